@@ -56,7 +56,7 @@ const (
 	TagFinalized = "finalized"
 )
 
-// Outcomes of a transaction (contract section 2).
+// Outcomes of a transaction (VERIFIER-2.2).
 const (
 	StatusSuccess  = "success"
 	StatusReverted = "reverted"
@@ -86,7 +86,7 @@ type Expectations struct {
 	MinConfirmations int    `json:"minConfirmations,omitempty"` // 1 to MaxConfirmations
 }
 
-// MaxConfirmations is the largest minConfirmations (contract section 8).
+// MaxConfirmations is the largest minConfirmations (VERIFIER-2.3).
 const MaxConfirmations = 100_000
 
 // Transaction holds the facts of the transaction.

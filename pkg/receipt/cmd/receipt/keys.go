@@ -89,7 +89,7 @@ const (
 	maxRedirects = 3
 )
 
-// keyPath is where a verifier publishes its key document (contract section 4).
+// keyPath is where a verifier publishes its key document (VERIFIER-1.5).
 const keyPath = "/.well-known/receipt-signing-key.json"
 
 // readFile reads a file, or the standard input for "-", up to a size.

@@ -54,7 +54,7 @@ type Options struct {
 	SessionLifetime time.Duration
 	// HouseholdName is the household's name until it is set on a page; empty: Zuhause.
 	HouseholdName string
-	// RefuseCommon refuses well-known passwords also where the contract does not.
+	// RefuseCommon refuses well-known passwords also in AUTH-6.9 and AUTH-7.2.
 	RefuseCommon bool
 	Log          *slog.Logger
 	Now          func() time.Time

@@ -1,4 +1,4 @@
-// Package account holds the rules of the contract about accounts: logging in and
+// Package account holds the rules about accounts (AUTH-4 to AUTH-7): logging in and
 // out, changing a password, and creating, deleting and listing users.
 //
 // It owns the order of the steps between the user store, the session store and the

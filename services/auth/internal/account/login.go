@@ -27,7 +27,7 @@ type Credentials struct {
 	// UserAgent is kept in the session, shortened, and the client's address.
 	UserAgent, IP string
 	// Browser is the value of the cookie by which the browser is known; empty for clients of
-	// the contract, which get none.
+	// AUTH-4, which get none.
 	Browser string
 
 	rehash bool // Login has verified the password and found that its hash is to be replaced

@@ -90,7 +90,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line.
 // Process is what the operating system passes to the program.
 type Process struct {
 	service.Process
-	// Passwords is how passwords are hashed. The zero value is the contract's way;
+	// Passwords is how passwords are hashed. The zero value is the way of AUTH-8;
 	// tests take a cheaper one.
 	Passwords password.Options
 }

@@ -2,5 +2,5 @@
 
 package app_test
 
-// stormCost is the contract's.
+// stormCost is that of AUTH-8.1.
 const stormCost = 12

@@ -127,7 +127,7 @@ func TestAnAnonymousRequestDoesNotReachRedis(t *testing.T) {
 
 func TestAStormOfLoginsDoesNotSlowOthersDownNorFillMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("computes passwords of the contract's cost for some seconds")
+		t.Skip("computes passwords of cost 12 for some seconds")
 	}
 	p := startWith(t, settings(t, redistest.Start(t), "RATE_LIMIT_MAX_ATTEMPTS", "1000000", "LOG_LEVEL", "warn"), password.Options{Cost: stormCost})
 	b := p.loggedIn(adminName, adminPass)

@@ -237,8 +237,8 @@ func (s *server) bootstrap(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes what is left of expired sessions, every 15 minutes (contract,
-// section 8), until ctx ends.
+// sweep removes what is left of expired sessions, every 15 minutes
+// (AUTH-2.8), until ctx ends.
 func sweep(ctx context.Context, store session.Store, log *slog.Logger) {
 	every(ctx, session.SweepInterval, func() {
 		swept, err := store.Sweep(ctx)

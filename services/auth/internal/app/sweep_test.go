@@ -30,7 +30,7 @@ func (s *sweeps) Sweep(context.Context) (session.Swept, error) {
 	return session.Swept{Expired: 1}, nil
 }
 
-// Contract, section 8.
+// AUTH-2.8.
 func TestExpiredSessionsAreSweptEvery15Minutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, begin := &sweeps{}, time.Now()

@@ -84,7 +84,7 @@ type Config struct {
 
 	Tracing tracing.Settings
 
-	CompatV0 bool   `env:"COMPAT_V0" default:"false" doc:"true serves the contract's earlier variant (section 9)"`
+	CompatV0 bool   `env:"COMPAT_V0" default:"false" doc:"true serves the earlier variant (AUTH-13)"`
 	NodeEnv  string `env:"NODE_ENV" doc:"with COMPAT_V0: unless production, a missing SESSION_SECRET is random at every start"`
 
 	// RandomSecret reports that SessionSecret is random and ends with the process.
@@ -113,7 +113,7 @@ func LoadStores(getenv func(string) string) (Stores, error) {
 	return config.Load[Stores](getenv)
 }
 
-// needsRandomSecret implements the last row of the contract's section 9.
+// needsRandomSecret reports whether a secret is made up (AUTH-13.4).
 func needsRandomSecret(getenv func(string) string) bool {
 	compat, _ := strconv.ParseBool(getenv("COMPAT_V0"))
 	return compat && getenv("NODE_ENV") != "production" &&
@@ -190,15 +190,15 @@ func (s *Stores) faults() (faults []error) {
 	return faults
 }
 
-// WeakSecret reports whether a secret that signs cookies is too short. The contract
-// refuses only one that is unset (section 5).
+// WeakSecret reports whether a secret that signs cookies is too short. Only
+// one that is unset is refused (AUTH-10.1).
 func (c *Config) WeakSecret() bool {
 	previous := utf8.RuneCountInString(c.SessionSecretPrevious)
 	return utf8.RuneCountInString(c.SessionSecret) < strongSecret || previous > 0 && previous < strongSecret
 }
 
 // Secure reports whether both cookies have the attribute Secure: unless SESSION_SECURE is
-// exactly "false" (contract, section 2).
+// exactly "false" (AUTH-2.3).
 func (c *Config) Secure() bool { return c.SessionSecure != "false" }
 
 // Sealer returns what seals secrets; nil without a DATA_KEY.

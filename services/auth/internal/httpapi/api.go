@@ -68,7 +68,7 @@ func New(o Options) (http.Handler, error) {
 	return e, nil
 }
 
-// prefix begins the paths of the contract.
+// prefix begins the paths of AUTH-4 to AUTH-7.
 const prefix = "/api/v1/auth"
 
 // route lists all routes, with their guards from the outside in.
@@ -96,10 +96,10 @@ func (a *api) route(e *echo.Echo) {
 	e.GET("/health", answered(a.healthy))
 }
 
-// routePeople lists the routes beside the contract: links, profiles, members and audit.
+// routePeople lists the routes beside AUTH-4 to AUTH-7: links, profiles, members and audit.
 func (a *api) routePeople(e *echo.Echo) {
 	e.PATCH(prefix+"/me/profile", answered(a.authenticated(a.csrf(a.updateProfile))))
-	// The contract answers 405 to other methods of /users/:id.
+	// Other methods of /users/:id are 405 (AUTH-9.3).
 	e.GET(prefix+"/members/:id", answered(a.authenticated(a.admin(a.getUser))))
 	e.PATCH(prefix+"/members/:id", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.updateUser))))))
 	e.POST(prefix+"/users/:id/reset-link", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.createResetLink))))))

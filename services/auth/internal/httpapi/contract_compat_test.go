@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Contract, section 9: the earlier variant, COMPAT_V0=true. That a random secret
+// AUTH-13: the earlier variant, COMPAT_V0=true. That a random secret
 // may stand in for SESSION_SECRET is tested in config.
 
 func earlier(s *settings) { s.compat = true }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Contract, section 2: session cookie and CSRF cookie, byte for byte.
+// AUTH-2.1 to AUTH-2.11: session cookie and CSRF cookie, byte for byte.
 
 var (
 	signedValue = `[A-Za-z0-9_=-]{60,400}`

@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// Contract, section 2 (error body), 4 (500 on every route) and 7; and what every
-// answer carries.
+// AUTH-9: the error body, 500 on every route, and what every answer carries.
 
-// Sections 3 and 4: success means that the sessions are gone.
+// AUTH-6.13: success means that the sessions are gone.
 func TestAChangeWhoseSessionsCouldNotFollowIs500(t *testing.T) {
 	h := newFixture(t)
 	anna, otto := h.anna(), h.otto()

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Contract, section 4, guards: authentication, then admin, then CSRF; the body
-// comes last. Section 5: CSRF.
+// AUTH-3: authentication, then admin, then CSRF; the body comes last.
 
 const malformed = `{"username":`
 

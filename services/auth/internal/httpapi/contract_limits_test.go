@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
-// Contract, section 8: login attempts and the rate limit response.
+// AUTH-5: login attempts and the rate limit response.
 
 func limitHeaders(r reply) []string {
 	var got []string

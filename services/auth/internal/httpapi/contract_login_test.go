@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
-// Contract, section 4: POST /login.
+// AUTH-4: POST /login.
 
 func TestLoginAnswersTheUserAndTheCSRFToken(t *testing.T) {
 	b := newFixture(t).browser()
@@ -23,7 +23,7 @@ func TestLoginAnswersTheUserAndTheCSRFToken(t *testing.T) {
 		t.Errorf("the body has %v, the cookie %s, the header %s", body.CSRFToken, b.cookies["csrf-token"], got.header.Get("X-CSRF-Token"))
 	}
 	if keys := read[map[string]any](got); len(keys) != 2 || len(keys["user"].(map[string]any)) != 5 {
-		t.Errorf("got more or less than in the contract: %s", got.body)
+		t.Errorf("got more or less than AUTH-4.5 has: %s", got.body)
 	}
 	b.get(prefix + "/me").want(http.StatusOK)
 }

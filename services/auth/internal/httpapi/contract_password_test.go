@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Contract, section 4: PATCH /me/password.
+// AUTH-7: PATCH /me/password.
 
 const newPass = "a new password"
 

@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// Contract, sections 2 and 3: the session, POST /logout, GET /me.
+// AUTH-2.5, AUTH-6.1 to AUTH-6.5: the session, POST /logout, GET /me.
 
 func TestLogoutEndsTheSession(t *testing.T) {
 	h := newFixture(t)

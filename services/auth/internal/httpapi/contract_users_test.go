@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Contract, section 4: GET, POST and DELETE /users.
+// AUTH-6.6 to AUTH-6.12: GET, POST and DELETE /users.
 
 func newUser(change ...any) string {
 	pairs := append([]any{"username", "lena", "display_name", "Lena", "password", "long enough"}, change...)

@@ -10,11 +10,11 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// errorBody is the contract's error body (section 2).
+// errorBody is the error body of AUTH-9.1.
 type errorBody struct {
 	Error string `json:"error"`
 	Code  int    `json:"code"`
-	// Reason is beside the contract: its own answers have none.
+	// Reason is empty in the answers of AUTH-4 to AUTH-7.
 	Reason string `json:"reason,omitempty"`
 	// ClockSkew is by how many seconds the clock that made a code is ahead.
 	ClockSkew int `json:"clock_skew_seconds,omitempty"`

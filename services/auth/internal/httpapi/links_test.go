@@ -167,7 +167,7 @@ func TestAWellKnownPasswordLeavesTheLinkAndThePassword(t *testing.T) {
 	h.elsewhere().accept(invite, "password", "Petra.Berg").because(http.StatusBadRequest, "common_password")
 	h.elsewhere().accept(invite, "password", newPass).want(http.StatusCreated)
 	h.elsewhere().reset(token, newPass).want(http.StatusOK)
-	h.anna().create("username", "paul", "password", "password1").want(http.StatusCreated) // as the contract says
+	h.anna().create("username", "paul", "password", "password1").want(http.StatusCreated) // AUTH-8.8
 }
 
 // TestALinkThatCannotBeUsedIsAnsweredTheSameForEveryCause compares the answers.
@@ -436,7 +436,7 @@ func TestAnInvite_GivesNoNameThatApplicationsKnow(t *testing.T) {
 	anna := h.anna()
 	anna.send(http.MethodPost, prefix+"/invites", object("username", "-rf")).because(http.StatusBadRequest, "username_reserved")
 	h.elsewhere().accept(h.invite("username", "admin"), "password", "a long password").want(http.StatusCreated)
-	for _, name := range []string{"root", "--help"} { // contract, section 4
+	for _, name := range []string{"root", "--help"} { // AUTH-1.2
 		anna.send(http.MethodPost, prefix+"/users", object("username", name, "display_name", "x", "password", "a long password")).want(http.StatusCreated)
 	}
 }
@@ -449,5 +449,5 @@ func TestAnInvite_GivesNoNameOfADeletedUserUnlessAnAdminSaysSo(t *testing.T) {
 	anna.send(http.MethodPost, prefix+"/invites", object("username", "otto")).because(http.StatusConflict, "username_former")
 	anna.send(http.MethodPost, prefix+"/invites", object("username", "otto", "former", true)).want(http.StatusCreated)
 	create := object("username", "otto", "display_name", "Otto", "password", "a long password")
-	anna.send(http.MethodPost, prefix+"/users", create).want(http.StatusCreated) // contract, section 4
+	anna.send(http.MethodPost, prefix+"/users", create).want(http.StatusCreated) // AUTH-1.2
 }

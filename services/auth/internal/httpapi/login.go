@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// login is POST /login (contract section 4).
+// login is POST /login (AUTH-4).
 func (a *api) login(c echo.Context, _ caller) (answer, error) {
 	var body struct {
 		Username string `json:"username"`

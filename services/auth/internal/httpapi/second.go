@@ -31,7 +31,7 @@ func (a *api) routeFactors(e *echo.Echo) {
 	e.POST(prefix+"/logout-others", answered(a.authenticated(a.csrf(a.logoutOthers))))
 }
 
-// stepUpIfFactor is stepUp on the contract's routes: for users with a second factor only.
+// stepUpIfFactor is stepUp on the routes of AUTH-6 and AUTH-7: for users with a second factor only.
 func (a *api) stepUpIfFactor(h handler) handler {
 	fresh := a.stepUp(h)
 	return func(c echo.Context, s caller) (answer, error) {

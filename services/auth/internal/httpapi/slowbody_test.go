@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Contract, sections 3 and 4: guards answer before the body is read, but what
+// AUTH-3.4 and AUTH-3.5: guards answer before the body is read, but what
 // they saw may be over when it has arrived.
 
 func TestCreateIsRefusedToAnAdminDemotedWhileTheBodyArrived(t *testing.T) {

@@ -2,5 +2,5 @@
 
 package httpapi_test
 
-// timingCost is the cost of the contract (section 5).
+// timingCost is the cost of AUTH-8.1.
 const timingCost = 12

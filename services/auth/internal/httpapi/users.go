@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// userBody is the contract's user object.
+// userBody is a user as AUTH-4.5 and AUTH-6.6 have them.
 type userBody struct {
 	ID          int64  `json:"id"`
 	Username    string `json:"username"`

@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// Lengths of a password in code points (contract section 8), of its NFC form. One that
+// Lengths of a password in code points (AUTH-7.2), of its NFC form. One that
 // is sent with more than MaxLength is refused before it is normalized.
 const (
 	MinLength = 8
@@ -44,7 +44,7 @@ func Check(password string) error {
 	}
 }
 
-// DefaultCost is bcrypt's cost factor (contract section 2).
+// DefaultCost is bcrypt's cost factor (AUTH-8.1).
 const DefaultCost = 12
 
 // queuePerSlot sets the default queue: at 0.2 s for a comparison the last caller

@@ -47,7 +47,7 @@ func (s *Service) create(ctx context.Context, n NewUser, add func(context.Contex
 	return add(ctx, record)
 }
 
-// check validates in the contract's order and returns the record without password
+// check validates in the order of AUTH-6.9 and returns the record without password
 // hash.
 func (n NewUser) check() (user.New, error) {
 	if n.Username == "" || n.DisplayName == "" || n.Password == "" {

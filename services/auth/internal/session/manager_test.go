@@ -19,7 +19,7 @@ func TestAttributesOfBothCookies(t *testing.T) {
 		sid, csrf    string
 		clearSession string
 	}{
-		"the contract's": {
+		"those of AUTH-2.1": {
 			session.Options{Secure: true},
 			week + "; HttpOnly; Secure; SameSite=Lax", week + "; Secure; SameSite=Lax",
 			"svc.sid=; Path=/; Expires=Thu, 01 Jan 1970 00:00:01 GMT; Max-Age=0; HttpOnly; Secure; SameSite=Lax",

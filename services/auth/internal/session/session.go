@@ -13,14 +13,14 @@ import (
 )
 
 // Lifetime is how long a session and its cookies last without activity unless
-// SESSION_LIFETIME is set (contract section 2).
+// SESSION_LIFETIME is set (AUTH-2.5).
 const Lifetime = 7 * 24 * time.Hour
 
 // MaxPerUser is how many sessions a user may have. Another login ends the least
 // recently used one.
 const MaxPerUser = 100
 
-// SweepInterval is how often a process calls Store.Sweep (contract section 8).
+// SweepInterval is how often a process calls Store.Sweep (AUTH-2.8).
 const SweepInterval = 15 * time.Minute
 
 // Ref identifies a session in a Store. It is not a credential: it may be shown to an

@@ -265,7 +265,7 @@ func TestAFormerName_IsGivenByAnAdminAlone(t *testing.T) {
 		must(h.Join(ctx, free, person("paul", user.Member)))(h.T)
 
 		forPia := h.link(link.Link{Kind: link.Invite, Username: "pia", Role: "member"}, user.Operator)
-		pia := must(h.Create(ctx, person("Pia", user.Member), h.anna.ID))(h.T) // contract: any name that no user has
+		pia := must(h.Create(ctx, person("Pia", user.Member), h.anna.ID))(h.T) // AUTH-6.10: any name that no user has
 		must(h.Delete(ctx, pia.ID, h.anna.ID))(h.T)
 		if _, err := h.Join(ctx, forPia, person("x", user.Member)); !errors.Is(err, link.ErrInvalid) {
 			h.Errorf("an invite for a name from before the deletion: %v", err)

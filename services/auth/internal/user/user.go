@@ -106,7 +106,7 @@ func Sort(users []User) {
 	})
 }
 
-// Lengths in code points (contract section 8).
+// Lengths in code points (AUTH-1.2, AUTH-1.3, AUTH-1.7).
 const (
 	MaxUsername    = 64
 	MaxDisplayName = 128

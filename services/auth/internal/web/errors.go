@@ -57,12 +57,12 @@ var (
 type Failure struct {
 	Err    error
 	Status int
-	Reason string // for programs; empty where the contract has none
+	Reason string // for programs; empty where AUTH-9.1 has none
 	// Page is the key of the text that pages show; empty: no page returns the error.
 	Page string
 	// Field is the one of the form that is wrong, empty, or noForm.
 	Field  string
-	German string // of the API, for the user (contract section 1)
+	German string // of the API, for the user (AUTH-9.1)
 }
 
 // noForm is the Field of an error with which a page does not show its form again.

@@ -104,7 +104,7 @@ func (w *Web) refund(ctx context.Context, limit string, limiter *ratelimit.Limit
 }
 
 // SetLimitHeaders sets the headers of draft-ietf-httpapi-ratelimit-headers-06, the
-// "standard" ones of the contract (section 8).
+// standard ones of AUTH-5.8.
 func SetLimitHeaders(rw http.ResponseWriter, d ratelimit.Decision) {
 	h := rw.Header()
 	h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", d.Limit, d.WindowSeconds()))

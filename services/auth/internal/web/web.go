@@ -39,7 +39,7 @@ type Options struct {
 	// TrustedProxies are the peers whose X-Forwarded-For is used; may be empty.
 	TrustedProxies clientaddr.Proxies
 	Secure         bool // the cookies are for https only
-	CompatV0       bool // serve the contract's earlier variant (section 9)
+	CompatV0       bool // serve the earlier variant (AUTH-13)
 	Metrics        *Metrics
 	Log            *slog.Logger
 	Now            func() time.Time
@@ -157,8 +157,8 @@ func (w *Web) Login(rw http.ResponseWriter, r *http.Request, username, password 
 }
 
 // KnowBrowser gives the browser of a request the cookie by which it is known, the same that it
-// has if it has one, and returns the request with it. The contract's own login, which sets two cookies and
-// no other, does without.
+// has if it has one, and returns the request with it. Login by the API, which sets two cookies and
+// no other (AUTH-4.5), does without.
 func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request {
 	if w.CompatV0 {
 		return r

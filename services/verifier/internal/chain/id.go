@@ -27,7 +27,7 @@ func (s Selector) String() string { return "0x" + hex.EncodeToString(s[:]) }
 func ParseHash(text string) (h Hash, err error) { return h, parseHex(h[:], text) }
 
 // ParseAddress reads 0x and exactly 40 hexadecimal digits of either case. The
-// EIP-55 checksum is not looked at: the contract accepts either case.
+// EIP-55 checksum is not looked at: VERIFIER-2.2 accepts either case.
 func ParseAddress(text string) (a Address, err error) { return a, parseHex(a[:], text) }
 
 // ParseSelector reads 0x and exactly 8 hexadecimal digits of either case.

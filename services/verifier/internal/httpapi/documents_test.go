@@ -175,7 +175,7 @@ func everyStatusAndReasonIsDescribed(t *testing.T, w *world, path string) {
 	}
 	slices.Sort(statuses)
 	if diff := cmp.Diff([]string{"200", "400", "402", "422", "429", "503"}, statuses); diff != "" {
-		t.Errorf("statuses (contract section 4, rule 5): %s", diff)
+		t.Errorf("statuses (VERIFIER-9.4): %s", diff)
 	}
 	described := func(status int) []string {
 		var reasons []string

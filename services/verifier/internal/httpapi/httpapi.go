@@ -27,8 +27,8 @@ import (
 // Options is what the API is made of. All fields but those noted otherwise
 // are required.
 type Options struct {
-	// Chains are served in this order; the first one also at the contract's own
-	// path.
+	// Chains are served in this order; the first one also at the
+	// path that names none (VERIFIER-1.1).
 	Chains  []Chain
 	Paywall *paywall.Paywall
 	Terms   payment.Terms

@@ -32,7 +32,7 @@ type kind struct {
 // kinds are all of them, in the order in which they are described.
 var kinds = []*kind{&transactionKind, &transferKind}
 
-// transactionKind is the operation of the contract. The schema is that of
+// transactionKind is the operation of VERIFIER-1.1. The schema is that of
 // api/openapi.json without its texts: the whole answer to an unpaid call should fit
 // into one buffer of net/http, 4 KB. It allows no body that is answered 400, because
 // registries post what they make from it.

@@ -143,7 +143,7 @@ func TestTheEnvelopeIsReturnedToClientsThatAcceptIt(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-// Contract section 4, rule 3: 422, which is never charged.
+// VERIFIER-7.1: 422, which is never charged.
 
 func TestEvidenceThatCannotBeGivenIs422AndNotCharged(t *testing.T) {
 	unknown := strings.Repeat("ab", 32)

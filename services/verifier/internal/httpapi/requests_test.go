@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// Contract section 4, rule 1: the body is required and must conform.
+// VERIFIER-2: the body is required and must conform.
 
 func TestAMalformedBodyIs400NamesItsFieldAndIsNeverCharged(t *testing.T) {
 	w := open(t, nil)
@@ -84,7 +84,7 @@ func TestEveryLimitOfTheContractIsAccepted(t *testing.T) {
 	}
 }
 
-// Contract section 4, rule 2, and section 5: the call is paid.
+// VERIFIER-3: the call is paid.
 
 func TestAPriceEnquiryIs402(t *testing.T) {
 	w := open(t, nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Request is a VerificationRequest (contract section 2) in the receipt's spelling: in
+// Request is a VerificationRequest (VERIFIER-2) in the receipt's spelling: in
 // lower case. What is empty or 0 is not expected.
 type Request struct {
 	receipt.Request
