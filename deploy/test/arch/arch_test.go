@@ -36,6 +36,13 @@ func TestTheArchitectureHolds(t *testing.T) {
 		}
 		none(t, faults)
 	})
+	t.Run("rules are proven, and what is cited is a rule", func(t *testing.T) {
+		faults, err := Law(os.DirFS(top))
+		if err != nil {
+			t.Fatal(err)
+		}
+		none(t, faults)
+	})
 	t.Run("files are finished", func(t *testing.T) {
 		faults, err := Files(os.DirFS(top))
 		if err != nil {
