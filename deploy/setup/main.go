@@ -212,7 +212,7 @@ func (c changes) carryOut(folder string, getenv func(string) string, in io.Reade
 	}
 }
 
-var errUsage = errors.New("it does not make sense; see setup --help")
+var errUsage = errors.New("invalid arguments; see setup --help")
 
 // cutOff returns the indexes of the log's generations below which a revoked key's receipts
 // stay valid; nil where none is named.

@@ -21,7 +21,7 @@ import (
 )
 
 // ErrClosed is returned by Do for work that would have begun after Close.
-var ErrClosed = errors.New("no new work is begun: the program stops")
+var ErrClosed = errors.New("the group is closed: the program stops")
 
 // errExited is the error of work that ended its goroutine without returning.
 var errExited = errors.New("the work ended without a result")

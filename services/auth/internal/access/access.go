@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-// Request is what the proxy tells of a request.
+// Request is a request as the proxy forwarded it.
 type Request struct {
 	Method string // X-Forwarded-Method
 	URI    string // X-Forwarded-Uri: path and query
@@ -27,7 +27,7 @@ type Portal struct {
 	Origin string
 }
 
-// Kind says who comes with a request.
+// Kind is the kind of credential that a request has.
 type Kind int
 
 // The kinds.
@@ -38,7 +38,7 @@ const (
 	WithWrongToken // an app token that is not
 )
 
-// Caller is who comes with a request, as stored now.
+// Caller is the user that a request's credential belongs to, as stored now.
 type Caller struct {
 	Kind        Kind
 	UserID      int64

@@ -257,9 +257,9 @@ func (p Process) paymentsRefund(ctx context.Context, args []string) error {
 	refund.Transaction, refund.By = strings.ToLower(refund.Transaction), service.Operator()
 	switch {
 	case !payment.IsTransaction(refund.Transaction):
-		return service.UsageError("payments refund: --transaction is no hash of 32 bytes")
+		return service.UsageError("payments refund: --transaction must be a 32-byte hash")
 	case !payment.IsAmount(refund.Amount):
-		return service.UsageError("payments refund: --amount is no number of atomic units")
+		return service.UsageError("payments refund: --amount must be a number of atomic units")
 	case refund.Note == "":
 		return service.UsageError("payments refund: --note is missing")
 	}

@@ -268,8 +268,8 @@ func (c *Chain) begin(ctx context.Context) error {
 	return nil
 }
 
-// first takes the finalized block of a node as the first checkpoint. Nothing but the node
-// stands for it: that its own updates verify with it is all that can be known.
+// first takes the finalized block of a node as the first checkpoint. Only this node
+// vouches for it: that its own updates verify with it is all that can be known.
 func (c *Chain) first(ctx context.Context, n *node) error {
 	u, err := n.FinalityUpdate(ctx)
 	if err != nil {
@@ -334,7 +334,7 @@ func (c *Chain) keepNamed(ctx context.Context, checkpoint finality.Checkpoint, o
 	})
 }
 
-// seconds returns how long so many slots are.
+// seconds returns the duration of so many slots.
 func (c *Chain) seconds(slots uint64) time.Duration {
 	return time.Duration(slots*c.Network.SecondsPerSlot) * time.Second
 }

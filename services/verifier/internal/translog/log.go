@@ -378,7 +378,7 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 // PolicyFor returns a policy file with a line for each of our logs that it does not list.
 func PolicyFor(text string, heads []Head) string {
 	var lines strings.Builder
-	policy, _ := receiptlog.ParsePolicy([]byte(text)) // who parses what is returned finds the error
+	policy, _ := receiptlog.ParsePolicy([]byte(text)) // an error is found when the result is parsed
 	for i := len(heads) - 1; i >= 0; i-- {
 		if !slices.ContainsFunc(policy.Logs, func(l receiptlog.PolicyLog) bool { return l.Key.String() == heads[i].VKey }) {
 			fmt.Fprintf(&lines, "log %s\n", heads[i].VKey)

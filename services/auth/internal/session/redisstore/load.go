@@ -66,8 +66,8 @@ func (l *load) args() []any {
 	return append([]any{l.ref.Key, renewal(l.lifetime)}, l.ofHost...)
 }
 
-// values returns those of a session's hash, none when it does not exist. ctx ends only
-// the waiting: a pipeline that was sent goes on for the other loads.
+// values returns the fields of a session's hash, none when it does not exist. The end of
+// ctx ends only the wait: a pipeline that was sent goes on for the other loads.
 func (s *store) values(ctx context.Context, l *load) (values []string, err error) {
 	if s.loads == nil {
 		return loadScript.Run(ctx, s.client, s.pair(l.ref), l.args()...).StringSlice()
