@@ -96,7 +96,7 @@ e2e: build checker $(CLIENTS)/node_modules/.package-lock.json ## run the journey
 SHOTS := $(BIN)/shots
 shots: build checker $(CLIENTS)/node_modules/.package-lock.json ## write a picture of every page into bin/shots/ and check it in Chromium (ONLY=login)
 	@rm -rf $(SHOTS)
-	@cd deploy && PFORTE_BIN=$(BIN) SHOTS=$(SHOTS) ONLY=$(ONLY) go test -count=1 -timeout 20m -run '^Test(EveryPage|ThePageThatChecksReceipts)IsShown$$' ./test/e2e
+	@cd deploy && PFORTE_BIN=$(BIN) SHOTS=$(SHOTS) ONLY=$(ONLY) go test -count=1 -timeout 20m -run '^Test(Pages_AreShown|CheckPage_IsShown)$$' ./test/e2e
 	@ls $(SHOTS) | wc -l
 
 PANELS := deploy/test/e2e/panels
@@ -106,7 +106,7 @@ $(PANELS)/node_modules/.package-lock.json: $(PANELS)/package-lock.json
 
 .PHONY: picture
 picture: build $(CLIENTS)/node_modules/.package-lock.json $(PANELS)/node_modules/.package-lock.json ## take the picture of the dashboard's sales, from a stack on which agents buy (needs Chromium and Prometheus)
-	@cd deploy && PFORTE_BIN=$(BIN) PICTURE=$(CURDIR)/deploy/docs/pictures/sales.png go test -count=1 -run '^TestTheSalesAreShown$$' ./test/e2e
+	@cd deploy && PFORTE_BIN=$(BIN) PICTURE=$(CURDIR)/deploy/docs/pictures/sales.png go test -count=1 -run '^TestPicture_OfSalesIsShown$$' ./test/e2e
 
 # ---- soak
 
@@ -119,7 +119,7 @@ $(FAULTS):
 	@cd deploy && env $(STATIC) go test -c -o $@ ./test/faults
 
 soak: build $(FAULTS) ## load the stack for hours and look for anything that grows (DURATION=2h)
-	@$(FAULTS) -test.run '^TestNothingGrowsUnderLoad$$' -bin $(BIN) -soak $(DURATION) $(ARGS)
+	@$(FAULTS) -test.run '^TestSoak_NothingGrows$$' -bin $(BIN) -soak $(DURATION) $(ARGS)
 
 # ---- fuzz
 
@@ -178,7 +178,7 @@ ifeq ($(CLOCKS),yes)
 else
 	@ln -sf $(BIN)/auth $(BIN)/verifier $(CHAOS)/
 endif
-	@$(FAULTS) -test.run '^TestThePromisesHoldWhileEverythingFails$$' -bin $(CHAOS) -runs $(RUNS) -seed $(SEED) $(if $(filter yes,$(CLOCKS)),-clocks) $(ARGS)
+	@$(FAULTS) -test.run '^TestPromises_HoldWhileEverythingFails$$' -bin $(CHAOS) -runs $(RUNS) -seed $(SEED) $(if $(filter yes,$(CLOCKS)),-clocks) $(ARGS)
 
 # ---- check
 

@@ -88,7 +88,7 @@ func photos(addr string) string {
 	}`
 }
 
-func TestAnApplicationGetsItsUserByAllNames(t *testing.T) {
+func TestApp_GetsItsUserByAllNames(t *testing.T) {
 	t.Parallel()
 	auth, app := standHousehold(t), stand(t, "photos", nil)
 	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr())})
@@ -120,7 +120,7 @@ func TestAnApplicationGetsItsUserByAllNames(t *testing.T) {
 	}
 }
 
-func TestABrowserIsLedToTheLoginByTheGuardsAnswer(t *testing.T) {
+func TestApp_ABrowserIsRedirectedToTheLogin(t *testing.T) {
 	t.Parallel()
 	auth, app := standHousehold(t), stand(t, "photos", nil)
 	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr())})
@@ -133,7 +133,7 @@ func TestABrowserIsLedToTheLoginByTheGuardsAnswer(t *testing.T) {
 	}
 }
 
-func TestOnlyTheRoutesOfAnApplicationsHostAreItsOwn(t *testing.T) {
+func TestApp_OnlyItsHostsRoutesAreItsOwn(t *testing.T) {
 	t.Parallel()
 	auth, app := standHousehold(t), stand(t, "photos", nil)
 	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr())})
@@ -161,7 +161,7 @@ func TestOnlyTheRoutesOfAnApplicationsHostAreItsOwn(t *testing.T) {
 }
 
 // A token is for the guard; so is an Authorization with one in it, but no other.
-func TestAnAppTokenReachesAuthAlone(t *testing.T) {
+func TestApp_ATokenReachesAuthAlone(t *testing.T) {
 	t.Parallel()
 	const token = "pft_a"
 	auth, app, other := standHousehold(t, token), stand(t, "photos", nil), stand(t, "open", nil)
@@ -250,7 +250,7 @@ func TestAuthorization_WithAnAppTokenReachesTheGuardOfAnApplicationAlone(t *test
 	}
 }
 
-func TestNoRequestPassesWithoutAnyOfItsNames(t *testing.T) {
+func TestApp_NoRequestPassesWithoutAName(t *testing.T) {
 	t.Parallel()
 	auth := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
 		for _, name := range []string{"User-Id", "Username", "Role", "Name"} {
@@ -266,7 +266,7 @@ func TestNoRequestPassesWithoutAnyOfItsNames(t *testing.T) {
 }
 
 // One with a wider scope could answer for the pages of auth.
-func TestAWorkerOfAnApplicationStaysInItsFolder(t *testing.T) {
+func TestApp_AWorkerStaysInItsFolder(t *testing.T) {
 	t.Parallel()
 	app := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Service-Worker-Allowed"] = []string{"/"}
@@ -282,7 +282,7 @@ func TestAWorkerOfAnApplicationStaysInItsFolder(t *testing.T) {
 // Browsers and caches in front guess how long they may keep what says nothing about it. What
 // is public to an application that knows no login is not so behind the guard: a cache in front
 // would answer with it whoever asks next.
-func TestAnAnswerBehindTheGuardIsKeptByTheBrowserAloneAndOnlyIfItSaysSo(t *testing.T) {
+func TestApp_AnswersAreCachedByTheBrowserAloneIfAtAll(t *testing.T) {
 	t.Parallel()
 	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Last-Modified", "Sat, 22 Nov 2025 10:00:00 GMT")
@@ -312,7 +312,7 @@ func TestAnAnswerBehindTheGuardIsKeptByTheBrowserAloneAndOnlyIfItSaysSo(t *testi
 }
 
 // Two devices with the same cookies, or with none, and tokens of their own.
-func TestWhatLastsEndsSoonAfterItsToken(t *testing.T) {
+func TestStream_EndsSoonAfterItsToken(t *testing.T) {
 	t.Parallel()
 	auth, app := standHousehold(t, "pft_a", "pft_b"), lasting(t)
 	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr()), "GUARD_RECHECK": "200ms"})
@@ -335,7 +335,7 @@ func TestWhatLastsEndsSoonAfterItsToken(t *testing.T) {
 }
 
 // To a navigation auth would answer with a redirect, which is no refusal.
-func TestAPageThatLastsEndsSoonAfterItsSession(t *testing.T) {
+func TestStream_OfAPageEndsSoonAfterItsSession(t *testing.T) {
 	t.Parallel()
 	auth, app := standHousehold(t), lasting(t)
 	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr()), "GUARD_RECHECK": "200ms", "GUARD_GRACE": "10m"})

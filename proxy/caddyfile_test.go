@@ -20,7 +20,7 @@ var goldens = map[string]string{"": "testdata/caddy.json", "home.example.org": "
 
 // What Caddy makes of the file with no other setting is part of the review of a
 // change: go test -run Golden -update.
-func TestGoldenConfiguration(t *testing.T) {
+func TestCaddyfile_GoldenConfiguration(t *testing.T) {
 	t.Parallel()
 	for site, golden := range goldens {
 		settings := map[string]string{"SITE_ADDRESS": site}
@@ -74,14 +74,14 @@ func TestMetrics_CountEachRequestOnceWithAndWithoutAHost(t *testing.T) {
 	}
 }
 
-func TestTheCaddyfileIsFormatted(t *testing.T) {
+func TestCaddyfile_IsFormatted(t *testing.T) {
 	t.Parallel()
 	if got := string(caddyfile.Format([]byte(configuration))); got != configuration {
 		t.Error("run pforte-proxy fmt --overwrite Caddyfile")
 	}
 }
 
-func TestTheReadmeHasEverySetting(t *testing.T) {
+func TestReadme_HasEverySetting(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // A service may answer before it has read the body. What is left of that body
 // must never be read as the next request of the connection: behind another proxy
 // that request would be in the name of another user.
-func TestAnUnreadBodyIsNotTheNextRequest(t *testing.T) {
+func TestEarly_AnUnreadBodyIsNotTheNextRequest(t *testing.T) {
 	t.Parallel()
 	refuse := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusTeapot) }
 	h := openSite(t, map[string]string{

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestAServiceThatIsAwayIsABadGateway(t *testing.T) {
+func TestFault_AnAbsentServiceIsABadGateway(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	h.verifier.Close()
@@ -22,7 +22,7 @@ func TestAServiceThatIsAwayIsABadGateway(t *testing.T) {
 	german(t, h.request(t, "POST", "/api/v1/auth/login", "{}"), 502)
 }
 
-func TestAServiceThatHangsIsAGatewayTimeout(t *testing.T) {
+func TestFault_AHangingServiceIsAGatewayTimeout(t *testing.T) {
 	t.Parallel()
 	leave := make(chan struct{})
 	hang := func(http.ResponseWriter, *http.Request) { <-leave }
@@ -39,7 +39,7 @@ func TestAServiceThatHangsIsAGatewayTimeout(t *testing.T) {
 	}
 }
 
-func TestAServiceThatHangsUpIsABadGatewayAndIsNotCalledTwice(t *testing.T) {
+func TestFault_AHangUpIsABadGatewayAndNoSecondCall(t *testing.T) {
 	t.Parallel()
 	verifier := stand(t, "", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	h := openSite(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
@@ -49,7 +49,7 @@ func TestAServiceThatHangsUpIsABadGatewayAndIsNotCalledTwice(t *testing.T) {
 	}
 }
 
-func TestARequestWaitsForAServiceThatRestarts(t *testing.T) {
+func TestFault_ARequestWaitsForARestart(t *testing.T) {
 	t.Parallel()
 	addr := "127.0.0.1:" + freePort(t)
 	h := openSite(t, map[string]string{"AUTH_UPSTREAM": addr})
@@ -70,7 +70,7 @@ func TestARequestWaitsForAServiceThatRestarts(t *testing.T) {
 	}
 }
 
-func TestOneOfSeveralReplicasMayBeAway(t *testing.T) {
+func TestFault_OneOfSeveralReplicasMayBeAway(t *testing.T) {
 	t.Parallel()
 	one := stand(t, "one", nil)
 	h := openSite(t, map[string]string{"AUTH_UPSTREAM": one.addr() + " 127.0.0.1:" + freePort(t)})
@@ -82,7 +82,7 @@ func TestOneOfSeveralReplicasMayBeAway(t *testing.T) {
 }
 
 // No client can make a service unavailable to others.
-func TestAFailedRequestDoesNotTakeTheServiceFromOthers(t *testing.T) {
+func TestFault_AFailedRequestTakesNoServiceFromOthers(t *testing.T) {
 	t.Parallel()
 	auth := stand(t, "auth", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1/auth/fail" {
@@ -100,7 +100,7 @@ func TestAFailedRequestDoesNotTakeTheServiceFromOthers(t *testing.T) {
 	}
 }
 
-func TestTheServicesOwnAnswerToABodyTooLargeArrives(t *testing.T) {
+func TestBody_TooLargeGetsTheServicesOwnAnswer(t *testing.T) {
 	t.Parallel()
 	refuse := func(limit int64, status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -126,7 +126,7 @@ func TestTheServicesOwnAnswerToABodyTooLargeArrives(t *testing.T) {
 	}
 }
 
-func TestABodyFarTooLargeIsRefusedByTheProxy(t *testing.T) {
+func TestBody_FarTooLargeIsRefusedByTheProxy(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	large := strings.Repeat("x", 1_000_001)

@@ -31,7 +31,7 @@ func site(t *testing.T) string {
 	return root
 }
 
-func TestAFolderIsServedAsASinglePageApplication(t *testing.T) {
+func TestFrontend_FolderIsASinglePageApplication(t *testing.T) {
 	t.Parallel()
 	d := open(t, map[string]string{"FRONTEND_ROOT": site(t)})
 	for path, want := range map[string]string{
@@ -46,7 +46,7 @@ func TestAFolderIsServedAsASinglePageApplication(t *testing.T) {
 	german(t, d.request(t, "POST", "/", "x"), 405)
 }
 
-func TestFilesOutsideTheSiteStayHidden(t *testing.T) {
+func TestFrontend_FilesOutsideTheSiteStayHidden(t *testing.T) {
 	t.Parallel()
 	root := site(t)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(root), "outside.txt"), []byte("secret"), 0o644); err != nil {
@@ -63,7 +63,7 @@ func TestFilesOutsideTheSiteStayHidden(t *testing.T) {
 	}
 }
 
-func TestAFrontendsServerGetsWhatNoOtherRouteTakes(t *testing.T) {
+func TestFrontend_ServerGetsWhatNoOtherRouteTakes(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
 	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr(), "FRONTEND_ROOT": site(t), "APP_UPSTREAM": ""})
@@ -81,7 +81,7 @@ func TestAFrontendsServerGetsWhatNoOtherRouteTakes(t *testing.T) {
 	}
 }
 
-func TestPagesAreCompressedAndJSONIsNot(t *testing.T) {
+func TestFrontend_PagesAreCompressedAndJSONIsNot(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, map[string]string{"FRONTEND_ROOT": site(t)})
 	h.auth.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

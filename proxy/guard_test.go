@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-func TestTheGuardAnswersForTheApplication(t *testing.T) {
+func TestGuard_AnswersForTheApplication(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestTheGuardAnswersForTheApplication(t *testing.T) {
 
 // The session cookie is sent again with any answer to a logged-in user, and many
 // browsers use nothing but the application.
-func TestTheGuardsCookiesReachTheBrowserBesideTheApplications(t *testing.T) {
+func TestGuard_CookiesComeBesideTheApplications(t *testing.T) {
 	t.Parallel()
 	themes := stand(t, "themes", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Set-Cookie", "theme=dark") })
 	h := openSite(t, map[string]string{"APP_UPSTREAM": themes.addr()})
@@ -61,7 +61,7 @@ func TestTheGuardsCookiesReachTheBrowserBesideTheApplications(t *testing.T) {
 	}
 }
 
-func TestTheClientsQueryIsTheApplicationsNotTheGuards(t *testing.T) {
+func TestGuard_DoesNotUseTheClientsQuery(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	got := h.request(t, "GET", "/api/v1/lists?role=admin", "", "Cookie", "svc.sid=member")
@@ -70,7 +70,7 @@ func TestTheClientsQueryIsTheApplicationsNotTheGuards(t *testing.T) {
 	}
 }
 
-func TestTheApplicationGetsTheUserAndNeverTheSession(t *testing.T) {
+func TestGuard_PassesTheUserNeverTheSession(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	for cookies, want := range map[string]string{
@@ -99,7 +99,7 @@ func TestTheApplicationGetsTheUserAndNeverTheSession(t *testing.T) {
 }
 
 // Whichever routes there are, and with or without a guard.
-func TestOurCookiesReachAuthAlone(t *testing.T) {
+func TestGuard_OurCookiesReachAuthAlone(t *testing.T) {
 	t.Parallel()
 	other := stand(t, "other", nil)
 	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": other.addr(), "APP_NAME": "haus", "ROUTES": `handle /open/* {
@@ -130,7 +130,7 @@ func TestOurCookiesReachAuthAlone(t *testing.T) {
 	}
 }
 
-func TestAnApplicationCannotSetOurCookies(t *testing.T) {
+func TestGuard_AnApplicationCannotSetOurCookies(t *testing.T) {
 	t.Parallel()
 	own := []string{"theme=dark", "SVC.SID=x", "my-svc.sid=1; Path=/"}
 	app := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
@@ -159,7 +159,7 @@ func TestAnApplicationCannotSetOurCookies(t *testing.T) {
 }
 
 // A cache in front must not hand a session to the next member.
-func TestAnAnswerWithARenewedSessionIsForNoCache(t *testing.T) {
+func TestGuard_ARenewedSessionIsForNoCache(t *testing.T) {
 	t.Parallel()
 	public := http.Header{"Cache-Control": {"public, max-age=3600"}, "Cdn-Cache-Control": {"max-age=60"}, "Expires": {"Sun, 22 Nov 2027 10:00:00 GMT"}, "Surrogate-Control": {"max-age=60"}, "Etag": {`"1"`}}
 	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
@@ -188,7 +188,7 @@ func TestAnAnswerWithARenewedSessionIsForNoCache(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsNamedIsPublic(t *testing.T) {
+func TestGuard_OnlyWhatIsNamedIsPublic(t *testing.T) {
 	t.Parallel()
 	app := stand(t, "app", nil)
 	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": app.addr(), "FRONTEND_PUBLIC": "/ /assets/* /login"})
@@ -214,7 +214,7 @@ func TestOnlyWhatIsNamedIsPublic(t *testing.T) {
 }
 
 // With the settings that the page shows for an application that is both.
-func TestThePageAboutHouseholdsGuardsAllButWhatItNames(t *testing.T) {
+func TestGuard_HouseholdsPageGuardsAllButWhatItNames(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../deploy/docs/household.md")
 	if err != nil {
@@ -247,7 +247,7 @@ func TestThePageAboutHouseholdsGuardsAllButWhatItNames(t *testing.T) {
 	}
 }
 
-func TestNoRequestPassesWithoutAUserFromAuth(t *testing.T) {
+func TestGuard_NoRequestPassesWithoutAUser(t *testing.T) {
 	t.Parallel()
 	silent := stand(t, "", func(http.ResponseWriter, *http.Request) {})
 	h := openSite(t, map[string]string{"AUTH_UPSTREAM": silent.addr()})
@@ -257,7 +257,7 @@ func TestNoRequestPassesWithoutAUserFromAuth(t *testing.T) {
 	}
 }
 
-func TestNoRequestPassesWhileAuthIsAway(t *testing.T) {
+func TestGuard_NoRequestPassesWhileAuthIsAway(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	h.auth.Close()
@@ -267,7 +267,7 @@ func TestNoRequestPassesWhileAuthIsAway(t *testing.T) {
 	}
 }
 
-func TestAnAdminRouteWantsAnAdmin(t *testing.T) {
+func TestGuard_AnAdminRouteNeedsAnAdmin(t *testing.T) {
 	t.Parallel()
 	photos := stand(t, "photos", nil)
 	h := openSite(t, map[string]string{"ROUTES": `handle /photos/* {
@@ -284,7 +284,7 @@ func TestAnAdminRouteWantsAnAdmin(t *testing.T) {
 	}
 }
 
-func TestAWebSocketPassesTheGuard(t *testing.T) {
+func TestWebSocket_PassesTheGuard(t *testing.T) {
 	t.Parallel()
 	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
 		conn, buffered, err := http.NewResponseController(w).Hijack()
@@ -331,7 +331,7 @@ func websocket(cookie string) string {
 
 // The upload is larger than any limit of the services' own routes, and passes as
 // it comes: its end is sent only when the application has read its beginning.
-func TestALargeUploadStreamsThroughTheGuard(t *testing.T) {
+func TestGuard_ALargeUploadStreams(t *testing.T) {
 	t.Parallel()
 	const size = 100 << 20
 	began, length := make(chan struct{}), make(chan int64, 1)
@@ -371,7 +371,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestALargeUploadWithoutASessionIsNotReadToItsEnd(t *testing.T) {
+func TestGuard_ALargeUploadWithoutASessionIsNotRead(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	r, w := io.Pipe()

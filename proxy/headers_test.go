@@ -34,7 +34,7 @@ var forged = []string{
 }
 
 // Also behind a proxy that is trusted to name the client's address.
-func TestATrustedProxyCannotNameTheUser(t *testing.T) {
+func TestHeaders_ATrustedProxyCannotNameTheUser(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
 	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr(), "TRUSTED_PROXIES": "127.0.0.1/32"})
@@ -53,7 +53,7 @@ func TestATrustedProxyCannotNameTheUser(t *testing.T) {
 }
 
 // What looks like them and is not.
-func TestOrdinaryHeadersArrive(t *testing.T) {
+func TestHeaders_OrdinaryOnesArrive(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	ordinary := []string{"Authorization", "Bearer x", "X-User-Agent", "grpc-web", "Client-Hint", "x", "X-Requested-With", "XMLHttpRequest", "Range", "bytes=0-1", "If-None-Match", "x", "Remote", "x", "X-Csrf-Token", "x"}
@@ -65,7 +65,7 @@ func TestOrdinaryHeadersArrive(t *testing.T) {
 	}
 }
 
-func TestForgedHeadersNeverArrive(t *testing.T) {
+func TestHeaders_ForgedOnesNeverArrive(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
 	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
@@ -89,7 +89,7 @@ func TestForgedHeadersNeverArrive(t *testing.T) {
 	}
 }
 
-func TestTheGuardIsCalledWithTheRealMethodAndPath(t *testing.T) {
+func TestGuard_IsCalledWithTheRealMethodAndPath(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	headers := append([]string{"Cookie", "svc.sid=member", "X-CSRF-Token", csrfToken}, forged...)
@@ -109,7 +109,7 @@ func TestTheGuardIsCalledWithTheRealMethodAndPath(t *testing.T) {
 
 // A header that Connection names is dropped on the way; a client must not drop
 // the guard's so.
-func TestAClientCannotDropTheGuardsHeaders(t *testing.T) {
+func TestHeaders_AClientCannotDropTheGuards(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	for _, upgrade := range []string{"", "Upgrade: h2c\r\n", "Upgrade: websocket\r\n"} {
@@ -127,7 +127,7 @@ func TestAClientCannotDropTheGuardsHeaders(t *testing.T) {
 
 // A client that speaks HTTP/2 through an upgrade has a connection to the
 // application that no guard checks. Caddy takes the first of several lines.
-func TestNothingButAWebSocketUpgradesBehindASecondLine(t *testing.T) {
+func TestHeaders_OnlyAWebSocketUpgrades(t *testing.T) {
 	t.Parallel()
 	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
 		if kind := r.Header.Get("Upgrade"); kind != "" {
@@ -146,7 +146,7 @@ func TestNothingButAWebSocketUpgradesBehindASecondLine(t *testing.T) {
 }
 
 // Some servers take what follows a body for headers.
-func TestNoServiceGetsWhatFollowsABody(t *testing.T) {
+func TestHeaders_NoServiceGetsWhatFollowsABody(t *testing.T) {
 	t.Parallel()
 	got := make(chan http.Header, 1)
 	app := stand(t, "", func(_ http.ResponseWriter, r *http.Request) {
@@ -184,7 +184,7 @@ func (d *server) raw(t *testing.T, request string) string {
 	return strings.TrimSpace(line)
 }
 
-func TestATrustedProxyInFrontNamesTheClient(t *testing.T) {
+func TestHeaders_ATrustedProxyInFrontNamesTheClient(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, map[string]string{"TRUSTED_PROXIES": "10.9.0.0/16 127.0.0.1/32"})
 	for chain, want := range map[string]string{
@@ -205,7 +205,7 @@ func TestATrustedProxyInFrontNamesTheClient(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerCarriesTheSecurityHeaders(t *testing.T) {
+func TestHeaders_SecurityOnesAreOnEveryAnswer(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	for _, path := range []string{"/", "/api/v1/auth/me", "/v1/verify/chain-transaction", "/nothing", "/internal/x", "/api/v1/lists"} {
@@ -222,7 +222,7 @@ func TestEveryAnswerCarriesTheSecurityHeaders(t *testing.T) {
 	}
 }
 
-func TestAServiceMayChooseItsOwnSecurityHeaders(t *testing.T) {
+func TestHeaders_AServiceMayChooseItsOwnSecurityOnes(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Security-Policy", "default-src 'self'")
@@ -235,7 +235,7 @@ func TestAServiceMayChooseItsOwnSecurityHeaders(t *testing.T) {
 	}
 }
 
-func TestThePagesKeepTheirSecurityHeaders(t *testing.T) {
+func TestHeaders_PagesKeepTheirSecurityOnes(t *testing.T) {
 	t.Parallel()
 	own := http.Header{
 		"Content-Security-Policy": {"default-src 'none'; form-action 'self' https://photos.example.org; frame-ancestors 'none'"},
@@ -260,7 +260,7 @@ func TestThePagesKeepTheirSecurityHeaders(t *testing.T) {
 	}
 }
 
-func TestARequestHasOneIdEverywhere(t *testing.T) {
+func TestHeaders_ARequestHasOneIdEverywhere(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	made := regexp.MustCompile(`^[0-9a-f-]{36}$`)
@@ -286,7 +286,7 @@ func TestARequestHasOneIdEverywhere(t *testing.T) {
 	}
 }
 
-func TestAPaymentOf16KBPassesAndHeadersWithoutEndDoNot(t *testing.T) {
+func TestHeaders_APaymentOf16KBPassesAndEndlessOnesDoNot(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	payment := strings.Repeat("x", 16<<10)
@@ -302,7 +302,7 @@ func TestAPaymentOf16KBPassesAndHeadersWithoutEndDoNot(t *testing.T) {
 	}
 }
 
-func TestAChallengeOfManyKBComesBack(t *testing.T) {
+func TestHeaders_AChallengeOfManyKBComesBack(t *testing.T) {
 	t.Parallel()
 	challenge := strings.Repeat("y", 30<<10)
 	verifier := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-func TestAServiceGetsNoMoreRequestsThanItMayHave(t *testing.T) {
+func TestOverload_AServiceGetsNoMoreThanItMayHave(t *testing.T) {
 	t.Parallel()
 	leave := make(chan struct{})
 	var current, most atomic.Int64
@@ -66,7 +66,7 @@ func TestAServiceGetsNoMoreRequestsThanItMayHave(t *testing.T) {
 
 // Requests that wait for a password's hash or a facilitator are many at once, and others
 // come more often than a service can answer them.
-func TestNeitherQuickRequestsNorOthersKeepOutTheOtherKind(t *testing.T) {
+func TestOverload_NoKindKeepsOutTheOther(t *testing.T) {
 	t.Parallel()
 	me, lists, add := []string{"GET", "/api/v1/auth/me"}, []string{"GET", "/api/v1/lists"}, []string{"POST", "/api/v1/lists"}
 	login, logout := []string{"POST", "/api/v1/auth/login"}, []string{"DELETE", "/api/v1/auth/session"}
@@ -115,7 +115,7 @@ func TestNeitherQuickRequestsNorOthersKeepOutTheOtherKind(t *testing.T) {
 
 // A client may announce a body that the proxy does not wait for, and a service need
 // not read it to answer.
-func TestALongBodyDoesNotPassTheBound(t *testing.T) {
+func TestOverload_ALongBodyDoesNotPassTheBound(t *testing.T) {
 	t.Parallel()
 	leave := make(chan struct{})
 	var current, most atomic.Int64
@@ -147,7 +147,7 @@ func TestALongBodyDoesNotPassTheBound(t *testing.T) {
 }
 
 // A connection for each request would cost more than the request.
-func TestConnectionsToTheServicesAreUsedAgain(t *testing.T) {
+func TestOverload_ConnectionsAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int64
 	service := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -182,7 +182,7 @@ func TestConnectionsToTheServicesAreUsedAgain(t *testing.T) {
 	}
 }
 
-func TestAConnectionTooManyIsRefused(t *testing.T) {
+func TestOverload_AConnectionTooManyIsRefused(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, map[string]string{"MAX_CONNECTIONS": "3"})
 	const text = "GET /api/v1/auth/me HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -245,7 +245,7 @@ func (d *server) keepFull(t *testing.T, leave chan struct{}, method, path string
 
 // While auth is full, a request is refused before it is read as one, and must meet what
 // it would have met then.
-func TestAnEarlyRefusalIsThatOfTheRoute(t *testing.T) {
+func TestEarly_RefusalIsThatOfTheRoute(t *testing.T) {
 	t.Parallel()
 	leave := make(chan struct{})
 	auth := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
@@ -317,7 +317,7 @@ func TestAnEarlyRefusalIsThatOfTheRoute(t *testing.T) {
 }
 
 // A refusal must never be taken for the answer to another request of its connection.
-func TestEachRequestOfAFullServiceHasItsOwnAnswer(t *testing.T) {
+func TestEarly_EachRequestOfAFullServiceHasItsAnswer(t *testing.T) {
 	t.Parallel()
 	auth := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(time.Millisecond)
@@ -375,7 +375,7 @@ func TestEachRequestOfAFullServiceHasItsOwnAnswer(t *testing.T) {
 
 // A route is refused early as it was before, so what is noted must be of the route
 // alone: neither of a user, nor of another path, nor of another server.
-func TestAnEarlyRefusalIsOfItsRouteAlone(t *testing.T) {
+func TestEarly_RefusalIsOfItsRouteAlone(t *testing.T) {
 	t.Parallel()
 	leave := make(chan struct{})
 	verifier := stand(t, "", func(_ http.ResponseWriter, r *http.Request) {

@@ -201,7 +201,7 @@ func (d *server) exchange(t *testing.T, method, target, cookie string) (status i
 	return resp.StatusCode, string(all)
 }
 
-func TestNoSpellingOfAPathGetsPastAGuard(t *testing.T) {
+func TestPaths_NoSpellingGetsPastAGuard(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, dir, leaf, cookie string
@@ -270,7 +270,7 @@ func twoGuards(app string) string {
 }
 
 // The readers above are written after real servers; this is one.
-func TestNoSpellingOfAPathGetsPastAGuardToNode(t *testing.T) {
+func TestPaths_NoSpellingGetsPastAGuardToNode(t *testing.T) {
 	t.Parallel()
 	node, err := exec.LookPath("node")
 	if err != nil && os.Getenv("CI") == "" {
@@ -337,7 +337,7 @@ var ordinary = []string{
 	"/a'b", "/(a)", "/!$*", "/100%25", "/100%25%20x", "/...x/y", "/..x/y", "/wiki/Dr.", "/.env.d/x", "/a%3Fb", "/a%23b", "/%F0%9F%8E%82/x", "/a%C2%A0b", "/API",
 }
 
-func TestOrdinaryPathsArriveByteForByte(t *testing.T) {
+func TestPaths_OrdinaryOnesArriveByteForByte(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
 	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
@@ -356,7 +356,7 @@ func TestOrdinaryPathsArriveByteForByte(t *testing.T) {
 	}
 }
 
-func TestAPathThatServersReadDifferentlyIsNotFoundInTheFormatOfItsService(t *testing.T) {
+func TestPaths_ThatServersReadDifferentlyAreNotFound(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	english(t, h.request(t, "GET", "/v1/x/../verify", ""), 404, "not_found", false)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestTheHealthcheckReportsWhetherTheProxyRuns(t *testing.T) {
+func TestHealthcheck_ReportsWhetherTheProxyRuns(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)
 	port := d.admin[strings.LastIndex(d.admin, ":")+1:]
@@ -28,7 +28,7 @@ func TestTheHealthcheckReportsWhetherTheProxyRuns(t *testing.T) {
 	}
 }
 
-func TestHelpAndVersionAreThere(t *testing.T) {
+func TestHelp_AndVersionAreThere(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{"--help": "Without arguments it runs", "--version": "v2."} {
 		out, err := program(t, nil, flag).Output()
@@ -38,7 +38,7 @@ func TestHelpAndVersionAreThere(t *testing.T) {
 	}
 }
 
-func TestASettingThatIsWrongEndsTheProgram(t *testing.T) {
+func TestSettings_ThatAreWrongEndTheProgram(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{"AUTH_UPSTREAM": "http://a/b/c", "AUTH_TIMEOUT": "soon", "TRUSTED_PROXIES": "nobody", "LOG_LEVEL": "loud"} {
 		settings := map[string]string{name: value, "SITE_ADDRESS": ":" + freePort(t), "ADMIN_PORT": freePort(t)}
@@ -48,7 +48,7 @@ func TestASettingThatIsWrongEndsTheProgram(t *testing.T) {
 	}
 }
 
-func TestSeveralAddressesOfTheSiteMayBePartedInAnyWay(t *testing.T) {
+func TestSettings_SeveralAddressesMayBePartedInAnyWay(t *testing.T) {
 	t.Parallel()
 	for _, separator := range []string{",", ", ", " ", " ,\n"} {
 		other := freePort(t)
@@ -61,7 +61,7 @@ func TestSeveralAddressesOfTheSiteMayBePartedInAnyWay(t *testing.T) {
 	}
 }
 
-func TestTheInternalAddressHasLivezAndMetricsOnly(t *testing.T) {
+func TestProgram_InternalAddressHasLivezAndMetricsOnly(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	h.request(t, "GET", "/health", "")
@@ -80,7 +80,7 @@ func TestTheInternalAddressHasLivezAndMetricsOnly(t *testing.T) {
 }
 
 // Caddy would set nine tenths of the machine's memory.
-func TestTheMemoryHasALimitOfItsOwn(t *testing.T) {
+func TestProgram_MemoryHasALimitOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{"": "1.34217728e+08", "256MiB": "2.68435456e+08"} {
 		h := openSite(t, map[string]string{"GOMEMLIMIT": set})
@@ -90,7 +90,7 @@ func TestTheMemoryHasALimitOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestTheLogHoldsTheRequestButNoSecret(t *testing.T) {
+func TestLog_HoldsTheRequestButNoSecret(t *testing.T) {
 	t.Parallel()
 	verifier := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Set-Cookie", "svc.sid=SECRET")
@@ -133,7 +133,7 @@ func TestTheLogHoldsTheRequestButNoSecret(t *testing.T) {
 }
 
 // A path that is no file is rewritten, which Caddy logs with the query beside the request.
-func TestTheLogOfARewrittenPathHoldsNoQuery(t *testing.T) {
+func TestLog_OfARewrittenPathHoldsNoQuery(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "index.html"), nil, 0o600); err != nil {
@@ -148,7 +148,7 @@ func TestTheLogOfARewrittenPathHoldsNoQuery(t *testing.T) {
 }
 
 // A settlement may be under way.
-func TestRequestsUnderWayFinishAfterAStop(t *testing.T) {
+func TestStop_RequestsUnderWayFinish(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	verifier := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
@@ -176,7 +176,7 @@ func TestRequestsUnderWayFinishAfterAStop(t *testing.T) {
 	}
 }
 
-func TestAProxyThatIsStoppedServesOnForTheDelay(t *testing.T) {
+func TestStop_ServesOnForTheDelay(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, map[string]string{"SHUTDOWN_DELAY": "2s"})
 	if err := h.process.Signal(syscall.SIGTERM); err != nil {

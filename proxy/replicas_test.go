@@ -56,7 +56,7 @@ func pair(t *testing.T, separator string) (*server, [2]*replica) {
 	return open(t, map[string]string{"AUTH_UPSTREAM": addrs, "VERIFIER_UPSTREAM": addrs}), both
 }
 
-func TestRequestsGoToTheReplicasInTurn(t *testing.T) {
+func TestReplicas_AreAskedInTurn(t *testing.T) {
 	t.Parallel()
 	for _, separator := range []string{" ", ",", " , "} {
 		d, both := pair(t, separator)
@@ -69,7 +69,7 @@ func TestRequestsGoToTheReplicasInTurn(t *testing.T) {
 	}
 }
 
-func TestOneAddressIsNotCheckedForReadiness(t *testing.T) {
+func TestReplicas_OneAddressIsNotCheckedForReadiness(t *testing.T) {
 	t.Parallel()
 	only := standReplica(t, "only")
 	only.leaves.Store(true)
@@ -80,7 +80,7 @@ func TestOneAddressIsNotCheckedForReadiness(t *testing.T) {
 	}
 }
 
-func TestWhatAReplicaThatIsAwayDidNotGetGoesToAnother(t *testing.T) {
+func TestReplicas_WhatOneDidNotGetGoesToAnother(t *testing.T) {
 	t.Parallel()
 	d, both := pair(t, " ")
 	both[0].Close()
@@ -95,7 +95,7 @@ func TestWhatAReplicaThatIsAwayDidNotGetGoesToAnother(t *testing.T) {
 	}
 }
 
-func TestWhatAReplicaMayHaveGotIsSentAgainOnlyWhenItIsSafe(t *testing.T) {
+func TestReplicas_OnlyWhatIsSafeIsSentAgain(t *testing.T) {
 	t.Parallel()
 	d, both := pair(t, " ")
 	both[0].drops.Store(true)
@@ -120,7 +120,7 @@ func TestWhatAReplicaMayHaveGotIsSentAgainOnlyWhenItIsSafe(t *testing.T) {
 	}
 }
 
-func TestAReplicaThatLeavesGetsNoMoreRequestsUntilItIsBack(t *testing.T) {
+func TestReplicas_OneThatLeavesGetsNothingUntilItIsBack(t *testing.T) {
 	t.Parallel()
 	d, both := pair(t, " ")
 	both[0].leaves.Store(true)
@@ -145,7 +145,7 @@ func TestAReplicaThatLeavesGetsNoMoreRequestsUntilItIsBack(t *testing.T) {
 }
 
 // A client that ends its bodies too early must not shut the replicas out.
-func TestBrokenRequestsDoNotTakeReplicasOut(t *testing.T) {
+func TestReplicas_BrokenRequestsTakeNoneOut(t *testing.T) {
 	t.Parallel()
 	d, _ := pair(t, " ")
 	for range 10 {
@@ -156,7 +156,7 @@ func TestBrokenRequestsDoNotTakeReplicasOut(t *testing.T) {
 	}
 }
 
-func TestWithoutAnyReplicaTheServiceIsAwayAsOneAddressIs(t *testing.T) {
+func TestReplicas_WithoutAnyTheServiceIsAway(t *testing.T) {
 	t.Parallel()
 	d, both := pair(t, " ")
 	both[0].Close()

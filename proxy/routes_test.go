@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestEveryPathHasItsService(t *testing.T) {
+func TestRoutes_EveryPathHasItsService(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	for path, want := range map[string]string{
@@ -38,7 +38,7 @@ func TestEveryPathHasItsService(t *testing.T) {
 	}
 }
 
-func TestThePathAndQueryArriveAsTheyWereSent(t *testing.T) {
+func TestRoutes_PathAndQueryArriveAsSent(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	const path = "/v1/verify/chain-transaction?a=b%20c&d=%2F"
@@ -48,7 +48,7 @@ func TestThePathAndQueryArriveAsTheyWereSent(t *testing.T) {
 	}
 }
 
-func TestInternalPathsAreNotRoutedHoweverTheyAreSpelled(t *testing.T) {
+func TestRoutes_InternalPathsAreNotRoutedInAnySpelling(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
 	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
@@ -73,7 +73,7 @@ func TestInternalPathsAreNotRoutedHoweverTheyAreSpelled(t *testing.T) {
 
 // Clients of /mcp look for an authorization server here, and would take a single page's
 // index.html for one.
-func TestNoFrontendStandsInForAnAuthorizationServer(t *testing.T) {
+func TestRoutes_NoFrontendIsAnAuthorizationServer(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "index.html"), []byte("the page"), 0o600); err != nil {
@@ -92,7 +92,7 @@ func TestNoFrontendStandsInForAnAuthorizationServer(t *testing.T) {
 	}
 }
 
-func TestAPathThatIsNotServedIsNotFoundInTheCommonShape(t *testing.T) {
+func TestRoutes_UnknownPathsAreNotFoundInTheCommonShape(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)
 	for _, path := range []string{"/nothing", "/api/v2/x", "/api/v1/lists", "/.well-known/other", "/index.html"} {
@@ -100,7 +100,7 @@ func TestAPathThatIsNotServedIsNotFoundInTheCommonShape(t *testing.T) {
 	}
 }
 
-func TestWithoutAFrontendThePageNamesTheRoutes(t *testing.T) {
+func TestRoutes_WithoutAFrontendThePageNamesThem(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)
 	got := d.request(t, "GET", "/", "")
@@ -114,7 +114,7 @@ func TestWithoutAFrontendThePageNamesTheRoutes(t *testing.T) {
 	}
 }
 
-func TestWithoutAFrontendABrowserIsLedToThePages(t *testing.T) {
+func TestRoutes_WithoutAFrontendABrowserGetsThePages(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)
 	got := d.request(t, "GET", "/", "", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
@@ -123,7 +123,7 @@ func TestWithoutAFrontendABrowserIsLedToThePages(t *testing.T) {
 	}
 }
 
-func TestWithoutPagesABrowserIsLedNowhere(t *testing.T) {
+func TestRoutes_WithoutPagesABrowserIsNotRedirected(t *testing.T) {
 	t.Parallel()
 	for _, off := range []string{"false", "0", "FALSE"} { // as auth reads it
 		got := open(t, map[string]string{"PAGES": off}).request(t, "GET", "/", "", "Accept", "text/html")
@@ -137,7 +137,7 @@ func TestWithoutPagesABrowserIsLedNowhere(t *testing.T) {
 }
 
 // On every host, and before what the operator adds.
-func TestThePagesAreAuths(t *testing.T) {
+func TestRoutes_PagesAreAuths(t *testing.T) {
 	t.Parallel()
 	other := stand(t, "other", nil)
 	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": other.addr(), "ROUTES": `@photos host photos.example.org
@@ -171,7 +171,7 @@ func TestThePagesAreAuths(t *testing.T) {
 	german(t, h.request(t, "GET", "/pforte/login", ""), 502)
 }
 
-func TestAnEmptySettingCountsAsNone(t *testing.T) {
+func TestSettings_AnEmptyOneCountsAsNone(t *testing.T) {
 	t.Parallel()
 	d := open(t, map[string]string{
 		"AUTH_UPSTREAM": "", "VERIFIER_UPSTREAM": "", "FRONTEND_UPSTREAM": "", "FRONTEND_ROOT": "", "APP_UPSTREAM": "",
@@ -182,7 +182,7 @@ func TestAnEmptySettingCountsAsNone(t *testing.T) {
 	}
 }
 
-func TestFurtherRoutesComeFromASetting(t *testing.T) {
+func TestRoutes_FurtherOnesComeFromASetting(t *testing.T) {
 	t.Parallel()
 	photos := stand(t, "photos", nil)
 	d := open(t, map[string]string{"ROUTES": `handle /photos/* {

@@ -161,7 +161,7 @@ func upgrade(path, session string) string {
 	return strings.Replace(strings.Replace(websocket("svc.sid="+session), "/api/v1/live", path, 1), "Host: x", "Host: x\r\nOrigin: http://x", 1)
 }
 
-func TestWhatLastsEndsSoonAfterItsSession(t *testing.T) {
+func TestStream_EndsSoonAfterItsSession(t *testing.T) {
 	t.Parallel()
 	auth, app := standSessions(t), lasting(t)
 	d := open(t, map[string]string{
@@ -199,7 +199,7 @@ func TestWhatLastsEndsSoonAfterItsSession(t *testing.T) {
 	}
 }
 
-func TestAnUploadEndsSoonAfterItsSession(t *testing.T) {
+func TestStream_AnUploadEndsSoonAfterItsSession(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
 	app := stand(t, "", func(_ http.ResponseWriter, r *http.Request) {
@@ -228,7 +228,7 @@ func TestAnUploadEndsSoonAfterItsSession(t *testing.T) {
 	}
 }
 
-func TestWhatLastsEndsWhenTheRoleChanges(t *testing.T) {
+func TestStream_EndsWhenTheRoleChanges(t *testing.T) {
 	t.Parallel()
 	auth, app := standSessions(t), lasting(t)
 	d := open(t, map[string]string{
@@ -245,7 +245,7 @@ func TestWhatLastsEndsWhenTheRoleChanges(t *testing.T) {
 }
 
 // Requests with the same cookies are checked together.
-func TestManyStreamsOfASessionCostOneQuestion(t *testing.T) {
+func TestStream_ManyOfASessionCostOneQuestion(t *testing.T) {
 	t.Parallel()
 	auth, app := standSessions(t), lasting(t)
 	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "APP_UPSTREAM": app.addr(), "GUARD_RECHECK": "500ms"})
@@ -270,7 +270,7 @@ func TestManyStreamsOfASessionCostOneQuestion(t *testing.T) {
 	}
 }
 
-func TestWhatLastsOutlivesAShortSilenceOfAuthOnly(t *testing.T) {
+func TestStream_OutlivesAShortSilenceOfAuthOnly(t *testing.T) {
 	t.Parallel()
 	auth, app := standSessions(t), lasting(t)
 	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "APP_UPSTREAM": app.addr(), "GUARD_RECHECK": "200ms", "GUARD_GRACE": "4s"})

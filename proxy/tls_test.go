@@ -18,7 +18,7 @@ import (
 
 // A name as SITE_ADDRESS is all that TLS needs. The test's file differs from the
 // built-in one in one line: port 80 is not for tests.
-func TestANameGetsTLSByItself(t *testing.T) {
+func TestTLS_ANameGetsItByItself(t *testing.T) {
 	t.Parallel()
 	verifier := stand(t, "verifier", nil)
 	d, transport := openTLS(t, verifier.addr())
@@ -38,7 +38,7 @@ func TestANameGetsTLSByItself(t *testing.T) {
 
 // HTTP/2 has the method in a field of its own, in which a space or a whole request
 // line may be.
-func TestAMethodThatIsNoTokenIsRefused(t *testing.T) {
+func TestTLS_AMethodThatIsNoTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 10)
 	verifier := speak(t, func(conn net.Conn, r *http.Request) {
@@ -188,7 +188,7 @@ func TestRedirects_AreBoundedLikeTheSite(t *testing.T) {
 	}
 }
 
-func TestHasTLS(t *testing.T) {
+func TestTLS_IsKnownFromTheAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
 		"home.example.org": true, "https://home.example.org": true, "localhost:8443": true, "https://home.example.org:8443/x": true,

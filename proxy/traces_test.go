@@ -35,7 +35,7 @@ func collector(t *testing.T) (at *upstream, sent func() []byte) {
 	}
 }
 
-func TestATraceBeginsAtTheProxyWhenACollectorIsNamed(t *testing.T) {
+func TestTrace_BeginsAtTheProxyWithACollector(t *testing.T) {
 	t.Parallel()
 	at, sent := collector(t)
 	h := openSite(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": at.URL, "OTEL_BSP_SCHEDULE_DELAY": "50"})
@@ -71,7 +71,7 @@ func TestATraceBeginsAtTheProxyWhenACollectorIsNamed(t *testing.T) {
 	}
 }
 
-func TestWithoutACollectorNoTraceIsPassedOn(t *testing.T) {
+func TestTrace_IsNotPassedOnWithoutACollector(t *testing.T) {
 	t.Parallel()
 	at, sent := collector(t)
 	for name, settings := range map[string]map[string]string{
@@ -92,7 +92,7 @@ func TestWithoutACollectorNoTraceIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestAProxyInFrontMayBeginTheTrace(t *testing.T) {
+func TestTrace_AProxyInFrontMayBeginIt(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, map[string]string{"TRUSTED_PROXIES": "127.0.0.1/32"})
 	h.request(t, "GET", "/v1/things", "", foreignTraces...)
@@ -101,7 +101,7 @@ func TestAProxyInFrontMayBeginTheTrace(t *testing.T) {
 	}
 }
 
-func TestAnUnreachableCollectorDisturbsNoRequest(t *testing.T) {
+func TestTrace_AnUnreachableCollectorDisturbsNoRequest(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:" + freePort(t)})
 	for range 20 {

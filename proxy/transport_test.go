@@ -18,7 +18,7 @@ import (
 )
 
 // Some clients leave before they get their answer.
-func TestEveryAnswerIsThatOfItsRequest(t *testing.T) {
+func TestTransport_EveryAnswerIsThatOfItsRequest(t *testing.T) {
 	t.Parallel()
 	echo := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -81,7 +81,7 @@ func standAt(t *testing.T, addr string, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-func TestNoRequestGoesToAConnectionThatTheServiceClosed(t *testing.T) {
+func TestTransport_UsesNoClosedConnection(t *testing.T) {
 	t.Parallel()
 	addr := "127.0.0.1:" + freePort(t)
 	var waiting sync.WaitGroup
@@ -105,7 +105,7 @@ func TestNoRequestGoesToAConnectionThatTheServiceClosed(t *testing.T) {
 	}
 }
 
-func TestASafeRequestIsSentAgainWhenItsConnectionWasClosedMeanwhile(t *testing.T) {
+func TestTransport_SendsASafeRequestAgain(t *testing.T) {
 	t.Parallel()
 	var drop atomic.Bool
 	auth := stand(t, "", func(http.ResponseWriter, *http.Request) {
@@ -123,7 +123,7 @@ func TestASafeRequestIsSentAgainWhenItsConnectionWasClosedMeanwhile(t *testing.T
 	}
 }
 
-func TestARequestToAServiceEndsWithItsClient(t *testing.T) {
+func TestTransport_ARequestEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	entered, ended := make(chan struct{}), make(chan struct{})
 	verifier := stand(t, "", func(_ http.ResponseWriter, r *http.Request) {
@@ -149,7 +149,7 @@ func TestARequestToAServiceEndsWithItsClient(t *testing.T) {
 	}
 }
 
-func TestABodyMayComeLaterThanTheHeadersMust(t *testing.T) {
+func TestTransport_ABodyMayComeLaterThanTheHeaders(t *testing.T) {
 	t.Parallel()
 	verifier := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
 		for range 3 {
@@ -164,7 +164,7 @@ func TestABodyMayComeLaterThanTheHeadersMust(t *testing.T) {
 	}
 }
 
-func TestInformationalAnswersArrive(t *testing.T) {
+func TestTransport_InformationalAnswersArrive(t *testing.T) {
 	t.Parallel()
 	auth := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</style.css>; rel=preload")
@@ -217,7 +217,7 @@ func speak(t *testing.T, answer func(conn net.Conn, r *http.Request)) (addr stri
 	return l.Addr().String()
 }
 
-func TestWhatAServiceSendsUnaskedIsNoAnswer(t *testing.T) {
+func TestTransport_WhatIsSentUnaskedIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	const stray = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray"
 	for _, later := range []bool{false, true} {
@@ -245,7 +245,7 @@ func TestWhatAServiceSendsUnaskedIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWhoseHeaderDoesNotEndIsABadGateway(t *testing.T) {
+func TestTransport_AnEndlessHeaderIsABadGateway(t *testing.T) {
 	t.Parallel()
 	addr := speak(t, func(conn net.Conn, _ *http.Request) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
@@ -259,7 +259,7 @@ func TestAnAnswerWhoseHeaderDoesNotEndIsABadGateway(t *testing.T) {
 	english(t, h.request(t, "POST", "/v1/verify/chain-transaction", "{}"), 502, "service_unavailable", true)
 }
 
-func TestARequestThatTheServiceDoesNotAnswerInTimeIsNotSentAgain(t *testing.T) {
+func TestTransport_ALateAnswerCausesNoSecondRequest(t *testing.T) {
 	t.Parallel()
 	var got atomic.Int64
 	auth := stand(t, "", func(_ http.ResponseWriter, r *http.Request) {
@@ -276,7 +276,7 @@ func TestARequestThatTheServiceDoesNotAnswerInTimeIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestAConnectionIsUsedAgainAfterTheTimeThatAnAnswerMayTake(t *testing.T) {
+func TestTransport_ReusesAConnectionAfterALongAnswer(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int64
 	auth := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

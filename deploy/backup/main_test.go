@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/deploy/internal/secrets"
 )
 
-func TestACommandLineThatMakesNoSenseIsRefused(t *testing.T) {
+func TestArguments_ThatMakeNoSenseAreRefused(t *testing.T) {
 	environment := map[string]string{
 		"USERS_DATABASE_URL": "sqlite:" + filepath.Join(t.TempDir(), "u.db"), "LEDGER_DATABASE_URL": "sqlite:l.db", "RECEIPT_SIGNING_KEY_FILE": "key.pem",
 	}
@@ -29,7 +29,7 @@ func TestACommandLineThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestHelpAndVersionArePrinted(t *testing.T) {
+func TestHelp_AndVersionArePrinted(t *testing.T) {
 	for flag, want := range map[string]string{"--help": "backup restore FILE", "--version": "backup "} {
 		var out bytes.Buffer
 		if err := run(t.Context(), []string{flag}, os.Getenv, os.Stdin, &out, &out); err != nil || !strings.Contains(out.String(), want) {
@@ -55,7 +55,7 @@ func stack(t *testing.T, filled bool) (folder string, getenv func(string) string
 	return folder, func(name string) string { return environment[name] }
 }
 
-func TestAnArchiveIsCheckedBeforeItGetsItsName(t *testing.T) {
+func TestArchive_IsCheckedBeforeItGetsItsName(t *testing.T) {
 	folder, getenv := stack(t, true)
 	archive := filepath.Join(t.TempDir(), "pforte.tar")
 	if err := os.WriteFile(archive, []byte("the one of yesterday"), 0o600); err != nil {
@@ -86,7 +86,7 @@ func TestAnArchiveIsCheckedBeforeItGetsItsName(t *testing.T) {
 	}
 }
 
-func TestNothingIsSavedToATerminal(t *testing.T) {
+func TestSave_NeverWritesToATerminal(t *testing.T) {
 	_, getenv := stack(t, true)
 	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -100,7 +100,7 @@ func TestNothingIsSavedToATerminal(t *testing.T) {
 
 // An archive that begins with a builder's output is none. Where it was to be put
 // back, setup must not make new keys as on a first start.
-func TestARestoreThatFailsKeepsNewKeysFromBeingMade(t *testing.T) {
+func TestRestore_ThatFailsMakesNoNewKeys(t *testing.T) {
 	_, saved := stack(t, true)
 	archive := filepath.Join(t.TempDir(), "pforte.tar")
 	if err := run(t.Context(), []string{"save", archive}, saved, nil, &bytes.Buffer{}, &bytes.Buffer{}); err != nil {

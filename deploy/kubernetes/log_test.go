@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheLogOfReceiptsIsAComponent(t *testing.T) {
+func TestLog_IsAComponent(t *testing.T) {
 	changed := tree(t)
 	const file, components, files = "example/kustomization.yaml", "components: [../autoscaling]", "      - secrets/verifier/chain-rpc-urls\n"
 	content, err := changed.ReadFile(file)

@@ -140,7 +140,7 @@ func of[T any](t *testing.T, objects []Object, kind string) map[string]T {
 	return found
 }
 
-func TestTheManifestsAreWhatKubernetesTakes(t *testing.T) {
+func TestManifests_AreValid(t *testing.T) {
 	for folder, least := range map[string]int{"base": 18, "example": 23} {
 		objects := build(t, folder)
 		if err := Validate(objects); err != nil {
@@ -152,7 +152,7 @@ func TestTheManifestsAreWhatKubernetesTakes(t *testing.T) {
 	}
 }
 
-func TestABrokenManifestIsRefused(t *testing.T) {
+func TestManifests_ThatAreBrokenAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ file, old, new string }{
 		"a field that does not exist":     {"base/auth.yaml", "readOnlyRootFilesystem:", "readOnlyRootFileSystem:"},
 		"a value of the wrong type":       {"base/proxy.yaml", "replicas: 2", "replicas: two"},
@@ -186,7 +186,7 @@ func TestABrokenManifestIsRefused(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsInTheRepository(t *testing.T) {
+func TestSecrets_AreNotInTheRepository(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".yaml") {
 			return err

@@ -32,7 +32,7 @@ func traced(t *testing.T) []Object {
 	return objects
 }
 
-func TestTracesLeaveTheClustersPodsOnlyWhenConfigured(t *testing.T) {
+func TestTraces_LeaveTheClusterOnlyIfConfigured(t *testing.T) {
 	for name, c := range map[string]struct {
 		objects []Object
 		want    bool
@@ -73,7 +73,7 @@ func leaves(policies map[string]policy, from labels, port int) bool {
 	return false
 }
 
-func TestMonitoringReachesTheInternalPortsAndNothingElse(t *testing.T) {
+func TestMonitoring_ReachesTheInternalPortsOnly(t *testing.T) {
 	objects := build(t, "example")
 	policies, all := of[policy](t, objects, "NetworkPolicy"), pods(t, objects)
 	monitored := func(to labels, port int) bool {

@@ -9,7 +9,7 @@ import (
 
 // Without the earlier one of each, a new secret logs everybody out, makes the receipts that were
 // sold worthless, or every authenticator app.
-func TestASecretIsReplacedBesideTheEarlierOne(t *testing.T) {
+func TestSecrets_AreReplacedBesideTheEarlierOne(t *testing.T) {
 	objects := build(t, "example")
 	deployments := of[deployment](t, objects, "Deployment")
 	for service, settings := range map[string][]string{
@@ -25,7 +25,7 @@ func TestASecretIsReplacedBesideTheEarlierOne(t *testing.T) {
 }
 
 // An autoscaler sets the replicas: where a manifest has them too, each apply sets them back.
-func TestTheAutoscalerAloneSetsTheReplicas(t *testing.T) {
+func TestReplicas_AreSetByTheAutoscalerAlone(t *testing.T) {
 	objects := build(t, "example")
 	scaled := []string{}
 	type autoscaler struct {
@@ -55,7 +55,7 @@ func TestTheAutoscalerAloneSetsTheReplicas(t *testing.T) {
 
 // The README's policies are added to those of the base where names are resolved by another server
 // than kube-dns, and where the proxy leads to applications.
-func TestThePoliciesOfThePageAreRight(t *testing.T) {
+func TestPolicies_OfThePageAreRight(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestPodsHaveNoPrivilegesTheyDoNotNeed(t *testing.T) {
+func TestPods_HaveNoNeedlessPrivileges(t *testing.T) {
 	for name, d := range of[deployment](t, build(t, "example"), "Deployment") {
 		p, c := d.Spec.Template.Spec, d.container(t)
 		switch {
@@ -35,7 +35,7 @@ func TestPodsHaveNoPrivilegesTheyDoNotNeed(t *testing.T) {
 	}
 }
 
-func TestPodsAreProbedAndSpread(t *testing.T) {
+func TestPods_AreProbedAndSpread(t *testing.T) {
 	for name, d := range of[deployment](t, build(t, "base"), "Deployment") {
 		c, p := d.container(t), d.Spec.Template.Spec
 		for _, probe := range []struct{ Path, Port string }{c.StartupProbe.HTTPGet, c.LivenessProbe.HTTPGet} {
@@ -60,7 +60,7 @@ func TestPodsAreProbedAndSpread(t *testing.T) {
 	}
 }
 
-func TestEveryDeploymentHasADisruptionBudget(t *testing.T) {
+func TestDeployments_HaveADisruptionBudget(t *testing.T) {
 	objects := build(t, "example")
 	type budget struct {
 		Spec struct {
@@ -101,7 +101,7 @@ type policy struct {
 	}
 }
 
-func TestTrafficIsDeniedUnlessAllowed(t *testing.T) {
+func TestNetwork_IsDeniedUnlessAllowed(t *testing.T) {
 	deny, ok := of[policy](t, build(t, "example"), "NetworkPolicy")["default-deny"]
 	if !ok || len(deny.Spec.PodSelector.MatchLabels) != 0 || len(deny.Spec.Ingress)+len(deny.Spec.Egress) != 0 ||
 		!slices.Contains(deny.Spec.PolicyTypes, "Ingress") || !slices.Contains(deny.Spec.PolicyTypes, "Egress") {
@@ -128,7 +128,7 @@ func allowed(policies map[string]policy, from, to labels, port int) bool {
 	return out && in
 }
 
-func TestOnlyTheProxyReachesTheServices(t *testing.T) {
+func TestNetwork_OnlyTheProxyReachesTheServices(t *testing.T) {
 	objects := build(t, "example")
 	policies, all := of[policy](t, objects, "NetworkPolicy"), pods(t, objects)
 	all["stranger"] = labels{"app.kubernetes.io/name": "stranger"}
@@ -145,7 +145,7 @@ func TestOnlyTheProxyReachesTheServices(t *testing.T) {
 	}
 }
 
-func TestEgressToTheWorldIsHTTPSAndNotIntoTheCluster(t *testing.T) {
+func TestNetwork_EgressIsHTTPSOutOfTheCluster(t *testing.T) {
 	for name, p := range of[policy](t, build(t, "example"), "NetworkPolicy") {
 		for _, r := range p.Spec.Egress {
 			for _, to := range r.To {

@@ -57,7 +57,7 @@ func configOf(t *testing.T, objects []Object, d deployment) map[string]string {
 	return config.Data
 }
 
-func TestEverySettingIsOneOfTheProgram(t *testing.T) {
+func TestSettings_AreThoseOfThePrograms(t *testing.T) {
 	objects := build(t, "example")
 	for _, d := range of[deployment](t, objects, "Deployment") {
 		name := d.container(t).Name
@@ -76,7 +76,7 @@ func TestEverySettingIsOneOfTheProgram(t *testing.T) {
 }
 
 // Without them authenticator apps cannot be set up, and passkeys and links have no address.
-func TestAuthCanSealSecretsAndKnowsItsAddress(t *testing.T) {
+func TestSettings_LetAuthSealSecrets(t *testing.T) {
 	objects := build(t, "example")
 	given := configOf(t, objects, of[deployment](t, objects, "Deployment")["auth"])
 	if given["DATA_KEY_FILE"] == "" || !strings.HasPrefix(given["PUBLIC_URL"], "https://") {
@@ -84,7 +84,7 @@ func TestAuthCanSealSecretsAndKnowsItsAddress(t *testing.T) {
 	}
 }
 
-func TestEverySecretFileIsMounted(t *testing.T) {
+func TestSecrets_AreMountedEveryOne(t *testing.T) {
 	objects := build(t, "example")
 	type secret struct{ Data map[string]string }
 	secrets := of[secret](t, objects, "Secret")
@@ -103,7 +103,7 @@ func TestEverySecretFileIsMounted(t *testing.T) {
 	}
 }
 
-func TestPortsAreThoseOfThePrograms(t *testing.T) {
+func TestPorts_AreThoseOfThePrograms(t *testing.T) {
 	objects := build(t, "example")
 	services := of[service](t, objects, "Service")
 	for _, d := range of[deployment](t, objects, "Deployment") {
@@ -130,7 +130,7 @@ func TestPortsAreThoseOfThePrograms(t *testing.T) {
 	}
 }
 
-func TestImagesAreThoseThatComposeBuilds(t *testing.T) {
+func TestImages_AreThoseOfCompose(t *testing.T) {
 	compose, err := os.ReadFile("../../docker-compose.yml")
 	if err != nil {
 		t.Fatal(err)

@@ -8,20 +8,20 @@ import (
 
 func none(string) string { return "" }
 
-func TestItPrintsItsVersion(t *testing.T) {
+func TestVersion_IsPrinted(t *testing.T) {
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"--version"}, none, &out); err != nil || !strings.HasPrefix(out.String(), "local ") {
 		t.Errorf("got %v, %s", err, &out)
 	}
 }
 
-func TestACommandItDoesNotHaveIsAFault(t *testing.T) {
+func TestCommands_ThatAreUnknownAreFaults(t *testing.T) {
 	if err := run(t.Context(), []string{"dmo"}, none, &bytes.Buffer{}); err == nil {
 		t.Error("no fault")
 	}
 }
 
-func TestTheAnswersFileIsTheLastThatIsNamed(t *testing.T) {
+func TestAnswers_FileIsTheLastNamed(t *testing.T) {
 	for want, args := range map[string][]string{
 		"": {"-tx", "out"}, "a": {"-out", "a"}, "b": {"--out=a", "-json", "-out=b"}, "c": {"-out", "a", "--out", "c"},
 	} {

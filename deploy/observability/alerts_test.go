@@ -172,7 +172,7 @@ func fired(t *testing.T, w world) []string {
 	return slices.Compact(names)
 }
 
-func TestEveryAlertFiresForItsFaultAndForNothingElse(t *testing.T) {
+func TestAlerts_FireForTheirFaultOnly(t *testing.T) {
 	described := map[string]bool{}
 	for name, fault := range faults {
 		alert, _, _ := strings.Cut(name, ",")
@@ -193,13 +193,13 @@ func TestEveryAlertFiresForItsFaultAndForNothingElse(t *testing.T) {
 	}
 }
 
-func TestNoAlertFiresWhileAllIsWell(t *testing.T) {
+func TestAlerts_AreSilentWhileAllIsWell(t *testing.T) {
 	if names := fired(t, build(t, healthy(), nil)); len(names) > 0 {
 		t.Errorf("these fire: %v", names)
 	}
 }
 
-func TestNoAlertFiresWhenTheProgramsHaveJustStarted(t *testing.T) {
+func TestAlerts_AreSilentAfterAStart(t *testing.T) {
 	before := healthy()
 	for name := range before {
 		if !strings.HasPrefix(name, "up{") {

@@ -128,7 +128,7 @@ func (c *checker) values(m Metric, matcher *labels.Matcher) []string {
 	return faults
 }
 
-func TestAlertsUseExistingMetricsAndHaveARunbook(t *testing.T) {
+func TestAlerts_UseExistingMetricsAndHaveARunbook(t *testing.T) {
 	c := newChecker(t)
 	runbook := read(t, docs+"observability.md")
 	alerts := rules(t)
@@ -151,7 +151,7 @@ func TestAlertsUseExistingMetricsAndHaveARunbook(t *testing.T) {
 	}
 }
 
-func TestTheDashboardUsesExistingMetrics(t *testing.T) {
+func TestDashboard_UsesExistingMetrics(t *testing.T) {
 	c := newChecker(t)
 	var dashboard struct {
 		UID, Title string
@@ -194,7 +194,7 @@ func TestTheDashboardUsesExistingMetrics(t *testing.T) {
 	}
 }
 
-func TestAMistakeInAnExpressionIsFound(t *testing.T) {
+func TestExpressions_WithAMistakeAreFound(t *testing.T) {
 	c := newChecker(t)
 	for _, expression := range []string{
 		`rate(auth_logins_total[5m]`,

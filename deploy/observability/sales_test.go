@@ -32,7 +32,7 @@ func query(t *testing.T, w world, expression, label string, minute int64) map[st
 }
 
 // The dashboard's queries of sales, on a day whose sales are known.
-func TestThePanelsOfSalesShowWhatWasSold(t *testing.T) {
+func TestDashboard_ShowsWhatWasSold(t *testing.T) {
 	w := build(t, healthy(), nil)
 	day := float64(lasts - 1) // minutes of it that the world has, which increase extends to the day's ends by half a minute
 	for title, want := range map[string]struct {

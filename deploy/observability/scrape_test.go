@@ -33,7 +33,7 @@ func load[T any](t *testing.T, path string) T {
 	return v
 }
 
-func TestTheSampleConfigurationScrapesWhatAlertsName(t *testing.T) {
+func TestScrape_SampleCoversWhatAlertsName(t *testing.T) {
 	config := load[scrapes](t, "prometheus.yml")
 	var jobs []string
 	for _, job := range config.ScrapeConfigs {
@@ -50,7 +50,7 @@ func TestTheSampleConfigurationScrapesWhatAlertsName(t *testing.T) {
 	}
 }
 
-func TestTheSampleConfigurationReachesTheProgramsOfTheStack(t *testing.T) {
+func TestScrape_SampleReachesTheProgramsOfTheStack(t *testing.T) {
 	stack := load[struct {
 		Services map[string]struct {
 			Environment map[string]any
@@ -110,7 +110,7 @@ func targets(t *testing.T, d deployment, partOf string) (jobs []string) {
 	return jobs
 }
 
-func TestPrometheusFindsThePodsAndNamesTheirJobs(t *testing.T) {
+func TestScrape_FindsThePodsAndNamesTheirJobs(t *testing.T) {
 	kustomization := load[struct {
 		Labels []struct{ Pairs map[string]string }
 	}](t, "../kubernetes/base/kustomization.yaml")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestALicenceIsRecognizedByItsWords(t *testing.T) {
+func TestLicence_IsRecognizedByItsWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"Permission is hereby granted, free of charge, to any\n  person obtaining a copy":                                                    "MIT",
 		"MIT No Attribution\nPermission is hereby granted, free of charge, to any\n  person obtaining a copy":                                "MIT-0",
@@ -28,7 +28,7 @@ func TestALicenceIsRecognizedByItsWords(t *testing.T) {
 	}
 }
 
-func TestAModuleWithoutALicenceFailsTheRelease(t *testing.T) {
+func TestLicence_IsRequiredOfEveryModule(t *testing.T) {
 	for name, text := range map[string]string{"LICENSE": "All rights reserved.", "NOTICE": "Apache License Version 2.0", "README": "MIT", "license.go": "package x"} {
 		folder := t.TempDir()
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {

@@ -80,7 +80,7 @@ func unpack(t *testing.T, archive []byte) map[string]string {
 	}
 }
 
-func TestAReleaseIsCompleteAndTheSameEveryTime(t *testing.T) {
+func TestRelease_IsCompleteAndReproducible(t *testing.T) {
 	o := released(t)
 	names, err := release(o)
 	if err != nil {
@@ -161,7 +161,7 @@ func read(t *testing.T, folder, name string) []byte {
 	return content
 }
 
-func TestAProgramThatHoldsAPathOfItsBuilderIsNotReleased(t *testing.T) {
+func TestRelease_RefusesAPathOfTheBuilder(t *testing.T) {
 	o := released(t)
 	programs, err := filepath.Glob(filepath.Join(o.built, "*", "*"))
 	if err != nil || len(programs) != 1 {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSecretsAreMadeOnceAndThePasswordIsShown(t *testing.T) {
+func TestSecrets_AreMadeOnceAndThePasswordShown(t *testing.T) {
 	folder := t.TempDir()
 	var first, second bytes.Buffer
 	if err := run([]string{"-admin", folder}, none, nil, &first); err != nil {
@@ -47,7 +47,7 @@ func TestSecretsAreMadeOnceAndThePasswordIsShown(t *testing.T) {
 	}
 }
 
-func TestWithoutAdminNoPasswordIsMade(t *testing.T) {
+func TestAdmin_NoPasswordIsMadeWithoutOne(t *testing.T) {
 	folder := t.TempDir()
 	var out bytes.Buffer
 	if err := run([]string{folder}, none, nil, &out); err != nil || out.Len() != 0 {
@@ -58,14 +58,14 @@ func TestWithoutAdminNoPasswordIsMade(t *testing.T) {
 	}
 }
 
-func TestItPrintsItsVersion(t *testing.T) {
+func TestVersion_IsPrinted(t *testing.T) {
 	var out bytes.Buffer
 	if err := run([]string{"--version"}, none, nil, &out); err != nil || !strings.HasPrefix(out.String(), "setup ") {
 		t.Errorf("got %v, %s", err, &out)
 	}
 }
 
-func TestAFolderThatCannotBeWrittenIsAFault(t *testing.T) {
+func TestFolder_ThatCannotBeWrittenIsAFault(t *testing.T) {
 	if err := run([]string{filepath.Join(t.TempDir(), "none")}, none, nil, &bytes.Buffer{}); err == nil {
 		t.Error("no fault")
 	}
@@ -94,7 +94,7 @@ func read(t *testing.T, folder, name string) string {
 
 func none(string) string { return "" }
 
-func TestDatabasesGetARoleAndAPasswordOfTheirOwnOnce(t *testing.T) {
+func TestDatabases_GetARoleAndPasswordOnce(t *testing.T) {
 	folder, roles := t.TempDir(), t.TempDir()
 	settings := map[string]string{"POSTGRES_HOST": "db", "POSTGRES_ROLES": roles}
 	getenv := func(name string) string { return settings[name] }
@@ -167,7 +167,7 @@ func files(t *testing.T, folder string) map[string]string {
 	return found
 }
 
-func TestEachServiceHasAFolderOfItsOwnSecrets(t *testing.T) {
+func TestSecrets_OfEachServiceHaveTheirOwnFolder(t *testing.T) {
 	folder := apart(t)
 	settings := map[string]string{"REDIS_HOST": "redis", "POSTGRES_HOST": "db", "POSTGRES_ROLES": t.TempDir()}
 	getenv := func(name string) string { return settings[name] }
@@ -193,7 +193,7 @@ func TestEachServiceHasAFolderOfItsOwnSecrets(t *testing.T) {
 	}
 }
 
-func TestADataKeyIsPutBackFromAFileOrStandardInput(t *testing.T) {
+func TestDataKey_IsPutBackFromAFileOrStdin(t *testing.T) {
 	key := strings.Repeat("0123456789abcdef", 4)
 	file := filepath.Join(t.TempDir(), "copy")
 	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
@@ -207,7 +207,7 @@ func TestADataKeyIsPutBackFromAFileOrStandardInput(t *testing.T) {
 	}
 }
 
-func TestAKeyIsRevokedWithACutOff(t *testing.T) {
+func TestRevokeReceiptKey_TakesACutOff(t *testing.T) {
 	folder := t.TempDir()
 	for _, args := range [][]string{{}, {"-announce"}} {
 		if err := run(append(args, folder), none, nil, io.Discard); err != nil {
@@ -242,7 +242,7 @@ func TestAKeyIsRevokedWithACutOff(t *testing.T) {
 	}
 }
 
-func TestRedisAndAuthGetOnePassword(t *testing.T) {
+func TestRedis_AndAuthGetOnePassword(t *testing.T) {
 	folder := apart(t)
 	getenv := func(name string) string { return map[string]string{"REDIS_HOST": "redis"}[name] }
 	for range 3 {
@@ -268,7 +268,7 @@ func TestRedisAndAuthGetOnePassword(t *testing.T) {
 	}
 }
 
-func TestAnInstallationWithOneFolderKeepsItsSecretsInSeveral(t *testing.T) {
+func TestTakeover_SplitsOneFolderIntoSeveral(t *testing.T) {
 	before, folder := t.TempDir(), apart(t)
 	settings := map[string]string{"POSTGRES_HOST": "db", "POSTGRES_ROLES": t.TempDir()}
 	getenv := func(name string) string { return settings[name] }
@@ -308,7 +308,7 @@ func TestAnInstallationWithOneFolderKeepsItsSecretsInSeveral(t *testing.T) {
 }
 
 // A copy that stopped in between is made again whole.
-func TestSecretsTakenOverInPartAreTakenOverAgain(t *testing.T) {
+func TestTakeover_InPartIsDoneAgain(t *testing.T) {
 	before, folder := t.TempDir(), apart(t)
 	if err := run([]string{before}, none, nil, io.Discard); err != nil {
 		t.Fatal(err)
@@ -326,7 +326,7 @@ func TestSecretsTakenOverInPartAreTakenOverAgain(t *testing.T) {
 	}
 }
 
-func TestAllSettingsThatAreMissingAreNamedAtOnce(t *testing.T) {
+func TestSettings_ThatAreMissingAreNamedAtOnce(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"DOMAIN": "home.example.org"}[name] }
 	folder := t.TempDir()
 	err := run([]string{"-require", "DOMAIN FACILITATOR_URL PAYMENT_PAY_TO", folder}, getenv, nil, io.Discard)
@@ -338,7 +338,7 @@ func TestAllSettingsThatAreMissingAreNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestALogThatIsAskedForWithAnotherWordThanOneIsRefused(t *testing.T) {
+func TestLog_WithAnotherWordThanOneIsRefused(t *testing.T) {
 	for value, ok := range map[string]bool{"": true, "1": true, "0": false, "2": false, "yes": false} {
 		getenv := func(name string) string { return map[string]string{"RECEIPT_LOG": value}[name] }
 		folder := t.TempDir()
@@ -349,7 +349,7 @@ func TestALogThatIsAskedForWithAnotherWordThanOneIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheAddressIsShownWithThePassword(t *testing.T) {
+func TestAddress_IsShownWithThePassword(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"PUBLIC_URL": "http://localhost:8080"}[name] }
 	var out bytes.Buffer
 	if err := run([]string{"-admin", t.TempDir()}, getenv, nil, &out); err != nil || !strings.HasPrefix(out.String(), "http://localhost:8080: log in as admin, password ") {
@@ -357,7 +357,7 @@ func TestTheAddressIsShownWithThePassword(t *testing.T) {
 	}
 }
 
-func TestALogIsAddedToWhatAnInstallationHas(t *testing.T) {
+func TestLog_IsAddedToAnInstallation(t *testing.T) {
 	folder := apart(t)
 	for _, service := range []string{"witness-1", "witness-2", "mirror"} {
 		if err := os.Mkdir(filepath.Join(folder, service), 0o700); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestWhatTheLinkerSetComesBeforeWhatGoNoted(t *testing.T) {
+func TestVersion_TheLinkersComesBeforeGos(t *testing.T) {
 	installed := &debug.BuildInfo{Main: debug.Module{Version: "v1.1.0"}}
 	for _, c := range []struct {
 		name, linked string
@@ -29,7 +29,7 @@ func TestWhatTheLinkerSetComesBeforeWhatGoNoted(t *testing.T) {
 
 // It is built as the Makefile and the Dockerfile build every program, and without
 // the linker's flag.
-func TestAProgramReportsItsVersionHoweverItIsBuilt(t *testing.T) {
+func TestVersion_IsReportedHoweverAProgramIsBuilt(t *testing.T) {
 	for _, c := range []struct {
 		flags []string
 		want  string

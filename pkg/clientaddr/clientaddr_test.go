@@ -32,7 +32,7 @@ func request(peer string, forwardedFor ...string) *http.Request {
 	return r
 }
 
-func TestTheClientIsTheFirstAddressFromTheRightThatIsNoProxy(t *testing.T) {
+func TestClient_IsTheFirstFromTheRightThatIsNoProxy(t *testing.T) {
 	home := proxies(t, "10.0.0.0/8", "fd00::/8", "::1")
 	for name, c := range map[string]struct {
 		proxies clientaddr.Proxies
@@ -60,7 +60,7 @@ func TestTheClientIsTheFirstAddressFromTheRightThatIsNoProxy(t *testing.T) {
 	}
 }
 
-func TestARequestIsSentByAProxyWhenItsPeerIsOne(t *testing.T) {
+func TestClient_ProxyIsOneWhosePeerIs(t *testing.T) {
 	home := proxies(t, "10.0.0.0/8")
 	for peer, want := range map[string]bool{"10.0.0.1:80": true, "7.7.7.7:80": false, "@": false} {
 		if got := home.Sent(request(peer, "10.0.0.1")); got != want {
@@ -69,7 +69,7 @@ func TestARequestIsSentByAProxyWhenItsPeerIsOne(t *testing.T) {
 	}
 }
 
-func TestOneHouseholdIsOneGroup(t *testing.T) {
+func TestGroup_OneHouseholdIsOne(t *testing.T) {
 	for addr, want := range map[string]string{"1.2.3.4": "1.2.3.4", "2001:db8:1:2:3::4": "2001:db8:1:2::/64"} {
 		if got := clientaddr.Group(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("%s: got %q, want %q", addr, got, want)
@@ -77,7 +77,7 @@ func TestOneHouseholdIsOneGroup(t *testing.T) {
 	}
 }
 
-func TestAnIPv6AddressIsInThreeGroups(t *testing.T) {
+func TestGroup_AnIPv6AddressIsInThree(t *testing.T) {
 	for addr, want := range map[string][]string{
 		"1.2.3.4":             {"1.2.3.4"},
 		"2001:db8:1:2ff:3::4": {"2001:db8:1:2ff::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"},
@@ -91,7 +91,7 @@ func TestAnIPv6AddressIsInThreeGroups(t *testing.T) {
 	}
 }
 
-func TestTheNeighborhoodIsTheNetworkAround(t *testing.T) {
+func TestGroup_NeighborhoodIsTheNetworkAround(t *testing.T) {
 	for addr, want := range map[string]string{"1.2.3.4": "1.2.3.0/24", "2001:db8:1:2:3::4": "2001:db8:1::/48"} {
 		if got := clientaddr.Neighborhood(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("%s: got %q, want %q", addr, got, want)
@@ -102,7 +102,7 @@ func TestTheNeighborhoodIsTheNetworkAround(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoNetworkIsRefused(t *testing.T) {
+func TestNetwork_ThatIsNoneIsRefused(t *testing.T) {
 	for _, text := range []string{"", "10.0.0.0/33", "localhost", "fe80::1%eth0", "10.0.0.1-10.0.0.9"} {
 		var n clientaddr.Network
 		if err := n.UnmarshalText([]byte(text)); err == nil {

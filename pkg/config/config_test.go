@@ -45,7 +45,7 @@ func load(t *testing.T, environment map[string]string) (sample, error) {
 	return config.Load[sample](func(name string) string { return environment[name] })
 }
 
-func TestDefaultsApplyWhereNothingOrAnEmptyVariableIsSet(t *testing.T) {
+func TestLoad_DefaultsApplyWhereNothingIsSet(t *testing.T) {
 	got, err := load(t, map[string]string{"SECRET": "s", "ADDR": "", "TRUSTED": "10.0.0.0/8,::1/128"})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestDefaultsApplyWhereNothingOrAnEmptyVariableIsSet(t *testing.T) {
 	}
 }
 
-func TestALimitThatIsZeroNegativeOrNoNumberMeansItsDefault(t *testing.T) {
+func TestLoad_ALimitThatIsNoneMeansItsDefault(t *testing.T) {
 	for _, value := range []string{"0", "-3", "many", "1e3", " ", "99999999999999999999"} {
 		got, err := load(t, map[string]string{"SECRET": "s", "MAX": value, "WINDOW": value})
 		if err != nil || got.Max != 5 || got.Window != time.Minute {
@@ -72,7 +72,7 @@ func TestALimitThatIsZeroNegativeOrNoNumberMeansItsDefault(t *testing.T) {
 	}
 }
 
-func TestAllFaultsAreReportedAtOnce(t *testing.T) {
+func TestLoad_ReportsAllFaultsAtOnce(t *testing.T) {
 	_, err := load(t, map[string]string{"NUMBER": "x", "SECURE": "perhaps", "TRUSTED": "nowhere"})
 	if err == nil {
 		t.Fatal("no fault reported")
@@ -84,20 +84,20 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestValidateIsCalledToo(t *testing.T) {
+func TestLoad_CallsValidateToo(t *testing.T) {
 	if _, err := load(t, map[string]string{"SECRET": "s", "NUMBER": "13"}); err == nil || err.Error() != "NUMBER: 13 brings no luck" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestValidateIsCalledThoughASettingIsMissingAndDoesNotReportThatOne(t *testing.T) {
+func TestLoad_CallsValidateThoughASettingIsMissing(t *testing.T) {
 	_, err := load(t, map[string]string{"NUMBER": "13"})
 	if err == nil || err.Error() != "SECRET: is required\nNUMBER: 13 brings no luck" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestASecretMayComeFromAFile(t *testing.T) {
+func TestLoad_TakesASecretFromAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(path, []byte("from file\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestASecretMayComeFromAFile(t *testing.T) {
 	}
 }
 
-func TestTheTableNamesEverySettingWithDefaultAndMeaning(t *testing.T) {
+func TestTable_NamesEverySetting(t *testing.T) {
 	want := "| Setting | Default | Meaning |\n|---|---|---|\n" +
 		"| `ADDR` | `:1` | where to serve |\n" +
 		"| `SECRET` (or `SECRET_FILE`) | required | signs |\n" +

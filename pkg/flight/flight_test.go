@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/flight"
 )
 
-func TestCallsThatComeAtOnceShareOneRun(t *testing.T) {
+func TestDo_CallsAtOnceShareOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g flight.Group[string, int]
 		var runs atomic.Int64
@@ -42,7 +42,7 @@ func TestCallsThatComeAtOnceShareOneRun(t *testing.T) {
 
 // The work is cancelled when the last caller leaves, and not before. A caller that
 // comes then begins another run, even while the first has not ended yet.
-func TestWorkEndsWhenTheLastCallerLeaves(t *testing.T) {
+func TestDo_WorkEndsWhenTheLastCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g flight.Group[string, int]
 		var ended atomic.Bool
@@ -84,7 +84,7 @@ func TestWorkEndsWhenTheLastCallerLeaves(t *testing.T) {
 	})
 }
 
-func TestAPanicIsAnErrorOfItsCallers(t *testing.T) {
+func TestDo_APanicIsAnErrorOfItsCallers(t *testing.T) {
 	var g flight.Group[string, int]
 	_, err := g.Do(t.Context(), "a", func(context.Context) (int, error) { panic("oh") })
 	var panicked *flight.PanicError
@@ -137,13 +137,13 @@ func pinned(t *testing.T, after func(context.Context)) (cancelled bool) {
 	return cancelled
 }
 
-func TestPinnedWorkGoesOnWhenAllCallersLeave(t *testing.T) {
+func TestDo_PinnedWorkGoesOnWithoutCallers(t *testing.T) {
 	if pinned(t, func(context.Context) {}) {
 		t.Error("it was cancelled")
 	}
 }
 
-func TestUnpinnedWorkIsCancelledWhenNoCallerWaits(t *testing.T) {
+func TestDo_UnpinnedWorkIsCancelledWithoutCallers(t *testing.T) {
 	if pinned(t, flight.Unpin) {
 		t.Error("it was cancelled although a caller waits")
 	}
@@ -170,7 +170,7 @@ func TestUnpinnedWorkIsCancelledWhenNoCallerWaits(t *testing.T) {
 	})
 }
 
-func TestDoReturnsTheCauseOfItsContextsEnd(t *testing.T) {
+func TestDo_ReturnsTheCauseOfItsContext(t *testing.T) {
 	late := errors.New("late")
 	synctest.Test(t, func(t *testing.T) {
 		var g flight.Group[string, int]
@@ -182,7 +182,7 @@ func TestDoReturnsTheCauseOfItsContextsEnd(t *testing.T) {
 	})
 }
 
-func TestCloseWaitsForRunsAndStartsNone(t *testing.T) {
+func TestClose_WaitsForRunsAndStartsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g flight.Group[string, int]
 		more := make(chan struct{})

@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/pkg/freeport"
 )
 
-func TestEachAddressIsFreeAndReturnedOnce(t *testing.T) {
+func TestAddress_IsFreeAndReturnedOnce(t *testing.T) {
 	addrs, err := freeport.Addrs(t.Context(), 50)
 	if err != nil || len(addrs) != 50 {
 		t.Fatalf("%d addresses, %v", len(addrs), err)
@@ -21,7 +21,7 @@ func TestEachAddressIsFreeAndReturnedOnce(t *testing.T) {
 	}
 }
 
-func TestNoAddressLiesAmongThoseOfOutgoingConnections(t *testing.T) {
+func TestAddress_IsNotOneOfOutgoingConnections(t *testing.T) {
 	addrs, err := freeport.Addrs(t.Context(), 50)
 	if err != nil {
 		t.Fatal(err)

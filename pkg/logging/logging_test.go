@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/tracing/tracingtest"
 )
 
-func TestLevelsAndFormat(t *testing.T) {
+func TestLog_LevelsAndFormat(t *testing.T) {
 	for level, lowest := range map[string]slog.Level{
 		"": slog.LevelInfo, "debug": slog.LevelDebug, "INFO": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
 	} {
@@ -37,7 +37,7 @@ func TestLevelsAndFormat(t *testing.T) {
 	}
 }
 
-func TestALineOfATracedRequestNamesItsTrace(t *testing.T) {
+func TestLog_NamesTheTraceOfARequest(t *testing.T) {
 	c := tracingtest.New(t)
 	tracer, err := tracing.Start(t.Context(), tracing.Options{
 		Settings: tracing.Settings{Endpoint: c.URL}, Service: "auth", Log: slog.New(slog.DiscardHandler),
@@ -71,7 +71,7 @@ func TestALineOfATracedRequestNamesItsTrace(t *testing.T) {
 	}
 }
 
-func TestAnUnknownLevelIsAFault(t *testing.T) {
+func TestLevel_ThatIsUnknownIsAFault(t *testing.T) {
 	if _, err := logging.New(nil, "loud"); err == nil {
 		t.Error("no fault")
 	}

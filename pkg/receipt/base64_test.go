@@ -24,9 +24,9 @@ func spelledOtherwise(text string) map[string]string {
 	}
 }
 
-// TestBase64HasOneSpelling: what Sign would not have written is malformed, in the
+// TestBase64_HasOneSpelling: what Sign would not have written is malformed, in the
 // answer, the envelope and the key document.
-func TestBase64HasOneSpelling(t *testing.T) {
+func TestBase64_HasOneSpelling(t *testing.T) {
 	v := readVectors(t)[0]
 	document, err := receipt.Parse(v.files["response.json"])
 	if err != nil {

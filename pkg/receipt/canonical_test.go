@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-func TestCanonicalizeReturnsTheFormOfRFC8785(t *testing.T) {
+func TestCanonicalize_ReturnsTheFormOfRFC8785(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"white space goes", " { \"a\" : [ 1 , true ] }\n", `{"a":[1,true]}`},
 		{"members are sorted", `{"b":1,"a":2,"B":3,"aa":4,"":5}`, `{"":5,"B":3,"a":2,"aa":4,"b":1}`},
@@ -23,7 +23,7 @@ func TestCanonicalizeReturnsTheFormOfRFC8785(t *testing.T) {
 	}
 }
 
-func TestCanonicalizeRefusesWhatToolsReadDifferently(t *testing.T) {
+func TestCanonicalize_RefusesWhatToolsReadDifferently(t *testing.T) {
 	for _, in := range []string{
 		``, `{`, `{}{}`, `{"a":1,"a":1}`, `{"a":1,"\u0061":1}`, `1.0`, `1e2`, `-1`, `-0`, `01`, `9007199254740992`,
 		`18446744073709551616`, `"é"`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, "\"\xff\"", `"\n"`, `"\u007f"`, `NaN`, `'a'`,
@@ -35,7 +35,7 @@ func TestCanonicalizeRefusesWhatToolsReadDifferently(t *testing.T) {
 	}
 }
 
-func TestSignRefusesAReceiptThatTheFormatDoesNotAllow(t *testing.T) {
+func TestSign_RefusesWhatTheFormatDoesNotAllow(t *testing.T) {
 	block := baseBlock(t)
 	good := block.Receipt(3, receipt.Expectations{})
 	text := func(s string) *string { return &s }
@@ -78,7 +78,7 @@ func TestSignRefusesAReceiptThatTheFormatDoesNotAllow(t *testing.T) {
 	}
 }
 
-func TestAnExpectationThatDoesNotHoldIsNeverSigned(t *testing.T) {
+func TestSign_RefusesExpectationsThatDoNotHold(t *testing.T) {
 	block := baseBlock(t)
 	const other = "0x1234567890123456789012345678901234567890"
 	for _, e := range []receipt.Expectations{

@@ -66,7 +66,7 @@ func alone(transaction, outcome []byte) receipt.Proof {
 	}
 }
 
-func TestAContractAddressFollowsFromAProvenAccountNonceOnly(t *testing.T) {
+func TestContract_AddressFollowsFromProvenNonceOnly(t *testing.T) {
 	creation := []byte{0x60, 0x80}
 	address := func(nonce uint64) string {
 		made := evm.ContractAddress(evm.Address(deployer), nonce)
@@ -102,7 +102,7 @@ func TestAContractAddressFollowsFromAProvenAccountNonceOnly(t *testing.T) {
 	}
 }
 
-func TestATransactionAndItsReceiptAreOfOneType(t *testing.T) {
+func TestProof_TransactionAndReceiptAreOfOneType(t *testing.T) {
 	unsigned := encoded(0x65, 42161, deployer, 9, 1, 1, deployer, 0, []byte{})
 	_, _, err := receipt.VerifyProof(receipt.Receipt{}, alone(unsigned, outcomeOf(0x66, 1, 0)))
 	if !errors.Is(err, receipt.ErrProof) || !strings.Contains(err.Error(), "different types") {

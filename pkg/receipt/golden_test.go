@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// go test ./receipt -run TestGoldenVectors -update
+// go test -run TestGolden_Vectors -update .
 var update = flag.Bool("update", false, "write the golden vectors anew")
 
 const vectorsFolder = "testdata/vectors"
@@ -103,7 +103,7 @@ func makeVector(t testing.TB, name string, r receipt.Receipt, proof receipt.Proo
 	}}
 }
 
-func TestGoldenVectors(t *testing.T) {
+func TestGolden_Vectors(t *testing.T) {
 	for _, v := range append(makeVectors(t), makeTransfers(t)...) {
 		folder := filepath.Join(vectorsFolder, v.folder)
 		for name, want := range v.files {
@@ -124,7 +124,7 @@ func TestGoldenVectors(t *testing.T) {
 }
 
 // The first vector was made by another program, which knew only the format.
-func TestTheFormatIsTheOneOfTheSampleVector(t *testing.T) {
+func TestGolden_FormatIsThatOfTheSample(t *testing.T) {
 	base := readVectors(t)[0]
 	sum := sha256.Sum256(base.response.Receipt)
 	if got, want := hex.EncodeToString(sum[:]), "b761364cfc8fafd992941700246b9aa7a263ff3128b425b42a9d805e7d90ba3d"; got != want {
@@ -145,7 +145,7 @@ func TestTheFormatIsTheOneOfTheSampleVector(t *testing.T) {
 	}
 }
 
-func TestGoldenVectorsVerifyInBothPresentations(t *testing.T) {
+func TestGolden_VectorsVerifyInBothPresentations(t *testing.T) {
 	for _, v := range readVectors(t) {
 		plain, err := receipt.Verify(v.files["response.json"], v.keys)
 		if err != nil {

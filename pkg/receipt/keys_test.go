@@ -31,7 +31,7 @@ func newDocument(t testing.TB, active *receipt.SigningKey, others ...receipt.Key
 	return doc
 }
 
-func TestASigningKeySurvivesItsFile(t *testing.T) {
+func TestKey_SurvivesItsFile(t *testing.T) {
 	key := newKey(t)
 	text, err := key.PEM()
 	if err != nil {
@@ -46,7 +46,7 @@ func TestASigningKeySurvivesItsFile(t *testing.T) {
 	}
 }
 
-func TestAKeyOfOpenSSLIsRead(t *testing.T) {
+func TestKey_OfOpenSSLIsRead(t *testing.T) {
 	// openssl genpkey -algorithm ed25519, with the seed of RFC 8032 test 1.
 	const text = `-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
@@ -61,7 +61,7 @@ MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
 	}
 }
 
-func TestWhatIsNoSigningKeyIsRefusedAndNotQuoted(t *testing.T) {
+func TestKey_ThatIsNoneIsRefusedAndNotQuoted(t *testing.T) {
 	const secret = "c2VjcmV0"
 	for name, text := range map[string]string{
 		"nothing":      "",
@@ -83,7 +83,7 @@ func TestWhatIsNoSigningKeyIsRefusedAndNotQuoted(t *testing.T) {
 	}
 }
 
-func TestNoPrintingShowsTheSecret(t *testing.T) {
+func TestKey_IsNeverPrinted(t *testing.T) {
 	key := testKey(t)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d", "%q"} {
 		if got := fmt.Sprintf(verb, key); got != key.ID() {
@@ -111,7 +111,7 @@ func signedBy(t *testing.T, key *receipt.SigningKey) []byte {
 	return text
 }
 
-func TestOldReceiptsVerifyAfterARotation(t *testing.T) {
+func TestKeys_OldReceiptsVerifyAfterARotation(t *testing.T) {
 	old, coming := newKey(t), newKey(t)
 	oldReceipt, newReceipt := signedBy(t, old), signedBy(t, coming)
 
@@ -144,7 +144,7 @@ func withStatus(key receipt.Key, status string) receipt.Key {
 	return key
 }
 
-func TestARevokedKeyVerifiesNothing(t *testing.T) {
+func TestKeys_ARevokedOneVerifiesNothing(t *testing.T) {
 	stolen, fresh := newKey(t), newKey(t)
 	text := signedBy(t, stolen)
 	doc := newDocument(t, fresh, withStatus(newDocument(t, stolen).Keys[0], receipt.KeyRevoked))
@@ -156,13 +156,13 @@ func TestARevokedKeyVerifiesNothing(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsNotListedVerifiesNothing(t *testing.T) {
+func TestKeys_AnUnlistedOneVerifiesNothing(t *testing.T) {
 	if _, err := receipt.Verify(signedBy(t, newKey(t)), newDocument(t, newKey(t))); !errors.Is(err, receipt.ErrUnknownKey) {
 		t.Errorf("error %v, want ErrUnknownKey", err)
 	}
 }
 
-func TestAKeyDocumentMayGrow(t *testing.T) {
+func TestKeys_DocumentMayGrow(t *testing.T) {
 	text := mustMarshal(t, newDocument(t, testKey(t)))
 	text = bytes.Replace(text, []byte("{"), []byte(`{"note":null,"more":[1.5,{}],`), 1)
 	if _, err := receipt.ParseKeyDocument(text); err != nil {
@@ -170,7 +170,7 @@ func TestAKeyDocumentMayGrow(t *testing.T) {
 	}
 }
 
-func TestAKeyDocumentThatIsWrongIsRefused(t *testing.T) {
+func TestKeys_DocumentThatIsWrongIsRefused(t *testing.T) {
 	other := newDocument(t, newKey(t)).Keys[0]
 	for name, change := range map[string]func(*receipt.KeyDocument){
 		"another algorithm":      func(d *receipt.KeyDocument) { d.Algorithm = "RSA" },
@@ -206,7 +206,7 @@ func TestAKeyDocumentThatIsWrongIsRefused(t *testing.T) {
 	}
 }
 
-func TestRetiredKeysComeAsAListOrAsADocument(t *testing.T) {
+func TestKeys_RetiredOnesComeAsListOrDocument(t *testing.T) {
 	doc := newDocument(t, testKey(t))
 	want := []receipt.Key{withStatus(doc.Keys[0], receipt.KeyRetired)}
 	short, err := json.Marshal([]map[string]string{{"publicKey": doc.PublicKey}})

@@ -15,7 +15,7 @@ func revokedKey(t testing.TB, status string, logged *receipt.Logged) []byte {
 	return mustMarshal(t, []receipt.Key{key})
 }
 
-func TestTheCutOffOfARevokedKeyIsReadAndListed(t *testing.T) {
+func TestCutOff_IsReadAndListed(t *testing.T) {
 	want := receipt.Logged{Origin: "verifier.example.com/v1/log/1", Before: "12000"}
 	keys, err := receipt.ParseKeys(revokedKey(t, receipt.KeyRevoked, &want))
 	if err != nil || len(keys) != 1 || keys[0].Logged == nil || !reflect.DeepEqual(*keys[0].Logged, want) {
@@ -43,7 +43,7 @@ func TestTheCutOffOfARevokedKeyIsReadAndListed(t *testing.T) {
 	}
 }
 
-func TestACutOffThatIsNotClearIsRefused(t *testing.T) {
+func TestCutOff_ThatIsNotClearIsRefused(t *testing.T) {
 	good := receipt.Logged{Origin: "o", Before: "1"}
 	for name, data := range map[string][]byte{
 		"of a retired key":       revokedKey(t, receipt.KeyRetired, &good),
@@ -63,7 +63,7 @@ func TestACutOffThatIsNotClearIsRefused(t *testing.T) {
 	}
 }
 
-func TestAKeyWithoutACutOffIsWrittenAsBefore(t *testing.T) {
+func TestCutOff_AKeyWithoutOneIsWrittenAsBefore(t *testing.T) {
 	text := string(mustMarshal(t, readVectors(t)[0].keys.Keys[0]))
 	var members map[string]any
 	if err := json.Unmarshal([]byte(text), &members); err != nil || len(members) != 3 {
@@ -71,7 +71,7 @@ func TestAKeyWithoutACutOffIsWrittenAsBefore(t *testing.T) {
 	}
 }
 
-func TestARevocationSparesWhatEarlierGenerationsHave(t *testing.T) {
+func TestCutOff_SparesWhatEarlierGenerationsHave(t *testing.T) {
 	second := receipt.Logged{Origin: "h/v1/log/2", Before: "100", Earlier: []receipt.Logged{{Origin: "h/v1/log/1", Before: "57"}}}
 	keys, err := receipt.ParseKeys(revokedKey(t, receipt.KeyRevoked, &second))
 	if err != nil {

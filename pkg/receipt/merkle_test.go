@@ -38,7 +38,7 @@ func tries() map[string]map[string][]byte {
 	}
 }
 
-func TestTheTrieOfTheTestsIsEthereums(t *testing.T) {
+func TestTrie_OfTheTestsIsEthereums(t *testing.T) {
 	// github.com/ethereum/tests, TrieTests/trieanyorder.json, "puppy".
 	const want = "5991bb8c6514148a29db676a14ac506cd2cd5775ace63c30a4fe457715e9ac84"
 	root := newTrie(tries()["words"]).Root()
@@ -47,7 +47,7 @@ func TestTheTrieOfTheTestsIsEthereums(t *testing.T) {
 	}
 }
 
-func TestEveryValueIsProven(t *testing.T) {
+func TestTrie_EveryValueIsProven(t *testing.T) {
 	for name, values := range tries() {
 		tree := newTrie(values)
 		for key, want := range values {
@@ -59,7 +59,7 @@ func TestEveryValueIsProven(t *testing.T) {
 	}
 }
 
-func TestNoOtherProofIsAccepted(t *testing.T) {
+func TestTrie_NoOtherProofIsAccepted(t *testing.T) {
 	for name, values := range tries() {
 		tree := newTrie(values)
 		for key := range values {
@@ -87,7 +87,7 @@ func TestNoOtherProofIsAccepted(t *testing.T) {
 	}
 }
 
-func TestAProofIsForItsOwnKey(t *testing.T) {
+func TestTrie_AProofIsForItsOwnKey(t *testing.T) {
 	for name, values := range tries() {
 		tree := newTrie(values)
 		for key := range values {
@@ -103,7 +103,7 @@ func TestAProofIsForItsOwnKey(t *testing.T) {
 
 // A node whose path is not encoded in the one way must not be walked, even when
 // its hash is right.
-func TestAMisshapenNodeIsRefused(t *testing.T) {
+func TestTrie_AMisshapenNodeIsRefused(t *testing.T) {
 	list := func(items ...[]byte) []byte {
 		var content []byte
 		for _, item := range items {

@@ -14,7 +14,7 @@ import (
 
 // A signer who lies is the case that proofs are for: they sign anything, and
 // the proof refutes them in everything but what is listed as attested.
-func TestASignerCannotLieAboutWhatIsProven(t *testing.T) {
+func TestProof_ASignerCannotLieAboutWhatIsProven(t *testing.T) {
 	for _, block := range allBlocks(t) {
 		for _, i := range []int{0, block.Len() - 1} {
 			r, proof := block.Receipt(i, receipt.Expectations{}), block.Proof(i)
@@ -88,7 +88,7 @@ func unmarshal(t testing.TB, data []byte, into any) {
 	}
 }
 
-func TestEveryFactIsEitherProvenOrAttested(t *testing.T) {
+func TestProof_EveryFactIsProvenOrAttested(t *testing.T) {
 	for _, v := range readVectors(t) {
 		result, err := receipt.Verify(v.files["response.json"], v.keys)
 		if err != nil {
@@ -113,7 +113,7 @@ func TestEveryFactIsEitherProvenOrAttested(t *testing.T) {
 	}
 }
 
-func TestCanonicalAndFinalAreNeverProven(t *testing.T) {
+func TestProof_CanonicalAndFinalAreNeverProven(t *testing.T) {
 	for _, v := range readVectors(t) {
 		result, err := receipt.Verify(v.files["response.json"], v.keys)
 		if err != nil {
@@ -135,7 +135,7 @@ func TestCanonicalAndFinalAreNeverProven(t *testing.T) {
 	}
 }
 
-func TestAProofWithAnythingChangedDoesNotHold(t *testing.T) {
+func TestProof_ThatIsChangedDoesNotHold(t *testing.T) {
 	v := readVectors(t)[0]
 	var r receipt.Receipt
 	unmarshal(t, v.response.Receipt, &r)
@@ -189,7 +189,7 @@ func otherProof(t *testing.T) receipt.Proof {
 	return block.Proof(4)
 }
 
-func TestTheSenderCheckNamesTheMethodThatTheTypeHas(t *testing.T) {
+func TestProof_SenderCheckNamesTheMethodOfTheType(t *testing.T) {
 	for _, block := range allBlocks(t) {
 		r := block.Receipt(0, receipt.Expectations{})
 		other := receipt.MethodSecp256k1
@@ -203,7 +203,7 @@ func TestTheSenderCheckNamesTheMethodThatTheTypeHas(t *testing.T) {
 	}
 }
 
-func TestTransfersAreReadFromProvenLogs(t *testing.T) {
+func TestProof_TransfersAreReadFromProvenLogs(t *testing.T) {
 	v := readVectors(t)[2] // Arbitrum, four logs
 	result, err := receipt.Verify(v.files["response.json"], v.keys)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-func TestEveryRecordedTransactionIsProven(t *testing.T) {
+func TestRecorded_EveryTransactionIsProven(t *testing.T) {
 	types := map[string]bool{}
 	for _, block := range allBlocks(t) {
 		t.Run(block.Name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // maxScriptLines is what the documentation promises of the verifiers.
 const maxScriptLines = 15
 
-func TestTheJavaScriptVerifierAgrees(t *testing.T) {
+func TestScripts_JavaScriptVerifierAgrees(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		missing(t, "node is not installed")
@@ -26,7 +26,7 @@ func TestTheJavaScriptVerifierAgrees(t *testing.T) {
 	runVerifier(t, node, "testdata/verify.mjs")
 }
 
-func TestThePythonVerifierAgrees(t *testing.T) {
+func TestScripts_PythonVerifierAgrees(t *testing.T) {
 	// Where another Python stands in front of Debian's, that one may lack what
 	// apt-get has installed.
 	for _, python := range []string{"python3", "/usr/bin/python3"} {

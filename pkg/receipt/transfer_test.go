@@ -98,7 +98,7 @@ func makeTransfers(t testing.TB) (out []vector) {
 	return out
 }
 
-func TestTransferReceiptsVerifyInBothPresentations(t *testing.T) {
+func TestTransfer_VerifiesInBothPresentations(t *testing.T) {
 	for _, v := range readTransfers(t) {
 		plain, err := receipt.VerifyTransfer(v.files["response.json"], v.keys)
 		if err != nil {
@@ -125,7 +125,7 @@ func TestTransferReceiptsVerifyInBothPresentations(t *testing.T) {
 	}
 }
 
-func TestOneKindOfReceiptIsNotTakenForTheOther(t *testing.T) {
+func TestTransfer_IsNotTakenForTheOtherKind(t *testing.T) {
 	first, second := readVectors(t)[0], readTransfers(t)[0]
 	for _, name := range []string{"response.json", "dsse.json"} {
 		if _, err := receipt.Verify(second.files[name], second.keys); !errors.Is(err, receipt.ErrMalformed) {
@@ -174,7 +174,7 @@ func TestOneKindOfReceiptIsNotTakenForTheOther(t *testing.T) {
 }
 
 // A signer that lies about the transfer is refuted by the proof.
-func TestEveryChangedMemberOfATransferFailsTheProof(t *testing.T) {
+func TestTransfer_AnyChangedMemberFailsTheProof(t *testing.T) {
 	for _, v := range transferVectors {
 		block := loadBlocks(t, v.block)[0]
 		i := block.Find(t, v.transaction)
@@ -234,7 +234,7 @@ func transferLies(t *testing.T, r receipt.Receipt) map[string]receipt.Receipt {
 
 // The logs of an authorized payment as the development chain recorded it, in the
 // arrangements that a transaction may have.
-func TestAnAuthorizationBelongsToOneTransfer(t *testing.T) {
+func TestTransfer_AnAuthorizationBelongsToOne(t *testing.T) {
 	block := loadBlocks(t, "eip3009-devnet")[0]
 	logs := block.Logs(0)
 	used, moved := logs[0], logs[1]
@@ -288,7 +288,7 @@ func TestAnAuthorizationBelongsToOneTransfer(t *testing.T) {
 	}
 }
 
-func TestOnlyTransfersThatMeanWhatTheySayCount(t *testing.T) {
+func TestTransfer_OnlyMeaningfulOnesCount(t *testing.T) {
 	const token, payee, payer = "0x" + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "0x" + "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "0x" + "cccccccccccccccccccccccccccccccccccccccc"
 	padded := func(address string) string { return "0x" + strings.Repeat("0", 24) + address[2:] }
 	transfer := func(from, to string, units byte) receipt.Log {
@@ -342,7 +342,7 @@ func TestTransferSentence_SaysThatThePayeePassedAllOn(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatMayNotBeAskedFindsNothing(t *testing.T) {
+func TestTransfer_AForbiddenQuestionFindsNothing(t *testing.T) {
 	good := transferVectors[5].asked
 	block := loadBlocks(t, "eip3009-devnet")[0]
 	for name, change := range map[string]func(*receipt.ExpectedTransfer){
@@ -378,7 +378,7 @@ func TestAQuestionThatMayNotBeAskedFindsNothing(t *testing.T) {
 	}
 }
 
-func TestTheFormatOfTransfersIsPinned(t *testing.T) {
+func TestTransfer_FormatIsPinned(t *testing.T) {
 	var body map[string]any
 	unmarshal(t, readFile(t, filepath.Join(vectorsFolder, "transfer-authorization", "payload.jcs")), &body)
 	text, err := json.Marshal(body["transfer"])

@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-func TestAReceiptThatAToolRewroteStillVerifies(t *testing.T) {
+func TestVerify_AReceiptThatAToolRewroteHolds(t *testing.T) {
 	v := readVectors(t)[0]
 	want, err := receipt.Verify(v.files["response.json"], v.keys)
 	if err != nil {
@@ -40,7 +40,7 @@ func TestAReceiptThatAToolRewroteStillVerifies(t *testing.T) {
 	}
 }
 
-func TestWhatSignWouldNotHaveWrittenIsMalformed(t *testing.T) {
+func TestVerify_WhatSignWouldNotWriteIsMalformed(t *testing.T) {
 	v := readVectors(t)[0]
 	answer, envelope := string(v.files["response.json"]), string(v.files["dsse.json"])
 	edit := func(text, old, replacement string) string {
@@ -96,7 +96,7 @@ func TestWhatSignWouldNotHaveWrittenIsMalformed(t *testing.T) {
 	}
 }
 
-func TestADocumentAboveMaxSizeIsMalformed(t *testing.T) {
+func TestVerify_AboveMaxSizeIsMalformed(t *testing.T) {
 	v := readVectors(t)[0]
 	big := bytes.Join([][]byte{v.files["response.json"], bytes.Repeat([]byte(" "), receipt.MaxSize)}, nil)
 	if _, err := receipt.Parse(big); !errors.Is(err, receipt.ErrMalformed) {
@@ -104,7 +104,7 @@ func TestADocumentAboveMaxSizeIsMalformed(t *testing.T) {
 	}
 }
 
-func TestAChangedReceiptDoesNotMatchItsSignature(t *testing.T) {
+func TestVerify_AChangedReceiptFailsItsSignature(t *testing.T) {
 	v := readVectors(t)[0]
 	for _, change := range []struct{ old, replacement string }{
 		{`"gasUsed":"243964"`, `"gasUsed":"243963"`},
@@ -118,7 +118,7 @@ func TestAChangedReceiptDoesNotMatchItsSignature(t *testing.T) {
 	}
 }
 
-func TestASignatureIsForOneKindOfDocumentOnly(t *testing.T) {
+func TestVerify_ASignatureIsForOneKindOfDocument(t *testing.T) {
 	got := string(receipt.PAE("http://example.com/HelloWorld", []byte("hello world")))
 	// The example of the DSSE specification.
 	if want := "DSSEv1 29 http://example.com/HelloWorld 11 hello world"; got != want {
@@ -126,7 +126,7 @@ func TestASignatureIsForOneKindOfDocumentOnly(t *testing.T) {
 	}
 }
 
-func TestWithoutAProofEverythingIsAttested(t *testing.T) {
+func TestVerify_WithoutAProofAllIsAttested(t *testing.T) {
 	v := readVectors(t)[0]
 	result, err := receipt.Verify(v.files["dsse.json"], v.keys)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/pkg/redistest"
 )
 
-func TestAServerKeepsItsAddressOverARestart(t *testing.T) {
+func TestServer_KeepsItsAddressOverARestart(t *testing.T) {
 	s := redistest.New(t)
 	before := s.Addr()
 	s.Restart()

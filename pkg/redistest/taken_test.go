@@ -2,7 +2,7 @@ package redistest
 
 import "testing"
 
-func TestAServerWhosePortIsTakenIsNotMistakenForTheOneThatHasIt(t *testing.T) {
+func TestServer_ThatHasThePortIsNotMistaken(t *testing.T) {
 	first := New(t)
 	second := &Server{t: t, port: first.port, args: first.args}
 	if err := second.run(); err == nil {

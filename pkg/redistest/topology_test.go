@@ -8,13 +8,13 @@ import (
 	"github.com/pforte/pforte/pkg/redistest"
 )
 
-func TestTheNodesOfAClusterShareTheSlots(t *testing.T) {
+func TestCluster_NodesShareTheSlots(t *testing.T) {
 	if addrs := redistest.StartCluster(t, 3); len(addrs) != 3 || addrs[0] == addrs[1] {
 		t.Errorf("addresses %s", addrs)
 	}
 }
 
-func TestSentinelsLetTheReplicaTakeOver(t *testing.T) {
+func TestSentinels_LetTheReplicaTakeOver(t *testing.T) {
 	w := redistest.StartWatched(t, time.Second)
 	if _, err := w.Master.Do("SET", "k", "v"); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestSentinelsLetTheReplicaTakeOver(t *testing.T) {
 	}
 }
 
-func TestARefusalIsAnError(t *testing.T) {
+func TestSend_ARefusalIsAnError(t *testing.T) {
 	s := redistest.New(t)
 	if _, err := s.Do("NOSUCH"); err == nil || !strings.HasPrefix(err.Error(), "ERR") {
 		t.Errorf("got %v", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/pkg/retryafter"
 )
 
-func TestReadIsBoundedAndUnderstandsSecondsAndDates(t *testing.T) {
+func TestRead_IsBoundedAndKnowsSecondsAndDates(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for text, want := range map[string]time.Duration{
 		"7": 7 * time.Second, "0": time.Second, "61": time.Minute, "4294967295": time.Minute,

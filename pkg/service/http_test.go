@@ -77,7 +77,7 @@ func (a api) send(method, path string, headers ...string) *httptest.ResponseReco
 	return w
 }
 
-func TestEveryRequestHasOneLineWithTheSameKeys(t *testing.T) {
+func TestRequest_HasOneLineWithTheSameKeys(t *testing.T) {
 	a := newAPI(t, nil)
 	a.send(http.MethodGet, "/items/secret-7", service.RequestIDHeader, "r-1")
 	line := strings.TrimSpace(a.log.String())
@@ -106,7 +106,7 @@ func TestEveryRequestHasOneLineWithTheSameKeys(t *testing.T) {
 	}
 }
 
-func TestTheTextOfAnErrorIsLoggedFrom500OnOrWhereItMayBe(t *testing.T) {
+func TestRequest_LogsAnErrorsTextFrom500OrWherePermitted(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		a := newAPI(t, func(h *service.HTTP) { h.LogErrors = all })
 		a.send(http.MethodPost, "/items/1")
@@ -119,7 +119,7 @@ func TestTheTextOfAnErrorIsLoggedFrom500OnOrWhereItMayBe(t *testing.T) {
 	}
 }
 
-func TestErrorsAreAnsweredByTheTable(t *testing.T) {
+func TestErrors_AreAnsweredByTheTable(t *testing.T) {
 	a := newAPI(t, nil)
 	for _, c := range []struct {
 		method, path, body, allow string
@@ -142,7 +142,7 @@ func TestErrorsAreAnsweredByTheTable(t *testing.T) {
 	}
 }
 
-func TestAnAbortedAnswerStaysAborted(t *testing.T) {
+func TestRequest_AnAbortedAnswerStaysAborted(t *testing.T) {
 	a := newAPI(t, nil)
 	defer func() {
 		if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
@@ -152,7 +152,7 @@ func TestAnAbortedAnswerStaysAborted(t *testing.T) {
 	a.send(http.MethodGet, "/abort")
 }
 
-func TestRequestsAreCountedByRouteAndNeverByPath(t *testing.T) {
+func TestRequest_IsCountedByRouteNeverByPath(t *testing.T) {
 	a := newAPI(t, nil)
 	a.send("BREW", "/items/1")
 	a.send(http.MethodGet, "/items/2")
@@ -169,7 +169,7 @@ test_http_requests_total{method="other",route="/items/:id",status="405"} 1
 	}
 }
 
-func TestARequestKeepsAWellFormedID(t *testing.T) {
+func TestRequest_KeepsAWellFormedID(t *testing.T) {
 	a := newAPI(t, nil)
 	id := func(sent string) string {
 		return a.send(http.MethodGet, "/", service.RequestIDHeader, sent).Header().Get(service.RequestIDHeader)
@@ -187,7 +187,7 @@ func TestARequestKeepsAWellFormedID(t *testing.T) {
 	}
 }
 
-func TestABodyIsBoundedAndReadToItsEnd(t *testing.T) {
+func TestBody_IsBoundedAndReadToItsEnd(t *testing.T) {
 	read := func(body io.Reader) error {
 		r := httptest.NewRequest(http.MethodPost, "/", body)
 		_, err := service.ReadBody(httptest.NewRecorder(), r, 4)

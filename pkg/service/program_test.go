@@ -36,7 +36,7 @@ func program(t *testing.T, code int, args ...string) (int, string, string, []str
 	return exit, out.String(), errs.String(), got
 }
 
-func TestACommandHasOneWordOrTwo(t *testing.T) {
+func TestProgram_ACommandHasOneWordOrTwo(t *testing.T) {
 	for line, want := range map[string][]string{
 		"": {"serve"}, "serve now": {"serve", "now"}, "user add anna --admin": {"user add", "anna", "--admin"},
 		"words anna": {"anna", ""}, "words anna --long k": {"anna", "k", "long"},
@@ -47,7 +47,7 @@ func TestACommandHasOneWordOrTwo(t *testing.T) {
 	}
 }
 
-func TestExitCodesDistinguishAFailureFromAWrongCommandLine(t *testing.T) {
+func TestProgram_ExitCodesTellFailureFromUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"sell": "there is no such command", "user": "there is no such command", "words": "NAME is missing",
 		"words a b hunter2": "too many arguments", "words --short": "flag provided but not defined",
@@ -65,7 +65,7 @@ func TestExitCodesDistinguishAFailureFromAWrongCommandLine(t *testing.T) {
 	}
 }
 
-func TestHelpAndVersion(t *testing.T) {
+func TestHelp_AndVersion(t *testing.T) {
 	for _, line := range []string{"--help", "-h", "help", "user --help", "words --help", "user help"} {
 		if code, out, _, _ := program(t, 0, strings.Fields(line)...); code != 0 || out != "the help\n" {
 			t.Errorf("%q: %d %q", line, code, out)

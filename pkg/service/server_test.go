@@ -51,7 +51,7 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-func TestRequestsUnderWayFinishAfterAStop(t *testing.T) {
+func TestStop_RequestsUnderWayFinish(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	addr, stop, end := start(t, 0, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(entered)
@@ -83,7 +83,7 @@ func TestRequestsUnderWayFinishAfterAStop(t *testing.T) {
 	}
 }
 
-func TestAStopWaitsNoLongerThanDrain(t *testing.T) {
+func TestStop_WaitsNoLongerThanDrain(t *testing.T) {
 	entered := make(chan struct{})
 	leave := make(chan struct{})
 	defer close(leave)
@@ -106,7 +106,7 @@ func TestAStopWaitsNoLongerThanDrain(t *testing.T) {
 	}
 }
 
-func TestNothingIsServedUnlessAllAddressesAreFree(t *testing.T) {
+func TestServer_NeedsAllAddressesFree(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestNothingIsServedUnlessAllAddressesAreFree(t *testing.T) {
 	}
 }
 
-func TestTheAdminAddressHasLivezAndMetricsOnly(t *testing.T) {
+func TestServer_AdminHasLivezAndMetricsOnly(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "m 1") })
 	addr, stop, _ := start(t, 0, service.Admin(metrics))
 	defer stop()
@@ -130,7 +130,7 @@ func TestTheAdminAddressHasLivezAndMetricsOnly(t *testing.T) {
 	}
 }
 
-func TestHealthcheckFailsUnlessTheAnswerIs200(t *testing.T) {
+func TestHealthcheck_FailsUnlessTheAnswerIs200(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/health", func(http.ResponseWriter, *http.Request) {})
 	addr, stop, _ := start(t, 0, mux)
@@ -151,7 +151,7 @@ func TestHealthcheckFailsUnlessTheAnswerIs200(t *testing.T) {
 	}
 }
 
-func TestAServerCollectsGarbageInBulk(t *testing.T) {
+func TestServer_CollectsGarbageInBulk(t *testing.T) {
 	_, stop, _ := start(t, 0, http.NotFoundHandler())
 	defer stop()
 	runtime.GC()

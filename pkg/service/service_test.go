@@ -46,7 +46,7 @@ func run(ctx context.Context, t *testing.T, s service.Settings, ready func(addr,
 	return log, ended
 }
 
-func TestAServiceListensFirstAndAnswersStartingUntilItIsOpen(t *testing.T) {
+func TestService_ListensFirstAndAnswersStarting(t *testing.T) {
 	addrs, ctx, stop := addresses(t)
 	defer stop()
 	open, ready := make(chan struct{}), make(chan string, 1)
@@ -103,7 +103,7 @@ func addresses(t *testing.T) (addrs [2]string, ctx context.Context, stop context
 	return addrs, ctx, stop
 }
 
-func TestAServiceThatCannotOpenClosesAndReturnsTheError(t *testing.T) {
+func TestService_ThatCannotOpenClosesWithTheError(t *testing.T) {
 	broken, closed := errors.New("broken"), false
 	_, ended := run(t.Context(), t, service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, nil, service.Parts{
 		Open:  func(context.Context) (http.Handler, error) { return nil, broken },
@@ -114,7 +114,7 @@ func TestAServiceThatCannotOpenClosesAndReturnsTheError(t *testing.T) {
 	}
 }
 
-func TestAServiceServesWhileOpenedRunsAndEndsWithItsError(t *testing.T) {
+func TestService_ServesWhileRunsAndEndsWithItsError(t *testing.T) {
 	broken, status := errors.New("broken"), 0
 	addr := listenable(t)
 	_, ended := run(t.Context(), t, service.Settings{Addr: addr, AdminAddr: "127.0.0.1:0"}, nil, service.Parts{
@@ -144,7 +144,7 @@ func listenable(t *testing.T) string {
 	return addrs[0]
 }
 
-func TestAStopWhileItOpensIsNoFailure(t *testing.T) {
+func TestService_AStopWhileItOpensIsNoFailure(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	_, ended := run(ctx, t, service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, nil, service.Parts{
 		Open: func(ctx context.Context) (http.Handler, error) { stop(); return nil, ctx.Err() },
@@ -154,7 +154,7 @@ func TestAStopWhileItOpensIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestAServiceThatStopsIsNotReadyAndServesOn(t *testing.T) {
+func TestService_ThatStopsIsNotReadyAndServesOn(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ready := make(chan string, 1)
@@ -189,7 +189,7 @@ func TestAServiceThatStopsIsNotReadyAndServesOn(t *testing.T) {
 	}
 }
 
-func TestOnlyAReadIsARequestForReadiness(t *testing.T) {
+func TestReadiness_OnlyAReadAsksForIt(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ready := make(chan string, 1)
 	_, ended := run(ctx, t, service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, func(a, _ net.Addr) { ready <- a.String() },
@@ -208,7 +208,7 @@ func TestOnlyAReadIsARequestForReadiness(t *testing.T) {
 	}
 }
 
-func TestAStoreThatMayComeIsWaitedFor(t *testing.T) {
+func TestService_WaitsForAStoreThatMayCome(t *testing.T) {
 	log := &buffer{}
 	svc, err := service.New(t.Context(), "test", service.Process{Stderr: log}, service.Settings{})
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
-// TestACopyIsOneMomentOfADatabaseThatIsWrittenTo copies while two rows are always
+// TestCopy_IsOneMomentOfALiveDatabase copies while two rows are always
 // written together.
-func TestACopyIsOneMomentOfADatabaseThatIsWrittenTo(t *testing.T) {
+func TestCopy_IsOneMomentOfALiveDatabase(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x ?#.db")
 	db := open(t, "sqlite:"+path)
@@ -59,7 +59,7 @@ func TestACopyIsOneMomentOfADatabaseThatIsWrittenTo(t *testing.T) {
 	}
 }
 
-func TestADamagedFileIsReported(t *testing.T) {
+func TestCopy_ReportsADamagedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	writer := other(t, path, "delete")
 	if _, err := writer.ExecContext(t.Context(), "INSERT INTO things SELECT hex(randomblob(100)) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION SELECT i+1 FROM n WHERE i < 200) SELECT i FROM n)"); err != nil {
@@ -87,7 +87,7 @@ func TestADamagedFileIsReported(t *testing.T) {
 	}
 }
 
-func TestAnEmptyDatabaseIsReportedWithoutCreatingOne(t *testing.T) {
+func TestCopy_ReportsAnEmptyDatabaseAndCreatesNone(t *testing.T) {
 	for name, url := range sqldbtest.URLs(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, want := range []bool{true, false} {

@@ -43,7 +43,7 @@ func names(t *testing.T, path string) (n int) {
 	return n
 }
 
-func TestTheFileOfAnotherProgramIsReadWhileItRunsAndAfter(t *testing.T) {
+func TestFile_OfAnotherProgramIsReadWhileItRuns(t *testing.T) {
 	for _, journal := range []string{"wal", "delete"} {
 		path := filepath.Join(t.TempDir(), "x ?.db")
 		writer := other(t, filepath.Join(filepath.Dir(path), "x %3F.db"), journal)
@@ -62,7 +62,7 @@ func TestTheFileOfAnotherProgramIsReadWhileItRunsAndAfter(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotSQLiteIsReported(t *testing.T) {
+func TestFile_ThatIsNotSQLiteIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	for _, content := range []string{"", "SQLite format 3\x00", "username,display_name\n", "SQLite format 3, but not: this text is long enough to be a header, and then some more of it to be sure"} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -77,7 +77,7 @@ func TestAFileThatIsNotSQLiteIsReported(t *testing.T) {
 	}
 }
 
-func TestAStatementIsCarriedOutWhereItsTableIs(t *testing.T) {
+func TestStatement_IsCarriedOutWhereItsTableIs(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			schema := "-- +goose Up\nCREATE TABLE there (n INTEGER);\nINSERT INTO there VALUES (1);\n"

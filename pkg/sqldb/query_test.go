@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
-func TestAQueryReadsWhatWasCommittedBefore(t *testing.T) {
+func TestQuery_ReadsWhatWasCommittedBefore(t *testing.T) {
 	for name, url := range sqldbtest.URLs(t) {
 		t.Run(name, func(t *testing.T) {
 			db, ctx := open(t, url), context.Background()
@@ -31,7 +31,7 @@ func TestAQueryReadsWhatWasCommittedBefore(t *testing.T) {
 	}
 }
 
-func TestAQueryMayRunAHundredTimesAtOnce(t *testing.T) {
+func TestQuery_MayRunAHundredTimesAtOnce(t *testing.T) {
 	for name, url := range sqldbtest.URLs(t) {
 		t.Run(name, func(t *testing.T) {
 			db := open(t, url)
@@ -51,7 +51,7 @@ func TestAQueryMayRunAHundredTimesAtOnce(t *testing.T) {
 	}
 }
 
-func TestAQueryOfACallerThatHasLeftIsNotCarriedOut(t *testing.T) {
+func TestQuery_OfACallerThatLeftIsNotCarriedOut(t *testing.T) {
 	for name, url := range sqldbtest.URLs(t) {
 		t.Run(name, func(t *testing.T) {
 			query := open(t, url).Query("SELECT count(*) FROM things")

@@ -8,9 +8,9 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
-// TestTheReleaseBeforeOpensADatabaseThatANewerOneMigrated is what a roll-back
+// TestOpen_ByTheReleaseBeforeAfterAMigration is what a roll-back
 // rests on: a migration only adds, and a release that does not know it leaves it alone.
-func TestTheReleaseBeforeOpensADatabaseThatANewerOneMigrated(t *testing.T) {
+func TestOpen_ByTheReleaseBeforeAfterAMigration(t *testing.T) {
 	const first, second = "-- +goose Up\nCREATE TABLE a (x TEXT NOT NULL);\n", "-- +goose Up\nALTER TABLE a ADD COLUMN y TEXT NOT NULL DEFAULT '';\n"
 	older, newer := fstest.MapFS{}, fstest.MapFS{}
 	for _, dialect := range []string{"sqlite", "postgres"} {

@@ -39,7 +39,7 @@ func onEveryBackend(t *testing.T, test func(t *testing.T, url string)) {
 	t.Run("memory", func(t *testing.T) { test(t, "sqlite::memory:") })
 }
 
-func TestTransactionsThatRaceLoseNothing(t *testing.T) {
+func TestTransaction_RacesLoseNothing(t *testing.T) {
 	onEveryBackend(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		ctx := context.Background()
@@ -63,7 +63,7 @@ func TestTransactionsThatRaceLoseNothing(t *testing.T) {
 	})
 }
 
-func TestAFailedTransactionLeavesNothing(t *testing.T) {
+func TestTransaction_ThatFailsLeavesNothing(t *testing.T) {
 	onEveryBackend(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		exec(t, db, "INSERT INTO things (name) VALUES (?)", "a")
@@ -81,7 +81,7 @@ func TestAFailedTransactionLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestAUniqueViolationIsDistinguished(t *testing.T) {
+func TestError_UniqueViolationIsDistinguished(t *testing.T) {
 	onEveryBackend(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		exec(t, db, "INSERT INTO things (name) VALUES (?)", "a")
@@ -95,14 +95,14 @@ func TestAUniqueViolationIsDistinguished(t *testing.T) {
 	})
 }
 
-func TestReadersOfSQLiteCannotWrite(t *testing.T) {
+func TestOpen_ReadersOfSQLiteCannotWrite(t *testing.T) {
 	db := open(t, sqldbtest.SQLite(t))
 	if _, err := db.Reader.ExecContext(context.Background(), "INSERT INTO things (name) VALUES ('a')"); err == nil {
 		t.Error("the reader wrote")
 	}
 }
 
-func TestProcessesThatStartTogetherMigrateOnce(t *testing.T) {
+func TestMigrate_ProcessesThatStartTogetherDoItOnce(t *testing.T) {
 	for name, url := range sqldbtest.URLs(t) {
 		t.Run(name, func(t *testing.T) {
 			var all sync.WaitGroup
@@ -121,7 +121,7 @@ func TestProcessesThatStartTogetherMigrateOnce(t *testing.T) {
 	}
 }
 
-func TestANewFileAndItsFolderAreForTheOwnerOnly(t *testing.T) {
+func TestFile_AndItsFolderAreForTheOwnerOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data", "deep ?#%")
 	open(t, "sqlite:"+dir+"/x.db")
 	info, err := os.Stat(dir)
@@ -136,7 +136,7 @@ func TestANewFileAndItsFolderAreForTheOwnerOnly(t *testing.T) {
 	}
 }
 
-func TestAFaultNeverQuotesThePassword(t *testing.T) {
+func TestError_NeverQuotesThePassword(t *testing.T) {
 	for _, url := range []string{"mysql://u:hunter2@h/d", "postgres://u:hunter2@127.0.0.1:1/d", "postgres://u:hunter2@h:port/d", ""} {
 		_, err := sqldb.Open(context.Background(), url, migrations())
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
@@ -160,7 +160,7 @@ func count(t *testing.T, db *sqldb.DB) (n int) {
 	return n
 }
 
-func TestADatabaseThatDoesNotAnswerIsDistinguished(t *testing.T) {
+func TestError_NoAnswerIsDistinguished(t *testing.T) {
 	if _, err := sqldb.Open(context.Background(), "postgres://u:p@127.0.0.1:1/d", migrations()); !errors.Is(err, sqldb.ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}
@@ -169,7 +169,7 @@ func TestADatabaseThatDoesNotAnswerIsDistinguished(t *testing.T) {
 	}
 }
 
-func TestAURLIsCheckedWithoutOpeningAnything(t *testing.T) {
+func TestURL_IsCheckedWithoutOpeningAnything(t *testing.T) {
 	for _, url := range []string{"sqlite:data/auth.db", "sqlite::memory:", "sqlite:///data/x.db", "postgres://u:p@h/d", "postgresql://h/d"} {
 		if err := sqldb.CheckURL(url); err != nil {
 			t.Errorf("%s: %v", url, err)
@@ -192,7 +192,7 @@ func level(t *testing.T, db *sqldb.DB, tx *sql.Tx) (level string) {
 	return level
 }
 
-func TestOnlyARelaxedTransactionDoesNotWaitForTheDisk(t *testing.T) {
+func TestTransaction_OnlyARelaxedOneSkipsTheDisk(t *testing.T) {
 	waits := map[sqldb.Dialect]string{sqldb.SQLite: "2", sqldb.Postgres: "on"}
 	relaxed := map[sqldb.Dialect]string{sqldb.SQLite: "1", sqldb.Postgres: "off"}
 	refused := errors.New("refused")
@@ -216,7 +216,7 @@ func TestOnlyARelaxedTransactionDoesNotWaitForTheDisk(t *testing.T) {
 
 // A relaxed transaction that ends with its context leaves no connection behind on
 // which later commits would not wait.
-func TestACancelledRelaxedTransactionRelaxesNoOther(t *testing.T) {
+func TestTransaction_ACancelledRelaxedOneRelaxesNoOther(t *testing.T) {
 	db := open(t, "sqlite:"+filepath.Join(t.TempDir(), "a.db"))
 	for range 50 {
 		ctx, cancel := context.WithCancel(t.Context())

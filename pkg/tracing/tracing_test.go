@@ -62,7 +62,7 @@ func fromProxy(r *http.Request) *http.Request {
 	return r
 }
 
-func TestARequestAndItsQuestionsAreOneTrace(t *testing.T) {
+func TestTrace_ARequestAndItsQuestionsAreOne(t *testing.T) {
 	c := tracingtest.New(t)
 	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL+"/", "OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b, y=c"))
 	ctx, span := tracer.Request(fromProxy(request("Traceparent", remote)), "POST", "/v1/things/:id")
@@ -91,7 +91,7 @@ func TestARequestAndItsQuestionsAreOneTrace(t *testing.T) {
 	}
 }
 
-func TestNoSpanHoldsWhatAClientSent(t *testing.T) {
+func TestTrace_HoldsNothingAClientSent(t *testing.T) {
 	c := tracingtest.New(t)
 	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL))
 	_, span := tracer.Request(request("Cookie", "svc.sid=hunter2", "Baggage", "k=hunter2", "Tracestate", "k=hunter2", "User-Agent", "hunter2"), "POST", "/v1/things/:id")
@@ -109,7 +109,7 @@ func TestNoSpanHoldsWhatAClientSent(t *testing.T) {
 	}
 }
 
-func TestOnlyATrustedProxySetsTheTraceOfARequest(t *testing.T) {
+func TestTrace_IsSetByATrustedProxyOnly(t *testing.T) {
 	c := tracingtest.New(t)
 	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.URL+"/v1/traces"))
 	ctx, span := tracer.Request(request("Traceparent", remote), "POST", "/")
@@ -123,7 +123,7 @@ func TestOnlyATrustedProxySetsTheTraceOfARequest(t *testing.T) {
 	}
 }
 
-func TestOffMeansThatNothingRunsAndNothingIsAllocated(t *testing.T) {
+func TestTrace_OffRunsAndAllocatesNothing(t *testing.T) {
 	c := tracingtest.New(t)
 	for name, environment := range map[string][]string{
 		"nothing is set": nil,
@@ -157,7 +157,7 @@ func TestOffMeansThatNothingRunsAndNothingIsAllocated(t *testing.T) {
 	}
 }
 
-func TestAFailingCollectorDisturbsNoRequest(t *testing.T) {
+func TestTrace_AFailingCollectorDisturbsNoRequest(t *testing.T) {
 	c := tracingtest.New(t)
 	over := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
@@ -188,7 +188,7 @@ func TestAFailingCollectorDisturbsNoRequest(t *testing.T) {
 	}
 }
 
-func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
+func TestSettings_ThatCannotWorkAreRefused(t *testing.T) {
 	const at = "http://127.0.0.1:4318"
 	for want, environment := range map[string][]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT":                    {"OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318"},

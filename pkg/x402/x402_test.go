@@ -26,7 +26,7 @@ func example() x402.Payload {
 	}
 }
 
-func TestAPayloadSurvivesItsHeader(t *testing.T) {
+func TestPayload_SurvivesItsHeader(t *testing.T) {
 	header, err := x402.Encode(example())
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestAPayloadSurvivesItsHeader(t *testing.T) {
 	}
 }
 
-func TestAHeaderIsStandardBase64OfJSONWithExactNames(t *testing.T) {
+func TestHeader_IsStandardBase64OfExactJSON(t *testing.T) {
 	encode := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	var fault *strictjson.Error
 	for header, want := range map[string]error{
@@ -61,7 +61,7 @@ func TestAHeaderIsStandardBase64OfJSONWithExactNames(t *testing.T) {
 	}
 }
 
-func TestAnObjectIsReadByTheRulesOfAHeader(t *testing.T) {
+func TestObject_IsReadByTheRulesOfAHeader(t *testing.T) {
 	text, err := json.Marshal(example())
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestAnObjectIsReadByTheRulesOfAHeader(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithoutAResultIsNeitherYesNorNo(t *testing.T) {
+func TestAnswer_WithoutAResultIsNeitherYesNorNo(t *testing.T) {
 	var settled x402.SettleResponse
 	var verified x402.VerifyResponse
 	if json.Unmarshal([]byte(`{}`), &settled) != nil || settled.Success != nil {
@@ -91,7 +91,7 @@ func TestAnAnswerWithoutAResultIsNeitherYesNorNo(t *testing.T) {
 	}
 }
 
-func TestChainIDs(t *testing.T) {
+func TestNetwork_ChainIDs(t *testing.T) {
 	if id, ok := x402.ChainID("eip155:8453"); !ok || id.Cmp(big.NewInt(8453)) != 0 {
 		t.Errorf("got %v, %t", id, ok)
 	}
@@ -137,7 +137,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestAtomicUnitsAreWrittenAsDollars(t *testing.T) {
+func TestAmount_IsWrittenAsDollars(t *testing.T) {
 	for atomic, want := range map[int64]string{0: "0.00", 1: "0.000001", 10_000: "0.01", 12_500: "0.0125", 100_000: "0.10", 1_234_567_890: "1234.56789"} {
 		if got := x402.Dollars(big.NewInt(atomic)); got != want {
 			t.Errorf("%d: got %s, want %s", atomic, got, want)

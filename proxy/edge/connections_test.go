@@ -145,7 +145,7 @@ func TestConnections_ThatAreClosedTakeNoPlaceFromOthers(t *testing.T) {
 }
 
 // One client must not be able to take all connections.
-func TestConnectionsAreSharedBetweenNetworks(t *testing.T) {
+func TestConnections_AreSharedBetweenNetworks(t *testing.T) {
 	t.Parallel()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // A request that is answered early must end where net/http would find its end: what
 // follows is the next one.
-func TestOnlyWholeRequestsAreAnsweredEarly(t *testing.T) {
+func TestEarly_OnlyWholeRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
 	const get, post = "GET /a?b HTTP/1.1\r\nHost: x\r\nX-Request-ID: 7\r\n\r\n", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
 	with := func(line string) string { return strings.Replace(get, "Host", line+"\r\nHost", 1) }
@@ -103,7 +103,7 @@ func FuzzParseRequest(f *testing.F) {
 }
 
 // Clients choose paths: they must not fill the memory.
-func TestFewRoutesAreKnown(t *testing.T) {
+func TestEarly_FewRoutesAreKnown(t *testing.T) {
 	t.Parallel()
 	var s refusals
 	for i := range 3 * maxKnown {
@@ -153,7 +153,7 @@ func received(t *testing.T, local net.Addr, uri string) *exchange {
 }
 
 // The same host and path without TLS are those of a server that leads to TLS.
-func TestARefusalOverTLSIsNotKnown(t *testing.T) {
+func TestEarly_ARefusalOverTLSIsNotKnown(t *testing.T) {
 	t.Parallel()
 	var s refusals
 	x := received(t, new(net.TCPAddr), "/a")
@@ -165,7 +165,7 @@ func TestARefusalOverTLSIsNotKnown(t *testing.T) {
 }
 
 // net/http sets no deadline for writing, so such a client would keep its connection.
-func TestAClientThatReadsNoRefusalLosesItsConnection(t *testing.T) {
+func TestEarly_AClientThatReadsNothingIsClosed(t *testing.T) {
 	t.Parallel()
 	_, client, server := earlyServer(t)
 	_ = client.SetReadBuffer(4096)
@@ -192,7 +192,7 @@ func TestAClientThatReadsNoRefusalLosesItsConnection(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsPassedOnIsNotCountedAsRefused(t *testing.T) {
+func TestEarly_ARequestPassedOnIsNotCountedAsRefused(t *testing.T) {
 	t.Parallel()
 	g, client, server := earlyServer(t)
 	server.passed = time.Now().Add(-2 * passEvery)

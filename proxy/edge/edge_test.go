@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-func TestUnambiguousPaths(t *testing.T) {
+func TestPath_UnambiguousOnes(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{
 		"/", "/a", "/a/", "/a/b", "/%C3%BCber", "/?x=//../", "/a.b/x..y", "/.well-known/x", "/a%20b", "/~user", "/@scope/pkg", "/a+b", "/files/report..final.pdf",
@@ -34,7 +34,7 @@ func TestUnambiguousPaths(t *testing.T) {
 	}
 }
 
-func FuzzAnUnambiguousPathIsTheSameWhenItIsTidied(f *testing.F) {
+func FuzzUnambiguousPathIsTheSameWhenTidied(f *testing.F) {
 	for _, seed := range []string{"/a/b", "/a%2fb", "/a/../b", "/%252e%252e/x", "/a;b/..", "/%c0%ae/", "/a?b"} {
 		f.Add(seed)
 	}
@@ -53,7 +53,7 @@ func FuzzAnUnambiguousPathIsTheSameWhenItIsTidied(f *testing.F) {
 	})
 }
 
-func TestThePathMatcherTakesThePathAsItWasSent(t *testing.T) {
+func TestPath_MatcherTakesItAsSent(t *testing.T) {
 	t.Parallel()
 	p := new(Path)
 	if err := p.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_path / /login /assets/* /a%20b")); err != nil {
@@ -69,7 +69,7 @@ func TestThePathMatcherTakesThePathAsItWasSent(t *testing.T) {
 	}
 }
 
-func TestCookiesAreTakenOutByName(t *testing.T) {
+func TestCookies_AreTakenOutByName(t *testing.T) {
 	t.Parallel()
 	ours := names{"svc.*", "csrf-token"}
 	for sent, want := range map[string][]string{
@@ -99,7 +99,7 @@ func TestCookiesAreTakenOutByName(t *testing.T) {
 	}
 }
 
-func TestHeadersAreDroppedInAnySpelling(t *testing.T) {
+func TestHeaders_AreDroppedInAnySpelling(t *testing.T) {
 	t.Parallel()
 	n := headerNames([]string{"X-Auth-*", "Remote_User"})
 	for name, want := range map[string]bool{
@@ -114,7 +114,7 @@ func TestHeadersAreDroppedInAnySpelling(t *testing.T) {
 }
 
 // A cookie that comes late could overwrite that of a later login.
-func TestALateAnswerBringsNoRenewedCookie(t *testing.T) {
+func TestCookies_ALateAnswerBringsNoRenewedOne(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
 		w := httptest.NewRecorder()
@@ -133,7 +133,7 @@ func TestALateAnswerBringsNoRenewedCookie(t *testing.T) {
 	}
 }
 
-func TestWithoutEdgeNothingPasses(t *testing.T) {
+func TestEdge_WithoutItNothingPasses(t *testing.T) {
 	t.Parallel()
 	next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
 		t.Error("it passed")
@@ -148,7 +148,7 @@ func TestWithoutEdgeNothingPasses(t *testing.T) {
 	}
 }
 
-func TestWhatTheCaddyfileCannotMean(t *testing.T) {
+func TestCaddyfile_WhatItCannotMean(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"edge x", "edge {\n drop\n}", "edge {\n keep x\n}"} {
 		if err := new(Edge).UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err == nil {

@@ -19,7 +19,7 @@ func (both) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	return nil
 }
 
-func TestTheLogTakesFieldsOfAnyKind(t *testing.T) {
+func TestLog_TakesFieldsOfAnyKind(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	core := &LogCore{Core: zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&out), zapcore.InfoLevel)}

@@ -46,7 +46,7 @@ func (g *gate) now() (taken, waiting int) {
 // oneService returns a service with one place, for which no request waits.
 func oneService() *Service { return serviceOf(newGate(1, 0, 0, counted())) }
 
-func TestAServiceHasABoundedNumberOfRequests(t *testing.T) {
+func TestService_HasABoundedNumberOfRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serviceOf(newGate(10, 20, caddy.Duration(time.Second), counted()))
@@ -81,7 +81,7 @@ func TestAServiceHasABoundedNumberOfRequests(t *testing.T) {
 	})
 }
 
-func TestARequestThatWaitsTooLongIsRefused(t *testing.T) {
+func TestService_ARequestThatWaitsTooLongIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1, 2, caddy.Duration(500*time.Millisecond), counted())
@@ -102,7 +102,7 @@ func TestARequestThatWaitsTooLongIsRefused(t *testing.T) {
 
 // A client that sends its body or reads its answer slowly must not take places
 // from others.
-func TestASlowClientTakesNoPlace(t *testing.T) {
+func TestService_ASlowClientTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serviceOf(newGate(1, 1, caddy.Duration(time.Second), counted()))
@@ -143,7 +143,7 @@ func TestASlowClientTakesNoPlace(t *testing.T) {
 }
 
 // One that never comes to the end of its body would hold memory and a connection.
-func TestABodyHasALimitedTime(t *testing.T) {
+func TestService_ABodyHasALimitedTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serviceOf(newGate(1, 1, caddy.Duration(time.Second), counted()))
@@ -161,7 +161,7 @@ func TestABodyHasALimitedTime(t *testing.T) {
 }
 
 // The guard sends the same request again when it checks again.
-func TestARequestOfATrustedProxyStaysAsItIs(t *testing.T) {
+func TestService_ATrustedProxysRequestStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	s := oneService()
 	r := prepared(httptest.NewRequest("GET", "/", nil))
@@ -199,7 +199,7 @@ func (b *slowBody) take() string {
 	return first
 }
 
-func TestHandlersOfOneNameShareTheirPlaces(t *testing.T) {
+func TestService_HandlersOfOneNameShareTheirPlaces(t *testing.T) {
 	t.Parallel()
 	all := newGates()
 	one, same, other := all.of(&Service{Name: "auth", Max: 8}), all.of(&Service{Name: "auth", Max: 8}), all.of(&Service{Name: "verifier", Max: 8})
@@ -208,7 +208,7 @@ func TestHandlersOfOneNameShareTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestQuickRequestsAreSelectedByMethodAndHeaders(t *testing.T) {
+func TestService_QuickOnesAreChosenByMethodAndHeaders(t *testing.T) {
 	t.Parallel()
 	paid := func(name string) bool { return name == "X-Payment" }
 	unpaid := func(string) bool { return false }
@@ -232,7 +232,7 @@ func TestQuickRequestsAreSelectedByMethodAndHeaders(t *testing.T) {
 	}
 }
 
-func TestTheDirectiveOfAServiceIsChecked(t *testing.T) {
+func TestService_DirectiveIsChecked(t *testing.T) {
 	t.Parallel()
 	var s Service
 	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5 6 7s")); err != nil || s.Name != "auth" || s.Max != 5 || s.Queue != 6 || time.Duration(s.Wait) != 7*time.Second {

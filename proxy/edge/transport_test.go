@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestAConnectionIsKeptForItsTime(t *testing.T) {
+func TestTransport_KeepsAConnectionForItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &connPool{timeout: time.Minute, most: 2, idle: map[string][]*serverConn{}}

@@ -11,7 +11,7 @@ import (
 
 // Requests must end after the grace also when all checks that may be under way
 // hang, so that no more can be sent.
-func TestARequestThatCannotBeCheckedEndsAfterTheGrace(t *testing.T) {
+func TestWatch_AnUncheckableRequestEndsAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	ws := &watches{
 		recheck: time.Millisecond, grace: 20 * time.Millisecond, log: slog.New(slog.DiscardHandler),
@@ -35,7 +35,7 @@ func TestARequestThatCannotBeCheckedEndsAfterTheGrace(t *testing.T) {
 }
 
 // Nothing else would keep a panic during a check from ending the proxy.
-func TestAPanicDuringACheckIsNoAnswer(t *testing.T) {
+func TestWatch_APanicDuringACheckIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	ws := &watches{log: slog.New(slog.DiscardHandler), check: func(*http.Request) verdict { panic("a fault of the handler") }}
 	if v := ws.answer(httptest.NewRequest("GET", "/", nil)); v.passed() || v.refused() {

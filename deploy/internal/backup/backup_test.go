@@ -121,7 +121,7 @@ func onBoth(t *testing.T, test func(t *testing.T, fresh func(testing.TB) string)
 	})
 }
 
-func TestWhatWasSavedIsPutBackWhereNothingIs(t *testing.T) {
+func TestRestore_PutsBackAllWhereNothingIs(t *testing.T) {
 	onBoth(t, func(t *testing.T, fresh func(testing.TB) string) {
 		old := newSettings(t, fresh)
 		fill(t, old)
@@ -152,7 +152,7 @@ func TestWhatWasSavedIsPutBackWhereNothingIs(t *testing.T) {
 	})
 }
 
-func TestNothingIsPutBackWhereSomethingIs(t *testing.T) {
+func TestRestore_IsRefusedWhereSomethingIs(t *testing.T) {
 	onBoth(t, func(t *testing.T, fresh func(testing.TB) string) {
 		old := newSettings(t, fresh)
 		fill(t, old)
@@ -182,8 +182,8 @@ func TestNothingIsPutBackWhereSomethingIs(t *testing.T) {
 	})
 }
 
-// TestAnArchiveThatWasTouchedIsRefusedWhole changes one byte at a time, and cuts.
-func TestAnArchiveThatWasTouchedIsRefusedWhole(t *testing.T) {
+// TestRestore_RefusesAChangedArchiveWhole changes one byte at a time, and cuts.
+func TestRestore_RefusesAChangedArchiveWhole(t *testing.T) {
 	old := newSettings(t, sqldbtest.SQLite)
 	fill(t, old)
 	archive := save(t, old)
@@ -235,7 +235,7 @@ func contents(t *testing.T, archive []byte) []byte {
 	}
 }
 
-func TestWhatIsNotWholeIsNotSaved(t *testing.T) {
+func TestSave_RefusesWhatIsNotWhole(t *testing.T) {
 	for what, spoil := range map[string]func(s backup.Settings){
 		"no key":     func(s backup.Settings) { _ = os.Remove(s.SigningKey) },
 		"half a key": func(s backup.Settings) { write(t, s.SigningKey, "-----BEGIN PRIVATE KEY-----") },
@@ -255,7 +255,7 @@ func TestWhatIsNotWholeIsNotSaved(t *testing.T) {
 	}
 }
 
-func TestAnArchiveOfTheOtherKindOfDatabaseIsRefused(t *testing.T) {
+func TestRestore_RefusesTheOtherKindOfDatabase(t *testing.T) {
 	old := newSettings(t, sqldbtest.SQLite)
 	fill(t, old)
 	other := old
@@ -270,7 +270,7 @@ func TestAnArchiveOfTheOtherKindOfDatabaseIsRefused(t *testing.T) {
 	}
 }
 
-func TestRetiredKeysAreSavedWhereThereAreAny(t *testing.T) {
+func TestSave_TakesRetiredKeysWhereThereAreAny(t *testing.T) {
 	s := newSettings(t, sqldbtest.SQLite)
 	fill(t, s)
 	if err := os.Remove(s.RetiredKeys); err != nil {

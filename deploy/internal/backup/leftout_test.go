@@ -14,7 +14,7 @@ import (
 
 // Such an archive is put back beside databases that are in use, and neither it nor
 // a whole one is taken for the other.
-func TestADatabaseThatIsSavedInAnotherWayIsLeftOut(t *testing.T) {
+func TestSave_LeavesOutADatabaseSavedAnotherWay(t *testing.T) {
 	whole := newSettings(t, sqldbtest.SQLite)
 	fill(t, whole)
 	keys := whole

@@ -31,7 +31,7 @@ func frozen(t *testing.T, url string) string {
 	return all
 }
 
-func TestARestoredLogIsFrozen(t *testing.T) {
+func TestRestore_FreezesTheLog(t *testing.T) {
 	onBoth(t, func(t *testing.T, fresh func(testing.TB) string) {
 		from, to := newSettings(t, fresh), newSettings(t, fresh)
 		note(t, from.Users, "anna")

@@ -99,7 +99,7 @@ func TestRestore_AsksForTheDataKeyOfSealedSecrets(t *testing.T) {
 	})
 }
 
-func TestTheAnnouncedKeyIsSaved(t *testing.T) {
+func TestSave_TakesTheAnnouncedKey(t *testing.T) {
 	from, to := t.TempDir(), newSettings(t, sqldbtest.SQLite)
 	to.SigningKey, to.RetiredKeys = filepath.Join(t.TempDir(), secrets.ReceiptKey), filepath.Join(t.TempDir(), secrets.RetiredKeys)
 	if err := errors.Join(secrets.Make(from), secrets.AnnounceReceiptKey(from)); err != nil {

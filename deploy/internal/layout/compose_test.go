@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/deploy/internal/layout"
 )
 
-func TestContainersAndMakeUpShareTheDevelopmentChain(t *testing.T) {
+func TestCompose_SharesTheDevelopmentChainWithMakeUp(t *testing.T) {
 	text, err := os.ReadFile("../../../docker-compose.yml")
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func public(t *testing.T, folder, name string) string {
 	return string(key.Public().(ed25519.PublicKey))
 }
 
-func TestALogIsAddedOnceToAnInstallationThatHasNone(t *testing.T) {
+func TestLog_IsAddedOnceWhereThereIsNone(t *testing.T) {
 	folder := made(t)
 	for _, name := range []string{"verifier", "witness-1", "witness-2", "mirror"} {
 		if err := os.Mkdir(filepath.Join(folder, name), 0o700); err != nil {
@@ -84,7 +84,7 @@ func TestALogIsAddedOnceToAnInstallationThatHasNone(t *testing.T) {
 }
 
 // A new state would let the witness cosign a second history.
-func TestAWitnessThatLostItsStateGetsNoNewOne(t *testing.T) {
+func TestWitness_ThatLostItsStateGetsNoNewOne(t *testing.T) {
 	folder := t.TempDir()
 	if err := secrets.MakeLog(folder, "home.example.org", witnesses); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestAWitnessThatLostItsStateGetsNoNewOne(t *testing.T) {
 	}
 }
 
-func TestNoLogIsMadeBeforeARestoreSucceeds(t *testing.T) {
+func TestLog_IsNotMadeBeforeARestoreSucceeds(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, secrets.Unfinished), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestNoLogIsMadeBeforeARestoreSucceeds(t *testing.T) {
 	}
 }
 
-func TestALogBelongsToOneHost(t *testing.T) {
+func TestLog_BelongsToOneHost(t *testing.T) {
 	folder := t.TempDir()
 	for host, want := range map[string]bool{"localhost:8080": true, "localhost:80": true} { // there is none
 		if got, err := secrets.LogIsOf(folder, host); got != want || err != nil {

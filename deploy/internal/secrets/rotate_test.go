@@ -30,7 +30,7 @@ func content(t *testing.T, folder, name string) string {
 	return string(text)
 }
 
-func TestANewSessionSecretMakesThePresentOneThePrevious(t *testing.T) {
+func TestRotateSession_KeepsThePresentAsThePrevious(t *testing.T) {
 	folder := made(t)
 	seen := map[string]bool{content(t, folder, "session-secret-previous"): true}
 	for range 3 {
@@ -69,7 +69,7 @@ func document(t *testing.T, folder string) receipt.KeyDocument {
 	return doc
 }
 
-func TestAReceiptKeyIsPublishedBeforeItSignsAndForEverAfter(t *testing.T) {
+func TestRotateReceiptKey_PublishesBeforeItSignsAndForEver(t *testing.T) {
 	folder := made(t)
 	if err := secrets.RotateReceiptKey(folder); !errors.Is(err, secrets.ErrNotAnnounced) {
 		t.Errorf("without a word: %v", err)
@@ -109,8 +109,8 @@ func TestAReceiptKeyIsPublishedBeforeItSignsAndForEverAfter(t *testing.T) {
 	}
 }
 
-// TestARotationThatIsCutShortIsRight stops between the two writes of it.
-func TestARotationThatIsCutShortIsRight(t *testing.T) {
+// TestRotate_IsRightWhereItIsCutShort stops between the two writes of it.
+func TestRotate_IsRightWhereItIsCutShort(t *testing.T) {
 	folder := made(t)
 	if err := secrets.AnnounceReceiptKey(folder); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func names(t *testing.T, file, section string) map[string]string {
 	return found
 }
 
-func TestTheScaledStackChangesServicesThatBothStacksHave(t *testing.T) {
+func TestScaledStack_ChangesServicesOfBothStacks(t *testing.T) {
 	for _, base := range both {
 		services := names(t, base, "services")
 		for service := range names(t, scaled, "services") {
@@ -57,7 +57,7 @@ func TestTheScaledStackChangesServicesThatBothStacksHave(t *testing.T) {
 	}
 }
 
-func TestTheScaledStackReadsTheSecretsThatSetupMakes(t *testing.T) {
+func TestScaledStack_ReadsTheSecretsOfSetup(t *testing.T) {
 	folder, roles := t.TempDir(), t.TempDir()
 	for _, service := range []string{"auth", "verifier"} {
 		if err := os.Mkdir(filepath.Join(folder, service), 0o700); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestEndWaitsForOneProgramAndLeavesTheOthers(t *testing.T) {
+func TestEnd_WaitsForOneProgramAndLeavesTheOthers(t *testing.T) {
 	s, one, other := newStack(t), t.TempDir(), t.TempDir()
 	if err := s.Start(t.Context(), 10*time.Second,
 		shell("one", one, `trap 'echo done >"$DIR/finished"; exit 0' TERM; echo $$ >"$DIR/own"; touch "$DIR/ready"; while :; do sleep 0.02; done`),

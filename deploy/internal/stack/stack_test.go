@@ -18,7 +18,7 @@ import (
 	"github.com/pforte/pforte/pkg/freeport"
 )
 
-// TestMain is also the launcher of TestNothingOutlivesAKilledLauncher.
+// TestMain is also the launcher of TestLauncher_ThatIsKilledLeavesNoProcess.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("STACK_TEST_LAUNCHER"); dir != "" {
 		launcher(dir)
@@ -78,7 +78,7 @@ func gone(t *testing.T, pid int) {
 	t.Errorf("process %d still runs", pid)
 }
 
-func TestStopLeavesNoProcessBehind(t *testing.T) {
+func TestStop_LeavesNoProcess(t *testing.T) {
 	dir, s := t.TempDir(), newStack(t)
 	program := shell("both", dir, `sleep 100 & echo $! >"$DIR/child"; echo $$ >"$DIR/own"; touch "$DIR/ready"; wait`)
 	if err := s.Start(t.Context(), 10*time.Second, program); err != nil {
@@ -94,7 +94,7 @@ func TestStopLeavesNoProcessBehind(t *testing.T) {
 	}
 }
 
-func TestStopKillsAProgramThatDoesNotListen(t *testing.T) {
+func TestStop_KillsAProgramThatDoesNotListen(t *testing.T) {
 	dir, s := t.TempDir(), newStack(t)
 	program := shell("deaf", dir, `trap "" TERM; echo $$ >"$DIR/own"; touch "$DIR/ready"; while :; do sleep 1; done`)
 	if err := s.Start(t.Context(), 10*time.Second, program); err != nil {
@@ -104,7 +104,7 @@ func TestStopKillsAProgramThatDoesNotListen(t *testing.T) {
 	gone(t, pid(t, filepath.Join(dir, "own")))
 }
 
-func TestAProgramThatEndsBeforeItIsReadyReportsItsLastLines(t *testing.T) {
+func TestStart_ReportsLastLinesOfAProgramThatEnds(t *testing.T) {
 	s := newStack(t)
 	err := s.Start(t.Context(), 10*time.Second, shell("broken", t.TempDir(), "echo boom; exit 3"))
 	var failure *stack.Failure
@@ -119,7 +119,7 @@ func TestAProgramThatEndsBeforeItIsReadyReportsItsLastLines(t *testing.T) {
 	}
 }
 
-func TestAProgramThatNeverGetsReadyIsAFailure(t *testing.T) {
+func TestStart_FailsWhereAProgramIsNeverReady(t *testing.T) {
 	s := newStack(t)
 	err := s.Start(t.Context(), 100*time.Millisecond, shell("slow", t.TempDir(), "sleep 100"))
 	if err == nil || !strings.Contains(err.Error(), "slow: is not ready: ") {
@@ -127,7 +127,7 @@ func TestAProgramThatNeverGetsReadyIsAFailure(t *testing.T) {
 	}
 }
 
-func TestADeathIsReported(t *testing.T) {
+func TestDeath_IsReported(t *testing.T) {
 	dir, s := t.TempDir(), newStack(t)
 	program := shell("mortal", dir, `touch "$DIR/ready"; while [ -e "$DIR/ready" ]; do sleep 0.02; done; echo bye`)
 	if err := s.Start(t.Context(), 10*time.Second, program); err != nil {
@@ -159,7 +159,7 @@ func launcher(dir string) {
 	time.Sleep(time.Minute)
 }
 
-func TestTheEndOfAnOptionalProgramIsNotReported(t *testing.T) {
+func TestDeath_OfAnOptionalProgramIsNotReported(t *testing.T) {
 	s, dir := newStack(t), t.TempDir()
 	optional := shell("optional", dir, "echo $$ >$DIR/pid")
 	optional.Optional, optional.Ready = true, func(context.Context) error { return nil }
@@ -174,7 +174,7 @@ func TestTheEndOfAnOptionalProgramIsNotReported(t *testing.T) {
 	}
 }
 
-func TestNothingOutlivesAKilledLauncher(t *testing.T) {
+func TestLauncher_ThatIsKilledLeavesNoProcess(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("only Linux ends a child with its parent")
 	}
@@ -198,7 +198,7 @@ func TestNothingOutlivesAKilledLauncher(t *testing.T) {
 	gone(t, child)
 }
 
-func TestATakenPortNamesThePortAndTheSetting(t *testing.T) {
+func TestPort_ThatIsTakenIsNamedWithItsSetting(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestATakenPortNamesThePortAndTheSetting(t *testing.T) {
 	}
 }
 
-func TestOneStateServesOneStack(t *testing.T) {
+func TestState_ServesOneStack(t *testing.T) {
 	dir := t.TempDir()
 	first, err := stack.Lock(dir)
 	if err != nil {

@@ -17,7 +17,7 @@ func none(t *testing.T, faults []string) {
 	}
 }
 
-func TestTheArchitectureHolds(t *testing.T) {
+func TestArchitecture_Holds(t *testing.T) {
 	packages, err := Load(t.Context(), top)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestTheArchitectureHolds(t *testing.T) {
 	})
 }
 
-func TestEveryModuleIsBuiltAndTested(t *testing.T) {
+func TestModules_AreAllBuiltAndTested(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(top, "Makefile"))
 	if err != nil {
 		t.Fatal(err)

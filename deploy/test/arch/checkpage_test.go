@@ -7,7 +7,7 @@ import (
 
 // The verifier compiles without the page that checks receipts, so what is shipped has to
 // make sure that it is there.
-func TestWhateverShipsTheVerifierBuildsThePageThatChecksReceipts(t *testing.T) {
+func TestCheckPage_IsBuiltWhereTheVerifierShips(t *testing.T) {
 	const made = "services/verifier/internal/checkpage/built/check.html.gz"
 	for file, wants := range map[string][]string{
 		"Makefile":          {made, "\nbuild/services/verifier: checker/page\n", "\n$(PLATFORMS:%=release/%): release/%: checker/page\n"},

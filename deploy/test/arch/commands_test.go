@@ -42,7 +42,7 @@ func faultsOfCommands(page string, services, volumes map[string]bool) (faults []
 	return faults, right
 }
 
-func TestCommandsOfPagesNameWhatTheComposeFilesHave(t *testing.T) {
+func TestCommands_OfPagesNameWhatComposeHas(t *testing.T) {
 	services, volumes := map[string]bool{}, map[string]bool{}
 	for _, file := range composed {
 		stack := readCompose(t, file)
@@ -66,7 +66,7 @@ func TestCommandsOfPagesNameWhatTheComposeFilesHave(t *testing.T) {
 }
 
 // The stack with Postgres has no SQLite file to save, and our images no pg_dump.
-func TestTheScaledStackSavesItsKeysWithoutItsDatabases(t *testing.T) {
+func TestCommands_ScaledStackSavesKeysWithoutDatabases(t *testing.T) {
 	backup, verifier := environments(t, composed[1])["backup"], environments(t, composed[0])["verifier"]
 	for _, name := range []string{"USERS_DATABASE_URL", "LEDGER_DATABASE_URL"} {
 		if backup[name] != "none" {

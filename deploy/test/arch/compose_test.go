@@ -139,7 +139,7 @@ func traceSettings(t *testing.T) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "OTEL_SERVICE_NAME" })
 }
 
-func TestEveryStackSetsDocumentedSettings(t *testing.T) {
+func TestCompose_SetsDocumentedSettings(t *testing.T) {
 	traces := traceSettings(t)
 	for _, file := range []string{"docker-compose.yml", "deploy/compose.production.yml", "deploy/compose.scale.yml"} {
 		services := environments(t, file)
@@ -154,7 +154,7 @@ func TestEveryStackSetsDocumentedSettings(t *testing.T) {
 	}
 }
 
-func TestEverySettingCanBeSetInProduction(t *testing.T) {
+func TestCompose_LetsProductionSetEverySetting(t *testing.T) {
 	services := environments(t, "deploy/compose.production.yml")
 	for service, readme := range documented {
 		for _, row := range settingRow.FindAllStringSubmatch(text(t, readme), -1) {
@@ -167,7 +167,7 @@ func TestEverySettingCanBeSetInProduction(t *testing.T) {
 	}
 }
 
-func TestTracesCanBeSentFromEveryStackAndAreOffByDefault(t *testing.T) {
+func TestCompose_SendsTracesOnlyIfAsked(t *testing.T) {
 	for _, file := range []string{"docker-compose.yml", "deploy/compose.production.yml"} {
 		services := environments(t, file)
 		for service := range documented {
@@ -186,7 +186,7 @@ func TestTracesCanBeSentFromEveryStackAndAreOffByDefault(t *testing.T) {
 }
 
 // The link is printed where auth's users are, and nothing waits for it in vain.
-func TestTheSetUpLinkIsPrintedWithTheDatabaseAlone(t *testing.T) {
+func TestCompose_PrintsTheSetUpLinkWithTheDatabaseAlone(t *testing.T) {
 	for _, file := range stacks {
 		services := readCompose(t, file).Services
 		link, auth := services["setup-link"], services["auth"]
@@ -232,7 +232,7 @@ func TestTheSetUpLinkIsPrintedWithTheDatabaseAlone(t *testing.T) {
 // `docker compose up --wait` fails where a container that it waits for has had its
 // health check taken away, and waits in vain for one whose program has no command
 // healthcheck, which the image asks for.
-func TestEveryServiceCanBeWaitedFor(t *testing.T) {
+func TestCompose_LetsEveryServiceBeWaitedFor(t *testing.T) {
 	for _, file := range stacks {
 		services := readCompose(t, file).Services
 		ends := map[string]bool{}
@@ -261,7 +261,7 @@ func TestEveryServiceCanBeWaitedFor(t *testing.T) {
 
 // With what demo depends on, setup-link would start as well, and its new link would
 // replace the one that somebody is about to open.
-func TestPayingReplacesNoSetUpLink(t *testing.T) {
+func TestCompose_PayingReplacesNoSetUpLink(t *testing.T) {
 	command := regexp.MustCompile(`docker compose run((?: --?[a-z-]+)*) demo\b`)
 	for _, file := range []string{"README.md", "docker-compose.yml"} {
 		found := command.FindAllStringSubmatch(text(t, file), -1)

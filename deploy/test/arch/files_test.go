@@ -17,6 +17,8 @@ var (
 	// machinePath is a path that exists on one person's machine only. Pages may
 	// call the reader "you".
 	machinePath = regexp.MustCompile(`(^|[\s"'=:(])/(work|root|home|Users|farm)/[\w.-]`)
+	// article begins the name of a test that cannot be found by its subject.
+	article = regexp.MustCompile(`^func (Test|Fuzz|Benchmark)(A|An|The)[A-Z][a-z]`)
 )
 
 // skipped are folders that hold nothing written for this project.
@@ -37,8 +39,8 @@ func Docs(packages []Package) []string {
 	return faults
 }
 
-// Files returns every file that has an open end without a number, or names a
-// path of one machine.
+// Files returns every file that has an open end without a number, names a path of one
+// machine, or has a test whose name does not begin with its subject.
 func Files(project fs.FS) ([]string, error) {
 	var faults []string
 	err := walk(project, func(name string, text func() (string, error)) error {
@@ -82,6 +84,9 @@ func faultsOf(name string, lines []string) []string {
 		}
 		if machinePath.MatchString(strings.ReplaceAll(line, "/home/you/", "~/")) {
 			faults = append(faults, fmt.Sprintf("%s:%d: a path of one machine", name, i+1))
+		}
+		if article.MatchString(line) {
+			faults = append(faults, fmt.Sprintf("%s:%d: a test's name begins with its subject", name, i+1))
 		}
 	}
 	return faults

@@ -17,7 +17,7 @@ import (
 // beside are the services that the log of receipts has beside the verifier.
 var beside = []string{"witness-1", "witness-2", "mirror"}
 
-func TestTheWitnessesOfAStackAreThoseThatSetupMakes(t *testing.T) {
+func TestLog_WitnessesOfAStackAreThoseOfSetup(t *testing.T) {
 	for file, site := range map[string]string{stacks[0]: "localhost:${HTTP_PORT:-8080}", stacks[1]: "${DOMAIN:-}"} {
 		services := readCompose(t, file).Services
 		setup := services["setup"].Environment
@@ -43,7 +43,7 @@ func TestTheWitnessesOfAStackAreThoseThatSetupMakes(t *testing.T) {
 	}
 }
 
-func TestNothingWaitsForTheWitnesses(t *testing.T) {
+func TestLog_NothingWaitsForTheWitnesses(t *testing.T) {
 	for _, file := range stacks {
 		for name, service := range readCompose(t, file).Services {
 			var waits map[string]yaml.Node
@@ -63,7 +63,7 @@ func TestNothingWaitsForTheWitnesses(t *testing.T) {
 }
 
 // A witness or a mark that is put back is older than what was cosigned or signed.
-func TestNoBackupHoldsWhatGuardsTheLog(t *testing.T) {
+func TestLog_NoBackupHoldsWhatGuardsIt(t *testing.T) {
 	for _, file := range append(slices.Clone(stacks), scale) {
 		services := readCompose(t, file).Services
 		for target, source := range services["backup"].mounts(t) {
@@ -85,7 +85,7 @@ func TestNoBackupHoldsWhatGuardsTheLog(t *testing.T) {
 }
 
 // An operator decides to publish how much is sold, and when.
-func TestProductionHasALogOnlyWhereItIsAskedFor(t *testing.T) {
+func TestLog_IsInProductionOnlyIfAskedFor(t *testing.T) {
 	services := readCompose(t, stacks[1]).Services
 	for service, names := range map[string][]string{
 		"setup": {"LOG_WITNESSES"}, "verifier": {"RECEIPT_LOG_KEY_FILE", "LOG_POLICY_FILE", "LOG_MARK_FILE"},
@@ -108,7 +108,7 @@ func TestProductionHasALogOnlyWhereItIsAskedFor(t *testing.T) {
 
 // systemd refuses to start a unit whose credential is not there: the verifier has those of
 // the log where the operator puts a file beside its unit.
-func TestTheUnitsOfTheLogReadWhatSetupMakes(t *testing.T) {
+func TestLog_UnitsReadWhatSetupMakes(t *testing.T) {
 	folder := t.TempDir()
 	if err := secrets.MakeLog(folder, "home.example.org", []string{"http://127.0.0.1:8091", "http://127.0.0.1:8092"}); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 // there for receiptlog alone; gnark-crypto and bitset, which it needs, for finality alone,
 // because the standard library has no pairing: who imports package receipt compiles none
 // of the three.
-func TestTheReceiptsModuleCompilesAtMostSevenModules(t *testing.T) {
+func TestModules_ReceiptCompilesAtMostSeven(t *testing.T) {
 	modules := func(packages string) (list []string) {
 		cmd := exec.CommandContext(context.Background(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", packages)
 		cmd.Dir = "../../../pkg/receipt"
@@ -38,7 +38,7 @@ func TestTheReceiptsModuleCompilesAtMostSevenModules(t *testing.T) {
 
 // What a module in go.mod names for its own tests is in the list too, and is neither
 // fetched nor compiled by those who import the receipt. Most of it is gnark-crypto's.
-func TestTheReceiptsModuleKnowsAtMostThirtyModules(t *testing.T) {
+func TestModules_ReceiptKnowsAtMostThirty(t *testing.T) {
 	cmd := exec.CommandContext(context.Background(), "go", "list", "-m", "all")
 	cmd.Dir = "../../../pkg/receipt"
 	cmd.Env = append(os.Environ(), "GOWORK=off")
@@ -53,7 +53,7 @@ func TestTheReceiptsModuleKnowsAtMostThirtyModules(t *testing.T) {
 
 // A receipt, its place in the log and its block's finality are checked offline, in a
 // browser too. Package net itself comes with crypto/x509, which reads keys.
-func TestTheReceiptLogAndFinalityUseNeitherNetworkNorDatabase(t *testing.T) {
+func TestModules_LogAndFinalityUseNoNetworkOrDatabase(t *testing.T) {
 	needs := func(goos, goarch, pkg string) string {
 		cmd := exec.CommandContext(context.Background(), "go", "list", "-deps", pkg)
 		cmd.Dir = "../../../pkg/receipt"

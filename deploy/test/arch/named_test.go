@@ -42,7 +42,7 @@ func below(t *testing.T, ending string, pattern *regexp.Regexp) map[string]strin
 	return found
 }
 
-func TestEveryTestThatAPageNamesIsThere(t *testing.T) {
+func TestPages_NameTestsThatExist(t *testing.T) {
 	written, named := below(t, "_test.go", writtenTest), below(t, ".md", namedTest)
 	if len(named) < 30 {
 		t.Errorf("pages name %d tests", len(named))

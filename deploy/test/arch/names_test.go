@@ -111,7 +111,7 @@ func Names(project fs.FS) ([]string, error) {
 	return faults, nil
 }
 
-func TestNamesOfWhatDoesNotExistAreFaults(t *testing.T) {
+func TestNames_OfWhatDoesNotExistAreFaults(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	faults, err := Names(fstest.MapFS{
 		"pkg/config/config.go": file("// Package config reads ADDR_OF; see read.go, config.go and pkg/none.\nvar x = \"READ_THIS\" // internal"),

@@ -58,7 +58,7 @@ func madeSecrets(t *testing.T, databases bool) map[string][]string {
 	return made
 }
 
-func TestEachContainerSeesItsOwnSecretsOnly(t *testing.T) {
+func TestSecrets_ContainersSeeTheirOwnOnly(t *testing.T) {
 	for _, file := range append(slices.Clone(stacks), scale) {
 		for name, service := range readCompose(t, file).Services {
 			for target, source := range service.mounts(t) {
@@ -79,7 +79,7 @@ func TestEachContainerSeesItsOwnSecretsOnly(t *testing.T) {
 }
 
 // What a container sees and has no setting for, it does not need.
-func TestAServiceHasASettingForEverySecretItSees(t *testing.T) {
+func TestSecrets_HaveASettingInTheirService(t *testing.T) {
 	for _, file := range stacks {
 		base, over := readCompose(t, file).Services, readCompose(t, scale).Services
 		for _, scaled := range []bool{false, true} {
@@ -108,7 +108,7 @@ func TestAServiceHasASettingForEverySecretItSees(t *testing.T) {
 	}
 }
 
-func TestRedisRefusesClientsWithoutItsPassword(t *testing.T) {
+func TestRedis_RefusesClientsWithoutItsPassword(t *testing.T) {
 	for _, file := range stacks {
 		services := readCompose(t, file).Services
 		redis := services["redis"]
@@ -140,7 +140,7 @@ func members(t *testing.T, services map[string]composeService) map[string][]stri
 	return found
 }
 
-func TestNetworksLeadOnlyWhereTheyAreNeeded(t *testing.T) {
+func TestNetworks_LeadOnlyWhereNeeded(t *testing.T) {
 	want := map[string]map[string][]string{
 		stacks[0]: {
 			"outside": {"demo", "devnet", "proxy"}, "auth": {"auth", "proxy"}, "verifier": {"proxy", "verifier"},
@@ -180,7 +180,7 @@ func plain(text string) string { return variable.ReplaceAllString(text, "$1") }
 
 // The gateway of a network, from where every process of the host comes, is not
 // believed, and no other container gets the proxy's address.
-func TestServicesTrustTheProxysAddressAlone(t *testing.T) {
+func TestNetworks_ServicesTrustTheProxyAlone(t *testing.T) {
 	for _, file := range stacks {
 		stack := readCompose(t, file)
 		for _, service := range []string{"auth", "verifier"} {
@@ -205,7 +205,7 @@ func TestServicesTrustTheProxysAddressAlone(t *testing.T) {
 	}
 }
 
-func TestApplicationsDoNotReachTheProxysMetrics(t *testing.T) {
+func TestNetworks_ApplicationsDoNotReachMetrics(t *testing.T) {
 	proxy := readCompose(t, stacks[1]).Services["proxy"]
 	addresses := proxy.joined(t)
 	if bind := proxy.Environment["ADMIN_BIND"]; bind != addresses["auth"]+" "+addresses["verifier"] {
@@ -213,7 +213,7 @@ func TestApplicationsDoNotReachTheProxysMetrics(t *testing.T) {
 	}
 }
 
-func TestClientsByIPv6KeepTheirAddresses(t *testing.T) {
+func TestNetworks_IPv6ClientsKeepTheirAddresses(t *testing.T) {
 	outside := readCompose(t, stacks[1]).Networks["outside"]
 	if plain(outside.EnableIPv6) != "true" || len(outside.IPAM.Config) != 1 {
 		t.Fatalf("outside is %+v", outside)
@@ -223,7 +223,7 @@ func TestClientsByIPv6KeepTheirAddresses(t *testing.T) {
 	}
 }
 
-func TestNoRegistryIsQueriedForOurImages(t *testing.T) {
+func TestImages_OfOursAreNotPulled(t *testing.T) {
 	for _, file := range stacks {
 		for name, service := range readCompose(t, file).Services {
 			ours := strings.HasPrefix(service.Image.Value, "pforte/")
@@ -238,7 +238,7 @@ func TestNoRegistryIsQueriedForOurImages(t *testing.T) {
 }
 
 // A variable that compose itself demands is named alone, and stops "down" as well.
-func TestSetupNamesEverySettingThatProductionNeeds(t *testing.T) {
+func TestSetup_NamesEverySettingOfProduction(t *testing.T) {
 	file := text(t, stacks[1])
 	if strings.Contains(file, ":?") {
 		t.Error("compose demands a variable")
@@ -268,7 +268,7 @@ var block = regexp.MustCompile("(?s)```\n(.*?)```")
 // or start a stack that nothing was put back to. In parentheses it is read as a
 // whole before any of it runs, also where it is pasted. What save writes to standard
 // output of a container may begin with what the builder prints.
-func TestCommandsThatSaveAndRestoreStopAtTheFirstFault(t *testing.T) {
+func TestCommands_OfBackupStopAtTheFirstFault(t *testing.T) {
 	checked := 0
 	for _, page := range []string{"backup.md", "keys.md", "upgrade.md"} {
 		for _, match := range block.FindAllStringSubmatch(text(t, "deploy/docs/"+page), -1) {
@@ -292,7 +292,7 @@ func TestCommandsThatSaveAndRestoreStopAtTheFirstFault(t *testing.T) {
 
 // A restore in place has the only data key in auth's volume, and one on a new machine has the copy
 // that was saved. Volumes are named by the project, so that a rehearsal removes none of the stack.
-func TestARestoreKeepsTheDataKeyAndTouchesItsOwnProjectOnly(t *testing.T) {
+func TestCommands_RestoreKeepsTheDataKeyAndItsOwnProject(t *testing.T) {
 	var saved, put int
 	for _, match := range block.FindAllStringSubmatch(text(t, "deploy/docs/backup.md"), -1) {
 		commands := match[1]
@@ -318,7 +318,7 @@ func TestARestoreKeepsTheDataKeyAndTouchesItsOwnProjectOnly(t *testing.T) {
 }
 
 // Two stacks on one machine differ in these.
-func TestPortsAndTheNetworkOfApplicationsCanBeMoved(t *testing.T) {
+func TestCompose_PortsAndNetworkCanBeMoved(t *testing.T) {
 	for _, file := range stacks {
 		for line := range strings.Lines(text(t, file)) {
 			if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "ports:") && strings.Count(trimmed, "_PORT:-") != strings.Count(trimmed, ",")+1 {

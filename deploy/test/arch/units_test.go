@@ -50,7 +50,7 @@ func text(t *testing.T, name string) string {
 	return string(content)
 }
 
-func TestUnitsUseDocumentedSettingsAndSetAllThatAreRequired(t *testing.T) {
+func TestUnits_UseDocumentedSettings(t *testing.T) {
 	for name, unit := range units {
 		content, page := systemd(t, name), text(t, unit.documented)
 		if !strings.Contains(content, "/opt/pforte/bin/"+unit.program) {
@@ -85,7 +85,7 @@ func TestUnitsUseDocumentedSettingsAndSetAllThatAreRequired(t *testing.T) {
 }
 
 // Every secret that setup makes for auth reaches it as a credential of systemd.
-func TestTheUnitOfAuthReadsEverySecretOfItsOwn(t *testing.T) {
+func TestUnits_AuthReadsItsSecrets(t *testing.T) {
 	unit := systemd(t, "pforte-auth.service")
 	for setting, name := range map[string]string{
 		"SESSION_SECRET_FILE": secrets.Session, "SESSION_SECRET_PREVIOUS_FILE": secrets.PreviousSession,
@@ -106,7 +106,7 @@ func TestTheUnitOfAuthReadsEverySecretOfItsOwn(t *testing.T) {
 // nothing, 100 is everything.
 const maxExposure = "20"
 
-func TestUnitsAreRightAndConfined(t *testing.T) {
+func TestUnits_AreValidAndConfined(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal("systemd-analyze is not installed, and CI is set")
@@ -143,7 +143,7 @@ func TestUnitsAreRightAndConfined(t *testing.T) {
 
 // systemd-sysusers skips a user whose description has a colon: it separates the
 // fields of /etc/passwd.
-func TestUsersOfUnitsAreMade(t *testing.T) {
+func TestUnits_UsersAreMade(t *testing.T) {
 	made := map[string]bool{}
 	for _, line := range regexp.MustCompile(`(?m)^u (\S+) +- "([^":]+)"$`).FindAllStringSubmatch(systemd(t, "pforte.sysusers.conf"), -1) {
 		made[line[1]] = true

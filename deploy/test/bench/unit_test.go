@@ -28,7 +28,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-func TestThePageHasWhatOtherRunsMeasured(t *testing.T) {
+func TestPage_KeepsWhatOtherRunsMeasured(t *testing.T) {
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "page.md")
 	first := map[string]result{"peers": {Date: "2026-01-02", Machine: "old", Rounds: 4, Text: "\n## Peers\n"}, "overload": {Date: "2026-01-02", Machine: "old", Rounds: 4, Text: "\n## Overload\n", Picture: "<svg/>"}}
 	second := map[string]result{"peers": {Date: "2026-01-03", Machine: "new", Rounds: 2, Text: "\n## Peers again\n"}}
@@ -57,7 +57,7 @@ func TestThePageHasWhatOtherRunsMeasured(t *testing.T) {
 	}
 }
 
-func TestARowIsJudgedByItsRatioOrElseByItsFigure(t *testing.T) {
+func TestRow_IsJudgedByItsRatioOrElseItsFigure(t *testing.T) {
 	var p page
 	p.table("peer", faster("speed", samples{6}, samples{2}, atLeast(4)), row{what: "time", ours: samples{1}, goal: atMost(2)}, row{what: "size", ours: samples{7}})
 	want := `
@@ -88,7 +88,7 @@ func known(name string) []byte {
 	return request(http.MethodGet, "/", "", http.Header{"X-Client": {name}})
 }
 
-func TestLoadCountsTheAnswersOfWrkAndRefusesOthers(t *testing.T) {
+func TestLoad_CountsAnswersOfWrkAndRefusesOthers(t *testing.T) {
 	if _, err := exec.LookPath("wrk"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal("wrk is not installed, and CI is set")
@@ -114,7 +114,7 @@ func TestLoadCountsTheAnswersOfWrkAndRefusesOthers(t *testing.T) {
 	}
 }
 
-func TestAnOpenLoopDoesNotWaitForAnswers(t *testing.T) {
+func TestLoad_OpenLoopDoesNotWaitForAnswers(t *testing.T) {
 	const slow = 300 * time.Millisecond
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(slow)
@@ -144,7 +144,7 @@ func TestAnOpenLoopDoesNotWaitForAnswers(t *testing.T) {
 	}
 }
 
-func TestAnOverloadIsJudgedByWhatEveryClientGot(t *testing.T) {
+func TestOverload_IsJudgedByWhatEveryClientGot(t *testing.T) {
 	served := outcome{took: 10 * time.Millisecond, status: http.StatusOK}
 	told := outcome{took: 100 * time.Millisecond, status: http.StatusServiceUnavailable, retryAfter: true}
 	late, silent := told, told
@@ -171,7 +171,7 @@ func TestAnOverloadIsJudgedByWhatEveryClientGot(t *testing.T) {
 	}
 }
 
-func TestThePictureHasALineForEveryKind(t *testing.T) {
+func TestPicture_HasALineForEveryKind(t *testing.T) {
 	curves := make([]curve, len(kinds))
 	for i, k := range kinds {
 		curves[i] = curve{kind: k, capacity: samples{100}, goodput: slices.Repeat([]samples{{50}}, len(offered)), p99: slices.Repeat([]samples{{20}}, len(offered))}

@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/deploy/internal/layout"
 )
 
-func TestAMemberLogsInAndOut(t *testing.T) {
+func TestLogin_OfAMemberInAndOut(t *testing.T) {
 	w := sharedWorld(t)
 	b := newBrowser(t, w.PublicURL)
 	b.me(401)
@@ -30,7 +30,7 @@ func TestAMemberLogsInAndOut(t *testing.T) {
 	b.me(401)
 }
 
-func TestAnAdminManagesTheMembers(t *testing.T) {
+func TestMembers_AreManagedByAnAdmin(t *testing.T) {
 	w := sharedWorld(t)
 	admin := w.admin(t)
 	b, user := w.member(t, "berta")
@@ -58,7 +58,7 @@ func TestAnAdminManagesTheMembers(t *testing.T) {
 	admin.request("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", admin.me(200).ID), "").want(t, 400, nil)
 }
 
-func TestAPasswordChangeEndsTheOtherSessions(t *testing.T) {
+func TestPassword_ChangeEndsTheOtherSessions(t *testing.T) {
 	w := sharedWorld(t)
 	phone, _ := w.member(t, "carla")
 	laptop := newBrowser(t, w.PublicURL)
@@ -72,14 +72,14 @@ func TestAPasswordChangeEndsTheOtherSessions(t *testing.T) {
 }
 
 // The frontend meets a 403 with the token of the refusal, once.
-func TestAStateChangeNeedsTheTokenAndTheRefusalCarriesIt(t *testing.T) {
+func TestCSRF_RefusalCarriesTheNeededToken(t *testing.T) {
 	w := sharedWorld(t)
 	b, _ := w.member(t, "dora")
 	refused := b.request("POST", "/api/v1/auth/logout", "", "X-CSRF-Token", strings.Repeat("0", 64)).want(t, 403, nil)
 	b.request("POST", "/api/v1/auth/logout", "", "X-CSRF-Token", refused.Header.Get("X-CSRF-Token")).want(t, 200, nil)
 }
 
-func TestBadInputGetsACommonErrorEverywhere(t *testing.T) {
+func TestErrors_ForBadInputAreAlikeEverywhere(t *testing.T) {
 	w := sharedWorld(t)
 	b := newBrowser(t, w.PublicURL)
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func TestBadInputGetsACommonErrorEverywhere(t *testing.T) {
 	}
 }
 
-func TestLoginIsLimitedAfterFailuresAndAllowedAgainLater(t *testing.T) {
+func TestLogin_IsLimitedAfterFailuresForATime(t *testing.T) {
 	w := newWorld(t, options{change: func(l *layout.Layout) {
 		l.Extra["auth"] = map[string]string{"RATE_LIMIT_WINDOW_MS": "5000", "RATE_LIMIT_MAX_ATTEMPTS": "3"}
 	}})
@@ -127,7 +127,7 @@ func TestLoginIsLimitedAfterFailuresAndAllowedAgainLater(t *testing.T) {
 	b.login(layout.AdminName, password)
 }
 
-func TestSessionsAndUsersOutliveCrashes(t *testing.T) {
+func TestCrash_SessionsAndUsersOutliveIt(t *testing.T) {
 	w := newWorld(t, options{})
 	b, user := w.member(t, "emil")
 	time.Sleep(1100 * time.Millisecond) // Redis writes to the disk every second

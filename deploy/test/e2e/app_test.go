@@ -53,7 +53,7 @@ type received struct {
 	SHA256, Cookie string
 }
 
-func TestTheApplicationReceivesTheUser(t *testing.T) {
+func TestApp_ReceivesTheUser(t *testing.T) {
 	w := sharedWorld(t)
 	newBrowser(t, w.PublicURL).request("GET", "/api/v1/lists", "").want(t, 401, nil)
 	b, user := w.member(t, "frida")
@@ -72,7 +72,7 @@ func TestTheApplicationReceivesTheUser(t *testing.T) {
 	b.request("GET", "/api/v1/lists", "").want(t, 401, nil)
 }
 
-func TestALargeUploadPassesTheGuardWhole(t *testing.T) {
+func TestApp_ALargeUploadPassesTheGuardWhole(t *testing.T) {
 	w := sharedWorld(t)
 	b, _ := w.member(t, "gerd")
 	const size = 64 << 20
@@ -114,7 +114,7 @@ func (w *world) redisCommands(t *testing.T) (n int) {
 	return n
 }
 
-func TestAWebSocketPassesTheGuard(t *testing.T) {
+func TestWebSocket_PassesTheGuard(t *testing.T) {
 	w := sharedWorld(t)
 	upgrade := func(b *browser, origin string) *http.Response {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.PublicURL+"/api/v1/live", nil)

@@ -97,7 +97,7 @@ func (w *world) shell(t *testing.T, folder, text string, env ...string) string {
 	return string(out)
 }
 
-func TestTheBuyersOfThePageBuyAsTheyAreWritten(t *testing.T) {
+func TestBuyers_OfThePageBuyAsWritten(t *testing.T) {
 	w := sharedWorld(t)
 	sent := w.buy(t)
 	for i, name := range []string{"curl", "typescript", "typescript that sends again", "go"} {
@@ -123,13 +123,13 @@ func TestTheBuyersOfThePageBuyAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestTheProgramOnThePageIsTheExample(t *testing.T) {
+func TestBuyers_ProgramOnThePageIsTheExample(t *testing.T) {
 	if text := snippet(t, "pay.mjs"); !strings.Contains(string(exampleFile(t, "pay.mjs")), text) {
 		t.Errorf("examples/pay.mjs does not hold\n%s", text)
 	}
 }
 
-func TestEveryExampleSaysWhatToDoAfter503AndHowToCheck(t *testing.T) {
+func TestBuyers_ExamplesHandle503AndCheck(t *testing.T) {
 	for _, name := range []string{"pay.mjs", "pay-again.mjs", "pay.go", "pay.py"} {
 		text := string(exampleFile(t, name))
 		if !strings.Contains(text, "After 503") || !strings.Contains(text, "same payment again") || !strings.Contains(text, "receipt verify answer.json") {
@@ -143,7 +143,7 @@ var values = regexp.MustCompile(`0x[0-9a-fA-F]+|sha256:[0-9a-f]+|\d+`)
 
 func withoutValues(text string) string { return values.ReplaceAllString(text, "*") }
 
-func TestTheSessionOnThePageIsWhatAnAssistantGets(t *testing.T) {
+func TestBuyers_SessionOnThePageIsWhatAnAssistantGets(t *testing.T) {
 	w := sharedWorld(t)
 	sent, before, folder := w.buy(t), int64(0), desk(t)
 	before = w.income(t)
@@ -202,7 +202,7 @@ func TestTheSessionOnThePageIsWhatAnAssistantGets(t *testing.T) {
 	}
 }
 
-func TestThePythonExampleCompilesAndNamesWhatTheSDKHas(t *testing.T) {
+func TestBuyers_PythonExampleCompilesWithTheSDK(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("CI") != "" {

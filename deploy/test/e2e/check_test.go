@@ -14,7 +14,7 @@ import (
 // maxCheckPage bounds what a reader loads to check a receipt, in bytes.
 const maxCheckPage = 2_000_000
 
-func TestAReceiptIsCheckedInTheBrowser(t *testing.T) {
+func TestCheckPage_ChecksAReceiptInTheBrowser(t *testing.T) {
 	w := &logWorld{world: newWorld(t, withLog(t, func(l *layout.Layout) {
 		l.Extra["pforte-proxy"] = map[string]string{"TRUSTED_PROXIES": "127.0.0.1"} // devices have addresses of their own
 	})), dir: t.TempDir()}

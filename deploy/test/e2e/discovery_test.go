@@ -92,7 +92,7 @@ func officialVerdicts(t *testing.T, challenges map[string]json.RawMessage) map[s
 }
 
 // Buyers echo these entries, and facilitators list those that their validator accepts.
-func TestTheOfficialValidatorAcceptsEveryEntry(t *testing.T) {
+func TestDiscovery_OfficialValidatorAcceptsEveryEntry(t *testing.T) {
 	w := sharedWorld(t)
 	verdicts := officialVerdicts(t, w.challenges(t))
 	want := map[string]verdict{}
@@ -116,7 +116,7 @@ func TestTheOfficialValidatorAcceptsEveryEntry(t *testing.T) {
 }
 
 // What the test above relies on: each fault that an entry could have is seen.
-func TestTheOfficialValidatorRefusesABrokenEntry(t *testing.T) {
+func TestDiscovery_OfficialValidatorRefusesABrokenEntry(t *testing.T) {
 	intact := sharedWorld(t).challenges(t)
 	broken := map[string]json.RawMessage{}
 	for name, fault := range map[string]struct {

@@ -117,10 +117,10 @@ func withoutProofs(t *testing.T, addr string, without *atomic.Bool) string {
 	return server.URL
 }
 
-// TestABlockIsProvenFinalOverAHandover sells while the beacon node is late with the next
+// TestFinality_ABlockIsProvenOverAHandover sells while the beacon node is late with the next
 // committee, over the end of a committee's period, and while it is away or lies. No sale
 // waits for it, and each proof is there soon after it is well again.
-func TestABlockIsProvenFinalOverAHandover(t *testing.T) {
+func TestFinality_ABlockIsProvenOverAHandover(t *testing.T) {
 	const period = 64 * time.Second // all begin at multiples of it in Unix time
 	left := func() time.Duration { return time.Until(time.Now().Truncate(period).Add(period)) }
 	if left() < 20*time.Second {
@@ -199,7 +199,7 @@ func TestABlockIsProvenFinalOverAHandover(t *testing.T) {
 	}
 }
 
-func TestEveryReplicaHasTheProofOfEverySale(t *testing.T) {
+func TestFinality_EveryReplicaHasTheProofOfEverySale(t *testing.T) {
 	r := newReplicas(t, 0)
 	checkpoint := r.finalized(t)
 	for range 2 {

@@ -36,7 +36,7 @@ func (l *launch) restart(t *testing.T) *launch {
 	return up(t, l.state, l.env)
 }
 
-func TestTheFirstStartPrintsALinkByWhichTheHouseholdIsSetUp(t *testing.T) {
+func TestSetup_FirstStartPrintsALink(t *testing.T) {
 	first := up(t, filepath.Join(t.TempDir(), "state"), append(ports(t), "PATH="+os.Getenv("PATH")))
 	older, olderToken := first.link(t)
 	second := first.restart(t) // nobody has opened the link

@@ -253,9 +253,9 @@ func basic(username, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
 }
 
-// TestTheGuardDecidesAsInTheTable is about every rule, caller, kind of request and method,
+// TestGuard_DecidesAsInTheTable is about every rule, caller, kind of request and method,
 // and about spellings of hosts, through the proxy and auth: go test -run Table -update.
-func TestTheGuardDecidesAsInTheTable(t *testing.T) {
+func TestGuard_DecidesAsInTheTable(t *testing.T) {
 	const golden, password = "testdata/guarded.txt", "a password of eight"
 	g := newGuarded(t)
 	g.authCommand(t, "group", "add", "kids", "--name", "Kinder")

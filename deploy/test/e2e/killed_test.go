@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-func TestAnAgentThatWasKilledWhilePayingGetsWhatItPaidFor(t *testing.T) {
+func TestAgent_KilledWhilePayingGetsWhatItPaidFor(t *testing.T) {
 	w := sharedWorld(t)
 	before, state := w.income(t), t.TempDir()
 	ctx, kill := context.WithCancel(t.Context())

@@ -122,7 +122,7 @@ func (l *launch) curl(t *testing.T, username, password string) {
 	}
 }
 
-func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
+func TestLocal_StartsStopsAndRemembers(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("curl is not installed")
 	}
@@ -179,7 +179,7 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 	third.end()
 }
 
-func TestTheLocalStackNeedsNoRedisServer(t *testing.T) {
+func TestLocal_NeedsNoRedisServer(t *testing.T) {
 	l := up(t, filepath.Join(t.TempDir(), "state"), append(append(ports(t), asAdmin...), "PATH=/nonexistent"))
 	if !strings.Contains(l.printed(), "redis-server is not installed, so sessions end with it") {
 		t.Errorf("it does not print which Redis it is:\n%s", l.printed())
@@ -208,7 +208,7 @@ func (l *launch) origin(t *testing.T) string {
 	return found[1]
 }
 
-func TestTheLocalStackNamesATakenPortAndItsSetting(t *testing.T) {
+func TestLocal_NamesATakenPortAndItsSetting(t *testing.T) {
 	env := ports(t)
 	taken := strings.TrimPrefix(env[2], "AUTH_PORT=")
 	l, err := net.Listen("tcp", "127.0.0.1:"+taken)
@@ -226,7 +226,7 @@ func TestTheLocalStackNamesATakenPortAndItsSetting(t *testing.T) {
 	}
 }
 
-func TestTheLocalStackStopsAndPrintsTheReasonWhenAServiceDies(t *testing.T) {
+func TestLocal_StopsWithTheReasonWhenAServiceDies(t *testing.T) {
 	l := up(t, filepath.Join(t.TempDir(), "state"), ports(t))
 	if err := syscall.Kill(l.child(t, "verifier"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)

@@ -181,9 +181,9 @@ func proofPath(t *testing.T, answer []byte) string {
 	return "/v1/log/1/proof/" + hex.EncodeToString(leaf[:])
 }
 
-// TestTheLogOfReceiptsIsKeptThroughRotationRevocationAndRestore is one story on one stack:
+// TestLog_IsKeptThroughRotationRevocationAndRestore is one story on one stack:
 // each part goes on where the one before has ended.
-func TestTheLogOfReceiptsIsKeptThroughRotationRevocationAndRestore(t *testing.T) {
+func TestLog_IsKeptThroughRotationRevocationAndRestore(t *testing.T) {
 	w := newLogWorld(t)
 	policy, seen := w.LogPolicy(), "that 2 of 2 witnesses saw"
 	copied := filepath.Join(w.dir, "copy")

@@ -60,9 +60,9 @@ func (w *world) resume(t *testing.T) {
 	w.restart(t, w.Auth(), w.Verifier(), w.Proxy())
 }
 
-// TestAStackThatLostEverythingIsRestored loses users, ledger, keys, secrets and
+// TestRestore_BringsBackAStackThatLostEverything loses users, ledger, keys, secrets and
 // sessions, and goes on from a backup that was made while it ran.
-func TestAStackThatLostEverythingIsRestored(t *testing.T) {
+func TestRestore_BringsBackAStackThatLostEverything(t *testing.T) {
 	w := newWorld(t, options{})
 	emil, user := w.member(t, "emil")
 	bought := w.buy(t)
@@ -111,8 +111,8 @@ func TestAStackThatLostEverythingIsRestored(t *testing.T) {
 	w.checkReceipt(t, w.buy(t).Answer)
 }
 
-// TestANewSessionSecretEndsNoSession follows the rotation of the page keys.md.
-func TestANewSessionSecretEndsNoSession(t *testing.T) {
+// TestRotate_SessionSecretEndsNoSession follows the rotation of the page keys.md.
+func TestRotate_SessionSecretEndsNoSession(t *testing.T) {
 	w := newWorld(t, options{})
 	b, _ := w.member(t, "frida")
 	rotate := func() {
@@ -135,8 +135,8 @@ func TestANewSessionSecretEndsNoSession(t *testing.T) {
 	old.request("GET", "/api/v1/auth/me", "", "Cookie", "svc.sid="+stolen).want(t, 401, nil)
 }
 
-// TestANewReceiptKeyIsAnnouncedFirst follows the other one.
-func TestANewReceiptKeyIsAnnouncedFirst(t *testing.T) {
+// TestRotate_ReceiptKeyIsAnnouncedFirst follows the other one.
+func TestRotate_ReceiptKeyIsAnnouncedFirst(t *testing.T) {
 	w := newWorld(t, options{})
 	old := w.buy(t)
 	restart := func(change func(string) error) {

@@ -31,9 +31,9 @@ const (
 	paulPassword, paulHash   = "pauls altes Kennwort", "abcdefghijklmnopqrstuuLkwVNmDLJpptz5phTM7uOaaYPTw99ky"
 )
 
-// TestUsersOfAnExistingApplicationAreImported does what the page household.md says, with the
+// TestImport_TakesUsersOfAnExistingApplication does what the page household.md says, with the
 // frontend as a folder of files and as a server of its own.
-func TestUsersOfAnExistingApplicationAreImported(t *testing.T) {
+func TestImport_TakesUsersOfAnExistingApplication(t *testing.T) {
 	const page, script = "<!doctype html><title>Haushalt</title>", "console.log('lists')"
 	files := t.TempDir()
 	for name, content := range map[string]string{"index.html": page, "lists.js": script} {

@@ -62,7 +62,7 @@ func networksWorld(t *testing.T) *world {
 	})
 }
 
-func TestOneReceiptOfEachNetworkIsTheGoldenOne(t *testing.T) {
+func TestNetworks_OneReceiptOfEachIsTheGoldenOne(t *testing.T) {
 	w := networksWorld(t)
 	for vector, n := range networks {
 		t.Run(n.name, func(t *testing.T) {

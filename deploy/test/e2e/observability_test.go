@@ -50,7 +50,7 @@ func exposed(t *testing.T, program, addr string) map[string]observability.Metric
 	return metrics
 }
 
-func TestThePageOfMetricsIsWhatTheProgramsExpose(t *testing.T) {
+func TestMetrics_PageIsWhatTheProgramsExpose(t *testing.T) {
 	w := sharedWorld(t)
 	w.admin(t)
 	w.buy(t)
@@ -87,7 +87,7 @@ func TestThePageOfMetricsIsWhatTheProgramsExpose(t *testing.T) {
 	}
 }
 
-func TestOneTraceGoesThroughEveryProgram(t *testing.T) {
+func TestTraces_OneGoesThroughEveryProgram(t *testing.T) {
 	c := tracingtest.New(t)
 	outside := &headers{}
 	w := newWorld(t, options{change: func(l *layout.Layout) {
@@ -130,7 +130,7 @@ func TestOneTraceGoesThroughEveryProgram(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentWhenTracesAreOff(t *testing.T) {
+func TestTraces_NothingIsSentWhenOff(t *testing.T) {
 	c := tracingtest.New(t)
 	w := newWorld(t, options{change: func(l *layout.Layout) {
 		traced(l, c, "OTEL_SDK_DISABLED", "true")

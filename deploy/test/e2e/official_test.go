@@ -98,7 +98,7 @@ func (w *world) payAsWritten(t *testing.T, url, question string) (b bought) {
 	return b
 }
 
-func TestTheOfficialClientsBuyAndTheReceiptsHold(t *testing.T) {
+func TestOfficial_ClientsBuyAndTheReceiptsHold(t *testing.T) {
 	w := officialWorld(t)
 	for script, c := range map[string]struct{ question, network, from string }{
 		example: {
@@ -137,7 +137,7 @@ func TestTheOfficialClientsBuyAndTheReceiptsHold(t *testing.T) {
 	}
 }
 
-func TestOurAgentPaysThroughTheOfficialFacilitator(t *testing.T) {
+func TestOfficial_FacilitatorTakesOurAgentsPayment(t *testing.T) {
 	w := officialWorld(t)
 	before := w.income(t)
 	b := w.buy(t, "--path", "/v1/verify/base-transaction", "--tx", "0x2e1d81473d582450c1e75709902396aa65ac4fbdd2b04f2bc08d24b32a569c1c", "--selector", "0x7ff36ab5")
@@ -147,7 +147,7 @@ func TestOurAgentPaysThroughTheOfficialFacilitator(t *testing.T) {
 	w.checkReceipt(t, b.Answer)
 }
 
-func TestTheOfficialClientsAreNotChargedForA422(t *testing.T) {
+func TestOfficial_ClientsAreNotChargedForA422(t *testing.T) {
 	w := officialWorld(t)
 	before := w.income(t)
 	for _, script := range []string{example, "buy-v1.mjs"} {

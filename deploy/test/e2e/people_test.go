@@ -159,44 +159,44 @@ func (h household) withMember(t *testing.T, name, lang string) []string {
 	return append(h.asAdmin(t), "MEMBER="+name, "MEMBER_PASSWORD=a password of eight", "LANGUAGE="+lang)
 }
 
-func TestTheFirstAdminSetsUpTheHouseholdByALink(t *testing.T) {
+func TestSetup_FirstAdminComesByALink(t *testing.T) {
 	inBothLanguages(t, func(t *testing.T, lang string) {
 		h := newHousehold(t, "home.test", map[string]string{"BOOTSTRAP_ADMIN_USERNAME": "", "BOOTSTRAP_ADMIN_PASSWORD_FILE": ""})
 		h.journey(t, "setup.mjs", "LANGUAGE="+lang)
 	})
 }
 
-func TestAnInvitedMemberJoinsOnAPhone(t *testing.T) {
+func TestInvite_LetsAMemberJoinOnAPhone(t *testing.T) {
 	inBothLanguages(t, func(t *testing.T, lang string) {
 		h := commonHousehold(t)
 		h.journey(t, "invite.mjs", append(h.asAdmin(t), "MEMBER=lotte-"+lang, "LANGUAGE="+lang)...)
 	})
 }
 
-func TestAMemberWithCodesEndsASessionFromAnotherDevice(t *testing.T) {
+func TestDevices_AreEndedByAMemberWithCodes(t *testing.T) {
 	inBothLanguages(t, func(t *testing.T, lang string) {
 		h := commonHousehold(t)
 		h.journey(t, "second-factor.mjs", h.person(t, "paul", lang)...)
 	})
 }
 
-func TestAMemberWhoLostEverythingComesBack(t *testing.T) {
+func TestRecovery_OfAMemberWhoLostEverything(t *testing.T) {
 	inBothLanguages(t, func(t *testing.T, lang string) {
 		h := commonHousehold(t)
 		h.journey(t, "lost.mjs", h.withMember(t, "mia", lang)...)
 	})
 }
 
-func TestTheDutyOfASecondFactorKeepsNobodyOut(t *testing.T) {
+func TestDuty_OfASecondFactorKeepsNoMemberOut(t *testing.T) {
 	inBothLanguages(t, func(t *testing.T, lang string) {
 		h := newHousehold(t, "home.test", nil)
 		h.journey(t, "duty.mjs", h.withMember(t, "paul", lang)...)
 	})
 }
 
-// TestAPasskeyLogsInConfirmsAndCountsOnce runs alone: a Chromium offers passkeys in the
+// TestPasskey_LogsInConfirmsAndCountsOnce runs alone: a Chromium offers passkeys in the
 // field of one page at a time.
-func TestAPasskeyLogsInConfirmsAndCountsOnce(t *testing.T) {
+func TestPasskey_LogsInConfirmsAndCountsOnce(t *testing.T) {
 	for _, lang := range []string{"de", "en"} {
 		t.Run(lang, func(t *testing.T) {
 			h := commonHousehold(t)
@@ -205,14 +205,14 @@ func TestAPasskeyLogsInConfirmsAndCountsOnce(t *testing.T) {
 	}
 }
 
-func TestAMemberLogsInByKeyboardAndWithoutJavaScript(t *testing.T) {
+func TestLogin_ByKeyboardAndWithoutJavaScript(t *testing.T) {
 	inBothLanguages(t, func(t *testing.T, lang string) {
 		h := commonHousehold(t)
 		h.journey(t, "login.mjs", h.person(t, "jule", lang)...)
 	})
 }
 
-func TestPagesOfOtherOriginsCannotUseTheForms(t *testing.T) {
+func TestForms_CannotBeUsedByOtherOrigins(t *testing.T) {
 	for _, host := range []string{"localhost", "home.test"} { // with and without Sec-Fetch-Site
 		t.Run(host, func(t *testing.T) {
 			t.Parallel()
@@ -223,16 +223,16 @@ func TestPagesOfOtherOriginsCannotUseTheForms(t *testing.T) {
 	}
 }
 
-func TestNoReturnAddressLeadsOffTheHousehold(t *testing.T) {
+func TestLogin_ReturnsToTheHouseholdOnly(t *testing.T) {
 	t.Parallel()
 	h := commonHousehold(t)
 	h.journey(t, "returns.mjs", h.person(t, "rosa", "de")...)
 }
 
-// TestAHouseholdOfTheFirstVersionIsUpgraded starts on what the first version kept: the
+// TestUpgrade_OfAHouseholdOfTheFirstVersion starts on what the first version kept: the
 // users joerg (an admin), aenne and opa, and the sessions of the first two. The passwords have
 // umlauts; aenne's was typed with combining characters, opa's is longer than bcrypt reads.
-func TestAHouseholdOfTheFirstVersionIsUpgraded(t *testing.T) {
+func TestUpgrade_OfAHouseholdOfTheFirstVersion(t *testing.T) {
 	t.Parallel()
 	var kept struct {
 		Hashes  map[string]map[string]string

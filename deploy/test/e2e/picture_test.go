@@ -17,11 +17,11 @@ import (
 	"github.com/pforte/pforte/deploy/test/internal/client"
 )
 
-// TestTheSalesAreShown writes the picture of the dashboard's row Sales into the file
+// TestPicture_OfSalesIsShown writes the picture of the dashboard's row Sales into the file
 // PICTURE, as `make picture` does: from the stack, on which agents buy, a Prometheus that
 // reads its metrics, and Grafana's own components (panels), which draw each panel as the
 // dashboard has it.
-func TestTheSalesAreShown(t *testing.T) {
+func TestPicture_OfSalesIsShown(t *testing.T) {
 	file := os.Getenv("PICTURE")
 	if file == "" {
 		t.Skip("PICTURE is not set: make picture sets it")

@@ -122,7 +122,7 @@ func node(t *testing.T) string {
 	return path
 }
 
-func TestAnAgentPaysOnceForAReceiptThatHolds(t *testing.T) {
+func TestPurchase_IsPaidOnceForAReceiptThatHolds(t *testing.T) {
 	w := sharedWorld(t)
 	before := w.income(t)
 	bought := w.buy(t, "--status", "success")
@@ -132,7 +132,7 @@ func TestAnAgentPaysOnceForAReceiptThatHolds(t *testing.T) {
 	w.checkReceipt(t, bought.Answer)
 }
 
-func TestTheSameQuestionGetsTheSameReceipt(t *testing.T) {
+func TestPurchase_OfTheSameQuestionGetsTheSameReceipt(t *testing.T) {
 	w := sharedWorld(t)
 	sent := w.buy(t)
 	first := w.buy(t, "--tx", sent.Transaction, "--status", "success", "--min-confirmations", "2")
@@ -145,7 +145,7 @@ func TestTheSameQuestionGetsTheSameReceipt(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeVerifiedIsNotCharged(t *testing.T) {
+func TestPurchase_WithoutEvidenceIsNotCharged(t *testing.T) {
 	w := sharedWorld(t)
 	bought := w.buy(t)
 	before := w.income(t)
@@ -175,7 +175,7 @@ func (w *world) lastPaid(t *testing.T) *http.Request {
 	return w.recorder.paid.Clone(t.Context())
 }
 
-func TestAPaidAnswerIsThereAgainAfterTheVerifierWasKilled(t *testing.T) {
+func TestPurchase_OutlivesAKillOfTheVerifier(t *testing.T) {
 	w := newWorld(t, options{})
 	bought := w.buy(t)
 	before := w.income(t)

@@ -212,9 +212,9 @@ func (a applications) resolver(t *testing.T) string {
 
 const anEvent = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//Pforte//EN\r\nBEGIN:VEVENT\r\nUID:dentist@example.org\r\nDTSTAMP:20261123T080000Z\r\nDTSTART:20261124T080000Z\r\nSUMMARY:Zahnarzt\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 
-// TestACalendarIsSyncedWithAnAppToken is a CalDAV client that knows nothing but Basic, and a
+// TestRecipe_CalendarSyncsWithAnAppToken is a CalDAV client that knows nothing but Basic, and a
 // second one that gets what the first one wrote. A token that is revoked ends both at once.
-func TestACalendarIsSyncedWithAnAppToken(t *testing.T) {
+func TestRecipe_CalendarSyncsWithAnAppToken(t *testing.T) {
 	t.Parallel()
 	needs(t, "radicale", "vdirsyncer")
 	const title = "Radicale: calendars and contacts"
@@ -276,9 +276,9 @@ func TestACalendarIsSyncedWithAnAppToken(t *testing.T) {
 	}
 }
 
-// TestAPasskeyOpensApplicationsOnSeveralHosts also stores a file there as a device does that
+// TestRecipe_PasskeyOpensSeveralHosts also stores a file there as a device does that
 // has no cookies.
-func TestAPasskeyOpensApplicationsOnSeveralHosts(t *testing.T) {
+func TestRecipe_PasskeyOpensSeveralHosts(t *testing.T) {
 	needs(t, "rclone")
 	chromium(t)
 	a := newApplications(t, "TiddlyWiki: a notebook", "rclone: files", "Static pages: a PWA")

@@ -48,9 +48,9 @@ func newReplicas(t *testing.T, delay time.Duration) *replicas {
 	return r
 }
 
-// TestAKilledReplicaLosesOnlyWhatCannotBeSentAgain kills one of each service
+// TestReplicas_KillLosesOnlyWhatCannotBeSentAgain kills one of each service
 // without warning, twice, under load.
-func TestAKilledReplicaLosesOnlyWhatCannotBeSentAgain(t *testing.T) {
+func TestReplicas_KillLosesOnlyWhatCannotBeSentAgain(t *testing.T) {
 	r := newReplicas(t, 0)
 	l := r.underLoad(t)
 	for _, suffix := range []string{"", "-2"} {
@@ -71,8 +71,8 @@ func TestAKilledReplicaLosesOnlyWhatCannotBeSentAgain(t *testing.T) {
 	}
 }
 
-// TestARollingRestartLosesNothing stops and starts one replica after the other.
-func TestARollingRestartLosesNothing(t *testing.T) {
+// TestReplicas_RollingRestartLosesNothing stops and starts one replica after the other.
+func TestReplicas_RollingRestartLosesNothing(t *testing.T) {
 	r := newReplicas(t, 3*time.Second)
 	l := r.underLoad(t)
 	l.proceed(time.Second)
@@ -92,8 +92,8 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 	}
 }
 
-// TestNoStickySession has one browser's requests reach both replicas.
-func TestNoStickySession(t *testing.T) {
+// TestReplicas_NeedNoStickySession has one browser's requests reach both replicas.
+func TestReplicas_NeedNoStickySession(t *testing.T) {
 	r := newReplicas(t, 0)
 	b, user := r.member(t, "otto")
 	for range 6 {

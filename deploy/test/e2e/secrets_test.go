@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/deploy/internal/layout"
 )
 
-func TestNoLogHoldsASecret(t *testing.T) {
+func TestSecrets_AreInNoLog(t *testing.T) {
 	w := newWorld(t, withLog(t, func(l *layout.Layout) {
 		l.Extra["auth"] = map[string]string{"LOG_LEVEL": "debug"}
 		l.Extra["verifier"] = map[string]string{"LOG_LEVEL": "debug"}

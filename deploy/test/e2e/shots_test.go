@@ -11,9 +11,9 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// TestEveryPageIsShown writes a picture of every page in both languages, themes and widths
+// TestPages_AreShown writes a picture of every page in both languages, themes and widths
 // into the folder SHOTS, as `make shots` does, and fails on what the browser finds wrong.
-func TestEveryPageIsShown(t *testing.T) {
+func TestPages_AreShown(t *testing.T) {
 	if os.Getenv("SHOTS") == "" {
 		t.Skip("SHOTS is not set: make shots sets it")
 	}
@@ -30,8 +30,8 @@ func TestEveryPageIsShown(t *testing.T) {
 // receipts are the golden files of the receipt's packages.
 const receipts = top + "/pkg/receipt/"
 
-// TestThePageThatChecksReceiptsIsShown writes pictures of it, like TestEveryPageIsShown.
-func TestThePageThatChecksReceiptsIsShown(t *testing.T) {
+// TestCheckPage_IsShown writes pictures of it, like TestPages_AreShown.
+func TestCheckPage_IsShown(t *testing.T) {
 	if os.Getenv("SHOTS") == "" {
 		t.Skip("SHOTS is not set: make shots sets it")
 	}

@@ -31,7 +31,7 @@ type toolResult struct {
 }
 
 // One payment buys one answer by either protocol, whichever comes first.
-func TestTheOfficialMCPClientBuysOverBothProtocolsWithOnePayment(t *testing.T) {
+func TestMCP_OfficialClientPaysOnceOverBothProtocols(t *testing.T) {
 	w := sharedWorld(t)
 	for _, first := range []string{"MCP", "HTTP"} {
 		t.Run(first, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestTheOfficialMCPClientBuysOverBothProtocolsWithOnePayment(t *testing.T) {
 
 // While the verifier is away the proxy answers 502, and when it is slow 504. Both are
 // no JSON-RPC, and a client's connection must live on.
-func TestMCPClientsSurviveTheProxysErrors(t *testing.T) {
+func TestMCP_ClientsSurviveTheProxysErrors(t *testing.T) {
 	w := newWorld(t, options{
 		change: func(l *layout.Layout) {
 			l.Extra["verifier"] = map[string]string{"CHAIN_MAX_HEAD_AGE": "2s"} // so that list_chains waits for the chain
@@ -145,7 +145,7 @@ func (l lines) want(t *testing.T, line string) {
 	}
 }
 
-func TestTheInspectorListsAndCallsTools(t *testing.T) {
+func TestMCP_InspectorListsAndCallsTools(t *testing.T) {
 	w := sharedWorld(t)
 	for call, want := range map[string]string{
 		"--method tools/list":                         `"name": "verify_transaction"`,

@@ -80,7 +80,7 @@ type campaign struct {
 	counts, faults map[string]int
 }
 
-func TestThePromisesHoldWhileEverythingFails(t *testing.T) {
+func TestPromises_HoldWhileEverythingFails(t *testing.T) {
 	if *runs == 0 {
 		t.Skip("make chaos runs it")
 	}

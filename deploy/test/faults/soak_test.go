@@ -43,9 +43,9 @@ type load struct {
 	done, wrong map[string]int
 }
 
-// TestNothingGrowsUnderLoad loads a stack, takes samples, and judges them and what the
+// TestSoak_NothingGrows loads a stack, takes samples, and judges them and what the
 // load came to.
-func TestNothingGrowsUnderLoad(t *testing.T) {
+func TestSoak_NothingGrows(t *testing.T) {
 	if *soak == 0 {
 		t.Skip("make soak runs it")
 	}

@@ -26,8 +26,8 @@ func answered(status int, body string) client.Answer {
 
 var lost = client.Answer{Err: errors.New("cut")}
 
-// TestEveryFaultOfTheMoneyIsFound has accounts with one fault each.
-func TestEveryFaultOfTheMoneyIsFound(t *testing.T) {
+// TestJudge_FindsEveryFaultOfTheMoney has accounts with one fault each.
+func TestJudge_FindsEveryFaultOfTheMoney(t *testing.T) {
 	sold, refused, away := answered(200, "a"), answered(402, "{}"), answered(503, "{}")
 	for name, c := range map[string]struct {
 		payments  []*payment
@@ -67,8 +67,8 @@ func observed(nonce string, answers ...client.Answer) *payment {
 	return p
 }
 
-// TestAPaymentThatAnotherCarriedOutBuysOneAnswer has purchases of one question with it.
-func TestAPaymentThatAnotherCarriedOutBuysOneAnswer(t *testing.T) {
+// TestJudge_PaymentCarriedOutByAnotherBuysOneAnswer has purchases of one question with it.
+func TestJudge_PaymentCarriedOutByAnotherBuysOneAnswer(t *testing.T) {
 	sold, challenged, away := answered(200, "a"), answered(402, "{}"), answered(503, "{}")
 	denied := answered(503, `{"error":"The facilitator refused the payment; nothing was charged"}`)
 	failed := answered(422, "{}")
@@ -114,9 +114,9 @@ func TestAPaymentThatAnotherCarriedOutBuysOneAnswer(t *testing.T) {
 	}
 }
 
-// TestABuyerRepeatsAPaymentThatAnotherCarriedOut has a verifier without a settlement left,
+// TestBuyer_RepeatsAPaymentCarriedOutByAnother has a verifier without a settlement left,
 // for a while.
-func TestABuyerRepeatsAPaymentThatAnotherCarriedOut(t *testing.T) {
+func TestBuyer_RepeatsAPaymentCarriedOutByAnother(t *testing.T) {
 	for _, pay := range []*payment{spent("0x00000001"), observed("0x00000001")} {
 		calls := 0
 		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -136,8 +136,8 @@ func TestABuyerRepeatsAPaymentThatAnotherCarriedOut(t *testing.T) {
 	}
 }
 
-// TestAQuestionIsPaidOnce has one payer ask twice.
-func TestAQuestionIsPaidOnce(t *testing.T) {
+// TestJudge_AQuestionIsPaidOnce has one payer ask twice.
+func TestJudge_AQuestionIsPaidOnce(t *testing.T) {
 	header, err := x402.Encode(x402.SettleResponse{Extra: json.RawMessage(`{"repeated":true}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestAQuestionIsPaidOnce(t *testing.T) {
 	}
 }
 
-func TestABadPaymentIsNeverServedNorCharged(t *testing.T) {
+func TestJudge_BadPaymentsAreNeverServedNorCharged(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer    client.Answer
 		transfers map[string]int
@@ -187,9 +187,9 @@ func TestABadPaymentIsNeverServedNorCharged(t *testing.T) {
 	}
 }
 
-// TestACopyWithABrokenSignatureIsNeverServed has one with the nonce of the good one,
+// TestJudge_BrokenCopiesAreNeverServed has one with the nonce of the good one,
 // which moves money.
-func TestACopyWithABrokenSignatureIsNeverServed(t *testing.T) {
+func TestJudge_BrokenCopiesAreNeverServed(t *testing.T) {
 	for status, want := range map[int]string{402: "", 200: "a copy with a broken signature was served"} {
 		b := &buyers{journal: newJournal(), purchases: []*purchase{
 			{kind: forged, payments: []*payment{spent("1", answered(status, "a"))}},
@@ -207,8 +207,8 @@ func TestACopyWithABrokenSignatureIsNeverServed(t *testing.T) {
 	}
 }
 
-// TestAForgedCopyDiffersInItsSignatureOnly also holds that it differs.
-func TestAForgedCopyDiffersInItsSignatureOnly(t *testing.T) {
+// TestBuyer_ForgesTheSignatureOnly also holds that it differs.
+func TestBuyer_ForgesTheSignatureOnly(t *testing.T) {
 	const text = `{"payload":{"signature":"0x%s","authorization":{"nonce":"0x01"}},"x402Version":2}`
 	digits := strings.Repeat("0123456789abcdef", 8) + "1c"
 	good := client.Payment{Nonce: "0x01", Value: base64.StdEncoding.EncodeToString(fmt.Appendf(nil, text, digits))}
@@ -228,9 +228,9 @@ func TestAForgedCopyDiffersInItsSignatureOnly(t *testing.T) {
 	}
 }
 
-// TestFailuresOfOnePayerAreFewAndTheirOwn goes over what a payer whose transfers
+// TestJudge_FailuresOfAPayerAreFewAndTheirOwn goes over what a payer whose transfers
 // revert may cause, and what it may not.
-func TestFailuresOfOnePayerAreFewAndTheirOwn(t *testing.T) {
+func TestJudge_FailuresOfAPayerAreFewAndTheirOwn(t *testing.T) {
 	sold, refused, away := answered(200, "a"), answered(402, "{}"), answered(503, "{}")
 	for name, c := range map[string]struct {
 		failed    map[string]int
@@ -275,9 +275,9 @@ func TestFailuresOfOnePayerAreFewAndTheirOwn(t *testing.T) {
 	}
 }
 
-// TestAWrongClockMayOpenWhatIsUnderWay goes over the one excuse for failures
+// TestJudge_AWrongClockMayReopen goes over the one excuse for failures
 // that no answer shows.
-func TestAWrongClockMayOpenWhatIsUnderWay(t *testing.T) {
+func TestJudge_AWrongClockMayReopen(t *testing.T) {
 	for _, wrong := range []bool{false, true} {
 		b := &buyers{journal: newJournal(), purchases: []*purchase{
 			{kind: reverting, by: &client.Account{Address: "a"}, payments: []*payment{spent("9", answered(402, "{}"))}},
@@ -289,7 +289,7 @@ func TestAWrongClockMayOpenWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-func TestAReceiptAboutABlockThatWasNotFinalIsFound(t *testing.T) {
+func TestJudge_FindsAReceiptOfABlockNotFinal(t *testing.T) {
 	for height, clean := range map[uint64]bool{9: true, 10: true, 11: false} {
 		b := &buyers{journal: newJournal(), finalized: map[string]uint64{"1": 10}}
 		b.judgeFinality("1", height)
@@ -300,9 +300,9 @@ func TestAReceiptAboutABlockThatWasNotFinalIsFound(t *testing.T) {
 	}
 }
 
-// TestAWebSocketThatOutlivesItsSessionIsFound opens one to an application that
+// TestJudge_FindsAWebSocketPastItsSession opens one to an application that
 // never ends it.
-func TestAWebSocketThatOutlivesItsSessionIsFound(t *testing.T) {
+func TestJudge_FindsAWebSocketPastItsSession(t *testing.T) {
 	app := newApp(t)
 	for _, c := range []struct {
 		over, ends bool
@@ -329,9 +329,9 @@ func TestAWebSocketThatOutlivesItsSessionIsFound(t *testing.T) {
 	}
 }
 
-// TestASessionThatIsAcceptedAfterItsEndIsFound has a service that accepts every
+// TestJudge_FindsASessionPastItsEnd has a service that accepts every
 // session, at one of two paths.
-func TestASessionThatIsAcceptedAfterItsEndIsFound(t *testing.T) {
+func TestJudge_FindsASessionPastItsEnd(t *testing.T) {
 	for path, want := range map[string]string{"/api/v1/auth/me": "GET /me", "/internal/forward-auth": "the guard"} {
 		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != path {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestGrowthOverTheSecondHalfIsFound(t *testing.T) {
+func TestSoak_FindsGrowthOverTheSecondHalf(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   func(minute float64) float64
 		want bool // whether it grew
@@ -32,7 +32,7 @@ func TestGrowthOverTheSecondHalfIsFound(t *testing.T) {
 	}
 }
 
-func TestTooFewSamplesAreNotJudged(t *testing.T) {
+func TestSoak_TooFewSamplesAreNotJudged(t *testing.T) {
 	for n, clean := range map[int]bool{3: false, 4: true} {
 		l := &load{audit: audit{buyers: &buyers{journal: newJournal()}}}
 		l.judgeGrowth(slices.Repeat([]sample{{"minute": 1, "goroutines": 20}}, n))

@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/pkg/redistest"
 )
 
-func TestItReadsRedis(t *testing.T) {
+func TestRedis_IsRead(t *testing.T) {
 	c := newRedis(redistest.Start(t), time.Second)
 	defer func() { _ = c.Close() }()
 	if err := c.Set(t.Context(), "a key with spaces", "its value", 0).Err(); err != nil {
@@ -29,7 +29,7 @@ func TestItReadsRedis(t *testing.T) {
 	}
 }
 
-func TestARedisThatHangsIsTriedOnceAndNotWaitedForLongerThanItsTimeout(t *testing.T) {
+func TestRedis_ThatHangsIsTriedOnce(t *testing.T) {
 	server := redistest.New(t)
 	c := newRedis(server.Addr(), time.Second)
 	defer func() { _ = c.Close() }()

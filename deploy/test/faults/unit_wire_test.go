@@ -43,7 +43,7 @@ func post(t *testing.T, addr string) (status int, body string, err error) {
 	return response.StatusCode, string(text), err
 }
 
-func TestAFaultPassesTheQuestionOnOrDoesNot(t *testing.T) {
+func TestWire_AFaultPassesTheQuestionOnOrNot(t *testing.T) {
 	addr, requests := backend(t)
 	h := newHTTPProxy(t, addr)
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func TestAFaultPassesTheQuestionOnOrDoesNot(t *testing.T) {
 	}
 }
 
-func TestANodesLieChangesOneValueOnly(t *testing.T) {
+func TestWire_ANodesLieChangesOneValueOnly(t *testing.T) {
 	honest := `{"result":{"status":"0x1","hash":"0xabcdef"}}`
 	x := exchange{pass: func([]byte) (int, []byte) { return 200, []byte(honest) }, random: source(1, 1)}
 	changed := 0
@@ -99,7 +99,7 @@ func TestANodesLieChangesOneValueOnly(t *testing.T) {
 	}
 }
 
-func TestAFacilitatorLiesBothWays(t *testing.T) {
+func TestWire_AFacilitatorLiesBothWays(t *testing.T) {
 	moved, denied, invented := 0, 0, 0
 	x := exchange{path: "/settle", request: []byte(`{"paymentRequirements":{"network":"eip155:1"}}`), random: source(1, 1)}
 	for range 100 {
@@ -124,7 +124,7 @@ func TestAFacilitatorLiesBothWays(t *testing.T) {
 	}
 }
 
-func TestAFacilitatorThatCallsAllValidSettlesHonestly(t *testing.T) {
+func TestWire_AFacilitatorThatAcceptsAllSettlesHonestly(t *testing.T) {
 	passed := 0
 	x := exchange{path: "/verify", request: []byte(`{}`), pass: func([]byte) (int, []byte) { passed++; return 200, []byte("{}") }}
 	_, answer := believes(x)
@@ -138,9 +138,9 @@ func TestAFacilitatorThatCallsAllValidSettlesHonestly(t *testing.T) {
 	}
 }
 
-// TestABroadcasterSendsAndNeverReportsSuccessNorThatNothingWasSent goes by what the
+// TestWire_ABroadcasterReportsNothing goes by what the
 // official facilitators answer before they send anything.
-func TestABroadcasterSendsAndNeverReportsSuccessNorThatNothingWasSent(t *testing.T) {
+func TestWire_ABroadcasterReportsNothing(t *testing.T) {
 	gone := make(chan struct{})
 	close(gone)
 	statuses, hashes, late, silent := map[int]bool{}, 0, 0, 0
@@ -202,7 +202,7 @@ func chainAtBlock100(request []byte) (int, []byte) {
 	return 200, []byte("[" + strings.Join(answers, ",") + "]")
 }
 
-func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
+func TestWire_ANodeLiesAboutHeadsForSoManyAnswers(t *testing.T) {
 	const heads = `[{"id":1,"method":"eth_getBlockByNumber","params":["latest",false]},{"id":2,"method":"eth_getBlockByNumber","params":["finalized",false]},{"id":3,"method":"eth_getBlockByNumber","params":["0x5",false]}]`
 	_, honest := chainAtBlock100([]byte(heads))
 	var original, lied []struct{ Result struct{ Number string } }
@@ -232,7 +232,7 @@ func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
 	}
 }
 
-func TestAConnectionIsCutOnTheWayThereOrBack(t *testing.T) {
+func TestWire_AConnectionIsCutOnEitherWay(t *testing.T) {
 	listener := listen(t.Context(), t)
 	defer func() { _ = listener.Close() }()
 	var heard atomic.Int32

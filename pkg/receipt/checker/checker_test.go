@@ -216,7 +216,7 @@ func withoutSentences(r checker.Report) checker.Report {
 	return r
 }
 
-func TestGoldenReports(t *testing.T) {
+func TestGolden_Reports(t *testing.T) {
 	for name, c := range cases(t) {
 		report := checker.Check(c.texts)
 		if got := summary(report); got != c.want {
@@ -238,7 +238,7 @@ func TestGoldenReports(t *testing.T) {
 	}
 }
 
-func TestAFactIsEitherProvenOrAttested(t *testing.T) {
+func TestCheck_AFactIsProvenOrAttested(t *testing.T) {
 	for name, c := range cases(t) {
 		report, seen := checker.Check(c.texts), map[string]bool{}
 		for _, fact := range append(report.Proven, report.Attested...) {
@@ -253,7 +253,7 @@ func TestAFactIsEitherProvenOrAttested(t *testing.T) {
 	}
 }
 
-func TestTheLaterOfTwoTextsOfAKindCounts(t *testing.T) {
+func TestCheck_TheLaterOfTwoTextsCounts(t *testing.T) {
 	base, arbitrum := read(t, vectors+"base/response.json"), read(t, vectors+"arbitrum/response.json")
 	for _, texts := range [][]string{{base, arbitrum}, {arbitrum, base}} {
 		report := checker.Check(texts)
@@ -265,7 +265,7 @@ func TestTheLaterOfTwoTextsOfAKindCounts(t *testing.T) {
 
 // A file among the others must not weaken what is known: with shorter slots a checkpoint of
 // years ago would be young.
-func TestAFileDoesNotReplaceAKnownNetwork(t *testing.T) {
+func TestCheck_AFileReplacesNoKnownNetwork(t *testing.T) {
 	mainnet := finality.Mainnet()
 	mainnet.SecondsPerSlot = 1
 	texts := []string{
@@ -281,7 +281,7 @@ func TestAFileDoesNotReplaceAKnownNetwork(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatCannotBeReadIsNotReplacedByTheOperators(t *testing.T) {
+func TestPolicy_ThatCannotBeReadIsNotReplaced(t *testing.T) {
 	texts := cases(t)["logged, operator's"].texts
 	for _, policy := range []int{0, len(texts)} {
 		report := checker.Check(slices.Insert(slices.Clone(texts), policy, "log nonsense\n"))
@@ -291,7 +291,7 @@ func TestAPolicyThatCannotBeReadIsNotReplacedByTheOperators(t *testing.T) {
 	}
 }
 
-func TestACheckpointIsReadInOneWay(t *testing.T) {
+func TestCheckpoint_IsReadInOneWay(t *testing.T) {
 	final := cases(t)["final"].texts[:3]
 	for _, text := range []string{
 		fmt.Sprintf(`{"data":{"root":"0x%064d","root":%q}}`, 1, checkpoint), fmt.Sprintf(`{"data":{"ROOT":%q,"root":"0x%064d"}}`, checkpoint, 1),
@@ -303,7 +303,7 @@ func TestACheckpointIsReadInOneWay(t *testing.T) {
 	}
 }
 
-func TestABlockThatItsNodeDoesNotCallFinalIsNoCheckpoint(t *testing.T) {
+func TestCheckpoint_IsNotABlockThatIsNotFinal(t *testing.T) {
 	texts := slices.Clone(cases(t)["final, a node's answer"].texts)
 	node := &texts[len(texts)-1]
 	*node = strings.Replace(*node, `"finalized":true`, `"finalized":false`, 1)
@@ -313,7 +313,7 @@ func TestABlockThatItsNodeDoesNotCallFinalIsNoCheckpoint(t *testing.T) {
 	}
 }
 
-func TestAFinalityProofOfAnUnknownNetworkIsNotJudged(t *testing.T) {
+func TestFinality_OfAnUnknownNetworkIsNotJudged(t *testing.T) {
 	doc, err := receipt.Parse([]byte(cases(t)["final"].texts[0]))
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +339,7 @@ func TestAFinalityProofOfAnUnknownNetworkIsNotJudged(t *testing.T) {
 	}
 }
 
-func TestTooManyTextsAreNotRead(t *testing.T) {
+func TestCheck_TooManyTextsAreNotRead(t *testing.T) {
 	texts := make([]string, checker.MaxTexts+1)
 	texts[checker.MaxTexts] = read(t, vectors+"base/response.json")
 	report := checker.Check(texts)

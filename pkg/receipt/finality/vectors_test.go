@@ -13,7 +13,7 @@ import (
 
 // The vectors are documents about the block of ../testdata/vectors/ethereum-blob, of a
 // network of our own: no recorded data has the block of a receipt. Other packages test with them.
-func TestTheVectorsAreWhatIsMade(t *testing.T) {
+func TestVectors_AreWhatIsMade(t *testing.T) {
 	text, err := os.ReadFile("../testdata/vectors/ethereum-blob/response.json")
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the results in testdata")
 
-func TestEveryKindOfDocumentHolds(t *testing.T) {
+func TestDocument_OfEveryKindHolds(t *testing.T) {
 	for name, s := range samples(t) {
 		if err := s.clone(t).verify(); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -33,7 +33,7 @@ func TestEveryKindOfDocumentHolds(t *testing.T) {
 	}
 }
 
-func TestTheResultOfRecordedChains(t *testing.T) {
+func TestResult_OfRecordedChains(t *testing.T) {
 	for _, name := range []string{"capella", "deneb-1250", "deneb-to-electra", "electra-1422", "electra-1600"} {
 		s := recorded(t, name)
 		result, err := finality.Verify(s.receipt, s.document, s.trust)
@@ -61,9 +61,9 @@ func TestTheResultOfRecordedChains(t *testing.T) {
 	}
 }
 
-// TestACheckpointReachesOverFifteenCommittees has an anchor of mainnet over 17 days. The
+// TestDocument_ReachesOverFifteenCommittees has an anchor of mainnet over 17 days. The
 // recording does not say the number of its block, which the link same does not prove either.
-func TestACheckpointReachesOverFifteenCommittees(t *testing.T) {
+func TestDocument_ReachesOverFifteenCommittees(t *testing.T) {
 	text, err := os.ReadFile("testdata/deneb-1392-to-1406.json")
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestACheckpointReachesOverFifteenCommittees(t *testing.T) {
 	}
 }
 
-func TestTheFactsThatAreProven(t *testing.T) {
+func TestResult_NamesTheProvenFacts(t *testing.T) {
 	fields := func(s sample) (list []string) {
 		t.Helper()
 		result, err := finality.Verify(s.receipt, s.document, s.trust)
@@ -199,7 +199,7 @@ func TestResult_WarnsOfACheckpointOfLongAgo(t *testing.T) {
 
 // Nothing in a pinned block is signed for one network: the chain is that of the checkpoint,
 // and which that is only the reader knows.
-func TestAPinnedBlockProvesItsChainOnlyToWhoNamesTheNetwork(t *testing.T) {
+func TestPin_ProvesItsChainOnlyForTheNamedNetwork(t *testing.T) {
 	b, hoodi := newBeacon("deneb"), finality.Hoodi()
 	b.network.Name, b.network.ChainID = hoodi.Name, hoodi.ChainID
 	target := finality.Block{Number: 100, Hash: finality.Root{7}}
@@ -290,7 +290,7 @@ func changes(path string, v reflect.Value) (list []change) {
 }
 
 // The slot of a signature is not signed: within its period and fork it may be any.
-func TestADocumentThatIsChangedAnywhereDoesNotHold(t *testing.T) {
+func TestDocument_ThatIsChangedDoesNotHold(t *testing.T) {
 	for name, s := range samples(t) {
 		s = s.clone(t)
 		tried := 0
@@ -311,7 +311,7 @@ func TestADocumentThatIsChangedAnywhereDoesNotHold(t *testing.T) {
 
 // Every member of the JSON away, twice, null, of another kind, next to an unknown one; every
 // text and number another one.
-func TestJSONThatIsChangedAnywhereDoesNotHold(t *testing.T) {
+func TestDocument_WithChangedJSONDoesNotHold(t *testing.T) {
 	all := samples(t)
 	for _, name := range []string{"signed, headers", "pinned, history", "pinned, same"} {
 		s, tried := all[name], 0
@@ -412,7 +412,7 @@ func mutateJSON(path string, value json.RawMessage, around func([]byte) []byte, 
 	}
 }
 
-func TestStepsInAnotherOrderDoNotHold(t *testing.T) {
+func TestDocument_WithStepsInAnotherOrderDoesNotHold(t *testing.T) {
 	s := recorded(t, "capella")
 	steps := s.document.Anchor.Steps
 	for name, other := range map[string][]finality.Step{
@@ -429,7 +429,7 @@ func TestStepsInAnotherOrderDoNotHold(t *testing.T) {
 	}
 }
 
-func TestTwoThirdsMustHaveSigned(t *testing.T) {
+func TestSignature_NeedsTwoThirds(t *testing.T) {
 	b := newBeacon("electra")
 	target := finality.Block{Number: 100, Hash: finality.Root{7}}
 	for signers, want := range map[int]error{64: nil, 43: nil, 42: finality.ErrTooFewSigners, 0: finality.ErrTooFewSigners} {
@@ -453,7 +453,7 @@ func TestTwoThirdsMustHaveSigned(t *testing.T) {
 	}
 }
 
-func TestAbsentKeysAreExactlyThoseWhoDidNotSign(t *testing.T) {
+func TestSignature_AbsentKeysAreThoseWhoDidNotSign(t *testing.T) {
 	b := newBeacon("electra")
 	target := finality.Block{Number: 100, Hash: finality.Root{7}}
 	for name, c := range map[string]struct {
@@ -480,7 +480,7 @@ func TestAbsentKeysAreExactlyThoseWhoDidNotSign(t *testing.T) {
 	}
 }
 
-func TestPointsThatAreNoneDoNotHold(t *testing.T) {
+func TestSignature_PointsThatAreNoneDoNotHold(t *testing.T) {
 	b := newBeacon("electra")
 	target := finality.Block{Number: 100, Hash: finality.Root{7}}
 	sign := func() sample { return b.signed(t, target.Hash, target, finality.Link{Kind: finality.LinkSame}) }
@@ -581,7 +581,7 @@ func beyond(s finality.Signature) finality.Signature {
 	return s
 }
 
-func TestAnotherNetworkDoesNotHold(t *testing.T) {
+func TestNetwork_AnotherDoesNotHold(t *testing.T) {
 	s := recorded(t, "deneb-to-electra")
 	mainnet := func(change func(*finality.Network)) *finality.Network {
 		n := finality.Mainnet()
@@ -613,7 +613,7 @@ func TestAnotherNetworkDoesNotHold(t *testing.T) {
 	}
 }
 
-func TestADocumentAboutAnotherReceiptDoesNotHold(t *testing.T) {
+func TestDocument_AboutAnotherReceiptDoesNotHold(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*sample)
 		want   error
@@ -634,7 +634,7 @@ func TestADocumentAboutAnotherReceiptDoesNotHold(t *testing.T) {
 	}
 }
 
-func TestACheckpointThatIsTooOldIsRefused(t *testing.T) {
+func TestCheckpoint_ThatIsTooOldIsRefused(t *testing.T) {
 	s := recorded(t, "capella") // 39,968 slots: 5 days, 13 hours, 13 minutes and 36 seconds
 	age := 39968 * 12 * time.Second
 	for limit, want := range map[time.Duration]error{0: nil, age: nil, age - time.Second: finality.ErrCheckpointTooOld, time.Nanosecond: finality.ErrCheckpointTooOld} {
@@ -660,7 +660,7 @@ func TestACheckpointThatIsTooOldIsRefused(t *testing.T) {
 }
 
 // Who holds the keys of a later committee can call any old block final.
-func TestTheAgeIsThatOfTheLastCommitteeAtLeast(t *testing.T) {
+func TestCheckpoint_AgeIsThatOfTheLastCommitteeAtLeast(t *testing.T) {
 	b := newBeacon("electra")
 	b.network.SecondsPerSlot = 6 * 60 * 60
 	target := finality.Block{Number: 100, Hash: finality.Root{7}}
@@ -678,7 +678,7 @@ func TestTheAgeIsThatOfTheLastCommitteeAtLeast(t *testing.T) {
 	}
 }
 
-func TestASignatureAfterTheLastKnownForkNamesIt(t *testing.T) {
+func TestSignature_AfterTheLastKnownForkNamesIt(t *testing.T) {
 	s := recorded(t, "electra-1600")
 	n := finality.Mainnet()
 	n.Forks = n.Forks[:4] // without Electra and Fulu, whose indices are others
@@ -698,7 +698,7 @@ func TestASignatureAfterTheLastKnownForkNamesIt(t *testing.T) {
 	}
 }
 
-func TestAnUpdateThatIsNotFinalInItsPeriodHandsOverNoCommittee(t *testing.T) {
+func TestUpdate_ThatIsNotFinalHandsOverNoCommittee(t *testing.T) {
 	b := newBeacon("electra")
 	final := b.block(60, finality.Root{1}, nil)
 	step := b.step(t, b.block(70, finality.Root{2}, final), final, 64)
@@ -717,7 +717,7 @@ func TestAnUpdateThatIsNotFinalInItsPeriodHandsOverNoCommittee(t *testing.T) {
 	}
 }
 
-func TestALinkThatDoesNotLeadToTheBlockDoesNotHold(t *testing.T) {
+func TestLinks_ThatDoNotLeadToTheBlockDoNotHold(t *testing.T) {
 	b := newBeacon("electra")
 	chain := headers(100, 8)
 	hex := func(numbers ...int) (list []receipt.Hex) {
@@ -781,7 +781,7 @@ func TestALinkThatDoesNotLeadToTheBlockDoesNotHold(t *testing.T) {
 }
 
 // The chain keeps the hashes of the 8191 blocks before, and each place holds another one later.
-func TestTheRecordHoldsTheBlocksOfItsWindow(t *testing.T) {
+func TestLinks_RecordHoldsTheBlocksOfItsWindow(t *testing.T) {
 	b := newBeacon("electra")
 	for number, holds := range map[finality.Uint64]bool{
 		9999: true, 1809: true, 1808: false, 0: false, 10_000: false, 10_001: false, 18_191: false, 1<<64 - 1: false,
@@ -797,7 +797,7 @@ func TestTheRecordHoldsTheBlocksOfItsWindow(t *testing.T) {
 	}
 }
 
-func TestSlotsMustBeInTheirOrder(t *testing.T) {
+func TestDocument_SlotsAreInOrder(t *testing.T) {
 	b := newBeacon("electra")
 	verify := func(attested, final uint64, change func(*finality.Step)) error {
 		f := b.block(final, finality.Root{1}, nil)
@@ -817,7 +817,7 @@ func TestSlotsMustBeInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestASignatureIsOfTheForkOfTheSlotBefore(t *testing.T) {
+func TestSignature_IsOfTheForkOfTheSlotBefore(t *testing.T) {
 	n := finality.Mainnet()
 	first := uint64(364032 * 32) // of Electra
 	root := func(slot uint64) finality.Root { return n.SigningRoot(finality.Root{1}, slot) }
@@ -829,7 +829,7 @@ func TestASignatureIsOfTheForkOfTheSlotBefore(t *testing.T) {
 	}
 }
 
-func TestAnAgeThatCannotBeCountedIsTooOld(t *testing.T) {
+func TestCheckpoint_AgeThatCannotBeCountedIsTooOld(t *testing.T) {
 	b := newBeacon("electra")
 	b.network.SecondsPerSlot, b.network.SlotsPerPeriod = 1<<16, 1<<20
 	start, final := b.block(10, finality.Root{1}, nil), b.block(20, finality.Root{2}, nil)
@@ -848,7 +848,7 @@ func TestAnAgeThatCannotBeCountedIsTooOld(t *testing.T) {
 	}
 }
 
-func TestADocumentIsBounded(t *testing.T) {
+func TestDocument_IsBounded(t *testing.T) {
 	s := recorded(t, "electra-1422")
 	text := encode(t, s.document)
 	for name, d := range map[string]string{
@@ -894,7 +894,7 @@ func TestADocumentIsBounded(t *testing.T) {
 	}
 }
 
-func TestTextsHaveOneSpelling(t *testing.T) {
+func TestDocument_TextsHaveOneSpelling(t *testing.T) {
 	hex := strings.Repeat("0a", 32)
 	for text, ok := range map[string]bool{"0x" + hex: true, hex: false, "0x" + strings.ToUpper(hex): false, "0X" + hex: false, "0x" + hex[1:]: false, "0x" + hex + "00": false, "0xzz" + hex[2:]: false} {
 		if err := new(finality.Root).UnmarshalText([]byte(text)); ok != (err == nil) || err != nil && !errors.Is(err, finality.ErrMalformed) {
@@ -908,7 +908,7 @@ func TestTextsHaveOneSpelling(t *testing.T) {
 	}
 }
 
-func TestTheKnownNetworks(t *testing.T) {
+func TestNetwork_KnownOnes(t *testing.T) {
 	for name, chain := range map[string]string{"mainnet": "eip155:1", "sepolia": "eip155:11155111", "hoodi": "eip155:560048"} {
 		n, ok := finality.NetworkByName(name)
 		same, also := finality.NetworkOf(chain)
@@ -938,7 +938,7 @@ func TestTheKnownNetworks(t *testing.T) {
 	}
 }
 
-func TestAFileOfANetworkThatCannotCountIsRefused(t *testing.T) {
+func TestNetwork_FileThatCannotCountIsRefused(t *testing.T) {
 	for name, change := range map[string]func(n *finality.Network){
 		"no name":           func(n *finality.Network) { n.Name = "" },
 		"no chain":          func(n *finality.Network) { n.ChainID = "1" },
@@ -965,7 +965,7 @@ func TestAFileOfANetworkThatCannotCountIsRefused(t *testing.T) {
 	}
 }
 
-func FuzzADocumentThatHoldsIsTheOneThatWasMade(f *testing.F) {
+func FuzzDocumentThatHoldsIsTheOneThatWasMade(f *testing.F) {
 	s := samples(f)["signed, headers"]
 	text := encode(f, s.document)
 	f.Add(text)

@@ -28,7 +28,7 @@ func generations(t testing.TB) receiptlog.Directory {
 
 func encode(t testing.TB, d receiptlog.Directory) []byte { return must[[]byte](t)(json.Marshal(d)) }
 
-func TestAListOfLogsIsReadAsItWasWritten(t *testing.T) {
+func TestDirectory_IsReadAsWritten(t *testing.T) {
 	want := generations(t)
 	got, err := receiptlog.ParseDirectory(encode(t, want))
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -40,7 +40,7 @@ func TestAListOfLogsIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAListOfLogsThatIsNotClearIsRefused(t *testing.T) {
+func TestDirectory_ThatIsNotClearIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*receiptlog.Directory){
 		"no logs":              func(d *receiptlog.Directory) { d.Logs = nil },
 		"no policy":            func(d *receiptlog.Directory) { d.Policy = "" },

@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-func TestAnEntryCommitsToSignatureAndSignedBytes(t *testing.T) {
+func TestEntry_CommitsToSignatureAndSignedBytes(t *testing.T) {
 	doc := document(t, "base", "response.json")
 	signature, err := base64.StdEncoding.DecodeString(doc.Signature.Value)
 	if err != nil {
@@ -32,14 +32,14 @@ func TestAnEntryCommitsToSignatureAndSignedBytes(t *testing.T) {
 	}
 }
 
-func TestBothPresentationsHaveOneEntry(t *testing.T) {
+func TestEntry_IsOneForBothPresentations(t *testing.T) {
 	envelope := must[receiptlog.Entry](t)(receiptlog.EntryOf(document(t, "base", "dsse.json")))
 	if envelope != baseEntry(t) {
 		t.Errorf("%+v, not %+v", envelope, baseEntry(t))
 	}
 }
 
-func TestAnotherSignatureBodyOrKeyIsAnotherEntry(t *testing.T) {
+func TestEntry_DiffersForSignatureBodyAndKey(t *testing.T) {
 	doc := document(t, "base", "response.json")
 	pae := receipt.PAE(doc.Signature.PayloadType, doc.Body)
 	signature := must[[]byte](t)(base64.StdEncoding.DecodeString(doc.Signature.Value))
@@ -61,7 +61,7 @@ func TestAnotherSignatureBodyOrKeyIsAnotherEntry(t *testing.T) {
 	}
 }
 
-func TestEntriesAreReadAsTheyWereWritten(t *testing.T) {
+func TestEntry_IsReadAsWritten(t *testing.T) {
 	id := keyDocument(t).KeyID
 	entries := []receiptlog.Entry{baseEntry(t)}
 	for _, state := range []string{receipt.KeyNext, receipt.KeyActive, receipt.KeyRetired} {
@@ -81,7 +81,7 @@ func TestEntriesAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestEntriesHaveOneSpelling(t *testing.T) {
+func TestEntry_HasOneSpelling(t *testing.T) {
 	id := keyDocument(t).KeyID
 	sum := strings.Repeat("A", 43) + "="
 	for _, text := range []string{
@@ -122,7 +122,7 @@ func TestEntriesHaveOneSpelling(t *testing.T) {
 	}
 }
 
-func TestTheEntryOfAnAnswerIsThatOfItsReceipt(t *testing.T) {
+func TestEntry_OfAnAnswerIsThatOfItsReceipt(t *testing.T) {
 	vectors := must[[]string](t)(filepath.Glob("../testdata/vectors/*/response.json"))
 	if len(vectors) < 3 {
 		t.Fatalf("%d vectors", len(vectors))
@@ -160,7 +160,7 @@ func revokedIn(t testing.TB, before string) receipt.Key {
 	return key
 }
 
-func TestTheStatesOfAKeyAreCountedAndNoCutOffGoesUp(t *testing.T) {
+func TestEntry_KeyStatesAreCountedAndNoCutOffGoesUp(t *testing.T) {
 	const origin = "verifier.example.com/v1/log/2"
 	id := keyDocument(t).KeyID
 	first := "chain-evidence-key/v2 #4\n" + id + "\n"
@@ -197,7 +197,7 @@ func TestTheStatesOfAKeyAreCountedAndNoCutOffGoesUp(t *testing.T) {
 	}
 }
 
-func TestAnEntryIsComparedWithTheKeyDocument(t *testing.T) {
+func TestEntry_IsComparedWithTheKeyDocument(t *testing.T) {
 	const origin = "verifier.example.com/v1/log/2"
 	active := keyDocument(t).Keys[0]
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-// go test ./receiptlog -run TestGolden -update
+// go test ./receiptlog -run TestGolden_Files -update
 var update = flag.Bool("update", false, "write the golden files anew")
 
 const origin = "verifier.example.com/v1/log/1"

@@ -13,7 +13,7 @@ import (
 )
 
 // The files are the format: what a log writes and readers keep for years.
-func TestGoldenFiles(t *testing.T) {
+func TestGolden_Files(t *testing.T) {
 	m := sample(t, 300)
 	note := m.signed(t, 0, 2)
 	revoked := must[receiptlog.Entry](t)(receiptlog.NewKeyEntry(keyDocument(t).KeyID, receipt.KeyRevoked, 12000))
@@ -58,7 +58,7 @@ func TestGoldenFiles(t *testing.T) {
 	}
 }
 
-func TestTheGoldenProofVerifies(t *testing.T) {
+func TestGolden_ProofVerifies(t *testing.T) {
 	p := must[receiptlog.Policy](t)(receiptlog.ParsePolicy(readFile(t, "testdata/policy")))
 	got, err := receiptlog.Verify(document(t, "base", "response.json"), keyDocument(t), readFile(t, "testdata/receipt.tlog-proof"), p)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-func TestCheckpointsHaveOneSpelling(t *testing.T) {
+func TestCheckpoint_HasOneSpelling(t *testing.T) {
 	root := strings.Repeat("A", 43) + "="
 	good := origin + "\n5\n" + root + "\n"
 	if c, err := receiptlog.ParseCheckpoint(good); err != nil || c.Text() != good {
@@ -33,7 +33,7 @@ func TestCheckpointsHaveOneSpelling(t *testing.T) {
 	}
 }
 
-func TestKeysAreReadAsTheyWereWritten(t *testing.T) {
+func TestKey_IsReadAsWritten(t *testing.T) {
 	log, w := logSigner(t).Key, witness(t, 0).Key
 	if got, err := receiptlog.ParseLogKey(log.String()); err != nil || got.String() != log.String() || got.Name() != origin {
 		t.Errorf("%v, %v", got, err)
@@ -72,7 +72,7 @@ func TestParsePrivateKey_ReadsPKCS8OfEd25519Only(t *testing.T) {
 	}
 }
 
-func TestTheSecretIsNotPrinted(t *testing.T) {
+func TestKey_IsNotPrinted(t *testing.T) {
 	s := logSigner(t)
 	secret := seeded("log").Seed()
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%q"} {
@@ -82,7 +82,7 @@ func TestTheSecretIsNotPrinted(t *testing.T) {
 	}
 }
 
-func TestALogSignsOnlyItsOwnCheckpoints(t *testing.T) {
+func TestKey_SignsOnlyCheckpointsOfItsLog(t *testing.T) {
 	c := sample(t, 3).checkpoint(t, 3)
 	c.Origin = "other.example.com/v1/log/1"
 	if note, err := c.Sign(logSigner(t)); err == nil {
@@ -94,7 +94,7 @@ func TestALogSignsOnlyItsOwnCheckpoints(t *testing.T) {
 	}
 }
 
-func TestACheckpointIsOpenedWithTheLogsOwnKeyOnly(t *testing.T) {
+func TestCheckpoint_IsOpenedWithTheLogsOwnKeyOnly(t *testing.T) {
 	m := sample(t, 9)
 	other := must[*receiptlog.Signer](t)(receiptlog.NewLogSigner("other.example.com", seeded("log")))
 	foreign := must[*receiptlog.Signer](t)(receiptlog.NewLogSigner(origin, seeded("another")))
@@ -156,7 +156,7 @@ func TestCosignature_BoundsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestLinesOfUnknownKeysAreLeftAside(t *testing.T) {
+func TestNote_LinesOfUnknownKeysAreIgnored(t *testing.T) {
 	m := sample(t, 9)
 	note := m.signed(t, 0, 1)
 	unknown := "— unknown.example " + base64.StdEncoding.EncodeToString(make([]byte, 2500)) + "\n" // as long as ML-DSA-44's
@@ -165,7 +165,7 @@ func TestLinesOfUnknownKeysAreLeftAside(t *testing.T) {
 	}
 }
 
-func TestALineOfAKnownKeyThatDoesNotVerifyMakesTheNoteInvalid(t *testing.T) {
+func TestNote_ABadLineOfAKnownKeyMakesItInvalid(t *testing.T) {
 	m := sample(t, 9)
 	of := m.checkpoint(t, 8)
 	other := must[[]byte](t)(of.Cosign(witness(t, 2))) // of another checkpoint
@@ -174,7 +174,7 @@ func TestALineOfAKnownKeyThatDoesNotVerifyMakesTheNoteInvalid(t *testing.T) {
 	}
 }
 
-func TestAWitnessCountsOnce(t *testing.T) {
+func TestNote_AWitnessCountsOnce(t *testing.T) {
 	m := sample(t, 9)
 	line := must[[]byte](t)(m.checkpoint(t, 9).Cosign(witness(t, 0)))
 	if w, err := policy(t, "two").Open(append(m.signed(t, 0), line...)); !errors.Is(err, receiptlog.ErrQuorum) {
@@ -182,7 +182,7 @@ func TestAWitnessCountsOnce(t *testing.T) {
 	}
 }
 
-func TestATimePastTheLastSecondIsRefused(t *testing.T) {
+func TestNote_ATimePastTheLastSecondIsRefused(t *testing.T) {
 	key := witness(t, 0)
 	for _, at := range []uint64{math.MaxInt64 + 1, math.MaxUint64} {
 		sig := append(binary.BigEndian.AppendUint64(nil, at), make([]byte, 64)...)
@@ -196,7 +196,7 @@ func TestATimePastTheLastSecondIsRefused(t *testing.T) {
 	}
 }
 
-func TestHostileNotesAreBounded(t *testing.T) {
+func TestNote_HostileOnesAreBounded(t *testing.T) {
 	note := sample(t, 3).signed(t)
 	line := "— a.example " + base64.StdEncoding.EncodeToString(make([]byte, 68)) + "\n"
 	for name, data := range map[string][]byte{

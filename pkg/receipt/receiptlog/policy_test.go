@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-func TestAQuorumOfGroups(t *testing.T) {
+func TestPolicy_QuorumOfGroups(t *testing.T) {
 	text := fmt.Sprintf("# a comment\n\n \tlog\t%s \n", logSigner(t).Key)
 	for n := range 6 {
 		text += fmt.Sprintf("witness w%d %s https://w%d.example.com/\n", n, witness(t, n).Key, n)
@@ -47,7 +47,7 @@ func TestAQuorumOfGroups(t *testing.T) {
 	}
 }
 
-func TestAQuorumOfOneWitnessAndOfNone(t *testing.T) {
+func TestPolicy_QuorumOfOneWitnessAndOfNone(t *testing.T) {
 	m := sample(t, 5)
 	if _, err := policy(t, "w1").Open(m.signed(t, 1)); err != nil {
 		t.Error(err)
@@ -62,14 +62,14 @@ func TestAQuorumOfOneWitnessAndOfNone(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatWasNotReadAcceptsNothing(t *testing.T) {
+func TestPolicy_ThatWasNotReadAcceptsNothing(t *testing.T) {
 	p := receiptlog.Policy{Logs: []receiptlog.PolicyLog{{Key: logSigner(t).Key}}}
 	if w, err := p.Open(sample(t, 5).signed(t, 0, 1, 2)); !errors.Is(err, receiptlog.ErrUnknownLog) || p.Unwitnessed() {
 		t.Errorf("%+v, %v", w, err)
 	}
 }
 
-func TestALogSpeaksForItsOwnOriginOnly(t *testing.T) {
+func TestPolicy_ALogSpeaksForItsOwnOriginOnly(t *testing.T) {
 	other := must[*receiptlog.Signer](t)(receiptlog.NewLogSigner("other.example.com/log", seeded("other")))
 	p := must[receiptlog.Policy](t)(receiptlog.ParsePolicy([]byte(policyText(t, "none") + "log " + other.Key.String() + "\n")))
 	c := sample(t, 5).checkpoint(t, 5)
@@ -130,7 +130,7 @@ func TestTimes_AreThoseOfAQuorumAndNotOfOneWitness(t *testing.T) {
 	}
 }
 
-func TestPoliciesThatAreNotClearAreRefused(t *testing.T) {
+func TestPolicy_ThatIsNotClearIsRefused(t *testing.T) {
 	w := func(n int) string { return witness(t, n).Key.String() }
 	log := logSigner(t).Key.String()
 	renamed := must[*receiptlog.Signer](t)(receiptlog.NewWitnessSigner("renamed", seeded("witness0.example.com"), at)).Key.String()

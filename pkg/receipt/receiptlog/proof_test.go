@@ -24,7 +24,7 @@ func mth(leaves []tlog.Hash) tlog.Hash {
 	return tlog.NodeHash(mth(leaves[:k]), mth(leaves[k:]))
 }
 
-func TestEveryEntryOfEveryTreeIsProven(t *testing.T) {
+func TestProof_EveryEntryOfEveryTreeIsProven(t *testing.T) {
 	m := sample(t, 70)
 	var leaves []tlog.Hash
 	for _, entry := range m.entries {
@@ -52,7 +52,7 @@ func TestEveryEntryOfEveryTreeIsProven(t *testing.T) {
 	}
 }
 
-func TestEveryTreeContinuesEveryOlderOne(t *testing.T) {
+func TestProof_EveryTreeContinuesEveryOlderOne(t *testing.T) {
 	m, other := sample(t, 40), &memory{}
 	for n := range 40 {
 		other.add(t, filler(t, n)) // differs at place
@@ -77,7 +77,7 @@ func TestEveryTreeContinuesEveryOlderOne(t *testing.T) {
 	}
 }
 
-func TestTheEmptyAndTheSameTreeNeedNoProof(t *testing.T) {
+func TestProof_EmptyAndSameTreeNeedNone(t *testing.T) {
 	m := sample(t, 9)
 	c, empty := m.checkpoint(t, 9), m.checkpoint(t, 0)
 	for name, test := range map[string]struct {
@@ -96,7 +96,7 @@ func TestTheEmptyAndTheSameTreeNeedNoProof(t *testing.T) {
 	}
 }
 
-func TestProofsAreReadAsTheyWereWritten(t *testing.T) {
+func TestProof_IsReadAsWritten(t *testing.T) {
 	m := sample(t, 300)
 	for _, index := range []int64{0, 1, place, 255, 299} {
 		data := m.proof(t, index, m.signed(t, 0, 1)).Bytes()
@@ -111,7 +111,7 @@ func TestProofsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestProofsHaveOneSpelling(t *testing.T) {
+func TestProof_HasOneSpelling(t *testing.T) {
 	m := sample(t, 4)
 	good := string(m.proof(t, 1, m.signed(t)).Bytes())
 	first := strings.Split(good, "\n")[2]
@@ -133,7 +133,7 @@ func TestProofsHaveOneSpelling(t *testing.T) {
 
 // Every bit of a proof counts: no other bytes prove the same receipt. A line of a key
 // that the policy does not list is the exception, and a proof that a log makes has none.
-func TestNoOtherBytesThanTheProofProve(t *testing.T) {
+func TestProof_NoOtherBytesProve(t *testing.T) {
 	m := sample(t, 20)
 	data := m.proof(t, place, m.signed(t, 0, 1)).Bytes()
 	doc, keys, p := document(t, "base", "response.json"), keyDocument(t), policy(t, "two")
@@ -156,7 +156,7 @@ func TestNoOtherBytesThanTheProofProve(t *testing.T) {
 
 // The vectors of RFC 6962's reference implementation (certificate-transparency,
 // merkletree): the roots of the first n of eight leaves.
-func TestTheTreeIsRFC6962s(t *testing.T) {
+func TestProof_TreeIsThatOfRFC6962(t *testing.T) {
 	m := &memory{}
 	for n, want := range []string{
 		"6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",

@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-func TestPathsOfTiles(t *testing.T) {
+func TestTile_Paths(t *testing.T) {
 	for path, want := range map[string]receiptlog.Tile{
 		"tile/0/000":                 {Level: 0, Index: 0, Width: 256},
 		"tile/0/273.p/112":           {Level: 0, Index: 273, Width: 112},
@@ -37,7 +37,7 @@ func TestPathsOfTiles(t *testing.T) {
 	}
 }
 
-func TestATileThatEndsPastTheSizeIsNotInTheLog(t *testing.T) {
+func TestTile_PastTheSizeIsNotInTheLog(t *testing.T) {
 	for _, test := range []struct {
 		path string
 		size int64
@@ -69,7 +69,7 @@ func TestATileThatEndsPastTheSizeIsNotInTheLog(t *testing.T) {
 }
 
 // C2SP's example: 70,000 entries.
-func TestTilesOfATree(t *testing.T) {
+func TestTile_ThoseOfATree(t *testing.T) {
 	var partial []string
 	full := map[int]int{}
 	for tile := range receiptlog.Tiles(0, 70000) {
@@ -90,7 +90,7 @@ func TestTilesOfATree(t *testing.T) {
 	}
 }
 
-func TestNewTilesAreSumdbs(t *testing.T) {
+func TestTile_NewOnesAreSumdbs(t *testing.T) {
 	sizes := []int64{0, 1, 2, 255, 256, 257, 511, 512, 513, 65535, 65536, 65537, 70000, 1 << 24, 1<<24 + 70000}
 	for _, size := range sizes {
 		for _, old := range sizes {
@@ -116,7 +116,7 @@ func TestNewTilesAreSumdbs(t *testing.T) {
 	}
 }
 
-func TestTilesProveWhatTheTreeProves(t *testing.T) {
+func TestTile_ProvesWhatTheTreeProves(t *testing.T) {
 	m := sample(t, 600)
 	for _, size := range []int64{1, 2, 255, 256, 257, 511, 512, 513, 600} {
 		c := m.checkpoint(t, size)
@@ -171,7 +171,7 @@ func TestNewTree_RefusesASizeThatNoLogHas(t *testing.T) {
 	}
 }
 
-func TestAnEmptyTreeHasNothing(t *testing.T) {
+func TestTile_AnEmptyTreeHasNone(t *testing.T) {
 	m := &memory{}
 	tree := must[*receiptlog.Tree](t)(receiptlog.NewTree(m.checkpoint(t, 0), m.fetch(0)))
 	if _, err := tree.Prove(t.Context(), 0); !errors.Is(err, receiptlog.ErrInclusion) {
@@ -185,7 +185,7 @@ func TestAnEmptyTreeHasNothing(t *testing.T) {
 	}
 }
 
-func TestAPartialTileThatIsGoneIsReadFromTheFullOne(t *testing.T) {
+func TestTile_APartialOneThatIsGoneIsReadFromTheFull(t *testing.T) {
 	m := sample(t, 512)
 	fetch := func(ctx context.Context, path string) ([]byte, error) {
 		if tile, _ := receiptlog.ParseTile(path); tile.Width < 256 && tile.Level < 1 {
@@ -214,7 +214,7 @@ func TestEntries_AsksOnceForAFullTileThatIsGone(t *testing.T) {
 	}
 }
 
-func TestALogThatServesSomethingElseIsFound(t *testing.T) {
+func TestTile_ALogThatServesSomethingElseIsFound(t *testing.T) {
 	m := sample(t, 600)
 	for name, change := range map[string]func(receiptlog.Tile, []byte) ([]byte, error){
 		"a changed hash":   func(tile receiptlog.Tile, data []byte) ([]byte, error) { return flip(data, tile.Level == 0), nil },
@@ -252,7 +252,7 @@ func flip(data []byte, wanted bool) []byte {
 	return data
 }
 
-func TestBundlesAreBounded(t *testing.T) {
+func TestBundle_IsBounded(t *testing.T) {
 	entry := filler(t, 1)
 	two := receiptlog.AppendBundled(receiptlog.AppendBundled(nil, entry), entry)
 	if got, err := receiptlog.ParseBundle(two, 2); err != nil || len(got) != 2 || !bytes.Equal(got[1], entry) {

@@ -22,7 +22,7 @@ func withKey(t testing.TB, status string, logged *receipt.Logged) receipt.KeyDoc
 	return must[receipt.KeyDocument](t)(receipt.NewKeyDocument(other, doc.Chain, key))
 }
 
-func TestALoggedReceiptIsJudgedByTheStateOfItsKey(t *testing.T) {
+func TestVerify_ALoggedReceiptIsJudgedByItsKeysState(t *testing.T) {
 	m := sample(t, 20)
 	proof := m.proof(t, place, m.signed(t, 0, 1)).Bytes()
 	cutOff := func(origin, before string) *receipt.Logged { return &receipt.Logged{Origin: origin, Before: before} }
@@ -51,14 +51,14 @@ func TestALoggedReceiptIsJudgedByTheStateOfItsKey(t *testing.T) {
 }
 
 // Without a proof of where the log has it, a cut-off spares nothing.
-func TestACutOffDoesNotSpareAReceiptWithoutALogProof(t *testing.T) {
+func TestVerify_ACutOffSparesNoReceiptWithoutALogProof(t *testing.T) {
 	keys := withKey(t, receipt.KeyRevoked, &receipt.Logged{Origin: origin, Before: "8"})
 	if _, err := receipt.Verify(readFile(t, "../testdata/vectors/base/response.json"), keys); !errors.Is(err, receipt.ErrRevokedKey) {
 		t.Error(err)
 	}
 }
 
-func TestALogProofIsOfOneReceipt(t *testing.T) {
+func TestVerify_ALogProofIsOfOneReceipt(t *testing.T) {
 	m := sample(t, 20)
 	proof := m.proof(t, place, m.signed(t, 0, 1)).Bytes()
 	if _, err := receiptlog.Verify(document(t, "base", "dsse.json"), keyDocument(t), proof, policy(t, "two")); err != nil {
@@ -72,7 +72,7 @@ func TestALogProofIsOfOneReceipt(t *testing.T) {
 	}
 }
 
-func TestALogProofIsJudgedByThePolicy(t *testing.T) {
+func TestVerify_ALogProofIsJudgedByThePolicy(t *testing.T) {
 	m := sample(t, 20)
 	doc, keys := document(t, "base", "response.json"), keyDocument(t)
 	note := m.signed(t, 0, 1)
@@ -94,7 +94,7 @@ func TestALogProofIsJudgedByThePolicy(t *testing.T) {
 	}
 }
 
-func TestASignatureThatDoesNotMatchIsRefusedWhateverTheKeysState(t *testing.T) {
+func TestVerify_ABadSignatureIsRefusedInEveryKeyState(t *testing.T) {
 	m := sample(t, 20)
 	proof := m.proof(t, place, m.signed(t, 0, 1)).Bytes()
 	doc := document(t, "base", "response.json")

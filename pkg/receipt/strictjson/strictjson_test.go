@@ -19,7 +19,7 @@ type document struct {
 	} `json:"inner"`
 }
 
-func TestFaults(t *testing.T) {
+func TestRead_Faults(t *testing.T) {
 	deep := strings.Repeat(`{"name":`, 70) + `1` + strings.Repeat(`}`, 70)
 	for name, c := range map[string]struct {
 		text, field string
@@ -62,7 +62,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestGoodDocuments(t *testing.T) {
+func TestRead_GoodDocuments(t *testing.T) {
 	var got, want document
 	one := 1
 	want.Name, want.Inner.Count = "a", &one
@@ -78,7 +78,7 @@ func TestGoodDocuments(t *testing.T) {
 	}
 }
 
-func FuzzWhatIsReadMeansTheSameToEncodingJSON(f *testing.F) {
+func FuzzReadMeansTheSameToEncodingJSON(f *testing.F) {
 	for _, seed := range []string{`{"name":"a","inner":{"count":3}}`, `{"name":"a","name":"b"}`, `{"Name":"a"}`, `{}`, `null`} {
 		f.Add([]byte(seed))
 	}

@@ -107,7 +107,7 @@ func post(h http.Handler, body []byte) (int, string, string) {
 	return out.Code, out.Body.String(), out.Header().Get("Content-Type")
 }
 
-func TestOnlyAContinuationIsCosigned(t *testing.T) {
+func TestAddCheckpoint_CosignsOnlyAContinuation(t *testing.T) {
 	state := fresh(t)
 	w, m := open(t, state), (&tree{T: t}).grow(300, "entry")
 	fork := (&tree{T: t}).grow(100, "entry").grow(300, "other")
@@ -165,7 +165,7 @@ func TestOnlyAContinuationIsCosigned(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeKeptIsNotCosigned(t *testing.T) {
+func TestAddCheckpoint_CosignsNothingItCannotKeep(t *testing.T) {
 	folder := t.TempDir()
 	state := filepath.Join(folder, "below", "state.json")
 	if err := os.Mkdir(filepath.Dir(state), 0o700); err != nil {
@@ -183,7 +183,7 @@ func TestWhatCannotBeKeptIsNotCosigned(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotTheWitnessesIsRefused(t *testing.T) {
+func TestOpen_RefusesAnotherFile(t *testing.T) {
 	state := fresh(t)
 	if err := witness.Create(state); err == nil {
 		t.Error("the file of a witness is made twice")

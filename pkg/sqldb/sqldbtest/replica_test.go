@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
-func TestAReplicaLacksWhatWasCommittedAfterItWasDetached(t *testing.T) {
+func TestReplica_LacksWhatWasCommittedAfterItsDetach(t *testing.T) {
 	primary := sqldbtest.Postgres(t)
 	replica := sqldbtest.NewReplica(t, primary)
 	if replica == nil {

@@ -45,7 +45,7 @@ func server(t *testing.T) map[string]any {
 	return entry
 }
 
-func TestTheEntryForMCPRegistriesIsValid(t *testing.T) {
+func TestRegistry_EntryForMCPIsValid(t *testing.T) {
 	schema, entry := serverSchema(t), server(t)
 	if err := schema.Validate(entry); err != nil {
 		t.Error(err)
@@ -62,7 +62,7 @@ func TestTheEntryForMCPRegistriesIsValid(t *testing.T) {
 	}
 }
 
-func TestABrokenEntryForMCPRegistriesIsNotValid(t *testing.T) {
+func TestRegistry_ABrokenEntryIsNotValid(t *testing.T) {
 	schema := serverSchema(t)
 	remote := func(entry map[string]any) map[string]any { return entry["remotes"].([]any)[0].(map[string]any) }
 	for name, fault := range map[string]func(map[string]any){

@@ -35,7 +35,7 @@ func published(t *testing.T, size int) *verifier {
 }
 
 // The sizes are around the width of a tile.
-func TestOthersReadOurLog(t *testing.T) {
+func TestLog_IsReadByOthers(t *testing.T) {
 	v := published(t, 1)
 	fetcher := must[*client.HTTPFetcher](t)(client.NewHTTPFetcher(must[*url.URL](t)(url.Parse(v.url)), http.DefaultClient))
 	key := must[note.Verifier](t)(cosigned.NewVerifier(ourLogKey(t).String()))
@@ -116,7 +116,7 @@ func (v *verifier) readByTessera(fetcher *client.HTTPFetcher, tracker *client.Lo
 	}
 }
 
-func TestTilesHaveTheSameNames(t *testing.T) {
+func TestTiles_HaveTheSameNames(t *testing.T) {
 	for level := receiptlog.EntriesLevel; level < 8; level++ {
 		for _, at := range []int64{0, 1, 999, 1000, 67_000, 1_234_067, 1 << 40} {
 			for _, width := range []int{1, 255, 256} {
@@ -134,7 +134,7 @@ func TestTilesHaveTheSameNames(t *testing.T) {
 }
 
 // What we sign and cosign is read by code of others, and so is the policy that we publish.
-func TestOthersReadOurProof(t *testing.T) {
+func TestProof_IsReadByOthers(t *testing.T) {
 	v := published(t, 1000)
 	leaf := receiptlog.Leaf(v.made[3])
 	served := v.get(v.url + "proof/" + hex.EncodeToString(leaf[:]))

@@ -95,7 +95,7 @@ type forgetful struct{ tessera.LogReader }
 
 func (forgetful) ReadCheckpoint(context.Context) ([]byte, error) { return nil, fs.ErrNotExist }
 
-func TestOurWitnessesCosignALogOfTessera(t *testing.T) {
+func TestWitness_CosignsALogOfTessera(t *testing.T) {
 	ctx := t.Context()
 	secret, vkey, err := note.GenerateKey(rand.Reader, "tessera.example/log")
 	if err != nil {

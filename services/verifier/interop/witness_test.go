@@ -30,7 +30,7 @@ func (v *verifier) wantFrozen(why string) {
 	}
 }
 
-func TestLitewitnessCosignsOurLog(t *testing.T) {
+func TestLitewitness_CosignsOurLog(t *testing.T) {
 	line := litewitness(t, "lw", ourLogKey(t))
 	policy := line + ourWitness(t, "w0", ourLogKey(t)) + "group both all lw w0\nquorum both\n"
 	v := openVerifier(t, policy)
@@ -73,7 +73,7 @@ func TestLitewitnessCosignsOurLog(t *testing.T) {
 }
 
 // A witness that does not know our log, or knows it with another key, is none of ours.
-func TestLitewitnessRefusesALogThatItDoesNotKnow(t *testing.T) {
+func TestLitewitness_RefusesAnUnknownLog(t *testing.T) {
 	stranger := must[receiptlog.Key](t)(receiptlog.NewLogKey(origin, seeded("another log").Public().(ed25519.PublicKey)))
 	for name, known := range map[string][]receiptlog.Key{"404": nil, "403": {stranger}} {
 		t.Run(name, func(t *testing.T) {

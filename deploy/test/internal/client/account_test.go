@@ -19,16 +19,16 @@ func offer() x402.PaymentRequired {
 	}}}
 }
 
-func TestAnAccountIsThatOfItsKey(t *testing.T) {
+func TestAccount_IsThatOfItsKey(t *testing.T) {
 	// The first account of every development chain.
 	if got := NewAccount(layout.PayerKey).Address; got != "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266" {
 		t.Errorf("got %s", got)
 	}
 }
 
-// TestASignatureIsThatOfTheOfficialLibrary holds the signature against the one
+// TestSignature_IsThatOfTheOfficialLibrary holds the signature against the one
 // that viem 2.57.1 (account.signTypedData) makes of the same authorization.
-func TestASignatureIsThatOfTheOfficialLibrary(t *testing.T) {
+func TestSignature_IsThatOfTheOfficialLibrary(t *testing.T) {
 	b := NewAccount(layout.PayerKey)
 	a := x402.Authorization{From: b.Address, To: layout.Payee, Value: "10000", ValidAfter: "0", ValidBefore: "1795238078", Nonce: "0x" + hex.EncodeToString(make([]byte, 32))}
 	for version, header := range map[int]string{x402.V2: x402.HeaderPaymentSignature, x402.V1: x402.HeaderPaymentV1} {
@@ -49,7 +49,7 @@ func TestASignatureIsThatOfTheOfficialLibrary(t *testing.T) {
 	}
 }
 
-func TestAPaymentAnswersTheOffer(t *testing.T) {
+func TestPayment_AnswersTheOffer(t *testing.T) {
 	paid := ""
 	seller := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if paid = r.Header.Get(x402.HeaderPaymentSignature); paid != "" {

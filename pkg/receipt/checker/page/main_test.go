@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheExampleIsOneOfTheGoldenVectors(t *testing.T) {
+func TestPage_ExampleIsAGoldenVector(t *testing.T) {
 	for name, path := range map[string]string{
 		"answer.json": "../../testdata/vectors/base/response.json", "receipt-signing-key.json": "../../testdata/vectors/base/key.json",
 		"answer.tlog-proof": "../../receiptlog/testdata/receipt.tlog-proof", "policy": "../../receiptlog/testdata/policy",
@@ -26,7 +26,7 @@ func TestTheExampleIsOneOfTheGoldenVectors(t *testing.T) {
 	}
 }
 
-func TestThePolicyNamesWhatRunsAndAllowsNoConnection(t *testing.T) {
+func TestPage_PolicyAllowsNoConnection(t *testing.T) {
 	html, err := compose("the worker", []byte("the program"))
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestThePolicyNamesWhatRunsAndAllowsNoConnection(t *testing.T) {
 	}
 }
 
-func TestAPartThatEndsItsElementIsRefused(t *testing.T) {
+func TestPage_RefusesAPartThatEndsItsElement(t *testing.T) {
 	if _, err := compose("</script>", nil); err == nil {
 		t.Error("it is not refused")
 	}

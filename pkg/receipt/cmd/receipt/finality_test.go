@@ -29,7 +29,7 @@ func checkpoint(t *testing.T, name string) string {
 	return roots[name]
 }
 
-func TestVerifyReportsWhatTheFinalityProofShows(t *testing.T) {
+func TestFinality_IsReported(t *testing.T) {
 	for _, name := range []string{"signed", "pinned"} {
 		code, out, errOut := run(t, "", "verify", finalAnswer, "--key", finalKey, "--finality", finalFiles+name+".json",
 			"--checkpoint", checkpoint(t, name), "--network", finalFiles+"network.json", "--require-finality")
@@ -48,7 +48,7 @@ func TestVerifyReportsWhatTheFinalityProofShows(t *testing.T) {
 	}
 }
 
-func TestTheBlockMustBeFinalWhenItIsAskedFor(t *testing.T) {
+func TestFinality_MustHoldWhenAskedFor(t *testing.T) {
 	signed, root := finalFiles+"signed.json", checkpoint(t, "signed")
 	network := []string{"--network", finalFiles + "network.json"}
 	with := func(args ...string) []string { return append(args, network...) }
@@ -126,7 +126,7 @@ func TestTheBlockMustBeFinalWhenItIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestWithoutASignatureFinalityIsOnlyClaimed(t *testing.T) {
+func TestFinality_IsOnlyClaimedWithoutASignature(t *testing.T) {
 	root := checkpoint(t, "signed")
 	for want, args := range map[string][]string{
 		"Final:     only claimed, by a signature that is not checked. No finality proof was given":                  {finalAnswer},
@@ -139,7 +139,7 @@ func TestWithoutASignatureFinalityIsOnlyClaimed(t *testing.T) {
 	}
 }
 
-func TestTheFinalityProofComesFromAVerifier(t *testing.T) {
+func TestFinality_ProofComesFromAVerifier(t *testing.T) {
 	root := checkpoint(t, "signed")
 	doc, err := receipt.Parse([]byte(read(t, finalAnswer)))
 	if err != nil {
@@ -193,7 +193,7 @@ func TestTheFinalityProofComesFromAVerifier(t *testing.T) {
 	}
 }
 
-func TestJSONReportsFinality(t *testing.T) {
+func TestFinality_IsInJSON(t *testing.T) {
 	type answer struct {
 		Valid            bool
 		Proven, Attested []receipt.Fact

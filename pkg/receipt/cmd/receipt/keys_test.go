@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-func TestKeygenMakesAFileForItsOwnerAndNeverOverwritesOne(t *testing.T) {
+func TestKeygen_MakesAnOwnersFileAndOverwritesNone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key.pem")
 	code, out, errOut := run(t, "", "keygen", "--out", path)
 	if code != 0 || !strings.HasPrefix(out, "sha256:") {
@@ -31,7 +31,7 @@ func TestKeygenMakesAFileForItsOwnerAndNeverOverwritesOne(t *testing.T) {
 	}
 }
 
-func TestPubkeyReturnsTheKeyDocument(t *testing.T) {
+func TestPubkey_ReturnsTheKeyDocument(t *testing.T) {
 	_, pem, _ := run(t, "", "keygen")
 	code, out, errOut := run(t, pem, "pubkey", "-", "--chain", "eip155:10")
 	if code != 0 {

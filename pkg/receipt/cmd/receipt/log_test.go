@@ -41,7 +41,7 @@ func listed(t *testing.T, logged *receipt.Logged) string {
 	return write(t, string(text))
 }
 
-func TestAReceiptMustBeInTheLogWhenItIsAskedFor(t *testing.T) {
+func TestLog_MustHaveTheReceiptWhenAskedFor(t *testing.T) {
 	answer, key := vectors+"response.json", vectors+"key.json"
 	where := "Logged:    entry 7 of verifier.example.com/v1/log/1, in a checkpoint of 300 that 2 of 3 witnesses saw (earliest 2026-11-22T03:45:09Z)\n"
 	all := write(t, strings.Replace(read(t, policy), "group two 2", "group two all", 1))
@@ -124,7 +124,7 @@ func site(t *testing.T, status int, body string) string {
 	return server.URL
 }
 
-func TestTheProofIsFetchedFromTheVerifier(t *testing.T) {
+func TestLog_ProofIsFetchedFromTheVerifier(t *testing.T) {
 	answer, key, good := vectors+"response.json", vectors+"key.json", read(t, proof)
 	own := "earliest 2026-11-22T03:45:09Z), by the log's own policy\n"
 	if code, out, _ := run(t, "", "verify", answer, "--key", key, "--log", site(t, 200, good)); code != 0 || !strings.Contains(out, own) {
@@ -186,7 +186,7 @@ func TestTheProofIsFetchedFromTheVerifier(t *testing.T) {
 	}
 }
 
-func TestJSONReportsThePlaceInTheLog(t *testing.T) {
+func TestLog_PlaceIsInJSON(t *testing.T) {
 	answer, key := vectors+"response.json", vectors+"key.json"
 	var got struct{ Log *logReport }
 	_, out, _ := run(t, "", "verify", "--json", answer, "--key", key, "--log", proof, "--log-policy", policy)

@@ -46,7 +46,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-func TestTheExitCodeReportsWhatWasFound(t *testing.T) {
+func TestVerify_ExitCodeReportsWhatWasFound(t *testing.T) {
 	answer, key := vectors+"response.json", vectors+"key.json"
 	changed := strings.Replace(read(t, answer), `"gasUsed":"243964"`, `"gasUsed":"243963"`, 1)
 	revoked := revokedDocument(t, read(t, key))
@@ -85,7 +85,7 @@ func TestTheExitCodeReportsWhatWasFound(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotACommandIsUsage(t *testing.T) {
+func TestUsage_IsShownForWhatIsNoCommand(t *testing.T) {
 	for _, args := range [][]string{
 		nil,
 		{"check"},
@@ -107,7 +107,7 @@ func TestWhatIsNotACommandIsUsage(t *testing.T) {
 	}
 }
 
-func TestHelpAndVersion(t *testing.T) {
+func TestHelp_AndVersion(t *testing.T) {
 	if code, out, _ := run(t, "", "--help"); code != 0 || !strings.Contains(out, "Exit codes") {
 		t.Errorf("--help: exit %d\n%s", code, out)
 	}
@@ -116,7 +116,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-func TestVerifyReportsWhatIsProvenAndWhatIsOnlyAttested(t *testing.T) {
+func TestVerify_ReportsWhatIsProvenAndWhatAttested(t *testing.T) {
 	_, out, _ := run(t, "", "verify", vectors+"response.json", "--key", vectors+"key.json")
 	proven, attested, ok := strings.Cut(out, "Attested by the signer only")
 	if !ok {
@@ -137,7 +137,7 @@ func TestVerifyReportsWhatIsProvenAndWhatIsOnlyAttested(t *testing.T) {
 	}
 }
 
-func TestATransferIsPrintedInOneSentence(t *testing.T) {
+func TestVerify_PrintsATransferInOneSentence(t *testing.T) {
 	for vector, want := range map[string]string{
 		"transfer-usdc": "Transfer:  1800000000 of token 0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48 from 0x7b60e46eba142b7e95e967c1e34cfb862385ee53" +
 			" to 0x91a559d248a216d1dd17c4d39f51bda9bd1de7e2, log 0 of the transaction; 1 log fits\n",
@@ -154,11 +154,11 @@ func TestATransferIsPrintedInOneSentence(t *testing.T) {
 	}
 }
 
-// go test ./cmd/receipt -run TestTheDocumentedOutput -update
+// go test ./cmd/receipt -run TestVerify_DocumentedOutput -update
 var update = flag.Bool("update", false, "write the documented output anew")
 
 // deploy/docs/receipts.md shows how this output begins.
-func TestTheDocumentedOutput(t *testing.T) {
+func TestVerify_DocumentedOutput(t *testing.T) {
 	const path = "testdata/verify.txt"
 	_, out, _ := run(t, "", "verify", vectors+"response.json", "--key", vectors+"key.json")
 	if *update {
@@ -171,7 +171,7 @@ func TestTheDocumentedOutput(t *testing.T) {
 	}
 }
 
-func TestJSONReportsTheSame(t *testing.T) {
+func TestVerify_JSONReportsTheSame(t *testing.T) {
 	type answer struct {
 		Valid                   bool
 		Signature, Proof, Error string
@@ -202,7 +202,7 @@ func TestJSONReportsTheSame(t *testing.T) {
 	}
 }
 
-func TestTheKeyDocumentComesFromAnAddress(t *testing.T) {
+func TestVerify_FetchesTheKeyDocument(t *testing.T) {
 	document := read(t, vectors+"key.json")
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/receipt-signing-key.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -225,14 +225,14 @@ func TestTheKeyDocumentComesFromAnAddress(t *testing.T) {
 	}
 }
 
-func TestAHostileDocumentCannotWriteToTheTerminal(t *testing.T) {
+func TestVerify_HostileDocumentsCannotSteerTheTerminal(t *testing.T) {
 	_, out, errOut := run(t, `{"\u001b[31m\u0007":1}`, "verify", "-")
 	if strings.ContainsAny(out+errOut, "\x1b\x07") {
 		t.Errorf("control characters: %q", out+errOut)
 	}
 }
 
-func TestInspectShowsTheReceiptAndBelievesNothing(t *testing.T) {
+func TestInspect_ShowsTheReceiptAndBelievesNothing(t *testing.T) {
 	code, out, _ := run(t, "", "inspect", vectors+"response.json")
 	if code != 0 || !strings.Contains(out, `"number": "2000000"`) || !strings.Contains(out, "Nothing of this has been checked") {
 		t.Errorf("exit %d:\n%s", code, out)

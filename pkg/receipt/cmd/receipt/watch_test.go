@@ -120,7 +120,7 @@ func (l *logSite) serve(path string) ([]byte, error) {
 	return bundle, nil
 }
 
-func TestAWatcherFindsALogThatDoesNotContinue(t *testing.T) {
+func TestWatch_FindsALogThatDoesNotContinue(t *testing.T) {
 	l := newLogSite(t)
 	state := filepath.Join(t.TempDir(), "state")
 	check := func(want int, text string, more ...string) {
@@ -162,7 +162,7 @@ func TestAWatcherFindsALogThatDoesNotContinue(t *testing.T) {
 	}
 }
 
-func TestALogThatHasPublishedNothingIsCalledThatAndAskedAgainSoon(t *testing.T) {
+func TestWatch_AsksAnUnpublishedLogAgainSoon(t *testing.T) {
 	l := newLogSite(t)
 	l.unpublished = true
 	for _, args := range [][]string{{"mirror", l.url, t.TempDir()}, {"check", l.url}} {
@@ -187,7 +187,7 @@ func TestALogThatHasPublishedNothingIsCalledThatAndAskedAgainSoon(t *testing.T) 
 	}
 }
 
-func TestAMirrorServesWhatTheLogServes(t *testing.T) {
+func TestMirror_ServesWhatTheLogServes(t *testing.T) {
 	l := newLogSite(t)
 	folder := t.TempDir()
 	for _, size := range []int{0, 1, 200, 256, 257, 700, 66000, 66100} {
@@ -236,7 +236,7 @@ func TestAMirrorServesWhatTheLogServes(t *testing.T) {
 	}
 }
 
-func TestAWitnessIsServed(t *testing.T) {
+func TestWitness_IsServed(t *testing.T) {
 	folder := t.TempDir()
 	key := filepath.Join(folder, "key.pem")
 	if code, _, errOut := run(t, "", "keygen", "--out", key); code != 0 {
@@ -314,7 +314,7 @@ func (l *logSite) cosigned(t *testing.T, witness receiptlog.Key, args ...string)
 	}
 }
 
-func TestWithAPolicyALogIsReadFromAnyAddress(t *testing.T) {
+func TestLog_WithAPolicyIsReadFromAnyAddress(t *testing.T) {
 	l := newLogSite(t)
 	l.grow(3, "entry")
 	policy, folder := write(t, "log "+l.signer.Key.String()+"\nquorum none\n"), t.TempDir()

@@ -153,7 +153,7 @@ func (n node) verify(t *testing.T, checkpoint finality.Root, block uint64) (*fin
 }
 
 // The execution chain has no blocks in 8 of the 12 periods.
-func TestAChainOverManyCommitteesVerifies(t *testing.T) {
+func TestBeacon_VerifiesOverManyCommittees(t *testing.T) {
 	for fork, back := range map[string]uint64{"electra": 0, "fulu": 0, "gloas": 1} { // in Gloas a body names its parent's block
 		n := newNode(t, fork, 150)
 		got, err := n.verify(t, n.checkpoint(t, 10), 147-back)
@@ -167,7 +167,7 @@ func TestAChainOverManyCommitteesVerifies(t *testing.T) {
 	}
 }
 
-func TestEachFaultIsFound(t *testing.T) {
+func TestBeacon_EachFaultIsFound(t *testing.T) {
 	n := newNode(t, "", 150)
 	checkpoint := n.checkpoint(t, 10)
 	for _, c := range []struct {
@@ -200,7 +200,7 @@ func TestEachFaultIsFound(t *testing.T) {
 }
 
 // An update early in its period proves finality but hands over nothing; later ones do.
-func TestTheUpdateOfAPeriodIsReplacedByABetterOne(t *testing.T) {
+func TestBeacon_ABetterUpdateReplacesThatOfItsPeriod(t *testing.T) {
 	for _, c := range []struct{ latest, period, attested, finalized uint64 }{
 		{65, 1001, slot(64), slot(62)},
 		{66, 1001, slot(65), slot(63)},
@@ -224,7 +224,7 @@ func TestTheUpdateOfAPeriodIsReplacedByABetterOne(t *testing.T) {
 	}
 }
 
-func TestWhatTheNodeDoesNotHave(t *testing.T) {
+func TestBeacon_WhatTheNodeDoesNotHave(t *testing.T) {
 	n := newNode(t, "", 128)
 	unknown := finality.Root{1}
 	const api = "/eth/v1/beacon/light_client/"
@@ -274,7 +274,7 @@ func TestWhatTheNodeDoesNotHave(t *testing.T) {
 	}
 }
 
-func TestTheNetworkIsDescribed(t *testing.T) {
+func TestBeacon_DescribesItsNetwork(t *testing.T) {
 	n := newNode(t, "fulu", 10)
 	for path, want := range map[string]string{
 		"/eth/v1/beacon/genesis": fmt.Sprintf(`{"data":{"genesis_fork_version":"0x01defe17","genesis_time":"1700000000","genesis_validators_root":"0x%x"}}`, sha256.Sum256([]byte("beacontest"))),
@@ -308,7 +308,7 @@ func TestTheNetworkIsDescribed(t *testing.T) {
 	}
 }
 
-func TestABeaconThatCannotServeIsRefused(t *testing.T) {
+func TestBeacon_ThatCannotServeIsRefused(t *testing.T) {
 	for _, c := range []beacontest.Config{
 		{Name: "x", Depth: 2},
 		{Name: "x", Execution: chain(1)},

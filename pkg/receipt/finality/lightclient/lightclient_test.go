@@ -118,7 +118,7 @@ func (r recorded) document(t testing.TB) *finality.Document {
 	}
 }
 
-func TestRecordedChainsAreFinal(t *testing.T) {
+func TestChains_ThatWereRecordedAreFinal(t *testing.T) {
 	for _, r := range recordings(t) {
 		d := r.document(t)
 		result, err := finality.VerifyBlock(d, finality.Trust{Checkpoint: r.boot.Header.Beacon.HashTreeRoot()})
@@ -155,7 +155,7 @@ func TestRecordedChainsAreFinal(t *testing.T) {
 }
 
 // A node whose light client data has the form of Gloas returns earlier blocks in it too.
-func TestABlockOfAnEarlierForkInTheFormOfGloasIsFinal(t *testing.T) {
+func TestChains_AnEarlierForkInTheFormOfGloasIsFinal(t *testing.T) {
 	for _, r := range recordings(t) {
 		d := r.document(t)
 		h := r.updates[len(r.updates)-1].FinalizedHeader
@@ -174,7 +174,7 @@ func TestABlockOfAnEarlierForkInTheFormOfGloasIsFinal(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNoneAreRefused(t *testing.T) {
+func TestAnswers_ThatAreNoneAreRefused(t *testing.T) {
 	refused := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, lightclient.ErrMalformed) {
@@ -194,7 +194,7 @@ func TestAnswersThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-func TestPartsThatDoNotFitAreRefused(t *testing.T) {
+func TestParts_ThatDoNotFitAreRefused(t *testing.T) {
 	r := recordings(t)[1]
 	signer := &r.boot.CurrentSyncCommittee
 	for name, change := range map[string]func(u *lightclient.Update){
@@ -233,7 +233,7 @@ func TestPartsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-func TestACommitteeIsKeptAsBytes(t *testing.T) {
+func TestCommittee_IsKeptAsBytes(t *testing.T) {
 	want := recordings(t)[1].boot.CurrentSyncCommittee
 	data, err := want.MarshalBinary()
 	if err != nil {
@@ -251,7 +251,7 @@ func TestACommitteeIsKeptAsBytes(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadIsWrittenAgain(t *testing.T) {
+func TestAnswers_AreWrittenAsTheyWereRead(t *testing.T) {
 	for _, r := range recordings(t) {
 		text, err := json.Marshal(lightclient.Versioned[*lightclient.Bootstrap]{Version: "electra", Data: r.boot})
 		if err != nil {
@@ -274,7 +274,7 @@ func TestWhatIsReadIsWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestTheBaseFeeIsANumberOf256Bits(t *testing.T) {
+func TestHeader_BaseFeeHas256Bits(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"0": true, "7": true, "1000000007": true,
 		"115792089237316195423570985008687907853269984665640564039457584007913129639935": true,

@@ -27,7 +27,7 @@ func minimal(t testing.TB) *finality.Network {
 // The updates of the consensus specifications' test light_client_sync, in its order. What
 // that test expects of the finalized header is expected here, but for its forced updates:
 // only what a committee calls final counts here, and only a final next committee signs.
-func TestUpdatesOfTheSpecificationsAreJudgedAsThere(t *testing.T) {
+func TestSpec_UpdatesAreJudgedAsThere(t *testing.T) {
 	n := minimal(t)
 	d := decoder{n}
 	boot := d.bootstrap(t, spec(t, "bootstrap"))

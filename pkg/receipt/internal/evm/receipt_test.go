@@ -6,7 +6,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/internal/evm"
 )
 
-func TestOutcomesAndEncodingsOfReceipts(t *testing.T) {
+func TestReceipt_OutcomesAndEncodings(t *testing.T) {
 	bloom, logs := make([]byte, 256), []any{[]any{recipient, []any{someHash}, input}}
 	yes, no := true, false
 	for _, c := range []struct {
@@ -38,7 +38,7 @@ func TestOutcomesAndEncodingsOfReceipts(t *testing.T) {
 	}
 }
 
-func TestAMisshapenReceiptIsRefused(t *testing.T) {
+func TestReceipt_ThatIsMisshapenIsRefused(t *testing.T) {
 	bloom, none := make([]byte, 256), []any{}
 	for name, raw := range map[string][]byte{
 		"nothing":                       nil,
@@ -61,7 +61,7 @@ func TestAMisshapenReceiptIsRefused(t *testing.T) {
 	}
 }
 
-func TestAMisshapenHeaderIsRefused(t *testing.T) {
+func TestHeader_ThatIsMisshapenIsRefused(t *testing.T) {
 	members := func() []any {
 		list := make([]any, 15)
 		for i := range list {

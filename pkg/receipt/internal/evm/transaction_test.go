@@ -49,7 +49,7 @@ var (
 
 // No block with these types is recorded. The layouts are those of Nitro's
 // core/types/arb_types.go, the OP stack's those of its specification.
-func TestTypesWithoutASignature(t *testing.T) {
+func TestTransaction_TypesWithoutASignature(t *testing.T) {
 	for _, c := range []struct {
 		name, to, selector, nonce string
 		from                      evm.Address
@@ -117,14 +117,14 @@ func TestTypesWithoutASignature(t *testing.T) {
 
 func text(a evm.Address) string { return hex.EncodeToString(a[:]) }
 
-func TestTheSelectorOfSubmitRetryable(t *testing.T) {
+func TestTransaction_SelectorOfSubmitRetryable(t *testing.T) {
 	const call = "submitRetryable(bytes32,uint256,uint256,uint256,uint256,uint64,uint256,address,address,address,bytes)"
 	if got := evm.Keccak256([]byte(call)); hex.EncodeToString(got[:4]) != "c9f95d32" {
 		t.Errorf("selector %x", got[:4])
 	}
 }
 
-func TestOnlyAccountNoncesMakeContractAddresses(t *testing.T) {
+func TestContract_OnlyAccountNoncesMakeAddresses(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw  []byte
 		want bool
@@ -141,7 +141,7 @@ func TestOnlyAccountNoncesMakeContractAddresses(t *testing.T) {
 	}
 }
 
-func TestTheAddressOfACreatedContract(t *testing.T) {
+func TestContract_AddressOfACreatedOne(t *testing.T) {
 	// The pair that go-ethereum, ethers and others test with.
 	var from evm.Address
 	copy(from[:], unhex(t, "6ac7ea33f8831ea9dcc53393aaa88b25a785dbf0"))
@@ -165,7 +165,7 @@ func unhex(t testing.TB, text string) []byte {
 	return data
 }
 
-func TestTheSenderOfASignature(t *testing.T) {
+func TestSender_OfASignature(t *testing.T) {
 	// EIP-155's own example.
 	raw := unhex(t, "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025"+
 		"a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276"+
@@ -182,7 +182,7 @@ func TestTheSenderOfASignature(t *testing.T) {
 	}
 }
 
-func TestASignatureThatYieldsNoSenderIsRefused(t *testing.T) {
+func TestSender_SignatureThatYieldsNoneIsRefused(t *testing.T) {
 	legacy := func(v, r, s any) []byte { return encode(0, 9, 1, 21000, recipient, 1, empty, v, r, s) }
 	wide := make([]byte, 32)
 	for i := range wide {
@@ -205,7 +205,7 @@ func TestASignatureThatYieldsNoSenderIsRefused(t *testing.T) {
 	}
 }
 
-func TestAMisshapenTransactionIsRefused(t *testing.T) {
+func TestTransaction_ThatIsMisshapenIsRefused(t *testing.T) {
 	good := encode(0x64, 42161, someHash, sender, recipient, 5)
 	for name, raw := range map[string][]byte{
 		"nothing":                     nil,

@@ -20,7 +20,7 @@ func unhex(t testing.TB, text string) []byte {
 }
 
 // The examples of the Ethereum documentation of RLP.
-func TestTheKnownEncodings(t *testing.T) {
+func TestDecode_KnownEncodings(t *testing.T) {
 	lorem := "Lorem ipsum dolor sit amet, consectetur adipisicing elit"
 	for _, c := range []struct {
 		name string
@@ -48,7 +48,7 @@ func TestTheKnownEncodings(t *testing.T) {
 	}
 }
 
-func TestAnyOtherEncodingIsRefused(t *testing.T) {
+func TestDecode_AnyOtherEncodingIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":                          "",
 		"bytes after the item":             "8000",
@@ -75,7 +75,7 @@ func TestAnyOtherEncodingIsRefused(t *testing.T) {
 	}
 }
 
-func TestNumbersHaveNoLeadingZeros(t *testing.T) {
+func TestDecode_NumbersHaveNoLeadingZeros(t *testing.T) {
 	for name, text := range map[string]string{
 		"a zero byte": "00", "a zero in front": "820001", "too large": "89010000000000000000", "a list": "c0",
 	} {
@@ -100,7 +100,7 @@ func only(t *testing.T, raw []byte) rlp.Members {
 	return rlp.Members{Items: []rlp.Item{item}}
 }
 
-func TestAStringIsNoListAndAListNoString(t *testing.T) {
+func TestDecode_AStringIsNoListNorReverse(t *testing.T) {
 	text, list := rlp.Item{Content: []byte{1}}, rlp.Item{List: true}
 	if _, err := text.Split(); err == nil {
 		t.Error("a string is split")
@@ -117,7 +117,7 @@ func TestAStringIsNoListAndAListNoString(t *testing.T) {
 	}
 }
 
-func TestTheFirstErrorIsKept(t *testing.T) {
+func TestDecode_KeepsTheFirstError(t *testing.T) {
 	m := rlp.Members{Items: []rlp.Item{{Content: []byte{1}}, {List: true}}}
 	m.Uint64(0)
 	m.Bytes(1)

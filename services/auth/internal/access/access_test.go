@@ -91,9 +91,9 @@ func decide(r access.Request, app application.Application, by access.Caller) acc
 	return access.Decide(r, app, true, portal, by)
 }
 
-// TestTheTableOfDecisions compares all decisions about requests of photos' own pages with
+// TestDecide_Table compares all decisions about requests of photos' own pages with
 // testdata/decisions.txt.
-func TestTheTableOfDecisions(t *testing.T) {
+func TestDecide_Table(t *testing.T) {
 	const file = "testdata/decisions.txt"
 	var b strings.Builder
 	for _, rule := range []application.Rule{application.Login, application.Admin, application.Group} {
@@ -128,7 +128,7 @@ func TestTheTableOfDecisions(t *testing.T) {
 	}
 }
 
-func TestARequestIsComparedByTheHostOfItsApplication(t *testing.T) {
+func TestDecide_AHostIsThatOfItsApplication(t *testing.T) {
 	member := caller("member")
 	for host, want := range map[string]bool{
 		"photos.example.org": true, "PHOTOS.example.ORG": true, "photos.example.org:443": true, "photos.example.org.": true, "photos.example.org.:443": true,
@@ -155,9 +155,9 @@ func TestARequestIsComparedByTheHostOfItsApplication(t *testing.T) {
 	}
 }
 
-// TestAnApplicationWithAPathIsOnThePortalsHost also checks that it is on any host while
+// TestDecide_AnApplicationWithAPathIsOnThePortal also checks that it is on any host while
 // that is unset.
-func TestAnApplicationWithAPathIsOnThePortalsHost(t *testing.T) {
+func TestDecide_AnApplicationWithAPathIsOnThePortal(t *testing.T) {
 	r := to("navigate", http.MethodGet)
 	if d := decide(r, calendar, caller("member")); d.Action != access.Page || d.Reason != access.UnknownApp {
 		t.Errorf("on another host: %+v", d)
@@ -177,7 +177,7 @@ func TestAnApplicationWithAPathIsOnThePortalsHost(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutItsPartsIsRefused(t *testing.T) {
+func TestDecide_RefusesARequestWithoutItsParts(t *testing.T) {
 	for what, change := range map[string]func(*access.Request){
 		"method": func(r *access.Request) { r.Method = "" }, "address": func(r *access.Request) { r.URI = "" }, "host": func(r *access.Request) { r.Host = "" },
 	} {
@@ -195,8 +195,8 @@ func TestARequestWithoutItsPartsIsRefused(t *testing.T) {
 	}
 }
 
-// TestOnlyANavigationIsRedirected has no session.
-func TestOnlyANavigationIsRedirected(t *testing.T) {
+// TestDecide_OnlyANavigationIsRedirected has no session.
+func TestDecide_OnlyANavigationIsRedirected(t *testing.T) {
 	page, plain := to("navigate", http.MethodGet), device(http.MethodGet, "Accept", "text/html,*/*")
 	for what, c := range map[string]struct {
 		r    access.Request
@@ -224,7 +224,7 @@ func TestOnlyANavigationIsRedirected(t *testing.T) {
 	}
 }
 
-func TestAChangeFromAForeignPageIsRefused(t *testing.T) {
+func TestDecide_AChangeFromAForeignPageIsRefused(t *testing.T) {
 	post, ws := to("fetch", http.MethodPost), to("WebSocket", http.MethodGet)
 	two := with(post)
 	two.Header["Sec-Fetch-Site"] = []string{"cross-site", "same-origin"}
@@ -270,7 +270,7 @@ func TestAChangeFromAForeignPageIsRefused(t *testing.T) {
 	}
 }
 
-func TestASecondFactorIsAskedForWhereTheApplicationDemandsIt(t *testing.T) {
+func TestDecide_ASecondFactorIsAskedForOnDemand(t *testing.T) {
 	app := photos
 	app.SecondFactor = true
 	by := caller("member")
@@ -295,7 +295,7 @@ func TestASecondFactorIsAskedForWhereTheApplicationDemandsIt(t *testing.T) {
 	}
 }
 
-func TestATokenThatDoesNotHoldHereIsNeverRedirected(t *testing.T) {
+func TestDecide_ATokenThatDoesNotHoldIsNeverRedirected(t *testing.T) {
 	closed, other := photos, photos
 	closed.Tokens = false
 	other.Slug = "other"
@@ -318,7 +318,7 @@ func TestATokenThatDoesNotHoldHereIsNeverRedirected(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyTokenReads(t *testing.T) {
+func TestDecide_AReadOnlyTokenReads(t *testing.T) {
 	for _, method := range []string{"GET", "HEAD", "OPTIONS", "PROPFIND", "REPORT", "SEARCH"} {
 		if d := decide(device(method), photos, caller("read-only")); d.Action != access.Pass {
 			t.Errorf("%s: %+v", method, d)
@@ -331,7 +331,7 @@ func TestAReadOnlyTokenReads(t *testing.T) {
 	}
 }
 
-func TestBasicIsAskedForWhereNoBrowserShowsADialogue(t *testing.T) {
+func TestDecide_BasicIsAskedForOutsideBrowsers(t *testing.T) {
 	closed := photos
 	closed.Tokens = false
 	cookie := device(http.MethodGet)
@@ -357,7 +357,7 @@ func TestBasicIsAskedForWhereNoBrowserShowsADialogue(t *testing.T) {
 	}
 }
 
-func TestAnAppTokenIsFoundWhereItIsPresented(t *testing.T) {
+func TestAppToken_IsFoundWhereItIsPresented(t *testing.T) {
 	text := token.New()
 	basic := func(credentials string) string {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte(credentials))
@@ -394,7 +394,7 @@ func TestAnAppTokenIsFoundWhereItIsPresented(t *testing.T) {
 	}
 }
 
-func TestOnlyAnAuthorizationThatWasOursIsConsumed(t *testing.T) {
+func TestAppToken_OnlyItsAuthorizationIsConsumed(t *testing.T) {
 	by := caller("token")
 	if d := decide(device(http.MethodGet), photos, by); d.Consumed {
 		t.Errorf("in its header: %+v", d)
@@ -408,7 +408,7 @@ func TestOnlyAnAuthorizationThatWasOursIsConsumed(t *testing.T) {
 	}
 }
 
-func TestTheIdentityIsWholeAndASCII(t *testing.T) {
+func TestIdentity_IsWholeAndASCII(t *testing.T) {
 	by := caller("group")
 	by.DisplayName, by.Groups = "Änne 100%\r\nX: y", []string{"cooks", "kids"}
 	want := http.Header{

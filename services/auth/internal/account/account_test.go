@@ -192,9 +192,9 @@ func (r *rules) alive(s session.Session) bool {
 	return err == nil
 }
 
-// TestAPasswordChangedDuringALoginIsTheOneThatCounts changes it while the old one
+// TestLogin_APasswordChangedMeanwhileCounts changes it while the old one
 // is being compared, and when the login has its fence.
-func TestAPasswordChangedDuringALoginIsTheOneThatCounts(t *testing.T) {
+func TestLogin_APasswordChangedMeanwhileCounts(t *testing.T) {
 	for name, when := range map[string]func(r *rules, change func()){
 		"before the fence": func(r *rules, change func()) { r.sessions.beforeFence = change },
 		"after the fence":  func(r *rules, change func()) { r.users.beforeByID = change },
@@ -212,7 +212,7 @@ func TestAPasswordChangedDuringALoginIsTheOneThatCounts(t *testing.T) {
 	}
 }
 
-func TestARehashDuringALoginDoesNotRefuseIt(t *testing.T) {
+func TestLogin_ARehashMeanwhileDoesNotRefuseIt(t *testing.T) {
 	r := newRules(t)
 	u := r.add("anna")
 	r.users.beforeByID = func() {
@@ -229,7 +229,7 @@ func TestARehashDuringALoginDoesNotRefuseIt(t *testing.T) {
 	}
 }
 
-func TestALoginThatIsFencedLooksAgain(t *testing.T) {
+func TestLogin_ThatIsFencedLooksAgain(t *testing.T) {
 	r := newRules(t)
 	u := r.add("anna")
 	r.users.beforeByID = func() { // all sessions were ended, but the password is still the right one
@@ -242,7 +242,7 @@ func TestALoginThatIsFencedLooksAgain(t *testing.T) {
 	}
 }
 
-func TestALoginWhoseSessionsAreRevokedAtEveryTryFailsAndChangesNothing(t *testing.T) {
+func TestLogin_RevokedAtEveryTryFailsAndChangesNothing(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
 	before, err := r.login("anna", oldPass)
@@ -257,7 +257,7 @@ func TestALoginWhoseSessionsAreRevokedAtEveryTryFailsAndChangesNothing(t *testin
 	}
 }
 
-func TestALoginCreatesANewSessionAndEndsTheOneItReplacesOnly(t *testing.T) {
+func TestLogin_EndsOnlyTheSessionItReplaces(t *testing.T) {
 	r := newRules(t)
 	u := r.add("anna")
 	r.add("ben")
@@ -284,7 +284,7 @@ func TestALoginCreatesANewSessionAndEndsTheOneItReplacesOnly(t *testing.T) {
 	}
 }
 
-func TestALoginThatCannotEndTheSessionItReplacesFails(t *testing.T) {
+func TestLogin_FailsWhereTheReplacedSessionStays(t *testing.T) {
 	r := newRules(t)
 	u := r.add("anna")
 	before, err := r.login("anna", oldPass)
@@ -307,7 +307,7 @@ func TestALoginThatCannotEndTheSessionItReplacesFails(t *testing.T) {
 	}
 }
 
-func TestLogoutGoesOnWhenTheClientHangsUp(t *testing.T) {
+func TestLogout_GoesOnWhenTheClientHangsUp(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
 	s, err := r.login("anna", oldPass)
@@ -321,7 +321,7 @@ func TestLogoutGoesOnWhenTheClientHangsUp(t *testing.T) {
 	}
 }
 
-func TestASessionWithoutCSRFTokenGetsOne(t *testing.T) {
+func TestSession_WithoutACSRFTokenGetsOne(t *testing.T) {
 	r := newRules(t)
 	u := r.add("anna")
 	fence, err := r.sessions.Fence(t.Context(), u.ID)
@@ -345,7 +345,7 @@ func TestASessionWithoutCSRFTokenGetsOne(t *testing.T) {
 	}
 }
 
-func TestLogoutAgainst100Requests(t *testing.T) {
+func TestLogout_Against100Requests(t *testing.T) {
 	r := newRules(t)
 	u := r.add("anna")
 	s, err := r.login("anna", oldPass)
@@ -375,7 +375,7 @@ func TestLogoutAgainst100Requests(t *testing.T) {
 	}
 }
 
-func TestAUserDeletedDuringALoginGetsNoSession(t *testing.T) {
+func TestLogin_OfAUserDeletedMeanwhileGetsNoSession(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
 	r.users.beforeByID = func() {
@@ -388,7 +388,7 @@ func TestAUserDeletedDuringALoginGetsNoSession(t *testing.T) {
 	}
 }
 
-func TestALoginRehashesAWeakHash(t *testing.T) {
+func TestLogin_RehashesAWeakHash(t *testing.T) {
 	r := newRules(t)
 	weak, err := password.New(password.Options{Cost: 4})
 	if err != nil {
@@ -415,8 +415,8 @@ func TestALoginRehashesAWeakHash(t *testing.T) {
 	}
 }
 
-// TestAnImportedHashOfNFDIsRehashedToNFCOnce logs in with NFC, and then with both.
-func TestAnImportedHashOfNFDIsRehashedToNFCOnce(t *testing.T) {
+// TestLogin_RehashesAnNFDHashToNFCOnce logs in with NFC, and then with both.
+func TestLogin_RehashesAnNFDHashToNFCOnce(t *testing.T) {
 	const nfc, nfd = "\u00fcberr\u00e4tig", "u\u0308berra\u0308tig"
 	r := newRules(t)
 	hash, err := bcrypt.GenerateFromPassword([]byte(nfd), 5) // the configured cost
@@ -459,9 +459,9 @@ func TestAnImportedHashOfNFDIsRehashedToNFCOnce(t *testing.T) {
 	}
 }
 
-// TestLoginsAtOnceRehashToNFC has each compare with the hash of NFD, and some find the
+// TestLogin_ManyAtOnceRehashToNFC has each compare with the hash of NFD, and some find the
 // new one when they create their session.
-func TestLoginsAtOnceRehashToNFC(t *testing.T) {
+func TestLogin_ManyAtOnceRehashToNFC(t *testing.T) {
 	const nfc, nfd = "\u00fcberr\u00e4tig", "u\u0308berra\u0308tig"
 	r := newRules(t)
 	hash, err := bcrypt.GenerateFromPassword([]byte(nfd), 5)
@@ -490,7 +490,7 @@ func TestLoginsAtOnceRehashToNFC(t *testing.T) {
 	}
 }
 
-func TestAWrongPasswordIsNotRehashed(t *testing.T) {
+func TestLogin_WrongPasswordIsNotRehashed(t *testing.T) {
 	r := newRules(t)
 	before := r.add("anna")
 	if _, err := r.login("anna", newPass); !errors.Is(err, account.ErrInvalidCredentials) {
@@ -502,7 +502,7 @@ func TestAWrongPasswordIsNotRehashed(t *testing.T) {
 	}
 }
 
-func TestAPasswordThatWaitsTooLongIsErrBusy(t *testing.T) {
+func TestLogin_ThatWaitsTooLongIsErrBusy(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
@@ -512,7 +512,7 @@ func TestAPasswordThatWaitsTooLongIsErrBusy(t *testing.T) {
 	}
 }
 
-func TestTheFirstAdminIsMadeOnce(t *testing.T) {
+func TestAdmin_TheFirstIsMadeOnce(t *testing.T) {
 	r := newRules(t)
 	for _, want := range []bool{true, false} {
 		if created, err := r.people.Bootstrap(t.Context(), "anna", oldPass); err != nil || created != want {

@@ -50,8 +50,8 @@ func (r *rules) openable(of session.Session) string {
 	return strings.Join(slugs, " ")
 }
 
-// TestWhatAUserMayOpenFollowsTheirGroupsAndRole has one session, which is not renewed.
-func TestWhatAUserMayOpenFollowsTheirGroupsAndRole(t *testing.T) {
+// TestApplication_IsOpenByGroupAndRole has one session, which is not renewed.
+func TestApplication_IsOpenByGroupAndRole(t *testing.T) {
 	r := newRules(t)
 	r.applications()
 	r.add("otto")
@@ -81,8 +81,8 @@ func TestWhatAUserMayOpenFollowsTheirGroupsAndRole(t *testing.T) {
 	}
 }
 
-// TestASessionThatWasRevokedIsNoVisitor also holds while Redis does not answer.
-func TestASessionThatWasRevokedIsNoVisitor(t *testing.T) {
+// TestSession_ThatWasRevokedIsNoVisitor also holds while Redis does not answer.
+func TestSession_ThatWasRevokedIsNoVisitor(t *testing.T) {
 	r := newRules(t)
 	r.applications()
 	r.add("otto")
@@ -97,7 +97,7 @@ func TestASessionThatWasRevokedIsNoVisitor(t *testing.T) {
 	}
 }
 
-func TestATokenOpensNoMoreThanItsUserMay(t *testing.T) {
+func TestToken_OpensNoMoreThanItsUserMay(t *testing.T) {
 	r := newRules(t)
 	r.applications()
 	otto := r.add("otto")
@@ -147,7 +147,7 @@ func TestATokenOpensNoMoreThanItsUserMay(t *testing.T) {
 	}
 }
 
-func TestATokenDoesNotBeginExpired(t *testing.T) {
+func TestToken_DoesNotBeginExpired(t *testing.T) {
 	r := newRules(t)
 	r.applications()
 	otto := r.add("otto")
@@ -161,7 +161,7 @@ func TestATokenDoesNotBeginExpired(t *testing.T) {
 	}
 }
 
-func TestWrongFieldsOfAnApplicationAreRefused(t *testing.T) {
+func TestApplication_WrongFieldsAreRefused(t *testing.T) {
 	r := newRules(t)
 	r.applications()
 	right := policy.NewApplication{Slug: "notes", URL: "/notes/"}
@@ -216,7 +216,7 @@ func TestWrongFieldsOfAnApplicationAreRefused(t *testing.T) {
 	}
 }
 
-func TestAGroupIsNotNamedAfterARole(t *testing.T) {
+func TestGroup_IsNotNamedAfterARole(t *testing.T) {
 	r := newRules(t)
 	for _, slug := range []string{"admin", "member", "Kids", ""} {
 		if err := r.policy.CreateGroup(t.Context(), user.Operator, slug, "x"); !errors.Is(err, application.ErrSlug) {

@@ -40,7 +40,7 @@ func (r *rules) check(records ...user.Record) ([]user.User, []string) {
 	return users, lines
 }
 
-func TestImportedUsersLogInWithTheirOldPasswords(t *testing.T) {
+func TestImport_UsersLogInWithTheirOldPasswords(t *testing.T) {
 	r := newRules(t)
 	ben := r.record("line 3", "", "ben")
 	anna := r.record("line 2", "7", "anna")
@@ -70,7 +70,7 @@ func TestImportedUsersLogInWithTheirOldPasswords(t *testing.T) {
 	}
 }
 
-func TestEveryFaultOfAnImportIsReportedWithItsPlaceAndNoField(t *testing.T) {
+func TestImport_ReportsEveryFaultByPlaceWithoutFields(t *testing.T) {
 	r := newRules(t)
 	there := r.add("Otto")
 	good := r.record("line 2", "40", "anna")
@@ -98,7 +98,7 @@ func TestEveryFaultOfAnImportIsReportedWithItsPlaceAndNoField(t *testing.T) {
 	}
 }
 
-func TestAHashThatWouldTakeTooLongIsNotImported(t *testing.T) {
+func TestImport_RefusesAHashThatTakesTooLong(t *testing.T) {
 	r := newRules(t)
 	rest := "$" + strings.Repeat("a", 53)
 	record := func(cost string) user.Record {
@@ -110,7 +110,7 @@ func TestAHashThatWouldTakeTooLongIsNotImported(t *testing.T) {
 	}
 }
 
-func TestEveryBcryptHashIsImportedAndNothingElse(t *testing.T) {
+func TestImport_TakesEveryBcryptHashAndNoOther(t *testing.T) {
 	r := newRules(t)
 	record := r.record("line 2", "", "anna")
 	good := record.PasswordHash[4:]
@@ -126,7 +126,7 @@ func TestEveryBcryptHashIsImportedAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAnImportEndsTheSessionsUnderItsIDs(t *testing.T) {
+func TestImport_EndsTheSessionsUnderItsIDs(t *testing.T) {
 	r := newRules(t)
 	gone := r.add("gone")
 	s, err := r.login("gone", oldPass)

@@ -60,7 +60,7 @@ func (r *rules) passkeyLogin(answer account.PasskeyAnswer) (session.Session, err
 	return in.Session, err
 }
 
-func TestAPasskeyAnswerCountsOnce(t *testing.T) {
+func TestPasskey_AnAnswerCountsOnce(t *testing.T) {
 	r := newRules(t)
 	_, d, _ := r.withPasskey("anna")
 	answer := r.passkeyAnswer(d)
@@ -90,7 +90,7 @@ func TestAPasskeyAnswerCountsOnce(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatFailsUsesItsCeremonyUp(t *testing.T) {
+func TestPasskey_AFailedAnswerUsesItsCeremonyUp(t *testing.T) {
 	r := newRules(t)
 	_, d, _ := r.withPasskey("anna")
 	good := r.passkeyAnswer(d)
@@ -103,7 +103,7 @@ func TestAnAnswerThatFailsUsesItsCeremonyUp(t *testing.T) {
 	}
 }
 
-func TestACeremonyIsForItsPurposeAndSessionOnly(t *testing.T) {
+func TestPasskey_ACeremonyIsForItsPurposeAndSession(t *testing.T) {
 	r := newRules(t)
 	anna, d, _ := r.withPasskey("anna")
 	paul, hers, _ := r.withPasskey("paul")
@@ -168,7 +168,7 @@ func TestACeremonyIsForItsPurposeAndSessionOnly(t *testing.T) {
 	}
 }
 
-func TestTwoUsersOnOneAuthenticatorAreTwoUsers(t *testing.T) {
+func TestPasskey_TwoUsersOnOneAuthenticatorAreTwo(t *testing.T) {
 	r := newRules(t)
 	_, d, _ := r.withPasskey("anna")
 	r.add("paul")
@@ -191,7 +191,7 @@ func TestTwoUsersOnOneAuthenticatorAreTwoUsers(t *testing.T) {
 	}
 }
 
-func TestAPasskeyLoginEndsTheSessionItReplaces(t *testing.T) {
+func TestPasskey_ALoginEndsTheSessionItReplaces(t *testing.T) {
 	r := newRules(t)
 	before, d, _ := r.withPasskey("anna")
 	in, err := r.PasskeyLogin(t.Context(), r.passkeyAnswer(d), account.Credentials{Replaces: before.Ref, UserAgent: "Firefox"})
@@ -200,9 +200,9 @@ func TestAPasskeyLoginEndsTheSessionItReplaces(t *testing.T) {
 	}
 }
 
-// TestWhatHappensBetweenOptionsAndAnswerCounts changes the user while the browser waits, and
+// TestPasskey_ChangesBeforeTheAnswerCount changes the user while the browser waits, and
 // when the answer was accepted and the session is not created yet.
-func TestWhatHappensBetweenOptionsAndAnswerCounts(t *testing.T) {
+func TestPasskey_ChangesBeforeTheAnswerCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(r *rules, s session.Session, p account.PasskeyInfo) error
 		ok     bool
@@ -239,7 +239,7 @@ func TestWhatHappensBetweenOptionsAndAnswerCounts(t *testing.T) {
 	}
 }
 
-func TestAConfirmationByPasskeyReplacesTheSession(t *testing.T) {
+func TestPasskey_AConfirmationReplacesTheSession(t *testing.T) {
 	r := newRules(t)
 	s, d, _ := r.withPasskey("anna")
 	other, err := r.login("anna", oldPass)
@@ -269,7 +269,7 @@ func TestAConfirmationByPasskeyReplacesTheSession(t *testing.T) {
 	}
 }
 
-func TestAConfirmationFencedByARevocationFails(t *testing.T) {
+func TestPasskey_AFencedConfirmationFails(t *testing.T) {
 	r := newRules(t)
 	s, d, _ := r.withPasskey("anna")
 	begun, err := r.PasskeyReauthOptions(t.Context(), s)
@@ -287,7 +287,7 @@ func TestAConfirmationFencedByARevocationFails(t *testing.T) {
 	}
 }
 
-func TestASessionThatEndsWhileItRegistersAddsNoPasskey(t *testing.T) {
+func TestPasskey_AnEndedSessionAddsNone(t *testing.T) {
 	for name, end := range map[string]func(r *rules, s session.Session) error{
 		"logout":     func(r *rules, s session.Session) error { return r.Logout(t.Context(), s) },
 		"revocation": func(r *rules, _ session.Session) error { _, err := r.RevokeSessions(t.Context(), "anna"); return err },
@@ -322,7 +322,7 @@ func TestASessionThatEndsWhileItRegistersAddsNoPasskey(t *testing.T) {
 	}
 }
 
-func TestACounterThatStepsBackIsRefused(t *testing.T) {
+func TestPasskey_ACounterThatStepsBackIsRefused(t *testing.T) {
 	r := newRules(t)
 	_, d, p := r.withPasskey("anna")
 	d.Count = 5
@@ -339,7 +339,7 @@ func TestACounterThatStepsBackIsRefused(t *testing.T) {
 	}
 }
 
-func TestNamesOfPasskeysAreChecked(t *testing.T) {
+func TestPasskey_NamesAreChecked(t *testing.T) {
 	r := newRules(t)
 	s, _, p := r.withPasskey("anna")
 	for name, want := range map[string]error{

@@ -49,7 +49,7 @@ func (r *rules) waitFor(pending int) {
 	r.t.Fatalf("pending: %d, want %d", r.pending(), pending)
 }
 
-func TestWhatAProcessLeftBehindIsRevokedAtTheNextStart(t *testing.T) {
+func TestRevocation_LeftBehindIsDoneAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	r := newRules(t)
 	u := r.add("anna")
@@ -69,7 +69,7 @@ func TestWhatAProcessLeftBehindIsRevokedAtTheNextStart(t *testing.T) {
 	}
 }
 
-func TestWhatTheSessionStoreMissedIsRevokedWhenItIsBack(t *testing.T) {
+func TestRevocation_MissedByTheStoreIsDoneWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	r := newRules(t)
 	r.add("anna")
@@ -101,7 +101,7 @@ func TestWhatTheSessionStoreMissedIsRevokedWhenItIsBack(t *testing.T) {
 	}
 }
 
-func TestAChangeIsPendingWhileTheSessionStoreFails(t *testing.T) {
+func TestRevocation_IsPendingWhileTheStoreFails(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
 	r.sessions.away.Store(true)
@@ -116,9 +116,9 @@ func TestAChangeIsPendingWhileTheSessionStoreFails(t *testing.T) {
 	}
 }
 
-// TestRevocationsThatCannotBeDoneDoNotHoldUpLaterOnes has more of them than are
+// TestRevocation_ThatFailsHoldsUpNoLaterOnes has more of them than are
 // read at once.
-func TestRevocationsThatCannotBeDoneDoNotHoldUpLaterOnes(t *testing.T) {
+func TestRevocation_ThatFailsHoldsUpNoLaterOnes(t *testing.T) {
 	t.Parallel()
 	r := newRules(t)
 	stuck, later := r.add("anna"), r.add("ben")

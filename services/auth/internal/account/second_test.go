@@ -70,9 +70,9 @@ func (r *rules) live(userID int64) int {
 	return len(infos)
 }
 
-// TestACodeIsLostAndNoSessionGainedWhenTheStoreFailsBetweenThem also keeps the session that
+// TestSecondFactor_AStoreFailureLosesTheCodeOnly also keeps the session that
 // the login would have replaced.
-func TestACodeIsLostAndNoSessionGainedWhenTheStoreFailsBetweenThem(t *testing.T) {
+func TestSecondFactor_AStoreFailureLosesTheCodeOnly(t *testing.T) {
 	r := newRules(t)
 	old, _, codes := r.withTOTP("anna")
 	ref := r.begin("anna", old.Ref)
@@ -93,9 +93,9 @@ func TestACodeIsLostAndNoSessionGainedWhenTheStoreFailsBetweenThem(t *testing.T)
 	}
 }
 
-// TestWhatChangesBetweenTheCodeAndTheSessionCounts changes the user when the code is used up
+// TestSecondFactor_ChangesAfterTheCodeCount changes the user when the code is used up
 // already.
-func TestWhatChangesBetweenTheCodeAndTheSessionCounts(t *testing.T) {
+func TestSecondFactor_ChangesAfterTheCodeCount(t *testing.T) {
 	for name, change := range map[string]func(r *rules, of session.Session) error{
 		"a new password":        func(r *rules, _ session.Session) error { return r.ResetPassword(t.Context(), "anna", newPass) },
 		"a reset of the factor": func(r *rules, _ session.Session) error { return r.ResetFactorOf(t.Context(), "anna") },
@@ -129,9 +129,9 @@ func TestWhatChangesBetweenTheCodeAndTheSessionCounts(t *testing.T) {
 	}
 }
 
-// TestASecondStepAgainstChangesLeavesNoSession runs both at once: of whatever order, no
+// TestSecondFactor_RacesWithChangesLeaveNoSession runs both at once: of whatever order, no
 // session of before the change is left.
-func TestASecondStepAgainstChangesLeavesNoSession(t *testing.T) {
+func TestSecondFactor_RacesWithChangesLeaveNoSession(t *testing.T) {
 	for range 10 {
 		r := newRules(t)
 		old, _, codes := r.withTOTP("anna")
@@ -157,7 +157,7 @@ func TestASecondStepAgainstChangesLeavesNoSession(t *testing.T) {
 	}
 }
 
-func TestAConfirmationIsLostWithTheSessionOnly(t *testing.T) {
+func TestSecondFactor_ConfirmationIsLostWithTheSessionOnly(t *testing.T) {
 	r := newRules(t)
 	old, _, codes := r.withTOTP("anna")
 	next, err := r.Reauth(t.Context(), old, oldPass, codes[0])

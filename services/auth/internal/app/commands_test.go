@@ -42,7 +42,7 @@ func freeAddr(t *testing.T) string {
 	return addrs[0]
 }
 
-func TestTheOperatorManagesUsersWithoutTheService(t *testing.T) {
+func TestOperator_ManagesUsersWithoutTheService(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	delete(environment, "SESSION_SECRET") // which no command needs
@@ -76,7 +76,7 @@ func TestTheOperatorManagesUsersWithoutTheService(t *testing.T) {
 	}
 }
 
-func TestWhatTheOperatorDoesReachesLiveSessionsAtOnce(t *testing.T) {
+func TestOperator_ReachesLiveSessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	p := start(t, environment)
@@ -116,7 +116,7 @@ func TestWhatTheOperatorDoesReachesLiveSessionsAtOnce(t *testing.T) {
 	laptop.want(http.StatusUnauthorized, http.MethodGet, prefix+"/me", "")
 }
 
-func TestAMalformedCommandLineIsReported(t *testing.T) {
+func TestCommands_MalformedLinesAreReported(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"users"},
@@ -140,7 +140,7 @@ func TestAMalformedCommandLineIsReported(t *testing.T) {
 	}
 }
 
-func TestHelpAndVersionArePrinted(t *testing.T) {
+func TestHelp_AndVersionArePrinted(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"user", "--help"}, {"user", "add", "--help"}, {"serve", "-h"}, {"sessions", "help"}} {
 		if out := mustOperate(t, nil, "", args...); !strings.Contains(out, "auth user add NAME") {
@@ -154,7 +154,7 @@ func TestHelpAndVersionArePrinted(t *testing.T) {
 	}
 }
 
-func TestEveryCommandIsInTheHelp(t *testing.T) {
+func TestCommands_AreAllInTheHelp(t *testing.T) {
 	t.Parallel()
 	help := mustOperate(t, nil, "", "--help")
 	for _, name := range app.Commands() {
@@ -164,7 +164,7 @@ func TestEveryCommandIsInTheHelp(t *testing.T) {
 	}
 }
 
-func TestAContainerCanCheckItsHealth(t *testing.T) {
+func TestHealthcheck_WorksInAContainer(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t)
 	p := start(t, settings(t, server.Addr()))
@@ -176,7 +176,7 @@ func TestAContainerCanCheckItsHealth(t *testing.T) {
 	}
 }
 
-func TestWhatTheOperatorDoesIsInTheAudit(t *testing.T) {
+func TestOperator_IsInTheAudit(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	out := mustOperate(t, environment, adminPass+"\n", "user", "add", adminName, "--admin")
@@ -200,7 +200,7 @@ func TestWhatTheOperatorDoesIsInTheAudit(t *testing.T) {
 	}
 }
 
-func TestTheNameOfADeletedUser_NeedsAFlag(t *testing.T) {
+func TestCreateUser_ADeletedUsersNameNeedsAFlag(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	mustOperate(t, environment, adminPass+"\n", "user", "add", adminName, "--admin")
@@ -215,7 +215,7 @@ func TestTheNameOfADeletedUser_NeedsAFlag(t *testing.T) {
 	mustOperate(t, environment, newPass+"\n", "user", "add", "otto", "--former")
 }
 
-func TestANameThatIsAnOption_IsNeverHelpAndSuccess(t *testing.T) {
+func TestCommands_ANameThatIsAnOptionIsNoHelp(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	mustOperate(t, environment, adminPass+"\n", "user", "add", adminName, "--admin")

@@ -41,7 +41,7 @@ func (p *program) asked(name, pass string) *browser {
 	return b
 }
 
-func TestTheOperatorResetsASecondFactor(t *testing.T) {
+func TestOperator_ResetsASecondFactor(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t), "DATA_KEY", strings.Repeat("5a", 32))
 	p := start(t, environment)
@@ -65,9 +65,9 @@ func TestTheOperatorResetsASecondFactor(t *testing.T) {
 	}
 }
 
-// TestADataKeyIsReplaced starts with a key, then with another and the previous one, then with
+// TestDataKey_IsReplaced starts with a key, then with another and the previous one, then with
 // the other alone, and then with neither.
-func TestADataKeyIsReplaced(t *testing.T) {
+func TestDataKey_IsReplaced(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t), "DATA_KEY", strings.Repeat("5a", 32))
 	p := start(t, environment)
@@ -91,7 +91,7 @@ func TestADataKeyIsReplaced(t *testing.T) {
 	p.asked(adminName, adminPass).want(http.StatusOK, http.MethodPost, prefix+"/2fa/verify", fmt.Sprintf(`{"code":%q}`, codes[1]))
 }
 
-func TestADataKeyOfAnotherFormIsAFault(t *testing.T) {
+func TestDataKey_OfAnotherFormIsAFault(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("5a", 32)
 	for _, wrong := range [][]string{
@@ -107,7 +107,7 @@ func TestADataKeyOfAnotherFormIsAFault(t *testing.T) {
 	}
 }
 
-func TestMetricsCountLinks(t *testing.T) {
+func TestMetrics_CountLinks(t *testing.T) {
 	t.Parallel()
 	p := start(t, settings(t, redistest.Start(t)))
 	anna := p.loggedIn(adminName, adminPass)

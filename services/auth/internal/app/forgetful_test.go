@@ -59,7 +59,7 @@ var (
 	asAdmin  = map[string]int{"me": 200, "users": 200, "member": 200, "admin": 200}
 )
 
-func TestWhatIsRevokedStaysSoWhenRedisForgetsIt(t *testing.T) {
+func TestRevocation_HoldsWhenRedisForgetsIt(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, p *program) {
 		for i, c := range map[int]struct {
 			name   string
@@ -102,9 +102,9 @@ func TestWhatIsRevokedStaysSoWhenRedisForgetsIt(t *testing.T) {
 	})
 }
 
-// TestTheSessionThatChangedThePasswordStaysWhenRedisForgets has Redis lose that
+// TestSession_ThatChangedThePasswordOutlivesRedis has Redis lose that
 // the other sessions ended.
-func TestTheSessionThatChangedThePasswordStaysWhenRedisForgets(t *testing.T) {
+func TestSession_ThatChangedThePasswordOutlivesRedis(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, p *program) {
 		admin := p.loggedIn(adminName, adminPass)
 		names, ids := admin.users(1, "admin")

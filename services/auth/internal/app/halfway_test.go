@@ -110,9 +110,9 @@ func (p *interrupted) answerOf(method, path, body string, into any) {
 	}
 }
 
-// TestAnInviteIsUsedUpWithItsUserOrNotAtAll interrupts the acceptance of an invite at
+// TestHalfway_AnInviteIsUsedUpWithItsUserOrNot interrupts the acceptance of an invite at
 // each message.
-func TestAnInviteIsUsedUpWithItsUserOrNotAtAll(t *testing.T) {
+func TestHalfway_AnInviteIsUsedUpWithItsUserOrNot(t *testing.T) {
 	t.Parallel()
 	p := interruptible(t)
 	type invite struct{ Token, username string }
@@ -139,9 +139,9 @@ func TestAnInviteIsUsedUpWithItsUserOrNotAtAll(t *testing.T) {
 	})
 }
 
-// TestAResetLinkIsUsedUpWithThePasswordOrNotAtAll interrupts the use of a reset link at
+// TestHalfway_AResetLinkIsUsedUpWithThePasswordOrNot interrupts the use of a reset link at
 // each message.
-func TestAResetLinkIsUsedUpWithThePasswordOrNotAtAll(t *testing.T) {
+func TestHalfway_AResetLinkIsUsedUpWithThePasswordOrNot(t *testing.T) {
 	t.Parallel()
 	p := interruptible(t)
 	var paul struct {
@@ -193,9 +193,9 @@ func TestAResetLinkIsUsedUpWithThePasswordOrNotAtAll(t *testing.T) {
 	})
 }
 
-// TestACodeGivesOneSessionOrNone interrupts the second step of a login at each message: a
+// TestHalfway_ACodeGivesOneSessionOrNone interrupts the second step of a login at each message: a
 // code may be lost, but whoever got a session has used it up.
-func TestACodeGivesOneSessionOrNone(t *testing.T) {
+func TestHalfway_ACodeGivesOneSessionOrNone(t *testing.T) {
 	t.Parallel()
 	p := interruptible(t)
 	type login struct {
@@ -250,8 +250,8 @@ func TestACodeGivesOneSessionOrNone(t *testing.T) {
 	})
 }
 
-// TestASecondFactorIsOnWithItsCodesOrOff interrupts the end of its set-up at each message.
-func TestASecondFactorIsOnWithItsCodesOrOff(t *testing.T) {
+// TestHalfway_ASecondFactorIsOnWithItsCodesOrOff interrupts the end of its set-up at each message.
+func TestHalfway_ASecondFactorIsOnWithItsCodesOrOff(t *testing.T) {
 	t.Parallel()
 	p := interruptible(t)
 	type setup struct {
@@ -292,10 +292,10 @@ func TestASecondFactorIsOnWithItsCodesOrOff(t *testing.T) {
 	})
 }
 
-// TestAConfirmationReplacesTheSessionOrKeepsIt interrupts a new proof of who the user is at
+// TestHalfway_AConfirmationReplacesTheSessionOrNot interrupts a new proof of who the user is at
 // each message: there is one session before and after, or, when its new id was lost, none
 // that the user has.
-func TestAConfirmationReplacesTheSessionOrKeepsIt(t *testing.T) {
+func TestHalfway_AConfirmationReplacesTheSessionOrNot(t *testing.T) {
 	t.Parallel()
 	p := interruptible(t)
 	type confirmation struct {

@@ -34,7 +34,7 @@ func householdCSV(t *testing.T) string {
 		oldHash(t, "$2b$", "mamas Kennwort"), oldHash(t, "$2y$", "kindes Kennwort"))
 }
 
-func TestAnImportIsShownFirstAndDoneWithApply(t *testing.T) {
+func TestImport_IsShownFirstAndDoneWithApply(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	delete(environment, "BOOTSTRAP_ADMIN_USERNAME")
@@ -69,7 +69,7 @@ func TestAnImportIsShownFirstAndDoneWithApply(t *testing.T) {
 	}
 }
 
-func TestTheDatabaseOfARunningApplicationIsImported(t *testing.T) {
+func TestImport_ReadsTheDatabaseOfARunningApplication(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	path := filepath.Join(t.TempDir(), "household.db")
@@ -103,7 +103,7 @@ func TestTheDatabaseOfARunningApplicationIsImported(t *testing.T) {
 	}
 }
 
-func TestAnImportWithAFaultImportsNoUser(t *testing.T) {
+func TestImport_WithAFaultImportsNoUser(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	file := householdCSV(t) + "14,x,X," + oldHash(t, "$2b$", "a password") + ",,,\n"

@@ -23,9 +23,9 @@ func tokenOf(t *testing.T, printed string) string {
 	return match[1]
 }
 
-// TestTheOperatorHandsOutLinks sets a household up, invites a user and has them set a new
+// TestOperator_HandsOutLinks sets a household up, invites a user and has them set a new
 // password, each by a link of a command, while the service runs.
-func TestTheOperatorHandsOutLinks(t *testing.T) {
+func TestOperator_HandsOutLinks(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t), "PUBLIC_URL", "https://home.example.org", "BOOTSTRAP_ADMIN_USERNAME", "", "BOOTSTRAP_ADMIN_PASSWORD", "")
 	p := start(t, environment)

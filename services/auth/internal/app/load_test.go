@@ -20,7 +20,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-func TestAnAuthenticatedRequestIsOneRoundTripToRedis(t *testing.T) {
+func TestLoad_ARequestIsOneRoundTripToRedis(t *testing.T) {
 	w := newWire(t, redistest.Start(t))
 	p := start(t, settings(t, w.addr()))
 	b := p.loggedIn(adminName, adminPass)
@@ -37,7 +37,7 @@ func TestAnAuthenticatedRequestIsOneRoundTripToRedis(t *testing.T) {
 	}
 }
 
-func TestAnAuthenticatedRequestIsOneRoundTripToPostgres(t *testing.T) {
+func TestLoad_ARequestIsOneRoundTripToPostgres(t *testing.T) {
 	url := sqldbtest.Postgres(t)
 	if url == "" {
 		t.Skip("Postgres is not installed")
@@ -60,10 +60,10 @@ func TestAnAuthenticatedRequestIsOneRoundTripToPostgres(t *testing.T) {
 	}
 }
 
-// TestARequestToAnApplicationIsAtMostOneRoundTripToEachStore takes the least of several
+// TestLoad_AGuardedRequestIsOneRoundTripToEachStore takes the least of several
 // requests: one may meet the sweep of revocations, the applications' being read again or
 // the record of a token's use.
-func TestARequestToAnApplicationIsAtMostOneRoundTripToEachStore(t *testing.T) {
+func TestLoad_AGuardedRequestIsOneRoundTripToEachStore(t *testing.T) {
 	database := sqldbtest.Postgres(t)
 	if database == "" {
 		t.Skip("Postgres is not installed")
@@ -112,7 +112,7 @@ func TestARequestToAnApplicationIsAtMostOneRoundTripToEachStore(t *testing.T) {
 	}
 }
 
-func TestAnAnonymousRequestDoesNotReachRedis(t *testing.T) {
+func TestLoad_AnAnonymousRequestDoesNotReachRedis(t *testing.T) {
 	w := newWire(t, redistest.Start(t))
 	p := start(t, settings(t, w.addr()))
 	before := w.messages.Load()
@@ -125,7 +125,7 @@ func TestAnAnonymousRequestDoesNotReachRedis(t *testing.T) {
 	}
 }
 
-func TestAStormOfLoginsDoesNotSlowOthersDownNorFillMemory(t *testing.T) {
+func TestLoad_AStormOfLoginsSlowsNoOthersDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes passwords of cost 12 for some seconds")
 	}

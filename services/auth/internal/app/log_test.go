@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/pkg/redistest"
 )
 
-func TestTheLogHasOneSchemaForRequestsAndForTheStart(t *testing.T) {
+func TestLog_HasOneSchemaForRequestsAndTheStart(t *testing.T) {
 	t.Parallel()
 	p := start(t, settings(t, redistest.Start(t)))
 	p.loggedIn(adminName, adminPass).want(http.StatusForbidden, http.MethodPost, prefix+"/users", "{}", "X-CSRF-Token", "wrong")

@@ -11,9 +11,9 @@ import (
 	"github.com/pforte/pforte/pkg/redistest"
 )
 
-// TestEventsAreNotifiedOnceTheyAreStored also checks that a request whose user does not
+// TestNotify_EventsFollowOnceTheyAreStored also checks that a request whose user does not
 // exist is no event, and that what is queued when the program ends is sent.
-func TestEventsAreNotifiedOnceTheyAreStored(t *testing.T) {
+func TestNotify_EventsFollowOnceTheyAreStored(t *testing.T) {
 	t.Parallel()
 	sent := make(chan string, 10)
 	topic := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

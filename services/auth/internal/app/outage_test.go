@@ -64,7 +64,7 @@ var (
 	recovery = 15 * time.Second
 )
 
-func TestWithoutRedisItFailsClosedAndRecovers(t *testing.T) {
+func TestOutage_WithoutRedisItFailsClosedAndRecovers(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
 	p := start(t, settings(t, server.Addr()))
@@ -84,10 +84,10 @@ func TestWithoutRedisItFailsClosedAndRecovers(t *testing.T) {
 	}
 }
 
-// TestALoginDoesNotHangLongerWhenRedisStopsInItsMiddle makes Redis hang after the
+// TestOutage_RedisStoppedInALoginHangsItNoLonger makes Redis hang after the
 // attempt was taken: neither the session nor the attempt that is to be given
 // back may add up to a hang of 5 seconds.
-func TestALoginDoesNotHangLongerWhenRedisStopsInItsMiddle(t *testing.T) {
+func TestOutage_RedisStoppedInALoginHangsItNoLonger(t *testing.T) {
 	t.Parallel()
 	w := newWire(t, redistest.Start(t))
 	p := start(t, settings(t, w.addr()))
@@ -105,7 +105,7 @@ func TestALoginDoesNotHangLongerWhenRedisStopsInItsMiddle(t *testing.T) {
 	}
 }
 
-func TestASlowRedisDoesNotAddUpToAHang(t *testing.T) {
+func TestOutage_ASlowRedisDoesNotAddUpToAHang(t *testing.T) {
 	t.Parallel()
 	w := newWire(t, redistest.Start(t))
 	p := start(t, settings(t, w.addr()))
@@ -119,7 +119,7 @@ func TestASlowRedisDoesNotAddUpToAHang(t *testing.T) {
 	wantStatuses(t, b.answers(t), allWell)
 }
 
-func TestWithoutPostgresItFailsClosedAndRecovers(t *testing.T) {
+func TestOutage_WithoutPostgresItFailsClosedAndRecovers(t *testing.T) {
 	t.Parallel()
 	url := sqldbtest.Postgres(t)
 	if url == "" {
@@ -141,7 +141,7 @@ func TestWithoutPostgresItFailsClosedAndRecovers(t *testing.T) {
 	}
 }
 
-func TestAtStartItWaitsForRedisAndLogsIt(t *testing.T) {
+func TestStart_WaitsForRedisAndLogsIt(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t)
 	server.Kill()
@@ -155,7 +155,7 @@ func TestAtStartItWaitsForRedisAndLogsIt(t *testing.T) {
 	}
 }
 
-func TestAtStartItWaitsForPostgresAndAnswers503MeanWhile(t *testing.T) {
+func TestStart_WaitsForPostgresAndAnswers503(t *testing.T) {
 	t.Parallel()
 	url := sqldbtest.Postgres(t)
 	if url == "" {
@@ -179,7 +179,7 @@ func TestAtStartItWaitsForPostgresAndAnswers503MeanWhile(t *testing.T) {
 	p.loggedIn(adminName, adminPass)
 }
 
-func TestAStopWhileItWaitsIsFollowed(t *testing.T) {
+func TestStart_AStopWhileItWaitsIsFollowed(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t)
 	server.Kill()
@@ -190,9 +190,9 @@ func TestAStopWhileItWaitsIsFollowed(t *testing.T) {
 	}
 }
 
-// TestARevocationOutlivesTheProcess kills Redis between the change and what
+// TestOutage_ARevocationOutlivesTheProcess kills Redis between the change and what
 // follows from it, then the program.
-func TestARevocationOutlivesTheProcess(t *testing.T) {
+func TestOutage_ARevocationOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
 	environment := settings(t, server.Addr())

@@ -17,7 +17,7 @@ func squeezed(table string) string {
 	return regexp.MustCompile(` {2,}`).ReplaceAllString(table, " ")
 }
 
-func TestTheOperatorEditsApplicationsAndGroups(t *testing.T) {
+func TestOperator_EditsApplicationsAndGroups(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t), "SESSION_SECURE", "")
 	mustOperate(t, environment, "battery staple", "user", "add", "otto")
@@ -70,7 +70,7 @@ func TestTheOperatorEditsApplicationsAndGroups(t *testing.T) {
 	}
 }
 
-func TestTheOperatorRevokesAnAppToken(t *testing.T) {
+func TestOperator_RevokesAnAppToken(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	mustOperate(t, environment, "battery staple", "user", "add", "otto")

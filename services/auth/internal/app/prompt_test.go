@@ -79,7 +79,7 @@ func typing(t *testing.T, environment map[string]string, name string, answers ..
 	return code, output + string(rest), string(echo)
 }
 
-func TestAPasswordIsTypedTwiceAndNotShown(t *testing.T) {
+func TestPrompt_APasswordIsTypedTwiceAndNotShown(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	code, output, shown := typing(t, environment, "anna", "battery staple", "battery staple")

@@ -138,7 +138,7 @@ func ofTwoAdminsWhoDeleteEachOtherOneRemains(t *testing.T, p *program, admin *br
 	}
 }
 
-func TestAdminsThatDeleteEachOtherLeaveOne(t *testing.T) {
+func TestRaces_AdminsThatDeleteEachOtherLeaveOne(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, p *program) {
 		admin := p.loggedIn(adminName, adminPass)
 		const n = 10
@@ -207,7 +207,7 @@ func noRequestUnderWayBringsALoggedOutSessionBack(t *testing.T, p *program, admi
 	}
 }
 
-func TestTheLimitOfLoginsIsThatOfItsSettings(t *testing.T) {
+func TestLoginLimit_IsThatOfItsSettings(t *testing.T) {
 	p := start(t, settings(t, redistest.Start(t), "RATE_LIMIT_WINDOW_MS", "3600000", "RATE_LIMIT_MAX_ATTEMPTS", "2"))
 	b := p.browser()
 	for _, want := range []int{http.StatusUnauthorized, http.StatusUnauthorized, http.StatusTooManyRequests} {
@@ -226,7 +226,7 @@ func TestTheLimitOfLoginsIsThatOfItsSettings(t *testing.T) {
 	}
 }
 
-func TestABurstOfWrongLoginsGetsExactlyTheLimit(t *testing.T) {
+func TestRaces_ABurstOfWrongLoginsGetsExactlyTheLimit(t *testing.T) {
 	p := start(t, settings(t, redistest.Start(t)))
 	statuses := make([]int, many)
 	atOnce(many, func(i int) { statuses[i], _ = p.browser().login(adminName, "wrong") })

@@ -33,7 +33,7 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-func TestTheREADMEListsTheSettingsAsTheyAre(t *testing.T) {
+func TestREADME_ListsTheSettingsAsTheyAre(t *testing.T) {
 	text := readme(t)
 	before, rest, ok1 := strings.Cut(text, begin)
 	table, after, ok2 := strings.Cut(rest, ending)
@@ -52,7 +52,7 @@ func TestTheREADMEListsTheSettingsAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestThePageOfMetricsListsEveryOneOfOurs(t *testing.T) {
+func TestMetrics_PageListsEveryOneOfOurs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(module, "../../deploy/docs/metrics.md"))
 	if err != nil {
@@ -75,7 +75,7 @@ func TestThePageOfMetricsListsEveryOneOfOurs(t *testing.T) {
 	}
 }
 
-func TestTheREADMEListsEveryEvent(t *testing.T) {
+func TestREADME_ListsEveryEvent(t *testing.T) {
 	text := readme(t)
 	sources, err := filepath.Glob("../httpapi/*.go")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
-func TestItServesTheContractOnRedisAndBothDatabases(t *testing.T) {
+func TestRun_ServesTheContractOnRedisAndBothDatabases(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	for name, url := range sqldbtest.URLs(t) {
@@ -45,8 +45,8 @@ func TestItServesTheContractOnRedisAndBothDatabases(t *testing.T) {
 	}
 }
 
-// TestItServesWithoutHashingAPassword would take days otherwise.
-func TestItServesWithoutHashingAPassword(t *testing.T) {
+// TestRun_HashesNoPasswordToServe would take days otherwise.
+func TestRun_HashesNoPasswordToServe(t *testing.T) {
 	t.Parallel()
 	p := startWith(t, settings(t, redistest.Start(t), "BOOTSTRAP_ADMIN_USERNAME", "", "BOOTSTRAP_ADMIN_PASSWORD", ""), password.Options{Cost: 31})
 	if status, body := get(t, p.main+"/health"); status != http.StatusOK {
@@ -54,9 +54,9 @@ func TestItServesWithoutHashingAPassword(t *testing.T) {
 	}
 }
 
-// TestTheCostsOfStoredHashesAreKnownBeforeTheFirstRequest stores one costlier than new
+// TestRun_KnowsTheCostsOfHashesBeforeARequest stores one costlier than new
 // ones: a login with an unknown name must cost as much from the start.
-func TestTheCostsOfStoredHashesAreKnownBeforeTheFirstRequest(t *testing.T) {
+func TestRun_KnowsTheCostsOfHashesBeforeARequest(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	process := app.Process{Passwords: cheap, Process: service.Process{Getenv: func(name string) string { return environment[name] }, Stderr: &buffer{}}}
@@ -79,8 +79,8 @@ func TestTheCostsOfStoredHashesAreKnownBeforeTheFirstRequest(t *testing.T) {
 	wantCost(cheap.Cost + 2)
 }
 
-// TestHealthIsServedWhileTheFirstAdminIsCreated and a login waits for them.
-func TestHealthIsServedWhileTheFirstAdminIsCreated(t *testing.T) {
+// TestRun_ServesHealthWhileTheFirstAdminIsCreated and a login waits for them.
+func TestRun_ServesHealthWhileTheFirstAdminIsCreated(t *testing.T) {
 	t.Parallel()
 	addrs, err := freeport.Addrs(t.Context(), 1)
 	if err != nil {
@@ -112,7 +112,7 @@ func TestHealthIsServedWhileTheFirstAdminIsCreated(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-func TestSessionsAndUsersSurviveARestart(t *testing.T) {
+func TestRun_SessionsAndUsersSurviveARestart(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	first := start(t, environment)
@@ -127,7 +127,7 @@ func TestSessionsAndUsersSurviveARestart(t *testing.T) {
 	b.want(http.StatusOK, http.MethodGet, prefix+"/me", "")
 }
 
-func TestTheAdminAddressHasLivezAndMetricsAndTheMainOneHasNot(t *testing.T) {
+func TestRun_AdminAddressHasLivezAndMetrics(t *testing.T) {
 	t.Parallel()
 	p := start(t, settings(t, redistest.Start(t)))
 	p.loggedIn(adminName, adminPass)
@@ -150,7 +150,7 @@ func TestTheAdminAddressHasLivezAndMetricsAndTheMainOneHasNot(t *testing.T) {
 	}
 }
 
-func TestAllFaultsOfTheSettingsAreReportedAndItDoesNotStart(t *testing.T) {
+func TestRun_ReportsAllFaultsOfTheSettings(t *testing.T) {
 	t.Parallel()
 	p, _ := launch(t, map[string]string{"LOG_LEVEL": "loud", "REDIS_URL": "http://x"})
 	if code := <-p.exited; code != 1 {
@@ -164,8 +164,8 @@ func TestAllFaultsOfTheSettingsAreReportedAndItDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestTheSessionLifetimeReachesCookiesAndStore starts with one that is set.
-func TestTheSessionLifetimeReachesCookiesAndStore(t *testing.T) {
+// TestRun_SessionLifetimeReachesCookiesAndStore starts with one that is set.
+func TestRun_SessionLifetimeReachesCookiesAndStore(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
 	p := start(t, settings(t, addr, "SESSION_LIFETIME", "2160h"))
@@ -207,7 +207,7 @@ func TestWellKnownPasswordsAreRefusedWhereTheSettingSaysSo(t *testing.T) {
 	}
 }
 
-func TestASessionLifetimeOutOfBoundsIsAFault(t *testing.T) {
+func TestRun_ASessionLifetimeOutOfBoundsIsAFault(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"59m", "9601h", "seven days"} {
 		p, _ := launch(t, settings(t, "127.0.0.1:1", "SESSION_LIFETIME", bad))
@@ -217,7 +217,7 @@ func TestASessionLifetimeOutOfBoundsIsAFault(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsNamedWithItsSetting(t *testing.T) {
+func TestRun_NamesATakenPortWithItsSetting(t *testing.T) {
 	t.Parallel()
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -232,7 +232,7 @@ func TestAPortThatIsTakenIsNamedWithItsSetting(t *testing.T) {
 	}
 }
 
-func TestAnUnusableFirstAdminIsAFault(t *testing.T) {
+func TestRun_AnUnusableFirstAdminIsAFault(t *testing.T) {
 	t.Parallel()
 	p, _ := launch(t, settings(t, redistest.Start(t), "BOOTSTRAP_ADMIN_PASSWORD", "short"))
 	if code := p.wait(20 * time.Second); code != 1 || !strings.Contains(p.log.String(), "BOOTSTRAP_ADMIN_PASSWORD: ") {
@@ -240,7 +240,7 @@ func TestAnUnusableFirstAdminIsAFault(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatCannotBeOpenedIsAFaultAndNotWaitedFor(t *testing.T) {
+func TestRun_AnUnusableDatabaseIsAFaultAtOnce(t *testing.T) {
 	t.Parallel()
 	p, _ := launch(t, settings(t, redistest.Start(t), "DATABASE_URL", "sqlite:/proc/nothing/auth.db"))
 	if code := p.wait(20 * time.Second); code != 1 {
@@ -261,7 +261,7 @@ func (p *program) wait(within time.Duration) int {
 	}
 }
 
-func TestAStopFinishesTheRequestsUnderWay(t *testing.T) {
+func TestRun_AStopFinishesTheRequestsUnderWay(t *testing.T) {
 	t.Parallel()
 	w := newWire(t, redistest.Start(t))
 	p := start(t, settings(t, w.addr()))
@@ -287,7 +287,7 @@ func TestAStopFinishesTheRequestsUnderWay(t *testing.T) {
 	}
 }
 
-func TestTheEarlierVariantNeedsNoSecret(t *testing.T) {
+func TestRun_TheEarlierVariantNeedsNoSecret(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t), "SESSION_SECRET", "", "COMPAT_V0", "true")
 	p := start(t, environment)

@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/pkg/redistest"
 )
 
-func TestMetricsCountSessionsAndReportWhetherStoresAnswer(t *testing.T) {
+func TestMetrics_CountSessionsAndWhetherStoresAnswer(t *testing.T) {
 	t.Parallel()
 	redis := redistest.New(t)
 	p := start(t, settings(t, redis.Addr()))

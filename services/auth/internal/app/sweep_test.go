@@ -31,7 +31,7 @@ func (s *sweeps) Sweep(context.Context) (session.Swept, error) {
 }
 
 // AUTH-2.8.
-func TestExpiredSessionsAreSweptEvery15Minutes(t *testing.T) {
+func TestSweep_ExpiredSessionsGoEvery15Minutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, begin := &sweeps{}, time.Now()
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour-time.Second)
@@ -76,7 +76,7 @@ func (c *counts) Sweep(context.Context) (session.Swept, error) {
 	return session.Swept{Live: n}, nil
 }
 
-func TestLiveSessionsAreCountedByTheSweepAndUnknownBefore(t *testing.T) {
+func TestSweep_CountsLiveSessionsUnknownBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, live := app.CountSessions(&counts{live: []int{2, 1, 1, 0}})
 		if got := testutil.ToFloat64(live); !math.IsNaN(got) {

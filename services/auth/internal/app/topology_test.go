@@ -27,13 +27,13 @@ func journey(t *testing.T, p *program) {
 	admin.want(http.StatusOK, http.MethodPost, prefix+"/logout", "")
 }
 
-func TestItRunsOnARedisCluster(t *testing.T) {
+func TestTopology_RunsOnARedisCluster(t *testing.T) {
 	t.Parallel()
 	addrs := redistest.StartCluster(t, 3)
 	journey(t, start(t, settings(t, "", "REDIS_URL", "redis+cluster://"+strings.Join(addrs, ","))))
 }
 
-func TestItSurvivesAFailoverOfACluster(t *testing.T) {
+func TestTopology_SurvivesAFailoverOfACluster(t *testing.T) {
 	t.Parallel()
 	addrs, first := redistest.StartClusterPair(t, time.Second)
 	p := start(t, settings(t, "", "REDIS_URL", "redis+cluster://"+strings.Join(addrs, ",")))
@@ -63,7 +63,7 @@ func answersAgain(t *testing.T, p *program, b *browser) {
 	t.Logf("logins answer again after %v", time.Since(killed).Round(10*time.Millisecond))
 }
 
-func TestItRunsOnSentinelsAndSurvivesAFailover(t *testing.T) {
+func TestTopology_SurvivesAFailoverOnSentinels(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t, time.Second)
 	p := start(t, settings(t, "", "REDIS_URL", "redis+sentinel://"+strings.Join(w.Sentinels, ",")+"/"+redistest.Master))
@@ -81,9 +81,9 @@ func keys(addr string) int64 {
 	return client.DBSize(context.Background()).Val()
 }
 
-// TestARestartOfRedisUnderLoadEndsNoSession restarts a Redis that keeps its data
+// TestTopology_ARedisRestartUnderLoadEndsNoSession restarts a Redis that keeps its data
 // while requests come in.
-func TestARestartOfRedisUnderLoadEndsNoSession(t *testing.T) {
+func TestTopology_ARedisRestartUnderLoadEndsNoSession(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
 	p := start(t, settings(t, server.Addr(), "LOG_LEVEL", "error"))

@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-func TestAnAddressHasOneSpelling(t *testing.T) {
+func TestAddress_HasOneSpelling(t *testing.T) {
 	for from, want := range map[string]string{
 		"/photos/": "/photos/", "/": "/", "/a/B_c~1.x/": "/a/B_c~1.x/",
 		"https://photos.example.org": "https://photos.example.org", "HTTPS://Photos.Example.ORG.": "https://photos.example.org",
@@ -24,7 +24,7 @@ func TestAnAddressHasOneSpelling(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsNoOriginAndNoPathIsRefused(t *testing.T) {
+func TestAddress_WithoutOriginOrPathIsRefused(t *testing.T) {
 	for _, from := range []string{
 		"", "photos", "photos/", "/photos", "//evil.example/", "/photos//", "/../", "/a/../", "/./", "/.well-known/", `/\evil/`, "/a b/", "/ä/", "/a%2f/", "/a?b/", "/a#/",
 		"/pforte/", "/PForte/x/", "/api/", "/api/v1/", "/internal/", "/" + strings.Repeat("a", 255) + "/",
@@ -38,7 +38,7 @@ func TestAnAddressThatIsNoOriginAndNoPathIsRefused(t *testing.T) {
 	}
 }
 
-func TestARuleAdmitsWhomItNames(t *testing.T) {
+func TestRule_AdmitsWhomItNames(t *testing.T) {
 	kids := []string{"kids"}
 	for _, c := range []struct {
 		app    application.Application
@@ -62,7 +62,7 @@ func TestARuleAdmitsWhomItNames(t *testing.T) {
 	}
 }
 
-func TestTextsAreOneBoundedLine(t *testing.T) {
+func TestText_IsOneBoundedLine(t *testing.T) {
 	if got, err := application.CleanName("  Fotos  "); err != nil || got != "Fotos" {
 		t.Errorf("got %q, %v", got, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 )
 
-func TestACellThatASpreadsheetWouldRunIsQuoted(t *testing.T) {
+func TestCSV_ACellASpreadsheetWouldRunIsQuoted(t *testing.T) {
 	for cell, want := range map[string]string{
 		"=1+1": "'=1+1", "+49": "'+49", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\tx": "'\tx", "\rx": "'x", // with UseCRLF, encoding/csv leaves a lone CR out
 		"Anna": "Anna", "": "", "a=1": "a=1", `he said "=1"`: `he said "=1"`, "a,\nb": "a,\nb",

@@ -92,7 +92,7 @@ func about(name string, detail map[string]any) audit.Entry {
 	}
 }
 
-func TestANotificationIsTextForNtfyAndJSONElsewhere(t *testing.T) {
+func TestNotify_IsTextForNtfyAndJSONOtherwise(t *testing.T) {
 	to := &receiver{}
 	ntfy := newNotifying(t, "ntfy+https://user:pass@ntfy.example.org/household", to)
 	ntfy.Observe(about("reset_made", nil))
@@ -120,7 +120,7 @@ func TestANotificationIsTextForNtfyAndJSONElsewhere(t *testing.T) {
 	}
 }
 
-func TestEveryNotificationNamesTheUserAndNoAddress(t *testing.T) {
+func TestNotify_NamesTheUserAndNoAddress(t *testing.T) {
 	to := &receiver{}
 	n := newNotifying(t, "ntfy+https://ntfy.example.org/household", to)
 	for _, name := range audit.Notifiable() {
@@ -137,7 +137,7 @@ func TestEveryNotificationNamesTheUserAndNoAddress(t *testing.T) {
 	}
 }
 
-func TestOnlyTheChosenEventsAreSent(t *testing.T) {
+func TestNotify_SendsOnlyTheChosenEvents(t *testing.T) {
 	to := &receiver{}
 	n := newNotifying(t, "https://hook.example.org", to, "reset_asked")
 	for _, name := range append(audit.Notifiable(), "login", "user_created") {
@@ -149,7 +149,7 @@ func TestOnlyTheChosenEventsAreSent(t *testing.T) {
 	}
 }
 
-func TestANotificationIsTriedThreeTimes(t *testing.T) {
+func TestNotify_TriesThreeTimes(t *testing.T) {
 	for what, c := range map[string]struct {
 		answer func(int) (*http.Response, error)
 		tries  int
@@ -195,7 +195,7 @@ func (b *blocked) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestAReceiverThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
+func TestNotify_ASilentReceiverHoldsNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &blocked{}
 		n := newNotifying(t, "https://hook.example.org", to)
@@ -230,7 +230,7 @@ func TestAReceiverThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 	})
 }
 
-func TestARedirectIsNotFollowed(t *testing.T) {
+func TestNotify_ARedirectIsNotFollowed(t *testing.T) {
 	followed := false
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed = true }))
 	defer elsewhere.Close()
@@ -244,7 +244,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestATargetIsAWebhookOrATopic(t *testing.T) {
+func TestNotify_ATargetIsAWebhookOrATopic(t *testing.T) {
 	for _, good := range []string{"https://hook.example.org", "http://10.0.0.5:8080/x?key=y", "ntfy+https://ntfy.sh/topic", "ntfy+http://:token@ntfy.lan/topic"} {
 		if _, err := audit.ParseNotifyTarget(good); err != nil {
 			t.Errorf("%s: %v", good, err)
@@ -257,7 +257,7 @@ func TestATargetIsAWebhookOrATopic(t *testing.T) {
 	}
 }
 
-func TestANotifierNeedsItsPartsAndKnownEvents(t *testing.T) {
+func TestNotify_NeedsItsPartsAndKnownEvents(t *testing.T) {
 	target, err := audit.ParseNotifyTarget("https://hook.example.org")
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestANotifierNeedsItsPartsAndKnownEvents(t *testing.T) {
 	}
 }
 
-func TestWithoutATargetNothingIsSent(t *testing.T) {
+func TestNotify_SendsNothingWithoutATarget(t *testing.T) {
 	to := &receiver{}
 	n, err := audit.NewNotifier(audit.NotifierOptions{Events: audit.Notifiable(), Transport: to, Count: func(o string) { t.Error(o) }, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -26,7 +26,7 @@ func mustLoad(t *testing.T, environment map[string]string) config.Config {
 	return cfg
 }
 
-func TestOnlyTheSessionSecretIsRequired(t *testing.T) {
+func TestLoad_RequiresOnlyTheSessionSecret(t *testing.T) {
 	cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret})
 	if cfg.Addr != ":8081" || cfg.AppName != "svc" || cfg.DatabaseURL != "sqlite:data/auth.db" || cfg.RedisURL != "redis://127.0.0.1:6379" ||
 		cfg.Window() != time.Minute || cfg.RateLimitMaxAttempts != 5 || cfg.LogLevel != "info" || cfg.CompatV0 || cfg.RandomSecret {
@@ -37,7 +37,7 @@ func TestOnlyTheSessionSecretIsRequired(t *testing.T) {
 	}
 }
 
-func TestAllFaultsAreReportedAtOnceAndNoSecretWithThem(t *testing.T) {
+func TestLoad_ReportsAllFaultsAndNoSecret(t *testing.T) {
 	_, err := load(t, map[string]string{
 		"SESSION_SECRET_PREVIOUS": "hunter2", "DATABASE_URL": "mysql://hunter2", "REDIS_URL": "http://hunter2",
 		"LOG_LEVEL": "loud", "APP_NAME": "a b", "TRUSTED_PROXIES": "proxy", "COMPAT_V0": "perhaps", "BOOTSTRAP_ADMIN_PASSWORD": "hunter2",
@@ -57,7 +57,7 @@ func TestAllFaultsAreReportedAtOnceAndNoSecretWithThem(t *testing.T) {
 	}
 }
 
-func TestAShortSecretIsAcceptedAndReported(t *testing.T) {
+func TestLoad_AShortSecretIsAcceptedAndReported(t *testing.T) {
 	for _, c := range []struct {
 		secret, previous string
 		weak             bool
@@ -69,7 +69,7 @@ func TestAShortSecretIsAcceptedAndReported(t *testing.T) {
 	}
 }
 
-func TestSecureIsOffForExactlyFalse(t *testing.T) {
+func TestLoad_SecureIsOffForExactlyFalse(t *testing.T) {
 	for value, want := range map[string]bool{"": true, "true": true, "0": true, "no": true, "False": true, "FALSE": true, "false": false} {
 		cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "SESSION_SECURE": value})
 		if cfg.Secure() != want {
@@ -78,7 +78,7 @@ func TestSecureIsOffForExactlyFalse(t *testing.T) {
 	}
 }
 
-func TestThePublicURLIsAnOrigin(t *testing.T) {
+func TestLoad_PublicURLIsAnOrigin(t *testing.T) {
 	for value, want := range map[string]bool{
 		"": true, "https://home.example.org": true, "https://home.example.org:8443": true, "http://localhost:8080": true, "http://192.168.1.5": true, "https://[::1]:8443": true,
 		"https://home.example.org/": false, "https://home.example.org/x": false, "https://home.example.org?x": false, "https://u@home.example.org": false,
@@ -91,7 +91,7 @@ func TestThePublicURLIsAnOrigin(t *testing.T) {
 	}
 }
 
-func TestTheSessionLifetimeIs1HourTo400Days(t *testing.T) {
+func TestLoad_SessionLifetimeIs1HourTo400Days(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": 7 * 24 * time.Hour, "1h": time.Hour, "60m": time.Hour, "2160h": 90 * 24 * time.Hour, "9600h": 400 * 24 * time.Hour} {
 		if cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "SESSION_LIFETIME": value}); cfg.SessionLifetime != want {
 			t.Errorf("%q: got %s", value, cfg.SessionLifetime)
@@ -105,7 +105,7 @@ func TestTheSessionLifetimeIs1HourTo400Days(t *testing.T) {
 	}
 }
 
-func TestALimitThatIsNoPositiveNumberMeansItsDefault(t *testing.T) {
+func TestLoad_ALimitThatIsNoneMeansItsDefault(t *testing.T) {
 	for _, value := range []string{"", "0", "-1", "NaN", "five", " "} {
 		cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "RATE_LIMIT_WINDOW_MS": value, "RATE_LIMIT_MAX_ATTEMPTS": value})
 		if cfg.Window() != time.Minute || cfg.RateLimitMaxAttempts != 5 {
@@ -114,7 +114,7 @@ func TestALimitThatIsNoPositiveNumberMeansItsDefault(t *testing.T) {
 	}
 }
 
-func TestTheEarlierVariantMakesUpASecretUnlessInProduction(t *testing.T) {
+func TestLoad_TheEarlierVariantMakesASecretOutsideProduction(t *testing.T) {
 	first := mustLoad(t, map[string]string{"COMPAT_V0": "true"})
 	second := mustLoad(t, map[string]string{"COMPAT_V0": "true", "NODE_ENV": "development"})
 	if !first.RandomSecret || len(first.SessionSecret) < 32 || first.SessionSecret == second.SessionSecret {
@@ -134,14 +134,14 @@ func TestTheEarlierVariantMakesUpASecretUnlessInProduction(t *testing.T) {
 	}
 }
 
-func TestCommandsNeedNoSessionSecret(t *testing.T) {
+func TestLoad_CommandsNeedNoSessionSecret(t *testing.T) {
 	stores, err := config.LoadStores(func(string) string { return "" })
 	if err != nil || stores.DatabaseURL != "sqlite:data/auth.db" {
 		t.Errorf("got %+v, %v", stores, err)
 	}
 }
 
-func TestTrustedProxiesAreAddressesOrNetworks(t *testing.T) {
+func TestLoad_TrustedProxiesAreAddressesOrNetworks(t *testing.T) {
 	cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "TRUSTED_PROXIES": "10.1.2.3, 172.16.5.0/12,::1,fd00::/8,::ffff:192.168.0.0/112"})
 	want := []string{"10.1.2.3/32", "172.16.0.0/12", "::1/128", "fd00::/8", "192.168.0.0/16"}
 	for i, prefix := range cfg.TrustedProxies {
@@ -156,7 +156,7 @@ func TestTrustedProxiesAreAddressesOrNetworks(t *testing.T) {
 	}
 }
 
-func TestTheSettingsOfNotificationsAreChecked(t *testing.T) {
+func TestLoad_ChecksTheSettingsOfNotifications(t *testing.T) {
 	cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret})
 	if !slices.Equal(cfg.NotifyEvents, audit.Notifiable()) {
 		t.Errorf("by default, notifications of %q", cfg.NotifyEvents)

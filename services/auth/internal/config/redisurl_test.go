@@ -19,7 +19,7 @@ type target struct {
 	db                                 int
 }
 
-func TestARedisURLNamesOneServerSentinelsOrACluster(t *testing.T) {
+func TestRedisURL_NamesOneServerSentinelsOrACluster(t *testing.T) {
 	for url, want := range map[string]target{
 		"redis://127.0.0.1:6379":    {addrs: []string{"127.0.0.1:6379"}},
 		"redis://cache":             {addrs: []string{"cache:6379"}},
@@ -46,7 +46,7 @@ func TestARedisURLNamesOneServerSentinelsOrACluster(t *testing.T) {
 	}
 }
 
-func TestARedisURLOfNoKnownFormIsRefusedWithoutBeingQuoted(t *testing.T) {
+func TestRedisURL_OfNoKnownFormIsRefusedNotQuoted(t *testing.T) {
 	for _, url := range []string{
 		"", "cache:6379", "http://hunter2", "redis+://hunter2", "redis+other://hunter2", "redis://", "redis://:hunter2@", "redis://a,hunter2",
 		"redis://a:port", "redis://a:0", "redis://a:65536", "redis://a/x", "redis://a/-1", "redis://a/1/2", "redis://hunter2@a", "redis://u:%zz@a",

@@ -12,8 +12,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor"
 )
 
-// TestTOTPHasTheVectorsOfRFC6238 checks appendix B, shortened to six digits.
-func TestTOTPHasTheVectorsOfRFC6238(t *testing.T) {
+// TestTOTP_HasTheVectorsOfRFC6238 checks appendix B, shortened to six digits.
+func TestTOTP_HasTheVectorsOfRFC6238(t *testing.T) {
 	secret := []byte("12345678901234567890")
 	for at, want := range map[int64]string{
 		59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037", 20000000000: "353130",
@@ -24,7 +24,7 @@ func TestTOTPHasTheVectorsOfRFC6238(t *testing.T) {
 	}
 }
 
-func TestACodeIsAcceptedOneStepAroundItsTimeAndNotTwice(t *testing.T) {
+func TestTOTP_ACodeHoldsAStepAroundItsTimeOnce(t *testing.T) {
 	secret, now := factor.NewSecret(), time.Date(2026, 3, 1, 12, 0, 15, 0, time.UTC)
 	at := factor.StepOf(now)
 	for off := int64(-2); off <= 2; off++ {
@@ -47,7 +47,7 @@ func TestACodeIsAcceptedOneStepAroundItsTimeAndNotTwice(t *testing.T) {
 	}
 }
 
-func TestTheSkewOfAClockIsFoundAsFarAsTenMinutes(t *testing.T) {
+func TestTOTP_FindsASkewUpToTenMinutes(t *testing.T) {
 	secret, now := factor.NewSecret(), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, off := range []time.Duration{-10 * time.Minute, -time.Minute, 5 * time.Minute, 10 * time.Minute} {
 		if got, ok := factor.SkewOf(secret, factor.Code(secret, factor.StepOf(now.Add(off))), now); !ok || got != off {
@@ -59,14 +59,14 @@ func TestTheSkewOfAClockIsFoundAsFarAsTenMinutes(t *testing.T) {
 	}
 }
 
-func TestTheURIHasTheFormOfAuthenticatorApps(t *testing.T) {
+func TestTOTP_URIHasTheFormOfAuthenticatorApps(t *testing.T) {
 	got := factor.URI("Zu Hause", "anna", []byte("12345678901234567890"))
 	if want := "otpauth://totp/Zu%20Hause:anna?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Zu%20Hause"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-func TestCodesAreReadWithSpacesAndHyphens(t *testing.T) {
+func TestTOTP_ReadsSpacesAndHyphens(t *testing.T) {
 	for typed, isTOTP := range map[string]bool{"123 456": true, "123-456": true, " 1234 56": true, "12345": false, "ABCD-EFGH": false, "12345６": false} {
 		if got := factor.IsTOTP(factor.CleanCode(typed)); got != isTOTP {
 			t.Errorf("%q: %t", typed, got)
@@ -74,7 +74,7 @@ func TestCodesAreReadWithSpacesAndHyphens(t *testing.T) {
 	}
 }
 
-func TestRecoveryCodesAreTenOf80BitsAndReadAsTheyLook(t *testing.T) {
+func TestRecoveryCodes_AreTenOf80Bits(t *testing.T) {
 	codes, hashes := factor.NewRecoveryCodes()
 	form := regexp.MustCompile(`\A([0-9A-HJKMNP-TV-Z]{4}-){3}[0-9A-HJKMNP-TV-Z]{4}\z`)
 	seen := map[string]bool{}
@@ -93,7 +93,7 @@ func TestRecoveryCodesAreTenOf80BitsAndReadAsTheyLook(t *testing.T) {
 	}
 }
 
-func TestASealedSecretIsOpenedWithItsKeyForItsUser(t *testing.T) {
+func TestSeal_IsOpenedWithItsKeyForItsUser(t *testing.T) {
 	one, two := strings.Repeat("01", 32), strings.Repeat("ab", 32)
 	sealer := func(key, previous string) *factor.Sealer {
 		s, err := factor.NewSealer(key, previous)

@@ -63,7 +63,7 @@ var guardedPolicy = []guardedRoute{
 	{request{http.MethodPost, "/api-tokens/1/remove", ""}, false, true, false, false},
 }
 
-func TestRoutesOfApplicationsAreGuarded(t *testing.T) {
+func TestApplications_RoutesAreGuarded(t *testing.T) {
 	checkGuards(t, guardedPolicy, func(h *fixture) {
 		h.applications()
 		if err := h.policy.CreateGroup(t.Context(), user.Operator, "empty", ""); err != nil {
@@ -73,7 +73,7 @@ func TestRoutesOfApplicationsAreGuarded(t *testing.T) {
 	})
 }
 
-func TestAHouseholdWithTheEarlierContractHasNoRoutesOfApplications(t *testing.T) {
+func TestApplications_TheEarlierContractHasNoRoutes(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.compat = true })
 	anna := h.anna()
 	anna.unchecked = true
@@ -91,7 +91,7 @@ type appItem struct {
 	}
 }
 
-func TestAdminsEditApplications(t *testing.T) {
+func TestApplications_AreEditedByAdmins(t *testing.T) {
 	h := newFixture(t)
 	h.applications()
 	anna := h.anna()
@@ -146,7 +146,7 @@ func TestAdminsEditApplications(t *testing.T) {
 	}
 }
 
-func TestNoMoreApplicationsAndGroupsThanPermitted(t *testing.T) {
+func TestApplications_AndGroupsAreBounded(t *testing.T) {
 	h := newFixture(t)
 	for i := range application.MaxApplications {
 		must(h.db.Writer.ExecContext(t.Context(), `INSERT INTO applications (slug, name, url, rule, color) VALUES (?, 'x', ?, 'login', '#000')`, fmt.Sprint("a", i), fmt.Sprintf("/%d/", i)))(t)
@@ -171,7 +171,7 @@ func (b *browser) mine() string {
 	return strings.Join(slugs, " ")
 }
 
-func TestUsersSeeWhatTheyMayOpen(t *testing.T) {
+func TestApplications_UsersSeeWhatTheyMayOpen(t *testing.T) {
 	h := newFixture(t)
 	h.applications()
 	anna, otto := h.anna(), h.otto()
@@ -198,7 +198,7 @@ type groupItem struct {
 	}
 }
 
-func TestAdminsEditGroups(t *testing.T) {
+func TestGroups_AreEditedByAdmins(t *testing.T) {
 	h := newFixture(t)
 	h.applications()
 	anna := h.anna()
@@ -256,7 +256,7 @@ func (b *browser) groupsOf(id int64) string {
 	return fmt.Sprint(body.User.Groups)
 }
 
-func TestAdminsChangeTheGroupsOfAUser(t *testing.T) {
+func TestGroups_OfAUserAreChangedByAdmins(t *testing.T) {
 	h := newFixture(t)
 	h.applications()
 	anna, otto := h.anna(), h.otto()
@@ -280,7 +280,7 @@ func TestAdminsChangeTheGroupsOfAUser(t *testing.T) {
 	}
 }
 
-func TestAnInvitedPersonIsInTheGroupsOfTheirInvite(t *testing.T) {
+func TestGroups_OfAnInviteAreThoseOfItsUser(t *testing.T) {
 	h := newFixture(t)
 	h.applications()
 	anna := h.anna()

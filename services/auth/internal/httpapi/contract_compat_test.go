@@ -12,12 +12,12 @@ import (
 
 func earlier(s *settings) { s.compat = true }
 
-func TestTheEarlierVariantHasStrictCookies(t *testing.T) {
+func TestEarlier_CookiesAreStrict(t *testing.T) {
 	strict := strings.NewReplacer("SameSite=Lax", "SameSite=Strict")
 	wantCookies(t, newFixture(t, earlier).browser().login("anna", adminPass).want(http.StatusOK), strict.Replace(sessionCookie), strict.Replace(csrfCookie))
 }
 
-func TestTheEarlierVariantAnswersNoCSRFToken(t *testing.T) {
+func TestEarlier_AnswersNoCSRFToken(t *testing.T) {
 	b := newFixture(t, earlier).browser()
 	for _, got := range []reply{b.login("anna", adminPass).want(http.StatusOK), b.get(prefix + "/me").want(http.StatusOK)} {
 		if keys := read[map[string]any](got); len(keys) != 1 || got.header.Get("X-CSRF-Token") != "" {
@@ -26,7 +26,7 @@ func TestTheEarlierVariantAnswersNoCSRFToken(t *testing.T) {
 	}
 }
 
-func TestTheEarlierVariantSendsCookiesAtLoginOnly(t *testing.T) {
+func TestEarlier_SendsCookiesAtLoginOnly(t *testing.T) {
 	h := newFixture(t, earlier)
 	b := h.anna()
 	wantCookies(t, b.get(prefix+"/me").want(http.StatusOK))
@@ -35,7 +35,7 @@ func TestTheEarlierVariantSendsCookiesAtLoginOnly(t *testing.T) {
 	wantCookies(t, b.get(prefix+"/users").want(http.StatusOK))
 }
 
-func TestTheEarlierVariantChecksTheCSRFTokenToo(t *testing.T) {
+func TestEarlier_ChecksTheCSRFTokenToo(t *testing.T) {
 	b := newFixture(t, earlier).anna()
 	b.send(http.MethodPost, prefix+"/logout", "", "X-CSRF-Token", "").want(http.StatusForbidden)
 	b.logout().want(http.StatusOK)

@@ -36,19 +36,19 @@ const (
 	csrfCookie    = "csrf-token=TOKEN; Path=/; Expires=Sun, 08 Mar 2026 12:00:00 GMT; Max-Age=604800; Secure; SameSite=Lax"
 )
 
-func TestLoginAndMeSetBothCookies(t *testing.T) {
+func TestCookies_LoginAndMeSetBoth(t *testing.T) {
 	b := newFixture(t).browser()
 	wantCookies(t, b.login("anna", adminPass).want(http.StatusOK), sessionCookie, csrfCookie)
 	wantCookies(t, b.get(prefix+"/me").want(http.StatusOK), sessionCookie, csrfCookie)
 }
 
-func TestCookiesWithoutSecure(t *testing.T) {
+func TestCookies_WithoutSecure(t *testing.T) {
 	b := newFixture(t, func(s *settings) { s.insecure = true }).browser()
 	wantCookies(t, b.login("anna", adminPass).want(http.StatusOK),
 		strings.ReplaceAll(sessionCookie, "; Secure", ""), strings.ReplaceAll(csrfCookie, "; Secure", ""))
 }
 
-func TestTheSessionCookieIsNamedAfterTheApplication(t *testing.T) {
+func TestCookies_SessionsIsNamedAfterTheApplication(t *testing.T) {
 	for _, name := range []string{"home", "__Host-svc"} { // the attributes are those that browsers require of __Host-
 		b := newFixture(t, func(s *settings) { s.name = name }).browser()
 		wantCookies(t, b.login("anna", adminPass).want(http.StatusOK), strings.Replace(sessionCookie, "svc", name, 1), csrfCookie)
@@ -56,20 +56,20 @@ func TestTheSessionCookieIsNamedAfterTheApplication(t *testing.T) {
 	}
 }
 
-func TestLogoutClearsBothCookies(t *testing.T) {
+func TestCookies_LogoutClearsBoth(t *testing.T) {
 	wantCookies(t, newFixture(t).anna().logout().want(http.StatusOK),
 		"svc.sid=; Path=/; Expires=Thu, 01 Jan 1970 00:00:01 GMT; Max-Age=0; HttpOnly; Secure; SameSite=Lax",
 		"csrf-token=; Path=/; Expires=Thu, 01 Jan 1970 00:00:01 GMT; Max-Age=0; Secure; SameSite=Lax")
 }
 
-func TestAnonymousRequestsGetNoCookie(t *testing.T) {
+func TestCookies_AnonymousRequestsGetNone(t *testing.T) {
 	b := newFixture(t).browser()
 	wantCookies(t, b.get(prefix+"/me").want(http.StatusUnauthorized))
 	wantCookies(t, b.get(prefix+"/openapi.json").want(http.StatusOK))
 	wantCookies(t, b.login("anna", "wrong").want(http.StatusUnauthorized))
 }
 
-func TestCookiesOlderThan12HoursAreSentAgainByAnyAuthenticatedAnswer(t *testing.T) {
+func TestCookies_OlderThan12HoursAreSentAgain(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	users := prefix + "/users"
@@ -95,7 +95,7 @@ func TestCookiesOlderThan12HoursAreSentAgainByAnyAuthenticatedAnswer(t *testing.
 	}
 }
 
-func TestATamperedCookieIsAnonymous(t *testing.T) {
+func TestCookies_ATamperedOneIsAnonymous(t *testing.T) {
 	h := newFixture(t)
 	good := h.anna().cookies["svc.sid"]
 	for name, value := range map[string]string{
@@ -113,7 +113,7 @@ func TestATamperedCookieIsAnonymous(t *testing.T) {
 	h.browser().send(http.MethodGet, prefix+"/me", "", "Cookie", "svc.sid=foreign; svc.sid="+good).want(http.StatusOK)
 }
 
-func TestCookiesStayValidWhileTheSecretIsRotated(t *testing.T) {
+func TestCookies_StayValidWhileTheSecretIsRotated(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	const next = "the next secret of the tests, 32 characters"
@@ -125,7 +125,7 @@ func TestCookiesStayValidWhileTheSecretIsRotated(t *testing.T) {
 	b.get(prefix + "/me").want(http.StatusUnauthorized)
 }
 
-func TestASessionSurvivesARestartWithTheSameSecret(t *testing.T) {
+func TestSession_SurvivesARestartWithTheSameSecret(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap})

@@ -13,7 +13,7 @@ import (
 // AUTH-9: the error body, 500 on every route, and what every answer carries.
 
 // AUTH-6.13: success means that the sessions are gone.
-func TestAChangeWhoseSessionsCouldNotFollowIs500(t *testing.T) {
+func TestErrors_AChangeWithoutItsSessionsIs500(t *testing.T) {
 	h := newFixture(t)
 	anna, otto := h.anna(), h.otto()
 	h.brokenRevoke.Store(true)
@@ -37,7 +37,7 @@ func TestAChangeWhoseSessionsCouldNotFollowIs500(t *testing.T) {
 }
 
 // The user's row ends them before their store has followed.
-func TestASessionThatCouldNotFollowIsOverAllTheSame(t *testing.T) {
+func TestSession_ThatCouldNotFollowIsOverAllTheSame(t *testing.T) {
 	h := newFixture(t)
 	anna, otto, phone := h.anna(), h.otto(), h.otto()
 	h.brokenRevoke.Store(true)
@@ -51,7 +51,7 @@ func TestASessionThatCouldNotFollowIsOverAllTheSame(t *testing.T) {
 	otto.forward("GET", "").want(http.StatusUnauthorized)
 }
 
-func TestAnUnknownRouteIsNotFound(t *testing.T) {
+func TestErrors_AnUnknownRouteIsNotFound(t *testing.T) {
 	b := newFixture(t).anna()
 	for _, path := range []string{
 		"/", prefix, prefix + "/", prefix + "/me/", prefix + "/Me", prefix + "/nothing", "//api/v1/auth/me", prefix + "/%6De",
@@ -62,7 +62,7 @@ func TestAnUnknownRouteIsNotFound(t *testing.T) {
 	b.send(http.MethodPost, prefix+"/nothing", malformed).want(http.StatusNotFound)
 }
 
-func TestAPathBelowAKnownOneIsNotFoundByAnyMethod(t *testing.T) {
+func TestErrors_APathBelowAKnownOneIsNotFound(t *testing.T) {
 	h := newFixture(t)
 	for _, b := range []*browser{h.browser(), h.anna()} {
 		for _, path := range []string{
@@ -79,7 +79,7 @@ func TestAPathBelowAKnownOneIsNotFoundByAnyMethod(t *testing.T) {
 	}
 }
 
-func TestAnotherMethodIsNotAllowedAndTheRightOnesAreNamed(t *testing.T) {
+func TestErrors_AWrongMethodNamesTheRightOnes(t *testing.T) {
 	b := newFixture(t).browser()
 	for path, want := range map[string]string{"/login": "POST", "/logout": "POST", "/me": "GET", "/users": "GET, POST", "/users/2": "DELETE", "/me/password": "PATCH"} {
 		for _, method := range []string{http.MethodPut, http.MethodOptions} {
@@ -95,7 +95,7 @@ func TestAnotherMethodIsNotAllowedAndTheRightOnesAreNamed(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerIsNotToBeStoredAndNamed(t *testing.T) {
+func TestAnswers_AreNotStoredAndAreNamed(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	for _, got := range []reply{
@@ -117,7 +117,7 @@ func TestEveryAnswerIsNotToBeStoredAndNamed(t *testing.T) {
 	}
 }
 
-func TestARequestIDIsTakenOverWhenItIsOne(t *testing.T) {
+func TestRequestID_IsTakenOverWhenItIsOne(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	if got := b.send(http.MethodGet, "/health", "", "X-Request-Id", "abc-123_X.y").header.Get("X-Request-Id"); got != "abc-123_X.y" {
@@ -133,7 +133,7 @@ func TestARequestIDIsTakenOverWhenItIsOne(t *testing.T) {
 	}
 }
 
-func TestAnInternalFailureRevealsNothingInternal(t *testing.T) {
+func TestErrors_InternalOnesRevealNothing(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	h.brokenSessions.Store(true)
@@ -148,7 +148,7 @@ func TestAnInternalFailureRevealsNothingInternal(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsChangesNoCookieAndEndsNoSession(t *testing.T) {
+func TestErrors_AFailingStoreEndsNoSession(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	for _, store := range []interface{ Store(bool) }{h.brokenSessions, h.brokenUsers} {
@@ -160,7 +160,7 @@ func TestAStoreThatFailsChangesNoCookieAndEndsNoSession(t *testing.T) {
 	}
 }
 
-func TestHealthFollowsTheStores(t *testing.T) {
+func TestHealth_FollowsTheStores(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	if got := b.get("/health").want(http.StatusOK); string(got.body) != `{"status":"ok"}` {
@@ -172,7 +172,7 @@ func TestHealthFollowsTheStores(t *testing.T) {
 	}
 }
 
-func TestABodyThatIsTooLargeOrOfAnotherTypeIsRefused(t *testing.T) {
+func TestBody_TooLargeOrOfAnotherTypeIsRefused(t *testing.T) {
 	b := newFixture(t).anna()
 	b.send(http.MethodPost, prefix+"/users", strings.Repeat(" ", 65537)).want(http.StatusRequestEntityTooLarge)
 	for _, other := range []string{"application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", "text/json", ""} {
@@ -181,7 +181,7 @@ func TestABodyThatIsTooLargeOrOfAnotherTypeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPanicIsAnInternalFailure(t *testing.T) {
+func TestErrors_APanicIsAnInternalFailure(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.sessions = panicking{} })
 	b := h.browser()
 	b.login("anna", adminPass).want(http.StatusInternalServerError)
@@ -190,7 +190,7 @@ func TestAPanicIsAnInternalFailure(t *testing.T) {
 	}
 }
 
-func TestAnAbortedAnswerIsNotFinished(t *testing.T) {
+func TestAnswers_AnAbortedOneIsNotFinished(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.sessions = panicking{abort: true} })
 	defer func() {
 		if recover() != http.ErrAbortHandler { //nolint:errorlint // the very value

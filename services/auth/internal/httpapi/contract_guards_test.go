@@ -23,7 +23,7 @@ var guarded = []struct {
 	{http.MethodDelete, "/users/x", true, true},
 }
 
-func TestWithoutSessionEveryGuardedRouteAnswers401(t *testing.T) {
+func TestGuards_WithoutASession401(t *testing.T) {
 	b := newFixture(t).browser()
 	for _, g := range guarded {
 		b.send(g.method, prefix+g.path, malformed).want(http.StatusUnauthorized)
@@ -32,7 +32,7 @@ func TestWithoutSessionEveryGuardedRouteAnswers401(t *testing.T) {
 	}
 }
 
-func TestAMemberGets403OnAdminRoutesBeforeCSRFAndBody(t *testing.T) {
+func TestGuards_AMemberGets403OnAdminRoutes(t *testing.T) {
 	b := newFixture(t).otto()
 	for _, g := range guarded {
 		if !g.admin {
@@ -45,7 +45,7 @@ func TestAMemberGets403OnAdminRoutesBeforeCSRFAndBody(t *testing.T) {
 	}
 }
 
-func TestWithoutCSRFTokenEveryChangingRouteAnswers403BeforeTheBody(t *testing.T) {
+func TestGuards_WithoutACSRFToken403BeforeTheBody(t *testing.T) {
 	b := newFixture(t).anna()
 	token := b.cookies["csrf-token"]
 	for _, g := range guarded {
@@ -62,12 +62,12 @@ func TestWithoutCSRFTokenEveryChangingRouteAnswers403BeforeTheBody(t *testing.T)
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestTheCookieAloneIsNoCSRFToken(t *testing.T) {
+func TestCSRF_TheCookieAloneIsNoToken(t *testing.T) {
 	b := newFixture(t).anna()
 	b.send(http.MethodPost, prefix+"/logout?csrf-token="+b.cookies["csrf-token"], object("csrf-token", b.cookies["csrf-token"]), "X-CSRF-Token", "").want(http.StatusForbidden)
 }
 
-func TestTheCSRFTokenOfAnotherSessionIsWrong(t *testing.T) {
+func TestCSRF_TheTokenOfAnotherSessionIsWrong(t *testing.T) {
 	h := newFixture(t)
 	a, b := h.anna(), h.anna()
 	if a.cookies["csrf-token"] == b.cookies["csrf-token"] {
@@ -78,14 +78,14 @@ func TestTheCSRFTokenOfAnotherSessionIsWrong(t *testing.T) {
 	a.logout().want(http.StatusForbidden)
 }
 
-func TestAPageThatLostTheTokenRecoversItFromTheRefusal(t *testing.T) {
+func TestCSRF_ALostTokenIsInTheRefusal(t *testing.T) {
 	b := newFixture(t).anna()
 	delete(b.cookies, "csrf-token")
 	token := b.logout().want(http.StatusForbidden).header.Get("X-CSRF-Token")
 	b.send(http.MethodPost, prefix+"/logout", "", "X-CSRF-Token", token).want(http.StatusOK)
 }
 
-func TestEveryLoginGetsANewCSRFToken(t *testing.T) {
+func TestCSRF_EveryLoginGetsANewToken(t *testing.T) {
 	b := newFixture(t).anna()
 	old := b.cookies["csrf-token"]
 	b.login("anna", adminPass).want(http.StatusOK)
@@ -94,7 +94,7 @@ func TestEveryLoginGetsANewCSRFToken(t *testing.T) {
 	}
 }
 
-func TestAChangeOfRoleTakesEffectInLiveSessions(t *testing.T) {
+func TestSession_AChangeOfRoleTakesEffect(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	b.get(prefix + "/users").want(http.StatusForbidden)
@@ -111,7 +111,7 @@ func TestAChangeOfRoleTakesEffectInLiveSessions(t *testing.T) {
 	b.get(prefix + "/users").want(http.StatusForbidden)
 }
 
-func TestMethodsAreNotOverridden(t *testing.T) {
+func TestGuards_MethodsAreNotOverridden(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	b.send(http.MethodGet, prefix+"/users/2?_method=DELETE", "", "X-HTTP-Method-Override", "DELETE", "X-CSRF-Token", b.cookies["csrf-token"]).want(http.StatusMethodNotAllowed)

@@ -33,7 +33,7 @@ func wantLimit(t *testing.T, r reply, want ...string) {
 	}
 }
 
-func TestTheSixthLoginAfterFiveFailedOnesIsRefusedEvenWithTheRightPassword(t *testing.T) {
+func TestLoginLimit_RefusesTheSixthAfterFiveFailed(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	for _, remaining := range []string{"4", "3", "2", "1", "0"} {
@@ -42,7 +42,7 @@ func TestTheSixthLoginAfterFiveFailedOnesIsRefusedEvenWithTheRightPassword(t *te
 	wantLimit(t, b.login("anna", adminPass).want(http.StatusTooManyRequests), "5;w=60", "5", "0", "60", "60")
 }
 
-func TestTheWindowOfTheLimitIsCorrectToTheSecond(t *testing.T) {
+func TestLoginLimit_WindowIsCorrectToTheSecond(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	b.login("anna", "wrong").want(http.StatusUnauthorized)
@@ -56,7 +56,7 @@ func TestTheWindowOfTheLimitIsCorrectToTheSecond(t *testing.T) {
 	b.login("anna", adminPass).want(http.StatusOK)
 }
 
-func TestSuccessfulAndMalformedLoginsDoNotCount(t *testing.T) {
+func TestLoginLimit_SuccessfulAndMalformedDoNotCount(t *testing.T) {
 	b := newFixture(t).browser()
 	for range 10 {
 		wantLimit(t, b.login("anna", adminPass).want(http.StatusOK), "5;w=60", "5", "5", "60", "")
@@ -67,7 +67,7 @@ func TestSuccessfulAndMalformedLoginsDoNotCount(t *testing.T) {
 	}
 }
 
-func TestASuccessfulLoginDoesNotForgiveFailedOnes(t *testing.T) {
+func TestLoginLimit_ASuccessForgivesNoFailures(t *testing.T) {
 	b := newFixture(t).browser()
 	for range 4 {
 		b.login("anna", "wrong").want(http.StatusUnauthorized)
@@ -77,7 +77,7 @@ func TestASuccessfulLoginDoesNotForgiveFailedOnes(t *testing.T) {
 	b.login("anna", adminPass).want(http.StatusTooManyRequests)
 }
 
-func TestARefusedLoginIsNotCounted(t *testing.T) {
+func TestLoginLimit_ARefusedLoginIsNotCounted(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	for range 5 {
@@ -92,7 +92,7 @@ func TestARefusedLoginIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestLegacyRateLimitHeadersAreNotSent(t *testing.T) {
+func TestLoginLimit_LegacyHeadersAreNotSent(t *testing.T) {
 	got := newFixture(t).browser().login("anna", "wrong")
 	for name := range got.header {
 		if strings.HasPrefix(strings.ToLower(name), "x-ratelimit") {
@@ -101,13 +101,13 @@ func TestLegacyRateLimitHeadersAreNotSent(t *testing.T) {
 	}
 }
 
-func TestABurstOf100WrongLoginsGetsExactlyFiveAnswersOf401(t *testing.T) {
+func TestLoginLimit_100WrongAtOnceGetFive401(t *testing.T) {
 	if got := burst(newFixture(t), "wrong"); got[http.StatusUnauthorized] != 5 || got[http.StatusTooManyRequests] != 95 {
 		t.Errorf("got %v", got)
 	}
 }
 
-func TestABurstOfRightLoginsLeavesTheLimitUntouched(t *testing.T) {
+func TestLoginLimit_100RightAtOnceLeaveItUntouched(t *testing.T) {
 	h := newFixture(t)
 	// On a machine that is busy otherwise a password's turn may come too late.
 	if got := burst(h, adminPass); got[http.StatusOK] == 0 || got[http.StatusOK]+got[http.StatusTooManyRequests]+got[http.StatusServiceUnavailable] != 100 {
@@ -132,7 +132,7 @@ func burst(h *fixture, pass string) map[int]int {
 	return counts
 }
 
-func TestOtherAddressesAreNotAffected(t *testing.T) {
+func TestLoginLimit_OtherAddressesAreNotAffected(t *testing.T) {
 	h := newFixture(t)
 	attacker, neighbour := h.browser(), h.browser()
 	neighbour.addr = "192.0.2.2:1234"
@@ -144,7 +144,7 @@ func TestOtherAddressesAreNotAffected(t *testing.T) {
 	neighbour.login("anna", adminPass).want(http.StatusOK)
 }
 
-func TestAnIPv6NetworkIsOneAddress(t *testing.T) {
+func TestLoginLimit_AnIPv6NetworkIsOneAddress(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	for i := range 6 {
@@ -157,7 +157,7 @@ func TestAnIPv6NetworkIsOneAddress(t *testing.T) {
 	b.login("anna", adminPass).want(http.StatusOK)
 }
 
-func TestABurstFromOneIPv6DelegationGetsItsShare(t *testing.T) {
+func TestLoginLimit_OneIPv6DelegationGetsItsShare(t *testing.T) {
 	for name, c := range map[string]struct {
 		address string
 		want    int
@@ -193,7 +193,7 @@ func TestABurstFromOneIPv6DelegationGetsItsShare(t *testing.T) {
 	}
 }
 
-func TestAMappedIPv4AddressIsThatAddress(t *testing.T) {
+func TestLoginLimit_AMappedIPv4AddressIsThatAddress(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	for range 5 {
@@ -204,7 +204,7 @@ func TestAMappedIPv4AddressIsThatAddress(t *testing.T) {
 	b.login("anna", adminPass).want(http.StatusTooManyRequests)
 }
 
-func TestASpoofedForwardedAddressIsPowerless(t *testing.T) {
+func TestLoginLimit_ASpoofedAddressIsPowerless(t *testing.T) {
 	for name, proxies := range map[string][]string{"without proxies": nil, "behind a proxy": {"192.0.2.1/32"}} {
 		b := newFixture(t, func(s *settings) { s.proxies = proxies }).browser()
 		for i := range 6 {
@@ -219,7 +219,7 @@ func TestASpoofedForwardedAddressIsPowerless(t *testing.T) {
 	}
 }
 
-func TestBehindAProxyEveryClientHasItsOwnAttempts(t *testing.T) {
+func TestLoginLimit_BehindAProxyClientsCountApart(t *testing.T) {
 	b := newFixture(t, func(s *settings) { s.proxies = []string{"192.0.2.0/24"} }).browser()
 	from := func(client, pass string) reply {
 		return b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", pass), "X-Forwarded-For", client)
@@ -231,7 +231,7 @@ func TestBehindAProxyEveryClientHasItsOwnAttempts(t *testing.T) {
 	from("198.51.100.8", adminPass).want(http.StatusOK)
 }
 
-func TestHangingUpDoesNotSaveAnAttempt(t *testing.T) {
+func TestLoginLimit_HangingUpSavesNoAttempt(t *testing.T) {
 	h := newFixture(t)
 	for range 5 {
 		ctx, hangUp := context.WithCancel(t.Context())
@@ -244,7 +244,7 @@ func TestHangingUpDoesNotSaveAnAttempt(t *testing.T) {
 	h.browser().login("anna", adminPass).want(http.StatusTooManyRequests)
 }
 
-func TestALimiterThatFailsAllowsNoLogin(t *testing.T) {
+func TestLoginLimit_ALimiterThatFailsAllowsNone(t *testing.T) {
 	h := newFixture(t)
 	h.brokenLimits.Store(true)
 	h.browser().login("anna", adminPass).want(http.StatusInternalServerError)
@@ -252,7 +252,7 @@ func TestALimiterThatFailsAllowsNoLogin(t *testing.T) {
 	h.browser().login("anna", adminPass).want(http.StatusOK)
 }
 
-func TestALoginThatFailsForOtherReasonsIsRefunded(t *testing.T) {
+func TestLoginLimit_RefundsALoginThatFailsOtherwise(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	h.brokenUsers.Store(true)

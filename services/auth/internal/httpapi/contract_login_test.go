@@ -12,7 +12,7 @@ import (
 
 // AUTH-4: POST /login.
 
-func TestLoginAnswersTheUserAndTheCSRFToken(t *testing.T) {
+func TestLogin_AnswersTheUserAndTheCSRFToken(t *testing.T) {
 	b := newFixture(t).browser()
 	got := b.login("anna", adminPass).want(http.StatusOK)
 	body := read[sessionBody](got)
@@ -28,7 +28,7 @@ func TestLoginAnswersTheUserAndTheCSRFToken(t *testing.T) {
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestLoginWithoutUsernameOrPasswordIsRefused(t *testing.T) {
+func TestLogin_WithoutUsernameOrPasswordIsRefused(t *testing.T) {
 	b := newFixture(t).browser()
 	for _, body := range []string{
 		`{}`, `{"username":"anna"}`, `{"password":"x"}`, `{"username":"","password":"x"}`, `{"username":"anna","password":""}`,
@@ -38,7 +38,7 @@ func TestLoginWithoutUsernameOrPasswordIsRefused(t *testing.T) {
 	}
 }
 
-func TestLoginTakesNamesOf64AndPasswordsOf1024Characters(t *testing.T) {
+func TestLogin_TakesNamesOf64AndPasswordsOf1024(t *testing.T) {
 	b := newFixture(t, func(s *settings) { s.attempts = 100 }).browser()
 	for _, character := range []string{"a", "ä", "😀"} {
 		b.login(strings.Repeat(character, 64), "x").want(http.StatusUnauthorized)
@@ -48,7 +48,7 @@ func TestLoginTakesNamesOf64AndPasswordsOf1024Characters(t *testing.T) {
 	}
 }
 
-func TestLoginAnswersAnUnknownNameAndAWrongPasswordAlike(t *testing.T) {
+func TestLogin_UnknownNameAndWrongPasswordAreAlike(t *testing.T) {
 	b := newFixture(t).browser()
 	unknown := b.login("nobody", adminPass).want(http.StatusUnauthorized)
 	wrong := b.login("anna", "wrong").want(http.StatusUnauthorized)
@@ -60,14 +60,14 @@ func TestLoginAnswersAnUnknownNameAndAWrongPasswordAlike(t *testing.T) {
 	}
 }
 
-func TestLoginMatchesTheNameExactly(t *testing.T) {
+func TestLogin_MatchesTheNameExactly(t *testing.T) {
 	b := newFixture(t, func(s *settings) { s.attempts = 100 }).browser()
 	for _, name := range []string{"Anna", "ANNA", " anna", "anna ", "аnna", "anna\x00", "%", "a*", "anna' OR '1'='1"} {
 		b.login(name, adminPass).want(http.StatusUnauthorized)
 	}
 }
 
-func TestLoginMatchesThePasswordExactly(t *testing.T) {
+func TestLogin_MatchesThePasswordExactly(t *testing.T) {
 	long := strings.Repeat("0123456789", 8)
 	for name, pass := range map[string]string{
 		"over 72 bytes": long, "1024 characters": strings.Repeat("ä", 1024), "a NUL byte": "nothing\x00after", "emoji": "😀😀😀😀😀😀😀😀",
@@ -86,7 +86,7 @@ func TestLoginMatchesThePasswordExactly(t *testing.T) {
 	}
 }
 
-func TestLoginCreatesANewSessionIDAndNeverAdoptsTheClients(t *testing.T) {
+func TestLogin_NeverAdoptsTheClientsSessionID(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	b.cookies["svc.sid"] = "chosen-by-the-attacker"
@@ -101,7 +101,7 @@ func TestLoginCreatesANewSessionIDAndNeverAdoptsTheClients(t *testing.T) {
 	}
 }
 
-func TestLoginEndsTheSessionItCameWith(t *testing.T) {
+func TestLogin_EndsTheSessionItCameWith(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	old := &browser{h: h, cookies: map[string]string{"svc.sid": b.cookies["svc.sid"]}, addr: b.addr}
@@ -110,13 +110,13 @@ func TestLoginEndsTheSessionItCameWith(t *testing.T) {
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestAFailedLoginLeavesTheSessionItCameWith(t *testing.T) {
+func TestLogin_ThatFailsLeavesTheSession(t *testing.T) {
 	b := newFixture(t).anna()
 	b.login("anna", "wrong").want(http.StatusUnauthorized)
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestLoginThatCannotStoreTheSessionIsAnInternalFailure(t *testing.T) {
+func TestLogin_ThatCannotStoreASessionIs500(t *testing.T) {
 	h := newFixture(t)
 	h.brokenSessions.Store(true)
 	b := h.browser()
@@ -125,12 +125,12 @@ func TestLoginThatCannotStoreTheSessionIsAnInternalFailure(t *testing.T) {
 	}
 }
 
-func TestLoginNeedsNoCSRFToken(t *testing.T) {
+func TestLogin_NeedsNoCSRFToken(t *testing.T) {
 	b := newFixture(t).anna()
 	b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", adminPass), "X-CSRF-Token", "").want(http.StatusOK)
 }
 
-func TestALoginSucceedsThoughItsPasswordCannotBeRehashed(t *testing.T) {
+func TestLogin_SucceedsThoughARehashFails(t *testing.T) {
 	h := newFixture(t)
 	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: password.Options{Cost: 5}}) // a start with a higher cost
 	before := must(h.users.ByID(t.Context(), 1))(t).PasswordHash

@@ -11,7 +11,7 @@ import (
 
 const newPass = "a new password"
 
-func TestChangingThePasswordReplacesIt(t *testing.T) {
+func TestPasswordChange_ReplacesIt(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	if got := b.changePassword(userPass, newPass).want(http.StatusOK); string(got.body) != `{"ok":true}` {
@@ -21,7 +21,7 @@ func TestChangingThePasswordReplacesIt(t *testing.T) {
 	h.browser().login("otto", newPass).want(http.StatusOK)
 }
 
-func TestChangingThePasswordEndsAllOtherSessionsAndKeepsThisOne(t *testing.T) {
+func TestPasswordChange_EndsAllOtherSessions(t *testing.T) {
 	h := newFixture(t)
 	b, phone, laptop, other := h.otto(), h.otto(), h.otto(), h.anna()
 	sid, token := b.cookies["svc.sid"], b.cookies["csrf-token"]
@@ -35,7 +35,7 @@ func TestChangingThePasswordEndsAllOtherSessionsAndKeepsThisOne(t *testing.T) {
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestChangingThePasswordNeedsBothFields(t *testing.T) {
+func TestPasswordChange_NeedsBothFields(t *testing.T) {
 	b := newFixture(t).otto()
 	for _, body := range []string{
 		`{}`, object("current_password", userPass), object("new_password", newPass), object("current_password", "", "new_password", newPass),
@@ -49,7 +49,7 @@ func TestChangingThePasswordNeedsBothFields(t *testing.T) {
 	b.send(http.MethodPatch, prefix+"/me/password", strings.Repeat(" ", 65537)).want(http.StatusRequestEntityTooLarge)
 }
 
-func TestTheNewPasswordHas8To1024Characters(t *testing.T) {
+func TestPasswordChange_Takes8To1024Characters(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	for _, bad := range []string{"1234567", "123456ä", strings.Repeat("x", 1025)} {
@@ -64,7 +64,7 @@ func TestTheNewPasswordHas8To1024Characters(t *testing.T) {
 	}
 }
 
-func TestChangingThePasswordOfADeletedUserIsNotFound(t *testing.T) {
+func TestPasswordChange_OfADeletedUserIsNotFound(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	if _, err := h.users.Delete(t.Context(), 2, 1); err != nil { // without the rules, which would revoke
@@ -73,7 +73,7 @@ func TestChangingThePasswordOfADeletedUserIsNotFound(t *testing.T) {
 	b.changePassword(userPass, newPass).want(http.StatusNotFound)
 }
 
-func TestAWrongCurrentPasswordChangesNothing(t *testing.T) {
+func TestPasswordChange_AWrongCurrentOneChangesNothing(t *testing.T) {
 	h := newFixture(t)
 	b, phone := h.otto(), h.otto()
 	b.changePassword("wrong", newPass).want(http.StatusUnauthorized)
@@ -82,7 +82,7 @@ func TestAWrongCurrentPasswordChangesNothing(t *testing.T) {
 	h.browser().login("otto", userPass).want(http.StatusOK)
 }
 
-func TestWrongCurrentPasswordsAreLimitedByUserInABucketOfTheirOwn(t *testing.T) {
+func TestPasswordChange_WrongOnesAreLimitedByUser(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	for _, remaining := range []string{"4", "3", "2", "1", "0"} {
@@ -98,7 +98,7 @@ func TestWrongCurrentPasswordsAreLimitedByUserInABucketOfTheirOwn(t *testing.T) 
 	b.changePassword(userPass, newPass).want(http.StatusOK)
 }
 
-func TestRightAndMalformedPasswordChangesDoNotCount(t *testing.T) {
+func TestPasswordChange_RightAndMalformedDoNotCount(t *testing.T) {
 	b := newFixture(t).otto()
 	for range 6 {
 		wantLimit(t, b.changePassword(userPass, userPass).want(http.StatusOK), "5;w=60", "5", "5", "60", "")
@@ -106,7 +106,7 @@ func TestRightAndMalformedPasswordChangesDoNotCount(t *testing.T) {
 	}
 }
 
-func TestAPasswordChangeThatFailsOtherwiseIsAnInternalFailure(t *testing.T) {
+func TestPasswordChange_ThatFailsOtherwiseIs500(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	h.brokenUsers.Store(true)

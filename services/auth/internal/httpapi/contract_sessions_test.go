@@ -10,7 +10,7 @@ import (
 
 // AUTH-2.5, AUTH-6.1 to AUTH-6.5: the session, POST /logout, GET /me.
 
-func TestLogoutEndsTheSession(t *testing.T) {
+func TestLogout_EndsTheSession(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	stolen := *b
@@ -25,20 +25,20 @@ func TestLogoutEndsTheSession(t *testing.T) {
 	b.logout().want(http.StatusUnauthorized)
 }
 
-func TestLogoutTakesNoBodyOrAnyBody(t *testing.T) {
+func TestLogout_TakesNoBodyOrAnyBody(t *testing.T) {
 	h := newFixture(t)
 	h.anna().send(http.MethodPost, prefix+"/logout", "", "Content-Type", "").want(http.StatusOK)
 	h.anna().send(http.MethodPost, prefix+"/logout", "{").want(http.StatusOK)
 }
 
-func TestLogoutEndsOneSessionOnly(t *testing.T) {
+func TestLogout_EndsOneSessionOnly(t *testing.T) {
 	h := newFixture(t)
 	phone, laptop := h.anna(), h.anna()
 	phone.logout().want(http.StatusOK)
 	laptop.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestLogoutThatCannotEndTheSessionIsAnInternalFailure(t *testing.T) {
+func TestLogout_ThatCannotEndTheSessionIs500(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	h.brokenSessions.Store(true)
@@ -47,7 +47,7 @@ func TestLogoutThatCannotEndTheSessionIsAnInternalFailure(t *testing.T) {
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestLogoutWhoseLastStepFailsIsAnInternalFailureAndKeepsTheCookies(t *testing.T) {
+func TestLogout_WhoseLastStepFailsKeepsTheCookies(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	h.brokenDelete.Store(true)
@@ -57,7 +57,7 @@ func TestLogoutWhoseLastStepFailsIsAnInternalFailureAndKeepsTheCookies(t *testin
 	b.logout().want(http.StatusOK)
 }
 
-func TestMeOfADeletedUserIsAnInternalFailureWhileTheSessionCannotEnd(t *testing.T) {
+func TestMe_OfADeletedUserIs500WhileTheSessionStays(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	if _, err := h.users.Delete(t.Context(), 2, 1); err != nil { // without the rules, which would revoke
@@ -69,7 +69,7 @@ func TestMeOfADeletedUserIsAnInternalFailureWhileTheSessionCannotEnd(t *testing.
 	b.get(prefix + "/me").want(http.StatusUnauthorized)
 }
 
-func TestMeAnswersTheUserAndTheCSRFToken(t *testing.T) {
+func TestMe_AnswersTheUserAndTheCSRFToken(t *testing.T) {
 	b := newFixture(t).otto()
 	got := b.get(prefix + "/me").want(http.StatusOK)
 	body := read[sessionBody](got)
@@ -81,7 +81,7 @@ func TestMeAnswersTheUserAndTheCSRFToken(t *testing.T) {
 	}
 }
 
-func TestMeSetsALostCSRFCookieAgain(t *testing.T) {
+func TestMe_SetsALostCSRFCookieAgain(t *testing.T) {
 	b := newFixture(t).anna()
 	token := b.cookies["csrf-token"]
 	delete(b.cookies, "csrf-token")
@@ -93,7 +93,7 @@ func TestMeSetsALostCSRFCookieAgain(t *testing.T) {
 	b.logout().want(http.StatusOK)
 }
 
-func TestMeAddsAMissingCSRFToken(t *testing.T) {
+func TestMe_AddsAMissingCSRFToken(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	infos := must(h.sessions.List(t.Context(), 1))(t)
@@ -118,7 +118,7 @@ func TestMeAddsAMissingCSRFToken(t *testing.T) {
 	b.logout().want(http.StatusOK)
 }
 
-func TestMeOfADeletedUserEndsTheSession(t *testing.T) {
+func TestMe_OfADeletedUserEndsTheSession(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	stolen := *b
@@ -134,7 +134,7 @@ func TestMeOfADeletedUserEndsTheSession(t *testing.T) {
 	stolen.send(http.MethodGet, "/internal/forward-auth", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/").want(http.StatusUnauthorized)
 }
 
-func TestASessionEndsAfter7DaysWithoutActivityAndIsRenewedByUse(t *testing.T) {
+func TestSession_EndsAfter7IdleDays(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	for range 4 {
@@ -146,7 +146,7 @@ func TestASessionEndsAfter7DaysWithoutActivityAndIsRenewedByUse(t *testing.T) {
 	b.get(prefix + "/users").want(http.StatusUnauthorized)
 }
 
-func TestARequestThatFailsAGuardRenewsTheSessionToo(t *testing.T) {
+func TestSession_IsRenewedThoughAGuardRefuses(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	h.clock.advance(6 * 24 * time.Hour)

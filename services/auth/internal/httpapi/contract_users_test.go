@@ -32,7 +32,7 @@ func (b *browser) list() []person {
 	return read[struct{ Data []person }](b.get(prefix + "/users").want(http.StatusOK)).Data
 }
 
-func TestListAnswersAllUsersWithTheirCreation(t *testing.T) {
+func TestUsers_ListHasAllWithTheirCreation(t *testing.T) {
 	b := newFixture(t).anna()
 	got := b.get(prefix + "/users").want(http.StatusOK)
 	want := `{"data":[` +
@@ -43,7 +43,7 @@ func TestListAnswersAllUsersWithTheirCreation(t *testing.T) {
 	}
 }
 
-func TestListIsOrderedByDisplayNameAsAGermanReaderExpects(t *testing.T) {
+func TestUsers_ListIsOrderedAsGermansExpect(t *testing.T) {
 	h := newFixture(t)
 	for i, name := range []string{"Zoe", "Özlem", "anton", "Ärmel", "Ole", "Anna"} {
 		h.add("user"+strconv.Itoa(i), name, userPass, "member")
@@ -58,7 +58,7 @@ func TestListIsOrderedByDisplayNameAsAGermanReaderExpects(t *testing.T) {
 	}
 }
 
-func TestCreateAnswersTheUser(t *testing.T) {
+func TestCreateUser_AnswersTheUser(t *testing.T) {
 	h := newFixture(t)
 	got := h.anna().create().want(http.StatusCreated)
 	want := `{"user":{"id":3,"username":"lena","display_name":"Lena","avatar_color":"#007AFF","role":"member"}}`
@@ -68,7 +68,7 @@ func TestCreateAnswersTheUser(t *testing.T) {
 	h.browser().login("lena", "long enough").want(http.StatusOK)
 }
 
-func TestCreateTakesColourAndRole(t *testing.T) {
+func TestCreateUser_TakesColourAndRole(t *testing.T) {
 	b := newFixture(t).anna()
 	got := read[struct{ User person }](b.create("avatar_color", "#fA0", "role", "admin").want(http.StatusCreated))
 	if got.User.AvatarColor != "#fA0" || got.User.Role != "admin" {
@@ -80,7 +80,7 @@ func TestCreateTakesColourAndRole(t *testing.T) {
 	}
 }
 
-func TestCreateRefusesWhatTheContractRefuses(t *testing.T) {
+func TestCreateUser_RefusesWhatTheContractRefuses(t *testing.T) {
 	b := newFixture(t).anna()
 	long := strings.Repeat("ä", 129)
 	for name, change := range map[string][]any{
@@ -120,7 +120,7 @@ func TestCreateRefusesWhatTheContractRefuses(t *testing.T) {
 	}
 }
 
-func TestCreateValidatesInTheOrderOfTheContract(t *testing.T) {
+func TestCreateUser_ValidatesInTheContractsOrder(t *testing.T) {
 	b := newFixture(t).anna()
 	tooLong := strings.Repeat("x", 129)
 	for _, c := range []struct {
@@ -139,7 +139,7 @@ func TestCreateValidatesInTheOrderOfTheContract(t *testing.T) {
 	}
 }
 
-func TestCreateTakesEverythingUpToTheLimits(t *testing.T) {
+func TestCreateUser_TakesEverythingUpToTheLimits(t *testing.T) {
 	b := newFixture(t).anna()
 	for i, change := range [][]any{
 		{"username", "a.b"},
@@ -158,7 +158,7 @@ func TestCreateTakesEverythingUpToTheLimits(t *testing.T) {
 	}
 }
 
-func TestCreateKeepsTheDisplayNameVerbatimButTrimmed(t *testing.T) {
+func TestCreateUser_KeepsTheDisplayNameButTrims(t *testing.T) {
 	b := newFixture(t).anna()
 	for name, want := range map[string]string{"  Lena  ": "Lena", "Le\u0301na": "Le\u0301na", "Léna": "Léna", "<i>L</i>": "<i>L</i>", "😀": "😀"} {
 		got := read[struct{ User person }](b.create("display_name", name, "username", "u"+strconv.Itoa(len(b.list()))+"x").want(http.StatusCreated))
@@ -168,13 +168,13 @@ func TestCreateKeepsTheDisplayNameVerbatimButTrimmed(t *testing.T) {
 	}
 }
 
-func TestCreateOfATakenUsernameIsAConflict(t *testing.T) {
+func TestCreateUser_WithATakenNameIsAConflict(t *testing.T) {
 	b := newFixture(t).anna()
 	b.create("username", "otto").want(http.StatusConflict)
 	b.create("username", "OTTO").want(http.StatusConflict)
 }
 
-func TestCreateThatFailsOtherwiseIsAnInternalFailure(t *testing.T) {
+func TestCreateUser_ThatFailsOtherwiseIs500(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	h.brokenUsers.Store(true)
@@ -183,7 +183,7 @@ func TestCreateThatFailsOtherwiseIsAnInternalFailure(t *testing.T) {
 	b.delete("2").want(http.StatusInternalServerError)
 }
 
-func TestDeleteEndsAllSessionsOfTheUser(t *testing.T) {
+func TestDeleteUser_EndsAllTheirSessions(t *testing.T) {
 	h := newFixture(t)
 	a := h.anna()
 	phone, laptop := h.otto(), h.otto()
@@ -196,7 +196,7 @@ func TestDeleteEndsAllSessionsOfTheUser(t *testing.T) {
 	a.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestADeletedAdminLosesTheAdminRoutesAtOnce(t *testing.T) {
+func TestDeleteUser_AnAdminLosesAdminRoutesAtOnce(t *testing.T) {
 	h := newFixture(t)
 	h.add("lena", "Lena", userPass, "admin")
 	lena := h.loggedIn("lena", userPass)
@@ -205,7 +205,7 @@ func TestADeletedAdminLosesTheAdminRoutesAtOnce(t *testing.T) {
 	lena.get(prefix + "/users").want(http.StatusUnauthorized)
 }
 
-func TestDeleteOfOneselfIsRefused(t *testing.T) {
+func TestDeleteUser_OfOneselfIsRefused(t *testing.T) {
 	h := newFixture(t)
 	h.add("lena", "Lena", userPass, "admin") // so that anna is not the last admin
 	b := h.anna()
@@ -214,7 +214,7 @@ func TestDeleteOfOneselfIsRefused(t *testing.T) {
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestDeleteOfAnUnknownUserIsNotFound(t *testing.T) {
+func TestDeleteUser_ThatIsUnknownIsNotFound(t *testing.T) {
 	b := newFixture(t).anna()
 	for _, id := range []string{
 		"3", "0", "x", "2x", "+2", "-2", "1.9", "0x2", "%202", "2%20", "٢", "9223372036854775807", "9223372036854775808", "18446744073709551618", "1e0", "2,1", "%32", "2/", "2/x", "2%2F",
@@ -228,7 +228,7 @@ func TestDeleteOfAnUnknownUserIsNotFound(t *testing.T) {
 	b.delete("2").want(http.StatusNotFound)
 }
 
-func TestNoAnswerHoldsAPasswordOrItsHash(t *testing.T) {
+func TestAnswers_HoldNoPasswordOrHash(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	secretWord := regexp.MustCompile(`password|hash|\$2|correct horse`)

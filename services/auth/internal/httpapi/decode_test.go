@@ -24,7 +24,7 @@ func decodeSample(contentType, body string) (sample, error) {
 	return v, err
 }
 
-func TestAJSONObjectIsRead(t *testing.T) {
+func TestDecode_ReadsAJSONObject(t *testing.T) {
 	for _, contentType := range []string{"application/json", "Application/JSON; charset=utf-8"} {
 		v, err := decodeSample(contentType, ` {"username":"anna","role":null,"remember":{"me":[1,null]}} `)
 		if err != nil || v.Username != "anna" || v.Role != nil {
@@ -33,7 +33,7 @@ func TestAJSONObjectIsRead(t *testing.T) {
 	}
 }
 
-func TestAnythingElseIsMalformed(t *testing.T) {
+func TestDecode_AnythingElseIsMalformed(t *testing.T) {
 	for name, body := range map[string]string{
 		"nothing":              "",
 		"white space":          " ",
@@ -59,14 +59,14 @@ func TestAnythingElseIsMalformed(t *testing.T) {
 	}
 }
 
-func TestANameInAnotherCaseIsAnotherName(t *testing.T) {
+func TestDecode_NamesAreCaseSensitive(t *testing.T) {
 	v, err := decodeSample("application/json", `{"Username":"anna","USERNAME":"otto"}`)
 	if err != nil || v.Username != "" {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }
 
-func TestABodyOfAnotherTypeIsNotRead(t *testing.T) {
+func TestDecode_ABodyOfAnotherTypeIsNotRead(t *testing.T) {
 	for _, contentType := range []string{
 		"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonp", "text/json", "application/json, text/plain", ";",
 	} {
@@ -76,7 +76,7 @@ func TestABodyOfAnotherTypeIsNotRead(t *testing.T) {
 	}
 }
 
-func TestACompressedBodyIsNotRead(t *testing.T) {
+func TestDecode_ACompressedBodyIsNotRead(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Content-Encoding", "gzip")
@@ -85,7 +85,7 @@ func TestACompressedBodyIsNotRead(t *testing.T) {
 	}
 }
 
-func TestABodyMayHave64KBAndNotOneByteMore(t *testing.T) {
+func TestDecode_ABodyMayHave64KBAndNotOneByteMore(t *testing.T) {
 	fits := `{"username":"` + strings.Repeat("a", maxBody-len(`{"username":""}`)) + `"}`
 	if v, err := decodeSample("application/json", fits); err != nil || len(fits) != maxBody || len(v.Username) < maxBody-20 {
 		t.Errorf("%d bytes: %v", len(fits), err)

@@ -47,7 +47,7 @@ func (h *fixture) notices(userID int64) []string {
 	return names
 }
 
-func TestTheCodeOfTheSetUpDoesNotLogIn(t *testing.T) {
+func TestSecondFactor_CodeOfTheSetUpDoesNotLogIn(t *testing.T) {
 	h := newFixture(t)
 	a, _ := h.setUp(h.otto())
 	code := a.code(-1) // setUp used it up; then half a minute passed
@@ -56,7 +56,7 @@ func TestTheCodeOfTheSetUpDoesNotLogIn(t *testing.T) {
 	h.pending().verify(a.code(0)).want(http.StatusOK)
 }
 
-func TestACodeStaysUsedWhenTheClockIsSetBack(t *testing.T) {
+func TestSecondFactor_ACodeStaysUsedWhenTheClockIsSetBack(t *testing.T) {
 	h := newFixture(t)
 	a, _ := h.setUp(h.otto())
 	h.pending().verify(a.code(0)).want(http.StatusOK)
@@ -73,7 +73,7 @@ func (c *clock) setBack(d time.Duration) {
 	c.now = c.now.Add(-d)
 }
 
-func TestARecoveryCodeIsOfItsUser(t *testing.T) {
+func TestRecoveryCode_IsOfItsUser(t *testing.T) {
 	h := newFixture(t)
 	h.setUp(h.otto())
 	_, annas := h.setUp(h.anna())
@@ -83,9 +83,9 @@ func TestARecoveryCodeIsOfItsUser(t *testing.T) {
 	anna.verify(annas[0]).want(http.StatusOK)
 }
 
-// TestAPendingLoginIsAnonymousOnEveryRoute compares each route's answer to a request with the
+// TestPendingLogin_IsAnonymousOnEveryRoute compares each route's answer to a request with the
 // cookie of a pending login in the place of a session's with the answer to one without any.
-func TestAPendingLoginIsAnonymousOnEveryRoute(t *testing.T) {
+func TestPendingLogin_IsAnonymousOnEveryRoute(t *testing.T) {
 	h := newFixture(t)
 	h.setUp(h.otto())
 	cookie := h.pending().cookies["svc.2fa"]
@@ -107,7 +107,7 @@ func TestAPendingLoginIsAnonymousOnEveryRoute(t *testing.T) {
 	}
 }
 
-func TestOf100ConfirmationsAtOnceOneReplacesTheSession(t *testing.T) {
+func TestReauth_Of100AtOnceOneReplacesTheSession(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	d := passkeytest.New(t, origin)
@@ -149,10 +149,10 @@ func TestOf100ConfirmationsAtOnceOneReplacesTheSession(t *testing.T) {
 	}
 }
 
-// TestOf100AnswersOfAPasskeyAtOnceOneIsTheSecondStep sends one answer many times: one
+// TestPasskey_Of100AnswersAtOnceOneIsTheSecondStep sends one answer many times: one
 // of four logs in, and of more at most one, because the fifth wrong try ends the pending
 // login, perhaps before the right one is done.
-func TestOf100AnswersOfAPasskeyAtOnceOneIsTheSecondStep(t *testing.T) {
+func TestPasskey_Of100AnswersAtOnceOneIsTheSecondStep(t *testing.T) {
 	for _, copies := range []int{4, 100} {
 		h := newFixture(t)
 		otto := h.otto()
@@ -186,7 +186,7 @@ func TestOf100AnswersOfAPasskeyAtOnceOneIsTheSecondStep(t *testing.T) {
 	}
 }
 
-func TestACodeFailsUpTo20TimesADay(t *testing.T) {
+func TestSecondFactor_ACodeFailsUpTo20TimesADay(t *testing.T) {
 	h := newFixture(t)
 	a, codes := h.setUp(h.otto())
 	wrong := func() string { return a.code(50) }
@@ -216,8 +216,8 @@ func TestACodeFailsUpTo20TimesADay(t *testing.T) {
 	h.pending().verify(a.code(0)).want(http.StatusOK)
 }
 
-// TestRightCodesDoNotHideTheTenthWrongOne has right codes count, and be refunded, meanwhile.
-func TestRightCodesDoNotHideTheTenthWrongOne(t *testing.T) {
+// TestSecondFactor_RightCodesHideNoTenthWrongOne has right codes count, and be refunded, meanwhile.
+func TestSecondFactor_RightCodesHideNoTenthWrongOne(t *testing.T) {
 	h := newFixture(t)
 	a, _ := h.setUp(h.otto())
 	for range 10 {
@@ -230,7 +230,7 @@ func TestRightCodesDoNotHideTheTenthWrongOne(t *testing.T) {
 	}
 }
 
-func TestOnlyABrowserThatProvedTheFactorCountsForItself(t *testing.T) {
+func TestSecondFactor_OnlyAProvenBrowserCountsForItself(t *testing.T) {
 	h := newFixture(t)
 	stranger := h.browser() // knows the password before there is a second factor
 	stranger.cookies["svc.dev"] = strings.Repeat("A", 43)
@@ -260,7 +260,7 @@ func TestOnlyABrowserThatProvedTheFactorCountsForItself(t *testing.T) {
 	again(phone).verify(a.code(0)).want(http.StatusOK)
 }
 
-func TestAnUnknownBrowserIsANotice(t *testing.T) {
+func TestLogin_FromAnUnknownBrowserIsANotice(t *testing.T) {
 	h := newFixture(t)
 	d := passkeytest.New(t, origin)
 	phone := h.otto()
@@ -289,7 +289,7 @@ func TestAnUnknownBrowserIsANotice(t *testing.T) {
 	}
 }
 
-func TestEveryWayToLogInAndOutIsInTheAudit(t *testing.T) {
+func TestAudit_HasEveryWayToLogInAndOut(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	d := passkeytest.New(t, origin)
@@ -318,8 +318,8 @@ func TestEveryWayToLogInAndOutIsInTheAudit(t *testing.T) {
 	}
 }
 
-// TestARepeatedActFillsNoDisk counts the rows of what a member can do as often as they like.
-func TestARepeatedActFillsNoDisk(t *testing.T) {
+// TestAudit_ARepeatedActFillsNoDisk counts the rows of what a member can do as often as they like.
+func TestAudit_ARepeatedActFillsNoDisk(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	otto.unchecked = true
@@ -339,7 +339,7 @@ func TestARepeatedActFillsNoDisk(t *testing.T) {
 	}
 }
 
-func TestALoginThatWaitsForASecondStepIsNoSuccess(t *testing.T) {
+func TestPendingLogin_IsNoSuccess(t *testing.T) {
 	h := newFixture(t)
 	h.setUp(h.otto())
 	h.pending()
@@ -360,8 +360,8 @@ func TestALoginThatWaitsForASecondStepIsNoSuccess(t *testing.T) {
 	}
 }
 
-// TestPasskeysAreNoMethodWhereTheyAreOff keeps the passkeys of before, when they were on.
-func TestPasskeysAreNoMethodWhereTheyAreOff(t *testing.T) {
+// TestPasskey_IsNoMethodWhereItIsOff keeps the passkeys of before, when they were on.
+func TestPasskey_IsNoMethodWhereItIsOff(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.noPasskeys = true })
 	h.setUp(h.otto())
 	otto, err := h.database.ByID(t.Context(), 2)
@@ -374,7 +374,7 @@ func TestPasskeysAreNoMethodWhereTheyAreOff(t *testing.T) {
 	h.pending() // which expects two methods
 }
 
-func TestAResetLinkGivesNoSessionAndNoFreshness(t *testing.T) {
+func TestResetLink_GivesNoSessionAndNoFreshness(t *testing.T) {
 	h := newFixture(t)
 	a, _ := h.setUp(h.otto())
 	b := h.elsewhere()
@@ -387,7 +387,7 @@ func TestAResetLinkGivesNoSessionAndNoFreshness(t *testing.T) {
 	b.verify(a.code(0)).want(http.StatusOK)
 }
 
-func TestASealedSecretOutlivesAChangeOfTheKey(t *testing.T) {
+func TestSecondFactor_SealOutlivesAChangeOfTheKey(t *testing.T) {
 	h := newFixture(t)
 	a, _ := h.setUp(h.otto())
 	old := strings.Repeat("0123456789abcdef", 4)
@@ -438,8 +438,8 @@ func TestASealedSecretOutlivesAChangeOfTheKey(t *testing.T) {
 	}
 }
 
-// TestAnswersAboutAProofHaveTheStateOfItsLimit reads Remaining of right and wrong ones.
-func TestAnswersAboutAProofHaveTheStateOfItsLimit(t *testing.T) {
+// TestReauth_AnswersHaveTheStateOfTheLimit reads Remaining of right and wrong ones.
+func TestReauth_AnswersHaveTheStateOfTheLimit(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	a, codes := h.setUp(otto)
@@ -473,9 +473,9 @@ func (r reply) answers(status int) reply {
 	return r
 }
 
-// TestMistakesInASetUpAreNoGuesses: the notice says that somebody knows the password and
+// TestSecondFactor_MistakesInASetUpAreNoGuesses: the notice says that somebody knows the password and
 // guesses codes, and there is no code yet that anybody could guess.
-func TestMistakesInASetUpAreNoGuesses(t *testing.T) {
+func TestSecondFactor_MistakesInASetUpAreNoGuesses(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	otto.send(http.MethodPost, prefix+"/2fa/setup", "").want(http.StatusOK)
@@ -490,7 +490,7 @@ func TestMistakesInASetUpAreNoGuesses(t *testing.T) {
 	}
 }
 
-func TestAProofOfTheFutureDoesNotCount(t *testing.T) {
+func TestReauth_AProofOfTheFutureDoesNotCount(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	d := passkeytest.New(t, origin)

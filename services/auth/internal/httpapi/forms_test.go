@@ -12,7 +12,7 @@ const (
 	nfd = "u\u0308berra\u0308tig"
 )
 
-func TestAPasswordSetInOneFormLogsInWithTheOther(t *testing.T) {
+func TestPassword_SetInOneFormLogsInWithTheOther(t *testing.T) {
 	for set, sent := range map[string]string{nfc: nfd, nfd: nfc} {
 		h := newFixture(t)
 		h.anna().create("username", "lena", "password", set).want(http.StatusCreated)
@@ -26,7 +26,7 @@ func TestAPasswordSetInOneFormLogsInWithTheOther(t *testing.T) {
 	}
 }
 
-func TestTheLengthOfAPasswordIsThatOfNFCAndAtMost1024AsSent(t *testing.T) {
+func TestPassword_LengthIsThatOfNFC(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.attempts = 100 })
 	b := h.otto()
 	for _, bad := range []string{strings.Repeat("a\u0308", 7), strings.Repeat("a\u0308", 513)} {

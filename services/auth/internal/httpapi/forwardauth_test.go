@@ -16,7 +16,7 @@ func (b *browser) forward(method, query string, headers ...string) reply {
 	return b.send(http.MethodGet, "/internal/forward-auth"+query, "", headers...)
 }
 
-func TestForwardAuthNamesTheUser(t *testing.T) {
+func TestForwardAuth_NamesTheUser(t *testing.T) {
 	h := newFixture(t)
 	for _, c := range []struct {
 		b        *browser
@@ -30,7 +30,7 @@ func TestForwardAuthNamesTheUser(t *testing.T) {
 	}
 }
 
-func TestForwardAuthRefusesAnonymousRequests(t *testing.T) {
+func TestForwardAuth_RefusesAnonymousRequests(t *testing.T) {
 	got := newFixture(t).browser().forward("GET", "", "X-Auth-User-Id", "1", "X-Auth-Role", "admin").want(http.StatusUnauthorized)
 	for name := range got.header {
 		if strings.HasPrefix(name, "X-Auth-") {
@@ -39,7 +39,7 @@ func TestForwardAuthRefusesAnonymousRequests(t *testing.T) {
 	}
 }
 
-func TestForwardAuthChecksTheAdminRoleBeforeTheCSRFToken(t *testing.T) {
+func TestForwardAuth_ChecksTheRoleBeforeTheCSRFToken(t *testing.T) {
 	h := newFixture(t)
 	h.browser().forward("POST", "?role=admin").want(http.StatusUnauthorized)
 	got := h.otto().forward("POST", "?role=admin", "X-CSRF-Token", "").want(http.StatusForbidden)
@@ -50,7 +50,7 @@ func TestForwardAuthChecksTheAdminRoleBeforeTheCSRFToken(t *testing.T) {
 	h.anna().forward("GET", "?role=admin").want(http.StatusOK)
 }
 
-func TestForwardAuthRequiresTheCSRFTokenForUnsafeMethods(t *testing.T) {
+func TestForwardAuth_ChecksCSRFForUnsafeMethods(t *testing.T) {
 	b := newFixture(t).otto()
 	token := b.cookies["csrf-token"]
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "CONNECT", "PROPFIND", "get", "GET "} {
@@ -65,7 +65,7 @@ func TestForwardAuthRequiresTheCSRFTokenForUnsafeMethods(t *testing.T) {
 	}
 }
 
-func TestForwardAuthRefusesAQuestionWithoutMethodOrPath(t *testing.T) {
+func TestForwardAuth_NeedsMethodAndPath(t *testing.T) {
 	b := newFixture(t).anna()
 	b.forward("", "").want(http.StatusBadRequest)
 	b.forward("GET", "", "X-Forwarded-Uri", "").want(http.StatusBadRequest)
@@ -73,7 +73,7 @@ func TestForwardAuthRefusesAQuestionWithoutMethodOrPath(t *testing.T) {
 }
 
 // A WebSocket opens with a GET, so the CSRF token cannot guard it; the Origin does.
-func TestForwardAuthRefusesAWebSocketThatAForeignPageOpens(t *testing.T) {
+func TestForwardAuth_RefusesAForeignPagesWebSocket(t *testing.T) {
 	b := newFixture(t).otto()
 	for origin, want := range map[string]int{
 		"https://home.example":           http.StatusOK,
@@ -110,7 +110,7 @@ func TestForwardAuthRefusesAWebSocketThatAForeignPageOpens(t *testing.T) {
 	b.forward("GET", "", "X-Forwarded-Host", "home.example", "Origin", "https://evil.example").want(http.StatusOK)
 }
 
-func TestForwardAuthRefusesAWebSocketWithTwoOrigins(t *testing.T) {
+func TestForwardAuth_RefusesAWebSocketWithTwoOrigins(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	for _, origins := range [][]string{{"https://home.example"}, {"https://home.example", "https://home.example"}, {"https://home.example", "https://evil.example"}, {"", "https://home.example"}} {
@@ -132,7 +132,7 @@ func TestForwardAuthRefusesAWebSocketWithTwoOrigins(t *testing.T) {
 
 // The proxy repeats the check every few seconds for a request that lasts: an open page
 // must not keep its session for ever, and the answer reaches no browser.
-func TestForwardAuthLooksAtASessionWithoutRenewingIt(t *testing.T) {
+func TestForwardAuth_RenewsNoSession(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	for range 13 {
@@ -146,14 +146,14 @@ func TestForwardAuthLooksAtASessionWithoutRenewingIt(t *testing.T) {
 	b.forward("GET", "", "X-Auth-Renew", "no").want(http.StatusUnauthorized)
 }
 
-func TestForwardAuthFailsClosed(t *testing.T) {
+func TestForwardAuth_FailsClosed(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	h.brokenSessions.Store(true)
 	b.forward("GET", "").want(http.StatusInternalServerError)
 }
 
-func TestForwardAuthNeedsNothingButTheSessionAndItsUser(t *testing.T) {
+func TestForwardAuth_NeedsTheSessionAndItsUserOnly(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	h.brokenLimits.Store(true)

@@ -99,7 +99,7 @@ func (h *fixture) tokenFor(slugs ...string) (token.Token, string) {
 	return t, text
 }
 
-func TestAnApplicationIsOpenToWhomItsRuleAdmits(t *testing.T) {
+func TestGuard_OpensAnApplicationByItsRule(t *testing.T) {
 	h := withApplications(t)
 	anna, otto := h.anna(), h.otto()
 	for app, want := range map[string][2]int{
@@ -118,7 +118,7 @@ func TestAnApplicationIsOpenToWhomItsRuleAdmits(t *testing.T) {
 	otto.visit("group").want(http.StatusOK)
 }
 
-func TestAnApplicationGetsTheWholeIdentity(t *testing.T) {
+func TestGuard_PassesTheWholeIdentity(t *testing.T) {
 	h := withApplications(t)
 	h.ok(h.policy.SetMember(t.Context(), "kids", "otto", true))
 	b := h.otto()
@@ -141,7 +141,7 @@ func TestAnApplicationGetsTheWholeIdentity(t *testing.T) {
 	}
 }
 
-func TestAPersonWithoutASessionIsLedToTheLoginAndBack(t *testing.T) {
+func TestGuard_LeadsToTheLoginAndBack(t *testing.T) {
 	h := withApplications(t)
 	b := h.browser()
 	for uri, back := range map[string]string{
@@ -160,7 +160,7 @@ func TestAPersonWithoutASessionIsLedToTheLoginAndBack(t *testing.T) {
 	b.open("login", "X-Auth-Renew", "no").because(http.StatusUnauthorized, "not_logged_in")
 }
 
-func TestWithoutPagesTheGuardAnswersPeopleAsPrograms(t *testing.T) {
+func TestGuard_WithoutPagesAnswersPeopleAsPrograms(t *testing.T) {
 	h := withApplications(t, func(s *settings) { s.pages = false })
 	h.browser().open("login").because(http.StatusUnauthorized, "not_logged_in")
 	otto := h.otto()
@@ -169,8 +169,8 @@ func TestWithoutPagesTheGuardAnswersPeopleAsPrograms(t *testing.T) {
 	otto.open("nothing").because(http.StatusForbidden, "unknown_app")
 }
 
-// TestAQuestionAboutAnApplicationIsWhole asks as somebody whom the login alone would admit.
-func TestAQuestionAboutAnApplicationIsWhole(t *testing.T) {
+// TestGuard_AQuestionIsWhole asks as somebody whom the login alone would admit.
+func TestGuard_AQuestionIsWhole(t *testing.T) {
 	h := withApplications(t)
 	b := h.anna()
 	for _, headers := range [][]string{
@@ -197,7 +197,7 @@ func TestAQuestionAboutAnApplicationIsWhole(t *testing.T) {
 	}
 }
 
-func TestAnApplicationIsAtItsHostOnly(t *testing.T) {
+func TestGuard_AnApplicationIsAtItsHostOnly(t *testing.T) {
 	h := withApplications(t)
 	b := h.anna()
 	for host, known := range map[string]bool{
@@ -215,7 +215,7 @@ func TestAnApplicationIsAtItsHostOnly(t *testing.T) {
 	b.visit("photos", "X-Forwarded-Host", "photos.example.org").because(http.StatusUnauthorized, "not_logged_in")
 }
 
-func TestAnUnknownApplicationCostsNothingAndIsRecordedOnceAnHour(t *testing.T) {
+func TestGuard_AnUnknownApplicationIsRecordedOnceAnHour(t *testing.T) {
 	h := withApplications(t)
 	b := h.anna()
 	b.visit("login").want(http.StatusOK)
@@ -248,7 +248,7 @@ func TestAnUnknownApplicationCostsNothingAndIsRecordedOnceAnHour(t *testing.T) {
 	}
 }
 
-func TestOf100RequestsToAnUnknownApplicationAtOnceOneIsRecorded(t *testing.T) {
+func TestGuard_Of100ToAnUnknownApplicationOneIsRecorded(t *testing.T) {
 	h := withApplications(t)
 	h.atOnce(100, func(b *browser) { b.visit("nothing") })
 	if n := h.work()["unknown_app"]; n != 1 {
@@ -268,7 +268,7 @@ func (h *fixture) atOnce(n int, do func(*browser)) {
 	wait.Wait()
 }
 
-func TestAChangeOfAnApplicationHoldsAtOnceHereAndElsewhereWithin5Seconds(t *testing.T) {
+func TestGuard_AChangeHoldsAtOnceHereThereIn5Seconds(t *testing.T) {
 	h := withApplications(t)
 	otto := h.otto()
 	otto.visit("login").want(http.StatusOK)
@@ -286,7 +286,7 @@ func TestAChangeOfAnApplicationHoldsAtOnceHereAndElsewhereWithin5Seconds(t *test
 	otto.visit("login").because(http.StatusForbidden, "unknown_app")
 }
 
-func TestTheGuardOfApplicationsFailsClosed(t *testing.T) {
+func TestGuard_FailsClosed(t *testing.T) {
 	h := withApplications(t)
 	otto := h.otto()
 	_, text := h.tokenFor("login")
@@ -310,7 +310,7 @@ func TestTheGuardOfApplicationsFailsClosed(t *testing.T) {
 	otto.visit("login").want(http.StatusOK)
 }
 
-func TestARevocationReachesTheGuardWithTheNextRequest(t *testing.T) {
+func TestGuard_ARevocationHoldsWithTheNextRequest(t *testing.T) {
 	for what, do := range map[string]func(h *fixture, b *browser) error{
 		"deletion":          func(h *fixture, _ *browser) error { return h.people.Remove(t.Context(), "otto") },
 		"leaving the group": func(h *fixture, _ *browser) error { return h.policy.SetMember(t.Context(), "kids", "otto", false) },
@@ -353,7 +353,7 @@ func TestARevocationReachesTheGuardWithTheNextRequest(t *testing.T) {
 	h.browser().device("admin", text).because(http.StatusUnauthorized, "app_token_invalid")
 }
 
-func TestASessionThatItsUserEndedIsForgottenByTheBrowserToo(t *testing.T) {
+func TestGuard_AnEndedSessionIsForgottenByTheBrowser(t *testing.T) {
 	h := withApplications(t)
 	b := h.otto()
 	h.brokenRevoke.Store(true)
@@ -366,7 +366,7 @@ func TestASessionThatItsUserEndedIsForgottenByTheBrowserToo(t *testing.T) {
 	}
 }
 
-func TestAnApplicationRenewsTheSession(t *testing.T) {
+func TestGuard_RenewsTheSession(t *testing.T) {
 	h := withApplications(t)
 	b := h.otto()
 	for range 20 {
@@ -385,7 +385,7 @@ func TestAnApplicationRenewsTheSession(t *testing.T) {
 	b.visit("login", "X-Auth-Renew", "no").because(http.StatusUnauthorized, "not_logged_in")
 }
 
-func TestAnApplicationMayDemandASecondFactor(t *testing.T) {
+func TestGuard_MayDemandASecondFactor(t *testing.T) {
 	h := withApplications(t)
 	b := h.otto()
 	b.visit("strict").because(http.StatusForbidden, "second_factor_needed")
@@ -397,7 +397,7 @@ func TestAnApplicationMayDemandASecondFactor(t *testing.T) {
 	b.open("strict").want(http.StatusOK)
 }
 
-func TestAChangeComesFromTheApplicationsOwnPage(t *testing.T) {
+func TestGuard_AChangeComesFromTheApplicationsOwnPage(t *testing.T) {
 	h := withApplications(t)
 	b := h.otto()
 	b.visit("login", "X-Forwarded-Method", "POST").want(http.StatusOK)
@@ -410,7 +410,7 @@ func TestAChangeComesFromTheApplicationsOwnPage(t *testing.T) {
 	b.visit("login", "Upgrade", "websocket", "Origin", "https://home.example").want(http.StatusOK)
 }
 
-func TestAnAppTokenOpensItsApplications(t *testing.T) {
+func TestAppToken_OpensItsApplications(t *testing.T) {
 	h := withApplications(t)
 	_, text := h.tokenFor("login")
 	b := h.browser()
@@ -454,7 +454,7 @@ func TestAnAppTokenOpensItsApplications(t *testing.T) {
 	}
 }
 
-func TestADeviceIsAskedForBasic(t *testing.T) {
+func TestAppToken_ADeviceIsAskedForBasic(t *testing.T) {
 	h := withApplications(t)
 	want := `Basic realm="login", charset="UTF-8"`
 	b := h.browser()
@@ -471,7 +471,7 @@ func TestADeviceIsAskedForBasic(t *testing.T) {
 	}
 }
 
-func TestWrongAppTokensOfAnAddressAreLimited(t *testing.T) {
+func TestAppToken_WrongOnesOfAnAddressAreLimited(t *testing.T) {
 	h := withApplications(t)
 	_, known := h.tokenFor("login")
 	_, fresh := h.tokenFor("login")
@@ -499,8 +499,8 @@ func TestWrongAppTokensOfAnAddressAreLimited(t *testing.T) {
 	b.device("login", token.New()).because(http.StatusUnauthorized, "app_token_invalid")
 }
 
-// TestANetworkOfIPv6IsRefusedAsAWhole has 10 wrong tokens from each of 4 networks of one /56.
-func TestANetworkOfIPv6IsRefusedAsAWhole(t *testing.T) {
+// TestAppToken_AnIPv6NetworkIsRefusedAsAWhole has 10 wrong tokens from each of 4 networks of one /56.
+func TestAppToken_AnIPv6NetworkIsRefusedAsAWhole(t *testing.T) {
 	h := withApplications(t)
 	b := h.browser()
 	from := func(network int) reply {
@@ -520,9 +520,9 @@ func TestANetworkOfIPv6IsRefusedAsAWhole(t *testing.T) {
 	from(0x100).because(http.StatusUnauthorized, "app_token_invalid")
 }
 
-// TestATokenThatWasRightIsRefusedLikeOthersOnceItIsRevoked presents it while the address
+// TestAppToken_ARevokedOneIsRefusedLikeOthers presents it while the address
 // is refused.
-func TestATokenThatWasRightIsRefusedLikeOthersOnceItIsRevoked(t *testing.T) {
+func TestAppToken_ARevokedOneIsRefusedLikeOthers(t *testing.T) {
 	h := withApplications(t)
 	tok, text := h.tokenFor("login")
 	b := h.browser()
@@ -539,7 +539,7 @@ func TestATokenThatWasRightIsRefusedLikeOthersOnceItIsRevoked(t *testing.T) {
 	}
 }
 
-func TestOf100WrongAppTokensAtOnce10AreAnsweredAsWrong(t *testing.T) {
+func TestAppToken_Of100WrongAtOnce10AreAnsweredAsWrong(t *testing.T) {
 	h := withApplications(t)
 	var mu sync.Mutex
 	statuses := map[int]int{}
@@ -554,7 +554,7 @@ func TestOf100WrongAppTokensAtOnce10AreAnsweredAsWrong(t *testing.T) {
 	}
 }
 
-func TestAnAppTokenIsNothingOnAuthsOwnRoutes(t *testing.T) {
+func TestAppToken_IsNothingOnAuthsOwnRoutes(t *testing.T) {
 	h := withApplications(t)
 	_, text := h.tokenFor("login")
 	for _, headers := range [][]string{{"X-Pforte-Token", text}, {"Authorization", "Bearer " + text}, {"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("otto:"+text))}} {
@@ -563,13 +563,13 @@ func TestAnAppTokenIsNothingOnAuthsOwnRoutes(t *testing.T) {
 	}
 }
 
-func TestTheEarlierVariantKnowsNoApplications(t *testing.T) {
+func TestGuard_TheEarlierVariantKnowsNoApplications(t *testing.T) {
 	h := withApplications(t, func(s *settings) { s.compat, s.pages = true, false })
 	h.anna().visit("login").because(http.StatusForbidden, "unknown_app")
 	h.anna().forward("GET", "").want(http.StatusOK)
 }
 
-func TestTheGuardsDecisionsAreCountedAndLogged(t *testing.T) {
+func TestGuard_DecisionsAreCountedAndLogged(t *testing.T) {
 	h := withApplications(t)
 	otto := h.otto()
 	_, text := h.tokenFor("login")
@@ -638,7 +638,7 @@ func (h *fixture) enter(b *browser) {
 	}
 }
 
-func TestAPersonOnAnApplicationsHostIsLedToThePortal(t *testing.T) {
+func TestGuard_OnAnotherHostLeadsToThePortal(t *testing.T) {
 	h := withApplications(t)
 	b := h.browser()
 	got := b.open("photos", at...).want(http.StatusSeeOther)
@@ -664,7 +664,7 @@ func TestAPersonOnAnApplicationsHostIsLedToThePortal(t *testing.T) {
 	}
 }
 
-func TestABrowserWithoutCookiesIsNotLedInALoop(t *testing.T) {
+func TestGuard_ABrowserWithoutCookiesIsNotInALoop(t *testing.T) {
 	h := withApplications(t)
 	b := h.browser() // which keeps those of the guard, and never gets that of the application
 	for range 20 {
@@ -682,7 +682,7 @@ func TestABrowserWithoutCookiesIsNotLedInALoop(t *testing.T) {
 	t.Error("20 redirects")
 }
 
-func TestTheHostOfAnApplicationHasACookieOfItsOwn(t *testing.T) {
+func TestHandover_AHostHasACookieOfItsOwn(t *testing.T) {
 	h := withApplications(t)
 	b := h.otto()
 	h.enter(b)
@@ -699,7 +699,7 @@ func TestTheHostOfAnApplicationHasACookieOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestARevocationClosesTheHostsOfApplications(t *testing.T) {
+func TestHandover_ARevocationClosesTheHosts(t *testing.T) {
 	for what, do := range map[string]func(h *fixture, b *browser) error{
 		"deletion":       func(h *fixture, _ *browser) error { return h.people.Remove(t.Context(), "otto") },
 		"a new password": func(h *fixture, _ *browser) error { return h.accounts.ResetPassword(t.Context(), "otto", newPass) },
@@ -723,7 +723,7 @@ func TestARevocationClosesTheHostsOfApplications(t *testing.T) {
 	}
 }
 
-func TestASecondFactorForAnApplicationOnAnotherHostIsProvedAtThePortal(t *testing.T) {
+func TestHandover_ASecondFactorIsProvedAtThePortal(t *testing.T) {
 	h := withApplications(t)
 	demand := true
 	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "photos", policy.ApplicationChange{SecondFactor: &demand}))

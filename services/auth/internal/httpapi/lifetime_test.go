@@ -18,7 +18,7 @@ func (h *fixture) wantCookiesFor(r reply, lifetime time.Duration) {
 	wantCookies(h.t, r, "svc.sid=VALUE"+last+"HttpOnly; Secure; SameSite=Lax", "csrf-token=TOKEN"+last+"Secure; SameSite=Lax")
 }
 
-func TestBothCookiesLastTheSessionLifetime(t *testing.T) {
+func TestLifetime_BothCookiesLastIt(t *testing.T) {
 	for _, lifetime := range []time.Duration{time.Hour, 2160 * time.Hour, 9600 * time.Hour} {
 		h := withLifetime(t, lifetime)
 		b := h.browser()
@@ -31,7 +31,7 @@ func TestBothCookiesLastTheSessionLifetime(t *testing.T) {
 	}
 }
 
-func TestTheGuardSendsCookiesAgainAtAQuarterOfAShortLifetime(t *testing.T) {
+func TestLifetime_GuardSendsCookiesAgainAtAQuarter(t *testing.T) {
 	h := withLifetime(t, time.Hour)
 	b := h.anna()
 	guard := func(headers ...string) reply {
@@ -45,7 +45,7 @@ func TestTheGuardSendsCookiesAgainAtAQuarterOfAShortLifetime(t *testing.T) {
 	wantCookies(t, guard())
 }
 
-func TestASessionEndsAfterTheSessionLifetimeAndIsRenewedByUse(t *testing.T) {
+func TestLifetime_EndsASessionThatIsNotUsed(t *testing.T) {
 	for _, lifetime := range []time.Duration{time.Hour, 2160 * time.Hour} {
 		h := withLifetime(t, lifetime)
 		b := h.anna()
@@ -61,14 +61,14 @@ func TestASessionEndsAfterTheSessionLifetimeAndIsRenewedByUse(t *testing.T) {
 	}
 }
 
-func TestTheCookiesOfTheEarlierVariantLastTheSessionLifetimeToo(t *testing.T) {
+func TestLifetime_IsThatOfTheEarlierVariantsCookiesToo(t *testing.T) {
 	h := withLifetime(t, time.Hour, func(s *settings) { s.compat = true })
 	got := h.browser().login("anna", adminPass).want(http.StatusOK)
 	wantCookies(t, got, "svc.sid=VALUE; Path=/; Expires=Sun, 01 Mar 2026 13:00:00 GMT; Max-Age=3600; HttpOnly; Secure; SameSite=Strict",
 		"csrf-token=TOKEN; Path=/; Expires=Sun, 01 Mar 2026 13:00:00 GMT; Max-Age=3600; Secure; SameSite=Strict")
 }
 
-func TestAShorterLifetimeHoldsForLiveSessionsFromTheirNextUse(t *testing.T) {
+func TestLifetime_AShorterOneHoldsFromTheNextUse(t *testing.T) {
 	h := newFixture(t)
 	used, unused := h.anna(), h.anna()
 	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap, lifetime: time.Hour})

@@ -69,7 +69,7 @@ func (b *browser) reset(token, pass string) reply {
 	return b.send(http.MethodPost, prefix+"/reset-password", object("token", token, "password", pass))
 }
 
-func TestAnInvitedPersonJoins(t *testing.T) {
+func TestInvite_LetsAPersonJoin(t *testing.T) {
 	h := newFixture(t)
 	token := h.invite("username", "paul", "display_name", "Paul")
 	for range 5 { // as messengers do
@@ -102,7 +102,7 @@ func TestAnInvitedPersonJoins(t *testing.T) {
 	}
 }
 
-func TestInvitesAreListedAndRevoked(t *testing.T) {
+func TestInvite_IsListedAndRevoked(t *testing.T) {
 	h := newFixture(t)
 	anna := h.anna()
 	token := h.invite("system_admin", true)
@@ -134,8 +134,8 @@ func TestInvitesAreListedAndRevoked(t *testing.T) {
 	h.elsewhere().accept(free, "username", "paul", "password", newPass).want(http.StatusCreated)
 }
 
-// TestAResetLinkSetsThePasswordOnce also checks that a weak password changes nothing.
-func TestAResetLinkSetsThePasswordOnce(t *testing.T) {
+// TestResetLink_SetsThePasswordOnce also checks that a weak password changes nothing.
+func TestResetLink_SetsThePasswordOnce(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	older, token := h.resetLink(), h.resetLink()
@@ -155,8 +155,8 @@ func TestAResetLinkSetsThePasswordOnce(t *testing.T) {
 	anna.send(http.MethodPost, prefix+"/users/x/reset-link", "").want(http.StatusNotFound)
 }
 
-// TestAWellKnownPasswordLeavesTheLinkAndThePassword also checks the names.
-func TestAWellKnownPasswordLeavesTheLinkAndThePassword(t *testing.T) {
+// TestResetLink_StaysAfterAWellKnownPassword also checks the names.
+func TestResetLink_StaysAfterAWellKnownPassword(t *testing.T) {
 	h := newFixture(t)
 	token := h.resetLink()
 	for _, pw := range []string{"password1", "Qwertyuiop"} {
@@ -170,8 +170,8 @@ func TestAWellKnownPasswordLeavesTheLinkAndThePassword(t *testing.T) {
 	h.anna().create("username", "paul", "password", "password1").want(http.StatusCreated) // AUTH-8.8
 }
 
-// TestALinkThatCannotBeUsedIsAnsweredTheSameForEveryCause compares the answers.
-func TestALinkThatCannotBeUsedIsAnsweredTheSameForEveryCause(t *testing.T) {
+// TestLinks_ThatCannotBeUsedAreAnsweredAlike compares the answers.
+func TestLinks_ThatCannotBeUsedAreAnsweredAlike(t *testing.T) {
 	h := newFixture(t)
 	used := h.resetLink()
 	h.elsewhere().reset(used, newPass).want(http.StatusOK)
@@ -186,7 +186,7 @@ func TestALinkThatCannotBeUsedIsAnsweredTheSameForEveryCause(t *testing.T) {
 	}
 }
 
-func TestForgottenPasswordsAreAnsweredTheSameForEveryName(t *testing.T) {
+func TestForgotten_IsAnsweredTheSameForEveryName(t *testing.T) {
 	h := newFixture(t)
 	answers := map[string]bool{}
 	for _, name := range []string{"otto", "nobody", "", strings.Repeat("x", 1000), "ot\x00to"} {
@@ -230,7 +230,7 @@ func (b *browser) setUp(code string, pairs ...any) reply {
 	return b.send(http.MethodPost, prefix+"/setup", object(append(body, pairs...)...))
 }
 
-func TestTheFirstAdminIsSetUpByALink(t *testing.T) {
+func TestSetUp_FirstAdminComesByALink(t *testing.T) {
 	h := emptied(t)
 	older, token := h.setupLink(), h.setupLink()
 	h.elsewhere().setUp(older).because(http.StatusForbidden, "setup_code")
@@ -247,7 +247,7 @@ func TestTheFirstAdminIsSetUpByALink(t *testing.T) {
 	}
 }
 
-func TestASetUpRacedByManyCreatesOneAdmin(t *testing.T) {
+func TestSetUp_RacedByManyCreatesOneAdmin(t *testing.T) {
 	h := emptied(t)
 	token := h.setupLink()
 	answers := make(chan int, 20)
@@ -275,8 +275,8 @@ func TestASetUpRacedByManyCreatesOneAdmin(t *testing.T) {
 	}
 }
 
-// TestRequestsForLinksAreLimitedPerAddress also checks that all routes share the limit.
-func TestRequestsForLinksAreLimitedPerAddress(t *testing.T) {
+// TestLinks_RequestsAreLimitedPerAddress also checks that all routes share the limit.
+func TestLinks_RequestsAreLimitedPerAddress(t *testing.T) {
 	for _, route := range anonymousRoutes {
 		h := newFixture(t)
 		b := h.elsewhere()
@@ -308,7 +308,7 @@ var anonymousRoutes = []request{
 	{http.MethodPost, "/reset-password", `{}`},
 }
 
-func TestARequestForALinkFailsWhenItCannotBeCounted(t *testing.T) {
+func TestLinks_ARequestThatCannotBeCountedFails(t *testing.T) {
 	h := newFixture(t)
 	h.brokenLimits.Store(true)
 	for _, route := range anonymousRoutes {
@@ -316,7 +316,7 @@ func TestARequestForALinkFailsWhenItCannotBeCounted(t *testing.T) {
 	}
 }
 
-func TestBodiesOfLinksAreCheckedAsAllBodiesAre(t *testing.T) {
+func TestLinks_BodiesAreCheckedAsAllAre(t *testing.T) {
 	for _, route := range anonymousRoutes[1:] {
 		h := newFixture(t)
 		b := h.elsewhere()
@@ -326,8 +326,8 @@ func TestBodiesOfLinksAreCheckedAsAllBodiesAre(t *testing.T) {
 	}
 }
 
-// TestAHeaderOfAClientChangesNoLink sends hosts that are not the household's.
-func TestAHeaderOfAClientChangesNoLink(t *testing.T) {
+// TestLinks_AreNotChangedByAClientsHeader sends hosts that are not the household's.
+func TestLinks_AreNotChangedByAClientsHeader(t *testing.T) {
 	for public, want := range map[string]string{"": "", "https://home.example.org": "https://home.example.org/pforte/join?t="} {
 		h := newFixture(t, func(s *settings) { s.publicURL = public })
 		var body struct {
@@ -341,8 +341,8 @@ func TestAHeaderOfAClientChangesNoLink(t *testing.T) {
 	}
 }
 
-// TestNoTokenIsLoggedOrAudited uses one link of each kind.
-func TestNoTokenIsLoggedOrAudited(t *testing.T) {
+// TestLinks_TokensAreNotLoggedOrAudited uses one link of each kind.
+func TestLinks_TokensAreNotLoggedOrAudited(t *testing.T) {
 	h := emptied(t)
 	tokens := []string{h.setupLink()}
 	h.elsewhere().setUp(tokens[0]).want(http.StatusCreated)
@@ -374,7 +374,7 @@ func TestNoTokenIsLoggedOrAudited(t *testing.T) {
 	}
 }
 
-func TestPasswordsOfLinksWaitInTheQueueOfPasswords(t *testing.T) {
+func TestLinks_PasswordsWaitInTheQueue(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.hasher = password.Options{Cost: 10, Concurrency: 1, Queue: 1} })
 	invite, reset := h.invite(), h.resetLink()
 	set := newFixture(t, func(s *settings) { s.hasher = password.Options{Cost: 10, Concurrency: 1, Queue: 1} })
@@ -418,7 +418,7 @@ func TestPasswordsOfLinksWaitInTheQueueOfPasswords(t *testing.T) {
 	busy(func(i int) reply { return first[i].setUp(code) })
 }
 
-func TestAnInvite_EndsWithTheSessionsOfTheAdminWhoMadeIt(t *testing.T) {
+func TestInvite_EndsWithTheSessionsOfItsAdmin(t *testing.T) {
 	h := newFixture(t)
 	token := h.invite("role", "admin")
 	h.anna().changePassword(adminPass, "a password of anna's").want(http.StatusOK)
@@ -426,7 +426,7 @@ func TestAnInvite_EndsWithTheSessionsOfTheAdminWhoMadeIt(t *testing.T) {
 	h.elsewhere().login("paul", "long enough for paul").want(http.StatusUnauthorized)
 }
 
-func TestAnInvite_GivesNoNameThatApplicationsKnow(t *testing.T) {
+func TestInvite_RefusesANameThatApplicationsKnow(t *testing.T) {
 	h := newFixture(t)
 	token := h.invite()
 	for _, name := range []string{"admin", "Root", "gitea_admin", "--help"} {
@@ -441,7 +441,7 @@ func TestAnInvite_GivesNoNameThatApplicationsKnow(t *testing.T) {
 	}
 }
 
-func TestAnInvite_GivesNoNameOfADeletedUserUnlessAnAdminSaysSo(t *testing.T) {
+func TestInvite_ADeletedUsersNameNeedsAnAdmin(t *testing.T) {
 	h := newFixture(t)
 	token, anna := h.invite(), h.anna()
 	anna.send(http.MethodDelete, prefix+"/users/2", "").want(http.StatusOK)

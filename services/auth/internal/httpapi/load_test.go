@@ -18,7 +18,7 @@ func crowded(s *settings) {
 	s.attempts = 1000
 }
 
-func TestAFullQueueOfPasswordsAnswers503AndCountsNothing(t *testing.T) {
+func TestLoad_AFullQueueAnswers503AndCountsNothing(t *testing.T) {
 	h := newFixture(t, crowded)
 	member, admin := h.otto(), h.anna()
 	var wait sync.WaitGroup
@@ -56,7 +56,7 @@ func (b *browser) copy() *browser {
 	return &tab
 }
 
-func TestAStormOfLoginsFromOneNetworkDoesNotKeepOthersOut(t *testing.T) {
+func TestLoad_AStormFromOneNetworkKeepsNoOthersOut(t *testing.T) {
 	for name, address := range map[string]func(i int) string{
 		"IPv6": func(i int) string { return fmt.Sprintf("[2001:db8:0:%x::1]:1234", i) },
 		"IPv4": func(i int) string { return fmt.Sprintf("198.51.100.%d:1234", i) },

@@ -14,7 +14,7 @@ import (
 
 var everything = audit.Query{}
 
-func TestUsersChangeTheirProfile(t *testing.T) {
+func TestProfile_IsChangedByItsUser(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	otto.send(http.MethodPatch, prefix+"/me/profile", object("display_name", " Otto B. ", "avatar_color", "#0a0")).want(http.StatusOK)
@@ -35,7 +35,7 @@ func TestUsersChangeTheirProfile(t *testing.T) {
 	}
 }
 
-func TestAdminsChangeUsersWhoseSessionsFollowAtOnce(t *testing.T) {
+func TestUsers_SessionsFollowAnAdminsChangesAtOnce(t *testing.T) {
 	h := newFixture(t)
 	anna, otto := h.anna(), h.otto()
 	anna.send(http.MethodPatch, prefix+"/members/2", object("display_name", "Otto B.", "role", "admin")).want(http.StatusOK)
@@ -52,7 +52,7 @@ func TestAdminsChangeUsersWhoseSessionsFollowAtOnce(t *testing.T) {
 	h.browser().login("anna", adminPass).want(http.StatusOK)
 }
 
-func TestAdminsSeeAUser(t *testing.T) {
+func TestUsers_OneIsShownToAdmins(t *testing.T) {
 	h := newFixture(t)
 	anna := h.anna()
 	var body struct {
@@ -93,7 +93,7 @@ var guardedPeople = []guardedRoute{
 	{request{http.MethodGet, "/audit.csv", ""}, true, false, true, false},
 }
 
-func TestRoutesOfPeopleAreGuarded(t *testing.T) {
+func TestUsers_RoutesAreGuarded(t *testing.T) {
 	checkGuards(t, guardedPeople, func(h *fixture) { h.invite() })
 }
 
@@ -134,7 +134,7 @@ func checkGuards(t *testing.T, routes []guardedRoute, prepare func(*fixture)) {
 	}
 }
 
-func TestTheAuditTellsWhoDidWhat(t *testing.T) {
+func TestAudit_TellsWhoDidWhat(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	otto.send(http.MethodPatch, prefix+"/me/profile", object("display_name", "=HYPERLINK(1)"), "User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0").want(http.StatusOK)
@@ -199,8 +199,8 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 	}
 }
 
-// TestAHouseholdWithTheEarlierContractHasNoRoutesOfPeople is about COMPAT_V0.
-func TestAHouseholdWithTheEarlierContractHasNoRoutesOfPeople(t *testing.T) {
+// TestUsers_TheEarlierContractHasNoRoutesOfPeople is about COMPAT_V0.
+func TestUsers_TheEarlierContractHasNoRoutesOfPeople(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.compat = true })
 	for _, route := range anonymousRoutes {
 		b := h.browser()

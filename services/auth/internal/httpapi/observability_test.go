@@ -25,7 +25,7 @@ func (h *fixture) events() map[string][]map[string]any {
 	return events
 }
 
-func TestTheLogHasUserEventAndAddress(t *testing.T) {
+func TestLog_HasUserEventAndAddress(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	b.login("anna", "wrong")
@@ -61,7 +61,7 @@ func TestTheLogHasUserEventAndAddress(t *testing.T) {
 	}
 }
 
-func TestTheLogHoldsNoSecretAndNoNameTypedAtALogin(t *testing.T) {
+func TestLog_HoldsNoSecretAndNoNameTypedAtALogin(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	sid, token := b.cookies["svc.sid"], b.cookies["csrf-token"]
@@ -82,7 +82,7 @@ func TestTheLogHoldsNoSecretAndNoNameTypedAtALogin(t *testing.T) {
 	}
 }
 
-func TestALoginOverPlainHTTPIsWarnedOfOnce(t *testing.T) {
+func TestLog_WarnsOnceOfALoginOverPlainHTTP(t *testing.T) {
 	const warning = "plain http"
 	h := newFixture(t)
 	b := h.browser()
@@ -103,7 +103,7 @@ func TestALoginOverPlainHTTPIsWarnedOfOnce(t *testing.T) {
 	}
 }
 
-func TestMetricsCountRequestsLoginsAndRefusals(t *testing.T) {
+func TestMetrics_CountRequestsLoginsAndRefusals(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	for range 6 {

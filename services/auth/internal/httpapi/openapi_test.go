@@ -62,7 +62,7 @@ func describe(t *testing.T, r *http.Request, got reply) {
 	}
 }
 
-func TestTheDescriptionIsAValidOpenAPI31Document(t *testing.T) {
+func TestOpenAPI_IsAValid31Document(t *testing.T) {
 	doc, err := document()
 	if err != nil {
 		t.Fatal(err)
@@ -72,14 +72,14 @@ func TestTheDescriptionIsAValidOpenAPI31Document(t *testing.T) {
 	}
 }
 
-func TestTheDescriptionIsServed(t *testing.T) {
+func TestOpenAPI_IsServed(t *testing.T) {
 	got := newFixture(t).browser().get(prefix + "/openapi.json").want(http.StatusOK)
 	if string(got.body) != string(api.Document) || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("got %s, %d bytes", got.header.Get("Content-Type"), len(got.body))
 	}
 }
 
-func TestEveryRouteIsDescribedAndTheOtherWayRound(t *testing.T) {
+func TestOpenAPI_DescribesEveryRouteAndNoOther(t *testing.T) {
 	doc, err := document()
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func (b *browser) passkeyLogin(d *passkeytest.Authenticator) reply {
 	return b.send(http.MethodPost, prefix+"/passkeys/login", credential(d.Get(b.begin("/passkeys/login/options")), ""))
 }
 
-func TestAUserLogsInByPasskey(t *testing.T) {
+func TestPasskey_LogsIn(t *testing.T) {
 	h := newFixture(t)
 	d := passkeytest.New(t, origin)
 	h.otto().register(d)
@@ -64,7 +64,7 @@ func TestAUserLogsInByPasskey(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfAPasskeyCountsOnce(t *testing.T) {
+func TestPasskey_AnAnswerCountsOnce(t *testing.T) {
 	h := newFixture(t)
 	d := passkeytest.New(t, origin)
 	h.otto().register(d)
@@ -80,7 +80,7 @@ func TestAnAnswerOfAPasskeyCountsOnce(t *testing.T) {
 	}
 }
 
-func TestACeremonyEndsAfterFiveMinutes(t *testing.T) {
+func TestPasskey_ACeremonyEndsAfterFiveMinutes(t *testing.T) {
 	h := newFixture(t)
 	d := passkeytest.New(t, origin)
 	h.otto().register(d)
@@ -90,7 +90,7 @@ func TestACeremonyEndsAfterFiveMinutes(t *testing.T) {
 	b.send(http.MethodPost, prefix+"/passkeys/login", answer).because(http.StatusUnauthorized, "passkey_failed")
 }
 
-func TestAUserSeesAndNamesAndRemovesTheirPasskeys(t *testing.T) {
+func TestPasskey_IsSeenNamedAndRemovedByItsUser(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	if got := otto.get(prefix + "/passkeys").want(http.StatusOK); string(got.body) != `{"data":[]}` {
@@ -125,7 +125,7 @@ func TestAUserSeesAndNamesAndRemovesTheirPasskeys(t *testing.T) {
 	h.browser().passkeyLogin(d).because(http.StatusUnauthorized, "passkey_failed")
 }
 
-func TestAPasskeyIsRegisteredOnceAndAsAsked(t *testing.T) {
+func TestPasskey_IsRegisteredOnceAndAsAsked(t *testing.T) {
 	h := newFixture(t)
 	otto, anna := h.otto(), h.anna()
 	d := passkeytest.New(t, origin)
@@ -142,7 +142,7 @@ func TestAPasskeyIsRegisteredOnceAndAsAsked(t *testing.T) {
 	anna.send(http.MethodPost, prefix+"/passkeys", object("name", "Handy")).want(http.StatusBadRequest)
 }
 
-func TestPasskeysAreAddedAndRemovedByAFreshSessionOnly(t *testing.T) {
+func TestPasskey_IsChangedByAFreshSessionOnly(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	path := otto.register(passkeytest.New(t, origin))
@@ -157,7 +157,7 @@ func TestPasskeysAreAddedAndRemovedByAFreshSessionOnly(t *testing.T) {
 	otto.send(http.MethodPatch, path, object("name", "still mine")).want(http.StatusOK)
 }
 
-func TestAConfirmationByPasskeyMakesAFreshSession(t *testing.T) {
+func TestPasskey_AConfirmationMakesAFreshSession(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	otto.send(http.MethodPost, prefix+"/reauth/passkey/options", "").because(http.StatusConflict, "no_passkey")
@@ -173,9 +173,9 @@ func TestAConfirmationByPasskeyMakesAFreshSession(t *testing.T) {
 	otto.send(http.MethodDelete, path, "").want(http.StatusOK)
 }
 
-// TestAPasskeyIsASecondStepOfALogin also checks that the pending login is no session and that
+// TestPasskey_IsASecondStepOfALogin also checks that the pending login is no session and that
 // its ceremony is for it alone.
-func TestAPasskeyIsASecondStepOfALogin(t *testing.T) {
+func TestPasskey_IsASecondStepOfALogin(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	d := passkeytest.New(t, origin)
@@ -191,7 +191,7 @@ func TestAPasskeyIsASecondStepOfALogin(t *testing.T) {
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestOneAddressBegins30CeremoniesAMinute(t *testing.T) {
+func TestPasskey_OneAddressBegins30CeremoniesAMinute(t *testing.T) {
 	h := newFixture(t)
 	b := h.fastBrowser()
 	for range 30 {
@@ -213,7 +213,7 @@ func TestOneAddressBegins30CeremoniesAMinute(t *testing.T) {
 	b.begin("/passkeys/login/options")
 }
 
-func TestFailedPasskeysCountAsFailedLogins(t *testing.T) {
+func TestPasskey_FailedOnesCountAsFailedLogins(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	for range 5 {
@@ -241,7 +241,7 @@ var passkeyRoutes = []struct {
 	{http.MethodPost, "/reauth/passkey", true, true},
 }
 
-func TestRoutesOfPasskeysAreGuarded(t *testing.T) {
+func TestPasskey_RoutesAreGuarded(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	for _, r := range passkeyRoutes {
@@ -272,7 +272,7 @@ func (h *fixture) waiting() *browser {
 	return b
 }
 
-func TestWithoutPasskeysTheirRoutesSaySo(t *testing.T) {
+func TestPasskey_RoutesSayWhereThereAreNone(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.noPasskeys = true })
 	anna := h.anna()
 	for _, r := range passkeyRoutes {
@@ -288,7 +288,7 @@ func TestWithoutPasskeysTheirRoutesSaySo(t *testing.T) {
 	anna.get(prefix + "/passkeys").want(http.StatusOK)
 }
 
-func TestFailuresOfTheStoresAreAnsweredOnTheRoutesOfPasskeys(t *testing.T) {
+func TestPasskey_FailuresOfTheStoresAreAnswered(t *testing.T) {
 	h := newFixture(t)
 	anna, pending := h.anna(), h.waiting()
 	h.brokenSessions.Store(true)
@@ -313,7 +313,7 @@ func (h *fixture) otherAddress() {
 	must(h.database.AddPasskey(h.t.Context(), 2, "Handy", key, otto.SessionStamp, ""))(h.t)
 }
 
-func TestAPasskeyThatDoesNotWorkHereIsNoSecondFactor(t *testing.T) {
+func TestPasskey_ThatDoesNotWorkHereIsNoSecondFactor(t *testing.T) {
 	h := newFixture(t)
 	h.otherAddress()
 	otto := h.otto()
@@ -331,7 +331,7 @@ func TestAPasskeyThatDoesNotWorkHereIsNoSecondFactor(t *testing.T) {
 	enable().want(http.StatusOK)
 }
 
-func TestTheSecondStepOffersNoPasskeyThatDoesNotWorkHere(t *testing.T) {
+func TestPasskey_ThatDoesNotWorkHereIsNotOffered(t *testing.T) {
 	h := newFixture(t)
 	h.setUp(h.otto())
 	h.otherAddress()

@@ -65,7 +65,7 @@ func (h *fixture) pending() *browser {
 	return b
 }
 
-func TestALoginWithASecondFactorIsASessionAfterTheCode(t *testing.T) {
+func TestSecondFactor_LoginIsASessionAfterTheCode(t *testing.T) {
 	h := newFixture(t)
 	a, codes := h.setUp(h.otto())
 	b := h.pending()
@@ -90,7 +90,7 @@ func TestALoginWithASecondFactorIsASessionAfterTheCode(t *testing.T) {
 	h.pending().verify(codes[0]).because(http.StatusUnauthorized, "invalid_code")
 }
 
-func TestAPendingLoginIsNoSessionUnderAnyName(t *testing.T) {
+func TestPendingLogin_IsNoSessionUnderAnyName(t *testing.T) {
 	h := newFixture(t)
 	h.setUp(h.otto())
 	b := h.pending()
@@ -102,7 +102,7 @@ func TestAPendingLoginIsNoSessionUnderAnyName(t *testing.T) {
 	}
 }
 
-func TestTheOldSessionLivesUntilTheSecondStep(t *testing.T) {
+func TestSecondFactor_OldSessionLivesUntilTheSecondStep(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	a, _ := h.setUp(b)
@@ -114,7 +114,7 @@ func TestTheOldSessionLivesUntilTheSecondStep(t *testing.T) {
 	old.send(http.MethodGet, prefix+"/me", "", "Cookie", "svc.sid="+before).want(http.StatusUnauthorized)
 }
 
-func TestOf100RightCodesAtOnceOneLogsIn(t *testing.T) {
+func TestSecondFactor_Of100RightCodesAtOnceOneLogsIn(t *testing.T) {
 	h := newFixture(t)
 	a, codes := h.setUp(h.otto())
 	for name, code := range map[string]string{"totp": a.code(0), "recovery": codes[0]} {
@@ -144,7 +144,7 @@ func TestOf100RightCodesAtOnceOneLogsIn(t *testing.T) {
 	}
 }
 
-func TestAPendingLoginDies(t *testing.T) {
+func TestPendingLogin_Ends(t *testing.T) {
 	for name, kill := range map[string]func(h *fixture, otto *browser){
 		"by a new password": func(h *fixture, otto *browser) {
 			if err := h.accounts.ResetPassword(h.t.Context(), "otto", "another password"); err != nil {
@@ -182,7 +182,7 @@ func TestAPendingLoginDies(t *testing.T) {
 	cookies.verify(a.code(0)).because(http.StatusUnauthorized, "no_pending_login")
 }
 
-func TestWrongCodesAreLimitedPerUserNotPerLogin(t *testing.T) {
+func TestSecondFactor_WrongCodesAreLimitedPerUser(t *testing.T) {
 	h := newFixture(t)
 	a, _ := h.setUp(h.otto())
 	wrong := a.code(5)
@@ -195,7 +195,7 @@ func TestWrongCodesAreLimitedPerUserNotPerLogin(t *testing.T) {
 	}
 }
 
-func TestTheClockOfADeviceIsExplainedAtTheSetUp(t *testing.T) {
+func TestSecondFactor_ADevicesClockIsExplainedAtTheSetUp(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	otto.send(http.MethodPost, prefix+"/2fa/enable", object("code", "123456")).because(http.StatusConflict, "no_pending_setup")
@@ -213,7 +213,7 @@ func TestTheClockOfADeviceIsExplainedAtTheSetUp(t *testing.T) {
 	}
 }
 
-func TestReauthGivesTheSessionAnotherID(t *testing.T) {
+func TestReauth_GivesTheSessionAnotherID(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	a, _ := h.setUp(b)
@@ -226,7 +226,7 @@ func TestReauthGivesTheSessionAnotherID(t *testing.T) {
 	old.get(prefix + "/me").want(http.StatusUnauthorized)
 }
 
-func TestTheContractsRoutesAskAdminsWithASecondFactorForAFreshProof(t *testing.T) {
+func TestReauth_IsAskedOfAdminsWithASecondFactor(t *testing.T) {
 	h := newFixture(t)
 	anna := h.anna()
 	h.clock.advance(11 * time.Minute)
@@ -246,7 +246,7 @@ func TestTheContractsRoutesAskAdminsWithASecondFactorForAFreshProof(t *testing.T
 	anna.changePassword(adminPass, "another password").because(http.StatusForbidden, "reauth_required")
 }
 
-func TestASessionIsListedAndEnded(t *testing.T) {
+func TestDevices_ASessionIsListedAndEnded(t *testing.T) {
 	h := newFixture(t)
 	one, two := h.otto(), h.otto()
 	type list struct {
@@ -278,7 +278,7 @@ func TestASessionIsListedAndEnded(t *testing.T) {
 	one.get(prefix + "/me").want(http.StatusUnauthorized)
 }
 
-func TestDutyForbidsRemovingTheLastFactorAndNothingElse(t *testing.T) {
+func TestDuty_ForbidsRemovingTheLastFactorOnly(t *testing.T) {
 	h := newFixture(t)
 	anna, otto := h.anna(), h.otto()
 	a, codes := h.setUp(otto)
@@ -303,7 +303,7 @@ func TestDutyForbidsRemovingTheLastFactorAndNothingElse(t *testing.T) {
 	h.otto()
 }
 
-func TestAnAdminResetsAFactor(t *testing.T) {
+func TestSecondFactor_IsResetByAnAdmin(t *testing.T) {
 	h := newFixture(t)
 	anna, otto := h.anna(), h.otto()
 	h.setUp(otto)
@@ -314,12 +314,12 @@ func TestAnAdminResetsAFactor(t *testing.T) {
 	anna.send(http.MethodDelete, prefix+"/users/9/2fa", "").want(http.StatusNotFound)
 }
 
-func TestWithoutAKeyThereIsNoTOTP(t *testing.T) {
+func TestSecondFactor_NoTOTPWithoutAKey(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.dataKey = "" })
 	h.otto().send(http.MethodPost, prefix+"/2fa/setup", "").because(http.StatusConflict, "not_configured")
 }
 
-func TestACodeThatNoKeyCanCheckIsAnsweredWithAWayIn(t *testing.T) {
+func TestSecondFactor_AnUncheckableCodeGetsAWayIn(t *testing.T) {
 	h := newFixture(t)
 	a, codes := h.setUp(h.otto())
 	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap, dataKey: strings.Repeat("fedcba9876543210", 4)})
@@ -347,7 +347,7 @@ var guardedFactors = []struct {
 	{request{http.MethodPost, "/logout-others", ""}, false, true, false, false},
 }
 
-func TestRoutesOfSecondFactorsAreGuarded(t *testing.T) {
+func TestSecondFactor_RoutesAreGuarded(t *testing.T) {
 	for _, route := range guardedFactors {
 		t.Run(route.method+" "+route.path, func(t *testing.T) {
 			h := newFixture(t)
@@ -374,7 +374,7 @@ func TestRoutesOfSecondFactorsAreGuarded(t *testing.T) {
 	}
 }
 
-func TestWrongCodesOfASessionAreLimited(t *testing.T) {
+func TestSecondFactor_WrongCodesOfASessionAreLimited(t *testing.T) {
 	for _, path := range []string{"/2fa/disable", "/2fa/recovery-codes", "/2fa/enable", "/reauth"} {
 		h := newFixture(t)
 		otto := h.otto()
@@ -392,7 +392,7 @@ func TestWrongCodesOfASessionAreLimited(t *testing.T) {
 	}
 }
 
-func TestSecondStepsFailWithTheirStores(t *testing.T) {
+func TestSecondFactor_FailsWithItsStores(t *testing.T) {
 	h := newFixture(t)
 	a, _ := h.setUp(h.otto())
 	b := h.pending()

@@ -10,7 +10,7 @@ import (
 // AUTH-3.4 and AUTH-3.5: guards answer before the body is read, but what
 // they saw may be over when it has arrived.
 
-func TestCreateIsRefusedToAnAdminDemotedWhileTheBodyArrived(t *testing.T) {
+func TestSlowBody_ADemotedAdminCreatesNoUser(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(*browser) error
 		want      int
@@ -46,7 +46,7 @@ func TestCreateIsRefusedToAnAdminDemotedWhileTheBodyArrived(t *testing.T) {
 	}
 }
 
-func TestAnActThatNeedsAProofIsRefusedWhenTheSessionEndedWhileTheBodyArrived(t *testing.T) {
+func TestSlowBody_AnEndedSessionsProofIsRefused(t *testing.T) {
 	for _, route := range []request{
 		{http.MethodPatch, "/members/2", object("role", "admin")},
 		{http.MethodPost, "/invites", object("role", "admin")},

@@ -33,12 +33,12 @@ var umlautKinds = []kind{
 // timingSamples is how many logins of each kind are compared.
 const timingSamples = 15
 
-// TestAFailedLoginTakesAsLongWhateverIsWrong makes logins of each kind in rotation
+// TestTiming_AFailedLoginTakesAsLongWhateverIsWrong makes logins of each kind in rotation
 // and compares each kind's times with the first one's by the rank sum of Mann
 // and Whitney, which other work on the machine does not bend. A kind differs
 // when that is no accident (z over 3.3: once in a thousand) and its median is off
 // by a tenth. What differs is measured again: less work would show every time.
-func TestAFailedLoginTakesAsLongWhateverIsWrong(t *testing.T) {
+func TestTiming_AFailedLoginTakesAsLongWhateverIsWrong(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.attempts, s.hasher = 10000, password.Options{Cost: timingCost} })
 	for _, kinds := range [][]kind{kinds, umlautKinds} {
 		var differing []string
@@ -97,7 +97,7 @@ func median(times []time.Duration) time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-func TestTheTimingTestFindsLessWork(t *testing.T) {
+func TestTiming_TestFindsLessWork(t *testing.T) {
 	var a, b []time.Duration
 	for i := range timingSamples {
 		a = append(a, time.Duration(100+i%5))

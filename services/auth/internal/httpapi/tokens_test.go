@@ -50,7 +50,7 @@ func (b *browser) tokens(query string) string {
 	return fmt.Sprint(list.Data)
 }
 
-func TestUsersCreateAndEndTheirAppTokens(t *testing.T) {
+func TestAppToken_IsCreatedAndEndedByItsUser(t *testing.T) {
 	h := newFixture(t)
 	h.applications()
 	otto := h.otto()
@@ -94,7 +94,7 @@ func TestUsersCreateAndEndTheirAppTokens(t *testing.T) {
 	}
 }
 
-func TestAnAppTokenIsRefusedForWhatItsUserMayNotOpen(t *testing.T) {
+func TestAppToken_IsRefusedWhereItsUserMayNotOpen(t *testing.T) {
 	h := newFixture(t)
 	h.applications()
 	otto := h.otto()
@@ -117,7 +117,7 @@ func TestAnAppTokenIsRefusedForWhatItsUserMayNotOpen(t *testing.T) {
 	otto.createToken("name", "x", "scopes", []string{"app:all"}).because(http.StatusConflict, "too_many")
 }
 
-func TestAdminsSeeAndEndTheAppTokensOfAllUsers(t *testing.T) {
+func TestAppToken_IsSeenAndEndedByAdmins(t *testing.T) {
 	h := newFixture(t)
 	h.applications()
 	anna, otto := h.anna(), h.otto()
@@ -153,8 +153,8 @@ func TestAdminsSeeAndEndTheAppTokensOfAllUsers(t *testing.T) {
 	}
 }
 
-// TestAnAppTokenIsNoSession sends a valid one to every route that needs a session.
-func TestAnAppTokenIsNoSession(t *testing.T) {
+// TestAppToken_IsNoSession sends a valid one to every route that needs a session.
+func TestAppToken_IsNoSession(t *testing.T) {
 	h := newFixture(t)
 	h.applications()
 	_, text := h.token(policy.NewToken{})

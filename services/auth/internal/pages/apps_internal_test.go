@@ -6,7 +6,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-func TestTheLinesForTheProxy(t *testing.T) {
+func TestApplications_LinesForTheProxy(t *testing.T) {
 	for url, matcher := range map[string]string{
 		"https://photos.example.org":      "host photos.example.org",
 		"https://photos.example.org:8443": "host photos.example.org",

@@ -51,7 +51,7 @@ func (f *fixture) stored(slug string) application.Application {
 	return application.Application{}
 }
 
-func TestTheStartPageShowsThePersonsApplications(t *testing.T) {
+func TestStart_ShowsTheUsersApplications(t *testing.T) {
 	f := newFixture(t)
 	anna, otto := f.anna(), f.otto()
 	otto.get("/pforte/").want(http.StatusOK).lacks("Anwendungen")
@@ -67,7 +67,7 @@ func TestTheStartPageShowsThePersonsApplications(t *testing.T) {
 	otto.get("/pforte/").shows("App notes").lacks("App photos")
 }
 
-func TestAnAdminAddsChangesAndRemovesAnApplication(t *testing.T) {
+func TestApplications_AreAddedChangedAndRemoved(t *testing.T) {
 	f := newFixture(t)
 	f.group("kids", "Kinder")
 	anna := f.anna()
@@ -94,9 +94,9 @@ func TestAnAdminAddsChangesAndRemovesAnApplication(t *testing.T) {
 	anna.get("/pforte/admin/audit").shows("Anwendung eingetragen", "Anwendung geändert", "Anwendung entfernt", "photos")
 }
 
-// TestAnAdminSavesOfAnApplicationWhatTheyChanged: the form sends all fields together. Saved
+// TestApplications_OnlyWhatChangedIsSaved: the form sends all fields together. Saved
 // after another admin had made the rule stricter, it must not open the application again.
-func TestAnAdminSavesOfAnApplicationWhatTheyChanged(t *testing.T) {
+func TestApplications_OnlyWhatChangedIsSaved(t *testing.T) {
 	f := newFixture(t)
 	f.application("notes", "/notes/", "login", true)
 	anna := f.anna()
@@ -123,7 +123,7 @@ func TestAnAdminSavesOfAnApplicationWhatTheyChanged(t *testing.T) {
 
 var hiddenFields = regexp.MustCompile(`<input type="hidden" name="(was_[a-z_]+)" value="([^"]*)">`)
 
-func TestWhatIsWrongWithAnApplicationIsShownAtItsField(t *testing.T) {
+func TestApplications_AFaultIsShownAtItsField(t *testing.T) {
 	f := newFixture(t)
 	f.application("notes", "/notes/", "login", false)
 	anna := f.anna()
@@ -164,9 +164,9 @@ func TestWhatIsWrongWithAnApplicationIsShownAtItsField(t *testing.T) {
 	}
 }
 
-// TestAFormThatFailsLeavesTheBoxesOfAnother: whoever saves afterwards does not switch
+// TestApplications_AFailedFormKeepsAnothersBoxes: whoever saves afterwards does not switch
 // something off that they never saw.
-func TestAFormThatFailsLeavesTheBoxesOfAnother(t *testing.T) {
+func TestApplications_AFailedFormKeepsAnothersBoxes(t *testing.T) {
 	f := newFixture(t)
 	f.application("notes", "/notes/", "login", true)
 	anna := f.anna()
@@ -175,7 +175,7 @@ func TestAFormThatFailsLeavesTheBoxesOfAnother(t *testing.T) {
 		shows(`name="second_factor" value="yes" checked`).lacks(`name="tokens" value="yes" checked`)
 }
 
-func TestTheAuditLogSaysWhatItIsAbout(t *testing.T) {
+func TestAudit_SaysWhatItIsAbout(t *testing.T) {
 	f := newFixture(t)
 	f.group("kids", "Kinder", "otto")
 	if err := f.policy.SetMember(t.Context(), "kids", "otto", false); err != nil {
@@ -192,7 +192,7 @@ func TestTheAuditLogSaysWhatItIsAbout(t *testing.T) {
 	f.anna().get("/pforte/admin/audit").shows("Gruppe angelegt", "· kids", "otto · + kids", "otto · − kids", "Anwendung geändert", "· notes", "Unbekannte Anwendung aufgerufen", "· photos, evil.example")
 }
 
-func TestAnAdminChoosesTheMembersOfAGroup(t *testing.T) {
+func TestGroups_AnAdminChoosesTheMembers(t *testing.T) {
 	f := newFixture(t)
 	paul := f.add("paul", "Paul", userPass, "member")
 	if paul != 3 {
@@ -224,7 +224,7 @@ func TestAnAdminChoosesTheMembersOfAGroup(t *testing.T) {
 	anna.post("/pforte/admin/groups/none", "do", "change", "member.2", "yes").want(http.StatusNotFound)
 }
 
-func TestAGroupThatARuleNamesStays(t *testing.T) {
+func TestGroups_OneThatARuleNamesStays(t *testing.T) {
 	f := newFixture(t)
 	f.group("kids", "Kinder", "otto")
 	f.application("photos", "/photos/", "group:kids", false)
@@ -236,7 +236,7 @@ func TestAGroupThatARuleNamesStays(t *testing.T) {
 	anna.get("/pforte/admin/groups").lacks("Kinder")
 }
 
-func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
+func TestGroups_AreChosenForAMemberAndAnInvite(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	anna.get("/pforte/admin/members/2").lacks(`name="groups"`)
@@ -282,7 +282,7 @@ func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
 	}
 }
 
-func TestApplicationsAndGroupsAreForAdminsWithARecentProof(t *testing.T) {
+func TestApplications_AreForAdminsWithARecentProof(t *testing.T) {
 	f := newFixture(t)
 	f.group("kids", "Kinder")
 	f.application("notes", "/notes/", "login", false)
@@ -317,7 +317,7 @@ func (b *browser) newToken(slug string) string {
 	return found[1]
 }
 
-func TestAnAppTokenIsShownOnce(t *testing.T) {
+func TestAppToken_IsShownOnce(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)
 	f.application("notes", "/notes/", "login", false)
@@ -351,7 +351,7 @@ func TestAnAppTokenIsShownOnce(t *testing.T) {
 	otto.get("/pforte/").shows("Neuigkeiten", "Zugangsschlüssel erstellt") // as a new passkey is
 }
 
-func TestCreatingAnAppTokenNeedsARecentProof(t *testing.T) {
+func TestAppToken_CreatingNeedsARecentProof(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)
 	otto := f.otto()
@@ -366,7 +366,7 @@ func TestCreatingAnAppTokenNeedsARecentProof(t *testing.T) {
 	}
 }
 
-func TestAppTokensAreRevokedAndRemoved(t *testing.T) {
+func TestAppToken_IsRevokedAndRemoved(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)
 	anna, otto := f.anna(), f.otto()
@@ -395,7 +395,7 @@ func TestAppTokensAreRevokedAndRemoved(t *testing.T) {
 	f.anna().get("/pforte/account/tokens").shows("abgelaufen")
 }
 
-func TestAnAdminRevokesTheAppTokensOfAMember(t *testing.T) {
+func TestAppToken_OfAMemberIsRevokedByAnAdmin(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)
 	anna, otto := f.anna(), f.otto()
@@ -410,7 +410,7 @@ func TestAnAdminRevokesTheAppTokensOfAMember(t *testing.T) {
 	otto.get("/pforte/account/tokens").lacks("Kalender</strong>")
 }
 
-func TestAfterANewPasswordTheRemainingAppTokensAreShown(t *testing.T) {
+func TestAppToken_RemainingOnesAreShownAfterANewPassword(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)
 	otto := f.otto()

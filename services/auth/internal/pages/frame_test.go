@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestEveryPageHasTheHeaders(t *testing.T) {
+func TestPage_HasTheHeaders(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	for _, a := range []reply{
@@ -29,7 +29,7 @@ func TestEveryPageHasTheHeaders(t *testing.T) {
 	}
 }
 
-func TestWithoutASessionAPageLeadsToTheLoginAndBack(t *testing.T) {
+func TestPage_WithoutASessionLeadsToTheLoginAndBack(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser()
 	b.get("/pforte/account?x=1").leadsTo("/pforte/login?return=%2Fpforte%2Faccount%3Fx%3D1")
@@ -39,20 +39,20 @@ func TestWithoutASessionAPageLeadsToTheLoginAndBack(t *testing.T) {
 	b.get("/pforte/login?return=/pforte/account").leadsTo("/pforte/account")
 }
 
-func TestALoginLeadsNowhereElse(t *testing.T) {
+func TestLogin_ReturnsToThisSiteOnly(t *testing.T) {
 	f := newFixture(t)
 	for _, to := range []string{"https://evil.example/", "//evil.example", `/\evil.example`, "javascript:alert(1)", "/pforte/logout", "/api/v1/auth/me", ""} {
 		f.browser().post("/pforte/login", "username", "otto", "password", userPass, "return", to).leadsTo("/pforte/")
 	}
 }
 
-func TestAFailedLoginKeepsTheNameAndNotThePassword(t *testing.T) {
+func TestLogin_ThatFailsKeepsTheNameNotThePassword(t *testing.T) {
 	f := newFixture(t)
 	f.browser().post("/pforte/login", "username", "otto", "password", "wrong-secret", "return", "/pforte/account").want(http.StatusUnauthorized).
 		shows("Benutzername oder Passwort ist falsch.", `value="otto"`, "<title>Fehler: Anmelden", `role="alert"`, `value="/pforte/account"`).lacks("wrong-secret")
 }
 
-func TestTheLimitOfFailedLoginsIsThatOfTheAPI(t *testing.T) {
+func TestLogin_LimitIsThatOfTheAPI(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser()
 	for range 5 {
@@ -67,7 +67,7 @@ func TestTheLimitOfFailedLoginsIsThatOfTheAPI(t *testing.T) {
 	b.do(r).want(http.StatusTooManyRequests)
 }
 
-func TestAFormFromAForeignPageIsRefused(t *testing.T) {
+func TestForm_FromAForeignPageIsRefused(t *testing.T) {
 	f := newFixture(t)
 	for name, headers := range map[string]map[string]string{
 		"cross-site":     {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
@@ -101,7 +101,7 @@ func TestAFormFromAForeignPageIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFormWithAnOldTokenIsShownAgain(t *testing.T) {
+func TestForm_WithAnOldTokenIsShownAgain(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	b.post("/pforte/account/password", "csrf", "old", "current", userPass, "password", "new secret", "again", "new secret").
@@ -109,7 +109,7 @@ func TestAFormWithAnOldTokenIsShownAgain(t *testing.T) {
 	f.otto()
 }
 
-func TestAFormWithoutASessionIsShownAfterTheLogin(t *testing.T) {
+func TestForm_WithoutASessionIsShownAfterTheLogin(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	gone := b.request("/pforte/account/password", "note", "typed before", "current", userPass, "password", "new secret", "again", "new secret")
@@ -123,7 +123,7 @@ func TestAFormWithoutASessionIsShownAfterTheLogin(t *testing.T) {
 	}
 }
 
-func TestLoggingOutNeedsAForm(t *testing.T) {
+func TestLogout_NeedsAForm(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	b.get("/pforte/logout").want(http.StatusOK).shows("Die Anmeldung auf diesem Gerät endet.")
@@ -133,7 +133,7 @@ func TestLoggingOutNeedsAForm(t *testing.T) {
 	b.get("/pforte/account").want(http.StatusSeeOther)
 }
 
-func TestALoginEndsTheSessionThatItReplaces(t *testing.T) {
+func TestLogin_EndsTheSessionThatItReplaces(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	other := &browser{f: f, cookies: map[string]string{"svc.sid": b.cookies["svc.sid"]}, headers: b.headers}
@@ -141,7 +141,7 @@ func TestALoginEndsTheSessionThatItReplaces(t *testing.T) {
 	other.get("/pforte/").want(http.StatusSeeOther)
 }
 
-func TestChangingThePassword(t *testing.T) {
+func TestPassword_IsChanged(t *testing.T) {
 	f := newFixture(t)
 	b, other := f.otto(), f.otto()
 	b.post("/pforte/account/password", "current", userPass, "password", "new secret", "again", "other secret").want(http.StatusBadRequest).
@@ -154,7 +154,7 @@ func TestChangingThePassword(t *testing.T) {
 	f.loggedIn("otto", "new secret")
 }
 
-func TestTheLanguageIsTheBrowsersOrTheChosenOne(t *testing.T) {
+func TestLanguage_IsTheBrowsersOrTheChosenOne(t *testing.T) {
 	f := newFixture(t)
 	for wanted, title := range map[string]string{"": "Anmelden", "de-CH": "Anmelden", "en-GB,de;q=0.5": "Log in", "fr, en;q=0.8": "Log in", "fr": "Anmelden", "\x01": "Anmelden"} {
 		b := f.browser()
@@ -168,7 +168,7 @@ func TestTheLanguageIsTheBrowsersOrTheChosenOne(t *testing.T) {
 	b.get("/pforte/login?lang=xx").shows(`<html lang="en">`)
 }
 
-func TestAssetsAreKeptByTheirHash(t *testing.T) {
+func TestAssets_AreKeptByTheirHash(t *testing.T) {
 	f := newFixture(t)
 	page := f.browser().get("/pforte/login").body
 	_, after, _ := strings.Cut(page, `href="/pforte/style.css`)
@@ -186,7 +186,7 @@ func TestAssetsAreKeptByTheirHash(t *testing.T) {
 	f.browser().get("/pforte/passkey.js").want(http.StatusOK)
 }
 
-func TestAWrongPathIsAPage(t *testing.T) {
+func TestPage_ForAWrongPath(t *testing.T) {
 	f := newFixture(t)
 	for _, path := range []string{"/pforte/none", "/pforte/account/none", "/pforte/account/"} {
 		f.browser().get(path).want(http.StatusNotFound).shows("Diese Seite gibt es nicht.")
@@ -197,7 +197,7 @@ func TestAWrongPathIsAPage(t *testing.T) {
 	}
 }
 
-func TestTheLoginPageIsSmall(t *testing.T) {
+func TestLogin_PageIsSmall(t *testing.T) {
 	f := newFixture(t)
 	size := 0
 	for _, path := range []string{"/pforte/login", "/pforte/style.css", "/pforte/passkey.js", "/pforte/icon.svg"} {

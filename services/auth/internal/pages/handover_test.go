@@ -229,7 +229,7 @@ func (s shown) asked() shown {
 	return s
 }
 
-func TestOneLoginOpensAllHostsAndOneLogoutClosesThem(t *testing.T) {
+func TestHandover_OneLoginOpensAllHostsOneLogoutClosesThem(t *testing.T) {
 	f := newHousehold(t)
 	otto := f.person()
 	page := otto.visit(photos + "/album?x=1&y=%2F").asked()
@@ -252,7 +252,7 @@ func TestOneLoginOpensAllHostsAndOneLogoutClosesThem(t *testing.T) {
 	otto.visit(music + "/").asked()
 }
 
-func TestEndedSessionsCloseTheHosts(t *testing.T) {
+func TestHandover_EndedSessionsCloseTheHosts(t *testing.T) {
 	for name, end := range map[string]func(other *person){
 		"all others are logged out": func(other *person) {
 			other.submit(other.visit(portal+"/pforte/account/devices"), "do", "others")
@@ -273,7 +273,7 @@ func TestEndedSessionsCloseTheHosts(t *testing.T) {
 	}
 }
 
-func TestTheHostsFollowTheUsersRow(t *testing.T) {
+func TestHandover_HostsFollowTheUsersRow(t *testing.T) {
 	f := newHousehold(t)
 	if err := errors.Join(f.policy.CreateGroup(t.Context(), user.Operator, "family", ""), f.policy.SetMember(t.Context(), "family", "otto", true)); err != nil {
 		t.Fatal(err)
@@ -295,7 +295,7 @@ func TestTheHostsFollowTheUsersRow(t *testing.T) {
 	otto.visit(photos + "/").asked()
 }
 
-func TestAnApplicationRenewsTheCookieOfItsHostAndNoOther(t *testing.T) {
+func TestHandover_AHostRenewsItsOwnCookieOnly(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	p.login(p.visit(photos+"/"), "otto", userPass)
@@ -350,7 +350,7 @@ func (p *person) refused(at string, texts ...string) {
 
 const notFinished = "Die Anmeldung bei dieser Anwendung ist abgelaufen oder wurde in einem anderen Browser begonnen."
 
-func TestACodeCountsOnce(t *testing.T) {
+func TestHandover_ACodeCountsOnce(t *testing.T) {
 	f := newHousehold(t)
 	p, enter := f.handedOver()
 	p.visit(enter).welcomed(photos+"/album", "Fotos for otto")
@@ -366,7 +366,7 @@ func TestACodeCountsOnce(t *testing.T) {
 	}
 }
 
-func TestACodeCountsForHalfAMinute(t *testing.T) {
+func TestHandover_ACodeCountsForHalfAMinute(t *testing.T) {
 	f := newHousehold(t)
 	p, enter := f.handedOver()
 	f.advance(29 * time.Second)
@@ -377,7 +377,7 @@ func TestACodeCountsForHalfAMinute(t *testing.T) {
 	p.visit(photos+"/album").welcomed(photos+"/album", "Fotos for otto")
 }
 
-func TestACodeCountsOnItsHost(t *testing.T) {
+func TestHandover_ACodeCountsOnItsHost(t *testing.T) {
 	f := newHousehold(t)
 	p, enter := f.handedOver()
 	p.send(http.MethodGet, music+"/", nil) // has begun there, too
@@ -386,7 +386,7 @@ func TestACodeCountsOnItsHost(t *testing.T) {
 	p.refused(enter, notFinished) // and is used up
 }
 
-func TestACodeCountsInTheBrowserThatBegan(t *testing.T) {
+func TestHandover_ACodeCountsInTheBrowserThatBegan(t *testing.T) {
 	f := newHousehold(t)
 	_, enter := f.handedOver()
 	victim := f.person()
@@ -395,9 +395,9 @@ func TestACodeCountsInTheBrowserThatBegan(t *testing.T) {
 	victim.refused(enter, notFinished)
 }
 
-// TestACodeIsNotInTheReferer: the page of a refusal leads on to the application of the same
+// TestHandover_ACodeIsNotInTheReferer: the page of a refusal leads on to the application of the same
 // host, which must not learn a code that still counts.
-func TestACodeIsNotInTheReferer(t *testing.T) {
+func TestHandover_ACodeIsNotInTheReferer(t *testing.T) {
 	f := newHousehold(t)
 	_, enter := f.handedOver()
 	page := f.person().visit(enter).want(http.StatusForbidden).shows("Cookies sind blockiert", `href="/album"`)
@@ -406,14 +406,14 @@ func TestACodeIsNotInTheReferer(t *testing.T) {
 	}
 }
 
-func TestACodeEndsWithItsSession(t *testing.T) {
+func TestHandover_ACodeEndsWithItsSession(t *testing.T) {
 	f := newHousehold(t)
 	p, enter := f.handedOver()
 	p.submit(p.visit(portal + "/pforte/logout"))
 	p.refused(enter, notFinished)
 }
 
-func TestAPreviewDoesNotUseACodeUp(t *testing.T) {
+func TestHandover_APreviewUsesNoCodeUp(t *testing.T) {
 	f := newHousehold(t)
 	p, enter := f.handedOver()
 	p.send(http.MethodHead, enter, nil)
@@ -421,7 +421,7 @@ func TestAPreviewDoesNotUseACodeUp(t *testing.T) {
 	p.visit(enter).welcomed(photos+"/album", "Fotos for otto")
 }
 
-func TestABrowserWithoutCookiesIsShownWhy(t *testing.T) {
+func TestHandover_ABrowserWithoutCookiesIsShownWhy(t *testing.T) {
 	f := newHousehold(t)
 	for _, drops := range [][]string{{"svc.go"}, {"svc.app"}, {"svc.app", "svc.go"}} {
 		p := f.person()
@@ -437,7 +437,7 @@ func TestABrowserWithoutCookiesIsShownWhy(t *testing.T) {
 	}
 }
 
-func TestALoginThatTakesLongBeginsTheHandOverAgain(t *testing.T) {
+func TestHandover_ALoginThatTakesLongBeginsItAgain(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	page := p.visit(photos + "/album")
@@ -446,7 +446,7 @@ func TestALoginThatTakesLongBeginsTheHandOverAgain(t *testing.T) {
 	p.login(page, "otto", userPass).welcomed(photos+"/album", "Fotos for otto")
 }
 
-func TestTabsThatWaitForTheSameLoginAllReachTheirPage(t *testing.T) {
+func TestHandover_TabsThatWaitAllReachTheirPage(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	one, two := p.visit(photos+"/one"), p.visit(photos+"/two")
@@ -454,8 +454,8 @@ func TestTabsThatWaitForTheSameLoginAllReachTheirPage(t *testing.T) {
 	p.visit(two.at).welcomed(photos+"/two", "Fotos for otto")
 }
 
-// TestManyTabsWithoutALoginAreNoLoop: a browser that starts again opens all its tabs at once.
-func TestManyTabsWithoutALoginAreNoLoop(t *testing.T) {
+// TestHandover_ManyTabsWithoutALoginAreNoLoop: a browser that starts again opens all its tabs at once.
+func TestHandover_ManyTabsWithoutALoginAreNoLoop(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	var tabs []shown
@@ -466,7 +466,7 @@ func TestManyTabsWithoutALoginAreNoLoop(t *testing.T) {
 	p.visit(tabs[19].at).welcomed(photos+"/tab19", "Fotos for otto")
 }
 
-func TestTheThirtyFirstHostClosesTheFirstWhichOpensWithoutALogin(t *testing.T) {
+func TestHandover_TheThirtyFirstHostClosesTheFirst(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	p.login(p.visit(photos+"/"), "otto", userPass)
@@ -485,7 +485,7 @@ func TestTheThirtyFirstHostClosesTheFirstWhichOpensWithoutALogin(t *testing.T) {
 	}
 }
 
-func TestANewProofLeadsToTheApplicationsAgainWithoutALogin(t *testing.T) {
+func TestHandover_ANewProofOpensTheHostsAgain(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	p.login(p.visit(photos+"/"), "otto", userPass)
@@ -496,7 +496,7 @@ func TestANewProofLeadsToTheApplicationsAgainWithoutALogin(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotOpenAnApplicationIsToldSo(t *testing.T) {
+func TestHandover_AUserWhoMayNotOpenIsToldSo(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	p.login(p.visit(office+"/"), "otto", userPass).want(http.StatusForbidden).shows("<h1>Büro: kein Zugang</h1>", "Kein Zugang zu dieser Anwendung.", `href="`+portal+`/pforte/"`, "Otto")
@@ -511,7 +511,7 @@ func TestWhoMayNotOpenAnApplicationIsToldSo(t *testing.T) {
 	english.get("/pforte/go?app=office").want(http.StatusForbidden).shows("You have no access to this application.", `<html lang="en">`)
 }
 
-func TestAnApplicationMayDemandASecondFactor(t *testing.T) {
+func TestGuard_MayDemandASecondFactor(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	const needed = "Diese Anwendung verlangt einen zweiten Faktor."
@@ -541,7 +541,7 @@ func TestAnApplicationMayDemandASecondFactor(t *testing.T) {
 	other.submit(page, "do", "verify", "code", codeOf(t, secret, f.Now())).welcomed(vault+"/safe", "Tresor for otto")
 }
 
-func TestAPendingLoginOpensNothing(t *testing.T) {
+func TestHandover_APendingLoginOpensNothing(t *testing.T) {
 	f := newHousehold(t)
 	b := f.otto()
 	b.enroll()
@@ -557,7 +557,7 @@ func TestAPendingLoginOpensNothing(t *testing.T) {
 	p.visit(photos + "/").asked()
 }
 
-func TestFormsMayLeadToTheOneApplication(t *testing.T) {
+func TestHandover_FormsMayLeadToTheOneApplication(t *testing.T) {
 	f := newHousehold(t)
 	otto := f.otto()
 	form := func(a reply) string {
@@ -597,7 +597,7 @@ var hostileReturns = []string{
 	"javascript:alert(1)", "@evil.example", ".evil.example", ":80@evil.example", "evil.example", "", "/\r\nLocation: https://evil.example", "/pforte/logout", "/api/v1/auth/me",
 }
 
-func TestNoReturnLeadsOffTheHousehold(t *testing.T) {
+func TestHandover_NoReturnLeavesTheHousehold(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	p.login(p.visit(portal+"/pforte/login"), "otto", userPass)
@@ -618,7 +618,7 @@ func TestNoReturnLeadsOffTheHousehold(t *testing.T) {
 	}
 }
 
-func TestALongReturnDoesNotKeepAnybodyFromTheApplication(t *testing.T) {
+func TestHandover_ALongReturnStillReachesTheApplication(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	long := "/album?" + strings.Repeat("%2F", 600)
@@ -626,7 +626,7 @@ func TestALongReturnDoesNotKeepAnybodyFromTheApplication(t *testing.T) {
 	p.visit(photos+"/pforte/enter?return="+url.QueryEscape("/"+strings.Repeat("a", 3000))).welcomed(photos+"/", "Fotos for otto")
 }
 
-func TestThePagesAreNotOnTheHostsOfApplications(t *testing.T) {
+func TestHandover_PagesAreNotOnTheHostsOfApplications(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	for _, at := range []string{"/pforte/login?return=%2Fx", "/pforte/", "/pforte/account", "/pforte/go?app=photos", "/pforte/reset?t=x", "/pforte/nothing"} {
@@ -648,7 +648,7 @@ func TestThePagesAreNotOnTheHostsOfApplications(t *testing.T) {
 	b.get("/pforte/login").want(http.StatusOK)
 }
 
-func TestAFailingStoreHandsNothingOver(t *testing.T) {
+func TestHandover_AFailingStoreHandsNothingOver(t *testing.T) {
 	f := newHousehold(t)
 	p, enter := f.handedOver()
 	f.redis.SetError("LOADING")

@@ -26,7 +26,7 @@ func (a reply) link() (path, token string) {
 	return found[0], found[1]
 }
 
-func TestTheFirstAdminSetsTheHouseholdUp(t *testing.T) {
+func TestSetUp_FirstAdminSetsTheHouseholdUp(t *testing.T) {
 	f := newEmptyFixture(t)
 	_, token, err := f.people.CreateSetupLink(t.Context())
 	if err != nil {
@@ -49,7 +49,7 @@ func TestTheFirstAdminSetsTheHouseholdUp(t *testing.T) {
 	f.browser().post("/pforte/setup", "t", token, "username", "evil", "display_name", "E", "password", adminPass, "again", adminPass).want(http.StatusNotFound)
 }
 
-func TestAnInviteIsShownOnceAndUsedOnce(t *testing.T) {
+func TestInvite_IsShownOnceAndUsedOnce(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	made := anna.post("/pforte/admin/invites", "do", "invite", "display_name", "Paul", "role", "member").want(http.StatusOK).shows("Der Link wird nur jetzt gezeigt.")
@@ -74,9 +74,9 @@ func TestAnInviteIsShownOnceAndUsedOnce(t *testing.T) {
 	}
 }
 
-// TestActsOnPagesAreLoggedByTheNamesOfTheAPI: the README lists them for the operator's
+// TestLog_ActsOnPagesHaveTheNamesOfTheAPI: the README lists them for the operator's
 // programs.
-func TestActsOnPagesAreLoggedByTheNamesOfTheAPI(t *testing.T) {
+func TestLog_ActsOnPagesHaveTheNamesOfTheAPI(t *testing.T) {
 	f := newEmptyFixture(t)
 	_, token, err := f.people.CreateSetupLink(t.Context())
 	if err != nil {
@@ -120,8 +120,8 @@ func TestActsOnPagesAreLoggedByTheNamesOfTheAPI(t *testing.T) {
 	})
 }
 
-// TestAnAdminSavesWhatTheyChanged has two admins at a member's page at once.
-func TestAnAdminSavesWhatTheyChanged(t *testing.T) {
+// TestMembers_AnAdminSavesWhatTheyChanged has two admins at a member's page at once.
+func TestMembers_AnAdminSavesWhatTheyChanged(t *testing.T) {
 	f := newFixture(t)
 	const path = "/pforte/admin/members/2"
 	anna := f.anna()
@@ -141,7 +141,7 @@ func TestAnAdminSavesWhatTheyChanged(t *testing.T) {
 	}
 }
 
-func TestAnInviteIsRevoked(t *testing.T) {
+func TestInvite_IsRevoked(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	path, _ := anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
@@ -154,7 +154,7 @@ func TestAnInviteIsRevoked(t *testing.T) {
 	f.browser().get(path).want(http.StatusBadRequest)
 }
 
-func TestAForgottenPassword(t *testing.T) {
+func TestForgotten_PasswordIsSetAnew(t *testing.T) {
 	f := newFixture(t)
 	paul := f.browser()
 	for _, name := range []string{"otto", "nobody"} {
@@ -179,7 +179,7 @@ func TestAForgottenPassword(t *testing.T) {
 	b.get("/pforte/").lacks("Neuigkeiten")
 }
 
-func TestAfterAResetTheRemainingPasskeysAreShown(t *testing.T) {
+func TestReset_ShowsTheRemainingPasskeys(t *testing.T) {
 	f := newFixture(t)
 	otto := must(f.store.ByID(t.Context(), 2))(t)
 	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
@@ -194,9 +194,9 @@ func TestAfterAResetTheRemainingPasskeysAreShown(t *testing.T) {
 	b.get(list).want(http.StatusOK).shows("Diese Passkeys melden weiterhin an", "Altes Telefon", "Entfernen")
 }
 
-// TestTheTokenOfALinkIsNotGuessed: a page with a right token can be fetched any number of
+// TestLinks_TokensAreNotGuessed: a page with a right token can be fetched any number of
 // times, by messengers for example, and still used.
-func TestTheTokenOfALinkIsNotGuessed(t *testing.T) {
+func TestLinks_TokensAreNotGuessed(t *testing.T) {
 	f := newFixture(t)
 	path, token := f.anna().post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
 	b := f.browser()
@@ -222,12 +222,12 @@ func TestTheTokenOfALinkIsNotGuessed(t *testing.T) {
 	b.get("/pforte/join?t=none").want(http.StatusBadRequest).shows("Die Verwaltung des Haushalts kann einen neuen erstellen.")
 }
 
-func TestTimesAreInWordsAndForPrograms(t *testing.T) {
+func TestPage_TimesAreInWordsAndForPrograms(t *testing.T) {
 	f := newFixture(t)
 	f.otto().get("/pforte/account").shows(`<time datetime="2026-03-01T12:00:00Z">heute, 12:00 UTC</time>`, "/pforte/time.js?v=")
 }
 
-func TestTheAuditLogIsAFile(t *testing.T) {
+func TestAudit_IsAFile(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	anna.post("/pforte/admin/invites", "do", "invite", "username", "paul")
@@ -245,7 +245,7 @@ func TestTheAuditLogIsAFile(t *testing.T) {
 	anna.get("/pforte/admin/audit.csv" + filtered).leadsTo("/pforte/reauth?return=" + url.QueryEscape("/pforte/admin/audit"+filtered))
 }
 
-func TestNoticesToComeAreNotMarkedAsRead(t *testing.T) {
+func TestNotices_ToComeAreNotMarkedAsRead(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	b.post("/pforte/", "up_to", "7258118400").leadsTo("/pforte/")
@@ -254,7 +254,7 @@ func TestNoticesToComeAreNotMarkedAsRead(t *testing.T) {
 	b.get("/pforte/").shows("Neuigkeiten")
 }
 
-func TestTheProfile(t *testing.T) {
+func TestProfile_IsChanged(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	b.post("/pforte/account", "display_name", "Otto <b>", "color", "#AF52DE").leadsTo("/pforte/account?done=profile")
@@ -268,7 +268,7 @@ func TestTheProfile(t *testing.T) {
 	b.get("/pforte/account").shows(`value="#3a7d5c"`)
 }
 
-func TestAnAdminChangesAMember(t *testing.T) {
+func TestMembers_AnAdminChangesOne(t *testing.T) {
 	f := newFixture(t)
 	anna, otto := f.anna(), f.otto()
 	anna.get("/pforte/admin/members").want(http.StatusOK).shows("Anna", "Otto", "Nur Passwort")
@@ -285,7 +285,7 @@ func TestAnAdminChangesAMember(t *testing.T) {
 	anna.get("/pforte/admin/members/x").want(http.StatusNotFound)
 }
 
-func TestPagesOfAdminsAreForAdmins(t *testing.T) {
+func TestMembers_PagesAreForAdmins(t *testing.T) {
 	f := newFixture(t)
 	anna, otto := f.anna(), f.otto()
 	for _, path := range []string{"/pforte/admin/members", "/pforte/admin/members/1", "/pforte/admin/invites", "/pforte/admin/audit"} {
@@ -303,7 +303,7 @@ func TestPagesOfAdminsAreForAdmins(t *testing.T) {
 	anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusForbidden)
 }
 
-func TestTheAuditLogIsFilteredAndPaged(t *testing.T) {
+func TestAudit_IsFilteredAndPaged(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	for range 60 {
@@ -327,7 +327,7 @@ func TestTheAuditLogIsFilteredAndPaged(t *testing.T) {
 	anna.get("/pforte/admin/audit?user=2&event=invite_made").shows("Keine Einträge.")
 }
 
-func TestFormsOfLinksAreLimitedTogether(t *testing.T) {
+func TestLinks_FormsAreLimitedTogether(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser()
 	for i := range web.LinkAttempts {
@@ -345,7 +345,7 @@ func TestFormsOfLinksAreLimitedTogether(t *testing.T) {
 	b.post("/pforte/forgot", "username", "otto").leadsTo("/pforte/forgot?done=forgot")
 }
 
-func TestThePageOfAnInvite_SaysAtTheFieldThatANameIsReserved(t *testing.T) {
+func TestInvite_AReservedNameIsSaidAtItsField(t *testing.T) {
 	f := newFixture(t)
 	_, token := f.anna().post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
 	for language, text := range map[string]string{"de": "Diesen Benutzernamen kannst du nicht wählen.", "en": "You cannot choose this username."} {
@@ -357,7 +357,7 @@ func TestThePageOfAnInvite_SaysAtTheFieldThatANameIsReserved(t *testing.T) {
 	f.browser().post("/pforte/join", "t", token, "username", "paul", "password", "a long password", "again", "a long password").want(http.StatusSeeOther)
 }
 
-func TestThePageOfInvites_AsksBeforeItGivesTheNameOfADeletedMember(t *testing.T) {
+func TestInvite_ADeletedMembersNameIsAskedAbout(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	const text = "Den Namen eines gelöschten Mitglieds vergeben"

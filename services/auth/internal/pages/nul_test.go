@@ -18,9 +18,9 @@ var (
 	formDo    = regexp.MustCompile(`name="do" value="([^"]+)"`)
 )
 
-// TestNoPageFailsForWhatPostgresCannotHold sends each field of each form with a NUL, and the others as the page has
+// TestPage_DoesNotFailForWhatPostgresCannotHold sends each field of each form with a NUL, and the others as the page has
 // them.
-func TestNoPageFailsForWhatPostgresCannotHold(t *testing.T) {
+func TestPage_DoesNotFailForWhatPostgresCannotHold(t *testing.T) {
 	database := sqldbtest.Postgres(t)
 	if database == "" {
 		t.Skip("Postgres is not installed") // with CI set, sqldbtest fails

@@ -64,7 +64,7 @@ func (b *browser) prove(pass, secret string) {
 	b.post("/pforte/reauth", "password", pass, "code", codeOf(b.f.t, secret, b.f.Now())).leadsTo("/pforte/")
 }
 
-func TestTheSecondFactorIsSetUpAndAskedFor(t *testing.T) {
+func TestSecondFactor_IsSetUpAndAskedFor(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Das Passwort allein genügt.")
@@ -100,9 +100,9 @@ func TestTheSecondFactorIsSetUpAndAskedFor(t *testing.T) {
 	}
 }
 
-// TestASetUpIsOfTheSessionThatBeganIt: somebody with a stolen session begins one, and would
+// TestSecondFactor_ASetUpIsOfItsSession: somebody with a stolen session begins one, and would
 // know the secret that the user confirms later.
-func TestASetUpIsOfTheSessionThatBeganIt(t *testing.T) {
+func TestSecondFactor_ASetUpIsOfItsSession(t *testing.T) {
 	f := newFixture(t)
 	stolen, otto := f.otto(), f.otto()
 	const path = "/pforte/account/second-factor"
@@ -113,7 +113,7 @@ func TestASetUpIsOfTheSessionThatBeganIt(t *testing.T) {
 	otto.enroll()
 }
 
-func TestTheSecondStepIsCancelled(t *testing.T) {
+func TestSecondFactor_ASecondStepIsCancelled(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	b.enroll()
@@ -125,7 +125,7 @@ func TestTheSecondStepIsCancelled(t *testing.T) {
 	other.get("/pforte/login?done=expired").shows("Keine laufende Anmeldung.")
 }
 
-func TestThePasswordOfAUserWithASecondFactorNeedsARecentProof(t *testing.T) {
+func TestPassword_WithASecondFactorNeedsARecentProof(t *testing.T) {
 	f := newFixture(t)
 	b, anna := f.otto(), f.anna()
 	secret, _ := b.enroll()
@@ -140,7 +140,7 @@ func TestThePasswordOfAUserWithASecondFactorNeedsARecentProof(t *testing.T) {
 	anna.post("/pforte/account/password", "current", adminPass, "password", "another secret", "again", "another secret").leadsTo("/pforte/account/password?done=password")
 }
 
-func TestPagesForChangesNeedARecentProof(t *testing.T) {
+func TestProof_PagesForChangesNeedARecentOne(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	pages := []string{"/pforte/account/second-factor", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security"}
@@ -165,9 +165,9 @@ func TestPagesForChangesNeedARecentProof(t *testing.T) {
 	gone.get("/pforte/").want(http.StatusSeeOther)
 }
 
-// TestASessionThatEndsMeanwhileLeadsToTheLogin sends the form of a new proof from many tabs at
+// TestProof_AnEndedSessionLeadsToTheLogin sends the form of a new proof from many tabs at
 // once: the first one replaces the session.
-func TestASessionThatEndsMeanwhileLeadsToTheLogin(t *testing.T) {
+func TestProof_AnEndedSessionLeadsToTheLogin(t *testing.T) {
 	f := newFixture(t)
 	otto := f.otto()
 	var all sync.WaitGroup
@@ -193,8 +193,8 @@ func TestASessionThatEndsMeanwhileLeadsToTheLogin(t *testing.T) {
 	}
 }
 
-// TestTypedFieldsOutliveANewProof sends a form for which the last proof is too old.
-func TestTypedFieldsOutliveANewProof(t *testing.T) {
+// TestProof_TypedFieldsOutliveANewOne sends a form for which the last proof is too old.
+func TestProof_TypedFieldsOutliveANewOne(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	const path = "/pforte/admin/members/2"
@@ -224,9 +224,9 @@ func TestTypedFieldsOutliveANewProof(t *testing.T) {
 	anna.post(path, append(typed, "csrf", "")...).want(http.StatusForbidden).shows("Bitte noch einmal senden.", `value="Otto <K.>"`)
 }
 
-// TestAFormThatIsShownAfterAProofIsSentToItsOwnPage: the answer is that of the page of the
+// TestProof_AFormIsSentToItsOwnPageAfterwards: the answer is that of the page of the
 // proof, and so is the browser's address.
-func TestAFormThatIsShownAfterAProofIsSentToItsOwnPage(t *testing.T) {
+func TestProof_AFormIsSentToItsOwnPageAfterwards(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	for _, path := range []string{"/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security", "/pforte/account/second-factor", "/pforte/account/devices"} {
@@ -235,8 +235,8 @@ func TestAFormThatIsShownAfterAProofIsSentToItsOwnPage(t *testing.T) {
 	}
 }
 
-// TestTypedFieldsOutliveALoginInTwoSteps sends a form whose session is gone.
-func TestTypedFieldsOutliveALoginInTwoSteps(t *testing.T) {
+// TestLogin_TypedFieldsOutliveTwoSteps sends a form whose session is gone.
+func TestLogin_TypedFieldsOutliveTwoSteps(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	secret, _ := b.enroll()
@@ -250,7 +250,7 @@ func TestTypedFieldsOutliveALoginInTwoSteps(t *testing.T) {
 		shows("Bitte noch einmal senden.", "<h1>Profil</h1>", `value="Otto der Erste"`, b.cookies["csrf-token"])
 }
 
-func TestWellKnownPasswordsAreRefusedOnPages(t *testing.T) {
+func TestPassword_WellKnownOnesAreRefused(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	for _, pw := range []string{"password1", "PASSWORD1", "zuhause "} { // the last is the household's name
@@ -259,7 +259,7 @@ func TestWellKnownPasswordsAreRefusedOnPages(t *testing.T) {
 	f.loggedIn("otto", userPass)
 }
 
-func TestDevicesAreListedAndEnded(t *testing.T) {
+func TestDevices_AreListedAndEnded(t *testing.T) {
 	f := newFixture(t)
 	phone := f.browser()
 	phone.headers.Set("User-Agent", "Mozilla/5.0 (Android 16; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0")
@@ -280,7 +280,7 @@ func TestDevicesAreListedAndEnded(t *testing.T) {
 	b.get("/pforte/").want(http.StatusSeeOther)
 }
 
-func TestTheHouseholdRequiresASecondFactorAndKeepsNobodyOut(t *testing.T) {
+func TestDuty_OfASecondFactorKeepsNoMemberOut(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	anna.get("/pforte/admin/security").want(http.StatusOK).shows("Noch ohne zweiten Faktor", "Otto", "400 Tage")
@@ -295,7 +295,7 @@ func TestTheHouseholdRequiresASecondFactorAndKeepsNobodyOut(t *testing.T) {
 	b.post("/pforte/account/second-factor", "do", "disable", "code", "000000").want(http.StatusForbidden).shows("Der letzte kann nicht entfernt werden.")
 }
 
-func TestAnAdminResetsASecondFactor(t *testing.T) {
+func TestSecondFactor_IsResetByAnAdmin(t *testing.T) {
 	f := newFixture(t)
 	otto, anna := f.otto(), f.anna()
 	anna.get("/pforte/admin/members/2").lacks("Zweiten Faktor zurücksetzen")
@@ -306,16 +306,16 @@ func TestAnAdminResetsASecondFactor(t *testing.T) {
 	f.otto().get("/pforte/").shows("Zweiter Faktor zurückgesetzt")
 }
 
-func TestWithoutAnAddressPasskeysSayWhy(t *testing.T) {
+func TestPasskey_SaysWhyWithoutAnAddress(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	b.get("/pforte/account/passkeys").want(http.StatusOK).shows("Passkeys brauchen die öffentliche Adresse des Haushalts").lacks("data-passkey")
 	f.browser().get("/pforte/login").lacks("data-passkey", "passkey.js")
 }
 
-// TestAPasskeyThatDoesNotWorkHereIsNotOffered: this server has no passkeys, and one that was
+// TestPasskey_ThatDoesNotWorkHereIsNotOffered: this server has no passkeys, and one that was
 // added at another address.
-func TestAPasskeyThatDoesNotWorkHereIsNotOffered(t *testing.T) {
+func TestPasskey_ThatDoesNotWorkHereIsNotOffered(t *testing.T) {
 	f := newFixture(t)
 	otto := must(f.store.ByID(t.Context(), 2))(t)
 	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
@@ -327,7 +327,7 @@ func TestAPasskeyThatDoesNotWorkHereIsNotOffered(t *testing.T) {
 	b.get("/pforte/account/passkeys").shows("Telefon").lacks("synchronisiert", "an ein Gerät gebunden") // nobody can tell
 }
 
-func TestEveryPageIsInBothLanguages(t *testing.T) {
+func TestPage_IsInBothLanguages(t *testing.T) {
 	f := newFixture(t)
 	for lang, other := range map[string]string{"de": "English", "en": "Deutsch"} {
 		anna := f.anna()

@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
-func TestAPasswordThatIsWellKnownOrANameIsRefused(t *testing.T) {
+func TestCheck_AWellKnownOneOrANameIsRefused(t *testing.T) {
 	names := []string{"petra.berg", "Petra Müller", ""}
 	for _, pw := range []string{"password", "PassWord", "12345678", "qwertyuiop", "Petra.Berg", "petra mu\u0308ller", " password "} {
 		if err := password.CheckCommon(pw, names...); !errors.Is(err, password.ErrCommon) {

@@ -42,7 +42,7 @@ func plain(t testing.TB, version, pw string, cost int) string {
 	return version + string(stored[4:])
 }
 
-func TestAPasswordSetInOneFormMatchesInEveryForm(t *testing.T) {
+func TestForm_SetInOneMatchesInEveryOther(t *testing.T) {
 	h := quick(t)
 	for _, set := range []string{nfc, nfd, mixed} {
 		stored := hash(t, h, set)
@@ -62,7 +62,7 @@ func TestAPasswordSetInOneFormMatchesInEveryForm(t *testing.T) {
 	}
 }
 
-func TestAHashOfAnotherFormMatchesAndIsToBeHashedAgain(t *testing.T) {
+func TestForm_AnotherMatchesAndIsHashedAgain(t *testing.T) {
 	h := quick(t)
 	for _, version := range []string{"$2a$", "$2b$", "$2y$"} {
 		for _, given := range []string{nfc, nfd, mixed} {
@@ -85,7 +85,7 @@ func TestAHashOfAnotherFormMatchesAndIsToBeHashedAgain(t *testing.T) {
 	}
 }
 
-func TestTheBoundaryOf72BytesIsThatOfNFC(t *testing.T) {
+func TestForm_BoundaryOf72BytesIsThatOfNFC(t *testing.T) {
 	h := quick(t)
 	for _, c := range []struct {
 		pw    string
@@ -112,9 +112,9 @@ func TestTheBoundaryOf72BytesIsThatOfNFC(t *testing.T) {
 	}
 }
 
-// TestAHashBeyond72BytesOfAnotherFormMatches has hashes from before passwords were
+// TestForm_AHashBeyond72BytesOfAnotherMatches has hashes from before passwords were
 // normalized, of ours and of programs that shorten.
-func TestAHashBeyond72BytesOfAnotherFormMatches(t *testing.T) {
+func TestForm_AHashBeyond72BytesOfAnotherMatches(t *testing.T) {
 	h := quick(t)
 	long := strings.Repeat("a\u0308", 30) // 90 bytes, 60 in NFC
 	earlier := "sha256:" + plain(t, "$2a$", password.Digest(long), bcrypt.MinCost)
@@ -128,7 +128,7 @@ func TestAHashBeyond72BytesOfAnotherFormMatches(t *testing.T) {
 	}
 }
 
-func TestLengthCountsCodePointsOfNFCAndNoMoreThan1024AsSent(t *testing.T) {
+func TestLength_CountsCodePointsOfNFCUpTo1024(t *testing.T) {
 	for pw, want := range map[string]error{
 		strings.Repeat("a\u0308", 7): password.ErrTooShort, strings.Repeat("a\u0308", 8): nil, strings.Repeat("\u00e4", 7): password.ErrTooShort,
 		strings.Repeat("a\u0308", 512): nil, strings.Repeat("a\u0308", 513): password.ErrTooLong, // 513 in NFC
@@ -141,7 +141,7 @@ func TestLengthCountsCodePointsOfNFCAndNoMoreThan1024AsSent(t *testing.T) {
 	}
 }
 
-func TestAPasswordThatHasNoFormsIsComparedAsSent(t *testing.T) {
+func TestForm_APasswordWithoutAnyIsComparedAsSent(t *testing.T) {
 	h := quick(t)
 	for _, pw := range []string{"a\u0308\xff", "\xc3", "pass\xed\xa0\x80word", "a" + marks, "\u00e4" + marks, "a\u0308" + marks} {
 		work := h.CountWork()
@@ -157,9 +157,9 @@ var attempts = map[string]int{
 	strings.Repeat("\u00e4a\u0308", 100): 3, "\uac01": 2, "\u212b": 3, "\u0958": 2, "\u65e5\u672c": 1,
 }
 
-// TestAKnownAndAnUnknownNameTakeTheSameWork compares what bcrypt computes for stored
+// TestForm_KnownAndUnknownNamesTakeTheSameWork compares what bcrypt computes for stored
 // hashes of each kind and for an unknown user.
-func TestAKnownAndAnUnknownNameTakeTheSameWork(t *testing.T) {
+func TestForm_KnownAndUnknownNamesTakeTheSameWork(t *testing.T) {
 	h := newHasher(t, password.Options{Cost: 5})
 	stored := map[string]string{
 		"plain": hash(t, h, "another password"), "long": hash(t, h, strings.Repeat("another", 20)), "NFD": plain(t, "$2b$", nfd+"!", 5),
@@ -192,8 +192,8 @@ func TestAKnownAndAnUnknownNameTakeTheSameWork(t *testing.T) {
 	t.Run("a costlier hash", seen)
 }
 
-// TestAllFormsOfOnePasswordAreComparedInOneSlot has two callers wait for the one slot.
-func TestAllFormsOfOnePasswordAreComparedInOneSlot(t *testing.T) {
+// TestForm_AllOfOnePasswordTakeOneSlot has two callers wait for the one slot.
+func TestForm_AllOfOnePasswordTakeOneSlot(t *testing.T) {
 	h, done := busy(t, 2)
 	work := h.CountWork()
 	ended := make(chan error, 2)
@@ -213,7 +213,7 @@ func TestAllFormsOfOnePasswordAreComparedInOneSlot(t *testing.T) {
 	}
 }
 
-func FuzzAnyFormOfTheSameTextMatchesAndNoOther(f *testing.F) {
+func FuzzFormsOfTheSameTextMatchAndNoOther(f *testing.F) {
 	h := quick(f)
 	for pw := range attempts {
 		for _, other := range []string{nfc, nfd, mixed, pw + "\u0308"} {
@@ -236,7 +236,7 @@ func FuzzAnyFormOfTheSameTextMatchesAndNoOther(f *testing.F) {
 	})
 }
 
-// FuzzForms is FuzzAnyFormOfTheSameTextMatchesAndNoOther without bcrypt, so that it tries
+// FuzzForms is FuzzFormsOfTheSameTextMatchAndNoOther without bcrypt, so that it tries
 // more.
 func FuzzForms(f *testing.F) {
 	for pw := range attempts {

@@ -37,7 +37,7 @@ func await(t *testing.T, condition func() bool) {
 	t.Fatal("it does not come to pass")
 }
 
-func TestAFullQueueRefusesAtOnce(t *testing.T) {
+func TestGate_AFullQueueRefusesAtOnce(t *testing.T) {
 	h, done := busy(t, 1)
 	waiting := make(chan error, 1)
 	go func() { waiting <- h.VerifyDummy(context.WithoutCancel(t.Context()), "password") }()
@@ -64,7 +64,7 @@ func TestAFullQueueRefusesAtOnce(t *testing.T) {
 	}
 }
 
-func TestAStormFromOneNetworkLeavesSlotsForOthers(t *testing.T) {
+func TestGate_AStormFromOneNetworkLeavesSlots(t *testing.T) {
 	const queue = 8
 	h, done := busy(t, queue)
 	ended := make(chan string, 2*queue)
@@ -109,7 +109,7 @@ func TestAStormFromOneNetworkLeavesSlotsForOthers(t *testing.T) {
 	}
 }
 
-func TestAsManyNetworksAsPlacesRefuseOneMore(t *testing.T) {
+func TestGate_AsManyNetworksAsPlacesRefuseOneMore(t *testing.T) {
 	h, done := busy(t, 2)
 	defer done()
 	for i, network := range []string{"a", "b"} {
@@ -121,7 +121,7 @@ func TestAsManyNetworksAsPlacesRefuseOneMore(t *testing.T) {
 	}
 }
 
-func TestACallerThatHangsUpLeavesTheQueue(t *testing.T) {
+func TestGate_ACallerThatHangsUpLeavesTheQueue(t *testing.T) {
 	h, done := busy(t, 1)
 	ctx, hangUp := context.WithCancel(t.Context())
 	waiting := make(chan error, 1)
@@ -143,7 +143,7 @@ func TestACallerThatHangsUpLeavesTheQueue(t *testing.T) {
 	}
 }
 
-func TestNoMoreAreComputedThanAllowed(t *testing.T) {
+func TestGate_NoMoreAreComputedThanAllowed(t *testing.T) {
 	h := newHasher(t, password.Options{Cost: bcrypt.MinCost, Concurrency: 2, Queue: 100})
 	var most atomic.Int64
 	var all sync.WaitGroup
@@ -166,7 +166,7 @@ func TestNoMoreAreComputedThanAllowed(t *testing.T) {
 	}
 }
 
-func TestHalfOfGosProcessorsAreForRequestsWithoutAPassword(t *testing.T) {
+func TestGate_HalfOfTheProcessorsAreForOtherRequests(t *testing.T) {
 	h := newHasher(t, password.Options{Cost: bcrypt.MinCost})
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
 		release, err := h.Occupy(t.Context())
@@ -182,7 +182,7 @@ func TestHalfOfGosProcessorsAreForRequestsWithoutAPassword(t *testing.T) {
 	}
 }
 
-func TestAStormIsShedAndMemoryStaysFlat(t *testing.T) {
+func TestGate_AStormIsShedAndMemoryStaysFlat(t *testing.T) {
 	h := newHasher(t, password.Options{Cost: bcrypt.MinCost, Concurrency: 1, Queue: 8})
 	var computed, refused atomic.Int64
 	var before, after runtime.MemStats

@@ -51,7 +51,7 @@ func rehash(t testing.TB, h *password.Hasher, stored, pw string) bool {
 	return again
 }
 
-func TestPasswordLengthIsCountedInCodePoints(t *testing.T) {
+func TestLength_IsCountedInCodePoints(t *testing.T) {
 	for pw, want := range map[string]error{
 		"": password.ErrTooShort, "1234567": password.ErrTooShort, "12345678": nil, "ääääääää": nil, "äääääää": password.ErrTooShort,
 		"🙂🙂🙂🙂🙂🙂🙂🙂": nil, "🙂🙂🙂🙂🙂🙂🙂": password.ErrTooShort, "        ": nil, "\x00\x00\x00\x00\x00\x00\x00\x00": nil,
@@ -72,7 +72,7 @@ var families = map[string][]string{
 	"repeated NUL": {strings.Repeat("x", 36), strings.Repeat("x", 36) + "\x00" + strings.Repeat("x", 35), strings.Repeat("x", 36) + "\x00" + strings.Repeat("x", 36)},
 }
 
-func TestEveryPasswordMatchesItselfAndNoOther(t *testing.T) {
+func TestHash_MatchesItsPasswordAndNoOther(t *testing.T) {
 	h := quick(t)
 	for _, family := range families {
 		for _, right := range family {
@@ -90,7 +90,7 @@ func TestEveryPasswordMatchesItselfAndNoOther(t *testing.T) {
 	}
 }
 
-func TestAnExactPasswordIsStoredAsPlainBcryptAndOthersAreMarked(t *testing.T) {
+func TestHash_AnExactPasswordIsPlainBcrypt(t *testing.T) {
 	h := quick(t)
 	for pw, prefix := range map[string]string{
 		"password": "$2a$04$", strings.Repeat("x", 72): "$2a$04$", strings.Repeat("x", 73): "sha256:$2a$04$", "pass\x00word": "sha256:$2a$04$",
@@ -108,7 +108,7 @@ func TestAnExactPasswordIsStoredAsPlainBcryptAndOthersAreMarked(t *testing.T) {
 	}
 }
 
-func TestTheCostIs12AndTheDummyIsARealHash(t *testing.T) {
+func TestHash_CostIs12AndTheDummyIsReal(t *testing.T) {
 	if dummy := newHasher(t, password.Options{}).Dummy(); !strings.HasPrefix(dummy, "$2a$12$") || password.CheckImport(dummy) != nil {
 		t.Errorf("the dummy is %q", dummy)
 	}
@@ -124,7 +124,7 @@ var foreign = map[string]struct{ hash, password string }{
 	"$2a$, any sign": {"$2a$06$fPIsBO8qRqkjj273rfaOI.HtSV9jLDpTbZn782DC6/t7qT67P6FfO", "~!@#$%^&*()      ~!@#$%^&*()PNBFRD"},
 }
 
-func TestHashesOfOtherProgramsAreVerified(t *testing.T) {
+func TestVerify_HashesOfOtherProgramsMatch(t *testing.T) {
 	h := quick(t)
 	for name, f := range foreign {
 		if password.CheckImport(f.hash) != nil {
@@ -141,7 +141,7 @@ func TestHashesOfOtherProgramsAreVerified(t *testing.T) {
 	}
 }
 
-func TestALongPasswordThatAnotherProgramShortenedStillWorks(t *testing.T) {
+func TestVerify_ALongPasswordShortenedByOthersMatches(t *testing.T) {
 	h := quick(t)
 	long := strings.Repeat("x", 80)
 	plain, err := bcrypt.GenerateFromPassword([]byte(long[:72]), bcrypt.MinCost)
@@ -160,7 +160,7 @@ func TestALongPasswordThatAnotherProgramShortenedStillWorks(t *testing.T) {
 	}
 }
 
-func TestMalformedHashesMatchNothing(t *testing.T) {
+func TestVerify_MalformedHashesMatchNothing(t *testing.T) {
 	h := quick(t)
 	good := hash(t, h, "password")
 	for _, stored := range []string{
@@ -182,7 +182,7 @@ func TestMalformedHashesMatchNothing(t *testing.T) {
 	}
 }
 
-func TestAHashOfLowerCostIsToBeRenewed(t *testing.T) {
+func TestHash_OfLowerCostIsToBeRenewed(t *testing.T) {
 	low, same, high := quick(t), newHasher(t, password.Options{Cost: 5}), newHasher(t, password.Options{Cost: 6})
 	long := strings.Repeat("x", 100)
 	for _, pw := range []string{"password", long} {
@@ -197,7 +197,7 @@ func TestAHashOfLowerCostIsToBeRenewed(t *testing.T) {
 	}
 }
 
-func TestTheDummyMatchesNothing(t *testing.T) {
+func TestVerify_TheDummyMatchesNothing(t *testing.T) {
 	h := quick(t)
 	for _, pw := range []string{"", "password", strings.Repeat("x", 1024), "a\x00b"} {
 		if err := h.VerifyDummy(t.Context(), pw); !errors.Is(err, password.ErrMismatch) {
@@ -206,11 +206,11 @@ func TestTheDummyMatchesNothing(t *testing.T) {
 	}
 }
 
-// TestEveryFailureCostsTheSame measures, at a low cost so that it is quick. It
+// TestVerify_EveryFailureCostsTheSame measures, at a low cost so that it is quick. It
 // compares the least times of interleaved runs, which other work on the machine
 // disturbs least, and measures again when they differ: less work would show
 // every time.
-func TestEveryFailureCostsTheSame(t *testing.T) {
+func TestVerify_EveryFailureCostsTheSame(t *testing.T) {
 	h := newHasher(t, password.Options{Cost: 5})
 	plain, long := hash(t, h, "password"), hash(t, h, strings.Repeat("x", 100))
 	cheap := hash(t, quick(t), "password")
@@ -234,9 +234,9 @@ func TestEveryFailureCostsTheSame(t *testing.T) {
 	t.Error(strings.Join(differing, "\n"))
 }
 
-// TestAFailureCostsAsMuchAsTheCostliestHash has the hash of one user at a higher
+// TestVerify_AFailureCostsAsMuchAsTheCostliestHash has the hash of one user at a higher
 // cost than the others.
-func TestAFailureCostsAsMuchAsTheCostliestHash(t *testing.T) {
+func TestVerify_AFailureCostsAsMuchAsTheCostliestHash(t *testing.T) {
 	h := newHasher(t, password.Options{Cost: 5})
 	costly, plain := hash(t, newHasher(t, password.Options{Cost: 7}), "password"), hash(t, h, "password")
 	h.Seen(costly)
@@ -288,7 +288,7 @@ func compare(t *testing.T, failures map[string]func() error, reference string) (
 	return differing
 }
 
-func TestOptionsAreChecked(t *testing.T) {
+func TestOptions_AreChecked(t *testing.T) {
 	for _, cost := range []int{-1, 3, 32} {
 		if _, err := password.New(password.Options{Cost: cost}); err == nil {
 			t.Errorf("cost %d is accepted", cost)

@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
-func TestALimiterNeedsAllItsParts(t *testing.T) {
+func TestLimiter_NeedsAllItsParts(t *testing.T) {
 	good := ratelimit.Options{Client: dial(t, "127.0.0.1:1"), App: "svc", Name: "login", Limit: limit, Window: time.Minute}
 	if _, err := ratelimit.New(good); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func (broken) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return next
 }
 
-func TestAFailingRedisAllowsNothing(t *testing.T) {
+func TestLimiter_AFailingRedisAllowsNothing(t *testing.T) {
 	client := dial(t, "127.0.0.1:1")
 	client.AddHook(broken{})
 	if d, err := limiter(t, client, "login", limit, time.Minute).Spend(t.Context(), "a"); !errors.Is(err, errBroken) || d.Allowed {

@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/pkg/redistest"
 )
 
-func TestLimiterOnMiniredis(t *testing.T) {
+func TestLimiter_OnMiniredis(t *testing.T) {
 	t.Parallel()
 	testMeaning(t, func(t *testing.T) backend {
 		server := miniredis.RunT(t)
@@ -20,7 +20,7 @@ func TestLimiterOnMiniredis(t *testing.T) {
 	})
 }
 
-func TestLimiterOnRedis(t *testing.T) {
+func TestLimiter_OnRedis(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
 	testMeaning(t, func(t *testing.T) backend {
@@ -32,7 +32,7 @@ func TestLimiterOnRedis(t *testing.T) {
 	})
 }
 
-func TestALimitThatWouldOverflowIsCapped(t *testing.T) {
+func TestLimiter_ALimitThatWouldOverflowIsCapped(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, dial(t, redistest.Start(t)), "login", math.MaxInt/2, time.Minute)
 	if d, err := l.Spend(t.Context(), "a", "b", "c"); err != nil || !d.Allowed {
@@ -40,7 +40,7 @@ func TestALimitThatWouldOverflowIsCapped(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfAWindow(t *testing.T) {
+func TestLimiter_NothingIsLeftOfAWindow(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	l := limiter(t, client, "login", limit, time.Minute)
@@ -64,7 +64,7 @@ func TestNothingIsLeftOfAWindow(t *testing.T) {
 	}
 }
 
-func TestRedisDownIsAnError(t *testing.T) {
+func TestLimiter_RedisDownIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--save", "")
 	l := limiter(t, dial(t, server.Addr()), "login", limit, time.Minute)

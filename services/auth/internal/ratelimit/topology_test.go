@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/pkg/redistest"
 )
 
-func TestLimiterOnRedisCluster(t *testing.T) {
+func TestLimiter_OnRedisCluster(t *testing.T) {
 	t.Parallel()
 	addrs := redistest.StartCluster(t, 3)
 	open := func() *redis.ClusterClient {
@@ -28,9 +28,9 @@ func TestLimiterOnRedisCluster(t *testing.T) {
 	})
 }
 
-// TestLimiterOnSentinelsAcrossAFailover runs the suite with the same client before
+// TestLimiter_OnSentinelsAcrossAFailover runs the suite with the same client before
 // and after the replica took over, and holds a window across it.
-func TestLimiterOnSentinelsAcrossAFailover(t *testing.T) {
+func TestLimiter_OnSentinelsAcrossAFailover(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t, time.Second)
 	client := redis.NewFailoverClient(&redis.FailoverOptions{

@@ -50,7 +50,7 @@ var hostile = map[string][]string{
 	"its length":           {"/" + strings.Repeat("a", returnpath.Max), "/?" + strings.Repeat("%2f", returnpath.Max)},
 }
 
-func TestAHostilePathIsNotReturnedTo(t *testing.T) {
+func TestSafe_AHostilePathIsNotReturnedTo(t *testing.T) {
 	for class, paths := range hostile {
 		for _, to := range paths {
 			if got := returnpath.Safe(to, fallback); got != fallback {
@@ -60,7 +60,7 @@ func TestAHostilePathIsNotReturnedTo(t *testing.T) {
 	}
 }
 
-func TestAPathOnThisHostIsReturnedTo(t *testing.T) {
+func TestSafe_APathOnThisHostIsReturnedTo(t *testing.T) {
 	for _, to := range []string{
 		"/", "/pforte/", "/pforte/account?x=1", "/photos/2026/a b", "/go?return=%2Falbum%3Fx%3D1&next=//x", "/pforte/go?app=photos&return=%2Falbum%3Fx%3D%252F&state=abc", "/%C3%A4", "/ä", "/a#b", "/a:b", "/.well-known/x",
 		"/a.b/..c/...", "/a;b=c", "/a@b", "/a?https://evil.example", "/apiary", "/pforte/logouts", "/internals/", "/x?a=%0a", "/" + strings.Repeat("a", returnpath.Max-1),

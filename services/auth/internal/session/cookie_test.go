@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-func TestACookieWithoutOurSignatureIsAnonymous(t *testing.T) {
+func TestCookie_WithoutOurSignatureIsAnonymous(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.login(42)
@@ -67,7 +67,7 @@ func signedAt(name, secret, payload string, at int64) string {
 	return base64.URLEncoding.EncodeToString([]byte(text + "|" + string(mac.Sum(nil))))
 }
 
-func TestACookieIsAcceptedHoweverOldWhileItsSessionLives(t *testing.T) {
+func TestCookie_IsAcceptedWhileItsSessionLives(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now, Secret: "secret"})
 	id := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
@@ -86,7 +86,7 @@ func TestACookieIsAcceptedHoweverOldWhileItsSessionLives(t *testing.T) {
 	}
 }
 
-func TestOneOfSeveralCookiesOfTheNameIsFound(t *testing.T) {
+func TestCookie_OneOfSeveralIsFound(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
@@ -102,7 +102,7 @@ func TestOneOfSeveralCookiesOfTheNameIsFound(t *testing.T) {
 	}
 }
 
-func TestSecretsRotate(t *testing.T) {
+func TestCookie_SecretsRotate(t *testing.T) {
 	store, c := newSpy(t)
 	old := newBrowser(t, session.Options{Store: store, Now: c.now, Secret: "old"})
 	s := old.login(42)
@@ -122,7 +122,7 @@ func TestSecretsRotate(t *testing.T) {
 	manager("old", "").anonymous()
 }
 
-func TestAppsOnOneHostDoNotMixTheirCookies(t *testing.T) {
+func TestCookie_AppsOnOneHostDoNotMix(t *testing.T) {
 	store, c := newSpy(t)
 	one := newBrowser(t, session.Options{Store: store, Now: c.now, Name: "one"})
 	one.login(42)
@@ -131,14 +131,14 @@ func TestAppsOnOneHostDoNotMixTheirCookies(t *testing.T) {
 	two.anonymous()
 }
 
-func TestALongUserAgentIsShortened(t *testing.T) {
+func TestUserAgent_ThatIsLongIsShortened(t *testing.T) {
 	s, _ := session.New(42, "x"+strings.Repeat("ü", 1000), time.Now())
 	if s.UserAgent != "x"+strings.Repeat("ü", 99) {
 		t.Errorf("got %q", s.UserAgent)
 	}
 }
 
-func TestOptionsAreChecked(t *testing.T) {
+func TestOptions_AreChecked(t *testing.T) {
 	store, _ := openStore(t)
 	good := session.Options{Store: store, Name: "svc", Secret: "secret", Now: time.Now}
 	if _, err := session.NewManager(good); err != nil {
@@ -181,9 +181,9 @@ func FuzzCookieHeader(f *testing.F) {
 	})
 }
 
-// TestCookiesOfAnotherHostDoNotHideOurs sends cookies that a neighbouring host could
+// TestCookie_OfAnotherHostDoesNotHideOurs sends cookies that a neighbouring host could
 // have set before the right one.
-func TestCookiesOfAnotherHostDoNotHideOurs(t *testing.T) {
+func TestCookie_OfAnotherHostDoesNotHideOurs(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.login(43)

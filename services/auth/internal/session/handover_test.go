@@ -44,7 +44,7 @@ func newHosts(t *testing.T) (*browser, *clock) {
 	return newBrowser(t, session.Options{Store: store, Now: c.now, Secure: true}), c
 }
 
-func TestTheHostOfAnApplicationFindsItsSession(t *testing.T) {
+func TestHandover_AHostFindsItsSession(t *testing.T) {
 	b, _ := newHosts(t)
 	s := b.login(42)
 	portal := b.cookies["svc.sid"]
@@ -69,7 +69,7 @@ func TestTheHostOfAnApplicationFindsItsSession(t *testing.T) {
 	}
 }
 
-func TestTheCookiesOfPortalAndApplicationsAreNotEachOthers(t *testing.T) {
+func TestHandover_CookiesOfPortalAndHostsDiffer(t *testing.T) {
 	b, _ := newHosts(t)
 	s := b.login(42)
 	b.enter(s, "photos.example")
@@ -91,7 +91,7 @@ func TestTheCookiesOfPortalAndApplicationsAreNotEachOthers(t *testing.T) {
 	}
 }
 
-func TestTheCookieOfAnApplicationNeedsOurSignature(t *testing.T) {
+func TestHandover_AHostsCookieNeedsOurSignature(t *testing.T) {
 	b, _ := newHosts(t)
 	s := b.login(42)
 	b.enter(s, "photos.example")
@@ -110,7 +110,7 @@ func TestTheCookieOfAnApplicationNeedsOurSignature(t *testing.T) {
 	}
 }
 
-func TestAPlantedCookieDoesNotHideTheHostsOwn(t *testing.T) {
+func TestHandover_APlantedCookieDoesNotHideTheHosts(t *testing.T) {
 	b, _ := newHosts(t)
 	s := b.login(42)
 	b.enter(s, "music.example")
@@ -127,7 +127,7 @@ func TestAPlantedCookieDoesNotHideTheHostsOwn(t *testing.T) {
 	}
 }
 
-func TestTheCookieOfAnApplicationIsSentAgainAndNoOther(t *testing.T) {
+func TestHandover_AHostsOwnCookieAloneIsSentAgain(t *testing.T) {
 	b, c := newHosts(t)
 	b.enter(b.login(42), "photos.example")
 	use := func(r *http.Request) {
@@ -159,7 +159,7 @@ func TestTheCookieOfAnApplicationIsSentAgainAndNoOther(t *testing.T) {
 	}
 }
 
-func TestTheUseOfAnApplicationKeepsTheSessionOfThePortal(t *testing.T) {
+func TestHandover_UseOfAHostKeepsThePortalsSession(t *testing.T) {
 	b, c := newHosts(t)
 	s := b.login(42)
 	b.enter(s, "photos.example")
@@ -172,7 +172,7 @@ func TestTheUseOfAnApplicationKeepsTheSessionOfThePortal(t *testing.T) {
 	b.loggedIn(s)
 }
 
-func TestAFailingStoreIsNoClosedHost(t *testing.T) {
+func TestHandover_AFailingStoreIsNoClosedHost(t *testing.T) {
 	b, c := newHosts(t)
 	b.enter(b.login(42), "photos.example")
 	c.server.SetError("LOADING")
@@ -198,7 +198,7 @@ func (b *browser) finish() {
 	})
 }
 
-func TestAHandOverIsFinishedInTheBrowserThatBeganIt(t *testing.T) {
+func TestHandover_EndsInTheBrowserThatBeganIt(t *testing.T) {
 	b, c := newHosts(t)
 	other := newBrowser(t, session.Options{Store: b.store, Now: c.now})
 	if b.manager.HasBegunAny(b.request()) {
@@ -237,7 +237,7 @@ func TestAHandOverIsFinishedInTheBrowserThatBeganIt(t *testing.T) {
 	}
 }
 
-func TestABrowserThatGoesRoundInCirclesIsStopped(t *testing.T) {
+func TestHandover_ABrowserInCirclesIsStopped(t *testing.T) {
 	b, c := newHosts(t)
 	for i := range 20 { // tabs that wait
 		if _, err := b.begin(); err != nil {
@@ -267,7 +267,7 @@ func TestABrowserThatGoesRoundInCirclesIsStopped(t *testing.T) {
 	}
 }
 
-func TestACookieThatBeganNoHandOverIsIgnored(t *testing.T) {
+func TestHandover_ACookieThatBeganNoneIsIgnored(t *testing.T) {
 	b, _ := newHosts(t)
 	random := strings.Repeat("A", 43)
 	for _, cookie := range []string{"", "x", random, random + ".1", random + ".0.1", random + ".01.1", random + ".-1.1", "x.1.1", random + ".1.1.1", strings.Repeat("A", 42) + ".1.1", random + ".1.x"} {

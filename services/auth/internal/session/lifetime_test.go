@@ -16,7 +16,7 @@ import (
 
 const hour = time.Hour
 
-func TestASessionEndsAfter7DaysWithoutActivity(t *testing.T) {
+func TestSession_EndsAfter7DaysWithoutActivity(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
@@ -26,7 +26,7 @@ func TestASessionEndsAfter7DaysWithoutActivity(t *testing.T) {
 	b.anonymous()
 }
 
-func TestASessionThatIsUsedLivesOnWhateverTheCookiesAge(t *testing.T) {
+func TestSession_InUseLivesOnWhateverTheCookiesAge(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
@@ -56,7 +56,7 @@ func TestLoad_RenewsNothingWithoutRenewal(t *testing.T) {
 	b.anonymous()
 }
 
-func TestCookiesAreSentAgainFrom12HoursOn(t *testing.T) {
+func TestCookie_IsSentAgainFrom12HoursOn(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
@@ -80,7 +80,7 @@ func TestCookiesAreSentAgainFrom12HoursOn(t *testing.T) {
 	b.loggedIn(s)
 }
 
-func TestACookieThatIsSentAgainLastsAWholeLifetime(t *testing.T) {
+func TestCookie_SentAgainLastsAWholeLifetime(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
@@ -107,7 +107,7 @@ var lifetimes = map[time.Duration]time.Duration{
 	48 * hour: 12 * hour, 168 * hour: 12 * hour, 9600 * hour: 12 * hour,
 }
 
-func TestSessionAndBothCookiesLastTheLifetimeOfTheSetting(t *testing.T) {
+func TestLifetime_IsThatOfTheSetting(t *testing.T) {
 	for lifetime := range lifetimes {
 		store, c := newSpy(t)
 		b := newBrowser(t, session.Options{Store: store, Now: c.now, Lifetime: lifetime})
@@ -125,7 +125,7 @@ func TestSessionAndBothCookiesLastTheLifetimeOfTheSetting(t *testing.T) {
 	}
 }
 
-func TestCookiesAreSentAgainAfter12HoursOrAQuarterOfTheLifetime(t *testing.T) {
+func TestLifetime_AQuarterOr12HoursRenewsTheCookies(t *testing.T) {
 	for lifetime, again := range lifetimes {
 		store, c := newSpy(t)
 		b := newBrowser(t, session.Options{Store: store, Now: c.now, Lifetime: lifetime})
@@ -143,10 +143,10 @@ func TestCookiesAreSentAgainAfter12HoursOrAQuarterOfTheLifetime(t *testing.T) {
 	}
 }
 
-// TestReplicasWithDifferentLifetimesEndNoActiveSession has one replica serve all requests after
+// TestLifetime_ReplicasThatDifferEndNoActiveSession has one replica serve all requests after
 // another one sent the cookies, and then both in rotation. The user is active every half
 // hour, and the browser drops a cookie when its time is up.
-func TestReplicasWithDifferentLifetimesEndNoActiveSession(t *testing.T) {
+func TestLifetime_ReplicasThatDifferEndNoActiveSession(t *testing.T) {
 	for _, lifetimes := range [][2]time.Duration{{hour, 168 * hour}, {168 * hour, hour}, {hour, 30 * hour}, {9600 * hour, 24 * hour}} {
 		for name, serves := range map[string]func(i int) int{
 			"the other": func(int) int { return 1 }, "in rotation": func(i int) int { return i % 2 },
@@ -181,7 +181,7 @@ func TestReplicasWithDifferentLifetimesEndNoActiveSession(t *testing.T) {
 	}
 }
 
-func TestAnAnonymousRequestGetsNoCookie(t *testing.T) {
+func TestCookie_IsNotSentToAnAnonymousRequest(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	if err := b.resendStale(); !errors.Is(err, session.ErrNotFound) || len(b.sent) > 0 {
@@ -192,7 +192,7 @@ func TestAnAnonymousRequestGetsNoCookie(t *testing.T) {
 	}
 }
 
-func TestTheStoreDoesNotLearnTheID(t *testing.T) {
+func TestSession_StoreDoesNotLearnTheID(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
@@ -214,7 +214,7 @@ func TestTheStoreDoesNotLearnTheID(t *testing.T) {
 	}
 }
 
-func TestCSRFTokenIsComparedWhole(t *testing.T) {
+func TestCSRF_TokenIsComparedWhole(t *testing.T) {
 	s := session.Session{CSRFToken: strings.Repeat("ab", 32)}
 	if !s.ValidCSRFToken(s.CSRFToken) {
 		t.Error("the session's own token is refused")

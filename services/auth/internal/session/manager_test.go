@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-func TestAttributesOfBothCookies(t *testing.T) {
+func TestCookie_AttributesOfBoth(t *testing.T) {
 	const week = "; Path=/; Expires=Sun, 08 Mar 2026 12:00:00 GMT; Max-Age=604800"
 	for name, test := range map[string]struct {
 		options      session.Options
@@ -63,7 +63,7 @@ func TestAttributesOfBothCookies(t *testing.T) {
 	}
 }
 
-func TestASessionIsFoundByItsCookieUntilItEnds(t *testing.T) {
+func TestSession_IsFoundByItsCookieUntilItEnds(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.anonymous()
@@ -78,7 +78,7 @@ func TestASessionIsFoundByItsCookieUntilItEnds(t *testing.T) {
 	b.anonymous()
 }
 
-func TestOneRequestLoadsItsSessionOnceAndAnAnonymousOneNever(t *testing.T) {
+func TestSession_IsLoadedOnceARequest(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.anonymous()
@@ -100,7 +100,7 @@ func TestOneRequestLoadsItsSessionOnceAndAnAnonymousOneNever(t *testing.T) {
 	}
 }
 
-func TestAFailingStoreIsNeitherAnonymousNorASignToDropCookies(t *testing.T) {
+func TestSession_AFailingStoreIsNotAnonymous(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
@@ -131,7 +131,7 @@ func TestSent_ReportsOurCookiesValidOrNot(t *testing.T) {
 	}
 }
 
-func TestClearRemovesBothCookiesAndNoneIsSentAgain(t *testing.T) {
+func TestClear_RemovesBothCookies(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.login(42)

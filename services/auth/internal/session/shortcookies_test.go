@@ -32,7 +32,7 @@ func sent(set func(http.ResponseWriter)) ([]*http.Cookie, *http.Request) {
 	return cookies, r
 }
 
-func TestThePendingCookieNamesItsLoginAndIsNoSession(t *testing.T) {
+func TestPendingCookie_NamesItsLoginAndIsNoSession(t *testing.T) {
 	m := newTestManager(t, "a secret of some length for tests")
 	p, id := session.NewPending(42, "", time.Now())
 	cookies, r := sent(func(w http.ResponseWriter) {
@@ -55,7 +55,7 @@ func TestThePendingCookieNamesItsLoginAndIsNoSession(t *testing.T) {
 	}
 }
 
-func TestASessionCookieIsNoPendingCookie(t *testing.T) {
+func TestPendingCookie_IsNoSessionCookie(t *testing.T) {
 	m := newTestManager(t, "a secret of some length for tests")
 	s, id := session.New(42, "", time.Now())
 	cookies, r := sent(func(w http.ResponseWriter) {
@@ -69,7 +69,7 @@ func TestASessionCookieIsNoPendingCookie(t *testing.T) {
 	}
 }
 
-func TestTheBrowserAndTheCeremonyHaveCookies(t *testing.T) {
+func TestCookie_BrowserAndCeremonyHaveTheirs(t *testing.T) {
 	m := newTestManager(t, "a secret of some length for tests")
 	id := session.NewBrowserID()
 	cookies, r := sent(func(w http.ResponseWriter) {
@@ -104,7 +104,7 @@ func TestTheBrowserAndTheCeremonyHaveCookies(t *testing.T) {
 	}
 }
 
-func TestBrowsersAreRecognizedByTheirUserAgent(t *testing.T) {
+func TestUserAgent_NamesTheBrowser(t *testing.T) {
 	for userAgent, want := range map[string][2]string{
 		"Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0":                                                        {"Firefox", "Windows"},
 		"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Safari/605.1.15":                   {"Safari", "macOS"},

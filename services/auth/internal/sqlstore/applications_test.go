@@ -60,7 +60,7 @@ func (h *household) groupsOf(id int64) []string {
 	return groups
 }
 
-func TestAnApplicationIsStoredAsItWasCreatedAndChanged(t *testing.T) {
+func TestApplication_IsStoredAsCreatedAndChanged(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
@@ -92,8 +92,8 @@ func TestAnApplicationIsStoredAsItWasCreatedAndChanged(t *testing.T) {
 	})
 }
 
-// TestARefusedChangeOfPolicyChangesNothing also checks that it is not in the audit.
-func TestARefusedChangeOfPolicyChangesNothing(t *testing.T) {
+// TestPolicy_ARefusedChangeChangesNothing also checks that it is not in the audit.
+func TestPolicy_ARefusedChangeChangesNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
@@ -140,7 +140,7 @@ func TestARefusedChangeOfPolicyChangesNothing(t *testing.T) {
 	})
 }
 
-func TestAGroupHasTheMembersThatItWasGiven(t *testing.T) {
+func TestGroup_HasTheMembersItWasGiven(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
@@ -180,7 +180,7 @@ func TestAGroupHasTheMembersThatItWasGiven(t *testing.T) {
 	})
 }
 
-func TestAVisitorIsTheUserAsStored(t *testing.T) {
+func TestVisitor_IsTheUserAsStored(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		u, _, err := h.Visitor(h.Context(), h.otto.ID)
 		h.ok(err)
@@ -190,8 +190,8 @@ func TestAVisitorIsTheUserAsStored(t *testing.T) {
 	})
 }
 
-// TestApplicationsAndGroupsAreBounded also checks that many at once stay within.
-func TestApplicationsAndGroupsAreBounded(t *testing.T) {
+// TestPolicy_IsBounded also checks that many at once stay within.
+func TestPolicy_IsBounded(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		room := 3
 		for i := range application.MaxGroups - room {
@@ -213,9 +213,9 @@ func TestApplicationsAndGroupsAreBounded(t *testing.T) {
 	})
 }
 
-// TestARuleNeverLosesItsGroup removes a group while applications are created whose rules
+// TestPolicy_ARuleNeverLosesItsGroup removes a group while applications are created whose rules
 // name it.
-func TestARuleNeverLosesItsGroup(t *testing.T) {
+func TestPolicy_ARuleNeverLosesItsGroup(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.ok(h.CreateGroup(h.Context(), "kids", "Kinder", nil, h.anna.ID))
 		h.atOnce(func(s *sqlstore.Store, i int) error {

@@ -36,8 +36,8 @@ func events(t *testing.T, db *sqldb.DB) (all []string) {
 	return all
 }
 
-// TestEveryChangeOfAUserIsRecordedWithIt also checks that a change that fails leaves no row.
-func TestEveryChangeOfAUserIsRecordedWithIt(t *testing.T) {
+// TestAudit_EveryChangeOfAUserIsRecorded also checks that a change that fails leaves no row.
+func TestAudit_EveryChangeOfAUserIsRecorded(t *testing.T) {
 	for name, fresh := range map[string]func(testing.TB) string{"SQLite": sqldbtest.SQLite, "Postgres": sqldbtest.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			url := fresh(t)
@@ -89,7 +89,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 
 var everything = audit.Query{Limit: 1000}
 
-func TestEntriesAreSelectedAndPaged(t *testing.T) {
+func TestAudit_EntriesAreSelectedAndPaged(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		for i := range 5 {
 			h.now = start.Add(time.Duration(i) * time.Hour)
@@ -133,7 +133,7 @@ func TestEntriesAreSelectedAndPaged(t *testing.T) {
 	})
 }
 
-func TestEventsOfABucketAreOneRowWithACount(t *testing.T) {
+func TestAudit_EventsOfABucketAreOneRowWithACount(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.atOnce(func(s *sqlstore.Store, _ int) error {
 			return s.Record(h.Context(), audit.Event{Name: "login_failed", Bucket: "login_failed 1 192.0.2.1"})
@@ -145,7 +145,7 @@ func TestEventsOfABucketAreOneRowWithACount(t *testing.T) {
 	})
 }
 
-func TestASweepOfTheAuditIsItselfAnEntry(t *testing.T) {
+func TestAudit_ASweepIsItselfAnEntry(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		if n := must(h.Sweep(h.Context(), h.now.Add(-time.Hour)))(h.T); n != 0 || len(must(h.Entries(h.Context(), everything))(h.T)) != 2 {
 			h.Errorf("swept %d of nothing", n)
@@ -159,7 +159,7 @@ func TestASweepOfTheAuditIsItselfAnEntry(t *testing.T) {
 	})
 }
 
-func TestNoticesAreTheOnesOfAUserThatTheyHaveNotSeen(t *testing.T) {
+func TestNotices_AreThoseTheUserHasNotSeen(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		names := []string{"reset_made", "role_changed"}
 		h.reset()
@@ -189,8 +189,8 @@ func TestNoticesAreTheOnesOfAUserThatTheyHaveNotSeen(t *testing.T) {
 	})
 }
 
-// TestEventsAreObservedWhenTheyAreCommitted has changes that fail, and one that runs again.
-func TestEventsAreObservedWhenTheyAreCommitted(t *testing.T) {
+// TestAudit_EventsAreObservedWhenCommitted has changes that fail, and one that runs again.
+func TestAudit_EventsAreObservedWhenCommitted(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna", IP: "192.0.2.1"})
 		var observed []audit.Entry

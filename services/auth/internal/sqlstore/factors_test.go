@@ -46,7 +46,7 @@ func (h *household) present() user.User {
 	return must(h.ByID(h.Context(), h.otto.ID))(h.T)
 }
 
-func TestOf100ConfirmationsAtOnceOneEnablesTOTP(t *testing.T) {
+func TestTOTP_Of100ConfirmationsAtOnceOneEnablesIt(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		before := h.present().SessionStamp
 		if err := h.SetupTOTP(h.Context(), h.otto.ID, sealed); err != nil {
@@ -69,7 +69,7 @@ func TestOf100ConfirmationsAtOnceOneEnablesTOTP(t *testing.T) {
 	})
 }
 
-func TestOf100SetUpsAtOnceTheLastIsConfirmed(t *testing.T) {
+func TestTOTP_Of100SetUpsAtOnceTheLastIsConfirmed(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.atOnce(func(s *sqlstore.Store, i int) error {
 			return s.SetupTOTP(h.Context(), h.otto.ID, fmt.Append(nil, "secret ", i))
@@ -91,8 +91,8 @@ func TestOf100SetUpsAtOnceTheLastIsConfirmed(t *testing.T) {
 	})
 }
 
-// TestAStepIsUsedOnce also has no earlier step be used afterwards, nor the one of the set-up.
-func TestAStepIsUsedOnce(t *testing.T) {
+// TestTOTP_AStepIsUsedOnce also has no earlier step be used afterwards, nor the one of the set-up.
+func TestTOTP_AStepIsUsedOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		use := func(s *sqlstore.Store, step int64) error {
 			return s.UseTOTP(h.Context(), h.otto.ID, sealed, step)
@@ -124,7 +124,7 @@ func TestAStepIsUsedOnce(t *testing.T) {
 	})
 }
 
-func TestARecoveryCodeIsUsedOnceByItsUser(t *testing.T) {
+func TestRecoveryCode_IsUsedOnceByItsUser(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.enable()
 		if _, err := h.UseRecovery(h.Context(), h.anna.ID, hashes[0]); !errors.Is(err, factor.ErrInvalidCode) {
@@ -155,7 +155,7 @@ func TestARecoveryCodeIsUsedOnceByItsUser(t *testing.T) {
 	})
 }
 
-func TestPasskeysBecomeASecondFactorOnce(t *testing.T) {
+func TestSecondFactor_PasskeysBecomeOneOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		enable := func(s *sqlstore.Store) error {
 			_, err := s.EnableByPasskey(h.Context(), h.otto.ID, hashes, "")
@@ -171,9 +171,9 @@ func TestPasskeysBecomeASecondFactorOnce(t *testing.T) {
 	})
 }
 
-// TestTheDutyKeepsTheFactor has the household require second factors while all turn theirs
+// TestSecondFactor_DutyKeepsIt has the household require second factors while all turn theirs
 // off: none is turned off after the duty holds.
-func TestTheDutyKeepsTheFactor(t *testing.T) {
+func TestSecondFactor_DutyKeepsIt(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.enable()
 		if err := h.RequireFactor(h.Context(), true, h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
@@ -195,7 +195,7 @@ func TestTheDutyKeepsTheFactor(t *testing.T) {
 	})
 }
 
-func TestAResetOfAFactorLeavesNothingOfIt(t *testing.T) {
+func TestSecondFactor_AResetLeavesNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.enable()
 		h.passkey(h.present(), "a", 0)
@@ -222,7 +222,7 @@ func TestAResetOfAFactorLeavesNothingOfIt(t *testing.T) {
 	})
 }
 
-func TestASecretIsSealedAgainUnlessItIsAnotherByNow(t *testing.T) {
+func TestTOTP_ASecretIsSealedAgainUnlessItChanged(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.enable()
 		all := must(h.SealedSecrets(h.Context()))(h.T)
@@ -240,7 +240,7 @@ func TestASecretIsSealedAgainUnlessItIsAnotherByNow(t *testing.T) {
 	})
 }
 
-func TestABrowserIsKnownOnce(t *testing.T) {
+func TestBrowser_IsKnownOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		see := func(s *sqlstore.Store, hash string, second bool) error {
 			return s.SeeBrowser(h.Context(), h.otto.ID, hash, "Firefox, Linux", second)
@@ -316,9 +316,9 @@ func bcrypted(t *testing.T, password string) string {
 	return string(must(bcrypt.GenerateFromPassword([]byte(password), 4))(t))
 }
 
-// TestTheFirstReleaseLogsNobodyInPastASecondFactor has every way to store a hash, of a short
+// TestSecondFactor_HoldsAgainstTheFirstRelease has every way to store a hash, of a short
 // and a long password, keep the mark that the first release does not understand.
-func TestTheFirstReleaseLogsNobodyInPastASecondFactor(t *testing.T) {
+func TestSecondFactor_HoldsAgainstTheFirstRelease(t *testing.T) {
 	for _, password := range []string{"battery staple", strings.Repeat("long ", 20)} {
 		inHouseholds(t, func(h *household) {
 			ctx := h.Context()
@@ -374,9 +374,9 @@ func TestTheFirstReleaseLogsNobodyInPastASecondFactor(t *testing.T) {
 	}
 }
 
-// TestAPasswordStoredWhileAFactorIsEnabledIsMarked changes the password, rehashes it and
+// TestPassword_StoredWithAFactorIsMarked changes the password, rehashes it and
 // enables and resets the factor, all at once.
-func TestAPasswordStoredWhileAFactorIsEnabledIsMarked(t *testing.T) {
+func TestPassword_StoredWithAFactorIsMarked(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		for range 5 {
@@ -409,8 +409,8 @@ func TestAPasswordStoredWhileAFactorIsEnabledIsMarked(t *testing.T) {
 	})
 }
 
-// TestActsOnTheOwnAccountAreOneRowAnHour counts those that a member can repeat.
-func TestActsOnTheOwnAccountAreOneRowAnHour(t *testing.T) {
+// TestAudit_OwnActsAreOneRowAnHour counts those that a member can repeat.
+func TestAudit_OwnActsAreOneRowAnHour(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		at := func(network string) context.Context {
 			return audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.otto.ID, Name: "otto", IP: network + "1", Network: network, Agent: "Firefox, Linux", SessionKey: "key"})
@@ -464,7 +464,7 @@ func TestActsOnTheOwnAccountAreOneRowAnHour(t *testing.T) {
 	})
 }
 
-func TestOfACountedEventTheLastIsTold(t *testing.T) {
+func TestAudit_OfACountedEventTheLastIsTold(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		for i := range 3 {
 			ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.otto.ID, Name: "otto", IP: fmt.Sprint("2001:db8::", i), Network: "2001:db8::/48", RequestID: fmt.Sprint(i), SessionKey: fmt.Sprint("key ", i)})
@@ -479,9 +479,9 @@ func TestOfACountedEventTheLastIsTold(t *testing.T) {
 	})
 }
 
-// TestTheLastLoginIsFoundByAnIndex reads the plan of the members' query, where the audit is
+// TestAudit_LastLoginIsFoundByAnIndex reads the plan of the members' query, where the audit is
 // long.
-func TestTheLastLoginIsFoundByAnIndex(t *testing.T) {
+func TestAudit_LastLoginIsFoundByAnIndex(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.exec(`INSERT INTO audit (at, event, actor_kind, subject_id)
 			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT i, CASE WHEN i % 5 = 0 THEN 'login' ELSE 'reauth' END, 'user', i % 7 FROM n`)
@@ -516,8 +516,8 @@ func TestTheLastLoginIsFoundByAnIndex(t *testing.T) {
 	})
 }
 
-// TestTextThatNoDatabaseHoldsSelectsNothing: Postgres refuses it, even to compare.
-func TestTextThatNoDatabaseHoldsSelectsNothing(t *testing.T) {
+// TestAudit_TextThatNoDatabaseHoldsSelectsNothing: Postgres refuses it, even to compare.
+func TestAudit_TextThatNoDatabaseHoldsSelectsNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		for _, name := range []string{"a\x00b", "\xff"} {
 			if entries := must(h.Entries(h.Context(), audit.Query{Limit: 10, Event: name}))(h.T); len(entries) != 0 {

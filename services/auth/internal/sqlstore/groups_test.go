@@ -35,7 +35,7 @@ func (h *household) invitedTo() (all []string) {
 	return all
 }
 
-func TestAGroupIsChangedWholeOrNotAtAll(t *testing.T) {
+func TestGroup_IsChangedWholeOrNotAtAll(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		name, none, both := "Küche", []int64{}, []int64{h.otto.ID, h.anna.ID, h.otto.ID}
@@ -63,7 +63,7 @@ func TestAGroupIsChangedWholeOrNotAtAll(t *testing.T) {
 	})
 }
 
-func TestTheGroupsOfAUserAreChangedByAdmins(t *testing.T) {
+func TestGroup_ThoseOfAUserAreChangedByAdmins(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		for _, slug := range []string{"cooks", "drivers", "kids"} {
@@ -95,7 +95,7 @@ func TestTheGroupsOfAUserAreChangedByAdmins(t *testing.T) {
 	})
 }
 
-func TestAnInviteHasGroupsThatExist(t *testing.T) {
+func TestInvite_HasGroupsThatExist(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		for _, slug := range []string{"a", "a-b", "b", "kids"} {
@@ -122,8 +122,8 @@ func TestAnInviteHasGroupsThatExist(t *testing.T) {
 	})
 }
 
-// TestAGroupIsRemovedFromEverywhere removes groups while they are used.
-func TestAGroupIsRemovedFromEverywhere(t *testing.T) {
+// TestGroup_IsRemovedFromEveryPlace removes groups while they are used.
+func TestGroup_IsRemovedFromEveryPlace(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		for i := range atOnce / 4 {
 			h.ok(h.CreateGroup(h.Context(), fmt.Sprint("g", i), "x", nil, h.anna.ID))
@@ -160,9 +160,9 @@ func TestAGroupIsRemovedFromEverywhere(t *testing.T) {
 	})
 }
 
-// TestAdminsWhoAddThemselvesAreInTheAuditEachTime, because an admin's own acts are
+// TestAudit_AdminsWhoAddThemselvesAreInItEachTime, because an admin's own acts are
 // otherwise counted in one row.
-func TestAdminsWhoAddThemselvesAreInTheAuditEachTime(t *testing.T) {
+func TestAudit_AdminsWhoAddThemselvesAreInItEachTime(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna"})
 		for _, slug := range []string{"cooks", "kids"} {

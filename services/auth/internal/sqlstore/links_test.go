@@ -91,7 +91,7 @@ func (h *household) atOnce(do func(*sqlstore.Store, int) error, refusals ...erro
 	return (&suite{T: h.T}).count(errs, refusals...)
 }
 
-func TestALinkIsUsedOnce(t *testing.T) {
+func TestLink_IsUsedOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		invite, reset := h.invite(), h.reset()
 		if n := h.atOnce(func(s *sqlstore.Store, i int) error {
@@ -112,7 +112,7 @@ func TestALinkIsUsedOnce(t *testing.T) {
 	})
 }
 
-func TestOfManySetUpsAtOnceOneCreatesTheAdmin(t *testing.T) {
+func TestSetUp_OfManyAtOnceOneCreatesTheAdmin(t *testing.T) {
 	for name, fresh := range map[string]func(testing.TB) string{"SQLite": sqldbtest.SQLite, "Postgres": sqldbtest.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			h := emptyHousehold(t, fresh)
@@ -135,8 +135,8 @@ func TestOfManySetUpsAtOnceOneCreatesTheAdmin(t *testing.T) {
 	}
 }
 
-// TestALinkThatIsNotOpenIsRefused checks looking at it and using it.
-func TestALinkThatIsNotOpenIsRefused(t *testing.T) {
+// TestLink_ThatIsNotOpenIsRefused checks looking at it and using it.
+func TestLink_ThatIsNotOpenIsRefused(t *testing.T) {
 	ctx := context.Background()
 	inHouseholds(t, func(h *household) {
 		refused := func(what string, kind link.Kind, hash string) {
@@ -244,8 +244,8 @@ func TestLinks_EndWithTheRightToCreateThem(t *testing.T) {
 	})
 }
 
-// TestAFormerName_IsGivenByAnAdminAlone also checks that the refused invite stays open.
-func TestAFormerName_IsGivenByAnAdminAlone(t *testing.T) {
+// TestFormerName_IsGivenByAnAdminAlone also checks that the refused invite stays open.
+func TestFormerName_IsGivenByAnAdminAlone(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		free := h.invite()
@@ -275,8 +275,8 @@ func TestAFormerName_IsGivenByAnAdminAlone(t *testing.T) {
 	})
 }
 
-// TestAnInviteDecidesRoleAndName also checks that a taken name leaves the invite open.
-func TestAnInviteDecidesRoleAndName(t *testing.T) {
+// TestInvite_DecidesRoleAndName also checks that a taken name leaves the invite open.
+func TestInvite_DecidesRoleAndName(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		named := h.link(link.Link{Kind: link.Invite, Username: "paul", DisplayName: "Paul", Role: "member"}, h.anna.ID)
 		free := h.invite()
@@ -299,8 +299,8 @@ func TestAnInviteDecidesRoleAndName(t *testing.T) {
 	})
 }
 
-// TestARequestForAPasswordIsOneOfAUser also checks what closes it.
-func TestARequestForAPasswordIsOneOfAUser(t *testing.T) {
+// TestLink_ARequestForAPasswordIsOneOfAUser also checks what closes it.
+func TestLink_ARequestForAPasswordIsOneOfAUser(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		asked := func() int {
 			n := 0
@@ -328,9 +328,9 @@ func TestARequestForAPasswordIsOneOfAUser(t *testing.T) {
 // Details returns a user as admins see them.
 func (h *household) Details(id int64) (user.Details, error) { return h.Member(h.Context(), id) }
 
-// TestALinkIsTheSameWhenItsTransactionRunsAgain has Postgres end each transaction once, at
+// TestLink_IsTheSameWhenItsTransactionRunsAgain has Postgres end each transaction once, at
 // its audit row.
-func TestALinkIsTheSameWhenItsTransactionRunsAgain(t *testing.T) {
+func TestLink_IsTheSameWhenItsTransactionRunsAgain(t *testing.T) {
 	h := emptyHousehold(t, sqldbtest.Postgres)
 	h.anna = must(h.Create(t.Context(), person("anna", user.Admin), user.Operator))(t)
 	h.otto = must(h.Create(t.Context(), person("otto", user.Member), user.Operator))(t)

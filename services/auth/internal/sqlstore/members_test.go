@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-func TestAUserIsChangedByThemselvesAndByAdmins(t *testing.T) {
+func TestUser_IsChangedByThemselvesAndByAdmins(t *testing.T) {
 	name, color, admin, member := "Otto B.", "#123456", user.Admin, user.Member
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
@@ -58,7 +58,7 @@ func TestAUserIsChangedByThemselvesAndByAdmins(t *testing.T) {
 	})
 }
 
-func TestAdminsWhoDemoteOneAnotherLeaveOne(t *testing.T) {
+func TestUser_AdminsWhoDemoteEachOtherLeaveOne(t *testing.T) {
 	member := user.Member
 	inHouseholds(t, func(h *household) {
 		admins := []user.User{h.anna}
@@ -80,7 +80,7 @@ func TestAdminsWhoDemoteOneAnotherLeaveOne(t *testing.T) {
 	})
 }
 
-func TestAdminsSeeWhenAUserLoggedInLast(t *testing.T) {
+func TestUser_LastLoginIsSeenByAdmins(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		if d := must(h.Member(h.Context(), h.otto.ID))(h.T); !d.LastLoginAt.IsZero() || d.SecondFactor || d.Passkeys != 0 || d.Username != "otto" {
 			h.Errorf("got %+v", d)
@@ -99,8 +99,8 @@ func TestAdminsSeeWhenAUserLoggedInLast(t *testing.T) {
 	})
 }
 
-// TestAChangeOfRole_IsRecordedForTheReleaseThatTakesItFromTheSession reads the table as that release does.
-func TestAChangeOfRole_IsRecordedForTheReleaseThatTakesItFromTheSession(t *testing.T) {
+// TestUser_AChangeOfRoleIsRecordedForTheReleaseBefore reads the table as that release does.
+func TestUser_AChangeOfRoleIsRecordedForTheReleaseBefore(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx, admin, member := h.Context(), user.Admin, user.Member
 		h.ok(h.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.anna.ID))

@@ -34,7 +34,7 @@ func (h *household) recorded(event string) int64 {
 	return n
 }
 
-func TestAPasskeyIsKeptAsItWasAdded(t *testing.T) {
+func TestPasskey_IsKeptAsAdded(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		first, second := h.passkey(h.otto, "a", 7), h.passkey(h.otto, "b", 0)
 		h.passkey(h.anna, "c", 0)
@@ -48,7 +48,7 @@ func TestAPasskeyIsKeptAsItWasAdded(t *testing.T) {
 	})
 }
 
-func TestACredentialIsRegisteredOnce(t *testing.T) {
+func TestPasskey_ACredentialIsRegisteredOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		people := []user.User{h.anna, h.otto}
 		n := h.atOnce(func(s *sqlstore.Store, i int) error {
@@ -62,7 +62,7 @@ func TestACredentialIsRegisteredOnce(t *testing.T) {
 	})
 }
 
-func TestAUserHasABoundedNumberOfPasskeys(t *testing.T) {
+func TestPasskey_AUserHasABoundedNumber(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		n := h.atOnce(func(s *sqlstore.Store, i int) error {
 			_, err := s.AddPasskey(h.Context(), h.otto.ID, "key", credential(fmt.Sprint(i), 0), h.otto.SessionStamp, "")
@@ -74,7 +74,7 @@ func TestAUserHasABoundedNumberOfPasskeys(t *testing.T) {
 	})
 }
 
-func TestAnEndedSessionAddsNoPasskey(t *testing.T) {
+func TestPasskey_AnEndedSessionAddsNone(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		add := func(id, key string) error {
 			_, err := h.AddPasskey(h.Context(), h.otto.ID, "key", credential(id, 0), h.otto.SessionStamp, key)
@@ -97,7 +97,7 @@ func TestAnEndedSessionAddsNoPasskey(t *testing.T) {
 	})
 }
 
-func TestAUserHandleIsMadeOnceAndOfOneUser(t *testing.T) {
+func TestPasskey_AUserHandleIsMadeOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		if err := h.NoticesSeen(h.Context(), h.otto.ID, h.now); err != nil { // which makes a row without one
 			h.Fatal(err)
@@ -130,7 +130,7 @@ func TestAUserHandleIsMadeOnceAndOfOneUser(t *testing.T) {
 	})
 }
 
-func TestACounterThatDoesNotAdvanceIsRefusedAndRecorded(t *testing.T) {
+func TestPasskey_ACounterThatStaysIsRefusedAndRecorded(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		p := h.passkey(h.otto, "a", 5)
 		use := func(count uint32) error {
@@ -156,7 +156,7 @@ func TestACounterThatDoesNotAdvanceIsRefusedAndRecorded(t *testing.T) {
 	})
 }
 
-func TestAnAuthenticatorWithoutCounterIsUsedAgain(t *testing.T) {
+func TestPasskey_WithoutACounterIsUsedAgain(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		a := factor.Assertion{Passkey: h.passkey(h.otto, "a", 0), FlagsChanged: true}
 		for range 3 {
@@ -177,7 +177,7 @@ func TestAnAuthenticatorWithoutCounterIsUsedAgain(t *testing.T) {
 	})
 }
 
-func TestOneCounterIsUsedOnce(t *testing.T) {
+func TestPasskey_OneCounterIsUsedOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		a := factor.Assertion{Passkey: h.passkey(h.otto, "a", 5)}
 		a.Passkey.SignCount = 6
@@ -187,7 +187,7 @@ func TestOneCounterIsUsedOnce(t *testing.T) {
 	})
 }
 
-func TestAPasskeyIsItsUsersToRenameAndRemove(t *testing.T) {
+func TestPasskey_IsItsUsersToRenameAndRemove(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		p := h.passkey(h.otto, "a", 5)
 		if _, err := h.RenamePasskey(h.Context(), h.anna.ID, p.ID, "hers"); !errors.Is(err, factor.ErrNoPasskey) {
@@ -206,8 +206,8 @@ func TestAPasskeyIsItsUsersToRenameAndRemove(t *testing.T) {
 	})
 }
 
-// TestTheLastPasskeyOfASecondFactorTurnsItOffUnlessItIsRequired removes two passkeys at once.
-func TestTheLastPasskeyOfASecondFactorTurnsItOffUnlessItIsRequired(t *testing.T) {
+// TestPasskey_TheLastTurnsTheFactorOffUnlessRequired removes two passkeys at once.
+func TestPasskey_TheLastTurnsTheFactorOffUnlessRequired(t *testing.T) {
 	for _, required := range []bool{true, false} {
 		inHouseholds(t, func(h *household) {
 			keys := []factor.Passkey{h.passkey(h.otto, "a", 0), h.passkey(h.otto, "b", 0)}
@@ -229,7 +229,7 @@ func TestTheLastPasskeyOfASecondFactorTurnsItOffUnlessItIsRequired(t *testing.T)
 	}
 }
 
-func TestPasskeysOfOtherRPIDsAreCounted(t *testing.T) {
+func TestPasskey_OnesOfOtherRPIDsAreCounted(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.passkey(h.otto, "a", 0)
 		for i := range 3 {

@@ -15,8 +15,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-func TestStoreOnSQLite(t *testing.T)   { onBoth(t, sqldbtest.SQLite) }
-func TestStoreOnPostgres(t *testing.T) { onBoth(t, sqldbtest.Postgres) }
+func TestStore_OnSQLite(t *testing.T)   { onBoth(t, sqldbtest.SQLite) }
+func TestStore_OnPostgres(t *testing.T) { onBoth(t, sqldbtest.Postgres) }
 
 // onBoth runs both suites, each test on a fresh database that two processes
 // have opened.
@@ -47,7 +47,7 @@ func open(t testing.TB, url string) *sqldb.DB {
 }
 
 // An earlier version recorded changes of role too.
-func TestAChangeOfRoleIsNotPending(t *testing.T) {
+func TestUser_AChangeOfRoleIsNotPending(t *testing.T) {
 	db := open(t, sqldbtest.SQLite(t))
 	if _, err := db.Writer.ExecContext(t.Context(), `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at) VALUES (1, 'role', '', 1)`); err != nil {
 		t.Fatal(err)
@@ -58,8 +58,8 @@ func TestAChangeOfRoleIsNotPending(t *testing.T) {
 	}
 }
 
-// TestTheNamesOfEarlierDeletions_AreTakenFromTheAudit has a database of the release before, and then of this one.
-func TestTheNamesOfEarlierDeletions_AreTakenFromTheAudit(t *testing.T) {
+// TestFormerName_OfEarlierDeletionsIsFromTheAudit has a database of the release before, and then of this one.
+func TestFormerName_OfEarlierDeletionsIsFromTheAudit(t *testing.T) {
 	for dialect, fresh := range map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres} {
 		url := fresh(t)
 		if url == "" {
@@ -86,7 +86,7 @@ func TestTheNamesOfEarlierDeletions_AreTakenFromTheAudit(t *testing.T) {
 	}
 }
 
-func TestReadersUseAnIndex(t *testing.T) {
+func TestPlan_ReadersUseAnIndex(t *testing.T) {
 	db := open(t, sqldbtest.SQLite(t))
 	for _, query := range []string{
 		`SELECT id FROM users WHERE lower(username) = 'anna' AND username = 'anna'`,

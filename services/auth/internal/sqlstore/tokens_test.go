@@ -32,7 +32,7 @@ func (h *household) invalid(what, hash string) {
 	}
 }
 
-func TestATokenReturnsItsUserAsStoredNow(t *testing.T) {
+func TestToken_ReturnsItsUserAsStoredNow(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.CreateApplication(ctx, app("photos"), h.anna.ID))
@@ -64,7 +64,7 @@ func TestATokenReturnsItsUserAsStoredNow(t *testing.T) {
 	})
 }
 
-func TestATokenThatEndedIsInvalid(t *testing.T) {
+func TestToken_ThatEndedIsInvalid(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.CreateApplication(ctx, app("photos"), h.anna.ID))
@@ -117,9 +117,9 @@ func TestATokenThatEndedIsInvalid(t *testing.T) {
 	})
 }
 
-// TestANewApplicationIsNotTheOneThatHadItsSlug also checks that a token may have no
+// TestToken_ANewApplicationIsNotTheOneOfItsSlug also checks that a token may have no
 // application left.
-func TestANewApplicationIsNotTheOneThatHadItsSlug(t *testing.T) {
+func TestToken_ANewApplicationIsNotTheOneOfItsSlug(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.CreateApplication(ctx, app("photos"), h.anna.ID))
@@ -132,7 +132,7 @@ func TestANewApplicationIsNotTheOneThatHadItsSlug(t *testing.T) {
 	})
 }
 
-func TestATokenOfNothingOrNobodyIsNotCreated(t *testing.T) {
+func TestToken_WithoutApplicationOrUserIsNotCreated(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.CreateApplication(ctx, app("photos"), h.anna.ID))
@@ -157,7 +157,7 @@ func TestATokenOfNothingOrNobodyIsNotCreated(t *testing.T) {
 	})
 }
 
-func TestAUserHasABoundedNumberOfTokens(t *testing.T) {
+func TestToken_AUserHasABoundedNumber(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.ok(h.CreateApplication(h.Context(), app("photos"), h.anna.ID))
 		if n := h.atOnce(func(s *sqlstore.Store, _ int) error {
@@ -170,7 +170,7 @@ func TestAUserHasABoundedNumberOfTokens(t *testing.T) {
 	})
 }
 
-func TestTheUseOfATokenIsRecordedOnceAnHour(t *testing.T) {
+func TestToken_UseIsRecordedOnceAnHour(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.CreateApplication(ctx, app("photos"), h.anna.ID))
@@ -194,7 +194,7 @@ func TestTheUseOfATokenIsRecordedOnceAnHour(t *testing.T) {
 	})
 }
 
-func TestTheAuditHoldsNoToken(t *testing.T) {
+func TestToken_IsNotInTheAudit(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.CreateApplication(ctx, app("photos"), h.anna.ID))
@@ -210,7 +210,7 @@ func TestTheAuditHoldsNoToken(t *testing.T) {
 	})
 }
 
-func TestTokensThatEndedLongAgoAreSwept(t *testing.T) {
+func TestToken_OnesThatEndedLongAgoAreSwept(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.CreateApplication(ctx, app("dav"), h.anna.ID))

@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/token"
 )
 
-func TestATokenHasItsForm(t *testing.T) {
+func TestToken_HasItsForm(t *testing.T) {
 	a, b := token.New(), token.New()
 	if a == b || !token.Is(a) || len(a) != 47 || token.Shown(a) != a[:8] || token.Hash(a) == token.Hash(b) || len(token.Hash(a)) != 64 {
 		t.Errorf("got %q and %q", a, b)
@@ -20,7 +20,7 @@ func TestATokenHasItsForm(t *testing.T) {
 	}
 }
 
-func TestATokenIsValidUntilItExpiresOrIsRevoked(t *testing.T) {
+func TestToken_IsValidUntilItExpiresOrIsRevoked(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		token token.Token

@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-func TestTheIDOfARecordIsAWholeNumberOrNone(t *testing.T) {
+func TestRecord_IDIsAWholeNumberOrNone(t *testing.T) {
 	for text, want := range map[string]int64{"": 0, "1": 1, "42": 42, "4503599627370496": user.MaxID} {
 		if got, err := user.ParseID(text); err != nil || got != want {
 			t.Errorf("%q: got %d, %v", text, got, err)
@@ -23,7 +23,7 @@ func TestTheIDOfARecordIsAWholeNumberOrNone(t *testing.T) {
 	}
 }
 
-func TestTheTimeOfARecordIsReadInTheFormsThatProgramsWrite(t *testing.T) {
+func TestRecord_TimeIsReadInTheFormsOfPrograms(t *testing.T) {
 	want := time.Date(2024, 2, 29, 12, 30, 15, 0, time.UTC)
 	for _, text := range []string{
 		"2024-02-29T12:30:15Z", "2024-02-29T12:30:15.999Z", "2024-02-29T13:30:15+01:00", "2024-02-29 12:30:15", "2024-02-29 12:30:15.5",

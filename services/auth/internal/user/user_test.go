@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-func TestUsernameIs3To64LettersDigitsDotsHyphensUnderscores(t *testing.T) {
+func TestUsername_Has3To64Characters(t *testing.T) {
 	for _, name := range []string{"abc", "A.b-c_9", "...", strings.Repeat("x", 64)} {
 		if err := user.CheckUsername(name); err != nil {
 			t.Errorf("%q: %v", name, err)
@@ -26,7 +26,7 @@ func TestUsernameIs3To64LettersDigitsDotsHyphensUnderscores(t *testing.T) {
 	}
 }
 
-func TestDisplayNameIsTrimmedAndOtherwiseVerbatim(t *testing.T) {
+func TestDisplayName_IsTrimmedAndOtherwiseVerbatim(t *testing.T) {
 	long := strings.Repeat("ä", 128)
 	for given, want := range map[string]string{
 		"Anna": "Anna", "  Anna \t\n": "Anna", "\u00a0Anna\u2003": "Anna", long: long, " " + long + " ": long,
@@ -40,7 +40,7 @@ func TestDisplayNameIsTrimmedAndOtherwiseVerbatim(t *testing.T) {
 	}
 }
 
-func TestDisplayNameIsRefused(t *testing.T) {
+func TestDisplayName_IsRefused(t *testing.T) {
 	for given, want := range map[string]error{
 		"": user.ErrDisplayName, "\u00a0\u2003": user.ErrDisplayName, "\u200b\u2060": user.ErrDisplayName, "\u0301": user.ErrDisplayName,
 		"a\x00b": user.ErrDisplayName, "a\nb": user.ErrDisplayName, "a\x7fb": user.ErrDisplayName, "a\u0085b": user.ErrDisplayName,
@@ -53,7 +53,7 @@ func TestDisplayNameIsRefused(t *testing.T) {
 	}
 }
 
-func TestAvatarColorIsACSSHexColour(t *testing.T) {
+func TestAvatarColor_IsACSSHexColour(t *testing.T) {
 	for _, color := range []string{"#007AFF", "#abc", "#A1b2C3", user.DefaultAvatarColor} {
 		if err := user.CheckAvatarColor(color); err != nil {
 			t.Errorf("%q: %v", color, err)
@@ -66,7 +66,7 @@ func TestAvatarColorIsACSSHexColour(t *testing.T) {
 	}
 }
 
-func TestRoleIsAdminOrMember(t *testing.T) {
+func TestRole_IsAdminOrMember(t *testing.T) {
 	for _, role := range []user.Role{user.Admin, user.Member} {
 		if got, err := user.ParseRole(string(role)); err != nil || got != role {
 			t.Errorf("%q: got %q, %v", role, got, err)
@@ -79,7 +79,7 @@ func TestRoleIsAdminOrMember(t *testing.T) {
 	}
 }
 
-func TestUsersAreSortedByDisplayNameAsGermansDoThenByID(t *testing.T) {
+func TestSort_ByDisplayNameAsGermansDoThenByID(t *testing.T) {
 	var users []user.User
 	for i, name := range []string{"Zoe", "Ärger", "anna", "Özge", "Anna", "Arnold", "otto", "ßack", "Ute", "anna", "Über", "Straße", "Strasse"} {
 		users = append(users, user.User{ID: int64(100 - i), New: user.New{DisplayName: name}})

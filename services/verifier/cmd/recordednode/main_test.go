@@ -51,7 +51,7 @@ func post(t *testing.T, url, body string) string {
 	return string(answer)
 }
 
-func TestItServesABlockAndHeadsBeyondIt(t *testing.T) {
+func TestNode_ServesABlockAndHeadsBeyondIt(t *testing.T) {
 	file := filepath.Join(chaintest.Folder(), chaintest.BaseBlock+".json.gz")
 	url := start(t, "--block", file, "--latest", "2000700", "--finalized", "2000100")
 	for body, want := range map[string]string{
@@ -76,7 +76,7 @@ const (
 	transaction = "0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb"
 )
 
-func TestAFolderIsARecordingToo(t *testing.T) {
+func TestNode_TakesAFolderAsARecording(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"meta.json": `{"chainId":31337}`, "receipts.json": `[]`,
@@ -95,7 +95,7 @@ func TestAFolderIsARecordingToo(t *testing.T) {
 	}
 }
 
-func TestFaultyArgumentsAreRefused(t *testing.T) {
+func TestArguments_ThatAreFaultyAreRefused(t *testing.T) {
 	file := filepath.Join(chaintest.Folder(), chaintest.BaseBlock+".json.gz")
 	for _, args := range [][]string{
 		{}, {"--block", "nowhere"}, {"--block", file, "--latest", "5", "--finalized", "6"}, {"--port", "1"},

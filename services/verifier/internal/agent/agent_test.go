@@ -15,7 +15,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/agent"
 )
 
-func TestItPaysOnceAndChecksTheReceipt(t *testing.T) {
+func TestBuy_PaysOnceAndChecksTheReceipt(t *testing.T) {
 	s, state := open(t, deliver(t)), t.TempDir()
 	out := filepath.Join(t.TempDir(), "receipt.json")
 	got := s.run(state, "--json", "--out", out)
@@ -35,7 +35,7 @@ func TestItPaysOnceAndChecksTheReceipt(t *testing.T) {
 	s.checkSignature(s.sent()[0])
 }
 
-func TestItRefusesWhatASellerShouldNotRequest(t *testing.T) {
+func TestBuy_RefusesWhatASellerShouldNotRequest(t *testing.T) {
 	for name, spoil := range map[string]func(*x402.Requirements){
 		"more than the cap":   func(r *x402.Requirements) { r.Amount = "50001" },
 		"another token":       func(r *x402.Requirements) { r.Asset = payee },
@@ -58,7 +58,7 @@ func TestItRefusesWhatASellerShouldNotRequest(t *testing.T) {
 	}
 }
 
-func TestTheCapIsASetting(t *testing.T) {
+func TestCap_IsASetting(t *testing.T) {
 	s := open(t, deliver(t))
 	if got := s.run(t.TempDir(), "--max-usd", "0.009999"); got.code != 1 || !strings.Contains(got.stderr, "0.01 USD asked") {
 		t.Errorf("%+v", got)
@@ -68,7 +68,7 @@ func TestTheCapIsASetting(t *testing.T) {
 	}
 }
 
-func TestACheaperOfferIsTakenOverOneAboveTheCap(t *testing.T) {
+func TestCap_ACheaperOfferIsTaken(t *testing.T) {
 	s := open(t, deliver(t))
 	dear := offer()
 	dear.Amount = "50001"
@@ -78,7 +78,7 @@ func TestACheaperOfferIsTakenOverOneAboveTheCap(t *testing.T) {
 	}
 }
 
-func TestTheNetworkIsASetting(t *testing.T) {
+func TestNetwork_IsASetting(t *testing.T) {
 	s := open(t, deliver(t))
 	if got := s.run(t.TempDir(), "--network", "eip155:8453"); got.code != 1 || len(s.sent()) != 0 {
 		t.Errorf("%+v", got)
@@ -88,7 +88,7 @@ func TestTheNetworkIsASetting(t *testing.T) {
 	}
 }
 
-func TestASellersWordsDoNotSteerTheTerminal(t *testing.T) {
+func TestOutput_ASellersWordsDoNotSteerTheTerminal(t *testing.T) {
 	s := open(t, refuse(422, `{"error":"\u001b[2J\u202egone","code":422,"reason":"\u009b1m"}`))
 	s.description = "\x1b[31mcheap\x07"
 	got := s.run(t.TempDir())
@@ -97,7 +97,7 @@ func TestASellersWordsDoNotSteerTheTerminal(t *testing.T) {
 	}
 }
 
-func TestARefusalIsReportedAndCostsNothing(t *testing.T) {
+func TestBuy_ARefusalIsReportedAndCostsNothing(t *testing.T) {
 	s := open(t, refuse(422, `{"error":"It does not hold.","code":422,"reason":"expectation_mismatch","retryable":false,"checks":[{"name":"to"}]}`))
 	got := s.run(t.TempDir(), "--json")
 	var printed struct {
@@ -112,7 +112,7 @@ func TestARefusalIsReportedAndCostsNothing(t *testing.T) {
 	}
 }
 
-func TestAReceiptThatDoesNotHoldIsReported(t *testing.T) {
+func TestReceipt_ThatDoesNotHoldIsReported(t *testing.T) {
 	forged := bytes.Replace(read(t, "response.json"), []byte(`"value":"`), []byte(`"value":"A`), 1)
 	s, state := open(t, func(w http.ResponseWriter) { _, _ = w.Write(forged) }), t.TempDir()
 	if got := s.run(state); got.code != 4 || kept(t, state) != 1 {
@@ -120,7 +120,7 @@ func TestAReceiptThatDoesNotHoldIsReported(t *testing.T) {
 	}
 }
 
-func TestPaymentsGoToHTTPSOrStayNear(t *testing.T) {
+func TestBuy_PaymentsGoToHTTPSOrStayNear(t *testing.T) {
 	key := func(name string) string { return map[string]string{"AGENT_PRIVATE_KEY": "0x01"}[name] }
 	for url, want := range map[string]int{
 		"https://example.com": 0, "http://localhost:8080": 0, "http://127.0.0.1": 0, "http://[::1]:8080": 0, "http://proxy:8080": 0,
@@ -135,7 +135,7 @@ func TestPaymentsGoToHTTPSOrStayNear(t *testing.T) {
 	}
 }
 
-func TestUsage(t *testing.T) {
+func TestUsage_IsShown(t *testing.T) {
 	for _, args := range [][]string{{"--nothing"}, {"x"}, {"--max-usd", "a lot"}, {"--url", "ftp://x"}, {"--url", "http://example.com"}, {"--url", "http://192.0.2.1"}, {"--url", "http://[2001:db8::1]"}, {"--url", "http://proxy:8080"}, {"--url", "https://example.com"}} {
 		var stderr bytes.Buffer
 		if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, strings.NewReader(""), io.Discard, &stderr); code != 2 || stderr.Len() == 0 {

@@ -16,7 +16,7 @@ import (
 
 // The recorded receipt is about Base, and so is the key document.
 
-func TestAReceiptMustBeAboutTheChainThatWasPaidFor(t *testing.T) {
+func TestChain_AReceiptIsAboutTheOnePaidFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		// first replaces the chain of the key document.
@@ -61,7 +61,7 @@ func TestAReceiptMustBeAboutTheChainThatWasPaidFor(t *testing.T) {
 	}
 }
 
-func TestAChainOfNoFormIsAFaultBeforeAnythingIsPaid(t *testing.T) {
+func TestChain_OfNoFormIsAFaultBeforePaying(t *testing.T) {
 	for _, chain := range []string{"base", "8453", "eip155:", "eip155:08453", "eip155:0", "eip155:+1", "eip155:99999999999999999999999", "solana:1"} {
 		s := open(t, func(http.ResponseWriter) { t.Error("it was paid") })
 		if got := s.run(t.TempDir(), "--chain", chain); got.code != 2 || !strings.Contains(got.stderr, "--chain") {
@@ -70,7 +70,7 @@ func TestAChainOfNoFormIsAFaultBeforeAnythingIsPaid(t *testing.T) {
 	}
 }
 
-func TestTheAgentsOwnTransactionIsOfTheChainThatWasNamed(t *testing.T) {
+func TestChain_TheAgentsTransactionIsOfTheNamedOne(t *testing.T) {
 	node, err := devnet.Start(t.Context(), devnet.Config{ChainID: 84532, RPCAddr: "127.0.0.1:0", BlockTime: time.Second, FinalityDepth: 1}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

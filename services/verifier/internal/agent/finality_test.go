@@ -73,7 +73,7 @@ func proof(t *testing.T) (document []byte, flags []string) {
 	return document, []string{"--finality", "--checkpoint", head.HashTreeRoot().String(), "--beacon-network", file}
 }
 
-func TestItChecksThatTheBlockIsFinal(t *testing.T) {
+func TestFinality_IsChecked(t *testing.T) {
 	document, flags := proof(t)
 	s, state := open(t, deliver(t)), t.TempDir()
 	pending := true
@@ -104,7 +104,7 @@ func TestItChecksThatTheBlockIsFinal(t *testing.T) {
 	}
 }
 
-func TestAProofOfFinalityThatDoesNotHoldIsReported(t *testing.T) {
+func TestFinality_AProofThatDoesNotHoldIsReported(t *testing.T) {
 	document, flags := proof(t)
 	for name, test := range map[string]struct {
 		status int
@@ -136,7 +136,7 @@ func TestAProofOfFinalityThatDoesNotHoldIsReported(t *testing.T) {
 	}
 }
 
-func TestAProofOfFinalityNeedsACheckpoint(t *testing.T) {
+func TestFinality_NeedsACheckpoint(t *testing.T) {
 	_, flags := proof(t)
 	for _, args := range [][]string{
 		{"--finality"}, {"--finality", "--checkpoint", "0x12"}, flags[1:3], {"--finality", "--checkpoint", flags[2], "--beacon-network", "/nowhere"},

@@ -32,7 +32,7 @@ func (p *purse) sign(question, nonce string, amount int64) error {
 	})
 }
 
-func TestAHundredAtOnceSignForNoMoreThanTheCap(t *testing.T) {
+func TestCap_AHundredAtOnceSignForNoMore(t *testing.T) {
 	folder := t.TempDir()
 	var all sync.WaitGroup
 	var let atomic.Int64
@@ -52,7 +52,7 @@ func TestAHundredAtOnceSignForNoMoreThanTheCap(t *testing.T) {
 	}
 }
 
-func TestAPaymentThatWasCountedAndNeverSignedCountsOnce(t *testing.T) {
+func TestCap_AnUnsignedPaymentCountsOnce(t *testing.T) {
 	p := newPurse(t.TempDir(), 100_000)
 	for nonce := range 5 { // each time a crash before the journal has it
 		if err := p.sign("same", fmt.Sprint(nonce), 90_000); err != nil {
@@ -68,7 +68,7 @@ func TestAPaymentThatWasCountedAndNeverSignedCountsOnce(t *testing.T) {
 	}
 }
 
-func TestAClosedPaymentCountsBesideTheNextForItsQuestion(t *testing.T) {
+func TestCap_AClosedPaymentCountsBesideTheNext(t *testing.T) {
 	p := newPurse(t.TempDir(), 100_000)
 	if err := p.sign("same", "0", 60_000); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestAClosedPaymentCountsBesideTheNextForItsQuestion(t *testing.T) {
 	}
 }
 
-func TestALatePaymentDoesNotDropTheOneThatReplacedIt(t *testing.T) {
+func TestJournal_ALatePaymentDoesNotDropItsSuccessor(t *testing.T) {
 	folder := t.TempDir()
 	b := buyer{journal: journal(folder), limits: newPurse(folder+"/limits", 100_000).limits}
 	expired := entry{URL: "u", Body: "b", Payer: "me", Nonce: "0"}
@@ -104,7 +104,7 @@ func TestALatePaymentDoesNotDropTheOneThatReplacedIt(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherProcessHasAnsweredMeanwhileIsNotPaid(t *testing.T) {
+func TestJournal_WhatAnotherProcessAnsweredIsNotPaid(t *testing.T) {
 	folder := t.TempDir()
 	seller := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(x402.HeaderPaymentSignature) != "" {
@@ -135,7 +135,7 @@ func TestWhatAnotherProcessHasAnsweredMeanwhileIsNotPaid(t *testing.T) {
 	}
 }
 
-func TestThe24HoursSlide(t *testing.T) {
+func TestCap_The24HoursSlide(t *testing.T) {
 	p := newPurse(t.TempDir(), 100_000)
 	if err := p.sign("first", "0", 90_000); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestThe24HoursSlide(t *testing.T) {
 	}
 }
 
-func TestTheCapIsOfOnePayer(t *testing.T) {
+func TestCap_IsOfOnePayer(t *testing.T) {
 	p := newPurse(t.TempDir(), 100_000)
 	if err := p.sign("q", "0", 100_000); err != nil {
 		t.Fatal(err)

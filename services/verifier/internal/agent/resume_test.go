@@ -16,7 +16,7 @@ import (
 
 const pendingBody = `{"error":"wait","code":503,"reason":"settlement_pending","retryable":true}`
 
-func TestAfterACrashTheSamePaymentIsSentAgain(t *testing.T) {
+func TestResume_AfterACrashTheSamePaymentIsSent(t *testing.T) {
 	for name, lost := range map[string]func(http.ResponseWriter){
 		"connection cut": hangUp,
 		"a proxy's 502":  refuse(502, "<html>"),
@@ -39,7 +39,7 @@ func TestAfterACrashTheSamePaymentIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestThePaymentOfAnEarlierRunIsUnderTheCapToo(t *testing.T) {
+func TestResume_AnEarlierRunsPaymentIsUnderTheCap(t *testing.T) {
 	s, state := open(t, hangUp), t.TempDir()
 	if got := s.run(state); got.code != 3 {
 		t.Fatalf("%+v", got)
@@ -50,7 +50,7 @@ func TestThePaymentOfAnEarlierRunIsUnderTheCapToo(t *testing.T) {
 	}
 }
 
-func TestAPaymentThatIsPendingIsRepeatedUntilTheAnswerComes(t *testing.T) {
+func TestResume_APendingPaymentIsRepeated(t *testing.T) {
 	pending := refuse(503, pendingBody, "Retry-After", "1")
 	s := open(t, pending, hangUp, deliver(t))
 	if got := s.run(t.TempDir(), "--patience", "10s"); got.code != 0 || len(s.sent()) != 3 || s.sent()[0] != s.sent()[2] {
@@ -58,7 +58,7 @@ func TestAPaymentThatIsPendingIsRepeatedUntilTheAnswerComes(t *testing.T) {
 	}
 }
 
-func TestARefusedPaymentIsNotReplacedWhileItCouldBeTaken(t *testing.T) {
+func TestResume_ARefusedPaymentMayStillBeTaken(t *testing.T) {
 	s, state := open(t, hangUp), t.TempDir()
 	if got := s.run(state); got.code != 3 {
 		t.Fatalf("%+v", got)
@@ -97,7 +97,7 @@ func TestBuy_IsUndecidedWhileASellerThatRefusedCouldStillSettle(t *testing.T) {
 	}
 }
 
-func TestAnEarlierPaymentIsReplacedOnlyWhenItHasExpired(t *testing.T) {
+func TestResume_OnlyAnExpiredPaymentIsReplaced(t *testing.T) {
 	s, state := open(t, hangUp), t.TempDir()
 	if got := s.run(state); got.code != 3 {
 		t.Fatalf("%+v", got)
@@ -125,7 +125,7 @@ func TestAnEarlierPaymentIsReplacedOnlyWhenItHasExpired(t *testing.T) {
 	}
 }
 
-func TestWhatCostsNothingIsNotCalledUndecided(t *testing.T) {
+func TestResume_WhatCostsNothingIsNotUndecided(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(http.ResponseWriter)
 		most   int // payments sent
@@ -146,7 +146,7 @@ func TestWhatCostsNothingIsNotCalledUndecided(t *testing.T) {
 	}
 }
 
-func TestAPaymentThatReachedNoSellerIsNotReportedAsUndecided(t *testing.T) {
+func TestResume_AnUnsentPaymentIsNotUndecided(t *testing.T) {
 	s, state := open(t, deliver(t)), t.TempDir()
 	s.leave = true
 	if got := s.run(state); got.code != 1 || !strings.Contains(got.stderr, "refused") || kept(t, state) != 1 {
@@ -169,7 +169,7 @@ func TestBuy_WaitsForASellerThatIsNotReadyAndSignsOnce(t *testing.T) {
 	}
 }
 
-func TestASellerThatNeverAnswersIsLeftAfterTheTimeout(t *testing.T) {
+func TestResume_ASilentSellerIsLeftAfterTheTimeout(t *testing.T) {
 	s, state := open(t, func(http.ResponseWriter) { time.Sleep(3 * time.Second) }), t.TempDir()
 	begin := time.Now()
 	if got := s.run(state, "--patience", "1s"); got.code != 3 || time.Since(begin) > 2500*time.Millisecond {
@@ -177,7 +177,7 @@ func TestASellerThatNeverAnswersIsLeftAfterTheTimeout(t *testing.T) {
 	}
 }
 
-func TestRunsAtTheSameTimeSendTheSamePayment(t *testing.T) {
+func TestResume_RunsAtOnceSendTheSamePayment(t *testing.T) {
 	s, state := open(t, hangUp), t.TempDir()
 	var all sync.WaitGroup
 	for range 20 {
@@ -194,7 +194,7 @@ func TestRunsAtTheSameTimeSendTheSamePayment(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedDemoGoesOnWithItsTransactionAndPayment(t *testing.T) {
+func TestResume_AnUnfinishedDemoGoesOn(t *testing.T) {
 	chain, err := devnet.Start(t.Context(), devnet.Config{ChainID: 84532, RPCAddr: "127.0.0.1:0", BlockTime: time.Second, FinalityDepth: 1}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func (s *seller) runWith(state string, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-func TestEvidenceOfATransferIsBoughtAndChecked(t *testing.T) {
+func TestTransfer_EvidenceIsBoughtAndChecked(t *testing.T) {
 	for name, c := range map[string]struct{ path, want string }{
 		"of the first chain": {"", "/v1/verify/token-transfer"},
 		"of a named chain":   {"/v1/verify/devnet-token-transfer", "/v1/verify/devnet-token-transfer"},
@@ -100,7 +100,7 @@ func TestEvidenceOfATransferIsBoughtAndChecked(t *testing.T) {
 	}
 }
 
-func TestAReceiptOfTheOtherKindDoesNotHold(t *testing.T) {
+func TestTransfer_AReceiptOfTheOtherKindDoesNotHold(t *testing.T) {
 	transfers := openTransfers(t, deliver(t))
 	transfers.keys = read(t, "key.json")
 	if got := transfers.runWith(t.TempDir(), transferQuestion()...); got.code != 4 {
@@ -111,7 +111,7 @@ func TestAReceiptOfTheOtherKindDoesNotHold(t *testing.T) {
 	}
 }
 
-func TestAReceiptOfAnotherTransferDoesNotHold(t *testing.T) {
+func TestTransfer_AReceiptOfAnotherDoesNotHold(t *testing.T) {
 	args := transferQuestion()
 	args[9] = "9999"
 	if got := openTransfers(t, deliverTransfer(t)).runWith(t.TempDir(), args...); got.code != 4 || !strings.Contains(got.stderr, "another question") {
@@ -123,7 +123,7 @@ func TestAReceiptOfAnotherTransferDoesNotHold(t *testing.T) {
 	}
 }
 
-func TestAQuestionAboutATransferOfNoFormIsAFaultBeforeAnythingIsPaid(t *testing.T) {
+func TestTransfer_AQuestionOfNoFormIsAFault(t *testing.T) {
 	for name, args := range map[string][]string{
 		"no token":              {"--tx", txHash, "--to", payee, "--amount", "1"},
 		"no transaction":        {"--transfer", "native", "--to", payee, "--amount", "1"},
@@ -153,7 +153,7 @@ func askedTransfer(t *testing.T) map[string]any {
 	return arguments
 }
 
-func TestAnAssistantBuysEvidenceOfATransfer(t *testing.T) {
+func TestMCP_AnAssistantBuysEvidenceOfATransfer(t *testing.T) {
 	s := openTransfers(t, deliverTransfer(t))
 	a := s.assistant(t.TempDir(), nil)
 	got := a.call("verify_token_transfer", askedTransfer(t))
@@ -177,7 +177,7 @@ func TestAnAssistantBuysEvidenceOfATransfer(t *testing.T) {
 	}
 }
 
-func TestAnAssistantsReceiptMustBeOfTheKindThatItsToolSells(t *testing.T) {
+func TestMCP_AReceiptIsOfTheKindItsToolSells(t *testing.T) {
 	s := openTransfers(t, deliver(t))
 	s.keys = read(t, "key.json")
 	if got := s.assistant(t.TempDir(), nil).call("verify_token_transfer", askedTransfer(t)); got.Reason != "receipt_invalid" || got.Paid != "yes" {
@@ -185,7 +185,7 @@ func TestAnAssistantsReceiptMustBeOfTheKindThatItsToolSells(t *testing.T) {
 	}
 }
 
-func TestBadArgumentsOfATransferNameTheFieldAndCostNothing(t *testing.T) {
+func TestMCP_BadArgumentsOfATransferNameTheField(t *testing.T) {
 	s := openTransfers(t, func(http.ResponseWriter) { t.Error("it was paid") })
 	a := s.assistant(t.TempDir(), nil)
 	transfer := func(member string, value any) map[string]any {
@@ -208,7 +208,7 @@ func TestBadArgumentsOfATransferNameTheFieldAndCostNothing(t *testing.T) {
 	}
 }
 
-func TestAQuoteIsAboutTheToolThatIsNamed(t *testing.T) {
+func TestMCP_AQuoteIsAboutTheNamedTool(t *testing.T) {
 	s := openTransfers(t, deliverTransfer(t))
 	a := s.assistant(t.TempDir(), nil)
 	for want, arguments := range map[string]map[string]any{
@@ -240,7 +240,7 @@ func repeat(t *testing.T) func(http.ResponseWriter) {
 	}
 }
 
-func TestARepeatedAnswerIsNotCalledPaid(t *testing.T) {
+func TestMCP_ARepeatedAnswerIsNotCalledPaid(t *testing.T) {
 	s := open(t, repeat(t))
 	got := s.run(t.TempDir())
 	if got.code != 0 || strings.Contains(got.stdout, "Paid. ") || strings.Contains(got.stdout, "Paid 0.01") ||
@@ -262,7 +262,7 @@ func TestARepeatedAnswerIsNotCalledPaid(t *testing.T) {
 }
 
 // A seller who settles each payment and reports repeats would otherwise take any sum.
-func TestARepeatedAnswerCountsAgainstTheCap(t *testing.T) {
+func TestMCP_ARepeatedAnswerCountsAgainstTheCap(t *testing.T) {
 	s, state := open(t, repeat(t)), t.TempDir()
 	for i, want := range []int{0, 0, 1} {
 		if got := s.run(state, "--day-usd", "0.02"); got.code != want {
@@ -278,7 +278,7 @@ func TestARepeatedAnswerCountsAgainstTheCap(t *testing.T) {
 	}
 }
 
-func TestTheAgentsOwnPaymentIsProvenByAnotherOne(t *testing.T) {
+func TestTransfer_TheAgentsOwnPaymentIsProven(t *testing.T) {
 	node, err := devnet.Start(t.Context(), devnet.Config{ChainID: 8453, RPCAddr: "127.0.0.1:0", BlockTime: time.Second, FinalityDepth: 1}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -318,7 +318,7 @@ func TestTheAgentsOwnPaymentIsProvenByAnotherOne(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotSpentIsNotProven(t *testing.T) {
+func TestTransfer_WhatWasNotSpentIsNotProven(t *testing.T) {
 	s, state := open(t, repeat(t)), t.TempDir()
 	got := s.runWith(state, append([]string{"--prove-payment", "--rpc", "http://127.0.0.1:1"}, question...)...)
 	if got.code != 0 || len(s.sent()) != 1 || kept(t, state) != 0 {
@@ -326,7 +326,7 @@ func TestWhatWasNotSpentIsNotProven(t *testing.T) {
 	}
 }
 
-func TestAPaymentOnAnotherChainThanThePathsIsNotProven(t *testing.T) {
+func TestTransfer_APaymentOnAnotherChainIsNotProven(t *testing.T) {
 	s, state := open(t, deliver(t)), t.TempDir() // about Base, and paid on Base Sepolia
 	got := s.runWith(state, append([]string{"--prove-payment", "--rpc", "http://127.0.0.1:1"}, question...)...)
 	if got.code != 3 || len(s.sent()) != 1 || !strings.Contains(got.stderr, "eip155:84532") {

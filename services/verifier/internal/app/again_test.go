@@ -6,7 +6,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
-func TestByDefaultAQuestionIsPaidOnce(t *testing.T) {
+func TestPurchase_ByDefaultAQuestionIsPaidOnce(t *testing.T) {
 	for backend, database := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			w := newWorld(t, database)

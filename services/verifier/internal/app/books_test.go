@@ -50,7 +50,7 @@ func (w *world) leaveOpen(url, nonce string, moves bool) {
 	}
 }
 
-func TestTheOperatorsBooks(t *testing.T) {
+func TestBooks_AreReadByTheOperator(t *testing.T) {
 	for backend, database := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			w := newWorld(t, database)
@@ -151,7 +151,7 @@ func TestTheOperatorsBooks(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnderWayIsNotTouched(t *testing.T) {
+func TestBooks_WhatIsUnderWayIsNotTouched(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	url := w.run().url
 	settling, enough := make(chan struct{}), make(chan struct{})

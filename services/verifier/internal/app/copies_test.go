@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
-func TestAHundredCopiesOverTwoProcessesAreOneSale(t *testing.T) {
+func TestPurchase_AHundredCopiesOverTwoProcessesAreOne(t *testing.T) {
 	for backend, database := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			w := newWorld(t, database)

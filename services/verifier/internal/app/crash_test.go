@@ -33,7 +33,7 @@ func (w *world) comeBack(url, paid string) {
 	}
 }
 
-func TestABuyerGetsTheReceiptWhereverTheProcessIsKilled(t *testing.T) {
+func TestCrash_ABuyerGetsTheReceiptWhereverItHappens(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		for i, point := range []paywall.Point{paywall.Claimed, paywall.Worked, paywall.Begun, paywall.Asked, paywall.Finished} {
 			t.Run(fmt.Sprintf("%s, %s", backend, point), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestABuyerGetsTheReceiptWhereverTheProcessIsKilled(t *testing.T) {
 	}
 }
 
-func TestABuyerGetsTheReceiptWhenTheProcessIsKilledWhileTheFacilitatorWorks(t *testing.T) {
+func TestCrash_WhileTheFacilitatorWorksLosesNoReceipt(t *testing.T) {
 	for _, moves := range []string{"before the transfer", "after the transfer"} {
 		t.Run(moves, func(t *testing.T) {
 			w := newWorld(t, sqldbtest.SQLite(t))
@@ -81,7 +81,7 @@ func TestABuyerGetsTheReceiptWhenTheProcessIsKilledWhileTheFacilitatorWorks(t *t
 	}
 }
 
-func TestTwoProcessesSettleExactlyTheLimit(t *testing.T) {
+func TestCrash_TwoProcessesSettleExactlyTheLimit(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			w := newWorld(t, url)
@@ -155,7 +155,7 @@ func (w *world) callTool(url, nonce string) (status int, body string) {
 	return response.StatusCode, answer.Result.Content[0].Text
 }
 
-func TestACallOfAToolThatWasKilledIsFinishedOverHTTP(t *testing.T) {
+func TestCrash_AToolsCallIsFinishedOverHTTP(t *testing.T) {
 	for i, point := range []paywall.Point{paywall.Claimed, paywall.Worked, paywall.Begun, paywall.Asked, paywall.Finished} {
 		t.Run(string(point), func(t *testing.T) {
 			w := newWorld(t, sqldbtest.SQLite(t))

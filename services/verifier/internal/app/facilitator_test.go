@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
-func TestAFacilitatorThatDoesNotSayWhatItSupportsIsGoodEnough(t *testing.T) {
+func TestFacilitator_NeedNotSayWhatItSupports(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	target, err := url.Parse(w.env["FACILITATOR_URL"])
 	w.must(err)
@@ -31,7 +31,7 @@ func TestAFacilitatorThatDoesNotSayWhatItSupportsIsGoodEnough(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestPlainHTTPToPublicAddressesIsRefusedUnlessItIsAllowed(t *testing.T) {
+func TestUpstream_PublicPlainHTTPIsRefusedUnlessAllowed(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	file := filepath.Join(t.TempDir(), "chains.json")
 	w.must(os.WriteFile(file, []byte(`{"chains":[{"name":"base","id":8453,"rpcUrls":["http://node:8545"]},
@@ -56,7 +56,7 @@ func TestPlainHTTPToPublicAddressesIsRefusedUnlessItIsAllowed(t *testing.T) {
 	}
 }
 
-func TestInsecureUpstreamsAreWarnedOf(t *testing.T) {
+func TestUpstream_InsecureOnesAreWarnedOf(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	if logged := w.run().stderr.String(); strings.Contains(logged, "ALLOW_INSECURE_UPSTREAMS") {
 		t.Errorf("a warning without a reason: %s", logged)

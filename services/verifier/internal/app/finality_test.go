@@ -35,7 +35,7 @@ func networkFile(t *testing.T) string {
 	return file
 }
 
-func TestTheBeaconNetworkMustBeTheChains(t *testing.T) {
+func TestFinality_BeaconNetworkIsTheChains(t *testing.T) {
 	w := newWorld(t, "sqlite::memory:")
 	chains := filepath.Join(t.TempDir(), "chains.json")
 	w.must(os.WriteFile(chains, []byte(`{"chains":[{"name":"base","id":8453,"rpcUrls":["http://127.0.0.1:1"],"beaconUrls":["http://beacon.example"]},
@@ -68,7 +68,7 @@ func TestTheBeaconNetworkMustBeTheChains(t *testing.T) {
 	}
 }
 
-func TestABeaconNodeThatHangsIsInNoSalesWay(t *testing.T) {
+func TestFinality_ABeaconNodeThatHangsStopsNoSale(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			asked, release := make(chan struct{}, 100), make(chan struct{})

@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
-func TestTheLogHasOneSchemaForRequestsAndForTheStart(t *testing.T) {
+func TestLog_HasOneSchemaForRequestsAndTheStart(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	r := w.run()
 	w.wantReceipt(w.post(r.url, w.pay("1")))

@@ -103,7 +103,7 @@ func (w *world) wantProof(url, answer string) receiptlog.Result {
 	}
 }
 
-func TestEverySoldReceiptHasAWitnessedProofWhereverTheProcessIsKilled(t *testing.T) {
+func TestLog_EverySaleHasAWitnessedProofWhereverItIsKilled(t *testing.T) {
 	points := []paywall.Point{paywall.Begun, paywall.Finished}
 	for _, p := range []translog.Point{translog.Placing, translog.Sequenced, translog.Signed, translog.Cosigned, translog.Witnessed, translog.Published} {
 		points = append(points, paywall.Point("log "+string(p)))
@@ -171,7 +171,7 @@ func (d *lossyDisk) lose() {
 	d.env["DATABASE_URL"] = d.replica.Promote()
 }
 
-func TestALedgerThatHasLostItsLastCommitsNeverMakesASecondHistory(t *testing.T) {
+func TestLog_ALedgerThatLostCommitsMakesNoSecondHistory(t *testing.T) {
 	for backend := range sqldbtest.URLs(t) {
 		for _, c := range []struct {
 			point    translog.Point
@@ -229,7 +229,7 @@ func TestALedgerThatHasLostItsLastCommitsNeverMakesASecondHistory(t *testing.T) 
 	}
 }
 
-func TestAReplicaGoesOnWhereAnotherIsKilledWhileItGivesPlaces(t *testing.T) {
+func TestLog_AReplicaGoesOnWhereAnotherIsKilled(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			w := newWorld(t, url)
@@ -267,7 +267,7 @@ func TestAReplicaGoesOnWhereAnotherIsKilledWhileItGivesPlaces(t *testing.T) {
 }
 
 // A failover to a replica that lacks what was published, and back to it by a mirror.
-func TestWhatAFailoverHasLostComesBackFromAMirror(t *testing.T) {
+func TestLog_AMirrorReturnsWhatAFailoverLost(t *testing.T) {
 	for backend := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			fresh := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
@@ -356,7 +356,7 @@ func (w *world) waitFor(what string, holds func() bool) {
 	}
 }
 
-func TestAnOlderLedgerFreezesAndComesBackFromAMirror(t *testing.T) {
+func TestLog_AnOlderLedgerFreezesAndRecoversFromAMirror(t *testing.T) {
 	for backend := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			url := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
@@ -426,7 +426,7 @@ func (w *world) mirror(url string) string {
 	return folder
 }
 
-func TestTheSettingsOfTheLogAreChecked(t *testing.T) {
+func TestLog_SettingsAreChecked(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	w.withLog(1)
 	if _, err := load(w.getenv); err != nil {
@@ -451,7 +451,7 @@ func TestTheSettingsOfTheLogAreChecked(t *testing.T) {
 	}
 }
 
-func TestAnotherAddressOrKeyIsAnotherLog(t *testing.T) {
+func TestLog_AnotherAddressOrKeyIsAnother(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	w.withLog(0)
 	w.must(w.run().stop())
@@ -471,7 +471,7 @@ func TestAnotherAddressOrKeyIsAnotherLog(t *testing.T) {
 	w.must(w.run().stop())
 }
 
-func TestTheCommandsOfTheLog(t *testing.T) {
+func TestLog_Commands(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	if err := execute(w.getenv, io.Discard, "log", "status"); err == nil || !strings.Contains(err.Error(), "RECEIPT_LOG_KEY is not set") {
 		t.Errorf("without a log: %v", err)

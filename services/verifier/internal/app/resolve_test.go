@@ -17,7 +17,7 @@ import (
 
 // Without a node, an honest facilitator whose answer was cut off leaves a payment
 // open that only a person can decide.
-func TestTheOperatorDecidesAnOpenPayment(t *testing.T) {
+func TestPayments_TheOperatorDecidesAnOpenOne(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			w := newWorld(t, url)

@@ -23,7 +23,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
-func TestTheWholeProgramSellsAVerification(t *testing.T) {
+func TestRun_SellsAVerification(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	r := w.run()
 	if status, body := get(t, r.url+"/health"); status != http.StatusOK {
@@ -42,7 +42,7 @@ func TestTheWholeProgramSellsAVerification(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestALyingFacilitatorIsNotBelievedWhereTheChainConfirms(t *testing.T) {
+func TestRun_ALyingFacilitatorIsNotBelieved(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	w.env["FACILITATOR_SETTLE_TIMEOUT"] = "500ms" // the chain confirms, unless PAYMENT_CONFIRM is set otherwise
 	r := w.run()
@@ -70,7 +70,7 @@ func TestALyingFacilitatorIsNotBelievedWhereTheChainConfirms(t *testing.T) {
 	w.wantTransfers(2)
 }
 
-func TestStoppingFinishesASettlementUnderWay(t *testing.T) {
+func TestRun_AStopFinishesASettlementUnderWay(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	r := w.run()
 	settling := make(chan struct{})
@@ -97,7 +97,7 @@ func TestStoppingFinishesASettlementUnderWay(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTheOperatorSeesWhatWasEarned(t *testing.T) {
+func TestBooks_TheOperatorSeesWhatWasEarned(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	r := w.run()
 	for _, nonce := range []string{"1", "2"} {
@@ -169,7 +169,7 @@ func (w *world) command(v any, args ...string) string {
 	return out.String()
 }
 
-func TestCommands(t *testing.T) {
+func TestCommands_Work(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	if text := w.command(nil, "--version"); text != "verifier 1.2.3\n" {
 		t.Errorf("version is %q", text)
@@ -207,7 +207,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-func TestAllFaultsOfTheSettingsAreReportedAtOnce(t *testing.T) {
+func TestRun_ReportsAllFaultsOfTheSettings(t *testing.T) {
 	w := newWorld(t, "mysql://root:hunter2@host/db")
 	file := filepath.Join(t.TempDir(), "bad")
 	w.must(os.WriteFile(file, []byte("hunter2"), 0o600))
@@ -236,7 +236,7 @@ func TestAllFaultsOfTheSettingsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestAProgramThatCannotStartReportsWhy(t *testing.T) {
+func TestRun_AStartThatFailsReportsWhy(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	for name, c := range map[string]struct{ setting, value, want string }{
 		"another chain":         {"CHAIN_ID", "1", "chain base"},
@@ -290,7 +290,7 @@ func TestStart_WarnsOfSettingsThatWeaken(t *testing.T) {
 	}
 }
 
-func TestTheSigningKeyMayHaveItsLineEndsSpelledOut(t *testing.T) {
+func TestRun_SigningKeysLineEndsMayBeSpelledOut(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	pem, err := w.key.PEM()
 	w.must(err)
@@ -298,7 +298,7 @@ func TestTheSigningKeyMayHaveItsLineEndsSpelledOut(t *testing.T) {
 	w.wantReceipt(w.post(w.run().url, w.pay("1")))
 }
 
-func TestALedgerFileThatCannotBeOpenedFailsAtOnce(t *testing.T) {
+func TestRun_AnUnusableLedgerFileFailsAtOnce(t *testing.T) {
 	w := newWorld(t, "sqlite:/dev/null/ledger.db")
 	began := time.Now()
 	err := execute(w.getenv, io.Discard)
@@ -307,7 +307,7 @@ func TestALedgerFileThatCannotBeOpenedFailsAtOnce(t *testing.T) {
 	}
 }
 
-func TestSeveralChainsAreServed(t *testing.T) {
+func TestRun_ServesSeveralChains(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	file := filepath.Join(t.TempDir(), "chains.json")
 	w.must(os.WriteFile(file, []byte(`{"chains":[{"name":"base","id":8453,"rpcUrls":["`+w.env["CHAIN_RPC_URLS"]+`"]}]}`), 0o600))
@@ -334,7 +334,7 @@ func get(t *testing.T, url string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-func TestToolsAreServedUnlessTheyAreSwitchedOff(t *testing.T) {
+func TestRun_ServesToolsUnlessSwitchedOff(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	if status, body := w.callTool(w.run().url, "1"); status != http.StatusOK {
 		t.Errorf("got %d: %s", status, body)

@@ -16,7 +16,7 @@ import (
 // In these tests the block of slot s is that of number s; when the chain's head is h, the
 // newest update calls block h-3 final.
 
-func TestASoldBlockIsProvenFinal(t *testing.T) {
+func TestFollow_ASoldBlockIsProvenFinal(t *testing.T) {
 	for name, test := range map[string]struct {
 		block, head uint64
 		link        string
@@ -59,7 +59,7 @@ func TestASoldBlockIsProvenFinal(t *testing.T) {
 	}
 }
 
-func TestAProofLeadsOverManyCommittees(t *testing.T) {
+func TestDocument_LeadsOverManyCommittees(t *testing.T) {
 	w := newWorld(t)
 	first := w.checkpoint(9)
 	w.must(w.chain.Follow(t.Context()))
@@ -90,7 +90,7 @@ func TestAProofLeadsOverManyCommittees(t *testing.T) {
 	}
 }
 
-func TestAnEarlyUpdateHandsOverNothingAndABetterOneDoes(t *testing.T) {
+func TestFollow_AnEarlyUpdateIsReplacedByABetter(t *testing.T) {
 	w := newWorld(t)
 	w.execution.head.Store(66) // period 1 has just begun
 	w.must(w.chain.Follow(t.Context()))
@@ -116,7 +116,7 @@ func TestAnEarlyUpdateHandsOverNothingAndABetterOneDoes(t *testing.T) {
 	w.wantFinal(130, w.checkpoint(65))
 }
 
-func TestTheHandoverOfAPeriodIsReplacedWhenThePeriodIsOver(t *testing.T) {
+func TestFollow_APeriodsHandoverIsReplacedAtItsEnd(t *testing.T) {
 	w := newWorld(t)
 	w.execution.head.Store(70)
 	w.node.Break(beacontest.Faults{Signers: 400})
@@ -145,7 +145,7 @@ func TestTheHandoverOfAPeriodIsReplacedWhenThePeriodIsOver(t *testing.T) {
 	}
 }
 
-func TestANodeThatLiesIsNotBelieved(t *testing.T) {
+func TestNode_ThatLiesIsNotBelieved(t *testing.T) {
 	for name, faults := range map[string]beacontest.Faults{
 		"wrong signature": {WrongSignature: true}, "another network's signature": {OtherNetwork: true}, "too few signers": {Signers: 300},
 	} {
@@ -175,7 +175,7 @@ func TestANodeThatLiesIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestANodeOfAnotherNetworkIsNotUsed(t *testing.T) {
+func TestNode_OfAnotherNetworkIsNotUsed(t *testing.T) {
 	w := newWorld(t)
 	other := w.beacon("other", "electra")
 	w.chain = w.open(other.url)
@@ -198,7 +198,7 @@ func TestANodeOfAnotherNetworkIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestUpdatesOfBlocksThatTheChainDoesNotHaveProveNothing(t *testing.T) {
+func TestFollow_UpdatesOfForeignBlocksProveNothing(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.chain.Follow(t.Context()))
 	w.node.Break(beacontest.Faults{WrongBlock: true})
@@ -213,7 +213,7 @@ func TestUpdatesOfBlocksThatTheChainDoesNotHaveProveNothing(t *testing.T) {
 	}
 }
 
-func TestWithoutProofsOfStateHeadersAreTakenUpToSixtyFour(t *testing.T) {
+func TestFollow_WithoutProofsOfStateTakesUpTo64Headers(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.chain.Follow(t.Context()))
 	w.execution.noProof.Store(true)
@@ -244,7 +244,7 @@ func TestWithoutProofsOfStateHeadersAreTakenUpToSixtyFour(t *testing.T) {
 	w.want(err, beaconchain.ErrPending)
 }
 
-func TestABundleIsNotGivenUpWhileBeaconNodesAreAway(t *testing.T) {
+func TestBundle_IsNotGivenUpWhileNodesAreAway(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.chain.Follow(t.Context()))
 	w.node.Break(beacontest.Faults{Down: true})
@@ -270,7 +270,7 @@ func TestABundleIsNotGivenUpWhileBeaconNodesAreAway(t *testing.T) {
 	w.wantFinal(17, w.checkpoint(9))
 }
 
-func TestABundleIsGivenUpWhenNoUpdateComesForADay(t *testing.T) {
+func TestBundle_IsGivenUpAfterADayWithoutUpdate(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.chain.Follow(t.Context()))
 	w.sell(17)
@@ -284,7 +284,7 @@ func TestABundleIsGivenUpWhenNoUpdateComesForADay(t *testing.T) {
 	w.want(err, beaconchain.ErrUnavailable)
 }
 
-func TestAfterARestartTheChainIsFollowedFromWhatIsKept(t *testing.T) {
+func TestFollow_GoesOnFromWhatIsKeptAfterARestart(t *testing.T) {
 	w := newWorld(t)
 	first := w.checkpoint(9)
 	w.must(w.chain.Follow(t.Context()))
@@ -312,7 +312,7 @@ func TestAfterARestartTheChainIsFollowedFromWhatIsKept(t *testing.T) {
 	}
 }
 
-func TestAfterALongerPauseThanProofsLeadOverTheChainIsFollowedAnew(t *testing.T) {
+func TestFollow_BeginsAnewAfterALongerPause(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.chain.Follow(t.Context()))
 	w.execution.head.Store(70 * 64)
@@ -327,7 +327,7 @@ func TestAfterALongerPauseThanProofsLeadOverTheChainIsFollowedAnew(t *testing.T)
 	}
 }
 
-func TestTwoReplicasMakeOneBundle(t *testing.T) {
+func TestBundle_TwoReplicasMakeOne(t *testing.T) {
 	w := newWorld(t)
 	replicas := []*beaconchain.Chain{w.chain, w.open(w.node.url)}
 	var all sync.WaitGroup
@@ -369,7 +369,7 @@ func TestTwoReplicasMakeOneBundle(t *testing.T) {
 	}
 }
 
-func TestNoNodeIsAskedForWhatWasNotSold(t *testing.T) {
+func TestNode_IsNotAskedForWhatWasNotSold(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.chain.Follow(t.Context()))
 	asked := w.node.asked.Load()
@@ -386,7 +386,7 @@ func TestNoNodeIsAskedForWhatWasNotSold(t *testing.T) {
 	}
 }
 
-func TestACheckpointThatACallerNamesIsReadOnceAndNotTooOften(t *testing.T) {
+func TestCheckpoint_OfACallerIsReadOnceAndNotTooOften(t *testing.T) {
 	w := newWorld(t)
 	w.execution.head.Store(30)
 	w.must(w.chain.Follow(t.Context()))
@@ -416,7 +416,7 @@ func TestACheckpointThatACallerNamesIsReadOnceAndNotTooOften(t *testing.T) {
 	w.want(err, beaconchain.ErrUnavailable)
 }
 
-func TestACheckpointIsRefusedThatNoProofBeginsAt(t *testing.T) {
+func TestCheckpoint_AtWhichNoProofBeginsIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.execution.head.Store(100)
 	w.must(w.chain.Follow(t.Context())) // the first start is in period 1
@@ -431,7 +431,7 @@ func TestACheckpointIsRefusedThatNoProofBeginsAt(t *testing.T) {
 	w.want(err, beaconchain.ErrCheckpointUnknown)
 }
 
-func TestACheckpointThatIsTheFinalizedBlockNeedsNoCommittee(t *testing.T) {
+func TestCheckpoint_ThatIsTheBlockNeedsNoCommittee(t *testing.T) {
 	w := newWorld(t)
 	w.execution.head.Store(30)
 	w.must(w.chain.Follow(t.Context()))
@@ -442,7 +442,7 @@ func TestACheckpointThatIsTheFinalizedBlockNeedsNoCommittee(t *testing.T) {
 	}
 }
 
-func TestAProofIsGoneWhenAnswersAre(t *testing.T) {
+func TestDocument_IsGoneWhenAnswersAre(t *testing.T) {
 	w := newWorld(t)
 	w.execution.head.Store(30)
 	w.must(w.chain.Follow(t.Context()))
@@ -454,7 +454,7 @@ func TestAProofIsGoneWhenAnswersAre(t *testing.T) {
 	w.want(err, beaconchain.ErrExpired)
 }
 
-func TestFromGloasOnTheBlockIsTheParents(t *testing.T) {
+func TestFollow_FromGloasOnTheBlockIsTheParents(t *testing.T) {
 	w := newWorld(t)
 	w.node = w.beacon("gloas", "gloas")
 	w.chain = w.open(w.node.url)
@@ -467,7 +467,7 @@ func TestFromGloasOnTheBlockIsTheParents(t *testing.T) {
 	}
 }
 
-func TestANodeThatSendsTooMuchIsAFailure(t *testing.T) {
+func TestNode_ThatSendsTooMuchIsAFailure(t *testing.T) {
 	w := newWorld(t)
 	big := make([]byte, 2<<20)
 	for i := range big {

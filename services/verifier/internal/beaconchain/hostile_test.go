@@ -26,7 +26,7 @@ func (w *world) swapped(first http.Handler) (url string, swap func(http.Handler)
 
 // A development chain that starts anew counts its blocks from the first again, in later
 // slots.
-func TestAfterTheChainHasStartedAnewItsBlocksAreProven(t *testing.T) {
+func TestFollow_BegunAnewTheChainsBlocksAreProven(t *testing.T) {
 	w := newWorld(t)
 	url, swap := w.swapped(w.node.Handler())
 	w.chain = w.open(url)
@@ -54,7 +54,7 @@ func TestAfterTheChainHasStartedAnewItsBlocksAreProven(t *testing.T) {
 }
 
 // A node that stands still answers with what verifies, and hides nothing that another has.
-func TestANodeThatStandsStillDoesNotHideTheOthers(t *testing.T) {
+func TestNode_ThatStandsStillDoesNotHideTheOthers(t *testing.T) {
 	w := newWorld(t)
 	still := newExecution(t)
 	still.head.Store(10)
@@ -76,7 +76,7 @@ func TestANodeThatStandsStillDoesNotHideTheOthers(t *testing.T) {
 }
 
 // What one node does not have, another one that is away may have.
-func TestACheckpointIsNotUnknownWhileANodeIsAway(t *testing.T) {
+func TestCheckpoint_IsNotUnknownWhileANodeIsAway(t *testing.T) {
 	w := newWorld(t)
 	w.execution.head.Store(30)
 	w.must(w.chain.Follow(t.Context()))
@@ -111,7 +111,7 @@ func far(n *node) http.Handler {
 
 // Where to begin is a node's word. So a node that claims to be far ahead must not be asked
 // for it while another may know better, nor when the chain was followed a moment ago.
-func TestAClaimToBeFarAheadDoesNotBeginAnew(t *testing.T) {
+func TestNode_ThatClaimsToBeFarAheadBeginsNothingAnew(t *testing.T) {
 	w := newWorld(t)
 	w.execution.head.Store(30)
 	w.must(w.chain.Follow(t.Context()))

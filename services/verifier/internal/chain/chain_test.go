@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-func TestHexadecimalTextsAreReadInEitherCase(t *testing.T) {
+func TestHex_IsReadInEitherCase(t *testing.T) {
 	lower := "0x" + strings.Repeat("ab", 32)
 	for _, text := range []string{lower, "0x" + strings.Repeat("AB", 32), "0x" + strings.Repeat("aB", 32)} {
 		h, err := chain.ParseHash(text)
@@ -31,7 +31,7 @@ func TestHexadecimalTextsAreReadInEitherCase(t *testing.T) {
 	}
 }
 
-func TestConfirmationsCountBothEnds(t *testing.T) {
+func TestConfirmations_CountBothEnds(t *testing.T) {
 	for _, c := range []struct{ latest, number, want uint64 }{{100, 100, 1}, {111, 100, 12}, {99, 100, 0}, {0, 0, 1}} {
 		if got := (chain.Heads{Latest: c.latest}).Confirmations(c.number); got != c.want {
 			t.Errorf("block %d, latest %d: %d, want %d", c.number, c.latest, got, c.want)
@@ -39,7 +39,7 @@ func TestConfirmationsCountBothEnds(t *testing.T) {
 	}
 }
 
-func TestWaitIsBetweenASecondAndAnHour(t *testing.T) {
+func TestWait_IsBetweenASecondAndAnHour(t *testing.T) {
 	for _, c := range []struct {
 		each   time.Duration
 		blocks uint64
@@ -57,7 +57,7 @@ func TestWaitIsBetweenASecondAndAnHour(t *testing.T) {
 	}
 }
 
-func TestFaultsAreDistinctThroughWrapping(t *testing.T) {
+func TestFaults_AreDistinctThroughWrapping(t *testing.T) {
 	codes := map[string]bool{}
 	for _, fault := range chain.Faults() {
 		if codes[fault.Code] || fault.Code == "" || fault.Text == "" {

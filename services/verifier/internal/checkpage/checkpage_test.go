@@ -26,7 +26,7 @@ func compress(t *testing.T, text string) []byte {
 	return out.Bytes()
 }
 
-func TestWhatASitePublishesCannotEndItsElement(t *testing.T) {
+func TestPage_WhatASitePublishesCannotEndItsElement(t *testing.T) {
 	page, err := checkpage.Make(compress(t, html), checkpage.Site{Name: "</script><script>alert(1)</script>", Policy: "<!--"})
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestWhatASitePublishesCannotEndItsElement(t *testing.T) {
 	}
 }
 
-func TestOnlyThePageThatChecksReceiptsIsServed(t *testing.T) {
+func TestPage_IsServedAndNothingElse(t *testing.T) {
 	for name, built := range map[string][]byte{
 		"not compressed": []byte(html), "no policy": compress(t, strings.Replace(html, "Security", "", 1)),
 		"no place for the site": compress(t, strings.Replace(html, "null", "", 1)), "two places": compress(t, html+html),

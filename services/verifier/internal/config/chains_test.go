@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/config"
 )
 
-func TestTheExampleFileIsValid(t *testing.T) {
+func TestChains_ExampleFileIsValid(t *testing.T) {
 	text, err := os.ReadFile("../../chains.example.json")
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestTheExampleFileIsValid(t *testing.T) {
 	}
 }
 
-func TestAChainsFileIsRead(t *testing.T) {
+func TestChains_FileIsRead(t *testing.T) {
 	got, err := config.ParseChains([]byte(`{"chains":[{"name":"base","id":8453,"rpcUrls":["https://a","http://b"],"quorum":2,
 		"rpcTimeoutSeconds":7,"maxHeadAgeSeconds":30,"usdToken":{"address":"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913","name":"USD Coin","version":"2"}},
 		{"name":"op-1","id":10,"rpcUrls":["https://c"]}]}`))
@@ -50,7 +50,7 @@ func TestAChainsFileIsRead(t *testing.T) {
 	}
 }
 
-func TestFaultsInAChainsFileAreAllReported(t *testing.T) {
+func TestChains_FaultsAreAllReported(t *testing.T) {
 	_, err := config.ParseChains([]byte(`{"chains":[
 		{"name":"Base","id":0,"rpcUrls":[]},
 		{"name":"ok","id":5,"rpcUrls":["ws://host/secret","https://x","https://x"],"quorum":4,"rpcTimeoutSeconds":61,"maxHeadAgeSeconds":1,
@@ -80,7 +80,7 @@ func TestFaultsInAChainsFileAreAllReported(t *testing.T) {
 	}
 }
 
-func TestANodeUnderTwoNamesIsOneNode(t *testing.T) {
+func TestChains_ANodeUnderTwoNamesIsOne(t *testing.T) {
 	for _, other := range []string{
 		"https://node.example/key", "https://NODE.example/key", "HTTPS://node.example:443/key/", "https://node.example./key",
 	} {

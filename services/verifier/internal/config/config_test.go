@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/config"
 )
 
-func TestTheREADMEHasTheTableOfTheSettings(t *testing.T) {
+func TestREADME_HasTheTableOfTheSettings(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func load(change map[string]string) (config.Config, error) {
 	return config.Load(func(name string) string { return env[name] })
 }
 
-func TestTheDefaultsAreThoseOfTheContract(t *testing.T) {
+func TestLoad_DefaultsAreThoseOfTheContract(t *testing.T) {
 	c, err := load(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestTheDefaultsAreThoseOfTheContract(t *testing.T) {
 	}
 }
 
-func TestALimitThatIsNoneIsItsDefault(t *testing.T) {
+func TestLoad_ALimitThatIsNoneIsItsDefault(t *testing.T) {
 	for _, value := range []string{"0", "-5", "many"} {
 		c, err := load(map[string]string{
 			"FACILITATOR_VERIFY_TIMEOUT": value, "PAYMENT_MAX_TIMEOUT_SECONDS": value, "UNPAID_ATTEMPTS_PER_PAYER": value, "CHAIN_RPC_QUORUM": value,
@@ -56,7 +56,7 @@ func TestALimitThatIsNoneIsItsDefault(t *testing.T) {
 	}
 }
 
-func TestFaultsNameTheirSetting(t *testing.T) {
+func TestLoad_FaultsNameTheirSetting(t *testing.T) {
 	for setting, change := range map[string]map[string]string{
 		"CHAIN_RPC_URLS":               {"CHAIN_RPC_URLS": ""},
 		"CHAINS_FILE":                  {"CHAINS_FILE": "chains.json"},
@@ -81,14 +81,14 @@ func TestFaultsNameTheirSetting(t *testing.T) {
 	}
 }
 
-func TestTheLedgerAloneIsEnoughForTheOperatorsCommands(t *testing.T) {
+func TestLoad_TheLedgerIsEnoughForTheOperator(t *testing.T) {
 	l, err := config.LoadLedger(func(string) string { return "" })
 	if err != nil || l.DatabaseURL != "sqlite:data/verifier.db" {
 		t.Errorf("%+v, %v", l, err)
 	}
 }
 
-func TestWithoutAFacilitatorTheCDPKeyIsEnough(t *testing.T) {
+func TestLoad_TheCDPKeyIsEnoughWithoutAFacilitator(t *testing.T) {
 	if _, err := load(map[string]string{"FACILITATOR_URL": "", "CDP_API_KEY_ID": "id", "CDP_API_KEY_SECRET": "secret"}); err != nil {
 		t.Error(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPlainHTTPStaysInPrivateNetworks(t *testing.T) {
+func TestUpstream_PlainHTTPStaysInPrivateNetworks(t *testing.T) {
 	for url, allowed := range map[string]bool{
 		"https://node.example/key": true, "HTTPS://203.0.113.7": true,
 		"http://127.0.0.1:8545": true, "http://127.9.9.9": true, "http://[::1]:8545": true, "http://localhost:8545": true,
@@ -49,7 +49,7 @@ func TestPlainHTTPStaysInPrivateNetworks(t *testing.T) {
 	}
 }
 
-func TestEveryPlainHTTPUpstreamIsReportedAtOnce(t *testing.T) {
+func TestUpstream_PlainHTTPIsReportedAtOnce(t *testing.T) {
 	_, err := load(map[string]string{
 		"FACILITATOR_URL": "http://a.example", "CHAIN_RPC_URLS": "http://b.example,http://c.example", "PAYMENT_RPC_URL": "http://d.example", "PAYMENT_PAY_TO": "",
 	})

@@ -60,7 +60,7 @@ func latestUpdate(t *testing.T, url string, from uint64) *lightclient.Update {
 
 // The chain's own headers and its record of block hashes (EIP-2935) lead from what the
 // beacon node calls final to a block before.
-func TestTheBeaconNodeProvesTheChainsBlocksFinal(t *testing.T) {
+func TestBeacon_ProvesTheChainsBlocksFinal(t *testing.T) {
 	n := start(t)
 	server := httptest.NewServer(n.Beacon.Handler())
 	defer server.Close()
@@ -138,7 +138,7 @@ func history(t *testing.T, n *network, anchor *types.Header, raw []byte, number 
 	return finality.Link{Kind: finality.LinkHistory, Header: raw, Account: nodes(proof.AccountProof), Storage: nodes(proof.StorageProof[0].Proof)}
 }
 
-func TestTheProgramPrintsTheNetworkThatItServes(t *testing.T) {
+func TestProgram_PrintsTheNetworkItServes(t *testing.T) {
 	n := start(t)
 	var printed bytes.Buffer
 	none := func(string) string { return "" }

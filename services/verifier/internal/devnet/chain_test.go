@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-func TestTheFinalizedHeadFollowsTheLatest(t *testing.T) {
+func TestChain_FinalizedHeadFollowsTheLatest(t *testing.T) {
 	n := start(t)
 	latest, err := n.client.HeaderByNumber(t.Context(), nil)
 	if err != nil {

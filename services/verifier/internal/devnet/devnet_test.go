@@ -148,7 +148,7 @@ func (n *network) balance(t *testing.T, holder common.Address) int64 {
 	return new(big.Int).SetBytes(common.FromHex(word)).Int64()
 }
 
-func TestAGoodPaymentVerifiesAndSettlesInBothVersions(t *testing.T) {
+func TestFacilitator_VerifiesAndSettlesBothVersions(t *testing.T) {
 	n := start(t)
 	for _, version := range []int{x402.V2, x402.V1} {
 		p := good(t)
@@ -179,7 +179,7 @@ func TestAGoodPaymentVerifiesAndSettlesInBothVersions(t *testing.T) {
 	}
 }
 
-func TestWhatARealFacilitatorRefuses(t *testing.T) {
+func TestFacilitator_RefusesWhatARealOneDoes(t *testing.T) {
 	n := start(t)
 	stranger, err := crypto.GenerateKey()
 	if err != nil {
@@ -232,7 +232,7 @@ func TestWhatARealFacilitatorRefuses(t *testing.T) {
 	}
 }
 
-func TestMalformedRequestsAreRefusals(t *testing.T) {
+func TestFacilitator_MalformedRequestsAreRefusals(t *testing.T) {
 	n := start(t)
 	for _, body := range []string{"", "{}", "[]", `{"x402Version":2}`, `{"x402Version":2,"paymentPayload":{},"paymentRequirements":{}}`} {
 		var v x402.VerifyResponse
@@ -252,7 +252,7 @@ func (n *network) settle(t *testing.T, body []byte) {
 	}
 }
 
-func TestAHundredCopiesMoveTheMoneyOnce(t *testing.T) {
+func TestFacilitator_AHundredCopiesMoveTheMoneyOnce(t *testing.T) {
 	n := start(t)
 	body := good(t).body(t)
 	before := n.balance(t, devnet.PayeeAddress)
@@ -266,7 +266,7 @@ func TestAHundredCopiesMoveTheMoneyOnce(t *testing.T) {
 	}
 }
 
-func TestAHundredPaymentsSettleSideBySide(t *testing.T) {
+func TestFacilitator_AHundredPaymentsSettleSideBySide(t *testing.T) {
 	n := start(t)
 	before := n.balance(t, devnet.PayeeAddress)
 	var all sync.WaitGroup

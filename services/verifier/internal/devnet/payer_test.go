@@ -50,7 +50,7 @@ func (n *network) payerSends(t *testing.T, calls ...types.DynamicFeeTx) {
 	t.Fatal("the payer's calls did not succeed")
 }
 
-func TestAContractWalletsPaymentSettles(t *testing.T) {
+func TestPayer_AContractWalletsPaymentSettles(t *testing.T) {
 	n := start(t)
 	l := openLedger(t) // for its ABI
 	// Code that returns the wallet which takes every signature (ledger_test.go).
@@ -71,7 +71,7 @@ func TestAContractWalletsPaymentSettles(t *testing.T) {
 	}
 }
 
-func TestANonceSpentElsewhereIsRefused(t *testing.T) {
+func TestPayer_ANonceSpentBeforeIsRefused(t *testing.T) {
 	n := start(t)
 	l := openLedger(t) // for its ABI
 	p := good(t)

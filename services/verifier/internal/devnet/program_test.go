@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/devnet"
 )
 
-func TestTheProgramPrintsWhatItServesAndStops(t *testing.T) {
+func TestProgram_PrintsWhatItServesAndStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	temp := t.TempDir()
@@ -48,7 +48,7 @@ func TestTheProgramPrintsWhatItServesAndStops(t *testing.T) {
 	}
 }
 
-func TestHelpNamesEverySettingAndUnknownArgumentsFail(t *testing.T) {
+func TestProgram_HelpNamesEverySetting(t *testing.T) {
 	var out bytes.Buffer
 	none := func(string) string { return "" }
 	if err := devnet.Run(t.Context(), "v0", []string{"--help"}, none, &out, io.Discard); err != nil || !strings.Contains(out.String(), "FINALITY_DEPTH") {

@@ -42,7 +42,7 @@ func split(signature []byte) []any {
 
 const transferBy = "transferWithAuthorization"
 
-func TestAnAuthorizationMovesTheMoneyOnceInBothForms(t *testing.T) {
+func TestToken_AnAuthorizationMovesTheMoneyOnce(t *testing.T) {
 	l := openLedger(t)
 	for i, form := range []func([]byte) []any{func(s []byte) []any { return []any{s} }, split} {
 		g := granted(byte(i))
@@ -60,7 +60,7 @@ func TestAnAuthorizationMovesTheMoneyOnceInBothForms(t *testing.T) {
 	}
 }
 
-func TestWhatTheTokenRefuses(t *testing.T) {
+func TestToken_WhatItRefuses(t *testing.T) {
 	l := openLedger(t)
 	stranger, err := crypto.GenerateKey()
 	if err != nil {
@@ -91,7 +91,7 @@ func TestWhatTheTokenRefuses(t *testing.T) {
 	}
 }
 
-func TestTheTokenReadsOneFormOfASignature(t *testing.T) {
+func TestToken_ReadsOneFormOfASignature(t *testing.T) {
 	l := openLedger(t)
 	g := granted(1)
 	good := l.sign(l.key, "TransferWithAuthorization", g.message())
@@ -103,7 +103,7 @@ func TestTheTokenReadsOneFormOfASignature(t *testing.T) {
 	l.reverts("invalid signature length", transferBy, g.args([]byte{})...)
 }
 
-func TestAContractWalletPays(t *testing.T) {
+func TestToken_AContractWalletPays(t *testing.T) {
 	l := openLedger(t)
 	if events := l.send("transfer", yesWallet, big.NewInt(10000)); events != "Transfer" {
 		t.Errorf("events: %s", events)
@@ -116,7 +116,7 @@ func TestAContractWalletPays(t *testing.T) {
 	}
 }
 
-func TestACanceledAuthorizationIsWorthNothing(t *testing.T) {
+func TestToken_ACanceledAuthorizationIsWorthNothing(t *testing.T) {
 	l := openLedger(t)
 	stranger, err := crypto.GenerateKey()
 	if err != nil {
@@ -137,7 +137,7 @@ func TestACanceledAuthorizationIsWorthNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyThePayeeReceives(t *testing.T) {
+func TestToken_OnlyThePayeeReceives(t *testing.T) {
 	l := openLedger(t)
 	g := granted(1)
 	l.reverts("caller must be the payee", "receiveWithAuthorization", g.args(split(l.sign(l.key, "ReceiveWithAuthorization", g.message()))...)...)
@@ -149,7 +149,7 @@ func TestOnlyThePayeeReceives(t *testing.T) {
 	}
 }
 
-func TestTheTokenIsAnERC20WithUSDCsFace(t *testing.T) {
+func TestToken_IsAnERC20WithUSDCsFace(t *testing.T) {
 	l := openLedger(t)
 	supply := big.NewInt(1_000_000_000_000)
 	if l.view("decimals").Int64() != 6 || l.view("totalSupply").Cmp(supply) != 0 || l.view("balanceOf", devnet.PayerAddress).Cmp(supply) != 0 {

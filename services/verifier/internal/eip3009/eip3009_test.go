@@ -36,7 +36,7 @@ func parse(t *testing.T) eip3009.Authorization {
 	return a
 }
 
-func TestTheDigestIsThatOfEIP712(t *testing.T) {
+func TestDigest_IsThatOfEIP712(t *testing.T) {
 	a := wire()
 	data := apitypes.TypedData{
 		PrimaryType: "TransferWithAuthorization",
@@ -67,7 +67,7 @@ func TestTheDigestIsThatOfEIP712(t *testing.T) {
 	}
 }
 
-func TestASignatureNamesItsSigner(t *testing.T) {
+func TestSignature_NamesItsSigner(t *testing.T) {
 	key, err := crypto.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestASignatureNamesItsSigner(t *testing.T) {
 	}
 }
 
-func TestOnlyTheOneFormOfASignatureIsRead(t *testing.T) {
+func TestSignature_IsReadInOneFormOnly(t *testing.T) {
 	key, err := crypto.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestOnlyTheOneFormOfASignatureIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAuthorization(t *testing.T) {
+func TestParse_WhatIsNoAuthorization(t *testing.T) {
 	tooLarge := new(big.Int).Lsh(big.NewInt(1), 256).String()
 	for name, spoil := range map[string]func(*x402.Authorization){
 		"no sender":            func(a *x402.Authorization) { a.From = "" },

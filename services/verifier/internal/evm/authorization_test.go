@@ -2,7 +2,7 @@ package evm
 
 import "testing"
 
-func TestAnAuthorizationBelongsToTheTransferThatItMade(t *testing.T) {
+func TestAuthorization_BelongsToTheTransferItMade(t *testing.T) {
 	const (
 		none, used, other    = Unrelated, AuthorizationUsed, OtherAuthorizationUsed
 		paid, payer, another = AuthorizedTransfer, OtherTransferOfPayer, OtherTransfer

@@ -32,9 +32,9 @@ func padded[T any]() string {
 	return "{" + strings.Repeat(" ", int(unsafe.Sizeof(element)/2)) + "}"
 }
 
-// TestAnAnswerTakesNoMoreMemoryThanAFewTimesItsText: the text is what the budget
+// TestDecode_TakesAFewTimesTheMemoryOfItsText: the text is what the budget
 // counts.
-func TestAnAnswerTakesNoMoreMemoryThanAFewTimesItsText(t *testing.T) {
+func TestDecode_TakesAFewTimesTheMemoryOfItsText(t *testing.T) {
 	const size = 2 << 20
 	for name, bomb := range bombs {
 		items := strings.Repeat(bomb.item+",", size/(len(bomb.item)+1))

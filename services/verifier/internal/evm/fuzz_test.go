@@ -103,9 +103,9 @@ func FuzzTransaction(f *testing.F) {
 	})
 }
 
-// TestMutatedBlocksAreNeverProven changes one value somewhere in a recorded block
+// TestProve_NeverAMutatedBlock changes one value somewhere in a recorded block
 // or its receipts, again and again.
-func TestMutatedBlocksAreNeverProven(t *testing.T) {
+func TestProve_NeverAMutatedBlock(t *testing.T) {
 	for _, name := range []string{chaintest.BaseBlock, "ethereum-1000000", "arbitrum-one-150000000", "base-goerli-12399126"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,10 +7,10 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// TestATransactionWithoutASignatureIsNotRead: Optimism's old chain has legacy
+// TestTransaction_WithoutASignatureIsNotRead: Optimism's old chain has legacy
 // transactions from L1 whose signature is zero. The block around one is proven,
 // and so are the others in it.
-func TestATransactionWithoutASignatureIsNotRead(t *testing.T) {
+func TestTransaction_WithoutASignatureIsNotRead(t *testing.T) {
 	m := blockOf(t, 150)
 	unsigned := &m.Block.Transactions[2]
 	unsigned.Type, unsigned.V, unsigned.R, unsigned.S = Quantity{}, Quantity{}, Quantity{}, Quantity{}
@@ -28,8 +28,8 @@ func TestATransactionWithoutASignatureIsNotRead(t *testing.T) {
 	}
 }
 
-// TestAReceiptOfTheUsualFormNeedsNoRawBytes, whatever its type.
-func TestAReceiptOfTheUsualFormNeedsNoRawBytes(t *testing.T) {
+// TestReceipt_OfTheUsualFormNeedsNoRawBytes, whatever its type.
+func TestReceipt_OfTheUsualFormNeedsNoRawBytes(t *testing.T) {
 	m := blockOf(t, 20)
 	bytes := append([]byte{0x7b}, []byte("whatever it is")...)
 	m.Block.Transactions[7] = Transaction{Type: Quantity{0x7b}, raw: bytes}

@@ -13,9 +13,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
 )
 
-// TestEveryRecordedTransactionIsProven rebuilds every recorded block and looks at
+// TestRecorded_EveryTransactionIsProven rebuilds every recorded block and looks at
 // every transaction in it.
-func TestEveryRecordedTransactionIsProven(t *testing.T) {
+func TestRecorded_EveryTransactionIsProven(t *testing.T) {
 	for _, name := range chaintest.Names(t) {
 		recording := chaintest.Load(t, name)
 		for _, block := range recording.Blocks {
@@ -75,7 +75,7 @@ func checkTransaction(t *testing.T, b *ProvenBlock, index uint64, told *Transact
 	}
 }
 
-func TestLeavesThatHoldNoReceiptHaveNoEvents(t *testing.T) {
+func TestReceipt_LeavesWithoutOneHaveNoEvents(t *testing.T) {
 	for name, leaf := range map[string][]byte{
 		"nothing": nil, "a string": {0x80}, "a branch": encode(legacyType, make([][]byte, 17)), "an empty value": encode(legacyType, [][]byte{{1}, {}}),
 		"a type alone": encode(legacyType, [][]byte{{1}, {2}}), "too few fields": encode(legacyType, [][]byte{{1}, encode(2, [][]byte{{1}, {2}, {3}})}),

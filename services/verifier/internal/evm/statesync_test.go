@@ -27,7 +27,7 @@ func withStateSync(m *ReportedBlock) common.Hash {
 	return hash
 }
 
-func TestPolygonsStateSyncTransactionIsNotInTheRoots(t *testing.T) {
+func TestStateSync_OfPolygonIsNotInTheRoots(t *testing.T) {
 	recording := chaintest.Load(t, "polygon-38102393")
 	m := materialOf(t, recording.Blocks[0])
 	count := len(m.Block.Transactions)
@@ -45,7 +45,7 @@ func TestPolygonsStateSyncTransactionIsNotInTheRoots(t *testing.T) {
 	}
 }
 
-func TestAStateSyncTransactionOfAnotherBlockIsNotDropped(t *testing.T) {
+func TestStateSync_OfAnotherBlockIsNotDropped(t *testing.T) {
 	m := materialOf(t, chaintest.Load(t, "polygon-38102393").Blocks[0])
 	withStateSync(m)
 	wrong := crypto.Keccak256Hash([]byte("matic-bor-receipt-"))
@@ -56,9 +56,9 @@ func TestAStateSyncTransactionOfAnotherBlockIsNotDropped(t *testing.T) {
 	}
 }
 
-// TestPolygonsNewStateSyncTypeCannotBeProven: since PIP-74 the roots hold it as
+// TestStateSync_PolygonsNewTypeCannotBeProven: since PIP-74 the roots hold it as
 // type 0x7f, with data that RPC does not return.
-func TestPolygonsNewStateSyncTypeCannotBeProven(t *testing.T) {
+func TestStateSync_PolygonsNewTypeCannotBeProven(t *testing.T) {
 	m := materialOf(t, chaintest.Load(t, "polygon-38102393").Blocks[0])
 	withStateSync(m)
 	last := len(m.Receipts) - 1

@@ -18,9 +18,9 @@ type values [][]byte
 func (v values) Len() int                             { return len(v) }
 func (v values) EncodeIndex(i int, buf *bytes.Buffer) { buf.Write(v[i]) }
 
-// TestTheTrieIsGoEthereums compares roots, and checks our proofs with
+// TestTrie_IsGoEthereums compares roots, and checks our proofs with
 // go-ethereum's verifier, around the sizes where keys grow.
-func TestTheTrieIsGoEthereums(t *testing.T) {
+func TestTrie_IsGoEthereums(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, size := range []int{0, 1, 2, 3, 15, 16, 17, 18, 126, 127, 128, 129, 130, 255, 256, 257, 300, 1000} {
 		for _, longest := range []int{4, 40, 600} { // values that fit into their parent, and others

@@ -133,7 +133,7 @@ var arbitrum = map[string]struct {
 	},
 }
 
-func TestArbitrumsTypesEncodeAsNitroDoes(t *testing.T) {
+func TestTypes_ArbitrumsEncodeAsNitroDoes(t *testing.T) {
 	for name, c := range arbitrum {
 		t.Run(name, func(t *testing.T) {
 			var told Transaction
@@ -162,7 +162,7 @@ func TestArbitrumsTypesEncodeAsNitroDoes(t *testing.T) {
 	}
 }
 
-func TestTypesThatCannotBeRebuiltAreRefused(t *testing.T) {
+func TestTypes_ThatCannotBeRebuiltAreRefused(t *testing.T) {
 	for _, kind := range []string{"0x5", "0x63", "0x67", "0x6b", "0x78", "0x7d", "0x7f", "0x80", "0xff", "0x100000000000000000"} {
 		var told Transaction
 		if err := Decode([]byte(`{"type":"`+kind+`"}`), &told); err != nil {
@@ -191,7 +191,7 @@ func part(t *testing.T, name string, into any) {
 	}
 }
 
-func TestTodaysBaseDepositIsRead(t *testing.T) {
+func TestTypes_TodaysBaseDepositIsRead(t *testing.T) {
 	var recording struct {
 		Tx      Transaction
 		Receipt Receipt
@@ -207,7 +207,7 @@ func TestTodaysBaseDepositIsRead(t *testing.T) {
 	}
 }
 
-func TestTodaysOptimismHeaderRecomputes(t *testing.T) {
+func TestTypes_TodaysOptimismHeaderRecomputes(t *testing.T) {
 	var recording struct{ Block Header }
 	part(t, "op-mainnet-header-157796868", &recording)
 	if _, err := recording.Block.ProveHeader(157796868, *recording.Block.Hash); err != nil {
@@ -215,9 +215,9 @@ func TestTodaysOptimismHeaderRecomputes(t *testing.T) {
 	}
 }
 
-// TestDepositReceiptsHaveThreeEncodings: before Regolith nodes return no nonce,
+// TestTypes_DepositReceiptsHaveThreeEncodings: before Regolith nodes return no nonce,
 // then one that is not hashed, since Canyon one that is.
-func TestDepositReceiptsHaveThreeEncodings(t *testing.T) {
+func TestTypes_DepositReceiptsHaveThreeEncodings(t *testing.T) {
 	base := Receipt{Status: Quantity{1}, CumulativeGasUsed: Quantity{5}}
 	regolith, canyon := base, base
 	regolith.DepositNonce = Quantity{9}
@@ -247,7 +247,7 @@ func TestDepositReceiptsHaveThreeEncodings(t *testing.T) {
 	}
 }
 
-func TestLegacySignaturesAreReadWithAndWithoutAChain(t *testing.T) {
+func TestTypes_LegacySignaturesWithAndWithoutAChain(t *testing.T) {
 	for _, c := range []struct {
 		v       uint64
 		bit     byte

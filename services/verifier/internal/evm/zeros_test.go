@@ -12,10 +12,10 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
 )
 
-// TestLeavingOutZerosChangesNothing: hashed bytes are the same whether a node
+// TestZeros_LeavingThemOutChangesNothing: hashed bytes are the same whether a node
 // returns zero or nothing. What is known of a transaction must not differ either,
 // else a node could make two replicas sign two receipts.
-func TestLeavingOutZerosChangesNothing(t *testing.T) {
+func TestZeros_LeavingThemOutChangesNothing(t *testing.T) {
 	compared := 0
 	for _, name := range chaintest.Names(t) {
 		recording := chaintest.Load(t, name)

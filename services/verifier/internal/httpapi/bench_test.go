@@ -18,8 +18,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-// BenchmarkAnUnpaidCall is the 402 without the network.
-func BenchmarkAnUnpaidCall(b *testing.B) {
+// BenchmarkUnpaidCall is the 402 without the network.
+func BenchmarkUnpaidCall(b *testing.B) {
 	w := open(b, nil)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
@@ -35,9 +35,9 @@ func BenchmarkAnUnpaidCall(b *testing.B) {
 	})
 }
 
-// BenchmarkAPaidCall is a sale with a facilitator that answers at once, kept
+// BenchmarkPaidCall is a sale with a facilitator that answers at once, kept
 // evidence and a ledger on disk.
-func BenchmarkAPaidCall(b *testing.B) {
+func BenchmarkPaidCall(b *testing.B) {
 	benchmarkSales(b, func(payload x402.Payload) (*http.Request, error) {
 		request := httptest.NewRequest(http.MethodPost, base, strings.NewReader(goodBody))
 		request.Header.Set("Content-Type", "application/json")
@@ -47,8 +47,8 @@ func BenchmarkAPaidCall(b *testing.B) {
 	})
 }
 
-// BenchmarkAPaidCallOfATool is the same sale by MCP.
-func BenchmarkAPaidCallOfATool(b *testing.B) {
+// BenchmarkPaidCallOfATool is the same sale by MCP.
+func BenchmarkPaidCallOfATool(b *testing.B) {
 	benchmarkSales(b, func(payload x402.Payload) (*http.Request, error) {
 		call := message("verify_transaction", goodBody, map[string]any{"x402/payment": payload})
 		request := httptest.NewRequest(http.MethodPost, toolsPath, strings.NewReader(call))
@@ -101,8 +101,8 @@ func benchmarkSales(b *testing.B, call func(x402.Payload) (*http.Request, error)
 	}
 }
 
-// BenchmarkACheckOfALargeReceipt is the free call that takes most to parse.
-func BenchmarkACheckOfALargeReceipt(b *testing.B) {
+// BenchmarkCheckOfALargeReceipt is the free call that takes most to parse.
+func BenchmarkCheckOfALargeReceipt(b *testing.B) {
 	for name, call := range largeReceipts() {
 		b.Run(name, func(b *testing.B) {
 			w := open(b, func(o *paywall.Options) { o.AttemptsPerAddress = 1 << 30 })

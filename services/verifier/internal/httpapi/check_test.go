@@ -29,7 +29,7 @@ const (
 <script type="application/json" id="site">null</script>`
 )
 
-func TestThePageThatChecksReceiptsIsServedWithWhatTheSitePublishes(t *testing.T) {
+func TestCheckPage_IsServedWithWhatTheSitePublishes(t *testing.T) {
 	w, _ := openLogged(t)
 	w.check = compressed(t, checkHTML)
 	w.reopen()
@@ -69,7 +69,7 @@ func TestThePageThatChecksReceiptsIsServedWithWhatTheSitePublishes(t *testing.T)
 	}
 }
 
-func TestThePageOffersNoLogWhereThereIsNone(t *testing.T) {
+func TestCheckPage_OffersNoLogWhereThereIsNone(t *testing.T) {
 	w := open(t, nil)
 	w.check = compressed(t, checkHTML)
 	w.reopen()
@@ -78,7 +78,7 @@ func TestThePageOffersNoLogWhereThereIsNone(t *testing.T) {
 	}
 }
 
-func TestAProgramWithoutThePageSaysSo(t *testing.T) {
+func TestCheckPage_ThatIsMissingIsReported(t *testing.T) {
 	w := open(t, nil)
 	w.do(http.MethodGet, checkPath, "").wantFailure(http.StatusNotFound, "not_found")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-func TestHealthReportsWhetherTheServiceIsReady(t *testing.T) {
+func TestHealth_ReportsWhetherTheServiceIsReady(t *testing.T) {
 	w := open(t, nil)
 	r := w.do(http.MethodGet, "/health", "")
 	if r.status != http.StatusOK || string(r.body) != `{"status":"ok"}` {
@@ -35,7 +35,7 @@ func TestHealthReportsWhetherTheServiceIsReady(t *testing.T) {
 	}
 }
 
-func TestTheKeyDocumentIsServedAndCached(t *testing.T) {
+func TestKeys_DocumentIsServedAndCached(t *testing.T) {
 	w := open(t, nil)
 	const path = "/.well-known/receipt-signing-key.json"
 	r := w.do(http.MethodGet, path, "")
@@ -58,7 +58,7 @@ func TestTheKeyDocumentIsServedAndCached(t *testing.T) {
 	}
 }
 
-func TestRegistriesFindThePaidAddresses(t *testing.T) {
+func TestDiscovery_RegistriesFindThePaidAddresses(t *testing.T) {
 	w := open(t, nil)
 	r := w.do(http.MethodGet, "/.well-known/x402", "")
 	var paths []string
@@ -76,7 +76,7 @@ func TestRegistriesFindThePaidAddresses(t *testing.T) {
 	}
 }
 
-func TestTheEntryForMCPRegistriesNamesTheAddressOfTheTools(t *testing.T) {
+func TestDiscovery_MCPEntryNamesTheToolsAddress(t *testing.T) {
 	text, err := os.ReadFile("../../api/server.json")
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func (w *world) described() (doc struct {
 	return doc
 }
 
-func TestTheInterfaceIsDescribedForThisInstallation(t *testing.T) {
+func TestOpenAPI_DescribesThisInstallation(t *testing.T) {
 	w := open(t, nil)
 	doc := w.described()
 	if doc.OpenAPI != "3.1.0" || doc.Info["version"] != "0.1.0" || !strings.Contains(fmt.Sprint(doc.Info["x-guidance"]), publicURL+"/mcp") || doc.Servers[0].URL != publicURL {
@@ -160,7 +160,7 @@ func TestTheInterfaceIsDescribedForThisInstallation(t *testing.T) {
 	}
 }
 
-func TestEveryStatusAndReasonIsDescribed(t *testing.T) {
+func TestOpenAPI_DescribesEveryStatusAndReason(t *testing.T) {
 	for _, path := range []string{alias, transfersAlias} {
 		everyStatusAndReasonIsDescribed(t, open(t, nil), path)
 	}

@@ -104,7 +104,7 @@ func (r *bundleReads) Bundle(ctx context.Context, chain string, block finality.R
 
 // What is asked about proofs of finality, free and without a login, leaves connections for
 // purchases.
-func TestFewReadProofsOfFinalityAtOnce(t *testing.T) {
+func TestFinality_FewReadProofsAtOnce(t *testing.T) {
 	w, l, _ := openFinal(t)
 	counted := &bundleReads{Store: l}
 	o := w.finality.Options
@@ -131,7 +131,7 @@ func blockOf(answer []byte) receipt.Block {
 	return read.Receipt.Block
 }
 
-func TestASoldBlockHasAProofOfFinality(t *testing.T) {
+func TestFinality_ASoldBlockHasAProof(t *testing.T) {
 	w, _, b := openFinal(t)
 	sold := w.buy("1")
 	sold.wantReceipt(w)
@@ -176,7 +176,7 @@ func TestASoldBlockHasAProofOfFinality(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoProofOfFinalityIsNotFound(t *testing.T) {
+func TestFinality_WhatHasNoProofIsNotFound(t *testing.T) {
 	w, l, _ := openFinal(t)
 	w.must(w.finality.Follow(t.Context()))
 	hash := "0x" + strings.Repeat("ab", 32)
@@ -193,7 +193,7 @@ func TestWhatHasNoProofOfFinalityIsNotFound(t *testing.T) {
 	w.do(http.MethodGet, "/v1/finality/base/"+blockOf(sold.body).Hash, "").wantFailure(http.StatusNotFound, "finality_expired")
 }
 
-func TestWithoutBeaconNodesNoProofsAreOffered(t *testing.T) {
+func TestFinality_IsNotOfferedWithoutBeaconNodes(t *testing.T) {
 	w := open(t, nil)
 	w.do(http.MethodGet, "/v1/finality/base/0x"+strings.Repeat("ab", 32), "").wantFailure(http.StatusNotFound, "finality_not_offered")
 	for path := range w.described().Paths {
@@ -208,7 +208,7 @@ func TestWithoutBeaconNodesNoProofsAreOffered(t *testing.T) {
 	}
 }
 
-func TestTheReceiptIsTheSameWithProofsOfFinality(t *testing.T) {
+func TestFinality_LeavesTheReceiptTheSame(t *testing.T) {
 	with, _, _ := openFinal(t)
 	without := open(t, nil)
 	a, b := with.buy("1"), without.buy("1")
@@ -224,7 +224,7 @@ func TestTheReceiptIsTheSameWithProofsOfFinality(t *testing.T) {
 	}
 }
 
-func TestTheProofsOfFinalityAreDescribed(t *testing.T) {
+func TestFinality_IsDescribed(t *testing.T) {
 	w, _, _ := openFinal(t)
 	responses := w.described().Paths["/v1/finality/{chain}/{block}"]["get"].Responses
 	for status, reasons := range map[string][]string{

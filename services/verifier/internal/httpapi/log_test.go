@@ -89,7 +89,7 @@ func TestLog_IsUnavailableWhileTheLedgerIsAway(t *testing.T) {
 }
 
 // Whatever is read of the log, free and without a login, leaves connections for purchases.
-func TestFewReadTheLogAtOnce(t *testing.T) {
+func TestLog_FewReadItAtOnce(t *testing.T) {
 	w, l := openLogged(t)
 	counted := &reads{Store: l}
 	o := w.receipts.Options
@@ -132,7 +132,7 @@ func (r reply) wantCached(mediaType, cache string) {
 	}
 }
 
-func TestASoldReceiptHasAProofInTheLog(t *testing.T) {
+func TestLog_ASoldReceiptHasAProof(t *testing.T) {
 	w, _ := openLogged(t)
 	sold := w.buy("1")
 	sold.wantReceipt(w)
@@ -172,7 +172,7 @@ func TestASoldReceiptHasAProofInTheLog(t *testing.T) {
 	w.do(http.MethodGet, "/v1/log/1/tile/entries/000.p/1", "").wantCached("application/octet-stream", "max-age=3600")
 }
 
-func TestAFullTileIsCachedForGood(t *testing.T) {
+func TestLog_AFullTileIsCachedForGood(t *testing.T) {
 	w, l := openLogged(t)
 	signature := make([]byte, ed25519.SignatureSize)
 	var entries [][]byte
@@ -196,7 +196,7 @@ func TestAFullTileIsCachedForGood(t *testing.T) {
 	}
 }
 
-func TestWhatTheLogDoesNotHaveIsNotFound(t *testing.T) {
+func TestLog_WhatItDoesNotHaveIsNotFound(t *testing.T) {
 	w, _ := openLogged(t)
 	leaf := strings.Repeat("ab", 32)
 	w.do(http.MethodGet, "/v1/log/1/checkpoint", "").wantFailure(http.StatusNotFound, "not_found") // none is published yet
@@ -212,7 +212,7 @@ func TestWhatTheLogDoesNotHaveIsNotFound(t *testing.T) {
 	w.do(http.MethodPost, "/v1/log/1/checkpoint", "{}").wantFailure(http.StatusMethodNotAllowed, "method_not_allowed")
 }
 
-func TestWhileTheLogIsFrozenSalesGoOnAndNewProofsDoNot(t *testing.T) {
+func TestLog_WhileFrozenSalesGoOnAndProofsDoNot(t *testing.T) {
 	w, l := openLogged(t)
 	w.must(w.receipts.Step(t.Context()))
 	w.must(l.Freeze(t.Context(), 1, translog.FrozenRestored))
@@ -225,7 +225,7 @@ func TestWhileTheLogIsFrozenSalesGoOnAndNewProofsDoNot(t *testing.T) {
 	w.do(http.MethodGet, "/v1/log/1/checkpoint", "").wantCached("text/plain; charset=utf-8", "max-age=2")
 }
 
-func TestWithoutALogNoneIsOffered(t *testing.T) {
+func TestLog_IsNotOfferedWhereThereIsNone(t *testing.T) {
 	w := open(t, nil)
 	for _, path := range []string{"/.well-known/receipt-log.json", "/v1/log/1/checkpoint", "/v1/log/1/tile/0/000", "/v1/log/1/proof/" + strings.Repeat("ab", 32)} {
 		w.do(http.MethodGet, path, "").wantFailure(http.StatusNotFound, "log_not_offered")
@@ -237,7 +237,7 @@ func TestWithoutALogNoneIsOffered(t *testing.T) {
 	}
 }
 
-func TestTheAnswerIsTheSameWithALog(t *testing.T) {
+func TestLog_LeavesTheAnswerTheSame(t *testing.T) {
 	with, _ := openLogged(t)
 	without := open(t, nil)
 	a, b := with.buy("1"), without.buy("1")
@@ -250,7 +250,7 @@ func TestTheAnswerIsTheSameWithALog(t *testing.T) {
 	}
 }
 
-func TestThePathsOfTheLogAreDescribed(t *testing.T) {
+func TestLog_PathsAreDescribed(t *testing.T) {
 	w, _ := openLogged(t)
 	doc := w.described()
 	for path, statuses := range map[string][]string{

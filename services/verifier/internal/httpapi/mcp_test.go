@@ -147,7 +147,7 @@ func (r reply) wantSold(w *world) result {
 
 // Every way in which a sale can end has one answer, byte for byte. The golden files
 // hold the whole body.
-func TestEveryEndOfASaleIsAToolsResult(t *testing.T) {
+func TestMCP_EveryEndOfASaleIsAToolsResult(t *testing.T) {
 	no := false
 	refuses := func(settle x402.SettleResponse) func(*world) {
 		settle.Success, settle.Network, settle.Payer = &no, network, paymenttest.Buyer
@@ -258,7 +258,7 @@ func (w *world) identified(nonce, body string) {
 	w.rpc(message("verify_transaction", body, w.withIdentifier(nonce))).wantSold(w)
 }
 
-func TestAnOpenSettlementIsNeverAFreshChallengeOfATool(t *testing.T) {
+func TestMCP_AnOpenSettlementIsNoFreshChallenge(t *testing.T) {
 	w := open(t, nil)
 	no := false
 	w.sim.ChainLog = errors.New("node away")
@@ -281,7 +281,7 @@ func TestAnOpenSettlementIsNeverAFreshChallengeOfATool(t *testing.T) {
 
 // The two protocols sell the same operation: what was paid by one is answered by the
 // other, in the same bytes.
-func TestAPaymentOfOneProtocolIsAnsweredByTheOther(t *testing.T) {
+func TestMCP_APaymentOfOneProtocolIsAnsweredByTheOther(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	overHTTP := w.post(goodBody, name, value)
@@ -297,7 +297,7 @@ func TestAPaymentOfOneProtocolIsAnsweredByTheOther(t *testing.T) {
 	w.wantTransfers(2)
 }
 
-func TestAPaymentBegunByOneProtocolIsFinishedByTheOther(t *testing.T) {
+func TestMCP_APaymentBegunByOneProtocolEndsByTheOther(t *testing.T) {
 	for _, first := range []string{"HTTP", "MCP"} {
 		t.Run(first, func(t *testing.T) {
 			w := open(t, nil)
@@ -324,7 +324,7 @@ func TestAPaymentBegunByOneProtocolIsFinishedByTheOther(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatIsAskedAgainByTheOtherProtocolIsNotPaidAgain(t *testing.T) {
+func TestMCP_AQuestionOverBothProtocolsIsPaidOnce(t *testing.T) {
 	w := open(t, func(o *paywall.Options) { o.RepeatWindow = 24 * time.Hour })
 	name, value := w.v2("1")
 	overHTTP := w.post(goodBody, name, value)
@@ -336,7 +336,7 @@ func TestAQuestionThatIsAskedAgainByTheOtherProtocolIsNotPaidAgain(t *testing.T)
 	w.wantTransfers(1)
 }
 
-func TestCopiesOverBothProtocolsAreOneTransfer(t *testing.T) {
+func TestMCP_CopiesOverBothProtocolsAreOneTransfer(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	meta := w.toolPayment("1")
@@ -357,14 +357,14 @@ func TestCopiesOverBothProtocolsAreOneTransfer(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestAPaymentInAHTTPHeaderDoesNotPayForATool(t *testing.T) {
+func TestMCP_AnHTTPHeaderDoesNotPayForATool(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	w.rpc(message("verify_transaction", goodBody, nil), name, value).wantChallenge("Payment required")
 	w.wantTransfers(0)
 }
 
-func TestAToolTakesTheChainByName(t *testing.T) {
+func TestMCP_AToolTakesTheChainByName(t *testing.T) {
 	w := open(t, nil)
 	spelled := `{"expectations":{"status":"success"},"chain":"base","transactionHash":"0x` + strings.ToUpper(recordedTx[2:]) + `"}`
 	meta := w.toolPayment("1")
@@ -390,7 +390,7 @@ func TestAToolTakesTheChainByName(t *testing.T) {
 
 // Before a message is a call.
 
-func TestMessagesThatNoToolMustGetAreRefused(t *testing.T) {
+func TestMCP_MessagesThatNoToolMustGetAreRefused(t *testing.T) {
 	w := open(t, nil)
 	call := message("list_chains", `{}`, nil)
 	for name, c := range map[string]struct {
@@ -413,7 +413,7 @@ func TestMessagesThatNoToolMustGetAreRefused(t *testing.T) {
 	}
 }
 
-func TestMethodsOtherThanPostAre405OnTools(t *testing.T) {
+func TestMCP_MethodsOtherThanPostAre405(t *testing.T) {
 	w := open(t, nil)
 	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPut} {
 		r := w.do(method, toolsPath, "", "Accept", "text/event-stream", "Mcp-Session-Id", "any")
@@ -425,7 +425,7 @@ func TestMethodsOtherThanPostAre405OnTools(t *testing.T) {
 }
 
 // The SDK's own errors before a call have its form.
-func TestMessagesThatTheSDKRefusesArePlainText(t *testing.T) {
+func TestMCP_MessagesTheSDKRefusesArePlainText(t *testing.T) {
 	w := open(t, nil)
 	call := message("list_chains", `{}`, nil)
 	for name, c := range map[string]struct {
@@ -448,7 +448,7 @@ func TestMessagesThatTheSDKRefusesArePlainText(t *testing.T) {
 	}
 }
 
-func TestAForeignHostIsServed(t *testing.T) {
+func TestMCP_AForeignHostIsServed(t *testing.T) {
 	w := open(t, nil)
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, w.url+toolsPath, strings.NewReader(message("list_chains", `{}`, nil)))
 	w.must(err)
@@ -461,7 +461,7 @@ func TestAForeignHostIsServed(t *testing.T) {
 	}
 }
 
-func TestPagesOfAnyOriginMayCallTools(t *testing.T) {
+func TestMCP_PagesOfAnyOriginMayCallTools(t *testing.T) {
 	w := open(t, nil)
 	r := w.do(http.MethodOptions, toolsPath, "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST",
 		"Access-Control-Request-Headers", "content-type, mcp-protocol-version")
@@ -498,7 +498,7 @@ func modern(method string, params map[string]any) (string, []string) {
 	return string(text), header
 }
 
-func TestNoClientCanHoldAConnectionBySubscribing(t *testing.T) {
+func TestMCP_NoClientHoldsAConnectionBySubscribing(t *testing.T) {
 	w := open(t, nil)
 	text, header := modern("subscriptions/listen", map[string]any{"notifications": map[string]any{"toolsListChanged": true}})
 	if r := w.rpc(text, header...); r.status != http.StatusNotFound || !strings.Contains(string(r.body), "-32601") {
@@ -508,7 +508,7 @@ func TestNoClientCanHoldAConnectionBySubscribing(t *testing.T) {
 
 // A buyer who hangs up before money can move ends the work, whatever version of the
 // protocol they have.
-func TestAHangUpEndsUnpaidWorkOfATool(t *testing.T) {
+func TestMCP_AHangUpEndsUnpaidWork(t *testing.T) {
 	for _, version := range []string{"", "2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			w := open(t, nil)
@@ -553,7 +553,7 @@ func TestAHangUpEndsUnpaidWorkOfATool(t *testing.T) {
 	}
 }
 
-func TestACallThatTakesTooLongIsUnderWayAndTheRepeatGetsItsAnswer(t *testing.T) {
+func TestMCP_ACallThatTakesTooLongIsAnsweredOnRepeat(t *testing.T) {
 	w := open(t, nil)
 	w.tools.AnswerTimeout = 300 * time.Millisecond
 	w.reopen()
@@ -589,7 +589,7 @@ func (w *world) listed() []map[string]any {
 	return list.Result.Tools
 }
 
-func TestNoToolHasAnOutputSchemaAndPaidOnesNameTheirPrice(t *testing.T) {
+func TestMCP_PaidToolsNameTheirPriceAndHaveNoOutputSchema(t *testing.T) {
 	w := open(t, nil)
 	var names []string
 	for _, tool := range w.listed() {
@@ -622,7 +622,7 @@ func TestNoToolHasAnOutputSchemaAndPaidOnesNameTheirPrice(t *testing.T) {
 	}
 }
 
-func TestAToolsChallengeHasItsBazaarEntry(t *testing.T) {
+func TestMCP_AChallengeHasItsBazaarEntry(t *testing.T) {
 	w := open(t, nil)
 	found := w.call("verify_transaction", goodBody).wantChallenge("run `agent mcp`")
 	var c struct {
@@ -649,7 +649,7 @@ func TestAToolsChallengeHasItsBazaarEntry(t *testing.T) {
 	}
 }
 
-func TestQuoteNamesThePriceAndWhetherSalesAreOpen(t *testing.T) {
+func TestMCP_QuoteNamesThePriceAndWhetherSalesAreOpen(t *testing.T) {
 	w := open(t, nil)
 	got := w.call("quote", `{"tool":"verify_transaction"}`).result()
 	want := `{"prices":[{"tool":"verify_transaction","usd":"0.01","amount":"10000","asset":"` + paymenttest.Token + `","assetName":"USDC","network":"` + network +
@@ -664,7 +664,7 @@ func TestQuoteNamesThePriceAndWhetherSalesAreOpen(t *testing.T) {
 	}
 }
 
-func TestListChainsNamesTheFinalHead(t *testing.T) {
+func TestMCP_ListChainsNamesTheFinalHead(t *testing.T) {
 	w := open(t, nil)
 	w.node.SetHeads(2_000_600, 2_000_500)
 	w.reopen()
@@ -683,7 +683,7 @@ func TestListChainsNamesTheFinalHead(t *testing.T) {
 }
 
 // The call is free, and while it waits it holds a place that a buyer may need.
-func TestFewCallsOfListChainsWaitForNodes(t *testing.T) {
+func TestMCP_FewCallsOfListChainsWaitForNodes(t *testing.T) {
 	const most = 4
 	w := open(t, nil)
 	began, leave := make(chan struct{}, 2*most), make(chan struct{})
@@ -716,7 +716,7 @@ func TestFewCallsOfListChainsWaitForNodes(t *testing.T) {
 	}
 }
 
-func TestCheckReceiptJudgesAnAnswer(t *testing.T) {
+func TestMCP_CheckReceiptJudgesAnAnswer(t *testing.T) {
 	w := open(t, nil)
 	answer := w.buyTool("1").wantSold(w).Content[0].Text
 	quoted, err := json.Marshal(answer)
@@ -839,7 +839,7 @@ func TestMCP_AnswersALargeCallAsASmallOne(t *testing.T) {
 	}
 }
 
-func TestCheckReceiptIsLimitedPerAddress(t *testing.T) {
+func TestMCP_CheckReceiptIsLimitedPerAddress(t *testing.T) {
 	w := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
 	for range 3 {
 		if w.call("check_receipt", `{"answer":{}}`).result().IsError {
@@ -853,7 +853,7 @@ func TestCheckReceiptIsLimitedPerAddress(t *testing.T) {
 	w.call("list_chains", `{}`).result()
 }
 
-func TestTheLogHasToolAndOutcomeButNeverArgumentsOrPayments(t *testing.T) {
+func TestMCP_LogHasNoArgumentsOrPayments(t *testing.T) {
 	w := open(t, nil)
 	meta := w.toolPayment("1")
 	signature := paymenttest.PayloadV2(w.offer(), paymenttest.Authorization("1", w.clock())).Payload.Signature
@@ -872,7 +872,7 @@ func TestTheLogHasToolAndOutcomeButNeverArgumentsOrPayments(t *testing.T) {
 	}
 }
 
-func TestCallsOfToolsAreCounted(t *testing.T) {
+func TestMCP_CallsAreCounted(t *testing.T) {
 	w := open(t, nil)
 	w.call("verify_transaction", goodBody)
 	w.buyTool("1")
@@ -896,7 +896,7 @@ func TestCallsOfToolsAreCounted(t *testing.T) {
 	}
 }
 
-func TestToolsCanBeSwitchedOff(t *testing.T) {
+func TestMCP_CanBeSwitchedOff(t *testing.T) {
 	w := open(t, nil)
 	w.tools = nil
 	w.reopen()
@@ -905,7 +905,7 @@ func TestToolsCanBeSwitchedOff(t *testing.T) {
 
 // Clients.
 
-func TestTheGoClientReadsTheChallengeAndItsPaidRepeat(t *testing.T) {
+func TestMCP_GoClientReadsTheChallengeAndItsRepeat(t *testing.T) {
 	w := open(t, nil)
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).
 		Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: w.url + toolsPath}, nil)
@@ -933,7 +933,7 @@ func TestTheGoClientReadsTheChallengeAndItsPaidRepeat(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTheExtensionBindingIsForClientsThatHaveItAndOffByDefault(t *testing.T) {
+func TestMCP_ExtensionBindingIsOffByDefault(t *testing.T) {
 	w := open(t, nil)
 	ask := func(capabilities map[string]any) string {
 		text, header := modern("tools/call", map[string]any{

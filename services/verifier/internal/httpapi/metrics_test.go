@@ -18,7 +18,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
-func TestWhatHappensIsCounted(t *testing.T) {
+func TestMetrics_CountWhatHappens(t *testing.T) {
 	w := open(t, nil)
 	w.post("")
 	w.buy("1")
@@ -98,7 +98,7 @@ func (s *summed) Totals(_ context.Context, f payment.Filter) ([]payment.Total, e
 
 func (s *summed) Decided(context.Context) (settled, dead int, err error) { return 2, 1, s.fault }
 
-func TestTheBooksAreReadAtMostOnceAMinute(t *testing.T) {
+func TestMetrics_BooksAreReadAtMostOnceAMinute(t *testing.T) {
 	registry, books, now := prometheus.NewRegistry(), &summed{}, start
 	if err := httpapi.RegisterBooks(registry, paymenttest.Terms(network), books, func() time.Time { return now }); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-func TestAPaidCallGetsTheSignedReceipt(t *testing.T) {
+func TestSale_APaidCallGetsTheSignedReceipt(t *testing.T) {
 	w := open(t, nil)
 	r := w.buy("1")
 	r.wantReceipt(w)
@@ -41,7 +41,7 @@ func TestAPaidCallGetsTheSignedReceipt(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestAVersion1CallIsAnsweredInKind(t *testing.T) {
+func TestSale_AVersion1CallIsAnsweredInKind(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v1("1")
 	r := w.post(goodBody, name, value)
@@ -52,7 +52,7 @@ func TestAVersion1CallIsAnsweredInKind(t *testing.T) {
 	}
 }
 
-func TestVersion2WinsAndOnlyOnePaymentIsSettled(t *testing.T) {
+func TestSale_Version2WinsAndOnePaymentIsSettled(t *testing.T) {
 	w := open(t, nil)
 	name1, value1 := w.v1("1")
 	name2, value2 := w.v2("2")
@@ -64,7 +64,7 @@ func TestVersion2WinsAndOnlyOnePaymentIsSettled(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTheSameRequestReturnsTheSameBytesForEver(t *testing.T) {
+func TestSale_TheSameRequestReturnsTheSameBytesForEver(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	first := w.post(goodBody, name, value)
@@ -82,7 +82,7 @@ func TestTheSameRequestReturnsTheSameBytesForEver(t *testing.T) {
 	w.wantTransfers(2)
 }
 
-func TestAQuestionThatIsAskedAgainNamesTheFirstTransaction(t *testing.T) {
+func TestSale_AQuestionAgainNamesTheFirstTransaction(t *testing.T) {
 	w := open(t, func(o *paywall.Options) { o.RepeatWindow = 24 * time.Hour })
 	settled := func(r reply, name string) (s x402.SettleResponse) {
 		t.Helper()
@@ -105,7 +105,7 @@ func TestAQuestionThatIsAskedAgainNamesTheFirstTransaction(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestAPaymentForAnotherRequestIs402WithAFreshChallenge(t *testing.T) {
+func TestSale_APaymentForAnotherRequestIs402(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	w.post(goodBody, name, value).wantReceipt(w)
@@ -117,7 +117,7 @@ func TestAPaymentForAnotherRequestIs402WithAFreshChallenge(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTheEnvelopeIsReturnedToClientsThatAcceptIt(t *testing.T) {
+func TestSale_TheEnvelopeIsForClientsThatAcceptIt(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	plain := w.post(goodBody, name, value)
@@ -145,7 +145,7 @@ func TestTheEnvelopeIsReturnedToClientsThatAcceptIt(t *testing.T) {
 
 // VERIFIER-7.1: 422, which is never charged.
 
-func TestEvidenceThatCannotBeGivenIs422AndNotCharged(t *testing.T) {
+func TestSale_WithoutEvidenceIs422AndNotCharged(t *testing.T) {
 	unknown := strings.Repeat("ab", 32)
 	for name, c := range map[string]struct {
 		body      string
@@ -193,7 +193,7 @@ func openAt(t *testing.T, change func(*world)) *world {
 	return w
 }
 
-func TestAMismatchListsAllChecks(t *testing.T) {
+func TestSale_AMismatchListsAllChecks(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	f := w.post(`{"transactionHash":"`+recordedTx+`","expectations":{"status":"reverted","selector":"0x18CBAFE5","minConfirmations":1}}`, name, value).
@@ -208,7 +208,7 @@ func TestAMismatchListsAllChecks(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsAwayIs422Retryable(t *testing.T) {
+func TestSale_ANodeThatIsAwayIs422Retryable(t *testing.T) {
 	w := open(t, nil)
 	w.node.Play(scriptOf(func(rw http.ResponseWriter, _ *http.Request, _ []recorded.Request) bool {
 		rw.WriteHeader(http.StatusBadGateway)
@@ -222,7 +222,7 @@ func TestANodeThatIsAwayIs422Retryable(t *testing.T) {
 	w.wantTransfers(0)
 }
 
-func TestAHundredCopiesAtOnceOverHTTP(t *testing.T) {
+func TestSale_AHundredCopiesAtOnceAreOne(t *testing.T) {
 	w := openAt(t, func(w *world) { w.node.SetHeads(2_000_200, 2_000_150) }) // every body holds, whichever wins
 	a := paymenttest.Authorization("ab", w.clock())
 	loud := a
@@ -265,7 +265,7 @@ func TestAHundredCopiesAtOnceOverHTTP(t *testing.T) {
 	}
 }
 
-func TestAReturningBuyerIsServedThoughTheLimitIsReached(t *testing.T) {
+func TestSale_AReturningBuyerIsServedAtTheLimit(t *testing.T) {
 	w := open(t, func(o *paywall.Options) { o.FreeSettlements = 2 })
 	name, value := w.v2("1")
 	w.post(goodBody, name, value).wantReceipt(w)
@@ -288,7 +288,7 @@ func TestAReturningBuyerIsServedThoughTheLimitIsReached(t *testing.T) {
 }
 
 // Ten valid copies among ninety with broken signatures, all at once.
-func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
+func TestSale_BrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
 	w := open(t, nil)
 	w.sim.Signed = func(p x402.ExactPayload) bool {
 		return p.Signature == paymenttest.Sign(paymenttest.Terms(network), p.Authorization)

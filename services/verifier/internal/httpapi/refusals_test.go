@@ -19,7 +19,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-func TestAPaymentThatIsNotGoodIs402WithItsReasonAndAFreshChallenge(t *testing.T) {
+func TestRefusal_ABadPaymentIs402WithItsReason(t *testing.T) {
 	w := open(t, nil)
 	for name, c := range map[string]struct {
 		header string
@@ -59,7 +59,7 @@ func TestAPaymentThatIsNotGoodIs402WithItsReasonAndAFreshChallenge(t *testing.T)
 	}
 }
 
-func TestAPaymentThatTheFacilitatorRefusesIs402(t *testing.T) {
+func TestRefusal_OfTheFacilitatorIs402(t *testing.T) {
 	w := open(t, nil)
 	no := false
 	w.sim.OnVerify = func() (x402.VerifyResponse, error) {
@@ -72,7 +72,7 @@ func TestAPaymentThatTheFacilitatorRefusesIs402(t *testing.T) {
 	w.wantTransfers(0)
 }
 
-func TestAFacilitatorThatIsAwayIs503AndNotCharged(t *testing.T) {
+func TestRefusal_AFacilitatorAwayIs503AndNotCharged(t *testing.T) {
 	w := open(t, nil)
 	w.sim.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
 	r := w.buy("1")
@@ -84,7 +84,7 @@ func TestAFacilitatorThatIsAwayIs503AndNotCharged(t *testing.T) {
 	w.buy("1").wantReceipt(w) // the same payment is as good as new
 }
 
-func TestASettlingThatIsRefusedIs402WithPaymentResponse(t *testing.T) {
+func TestRefusal_OfASettlingIs402WithPaymentResponse(t *testing.T) {
 	w := open(t, nil)
 	no := false
 	w.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
@@ -105,7 +105,7 @@ func TestASettlingThatIsRefusedIs402WithPaymentResponse(t *testing.T) {
 	}
 }
 
-func TestAnOpenSettlementIs503NeverAFreshChallenge(t *testing.T) {
+func TestRefusal_AnOpenSettlementIs503NoFreshChallenge(t *testing.T) {
 	w := open(t, nil)
 	no := false
 	w.sim.ChainLog = errors.New("node away")
@@ -134,7 +134,7 @@ func TestAnOpenSettlementIs503NeverAFreshChallenge(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTheFacilitatorsOwnLimitIs503ForEverybody(t *testing.T) {
+func TestRefusal_TheFacilitatorsLimitIs503ForAll(t *testing.T) {
 	w := open(t, nil)
 	w.sim.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, payment.ErrFacilitatorLimit }
 	w.buy("1").wantFailure(http.StatusServiceUnavailable, "facilitator_limit")
@@ -142,7 +142,7 @@ func TestTheFacilitatorsOwnLimitIs503ForEverybody(t *testing.T) {
 	w.wantTransfers(0)
 }
 
-func TestTheFacilitatorsPauseIsTheCallersRetryAfter(t *testing.T) {
+func TestRefusal_TheFacilitatorsPauseIsTheRetryAfter(t *testing.T) {
 	for name, c := range map[string]struct {
 		path       string
 		status     int
@@ -205,7 +205,7 @@ func TestTheFacilitatorsPauseIsTheCallersRetryAfter(t *testing.T) {
 	}
 }
 
-func TestAPaymentIdentifierBuysOnce(t *testing.T) {
+func TestSale_APaymentIdentifierBuysOnce(t *testing.T) {
 	w := open(t, nil)
 	pay := func(nonce, body string) reply {
 		p := paymenttest.PayloadV2(w.offer(), paymenttest.Authorization(nonce, w.clock()))
@@ -222,7 +222,7 @@ func TestAPaymentIdentifierBuysOnce(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTwoPaymentsOfOneVersionAre402(t *testing.T) {
+func TestRefusal_TwoPaymentsOfOneVersionAre402(t *testing.T) {
 	w := open(t, nil)
 	name, one := w.v2("1")
 	_, two := w.v2("2")
@@ -233,7 +233,7 @@ func TestTwoPaymentsOfOneVersionAre402(t *testing.T) {
 	w.wantTransfers(0)
 }
 
-func TestAFaultOfOursDoesNotSendTheBuyerToPayAnew(t *testing.T) {
+func TestRefusal_AFaultOfOursIsNoCallToPayAnew(t *testing.T) {
 	w := open(t, func(o *paywall.Options) {
 		o.At = func(p paywall.Point) {
 			if p == paywall.Asked {
@@ -252,7 +252,7 @@ func TestAFaultOfOursDoesNotSendTheBuyerToPayAnew(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTooManyUnpaidAttemptsAre503(t *testing.T) {
+func TestRefusal_TooManyUnpaidAttemptsAre503(t *testing.T) {
 	w := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
 	mismatch := `{"transactionHash":"` + recordedTx + `","expectations":{"status":"reverted"}}`
 	for i := range 3 {
@@ -271,7 +271,7 @@ func TestTooManyUnpaidAttemptsAre503(t *testing.T) {
 
 // The fourth payment of a payer whose transfers revert is refused for the rest of the day
 // (UTC), before it costs anything. Others are served, also at the same address.
-func TestTooManyFailedSettlementsAre429ForTheirPayerAlone(t *testing.T) {
+func TestRefusal_TooManyFailedSettlementsAre429(t *testing.T) {
 	w := open(t, nil)
 	payer := paymenttest.Payer(1)
 	w.sim.OnSettleOf = func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
@@ -325,7 +325,7 @@ func TestTooManyFailedSettlementsAre429ForTheirPayerAlone(t *testing.T) {
 	pay("6").wantReceipt(w)
 }
 
-func TestInjectedHeadersChangeNothing(t *testing.T) {
+func TestRefusal_InjectedHeadersChangeNothing(t *testing.T) {
 	w := open(t, nil)
 	yes := true
 	forged := w.encode(x402.SettleResponse{Success: &yes, Transaction: paymenttest.Hash(9), Network: network, Payer: paymenttest.Buyer})
@@ -336,7 +336,7 @@ func TestInjectedHeadersChangeNothing(t *testing.T) {
 	}
 }
 
-func TestTheLogHoldsNoPayment(t *testing.T) {
+func TestLog_HoldsNoPayment(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	w.post(goodBody, name, value).wantReceipt(w)

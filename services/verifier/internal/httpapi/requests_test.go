@@ -15,7 +15,7 @@ import (
 
 // VERIFIER-2: the body is required and must conform.
 
-func TestAMalformedBodyIs400NamesItsFieldAndIsNeverCharged(t *testing.T) {
+func TestRequest_AMalformedBodyIs400AndNeverCharged(t *testing.T) {
 	w := open(t, nil)
 	hash := `"transactionHash":"` + recordedTx + `"`
 	for name, c := range map[string]struct{ body, field string }{
@@ -62,7 +62,7 @@ func TestAMalformedBodyIs400NamesItsFieldAndIsNeverCharged(t *testing.T) {
 	}
 }
 
-func TestABodyOfAnotherContentTypeIs400(t *testing.T) {
+func TestRequest_AnotherContentTypeIs400(t *testing.T) {
 	w := open(t, nil)
 	for _, contentType := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/jsonx", ";"} {
 		w.post(goodBody, "Content-Type", contentType).wantFailure(http.StatusBadRequest, "invalid_request")
@@ -70,7 +70,7 @@ func TestABodyOfAnotherContentTypeIs400(t *testing.T) {
 	w.post(goodBody, "Content-Type", "Application/JSON; charset=utf-8").wantFailure(http.StatusPaymentRequired, "payment_required")
 }
 
-func TestEveryLimitOfTheContractIsAccepted(t *testing.T) {
+func TestRequest_EveryLimitOfTheContractIsAccepted(t *testing.T) {
 	w := open(t, nil)
 	upper := "0x" + strings.ToUpper(recordedTx[2:])
 	for _, body := range []string{
@@ -86,7 +86,7 @@ func TestEveryLimitOfTheContractIsAccepted(t *testing.T) {
 
 // VERIFIER-3: the call is paid.
 
-func TestAPriceEnquiryIs402(t *testing.T) {
+func TestChallenge_APriceEnquiryIs402(t *testing.T) {
 	w := open(t, nil)
 	for _, body := range []string{"", "{}", " {} \n", "  ", "{ }", "{\r\n\t}"} {
 		w.post(body).wantFailure(http.StatusPaymentRequired, "payment_required")
@@ -97,7 +97,7 @@ func TestAPriceEnquiryIs402(t *testing.T) {
 	w.post("{}", name, value).wantFailure(http.StatusBadRequest, "invalid_request")
 }
 
-func TestAnUnpaidCallGetsBothChallenges(t *testing.T) {
+func TestChallenge_AnUnpaidCallGetsBoth(t *testing.T) {
 	w := open(t, nil)
 	for _, path := range []string{base, alias} {
 		r := w.do(http.MethodPost, path, goodBody)
@@ -133,7 +133,7 @@ func TestAnUnpaidCallGetsBothChallenges(t *testing.T) {
 	}
 }
 
-func TestChallengesKeepTheirBudgetsAndAlphabet(t *testing.T) {
+func TestChallenge_KeepsItsBudgetsAndAlphabet(t *testing.T) {
 	w := open(t, nil)
 	r := w.post("")
 	value := r.header.Get(x402.HeaderPaymentRequired)
@@ -153,7 +153,7 @@ func TestChallengesKeepTheirBudgetsAndAlphabet(t *testing.T) {
 	}
 }
 
-func TestAnUnpaidAnswerFitsIntoOneBuffer(t *testing.T) {
+func TestChallenge_FitsIntoOneBuffer(t *testing.T) {
 	w := open(t, nil)
 	connection, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
 	w.must(err)
@@ -167,7 +167,7 @@ func TestAnUnpaidAnswerFitsIntoOneBuffer(t *testing.T) {
 	}
 }
 
-func TestTheAdvertisedExampleReaches402(t *testing.T) {
+func TestChallenge_AdvertisedExampleReaches402(t *testing.T) {
 	w := open(t, nil)
 	var bazaar struct {
 		Info struct {
@@ -186,7 +186,7 @@ func TestTheAdvertisedExampleReaches402(t *testing.T) {
 	w.post(string(in.Body)).wantFailure(http.StatusPaymentRequired, "payment_required")
 }
 
-func TestTheResourceIsThePublicAddressWhateverTheRequestNames(t *testing.T) {
+func TestChallenge_ResourceIsThePublicAddress(t *testing.T) {
 	w := open(t, nil)
 	r := w.post("", "X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "gopher", "Forwarded", "host=evil.example")
 	if url := r.challenge().Resource.URL; url != publicURL+base {
@@ -196,7 +196,7 @@ func TestTheResourceIsThePublicAddressWhateverTheRequestNames(t *testing.T) {
 
 // Other methods and paths.
 
-func TestOtherMethodsAre405WithAllow(t *testing.T) {
+func TestRequest_OtherMethodsAre405WithAllow(t *testing.T) {
 	w := open(t, nil)
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		for _, path := range []string{base, alias} {
@@ -217,14 +217,14 @@ func TestOtherMethodsAre405WithAllow(t *testing.T) {
 	}
 }
 
-func TestUnknownPathsAre404(t *testing.T) {
+func TestRequest_UnknownPathsAre404(t *testing.T) {
 	w := open(t, nil)
 	for _, path := range []string{"/", "/v1", "/v1/verify/ethereum-transaction", base + "/", "/v1/verify/", "/metrics", "/internal/x", "/V1/verify/base-transaction"} {
 		w.do(http.MethodPost, path, goodBody).wantFailure(http.StatusNotFound, "not_found")
 	}
 }
 
-func TestBrowsersMayCallFromAnywhere(t *testing.T) {
+func TestRequest_BrowsersMayCallFromAnyOrigin(t *testing.T) {
 	w := open(t, nil)
 	r := w.do(http.MethodOptions, base, "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST",
 		"Access-Control-Request-Headers", "content-type, payment-signature, access-control-expose-headers")
@@ -248,7 +248,7 @@ func TestBrowsersMayCallFromAnywhere(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerCarriesARequestID(t *testing.T) {
+func TestRequest_EveryAnswerCarriesItsID(t *testing.T) {
 	w := open(t, nil)
 	if id := w.post("", "X-Request-Id", "my-id_1.2").header.Get("X-Request-Id"); id != "my-id_1.2" {
 		t.Errorf("id is %q", id)

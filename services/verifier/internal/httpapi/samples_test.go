@@ -165,7 +165,7 @@ type advertised struct {
 	} `json:"schema"`
 }
 
-func TestEverySampleOfTheAdvertisedSchemaReaches402(t *testing.T) {
+func TestChallenge_SamplesOfTheSchemaReach402(t *testing.T) {
 	w := open(t, nil)
 	for _, path := range []string{base, transfers} {
 		w.everySampleReaches402(t, path)
@@ -194,7 +194,7 @@ func (w *world) everySampleReaches402(t *testing.T, path string) {
 	}
 }
 
-func TestEverySampleOfTheDescribedRequestReaches402(t *testing.T) {
+func TestChallenge_SamplesOfTheOpenAPIReach402(t *testing.T) {
 	w := open(t, nil)
 	var doc struct {
 		Components struct{ Schemas map[string]json.RawMessage }

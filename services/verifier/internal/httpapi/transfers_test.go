@@ -71,7 +71,7 @@ func (r reply) wantHint(reason, hint string) verification.Check {
 
 // Recorded transfers of real chains, each from the node's answers to what a stranger
 // verifies.
-func TestRecordedTransfers(t *testing.T) {
+func TestTransfer_RecordedOnes(t *testing.T) {
 	w := openRecorded(t)
 	const (
 		ethereum, later, polygon, base2M = "ethereum-18000000", "ethereum-22119617", "polygon-38102393", "base-mainnet-2000000"
@@ -203,7 +203,7 @@ func TestRecordedTransfers(t *testing.T) {
 	}
 }
 
-func TestA422AboutATransferLetsTheClientCorrectItself(t *testing.T) {
+func TestTransfer_A422LetsTheClientCorrectItself(t *testing.T) {
 	w := open(t, nil)
 	const router = "0x2e1d81473d582450c1e75709902396aa65ac4fbdd2b04f2bc08d24b32a569c1c"
 	r := w.buyTransfer("base", "1", router, `{"token":"0x4200000000000000000000000000000000000006","to":"0xebd851ce4af34113ee41e78947194dc71ff1ab03","amount":"1"}`)
@@ -232,7 +232,7 @@ func TestA422AboutATransferLetsTheClientCorrectItself(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTooFewConfirmationsOfATransfer(t *testing.T) {
+func TestTransfer_TooFewConfirmations(t *testing.T) {
 	w := openAt(t, func(w *world) { w.node.SetHeads(2_000_010, 2_000_005) })
 	name, value := w.v2("1")
 	body := strings.Replace(transferBody, `"transfer"`, `"expectations":{"minConfirmations":12},"transfer"`, 1)
@@ -248,7 +248,7 @@ func TestTooFewConfirmationsOfATransfer(t *testing.T) {
 const transferBody = `{"transactionHash":"0x2e1d81473d582450c1e75709902396aa65ac4fbdd2b04f2bc08d24b32a569c1c",` +
 	`"transfer":{"token":"0x4200000000000000000000000000000000000006","to":"0xebd851ce4af34113ee41e78947194dc71ff1ab03","amount":"29102531643592471"}}`
 
-func TestAPaymentForOneOperationDoesNotBuyTheOther(t *testing.T) {
+func TestTransfer_OneOperationsPaymentDoesNotBuyTheOther(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	paid := w.do(http.MethodPost, transfersAlias, transferBody, name, value)
@@ -263,7 +263,7 @@ func TestAPaymentForOneOperationDoesNotBuyTheOther(t *testing.T) {
 	w.wantTransfers(2)
 }
 
-func TestOneTransferHasOneCanonicalQuestion(t *testing.T) {
+func TestTransfer_HasOneCanonicalQuestion(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	want := w.do(http.MethodPost, transfers, transferBody, name, value)
@@ -279,7 +279,7 @@ func TestOneTransferHasOneCanonicalQuestion(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestAMalformedTransferIs400WithItsField(t *testing.T) {
+func TestTransfer_AMalformedOneIs400WithItsField(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	const token, payee, payer = `"token":"0x4200000000000000000000000000000000000006"`, `"to":"0xebd851ce4af34113ee41e78947194dc71ff1ab03"`, `"from":"0xfcd3842f85ed87ba2889b4d35893403796e67ff1"`
@@ -342,7 +342,7 @@ func TestAMalformedTransferIs400WithItsField(t *testing.T) {
 	w.wantTransfers(0)
 }
 
-func TestATransferBoughtAsAToolIsTheOneBoughtOverHTTP(t *testing.T) {
+func TestTransfer_BoughtAsAToolIsTheOneOverHTTP(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	paid := w.do(http.MethodPost, transfers, transferBody, name, value)

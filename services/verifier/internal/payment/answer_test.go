@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestOnlyTheLedgerMakesAnswers(t *testing.T) {
+func TestAnswer_IsMadeByTheLedgerOnly(t *testing.T) {
 	top := "../.."
 	uses := 0
 	err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {

@@ -28,7 +28,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
-func TestWhatWasQueuedHasAWitnessedProof(t *testing.T) {
+func TestSequence_WhatWasQueuedHasAWitnessedProof(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 3)
 		n := w.open(url(), w.policy(3)) // all: so none is left to answer after a step
@@ -61,7 +61,7 @@ func TestWhatWasQueuedHasAWitnessedProof(t *testing.T) {
 	})
 }
 
-func TestStrangersReadTheTreeFromItsTiles(t *testing.T) {
+func TestTiles_AreReadByStrangers(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 1)
 		n := w.open(url(), w.policy(1))
@@ -98,7 +98,7 @@ func TestStrangersReadTheTreeFromItsTiles(t *testing.T) {
 	})
 }
 
-func TestAWitnessThatFailsDoesNotKeepUpTheOthers(t *testing.T) {
+func TestWitness_ThatFailsDoesNotKeepUpTheOthers(t *testing.T) {
 	for name, answer := range map[string]func(w *world) http.HandlerFunc{
 		"is away": func(*world) http.HandlerFunc {
 			return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
@@ -140,7 +140,7 @@ func TestAWitnessThatFailsDoesNotKeepUpTheOthers(t *testing.T) {
 	}
 }
 
-func TestWithoutAQuorumTheOldCheckpointIsServed(t *testing.T) {
+func TestWitness_WithoutAQuorumTheOldCheckpointIsServed(t *testing.T) {
 	w := newWorld(t, 2)
 	n := w.open("sqlite::memory:", w.policy(2))
 	n.queue("a")
@@ -170,7 +170,7 @@ func TestWithoutAQuorumTheOldCheckpointIsServed(t *testing.T) {
 	n.wantProof(1, "b")
 }
 
-func TestNothingIsPlacedBeforeWitnessesHaveConfirmedTheTree(t *testing.T) {
+func TestSequence_PlacesNothingBeforeWitnessesConfirm(t *testing.T) {
 	w := newWorld(t, 2)
 	n := w.open("sqlite::memory:", w.policy(2))
 	w.witnesses[0].answers(status(500))
@@ -185,7 +185,7 @@ func TestNothingIsPlacedBeforeWitnessesHaveConfirmedTheTree(t *testing.T) {
 }
 
 // Of two witnesses either is enough, and the one that has the larger tree is away.
-func TestNothingIsPlacedWhileWitnessesThatDoNotAnswerCouldHaveALargerTree(t *testing.T) {
+func TestSequence_PlacesNothingWhileASilentWitnessMayBeAhead(t *testing.T) {
 	w := newWorld(t, 2)
 	whole := w.open("sqlite::memory:", w.policy(1))
 	whole.queue(names(0, 10)...)
@@ -212,7 +212,7 @@ func TestNothingIsPlacedWhileWitnessesThatDoNotAnswerCouldHaveALargerTree(t *tes
 }
 
 // A witness that has a smaller tree may have another one.
-func TestATreeThatAWitnessContradictsIsNotPublishedWithTheOthers(t *testing.T) {
+func TestWitness_AContradictedTreeIsNotPublished(t *testing.T) {
 	for range 10 { // whichever of the two answers first
 		w := newWorld(t, 2)
 		one := w.witnesses[0]
@@ -230,7 +230,7 @@ func TestATreeThatAWitnessContradictsIsNotPublishedWithTheOthers(t *testing.T) {
 	}
 }
 
-func TestAWitnessThatIsAwayAtTheStartIsNotAskedEachSecond(t *testing.T) {
+func TestWitness_ThatIsAwayAtTheStartIsNotAskedEachSecond(t *testing.T) {
 	w := newWorld(t, 1)
 	n := w.open("sqlite::memory:", w.policy(1), func(o *translog.Options) { o.Interval = time.Second })
 	w.witnesses[0].answers(status(500))
@@ -250,7 +250,7 @@ func TestAWitnessThatIsAwayAtTheStartIsNotAskedEachSecond(t *testing.T) {
 	n.wantProof(1, "a")
 }
 
-func TestAWitnessIsAskedAgainAfterTheClockWasAhead(t *testing.T) {
+func TestWitness_IsAskedAgainAfterAClockAhead(t *testing.T) {
 	w := newWorld(t, 1)
 	n := w.open("sqlite::memory:", w.policy(1), func(o *translog.Options) { o.Interval = time.Second })
 	w.witnesses[0].answers(status(500))
@@ -269,7 +269,7 @@ func TestAWitnessIsAskedAgainAfterTheClockWasAhead(t *testing.T) {
 // fails over to a replica does.
 type fallback struct{ translog.Store }
 
-func TestALogThatFallsBackWhileItRunsFreezesBeforeItPlaces(t *testing.T) {
+func TestFreeze_ALogThatFallsBackBeforeItPlaces(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 0)
 		store := &fallback{}
@@ -310,7 +310,7 @@ func behind(w *world, url func() string, has, had int, policy string, change ...
 }
 
 // First guard.
-func TestALogThatIsBehindAWitnessFreezes(t *testing.T) {
+func TestFreeze_ALogBehindAWitness(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		for _, has := range []int{0, 20} {
 			w := newWorld(t, 2)
@@ -325,7 +325,7 @@ func TestALogThatIsBehindAWitnessFreezes(t *testing.T) {
 	})
 }
 
-func TestALogThatFindsItselfBehindWhileItRunsFreezes(t *testing.T) {
+func TestFreeze_ALogThatFindsItselfBehind(t *testing.T) {
 	w := newWorld(t, 1)
 	n := w.open("sqlite::memory:", w.policy(1))
 	n.queue("a")
@@ -342,7 +342,7 @@ func TestALogThatFindsItselfBehindWhileItRunsFreezes(t *testing.T) {
 	n.wantFrozen(translog.FrozenBehind)
 }
 
-func TestALogWhoseTreeAWitnessDoesNotKnowFreezes(t *testing.T) {
+func TestFreeze_ATreeThatAWitnessDoesNotKnow(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 1)
 		whole := w.open(url(), w.policy(1))
@@ -368,7 +368,7 @@ func TestALogWhoseTreeAWitnessDoesNotKnowFreezes(t *testing.T) {
 }
 
 // Second guard.
-func TestARestoredLogWaitsForItsOperator(t *testing.T) {
+func TestRestore_WaitsForTheOperator(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 1)
 		n := w.open(url(), w.policy(1))
@@ -394,7 +394,7 @@ func TestARestoredLogWaitsForItsOperator(t *testing.T) {
 	})
 }
 
-func TestWithoutWitnessesTheOperatorTypesTheSize(t *testing.T) {
+func TestRestore_WithoutWitnessesTheOperatorTypesTheSize(t *testing.T) {
 	w := newWorld(t, 0)
 	n := w.open("sqlite::memory:", w.policy(0))
 	n.queue("a")
@@ -408,7 +408,7 @@ func TestWithoutWitnessesTheOperatorTypesTheSize(t *testing.T) {
 }
 
 // Third guard.
-func TestALogThatIsBehindItsMarkFreezes(t *testing.T) {
+func TestFreeze_ALogBehindItsMark(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 0)
 		mark := filepath.Join(t.TempDir(), "mark")
@@ -442,7 +442,7 @@ func TestALogThatIsBehindItsMarkFreezes(t *testing.T) {
 }
 
 // Fourth guard.
-func TestWhatWasLostComesBackFromACopy(t *testing.T) {
+func TestRecover_BringsBackWhatWasLostFromACopy(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 2)
 		n, whole := behind(w, url, 300, 700, w.policy(2))
@@ -473,7 +473,7 @@ func TestWhatWasLostComesBackFromACopy(t *testing.T) {
 }
 
 // A copy may lack the last entries; without witnesses only the operator knows.
-func TestWithoutWitnessesACopyIsBelievedOnlyWithItsSize(t *testing.T) {
+func TestRecover_WithoutWitnessesNeedsTheSize(t *testing.T) {
 	w := newWorld(t, 0)
 	n, whole := behind(w, func() string { return "sqlite::memory:" }, 10, 30, w.policy(0))
 	w.must(n.store.Freeze(t.Context(), 1, translog.FrozenRestored))
@@ -488,7 +488,7 @@ func TestWithoutWitnessesACopyIsBelievedOnlyWithItsSize(t *testing.T) {
 	n.step()
 }
 
-func TestALogThatWentOnOtherwiseIsNotRecovered(t *testing.T) {
+func TestRecover_RefusesALogThatWentOnOtherwise(t *testing.T) {
 	w := newWorld(t, 1)
 	n, whole := behind(w, func() string { return "sqlite::memory:" }, 10, 30, w.policy(1))
 	n.queue("other")
@@ -500,7 +500,7 @@ func TestALogThatWentOnOtherwiseIsNotRecovered(t *testing.T) {
 	}
 }
 
-func TestAClosedGenerationIsFollowedByTheNext(t *testing.T) {
+func TestClose_AGenerationIsFollowedByTheNext(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 2)
 		n := w.open(url(), w.policy(2))
@@ -533,7 +533,7 @@ func TestAClosedGenerationIsFollowedByTheNext(t *testing.T) {
 	})
 }
 
-func TestReplicasMakeOneLog(t *testing.T) {
+func TestReplicas_MakeOneLog(t *testing.T) {
 	onEach(t, func(t *testing.T, fresh func() string) {
 		w := newWorld(t, 2)
 		url := fresh()
@@ -564,7 +564,7 @@ func TestReplicasMakeOneLog(t *testing.T) {
 	})
 }
 
-func TestTheAuditFindsWhatMustNotBe(t *testing.T) {
+func TestAudit_FindsWhatMustNotBe(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 1)
 		n := w.open(url(), w.policy(1))
@@ -629,7 +629,7 @@ func TestAudit_FindsAGenerationThatTheLedgerDoesNotHave(t *testing.T) {
 }
 
 // A purchase may take longer than the merge delay before its answer is stored and queued.
-func TestAnEntryThatWasQueuedJustNowIsNoFault(t *testing.T) {
+func TestAudit_AnEntryQueuedJustNowIsNoFault(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 1)
 		n := w.open(url(), w.policy(1))
@@ -648,7 +648,7 @@ func TestAnEntryThatWasQueuedJustNowIsNoFault(t *testing.T) {
 }
 
 // So does one that still runs with the earlier settings when the log begins.
-func TestTheAuditQueuesWhatAnotherProcessSoldWithoutTheLog(t *testing.T) {
+func TestAudit_QueuesWhatWasSoldWithoutTheLog(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 1)
 		database := url()
@@ -669,7 +669,7 @@ func TestTheAuditQueuesWhatAnotherProcessSoldWithoutTheLog(t *testing.T) {
 	})
 }
 
-func TestTheAuditTellsForeignEntriesFromThoseWhoseAnswersAreGone(t *testing.T) {
+func TestAudit_TellsForeignEntriesFromPrunedAnswers(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 1)
 		n := w.open(url(), w.policy(1))
@@ -711,7 +711,7 @@ func TestTheAuditTellsForeignEntriesFromThoseWhoseAnswersAreGone(t *testing.T) {
 	})
 }
 
-func TestALogWhoseKeyWasLostIsClosedByTheNextKey(t *testing.T) {
+func TestClose_ALogWithALostKeyByTheNextKey(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 0)
 		database := url()
@@ -755,7 +755,7 @@ func TestALogWhoseKeyWasLostIsClosedByTheNextKey(t *testing.T) {
 	})
 }
 
-func TestAPolicyThatOnlyMentionsTheLogIsCompleted(t *testing.T) {
+func TestPolicy_ThatOnlyMentionsTheLogIsCompleted(t *testing.T) {
 	w := newWorld(t, 1)
 	_, vkey, err := translog.Name(host, seeded("log"), 1)
 	w.must(err)
@@ -765,7 +765,7 @@ func TestAPolicyThatOnlyMentionsTheLogIsCompleted(t *testing.T) {
 	n.wantProof(1, "a")
 }
 
-func TestTheLogIsNoWitnessOfItself(t *testing.T) {
+func TestPolicy_TheLogIsNoWitnessOfItself(t *testing.T) {
 	w := newWorld(t, 0)
 	o := w.open("sqlite::memory:", w.policy(0)).Options
 	own, err := receiptlog.NewWitnessKey("w.example", seeded("log").Public().(ed25519.PublicKey))
@@ -787,7 +787,7 @@ func (s *steps) Heads(ctx context.Context) ([]translog.Head, error) {
 	return s.Store.Heads(ctx)
 }
 
-func TestAFaultThatLastsIsLoggedOnceAMinute(t *testing.T) {
+func TestLog_AFaultThatLastsIsLoggedOnceAMinute(t *testing.T) {
 	w := newWorld(t, 1)
 	w.witnesses[0].answers(status(500))
 	var lines bytes.Buffer // read when nothing writes any more
@@ -832,7 +832,7 @@ func power(w *world, file string, wal []byte) (url string) {
 	return "sqlite:" + copied
 }
 
-func TestOfAWriteThatIsOnDiskInPartNothingIsPlaced(t *testing.T) {
+func TestSequence_AWriteOnDiskInPartPlacesNothing(t *testing.T) {
 	w := newWorld(t, 0)
 	url := sqldbtest.SQLite(t)
 	file := strings.TrimPrefix(url, "sqlite:")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheLatestUsedReceiptsAreKept(t *testing.T) {
+func TestCache_KeepsTheLatestUsedReceipts(t *testing.T) {
 	a := NewReceipts(nil, 10*size("0", make([]byte, 1000)), nil, nil)
 	answer := func(i int) []byte { return bytes.Repeat([]byte{byte('0' + i)}, 1000) }
 	for i := range 10 {
@@ -26,7 +26,7 @@ func TestTheLatestUsedReceiptsAreKept(t *testing.T) {
 	}
 }
 
-func TestCachedReceiptsAreSharedSafely(t *testing.T) {
+func TestCache_IsSharedSafely(t *testing.T) {
 	a := NewReceipts(nil, 50_000, nil, nil)
 	var all sync.WaitGroup
 	for i := range 100 {

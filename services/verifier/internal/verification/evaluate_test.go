@@ -41,7 +41,7 @@ func verify(t *testing.T, s chain.Snapshot, body string) (verification.Evidence,
 
 const recipient = "0x0000000000000000000000000000000000000001"
 
-func TestExpectationsThatHold(t *testing.T) {
+func TestEvaluate_ExpectationsThatHold(t *testing.T) {
 	for name, body := range map[string]string{
 		"none":                          ``,
 		"all":                           `"status":"success","from":"` + someAddress + `","to":"` + recipient + `","selector":"0x18CBAFE5","minConfirmations":12`,
@@ -54,7 +54,7 @@ func TestExpectationsThatHold(t *testing.T) {
 	}
 }
 
-func TestARevertedTransactionIsAValidOutcome(t *testing.T) {
+func TestEvaluate_ARevertIsAValidOutcome(t *testing.T) {
 	reverted := call()
 	reverted.Outcome.Status = chain.StatusReverted
 	evidence, err := verify(t, reverted, expecting(`"status":"reverted"`))
@@ -78,7 +78,7 @@ func wantMismatch(t *testing.T, err error, fault *chain.Fault, checks []verifica
 	}
 }
 
-func TestAllExpectationsAreJudgedAndReportedInOrder(t *testing.T) {
+func TestEvaluate_JudgesAllExpectationsInOrder(t *testing.T) {
 	_, err := verify(t, call(), expecting(`"minConfirmations":13,"selector":"0x00000000","to":"`+someAddress+
 		`","from":"`+someAddress+`","status":"reverted"`))
 	wantMismatch(t, err, verification.ErrExpectationMismatch, []verification.Check{
@@ -93,7 +93,7 @@ func TestAllExpectationsAreJudgedAndReportedInOrder(t *testing.T) {
 	}
 }
 
-func TestACreationHasNoRecipientAndNoSelector(t *testing.T) {
+func TestEvaluate_ACreationHasNoRecipientAndSelector(t *testing.T) {
 	creation := call()
 	creation.Transaction.To, creation.Transaction.Selector = nil, nil
 	creation.Transaction.ContractAddress = &chain.Address{19: 1}
@@ -108,7 +108,7 @@ func TestACreationHasNoRecipientAndNoSelector(t *testing.T) {
 	}
 }
 
-func TestTooFewConfirmationsReturnWhenToRetry(t *testing.T) {
+func TestEvaluate_TooFewConfirmationsSayWhenToRetry(t *testing.T) {
 	_, err := verify(t, call(), expecting(`"minConfirmations":42,"status":"success"`))
 	wantMismatch(t, err, verification.ErrInsufficientConfirmations, []verification.Check{
 		{Name: "status", Result: "pass", Expected: "success", Found: "success"},
@@ -119,7 +119,7 @@ func TestTooFewConfirmationsReturnWhenToRetry(t *testing.T) {
 	}
 }
 
-func TestBeforeByzantiumThereIsNoStatus(t *testing.T) {
+func TestEvaluate_BeforeByzantiumThereIsNoStatus(t *testing.T) {
 	old := call()
 	old.Outcome.Status = chain.StatusUnknown
 	evidence, err := verify(t, old, expecting(``))
@@ -142,7 +142,7 @@ func TestBeforeByzantiumThereIsNoStatus(t *testing.T) {
 	}
 }
 
-func TestTheChainsReasonsComeThrough(t *testing.T) {
+func TestEvaluate_PassesOnTheChainsReasons(t *testing.T) {
 	for _, fault := range chain.Faults() {
 		reader := newReader(chain.Identity{Name: "base", ID: 8453}, chain.Heads{})
 		hash, _ := chain.ParseHash(someHash)

@@ -88,9 +88,9 @@ func recordingOf(t *testing.T, block string) recorded.Recording {
 	return recorded.Recording{}
 }
 
-// TestTheGoldenVectorsComeOutByteForByte: what pkg/receipt pins as the format is
+// TestReceipt_GoldenVectorsComeOutByteForByte: what pkg/receipt pins as the format is
 // what the service makes of the same blocks, proof and signature included.
-func TestTheGoldenVectorsComeOutByteForByte(t *testing.T) {
+func TestReceipt_GoldenVectorsComeOutByteForByte(t *testing.T) {
 	files, err := filepath.Glob("../../../../pkg/receipt/testdata/vectors/*/response.json")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d vectors, %v", len(files), err)
@@ -145,10 +145,10 @@ func expectationsOf(t *testing.T, r receipt.Receipt) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// TestEveryRecordedTransactionYieldsAReceiptThatStrangersAccept signs the evidence
+// TestReceipt_OfEveryRecordedTransactionIsAccepted signs the evidence
 // of every recorded transaction and checks it with nothing but pkg/receipt, which
 // reads proofs with code of its own.
-func TestEveryRecordedTransactionYieldsAReceiptThatStrangersAccept(t *testing.T) {
+func TestReceipt_OfEveryRecordedTransactionIsAccepted(t *testing.T) {
 	keys, err := receipt.NewKeyDocument(testKey(t), "eip155:1")
 	if err != nil {
 		t.Fatal(err)
@@ -177,9 +177,9 @@ func TestEveryRecordedTransactionYieldsAReceiptThatStrangersAccept(t *testing.T)
 	}
 }
 
-// TestTheSameQuestionHasTheSameBytes for ever: on every replica, after a restart,
+// TestReceipt_OfTheSameQuestionHasTheSameBytes for ever: on every replica, after a restart,
 // from whatever nodes, however spelt, however far the chain has come.
-func TestTheSameQuestionHasTheSameBytes(t *testing.T) {
+func TestReceipt_OfTheSameQuestionHasTheSameBytes(t *testing.T) {
 	recording := chaintest.Load(t, chaintest.BaseBlock)
 	question := expecting(`"status":"success","from":"` + someAddress + `","selector":"` + someSelector + `","minConfirmations":12`)
 	replica := func(quorum int, heads ...uint64) verification.Reader {

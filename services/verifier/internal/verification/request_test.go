@@ -22,7 +22,7 @@ func expecting(members string) string {
 	return `{"transactionHash":"` + someHash + `","expectations":{` + members + `}}`
 }
 
-func TestFaultyRequestsNameTheirField(t *testing.T) {
+func TestRequest_FaultyOnesNameTheirField(t *testing.T) {
 	for name, c := range map[string]struct{ body, field string }{
 		"nothing":                       {``, ""},
 		"not JSON":                      {`{`, ""},
@@ -78,7 +78,7 @@ func TestFaultyRequestsNameTheirField(t *testing.T) {
 	}
 }
 
-func TestTheSameQuestionHasOneCanonicalSpelling(t *testing.T) {
+func TestRequest_HasOneCanonicalSpelling(t *testing.T) {
 	want := `{"transactionHash":"` + someHash + `","expectations":{"status":"success","from":"` + someAddress +
 		`","to":"` + someAddress + `","selector":"` + someSelector + `","minConfirmations":100000}}`
 	for name, body := range map[string]string{
@@ -99,7 +99,7 @@ func TestTheSameQuestionHasOneCanonicalSpelling(t *testing.T) {
 	}
 }
 
-func TestNoExpectationsAndEmptyOnesAreTheSame(t *testing.T) {
+func TestRequest_NoExpectationsAndEmptyOnesAreTheSame(t *testing.T) {
 	without, err := verification.ParseRequest([]byte(`{"transactionHash":"` + someHash + `"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestNoExpectationsAndEmptyOnesAreTheSame(t *testing.T) {
 	}
 }
 
-func TestTheBoundsOfConfirmationsAreAllowed(t *testing.T) {
+func TestRequest_BoundsOfConfirmationsAreAllowed(t *testing.T) {
 	for text, want := range map[string]int{"1": 1, "100000": 100_000} {
 		r, err := verification.ParseRequest([]byte(expecting(`"minConfirmations":` + text)))
 		if err != nil || r.Expectations.MinConfirmations != want {

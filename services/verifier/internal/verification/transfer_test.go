@@ -67,7 +67,7 @@ func hintsOf(err error) (hints []string) {
 
 // The logs of an authorized payment as the development chain recorded it, in the
 // arrangements that a transaction may have; pkg/receipt judges the same ones.
-func TestAnAuthorizationBelongsToOneTransfer(t *testing.T) {
+func TestTransfer_AnAuthorizationBelongsToOne(t *testing.T) {
 	r := transferRequest(t, authorized)
 	s := recordedSnapshot(t, "eip3009-devnet", r)
 	logs, err := s.Outcome.Events()
@@ -121,7 +121,7 @@ func TestAnAuthorizationBelongsToOneTransfer(t *testing.T) {
 
 // Should the service's own judgement ever differ from what the proof shows, nothing of
 // it is signed.
-func TestATransferThatItsProofDoesNotBearOutIsNoEvidence(t *testing.T) {
+func TestTransfer_WithoutAProofIsNoEvidence(t *testing.T) {
 	r := transferRequest(t, authorized)
 	honest := recordedSnapshot(t, "eip3009-devnet", r)
 	for name, lie := range map[string]func([]chain.Event) []chain.Event{
@@ -151,7 +151,7 @@ func TestATransferThatItsProofDoesNotBearOutIsNoEvidence(t *testing.T) {
 	}
 }
 
-func TestATransferToOneselfAndABurnHaveTheirHints(t *testing.T) {
+func TestTransfer_ToOneselfAndABurnHaveTheirHints(t *testing.T) {
 	const token, payer, payee = "0xaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "0xcccccccccccccccccccccccccccccccccccccccc", "0xbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 	body := func(members string) string {
 		return `{"transactionHash":"0x` + strings.Repeat("11", 32) + `","transfer":{"token":"` + token + `","to":"` + payee + `","amount":"5"` + members + `}}`
@@ -302,7 +302,7 @@ func agree(t *testing.T, question string, events []chain.Event) bool {
 	return found
 }
 
-func TestBothJudgesAgreeOnLogsMadeUp(t *testing.T) {
+func TestTransfer_BothJudgesAgreeOnInventedLogs(t *testing.T) {
 	random := rand.New(rand.NewPCG(17, 1))
 	found, paired := 0, 0
 	for range 30_000 {

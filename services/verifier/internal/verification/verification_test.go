@@ -10,9 +10,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// TestWhatItsProofDoesNotBearOutIsNoEvidence: should a reader ever return something
+// TestEvidence_WithoutAProofIsNone: should a reader ever return something
 // that is not what the block holds, nothing of it is signed.
-func TestWhatItsProofDoesNotBearOutIsNoEvidence(t *testing.T) {
+func TestEvidence_WithoutAProofIsNone(t *testing.T) {
 	node := chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))
 	request, err := verification.ParseRequest([]byte(expecting("")))
 	if err != nil {

@@ -64,7 +64,7 @@ func finder(people ...*person) func([]byte) (factor.PasskeyUser, error) {
 	}
 }
 
-func TestAPasskeyRegistersAndThenLogsIn(t *testing.T) {
+func TestPasskey_RegistersAndThenLogsIn(t *testing.T) {
 	party, anna := newParty(t, origin, ""), newPerson(t, "anna")
 	anna.Step = 1
 	if err := anna.register(t, party); err != nil {
@@ -91,7 +91,7 @@ func TestAPasskeyRegistersAndThenLogsIn(t *testing.T) {
 	}
 }
 
-func TestOptionsAskForADiscoverableVerifiedCredential(t *testing.T) {
+func TestOptions_AskForADiscoverableVerifiedCredential(t *testing.T) {
 	party, anna := newParty(t, origin, ""), newPerson(t, "anna")
 	if err := anna.register(t, party); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestOptionsAskForADiscoverableVerifiedCredential(t *testing.T) {
 	}
 }
 
-func TestARegistrationThatIsNotAsAskedIsRefused(t *testing.T) {
+func TestRegistration_ThatIsNotAsAskedIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*passkeytest.Authenticator){
 		"user not verified":         func(a *passkeytest.Authenticator) { a.Flags &^= passkeytest.UserVerified },
 		"user not present":          func(a *passkeytest.Authenticator) { a.Flags &^= passkeytest.UserPresent },
@@ -145,7 +145,7 @@ func TestARegistrationThatIsNotAsAskedIsRefused(t *testing.T) {
 	}
 }
 
-func TestALoginThatIsNotAsAskedIsRefused(t *testing.T) {
+func TestLogin_ThatIsNotAsAskedIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*passkeytest.Authenticator){
 		"user not verified":         func(a *passkeytest.Authenticator) { a.Flags &^= passkeytest.UserVerified },
 		"user not present":          func(a *passkeytest.Authenticator) { a.Flags &^= passkeytest.UserPresent },
@@ -173,7 +173,7 @@ func TestALoginThatIsNotAsAskedIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsForItsOwnCeremonyOnly(t *testing.T) {
+func TestAnswer_IsForItsOwnCeremonyOnly(t *testing.T) {
 	party, anna := newParty(t, origin, ""), newPerson(t, "anna")
 	registering, registerState, err := party.BeginRegister("Zuhause", anna.PasskeyUser)
 	if err != nil {
@@ -224,8 +224,8 @@ func TestAnAnswerIsForItsOwnCeremonyOnly(t *testing.T) {
 	}
 }
 
-// TestHandleAndCredentialMustBeOfOneUser has two users on one authenticator.
-func TestHandleAndCredentialMustBeOfOneUser(t *testing.T) {
+// TestLogin_HandleAndCredentialAreOfOneUser has two users on one authenticator.
+func TestLogin_HandleAndCredentialAreOfOneUser(t *testing.T) {
 	party, anna, paul := newParty(t, origin, ""), newPerson(t, "anna"), newPerson(t, "paul")
 	paul.Authenticator = anna.Authenticator
 	for _, p := range []*person{anna, paul} {
@@ -267,7 +267,7 @@ func TestHandleAndCredentialMustBeOfOneUser(t *testing.T) {
 	}
 }
 
-func TestExtensionOutputsThatWereNotAskedForAreIgnored(t *testing.T) {
+func TestAnswer_ExtensionOutputsNotAskedForAreIgnored(t *testing.T) {
 	party, anna := newParty(t, origin, ""), newPerson(t, "anna")
 	anna.Extensions = map[string]any{"appid": false, "credProps": map[string]any{"rk": true}, "future": map[string]any{}}
 	if err := anna.register(t, party); err != nil {
@@ -282,7 +282,7 @@ func TestExtensionOutputsThatWereNotAskedForAreIgnored(t *testing.T) {
 	}
 }
 
-func TestAChangedBackupFlagIsAcceptedAndReported(t *testing.T) {
+func TestLogin_AChangedBackupFlagIsReported(t *testing.T) {
 	party, anna := newParty(t, origin, ""), newPerson(t, "anna")
 	anna.Flags = passkeytest.UserPresent | passkeytest.UserVerified
 	if err := anna.register(t, party); err != nil {
@@ -305,8 +305,8 @@ func TestAChangedBackupFlagIsAcceptedAndReported(t *testing.T) {
 	}
 }
 
-// TestTheCounterIsTheStoresToCompare: it is returned as it came, lower ones too.
-func TestTheCounterIsTheStoresToCompare(t *testing.T) {
+// TestLogin_CounterIsTheStoresToCompare: it is returned as it came, lower ones too.
+func TestLogin_CounterIsTheStoresToCompare(t *testing.T) {
 	party, anna := newParty(t, origin, ""), newPerson(t, "anna")
 	anna.Count = 7
 	if err := anna.register(t, party); err != nil {
@@ -322,7 +322,7 @@ func TestTheCounterIsTheStoresToCompare(t *testing.T) {
 	}
 }
 
-func TestPasskeysOfAnotherRPIDAreNotOffered(t *testing.T) {
+func TestOptions_OfferNoPasskeysOfAnotherRPID(t *testing.T) {
 	old, party, anna := newParty(t, origin, "example.org"), newParty(t, origin, ""), newPerson(t, "anna")
 	if err := anna.register(t, old); err != nil {
 		t.Fatal(err)
@@ -342,7 +342,7 @@ func TestPasskeysOfAnotherRPIDAreNotOffered(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsIsNoRefusal(t *testing.T) {
+func TestLogin_AStoreThatFailsIsNoRefusal(t *testing.T) {
 	party, anna := newParty(t, origin, ""), newPerson(t, "anna")
 	if err := anna.register(t, party); err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestAStoreThatFailsIsNoRefusal(t *testing.T) {
 	}
 }
 
-func TestWherePasskeysArePossible(t *testing.T) {
+func TestRPID_WherePasskeysArePossible(t *testing.T) {
 	for _, c := range []struct {
 		url, id string
 		want    string // RP ID, or ""

@@ -73,7 +73,7 @@ func until(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-func TestLoadsThatWaitShareAPipeline(t *testing.T) {
+func TestLoad_WaitingOnesShareAPipeline(t *testing.T) {
 	s, f := newFake(t)
 	var all sync.WaitGroup
 	load := func(key string) {
@@ -98,7 +98,7 @@ func TestLoadsThatWaitShareAPipeline(t *testing.T) {
 	}
 }
 
-func TestAPipelineThatHangsDelaysNoOther(t *testing.T) {
+func TestLoad_APipelineThatHangsDelaysNoOther(t *testing.T) {
 	s, f := newFake(t)
 	hanging := make(chan error)
 	go func() { hanging <- loadKey(t.Context(), s, "first") }()
@@ -112,7 +112,7 @@ func TestAPipelineThatHangsDelaysNoOther(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesEndsOnlyItsOwnWait(t *testing.T) {
+func TestLoad_ACallerThatLeavesEndsItsOwnWaitOnly(t *testing.T) {
 	s, f := newFake(t)
 	results := make(chan error, maxPipelines+1)
 	for i := range maxPipelines {
@@ -139,7 +139,7 @@ func TestACallerThatLeavesEndsOnlyItsOwnWait(t *testing.T) {
 	}
 }
 
-func TestAPipelineEndsWithItsTimeout(t *testing.T) {
+func TestLoad_APipelineEndsWithItsTimeout(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the timeout")
 	}

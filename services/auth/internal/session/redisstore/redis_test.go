@@ -58,7 +58,7 @@ func commands(t testing.TB, client *redis.Client) map[string]int {
 	return calls
 }
 
-func TestAllKeysOfAUserShareASlotAndExpire(t *testing.T) {
+func TestKeys_OfAUserShareASlotAndExpire(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	store := redisstore.New(client, "svc")
@@ -79,7 +79,7 @@ func TestAllKeysOfAUserShareASlotAndExpire(t *testing.T) {
 	}
 }
 
-func TestLoadIsOneRoundTrip(t *testing.T) {
+func TestLoad_IsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	store := redisstore.New(client, "svc")
@@ -100,7 +100,7 @@ func TestLoadIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-func TestLoadOnTheHostOfAnApplicationIsOneRoundTrip(t *testing.T) {
+func TestLoad_OnTheHostOfAnApplicationIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	store := redisstore.New(client, "svc")
@@ -124,7 +124,7 @@ func TestLoadOnTheHostOfAnApplicationIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-func TestLoadOfASessionThatIsGoneWritesNothing(t *testing.T) {
+func TestLoad_OfASessionThatIsGoneWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	store := redisstore.New(client, "svc")
@@ -143,7 +143,7 @@ func TestLoadOfASessionThatIsGoneWritesNothing(t *testing.T) {
 	}
 }
 
-func TestASecondLoadWithinASecondWritesNothing(t *testing.T) {
+func TestLoad_ASecondWithinASecondWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	store := redisstore.New(client, "svc")
@@ -169,7 +169,7 @@ func TestASecondLoadWithinASecondWritesNothing(t *testing.T) {
 	}
 }
 
-func TestASessionThatItsUserDoesNotListIsNotAccepted(t *testing.T) {
+func TestLoad_ASessionItsUserDoesNotListIsRefused(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	store := redisstore.New(client, "svc")
@@ -185,7 +185,7 @@ func TestASessionThatItsUserDoesNotListIsNotAccepted(t *testing.T) {
 	}
 }
 
-func TestTheSetLivesAsLongAsItsLastSession(t *testing.T) {
+func TestSet_LivesAsLongAsItsLastSession(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	store := redisstore.New(client, "svc")
@@ -209,7 +209,7 @@ func TestTheSetLivesAsLongAsItsLastSession(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfADeletedSession(t *testing.T) {
+func TestDelete_LeavesNothingOfASession(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	store := redisstore.New(client, "svc")
@@ -222,7 +222,7 @@ func TestNothingIsLeftOfADeletedSession(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfAUserWhoseSessionsAreRevoked(t *testing.T) {
+func TestRevoke_LeavesNothingOfAUsersSessions(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	store := redisstore.New(client, "svc")
@@ -237,7 +237,7 @@ func TestNothingIsLeftOfAUserWhoseSessionsAreRevoked(t *testing.T) {
 	}
 }
 
-func TestAppsInOneRedisAreApart(t *testing.T) {
+func TestKeys_AppsInOneRedisAreApart(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	one, two := redisstore.New(client, "one"), redisstore.New(client, "two")
@@ -253,7 +253,7 @@ func TestAppsInOneRedisAreApart(t *testing.T) {
 	}
 }
 
-func TestRedisDownOrHangingIsAnErrorAndNotAnAnonymousRequest(t *testing.T) {
+func TestRedis_DownOrHangingIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
 	store := redisstore.New(dial(t, server.Addr()), "svc")
@@ -286,7 +286,7 @@ func TestRedisDownOrHangingIsAnErrorAndNotAnAnonymousRequest(t *testing.T) {
 	}
 }
 
-func TestARestartWithoutDataLogsOut(t *testing.T) {
+func TestRedis_ARestartWithoutDataLogsOut(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--save", "", "--appendonly", "no")
 	store := redisstore.New(dial(t, server.Addr()), "svc")
@@ -304,9 +304,9 @@ func TestARestartWithoutDataLogsOut(t *testing.T) {
 	}
 }
 
-// TestManySessionsOfAnEarlierVersionEndInSteps puts 20 000 sessions into Redis as
+// TestRevoke_ManyEarlierSessionsEndInSteps puts 20 000 sessions into Redis as
 // a version without a limit left them.
-func TestManySessionsOfAnEarlierVersionEndInSteps(t *testing.T) {
+func TestRevoke_ManyEarlierSessionsEndInSteps(t *testing.T) {
 	t.Parallel()
 	const left = 20_000
 	client := dial(t, redistest.Start(t))

@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
 )
 
-func TestStoreOnMiniredis(t *testing.T) {
+func TestStore_OnMiniredis(t *testing.T) {
 	t.Parallel()
 	runBoth(t, func(t *testing.T) backend {
 		server := miniredis.RunT(t)
@@ -28,7 +28,7 @@ func TestStoreOnMiniredis(t *testing.T) {
 	})
 }
 
-func TestStoreOnRedis(t *testing.T) {
+func TestStore_OnRedis(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
 	runBoth(t, func(t *testing.T) backend {
@@ -38,7 +38,7 @@ func TestStoreOnRedis(t *testing.T) {
 	})
 }
 
-func TestStoreOnRedisCluster(t *testing.T) {
+func TestStore_OnRedisCluster(t *testing.T) {
 	t.Parallel()
 	addrs := redistest.StartCluster(t, 3)
 	runBoth(t, func(t *testing.T) backend {

@@ -49,7 +49,7 @@ func flushAll(t testing.TB, client *redis.ClusterClient) {
 	}
 }
 
-func TestKeysOfAUserShareASlotAndUsersAreOnAllNodes(t *testing.T) {
+func TestKeys_OfUsersAreOnAllNodes(t *testing.T) {
 	t.Parallel()
 	client := dialCluster(t, redistest.StartCluster(t, 3))
 	store := redisstore.New(client, "svc")
@@ -83,9 +83,9 @@ func TestKeysOfAUserShareASlotAndUsersAreOnAllNodes(t *testing.T) {
 	}
 }
 
-// TestStoreOnSentinelsAcrossAFailover runs the suite with the same clients before
+// TestStore_OnSentinelsAcrossAFailover runs the suite with the same clients before
 // and after the replica took over.
-func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
+func TestStore_OnSentinelsAcrossAFailover(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t, silence)
 	one, two := dialSentinels(t, w), dialSentinels(t, w)
@@ -103,9 +103,9 @@ func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
 	}
 }
 
-// TestStoreOnAClusterAcrossAFailover does the same on a Cluster, for users of the
+// TestStore_OnAClusterAcrossAFailover does the same on a Cluster, for users of the
 // node that dies and of the others.
-func TestStoreOnAClusterAcrossAFailover(t *testing.T) {
+func TestStore_OnAClusterAcrossAFailover(t *testing.T) {
 	t.Parallel()
 	addrs, first := redistest.StartClusterPair(t, silence)
 	client := dialCluster(t, addrs)
@@ -149,10 +149,10 @@ func answersAgain(t *testing.T, store session.Store) {
 	}
 }
 
-// TestWhatAFailoverLoses measures it: sessions are made as fast as one client
+// TestFailover_WhatItLoses measures it: sessions are made as fast as one client
 // can while the master is killed. What is written down of it is in the
 // operations guide.
-func TestWhatAFailoverLoses(t *testing.T) {
+func TestFailover_WhatItLoses(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t, silence)
 	store := redisstore.New(dialSentinels(t, w), "svc")
@@ -220,10 +220,10 @@ func sinceFirst(lost []time.Time, killed time.Time) string {
 	return fmt.Sprintf(", the first of them made %v before", killed.Sub(lost[0]).Round(time.Millisecond))
 }
 
-// TestAMasterThatIsCutOffRefusesSessions bounds what a master loses that auth
+// TestFailover_AMasterThatIsCutOffRefusesSessions bounds what a master loses that auth
 // still reaches while Sentinels and replicas do not: with these two settings it
 // takes nothing more once its replica has been silent for as long.
-func TestAMasterThatIsCutOffRefusesSessions(t *testing.T) {
+func TestFailover_AMasterThatIsCutOffRefusesSessions(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t, time.Minute)
 	for _, setting := range [][2]string{{"min-replicas-to-write", "1"}, {"min-replicas-max-lag", "2"}} {

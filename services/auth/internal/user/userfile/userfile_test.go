@@ -48,7 +48,7 @@ func read(t *testing.T, path string) userfile.File {
 	return file
 }
 
-func TestATableOfUsersIsReadAsTextInTheOrderOfIDs(t *testing.T) {
+func TestRead_ATableAsTextInTheOrderOfIDs(t *testing.T) {
 	path := database(t, `
 		CREATE TABLE users (id INTEGER PRIMARY KEY, Username TEXT, display_name TEXT, password_hash TEXT, avatar_color TEXT,
 			role TEXT, theme TEXT, created_at DATETIME DEFAULT CURRENT_TIMESTAMP);
@@ -63,7 +63,7 @@ func TestATableOfUsersIsReadAsTextInTheOrderOfIDs(t *testing.T) {
 	}
 }
 
-func TestATableWithoutIDsAndTimesIsRead(t *testing.T) {
+func TestRead_ATableWithoutIDsAndTimes(t *testing.T) {
 	path := database(t, `CREATE TABLE users (password_hash, display_name, username); INSERT INTO users VALUES (x'6168', 12, 'anna')`)
 	want := userfile.File{Records: []user.Record{{Where: "row 1", Username: "anna", DisplayName: "12", PasswordHash: "ah"}}}
 	if diff := cmp.Diff(want, read(t, path)); diff != "" {
@@ -71,7 +71,7 @@ func TestATableWithoutIDsAndTimesIsRead(t *testing.T) {
 	}
 }
 
-func TestCSVIsReadWithItsLines(t *testing.T) {
+func TestRead_CSVWithItsLines(t *testing.T) {
 	path := write(t, "\ufeffusername, Display_Name ,password_hash,id,notes\r\nanna,\"Anna,\nErste\",hash 1,4,x\r\n\r\nben,Ben,hash 2,,\r\n")
 	want := userfile.File{Ignored: []string{"notes"}, Records: []user.Record{
 		{Where: "line 2", ID: "4", Username: "anna", DisplayName: "Anna,\nErste", PasswordHash: "hash 1"},
@@ -82,7 +82,7 @@ func TestCSVIsReadWithItsLines(t *testing.T) {
 	}
 }
 
-func TestAFileOfAnotherFormIsRefusedWithoutQuotingIt(t *testing.T) {
+func TestRead_AnotherFormIsRefusedWithoutQuotingIt(t *testing.T) {
 	for what, path := range map[string]string{
 		"empty":                 write(t, ""),
 		"password_hash: column": write(t, "username,display_name\nanna,Anna\n"),
@@ -100,7 +100,7 @@ func TestAFileOfAnotherFormIsRefusedWithoutQuotingIt(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsTooLargeIsRefused(t *testing.T) {
+func TestRead_AFileThatIsTooLargeIsRefused(t *testing.T) {
 	many := write(t, "username,display_name,password_hash\n"+strings.Repeat("a,b,c\n", 100_001))
 	large := write(t, "")
 	if err := os.Truncate(large, userfile.MaxBytes+1); err != nil {

@@ -146,7 +146,7 @@ func (w *world) time() time.Time {
 	return w.now
 }
 
-func TestManySalesOfABlockMakeOneBundle(t *testing.T) {
+func TestBundle_ManySalesOfABlockMakeOne(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		other := w.another()
 		var selling sync.WaitGroup
@@ -172,7 +172,7 @@ func TestManySalesOfABlockMakeOneBundle(t *testing.T) {
 	})
 }
 
-func TestADueBundleIsGivenToOneProcess(t *testing.T) {
+func TestBundle_ThatIsDueIsGivenToOneProcess(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for i := range 20 {
 			w.sell(fmt.Sprint(i), about(ethereum, 'a'+byte(i), i))
@@ -211,7 +211,7 @@ func TestADueBundleIsGivenToOneProcess(t *testing.T) {
 	})
 }
 
-func TestABundleOfABlockThatIsNotFinalIsNotGivenUnlessItIsGivenUp(t *testing.T) {
+func TestBundle_OfANonFinalBlockWaitsUnlessGivenUp(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.sell("1", about(ethereum, 'a', 20))
 		w.advance(time.Minute)
@@ -241,7 +241,7 @@ func TestABundleOfABlockThatIsNotFinalIsNotGivenUnlessItIsGivenUp(t *testing.T) 
 	})
 }
 
-func TestTheFirstMadeBundleStays(t *testing.T) {
+func TestBundle_TheFirstMadeStays(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx := context.Background()
 		w.sell("1", about(ethereum, 'a', 20))
@@ -268,7 +268,7 @@ func TestTheFirstMadeBundleStays(t *testing.T) {
 	})
 }
 
-func TestABundleThatIsGivenUpIsPendingAgainWhenItsBlockIsSoldAgain(t *testing.T) {
+func TestBundle_GivenUpIsPendingWhenSoldAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx := context.Background()
 		w.sell("1", about(ethereum, 'a', 20))
@@ -299,7 +299,7 @@ func TestABundleThatIsGivenUpIsPendingAgainWhenItsBlockIsSoldAgain(t *testing.T)
 	})
 }
 
-func TestBundlesAreKeptAsLongAsAnswers(t *testing.T) {
+func TestBundle_IsKeptAsLongAsAnswers(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx := context.Background()
 		w.sell("1", about(ethereum, 'a', 20))
@@ -340,7 +340,7 @@ func TestBundlesAreKeptAsLongAsAnswers(t *testing.T) {
 	})
 }
 
-func TestTheStepWithMoreSignersStays(t *testing.T) {
+func TestFinality_TheStepWithMoreSignersStays(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx := context.Background()
 		var keeping sync.WaitGroup
@@ -368,7 +368,7 @@ func TestTheStepWithMoreSignersStays(t *testing.T) {
 	})
 }
 
-func TestOwnCheckpointsAreListedTheOldestFirst(t *testing.T) {
+func TestFinality_OwnCheckpointsAreListedOldestFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx := context.Background()
 		keep := func(root byte, slot uint64, own bool) {

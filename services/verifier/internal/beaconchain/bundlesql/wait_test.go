@@ -60,7 +60,7 @@ func waiting(t *testing.T, l *Store) {
 	}
 }
 
-func TestNoSaleWaitsForAProofOfFinality(t *testing.T) {
+func TestFinality_NoSaleWaitsForAProof(t *testing.T) {
 	l, payments, other := held(t)
 	ctx := context.Background()
 	if _, err := l.db.Writer.ExecContext(ctx, "INSERT INTO finality_queue (chain, block_hash, number, queued) VALUES ('c', $1, 1, 1)", make([]byte, 32)); err != nil {
@@ -96,7 +96,7 @@ func TestNoSaleWaitsForAProofOfFinality(t *testing.T) {
 	}
 }
 
-func TestABlockThatIsSoldAgainWhileItsProofExpiresKeepsIt(t *testing.T) {
+func TestFinality_ABlockSoldAgainKeepsItsProof(t *testing.T) {
 	l, _, other := held(t)
 	pruned := make(chan error, 1)
 	go func() { pruned <- l.Prune(context.Background(), time.UnixMilli(500)) }()
@@ -113,7 +113,7 @@ func TestABlockThatIsSoldAgainWhileItsProofExpiresKeepsIt(t *testing.T) {
 }
 
 // Proofs that have expired stay, and the others have kilobytes: none is read to be counted.
-func TestProofsOfFinalityAreCountedInAnIndex(t *testing.T) {
+func TestPlan_FinalityProofsAreCountedInAnIndex(t *testing.T) {
 	l, _ := open(t, sqldbtest.SQLite(t))
 	if plan := sqldbtest.Plan(t, l.db.Reader, "EXPLAIN QUERY PLAN "+countBundlesSQL, "", ""); !strings.Contains(plan, "SEARCH finality_bundles USING COVERING INDEX finality_bundles_state") || strings.Contains(plan, "SCAN finality_") || strings.Contains(plan, "TEMP B-TREE") {
 		t.Errorf("they are counted by\n%s", plan)

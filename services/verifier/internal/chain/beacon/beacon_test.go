@@ -36,7 +36,7 @@ func all(t *testing.T, n *beacon.Node) map[string]error {
 	return errs
 }
 
-func TestHostileAnswersAreErrorsThatHoldNoKey(t *testing.T) {
+func TestAnswer_HostileOnesAreErrorsThatHoldNoKey(t *testing.T) {
 	large := strings.Repeat(" ", 1<<20+1)
 	for name, answer := range map[string]http.HandlerFunc{
 		"too large": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(large)) },
@@ -62,7 +62,7 @@ func TestHostileAnswersAreErrorsThatHoldNoKey(t *testing.T) {
 	}
 }
 
-func TestAnErrorDoesNotRepeatWhatANodeSent(t *testing.T) {
+func TestError_DoesNotRepeatWhatANodeSent(t *testing.T) {
 	name := strings.Repeat("n", 300_000)
 	n, _ := open(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"data":{"` + name + `":1,"` + name + `":1}}`))
@@ -74,7 +74,7 @@ func TestAnErrorDoesNotRepeatWhatANodeSent(t *testing.T) {
 	}
 }
 
-func TestWhatANodeDoesNotHaveIsToldApart(t *testing.T) {
+func TestError_WhatANodeDoesNotHaveIsToldApart(t *testing.T) {
 	n, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/secret/eth/v1/beacon/light_client/updates" {
 			if r.URL.RawQuery != "start_period=7&count=1&key=hidden" {
@@ -92,7 +92,7 @@ func TestWhatANodeDoesNotHaveIsToldApart(t *testing.T) {
 	}
 }
 
-func TestTheSpecificationsListsAreLeftOut(t *testing.T) {
+func TestSpec_ListsAreLeftOut(t *testing.T) {
 	n, _ := open(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"data":{"SLOTS_PER_EPOCH":"32","BLOB_SCHEDULE":[{"EPOCH":"1"}]}}`))
 	})

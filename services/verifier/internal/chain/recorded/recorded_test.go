@@ -68,7 +68,7 @@ func FuzzRecording(f *testing.F) {
 	})
 }
 
-func TestABatchHasAnEnd(t *testing.T) {
+func TestNode_ABatchHasAnEnd(t *testing.T) {
 	node := recorded.NewNode(chaintest.Load(t, "ethereum-1000000"))
 	for count, want := range map[int]int{100: http.StatusOK, 101: http.StatusBadRequest} {
 		w := httptest.NewRecorder()
@@ -80,7 +80,7 @@ func TestABatchHasAnEnd(t *testing.T) {
 	}
 }
 
-func TestARecordingWithoutABlockIsRefused(t *testing.T) {
+func TestRecording_WithoutABlockIsRefused(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{"meta.json": `{"chainId":1}`, "block.json": `null`} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {

@@ -59,9 +59,9 @@ func within(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-// TestNoExchangeIsMadeForCallersThatLeft: the exchange under way is broken off,
+// TestAbandoned_CallersCauseNoExchange: the exchange under way is broken off,
 // and no other one begins.
-func TestNoExchangeIsMadeForCallersThatLeft(t *testing.T) {
+func TestAbandoned_CallersCauseNoExchange(t *testing.T) {
 	for name, c := range map[string]struct{ calls, exchanges int }{
 		"while the transaction is located": {locating, 2}, // the heads before it
 		"while its block is fetched":       {fetching, 3},
@@ -98,9 +98,9 @@ func TestNoExchangeIsMadeForCallersThatLeft(t *testing.T) {
 	}
 }
 
-// TestCallersThatLeftHoldNoMemory: fetches that hang, and those that wait for
+// TestAbandoned_CallersHoldNoMemory: fetches that hang, and those that wait for
 // their share of the budget, end with their callers, and the next one is served.
-func TestCallersThatLeftHoldNoMemory(t *testing.T) {
+func TestAbandoned_CallersHoldNoMemory(t *testing.T) {
 	slow, quick := baseNode(t), baseNode(t)
 	memory := rpc.NewMemory(1, 16<<20) // two fetches at once
 	held := hold(fetching)
@@ -131,9 +131,9 @@ func TestCallersThatLeftHoldNoMemory(t *testing.T) {
 	group.Wait()
 }
 
-// TestAPanicWhileReadingIsAnErrorOfThatCall, wherever it comes: in the proof, in an
+// TestCall_APanicWhileReadingIsItsError, wherever it comes: in the proof, in an
 // exchange of a batch or of single calls, in a vote, in a look at the heads.
-func TestAPanicWhileReadingIsAnErrorOfThatCall(t *testing.T) {
+func TestCall_APanicWhileReadingIsItsError(t *testing.T) {
 	var armed atomic.Value
 	armed.Store("")
 	panics := func(where string) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestABatchOfTooManyAnswersIsGarbage(t *testing.T) {
+func TestBatch_OfTooManyAnswersIsGarbage(t *testing.T) {
 	body := []byte("[" + strings.Repeat("{},", 1<<20) + "{}]")
 	var err error
 	if took := allocated(func() { _, _, err = decodeReplies(body) }); err == nil || took > 1<<20 {

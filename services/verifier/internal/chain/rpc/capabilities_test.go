@@ -64,7 +64,7 @@ func latestForHash(c recorded.Request, result any, err *recorded.Error) (any, *r
 	return result, err
 }
 
-func TestDetectedCapabilitiesAreUsed(t *testing.T) {
+func TestCapabilities_ThatAreDetectedAreUsed(t *testing.T) {
 	for name, node := range capabilities {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +106,7 @@ func methods(n *chaintest.Node) string {
 	return strings.Join(all, ", ")
 }
 
-func TestABatchHasAtMostTenCalls(t *testing.T) {
+func TestBatch_HasAtMostTenCalls(t *testing.T) {
 	n := baseNode(t)
 	n.Play(refusing("eth_getBlockReceipts", -32601, "no"))
 	r := open(t, rpc.Options{Chain: config(n)})
@@ -122,7 +122,7 @@ func TestABatchHasAtMostTenCalls(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreRightOnTheSecondCall(t *testing.T) {
+func TestNode_MayBeRightOnTheSecondCall(t *testing.T) {
 	for name, script := range map[string]chaintest.Script{
 		"null, then the transaction": once("eth_getTransactionByHash", constant(nil)),
 		"null, then the receipt":     once("eth_getTransactionReceipt", constant(nil)),

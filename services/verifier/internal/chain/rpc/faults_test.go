@@ -97,7 +97,7 @@ func timeout(fault string) time.Duration {
 	return 30 * time.Second
 }
 
-func TestEveryFaultHasItsReason(t *testing.T) {
+func TestFault_EveryOneHasItsReason(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +112,7 @@ func TestEveryFaultHasItsReason(t *testing.T) {
 	}
 }
 
-func TestAFaultyNodeIsReplacedByAnHonestOne(t *testing.T) {
+func TestNode_ThatIsFaultyIsReplacedByAnHonestOne(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +135,7 @@ func TestAFaultyNodeIsReplacedByAnHonestOne(t *testing.T) {
 	}
 }
 
-func TestARateLimitHasARetryAfter(t *testing.T) {
+func TestFault_ARateLimitHasARetryAfter(t *testing.T) {
 	node := baseNode(t)
 	r := open(t, rpc.Options{Chain: config(node)})
 	node.Play(status(http.StatusTooManyRequests, "Retry-After", "7"))
@@ -152,7 +152,7 @@ func TestARateLimitHasARetryAfter(t *testing.T) {
 }
 
 // A timeout above the usual one is for slow answers, not for nodes that are gone.
-func TestAConnectionThatDoesNotComeAboutIsGivenUpSoon(t *testing.T) {
+func TestConnection_ThatFailsIsGivenUpSoon(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -130,9 +130,9 @@ func allFinal(latest func() uint64) chaintest.Script {
 	})}
 }
 
-// TestOneWrongAnswerMakesNoBlockFinal, whichever node returns it and however many
+// TestFinality_OneWrongAnswerMakesNoBlockFinal, whichever node returns it and however many
 // there are, and it is forgotten when the node is right again.
-func TestOneWrongAnswerMakesNoBlockFinal(t *testing.T) {
+func TestFinality_OneWrongAnswerMakesNoBlockFinal(t *testing.T) {
 	for _, c := range []struct{ nodes, quorum, wrong int }{{1, 0, 0}, {2, 1, 0}, {2, 1, 1}, {2, 0, 1}, {3, 0, 0}} {
 		for name, script := range map[string]chaintest.Script{
 			"far ahead":       ahead(900_000, false),
@@ -170,9 +170,9 @@ func finalizedAhead(tag string, header any) any {
 	return chaintest.Edit(header, map[string]any{"number": hexNumber(baseBlock + 10), "hash": "0x" + strings.Repeat("7", 64)})
 }
 
-// TestTheNodeThatProvesABlockReportsItFinalItself: another node's report is not enough,
+// TestFinality_IsReportedByTheNodeThatProves: another node's report is not enough,
 // and where it is that node's report alone, that node proves it.
-func TestTheNodeThatProvesABlockReportsItFinalItself(t *testing.T) {
+func TestFinality_IsReportedByTheNodeThatProves(t *testing.T) {
 	for _, quorum := range []int{1, 2} {
 		w := openFinality(t, 3, quorum, 20)
 		w.nodes[1].SetHeads(w.latest, baseBlock)
@@ -197,8 +197,8 @@ func (w *finalityWorld) advanceClock(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// TestANodeThatNamesAnotherFinalizedBlockAtTheHeightIsNotBelieved.
-func TestANodeThatNamesAnotherFinalizedBlockAtTheHeightIsNotBelieved(t *testing.T) {
+// TestFinality_ANodeOfAnotherFinalBlockIsNotBelieved.
+func TestFinality_ANodeOfAnotherFinalBlockIsNotBelieved(t *testing.T) {
 	w := openFinality(t, 1, 1, 0)
 	w.nodes[0].Play(chaintest.Script{Answer: headsAnswer(func(tag string, header any) any {
 		if tag != "finalized" {
@@ -211,9 +211,9 @@ func TestANodeThatNamesAnotherFinalizedBlockAtTheHeightIsNotBelieved(t *testing.
 	}
 }
 
-// TestHeadsThatNoChainCanHaveReachedAreNotBelieved: from the future, or further
+// TestHeads_ThatNoChainCanHaveAreNotBelieved: from the future, or further
 // ahead than the time between two words allows.
-func TestHeadsThatNoChainCanHaveReachedAreNotBelieved(t *testing.T) {
+func TestHeads_ThatNoChainCanHaveAreNotBelieved(t *testing.T) {
 	for name, c := range map[string]struct {
 		script  chaintest.Script
 		refused bool
@@ -243,9 +243,9 @@ func TestHeadsThatNoChainCanHaveReachedAreNotBelieved(t *testing.T) {
 	}
 }
 
-// TestTheFirstReportDoesNotOutweighTheNext: a node whose first answer of all is
+// TestHeads_TheFirstReportDoesNotOutweighTheNext: a node whose first answer of all is
 // wrong is believed as soon as it is right.
-func TestTheFirstReportDoesNotOutweighTheNext(t *testing.T) {
+func TestHeads_TheFirstReportDoesNotOutweighTheNext(t *testing.T) {
 	low := chaintest.Script{Answer: headsAnswer(func(tag string, header any) any {
 		if tag != "latest" && tag != "finalized" {
 			return header
@@ -267,11 +267,11 @@ func TestTheFirstReportDoesNotOutweighTheNext(t *testing.T) {
 	}
 }
 
-// TestGlitchesNeverEndFinality makes one node at a time go wrong, at random moments
+// TestFinality_GlitchesNeverEndIt makes one node at a time go wrong, at random moments
 // and in random ways, while the chain goes on: where a quorum is required, for any
 // time; where one node's word is enough, for one answer. No read returns evidence of
 // a block that is not final, and after the glitch reads succeed within two polls.
-func TestGlitchesNeverEndFinality(t *testing.T) {
+func TestFinality_GlitchesNeverEndIt(t *testing.T) {
 	for _, c := range []struct{ nodes, quorum int }{{1, 0}, {2, 1}, {3, 1}, {2, 0}, {3, 0}, {4, 0}} {
 		for seed := range uint64(20) {
 			t.Run(fmt.Sprintf("%d nodes, quorum %d, seed %d", c.nodes, c.quorum, seed), func(t *testing.T) {
@@ -347,8 +347,8 @@ func raw(value any) []byte {
 	return text
 }
 
-// TestManyNodesAndAQuorumOfOneIsWarnedOf at the start; the majority is not.
-func TestManyNodesAndAQuorumOfOneIsWarnedOf(t *testing.T) {
+// TestQuorum_OfOneAmongManyNodesIsWarnedOf at the start; the majority is not.
+func TestQuorum_OfOneAmongManyNodesIsWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		nodes, quorum, agree int
 		warned               bool
@@ -365,8 +365,8 @@ func TestManyNodesAndAQuorumOfOneIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsNotBelievedDoesNotEndALook before the honest one is there.
-func TestAnAnswerThatIsNotBelievedDoesNotEndALook(t *testing.T) {
+// TestLook_AnUnbelievedAnswerDoesNotEndIt before the honest one is there.
+func TestLook_AnUnbelievedAnswerDoesNotEndIt(t *testing.T) {
 	w := openFinality(t, 2, 1, 0)
 	w.advanceClock(DefaultMaxHeadAge + 1)
 	w.nodes[0].Play(ahead(10_000, true)) // from the future

@@ -58,7 +58,7 @@ func onTag(tag string, change answer) chaintest.Script {
 	})
 }
 
-func TestWithoutFinalityThereIsNoReceipt(t *testing.T) {
+func TestFinality_WithoutItThereIsNoReceipt(t *testing.T) {
 	for name, change := range noFinality {
 		t.Run("from the start: "+name, func(t *testing.T) {
 			node := baseNode(t)
@@ -92,9 +92,9 @@ func TestWithoutFinalityThereIsNoReceipt(t *testing.T) {
 	}
 }
 
-// TestHeadsAreTheNewestReport of a node, whether it is higher or lower than the one
+// TestHeads_AreTheNewestReport of a node, whether it is higher or lower than the one
 // before: a wrong one is forgotten with the next.
-func TestHeadsAreTheNewestReport(t *testing.T) {
+func TestHeads_AreTheNewestReport(t *testing.T) {
 	node, time := baseNode(t), newClock()
 	r := open(t, rpc.Options{Chain: config(node), Now: time.Now})
 	for i, at := range []uint64{300, 200, 400, 350, 500} { // a balancer with two heads
@@ -116,7 +116,7 @@ func TestHeadsAreTheNewestReport(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotFinalizedHasToWait(t *testing.T) {
+func TestFinality_WhatIsNotFinalHasToWait(t *testing.T) {
 	node, time := baseNode(t), newClock()
 	node.SetHeads(baseBlock+10, baseBlock-30)
 	r := open(t, rpc.Options{Chain: config(node), Now: time.Now})
@@ -137,7 +137,7 @@ func TestWhatIsNotFinalizedHasToWait(t *testing.T) {
 	}
 }
 
-func TestHeadsAreReadOnceForAllCallersThatWait(t *testing.T) {
+func TestHeads_AreReadOnceForAllCallersThatWait(t *testing.T) {
 	node, time := baseNode(t), newClock()
 	r := open(t, rpc.Options{Chain: config(node), Now: time.Now})
 	time.Advance(rpc.DefaultMaxHeadAge + 1)
@@ -157,7 +157,7 @@ func TestHeadsAreReadOnceForAllCallersThatWait(t *testing.T) {
 	}
 }
 
-func TestThePollerKeepsHeadsFreshByItself(t *testing.T) {
+func TestHeads_ThePollerKeepsThemFresh(t *testing.T) {
 	node := baseNode(t)
 	c := config(node)
 	c.MaxHeadAge = 2 * time.Second
@@ -181,14 +181,14 @@ func TestThePollerKeepsHeadsFreshByItself(t *testing.T) {
 	<-ended
 }
 
-func TestAnEndpointOfAnotherChainStopsTheStart(t *testing.T) {
+func TestNode_OfAnotherChainStopsTheStart(t *testing.T) {
 	good, bad := baseNode(t), baseNode(t)
 	bad.Play(onCall("eth_chainId", constant("0x1")))
 	_, err := rpc.Open(t.Context(), rpc.Options{Chain: config(good, bad)})
 	wantFault(t, err, chain.ErrWrongChain)
 }
 
-func TestANodeThatIsDownDoesNotStopTheStart(t *testing.T) {
+func TestNode_ThatIsDownDoesNotStopTheStart(t *testing.T) {
 	good, away := baseNode(t), baseNode(t)
 	away.Play(status(http.StatusBadGateway))
 	r := open(t, rpc.Options{Chain: config(away, good)})
@@ -197,7 +197,7 @@ func TestANodeThatIsDownDoesNotStopTheStart(t *testing.T) {
 	}
 }
 
-func TestAnEndpointOfAnotherChainIsNotUsedUntilItIsBack(t *testing.T) {
+func TestNode_OfAnotherChainIsNotUsedUntilItIsBack(t *testing.T) {
 	node, time := baseNode(t), newClock()
 	r := open(t, rpc.Options{Chain: config(node), Now: time.Now})
 	node.Play(onCall("eth_chainId", constant("0x1")))

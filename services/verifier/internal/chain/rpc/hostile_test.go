@@ -42,9 +42,9 @@ func whole(delay time.Duration, changes map[string]any) chaintest.Script {
 	}}
 }
 
-// TestAWrongAnswerOfOneNodeIsNotSharedWithReadsFromAnother, though both are for one
+// TestBlock_OneNodesWrongAnswerIsNotShared, though both are for one
 // block at one time.
-func TestAWrongAnswerOfOneNodeIsNotSharedWithReadsFromAnother(t *testing.T) {
+func TestBlock_OneNodesWrongAnswerIsNotShared(t *testing.T) {
 	r, nodes := openBase(t, 2)
 	at := &location{number: baseBlock, block: provenBlock(t, chaintest.Load(t, chaintest.BaseBlock)).Hash()}
 	nodes[0].Play(whole(300*time.Millisecond, map[string]any{"timestamp": "0x1"}))
@@ -62,9 +62,9 @@ func TestAWrongAnswerOfOneNodeIsNotSharedWithReadsFromAnother(t *testing.T) {
 	}
 }
 
-// TestHeadsAreReadThoughBlocksAreLarge: nodes list the hashes of a block's
+// TestHeads_AreReadThoughBlocksAreLarge: nodes list the hashes of a block's
 // transactions with its header.
-func TestHeadsAreReadThoughBlocksAreLarge(t *testing.T) {
+func TestHeads_AreReadThoughBlocksAreLarge(t *testing.T) {
 	r, nodes := openBase(t, 2)
 	r.quorum = 2
 	hashes := make([]string, 20_000)

@@ -25,10 +25,10 @@ func (w *finalityWorld) pass(d time.Duration) {
 	w.advanceClock(end.Sub(w.clock()))
 }
 
-// TestAnIdleReaderSeldomPolls: in two minutes without a request, from the
+// TestIdle_ReaderSeldomPolls: in two minutes without a request, from the
 // start on, a node is called few times; its last report never gets older than the bound,
 // so that metrics are true and the first request waits for no look at the heads.
-func TestAnIdleReaderSeldomPolls(t *testing.T) {
+func TestIdle_ReaderSeldomPolls(t *testing.T) {
 	w := openFinality(t, 1, 1, 0)
 	w.advance(1)
 	busy := func() int { // what two minutes cost while requests come
@@ -61,9 +61,9 @@ func TestAnIdleReaderSeldomPolls(t *testing.T) {
 	}
 }
 
-// TestTheFirstRequestAfterAnIdleTimeIsNotStale, whenever it comes, and costs one
+// TestIdle_TheFirstRequestAfterwardsIsNotStale, whenever it comes, and costs one
 // exchange about the heads at most; a probe of readiness does not keep a node busy.
-func TestTheFirstRequestAfterAnIdleTimeIsNotStale(t *testing.T) {
+func TestIdle_TheFirstRequestAfterwardsIsNotStale(t *testing.T) {
 	for _, pause := range []time.Duration{2 * time.Second, DefaultMaxHeadAge - 1, DefaultMaxHeadAge + 1, 24 * time.Hour} {
 		w := openFinality(t, 1, 1, 0)
 		w.advanceClock(pause) // without a poller

@@ -29,7 +29,7 @@ func transactionsOf(t testing.TB, recording recorded.Recording) (hashes []chain.
 	return hashes
 }
 
-func TestOneHundredRequestsForABlockShareOneFetch(t *testing.T) {
+func TestBlock_AHundredRequestsShareOneFetch(t *testing.T) {
 	recording := chaintest.Load(t, chaintest.BaseBlock)
 	node := baseNode(t)
 	r := open(t, rpc.Options{Chain: config(node)})
@@ -53,7 +53,7 @@ func TestOneHundredRequestsForABlockShareOneFetch(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesDoesNotEndTheReadOfOthers(t *testing.T) {
+func TestBlock_ACallerThatLeavesDoesNotEndOthersRead(t *testing.T) {
 	node := baseNode(t)
 	r := open(t, rpc.Options{Chain: config(node)})
 	node.Play(chaintest.Script{Delay: 100 * time.Millisecond})
@@ -71,10 +71,10 @@ func TestACallerThatLeavesDoesNotEndTheReadOfOthers(t *testing.T) {
 	}
 }
 
-// TestMemoryStaysBoundedUnderManyLargeBlocks reads many blocks at once, with memory
+// TestMemory_StaysBoundedUnderManyLargeBlocks reads many blocks at once, with memory
 // for two under way and none kept: 100 of half a MB, mostly white space, then real
 // ones of nearly a MB, then answers that become as large as a node can make them.
-func TestMemoryStaysBoundedUnderManyLargeBlocks(t *testing.T) {
+func TestMemory_StaysBoundedUnderManyLargeBlocks(t *testing.T) {
 	base, ethereum := chaintest.Load(t, chaintest.BaseBlock), chaintest.Load(t, "ethereum-18000000")
 	hostile := base
 	hostile.Blocks = []recorded.Block{{
@@ -186,7 +186,7 @@ func watchHeap() (stop func(), peak func() uint64) {
 	return func() { close(done); <-ended }, func() uint64 { return max(most, start) - start }
 }
 
-func TestProvenBlocksAreKeptAsFarAsMemoryAllows(t *testing.T) {
+func TestMemory_KeepsProvenBlocksAsFarAsItAllows(t *testing.T) {
 	recording := chaintest.Load(t, "execution-apis-devnet")
 	node := chaintest.NewNode(t, recording)
 	c := config(node)
@@ -223,7 +223,7 @@ func TestProvenBlocksAreKeptAsFarAsMemoryAllows(t *testing.T) {
 	}
 }
 
-func TestHooksAreCalled(t *testing.T) {
+func TestHooks_AreCalled(t *testing.T) {
 	node := baseNode(t)
 	var mu sync.Mutex
 	var told []string

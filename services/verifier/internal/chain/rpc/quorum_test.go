@@ -27,7 +27,7 @@ func openQuorum(t *testing.T, k, n int) (*rpc.Reader, []*chaintest.Node) {
 	return open(t, rpc.Options{Chain: c}), nodes
 }
 
-func TestAQuorumCostsNoFurtherRoundTrip(t *testing.T) {
+func TestQuorum_CostsNoFurtherRoundTrip(t *testing.T) {
 	r, nodes := openQuorum(t, 3, 3)
 	for _, node := range nodes {
 		node.Play(chaintest.Script{Delay: 150 * time.Millisecond})
@@ -46,7 +46,7 @@ func TestAQuorumCostsNoFurtherRoundTrip(t *testing.T) {
 	}
 }
 
-func TestQuorumOfTwoInThree(t *testing.T) {
+func TestQuorum_OfTwoInThree(t *testing.T) {
 	down := status(http.StatusBadGateway)
 	for name, c := range map[string]struct {
 		scripts [3]chaintest.Script
@@ -78,7 +78,7 @@ func TestQuorumOfTwoInThree(t *testing.T) {
 	}
 }
 
-func TestOnlyNodesThatHaveSeenItFinalizedVote(t *testing.T) {
+func TestQuorum_OnlyNodesThatHaveSeenItFinalVote(t *testing.T) {
 	t.Parallel()
 	nodes := []*chaintest.Node{baseNode(t), baseNode(t), baseNode(t)}
 	nodes[1].SetHeads(baseBlock+700, baseBlock-1)
@@ -90,9 +90,9 @@ func TestOnlyNodesThatHaveSeenItFinalizedVote(t *testing.T) {
 	wantFault(t, err, chain.ErrNotFinalized)
 }
 
-// TestHeadsAreTheKthHighest of what the nodes report, or the first node's report
+// TestHeads_AreTheKthHighest of what the nodes report, or the first node's report
 // where one is enough.
-func TestHeadsAreTheKthHighest(t *testing.T) {
+func TestHeads_AreTheKthHighest(t *testing.T) {
 	t.Parallel()
 	for k, want := range map[int]uint64{1: baseBlock + 20, 2: baseBlock + 20, 3: baseBlock + 10} {
 		var nodes []*chaintest.Node
@@ -110,7 +110,7 @@ func TestHeadsAreTheKthHighest(t *testing.T) {
 	}
 }
 
-func TestTooFewNodesForAQuorumMeanNoFinality(t *testing.T) {
+func TestQuorum_TooFewNodesMeanNoFinality(t *testing.T) {
 	t.Parallel()
 	nodes := []*chaintest.Node{baseNode(t), baseNode(t)}
 	nodes[1].Play(status(http.StatusBadGateway))
@@ -121,7 +121,7 @@ func TestTooFewNodesForAQuorumMeanNoFinality(t *testing.T) {
 	wantFault(t, err, chain.ErrFinalityUnavailable)
 }
 
-func TestTheCircuitOfAFailingNodeOpens(t *testing.T) {
+func TestNode_ThatFailsOpensItsCircuit(t *testing.T) {
 	failing, good, time := baseNode(t), baseNode(t), newClock()
 	memory := rpc.NewMemory(1, 0)
 	r := open(t, rpc.Options{Chain: config(failing, good), Memory: memory, Now: time.Now})
@@ -158,7 +158,7 @@ func TestTheCircuitOfAFailingNodeOpens(t *testing.T) {
 	}
 }
 
-func TestANodeThatAnsweredWronglyIsUsedLast(t *testing.T) {
+func TestNode_ThatAnsweredWronglyIsUsedLast(t *testing.T) {
 	liar, good := baseNode(t), baseNode(t)
 	r := open(t, rpc.Options{Chain: config(liar, good), Memory: rpc.NewMemory(1, 0)})
 	liar.Play(inBlock(3, map[string]any{"to": ourAddress}))

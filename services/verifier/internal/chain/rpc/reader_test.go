@@ -58,7 +58,7 @@ func wantFault(t testing.TB, err error, want *chain.Fault) {
 	}
 }
 
-func TestAColdReadTakesTwoRoundTripsAndARepeatNone(t *testing.T) {
+func TestBlock_AColdReadTakesTwoRoundTripsARepeatNone(t *testing.T) {
 	node := baseNode(t)
 	r := open(t, rpc.Options{Chain: config(node)})
 	node.Play(chaintest.Script{Delay: 150 * time.Millisecond})

@@ -94,7 +94,7 @@ func openState(t *testing.T, urls ...string) *rpc.Reader {
 	return r
 }
 
-func TestHeadersLeadFromABlockToItsAncestor(t *testing.T) {
+func TestState_HeadersLeadFromABlockToItsAncestor(t *testing.T) {
 	list := headers(40)
 	forked := headers(40)
 	forked[20].Extra = []byte("another") // and its children do not name it
@@ -116,7 +116,7 @@ func TestHeadersLeadFromABlockToItsAncestor(t *testing.T) {
 	}
 }
 
-func TestAProofOfStateComesFromTheFirstNodeThatHasIt(t *testing.T) {
+func TestState_AProofComesFromTheFirstNodeThatHasIt(t *testing.T) {
 	list := headers(40)
 	r := openState(t, stateNode(t, list, "missing trie node"), stateNode(t, list, "distance to target block exceeds maximum: limit exceeded"), stateNode(t, list, ""))
 	contract, slot := chain.Address(common.HexToAddress("0x0000F90827F1C53a10cb7A02335B175320002935")), chain.Hash{31: 20}

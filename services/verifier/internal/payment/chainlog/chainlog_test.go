@@ -32,7 +32,7 @@ func query(k, block int) payment.Record {
 
 const paying = "0x00000000000000000000000000000000000000000000000000000000000000aa"
 
-func TestTheStatusOfAnAuthorization(t *testing.T) {
+func TestAuthorization_Status(t *testing.T) {
 	const recent, old = 99_990, 40_000
 	for name, c := range map[string]struct {
 		chain func(*node)
@@ -101,7 +101,7 @@ func TestTheStatusOfAnAuthorization(t *testing.T) {
 
 // However old a payment is, and however unevenly blocks have come, a look at it
 // takes few calls.
-func TestALookTakesFewCalls(t *testing.T) {
+func TestLook_TakesFewCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		block, calls int
 		uneven       func(*node)
@@ -130,7 +130,7 @@ func TestALookTakesFewCalls(t *testing.T) {
 
 // The transaction that the facilitator named counts only when it was to spend
 // this authorization, and the authorization is not spent.
-func TestATransactionThatFailed(t *testing.T) {
+func TestLook_ATransactionThatFailed(t *testing.T) {
 	const block = 99_990
 	named := nonce(0xfa)
 	input := "0xe3ee160e" + word(payer)[2:] + strings.ToUpper(nonce(1)[2:])
@@ -167,7 +167,7 @@ func TestATransactionThatFailed(t *testing.T) {
 	}
 }
 
-func TestWhatTheNodeContradictsIsNotKnown(t *testing.T) {
+func TestLook_WhatTheNodeContradictsIsNotKnown(t *testing.T) {
 	for name, change := range map[string]func(*node){
 		"another chain":                    func(n *node) { n.chain = 1 },
 		"used, but no log":                 func(n *node) { n.states[nonce(1)] = true },
@@ -194,7 +194,7 @@ func failing(method, answer string) func(*node) {
 	}
 }
 
-func TestTheNextNodeIsCalledWhenOneFails(t *testing.T) {
+func TestLook_TheNextNodeIsCalledWhenOneFails(t *testing.T) {
 	broken, good := newNode(t), newNode(t)
 	failing("eth_getLogs", "")(broken)
 	good.spend(99_992, paying, mark(used, 1), move(seller, 10000))
@@ -205,7 +205,7 @@ func TestTheNextNodeIsCalledWhenOneFails(t *testing.T) {
 }
 
 // With a quorum of two, the word of one node alone decides nothing.
-func TestAQuorumOfNodesMustAgree(t *testing.T) {
+func TestLook_AQuorumOfNodesMustAgree(t *testing.T) {
 	pays := func(n *node) { n.spend(40_002, paying, mark(used, 1), move(seller, 10000)) }
 	quiet := func(*node) {}
 	away := failing("eth_getBlockByNumber", "")
@@ -242,7 +242,7 @@ func TestAQuorumOfNodesMustAgree(t *testing.T) {
 	}
 }
 
-func TestAnErrorNeverHoldsANodesKey(t *testing.T) {
+func TestError_NeverHoldsANodesKey(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	for _, url := range []string{server.URL + "/v2/hunter2", "http://127.0.0.1:1/hunter2", "http://%zz/hunter2"} {
@@ -253,7 +253,7 @@ func TestAnErrorNeverHoldsANodesKey(t *testing.T) {
 	}
 }
 
-func TestAReaderNeedsANetworkAndANode(t *testing.T) {
+func TestReader_NeedsANetworkAndANode(t *testing.T) {
 	if _, err := chainlog.New("base", []string{"http://127.0.0.1:1"}, 1); err == nil {
 		t.Error("a network of another form was taken")
 	}

@@ -86,7 +86,7 @@ func validES256(public *ecdsa.PublicKey) func(signed, signature []byte) bool {
 	}
 }
 
-func TestEachCallCarriesATokenOfItsOwn(t *testing.T) {
+func TestCDP_EachCallCarriesATokenOfItsOwn(t *testing.T) {
 	public, secret := ed25519Secret(t)
 	ec, ecPEM := ecSecret(t, elliptic.P256(), false)
 	ec8, ec8PEM := ecSecret(t, elliptic.P256(), true)
@@ -136,7 +136,7 @@ func TestEachCallCarriesATokenOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestACDPSecretThatIsNoneIsRefusedAndNeverQuoted(t *testing.T) {
+func TestCDP_ASecretThatIsNoneIsNeverQuoted(t *testing.T) {
 	_, secret := ed25519Secret(t)
 	_, other := ed25519Secret(t)
 	_, p384 := ecSecret(t, elliptic.P384(), false)

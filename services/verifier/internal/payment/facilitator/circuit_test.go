@@ -17,7 +17,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
 )
 
-func TestTheCircuitOpensAndClosesAgain(t *testing.T) {
+func TestCircuit_OpensAndClosesAgain(t *testing.T) {
 	var down atomic.Bool
 	var called atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -63,7 +63,7 @@ func TestTheCircuitOpensAndClosesAgain(t *testing.T) {
 
 // A payment may be made so that the facilitator chokes on it. That must not
 // block the other buyers.
-func TestAnswersWithoutAVerdictDoNotOpenTheCircuit(t *testing.T) {
+func TestCircuit_AnswersWithoutAVerdictDoNotOpenIt(t *testing.T) {
 	for _, status := range []int{200, 400, 404, 500} {
 		var called atomic.Int32
 		c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -87,7 +87,7 @@ func TestAnswersWithoutAVerdictDoNotOpenTheCircuit(t *testing.T) {
 
 // A buyer who pays from a wallet that takes long to check must not keep others from
 // settling.
-func TestSlowChecksLeaveConnectionsToSettle(t *testing.T) {
+func TestClient_SlowChecksLeaveConnectionsToSettle(t *testing.T) {
 	over := make(chan struct{})
 	var called atomic.Int32
 	c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -116,7 +116,7 @@ func TestSlowChecksLeaveConnectionsToSettle(t *testing.T) {
 	all.Wait()
 }
 
-func TestConnectionsAreKept(t *testing.T) {
+func TestClient_KeepsConnections(t *testing.T) {
 	var opened atomic.Int32
 	server := httptest.NewUnstartedServer(answering(200, `{"isValid":true}`))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {

@@ -62,7 +62,7 @@ func answering(status int, body string) http.HandlerFunc {
 	}
 }
 
-func TestAQuestionIsPostedToTheBase(t *testing.T) {
+func TestClient_PostsAQuestionToTheBase(t *testing.T) {
 	c, seen := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || string(body) != `{"x":1}` {
@@ -88,7 +88,7 @@ func TestAQuestionIsPostedToTheBase(t *testing.T) {
 	}
 }
 
-func TestJSONIsReadWhateverTheStatus(t *testing.T) {
+func TestClient_ReadsJSONWhateverTheStatus(t *testing.T) {
 	for _, status := range []int{200, 400, 402, 409, 422, 429, 500, 502} {
 		c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(status)
@@ -109,7 +109,7 @@ func TestJSONIsReadWhateverTheStatus(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithoutAVerdictIsAnError(t *testing.T) {
+func TestClient_AnAnswerWithoutAVerdictIsAnError(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"no JSON":                      answering(200, "<html>"),
 		"nothing":                      answering(200, ""),
@@ -148,7 +148,7 @@ func TestAnAnswerWithoutAVerdictIsAnError(t *testing.T) {
 	}
 }
 
-func TestAFacilitatorIsNotCalledBeforeItsRetryAfter(t *testing.T) {
+func TestClient_DoesNotCallBeforeTheRetryAfter(t *testing.T) {
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	date := func(d time.Duration) string { return now.Add(d).Format(http.TimeFormat) }
 	for name, c := range map[string]struct {
@@ -223,7 +223,7 @@ func TestAFacilitatorIsNotCalledBeforeItsRetryAfter(t *testing.T) {
 	}
 }
 
-func TestACheckIsRepeatedOnceAndASettlingNever(t *testing.T) {
+func TestClient_RepeatsACheckOnceAndASettlingNever(t *testing.T) {
 	var called atomic.Int32
 	c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		if called.Add(1) == 1 {
@@ -241,7 +241,7 @@ func TestACheckIsRepeatedOnceAndASettlingNever(t *testing.T) {
 	}
 }
 
-func TestACallEndsWithItsContext(t *testing.T) {
+func TestClient_ACallEndsWithItsContext(t *testing.T) {
 	c, _ := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the caller goes
 		<-r.Context().Done()
@@ -254,7 +254,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestSupportedIsRead(t *testing.T) {
+func TestClient_ReadsSupported(t *testing.T) {
 	c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.URL.Path != "/x402/supported" {
 			t.Errorf("called %s %s", r.Method, r.URL)
@@ -267,7 +267,7 @@ func TestSupportedIsRead(t *testing.T) {
 	}
 }
 
-func TestOnlyAWebAddressIsAFacilitator(t *testing.T) {
+func TestClient_OnlyAWebAddressIsAFacilitator(t *testing.T) {
 	for _, url := range []string{"", "x402.org", "ftp://x", "https://", "https://user:secret@host/", "https://host/?key=1"} {
 		_, err := facilitator.New(facilitator.Options{URL: url, Now: time.Now})
 		if err == nil || strings.Contains(fmt.Sprint(err), "secret") {

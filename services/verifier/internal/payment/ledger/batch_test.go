@@ -61,7 +61,7 @@ func begin(l *Ledger, key payment.Key) error {
 	return err
 }
 
-func TestWhatMayMoveMoneyIsOnTheDiskAndTheRestDoesNotWaitForIt(t *testing.T) {
+func TestWrite_WhatMayMoveMoneyIsOnDiskTheRestNeedNotBe(t *testing.T) {
 	l, c := counted(t, nil)
 	ctx, key := context.Background(), claim(t, l, "1")
 	other := claim(t, l, "2")
@@ -99,7 +99,7 @@ func TestWhatMayMoveMoneyIsOnTheDiskAndTheRestDoesNotWaitForIt(t *testing.T) {
 
 // A beginning that is refused writes nothing, so that those which wait for a free
 // place do not make the disk busy.
-func TestARefusedBeginningWritesNothing(t *testing.T) {
+func TestBegin_ThatIsRefusedWritesNothing(t *testing.T) {
 	l := openFile(t)
 	key := claim(t, l, "1")
 	changes := func() (n int) {
@@ -115,7 +115,7 @@ func TestARefusedBeginningWritesNothing(t *testing.T) {
 	}
 }
 
-func TestABeginningThatDoesNotReachTheDiskFails(t *testing.T) {
+func TestBegin_ThatDoesNotReachTheDiskFails(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	l, _ := counted(t, broken)
 	key := claim(t, l, "1")
@@ -130,7 +130,7 @@ func TestABeginningThatDoesNotReachTheDiskFails(t *testing.T) {
 	}
 }
 
-func TestAnotherWritersLockEndsAWriteInTime(t *testing.T) {
+func TestWrite_AnothersLockEndsItInTime(t *testing.T) {
 	t.Parallel()
 	l := openFile(t)
 	var path string
@@ -162,7 +162,7 @@ func TestAnotherWritersLockEndsAWriteInTime(t *testing.T) {
 	}
 }
 
-func TestWritesThatComeTogetherShareACommit(t *testing.T) {
+func TestWrite_ThoseThatComeTogetherShareACommit(t *testing.T) {
 	l := openFile(t)
 	var transactions atomic.Int32
 	var before *sql.Tx
@@ -202,7 +202,7 @@ func TestWritesThatComeTogetherShareACommit(t *testing.T) {
 	}
 }
 
-func TestClosingFinishesQueuedWritesAndRefusesMore(t *testing.T) {
+func TestClose_FinishesQueuedWritesAndRefusesMore(t *testing.T) {
 	l := openFile(t)
 	ctx := context.Background()
 	var all sync.WaitGroup
@@ -232,7 +232,7 @@ func TestClosingFinishesQueuedWritesAndRefusesMore(t *testing.T) {
 }
 
 // Now and then the scheduler takes the writer first, whatever else could run.
-func TestWritesThatAreAboutToBeQueuedJoinTheBatch(t *testing.T) {
+func TestWrite_ThoseAboutToBeQueuedJoinTheBatch(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	most := 0
 	for range 20 {

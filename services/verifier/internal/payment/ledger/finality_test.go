@@ -84,7 +84,7 @@ func (w *world) bundle(block byte) beaconchain.Bundle {
 	return b
 }
 
-func TestABlockIsQueuedInTheWriteThatEndsItsSale(t *testing.T) {
+func TestFinality_ABlockIsQueuedAsItsSaleEnds(t *testing.T) {
 	onEachFinal(t, func(t *testing.T, w *world) {
 		ctx := context.Background()
 		r := record("1", alice)
@@ -111,7 +111,7 @@ func TestABlockIsQueuedInTheWriteThatEndsItsSale(t *testing.T) {
 	})
 }
 
-func TestASaleThatBringsNoMoneyQueuesNoBlock(t *testing.T) {
+func TestFinality_ASaleWithoutMoneyQueuesNoBlock(t *testing.T) {
 	onEachFinal(t, func(t *testing.T, w *world) {
 		for name, o := range map[string]payment.Outcome{
 			"1": {State: payment.Dead, Reason: "r", Unsent: true}, "2": {State: payment.Unknown, Reason: "r"},
@@ -135,7 +135,7 @@ func TestASaleThatBringsNoMoneyQueuesNoBlock(t *testing.T) {
 	})
 }
 
-func TestAPaymentThatAPersonDecidesQueuesItsBlock(t *testing.T) {
+func TestFinality_APaymentAPersonDecidesQueuesItsBlock(t *testing.T) {
 	onEachFinal(t, func(t *testing.T, w *world) {
 		r := record("1", alice)
 		w.claim(r)

@@ -38,12 +38,12 @@ func open(t *testing.T, url string, now func() time.Time) *ledger.Ledger {
 	return l
 }
 
-func TestTheSQLLedger(t *testing.T) { onEach(t, Run) }
+func TestLedger_OnSQL(t *testing.T) { onEach(t, Run) }
 
-func TestTheSQLLedgerConcurrently(t *testing.T) { onEach(t, RunConcurrently) }
+func TestLedger_OnSQLConcurrently(t *testing.T) { onEach(t, RunConcurrently) }
 
 // One with an hour left is killed while its clock is ahead, another arrives.
-func TestALifeSignFromAClockThatWasAheadIsCutBackOnOneMachine(t *testing.T) {
+func TestLease_FromAClockAheadIsCutBackOnOneMachine(t *testing.T) {
 	want := map[string]payment.State{"sqlite": payment.Unknown, "postgres": payment.Settling}
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {

@@ -41,7 +41,7 @@ func frequent() map[string][]any {
 }
 
 // What runs all the time must not read all payments there ever were.
-func TestNoFrequentQueryScansThePayments(t *testing.T) {
+func TestPlan_NoFrequentQueryScansThePayments(t *testing.T) {
 	l := openFile(t)
 	ctx := context.Background()
 	for query, args := range frequent() {
@@ -60,7 +60,7 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 	}
 }
 
-func TestRefundsAreSummedWithoutReadingAllPayments(t *testing.T) {
+func TestPlan_RefundsAreSummedWithoutAllPayments(t *testing.T) {
 	l := openFile(t)
 	where, args := l.where(payment.Filter{State: payment.Settled, From: time.UnixMilli(1)})
 	if plan := explain(t, l, refundsSQL+where, args...); strings.Contains(plan, "SCAN payments") || !strings.Contains(plan, "SEARCH payments USING INTEGER PRIMARY KEY") {
@@ -70,7 +70,7 @@ func TestRefundsAreSummedWithoutReadingAllPayments(t *testing.T) {
 
 // SQLite takes a number that is bound as a LIMIT into its plan, and plans again for the
 // next one.
-func TestNoPreparedQueryIsPlannedAgain(t *testing.T) {
+func TestPlan_NoPreparedQueryIsPlannedAgain(t *testing.T) {
 	l := openFile(t)
 	prepared := slices.AppendSeq(slices.Collect(maps.Keys(l.writing)), maps.Keys(l.reading))
 	for _, query := range prepared {
@@ -84,7 +84,7 @@ func TestNoPreparedQueryIsPlannedAgain(t *testing.T) {
 }
 
 // Postgres counts how often it planned a prepared query for the values of one execution.
-func TestNoPreparedQueryIsPlannedAgainOnPostgres(t *testing.T) {
+func TestPlan_NoPreparedQueryIsPlannedAgainOnPostgres(t *testing.T) {
 	l, ctx := openPostgres(t), context.Background()
 	for range 20 {
 		if _, err := l.History(ctx, payment.Record{Client: "client"}, payment.Caps{}); err != nil {
@@ -124,7 +124,7 @@ var unbounded = regexp.MustCompile(`using payments_(payer|client)_paid.*\n\s+Fil
 
 // Postgres plans by its statistics, and expects to find one of the many payments of a
 // payer soon: it would read all for a payer who has none.
-func TestNoFrequentQueryScansThePaymentsOnPostgres(t *testing.T) {
+func TestPlan_NoFrequentQueryScansThePaymentsOnPostgres(t *testing.T) {
 	l, ctx := openPostgres(t), context.Background()
 	conn, err := l.db.Reader.Conn(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-func TestARefusalIsNoFailureOfTheTrace(t *testing.T) {
+func TestTrace_ARefusalIsNoFailure(t *testing.T) {
 	var mu sync.Mutex
 	var sent bytes.Buffer
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-func TestAWriteThatFailsDoesNotSpoilTheOthers(t *testing.T) {
+func TestWrite_ThatFailsDoesNotSpoilTheOthers(t *testing.T) {
 	l := openFile(t)
 	failure := errors.New("refused")
 	var failed atomic.Int32
@@ -45,7 +45,7 @@ func TestAWriteThatFailsDoesNotSpoilTheOthers(t *testing.T) {
 }
 
 // A batch whose writes fail is begun again for each of them, and counts anew.
-func TestWhatFailsBesideItIsNotCounted(t *testing.T) {
+func TestWrite_WhatFailsBesideItIsNotCounted(t *testing.T) {
 	l := openFile(t)
 	failure := errors.New("refused")
 	keys := make([]payment.Key, 30)

@@ -49,7 +49,7 @@ func asFirstReleased(t *testing.T, url string) {
 	}
 }
 
-func TestALedgerOfTheFirstReleaseIsTakenOver(t *testing.T) {
+func TestUpgrade_OfALedgerOfTheFirstRelease(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			asFirstReleased(t, url)
@@ -110,7 +110,7 @@ func wantOpen(t *testing.T, l *Ledger, want string) {
 	}
 }
 
-func TestAResolutionRecordsTheOperatorAndTheReason(t *testing.T) {
+func TestResolution_RecordsTheOperatorAndTheReason(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			l, err := Open(t.Context(), url, Options{Now: time.Now})
@@ -141,7 +141,7 @@ func TestAResolutionRecordsTheOperatorAndTheReason(t *testing.T) {
 
 // Before there were columns for it, everything was sold over HTTP, and the path named
 // the operation.
-func TestTheOperationOfAnOldRowIsThatOfItsResource(t *testing.T) {
+func TestUpgrade_AnOldRowsOperationIsItsResources(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			asFirstReleased(t, url)
@@ -164,7 +164,7 @@ func TestTheOperationOfAnOldRowIsThatOfItsResource(t *testing.T) {
 	}
 }
 
-func TestTheBooksAreOnlyAddedTo(t *testing.T) {
+func TestBooks_AreOnlyAddedTo(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			l, err := Open(t.Context(), url, Options{Now: time.Now})

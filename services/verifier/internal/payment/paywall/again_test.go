@@ -28,7 +28,7 @@ func (s *fixture) cut() {
 	})
 }
 
-func TestAQuestionThatWasPaidReturnsTheFirstAnswerAndSpendsNothing(t *testing.T) {
+func TestReuse_APaidQuestionReturnsTheFirstAnswer(t *testing.T) {
 	s := open(t, asked)
 	first := s.mustBuy(s.pay("1"))
 	if first.Repeated {
@@ -53,7 +53,7 @@ func TestAQuestionThatWasPaidReturnsTheFirstAnswerAndSpendsNothing(t *testing.T)
 	}
 }
 
-func TestTheFirstAnswerIsServedOnlyAfterTheFacilitatorHasVerified(t *testing.T) {
+func TestReuse_TheFirstAnswerNeedsAVerifiedPayment(t *testing.T) {
 	s := open(t, asked)
 	s.mustBuy(s.pay("1"))
 	s.sim.Set(func(b *paymenttest.Simulator) { b.Signed = plain })
@@ -69,7 +69,7 @@ func TestTheFirstAnswerIsServedOnlyAfterTheFacilitatorHasVerified(t *testing.T) 
 	s.wantTransfers(1)
 }
 
-func TestAPayerWhoSignsAgainWhileTheFirstIsOpenPaysOnce(t *testing.T) {
+func TestReuse_WhileTheFirstIsOpenAPayerPaysOnce(t *testing.T) {
 	s := open(t, asked)
 	s.cut()
 	_, err := s.buy(s.pay("1"))
@@ -86,7 +86,7 @@ func TestAPayerWhoSignsAgainWhileTheFirstIsOpenPaysOnce(t *testing.T) {
 }
 
 // The first may have moved the last money that the payer had.
-func TestNoChallengeWhileTheFirstIsOpenThoughTheSecondIsRefused(t *testing.T) {
+func TestReuse_NoChallengeWhileTheFirstIsOpen(t *testing.T) {
 	s := open(t, asked)
 	s.cut()
 	_, err := s.buy(s.pay("1"))
@@ -103,7 +103,7 @@ func TestNoChallengeWhileTheFirstIsOpenThoughTheSecondIsRefused(t *testing.T) {
 	s.wantErr(err, payment.ErrRefused)
 }
 
-func TestADeadPaymentIsSoldAnew(t *testing.T) {
+func TestReuse_ADeadPaymentIsSoldAnew(t *testing.T) {
 	s := open(t, asked)
 	s.sim.Set(func(b *paymenttest.Simulator) {
 		b.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
@@ -119,7 +119,7 @@ func TestADeadPaymentIsSoldAnew(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestOtherPayersAndOtherQuestionsAreSold(t *testing.T) {
+func TestReuse_OtherPayersAndQuestionsAreSold(t *testing.T) {
 	s := open(t, asked)
 	s.mustBuy(s.pay("1"))
 	s.mustBuy(s.payOf(1, "2"))
@@ -130,7 +130,7 @@ func TestOtherPayersAndOtherQuestionsAreSold(t *testing.T) {
 	s.wantTransfers(3)
 }
 
-func TestTheWindowBeginsWithTheFirstPayment(t *testing.T) {
+func TestReuse_WindowBeginsWithTheFirstPayment(t *testing.T) {
 	s := open(t, asked)
 	s.mustBuy(s.pay("1"))
 	s.clock.advance(24 * time.Hour)
@@ -141,7 +141,7 @@ func TestTheWindowBeginsWithTheFirstPayment(t *testing.T) {
 	s.wantTransfers(2)
 }
 
-func TestAWindowOfZeroSellsEveryPayment(t *testing.T) {
+func TestReuse_AWindowOfZeroSellsEveryPayment(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.RepeatsPerPayer = 3 })
 	for i := range 5 {
 		s.mustBuy(s.pay(fmt.Sprint(i)))
@@ -149,7 +149,7 @@ func TestAWindowOfZeroSellsEveryPayment(t *testing.T) {
 	s.wantTransfers(5)
 }
 
-func TestAnExplicitIdentifierDecidesWhatIsTheSame(t *testing.T) {
+func TestReuse_AnExplicitIdentifierDecides(t *testing.T) {
 	s := open(t, asked)
 	with := func(nonce, id string) payment.Payment {
 		return s.read(2, withIdentifier(paymenttest.Authorization(nonce, s.clock.now()), id))
@@ -171,7 +171,7 @@ func TestAnExplicitIdentifierDecidesWhatIsTheSame(t *testing.T) {
 	s.wantTransfers(3)
 }
 
-func TestRepetitionsOfAPayerAreCountedByTheDay(t *testing.T) {
+func TestReuse_ThoseOfAPayerAreCountedByTheDay(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { asked(o); o.RepeatWindow = 72 * time.Hour })
 	s.mustBuy(s.pay("1"))
 	s.sim.Set(func(b *paymenttest.Simulator) { b.Signed = plain })
@@ -197,7 +197,7 @@ func TestRepetitionsOfAPayerAreCountedByTheDay(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestRepetitionsAreAttemptsThatAreNotRefunded(t *testing.T) {
+func TestReuse_AreAttemptsThatAreNotRefunded(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { asked(o); o.RepeatsPerPayer, o.AttemptsPerPayer = 20, 5 })
 	s.mustBuy(s.pay("1"))
 	for i := range 5 {
@@ -207,7 +207,7 @@ func TestRepetitionsAreAttemptsThatAreNotRefunded(t *testing.T) {
 	s.wantErr(err, payment.ErrTooMany)
 }
 
-func TestNothingIsRepeatedWhenTheMonthIsUsedUp(t *testing.T) {
+func TestReuse_NothingIsRepeatedWhenTheMonthIsUsedUp(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { asked(o); o.FreeSettlements = 1 })
 	p := s.pay("1")
 	s.mustBuy(p)
@@ -218,7 +218,7 @@ func TestNothingIsRepeatedWhenTheMonthIsUsedUp(t *testing.T) {
 
 // Copies of a question with different payments, on two replicas at once: one transfer,
 // and the same answer for all.
-func TestAQuestionThatIsAskedOnTwoReplicasAtOnceIsPaidOnce(t *testing.T) {
+func TestReuse_OnTwoReplicasAtOnceIsPaidOnce(t *testing.T) {
 	s, other := openSQL(t, func(o *paywall.Options) { asked(o); o.RepeatsPerPayer = 1000 })
 	var all sync.WaitGroup
 	for i := range 100 {

@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-func TestTheNetworksAroundAnAddress(t *testing.T) {
+func TestAttempts_NetworksAroundAnAddress(t *testing.T) {
 	for who, want := range map[string][]string{
 		"2001:db8:1:2::/64": {"2001:db8:1:2::/64", "2001:db8:1::/48", "2001:db8::/32"},
 		"1.2.3.4":           {"1.2.3.4", "1.2.0.0/16", "1.0.0.0/8"},
@@ -39,7 +39,7 @@ func full(t *testing.T) *attempts {
 	return a
 }
 
-func TestWhereTheCountsAreFullAWiderNetworkIsCounted(t *testing.T) {
+func TestAttempts_FullCountsMoveToAWiderNetwork(t *testing.T) {
 	const limit = 2
 	a := full(t)
 	taken := func(format string) (n int) {
@@ -88,7 +88,7 @@ func TestWhereTheCountsAreFullAWiderNetworkIsCounted(t *testing.T) {
 	}
 }
 
-func TestABucketTakesItsLimitOfAHundredAtOnce(t *testing.T) {
+func TestAttempts_ABucketTakesItsLimitOfAHundredAtOnce(t *testing.T) {
 	a := full(t)
 	for range 2 {
 		var taken atomic.Int32
@@ -121,7 +121,7 @@ func TestABucketTakesItsLimitOfAHundredAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsGivenBackIsNotCounted(t *testing.T) {
+func TestAttempts_WhatIsGivenBackIsNotCounted(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	a := newAttempts(func() time.Time { return now }, attemptWindow, onePayer)
 	for i := range 2 * maxCounted {

@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
+func TestAttempts_ThatEndUnpaidAreLimited(t *testing.T) {
 	failing := func(s *fixture, nonce, address string) error { return buyFailing(s, s.pay(nonce), address) }
 	t.Run("of an address", func(t *testing.T) {
 		s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
@@ -131,7 +131,7 @@ func buyFailing(s *fixture, p payment.Payment, address string) error {
 	return err
 }
 
-func TestManyAddressesThatDoNotPayLockNoOtherClientOut(t *testing.T) {
+func TestAttempts_ManyAddressesLockNoOthersOut(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 60 })
 	no := false
 	s.sim.OnVerify = func() (x402.VerifyResponse, error) {

@@ -18,7 +18,7 @@ import (
 
 // A transfer that a reorganization takes off the chain is found an hour later, when
 // its authorization is over.
-func TestATransferThatTheChainHasLostIsFound(t *testing.T) {
+func TestCheck_FindsATransferThatTheChainLost(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
 	s.mustBuy(p)
@@ -39,7 +39,7 @@ func TestATransferThatTheChainHasLostIsFound(t *testing.T) {
 
 // A payment that was refused, and carried out by a third party later, is in the books
 // although the buyer does not return.
-func TestADeadPaymentThatWasPaidAfterAllIsFound(t *testing.T) {
+func TestCheck_FindsADeadPaymentThatWasPaid(t *testing.T) {
 	s := open(t, nil)
 	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		return refusal(x402.ReasonInsufficientFunds), nil
@@ -56,7 +56,7 @@ func TestADeadPaymentThatWasPaidAfterAllIsFound(t *testing.T) {
 
 // A payment that stays open long after its authorization has ended costs a look now
 // and then, however often it is sent again.
-func TestRepeatsOfAnOpenPaymentThatHasEndedCostFewLooks(t *testing.T) {
+func TestPending_RepeatsOfAnEndedPaymentCostFewLooks(t *testing.T) {
 	s := open(t, nil)
 	s.blind(false, openEnds["the connection is cut"])
 	p := s.pay("1")
@@ -79,7 +79,7 @@ func TestRepeatsOfAnOpenPaymentThatHasEndedCostFewLooks(t *testing.T) {
 
 // A chain that cannot be read hides nothing: the same payments are looked at when
 // it answers again, and those after one that it never reports in the end.
-func TestACheckWaitsForTheChain(t *testing.T) {
+func TestCheck_WaitsForTheChain(t *testing.T) {
 	s := open(t, nil)
 	s.mustBuy(s.pay("1"))
 	s.sim.Lose("1")
@@ -94,7 +94,7 @@ func TestACheckWaitsForTheChain(t *testing.T) {
 
 // While the chain cannot be read at all, the payments that are given up are one line of
 // the log, however many they are.
-func TestPaymentsThatCannotBeCheckedAreOneLineOfTheLog(t *testing.T) {
+func TestCheck_UncheckablePaymentsAreOneLineOfTheLog(t *testing.T) {
 	s := open(t, nil)
 	for nonce := range 5 {
 		s.mustBuy(s.pay(strconv.Itoa(nonce + 1)))
@@ -121,7 +121,7 @@ func (behind) Authorization(context.Context, payment.Record) (payment.Authorizat
 
 // A node that is being synchronized anew does not show the last hours' transfers:
 // what was paid stays paid, and is looked at when the node is there.
-func TestANodeThatIsBehindHasLostNoTransfer(t *testing.T) {
+func TestCheck_ANodeThatIsBehindHasLostNoTransfer(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
 	s.mustBuy(p)

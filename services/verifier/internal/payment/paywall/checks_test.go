@@ -39,7 +39,7 @@ func (f *hanging) Verify(ctx context.Context, body []byte) (x402.VerifyResponse,
 }
 
 // Contracts that take their time held every connection to the facilitator.
-func TestSlowChecksOfUnknownPayersLeaveConnectionsForOthers(t *testing.T) {
+func TestChecks_SlowOnesLeaveConnectionsForOthers(t *testing.T) {
 	s := open(t, nil)
 	s.sim.Signed = plain
 	facilitator := &hanging{Simulator: s.sim}

@@ -63,7 +63,7 @@ func broken(good string, i int) string {
 
 // The client that holds the payment is served: a copy with a broken signature neither keeps the
 // valid ones out nor uses up the nonce, in whatever order they come.
-func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
+func TestSale_BrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
 	seeds := 40
 	if testing.Short() {
 		seeds = 5
@@ -118,7 +118,7 @@ func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
 
 // What cannot be judged here is worked for only after the facilitator's yes, and
 // nothing is written before it.
-func TestUnknownSignaturesCostNoWorkBeforeTheFacilitatorsYes(t *testing.T) {
+func TestCopies_UnknownSignaturesCostNoWorkBeforeTheYes(t *testing.T) {
 	s := open(t, nil)
 	s.sim.Set(func(b *paymenttest.Simulator) { b.Signed = plain })
 	for i := range 500 {
@@ -148,7 +148,7 @@ func TestUnknownSignaturesCostNoWorkBeforeTheFacilitatorsYes(t *testing.T) {
 	}
 }
 
-func TestCopiesOfAContractsPaymentAreOneSale(t *testing.T) {
+func TestCopies_OfAContractsPaymentAreOneSale(t *testing.T) {
 	s, other := openSQL(t, nil)
 	var sold atomic.Int32
 	var all sync.WaitGroup
@@ -180,7 +180,7 @@ func (f soldMeanwhile) Verify(ctx context.Context, body []byte) (x402.VerifyResp
 	return f.Facilitator.Verify(ctx, body)
 }
 
-func TestACopyThatIsVerifiedAfterTheSaleGetsTheAnswer(t *testing.T) {
+func TestCopies_ALateOneGetsTheAnswer(t *testing.T) {
 	s := open(t, nil)
 	p := s.forged("1") // as a contract's
 	other := s.replica(func(o *paywall.Options) { o.Facilitator = soldMeanwhile{s.sim, func() { s.mustBuy(p) }} })

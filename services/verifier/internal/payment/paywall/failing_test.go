@@ -56,7 +56,7 @@ func (s *fixture) buyFrom(g *paywall.Paywall, address string, p payment.Payment)
 }
 
 // A payer whose transfers revert closed the month for everybody in three minutes.
-func TestAPayerWhoseTransfersRevertClosesTheServiceForThemselvesAlone(t *testing.T) {
+func TestFailing_ARevertingPayerClosesSalesForThemselves(t *testing.T) {
 	s, other := openSQL(t, nil)
 	gates := []*paywall.Paywall{s.paywall, other}
 	made := s.reverting(paymenttest.Address(paymenttest.Payer(1)))
@@ -86,7 +86,7 @@ func TestAPayerWhoseTransfersRevertClosesTheServiceForThemselvesAlone(t *testing
 	}
 }
 
-func TestAHundredRevertingPaymentsAtOnceBeginNoMoreThanMayFail(t *testing.T) {
+func TestFailing_AHundredAtOnceBeginNoMoreThanMayFail(t *testing.T) {
 	for name, payers := range map[string]int{"of one payer": 1, "of a hundred payers at one address": 100} {
 		t.Run(name, func(t *testing.T) {
 			s, other := openSQL(t, func(o *paywall.Options) { o.Answer = 5 * time.Second })
@@ -127,7 +127,7 @@ func (s *fixture) mustBuyFrom(address string, p payment.Payment) {
 }
 
 // An honest unknown payer sends 64 payments at once.
-func TestManyHonestPaymentsAtOnceAreAllServed(t *testing.T) {
+func TestFailing_ManyHonestPaymentsAtOnceAreServed(t *testing.T) {
 	s, other := openSQL(t, nil)
 	began := time.Now()
 	var all sync.WaitGroup
@@ -146,7 +146,7 @@ func TestManyHonestPaymentsAtOnceAreAllServed(t *testing.T) {
 
 // The last three tenths of the month are for who has paid before. A key of their own is
 // no reason: an account that delegates to code (EIP-7702) has one.
-func TestTheLastOfTheMonthAreKeptForKnownPayers(t *testing.T) {
+func TestSettlements_TheMonthsLastAreForKnownPayers(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.FreeSettlements = 10 })
 	contract := func(payer int, nonce string) payment.Payment {
 		a := paymenttest.Authorization(nonce, s.clock.now())
@@ -183,7 +183,7 @@ func TestTheLastOfTheMonthAreKeptForKnownPayers(t *testing.T) {
 }
 
 // A word in one payer's refusal closed the service for everybody.
-func TestNoWordOfARefusalPausesSalesForOthers(t *testing.T) {
+func TestFailing_NoRefusalPausesSalesForOthers(t *testing.T) {
 	for _, reason := range []string{
 		"gas_limit_exceeded", "spending_limit_exceeded", "execution reverted: billing", "invalid_exact_evm_daily_limit_exceeded", "quota", "free_tier_exceeded",
 	} {
@@ -212,7 +212,7 @@ func TestNoWordOfARefusalPausesSalesForOthers(t *testing.T) {
 	t.Log("attacker: a refusal each; others: nothing, the next sale is made at once")
 }
 
-func TestAPauseReportsHowLongItIs(t *testing.T) {
+func TestFailing_APauseReportsHowLongItIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		want time.Duration
@@ -252,7 +252,7 @@ func TestAPauseReportsHowLongItIs(t *testing.T) {
 	}
 }
 
-func TestAFacilitatorThatIsBusyHasNotReachedItsLimit(t *testing.T) {
+func TestFailing_ABusyFacilitatorIsNotAtItsLimit(t *testing.T) {
 	busy := &payment.LaterError{Err: errors.New("status 429"), After: 20 * time.Millisecond}
 	t.Run("when it is called for a check", func(t *testing.T) {
 		s := open(t, nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-func TestAPrunedAnswerIsMadeAnewForTheBuyer(t *testing.T) {
+func TestFault_APrunedAnswerIsMadeAnew(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
 	s.mustBuy(p)
@@ -69,7 +69,7 @@ func (b *brokenLedger) Release(ctx context.Context, k payment.Key, o string) err
 	return b.Ledger.Release(ctx, k, o)
 }
 
-func TestWithoutTheLedgerNoMoneyMoves(t *testing.T) {
+func TestFault_WithoutTheLedgerNoMoneyMoves(t *testing.T) {
 	for _, step := range []string{"claim", "begin"} {
 		s := open(t, nil)
 		replica := s.replica(func(o *paywall.Options) { o.Ledger = &brokenLedger{s.ledger, step} })
@@ -81,7 +81,7 @@ func TestWithoutTheLedgerNoMoneyMoves(t *testing.T) {
 	}
 }
 
-func TestABuyerGetsTheAnswerThoughTheOutcomeCannotBeWritten(t *testing.T) {
+func TestFault_AnUnwrittenOutcomeLosesNoAnswer(t *testing.T) {
 	s := open(t, nil)
 	replica := s.replica(func(o *paywall.Options) { o.Ledger = &brokenLedger{s.ledger, "finish"} })
 	p := s.pay("1")
@@ -102,7 +102,7 @@ var changes = map[string]func(*payment.Terms){
 	"chain": func(t *payment.Terms) { t.Network = "eip155:8453" },
 }
 
-func TestABuyerWhoPaidByTheOldTermsGetsTheAnswer(t *testing.T) {
+func TestFault_ABuyerByTheOldTermsGetsTheAnswer(t *testing.T) {
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, nil)
@@ -138,7 +138,7 @@ func TestABuyerWhoPaidByTheOldTermsGetsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestABuyerWhoPaidByVersion1GetsTheAnswerThoughItIsSwitchedOff(t *testing.T) {
+func TestFault_ABuyerByVersion1GetsTheAnswerThoughOff(t *testing.T) {
 	s := open(t, nil)
 	p := s.read(1, payloadV1(paymenttest.Authorization("1", start)))
 	s.mustBuy(p)

@@ -42,7 +42,7 @@ func (f crowdedCheck) Verify(ctx context.Context, body []byte) (x402.VerifyRespo
 
 // Keys are made for nothing: a hundred payers without money sign well. The work that
 // was begun for them beside the facilitator's check kept the nodes from those who pay.
-func TestPayersWithoutMoneyDoNotCrowdTheWork(t *testing.T) {
+func TestGuests_WithoutMoneyDoNotCrowdTheWork(t *testing.T) {
 	const payers, able, places = 100, 20, 8
 	s := open(t, nil)
 	known := s.payOf(0, "aaaa")

@@ -11,7 +11,7 @@ import (
 )
 
 // One paid answer gave checks by the facilitator, claims and writes without end.
-func TestAnAnswerThatWasBoughtCostsNothingAgain(t *testing.T) {
+func TestIdentifier_AnAnswerThatWasBoughtIsFreeAgain(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.AttemptsPerPayer, o.AttemptsPerAddress = 10, 10 })
 	const id = "identifier-0123456789"
 	s.mustBuy(s.read(2, withIdentifier(paymenttest.Authorization("1", s.clock.now()), id)))

@@ -26,7 +26,7 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-func TestAPaymentIsReadExactly(t *testing.T) {
+func TestJudge_APaymentIsReadExactly(t *testing.T) {
 	good, err := json.Marshal(payloadV2(paymenttest.Authorization("1", start)))
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestAPaymentIsReadExactly(t *testing.T) {
 	}
 }
 
-func TestAPaymentIsHeldAgainstOurTerms(t *testing.T) {
+func TestJudge_APaymentIsHeldAgainstOurTerms(t *testing.T) {
 	for name, c := range map[string]struct {
 		v2   func(*x402.Payload)
 		v1   func(*x402.PayloadV1)
@@ -147,7 +147,7 @@ func TestAPaymentIsHeldAgainstOurTerms(t *testing.T) {
 	}
 }
 
-func TestVersion1CanBeSwitchedOff(t *testing.T) {
+func TestJudge_Version1CanBeSwitchedOff(t *testing.T) {
 	s := open(t, nil)
 	o := s.order(s.read(1, payloadV1(paymenttest.Authorization("1", start))), "thing")
 	o.Offer.Terms.V1 = false
@@ -160,7 +160,7 @@ func TestVersion1CanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-func TestAllVersionsAndSpellingsAreOnePayment(t *testing.T) {
+func TestJudge_AllVersionsAndSpellingsAreOnePayment(t *testing.T) {
 	a := paymenttest.Authorization("ab", start)
 	loud := a
 	loud.Nonce, loud.From, loud.To = "0x"+strings.ToUpper(a.Nonce[2:]), strings.ToLower(a.From), strings.ToLower(a.To)
@@ -175,7 +175,7 @@ func TestAllVersionsAndSpellingsAreOnePayment(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTheTermsAreAllReported(t *testing.T) {
+func TestTerms_FaultsAreAllReported(t *testing.T) {
 	if err := paymenttest.Terms(network).Validate(); err != nil {
 		t.Error(err)
 	}
@@ -191,7 +191,7 @@ func TestFaultsOfTheTermsAreAllReported(t *testing.T) {
 	}
 }
 
-func TestEveryKnownTokenIsWhole(t *testing.T) {
+func TestTerms_EveryKnownTokenIsWhole(t *testing.T) {
 	for _, network := range []string{"eip155:1", "eip155:10", "eip155:137", "eip155:8453", "eip155:42161", "eip155:43113", "eip155:43114", "eip155:80002", "eip155:84532", "eip155:421614"} {
 		token, ok := payment.KnownToken(network)
 		good := paymenttest.Terms(network)

@@ -166,7 +166,7 @@ func (l *liar) Authorization(_ context.Context, q payment.Record) (payment.Autho
 // A buyer who sends the same payment again, and pays anew only on a 402 with a
 // fresh challenge, never pays twice for one answer, whatever the facilitator returns;
 // nor are there more transactions than the month allows.
-func TestNoFacilitatorMakesABuyerPayTwice(t *testing.T) {
+func TestOutcome_NoFacilitatorMakesABuyerPayTwice(t *testing.T) {
 	const seeds, groups = 300, 4
 	for group := range uint64(groups) {
 		t.Run(fmt.Sprint(group), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // The clock stands still in these tests: what is written is not written because
 // a deadline has passed.
 
-func TestAnEndThatCouldNotBeWrittenDoesNotKeepItsBuyerOut(t *testing.T) {
+func TestPending_AnUnwrittenEndDoesNotKeepItsBuyerOut(t *testing.T) {
 	s := open(t, nil)
 	ledger := &brokenLedger{s.ledger, "finish"}
 	replica := s.replica(func(o *paywall.Options) { o.Ledger = ledger })
@@ -34,7 +34,7 @@ func TestAnEndThatCouldNotBeWrittenDoesNotKeepItsBuyerOut(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestAClaimThatCouldNotBeReleasedDoesNotKeepItsBuyerOut(t *testing.T) {
+func TestPending_AnUnreleasedClaimDoesNotKeepItsBuyerOut(t *testing.T) {
 	s := open(t, nil)
 	ledger, replica, p := s.pendingRelease()
 	s.wantState(payment.Working)
@@ -48,7 +48,7 @@ func TestAClaimThatCouldNotBeReleasedDoesNotKeepItsBuyerOut(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNoClientComesBack(t *testing.T) {
+func TestPending_AnUnwrittenEndIsWrittenWithoutAClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		ledger := &brokenLedger{s.ledger, "finish"}
@@ -67,7 +67,7 @@ func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNoClientComesBack(t *testing.T
 	})
 }
 
-func TestAPendingReleaseLeavesAClaimAloneThatHasAnotherOwnerByNow(t *testing.T) {
+func TestPending_AReleaseLeavesAnothersClaimAlone(t *testing.T) {
 	s := open(t, nil)
 	ledger, replica, _ := s.pendingRelease()
 	s.clock.advance(10 * time.Minute)

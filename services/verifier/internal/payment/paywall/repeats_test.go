@@ -36,7 +36,7 @@ func (s *fixture) openContracts() func(payer int, nonce string) payment.Payment 
 // Contracts whose transfers fail in words that no list has paid nothing and spend no
 // gas: two addresses held the whole month by asking again and again for what was
 // left open, and began anew when the chain had decided it.
-func TestRepeatsOfUnknownPayersTakeNothingOfWhatIsKept(t *testing.T) {
+func TestRepeats_OfUnknownPayersUseUpNothingKept(t *testing.T) {
 	s := open(t, func(o *paywall.Options) {
 		o.FreeSettlements, o.Pause, o.Answer = 100, time.Nanosecond, 20*time.Millisecond
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-func TestAPersonDecidesWhatTheChainDoesNotContradict(t *testing.T) {
+func TestResolve_WhatTheChainDoesNotContradict(t *testing.T) {
 	settled := payment.Resolution{State: payment.Settled, Transaction: paymenttest.Hash(1), By: "root", Why: "seen"}
 	dead := payment.Resolution{State: payment.Dead, By: "root", Why: "never came"}
 	other := settled

@@ -17,7 +17,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-func TestAPaymentBuysOneAnswer(t *testing.T) {
+func TestBuy_APaymentBuysOneAnswer(t *testing.T) {
 	s := open(t, nil)
 	sale := s.mustBuy(s.pay("1"))
 	if sale.Transaction != paymenttest.Hash(1) {
@@ -31,7 +31,7 @@ func TestAPaymentBuysOneAnswer(t *testing.T) {
 	}
 }
 
-func TestTheSamePaymentReturnsTheSameAnswerWithoutFurtherCalls(t *testing.T) {
+func TestBuy_TheSamePaymentCostsNoFurtherCalls(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
 	first := s.mustBuy(p)
@@ -47,7 +47,7 @@ func TestTheSamePaymentReturnsTheSameAnswerWithoutFurtherCalls(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestAPaymentIsBoundToItsRequest(t *testing.T) {
+func TestBuy_APaymentIsBoundToItsRequest(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
 	s.mustBuy(p)
@@ -62,7 +62,7 @@ func TestAPaymentIsBoundToItsRequest(t *testing.T) {
 	}
 }
 
-func TestAHundredCopiesAtOnceAreOneSale(t *testing.T) {
+func TestBuy_AHundredCopiesAtOnceAreOneSale(t *testing.T) {
 	s := open(t, nil)
 	gates := []*paywall.Paywall{s.paywall, s.replica(nil), s.replica(nil)}
 	a := paymenttest.Authorization("1", start)
@@ -103,7 +103,7 @@ func TestAHundredCopiesAtOnceAreOneSale(t *testing.T) {
 	s.wantReserved(1)
 }
 
-func TestWorkThatFailsIsNeverCharged(t *testing.T) {
+func TestBuy_WorkThatFailsIsNeverCharged(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
 	failure := errors.New("not final yet")
@@ -123,7 +123,7 @@ func TestWorkThatFailsIsNeverCharged(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestAPaymentThatIsNotGoodOutweighsWorkThatFails(t *testing.T) {
+func TestBuy_ABadPaymentOutweighsWorkThatFails(t *testing.T) {
 	s := open(t, nil)
 	no := false
 	s.sim.OnVerify = func() (x402.VerifyResponse, error) {
@@ -140,7 +140,7 @@ func TestAPaymentThatIsNotGoodOutweighsWorkThatFails(t *testing.T) {
 	}
 }
 
-func TestWhatTheFacilitatorReturnsForAPayment(t *testing.T) {
+func TestBuy_WhatTheFacilitatorReturnsForAPayment(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct {
 		answer x402.VerifyResponse
@@ -170,7 +170,7 @@ func TestWhatTheFacilitatorReturnsForAPayment(t *testing.T) {
 	}
 }
 
-func TestTheFacilitatorGetsOneReencodedObjectWithOurTerms(t *testing.T) {
+func TestBuy_TheFacilitatorGetsOneObjectWithOurTerms(t *testing.T) {
 	s := open(t, nil)
 	payload := payloadV2(paymenttest.Authorization("1", start))
 	payload.Resource = &x402.Resource{URL: "https://evil.example/"}
@@ -195,7 +195,7 @@ func TestTheFacilitatorGetsOneReencodedObjectWithOurTerms(t *testing.T) {
 	}
 }
 
-func TestTheFacilitatorsReasonsAreShortAndPrintable(t *testing.T) {
+func TestBuy_TheFacilitatorsReasonsAreShortAndPrintable(t *testing.T) {
 	no := false
 	for reason, want := range map[string]string{
 		"insufficient_funds":                              "insufficient_funds",
@@ -227,7 +227,7 @@ func TestTheFacilitatorsReasonsAreShortAndPrintable(t *testing.T) {
 	}
 }
 
-func TestVersion1IsSettledAsVersion1(t *testing.T) {
+func TestBuy_Version1IsSettledAsVersion1(t *testing.T) {
 	s := open(t, nil)
 	s.mustBuy(s.read(1, payloadV1(paymenttest.Authorization("1", start))))
 	for body := range s.sim.SettleBodies() {

@@ -18,7 +18,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
+func TestSettlements_LimitOfFreeOnesIsHard(t *testing.T) {
 	var log bytes.Buffer
 	s := open(t, func(o *paywall.Options) {
 		o.FreeSettlements = 5
@@ -61,7 +61,7 @@ func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
 	}
 }
 
-func TestManyAtOnceOverReplicasSettleExactlyTheLimit(t *testing.T) {
+func TestSettlements_ManyReplicasKeepTheLimitExactly(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.FreeSettlements = 10 })
 	gates := []*paywall.Paywall{s.paywall, s.replica(func(o *paywall.Options) { o.FreeSettlements = 10 })}
 	var sold atomic.Int32
@@ -85,7 +85,7 @@ func TestManyAtOnceOverReplicasSettleExactlyTheLimit(t *testing.T) {
 	s.wantReserved(10)
 }
 
-func TestAFacilitatorAtItsOwnLimitIsLeftAlone(t *testing.T) {
+func TestSettlements_AFacilitatorAtItsLimitIsLeftAlone(t *testing.T) {
 	s := open(t, nil)
 	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		return x402.SettleResponse{}, payment.ErrFacilitatorLimit
@@ -102,7 +102,7 @@ func TestAFacilitatorAtItsOwnLimitIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestABuyerWhoHangsUpBeforeSettlingPaysNothing(t *testing.T) {
+func TestHangUp_BeforeSettlingPaysNothing(t *testing.T) {
 	s := open(t, nil)
 	ctx, hangUp := context.WithCancel(context.Background())
 	o := s.order(s.pay("1"), "thing")
@@ -122,7 +122,7 @@ func TestABuyerWhoHangsUpBeforeSettlingPaysNothing(t *testing.T) {
 	}
 }
 
-func TestABuyerWhoHangsUpWhileSettlingGetsTheAnswerLater(t *testing.T) {
+func TestHangUp_WhileSettlingGetsTheAnswerLater(t *testing.T) {
 	s := open(t, nil)
 	ctx, hangUp := context.WithCancel(context.Background())
 	s.sim.OnSettle = func(settling context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
@@ -143,7 +143,7 @@ func TestABuyerWhoHangsUpWhileSettlingGetsTheAnswerLater(t *testing.T) {
 	}
 }
 
-func TestACopyGoesOnWhenTheFirstCallerHangsUp(t *testing.T) {
+func TestHangUp_OfTheFirstCallerLeavesACopyGoingOn(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
 	ctx, hangUp := context.WithCancel(context.Background())
@@ -176,7 +176,7 @@ func TestACopyGoesOnWhenTheFirstCallerHangsUp(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestClosingWaitsForSettlementsAndBeginsNoMore(t *testing.T) {
+func TestClose_WaitsForSettlementsAndBeginsNoMore(t *testing.T) {
 	s := open(t, nil)
 	settling := make(chan struct{})
 	s.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
@@ -194,7 +194,7 @@ func TestClosingWaitsForSettlementsAndBeginsNoMore(t *testing.T) {
 	s.wantErr(err, payment.ErrInFlight)
 }
 
-func TestAnIdentifierThatHasPaidReturnsTheFirstAnswerAndSpendsNothing(t *testing.T) {
+func TestIdentifier_ThatHasPaidReturnsTheFirstAnswer(t *testing.T) {
 	s := open(t, nil)
 	first := s.mustBuy(s.read(2, withIdentifier(paymenttest.Authorization("1", start), "order_0123456789")))
 	resigned := s.read(2, withIdentifier(paymenttest.Authorization("2", start), "order_0123456789"))

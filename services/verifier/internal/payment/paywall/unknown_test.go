@@ -114,7 +114,7 @@ func (s *fixture) clear() {
 	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog, b.OnSettle = nil, nil })
 }
 
-func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
+func TestUnknown_AnOpenOutcomeIsNeverARefusal(t *testing.T) {
 	for name, end := range openEnds {
 		for _, moves := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, moved %v", name, moves), func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
 	}
 }
 
-func TestABuyerWhoPaidAndReturnsLateGetsTheAnswer(t *testing.T) {
+func TestUnknown_ABuyerWhoReturnsLateGetsTheAnswer(t *testing.T) {
 	s := open(t, nil)
 	s.blind(true, openEnds["the connection is cut"])
 	p := s.pay("1")
@@ -170,7 +170,7 @@ func TestABuyerWhoPaidAndReturnsLateGetsTheAnswer(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestTheChainDecidesAtOnceWhereItCan(t *testing.T) {
+func TestUnknown_TheChainDecidesAtOnceWhereItCan(t *testing.T) {
 	s := open(t, nil)
 	s.blind(true, openEnds["the connection is cut"])
 	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = nil })
@@ -178,7 +178,7 @@ func TestTheChainDecidesAtOnceWhereItCan(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestANonceSpentElsewhereBuysNothing(t *testing.T) {
+func TestUnknown_ANonceSpentBeforeBuysNothing(t *testing.T) {
 	s := open(t, nil)
 	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		s.sim.Cancel("1")
@@ -194,7 +194,7 @@ func TestANonceSpentElsewhereBuysNothing(t *testing.T) {
 	s.wantTransfers(0)
 }
 
-func TestADefiniteRefusalIsNotChargedAndReturnsTheSettlement(t *testing.T) {
+func TestUnknown_ADefiniteRefusalReturnsTheSettlement(t *testing.T) {
 	for _, reason := range []string{
 		x402.ReasonInsufficientFunds, "invalid_exact_evm_transaction_simulation_failed", "kyt_risk_detected",
 		"Insufficient Funds", "INVALID-EXACT-EVM-PAYLOAD-SIGNATURE", "invalid_exact_evm_signature", "invalid_exact_evm_payload",
@@ -216,7 +216,7 @@ func TestADefiniteRefusalIsNotChargedAndReturnsTheSettlement(t *testing.T) {
 	}
 }
 
-func TestATransactionThatRevertedEndsThePaymentAndKeepsItsSettlement(t *testing.T) {
+func TestUnknown_ARevertEndsThePaymentAndUsesTheSettlement(t *testing.T) {
 	for _, confirm := range []bool{false, true} {
 		s := open(t, func(o *paywall.Options) { o.Confirm, o.SettleTimeout = confirm, 50*time.Millisecond })
 		var hash string
@@ -244,7 +244,7 @@ func TestATransactionThatRevertedEndsThePaymentAndKeepsItsSettlement(t *testing.
 
 // When more than one transaction may have been made, one that failed is no proof
 // that the other will.
-func TestATransactionThatRevertedIsNoProofOfAnother(t *testing.T) {
+func TestUnknown_ARevertIsNoProofOfAnotherTransaction(t *testing.T) {
 	s := open(t, nil)
 	calls := 0
 	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
@@ -263,7 +263,7 @@ func TestATransactionThatRevertedIsNoProofOfAnother(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestARefusedPaymentThatAThirdPartyCarriesOutIsPaid(t *testing.T) {
+func TestUnknown_ARefusedPaymentThatOthersCarryOutIsPaid(t *testing.T) {
 	for _, when := range []string{"before the refusal", "after the refusal"} {
 		s := open(t, nil)
 		p := s.pay("1")
@@ -285,7 +285,7 @@ func TestARefusedPaymentThatAThirdPartyCarriesOutIsPaid(t *testing.T) {
 	}
 }
 
-func TestWithoutAChainTheFacilitatorIsCalledAgain(t *testing.T) {
+func TestUnknown_WithoutAChainTheFacilitatorIsCalledAgain(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.ChainLog = nil })
 	s.blind(false, openEnds["the connection is cut"])
 	p := s.pay("1")
@@ -297,7 +297,7 @@ func TestWithoutAChainTheFacilitatorIsCalledAgain(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestWithoutAChainARepeatedNoIsNoProof(t *testing.T) {
+func TestUnknown_WithoutAChainARepeatedNoIsNoProof(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.ChainLog = nil })
 	s.blind(true, openEnds["the connection is cut"])
 	p := s.pay("1")
@@ -311,7 +311,7 @@ func TestWithoutAChainARepeatedNoIsNoProof(t *testing.T) {
 	s.wantState(payment.Unknown)
 }
 
-func TestTheReconcilerFinishesWhatNoClientComesBackFor(t *testing.T) {
+func TestReconcile_FinishesWhatNoClientComesBackFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		moves    bool
 		final    bool
@@ -346,7 +346,7 @@ func TestTheReconcilerFinishesWhatNoClientComesBackFor(t *testing.T) {
 	}
 }
 
-func TestAReplicaThatDiesLeavesItsSettlementsToTheOthers(t *testing.T) {
+func TestReconcile_TakesOverFromAReplicaThatDies(t *testing.T) {
 	s := open(t, nil)
 	dead := s.replica(nil)
 	hang := make(chan struct{})
@@ -370,7 +370,7 @@ func TestAReplicaThatDiesLeavesItsSettlementsToTheOthers(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestAFacilitatorThatLiesIsNotBelievedWhereTheChainConfirms(t *testing.T) {
+func TestUnknown_ALyingFacilitatorIsNotBelieved(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.Confirm, o.SettleTimeout = true, 50*time.Millisecond })
 	s.mustBuy(s.pay("1"))
 	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
@@ -401,7 +401,7 @@ func (e *endings) Finish(ctx context.Context, k payment.Key, o payment.Outcome) 
 	return e.Ledger.Finish(ctx, k, o)
 }
 
-func TestWithoutAChainTheEndOfASaleIsDurable(t *testing.T) {
+func TestUnknown_WithoutAChainTheEndOfASaleIsDurable(t *testing.T) {
 	for _, chain := range []bool{true, false} {
 		s := open(t, nil)
 		ledger := &endings{Ledger: s.ledger}
@@ -419,7 +419,7 @@ func TestWithoutAChainTheEndOfASaleIsDurable(t *testing.T) {
 	}
 }
 
-func TestADeadPaymentIsLookedUpSeldomAndNotOnceItsStatusIsFinal(t *testing.T) {
+func TestDead_IsLookedUpSeldomAndNotOnceFinal(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason string
 		cancel bool
@@ -450,7 +450,7 @@ func TestADeadPaymentIsLookedUpSeldomAndNotOnceItsStatusIsFinal(t *testing.T) {
 }
 
 // What the ledger cannot remember would be looked up at every repeat.
-func TestADeadPaymentIsNotLookedUpWhileTheLedgerCannotRememberIt(t *testing.T) {
+func TestDead_IsNotLookedUpWhileTheLedgerCannotRemember(t *testing.T) {
 	s := open(t, nil)
 	var looks atomic.Int32
 	replica := s.replica(func(o *paywall.Options) {
@@ -485,7 +485,7 @@ func (c countedChainLog) Authorization(ctx context.Context, q payment.Record) (p
 
 // A buyer who sends an open payment again and again has it settled a few times,
 // with a pause and a reservation each, and not after its end.
-func TestASettlementIsNotRequestedAtEveryRepeat(t *testing.T) {
+func TestPending_ASettlementIsNotRequestedAtEveryRepeat(t *testing.T) {
 	for _, chain := range []bool{true, false} {
 		s := open(t, func(o *paywall.Options) {
 			if !chain {
@@ -516,7 +516,7 @@ func TestASettlementIsNotRequestedAtEveryRepeat(t *testing.T) {
 }
 
 // A moment of the clock that is still to come is no reason to wait for it.
-func TestAStepOfTheClockPutsOffNoRepeat(t *testing.T) {
+func TestPending_AClockStepPutsOffNoRepeat(t *testing.T) {
 	s := open(t, nil)
 	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		s.clock.advance(10 * time.Minute)
@@ -531,7 +531,7 @@ func TestAStepOfTheClockPutsOffNoRepeat(t *testing.T) {
 	s.wantErr(err, nil)
 }
 
-func TestARepeatAtTheLimitIsNotMade(t *testing.T) {
+func TestPending_ARepeatAtTheLimitIsNotMade(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.FreeSettlements = 1 })
 	s.blind(false, openEnds["the connection is cut"])
 	p := s.pay("1")
@@ -557,7 +557,7 @@ func (s stuckChainLog) Authorization(ctx context.Context, q payment.Record) (pay
 	return payment.Authorization{Status: payment.Expired}, nil
 }
 
-func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
+func TestReconcile_UndecidablePaymentsHoldUpNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		s.ledger = paymenttest.Ledger(t, time.Now)

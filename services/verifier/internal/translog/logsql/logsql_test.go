@@ -195,7 +195,7 @@ func entriesOf(t testing.TB, l *logsql.Store, head translog.Head) [][]byte {
 	return entries
 }
 
-func TestASaleIsQueuedForTheLogInTheWriteThatBeginsItsSettlement(t *testing.T) {
+func TestLog_ASaleIsQueuedAsItsSettlementBegins(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		answer := signed("a")
 		w.must(sell(w.ledger, "0xpayer", "a", answer, free))
@@ -214,7 +214,7 @@ func TestASaleIsQueuedForTheLogInTheWriteThatBeginsItsSettlement(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatIsMadeAnewIsQueuedUnlessTheLogHasIt(t *testing.T) {
+func TestLog_ANewAnswerIsQueuedUnlessTheLogHasIt(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		answer := signed("a")
 		for range 2 {
@@ -237,7 +237,7 @@ func TestAnAnswerThatIsMadeAnewIsQueuedUnlessTheLogHasIt(t *testing.T) {
 	})
 }
 
-func TestEveryEntryHasOnePlaceInOneTree(t *testing.T) {
+func TestLog_EveryEntryHasOnePlaceInOneTree(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		const writers, each = 4, 60
 		var all sync.WaitGroup
@@ -293,7 +293,7 @@ func TestEveryEntryHasOnePlaceInOneTree(t *testing.T) {
 	})
 }
 
-func TestTheLogIsTheSameWhateverThePortions(t *testing.T) {
+func TestLog_IsTheSameWhateverThePortions(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for i := range 300 {
 			_, err := w.ledger.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i%290)))
@@ -316,7 +316,7 @@ func TestTheLogIsTheSameWhateverThePortions(t *testing.T) {
 	})
 }
 
-func TestStoredAnswersAreQueuedWhenTheLogBegins(t *testing.T) {
+func TestLog_StoredAnswersAreQueuedWhenItBegins(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			plain := openLedger(t, url, false)
@@ -351,7 +351,7 @@ func TestStoredAnswersAreQueuedWhenTheLogBegins(t *testing.T) {
 	}
 }
 
-func TestAFrozenLogGivesNoPlacesAndSalesGoOn(t *testing.T) {
+func TestLog_WhileFrozenGivesNoPlacesAndSalesGoOn(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		head := sequence(t, w.Store, 10)
 		w.must(w.Freeze(t.Context(), 1, translog.FrozenFork))
@@ -375,7 +375,7 @@ func TestAFrozenLogGivesNoPlacesAndSalesGoOn(t *testing.T) {
 	})
 }
 
-func TestALogIsExtendedOnlyAtItsEnd(t *testing.T) {
+func TestLog_IsExtendedOnlyAtItsEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		head := sequence(t, w.Store, 10)
 		w.must(w.Freeze(t.Context(), 1, translog.FrozenRestored))
@@ -394,7 +394,7 @@ func TestALogIsExtendedOnlyAtItsEnd(t *testing.T) {
 	})
 }
 
-func TestANewGenerationGetsWhatIsQueuedAndWhatIsStored(t *testing.T) {
+func TestLog_ANewGenerationGetsTheQueuedAndTheStored(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		w.must(sell(w.ledger, "p", "1", signed("1"), free))
 		sequence(t, w.Store, 10)
@@ -427,7 +427,7 @@ func TestANewGenerationGetsWhatIsQueuedAndWhatIsStored(t *testing.T) {
 	})
 }
 
-func TestTheGreatestCheckpointIsServed(t *testing.T) {
+func TestLog_TheGreatestCheckpointIsServed(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		if _, err := w.Published(t.Context(), 1); !errors.Is(err, translog.ErrNotFound) {
 			t.Errorf("before the first: %v", err)
@@ -459,7 +459,7 @@ func TestTheGreatestCheckpointIsServed(t *testing.T) {
 }
 
 // A process that is killed while it gives places leaves its transaction to the database.
-func TestAProcessThatDiesWhileItGivesPlacesLeavesNothing(t *testing.T) {
+func TestLog_AProcessThatDiesPlacingLeavesNothing(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			l := openProcess(t, url)

@@ -31,7 +31,7 @@ func ofLog() map[string][]any {
 	}
 }
 
-func TestNoQueryOfTheLogReadsAllOfIt(t *testing.T) {
+func TestPlan_NoQueryReadsAllOfTheLog(t *testing.T) {
 	l := open(t, sqldbtest.SQLite(t))
 	for query, args := range ofLog() {
 		plan := sqldbtest.Plan(t, l.db.Reader, "EXPLAIN QUERY PLAN "+query, args...)
@@ -45,7 +45,7 @@ func TestNoQueryOfTheLogReadsAllOfIt(t *testing.T) {
 	}
 }
 
-func TestNoQueryOfTheLogReadsAllOfItOnPostgres(t *testing.T) {
+func TestPlan_NoQueryReadsAllOfTheLogOnPostgres(t *testing.T) {
 	url := sqldbtest.Postgres(t)
 	if url == "" {
 		t.Skip("not installed")
