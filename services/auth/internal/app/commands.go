@@ -60,8 +60,12 @@ func (p Process) open(ctx context.Context, do func(*stores) error) (err error) {
 		return settingsError(err)
 	}
 	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	events, err := p.log()
+	if err != nil {
+		return err
+	}
 	redis.SetLogger(redisLog{log})
-	open, err := openStores(ctx, cfg, p.Passwords, rules{policy: policy.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}}, func(audit.Entry) {}, log, newStoreMetrics(nil))
+	open, err := openStores(ctx, cfg, p.Passwords, rules{policy: policy.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}}, func(ctx context.Context, e audit.Entry) { audit.Log(ctx, events, e) }, log, newStoreMetrics(nil))
 	if err != nil {
 		return err
 	}
@@ -74,24 +78,25 @@ func (p Process) printf(format string, args ...any) error {
 	return err
 }
 
-// done reports a change that a command made: its event to standard error, in the form
-// in which the service logs those of requests, with the operating system's user as
-// the actor, and a line of text to standard output. err is the change's. One that
-// failed has no event, unless only the end of the sessions is still to come, and no
-// text.
-func (p Process) done(ctx context.Context, err error, text, event string, attrs ...any) error {
-	if err != nil && !errors.Is(err, account.ErrPending) {
-		return err
-	}
-	log, logErr := logging.New(p.Stderr, "info")
-	if logErr != nil {
-		return errors.Join(err, logErr)
-	}
-	log.InfoContext(ctx, "audit", append([]any{"event", event, "actor", "cli", "os_user", service.Operator()}, attrs...)...)
+// done reports a change that a command made by a line of text. err is the change's.
+func (p Process) done(err error, text string) error {
 	if err != nil {
 		return err
 	}
 	return p.printf("%s\n", text)
+}
+
+// log returns the log of what commands did, in the form in which the service logs requests.
+func (p Process) log() (*slog.Logger, error) { return logging.New(p.Stderr, "info") }
+
+// logEvent logs what a command did that is more than one event of the audit.
+func (p Process) logEvent(ctx context.Context, event string, attrs ...any) error {
+	log, err := p.log()
+	if err != nil {
+		return err
+	}
+	log.InfoContext(ctx, "audit", append([]any{"event", event, "actor", "cli", "os_user", service.Operator()}, attrs...)...)
+	return nil
 }
 
 // migrate is "auth migrate". Opening the database brings it up to date.
@@ -130,7 +135,7 @@ func (p Process) userAdd(ctx context.Context, args []string) error {
 			Username: words[0], DisplayName: cmp.Or(*displayName, words[0]), Password: pw, AvatarColor: color, Role: &role,
 		})
 		text := fmt.Sprintf("created %s %s with id %d", u.Role, u.Username, u.ID)
-		return p.done(ctx, err, text, "user_created", "user_id", u.ID, "role", string(u.Role))
+		return p.done(err, text)
 	})
 }
 
@@ -174,21 +179,21 @@ func (p Process) userPasswd(ctx context.Context, s *stores, words []string) erro
 		return err
 	}
 	text := fmt.Sprintf("%s has a new password; all sessions of %s are over", name, name)
-	return p.done(ctx, s.accounts.ResetPassword(ctx, name, pw), text, "password_changed", "username", name)
+	return p.done(s.accounts.ResetPassword(ctx, name, pw), text)
 }
 
 func (p Process) userRole(ctx context.Context, s *stores, words []string) error {
 	name, role := words[0], words[1]
-	return p.done(ctx, s.people.SetRole(ctx, name, role), name+" is "+role, "role_changed", "username", name, "role", role)
+	return p.done(s.people.SetRole(ctx, name, role), name+" is "+role)
 }
 
 func (p Process) userResetFactor(ctx context.Context, s *stores, words []string) error {
 	text := fmt.Sprintf("%s has no second factor and no passkeys; all sessions of %s are over", words[0], words[0])
-	return p.done(ctx, s.accounts.ResetFactorOf(ctx, words[0]), text, "second_factor_reset", "username", words[0])
+	return p.done(s.accounts.ResetFactorOf(ctx, words[0]), text)
 }
 
 func (p Process) userDelete(ctx context.Context, s *stores, words []string) error {
-	return p.done(ctx, s.people.Remove(ctx, words[0]), words[0]+" is deleted", "user_deleted", "username", words[0])
+	return p.done(s.people.Remove(ctx, words[0]), words[0]+" is deleted")
 }
 
 func (p Process) sessionsList(ctx context.Context, s *stores, words []string) error {
@@ -215,7 +220,10 @@ func (p Process) sessionsRevoke(ctx context.Context, s *stores, words []string) 
 	} else {
 		err = s.accounts.RevokeSession(ctx, name, key)
 	}
-	return p.done(ctx, err, fmt.Sprintf("sessions ended: %d", n), "sessions_revoked", "username", name, "sessions", n)
+	if err == nil || errors.Is(err, account.ErrPending) {
+		err = errors.Join(err, p.logEvent(ctx, "sessions_revoked", "username", name, "sessions", n))
+	}
+	return p.done(err, fmt.Sprintf("sessions ended: %d", n))
 }
 
 // maxPasswordLine bounds a line of standard input: 1024 characters and more.
@@ -291,7 +299,10 @@ func (p Process) userImport(ctx context.Context, args []string) error {
 		if err := p.printImport(users, file.Ignored); err != nil || !*apply {
 			return errors.Join(err, p.printf("nothing was changed; --apply imports them\n"))
 		}
-		return p.done(ctx, s.people.Import(ctx, users), fmt.Sprintf("imported: %d", len(users)), "users_imported", "users", len(users))
+		if err := s.people.Import(ctx, users); err != nil {
+			return err
+		}
+		return p.done(p.logEvent(ctx, "users_imported", "users", len(users)), fmt.Sprintf("imported: %d", len(users)))
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // printLink prints a new link, which is shown this once, as the first line.
-func (p Process) printLink(ctx context.Context, l link.Link, token string, err error, event string, attrs ...any) error {
+func (p Process) printLink(l link.Link, token string, err error) error {
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (p Process) printLink(ctx context.Context, l link.Link, token string, err e
 	if cfg.PublicURL == "" {
 		text += "\nPut the address of your household before it, or set PUBLIC_URL."
 	}
-	return p.done(ctx, nil, text, event, attrs...)
+	return p.done(nil, text)
 }
 
 // setupLink is "auth setup-link". With --or-login it is what a starter of the stack shows
@@ -54,7 +54,7 @@ func (p Process) setupLink(ctx context.Context, args []string) error {
 				return err
 			}
 		}
-		return p.printLink(ctx, l, token, err, "setup_link_created")
+		return p.printLink(l, token, err)
 	})
 }
 
@@ -65,7 +65,7 @@ func (p Process) userResetLink(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		l, token, err := s.people.ResetLinkFor(ctx, words[0])
-		return p.printLink(ctx, l, token, err, "reset_link_created", "username", words[0])
+		return p.printLink(l, token, err)
 	})
 }
 
@@ -84,7 +84,7 @@ func (p Process) inviteAdd(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		l, token, err := s.people.Invite(ctx, user.Operator, invite)
-		return p.printLink(ctx, l, token, formerError(err), "invite_created", "role", l.Role)
+		return p.printLink(l, token, formerError(err))
 	})
 }
 
@@ -106,7 +106,7 @@ func (p Process) inviteRevoke(ctx context.Context, s *stores, words []string) er
 	if err != nil {
 		return errors.New("the ID is not a number: auth invite list shows them")
 	}
-	return p.done(ctx, s.people.RevokeInvite(ctx, user.Operator, id), "the invite is void", "invite_revoked", "invite", id)
+	return p.done(s.people.RevokeInvite(ctx, user.Operator, id), "the invite is void")
 }
 
 func (p Process) audit(ctx context.Context, args []string) error {

@@ -74,7 +74,7 @@ func (p Process) appAdd(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		err := s.policy.CreateApplication(ctx, user.Operator, n)
-		return p.done(ctx, err, n.Slug+" is an application", "app_made", "app", n.Slug)
+		return p.done(err, n.Slug+" is an application")
 	})
 }
 
@@ -96,7 +96,7 @@ func (p Process) appSet(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		err := s.policy.ChangeApplication(ctx, user.Operator, words[0], change())
-		return p.done(ctx, err, words[0]+" is changed", "app_changed", "app", words[0])
+		return p.done(err, words[0]+" is changed")
 	})
 }
 
@@ -118,7 +118,7 @@ func (p Process) appList(ctx context.Context, s *stores, _ []string) error {
 
 func (p Process) appRemove(ctx context.Context, s *stores, words []string) error {
 	err := s.policy.RemoveApplication(ctx, user.Operator, words[0])
-	return p.done(ctx, err, words[0]+" is no application any more", "app_removed", "app", words[0])
+	return p.done(err, words[0]+" is no application any more")
 }
 
 func (p Process) groupAdd(ctx context.Context, args []string) error {
@@ -130,13 +130,13 @@ func (p Process) groupAdd(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		err := s.policy.CreateGroup(ctx, user.Operator, words[0], *name)
-		return p.done(ctx, err, words[0]+" is a group", "group_made", "group", words[0])
+		return p.done(err, words[0]+" is a group")
 	})
 }
 
 func (p Process) groupRemove(ctx context.Context, s *stores, words []string) error {
 	err := s.policy.RemoveGroup(ctx, user.Operator, words[0])
-	return p.done(ctx, err, words[0]+" is no group any more", "group_removed", "group", words[0])
+	return p.done(err, words[0]+" is no group any more")
 }
 
 func (p Process) groupList(ctx context.Context, s *stores, _ []string) error {
@@ -168,10 +168,10 @@ func (p Process) groupMembers(ctx context.Context, args []string) error {
 		switch {
 		case *add != "":
 			err := s.policy.SetMember(ctx, slug, *add, true)
-			return p.done(ctx, err, *add+" is in "+slug, "groups_changed", "username", *add, "added", slug)
+			return p.done(err, *add+" is in "+slug)
 		case *remove != "":
 			err := s.policy.SetMember(ctx, slug, *remove, false)
-			return p.done(ctx, err, *remove+" is not in "+slug, "groups_changed", "username", *remove, "removed", slug)
+			return p.done(err, *remove+" is not in "+slug)
 		}
 		groups, err := s.policy.Groups(ctx)
 		if err != nil {
@@ -224,5 +224,5 @@ func (p Process) tokenRevoke(ctx context.Context, s *stores, words []string) err
 	if err != nil {
 		return errors.New("the ID is not a number: auth token list shows them")
 	}
-	return p.done(ctx, s.policy.RevokeToken(ctx, user.Operator, id), "the app token is revoked", "token_revoked", "token", id)
+	return p.done(s.policy.RevokeToken(ctx, user.Operator, id), "the app token is revoked")
 }

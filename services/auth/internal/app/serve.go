@@ -96,7 +96,7 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	err = service.WaitFor(ctx, s.Log, "the database", func(ctx context.Context) (err error) {
-		s.stores, err = openStores(ctx, s.cfg.Stores, s.process.Passwords, rules, s.notifier.Observe, s.Log, s.metrics)
+		s.stores, err = openStores(ctx, s.cfg.Stores, s.process.Passwords, rules, s.observe, s.Log, s.metrics)
 		return err
 	}, func(err error) bool { return errors.Is(err, sqldb.ErrUnreachable) })
 	if err != nil {
@@ -219,6 +219,12 @@ func (s *server) handler() (http.Handler, error) {
 		options.Pages, options.Refusal = shown.Routes, shown.Refusal
 	}
 	return httpapi.New(options)
+}
+
+// observe logs an event of the audit, and notifies of it.
+func (s *server) observe(ctx context.Context, e audit.Entry) {
+	audit.Log(ctx, s.Log, e)
+	s.notifier.Observe(e)
 }
 
 // bootstrap creates the first admin of the settings while there is no user.

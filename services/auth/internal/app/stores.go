@@ -48,7 +48,7 @@ type rules struct {
 
 // openStores opens the database, which it brings up to date, and a client for
 // Redis, which does not connect yet. observe is sqlstore.NewObserved's.
-func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, rules rules, observe func(audit.Entry), log *slog.Logger, metrics *storeMetrics) (*stores, error) {
+func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, rules rules, observe func(context.Context, audit.Entry), log *slog.Logger, metrics *storeMetrics) (*stores, error) {
 	target, err := config.ParseRedisURL(cfg.RedisURL)
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
@@ -68,7 +68,7 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 }
 
 // connect connects the rules with the stores.
-func (s *stores) connect(name string, rules rules, observe func(audit.Entry), log *slog.Logger, metrics *storeMetrics) (err error) {
+func (s *stores) connect(name string, rules rules, observe func(context.Context, audit.Entry), log *slog.Logger, metrics *storeMetrics) (err error) {
 	kept := sessionredis.New(s.redis, name)
 	s.sessions = countedSessions{kept, metrics}
 	database := sqlstore.NewObserved(s.db, time.Now, observe)

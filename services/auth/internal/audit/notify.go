@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -32,39 +31,6 @@ const (
 	NotificationFailed  = "failed"
 	NotificationDropped = "dropped"
 )
-
-// notifiable are the events of which notifications can be sent, and their German texts.
-// They name users, and neither addresses nor what opens an account.
-var notifiable = map[string]func(Entry) string{
-	"device_new": func(e Entry) string {
-		return fmt.Sprintf("Neue Anmeldung von %s: %v.", e.SubjectName, e.Detail["browser"])
-	},
-	"second_factor_reset": func(e Entry) string {
-		return "Der zweite Faktor von " + e.SubjectName + " wurde zurückgesetzt" + by(e)
-	},
-	"second_factor_guessed": func(e Entry) string {
-		return "Jemand kennt das Passwort von " + e.SubjectName + " und rät Codes."
-	},
-	"recovery_used": func(e Entry) string { return e.SubjectName + " hat einen Wiederherstellungscode benutzt." },
-	"reset_made": func(e Entry) string {
-		return "Für " + e.SubjectName + " wurde ein Link für ein neues Passwort erstellt" + by(e)
-	},
-	"reset_asked": func(e Entry) string { return e.SubjectName + " bittet um ein neues Passwort." },
-	"role_changed": func(e Entry) string {
-		return fmt.Sprintf("Die Rolle von %s ist jetzt %v%s", e.SubjectName, e.Detail["role"], by(e))
-	},
-}
-
-// by ends a text with the user who did it.
-func by(e Entry) string {
-	if e.Kind != User {
-		return "."
-	}
-	return ", von " + e.Actor.Name + "."
-}
-
-// Notifiable returns the events of which notifications can be sent, sorted.
-func Notifiable() []string { return slices.Sorted(maps.Keys(notifiable)) }
 
 // NotifyTarget is where notifications are sent.
 type NotifyTarget struct {
@@ -112,7 +78,7 @@ func NewNotifier(o NotifierOptions) (*Notifier, error) {
 		return nil, errors.New("audit: Transport, Count or Log is not set")
 	}
 	for _, name := range o.Events {
-		if notifiable[name] == nil {
+		if acts[name].notify == nil {
 			return nil, fmt.Errorf("there is no notification of %q", name)
 		}
 	}
@@ -210,7 +176,7 @@ type notification struct {
 
 // send sends a notification once and reports whether another try may succeed.
 func (n *Notifier) send(ctx context.Context, e Entry) (again bool, err error) {
-	text := notifiable[e.Event.Name](e)
+	text := acts[e.Event.Name].notify(e)
 	body, mediaType := []byte(text), "text/plain; charset=utf-8"
 	if !n.Target.text {
 		mediaType = "application/json"

@@ -99,15 +99,9 @@ func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
 	return nil
 }
 
-// noticed are the events that are shown to the user whom they concern.
-var noticed = []string{
-	"device_new", "recovery_used", "second_factor_on", "second_factor_off", "second_factor_reset", "second_factor_guessed", "passkey_added", "passkey_removed",
-	"passkey_clone", "token_made", "password_reset", "password_changed", "reset_made", "reset_used", "role_changed",
-}
-
 // Notices returns what a user should know and has not marked as read, newest first.
 func (r *Recorder) Notices(ctx context.Context, userID int64) ([]Entry, error) {
-	return r.Store.Notices(ctx, userID, noticed)
+	return r.Store.Notices(ctx, userID, noticed())
 }
 
 // NoticesSeen marks the notices of a user as read, up to and including an instant: the newest one's that was shown.

@@ -124,7 +124,6 @@ func (a *api) createApp(c echo.Context, s caller) (answer, error) {
 	if err := a.Policy.CreateApplication(c.Request().Context(), s.UserID, policy.NewApplication(body)); err != nil {
 		return answer{}, err
 	}
-	a.audit(c, "app_made", "app", body.Slug, "by", s.UserID)
 	return a.appAnswer(c.Request().Context(), http.StatusCreated, body.Slug)
 }
 
@@ -148,7 +147,6 @@ func (a *api) changeApp(c echo.Context, s caller) (answer, error) {
 	if err := a.Policy.ChangeApplication(c.Request().Context(), s.UserID, slug, policy.ApplicationChange(body)); err != nil {
 		return answer{}, err
 	}
-	a.audit(c, "app_changed", "app", slug, "by", s.UserID)
 	return a.appAnswer(c.Request().Context(), http.StatusOK, slug)
 }
 
@@ -158,7 +156,6 @@ func (a *api) removeApp(c echo.Context, s caller) (answer, error) {
 	if err := a.Policy.RemoveApplication(c.Request().Context(), s.UserID, slug); err != nil {
 		return answer{}, err
 	}
-	a.audit(c, "app_removed", "app", slug, "by", s.UserID)
 	return done, nil
 }
 
@@ -213,7 +210,6 @@ func (a *api) createGroup(c echo.Context, s caller) (answer, error) {
 	if err := a.Policy.CreateGroup(c.Request().Context(), s.UserID, body.Slug, body.Name, body.Members...); err != nil {
 		return answer{}, web.OfGroup(err)
 	}
-	a.audit(c, "group_made", "group", body.Slug, "by", s.UserID)
 	return a.groupAnswer(c.Request().Context(), http.StatusCreated, body.Slug)
 }
 
@@ -230,7 +226,9 @@ func (a *api) changeGroup(c echo.Context, s caller) (answer, error) {
 	if err := a.Policy.ChangeGroup(c.Request().Context(), s.UserID, slug, policy.GroupChange(body)); err != nil {
 		return answer{}, web.OfGroup(err)
 	}
-	a.audit(c, "group_changed", "group", slug, "by", s.UserID)
+	if body.Name == nil { // a new name is an event of the audit, which is logged
+		a.audit(c, "group_changed", "group", slug, "by", s.UserID)
+	}
 	return a.groupAnswer(c.Request().Context(), http.StatusOK, slug)
 }
 
@@ -240,6 +238,5 @@ func (a *api) removeGroup(c echo.Context, s caller) (answer, error) {
 	if err := a.Policy.RemoveGroup(c.Request().Context(), s.UserID, slug); err != nil {
 		return answer{}, web.OfGroup(err)
 	}
-	a.audit(c, "group_removed", "group", slug, "by", s.UserID)
 	return done, nil
 }

@@ -102,7 +102,9 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 		brokenPolicy: &atomic.Bool{}, policyReads: &atomic.Int64{},
 	}
 	h.db = openSQLite(t)
-	h.database = sqlstore.New(h.db, h.clock.Now)
+	h.database = sqlstore.NewObserved(h.db, h.clock.Now, func(ctx context.Context, e audit.Entry) {
+		audit.Log(ctx, slog.New(slog.NewJSONHandler(h.log, nil)), e)
+	})
 	h.users = failingUsers{h.database, h.brokenUsers, h.brokenRehash}
 	h.redis = openRedis(t, h.clock)
 	h.sessions = s.sessions

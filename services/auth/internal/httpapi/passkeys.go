@@ -187,7 +187,6 @@ func (a *api) createPasskey(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a.audit(c, "passkey_added", "user_id", s.UserID)
 	return passkeyAnswer(http.StatusCreated, added), nil
 }
 
@@ -219,6 +218,5 @@ func (a *api) deletePasskey(c echo.Context, s caller) (answer, error) {
 	if err := a.Accounts.RemovePasskey(c.Request().Context(), s.Session, id); err != nil {
 		return answer{}, web.OfPasskey(err)
 	}
-	a.audit(c, "passkey_removed", "user_id", s.UserID)
 	return done, nil
 }

@@ -217,11 +217,7 @@ func (a *api) resetFactor(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	err = a.Accounts.ResetFactor(c.Request().Context(), s.UserID, id)
-	if err == nil || errors.Is(err, account.ErrPending) {
-		a.audit(c, "second_factor_reset", "user_id", id, "by", s.UserID)
-	}
-	return done, err
+	return done, a.Accounts.ResetFactor(c.Request().Context(), s.UserID, id)
 }
 
 // reauth is POST /reauth.

@@ -117,7 +117,6 @@ func (a *api) createToken(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a.audit(c, "token_made", "token", created.ID, "user_id", created.UserID, "by", s.UserID)
 	return answer{http.StatusCreated, struct {
 		Data  tokenBody `json:"data"`
 		Token string    `json:"token"`
@@ -133,7 +132,6 @@ func (a *api) revokeToken(c echo.Context, s caller) (answer, error) {
 	if err := a.Policy.RevokeToken(c.Request().Context(), s.UserID, id); err != nil {
 		return answer{}, err
 	}
-	a.audit(c, "token_revoked", "token", id, "by", s.UserID)
 	return done, nil
 }
 

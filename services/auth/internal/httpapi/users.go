@@ -1,14 +1,12 @@
 package httpapi
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -69,7 +67,6 @@ func (a *api) createUser(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a.audit(c, "user_created", "user_id", u.ID, "role", string(u.Role), "by", s.UserID)
 	return answer{http.StatusCreated, struct {
 		User userBody `json:"user"`
 	}{bodyOf(u)}}, nil
@@ -81,11 +78,7 @@ func (a *api) deleteUser(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	err = a.People.Delete(c.Request().Context(), s.Session, id)
-	if err == nil || errors.Is(err, account.ErrPending) {
-		a.audit(c, "user_deleted", "user_id", id, "by", s.UserID)
-	}
-	return done, err
+	return done, a.People.Delete(c.Request().Context(), s.Session, id)
 }
 
 // parseID parses a decimal integer of digits only. ErrNotFound for anything else.

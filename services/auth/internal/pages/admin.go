@@ -105,13 +105,11 @@ func (p *Pages) changeMember(r *request) error {
 		if err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "reset_link_created", "user_id", m.ID, "by", r.UserID)
 		return p.renderLink(r, l, token, here)
 	case "factor":
 		if err := p.Accounts.ResetFactor(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "second_factor_reset", "user_id", m.ID, "by", r.UserID)
 		return r.seeOther(here + "?done=factor-reset")
 	case "revoke", "remove":
 		return p.changeToken(r, here)
@@ -119,7 +117,6 @@ func (p *Pages) changeMember(r *request) error {
 		if _, err := p.Accounts.RevokeSessions(r.ctx(), m.Username); err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "sessions_ended", "user_id", m.ID, "by", r.UserID)
 		return r.seeOther(here + "?done=sessions")
 	case "delete":
 		if r.form.get("confirm") != m.Username {
@@ -128,7 +125,6 @@ func (p *Pages) changeMember(r *request) error {
 		if err := p.People.Delete(r.ctx(), r.Session, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "user_deleted", "user_id", m.ID, "by", r.UserID)
 		return r.seeOther(root + "admin/members?done=deleted")
 	}
 	return web.ErrMalformed
@@ -186,7 +182,6 @@ func (p *Pages) changeInvites(r *request) error {
 		if err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "invite_created", "invite_id", l.ID, "role", l.Role, "by", r.UserID)
 		return p.renderLink(r, l, token, root+"admin/invites")
 	case "revoke":
 		id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
@@ -196,7 +191,6 @@ func (p *Pages) changeInvites(r *request) error {
 		if err := p.People.RevokeInvite(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, link.ErrNotFound) {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "invite_revoked", "invite_id", id, "by", r.UserID)
 		return r.seeOther(root + "admin/invites?done=revoked")
 	}
 	return web.ErrMalformed

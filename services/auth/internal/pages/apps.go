@@ -116,7 +116,6 @@ func (p *Pages) addApp(r *request) error {
 	if err := p.Policy.CreateApplication(r.ctx(), r.UserID, n); err != nil {
 		return err
 	}
-	p.LogEvent(r.Response(), r.Request(), "app_made", "app", n.Slug, "by", r.UserID)
 	return r.seeOther(appsPath + "/" + n.Slug + "?done=app-added")
 }
 
@@ -167,13 +166,11 @@ func (p *Pages) changeApp(r *request) error {
 		if err := p.Policy.ChangeApplication(r.ctx(), r.UserID, slug, change); err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "app_changed", "app", slug, "by", r.UserID)
 		return r.seeOther(appsPath + "/" + url.PathEscape(slug) + "?done=profile")
 	case "remove":
 		if err := p.Policy.RemoveApplication(r.ctx(), r.UserID, slug); err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "app_removed", "app", slug, "by", r.UserID)
 		return r.seeOther(appsPath + "?done=app-removed")
 	}
 	return web.ErrMalformed
@@ -238,7 +235,6 @@ func (p *Pages) addGroup(r *request) error {
 	if err := p.Policy.CreateGroup(r.ctx(), r.UserID, slug, r.form.get("name")); err != nil {
 		return err
 	}
-	p.LogEvent(r.Response(), r.Request(), "group_made", "group", slug, "by", r.UserID)
 	return r.seeOther(groupsPath + "/" + slug + "?done=group-added")
 }
 
@@ -292,20 +288,17 @@ func (p *Pages) changeGroup(r *request) error {
 		if err := p.Policy.ChangeMembers(r.ctx(), r.UserID, slug, changes); err != nil {
 			return web.OfGroup(err)
 		}
-		p.LogEvent(r.Response(), r.Request(), "groups_changed", "group", slug, "users", len(changes), "by", r.UserID)
 		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
 	case "rename":
 		name := r.form.get("name")
 		if err := p.Policy.ChangeGroup(r.ctx(), r.UserID, slug, policy.GroupChange{Name: &name}); err != nil {
 			return web.OfGroup(err)
 		}
-		p.LogEvent(r.Response(), r.Request(), "group_changed", "group", slug, "by", r.UserID)
 		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
 	case "remove":
 		if err := p.Policy.RemoveGroup(r.ctx(), r.UserID, slug); err != nil {
 			return web.OfGroup(err)
 		}
-		p.LogEvent(r.Response(), r.Request(), "group_removed", "group", slug, "by", r.UserID)
 		return r.seeOther(groupsPath + "?done=group-removed")
 	}
 	return web.ErrMalformed

@@ -123,7 +123,7 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 	t.Cleanup(func() { _, _ = client.Close(), db.Close() })
 	log := slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	sessions := sessionredis.New(client, "svc")
-	store := sqlstore.New(db, f.Now)
+	store := sqlstore.NewObserved(db, f.Now, func(ctx context.Context, e audit.Entry) { audit.Log(ctx, log, e) })
 	create := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 		return ratelimit.New(ratelimit.Options{Client: client, App: "svc", Name: name, Limit: limit, Window: window})
 	}

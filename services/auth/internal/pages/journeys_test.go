@@ -113,7 +113,8 @@ func TestLog_ActsOnPagesHaveTheNamesOfTheAPI(t *testing.T) {
 	logged("sessions_ended", func() { anna.post("/pforte/admin/members/2", "do", "sessions").want(http.StatusSeeOther) })
 	logged("invite_revoked", func() {
 		anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
-		anna.post("/pforte/admin/invites", "do", "revoke", "id", "2").want(http.StatusSeeOther)
+		id := regexp.MustCompile(`name="id" value="(\d+)"`).FindStringSubmatch(anna.get("/pforte/admin/invites").body)[1]
+		anna.post("/pforte/admin/invites", "do", "revoke", "id", id).want(http.StatusSeeOther)
 	})
 	logged("user_deleted", func() {
 		anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "otto").want(http.StatusSeeOther)

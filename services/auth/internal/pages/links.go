@@ -72,7 +72,7 @@ func (p *Pages) setup(r *request) error {
 	}
 	defer p.detach(r)()
 	username := r.form.get("username")
-	u, err := p.People.Setup(r.ctx(), r.form.get("t"), people.NewHousehold{
+	_, err = p.People.Setup(r.ctx(), r.form.get("t"), people.NewHousehold{
 		Household: r.form.get("household"), Username: username, DisplayName: r.form.get("display_name"), Password: pw,
 	})
 	if errors.Is(err, user.ErrNotEmpty) {
@@ -81,7 +81,6 @@ func (p *Pages) setup(r *request) error {
 	if err != nil {
 		return err
 	}
-	p.LogEvent(r.Response(), r.Request(), "setup", "user_id", u.ID)
 	if _, err := p.Login(r.Response(), r.Request(), username, pw); err != nil {
 		return r.seeOther(root + "login?done=joined&name=" + url.QueryEscape(username))
 	}
@@ -122,7 +121,6 @@ func (p *Pages) join(r *request) error {
 	if err != nil {
 		return err
 	}
-	p.LogEvent(r.Response(), r.Request(), "invite_accepted", "user_id", u.ID, "role", string(u.Role))
 	return r.seeOther(root + "login?done=joined&name=" + url.QueryEscape(u.Username))
 }
 
@@ -149,7 +147,6 @@ func (p *Pages) reset(r *request) error {
 	if err := p.People.ResetPasswordByLink(r.ctx(), r.form.get("t"), pw); err != nil && !errors.Is(err, account.ErrPending) {
 		return err
 	}
-	p.LogEvent(r.Response(), r.Request(), "reset_used")
 	// The password is set, whatever fails now.
 	if left, err := p.Accounts.Passkeys(r.ctx(), of.UserID); err != nil || len(left) > 0 {
 		return r.seeOther(root + "login?done=reset-passkeys&return=" + escapeReturn(root+"account/passkeys?done="+passkeysLeft))

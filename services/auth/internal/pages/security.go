@@ -199,7 +199,6 @@ func (p *Pages) changePasskeys(r *request) error {
 		if err := p.Accounts.RemovePasskey(r.ctx(), r.Session, id); err != nil {
 			return web.OfPasskey(err)
 		}
-		p.LogEvent(r.Response(), r.Request(), "passkey_removed", "user_id", r.UserID)
 		return r.seeOther(here + "?done=passkey-removed")
 	}
 	return web.ErrMalformed

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
@@ -45,14 +46,10 @@ func (t texts) moment(at, now time.Time) string {
 // eventKey begins the keys of the names of events of the audit in words.
 const eventKey = "event."
 
-// eventNames returns the names of all events with words, in the order of the words.
-func (t texts) eventNames() (names []string) {
-	for key := range t {
-		if name, is := strings.CutPrefix(key, eventKey); is {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int { return strings.Compare(t[eventKey+a], t[eventKey+b]) })
+// eventNames returns the names of all events of the audit, in the order of their words.
+func (t texts) eventNames() []string {
+	names := audit.Names()
+	slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(t[eventKey+a], t[eventKey+b]) })
 	return names
 }
 

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
 )
 
 // bothTexts returns the texts in German and in English.
@@ -73,6 +75,11 @@ func TestTexts_AreThoseThatAreUsed(t *testing.T) {
 			key = "done." + m[3]
 		}
 		if used[key] = true; german[key] == "" {
+			t.Errorf("there is no text %s", key)
+		}
+	}
+	for _, event := range audit.Names() {
+		if key := eventKey + event; german[key] == "" {
 			t.Errorf("there is no text %s", key)
 		}
 	}

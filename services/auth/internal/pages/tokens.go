@@ -101,7 +101,6 @@ func (p *Pages) changeTokens(r *request) error {
 		if _, err := p.Policy.RevokeTokens(r.ctx(), r.Session); err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "token_revoked", "user_id", r.UserID, "all", true)
 		return r.seeOther(tokensPath + "?done=tokens-revoked")
 	}
 	return p.changeToken(r, tokensPath)
@@ -118,7 +117,6 @@ func (p *Pages) changeToken(r *request, here string) error {
 		if err := p.Policy.RevokeToken(r.ctx(), r.UserID, id); err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "token_revoked", "token", id, "by", r.UserID)
 		return r.seeOther(here + "?done=token-revoked")
 	case "remove":
 		if err := p.Policy.RemoveToken(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, token.ErrNotFound) {
@@ -151,7 +149,6 @@ func (p *Pages) createToken(r *request) error {
 	if err != nil {
 		return err
 	}
-	p.LogEvent(r.Response(), r.Request(), "token_made", "user_id", r.UserID, "token", created.ID)
 	shown := newToken{Token: created, Text: text, At: p.PublicURL}
 	if shown.Apps, err = p.Policy.Applications(r.ctx()); err != nil {
 		shown.Apps = nil // the token exists and must be shown

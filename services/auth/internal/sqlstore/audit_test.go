@@ -194,7 +194,7 @@ func TestAudit_EventsAreObservedWhenCommitted(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna", IP: "192.0.2.1"})
 		var observed []audit.Entry
-		store := sqlstore.NewObserved(h.db, func() time.Time { return start }, func(e audit.Entry) { observed = append(observed, e) })
+		store := sqlstore.NewObserved(h.db, func() time.Time { return start }, func(_ context.Context, e audit.Entry) { observed = append(observed, e) })
 		before, admin, member := len(h.events()), user.Admin, user.Member
 		h.refused("a demotion of the last admin", store.Change(ctx, h.anna.ID, user.Change{Role: &member}, h.anna.ID), user.ErrLastAdmin)
 		name := "x"

@@ -38,18 +38,18 @@ type Store struct {
 	byID *sqldb.Query // of every authenticated request
 	// Of every guarded request.
 	visitor, tokenVisitor *sqldb.Query
-	observe               func(audit.Entry)
+	observe               func(context.Context, audit.Entry)
 }
 
 // New returns a store in a database that was opened with Migrations. now is the clock
 // for the times of creation.
 func New(db *sqldb.DB, now func() time.Time) *Store {
-	return NewObserved(db, now, func(audit.Entry) {})
+	return NewObserved(db, now, func(context.Context, audit.Entry) {})
 }
 
 // NewObserved is New with a function that is called for each event of the audit when it is
 // committed, and must not wait. The entry has no ID.
-func NewObserved(db *sqldb.DB, now func() time.Time, observe func(audit.Entry)) *Store {
+func NewObserved(db *sqldb.DB, now func() time.Time, observe func(context.Context, audit.Entry)) *Store {
 	return &Store{
 		observe: observe,
 		db:      db, now: now, byID: db.Query(selectUser + byID),
@@ -77,7 +77,7 @@ func (s *Store) tx(ctx context.Context, limit time.Duration, what string, do fun
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	for _, e := range recorded {
-		s.observe(e)
+		s.observe(ctx, e)
 	}
 	return nil
 }

@@ -68,8 +68,8 @@ func New(o Options) (*Web, error) {
 // Client returns the client's address.
 func (w *Web) Client(r *http.Request) string { return w.TrustedProxies.Of(r).String() }
 
-// LogEvent logs an event for operators and programs like fail2ban. No attribute may be a
-// secret, nor a name typed at a login, which could be a password.
+// LogEvent logs an event for operators and programs like fail2ban, where audit.Log does not. No
+// attribute may be a secret, nor a name typed at a login, which could be a password.
 func (w *Web) LogEvent(rw http.ResponseWriter, r *http.Request, event string, attrs ...any) {
 	attrs = append([]any{"event", event, "ip", w.Client(r), "request_id", rw.Header().Get(service.RequestIDHeader)}, attrs...)
 	w.Log.InfoContext(r.Context(), "audit", attrs...)
@@ -204,10 +204,7 @@ func (w *Web) Logout(rw http.ResponseWriter, r *http.Request, c Caller) error {
 // account.Service.ChangePassword.
 func (w *Web) ChangePassword(rw http.ResponseWriter, r *http.Request, c Caller, current, replacement string) error {
 	err := w.Accounts.ChangePassword(r.Context(), c.Session, current, replacement)
-	switch {
-	case err == nil, errors.Is(err, account.ErrPending):
-		w.LogEvent(rw, r, "password_changed", "user_id", c.UserID)
-	case errors.Is(err, account.ErrWrongPassword):
+	if errors.Is(err, account.ErrWrongPassword) {
 		w.LogEvent(rw, r, "password_change_failed", "user_id", c.UserID)
 	}
 	return err

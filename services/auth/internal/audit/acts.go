@@ -1,0 +1,159 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// act is what follows from an event beside its row.
+type act struct {
+	// log is the name of its line in the log; empty: none. cli is that of a command's line,
+	// where it is another, or "-".
+	log, cli string
+	// fields are those of the line, beside the actor's: user_id, by (the user who acted), and
+	// keys of the detail.
+	fields string
+	notice bool // shown to the user whom it concerns
+	// notify is the German text of a notification; nil: there is none. It names users, and
+	// neither addresses nor what opens an account.
+	notify func(Entry) string
+}
+
+// acts are all events, by name. What a client does without a transaction, such as a login,
+// is logged by web when it happens, whatever becomes of its row.
+var acts = map[string]act{
+	"app_changed":            {log: "app_changed", fields: "app by"},
+	"app_made":               {log: "app_made", fields: "app by"},
+	"app_removed":            {log: "app_removed", fields: "app by"},
+	"audit_swept":            {},
+	"device_new":             {notice: true, notify: notifyDevice},
+	"duty_changed":           {},
+	"group_changed":          {log: "group_changed", fields: "group by"},
+	"group_made":             {log: "group_made", fields: "group by"},
+	"group_removed":          {log: "group_removed", fields: "group by"},
+	"groups_changed":         {log: "groups_changed", fields: "user_id added removed by"},
+	"invite_accepted":        {log: "invite_accepted", fields: "user_id role"},
+	"invite_made":            {log: "invite_created", fields: "role by"},
+	"invite_revoked":         {log: "invite_revoked", fields: "by"},
+	"login":                  {},
+	"login_failed":           {},
+	"logout":                 {},
+	"passkey_added":          {log: "passkey_added", fields: "user_id", notice: true},
+	"passkey_clone":          {notice: true},
+	"passkey_failed":         {},
+	"passkey_flags_changed":  {},
+	"passkey_removed":        {log: "passkey_removed", fields: "user_id", notice: true},
+	"passkey_renamed":        {},
+	"password_change_failed": {},
+	"password_changed":       {log: "password_changed", fields: "user_id", notice: true},
+	"password_reset":         {cli: "password_changed", notice: true},
+	"profile_changed":        {},
+	"reauth":                 {},
+	"reauth_failed":          {},
+	"recovery_renewed":       {},
+	"recovery_used":          {notice: true, notify: notifyRecovery},
+	"reset_asked":            {notify: notifyAsked},
+	"reset_made":             {log: "reset_link_created", fields: "user_id by", notice: true, notify: notifyReset},
+	"reset_used":             {log: "reset_used", fields: "user_id", notice: true},
+	"role_changed":           {cli: "role_changed", fields: "role", notice: true, notify: notifyRole},
+	"second_factor_failed":   {},
+	"second_factor_guessed":  {notice: true, notify: notifyGuessed},
+	"second_factor_off":      {notice: true},
+	"second_factor_on":       {notice: true},
+	"second_factor_reset":    {log: "second_factor_reset", fields: "user_id by", notice: true, notify: notifyFactor},
+	"session_ended":          {},
+	"sessions_ended":         {log: "sessions_ended", cli: "-", fields: "user_id by"},
+	"setup":                  {log: "setup", fields: "user_id"},
+	"setup_made":             {cli: "setup_link_created"},
+	"token_made":             {log: "token_made", fields: "token user_id by", notice: true},
+	"token_revoked":          {log: "token_revoked", fields: "token tokens user_id by"},
+	"unknown_app":            {},
+	"user_created":           {log: "user_created", fields: "user_id role by"},
+	"user_deleted":           {log: "user_deleted", fields: "user_id by"},
+	"user_imported":          {},
+}
+
+// Names returns the names of all events, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(acts)) }
+
+// Notifiable returns the events of which notifications can be sent, sorted.
+func Notifiable() []string { return named(func(a act) bool { return a.notify != nil }) }
+
+// noticed returns the events that are shown to the user whom they concern.
+func noticed() []string { return named(func(a act) bool { return a.notice }) }
+
+func named(is func(act) bool) []string {
+	return slices.DeleteFunc(Names(), func(name string) bool { return !is(acts[name]) })
+}
+
+// Log writes the line of an entry: that of a request, or of a command. What the service does
+// by itself has none.
+func Log(ctx context.Context, log *slog.Logger, e Entry) {
+	a := acts[e.Event.Name]
+	name, attrs := a.log, []any{"ip", e.IP, "request_id", e.RequestID}
+	if e.Kind == Operator {
+		name, attrs = cmp.Or(a.cli, a.log), []any{"actor", "cli", "os_user", e.Actor.Name}
+		if e.SubjectName != "" {
+			attrs = append(attrs, "username", e.SubjectName)
+		}
+	}
+	if name == "" || name == "-" || e.Kind == System {
+		return
+	}
+	detail := e.Detail
+	if after, changed := detail["after"].(map[string]any); changed {
+		detail = after
+	}
+	for field := range strings.FieldsSeq(a.fields) {
+		value, known := detail[field]
+		switch field {
+		case "user_id":
+			value, known = e.SubjectID, true
+		case "by":
+			value, known = e.Actor.ID, e.Actor.ID != 0
+		}
+		if known {
+			attrs = append(attrs, field, value)
+		}
+	}
+	log.InfoContext(ctx, "audit", append([]any{"event", name}, attrs...)...)
+}
+
+func notifyDevice(e Entry) string {
+	return fmt.Sprintf("Neue Anmeldung von %s: %v.", e.SubjectName, e.Detail["browser"])
+}
+
+func notifyFactor(e Entry) string {
+	return "Der zweite Faktor von " + e.SubjectName + " wurde zurückgesetzt" + by(e)
+}
+
+func notifyGuessed(e Entry) string {
+	return "Jemand kennt das Passwort von " + e.SubjectName + " und rät Codes."
+}
+
+func notifyRecovery(e Entry) string {
+	return e.SubjectName + " hat einen Wiederherstellungscode benutzt."
+}
+
+func notifyReset(e Entry) string {
+	return "Für " + e.SubjectName + " wurde ein Link für ein neues Passwort erstellt" + by(e)
+}
+
+func notifyAsked(e Entry) string { return e.SubjectName + " bittet um ein neues Passwort." }
+
+func notifyRole(e Entry) string {
+	return fmt.Sprintf("Die Rolle von %s ist jetzt %v%s", e.SubjectName, e.Detail["role"], by(e))
+}
+
+// by ends a text with the user who did it.
+func by(e Entry) string {
+	if e.Kind != User {
+		return "."
+	}
+	return ", von " + e.Actor.Name + "."
+}
