@@ -138,7 +138,7 @@ func (r *run) do(ctx context.Context) (err error) {
 		return err
 	}
 	// What was not spent cannot be proven.
-	if !r.provePayment || p.isRepeated() {
+	if !r.provePayment || p.isReused() {
 		if _, err := r.receive(ctx, p, true); err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func (r *run) resumeDemo(ctx context.Context) (purchase, error) {
 		return purchase{}, fmt.Errorf("read the journal of payments: %w", err)
 	}
 	r.print("Going on with transaction %s of an earlier run", r.want.TransactionHash)
-	return r.again(ctx, *e)
+	return r.replay(ctx, *e)
 }
 
 // receive saves what was paid for, checks it, and reports it where it is told to. Only
@@ -309,7 +309,7 @@ type options struct {
 	out     string
 	// keysFile is a key document to check receipts against, "" for the verifier's own.
 	keysFile string
-	// maxWait bounds the wait for finality, and how long one payment is repeated.
+	// maxWait bounds the wait for finality, and how long one payment is replayed.
 	maxWait       time.Duration
 	json, version bool
 	// provePayment means that the agent's own payment is to be verified as well.

@@ -56,7 +56,7 @@ type buyer struct {
 	// keysFile is the key document that receipts are checked against, "" for the
 	// seller's own.
 	keysFile string
-	// maxWait bounds how long one payment is repeated.
+	// maxWait bounds how long one payment is replayed.
 	maxWait time.Duration
 	print   func(format string, args ...any)
 	// approve is called before a new payment is counted and signed, and stops it with an
@@ -76,13 +76,13 @@ type purchase struct {
 	resumed bool
 }
 
-// isRepeated reports whether, by the seller's word, an earlier payment of the payer, the
+// isReused reports whether, by the seller's word, an earlier payment of the payer, the
 // one of settled, has bought the answer, and this one is not spent.
-func (p purchase) isRepeated() bool {
+func (p purchase) isReused() bool {
 	var extra struct {
-		Repeated bool `json:"repeated"`
+		Reused bool `json:"repeated"`
 	}
-	return json.Unmarshal(p.settled.Extra, &extra) == nil && extra.Repeated
+	return json.Unmarshal(p.settled.Extra, &extra) == nil && extra.Reused
 }
 
 var (
@@ -111,7 +111,7 @@ func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
 		return purchase{}, err
 	}
 	if earlier != nil {
-		if p, err := b.again(ctx, *earlier); !errors.Is(err, errExpired) {
+		if p, err := b.replay(ctx, *earlier); !errors.Is(err, errExpired) {
 			return p, err
 		}
 		b.print("A new payment is made.")
@@ -122,9 +122,9 @@ func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
 	return b.pay(ctx, e, false)
 }
 
-// again sends the payment of an earlier run. With errExpired the journal has
+// replay sends the payment of an earlier run. With errExpired the journal has
 // dropped it: it bought nothing and never will.
-func (b *buyer) again(ctx context.Context, e entry) (purchase, error) {
+func (b *buyer) replay(ctx context.Context, e entry) (purchase, error) {
 	_, _, err := choose([]x402.Requirements{e.Offer}, b.most, b.network)
 	if err == nil {
 		err = b.limits.locked(func() error { return b.limits.pin(b.url, e.Offer.Network, e.Offer.PayTo) })
@@ -284,7 +284,7 @@ func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 		got, err := b.exchange(ctx, http.MethodPost, e.URL, []byte(e.Body), e.Header)
 		if err == nil && got.status == http.StatusOK {
 			p.answer, p.settled = got.body, got.settled()
-			if p.isRepeated() {
+			if p.isReused() {
 				b.print("Repeated: an earlier payment has bought this answer. Its transaction: %s",
 					p.settled.Transaction)
 				b.print("By the seller's word the payment signed now is not spent. It could be until %s, so it "+

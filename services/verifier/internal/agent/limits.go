@@ -29,10 +29,10 @@ var (
 // limits are what one payer may sign, kept in a folder that several processes share.
 // A payment counts from before it is signed until 24 hours after it can last be
 // settled, whatever the seller answers: that no money moved would be the seller's word.
-// So does the payment for an answer that was repeated: the seller holds a signature that
-// the token takes until its end, and one who settles it and reports a repeat could
-// otherwise take any sum in a day. It costs the buyer of an honest seller little: the
-// verifier repeats a few answers a day (REPEATS_PER_PAYER), and agent mcp keeps its own.
+// So does the payment for an answer that was reused: the seller holds a signature that the
+// token takes until its end, and one who settles it and reports a reuse could otherwise take
+// any sum in a day. It costs the buyer of an honest seller little: the verifier reuses a few
+// answers a day (REPEATS_PER_PAYER), and agent mcp keeps its own.
 type limits struct {
 	folder string
 	// day is the most that may be signed in 24 hours, in atomic units; nil is no limit.

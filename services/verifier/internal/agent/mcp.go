@@ -94,7 +94,7 @@ func serveTools(ctx context.Context, o options, version string, stdin io.Reader,
 }
 
 // serve answers calls until stdin is closed, and then finishes what has been signed, for
-// at most the time that a payment is repeated. When ctx ends it stops at once: what is
+// at most the time that a payment is replayed. When ctx ends it stops at once: what is
 // open is in the journal.
 func (t *toolbox) serve(ctx context.Context, version string, stdin io.Reader, stdout io.Writer) error {
 	server := mcp.NewServer(&mcp.Implementation{

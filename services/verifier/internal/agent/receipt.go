@@ -37,9 +37,9 @@ type outcomePayment struct {
 	Transaction string `json:"transaction"`
 	// Resumed means that a payment of an earlier run was sent again.
 	Resumed bool `json:"resumed"`
-	// Repeated means that, by the seller's word, the earlier payment of Transaction has
+	// Reused means that, by the seller's word, the earlier payment of Transaction has
 	// bought the answer, and the one of Nonce, which was signed for USD, is not spent.
-	Repeated bool `json:"repeated"`
+	Reused bool `json:"repeated"`
 }
 
 // failed is what --json prints when there is no receipt that holds.
@@ -74,7 +74,7 @@ func (r *run) report(p purchase, result receipt.Result, final *finality.Result) 
 				USD: x402.Dollars(price), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network,
 				Payer: p.Payer,
 				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed,
-				Repeated: p.isRepeated(),
+				Reused: p.isReused(),
 			},
 		})
 	}
@@ -103,7 +103,7 @@ func (r *run) report(p purchase, result receipt.Result, final *finality.Result) 
 		}
 	}
 	paid := "Paid " + x402.Dollars(price) + " USD."
-	if p.isRepeated() {
+	if p.isReused() {
 		paid = "Paid before; " + x402.Dollars(price) + " USD were signed for."
 	}
 	r.print("Checked offline: the signature and the proof hold. %s", paid)

@@ -192,9 +192,9 @@ type paidPayment struct {
 	PayTo       string `json:"payTo,omitempty"`
 	Transaction string `json:"transaction,omitempty"`
 	Resumed     bool   `json:"resumed"`
-	// Repeated means that, by the seller's word, the earlier payment of Transaction has
+	// Reused means that, by the seller's word, the earlier payment of Transaction has
 	// bought the answer, and the one that was signed for USD is not spent.
-	Repeated  bool   `json:"repeated"`
+	Reused    bool   `json:"repeated"`
 	DayUSD    string `json:"dayUSD"`
 	DayCapUSD string `json:"dayCapUSD"`
 }
@@ -217,7 +217,7 @@ func (t *toolbox) sold(got bought) (*mcp.CallToolResult, error) {
 		Attested: fields(got.result.Attested), File: got.file,
 		Payment: paidPayment{
 			USD: "0.00", DayUSD: x402.Dollars(spent), DayCapUSD: x402.Dollars(t.limits.day), Resumed: got.resumed,
-			Repeated: got.isRepeated(),
+			Reused: got.isReused(),
 		},
 	}
 	paid := "It was bought before; nothing was paid now."
@@ -230,7 +230,7 @@ func (t *toolbox) sold(got bought) (*mcp.CallToolResult, error) {
 			transaction = " (transaction " + a.Payment.Transaction + ")"
 		}
 		paid = "Paid " + a.Payment.USD + " USD" + transaction + "."
-		if got.isRepeated() {
+		if got.isReused() {
 			paid = fmt.Sprintf("Repeated: an earlier payment%s bought it. By the seller's word the %s USD that were "+
 				"signed for now are not spent; they could be until %s, so they count.",
 				transaction, a.Payment.USD, got.ValidBefore.Format(time.RFC3339))

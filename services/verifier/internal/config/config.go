@@ -99,8 +99,8 @@ type Payment struct {
 	PerAddress        int           `env:"UNPAID_ATTEMPTS_PER_ADDRESS" default:"600" limit:"true" doc:"unpaid calls per client address (IPv6: /64), minute and replica"`
 	FailedPerPayer    int           `env:"FAILED_SETTLEMENTS_PER_PAYER_PER_DAY" default:"3" limit:"true" doc:"failed settlements per payer and day (UTC), over all replicas"`
 	FailedPerAddress  int           `env:"FAILED_SETTLEMENTS_PER_ADDRESS_PER_DAY" default:"10" limit:"true" doc:"the same per client address (IPv6: /56) of payers who are not known; twice as many per /24 or /48"`
-	RepeatWindow      time.Duration `env:"REPEAT_WINDOW" default:"24h" doc:"for how long a payer who asks the same question again, with a new payment, gets the first answer and keeps the payment; 0: never"`
-	RepeatsPerPayer   int           `env:"REPEATS_PER_PAYER" default:"20" limit:"true" doc:"how often a day (UTC) that is, per payer"`
+	ReuseWindow       time.Duration `env:"REPEAT_WINDOW" default:"24h" doc:"for how long a payer who asks the same question again, with a new payment, gets the first answer and keeps the payment; 0: never"`
+	ReusesPerPayer    int           `env:"REPEATS_PER_PAYER" default:"20" limit:"true" doc:"how often a day (UTC) that is, per payer"`
 	AnswerRetention   time.Duration `env:"ANSWER_RETENTION" default:"2160h" limit:"true" doc:"how long sold answers are kept; later they are computed again"`
 }
 
@@ -150,7 +150,7 @@ func (c *Config) Validate() error {
 			faults = append(faults, fmt.Errorf("%s: %w", upstreams.setting, err))
 		}
 	}
-	if c.Payment.RepeatWindow < 0 {
+	if c.Payment.ReuseWindow < 0 {
 		faults = append(faults, errors.New("REPEAT_WINDOW: is negative"))
 	}
 	if confirm := c.Payment.Confirm; confirm != "" && confirm != ConfirmByFacilitator && confirm != ConfirmByChain {

@@ -43,7 +43,7 @@ type Facilitator struct {
 
 	mu sync.Mutex
 	// sent judges and broadcasts a payment once and returns its transaction, by
-	// everything that was signed and the signature: a repeated request finds the first
+	// everything that was signed and the signature: a retried request finds the first
 	// one's transaction instead of sending another.
 	sent map[common.Hash]func() (common.Hash, error)
 }

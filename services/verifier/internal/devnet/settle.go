@@ -45,7 +45,7 @@ func (f *Facilitator) settle(ctx context.Context, p payment, err error) any {
 }
 
 // carryOut judges and broadcasts a payment once and waits for its block. A
-// repeated request gets what the first one got, also when the payment could not
+// retried request gets what the first one got, also when the payment could not
 // be made anew: it is expired or used, by this very payment.
 func (f *Facilitator) carryOut(ctx context.Context, p payment) (common.Hash, error) {
 	domain := eip3009.Domain{Name: TokenName, Version: TokenVersion, ChainID: f.chainID, Token: TokenAddress}

@@ -21,7 +21,7 @@ type Metrics struct {
 	requests    *service.HTTPMetrics
 	payments    *prometheus.CounterVec
 	sales       *prometheus.CounterVec
-	repeats     prometheus.Counter
+	reuses      prometheus.Counter
 	facilitator *prometheus.HistogramVec
 	lookups     *prometheus.HistogramVec
 	answers     *prometheus.CounterVec
@@ -40,7 +40,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		requests: requests,
 		payments: counter("verifier_payments_total", "Paid calls ended, by outcome.", "outcome"),
 		sales:    counter("verifier_sales_total", "Paid calls ended, by operation, transport and outcome.", "operation", "transport", "outcome"),
-		repeats: prometheus.NewCounter(prometheus.CounterOpts{
+		reuses: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "verifier_repeats_total", Help: "Answers of an earlier payment for the same question of the same payer, whose new payment was not spent.",
 		}),
 		facilitator: histogram("verifier_facilitator_call_duration_seconds", "Calls to the facilitator, by call and outcome: ok, refused, limit, unusable, open.",
@@ -65,7 +65,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	m.lookups.WithLabelValues(lookupFailed)
 	m.answers.WithLabelValues(result(true))
 	m.answers.WithLabelValues(result(false))
-	return m, service.Register(r, m.payments, m.sales, m.repeats, m.facilitator, m.lookups, m.answers, m.answerBytes, m.tools)
+	return m, service.Register(r, m.payments, m.sales, m.reuses, m.facilitator, m.lookups, m.answers, m.answerBytes, m.tools)
 }
 
 // outcomes are the ends of paid calls, and of payments that the service decides.
@@ -94,7 +94,7 @@ func (m *Metrics) PaymentEnded(end paywall.End) {
 	m.payments.WithLabelValues(end.Outcome).Inc()
 	m.sales.WithLabelValues(end.Operation, end.Transport, end.Outcome).Inc()
 	if end.Repeated {
-		m.repeats.Inc()
+		m.reuses.Inc()
 	}
 }
 

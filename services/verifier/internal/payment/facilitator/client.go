@@ -114,7 +114,7 @@ func (c *Client) Verify(ctx context.Context, body []byte) (answer x402.VerifyRes
 }
 
 // Settle implements payment.Facilitator. It makes one call: only the caller
-// knows whether a repeat is safe.
+// knows whether a retry is safe.
 func (c *Client) Settle(ctx context.Context, body []byte) (answer x402.SettleResponse, err error) {
 	err = c.call(ctx, http.MethodPost, "settle", body, &answer, func() *bool { return answer.Success })
 	return answer, err
