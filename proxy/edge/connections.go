@@ -39,13 +39,6 @@ func refusalDelay() time.Duration {
 // crowdShare is for how many of all connections a network must have one to crowd out others.
 const crowdShare = 8
 
-// tooManyConnections is the answer to a connection above the limit, in the format of
-// both services.
-const tooManyConnections = `{"error":"Der Dienst ist gerade überlastet. Bitte gleich erneut versuchen.","code":503,"reason":"service_unavailable","retryable":true}`
-
-var tooManyAnswer = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nCache-Control: no-store\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: " +
-	strconv.Itoa(len(tooManyConnections)) + "\r\n\r\n" + tooManyConnections
-
 // maxStreams is how many requests a connection of HTTP/2 may have at once, which is as much as a
 // browser has under way. streamsEach is how many, for each connection that may be open, all of them
 // may have together; one counts as several where its header is longer than streamHeader.
@@ -64,6 +57,8 @@ const (
 type Connections struct {
 	// Max is of each listener.
 	Max int `json:"max,omitempty"`
+	// Refusal is the JSON of the 503 that a connection above the limit gets.
+	Refusal string `json:"refusal,omitempty"`
 	// Trusted are the networks of proxies in front, whose connections are those of many clients:
 	// they are never closed for others.
 	Trusted []string `json:"trusted,omitempty"`
@@ -77,7 +72,11 @@ func (Connections) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "caddy.listeners.edge_connections", New: func() caddy.Module { return new(Connections) }}
 }
 
-// UnmarshalCaddyfile reads: edge_connections <max> [<trusted proxies...>].
+// UnmarshalCaddyfile reads:
+//
+//	edge_connections <max> [<trusted proxies...>] {
+//		refusal <json>
+//	}
 func (c *Connections) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	if !d.NextArg() {
@@ -93,6 +92,11 @@ func (c *Connections) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			continue
 		}
 		c.Trusted = append(c.Trusted, d.Val())
+	}
+	for d.NextBlock(0) {
+		if d.Val() != "refusal" || !d.AllArgs(&c.Refusal) {
+			return d.ArgErr()
+		}
 	}
 	return nil
 }
@@ -161,14 +165,22 @@ func enterStream(r *http.Request) (leave func(), err error) {
 
 // WrapListener implements caddy.ListenerWrapper.
 func (c *Connections) WrapListener(l net.Listener) net.Listener {
-	return &boundListener{Listener: l, max: c.Max, trusted: c.trusted, refusals: c.refusals, refusing: make(chan struct{}, maxRefusing)}
+	return &boundListener{
+		Listener: l, max: c.Max, trusted: c.trusted, refusals: c.refusals,
+		refusal: fmt.Appendf(nil, tooMany, len(c.Refusal), c.Refusal), refusing: make(chan struct{}, maxRefusing),
+	}
 }
+
+// tooMany is the answer to a connection above the limit.
+const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n" +
+	"Retry-After: 2\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
 
 type boundListener struct {
 	net.Listener
 	max      int
 	trusted  []netip.Prefix
 	refusals *refusals
+	refusal  []byte
 	refusing chan struct{}
 
 	mu sync.Mutex
@@ -195,7 +207,7 @@ func (l *boundListener) Accept() (net.Conn, error) {
 		case l.refusing <- struct{}{}:
 			go func() {
 				defer func() { <-l.refusing }()
-				refuse(tcp)
+				l.refuse(tcp)
 			}()
 		default:
 			_ = tcp.Close()
@@ -205,12 +217,12 @@ func (l *boundListener) Accept() (net.Conn, error) {
 
 // refuse reads the beginning of a request, because the answer could be lost if a
 // connection is closed with something unread.
-func refuse(conn net.Conn) {
+func (l *boundListener) refuse(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(refuseWithin))
 	var request [4096]byte
 	if n, _ := conn.Read(request[:]); n > 0 && 'A' <= request[0] && request[0] <= 'Z' { // no TLS
-		_, _ = conn.Write([]byte(tooManyAnswer))
+		_, _ = conn.Write(l.refusal)
 	}
 }
 

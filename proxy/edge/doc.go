@@ -17,8 +17,7 @@
 //   - edge (http.reverse_proxy.transport.edge) sends requests to a service whose bodies
 //     edge_service has read;
 //   - edge_connections (caddy.listeners.edge_connections) bounds open connections, and
-//     refuses early what edge_service would refuse;
-//   - edge (caddy.logging.cores.edge) writes the log without headers and queries.
+//     refuses early what edge_service would refuse.
 //
 // In a Caddyfile:
 //

@@ -24,7 +24,6 @@ func init() {
 	caddy.RegisterModule(Path{})
 	caddy.RegisterModule(Service{})
 	caddy.RegisterModule(new(gates))
-	caddy.RegisterModule(LogCore{})
 	caddy.RegisterModule(Connections{})
 	caddy.RegisterModule(Transport{})
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
