@@ -251,7 +251,8 @@ const invalidCode = "Der Code ist falsch oder abgelaufen."
 
 // internal answers every error that is not in the table.
 var internal = Failure{
-	Status: http.StatusInternalServerError, Page: "Internal", Field: noForm, German: "Interner Fehler. Bitte später erneut versuchen.",
+	Status: http.StatusInternalServerError, Page: "Internal", Field: noForm,
+	German: "Interner Fehler. Bitte später erneut versuchen.",
 }
 
 // retryAfterBusy is the Retry-After of a 503, in seconds: the time to empty a full queue.

@@ -30,7 +30,10 @@ func (w *Web) fromNetwork(ctx context.Context, r *http.Request) context.Context 
 // and the attempt counts or not as if it had waited. A 503 because the password queue is
 // full is refunded too: nothing was compared. The queue is fair between networks, which
 // protects others.
-func (w *Web) Limited(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter, keys []string, do func() (status int)) error {
+func (w *Web) Limited(
+	rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter, keys []string,
+	do func() (status int),
+) error {
 	decision, err := w.spend(rw, r, route, limit, limiter, keys)
 	if err != nil {
 		return err
@@ -48,7 +51,9 @@ func (w *Web) Limited(rw http.ResponseWriter, r *http.Request, route, limit stri
 }
 
 // spend counts an attempt. ErrLimited, with the headers of the answer.
-func (w *Web) spend(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter, keys []string) (ratelimit.Decision, error) {
+func (w *Web) spend(
+	rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter, keys []string,
+) (ratelimit.Decision, error) {
 	decision, err := limiter.Spend(r.Context(), keys...)
 	if err != nil {
 		w.Metrics.decided(limit, decisionError)
@@ -90,7 +95,9 @@ const refundTimeout = 500 * time.Millisecond
 
 // refund refunds an attempt and returns the new state. After a failure the attempt
 // counts until its window ends.
-func (w *Web) refund(ctx context.Context, limit string, limiter *ratelimit.Limiter, d ratelimit.Decision) ratelimit.Decision {
+func (w *Web) refund(
+	ctx context.Context, limit string, limiter *ratelimit.Limiter, d ratelimit.Decision,
+) ratelimit.Decision {
 	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
 	defer cancel()
 	refunded, err := limiter.Refund(ctx, d)

@@ -27,30 +27,37 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
-	requests, err := service.NewHTTPMetrics(r, "auth", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
+	requests, err := service.NewHTTPMetrics(r, "auth",
+		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
 	if err != nil {
 		return nil, err
 	}
 	m := &Metrics{
 		Requests: requests,
 		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, second_factor (a second step follows), invalid_credentials, bad_request, busy, error.",
+			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, second_factor (a second step " +
+				"follows), invalid_credentials, bad_request, busy, error.",
 		}, []string{"outcome"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, password, link, passkey) and decision: taken, given_back, refused, error.",
+			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, " +
+				"password, link, passkey) and decision: taken, given_back, refused, error.",
 		}, []string{"limit", "decision"}),
 		second: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_second_factors_total", Help: "Second steps of logins, by method (totp, recovery, passkey) and outcome: success, invalid, limited, no_login, error.",
+			Name: "auth_second_factors_total", Help: "Second steps of logins, by method (totp, recovery, passkey) " +
+				"and outcome: success, invalid, limited, no_login, error.",
 		}, []string{"method", "outcome"}),
 		reauths: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_reauthentications_total", Help: "Users who proved again who they are, by outcome: success, invalid, limited, error.",
+			Name: "auth_reauthentications_total", Help: "Users who proved again who they are, by outcome: success, " +
+				"invalid, limited, error.",
 		}, []string{"outcome"}),
 	}
 	m.guard = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "auth_guard_decisions_total", Help: "Decisions about requests to applications, by reason: passed, those of refusals (not_logged_in, app_denied, …), limited, error.",
+		Name: "auth_guard_decisions_total", Help: "Decisions about requests to applications, by reason: passed, " +
+			"those of refusals (not_logged_in, app_denied, …), limited, error.",
 	}, []string{"reason"})
 	m.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "auth_app_token_uses_total", Help: "App tokens that requests to applications presented, by outcome: right (which does not mean that the request passed), invalid, limited, error.",
+		Name: "auth_app_token_uses_total", Help: "App tokens that requests to applications presented, by outcome: " +
+			"right (which does not mean that the request passed), invalid, limited, error.",
 	}, []string{"outcome"})
 	for _, reason := range guardReasons {
 		m.guard.WithLabelValues(string(reason))
@@ -111,7 +118,8 @@ const (
 
 // guardReasons are initialized to zero, so that the first of a kind is an increase.
 var guardReasons = []access.Reason{
-	GuardPassed, GuardLimited, GuardFailed, access.Forwarded, access.UnknownApp, access.NotLoggedIn, access.AppTokenInvalid, access.AppDenied,
+	GuardPassed, GuardLimited, GuardFailed, access.Forwarded, access.UnknownApp, access.NotLoggedIn,
+	access.AppTokenInvalid, access.AppDenied,
 	access.SecondFactorNeeded, access.ReadOnly, access.ForeignPage,
 }
 
@@ -138,7 +146,8 @@ func provedOutcome(err error) string {
 	switch {
 	case err == nil:
 		return "success"
-	case errors.Is(err, factor.ErrInvalidCode), errors.Is(err, factor.ErrPasskeyFailed), errors.Is(err, account.ErrReauthPassword):
+	case errors.Is(err, factor.ErrInvalidCode), errors.Is(err, factor.ErrPasskeyFailed),
+		errors.Is(err, account.ErrReauthPassword):
 		return "invalid"
 	case errors.Is(err, account.ErrTooManyCodes), errors.Is(err, account.ErrTooManyTries):
 		return "limited"
@@ -159,7 +168,8 @@ func (m *Metrics) login(pending bool, err error) {
 		outcome = "success"
 	case errors.Is(err, account.ErrInvalidCredentials), errors.Is(err, factor.ErrPasskeyFailed):
 		outcome = "invalid_credentials"
-	case errors.Is(err, account.ErrMissing), errors.Is(err, account.ErrTooLong), errors.Is(err, factor.ErrPasskeysUnavailable):
+	case errors.Is(err, account.ErrMissing), errors.Is(err, account.ErrTooLong),
+		errors.Is(err, factor.ErrPasskeysUnavailable):
 		outcome = "bad_request"
 	case errors.Is(err, password.ErrBusy):
 		outcome = "busy"

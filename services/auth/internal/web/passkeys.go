@@ -24,7 +24,9 @@ func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route stri
 // PasskeyLogin logs a user in by the passkey that answered and sets the cookies of a new
 // session; the one that the request came with ends. The caller of PasskeyLogin limits its
 // attempts. Errors are those of account.Service.PasskeyLogin, and of the session store.
-func (w *Web) PasskeyLogin(rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer) (account.LoggedIn, error) {
+func (w *Web) PasskeyLogin(
+	rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer,
+) (account.LoggedIn, error) {
 	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
 	credentials := account.Credentials{UserAgent: r.UserAgent(), IP: w.Client(r), Browser: w.Sessions.Browser(r)}
 	replaced, err := w.Sessions.Load(r.WithContext(session.WithoutRenewal(r.Context())))
@@ -45,7 +47,9 @@ func (w *Web) PasskeyLogin(rw http.ResponseWriter, r *http.Request, given accoun
 
 // PasskeySecond finishes the pending login of the request by the passkey that answered and
 // sets the cookies of its session. account.ErrNoPendingLogin, factor.ErrPasskeyFailed.
-func (w *Web) PasskeySecond(rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer) (account.LoggedIn, error) {
+func (w *Web) PasskeySecond(
+	rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer,
+) (account.LoggedIn, error) {
 	ref, err := w.Sessions.LoadPending(r)
 	if err != nil {
 		return account.LoggedIn{}, account.ErrNoPendingLogin
@@ -67,7 +71,9 @@ func (w *Web) PasskeySecond(rw http.ResponseWriter, r *http.Request, given accou
 // PasskeyReauth has a caller prove again who they are by the passkey that answered, and sets
 // the cookies of the session that replaces theirs. Errors are those of
 // account.Service.PasskeyReauth.
-func (w *Web) PasskeyReauth(rw http.ResponseWriter, r *http.Request, c Caller, given account.PasskeyAnswer) (account.LoggedIn, error) {
+func (w *Web) PasskeyReauth(
+	rw http.ResponseWriter, r *http.Request, c Caller, given account.PasskeyAnswer,
+) (account.LoggedIn, error) {
 	in, err := w.Accounts.PasskeyReauth(r.Context(), c.Session, given)
 	w.Metrics.reauth(err)
 	if err != nil {

@@ -32,7 +32,9 @@ func (w *Web) CancelLogin(rw http.ResponseWriter, r *http.Request) error {
 
 // VerifyCode finishes the pending login of the request and sets the cookies of its
 // session. The results are those of account.Service.VerifyCode.
-func (w *Web) VerifyCode(rw http.ResponseWriter, r *http.Request, code string) (in account.LoggedIn, method string, left int, err error) {
+func (w *Web) VerifyCode(
+	rw http.ResponseWriter, r *http.Request, code string,
+) (in account.LoggedIn, method string, left int, err error) {
 	ref, err := w.Sessions.LoadPending(r)
 	if err != nil {
 		return account.LoggedIn{}, "", 0, account.ErrNoPendingLogin
@@ -53,7 +55,9 @@ func (w *Web) VerifyCode(rw http.ResponseWriter, r *http.Request, code string) (
 
 // Reauth has a caller prove again who they are and sets the cookies of the session that
 // replaces theirs. Errors are those of account.Service.Reauth.
-func (w *Web) Reauth(rw http.ResponseWriter, r *http.Request, c Caller, password, code string) (account.LoggedIn, error) {
+func (w *Web) Reauth(
+	rw http.ResponseWriter, r *http.Request, c Caller, password, code string,
+) (account.LoggedIn, error) {
 	in, err := w.Accounts.Reauth(r.Context(), c.Session, password, code)
 	w.Metrics.reauth(err)
 	if err != nil {

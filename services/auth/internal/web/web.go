@@ -53,13 +53,16 @@ type Web struct {
 
 // New checks the options and returns a Web.
 func New(o Options) (*Web, error) {
-	if o.Accounts == nil || o.People == nil || o.Policy == nil || o.Audit == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil || o.Metrics == nil || o.Log == nil || o.Now == nil {
+	if o.Accounts == nil || o.People == nil || o.Policy == nil || o.Audit == nil || o.Sessions == nil ||
+		o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil ||
+		o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("web: a required option is not set")
 	}
 	w := &Web{Options: o, warnPlainHTTP: func() {}}
 	if o.Secure {
 		w.warnPlainHTTP = sync.OnceFunc(func() {
-			o.Log.Warn("login over plain http, but the cookies are limited to https and browsers will drop them: serve https, or set SESSION_SECURE=false")
+			o.Log.Warn("login over plain http, but the cookies are limited to https and browsers will drop them: " +
+				"serve https, or set SESSION_SECURE=false")
 		})
 	}
 	return w, nil
@@ -71,7 +74,8 @@ func (w *Web) Client(r *http.Request) string { return w.TrustedProxies.Of(r).Str
 // LogEvent logs an event for operators and programs like fail2ban, where audit.Log does not. No
 // attribute may be a secret, nor a name typed at a login, which could be a password.
 func (w *Web) LogEvent(rw http.ResponseWriter, r *http.Request, event string, attrs ...any) {
-	attrs = append([]any{"event", event, "ip", w.Client(r), "request_id", rw.Header().Get(service.RequestIDHeader)}, attrs...)
+	attrs = append([]any{"event", event, "ip", w.Client(r), "request_id", rw.Header().Get(service.RequestIDHeader)},
+		attrs...)
 	w.Log.InfoContext(r.Context(), "audit", attrs...)
 }
 
@@ -81,7 +85,8 @@ func (w *Web) As(rw http.ResponseWriter, r *http.Request, c Caller) *http.Reques
 	groups := w.Networks(r)
 	browser, system := session.BrowserOf(r.UserAgent())
 	actor := audit.Actor{
-		Kind: audit.Anonymous, IP: w.Client(r), Network: groups[len(groups)-1], Agent: strings.Trim(browser+", "+system, ", "), RequestID: rw.Header().Get(service.RequestIDHeader),
+		Kind: audit.Anonymous, IP: w.Client(r), Network: groups[len(groups)-1],
+		Agent: strings.Trim(browser+", "+system, ", "), RequestID: rw.Header().Get(service.RequestIDHeader),
 	}
 	if c.Current != nil {
 		actor.Kind, actor.ID, actor.Name, actor.SessionKey = audit.User, c.User.ID, c.User.Username, c.Key
@@ -129,11 +134,14 @@ func (w *Web) End(rw http.ResponseWriter, r *http.Request, c Caller) error {
 
 // Login checks name and password and sets the cookies of a new session; the one that the
 // request came with ends. Of a user with a second factor it sets the cookie of a pending
-// login instead, and the session that the request came with goes on. The caller of Login limits its attempts. Errors are those of
-// account.Service.Login, and of the session store.
+// login instead, and the existing session stays valid. The caller of Login limits its
+// attempts. Errors are those of account.Service.Login, and of the session store.
 func (w *Web) Login(rw http.ResponseWriter, r *http.Request, username, password string) (account.LoggedIn, error) {
 	r = w.As(rw, r, Caller{})
-	credentials := account.Credentials{Username: username, Password: password, UserAgent: r.UserAgent(), IP: w.Client(r), Browser: w.Sessions.Browser(r)}
+	credentials := account.Credentials{
+		Username: username, Password: password, UserAgent: r.UserAgent(), IP: w.Client(r),
+		Browser: w.Sessions.Browser(r),
+	}
 	replaced, err := w.Sessions.Load(r.WithContext(session.WithoutRenewal(r.Context())))
 	if err == nil {
 		credentials.Replaces = replaced.Ref

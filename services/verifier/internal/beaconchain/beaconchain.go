@@ -37,7 +37,8 @@ type Blocks interface {
 	// this hash.
 	Headers(ctx context.Context, first, last uint64, hash chain.Hash) ([][]byte, error)
 	// StorageProof returns a block's header in RLP and the proof of a slot in its state.
-	StorageProof(ctx context.Context, number uint64, hash chain.Hash, contract chain.Address, slot chain.Hash) (header []byte, account, storage [][]byte, err error)
+	StorageProof(ctx context.Context, number uint64, hash chain.Hash, contract chain.Address,
+		slot chain.Hash) (header []byte, account, storage [][]byte, err error)
 	BlockNumber(ctx context.Context, hash chain.Hash) (uint64, error)
 }
 
@@ -121,7 +122,8 @@ type anchor struct {
 
 // New checks the options and returns a chain, which follows nothing before Run.
 func New(o Options) (*Chain, error) {
-	if o.Name == "" || o.Network == nil || len(o.Nodes) == 0 || o.Blocks == nil || o.Store == nil || o.Failed == nil || o.Log == nil || o.Now == nil {
+	if o.Name == "" || o.Network == nil || len(o.Nodes) == 0 || o.Blocks == nil || o.Store == nil || o.Failed == nil ||
+		o.Log == nil || o.Now == nil {
 		return nil, errors.New("beaconchain: an option is missing")
 	}
 	o.Log = o.Log.With("chain", o.Name)

@@ -110,7 +110,8 @@ func (c *Chain) makeOne(ctx context.Context, b Bundle) error {
 	if now.Sub(b.Tried) > giveUpAfter {
 		b.State = BundleUnavailable
 	}
-	c.Log.WarnContext(ctx, "finality: the proof of a sold block cannot be made", "block", b.Number, "tries", b.Tries, "given_up", b.State == BundleUnavailable, "error", err)
+	c.Log.WarnContext(ctx, "finality: the proof of a sold block cannot be made", "block", b.Number, "tries", b.Tries,
+		"given_up", b.State == BundleUnavailable, "error", err)
 	return c.Store.PutOff(ctx, b, now.Add(pause))
 }
 
@@ -142,7 +143,8 @@ func (c *Chain) link(ctx context.Context, b SoldBlock, nearest, newest anchor) (
 	if err == nil || distance > mostHeaders {
 		return newest, link, err
 	}
-	c.Log.InfoContext(ctx, "finality: no node proves the record of block hashes (eth_getProof); headers are taken", "block", b.Number, "at", newest.number, "error", err)
+	c.Log.InfoContext(ctx, "finality: no node proves the record of block hashes (eth_getProof); headers are taken",
+		"block", b.Number, "at", newest.number, "error", err)
 	link, headersErr := c.headers(ctx, b, nearest)
 	if headersErr != nil {
 		return nearest, link, errors.Join(err, headersErr)
@@ -157,14 +159,17 @@ func (c *Chain) headers(ctx context.Context, b SoldBlock, a anchor) (finality.Li
 
 func (c *Chain) history(ctx context.Context, b SoldBlock, a anchor) (finality.Link, error) {
 	if a.number-b.Number > finality.HistoryWindow {
-		return finality.Link{}, fmt.Errorf("block %d is more than %d blocks before the finalized block %d", b.Number, finality.HistoryWindow, a.number)
+		return finality.Link{}, fmt.Errorf("block %d is more than %d blocks before the finalized block %d", b.Number,
+			finality.HistoryWindow, a.number)
 	}
 	contract, err := chain.ParseAddress(finality.HistoryContract)
 	if err != nil {
 		return finality.Link{}, err
 	}
-	header, account, storage, err := c.Blocks.StorageProof(ctx, a.number, chain.Hash(a.execution.BlockHash), contract, chain.Hash(finality.HistorySlot(b.Number)))
-	return finality.Link{Kind: finality.LinkHistory, Header: header, Account: hexes(account), Storage: hexes(storage)}, err
+	header, account, storage, err := c.Blocks.StorageProof(ctx, a.number, chain.Hash(a.execution.BlockHash), contract,
+		chain.Hash(finality.HistorySlot(b.Number)))
+	return finality.Link{Kind: finality.LinkHistory, Header: header, Account: hexes(account), Storage: hexes(storage)},
+		err
 }
 
 func hexes(list [][]byte) []receipt.Hex {

@@ -28,7 +28,9 @@ const (
 // ErrPending, ErrUnavailable, ErrCheckpointUnknown, ErrCheckpointTooOld. No node is asked
 // but for a checkpoint that is not known, and then only if the proof is there; client is the
 // network of the client, whose allowance that takes from.
-func (c *Chain) Document(ctx context.Context, client string, block finality.Root, checkpoint *finality.Root) ([]byte, error) {
+func (c *Chain) Document(
+	ctx context.Context, client string, block finality.Root, checkpoint *finality.Root,
+) ([]byte, error) {
 	b, err := c.Store.Bundle(ctx, c.Network.ChainID, block)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -99,7 +101,9 @@ func (c *Chain) oldest(b Bundle) uint64 {
 // fromOwn returns the document from the first of our own checkpoints that are recent enough
 // and from which steps lead to the bundle's. They come the oldest first; order may change
 // that.
-func (c *Chain) fromOwn(ctx context.Context, b Bundle, kept content, order func([]Checkpoint)) (*finality.Document, error) {
+func (c *Chain) fromOwn(
+	ctx context.Context, b Bundle, kept content, order func([]Checkpoint),
+) (*finality.Document, error) {
 	own, err := c.Store.OwnCheckpoints(ctx, b.Chain, c.oldest(b))
 	if err != nil {
 		return nil, err
@@ -120,7 +124,9 @@ func (c *Chain) fromOwn(ctx context.Context, b Bundle, kept content, order func(
 
 // checkpoint returns the checkpoint with a root: one that is kept, or else, a few times a
 // minute, one that a node knows. What was read for nothing is refused before that counts.
-func (c *Chain) checkpoint(ctx context.Context, client string, b Bundle, root finality.Root) (from finality.Checkpoint, err error) {
+func (c *Chain) checkpoint(
+	ctx context.Context, client string, b Bundle, root finality.Root,
+) (from finality.Checkpoint, err error) {
 	kept, err := c.Store.Checkpoint(ctx, b.Chain, root)
 	switch {
 	case err == nil:
@@ -146,7 +152,8 @@ func (c *Chain) checkpoint(ctx context.Context, client string, b Bundle, root fi
 		c.named.refuse(root, refusal{at: c.Now()})
 		return from, ErrCheckpointUnknown
 	case err != nil:
-		c.Log.WarnContext(ctx, "finality: a checkpoint that a caller names cannot be read", "checkpoint", root.String(), "error", err)
+		c.Log.WarnContext(ctx, "finality: a checkpoint that a caller names cannot be read", "checkpoint", root.String(),
+			"error", err)
 		return from, ErrUnavailable
 	case uint64(from.Header.Slot) < c.oldest(b):
 		c.named.refuse(root, refusal{at: c.Now(), known: true, slot: uint64(from.Header.Slot)})
@@ -156,7 +163,9 @@ func (c *Chain) checkpoint(ctx context.Context, client string, b Bundle, root fi
 }
 
 // from returns the document from a checkpoint.
-func (c *Chain) from(ctx context.Context, b Bundle, kept content, from finality.Checkpoint) (*finality.Document, error) {
+func (c *Chain) from(
+	ctx context.Context, b Bundle, kept content, from finality.Checkpoint,
+) (*finality.Document, error) {
 	period := c.Network.Period(uint64(from.Header.Slot))
 	switch {
 	case period > b.Period:

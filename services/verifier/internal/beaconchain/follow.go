@@ -94,8 +94,10 @@ func (c *Chain) Follow(ctx context.Context) error {
 	}
 	// Where to begin is a node's word, and so is how far it is: it is taken only where no
 	// other node may know better, and what is kept can be that old.
-	if tooFar == len(c.nodes) && (c.verified.IsZero() || c.Now().Sub(c.verified) > maxCatchUp*c.seconds(c.Network.SlotsPerPeriod)) {
-		c.Log.WarnContext(ctx, "finality: what is kept is too long ago to go on from; the beacon chain is followed anew", "error", err)
+	if tooFar == len(c.nodes) && (c.verified.IsZero() ||
+		c.Now().Sub(c.verified) > maxCatchUp*c.seconds(c.Network.SlotsPerPeriod)) {
+		c.Log.WarnContext(ctx,
+			"finality: what is kept is too long ago to go on from; the beacon chain is followed anew", "error", err)
 		err = c.ask(ctx, c.nodes, func(n *node) error { return c.first(ctx, n) })
 	}
 	if err == nil {
@@ -123,7 +125,8 @@ func (c *Chain) noHandover(ctx context.Context, lacking []*node, err error) bool
 	}
 	c.Failed(CauseHandover)
 	anew := len(lacking) == len(c.nodes) || c.Now().Sub(c.lacking) > c.seconds(lateEpochs*c.Network.SlotsPerEpoch)
-	c.Log.ErrorContext(ctx, "finality: no beacon node hands over to the committee after a period; readers need a checkpoint of a later period for blocks from then on",
+	c.Log.ErrorContext(ctx, "finality: no beacon node hands over to the committee after a period; readers need a "+
+		"checkpoint of a later period for blocks from then on",
 		"period", c.lastPeriod(), "nodes", len(lacking), "anew", anew, "error", err)
 	return anew
 }
@@ -179,15 +182,19 @@ func (c *Chain) check(ctx context.Context, n *node) error {
 	c.mu.Unlock()
 	if why != "" {
 		c.Failed(CauseNetwork)
-		c.Log.ErrorContext(ctx, "finality: a beacon node is not one of the network; it is not used, and without another one no proofs of finality are made",
+		c.Log.ErrorContext(ctx, "finality: a beacon node is not one of the network; it is not used, and without "+
+			"another one no proofs of finality are made",
 			"node", n.Name(), "network", c.Network.Name, "differs", why)
 		return fmt.Errorf("%s: %w: %s", n.Name(), errOtherNetwork, why)
 	}
 	for _, fork := range []string{"ALTAIR", "BELLATRIX", "CAPELLA", "DENEB", "ELECTRA", "FULU", "GLOAS"} {
 		epoch, err := strconv.ParseUint(spec[fork+"_FORK_EPOCH"], 10, 64)
-		known := slices.ContainsFunc(c.Network.Forks, func(f finality.Fork) bool { return strings.EqualFold(f.Name, fork) })
+		known := slices.ContainsFunc(c.Network.Forks, func(f finality.Fork) bool {
+			return strings.EqualFold(f.Name, fork)
+		})
 		if err == nil && epoch != math.MaxUint64 && !known {
-			c.Log.WarnContext(ctx, "finality: the beacon node knows a fork that this program does not; from its epoch on no update will verify", "node", n.Name(), "fork", fork, "epoch", epoch)
+			c.Log.WarnContext(ctx, "finality: the beacon node knows a fork that this program does not; from its "+
+				"epoch on no update will verify", "node", n.Name(), "fork", fork, "epoch", epoch)
 		}
 	}
 	return nil
@@ -202,8 +209,9 @@ func (c *Chain) differs(genesis chain.BeaconGenesis, spec map[string]string) str
 	number := func(v uint64) string { return strconv.FormatUint(v, 10) }
 	want := map[string]string{
 		"SECONDS_PER_SLOT": number(n.SecondsPerSlot), "SLOTS_PER_EPOCH": number(n.SlotsPerEpoch),
-		"EPOCHS_PER_SYNC_COMMITTEE_PERIOD": number(n.SlotsPerPeriod / n.SlotsPerEpoch), "SYNC_COMMITTEE_SIZE": strconv.Itoa(n.CommitteeSize),
-		"DEPOSIT_CHAIN_ID": strings.TrimPrefix(n.ChainID, "eip155:"),
+		"EPOCHS_PER_SYNC_COMMITTEE_PERIOD": number(n.SlotsPerPeriod / n.SlotsPerEpoch),
+		"SYNC_COMMITTEE_SIZE":              strconv.Itoa(n.CommitteeSize),
+		"DEPOSIT_CHAIN_ID":                 strings.TrimPrefix(n.ChainID, "eip155:"),
 	}
 	for _, fork := range n.Forks {
 		version, _ := fork.Version.MarshalText() // never fails
@@ -291,13 +299,15 @@ func (c *Chain) first(ctx context.Context, n *node) error {
 	}
 	c.committees = map[uint64]finality.Root{period: *checkpoint.Committee}
 	c.keys = map[uint64]*lightclient.SyncCommittee{period: &boot.CurrentSyncCommittee}
-	c.Log.InfoContext(ctx, "finality: the beacon chain is followed from a checkpoint that a node called final", "node", n.Name(),
-		"checkpoint", root.String(), "slot", uint64(checkpoint.Header.Slot))
+	c.Log.InfoContext(ctx, "finality: the beacon chain is followed from a checkpoint that a node called final",
+		"node", n.Name(), "checkpoint", root.String(), "slot", uint64(checkpoint.Header.Slot))
 	return nil
 }
 
 // bootstrap reads and verifies the checkpoint with a root.
-func (c *Chain) bootstrap(ctx context.Context, n *node, root finality.Root) (finality.Checkpoint, *lightclient.Bootstrap, error) {
+func (c *Chain) bootstrap(
+	ctx context.Context, n *node, root finality.Root,
+) (finality.Checkpoint, *lightclient.Bootstrap, error) {
 	boot, err := n.Bootstrap(ctx, root)
 	if err != nil {
 		return finality.Checkpoint{}, nil, err
@@ -330,7 +340,8 @@ func (c *Chain) keepNamed(ctx context.Context, checkpoint finality.Checkpoint, o
 	}
 	slot := uint64(checkpoint.Header.Slot)
 	return c.Store.KeepCheckpoint(ctx, Checkpoint{
-		Chain: c.Network.ChainID, Root: checkpoint.Root, Slot: slot, Period: c.Network.Period(slot), Own: own, Checkpoint: text,
+		Chain: c.Network.ChainID, Root: checkpoint.Root, Slot: slot, Period: c.Network.Period(slot), Own: own,
+		Checkpoint: text,
 	})
 }
 
@@ -378,10 +389,13 @@ func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) erro
 	// Of finalized blocks a later one has a greater number. A chain for development that was
 	// started anew contradicts that; nothing of the one before links to its blocks.
 	if slices.ContainsFunc(c.anchors, a.contradicts) {
-		c.Log.WarnContext(ctx, "finality: a finalized block contradicts earlier ones, which are forgotten", "block", a.number, "node", n.Name())
+		c.Log.WarnContext(ctx, "finality: a finalized block contradicts earlier ones, which are forgotten", "block",
+			a.number, "node", n.Name())
 		c.anchors = nil
 	}
-	at, isThere := slices.BinarySearchFunc(c.anchors, a.number, func(a anchor, number uint64) int { return cmp.Compare(a.number, number) })
+	at, isThere := slices.BinarySearchFunc(c.anchors, a.number, func(a anchor, number uint64) int {
+		return cmp.Compare(a.number, number)
+	})
 	switch {
 	case !isThere:
 		c.anchors = slices.Insert(c.anchors, at, a)
@@ -399,7 +413,9 @@ func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) erro
 
 // signed returns an update as a step that the committee of a period has signed, whose
 // members and root these are. The last step of an anchor hands over to no other committee.
-func (c *Chain) signed(keys *lightclient.SyncCommittee, committee finality.Root, u *lightclient.Update, period uint64, last bool) (finality.Step, error) {
+func (c *Chain) signed(
+	keys *lightclient.SyncCommittee, committee finality.Root, u *lightclient.Update, period uint64, last bool,
+) (finality.Step, error) {
 	step, err := lightclient.NewStep(keys, u)
 	if err == nil {
 		if last {
@@ -415,7 +431,8 @@ func (c *Chain) signed(keys *lightclient.SyncCommittee, committee finality.Root,
 
 // contradicts reports whether an earlier finalized block cannot be of the same chain.
 func (a anchor) contradicts(earlier anchor) bool {
-	return earlier.slot < a.slot && (earlier.number > a.number || earlier.number == a.number && earlier.execution.BlockHash != a.execution.BlockHash)
+	return earlier.slot < a.slot && (earlier.number > a.number ||
+		earlier.number == a.number && earlier.execution.BlockHash != a.execution.BlockHash)
 }
 
 // lastPeriod is the newest period of which the committee is known.
@@ -443,7 +460,8 @@ func (c *Chain) reach(ctx context.Context, n *node, period uint64) error {
 			return err
 		}
 		if _, known := c.committees[last+1]; !known {
-			return fmt.Errorf("%s: the update of period %d does not hand over yet: %w", n.Name(), last, chain.ErrNoBeaconData)
+			return fmt.Errorf("%s: the update of period %d does not hand over yet: %w", n.Name(), last,
+				chain.ErrNoBeaconData)
 		}
 	}
 }
@@ -457,7 +475,8 @@ func (c *Chain) handOver(ctx context.Context, n *node, period uint64, over bool)
 		return err
 	}
 	if u.NextSyncCommittee == nil || c.Network.Period(uint64(u.SignatureSlot)) != period ||
-		c.Network.Period(uint64(u.AttestedHeader.Beacon.Slot)) != period || c.Network.Period(uint64(u.FinalizedHeader.Beacon.Slot)) != period {
+		c.Network.Period(uint64(u.AttestedHeader.Beacon.Slot)) != period ||
+		c.Network.Period(uint64(u.FinalizedHeader.Beacon.Slot)) != period {
 		return nil
 	}
 	keys, err := c.members(ctx, n, period)
@@ -475,7 +494,9 @@ func (c *Chain) handOver(ctx context.Context, n *node, period uint64, over bool)
 	if err != nil {
 		return err
 	}
-	if err := c.Store.KeepStep(ctx, Step{Chain: c.Network.ChainID, Period: period, Signers: step.Signers(), Final: over, Step: text}); err != nil {
+	if err := c.Store.KeepStep(ctx, Step{
+		Chain: c.Network.ChainID, Period: period, Signers: step.Signers(), Final: over, Step: text,
+	}); err != nil {
 		return err
 	}
 	c.committees[period+1], c.keys[period+1] = *step.NextCommittee, u.NextSyncCommittee
@@ -508,7 +529,8 @@ func (c *Chain) members(ctx context.Context, n *node, period uint64) (*lightclie
 		keys = u.NextSyncCommittee
 	}
 	if keys == nil {
-		return nil, fmt.Errorf("%s: the keys of the committee of period %d: %w", n.Name(), period, chain.ErrNoBeaconData)
+		return nil, fmt.Errorf("%s: the keys of the committee of period %d: %w", n.Name(), period,
+			chain.ErrNoBeaconData)
 	}
 	if keys.HashTreeRoot() != c.committees[period] {
 		return nil, unverified(fmt.Errorf("another committee of period %d", period))

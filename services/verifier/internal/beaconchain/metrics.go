@@ -14,7 +14,8 @@ type Failures struct{ *prometheus.CounterVec }
 func NewFailures(r prometheus.Registerer) (Failures, error) {
 	f := Failures{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "verifier_finality_failures_total",
-		Help: "What failed when proofs of finality were made, by chain and cause: node, network, update, handover, link, bundle.",
+		Help: "What failed when proofs of finality were made, by chain and cause: node, network, update, handover, " +
+			"link, bundle.",
 	}, []string{"chain", "cause"})}
 	return f, r.Register(f)
 }
@@ -43,11 +44,15 @@ func (c *Chain) Register(r prometheus.Registerer) error {
 		return prometheus.NewDesc(name, help, labels, prometheus.Labels{"chain": c.Name})
 	}
 	return r.Register(&metrics{
-		Chain:         c,
-		anchorAge:     desc("verifier_finality_anchor_age_seconds", "Age of the newest block that is verified to be final, by chain; absent before the first."),
-		participation: desc("verifier_finality_participation", "Part of the sync committee that signed the newest verified update, by chain; absent before the first."),
-		bundles:       desc("verifier_finality_bundles", "Proofs of finality of sold blocks, by chain and state: pending, made, unavailable, expired.", "state"),
-		pendingAge:    desc("verifier_finality_pending_age_seconds", "How long the oldest sold block waits for its proof of finality, by chain; 0 without one."),
+		Chain: c,
+		anchorAge: desc("verifier_finality_anchor_age_seconds",
+			"Age of the newest block that is verified to be final, by chain; absent before the first."),
+		participation: desc("verifier_finality_participation", "Part of the sync committee that signed the newest "+
+			"verified update, by chain; absent before the first."),
+		bundles: desc("verifier_finality_bundles", "Proofs of finality of sold blocks, by chain and state: "+
+			"pending, made, unavailable, expired.", "state"),
+		pendingAge: desc("verifier_finality_pending_age_seconds",
+			"How long the oldest sold block waits for its proof of finality, by chain; 0 without one."),
 	})
 }
 

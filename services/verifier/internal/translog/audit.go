@@ -121,8 +121,8 @@ func (l *Log) LastAudit() (at time.Time, ok bool) {
 
 // Audit recomputes the tree from its entries, looks where each came from and for every
 // answer that was sold and is older than the merge delay, compares the tree with what
-// each witness serves, and asks them for other generations of the log. It counts the entries that had their places at a moment, unless that
-// is zero.
+// each witness serves, and asks them for other generations of the log. It counts the
+// entries that had their places at a moment, unless that is zero.
 func (l *Log) Audit(ctx context.Context, at time.Time) (Audit, error) {
 	head, err := l.head(ctx)
 	if err != nil {
@@ -246,7 +246,8 @@ func (a *Audit) origin(at int64, entry LoggedEntry) {
 		if a.Copied++; a.FirstCopied < 0 {
 			a.FirstCopied = at
 		}
-	case e.Kind == receiptlog.ReceiptEntry && entry.Source != FromSale, e.Kind != receiptlog.ReceiptEntry && entry.Source != FromKey:
+	case e.Kind == receiptlog.ReceiptEntry && entry.Source != FromSale, e.Kind != receiptlog.ReceiptEntry &&
+		entry.Source != FromKey:
 		if a.Foreign++; a.FirstForeign < 0 {
 			a.FirstForeign = at
 		}
@@ -291,12 +292,14 @@ func (l *Log) auditAnswers(ctx context.Context, head Head, a *Audit) error {
 			}
 			if queued {
 				if late {
-					a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay, tlog.Hash(leaf))
+					a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay,
+						tlog.Hash(leaf))
 				}
 			} else if placed, err := l.Store.Missing(ctx, head.Log, []tlog.Hash{leaf}); err != nil {
 				return err
 			} else if len(placed) > 0 { // and has not got its place between the two looks
-				a.fault("a receipt that was sold was not in the log, and is queued for it now: leaf %s", tlog.Hash(leaf))
+				a.fault("a receipt that was sold was not in the log, and is queued for it now: leaf %s",
+					tlog.Hash(leaf))
 				lost = append(lost, by[leaf])
 				a.Queued++
 			}
@@ -337,7 +340,8 @@ func (w *witnessClient) audit(ctx context.Context, head Head, a *Audit) error {
 		if now, err := w.log.head(ctx); err == nil && now.Size >= c.Size {
 			return nil // placed since the audit began
 		}
-		a.fault("the witness %s has cosigned %d entries that the log's key has signed; the ledger has %d", w.Name, c.Size, head.Size)
+		a.fault("the witness %s has cosigned %d entries that the log's key has signed; the ledger has %d", w.Name,
+			c.Size, head.Size)
 		return nil
 	}
 	root, err := w.log.rootAt(ctx, head, c.Size)
@@ -378,7 +382,8 @@ func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []He
 		}
 		at := slices.IndexFunc(heads, func(h Head) bool { return h.Origin == c.Origin })
 		if at < 0 {
-			a.fault("the witness %s has cosigned %d entries of %s, which is not a log of this ledger", w.Name, c.Size, c.Origin)
+			a.fault("the witness %s has cosigned %d entries of %s, which is not a log of this ledger", w.Name, c.Size,
+				c.Origin)
 			continue
 		}
 		key, err := receiptlog.ParseLogKey(heads[at].VKey)

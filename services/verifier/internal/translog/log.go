@@ -70,7 +70,8 @@ type Log struct {
 
 // New returns a log. It does nothing before Run or Step.
 func New(o Options) (*Log, error) {
-	if o.Store == nil || len(o.Key) != ed25519.PrivateKeySize || o.Host == "" || o.Interval <= 0 || o.Timeout <= 0 || o.Client == nil || o.Log == nil || o.Now == nil {
+	if o.Store == nil || len(o.Key) != ed25519.PrivateKeySize || o.Host == "" || o.Interval <= 0 || o.Timeout <= 0 ||
+		o.Client == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("open the log of receipts: an option is missing")
 	}
 	if o.At == nil {
@@ -81,7 +82,8 @@ func New(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.policy, err = receiptlog.ParsePolicy([]byte(PolicyFor(o.Policy, []Head{{Origin: origin, VKey: vkey}}))); err != nil {
+	if l.policy, err = receiptlog.ParsePolicy(
+		[]byte(PolicyFor(o.Policy, []Head{{Origin: origin, VKey: vkey}}))); err != nil {
 		return nil, err
 	}
 	for _, w := range l.policy.Witnesses {
@@ -380,7 +382,9 @@ func PolicyFor(text string, heads []Head) string {
 	var lines strings.Builder
 	policy, _ := receiptlog.ParsePolicy([]byte(text)) // an error is found when the result is parsed
 	for i := len(heads) - 1; i >= 0; i-- {
-		if !slices.ContainsFunc(policy.Logs, func(l receiptlog.PolicyLog) bool { return l.Key.String() == heads[i].VKey }) {
+		if !slices.ContainsFunc(policy.Logs, func(l receiptlog.PolicyLog) bool {
+			return l.Key.String() == heads[i].VKey
+		}) {
 			fmt.Fprintf(&lines, "log %s\n", heads[i].VKey)
 		}
 	}

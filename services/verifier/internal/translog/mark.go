@@ -57,7 +57,9 @@ func (l *Log) requireMark(ctx context.Context, head Head) error {
 	if !published {
 		return nil // a log that begins
 	}
-	return l.freezeFor(ctx, head, &frozenError{FrozenNoMark, fmt.Errorf("the log was published, and LOG_MARK_FILE %s is not there", l.Mark)})
+	return l.freezeFor(ctx, head, &frozenError{
+		FrozenNoMark, fmt.Errorf("the log was published, and LOG_MARK_FILE %s is not there", l.Mark),
+	})
 }
 
 // checkMark returns a frozenError unless the tree continues the mark, and the greatest one
@@ -95,7 +97,8 @@ func (l *Log) continues(ctx context.Context, head Head, signed receiptlog.Checkp
 		if err != nil || slices.ContainsFunc(heads, func(h Head) bool { return h.Origin == signed.Origin }) {
 			return nil, err
 		}
-		return fmt.Errorf("%s was signed, which the ledger does not know: it is older, or LOG_MARK_FILE is another verifier's", signed.Origin), nil
+		return fmt.Errorf("%s was signed, which the ledger does not know: it is older, or LOG_MARK_FILE is another "+
+			"verifier's", signed.Origin), nil
 	case signed.Size > head.Size:
 		return fmt.Errorf("%d entries were signed, the ledger has %d", signed.Size, head.Size), nil
 	}

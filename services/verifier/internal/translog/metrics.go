@@ -14,7 +14,8 @@ const scrapeTimeout = time.Second
 type metrics struct {
 	*Log
 
-	size, published, queueAge, setAside, publishedAge, frozen, witnessAge, witnessErrors, auditOK, auditAge *prometheus.Desc
+	size, published, queueAge, setAside, publishedAge, frozen, witnessAge, witnessErrors, auditOK,
+	auditAge *prometheus.Desc
 }
 
 // Register adds the metrics of the log.
@@ -23,23 +24,32 @@ func (l *Log) Register(r prometheus.Registerer) error {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return r.Register(&metrics{
-		Log:           l,
-		size:          desc("verifier_log_size", "Entries of the log of receipts."),
-		published:     desc("verifier_log_published_size", "Entries of the checkpoint of the log that is served."),
-		queueAge:      desc("verifier_log_queue_age_seconds", "How long the oldest queued entry waits for its place in the log; 0 without one."),
-		setAside:      desc("verifier_log_set_aside", "What was queued for the log and is no entry of it; it waits for an operator."),
-		publishedAge:  desc("verifier_log_published_age_seconds", "Age of the checkpoint of the log that is served."),
-		frozen:        desc("verifier_log_frozen", "1 while the log signs nothing until an operator has decided, by reason.", "why"),
-		witnessAge:    desc("verifier_log_witness_age_seconds", "How long ago this process last had a cosignature of a witness, by name; absent before the first.", "name"),
-		witnessErrors: desc("verifier_log_witness_errors_total", "Requests to a witness that brought no cosignature, by name.", "name"),
-		auditOK:       desc("verifier_log_audit_ok", "1 when the last audit of the log was clean; absent before the first."),
-		auditAge:      desc("verifier_log_audit_age_seconds", "How long ago this process last audited the log; absent before the first."),
+		Log:       l,
+		size:      desc("verifier_log_size", "Entries of the log of receipts."),
+		published: desc("verifier_log_published_size", "Entries of the checkpoint of the log that is served."),
+		queueAge: desc("verifier_log_queue_age_seconds", "How long the oldest queued entry waits for its place "+
+			"in the log; 0 without one."),
+		setAside: desc("verifier_log_set_aside", "What was queued for the log and is no entry of it; it waits "+
+			"for an operator."),
+		publishedAge: desc("verifier_log_published_age_seconds", "Age of the checkpoint of the log that is served."),
+		frozen: desc("verifier_log_frozen", "1 while the log signs nothing until an operator has decided, "+
+			"by reason.", "why"),
+		witnessAge: desc("verifier_log_witness_age_seconds", "How long ago this process last had a cosignature of "+
+			"a witness, by name; absent before the first.", "name"),
+		witnessErrors: desc("verifier_log_witness_errors_total",
+			"Requests to a witness that brought no cosignature, by name.", "name"),
+		auditOK: desc("verifier_log_audit_ok", "1 when the last audit of the log was clean; absent before the first."),
+		auditAge: desc("verifier_log_audit_age_seconds", "How long ago this process last audited the log; absent "+
+			"before the first."),
 	})
 }
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.size, m.published, m.queueAge, m.setAside, m.publishedAge, m.frozen, m.witnessAge, m.witnessErrors, m.auditOK, m.auditAge} {
+	for _, d := range []*prometheus.Desc{
+		m.size, m.published, m.queueAge, m.setAside, m.publishedAge, m.frozen, m.witnessAge, m.witnessErrors, m.auditOK,
+		m.auditAge,
+	} {
 		all <- d
 	}
 }

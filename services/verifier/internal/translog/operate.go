@@ -36,7 +36,10 @@ func (l *Log) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	s := Status{Origin: head.Origin, Key: head.VKey, Size: head.Size, Root: head.Root.String(), Frozen: head.Frozen, Generation: head.Log}
+	s := Status{
+		Origin: head.Origin, Key: head.VKey, Size: head.Size, Root: head.Root.String(), Frozen: head.Frozen,
+		Generation: head.Log,
+	}
 	published, err := l.Store.Published(ctx, head.Log)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return Status{}, err
@@ -101,7 +104,8 @@ func (l *Log) Resume(ctx context.Context, size int64) error {
 		return fmt.Errorf("%w: the log is not frozen", ErrDisagrees)
 	}
 	if l.policy.Unwitnessed() && size != head.Size {
-		return fmt.Errorf("%w: no witness is asked for, and the log has %d entries, not %d", ErrDisagrees, head.Size, size)
+		return fmt.Errorf("%w: no witness is asked for, and the log has %d entries, not %d", ErrDisagrees, head.Size,
+			size)
 	}
 	if err := l.confirm(ctx, head); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisagrees, err)
@@ -198,7 +202,8 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 		works = at < 0
 	}
 	if works || origin != head.Origin {
-		return "", fmt.Errorf("%w: the log is %s, of this key: %v, frozen: %q", ErrDisagrees, head.Origin, ours, head.Frozen)
+		return "", fmt.Errorf("%w: the log is %s, of this key: %v, frozen: %q", ErrDisagrees, head.Origin, ours,
+			head.Frozen)
 	}
 	published, err := l.Store.Published(ctx, head.Log)
 	if err != nil && !errors.Is(err, ErrNotFound) { // a log of which nothing was served is not listed
@@ -217,7 +222,8 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 	if err != nil {
 		return opened.Origin, err
 	}
-	l.Log.Warn("the log of receipts was closed by hand", "origin", head.Origin, "size", published.Size, "next", opened.Origin)
+	l.Log.Warn("the log of receipts was closed by hand", "origin", head.Origin, "size", published.Size, "next",
+		opened.Origin)
 	return opened.Origin, nil
 }
 

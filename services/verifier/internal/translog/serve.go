@@ -132,7 +132,8 @@ func (l *Log) Directory(ctx context.Context) ([]byte, error) {
 			continue // nothing of it was ever served
 		}
 		g := receiptlog.Generation{
-			Origin: head.Origin, Key: head.VKey, Prefix: Prefix(head.Log), From: head.Opened.Format(time.RFC3339), Final: string(head.Final),
+			Origin: head.Origin, Key: head.VKey, Prefix: Prefix(head.Log), From: head.Opened.Format(time.RFC3339),
+			Final: string(head.Final),
 		}
 		if !head.Closed.IsZero() {
 			g.To = head.Closed.Format(time.RFC3339)

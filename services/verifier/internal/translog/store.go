@@ -115,7 +115,8 @@ type Auditor interface {
 	Missing(ctx context.Context, log int64, leaves []tlog.Hash) ([]tlog.Hash, error)
 	// StoredEntries returns entries of at most so many stored answers, of which the payments' numbers are greater than
 	// after and the claims older than before, and the greatest number.
-	StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []StoredEntry, last int64, err error)
+	StoredEntries(ctx context.Context, after int64, before time.Time,
+		most int) (entries []StoredEntry, last int64, err error)
 	// QueueStored queues the entries of stored answers.
 	QueueStored(ctx context.Context, entries []StoredEntry) error
 }

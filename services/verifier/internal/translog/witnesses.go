@@ -111,7 +111,9 @@ type answer struct {
 
 // add posts one add-checkpoint. The error is a frozenError where the witness knows
 // another tree.
-func (w *witnessClient) add(ctx context.Context, c receiptlog.Checkpoint, body receiptlog.AddCheckpoint) (answer, error) {
+func (w *witnessClient) add(
+	ctx context.Context, c receiptlog.Checkpoint, body receiptlog.AddCheckpoint,
+) (answer, error) {
 	response, err := w.exchange(ctx, http.MethodPost, "/add-checkpoint", bytes.NewReader(body.Bytes()))
 	if err != nil {
 		return answer{}, err
@@ -133,7 +135,10 @@ func (w *witnessClient) add(ctx context.Context, c receiptlog.Checkpoint, body r
 		}
 		return answer{}, w.fault("it answers 409 without another size")
 	case http.StatusUnprocessableEntity:
-		return answer{}, &frozenError{FrozenFork, w.fault("the tree of %d entries does not continue the one of %d that it knows", c.Size, body.Old)}
+		return answer{}, &frozenError{
+			FrozenFork, w.fault("the tree of %d entries does not continue the one of %d that it knows", c.Size,
+				body.Old),
+		}
 	default:
 		return answer{}, w.fault("it answers %d", response.status)
 	}

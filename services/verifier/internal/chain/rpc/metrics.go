@@ -24,22 +24,28 @@ func NewMetrics(r prometheus.Registerer, kept *Memory) (*Metrics, error) {
 	m := &Metrics{
 		registry: r,
 		rpc: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "verifier_rpc_exchange_duration_seconds", Help: "HTTP exchanges with nodes, by chain, node, method (or batch) and outcome.",
+			Name: "verifier_rpc_exchange_duration_seconds", Help: "HTTP exchanges with nodes, by chain, node, method " +
+				"(or batch) and outcome.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"chain", "node", "method", "outcome"}),
 		cache: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verifier_proven_block_lookups_total", Help: "Looks for a block proven before, by chain and result: hit, miss.",
+			Name: "verifier_proven_block_lookups_total", Help: "Looks for a block proven before, by chain and " +
+				"result: hit, miss.",
 		}, []string{"chain", "result"}),
 		proof: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "verifier_proof_duration_seconds", Help: "Blocks rebuilt from what a node told, by chain and outcome.",
+			Name:    "verifier_proof_duration_seconds",
+			Help:    "Blocks rebuilt from what a node told, by chain and outcome.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
 		}, []string{"chain", "outcome"}),
 		heads: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "verifier_chain_head", Help: "How far a chain is by the word of its quorum, by chain and head: latest, finalized.",
+			Name: "verifier_chain_head", Help: "How far a chain is by the word of its quorum, by chain and head: " +
+				"latest, finalized.",
 		}, []string{"chain", "head"}),
 	}
 	gauge := func(name, help string, value func(bytes int64, blocks int) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(kept.Cached()) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			return value(kept.Cached())
+		})
 	}
 	return m, errors.Join(r.Register(m.rpc), r.Register(m.cache), r.Register(m.proof), r.Register(m.heads),
 		r.Register(gauge("verifier_proven_blocks_bytes", "Memory of the proven blocks that are kept.",
@@ -51,7 +57,8 @@ func NewMetrics(r prometheus.Registerer, kept *Memory) (*Metrics, error) {
 // RegisterQuorum adds whether enough of the nodes of a chain have lately said how far it is.
 func (m *Metrics) RegisterQuorum(name string, heard func() bool) error {
 	return m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "verifier_chain_quorum_up", Help: "1 while a quorum of nodes has lately said how far the chain is, by chain.",
+		Name: "verifier_chain_quorum_up", Help: "1 while a quorum of nodes has lately said how far the chain is, " +
+			"by chain.",
 		ConstLabels: prometheus.Labels{"chain": name},
 	}, func() float64 {
 		if heard() {
