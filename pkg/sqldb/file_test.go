@@ -78,33 +78,31 @@ func TestFile_ThatIsNotSQLiteIsReported(t *testing.T) {
 }
 
 func TestStatement_IsCarriedOutWhereItsTableIs(t *testing.T) {
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			schema := "-- +goose Up\nCREATE TABLE there (n INTEGER);\nINSERT INTO there VALUES (1);\n"
-			files := fstest.MapFS{"migrations/sqlite/00001_x.sql": {Data: []byte(schema)}, "migrations/postgres/00001_x.sql": {Data: []byte(schema)}}
-			read := func() (n int) {
-				db, err := sqldb.Open(t.Context(), url, files)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = db.Close() }()
-				if err := db.Reader.QueryRowContext(t.Context(), "SELECT n FROM there").Scan(&n); err != nil {
-					t.Fatal(err)
-				}
-				return n
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		schema := "-- +goose Up\nCREATE TABLE there (n INTEGER);\nINSERT INTO there VALUES (1);\n"
+		files := fstest.MapFS{"migrations/sqlite/00001_x.sql": {Data: []byte(schema)}, "migrations/postgres/00001_x.sql": {Data: []byte(schema)}}
+		read := func() (n int) {
+			db, err := sqldb.Open(t.Context(), url, files)
+			if err != nil {
+				t.Fatal(err)
 			}
-			read()
-			for table, statement := range map[string]string{"there": "UPDATE there SET n = n + 1", "absent": "UPDATE absent SET n = 2"} {
-				if err := sqldb.ExecWhereTable(t.Context(), url, table, statement); err != nil {
-					t.Errorf("%s: %v", table, err)
-				}
+			defer func() { _ = db.Close() }()
+			if err := db.Reader.QueryRowContext(t.Context(), "SELECT n FROM there").Scan(&n); err != nil {
+				t.Fatal(err)
 			}
-			if got := read(); got != 2 {
-				t.Errorf("it is %d", got)
+			return n
+		}
+		read()
+		for table, statement := range map[string]string{"there": "UPDATE there SET n = n + 1", "absent": "UPDATE absent SET n = 2"} {
+			if err := sqldb.ExecWhereTable(t.Context(), url, table, statement); err != nil {
+				t.Errorf("%s: %v", table, err)
 			}
-			if err := sqldb.ExecWhereTable(t.Context(), url, "there", "UPDATE there SET m = 1"); err == nil {
-				t.Error("a statement that fails is none")
-			}
-		})
-	}
+		}
+		if got := read(); got != 2 {
+			t.Errorf("it is %d", got)
+		}
+		if err := sqldb.ExecWhereTable(t.Context(), url, "there", "UPDATE there SET m = 1"); err == nil {
+			t.Error("a statement that fails is none")
+		}
+	})
 }

@@ -18,20 +18,18 @@ func TestOpen_ByTheReleaseBeforeAfterAMigration(t *testing.T) {
 		newer["migrations/"+dialect+"/00001_a.sql"] = &fstest.MapFile{Data: []byte(first)}
 		newer["migrations/"+dialect+"/00002_y.sql"] = &fstest.MapFile{Data: []byte(second)}
 	}
-	for name, url := range sqldbtest.URLs(t) {
-		t.Run(name, func(t *testing.T) {
-			for _, release := range []fstest.MapFS{older, newer, older, newer} {
-				db, err := sqldb.Open(t.Context(), url, release)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := db.Writer.ExecContext(t.Context(), "INSERT INTO a (x) VALUES ('row')"); err != nil {
-					t.Error(err)
-				}
-				if err := db.Close(); err != nil {
-					t.Error(err)
-				}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		for _, release := range []fstest.MapFS{older, newer, older, newer} {
+			db, err := sqldb.Open(t.Context(), url, release)
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
+			if _, err := db.Writer.ExecContext(t.Context(), "INSERT INTO a (x) VALUES ('row')"); err != nil {
+				t.Error(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

@@ -33,9 +33,7 @@ func open(t *testing.T, url string) *sqldb.DB {
 
 func onEveryBackend(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
-	for name, url := range sqldbtest.URLs(t) {
-		t.Run(name, func(t *testing.T) { test(t, url) })
-	}
+	sqldbtest.Each(t, func(t *testing.T, url string) { test(t, url) })
 	t.Run("memory", func(t *testing.T) { test(t, "sqlite::memory:") })
 }
 
@@ -103,22 +101,20 @@ func TestOpen_ReadersOfSQLiteCannotWrite(t *testing.T) {
 }
 
 func TestMigrate_ProcessesThatStartTogetherDoItOnce(t *testing.T) {
-	for name, url := range sqldbtest.URLs(t) {
-		t.Run(name, func(t *testing.T) {
-			var all sync.WaitGroup
-			for range 4 {
-				all.Go(func() {
-					db, err := sqldb.Open(context.Background(), url, migrations())
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					_ = db.Close()
-				})
-			}
-			all.Wait()
-		})
-	}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				db, err := sqldb.Open(context.Background(), url, migrations())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = db.Close()
+			})
+		}
+		all.Wait()
+	})
 }
 
 func TestFile_AndItsFolderAreForTheOwnerOnly(t *testing.T) {
@@ -196,22 +192,20 @@ func TestTransaction_OnlyARelaxedOneSkipsTheDisk(t *testing.T) {
 	waits := map[sqldb.Dialect]string{sqldb.SQLite: "2", sqldb.Postgres: "on"}
 	relaxed := map[sqldb.Dialect]string{sqldb.SQLite: "1", sqldb.Postgres: "off"}
 	refused := errors.New("refused")
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			db := open(t, url)
-			for _, failure := range []error{nil, refused} {
-				for name, run := range map[string]func(context.Context, func(*sql.Tx) error) error{waits[db.Dialect]: db.Tx, relaxed[db.Dialect]: db.TxRelaxed} {
-					got := ""
-					if err := run(t.Context(), func(tx *sql.Tx) error { got = level(t, db, tx); return failure }); !errors.Is(err, failure) {
-						t.Error(err)
-					}
-					if got != name {
-						t.Errorf("level %s, want %s", got, name)
-					}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		for _, failure := range []error{nil, refused} {
+			for name, run := range map[string]func(context.Context, func(*sql.Tx) error) error{waits[db.Dialect]: db.Tx, relaxed[db.Dialect]: db.TxRelaxed} {
+				got := ""
+				if err := run(t.Context(), func(tx *sql.Tx) error { got = level(t, db, tx); return failure }); !errors.Is(err, failure) {
+					t.Error(err)
+				}
+				if got != name {
+					t.Errorf("level %s, want %s", got, name)
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // A relaxed transaction that ends with its context leaves no connection behind on

@@ -41,3 +41,22 @@ func Plan(t testing.TB, from interface {
 	}
 	return plan.String()
 }
+
+// PreparedPlan returns the plan that a connection to Postgres has for a statement, whose placeholders are $1, $2 and so
+// on, whatever its arguments: the connection must have plan_cache_mode = force_generic_plan.
+func PreparedPlan(t testing.TB, conn *sql.Conn, statement string) string {
+	t.Helper()
+	run := func(command string) {
+		t.Helper()
+		if _, err := conn.ExecContext(context.Background(), command); err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+	}
+	run("PREPARE planned AS " + statement)
+	defer run("DEALLOCATE planned")
+	execute := "EXPLAIN EXECUTE planned"
+	if params := strings.Count(statement, "$"); params > 0 {
+		execute += "(" + strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ") + ")"
+	}
+	return Plan(t, conn, execute)
+}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,6 +33,23 @@ func URLs(t testing.TB) map[string]string {
 		urls["postgres"] = u
 	}
 	return urls
+}
+
+// Each runs a test with the URL of a fresh, empty database of each backend.
+func Each(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	for backend, url := range URLs(t) {
+		t.Run(backend, func(t *testing.T) { test(t, url) })
+	}
+}
+
+// Another returns the URL of one more such database, of the same backend.
+func Another(t testing.TB, url string) string {
+	t.Helper()
+	if strings.HasPrefix(url, "sqlite:") {
+		return SQLite(t)
+	}
+	return Postgres(t)
 }
 
 // SQLite returns the URL of a SQLite file that does not exist yet.

@@ -82,43 +82,41 @@ func TestCrash_WhileTheFacilitatorWorksLosesNoReceipt(t *testing.T) {
 }
 
 func TestCrash_TwoProcessesSettleExactlyTheLimit(t *testing.T) {
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			w := newWorld(t, url)
-			w.env["FACILITATOR_FREE_SETTLEMENTS"] = "50"
-			for _, name := range []string{"CHAIN_RPC_TIMEOUT", "FACILITATOR_VERIFY_TIMEOUT", "FACILITATOR_SETTLE_TIMEOUT"} {
-				w.env[name] = "1m" // 500 at once wait for each other on a slow machine
-			}
-			one, _ := w.spawn("never")
-			two, process := w.spawn("never")
-			var sold, refused atomic.Int32
-			var all sync.WaitGroup
-			for i := range 500 {
-				paid := w.pay(fmt.Sprintf("%x", i+1))
-				all.Go(func() {
-					switch status, body := w.post([]string{one, two}[i%2], paid); status {
-					case http.StatusOK:
-						sold.Add(1)
-					case http.StatusServiceUnavailable:
-						refused.Add(1)
-					default:
-						t.Errorf("got %d: %s", status, body)
-					}
-				})
-			}
-			all.Wait()
-			if sold.Load() != 50 || refused.Load() != 450 {
-				t.Errorf("%d were sold, %d refused", sold.Load(), refused.Load())
-			}
-			w.wantTransfers(50)
-			_ = process.Process.Kill()
-			_ = process.Wait()
-			again, _ := w.spawn("never")
-			if status, body := w.post(again, ""); status != http.StatusServiceUnavailable {
-				t.Errorf("after a restart: %d %s", status, body)
-			}
-		})
-	}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		w := newWorld(t, url)
+		w.env["FACILITATOR_FREE_SETTLEMENTS"] = "50"
+		for _, name := range []string{"CHAIN_RPC_TIMEOUT", "FACILITATOR_VERIFY_TIMEOUT", "FACILITATOR_SETTLE_TIMEOUT"} {
+			w.env[name] = "1m" // 500 at once wait for each other on a slow machine
+		}
+		one, _ := w.spawn("never")
+		two, process := w.spawn("never")
+		var sold, refused atomic.Int32
+		var all sync.WaitGroup
+		for i := range 500 {
+			paid := w.pay(fmt.Sprintf("%x", i+1))
+			all.Go(func() {
+				switch status, body := w.post([]string{one, two}[i%2], paid); status {
+				case http.StatusOK:
+					sold.Add(1)
+				case http.StatusServiceUnavailable:
+					refused.Add(1)
+				default:
+					t.Errorf("got %d: %s", status, body)
+				}
+			})
+		}
+		all.Wait()
+		if sold.Load() != 50 || refused.Load() != 450 {
+			t.Errorf("%d were sold, %d refused", sold.Load(), refused.Load())
+		}
+		w.wantTransfers(50)
+		_ = process.Process.Kill()
+		_ = process.Wait()
+		again, _ := w.spawn("never")
+		if status, body := w.post(again, ""); status != http.StatusServiceUnavailable {
+			t.Errorf("after a restart: %d %s", status, body)
+		}
+	})
 }
 
 // callTool calls verify_transaction with a payment; status 0 means no answer. An

@@ -69,32 +69,30 @@ func TestFinality_BeaconNetworkIsTheChains(t *testing.T) {
 }
 
 func TestFinality_ABeaconNodeThatHangsStopsNoSale(t *testing.T) {
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			asked, release := make(chan struct{}, 100), make(chan struct{})
-			hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				asked <- struct{}{}
-				select {
-				case <-release:
-				case <-r.Context().Done():
-				}
-			}))
-			t.Cleanup(hanging.Close)
-			t.Cleanup(func() { close(release) })
-			w := newWorld(t, url)
-			w.env["CHAIN_BEACON_URLS"], w.env["CHAIN_BEACON_NETWORK"], w.env["CHAIN_BEACON_TIMEOUT"] = hanging.URL, networkFile(t), "1m"
-			v := w.run()
-			<-asked                                  // and gets no answer
-			w.wantReceipt(w.post(v.url, w.pay("1"))) // is sold while the node hangs
-			response, err := http.Get(v.url + "/v1/finality/base/0xf7c65086eb140a51b0811e83ada55a91539b83462064761ad02cfaf8398eb0fe")
-			w.must(err)
-			_ = response.Body.Close()
-			if response.StatusCode != http.StatusAccepted {
-				t.Errorf("the proof: %d", response.StatusCode)
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		asked, release := make(chan struct{}, 100), make(chan struct{})
+		hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked <- struct{}{}
+			select {
+			case <-release:
+			case <-r.Context().Done():
 			}
-			w.must(v.stop())
-		})
-	}
+		}))
+		t.Cleanup(hanging.Close)
+		t.Cleanup(func() { close(release) })
+		w := newWorld(t, url)
+		w.env["CHAIN_BEACON_URLS"], w.env["CHAIN_BEACON_NETWORK"], w.env["CHAIN_BEACON_TIMEOUT"] = hanging.URL, networkFile(t), "1m"
+		v := w.run()
+		<-asked                                  // and gets no answer
+		w.wantReceipt(w.post(v.url, w.pay("1"))) // is sold while the node hangs
+		response, err := http.Get(v.url + "/v1/finality/base/0xf7c65086eb140a51b0811e83ada55a91539b83462064761ad02cfaf8398eb0fe")
+		w.must(err)
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusAccepted {
+			t.Errorf("the proof: %d", response.StatusCode)
+		}
+		w.must(v.stop())
+	})
 }
 
 func TestPrune_ForgetsProofsOfFinalityWithTheAnswers(t *testing.T) {

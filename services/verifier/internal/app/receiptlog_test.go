@@ -108,14 +108,10 @@ func TestLog_EverySaleHasAWitnessedProofWhereverItIsKilled(t *testing.T) {
 	for _, p := range []translog.Point{translog.Placing, translog.Sequenced, translog.Signed, translog.Cosigned, translog.Witnessed, translog.Published} {
 		points = append(points, paywall.Point("log "+string(p)))
 	}
-	for backend := range sqldbtest.URLs(t) {
+	sqldbtest.Each(t, func(t *testing.T, url string) {
 		for i, point := range points {
-			t.Run(fmt.Sprintf("%s, %s", backend, point), func(t *testing.T) {
-				url := sqldbtest.SQLite(t)
-				if backend == "postgres" {
-					url = sqldbtest.Postgres(t)
-				}
-				w := newWorld(t, url)
+			t.Run(string(point), func(t *testing.T) {
+				w := newWorld(t, sqldbtest.Another(t, url))
 				w.withLog(2)
 				paid := w.pay(fmt.Sprint(i + 1))
 				first, process := w.spawn(point)
@@ -134,7 +130,7 @@ func TestLog_EverySaleHasAWitnessedProofWhereverItIsKilled(t *testing.T) {
 				}
 			})
 		}
-	}
+	})
 }
 
 // lossyDisk is a database that loses its last commits.
@@ -172,7 +168,7 @@ func (d *lossyDisk) lose() {
 }
 
 func TestLog_ALedgerThatLostCommitsMakesNoSecondHistory(t *testing.T) {
-	for backend := range sqldbtest.URLs(t) {
+	sqldbtest.Each(t, func(t *testing.T, url string) {
 		for _, c := range []struct {
 			point    translog.Point
 			lostMark bool   // with the ledger
@@ -186,9 +182,8 @@ func TestLog_ALedgerThatLostCommitsMakesNoSecondHistory(t *testing.T) {
 			{translog.Witnessed, true, translog.FrozenNoMark},
 			{translog.Published, true, translog.FrozenNoMark},
 		} {
-			t.Run(fmt.Sprintf("%s, %s, mark lost %v", backend, c.point, c.lostMark), func(t *testing.T) {
-				fresh := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
-				w := newWorld(t, fresh[backend](t))
+			t.Run(fmt.Sprintf("%s, mark lost %v", c.point, c.lostMark), func(t *testing.T) {
+				w := newWorld(t, sqldbtest.Another(t, url))
 				w.withLog(2)
 				first, process := w.spawn("never")
 				w.post(first, w.pay("1"))
@@ -226,81 +221,76 @@ func TestLog_ALedgerThatLostCommitsMakesNoSecondHistory(t *testing.T) {
 				w.wantProof(second, answer)
 			})
 		}
-	}
+	})
 }
 
 func TestLog_AReplicaGoesOnWhereAnotherIsKilled(t *testing.T) {
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			w := newWorld(t, url)
-			w.withLog(2)
-			first, process := w.spawn("log placing")
-			second, _ := w.spawn("never")
-			ended := make(chan struct{})
-			go func() { defer close(ended); _ = process.Wait() }()
-			w.must(os.WriteFile(w.env[crashAfter], []byte("now"), 0o600))
-			var answer string
-			for i, dead := 1, false; !dead; i++ { // either of them may give a place to what was sold
-				paid := w.pay(fmt.Sprint(i))
-				if status, body := w.post(first, paid); status == http.StatusOK {
-					answer = body
-				}
-				select {
-				case <-ended:
-					dead = true
-				default:
-				}
-				if i == 500 {
-					t.Fatal("it is not killed")
-				}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		w := newWorld(t, url)
+		w.withLog(2)
+		first, process := w.spawn("log placing")
+		second, _ := w.spawn("never")
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = process.Wait() }()
+		w.must(os.WriteFile(w.env[crashAfter], []byte("now"), 0o600))
+		var answer string
+		for i, dead := 1, false; !dead; i++ { // either of them may give a place to what was sold
+			paid := w.pay(fmt.Sprint(i))
+			if status, body := w.post(first, paid); status == http.StatusOK {
+				answer = body
 			}
-			if answer == "" {
-				w.comeBack(second, w.pay("1"))
-				_, answer = w.post(second, w.pay("1"))
+			select {
+			case <-ended:
+				dead = true
+			default:
 			}
-			w.wantProof(second, answer)
-			if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") {
-				t.Error(text)
+			if i == 500 {
+				t.Fatal("it is not killed")
 			}
-		})
-	}
+		}
+		if answer == "" {
+			w.comeBack(second, w.pay("1"))
+			_, answer = w.post(second, w.pay("1"))
+		}
+		w.wantProof(second, answer)
+		if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") {
+			t.Error(text)
+		}
+	})
 }
 
 // A failover to a replica that lacks what was published, and back to it by a mirror.
 func TestLog_AMirrorReturnsWhatAFailoverLost(t *testing.T) {
-	for backend := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			fresh := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
-			w := newWorld(t, fresh[backend](t))
-			w.withLog(2)
-			_, process := w.spawn("never") // the listed key has its place
-			w.waitForStatus("published  1 entries")
-			_ = process.Process.Kill()
-			_ = process.Wait()
-			disk := w.keep()
-			first, process := w.spawn("never")
-			w.post(first, w.pay("1"))
-			_, answer := w.post(first, w.pay("1"))
-			w.wantProof(first, answer)
-			mirror := w.mirror(first)
-			_ = process.Process.Kill()
-			_ = process.Wait()
-			disk.lose()
-			w.must(os.Remove(w.env["LOG_MARK_FILE"]))
-			w.queue("other")
-			second, _ := w.spawn("never")
-			w.waitForStatus(translog.FrozenNoMark)
-			if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
-				t.Error("it resumes without what was lost")
-			}
-			w.command(nil, "log", "recover", "--from", mirror)
-			w.wantProof(second, answer)
-			w.waitForStatus("published  3 entries")
-			if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") || !strings.Contains(text, "1 entries came back from a copy, the first at 1") {
-				t.Error(text)
-			}
-		})
-	}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		w := newWorld(t, url)
+		w.withLog(2)
+		_, process := w.spawn("never") // the listed key has its place
+		w.waitForStatus("published  1 entries")
+		_ = process.Process.Kill()
+		_ = process.Wait()
+		disk := w.keep()
+		first, process := w.spawn("never")
+		w.post(first, w.pay("1"))
+		_, answer := w.post(first, w.pay("1"))
+		w.wantProof(first, answer)
+		mirror := w.mirror(first)
+		_ = process.Process.Kill()
+		_ = process.Wait()
+		disk.lose()
+		w.must(os.Remove(w.env["LOG_MARK_FILE"]))
+		w.queue("other")
+		second, _ := w.spawn("never")
+		w.waitForStatus(translog.FrozenNoMark)
+		if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
+			t.Error("it resumes without what was lost")
+		}
+		w.command(nil, "log", "recover", "--from", mirror)
+		w.wantProof(second, answer)
+		w.waitForStatus("published  3 entries")
+		if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") || !strings.Contains(text, "1 entries came back from a copy, the first at 1") {
+			t.Error(text)
+		}
+	})
 }
 
 // copy copies a SQLite database that no process has open.
@@ -357,40 +347,37 @@ func (w *world) waitFor(what string, holds func() bool) {
 }
 
 func TestLog_AnOlderLedgerFreezesAndRecoversFromAMirror(t *testing.T) {
-	for backend := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			url := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
-			w := newWorld(t, url[backend](t))
-			w.withLog(2)
-			r := w.run()
-			_, first := w.post(r.url, w.pay("1"))
-			w.wantProof(r.url, first)
-			mirror := w.mirror(r.url)
-			w.must(r.stop())
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		w := newWorld(t, url)
+		w.withLog(2)
+		r := w.run()
+		_, first := w.post(r.url, w.pay("1"))
+		w.wantProof(r.url, first)
+		mirror := w.mirror(r.url)
+		w.must(r.stop())
 
-			w.env["DATABASE_URL"] = url[backend](t) // an older one: it has nothing at all
-			r = w.run()
-			w.waitFor("the freeze", func() bool { return strings.Contains(w.command(nil, "log", "status"), translog.FrozenMark) })
-			head, err := strconv.Atoi(lastSize(w.command(nil, "log", "status")))
-			if err != nil || head < 2 {
-				t.Errorf("the witnesses have %d entries, %v", head, err)
-			}
-			paid := w.pay("2")
-			w.wantReceipt(w.post(r.url, paid))
-			if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
-				t.Error("it resumes without what was lost")
-			}
-			if out := w.command(nil, "log", "recover", "--from", mirror); !strings.Contains(out, "entries came back") {
-				t.Error(out)
-			}
-			w.wantProof(r.url, first)
-			_, second := w.post(r.url, paid)
-			w.wantProof(r.url, second)
-			if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") {
-				t.Error(text)
-			}
-		})
-	}
+		w.env["DATABASE_URL"] = sqldbtest.Another(t, url) // an older one: it has nothing at all
+		r = w.run()
+		w.waitFor("the freeze", func() bool { return strings.Contains(w.command(nil, "log", "status"), translog.FrozenMark) })
+		head, err := strconv.Atoi(lastSize(w.command(nil, "log", "status")))
+		if err != nil || head < 2 {
+			t.Errorf("the witnesses have %d entries, %v", head, err)
+		}
+		paid := w.pay("2")
+		w.wantReceipt(w.post(r.url, paid))
+		if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
+			t.Error("it resumes without what was lost")
+		}
+		if out := w.command(nil, "log", "recover", "--from", mirror); !strings.Contains(out, "entries came back") {
+			t.Error(out)
+		}
+		w.wantProof(r.url, first)
+		_, second := w.post(r.url, paid)
+		w.wantProof(r.url, second)
+		if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") {
+			t.Error(text)
+		}
+	})
 }
 
 // lastSize is what verifier log status says that the last witness has cosigned.

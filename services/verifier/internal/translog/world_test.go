@@ -185,10 +185,9 @@ func (w *world) open(url, policy string, change ...func(*translog.Options)) *nod
 
 // onEach runs a test on SQLite and Postgres.
 func onEach(t *testing.T, test func(t *testing.T, url func() string)) {
-	fresh := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
-	for backend := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) { test(t, func() string { return fresh[backend](t) }) })
-	}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		test(t, func() string { return sqldbtest.Another(t, url) })
+	})
 }
 
 // signed is an answer with a signature that its name determines.

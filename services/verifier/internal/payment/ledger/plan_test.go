@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -143,19 +142,10 @@ func TestPlan_NoFrequentQueryScansThePaymentsOnPostgres(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n := 0
 	queries := frequent()
 	delete(queries, pruneSQL) // once an hour
 	for query := range queries {
-		n++
-		name, execute := fmt.Sprintf("q%d", n), ""
-		if params := strings.Count(query, "?"); params > 0 {
-			execute = "(" + strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ") + ")"
-		}
-		if _, err := conn.ExecContext(ctx, "PREPARE "+name+" AS "+l.db.Rebind(query)); err != nil {
-			t.Fatalf("%s: %v", query, err)
-		}
-		plan := sqldbtest.Plan(t, conn, "EXPLAIN EXECUTE "+name+execute)
+		plan := sqldbtest.PreparedPlan(t, conn, l.db.Rebind(query))
 		// A scan without a condition of the index reads all of it.
 		if strings.Contains(plan, "Seq Scan on payments") || strings.Contains(plan, "Seq Scan on answers") || unbounded.MatchString(plan) {
 			t.Errorf("%s\nis carried out by\n%s", query, plan)

@@ -115,12 +115,10 @@ func (w *world) must(err error) {
 
 // onEach runs a test on SQLite and Postgres.
 func onEach(t *testing.T, test func(t *testing.T, w *world)) {
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			another := func() process { return openProcess(t, url) }
-			test(t, &world{T: t, process: another(), another: another})
-		})
-	}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		another := func() process { return openProcess(t, url) }
+		test(t, &world{T: t, process: another(), another: another})
+	})
 }
 
 // seller is the owner of all payments.
@@ -317,38 +315,36 @@ func TestLog_IsTheSameWhateverThePortions(t *testing.T) {
 }
 
 func TestLog_StoredAnswersAreQueuedWhenItBegins(t *testing.T) {
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			plain := openLedger(t, url, false)
-			must := func(err error) {
-				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		plain := openLedger(t, url, false)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
 			}
-			must(sell(plain, "p", "1", signed("1"), free))
-			for range 2 { // the second time there is nothing to do
-				l := openProcess(t, url)
-				head := sequence(t, l.Store, 10)
-				if got := entriesOf(t, l.Store, head); len(got) != 2 || string(got[0]) != string(keyEntry(t)) {
-					t.Errorf("entries are %q", got)
-				}
-			}
-			must(logsql.New(logsql.Options{DB: plain.DB(), Now: clock}).SellWithoutLog(t.Context()))
-			must(sell(plain, "p", "2", signed("2"), free))
+		}
+		must(sell(plain, "p", "1", signed("1"), free))
+		for range 2 { // the second time there is nothing to do
 			l := openProcess(t, url)
-			if at, err := l.Index(t.Context(), 1, leafOf(t, signed("2"))); err == nil {
-				t.Errorf("it has the place %d already", at)
+			head := sequence(t, l.Store, 10)
+			if got := entriesOf(t, l.Store, head); len(got) != 2 || string(got[0]) != string(keyEntry(t)) {
+				t.Errorf("entries are %q", got)
 			}
-			if head := sequence(t, l.Store, 10); head.Size != 3 {
-				t.Errorf("%d entries", head.Size)
-			}
-			other := func(int64) (string, string, error) { return "other.example/v1/log/1", "other", nil }
-			if _, err := l.Begin(t.Context(), other, nil); !errors.Is(err, translog.ErrOtherLog) {
-				t.Errorf("under another name it begins with %v", err)
-			}
-		})
-	}
+		}
+		must(logsql.New(logsql.Options{DB: plain.DB(), Now: clock}).SellWithoutLog(t.Context()))
+		must(sell(plain, "p", "2", signed("2"), free))
+		l := openProcess(t, url)
+		if at, err := l.Index(t.Context(), 1, leafOf(t, signed("2"))); err == nil {
+			t.Errorf("it has the place %d already", at)
+		}
+		if head := sequence(t, l.Store, 10); head.Size != 3 {
+			t.Errorf("%d entries", head.Size)
+		}
+		other := func(int64) (string, string, error) { return "other.example/v1/log/1", "other", nil }
+		if _, err := l.Begin(t.Context(), other, nil); !errors.Is(err, translog.ErrOtherLog) {
+			t.Errorf("under another name it begins with %v", err)
+		}
+	})
 }
 
 func TestLog_WhileFrozenGivesNoPlacesAndSalesGoOn(t *testing.T) {
@@ -460,55 +456,53 @@ func TestLog_TheGreatestCheckpointIsServed(t *testing.T) {
 
 // A process that is killed while it gives places leaves its transaction to the database.
 func TestLog_AProcessThatDiesPlacingLeavesNothing(t *testing.T) {
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			l := openProcess(t, url)
-			for i := range 5 {
-				if _, err := l.ledger.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			dying, err := sqldb.Open(t.Context(), url, fstest.MapFS{"migrations/sqlite/00001_x.sql": {Data: []byte("-- +goose Up\n")}, "migrations/postgres/00001_x.sql": {Data: []byte("-- +goose Up\n")}})
-			if err != nil {
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		l := openProcess(t, url)
+		for i := range 5 {
+			if _, err := l.ledger.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i))); err != nil {
 				t.Fatal(err)
 			}
-			tx, err := dying.Writer.BeginTx(t.Context(), nil)
-			if err != nil {
+		}
+		dying, err := sqldb.Open(t.Context(), url, fstest.MapFS{"migrations/sqlite/00001_x.sql": {Data: []byte("-- +goose Up\n")}, "migrations/postgres/00001_x.sql": {Data: []byte("-- +goose Up\n")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, err := dying.Writer.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, statement := range []string{
+			"UPDATE log_head SET size = 3 WHERE log = 1", "DELETE FROM log_queue", "INSERT INTO log_hashes SELECT log, 0, root FROM log_head",
+		} {
+			if _, err := tx.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
-			for _, statement := range []string{
-				"UPDATE log_head SET size = 3 WHERE log = 1", "DELETE FROM log_queue", "INSERT INTO log_hashes SELECT log, 0, root FROM log_head",
-			} {
-				if _, err := tx.ExecContext(t.Context(), statement); err != nil {
-					t.Fatal(err)
-				}
-			}
-			type result struct {
-				head translog.Head
-				err  error
-			}
-			other := make(chan result, 1)
-			go func() {
-				head, _, err := l.Sequence(context.Background(), 100)
-				other <- result{head, err}
-			}()
-			select {
-			case r := <-other:
-				t.Fatalf("it does not wait for the lock: %+v", r)
-			case <-time.After(100 * time.Millisecond):
-			}
-			if err := tx.Rollback(); err != nil { // as the database does for a connection that is lost
-				t.Fatal(err)
-			}
-			if err := dying.Close(); err != nil {
-				t.Fatal(err)
-			}
-			r := <-other
-			if r.err != nil || len(entriesOf(t, l.Store, r.head)) != 6 {
-				t.Errorf("%+v", r)
-			}
-		})
-	}
+		}
+		type result struct {
+			head translog.Head
+			err  error
+		}
+		other := make(chan result, 1)
+		go func() {
+			head, _, err := l.Sequence(context.Background(), 100)
+			other <- result{head, err}
+		}()
+		select {
+		case r := <-other:
+			t.Fatalf("it does not wait for the lock: %+v", r)
+		case <-time.After(100 * time.Millisecond):
+		}
+		if err := tx.Rollback(); err != nil { // as the database does for a connection that is lost
+			t.Fatal(err)
+		}
+		if err := dying.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r := <-other
+		if r.err != nil || len(entriesOf(t, l.Store, r.head)) != 6 {
+			t.Errorf("%+v", r)
+		}
+	})
 }
 
 // raw is a connection to the database of a ledger, as another hand has it.
@@ -524,47 +518,45 @@ func raw(t *testing.T, url string) *sqldb.DB {
 }
 
 func TestSequence_SetsAsideWhatIsNoEntry(t *testing.T) {
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			l, ctx := openProcess(t, url), t.Context()
-			hand := raw(t, url)
-			must := func(err error) {
-				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		l, ctx := openProcess(t, url), t.Context()
+		hand := raw(t, url)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
 			}
-			const text = "no entry"
-			for _, row := range []string{text, strings.Repeat("x", 1<<20)} {
-				_, err := hand.Writer.ExecContext(ctx, hand.Rebind("INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, 1, 0)"), []byte("leaf"), []byte(row))
-				must(err)
-			}
-			_, err := l.ledger.Anew(ctx, payment.Key{}, signed("a"))
+		}
+		const text = "no entry"
+		for _, row := range []string{text, strings.Repeat("x", 1<<20)} {
+			_, err := hand.Writer.ExecContext(ctx, hand.Rebind("INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, 1, 0)"), []byte("leaf"), []byte(row))
 			must(err)
-			for _, e := range entriesOf(t, l.Store, sequence(t, l.Store, 10)) {
-				if _, err := receiptlog.ParseEntry(e); err != nil {
-					t.Errorf("placed although %v", err)
-				}
+		}
+		_, err := l.ledger.Anew(ctx, payment.Key{}, signed("a"))
+		must(err)
+		for _, e := range entriesOf(t, l.Store, sequence(t, l.Store, 10)) {
+			if _, err := receiptlog.ParseEntry(e); err != nil {
+				t.Errorf("placed although %v", err)
 			}
-			if at, err := l.Index(ctx, 1, leafOf(t, signed("a"))); err != nil || at != 1 {
-				t.Errorf("what came after them has the place %d, %v", at, err)
-			}
-			q, err := l.Queue(ctx)
-			must(err)
-			aside, err := l.SetAside(ctx, 10)
-			must(err)
-			if q.Entries != 0 || q.SetAside != 2 || len(aside) != 2 || string(aside[0].Begin) != text || aside[1].Bytes != 1<<20 || len(aside[1].Begin) > receiptlog.MaxEntry || aside[0].Why == "" {
-				t.Fatalf("%+v, %+v", q, aside)
-			}
-			must(l.Discard(ctx, aside[0].Number))
-			if err := l.Discard(ctx, aside[0].Number); !errors.Is(err, translog.ErrNotFound) {
-				t.Errorf("discarded twice: %v", err)
-			}
-			if q, err := l.Queue(ctx); err != nil || q.SetAside != 1 {
-				t.Errorf("%+v, %v", q, err)
-			}
-		})
-	}
+		}
+		if at, err := l.Index(ctx, 1, leafOf(t, signed("a"))); err != nil || at != 1 {
+			t.Errorf("what came after them has the place %d, %v", at, err)
+		}
+		q, err := l.Queue(ctx)
+		must(err)
+		aside, err := l.SetAside(ctx, 10)
+		must(err)
+		if q.Entries != 0 || q.SetAside != 2 || len(aside) != 2 || string(aside[0].Begin) != text || aside[1].Bytes != 1<<20 || len(aside[1].Begin) > receiptlog.MaxEntry || aside[0].Why == "" {
+			t.Fatalf("%+v, %+v", q, aside)
+		}
+		must(l.Discard(ctx, aside[0].Number))
+		if err := l.Discard(ctx, aside[0].Number); !errors.Is(err, translog.ErrNotFound) {
+			t.Errorf("discarded twice: %v", err)
+		}
+		if q, err := l.Queue(ctx); err != nil || q.SetAside != 1 {
+			t.Errorf("%+v, %v", q, err)
+		}
+	})
 }
 
 // states returns the numbered states of keys among entries of the log.
@@ -750,24 +742,22 @@ func TestListKeys_GoesOnFromStatesWithoutNumbers(t *testing.T) {
 }
 
 func TestSequence_SetsAsideAStateThatMayNotFollow(t *testing.T) {
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			l, hand := openProcess(t, url), raw(t, url)
-			for _, number := range []int64{3, 2} {
-				e, err := receiptlog.NewNumberedKeyEntry(number, listedKey(receipt.KeyRetired))
-				if err == nil {
-					_, err = hand.Writer.ExecContext(t.Context(), hand.Rebind("INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, 1, 0)"), []byte("leaf"), e.Bytes())
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		l, hand := openProcess(t, url), raw(t, url)
+		for _, number := range []int64{3, 2} {
+			e, err := receiptlog.NewNumberedKeyEntry(number, listedKey(receipt.KeyRetired))
+			if err == nil {
+				_, err = hand.Writer.ExecContext(t.Context(), hand.Rebind("INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, 1, 0)"), []byte("leaf"), e.Bytes())
 			}
-			got := states(t, entriesOf(t, l.Store, sequence(t, l.Store, 10)))
-			if q, err := l.Queue(t.Context()); err != nil || q.SetAside != 1 || len(got) != 2 || got[1].Number != 2 {
-				t.Errorf("%+v, %v, %+v", q, err, got)
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
+		}
+		got := states(t, entriesOf(t, l.Store, sequence(t, l.Store, 10)))
+		if q, err := l.Queue(t.Context()); err != nil || q.SetAside != 1 || len(got) != 2 || got[1].Number != 2 {
+			t.Errorf("%+v, %v, %+v", q, err, got)
+		}
+	})
 }
 
 func TestListKeys_WaitsWhileTheLogIsFrozen(t *testing.T) {

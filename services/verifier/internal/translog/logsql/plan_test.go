@@ -2,7 +2,6 @@ package logsql
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -71,21 +70,12 @@ func TestPlan_NoQueryReadsAllOfTheLogOnPostgres(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n := 0
 	queries := ofLog()
 	queries[knownSQL] = nil
 	queries[dequeueSQL+"= ANY(?)"], queries[hashesSQL+"= ANY(?)"] = nil, nil
 	delete(queries, publishedSQL) // its table has one row
 	for query := range queries {
-		n++
-		name, execute := fmt.Sprintf("q%d", n), ""
-		if params := strings.Count(query, "?") + strings.Count(query, "$"); params > 0 {
-			execute = "(" + strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ") + ")"
-		}
-		if _, err := conn.ExecContext(ctx, "PREPARE "+name+" AS "+l.db.Rebind(query)); err != nil {
-			t.Fatalf("%s: %v", query, err)
-		}
-		plan := sqldbtest.Plan(t, conn, "EXPLAIN EXECUTE "+name+execute)
+		plan := sqldbtest.PreparedPlan(t, conn, l.db.Rebind(query))
 		if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Sort") {
 			t.Errorf("%s\nis carried out by\n%s", query, plan)
 		}
