@@ -161,7 +161,7 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 		Ledger: sold{s.ledger, s.bundles()}, FreeSettlements: s.Facilitator.FreeSettlements,
 		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout, WorkTimeout: workTimeout,
 		AttemptsPerPayer: s.Payment.PerPayer, AttemptsPerAddress: s.Payment.PerAddress, KeepAnswers: s.Payment.AnswerRetention,
-		RepeatWindow: s.Payment.ReuseWindow, RepeatsPerPayer: s.Payment.ReusesPerPayer,
+		ReuseWindow: s.Payment.ReuseWindow, ReusesPerPayer: s.Payment.ReusesPerPayer,
 		FailuresPerPayer: s.Payment.FailedPerPayer, FailuresPerAddress: s.Payment.FailedPerAddress,
 		Log: s.Log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: s.process.at, Heartbeat: s.process.heartbeat,
 		Confirm: s.Payment.Confirm != config.ConfirmByFacilitator,

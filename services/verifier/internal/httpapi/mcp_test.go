@@ -325,7 +325,7 @@ func TestMCP_APaymentBegunByOneProtocolEndsByTheOther(t *testing.T) {
 }
 
 func TestMCP_AQuestionOverBothProtocolsIsPaidOnce(t *testing.T) {
-	w := open(t, func(o *paywall.Options) { o.RepeatWindow = 24 * time.Hour })
+	w := open(t, func(o *paywall.Options) { o.ReuseWindow = 24 * time.Hour })
 	name, value := w.v2("1")
 	overHTTP := w.post(goodBody, name, value)
 	overHTTP.wantReceipt(w)

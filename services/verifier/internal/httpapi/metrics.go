@@ -93,7 +93,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 func (m *Metrics) PaymentEnded(end paywall.End) {
 	m.payments.WithLabelValues(end.Outcome).Inc()
 	m.sales.WithLabelValues(end.Operation, end.Transport, end.Outcome).Inc()
-	if end.Repeated {
+	if end.Reused {
 		m.reuses.Inc()
 	}
 }

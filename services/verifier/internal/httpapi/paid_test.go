@@ -83,7 +83,7 @@ func TestSale_TheSameRequestReturnsTheSameBytesForEver(t *testing.T) {
 }
 
 func TestSale_AQuestionAgainNamesTheFirstTransaction(t *testing.T) {
-	w := open(t, func(o *paywall.Options) { o.RepeatWindow = 24 * time.Hour })
+	w := open(t, func(o *paywall.Options) { o.ReuseWindow = 24 * time.Hour })
 	settled := func(r reply, name string) (s x402.SettleResponse) {
 		t.Helper()
 		r.wantReceipt(w)

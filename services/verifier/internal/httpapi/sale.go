@@ -88,7 +88,7 @@ func settlementOf(sale paywall.Sale, err error) *x402.SettleResponse {
 	switch {
 	case err == nil:
 		settlement := &x402.SettleResponse{Success: new(true), Transaction: sale.Transaction}
-		if sale.Repeated {
+		if sale.Reused {
 			settlement.Extra = json.RawMessage(`{"repeated":true}`)
 		}
 		return settlement

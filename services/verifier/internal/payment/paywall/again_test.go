@@ -15,7 +15,7 @@ import (
 )
 
 // asked answers a question again for a day, and three times a day.
-func asked(o *paywall.Options) { o.RepeatWindow, o.RepeatsPerPayer = 24*time.Hour, 3 }
+func asked(o *paywall.Options) { o.ReuseWindow, o.ReusesPerPayer = 24*time.Hour, 3 }
 
 // cut has the facilitator move the money and not answer, while no node answers either.
 func (s *fixture) cut() {
@@ -31,12 +31,12 @@ func (s *fixture) cut() {
 func TestReuse_APaidQuestionReturnsTheFirstAnswer(t *testing.T) {
 	s := open(t, asked)
 	first := s.mustBuy(s.pay("1"))
-	if first.Repeated {
+	if first.Reused {
 		t.Error("the first is repeated")
 	}
 	checks := s.sim.Verifies
 	again := s.mustBuy(s.pay("2"))
-	if again.Transaction != first.Transaction || !again.Repeated {
+	if again.Transaction != first.Transaction || !again.Reused {
 		t.Errorf("got %+v, want the transaction %s", again, first.Transaction)
 	}
 	if s.sim.Verifies != checks+1 {
@@ -48,7 +48,7 @@ func TestReuse_APaidQuestionReturnsTheFirstAnswer(t *testing.T) {
 	s.wantTransfers(1)
 	s.wantReserved(1)
 	s.wantState(payment.Settled) // there is one record
-	if sale := s.mustBuy(s.pay("1")); sale.Repeated {
+	if sale := s.mustBuy(s.pay("1")); sale.Reused {
 		t.Error("the payment that was spent is no repetition")
 	}
 }
@@ -78,7 +78,7 @@ func TestReuse_WhileTheFirstIsOpenAPayerPaysOnce(t *testing.T) {
 	s.wantErr(err, payment.ErrPending)
 	s.wantTransfers(1)
 	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = nil })
-	if sale := s.mustBuy(s.pay("3")); sale.Transaction != paymenttest.Hash(1) || !sale.Repeated {
+	if sale := s.mustBuy(s.pay("3")); sale.Transaction != paymenttest.Hash(1) || !sale.Reused {
 		t.Errorf("got %+v", sale)
 	}
 	s.wantTransfers(1)
@@ -113,7 +113,7 @@ func TestReuse_ADeadPaymentIsSoldAnew(t *testing.T) {
 	_, err := s.buy(s.pay("1"))
 	s.wantErr(err, payment.ErrNotSettled)
 	s.sim.Set(func(b *paymenttest.Simulator) { b.OnSettle = nil })
-	if sale := s.mustBuy(s.pay("2")); sale.Repeated {
+	if sale := s.mustBuy(s.pay("2")); sale.Reused {
 		t.Error("it is not sold anew")
 	}
 	s.wantTransfers(1)
@@ -124,7 +124,7 @@ func TestReuse_OtherPayersAndQuestionsAreSold(t *testing.T) {
 	s.mustBuy(s.pay("1"))
 	s.mustBuy(s.payOf(1, "2"))
 	sale, err := s.paywall.Buy(context.Background(), s.order(s.pay("3"), "other"))
-	if err != nil || sale.Answer.String() != "the other" || sale.Repeated {
+	if err != nil || sale.Answer.String() != "the other" || sale.Reused {
 		t.Errorf("got %+v, %v", sale, err)
 	}
 	s.wantTransfers(3)
@@ -142,7 +142,7 @@ func TestReuse_WindowBeginsWithTheFirstPayment(t *testing.T) {
 }
 
 func TestReuse_AWindowOfZeroSellsEveryPayment(t *testing.T) {
-	s := open(t, func(o *paywall.Options) { o.RepeatsPerPayer = 3 })
+	s := open(t, func(o *paywall.Options) { o.ReusesPerPayer = 3 })
 	for i := range 5 {
 		s.mustBuy(s.pay(fmt.Sprint(i)))
 	}
@@ -159,7 +159,7 @@ func TestReuse_AnExplicitIdentifierDecides(t *testing.T) {
 	s.mustBuy(with("3", "order_9876543210"))
 	s.wantTransfers(3)
 	for i := range 5 { // more often than a day allows without
-		if sale := s.mustBuy(with(fmt.Sprint("4", i), "order_0123456789")); sale.Transaction != paymenttest.Hash(2) || sale.Repeated {
+		if sale := s.mustBuy(with(fmt.Sprint("4", i), "order_0123456789")); sale.Transaction != paymenttest.Hash(2) || sale.Reused {
 			t.Errorf("got %+v", sale)
 		}
 	}
@@ -172,7 +172,7 @@ func TestReuse_AnExplicitIdentifierDecides(t *testing.T) {
 }
 
 func TestReuse_ThoseOfAPayerAreCountedByTheDay(t *testing.T) {
-	s := open(t, func(o *paywall.Options) { asked(o); o.RepeatWindow = 72 * time.Hour })
+	s := open(t, func(o *paywall.Options) { asked(o); o.ReuseWindow = 72 * time.Hour })
 	s.mustBuy(s.pay("1"))
 	s.sim.Set(func(b *paymenttest.Simulator) { b.Signed = plain })
 	for i := range 5 { // which anyone can send, and which take none of the payer's
@@ -198,7 +198,7 @@ func TestReuse_ThoseOfAPayerAreCountedByTheDay(t *testing.T) {
 }
 
 func TestReuse_AreAttemptsThatAreNotRefunded(t *testing.T) {
-	s := open(t, func(o *paywall.Options) { asked(o); o.RepeatsPerPayer, o.AttemptsPerPayer = 20, 5 })
+	s := open(t, func(o *paywall.Options) { asked(o); o.ReusesPerPayer, o.AttemptsPerPayer = 20, 5 })
 	s.mustBuy(s.pay("1"))
 	for i := range 5 {
 		s.mustBuy(s.pay(fmt.Sprint("a", i)))
@@ -219,7 +219,7 @@ func TestReuse_NothingIsRepeatedWhenTheMonthIsUsedUp(t *testing.T) {
 // Copies of a question with different payments, on two replicas at once: one transfer,
 // and the same answer for all.
 func TestReuse_OnTwoReplicasAtOnceIsPaidOnce(t *testing.T) {
-	s, other := openSQL(t, func(o *paywall.Options) { asked(o); o.RepeatsPerPayer = 1000 })
+	s, other := openSQL(t, func(o *paywall.Options) { asked(o); o.ReusesPerPayer = 1000 })
 	var all sync.WaitGroup
 	for i := range 100 {
 		all.Go(func() {
@@ -258,7 +258,7 @@ func TestPaywall_PendingRepeatsDoNotKeepAPayerFromTheAnswer(t *testing.T) {
 	s.sim.CarryOut("1")
 	s.clock.advance(time.Minute)
 	s.paywall.Reconcile(context.Background())
-	if sale := s.mustBuy(s.pay("c")); !sale.Repeated {
+	if sale := s.mustBuy(s.pay("c")); !sale.Reused {
 		t.Errorf("got %+v", sale)
 	}
 	_, err = s.buy(s.pay("d"))

@@ -72,7 +72,7 @@ func TestBuy_SlowChecksOfStrangersDelayNoKnownPayer(t *testing.T) {
 		<-f.began
 	}
 	for _, p := range []payment.Payment{s.pay("bbbb"), s.forged("cccc")} { // of the same question again, and a contract's
-		if sale, err := s.buy(p); err != nil || !sale.Repeated {
+		if sale, err := s.buy(p); err != nil || !sale.Reused {
 			t.Errorf("the known payer got %v, %v", sale, err)
 		}
 	}

@@ -43,12 +43,12 @@ type Options struct {
 	// FailuresPerPayer and FailuresPerAddress bound the settlements that fail in a
 	// day (UTC); zero means 3 and 10.
 	FailuresPerPayer, FailuresPerAddress int
-	// RepeatWindow is for how long a payer who asks the same question again, with
+	// ReuseWindow is for how long a payer who asks the same question again, with
 	// another payment and without an identifier, gets the answer of the first and keeps
-	// the other; zero means never. RepeatsPerPayer bounds that in a day (UTC); zero
+	// the other; zero means never. ReusesPerPayer bounds that in a day (UTC); zero
 	// means 20.
-	RepeatWindow    time.Duration
-	RepeatsPerPayer int
+	ReuseWindow    time.Duration
+	ReusesPerPayer int
 	// ClientKey keys the hash that stands for a client's address in the ledger;
 	// replicas have the same.
 	ClientKey []byte
@@ -76,10 +76,10 @@ type Accounts interface {
 }
 
 // End is how a call ended: Operation and Transport are those of the Order, and Outcome
-// is one of the words of the metric verifier_payments_total. Repeated is as in Sale.
+// is one of the words of the metric verifier_payments_total. Reused is as in Sale.
 type End struct {
 	Operation, Transport, Outcome string
-	Repeated                      bool
+	Reused                        bool
 }
 
 // Point is a moment of a sale at which a crash must lose nothing.
@@ -127,7 +127,7 @@ const leaseTTL = 5
 // Open returns a paywall that is registered in the ledger.
 func Open(ctx context.Context, o Options) (*Paywall, error) {
 	if o.Ledger == nil || o.Facilitator == nil || o.Log == nil || o.Now == nil || o.FreeSettlements < 0 ||
-		o.RepeatWindow < 0 || o.VerifyTimeout <= 0 || o.SettleTimeout <= 0 || o.WorkTimeout <= 0 || o.AttemptsPerPayer < 1 || o.AttemptsPerAddress < 1 {
+		o.ReuseWindow < 0 || o.VerifyTimeout <= 0 || o.SettleTimeout <= 0 || o.WorkTimeout <= 0 || o.AttemptsPerPayer < 1 || o.AttemptsPerAddress < 1 {
 		return nil, errors.New("open the paywall: an option is missing")
 	}
 	if o.Confirm && o.ChainLog == nil {
@@ -136,7 +136,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	o.Heartbeat = cmp.Or(o.Heartbeat, 2*time.Second)
 	o.Pause = cmp.Or(o.Pause, 500*time.Millisecond)
 	o.FailuresPerPayer, o.FailuresPerAddress = cmp.Or(o.FailuresPerPayer, 3), cmp.Or(o.FailuresPerAddress, 10)
-	o.RepeatsPerPayer = cmp.Or(o.RepeatsPerPayer, 20)
+	o.ReusesPerPayer = cmp.Or(o.ReusesPerPayer, 20)
 	o.Answer = cmp.Or(o.Answer, max(o.VerifyTimeout, o.WorkTimeout)+o.SettleTimeout)
 	if o.Ended == nil {
 		o.Ended = func(End) {}

@@ -190,7 +190,7 @@ func TestBuy_CopiesThatAreNotPlainKeepNoPayerFromTheirQuestion(t *testing.T) {
 	s.believing(cutOff)
 	_, err := s.buyThing(s.forged("1"), "thing")
 	s.wantErr(err, payment.ErrPending)
-	if sale := s.mustBuy(s.pay("2")); sale.Repeated {
+	if sale := s.mustBuy(s.pay("2")); sale.Reused {
 		t.Error("it is the answer of another's")
 	}
 	s.wantTransfers(1)

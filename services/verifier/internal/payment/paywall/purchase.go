@@ -36,11 +36,11 @@ type Sale struct {
 	Answer payment.Answer
 	// Transaction is the hash of the transfer.
 	Transaction string
-	// Repeated reports that an earlier payment of the payer has bought the answer, and
+	// Reused reports that an earlier payment of the payer has bought the answer, and
 	// this one was not spent.
-	Repeated bool
-	// again reports that an earlier call had paid.
-	again bool
+	Reused bool
+	// replay reports that an earlier call with the same payment had paid.
+	replay bool
 }
 
 // purchaseKey identifies one purchase: a payment for a request.
@@ -110,9 +110,9 @@ type call struct {
 	// checked reports that the facilitator has verified the payment, worked that
 	// work has begun.
 	checked, worked bool
-	// again reports that the payer asks a question again that an earlier payment has
-	// bought, or is buying, the answer to.
-	again bool
+	// reuse reports that an earlier payment of the payer has bought, or is buying, the
+	// answer to the same question.
+	reuse bool
 	// sent reports that the facilitator was sent the payment.
 	sent bool
 	// client stands for the address in the ledger, around for the network around it.
@@ -148,7 +148,7 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	if c.isFree(sale, err) {
 		c.refund()
 	}
-	w.Ended(End{o.Operation, o.Transport, outcomeOf(sale, err), sale.Repeated})
+	w.Ended(End{o.Operation, o.Transport, outcomeOf(sale, err), sale.Reused})
 	return sale, err
 }
 
@@ -173,7 +173,7 @@ func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
 func (c *call) isFree(sale Sale, err error) bool {
 	switch {
 	case err == nil:
-		return !sale.again && !sale.Repeated
+		return !sale.replay && !sale.Reused
 	case errors.Is(err, payment.ErrLimit), errors.Is(err, payment.ErrLedger):
 		return true
 	}
@@ -193,7 +193,7 @@ func (w *Paywall) claimOrResume(ctx context.Context, c *call) (Sale, error) {
 		switch {
 		case err != nil:
 			return Sale{}, err
-		case record.Key != c.Payment.Key && c.again: // an earlier payment for the same question
+		case record.Key != c.Payment.Key && c.reuse: // an earlier payment for the same question
 			if record.State != payment.Settling {
 				return w.resumeForBuyer(ctx, c, record)
 			}
@@ -452,8 +452,8 @@ func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payme
 			return sold, nil, err
 		}
 		s.Month, s.Caps, s.Deadline = payment.Month(now), w.caps(), now.Add(2*w.SettleTimeout+time.Minute)
-		if w.RepeatWindow > 0 {
-			s.EarlierSince = now.Add(-w.RepeatWindow)
+		if w.ReuseWindow > 0 {
+			s.EarlierSince = now.Add(-w.ReuseWindow)
 		}
 		if !flight.Pin(ctx) {
 			return sold, nil, ctx.Err()
@@ -612,8 +612,8 @@ func (w *Paywall) answer(r payment.Record) (Sale, error) {
 
 // outcomeOf returns the name under which the end of a call is counted.
 func outcomeOf(sale Sale, err error) string {
-	if sale.again {
-		return "repeated"
+	if sale.replay {
+		return "repeated" // as the metric has always called it
 	}
 	for _, known := range []struct {
 		err  error

@@ -34,11 +34,11 @@ func (w *Paywall) resumeEarlier(ctx context.Context, c *call, earlier payment.Re
 // payment is not spent. Anyone can name an address, so the facilitator verifies this
 // payment first. An explicit identifier decides by itself what is the same.
 func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found bool, err error) {
-	if w.RepeatWindow == 0 || c.Payment.Identifier != "" || c.misfit != nil {
+	if w.ReuseWindow == 0 || c.Payment.Identifier != "" || c.misfit != nil {
 		return payment.Record{}, false, nil
 	}
 	payer := c.Payment.Key.Payer
-	r, err = w.Ledger.Earlier(ctx, payer, c.Request, w.Now().Add(-w.RepeatWindow), c.plain)
+	r, err = w.Ledger.Earlier(ctx, payer, c.Request, w.Now().Add(-w.ReuseWindow), c.plain)
 	if errors.Is(err, payment.ErrNotFound) || err == nil && r.Key == c.Payment.Key {
 		return payment.Record{}, false, nil
 	}
@@ -48,12 +48,12 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 	if _, err := w.Ledger.Get(ctx, c.Payment.Key); !errors.Is(err, payment.ErrNotFound) {
 		return payment.Record{}, false, ledgerFault(err) // it is known itself
 	}
-	if c.again {
+	if c.reuse {
 		return r, true, nil
 	}
 	err = w.admit(ctx, c)
 	if err == nil && r.State == payment.Settled {
-		err = w.mayAskAgain(ctx, c, r)
+		err = w.mayReuse(ctx, c, r)
 	}
 	if err == nil && !c.checked {
 		err = w.check(ctx, c)
@@ -66,24 +66,24 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 	case err != nil:
 		return payment.Record{}, false, err
 	}
-	c.again = true
+	c.reuse = true
 	return r, true, nil
 }
 
-// mayAskAgain returns ErrTooMany when the payer has got the answers of earlier payments too
+// mayReuse returns ErrTooMany when the payer has got the answers of earlier payments too
 // often today. An answer that no call has got yet is theirs all the same.
-func (w *Paywall) mayAskAgain(ctx context.Context, c *call, r payment.Record) error {
+func (w *Paywall) mayReuse(ctx context.Context, c *call, r payment.Record) error {
 	times, owed, err := w.Ledger.AskedAgain(ctx, c.countedBy(r), payment.Day(w.Now()))
 	if err != nil {
 		return ledgerFault(err)
 	}
-	if times >= w.RepeatsPerPayer && !owed {
+	if times >= w.ReusesPerPayer && !owed {
 		return w.untilTomorrow(payment.ErrTooMany)
 	}
 	return nil
 }
 
-// countedBy returns the key by which it is counted that r's answer was asked for again. What the
+// countedBy returns the key by which it is counted that r's answer is reused. What the
 // payer's key has bought and a copy that is not plain asks for counts apart from the payer.
 func (c *call) countedBy(r payment.Record) payment.Key {
 	key := r.Key
@@ -105,18 +105,18 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 		}
 	}
 	sale, err := w.resume(ctx, c, r)
-	if err != nil || !c.again {
+	if err != nil || !c.reuse {
 		return sale, err
 	}
 	// Only what is served counts: while the outcome is open, attempts are what is bounded.
-	counted, err := w.Ledger.CountAskedAgain(ctx, c.countedBy(r), payment.Day(w.Now()), w.RepeatsPerPayer)
+	counted, err := w.Ledger.CountAskedAgain(ctx, c.countedBy(r), payment.Day(w.Now()), w.ReusesPerPayer)
 	switch {
 	case err != nil:
 		return Sale{}, ledgerFault(err)
 	case !counted:
 		return Sale{}, w.untilTomorrow(payment.ErrTooMany)
 	}
-	sale.Repeated = true
+	sale.Reused = true
 	return sale, nil
 }
 
@@ -168,7 +168,7 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 		}
 	}
 	sale, err := w.answer(r)
-	sale.again = err == nil
+	sale.replay = err == nil
 	return sale, err
 }
 
