@@ -99,11 +99,10 @@ func Attested(r Receipt, proven []Fact) []Fact {
 	})
 }
 
-// VerifyProof checks that proof leads to the receipt's block hash and returns the
-// same as the receipt: the header hashes to it, its roots hold the transaction
-// and its receipt at the index, and that they agree with the receipt. It
-// lists the facts and checks that are proven by that, and the transaction's logs.
-// ErrProof names everything that does not hold.
+// VerifyProof checks that the header of proof hashes to the receipt's block hash, that its
+// roots hold the transaction and its receipt at the index, and that these agree with the
+// signed receipt. It returns the facts and checks that are proven by that, and the
+// transaction's logs. ErrProof names everything that does not hold.
 func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
 	e, err := follow(proof)
 	if err != nil {

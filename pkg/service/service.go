@@ -135,7 +135,7 @@ func (s *Service) Run(ctx context.Context, parts Parts) error {
 	return err
 }
 
-// open has first serve what Open returns, and runs Opened.
+// open calls Open, has first serve the handler that it returns, and calls Opened.
 func (p Parts) open(ctx context.Context, first *starting) error {
 	handler, err := p.Open(ctx)
 	if err != nil {

@@ -51,9 +51,9 @@ const (
 // Connections is a listener wrapper that bounds the open connections, each of which
 // costs memory, and the requests of HTTP/2 on them, which cost more. It stands before tls. A
 // connection above the limit is answered with 503, or closed where it would have to be encrypted,
-// and a request above the limit is refused. But if another network has more than the client's then
-// would, its newest connection is closed instead: a single network cannot take them all. Networks
-// are compared at each width, the widest first.
+// and a request above the limit is refused. But where another network has more connections than
+// the client's would then have, the largest one loses its newest connection instead: a single
+// network cannot take them all. Networks are compared at each width, the widest first.
 type Connections struct {
 	// Max is of each listener.
 	Max int `json:"max,omitempty"`
@@ -321,7 +321,7 @@ func (l *boundListener) enterStream(c *boundConn, much int) bool {
 	return true
 }
 
-// leaveStream is called once for each request that entered.
+// leaveStream ends the count of a request that entered; it is called once for each.
 func (l *boundListener) leaveStream(c *boundConn, much int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

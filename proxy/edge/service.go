@@ -25,7 +25,7 @@ import (
 )
 
 // errBusy is the error of a request that found no place.
-var errBusy = caddyhttp.Error(http.StatusServiceUnavailable, errors.New("the service has as many requests as it may have"))
+var errBusy = caddyhttp.Error(http.StatusServiceUnavailable, errors.New("concurrency limit of the service reached"))
 
 // errSlow is the error of a request whose body did not come in time.
 var errSlow = caddyhttp.Error(http.StatusRequestTimeout, errors.New("the body took too long"))

@@ -185,9 +185,9 @@ func (c *serverConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// alive reports whether the server has neither closed the connection nor sent
-// anything that nothing was asked for. The deadline of the last exchange, which may
-// have passed, does not count: Control heeds none.
+// alive reports whether the server has neither closed the connection nor sent anything
+// unasked. The deadline of the last exchange, which may have passed, does not matter:
+// Control ignores deadlines.
 func (c *serverConn) alive() bool {
 	if c.raw == nil {
 		return false

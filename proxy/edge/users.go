@@ -14,7 +14,7 @@ const (
 	maxKnownUsers = 1 << 16
 )
 
-// users are those that a service named a moment ago, by what they logged in with.
+// users keeps the credentials that a service named a user for a moment ago.
 type users struct {
 	seed maphash.Seed
 
@@ -24,7 +24,7 @@ type users struct {
 	since       time.Time
 }
 
-// userKey stands for what a request was sent with. Who does not know that cannot choose one.
+// userKey is a hash of a request's credentials. Without knowing these, a client cannot choose one.
 type userKey uint64
 
 // credentials are the lines of headers by which a service knows users.

@@ -24,7 +24,7 @@ const (
 	maxFile     = 1 << 40
 )
 
-// ErrArchive is that an archive is none of ours, or not whole.
+// ErrArchive is returned for an archive that is not one of ours, or not whole.
 var ErrArchive = errors.New("the archive is not a whole backup")
 
 const manifestName = "manifest.json"

@@ -41,7 +41,7 @@ type thing interface {
 	remove() error
 }
 
-// ErrTaken is that something is where a backup would be restored.
+// ErrTaken is returned when there is data already where a backup would be restored.
 var ErrTaken = errors.New("something is there already")
 
 // items returns what is saved, in the order in which it is restored.

@@ -333,7 +333,7 @@ func (l Layout) Mirror() stack.Program {
 // mirrorEvery is how often the log is copied.
 const mirrorEvery = 10 * time.Second
 
-// receipt is a command of the program receipt, without which the stack goes on.
+// receipt returns a command of the program receipt; the stack goes on when it ends.
 func (l Layout) receipt(name string, args ...string) stack.Program {
 	return stack.Program{
 		Name: name, Path: filepath.Join(l.Bin, "receipt"), Args: args, Optional: true,

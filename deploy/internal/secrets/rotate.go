@@ -34,7 +34,7 @@ func RotateSession(folder string) error {
 	return WriteFile(path(folder, auth, Session), strings.NewReader(newSecret()), private)
 }
 
-// ErrTooSoon is that the data key was replaced just now. auth reads the present key and the
+// ErrTooSoon: the data key was replaced just now. auth reads the present key and the
 // previous one: what the one before sealed, and auth has not sealed anew, is lost.
 var ErrTooSoon = errors.New("the data key was replaced less than ten minutes ago: auth has to start with it first")
 
@@ -179,7 +179,7 @@ func AnnounceReceiptKey(folder string) error {
 	return list(folder, next, receipt.KeyNext)
 }
 
-// ErrNotAnnounced is that a key would sign that is not published yet.
+// ErrNotAnnounced is returned when a key that is not published yet would sign.
 var ErrNotAnnounced = errors.New("the next receipt key is not announced")
 
 // RotateReceiptKey makes the announced key the one that signs, and lists the
@@ -247,7 +247,7 @@ func writeList(folder string, keys []receipt.Key) error {
 	return WriteFile(path(folder, verifier, RetiredKeys), bytes.NewReader(text), private)
 }
 
-// ErrNotListed is that a key that is to be revoked signs, or is unknown.
+// ErrNotListed is returned when the key to revoke still signs, or is unknown.
 var ErrNotListed = errors.New("it is not in the list of keys: a key that signs is replaced first (-announce, -rotate " +
 	"receipt-key)")
 

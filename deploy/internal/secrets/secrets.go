@@ -72,7 +72,7 @@ func path(folder, service, name string) string {
 	return filepath.Join(folder, name)
 }
 
-// ErrRestore is that a restore was begun and did not succeed. What it was to restore
+// ErrRestore: a restore was begun and did not succeed. What it was to restore
 // must not be created anew.
 var ErrRestore = errors.New("a restore was begun and did not succeed: repeat it with a whole archive")
 
@@ -84,7 +84,7 @@ func restored(folder string) error {
 	return nil
 }
 
-// ErrSealed is that a new data key would open none of the secrets that were restored.
+// ErrSealed is returned when a new data key would open none of the secrets that were restored.
 var ErrSealed = errors.New("users with authenticator apps were restored, and their data key is not here: " +
 	"put its copy back with -data-key FILE or, when it is lost, make a new one with -data-key new")
 

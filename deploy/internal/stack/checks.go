@@ -106,7 +106,7 @@ func Free(ctx context.Context, ports ...Port) error {
 	return errors.Join(faults...)
 }
 
-// ErrRunning is that another stack uses the same state.
+// ErrRunning is returned when another stack uses the same state.
 var ErrRunning = errors.New("a stack with this state runs already")
 
 // Lock claims a folder of state for this process until the file is closed or

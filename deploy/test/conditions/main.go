@@ -66,7 +66,7 @@ func main() {
 	}
 }
 
-// run is what the flags say.
+// run holds the values of the flags.
 type run struct {
 	folder   string
 	packages []string // whose tests run

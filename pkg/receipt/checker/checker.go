@@ -69,8 +69,8 @@ type Report struct {
 	Proof     Part             `json:"proof"` // of the block, as the receipt carries it
 	Log       Log              `json:"log"`
 	Finality  Finality         `json:"finality"`
-	// Proven follows from proofs, whoever signed. Attested is the rest, for which only
-	// the signature stands.
+	// Proven follows from proofs alone. Attested is the rest, which follows from the
+	// signature only.
 	Proven    []receipt.Fact     `json:"proven"`
 	Attested  []receipt.Fact     `json:"attested"`
 	Transfers []receipt.Transfer `json:"transfers"` // ERC-20, in the proven logs

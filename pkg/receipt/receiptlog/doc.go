@@ -17,7 +17,7 @@
 //
 // where signature is the 64 bytes and PAE is what they sign ([receipt.PAE]). The log is
 // public and what was asked is not: the entry is a commitment, and the signature, which
-// nobody can guess, is what blinds it. Ed25519 is deterministic, so a receipt that
+// cannot be guessed, is what blinds it. Ed25519 is deterministic, so a receipt that
 // is sold twice is one entry. Another signature over the same receipt is another entry.
 //
 // The entry of a key records a state that the key document lists from then on:

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// lock makes a file and has it for this process until it is closed, or the process ends.
-// The lock is one of its own file: Replace puts another in the place of the state.
+// lock creates a file and locks it for this process until it is closed, or the process ends.
+// It is a file of its own, because the file of the state is replaced by each write.
 func lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names it
 	if err != nil {

@@ -26,8 +26,8 @@ const SizeType = "text/x.tlog.size"
 // maxState bounds the file in bytes: a checkpoint for each log.
 const maxState = 64 * (receiptlog.MaxNote + 4<<10)
 
-// again is how long a checkpoint that was cosigned is answered from memory when it is asked
-// for again, as anybody may: neither a signature nor a write to the disk.
+// again is how long a checkpoint that was cosigned is answered from memory when it is sent
+// again, which every client may do: without a signature and without a write to the disk.
 const again = 5 * time.Second
 
 // Options configure a Witness. All but Begin are required.

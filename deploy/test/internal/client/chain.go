@@ -37,7 +37,7 @@ func (c Chain) Income(ctx context.Context) (uint64, error) {
 // Quantity is a number as JSON-RPC writes it: 0x and hexadecimal digits.
 type Quantity uint64
 
-// UnmarshalText reads it.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (q *Quantity) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 0, 64)
 	*q = Quantity(n)

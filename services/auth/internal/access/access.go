@@ -115,8 +115,8 @@ func Decide(r Request, app application.Application, known bool, portal Portal, b
 	}
 }
 
-// Misdirected decides about a request that is refused whoever comes with it, and reports
-// whether it is one. It comes first, so that such a request costs nothing.
+// Misdirected decides about a request that is refused for everyone, and reports whether it is
+// one. It comes first, so that such a request costs nothing.
 func Misdirected(r Request, app application.Application, known bool, portal Portal) (Decision, bool) {
 	switch {
 	case r.Method == "" || r.Host == "" || !strings.HasPrefix(r.URI, "/"):
@@ -173,8 +173,8 @@ func decideSession(r Request, app application.Application, by Caller) Decision {
 	return pass(false)
 }
 
-// decideToken does not ask for a second factor: that the application accepts tokens is an
-// admin's decision, and to create one took a proof.
+// decideToken does not ask for a second factor: an admin has decided that the application
+// accepts tokens, and creating one needs a recent authentication.
 func decideToken(r Request, app application.Application, by Caller) Decision {
 	switch {
 	case !app.Tokens || !slices.Contains(by.Applications, app.Slug) ||

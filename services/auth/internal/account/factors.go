@@ -97,7 +97,7 @@ type TOTPSetup struct {
 }
 
 // SetupTOTP begins the set-up of TOTP for a session's user: a new secret, which counts
-// once EnableTOTP has confirmed it in the same session. Otherwise somebody with a stolen
+// once EnableTOTP has confirmed it in the same session. Otherwise a person with a stolen
 // session could have the user confirm a secret that they know, long after it has ended.
 // factor.ErrAlreadyEnabled, factor.ErrNotConfigured.
 func (s *Service) SetupTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
@@ -282,7 +282,7 @@ func (s *Service) ResetFactorOf(ctx context.Context, username string) error {
 }
 
 // RequireFactor sets, on behalf of an admin, whether the household requires a second
-// factor. It ends nobody's session and refuses no login. user.ErrNotAdmin.
+// factor. It ends no session and refuses no login. user.ErrNotAdmin.
 func (s *Service) RequireFactor(ctx context.Context, by int64, required bool) error {
 	return s.factors.RequireFactor(ctx, required, by)
 }

@@ -68,7 +68,7 @@ func (s *Service) PasskeyLoginOptions(ctx context.Context) (PasskeyCeremony, err
 // known; factor.ErrPasskeysUnavailable.
 //
 // The ceremony is taken and the counter stored before the session is created, so that an
-// answer counts once. A passkey that was removed meanwhile logs nobody in.
+// answer counts once. A passkey that was removed meanwhile is refused.
 func (s *Service) PasskeyLogin(ctx context.Context, answer PasskeyAnswer, c Credentials) (LoggedIn, error) {
 	in, err := s.passkeyLogin(ctx, answer, c)
 	if err == nil {
@@ -257,8 +257,8 @@ func (s *Service) RemovePasskey(ctx context.Context, of session.Session, id int6
 	return ended(s.passkeys.RemovePasskey(ctx, of.UserID, id))
 }
 
-// ForeignPasskeys counts the passkeys of each other RP ID, which nobody can use here;
-// empty while passkeys are off.
+// ForeignPasskeys counts the passkeys of each other RP ID, which do not work here; empty
+// while passkeys are off.
 func (s *Service) ForeignPasskeys(ctx context.Context) (map[string]int, error) {
 	if s.passkeysOff != nil {
 		return nil, nil

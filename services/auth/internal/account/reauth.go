@@ -15,7 +15,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// FreshFor is how long a proof of who somebody is counts for changes that need one.
+// FreshFor is how long an authentication counts for changes that need a recent one.
 const FreshFor = 10 * time.Minute
 
 // clockSlack is how far ahead of the clock a proof may be: the clocks of replicas differ.

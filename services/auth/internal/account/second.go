@@ -38,8 +38,8 @@ func (e *SkewError) Unwrap() error { return ErrWrongCode }
 
 type watchedLimit struct{}
 
-// WatchLimit returns a context in which an attempt to prove who one is leaves the state of
-// its limit, of several the one with the fewest attempts left, after a refund. Limit is 0
+// WatchLimit returns a context in which a re-authentication leaves the state of its limit,
+// of several the one with the fewest attempts left, after a refund. Limit is 0
 // where no attempt was made. The context is for one goroutine.
 func WatchLimit(ctx context.Context) (context.Context, *ratelimit.Decision) {
 	var watched ratelimit.Decision
@@ -56,7 +56,7 @@ func watched(ctx context.Context, states ...ratelimit.Decision) {
 	}
 }
 
-// Limits are those of attempts to prove who one is, beside a login's.
+// Limits are those of second factors and re-authentication, beside a login's.
 type Limits struct {
 	// Code and CodeDay count wrong TOTP codes of a user in a minute and a day, Recovery
 	// wrong recovery codes in an hour. Each browser in which a user has proved their second

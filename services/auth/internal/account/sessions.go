@@ -16,7 +16,7 @@ import (
 // ErrNoSession is returned where the user has no live session with a key.
 var ErrNoSession = errors.New("no such session of the user")
 
-// about returns an event that concerns a user.
+// about returns the audit event about a user.
 func about(name string, u user.User) audit.Event {
 	return audit.Event{Name: name, SubjectID: u.ID, SubjectName: u.Username}
 }

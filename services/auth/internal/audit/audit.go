@@ -50,7 +50,7 @@ func From(ctx context.Context) Actor {
 }
 
 // Event is what happened. It never holds a password, token, code, cookie, or the name
-// that somebody typed at a failed login.
+// that was typed at a failed login.
 type Event struct {
 	Name string // for example "user_created"
 	// Subject is the user whom it concerns; zero where there is none.

@@ -40,7 +40,7 @@ type NotifyTarget struct {
 
 // ParseNotifyTarget parses the address of a webhook, https://… or http://…, which gets JSON,
 // or of a topic of ntfy, ntfy+https://… or ntfy+http://…, which gets text. Its errors do
-// not contain the address, by which anybody may send and, of ntfy, read.
+// not contain the address: who knows it can send and, with ntfy, read.
 func ParseNotifyTarget(s string) (NotifyTarget, error) {
 	address, text := strings.CutPrefix(s, "ntfy+")
 	u, err := url.Parse(address)
@@ -82,7 +82,7 @@ func NewNotifier(o NotifierOptions) (*Notifier, error) {
 			return nil, fmt.Errorf("there is no notification of %q", name)
 		}
 	}
-	// A redirect would lead the notification to where nobody configured it.
+	// A redirect would send the notification to an address that is not configured.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Notifier{
 		NotifierOptions: o, queue: make(chan Entry, notifyQueue),

@@ -100,8 +100,8 @@ func (a *api) guardApplication(c echo.Context, slug string) error {
 	return a.refuse(c, d, v)
 }
 
-// decide finds out who comes with a request and decides. What is refused whoever comes
-// costs neither Redis nor SQL, and an app token no Redis unless it is wrong.
+// decide reads a request's credentials and decides. Requests that are refused for everyone
+// touch no store, and an app token touches Redis only when it is wrong.
 func (a *api) decide(c echo.Context, slug string) (access.Decision, *visit, error) {
 	v := a.visitOf(c)
 	app, err := a.Policy.App(c.Request().Context(), slug)

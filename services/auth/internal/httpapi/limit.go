@@ -35,7 +35,7 @@ func (a *api) limited(limit string, limiter *ratelimit.Limiter, keys func(echo.C
 	}
 }
 
-// proving sends the state of the limit of attempts to prove who one is, where one was made.
+// proving sends the RateLimit headers of a re-authentication, where one was attempted.
 func (a *api) proving(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		ctx, limit := account.WatchLimit(c.Request().Context())

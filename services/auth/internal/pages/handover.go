@@ -30,8 +30,8 @@ const (
 const begunMargin = time.Minute
 
 // handOver is GET /pforte/go?app=SLUG&return=PATH&state=STATE on the portal's host, to which
-// the guard leads whoever has no session on an application's host, or must prove a second
-// factor for an application, which may have a path then and no state. It leads to the
+// the guard redirects users who have no session on an application's host, or must prove a
+// second factor for an application, which may have a path then and no state. It leads to the
 // application: to its page enter with a code, or to the path.
 func (p *Pages) handOver(r *request) error {
 	slug, state, to := r.QueryParam("app"), r.QueryParam("state"), returnpath.Safe(r.QueryParam("return"), "/")
@@ -109,9 +109,9 @@ func (p *Pages) enter(r *request) error {
 	return r.seeOther(to)
 }
 
-// notEntered leads on a browser whose session has the host open already, as another tab does,
+// notEntered redirects a browser that is already admitted to this host, as by another tab,
 // and refuses all others. It never begins another hand-over by itself: a browser without
-// cookies would go round in circles.
+// cookies would be redirected without end.
 func (p *Pages) notEntered(r *request, reason access.Reason, to string) error {
 	_, err := p.Sessions.AppSession(r.Request().WithContext(session.WithoutRenewal(r.ctx())), requestHost(r.Request()))
 	if err == nil {

@@ -32,8 +32,8 @@ func (p *Pages) linkOf(r *request, kind link.Kind) (linkPage, error) {
 	return linkPage{l, token}, err
 }
 
-// unguessed is a handler of a link's page, whose token it keeps out of what the browser
-// tells other pages, whatever the answer. A request with a token that opens nothing counts
+// unguessed is a handler of a link's page, whose token it keeps out of Referer, whatever the
+// answer. A request with a token that opens nothing counts
 // for the client's address as a form does; one with a right token does not, because
 // messengers may fetch the page many times.
 func (p *Pages) unguessed(h handler) handler {
@@ -90,7 +90,7 @@ func (p *Pages) setup(r *request) error {
 // joinPage is what the page of an invite shows.
 type joinPage struct {
 	linkPage
-	As *user.User // who is logged in on this browser; nil: nobody
+	As *user.User // the user who is logged in on this browser, or nil
 }
 
 // joinForm shows an invite.

@@ -26,7 +26,7 @@ type loginPage struct {
 	Kept  map[string]string // fields of a form that was sent without a session, by name
 }
 
-// loginForm shows the login page, or leads on whoever is logged in.
+// loginForm shows the login page, or redirects a user who is logged in.
 func (p *Pages) loginForm(r *request) error {
 	to := safeReturn(r.QueryParam("return"))
 	if r.form.sent("return") {

@@ -278,7 +278,7 @@ func (p *Pages) guarded(r *request, h handler) error {
 	return h(r)
 }
 
-// loginFirst leads to the login, and from there back.
+// loginFirst redirects to the login with a return path.
 func (p *Pages) loginFirst(r *request) error {
 	r.Caller = web.Caller{}
 	if r.Request().Method == http.MethodPost {

@@ -65,7 +65,7 @@ func (p *Pages) second(r *request) error {
 	return p.goOn(r, in)
 }
 
-// goOn leads to where a page leads in the end, or shows the form again that was kept for it.
+// goOn redirects to the return path, or shows the form again that was kept for it.
 func (p *Pages) goOn(r *request, in account.LoggedIn) error {
 	to := r.returnTo()
 	if shown, err := p.resume(r, in, to); shown {

@@ -103,7 +103,7 @@ func New(o Options) (*Service, error) {
 	}, nil
 }
 
-// Visitor is who comes with a request to an application, as stored now.
+// Visitor is the user of a request to an application, as stored now.
 type Visitor struct {
 	User   user.User
 	Groups []string // slugs, sorted

@@ -211,7 +211,7 @@ func (m *Manager) begun(r *http.Request) (found []begun) {
 // for BeginLifetime, and returns the state of the hand-over, which names it and is for the
 // portal's page /pforte/go: the SHA-256 of the cookie's value in base64url, a dot, and the
 // time in Unix seconds. Tabs that begin one after the other have the same value, so that
-// each can finish. ErrLoop: the browser is to see a page and no redirect.
+// each can finish. ErrLoop: show a page instead of another redirect.
 func (m *Manager) BeginHandOver(w http.ResponseWriter, r *http.Request) (state string, err error) {
 	now := m.now()
 	b := begun{value: newID(), count: 1, since: now}

@@ -50,7 +50,7 @@ type Session struct {
 	IP     string // address of the client at the login; empty in sessions of an earlier version
 }
 
-// Factor is a way to prove who one is.
+// Factor is a way to authenticate.
 type Factor string
 
 // The factors. All but Password are two factors.

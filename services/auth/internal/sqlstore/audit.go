@@ -31,7 +31,7 @@ func (s *Store) recordAbout(ctx context.Context, tx *sql.Tx, event string, id in
 
 // repeated returns the bucket of an event that its user can cause again and again without
 // another person: an act on their own account. Those of an hour, network and browser are one
-// row, so that nobody fills the disk. "" for all other events; for a new passkey or one
+// row, so that no user can fill the disk. "" for all other events; for a new passkey or one
 // that is removed, which are limited and worth their names; and for admins who change their
 // own groups, which opens applications to them.
 func (s *Store) repeated(by audit.Actor, e audit.Event) string {

@@ -105,7 +105,7 @@ func (s *Store) AddPasskey(ctx context.Context, userID int64, name string, c fac
 	return added, err
 }
 
-// lockUser returns a user whose row nobody else changes, or has locked, until the
+// lockUser returns a user whose row no other transaction changes, or has locked, until the
 // transaction ends. SQLite has one writer. Postgres reads the user by another statement than
 // it locks the row: one that had to wait for the lock still sees the other tables as they
 // were before.

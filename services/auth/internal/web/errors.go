@@ -33,8 +33,8 @@ var (
 	// ErrPasswordsDiffer and ErrConfirmation are returned for what has to be typed twice.
 	ErrPasswordsDiffer = errors.New("the two passwords differ")
 	ErrConfirmation    = errors.New("the typed name is not the user's")
-	// ErrNotRegistered is factor.ErrPasskeyFailed of a registration, in which nobody proves
-	// who they are.
+	// ErrNotRegistered is factor.ErrPasskeyFailed of a registration, which authenticates no
+	// user.
 	ErrNotRegistered = errors.New("new passkey was not accepted")
 	// ErrUnknownPasskey is factor.ErrNoPasskey where the request names a passkey.
 	ErrUnknownPasskey = errors.New("unknown passkey")

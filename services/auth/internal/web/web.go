@@ -164,9 +164,9 @@ func (w *Web) Login(rw http.ResponseWriter, r *http.Request, username, password 
 	return in, w.LoggedIn(rw, r, in)
 }
 
-// KnowBrowser gives the browser of a request the cookie by which it is known, the same that it
-// has if it has one, and returns the request with it. Login by the API, which sets two cookies and
-// no other (AUTH-4.5), does without.
+// KnowBrowser sets the device cookie, the same that the browser has if it has one, and returns
+// the request with it. Login by the API, which sets two cookies and no other (AUTH-4.5), does
+// without.
 func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request {
 	if w.CompatV0 {
 		return r

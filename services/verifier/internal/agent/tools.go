@@ -632,7 +632,7 @@ type spendingAnswer struct {
 	Open      []openPayment `json:"open"`
 }
 
-// openPayment is a payment whose answer is not there.
+// openPayment is a payment whose answer has not arrived.
 type openPayment struct {
 	URL         string `json:"url"`
 	Question    string `json:"question"`

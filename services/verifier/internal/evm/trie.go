@@ -113,8 +113,8 @@ func hexPrefix(nibbles []byte, terminates bool) []byte {
 	return out
 }
 
-// proof returns the nodes from the root down to the value at index: those whose
-// path begins the key's path.
+// proof returns the nodes from the root down to the value at index: those whose path is a
+// prefix of the key's.
 func (t *blockTrie) proof(index uint64) [][]byte {
 	path := keyPath(index)
 	var nodes [][]byte

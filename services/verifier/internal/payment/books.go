@@ -30,7 +30,7 @@ type Decision struct {
 	Note string `json:"note"`
 }
 
-// Refund is money that the operator has sent back to a payer, elsewhere: the service
+// Refund is money that the operator has sent back to a payer by other means: the service
 // holds no key of the payee.
 type Refund struct {
 	At          time.Time `json:"at"`

@@ -407,8 +407,8 @@ type Ledger interface {
 	Due(ctx context.Context, next time.Time) (Record, error)
 	// Ended returns Settled and Dead records without Answer, in the order of their
 	// claims: those claimed after what Checked has passed and before the moment
-	// given, at most limit of them and those of the same moment. Until taken, or
-	// until Checked, it returns none to any process, so that two do not do the same.
+	// given, at most limit of them and those of the same moment. They are leased until
+	// taken, or until Checked: no process gets them meanwhile.
 	Ended(ctx context.Context, before time.Time, limit int, taken time.Time) ([]Record, error)
 	// Checked remembers that all records claimed up to then need no further check.
 	Checked(ctx context.Context, upTo time.Time) error

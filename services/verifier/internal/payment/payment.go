@@ -315,8 +315,8 @@ func IsOfWindow(err error) bool {
 		slices.Contains([]string{x402.ReasonValidAfter, x402.ReasonValidBefore, reasonTooFar}, refusal.Reason)
 }
 
-// Since returns the first moment at which a payment that fits these terms can have been sent,
-// or one that does not, because its window ends too late.
+// Since returns the earliest moment at which the payment can have been sent. One whose window
+// ends later than these terms allow counts as if it ended now.
 func (o Offer) Since(p Payment, now time.Time) time.Time {
 	end := p.validBefore
 	if latest := now.Add(o.Terms.MaxTimeout + clockSkew); end.After(latest) {

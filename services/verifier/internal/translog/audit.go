@@ -355,8 +355,8 @@ func (w *witnessClient) audit(ctx context.Context, head Head, a *Audit) error {
 }
 
 // auditOthers asks the witness for the other generations of the log, of which this ledger
-// must have each: one that it has not is a second log by somebody who has the key. The error
-// is why it could not be asked.
+// must have each: one that it has not is a second log by a process that has the key. The
+// error is why the witness could not be asked.
 func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []Head, a *Audit) error {
 	var d receiptlog.Directory
 	for _, head := range heads {

@@ -245,7 +245,7 @@ func (l *Ledger) addRefunds(ctx context.Context, totals []payment.Total, f payme
 	return totals, nil
 }
 
-// subtract adds a refund, whose Amount is that of t, to the total that it belongs to.
+// subtract deducts a refund, whose Amount is that of t, from its total.
 func subtract(totals []payment.Total, t payment.Total) error {
 	i := slices.IndexFunc(totals, func(other payment.Total) bool { return compareTotals(other, t) == 0 })
 	if i < 0 {

@@ -24,10 +24,10 @@ const (
 	unclear = "state = 'dead' AND reason = '" + payment.ReasonExpired + "'"
 )
 
-// paidByPayer and paidByClient count at most so many settled payments. They take the
-// value twice: of an equality Postgres may expect many, by its statistics, and read any
-// other index or the whole table until it finds some, which is to its end for a payer who
-// has none. A range in order is read by the index of its column. SQLite would plan a
+// paidByPayer and paidByClient count at most so many settled payments. They take the value
+// twice: for =, Postgres may misestimate how many match and scan another index or the whole
+// table, to its end for a payer who has none. For a range in order it reads the index of
+// the column. SQLite would plan a
 // statement with LIMIT ? anew for each value that is bound, so it is LIMIT 0 + ?.
 const (
 	paidByPayer  = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer >= ? AND payer <= ? AND " + paid + " ORDER BY payer LIMIT 0 + ?) AS p"

@@ -237,9 +237,9 @@ func (w *Paywall) untilTomorrow(err error) error {
 	return &payment.LaterError{Err: err, After: payment.Day(now).Add(24 * time.Hour).Sub(now)}
 }
 
-// client returns what stands in the ledger, on one day, for an address and for the network
-// around it. All of an IPv6 /56, which is what an access line is assigned, is one client:
-// its /64 cost nothing. Around it are an IPv6 /48 or IPv4 /24.
+// client returns the names that the ledger has, on one day, for an address and for the
+// network around it. An IPv6 /56, which is what an access line is assigned, is one client,
+// since its /64s cost nothing. The network around is an IPv6 /48 or IPv4 /24.
 func (w *Paywall) client(address string) (client, around string) {
 	if address == "" {
 		return "", ""
@@ -259,7 +259,7 @@ func (w *Paywall) client(address string) (client, around string) {
 	return w.token(within(56).String()), w.token(within(48).String())
 }
 
-// token returns what stands for a client today.
+// token returns the name of a client for today.
 func (w *Paywall) token(client string) string {
 	mac := hmac.New(sha256.New, w.ClientKey)
 	mac.Write([]byte(payment.Day(w.Now()).Format(time.DateOnly) + " " + client))

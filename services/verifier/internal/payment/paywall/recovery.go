@@ -20,8 +20,8 @@ import (
 
 // First part: a buyer returns with a payment.
 
-// resumeEarlier is for a payment whose identifier has bought with an earlier one: it
-// returns what that is worth by now.
+// resumeEarlier is for a payment whose identifier was used by an earlier one: it resumes the
+// earlier payment.
 func (w *Paywall) resumeEarlier(ctx context.Context, c *call, earlier payment.Record) (Sale, error) {
 	if earlier.Request != c.Request {
 		return Sale{}, payment.ErrIdentifier
@@ -763,8 +763,8 @@ type PaymentNetwork interface {
 // to be dead: nodes may be behind, and clocks differ.
 const DecidableAfter = 10 * time.Minute
 
-// Look reads what became of a payment on the chain, and returns the outcome that this
-// makes of it; its State is that of the record where it decides nothing.
+// Look reads the status of a payment on the chain, and returns the outcome that follows from
+// it; where nothing follows, the outcome's State is that of the record.
 func Look(ctx context.Context, network PaymentNetwork, r payment.Record) (found payment.Authorization, o payment.Outcome, err error) {
 	o = payment.Outcome{State: r.State, Transaction: r.Transaction, Reason: r.Reason}
 	if found, err = network.Authorization(ctx, r); err != nil {

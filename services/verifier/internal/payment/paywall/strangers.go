@@ -49,7 +49,7 @@ func newBudgets(o Options) budgets {
 // isKnown reports whether the payment is certainly that of a known payer.
 func (c *call) isKnown() bool { return c.hasPaid && c.plain }
 
-// budgetsOf returns the budgets that a call shares; none is known payers'.
+// budgetsOf returns the budgets that a call shares with others; nil for a known payer.
 func (w *Paywall) budgetsOf(c *call) *budgets {
 	switch {
 	case c.isKnown():
@@ -155,7 +155,7 @@ func (w *Paywall) workCounted(ctx context.Context, c *call) ([]byte, error) {
 }
 
 // mayWorkBeside reports whether the work may begin before the facilitator has verified the
-// payment. The place is the caller's to give back.
+// payment. The caller releases the place.
 func (w *Paywall) mayWorkBeside(c *call) (release func(), ok bool) {
 	if c.isKnown() {
 		return func() {}, true
