@@ -191,7 +191,7 @@ func TestRun_SessionLifetimeReachesCookiesAndStore(t *testing.T) {
 	}
 }
 
-func TestWellKnownPasswordsAreRefusedWhereTheSettingSaysSo(t *testing.T) {
+func TestPassword_WellKnownOnesAreRefusedIfSet(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	const change = `{"current_password":"` + adminPass + `","new_password":"password1"}`
