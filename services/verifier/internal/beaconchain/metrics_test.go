@@ -35,7 +35,8 @@ func TestRegister_AddsTheMetricsOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../../../deploy/docs/metrics.md")
 	w.must(err)
 	want := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(verifier_finality_\\w+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page), -1) {
+	rows := regexp.MustCompile("(?m)^\\| `(verifier_finality_\\w+)` \\| (\\w+) \\|")
+	for _, row := range rows.FindAllStringSubmatch(string(page), -1) {
 		want[row[1]] = row[2]
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(want) != 5 {

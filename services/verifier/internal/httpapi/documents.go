@@ -136,7 +136,8 @@ func (a *api) openapi() ([]byte, error) {
 		maps.DeleteFunc(paths, func(path string, _ any) bool { return strings.HasPrefix(path, finalityPath) })
 	}
 	if info, ok := doc["info"].(map[string]any); ok && a.MCP != nil {
-		info["x-guidance"] = fmt.Sprint(info["x-guidance"], " Agents find the same operations as tools at ", a.PublicURL, mcpPath, " (Model Context Protocol, streamable HTTP).")
+		info["x-guidance"] = fmt.Sprint(info["x-guidance"], " Agents find the same operations as tools at ",
+			a.PublicURL, mcpPath, " (Model Context Protocol, streamable HTTP).")
 	}
 	doc["servers"] = []any{map[string]any{"url": a.PublicURL}}
 	return json.Marshal(doc)
@@ -146,19 +147,25 @@ func (a *api) openapi() ([]byte, error) {
 func (a *api) llms(urls []string) []byte {
 	const text = `# Pforte verifier
 
-> Signed, offline-checkable evidence about one finalized transaction on a public chain. %[1]s USD a call, paid by x402; no account, no key.
+> Signed, offline-checkable evidence about one finalized transaction on a public chain. ` +
+		`%[1]s USD a call, paid by x402; no account, no key.
 
 Send ` + "`POST` with `Content-Type: application/json`" + ` to one of:
 
 %[2]s
-About a transaction (paths that end in -transaction): ` + "`%[3]s`. `expectations`" + ` is optional, and so is each of its members: status (success or reverted), from, to, selector, minConfirmations (1 to 100000).
+About a transaction (paths that end in -transaction): ` + "`%[3]s`. `expectations`" + ` is optional, ` +
+		`and so is each of its members: status (success or reverted), from, to, selector, minConfirmations (1 to 100000).
 
-About a payment (paths that end in token-transfer): ` + "`%[5]s`. `token`" + ` is the contract's address, or native for the chain's own coin. Either amount or minAmount, in atomic units. ` +
-		`Optional: from, logPosition (place among the transaction's own logs), authorization {authorizer, nonce} (the x402 payment that it must be), expectations.minConfirmations. ` +
+About a payment (paths that end in token-transfer): ` + "`%[5]s`. `token`" + ` is the contract's address, ` +
+		`or native for the chain's own coin. Either amount or minAmount, in atomic units. ` +
+		`Optional: from, logPosition (place among the transaction's own logs), ` +
+		`authorization {authorizer, nonce} (the x402 payment that it must be), expectations.minConfirmations. ` +
 		"A 422 has a `hint` and lists the token's transfers under `found`" + `.
 
-Without a payment the answer is 402: the x402 version 2 challenge is in the PAYMENT-REQUIRED header, version 1 in the body. ` +
-		`Pay with any x402 client, scheme exact. 200 means that everything you expected holds; nothing is charged for any other answer. ` +
+Without a payment the answer is 402: the x402 version 2 challenge is in the PAYMENT-REQUIRED header, ` +
+		`version 1 in the body. ` +
+		`Pay with any x402 client, scheme exact. 200 means that everything you expected holds; ` +
+		`nothing is charged for any other answer. ` +
 		"422 says in `reason` and `checks`" + ` what does not hold, or that the transaction is not final yet. ` +
 		`After 503 send the same request with the same payment again; do not pay anew.
 
@@ -167,7 +174,8 @@ Without a payment the answer is 402: the x402 version 2 challenge is in the PAYM
 - People check a receipt in the browser: %[4]s/v1/check
 `
 	const tools = "- Tools for agents (Model Context Protocol, streamable HTTP, x402 version 2 in `_meta`): %s\n"
-	const finalityLine = "- Proof that the block of a receipt about %s is final, for readers with a checkpoint of their own: GET %s/{block hash}?checkpoint={root}, free; 202 until it is made\n"
+	const finalityLine = "- Proof that the block of a receipt about %s is final, for readers with a checkpoint of " +
+		"their own: GET %s/{block hash}?checkpoint={root}, free; 202 until it is made\n"
 	var list strings.Builder
 	for _, url := range urls {
 		fmt.Fprintf(&list, "- %s\n", url)

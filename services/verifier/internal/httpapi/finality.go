@@ -67,6 +67,7 @@ func (o operation) finalityLink(answer []byte) string {
 		return ""
 	}
 	return strings.Join([]string{
-		"<" + finalityPath + o.chain.Name + "/" + about.Receipt.Block.Hash.String() + ">", `rel="describedby"`, `type="` + finality.MediaType + `"`,
+		"<" + finalityPath + o.chain.Name + "/" + about.Receipt.Block.Hash.String() + ">", `rel="describedby"`,
+		`type="` + finality.MediaType + `"`,
 	}, "; ")
 }

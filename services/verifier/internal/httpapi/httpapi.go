@@ -85,7 +85,8 @@ func New(o Options) (http.Handler, error) {
 		o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("httpapi: an option is missing")
 	}
-	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered, func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
+	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered,
+		func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
 	a := &api{Options: o, logReads: newFreeReads(), finalityReads: newFreeReads()}
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
@@ -160,18 +161,21 @@ func (a answer) write(c echo.Context) error {
 
 // What browsers may send. The official client sends
 // Access-Control-Expose-Headers as a request header on its paid retry.
-const allowHeaders = "Content-Type, Accept, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, X-Request-Id, If-None-Match"
+const allowHeaders = "Content-Type, Accept, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, " +
+	"X-Request-Id, If-None-Match"
 
 // Headers of every answer, and those of the answer to a preflight. Their values
 // must not be changed.
 var (
 	everyAnswer = http.Header{
-		"X-Content-Type-Options":        {"nosniff"},
-		"Access-Control-Allow-Origin":   {"*"},
-		"Access-Control-Expose-Headers": {"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, X-Request-Id, ETag"},
+		"X-Content-Type-Options":      {"nosniff"},
+		"Access-Control-Allow-Origin": {"*"},
+		"Access-Control-Expose-Headers": {"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, " +
+			"X-Request-Id, ETag"},
 	}
 	preflight    = preflightOf(allowHeaders)
-	mcpPreflight = preflightOf(allowHeaders + ", MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID")
+	mcpPreflight = preflightOf(allowHeaders +
+		", MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID")
 )
 
 func preflightOf(headers string) http.Header {

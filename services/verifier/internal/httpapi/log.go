@@ -104,7 +104,9 @@ func (a *api) logCheckpoint(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	note, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Checkpoint(ctx, log) })
+	note, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) {
+		return a.Receipts.Checkpoint(ctx, log)
+	})
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,9 @@ func (a *api) logTile(c echo.Context) error {
 	if err != nil {
 		return translog.ErrNothing
 	}
-	data, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Tile(ctx, log, tile) })
+	data, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) {
+		return a.Receipts.Tile(ctx, log, tile)
+	})
 	if err != nil {
 		return err
 	}
@@ -143,7 +147,9 @@ func (a *api) logProof(c echo.Context) error {
 	if err != nil || len(data) != len(leaf) || hex.EncodeToString(data) != text {
 		return translog.ErrUnknownLeaf
 	}
-	proof, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Proof(ctx, log, [32]byte(data)) })
+	proof, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) {
+		return a.Receipts.Proof(ctx, log, [32]byte(data))
+	})
 	if err != nil {
 		return err
 	}

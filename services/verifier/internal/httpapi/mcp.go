@@ -77,19 +77,22 @@ func (a *api) newMCPRoute() (*mcpRoute, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage + maxChecked, PropagateRequestCancellation: true,
-		// Behind a proxy on the same machine every Host is a foreign one. A page that
-		// rebinds its name to this service finds nothing that is not public.
-		DisableLocalhostProtection: true,
-	})
+	transport := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{
+			Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage + maxChecked,
+			PropagateRequestCancellation: true,
+			// Behind a proxy on the same machine every Host is a foreign one. A page that
+			// rebinds its name to this service finds nothing that is not public.
+			DisableLocalhostProtection: true,
+		})
 	return &mcpRoute{transport: transport, count: a.Paywall.CountFree, large: make(chan struct{}, maxLarge)}, nil
 }
 
 // serve answers one message.
 func (m *mcpRoute) serve(c echo.Context) error {
 	r := c.Request()
-	caller := mcpCaller{hungUp: r.Context().Done(), address: c.RealIP(), id: c.Response().Header().Get(service.RequestIDHeader), done: func() {}}
+	caller := mcpCaller{hungUp: r.Context().Done(), address: c.RealIP(),
+		id: c.Response().Header().Get(service.RequestIDHeader), done: func() {}}
 	message, err := service.ReadBody(c.Response(), r, maxMessage+maxChecked)
 	if errors.Is(err, service.ErrBodyTooLarge) {
 		return errMessageTooLarge
@@ -181,9 +184,11 @@ func (a *api) mcpServer() (*mcp.Server, error) {
 	if a.MCP.PaymentExtension {
 		capabilities.AddExtension(paymentExtension, map[string]any{})
 	}
-	server := mcp.NewServer(&mcp.Implementation{Name: "pforte-verifier", Title: "Pforte verifier", Version: a.MCP.Version}, &mcp.ServerOptions{
-		Instructions: "Signed, offline-checkable evidence about finalized transactions of public chains. Paid tools cost " + a.usd() +
-			" USD a call, paid by x402 in _meta[\"" + metaPayment + "\"]. Nothing is charged when a tool answers with an error. " +
+	program := &mcp.Implementation{Name: "pforte-verifier", Title: "Pforte verifier", Version: a.MCP.Version}
+	server := mcp.NewServer(program, &mcp.ServerOptions{
+		Instructions: "Signed, offline-checkable evidence about finalized transactions of public chains. " +
+			"Paid tools cost " + a.usd() + " USD a call, paid by x402 in _meta[\"" + metaPayment + "\"]. " +
+			"Nothing is charged when a tool answers with an error. " +
 			"After an error with code 503 send the same call with the same payment again; do not pay anew.",
 		Capabilities: capabilities,
 	})
@@ -217,7 +222,8 @@ func (a *api) answerTool(t tool) mcp.ToolHandler {
 			}
 		}()
 
-		call := toolCall{arguments: request.Params.Arguments, meta: request.Params.Meta, address: caller.address, isCounted: caller.isCounted}
+		call := toolCall{arguments: request.Params.Arguments, meta: request.Params.Meta, address: caller.address,
+			isCounted: caller.isCounted}
 		if caller.arguments != nil {
 			call.arguments = caller.arguments
 		}
@@ -265,7 +271,8 @@ func (a *api) logTool(ctx context.Context, name string, found toolResult, caller
 		level = slog.LevelInfo
 	}
 	attrs := []slog.Attr{
-		slog.String("tool", name), slog.String("outcome", found.outcome), slog.Float64("duration_ms", float64(took.Microseconds())/1000),
+		slog.String("tool", name), slog.String("outcome", found.outcome),
+		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.String("client", caller.address), slog.String("request_id", caller.id),
 	}
 	if found.err != nil {
@@ -312,6 +319,7 @@ func withPaymentExtension(next mcp.MethodHandler) mcp.MethodHandler {
 		if json.Unmarshal(body, &challenge) != nil || challenge.Accepts == nil {
 			return result, nil
 		}
-		return &paymentRequired{ResultBase: mcp.ResultBase{Meta: tool.Meta}, ResultType: "payment_required", PaymentRequired: body}, nil
+		return &paymentRequired{ResultBase: mcp.ResultBase{Meta: tool.Meta}, ResultType: "payment_required",
+			PaymentRequired: body}, nil
 	}
 }

@@ -32,25 +32,34 @@ type Metrics struct {
 // NewMetrics registers the metrics. What is alarmed of is counted from zero, so that
 // the first of a kind is a rise.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
-	requests, err := service.NewHTTPMetrics(r, "verifier", []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60})
+	requests, err := service.NewHTTPMetrics(r, "verifier",
+		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60})
 	if err != nil {
 		return nil, err
 	}
 	m := &Metrics{
 		requests: requests,
 		payments: counter("verifier_payments_total", "Paid calls ended, by outcome.", "outcome"),
-		sales:    counter("verifier_sales_total", "Paid calls ended, by operation, transport and outcome.", "operation", "transport", "outcome"),
+		sales: counter("verifier_sales_total", "Paid calls ended, by operation, transport and outcome.",
+			"operation", "transport", "outcome"),
 		reuses: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "verifier_repeats_total", Help: "Answers of an earlier payment for the same question of the same payer, whose new payment was not spent.",
+			Name: "verifier_repeats_total", Help: "Answers of an earlier payment for the same question of the same " +
+				"payer, whose new payment was not spent.",
 		}),
-		facilitator: histogram("verifier_facilitator_call_duration_seconds", "Calls to the facilitator, by call and outcome: ok, refused, limit, unusable, open.",
+		facilitator: histogram("verifier_facilitator_call_duration_seconds",
+			"Calls to the facilitator, by call and outcome: ok, refused, limit, unusable, open.",
 			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "call", "outcome"),
 		lookups: histogram("verifier_truth_lookup_duration_seconds",
-			"Looks at the payment network for what became of a payment, by outcome: unspent, paid, elsewhere, expired, failed.",
+			"Looks at the payment network for what became of a payment, by outcome: unspent, paid, elsewhere, "+
+				"expired, failed.",
 			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, "outcome"),
-		answers:     counter("verifier_answer_lookups_total", "Looks for an answer signed before, by result: hit, miss.", "result"),
-		tools:       counter("verifier_mcp_calls_total", "Calls of tools, by tool and outcome: ok, payment_required, or the reason of the error.", "tool", "outcome"),
-		answerBytes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "verifier_answers_bytes", Help: "Memory of the signed answers that are kept."}),
+		answers: counter("verifier_answer_lookups_total",
+			"Looks for an answer signed before, by result: hit, miss.", "result"),
+		tools: counter("verifier_mcp_calls_total",
+			"Calls of tools, by tool and outcome: ok, payment_required, or the reason of the error.",
+			"tool", "outcome"),
+		answerBytes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "verifier_answers_bytes",
+			Help: "Memory of the signed answers that are kept."}),
 	}
 	for _, outcome := range outcomes {
 		m.payments.WithLabelValues(outcome)
@@ -65,13 +74,15 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	m.lookups.WithLabelValues(lookupFailed)
 	m.answers.WithLabelValues(result(true))
 	m.answers.WithLabelValues(result(false))
-	return m, service.Register(r, m.payments, m.sales, m.reuses, m.facilitator, m.lookups, m.answers, m.answerBytes, m.tools)
+	return m, service.Register(r, m.payments, m.sales, m.reuses, m.facilitator, m.lookups, m.answers, m.answerBytes,
+		m.tools)
 }
 
 // outcomes are the ends of paid calls, and of payments that the service decides.
 var outcomes = []string{
-	"paid", "repeated", "invalid", "refused", "not_settled", "used", "in_flight", "pending", "facilitator", "limit", "ledger",
-	"too_many", "too_many_failed", "abandoned", "work_failed", "reconciled_settled", "reconciled_dead", "reopened",
+	"paid", "repeated", "invalid", "refused", "not_settled", "used", "in_flight", "pending", "facilitator", "limit",
+	"ledger", "too_many", "too_many_failed", "abandoned", "work_failed",
+	"reconciled_settled", "reconciled_dead", "reopened",
 }
 
 // sells counts the sales of an operation over a transport from zero.
@@ -135,7 +146,8 @@ const scrapeTimeout = time.Second
 // RegisterStatus adds what the paywall reports at every scrape, and whether the
 // ledger answers.
 func RegisterStatus(r prometheus.Registerer, p *paywall.Paywall, ping func(context.Context) error) error {
-	quota := func(name, help string, value func(s payment.QuotaStatus, left int, oldest time.Duration) float64) prometheus.Collector {
+	type read func(s payment.QuotaStatus, left int, oldest time.Duration) float64
+	quota := func(name, help string, value read) prometheus.Collector {
 		return gauge(name, help, nil, func() float64 {
 			ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 			defer cancel()
@@ -147,17 +159,21 @@ func RegisterStatus(r prometheus.Registerer, p *paywall.Paywall, ping func(conte
 			func(_ payment.QuotaStatus, left int, _ time.Duration) float64 { return float64(left) }),
 		gauge("verifier_settlements_limit", "Free settlements that a month (UTC) has.", nil,
 			func() float64 { return float64(p.FreeSettlements) }),
-		quota("verifier_settlements_failed", "Settlements of this month (UTC) that were made in vain: a transaction was made or may have been, and nothing was paid.",
+		quota("verifier_settlements_failed", "Settlements of this month (UTC) that were made in vain: a transaction "+
+			"was made or may have been, and nothing was paid.",
 			func(s payment.QuotaStatus, _ int, _ time.Duration) float64 { return float64(s.Failed) }),
-		quota("verifier_payments_unknown", "Payments whose settlement is neither known to have happened nor to have failed.",
+		quota("verifier_payments_unknown", "Payments whose settlement is neither known to have happened nor to have "+
+			"failed.",
 			func(s payment.QuotaStatus, _ int, _ time.Duration) float64 { return float64(s.Unknown) }),
-		quota("verifier_payments_unknown_oldest_seconds", "How long ago the oldest of these payments was claimed; 0 without one.",
+		quota("verifier_payments_unknown_oldest_seconds",
+			"How long ago the oldest of these payments was claimed; 0 without one.",
 			func(_ payment.QuotaStatus, _ int, oldest time.Duration) float64 { return oldest.Seconds() }),
-		gauge("verifier_store_up", "1 when the store answers, by store: database.", prometheus.Labels{"store": "database"}, func() float64 {
-			ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-			defer cancel()
-			return yes(ping(ctx) == nil)
-		}))
+		gauge("verifier_store_up", "1 when the store answers, by store: database.",
+			prometheus.Labels{"store": "database"}, func() float64 {
+				ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+				defer cancel()
+				return yes(ping(ctx) == nil)
+			}))
 }
 
 // Books is what the ledger reports of money, as ledger.Ledger does.
@@ -187,9 +203,13 @@ type books struct {
 func RegisterBooks(r prometheus.Registerer, terms payment.Terms, ledger Books, now func() time.Time) error {
 	return r.Register(&books{
 		ledger: ledger, terms: terms, now: now,
-		income:    prometheus.NewDesc("verifier_income_units_month", "Atomic units that payments claimed this month (UTC) have brought, by network and asset.", []string{"network", "asset"}, nil),
-		refunds:   prometheus.NewDesc("verifier_refunds_units_month", "Atomic units of these that were refunded, by network and asset.", []string{"network", "asset"}, nil),
-		decisions: prometheus.NewDesc("verifier_decisions_total", "Payments that operators decided, by the state that they led to: settled, dead.", []string{"to"}, nil),
+		income: prometheus.NewDesc("verifier_income_units_month",
+			"Atomic units that payments claimed this month (UTC) have brought, by network and asset.",
+			[]string{"network", "asset"}, nil),
+		refunds: prometheus.NewDesc("verifier_refunds_units_month",
+			"Atomic units of these that were refunded, by network and asset.", []string{"network", "asset"}, nil),
+		decisions: prometheus.NewDesc("verifier_decisions_total",
+			"Payments that operators decided, by the state that they led to: settled, dead.", []string{"to"}, nil),
 	})
 }
 

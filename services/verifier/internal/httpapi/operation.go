@@ -40,11 +40,14 @@ var transactionKind = kind{
 	suffix: "-transaction", firstPath: "/v1/verify/chain-transaction", operationID: "verify",
 	tool: "verify_transaction", title: "Verify a transaction", toolSchema: transactionArguments,
 	subject: "one finalized transaction",
-	example: `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"success"}}`,
+	example: `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb",` +
+		`"expectations":{"status":"success"}}`,
 	schema: `{"type":"object","required":["transactionHash"],"additionalProperties":false,"properties":{` +
 		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
-		`"expectations":{"type":"object","additionalProperties":false,"properties":{"status":{"type":"string","enum":["success","reverted"]},` +
-		`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
+		`"expectations":{"type":"object","additionalProperties":false,` +
+		`"properties":{"status":{"type":"string","enum":["success","reverted"]},` +
+		`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
+		`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
 		`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` +
 		`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
 	parse: func(body []byte) (verification.Question, error) { return verification.ParseRequest(body) },
@@ -58,25 +61,37 @@ var transferKind = kind{
 	tool: "verify_token_transfer", title: "Verify a token transfer",
 	subject: "one transfer of a token or of the native coin",
 	example: `{"transactionHash":"0x2e1d81473d582450c1e75709902396aa65ac4fbdd2b04f2bc08d24b32a569c1c",` +
-		`"transfer":{"token":"0x4200000000000000000000000000000000000006","to":"0xebd851ce4af34113ee41e78947194dc71ff1ab03","amount":"29102531643592471"}}`,
+		`"transfer":{"token":"0x4200000000000000000000000000000000000006",` +
+		`"to":"0xebd851ce4af34113ee41e78947194dc71ff1ab03","amount":"29102531643592471"}}`,
 	schema: `{"type":"object","required":["transactionHash","transfer"],"additionalProperties":false,"properties":{` +
 		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
 		`"transfer":{"type":"object","required":["token","to","amount"],"additionalProperties":false,"properties":{` +
-		`"token":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
-		`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"amount":{"type":"string","pattern":"^[1-9][0-9]{0,76}$"},` +
+		`"token":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
+		`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
+		`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
+		`"amount":{"type":"string","pattern":"^[1-9][0-9]{0,76}$"},` +
 		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000}}},` +
-		`"expectations":{"type":"object","additionalProperties":false,"properties":{"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
-	toolSchema: `{"type":"object","required":["transactionHash","transfer"],"additionalProperties":false,"properties":{` +
+		`"expectations":{"type":"object","additionalProperties":false,` +
+		`"properties":{"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
+	toolSchema: `{"type":"object","required":["transactionHash","transfer"],"additionalProperties":false,` +
+		`"properties":{` +
 		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
-		`"transfer":{"type":"object","required":["token","to"],"additionalProperties":false,"description":"the payment: either amount or minAmount, in atomic units","properties":{` +
-		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$","description":"the token's contract, or native for the chain's own coin"},` +
+		`"transfer":{"type":"object","required":["token","to"],"additionalProperties":false,` +
+		`"description":"the payment: either amount or minAmount, in atomic units","properties":{` +
+		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$",` +
+		`"description":"the token's contract, or native for the chain's own coin"},` +
 		`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"the payer"},` +
 		`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"the payee"},` +
-		`"amount":{"type":"string","pattern":"^[1-9][0-9]{0,77}$","description":"exactly"},"minAmount":{"type":"string","pattern":"^[1-9][0-9]{0,77}$","description":"at least"},` +
-		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000,"description":"place among the transaction's own logs, from 0"},` +
-		`"authorization":{"type":"object","required":["authorizer","nonce"],"additionalProperties":false,"description":"the EIP-3009 authorization of an x402 payment",` +
-		`"properties":{"authorizer":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"nonce":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}}}}},` +
-		`"expectations":{"type":"object","additionalProperties":false,"properties":{"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
+		`"amount":{"type":"string","pattern":"^[1-9][0-9]{0,77}$","description":"exactly"},` +
+		`"minAmount":{"type":"string","pattern":"^[1-9][0-9]{0,77}$","description":"at least"},` +
+		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000,` +
+		`"description":"place among the transaction's own logs, from 0"},` +
+		`"authorization":{"type":"object","required":["authorizer","nonce"],"additionalProperties":false,` +
+		`"description":"the EIP-3009 authorization of an x402 payment",` +
+		`"properties":{"authorizer":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
+		`"nonce":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}}}}},` +
+		`"expectations":{"type":"object","additionalProperties":false,` +
+		`"properties":{"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
 	parse: func(body []byte) (verification.Question, error) { return verification.ParseTransferRequest(body) },
 }
 
@@ -97,7 +112,8 @@ func (o operation) name() string { return o.chain.Name + o.suffix }
 
 // description is the offer's text for people.
 func (o operation) description() string {
-	return "Signed, offline-checkable evidence about " + o.subject + " on " + o.chain.Name + ", judged against your expectations."
+	return "Signed, offline-checkable evidence about " + o.subject + " on " + o.chain.Name +
+		", judged against your expectations."
 }
 
 // read reads a request, in JSON. All its errors are *strictjson.Error.
@@ -126,11 +142,14 @@ func (p pricedRequest) work(ctx context.Context) ([]byte, error) {
 // bazaar describes to registries what the paid call takes and returns (x402 extension
 // bazaar).
 func (o operation) bazaar() json.RawMessage {
-	return json.RawMessage(`{"info":{"input":{"type":"http","method":"POST","bodyType":"json","body":` + o.example + `},` +
+	return json.RawMessage(`{"info":{"input":{"type":"http","method":"POST","bodyType":"json",` +
+		`"body":` + o.example + `},` +
 		`"output":{"type":"json","example":{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
 		`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
-		`"input":{"type":"object","properties":{"type":{"type":"string","const":"http"},"method":{"type":"string","enum":["POST"]},` +
+		`"input":{"type":"object","properties":{"type":{"type":"string","const":"http"},` +
+		`"method":{"type":"string","enum":["POST"]},` +
 		`"bodyType":{"type":"string","enum":["json"]},"body":` + o.schema + `},` +
 		`"required":["type","method","bodyType","body"],"additionalProperties":false},` +
-		`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},"required":["type"]}},"required":["input"]}}`)
+		`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},` +
+		`"required":["type"]}},"required":["input"]}}`)
 }

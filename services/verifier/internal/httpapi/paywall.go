@@ -53,12 +53,14 @@ func (a *api) newPaidRoute(o operation, path string) (*paidRoute, error) {
 	}
 	var err error
 	s.unpaid, err = s.challenge("Payment required", errorBody{
-		Error: "Payment required: send the request again with an x402 payment", Code: http.StatusPaymentRequired, Reason: "payment_required",
+		Error: "Payment required: send the request again with an x402 payment", Code: http.StatusPaymentRequired,
+		Reason: "payment_required",
 	})
 	if err != nil {
 		return nil, err
 	}
-	size := len(s.unpaid.header[x402.HeaderPaymentRequired][0]) //nolint:staticcheck // spelled as the protocol spells it
+	//nolint:staticcheck // spelled as the protocol spells it
+	size := len(s.unpaid.header[x402.HeaderPaymentRequired][0])
 	if size > maxChallenge {
 		return nil, fmt.Errorf("challenge of %s has %d bytes, more than %d", path, size, maxChallenge)
 	}
@@ -202,7 +204,8 @@ func (s *paidRoute) challenge(problem string, ours errorBody) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	ans := answer{status: ours.Code, header: http.Header{x402.HeaderPaymentRequired: {value}, "Cache-Control": {"no-store"}}}
+	ans := answer{status: ours.Code, header: http.Header{x402.HeaderPaymentRequired: {value},
+		"Cache-Control": {"no-store"}}}
 	ans.body, err = json.Marshal(ours)
 	if v1, ok := s.offer.ChallengeV1(ours.Error); ok && err == nil {
 		ans.body, err = merged(v1, ans.body)

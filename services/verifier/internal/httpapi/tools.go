@@ -57,7 +57,8 @@ type toolResult struct {
 // programs read the object, and models the text.
 func (r toolResult) encode() *mcp.CallToolResult {
 	result := &mcp.CallToolResult{
-		IsError: r.isError, StructuredContent: json.RawMessage(r.body), Content: []mcp.Content{&mcp.TextContent{Text: string(r.body)}},
+		IsError: r.isError, StructuredContent: json.RawMessage(r.body),
+		Content: []mcp.Content{&mcp.TextContent{Text: string(r.body)}},
 	}
 	if r.settlement != nil {
 		result.Meta = mcp.Meta{metaSettlement: r.settlement}
@@ -73,7 +74,8 @@ func (t tool) described() *mcp.Tool {
 		destructive := false
 		hints.DestructiveHint, hints.OpenWorldHint = &destructive, &yes
 	}
-	return &mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: json.RawMessage(t.schema), Annotations: hints}
+	return &mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: json.RawMessage(t.schema),
+		Annotations: hints}
 }
 
 const outcomeOK = "ok"
@@ -107,7 +109,8 @@ func (a *api) paidTool(k *kind) (tool, error) {
 	t := tool{name: k.tool, title: k.title, schema: schema, offer: &payment.Offer{
 		Terms: a.Terms,
 		Resource: x402.Resource{
-			URL: a.PublicURL + mcpPath, Description: "Signed, offline-checkable evidence about " + k.subject + ", judged against your expectations.",
+			URL: a.PublicURL + mcpPath, Description: "Signed, offline-checkable evidence about " + k.subject +
+				", judged against your expectations.",
 			MimeType: receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: resourceTags,
 		},
 	}}
@@ -116,7 +119,8 @@ func (a *api) paidTool(k *kind) (tool, error) {
 		"bazaar":                    toolBazaar(t, k.example),
 		payment.ExtensionIdentifier: payment.IdentifierExtension(),
 	}
-	unpaid, err := json.Marshal(t.offer.Challenge("Payment required: " + a.usd() + " USD in " + a.Terms.AssetName + " on " + a.Terms.Network +
+	unpaid, err := json.Marshal(t.offer.Challenge("Payment required: " + a.usd() + " USD in " + a.Terms.AssetName +
+		" on " + a.Terms.Network +
 		". This client sent no x402 payment; to buy from a client without a wallet run `agent mcp`."))
 	if err != nil {
 		return tool{}, fmt.Errorf("encode the challenge of %s: %w", k.tool, err)
@@ -129,7 +133,8 @@ func (a *api) paidTool(k *kind) (tool, error) {
 
 // callPaid is [api.sell] as a tool: the request is in the arguments, the payment in _meta.
 // A payment in an HTTP header does not count here.
-func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []operation, unpaid []byte, call toolCall) (toolResult, error) {
+func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []operation, unpaid []byte,
+	call toolCall) (toolResult, error) {
 	found := toolResult{isPaid: call.meta[metaPayment] != nil}
 	o, body, err := operationOf(operations, call.arguments)
 	if err != nil {
@@ -162,7 +167,8 @@ func operationOf(operations []operation, arguments []byte) (operation, []byte, e
 	var chosen struct {
 		Chain *string `json:"chain"`
 	}
-	if err := strictjson.Unmarshal(arguments, &chosen, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
+	if err := strictjson.Unmarshal(arguments, &chosen,
+		strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
 		return operation{}, nil, err
 	}
 	body, err := without(arguments, "chain")
@@ -210,12 +216,15 @@ func without(object []byte, name string) ([]byte, error) {
 }
 
 // transactionArguments is the schema of a transaction's request with texts for models.
-const transactionArguments = `{"type":"object","required":["transactionHash"],"additionalProperties":false,"properties":{` +
+const transactionArguments = `{"type":"object","required":["transactionHash"],"additionalProperties":false,` +
+	`"properties":{` +
 	`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
-	`"expectations":{"type":"object","description":"what must hold; else the call is an error and costs nothing","additionalProperties":false,"properties":{` +
+	`"expectations":{"type":"object","description":"what must hold; else the call is an error and costs nothing",` +
+	`"additionalProperties":false,"properties":{` +
 	`"status":{"type":"string","enum":["success","reverted"]},` +
 	`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"sender of the transaction"},` +
-	`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"address that the transaction calls; of a token transfer the token's contract"},` +
+	`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$",` +
+	`"description":"address that the transaction calls; of a token transfer the token's contract"},` +
 	`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$","description":"called function"},` +
 	`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`
 
@@ -225,7 +234,8 @@ func (a *api) withChain(schema string) (string, error) {
 	for _, chain := range a.Chains {
 		names = append(names, chain.Name)
 	}
-	chain, err := json.Marshal(map[string]any{"type": "string", "enum": names, "description": "a name of list_chains; absent: " + names[0]})
+	chain, err := json.Marshal(map[string]any{"type": "string", "enum": names,
+		"description": "a name of list_chains; absent: " + names[0]})
 	if err != nil {
 		return "", fmt.Errorf("encode the names of the chains: %w", err)
 	}
@@ -243,31 +253,37 @@ func toolBazaar(t tool, example string) json.RawMessage {
 	if err != nil {
 		panic(err) // a string: cannot happen
 	}
-	return json.RawMessage(`{"info":{"input":{"type":"mcp","toolName":"` + t.name + `","description":` + string(description) +
+	return json.RawMessage(`{"info":{"input":{"type":"mcp","toolName":"` + t.name + `",` +
+		`"description":` + string(description) +
 		`,"transport":"streamable-http","inputSchema":` + t.schema + `,"example":` + example + `},` +
 		`"output":{"type":"json","example":{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
 		`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
-		`"input":{"type":"object","properties":{"type":{"type":"string","const":"mcp"},"toolName":{"type":"string"},"description":{"type":"string"},` +
-		`"transport":{"type":"string","enum":["streamable-http","sse"]},"inputSchema":{"type":"object"},"example":{"type":"object"}},` +
+		`"input":{"type":"object","properties":{"type":{"type":"string","const":"mcp"},"toolName":{"type":"string"},` +
+		`"description":{"type":"string"},` +
+		`"transport":{"type":"string","enum":["streamable-http","sse"]},"inputSchema":{"type":"object"},` +
+		`"example":{"type":"object"}},` +
 		`"required":["type","toolName","inputSchema"],"additionalProperties":false},` +
-		`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},"required":["type"]}},"required":["input"]}}`)
+		`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},` +
+		`"required":["type"]}},"required":["input"]}}`)
 }
 
 // freeTool returns a tool that reads its arguments by rules into an In and answers with
 // what run returns.
-func freeTool[In any](name, title, description, schema string, rules strictjson.Rules, run func(context.Context, toolCall, In) (any, error)) tool {
-	return tool{name: name, title: title, description: description, schema: schema, answer: func(ctx context.Context, call toolCall) (toolResult, error) {
-		var in In
-		if err := strictjson.Unmarshal(call.arguments, &in, rules); err != nil {
-			return toolResult{}, err
-		}
-		out, err := run(ctx, call, in)
-		if err != nil {
-			return toolResult{}, err
-		}
-		body, err := json.Marshal(out)
-		return toolResult{body: body, outcome: outcomeOK}, err
-	}}
+func freeTool[In any](name, title, description, schema string, rules strictjson.Rules,
+	run func(context.Context, toolCall, In) (any, error)) tool {
+	return tool{name: name, title: title, description: description, schema: schema,
+		answer: func(ctx context.Context, call toolCall) (toolResult, error) {
+			var in In
+			if err := strictjson.Unmarshal(call.arguments, &in, rules); err != nil {
+				return toolResult{}, err
+			}
+			out, err := run(ctx, call, in)
+			if err != nil {
+				return toolResult{}, err
+			}
+			body, err := json.Marshal(out)
+			return toolResult{body: body, outcome: outcomeOK}, err
+		}}
 }
 
 // checkedReceipt is what check_receipt answers. A receipt that does not hold is an
@@ -287,15 +303,18 @@ type checkedReceipt struct {
 // toolCheckReceipt is the one tool whose arguments may be large.
 const toolCheckReceipt = "check_receipt"
 
-const checkNote = "Checked by the service that signs receipts. Who does not rely on it checks again with `receipt verify`, which needs no network."
+const checkNote = "Checked by the service that signs receipts. " +
+	"Who does not rely on it checks again with `receipt verify`, which needs no network."
 
 func (a *api) checkReceipt() tool {
 	type arguments struct {
 		Answer json.RawMessage `json:"answer"`
 	}
 	return freeTool(toolCheckReceipt, "Check a receipt",
-		"Checks the signature and the proof of an answer that a paid tool gave, and lists what is proven and what is only attested. Free. "+checkNote,
-		`{"type":"object","required":["answer"],"additionalProperties":false,"properties":{"answer":{"type":["object","string"],`+
+		"Checks the signature and the proof of an answer that a paid tool gave, and lists what is proven and what "+
+			"is only attested. Free. "+checkNote,
+		`{"type":"object","required":["answer"],"additionalProperties":false,`+
+			`"properties":{"answer":{"type":["object","string"],`+
 			`"description":"the whole answer, as an object or as its text; at most 256 KB"}}}`,
 		strictjson.Rules{AllowNull: true}, // a receipt has some
 		func(_ context.Context, call toolCall, in arguments) (any, error) {
@@ -320,7 +339,8 @@ func (a *api) checkReceipt() tool {
 				return checkedReceipt{Reason: reasonOf(err), Note: checkNote}, nil
 			}
 			return checkedReceipt{
-				Valid: true, Kind: result.Receipt.Type, KeyID: result.Key.KeyID, Proven: result.Proven, Attested: result.Attested, Note: checkNote,
+				Valid: true, Kind: result.Receipt.Type, KeyID: result.Key.KeyID, Proven: result.Proven,
+				Attested: result.Attested, Note: checkNote,
 			}, nil
 		})
 }
@@ -336,7 +356,8 @@ func verified(answer []byte, keys receipt.KeyDocument) (receipt.Result, error) {
 
 // reasonOf returns the kind of a receipt's fault.
 func reasonOf(err error) string {
-	for _, known := range []error{receipt.ErrUnknownKey, receipt.ErrRevokedKey, receipt.ErrSignature, receipt.ErrProof} {
+	for _, known := range []error{receipt.ErrUnknownKey, receipt.ErrRevokedKey, receipt.ErrSignature,
+		receipt.ErrProof} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -369,7 +390,9 @@ func (a *api) quote(paid []tool) tool {
 	}
 	return freeTool("quote", "Price of a paid tool",
 		"Returns what each paid tool costs, how it is paid, and whether sales are open. Free.",
-		`{"type":"object","additionalProperties":false,"properties":{"tool":{"type":"string","enum":`+string(enum)+`,"description":"absent: all"}}}`, strictjson.Rules{},
+		`{"type":"object","additionalProperties":false,`+
+			`"properties":{"tool":{"type":"string","enum":`+string(enum)+`,"description":"absent: all"}}}`,
+		strictjson.Rules{},
 		func(ctx context.Context, _ toolCall, in arguments) (any, error) {
 			out := struct {
 				Prices    []quoted   `json:"prices"`
@@ -378,7 +401,8 @@ func (a *api) quote(paid []tool) tool {
 			}{SalesOpen: true}
 			for _, t := range paid {
 				if terms := t.offer.Terms; in.Tool == nil || *in.Tool == t.name {
-					out.Prices = append(out.Prices, quoted{t.name, a.usd(), terms.Amount, terms.Asset, terms.AssetName, terms.Network, terms.PayTo})
+					out.Prices = append(out.Prices,
+						quoted{t.name, a.usd(), terms.Amount, terms.Asset, terms.AssetName, terms.Network, terms.PayTo})
 				}
 			}
 			if out.Prices == nil {
@@ -420,7 +444,8 @@ const (
 
 func (a *api) listChains() tool {
 	waiters := make(chan struct{}, headsWaiters)
-	return freeTool("list_chains", "Chains", "Lists the chains whose transactions are verified, with their last final block. Free.",
+	return freeTool("list_chains", "Chains",
+		"Lists the chains whose transactions are verified, with their last final block. Free.",
 		`{"type":"object","additionalProperties":false}`, strictjson.Rules{},
 		func(ctx context.Context, _ toolCall, _ struct{}) (any, error) {
 			ctx, cancel := context.WithTimeout(ctx, headsTimeout)
