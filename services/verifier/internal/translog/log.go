@@ -174,12 +174,8 @@ func (l *Log) Step(ctx context.Context) error {
 		return nil // another process has begun a generation
 	}
 	published, err := l.Store.Published(ctx, head.Log)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil || published.Size == head.Size && l.Now().Sub(published.At) < republish {
 		return err
-	}
-	fresh := err == nil && l.Now().Sub(published.At) < republish
-	if fresh && published.Size == head.Size {
-		return nil
 	}
 	l.At(Sequenced)
 	return l.publish(ctx, head)

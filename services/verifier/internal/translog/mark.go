@@ -47,15 +47,9 @@ func (l *Log) requireMark(ctx context.Context, head Head) error {
 	if _, found, err := l.readMark(); err != nil || found {
 		return err
 	}
-	published := head.Log > 1
-	if !published {
-		_, err := l.Store.Published(ctx, head.Log)
-		if published = err == nil; err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-	}
-	if !published {
-		return nil // a log that begins
+	published, err := l.Store.Published(ctx, head.Log)
+	if err != nil || head.Log == 1 && published.Note == nil { // a log that begins
+		return err
 	}
 	return l.freezeFor(ctx, head, &frozenError{
 		FrozenNoMark, fmt.Errorf("the log was published, and LOG_MARK_FILE %s is not there", l.Mark),

@@ -41,7 +41,7 @@ func (l *Log) Status(ctx context.Context) (Status, error) {
 		Generation: head.Log,
 	}
 	published, err := l.Store.Published(ctx, head.Log)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil {
 		return Status{}, err
 	}
 	s.Published, s.At = published.Size, published.At
@@ -206,13 +206,14 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 			head.Frozen)
 	}
 	published, err := l.Store.Published(ctx, head.Log)
-	if err != nil && !errors.Is(err, ErrNotFound) { // a log of which nothing was served is not listed
+	if err != nil {
 		return "", err
 	}
 	opened := Head{Log: head.Log + 1}
 	if opened.Origin, opened.VKey, err = Name(l.Host, l.Key, opened.Log); err != nil {
 		return "", err
 	}
+	// Where nothing was served there is no final checkpoint, and the log is not listed.
 	if err := l.Store.EndLog(ctx, head.Log, published.Note, opened); err != nil {
 		return "", fmt.Errorf("close the log: %w", err)
 	}

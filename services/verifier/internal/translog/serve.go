@@ -36,9 +36,6 @@ func (l *Log) generation(ctx context.Context, log int64) (Head, PublishedCheckpo
 			continue
 		}
 		published, err := l.Store.Published(ctx, log)
-		if errors.Is(err, ErrNotFound) {
-			err = nil
-		}
 		return head, published, err
 	}
 	return Head{}, PublishedCheckpoint{}, ErrNothing

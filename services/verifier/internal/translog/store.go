@@ -74,7 +74,7 @@ type Store interface {
 type Reader interface {
 	// Heads returns all generations, the newest first. Only that one is open.
 	Heads(ctx context.Context) ([]Head, error)
-	// Published returns the checkpoint that is served, or ErrNotFound.
+	// Published returns the checkpoint that is served; the zero value where none was published.
 	Published(ctx context.Context, log int64) (PublishedCheckpoint, error)
 	// Hashes returns stored hashes by their ids of package tlog.
 	Hashes(ctx context.Context, log int64, ids []int64) ([]tlog.Hash, error)

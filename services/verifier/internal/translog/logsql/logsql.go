@@ -791,7 +791,7 @@ func (s *Store) Published(ctx context.Context, log int64) (p translog.PublishedC
 	var at int64
 	switch err := s.row(ctx, publishedSQL, log).Scan(&p.Size, &p.Note, &at); {
 	case errors.Is(err, sql.ErrNoRows):
-		return p, translog.ErrNotFound
+		return p, nil
 	case err != nil:
 		return p, fmt.Errorf("read the published checkpoint: %w", err)
 	}
