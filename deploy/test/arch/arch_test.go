@@ -64,9 +64,16 @@ func TestModules_AreAllBuiltAndTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	workflow, err := os.ReadFile(filepath.Join(top, ".github/workflows/ci.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, module := range Modules {
 		if !strings.Contains(string(work), "./"+module+"\n") {
 			t.Errorf("go.work does not use %s", module)
+		}
+		if !strings.Contains(string(workflow), "- test/"+module+"\n") {
+			t.Errorf("ci.yml does not test %s", module)
 		}
 	}
 }
