@@ -126,10 +126,7 @@ func TestLoad_AnAnonymousRequestDoesNotReachRedis(t *testing.T) {
 }
 
 func TestLoad_AStormOfLoginsSlowsNoOthersDown(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes passwords of cost 12 for some seconds")
-	}
-	p := startWith(t, settings(t, redistest.Start(t), "RATE_LIMIT_MAX_ATTEMPTS", "1000000", "LOG_LEVEL", "warn"), password.Options{Cost: stormCost})
+	p := startWith(t, settings(t, redistest.Start(t), "RATE_LIMIT_MAX_ATTEMPTS", "1000000", "LOG_LEVEL", "warn"), password.Options{Cost: 9})
 	b := p.loggedIn(adminName, adminPass)
 	before := heap()
 	var storm sync.WaitGroup

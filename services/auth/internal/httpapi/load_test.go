@@ -62,7 +62,7 @@ func TestLoad_AStormFromOneNetworkKeepsNoOthersOut(t *testing.T) {
 		"IPv4": func(i int) string { return fmt.Sprintf("198.51.100.%d:1234", i) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newFixture(t, func(s *settings) { s.hasher = password.Options{Cost: 8, Concurrency: 1, Queue: 8} })
+			h := newFixture(t, func(s *settings) { s.hasher = password.Options{Cost: 10, Concurrency: 1, Queue: 8} })
 			refused := make(chan struct{}, 40)
 			var storm sync.WaitGroup
 			for i := range 40 {

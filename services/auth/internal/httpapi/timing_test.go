@@ -30,6 +30,9 @@ var umlautKinds = []kind{
 	{"an unknown name and umlauts", "nobody", nfc},
 }
 
+// timingCost makes the password most of a login.
+const timingCost = 9
+
 // timingSamples is how many logins of each kind are compared.
 const timingSamples = 15
 

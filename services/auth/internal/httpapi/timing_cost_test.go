@@ -1,6 +1,0 @@
-//go:build !race
-
-package httpapi_test
-
-// timingCost is the cost of AUTH-8.1.
-const timingCost = 12
