@@ -13,11 +13,6 @@ VERSION   = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 # checked is compiled the same way, so that it is compiled once.
 STATIC    = CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false'
 GOBUILD   = env $(STATIC) go build -v -ldflags '-s -w -X main.version=$(VERSION)'
-# The race detector needs a C compiler; without one the tests run without it. The C
-# code of SQLite, translated to Go, is left out: it is not ours, and watching it took
-# two thirds of the time.
-RACE      = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race $(UNWATCHED:%=-gcflags=%=-race=false))
-UNWATCHED = modernc.org/sqlite/lib modernc.org/libc
 
 # The time of everything that is published: that of the commit.
 SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
@@ -67,30 +62,26 @@ build/deploy:
 
 # ---- test
 
-.PHONY: test test/race $(MODULES:%=test/%) e2e
-test: test/race $(MODULES:%=test/%) ## run the tests of every module with the race detector
+# PKG=services/auth/internal/session RUN=Login: the tests of one folder whose names match.
+.PHONY: test test/folder $(MODULES:%=test/%) e2e
+E2E  := deploy/test/e2e
+test: $(if $(PKG),$(if $(filter $(E2E)%,$(PKG:./%=%)),e2e,test/folder),$(MODULES:%=test/%)) ## run the tests of every module, or of one folder (PKG=services/auth/internal/session RUN=Login)
 
-test/race:
-	@[ -n '$(RACE)' ] || { echo 'No C compiler: the tests run without the race detector.'; [ -z "$$CI" ]; }
+test/folder:
+	@.ci/test '$(PKG)' '$(RUN)'
 
-# Tests of races and of bounds need the processors: one package runs at a time, and
-# the next one is compiled beside it, at the lowest priority. The journeys in
-# deploy/test/e2e have a target of their own.
-TESTED = $(if $(shell command -v flock),-p 2 -toolexec 'nice -n 19' -exec 'flock --close $(BIN)/.testing',-p 1) -timeout 20m
-$(MODULES:%=test/%): test/%: test/race
+$(MODULES:%=test/%): test/%:
 	@echo '== test $*'
-	@cd $* && $(PROGRESS) 'compile $*' go build -v $(RACE) -o /dev/null ./...
-	@mkdir -p $(BIN)
-	@cd $* && go test $(TESTED) $(RACE) $$(go list ./... | grep -v '/deploy/test/e2e')
+	@.ci/test $*/... '$(RUN)'
 
 CLIENTS := deploy/test/e2e/clients
 $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json
 	@echo 'install the official payment clients, and what drives Chromium'
 	@cd $(CLIENTS) && npm ci --ignore-scripts --no-audit --no-fund
 
-e2e: build checker $(CLIENTS)/node_modules/.package-lock.json ## run the journeys through the whole stack, with the official payment clients and in Chromium
+e2e: build checker $(CLIENTS)/node_modules/.package-lock.json ## run the journeys through the whole stack, with the official payment clients and in Chromium (RUN=Login)
 	@echo '== e2e'
-	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m ./test/e2e/...
+	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: shots
 SHOTS := $(BIN)/shots

@@ -3,7 +3,6 @@ package chaintest
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -17,8 +16,15 @@ const BaseBlock = "base-mainnet-2000000"
 // too. What each shows is in its "exercises" member, where it is from in "source",
 // under which terms in "licence".
 func Folder() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "../../../../../pkg/receipt/testdata/blocks")
+	const folder = "pkg/receipt/testdata/blocks"
+	above := ".."
+	for range 10 {
+		if _, err := os.Stat(filepath.Join(above, folder)); err == nil {
+			break
+		}
+		above = filepath.Join(above, "..")
+	}
+	return filepath.Join(above, folder)
 }
 
 // Names lists all recordings that hold a whole block.

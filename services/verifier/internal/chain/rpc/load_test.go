@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -147,6 +148,7 @@ func load(t *testing.T, recording recorded.Recording, count int, body []byte, wa
 	node.Play(script)
 	transaction := transactionsOf(t, recording)[0]
 	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // tests run with another
 	stop, heap := watchHeap()
 	var group sync.WaitGroup
 	for _, r := range readers {
