@@ -68,8 +68,8 @@ func wrongInside(from, to string) string {
 		if to == noun(from) || to == "internal/evm" || noun(to) == noun(from) && isTest(from) {
 			return ""
 		}
-		if isTest(from) && layerOf(to) > layerOf(noun(from)) {
-			return "" // what its noun may import
+		if isTest(from) && max(layerOf(to), layerOf(noun(to))) > layerOf(noun(from)) {
+			return "" // what its noun may import, and implementations
 		}
 		return "an implementation imports its own noun, and evm, only"
 	case (isImplementation(to) || to == database) && from != "internal/app" && from != "cmd/recordednode": // a node of recorded blocks, with nothing to wire

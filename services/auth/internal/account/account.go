@@ -29,11 +29,12 @@ var (
 	ErrUseOwnPage = errors.New("own account: use its page")
 )
 
-// Options are the parts of a Service. Users, Factors, Limits, Audit, Sessions, Pendings, Ceremonies,
+// Options are the parts of a Service. Users, Factors, Browsers, Limits, Audit, Sessions, Pendings, Ceremonies,
 // Passwords, Log and Now are required.
 type Options struct {
-	Users   Users
-	Factors Factors
+	Users    Users
+	Factors  Factors
+	Browsers Browsers
 	// Sealer seals TOTP secrets; nil: there is no key, and TOTP cannot be set up.
 	Sealer *factor.Sealer
 	// Limits are required.
@@ -85,6 +86,8 @@ type Users interface {
 	ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error)
 	// EndSessions revokes all sessions and changes nothing else.
 	EndSessions(ctx context.Context, id int64) (user.Revocation, error)
+	// EndOthers revokes all sessions but one.
+	EndOthers(ctx context.Context, id int64, keepSession string) (user.Revocation, error)
 	// Rehash replaces the hash by another one of the same password if it is still
 	// oldHash, else user.ErrChanged. Sessions stay.
 	Rehash(ctx context.Context, id int64, oldHash, newHash string) error
@@ -100,6 +103,7 @@ type Users interface {
 type Service struct {
 	users        Users
 	factors      Factors
+	browsers     Browsers
 	sealer       *factor.Sealer
 	limits       Limits
 	audit        *audit.Recorder
@@ -119,8 +123,8 @@ type Service struct {
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Users == nil || o.Factors == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("account: Users, Factors, Limits, Audit, Sessions, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
+	if o.Users == nil || o.Factors == nil || o.Browsers == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("account: Users, Factors, Browsers, Limits, Audit, Sessions, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
 	}
 	if o.Party != nil {
 		o.PasskeysOff = nil
@@ -129,7 +133,7 @@ func New(o Options) (*Service, error) {
 	}
 	return &Service{
 		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
-		users: o.Users, factors: o.Factors, sealer: o.Sealer, limits: o.Limits, audit: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
+		users: o.Users, factors: o.Factors, browsers: o.Browsers, sealer: o.Sealer, limits: o.Limits, audit: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
 		refuseCommon: o.RefuseCommon, log: o.Log, now: o.Now,
 	}, nil

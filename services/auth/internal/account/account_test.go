@@ -3,29 +3,21 @@ package account_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/pforte/pforte/pkg/sqldb"
-
 	"github.com/pforte/pforte/services/auth/internal/account"
-	"github.com/pforte/pforte/services/auth/internal/audit"
-	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/app/apptest"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
-	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -49,7 +41,7 @@ type rules struct {
 }
 
 type hookedUsers struct {
-	*sqlstore.Store
+	*sqlstore.Users
 	// beforeByID is called once, before the next ByID.
 	beforeByID func()
 }
@@ -59,12 +51,12 @@ func (h *hookedUsers) ByID(ctx context.Context, id int64) (user.User, error) {
 		h.beforeByID = nil
 		hook()
 	}
-	return h.Store.ByID(ctx, id)
+	return h.Users.ByID(ctx, id)
 }
 
 // ByUsername reads also when the client's time is up: what is tested is the password.
 func (h *hookedUsers) ByUsername(ctx context.Context, name string) (user.User, error) {
-	return h.Store.ByUsername(context.WithoutCancel(ctx), name)
+	return h.Users.ByUsername(context.WithoutCancel(ctx), name)
 }
 
 type hookedSessions struct {
@@ -115,59 +107,18 @@ func (h *hookedSessions) Revoke(ctx context.Context, userID int64, keep string) 
 
 func newRules(t *testing.T) *rules {
 	t.Helper()
-	hasher, err := password.New(password.Options{Cost: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sqldb.Open(t.Context(), "sqlite::memory:", sqlstore.Migrations)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { _, _ = client.Close(), db.Close() })
-	database := sqlstore.New(db, time.Now)
-	stores := redisstore.New(client, "svc")
+	stores := apptest.Open(t, apptest.Memory, time.Now)
 	r := &rules{
-		t: t, hasher: hasher,
-		tokens: &hookedTokens{Store: database}, users: &hookedUsers{Store: database}, sessions: &hookedSessions{Store: stores}, pendings: &hookedPendings{Pendings: stores},
+		t: t, hasher: apptest.Must(password.New(password.Options{Cost: 5}))(t),
+		tokens: &hookedTokens{tokenStore: stores.SQL.Tokens}, users: &hookedUsers{Users: stores.SQL.Users},
+		sessions: &hookedSessions{Store: stores.Kept}, pendings: &hookedPendings{Pendings: stores.Kept},
 	}
-	party, err := passkey.New(passkey.Options{PublicURL: origin})
-	if err != nil {
-		t.Fatal(err)
-	}
-	create := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
-		return ratelimit.New(ratelimit.Options{Client: client, App: "svc", Name: name, Limit: limit, Window: window})
-	}
-	limits, err := account.NewLimits(create)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealer, err := factor.NewSealer(strings.Repeat("5a", factor.KeyBytes), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	recorder, err := audit.NewRecorder(audit.RecorderOptions{Store: database, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Service, err = account.New(account.Options{
-		Users: r.users, Factors: database, Sealer: sealer, Limits: limits, Audit: recorder, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	parts := stores.Build(t, func(o *apptest.Options) {
+		o.Accounts.Users, o.Accounts.Sessions, o.Accounts.Pendings, o.Accounts.Passwords = r.users, r.sessions, r.pendings, r.hasher
+		o.Accounts.Party = apptest.Must(passkey.New(passkey.Options{PublicURL: origin}))(t)
+		o.People.Users, o.Policy.Tokens = r.users, r.tokens
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.people, err = people.New(people.Options{Users: r.users, Links: database, Accounts: r.Service, Passwords: hasher, Audit: recorder, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokenLimit, err := policy.NewTokenLimit(create)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.policy, err = policy.New(policy.Options{Store: r.tokens, HandOvers: stores, TokenLimit: tokenLimit, Audit: recorder, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.Service, r.people, r.policy = parts.Accounts, parts.People, parts.Policy
 	return r
 }
 

@@ -228,15 +228,18 @@ func TestGroup_IsNotNamedAfterARole(t *testing.T) {
 	}
 }
 
+// tokenStore has another name than its method Tokens, so that it can be embedded.
+type tokenStore = policy.Tokens
+
 // hookedTokens notes the instant of a sweep.
 type hookedTokens struct {
-	policy.Store
+	tokenStore
 	swept time.Time
 }
 
 func (h *hookedTokens) SweepTokens(ctx context.Context, before time.Time) (int64, error) {
 	h.swept = before
-	return h.Store.SweepTokens(ctx, before)
+	return h.tokenStore.SweepTokens(ctx, before)
 }
 
 func TestSweepTokens_KeepsWhatEndedLately(t *testing.T) {

@@ -12,8 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Factors keeps what users have beside their password, and the browsers that they use.
-// Every method is one transaction, with its audit row. Methods that name a user return
+// Factors keeps what users have beside their password but for passkeys. Every method is one transaction, with its audit row. Methods that name a user return
 // user.ErrNotFound. Hashes of recovery codes are factor.RecoveryHash.
 type Factors interface {
 	Factors(ctx context.Context, id int64) (factor.State, error)
@@ -48,10 +47,10 @@ type Factors interface {
 	// SealedSecrets returns all TOTP secrets, Reseal replaces one if it is still old.
 	SealedSecrets(ctx context.Context) ([]factor.Sealed, error)
 	Reseal(ctx context.Context, id int64, old, sealed []byte) error
+}
 
-	// EndOthers revokes all sessions of a user but one.
-	EndOthers(ctx context.Context, id int64, keepSession string) (user.Revocation, error)
-
+// Browsers keeps the browsers that users have logged in with. Every method is one transaction.
+type Browsers interface {
 	// SeeBrowser records that a user has logged in with a browser, and whether by a second
 	// factor. A new one, where others are known, is an event. At most factor.MaxBrowsers are
 	// known.

@@ -101,7 +101,7 @@ func (s *Service) pend(ctx context.Context, u user.User, c Credentials) (LoggedI
 	p.Fingerprint, p.Replaces, p.IP = fingerprint(u), c.Replaces, c.IP
 	if c.Browser != "" {
 		hash := session.BrowserHash(c.Browser)
-		known, err := s.factors.KnowsBrowser(ctx, u.ID, hash)
+		known, err := s.browsers.KnowsBrowser(ctx, u.ID, hash)
 		if err != nil {
 			return LoggedIn{}, err
 		}
@@ -353,7 +353,7 @@ func (s *Service) finished(ctx context.Context, in LoggedIn, browser string) {
 		hash = session.BrowserHash(browser)
 	}
 	s.audit.Later(audit.With(ctx, actorOf(ctx, in)), func(ctx context.Context) {
-		if err := s.factors.SeeBrowser(ctx, id, hash, label, second); err != nil && !errors.Is(err, user.ErrNotFound) {
+		if err := s.browsers.SeeBrowser(ctx, id, hash, label, second); err != nil && !errors.Is(err, user.ErrNotFound) {
 			s.log.WarnContext(ctx, "remember browser failed", "user_id", id, "error", err)
 		}
 	})

@@ -104,7 +104,7 @@ func (s *Service) EndSession(ctx context.Context, of session.Session, key string
 // EndOthers ends all sessions of a session's user but this one, and logins under way, and
 // returns how many. ErrPending.
 func (s *Service) EndOthers(ctx context.Context, of session.Session) (int, error) {
-	r, err := s.factors.EndOthers(ctx, of.UserID, of.Key)
+	r, err := s.users.EndOthers(ctx, of.UserID, of.Key)
 	if err != nil {
 		return 0, err
 	}
@@ -162,19 +162,10 @@ func (s *Service) RevokeSession(ctx context.Context, username, prefix string) er
 // Browsers returns the browsers that a session's user has logged in with, the one used
 // last first.
 func (s *Service) Browsers(ctx context.Context, of session.Session) ([]factor.Browser, error) {
-	return s.factors.Browsers(ctx, of.UserID)
+	return s.browsers.Browsers(ctx, of.UserID)
 }
 
 // ForgetBrowser has the next login with a browser be one with a new browser.
 func (s *Service) ForgetBrowser(ctx context.Context, of session.Session, hash string) error {
-	return s.factors.ForgetBrowser(ctx, of.UserID, hash)
-}
-
-// NoticesSeen marks the notices of a session's user as read, as audit.Recorder.NoticesSeen. session.ErrNotFound.
-func (s *Service) NoticesSeen(ctx context.Context, of session.Session, upTo time.Time) error {
-	err := s.audit.NoticesSeen(ctx, of.UserID, upTo)
-	if errors.Is(err, user.ErrNotFound) {
-		return session.ErrNotFound
-	}
-	return err
+	return s.browsers.ForgetBrowser(ctx, of.UserID, hash)
 }

@@ -81,11 +81,11 @@ func TestOperator_RevokesAnAppToken(t *testing.T) {
 	}
 	defer func() { _ = db.Close() }()
 	store, text := sqlstore.New(db, time.Now), token.New()
-	otto, err := store.ByUsername(t.Context(), "otto")
+	otto, err := store.Users.ByUsername(t.Context(), "otto")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.CreateToken(t.Context(), token.Token{UserID: otto.ID, Name: "Kalender", Shown: token.Shown(text), Applications: []string{"dav"}, ReadOnly: true}, token.Hash(text), otto.ID); err != nil {
+	if _, err := store.Tokens.CreateToken(t.Context(), token.Token{UserID: otto.ID, Name: "Kalender", Shown: token.Shown(text), Applications: []string{"dav"}, ReadOnly: true}, token.Hash(text), otto.ID); err != nil {
 		t.Fatal(err)
 	}
 	for _, words := range [][]string{{"token", "list"}, {"token", "list", "otto"}} {
@@ -98,7 +98,7 @@ func TestOperator_RevokesAnAppToken(t *testing.T) {
 	if out := mustOperate(t, environment, "", "token", "list"); !strings.Contains(out, "revoked 2") {
 		t.Errorf("got %s", out)
 	}
-	if _, _, _, err := store.TokenVisitor(t.Context(), token.Hash(text)); err == nil {
+	if _, _, _, err := store.Tokens.TokenVisitor(t.Context(), token.Hash(text)); err == nil {
 		t.Error("the token is valid")
 	}
 	for _, wrong := range [][]string{{"token", "revoke", "x"}, {"token", "revoke", "99"}, {"token", "list", "nobody"}} {

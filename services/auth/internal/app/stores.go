@@ -76,13 +76,13 @@ func (s *stores) connect(name string, rules rules, observe func(context.Context,
 		return ratelimit.New(ratelimit.Options{Client: s.redis, App: name, Name: limiter, Limit: limit, Window: window})
 	}
 
-	rules.audit.Store, rules.audit.Log, rules.audit.Now = database, log, time.Now
+	rules.audit.Store, rules.audit.Log, rules.audit.Now = database.Audit, log, time.Now
 	if s.audit, err = audit.NewRecorder(rules.audit); err != nil {
 		return err
 	}
 
 	a := &rules.accounts
-	a.Users, a.Factors, a.Passkeys = database, database, database
+	a.Users, a.Factors, a.Browsers, a.Passkeys = database.Users, database.Factors, database.Browsers, database.Passkeys
 	a.Sessions, a.Pendings, a.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
 	a.Passwords, a.Audit, a.Log, a.Now = s.hasher, s.audit, log, time.Now
 	if a.Limits, err = account.NewLimits(create); err != nil {
@@ -93,13 +93,14 @@ func (s *stores) connect(name string, rules rules, observe func(context.Context,
 	}
 
 	if s.people, err = people.New(people.Options{
-		Users: database, Links: countedLinks{database, metrics}, Accounts: s.accounts, Passwords: s.hasher, Audit: s.audit, Log: log,
+		Users: database.Users, Links: countedLinks{database.Links, metrics}, Accounts: s.accounts, Passwords: s.hasher, Audit: s.audit, Log: log,
 	}); err != nil {
 		return err
 	}
 
 	p := &rules.policy
-	p.Store, p.HandOvers, p.Audit, p.Log, p.Now = database, kept, s.audit, log, time.Now
+	p.Applications, p.Groups, p.Tokens, p.Users = database.Applications, database.Groups, database.Tokens, database.Users
+	p.HandOvers, p.Audit, p.Log, p.Now = kept, s.audit, log, time.Now
 	if p.TokenLimit, err = policy.NewTokenLimit(create); err != nil {
 		return err
 	}

@@ -106,7 +106,6 @@ func (r *Recorder) Notices(ctx context.Context, userID int64) ([]Entry, error) {
 
 // NoticesSeen marks the notices of a user as read, up to and including an instant: the newest one's that was shown.
 // Later ones stay unread, whatever the client says: otherwise a stolen session could hide what is done with it.
-// user.ErrNotFound.
 func (r *Recorder) NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error {
 	if now := r.Now(); upTo.After(now) {
 		upTo = now

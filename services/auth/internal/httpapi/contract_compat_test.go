@@ -30,7 +30,7 @@ func TestEarlier_SendsCookiesAtLoginOnly(t *testing.T) {
 	h := newFixture(t, earlier)
 	b := h.anna()
 	wantCookies(t, b.get(prefix+"/me").want(http.StatusOK))
-	h.clock.advance(24 * time.Hour)
+	h.clock.Advance(24 * time.Hour)
 	wantCookies(t, b.get(prefix+"/me").want(http.StatusOK))
 	wantCookies(t, b.get(prefix+"/users").want(http.StatusOK))
 }

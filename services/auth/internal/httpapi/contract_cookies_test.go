@@ -74,9 +74,9 @@ func TestCookies_OlderThan12HoursAreSentAgain(t *testing.T) {
 	b := h.anna()
 	users := prefix + "/users"
 	wantCookies(t, b.get(users).want(http.StatusOK))
-	h.clock.advance(12*time.Hour - time.Second)
+	h.clock.Advance(12*time.Hour - time.Second)
 	wantCookies(t, b.get(users).want(http.StatusOK))
-	h.clock.advance(time.Second)
+	h.clock.Advance(time.Second)
 	again := []string{strings.ReplaceAll(sessionCookie, "08 Mar 2026 12", "09 Mar 2026 00"), strings.ReplaceAll(csrfCookie, "08 Mar 2026 12", "09 Mar 2026 00")}
 	again[0], again[1] = strings.Replace(again[0], "Sun", "Mon", 1), strings.Replace(again[1], "Sun", "Mon", 1)
 	old := b.cookies["csrf-token"]
@@ -85,11 +85,11 @@ func TestCookies_OlderThan12HoursAreSentAgain(t *testing.T) {
 	if b.cookies["csrf-token"] != old {
 		t.Error("the CSRF token changed")
 	}
-	h.clock.advance(12 * time.Hour)
+	h.clock.Advance(12 * time.Hour)
 	if got := b.send(http.MethodPost, users, `{}`).want(http.StatusBadRequest); len(got.header.Values("Set-Cookie")) != 2 {
 		t.Errorf("a refusal sent %q", got.header.Values("Set-Cookie"))
 	}
-	h.clock.advance(12 * time.Hour)
+	h.clock.Advance(12 * time.Hour)
 	if got := b.logout().want(http.StatusOK); len(got.header.Values("Set-Cookie")) != 2 {
 		t.Errorf("logout sent %q", got.header.Values("Set-Cookie"))
 	}

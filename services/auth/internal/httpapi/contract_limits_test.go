@@ -46,13 +46,13 @@ func TestLoginLimit_WindowIsCorrectToTheSecond(t *testing.T) {
 	h := newFixture(t)
 	b := h.browser()
 	b.login("anna", "wrong").want(http.StatusUnauthorized)
-	h.clock.advance(29500 * time.Millisecond)
+	h.clock.Advance(29500 * time.Millisecond)
 	for _, remaining := range []string{"3", "2", "1", "0"} {
 		wantLimit(t, b.login("anna", "wrong").want(http.StatusUnauthorized), "5;w=60", "5", remaining, "31", "")
 	}
-	h.clock.advance(30499 * time.Millisecond)
+	h.clock.Advance(30499 * time.Millisecond)
 	wantLimit(t, b.login("anna", adminPass).want(http.StatusTooManyRequests), "5;w=60", "5", "0", "1", "1")
-	h.clock.advance(time.Millisecond)
+	h.clock.Advance(time.Millisecond)
 	b.login("anna", adminPass).want(http.StatusOK)
 }
 
@@ -86,7 +86,7 @@ func TestLoginLimit_ARefusedLoginIsNotCounted(t *testing.T) {
 	for range 20 {
 		b.login("anna", "wrong").want(http.StatusTooManyRequests)
 	}
-	h.clock.advance(time.Minute)
+	h.clock.Advance(time.Minute)
 	for range 5 {
 		b.login("anna", "wrong").want(http.StatusUnauthorized)
 	}

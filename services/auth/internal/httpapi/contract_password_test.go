@@ -94,7 +94,7 @@ func TestPasswordChange_WrongOnesAreLimitedByUser(t *testing.T) {
 	wantLimit(t, other.changePassword(userPass, newPass).want(http.StatusTooManyRequests), "5;w=60", "5", "0", "60", "60")
 	h.browser().login("otto", userPass).want(http.StatusOK) // the login's bucket is untouched
 	h.anna().changePassword(adminPass, newPass).want(http.StatusOK)
-	h.clock.advance(time.Minute)
+	h.clock.Advance(time.Minute)
 	b.changePassword(userPass, newPass).want(http.StatusOK)
 }
 

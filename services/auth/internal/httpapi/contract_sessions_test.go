@@ -138,10 +138,10 @@ func TestSession_EndsAfter7IdleDays(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	for range 4 {
-		h.clock.advance(7*24*time.Hour - time.Second)
+		h.clock.Advance(7*24*time.Hour - time.Second)
 		b.get(prefix + "/users").want(http.StatusOK)
 	}
-	h.clock.advance(7 * 24 * time.Hour)
+	h.clock.Advance(7 * 24 * time.Hour)
 	b.get(prefix + "/me").want(http.StatusUnauthorized)
 	b.get(prefix + "/users").want(http.StatusUnauthorized)
 }
@@ -149,8 +149,8 @@ func TestSession_EndsAfter7IdleDays(t *testing.T) {
 func TestSession_IsRenewedThoughAGuardRefuses(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
-	h.clock.advance(6 * 24 * time.Hour)
+	h.clock.Advance(6 * 24 * time.Hour)
 	b.get(prefix + "/users").want(http.StatusForbidden)
-	h.clock.advance(6 * 24 * time.Hour)
+	h.clock.Advance(6 * 24 * time.Hour)
 	b.get(prefix + "/me").want(http.StatusOK)
 }

@@ -21,7 +21,7 @@ import (
 func (h *fixture) work() map[string]int64 {
 	h.t.Helper()
 	h.audit.Drain()
-	entries, err := h.database.Entries(h.t.Context(), audit.Query{Limit: 1000})
+	entries, err := h.database.Audit.Entries(h.t.Context(), audit.Query{Limit: 1000})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -60,17 +60,10 @@ func TestSecondFactor_ACodeStaysUsedWhenTheClockIsSetBack(t *testing.T) {
 	h := newFixture(t)
 	a, _ := h.setUp(h.otto())
 	h.pending().verify(a.code(0)).want(http.StatusOK)
-	h.clock.setBack(time.Hour)
+	h.clock.SetBack(time.Hour)
 	for later := range int64(3) {
 		h.pending().verify(a.code(later-1)).because(http.StatusUnauthorized, "invalid_code")
 	}
-}
-
-// setBack moves the clock of the service, and not that of Redis.
-func (c *clock) setBack(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(-d)
 }
 
 func TestRecoveryCode_IsOfItsUser(t *testing.T) {
@@ -116,7 +109,7 @@ func TestReauth_Of100AtOnceOneReplacesTheSession(t *testing.T) {
 	for name, prepare := range map[string]func() (path, body string){
 		"password and code": func() (string, string) { return "/reauth", object("password", userPass, "code", a.code(0)) },
 		"passkey": func() (string, string) {
-			h.clock.advance(time.Minute)
+			h.clock.Advance(time.Minute)
 			return "/reauth/passkey", credential(d.Get(otto.begin("/reauth/passkey/options")), "")
 		},
 	} {
@@ -192,7 +185,7 @@ func TestSecondFactor_ACodeFailsUpTo20TimesADay(t *testing.T) {
 	wrong := func() string { return a.code(50) }
 	for i := range 20 {
 		if i%5 == 0 {
-			h.clock.advance(time.Minute)
+			h.clock.Advance(time.Minute)
 		}
 		h.pending().verify(wrong()).because(http.StatusUnauthorized, "invalid_code")
 		told := h.notices(2)
@@ -200,7 +193,7 @@ func TestSecondFactor_ACodeFailsUpTo20TimesADay(t *testing.T) {
 			t.Errorf("after %d wrong codes the user is told %v", i+1, told)
 		}
 	}
-	h.clock.advance(time.Minute)
+	h.clock.Advance(time.Minute)
 	refused := h.pending().verify(a.code(0)).want(http.StatusTooManyRequests)
 	if refused.header.Get("RateLimit-Limit") != "20" {
 		t.Errorf("got %v", refused.header)
@@ -212,7 +205,7 @@ func TestSecondFactor_ACodeFailsUpTo20TimesADay(t *testing.T) {
 		t.Errorf("the user is told %v", told)
 	}
 	h.pending().verify(codes[0]).want(http.StatusOK) // a recovery code counts for itself
-	h.clock.advance(24 * time.Hour)
+	h.clock.Advance(24 * time.Hour)
 	h.pending().verify(a.code(0)).want(http.StatusOK)
 }
 
@@ -221,7 +214,7 @@ func TestSecondFactor_RightCodesHideNoTenthWrongOne(t *testing.T) {
 	h := newFixture(t)
 	a, _ := h.setUp(h.otto())
 	for range 10 {
-		h.clock.advance(time.Minute)
+		h.clock.Advance(time.Minute)
 		h.pending().verify(a.code(50)).because(http.StatusUnauthorized, "invalid_code")
 		h.pending().verify(a.code(0)).want(http.StatusOK)
 	}
@@ -241,7 +234,7 @@ func TestSecondFactor_OnlyAProvenBrowserCountsForItself(t *testing.T) {
 
 	phone := h.pending()
 	phone.verify(a.code(0)).want(http.StatusOK)
-	h.clock.advance(time.Minute)
+	h.clock.Advance(time.Minute)
 	neighbour := h.browser() // proved another user's factor
 	neighbour.login("anna", adminPass).want(http.StatusOK)
 	neighbour.verify(annas[0]).want(http.StatusOK)
@@ -364,9 +357,9 @@ func TestPendingLogin_IsNoSuccess(t *testing.T) {
 func TestPasskey_IsNoMethodWhereItIsOff(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.noPasskeys = true })
 	h.setUp(h.otto())
-	otto, err := h.database.ByID(t.Context(), 2)
+	otto, err := h.database.Users.ByID(t.Context(), 2)
 	if err == nil {
-		_, err = h.database.AddPasskey(t.Context(), 2, "key", factor.Credential{CredentialID: []byte("a"), RPID: "home.example.org", Record: "{}"}, otto.SessionStamp, "")
+		_, err = h.database.Passkeys.AddPasskey(t.Context(), 2, "key", factor.Credential{CredentialID: []byte("a"), RPID: "home.example.org", Record: "{}"}, otto.SessionStamp, "")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -400,7 +393,7 @@ func TestSecondFactor_SealOutlivesAChangeOfTheKey(t *testing.T) {
 		}
 	}
 	sealed := func() string {
-		state, err := h.database.Factors(t.Context(), 2)
+		state, err := h.database.Factors.Factors(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,12 +410,12 @@ func TestSecondFactor_SealOutlivesAChangeOfTheKey(t *testing.T) {
 	}
 	h.pending().verify(a.code(0)).want(http.StatusOK)
 	reseal(next, "")
-	h.clock.advance(time.Minute)
+	h.clock.Advance(time.Minute)
 	h.pending().verify(a.code(0)).want(http.StatusOK)
 
 	kept := sealed()
 	reseal(old, "") // a key that opens nothing: nothing is lost, and nobody gets in by a code
-	h.clock.advance(time.Minute)
+	h.clock.Advance(time.Minute)
 	h.pending().verify(a.code(0)).because(http.StatusInternalServerError, "codes_unavailable")
 	if sealed() != kept || !strings.Contains(h.log.String(), "TOTP secret cannot be opened") {
 		t.Error("the secret is another, or nothing is logged")
@@ -481,7 +474,7 @@ func TestSecondFactor_MistakesInASetUpAreNoGuesses(t *testing.T) {
 	otto.send(http.MethodPost, prefix+"/2fa/setup", "").want(http.StatusOK)
 	for i := range 10 {
 		if i == 5 {
-			h.clock.advance(time.Minute)
+			h.clock.Advance(time.Minute)
 		}
 		otto.send(http.MethodPost, prefix+"/2fa/enable", object("code", "000000")).because(http.StatusBadRequest, "invalid_code")
 	}
@@ -495,12 +488,12 @@ func TestReauth_AProofOfTheFutureDoesNotCount(t *testing.T) {
 	otto := h.otto()
 	d := passkeytest.New(t, origin)
 	otto.register(d)
-	must(h.database.EnableByPasskey(t.Context(), 2, nil, ""))(t)
+	must(h.database.Factors.EnableByPasskey(t.Context(), 2, nil, ""))(t)
 	otto.login("otto", userPass).want(http.StatusOK)
 	otto.send(http.MethodPost, prefix+"/2fa/passkey", credential(d.Get(otto.begin("/2fa/passkey/options")), "")).want(http.StatusOK)
-	h.clock.setBack(time.Minute) // as much as the clocks of two replicas may differ
+	h.clock.SetBack(time.Minute) // as much as the clocks of two replicas may differ
 	otto.begin("/passkeys/options")
-	h.clock.setBack(time.Second)
+	h.clock.SetBack(time.Second)
 	otto.send(http.MethodPost, prefix+"/passkeys/options", "").because(http.StatusForbidden, "reauth_required")
 	otto.send(http.MethodPost, prefix+"/2fa/disable", `{}`).because(http.StatusBadRequest, "invalid_code")
 	otto.send(http.MethodPost, prefix+"/reauth/passkey", credential(d.Get(otto.begin("/reauth/passkey/options")), "")).want(http.StatusOK)

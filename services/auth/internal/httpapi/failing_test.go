@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/token"
@@ -19,7 +20,7 @@ import (
 // The stores of the tests, which fail while they are broken.
 
 type failingUsers struct {
-	*sqlstore.Store
+	*sqlstore.Users
 	broken *atomic.Bool
 	// brokenRehash makes Rehash fail only
 	brokenRehash *atomic.Bool
@@ -36,42 +37,42 @@ func (f failingUsers) ByUsername(ctx context.Context, name string) (user.User, e
 	if err := failure(f.broken); err != nil {
 		return user.User{}, err
 	}
-	return f.Store.ByUsername(ctx, name)
+	return f.Users.ByUsername(ctx, name)
 }
 
 func (f failingUsers) ByID(ctx context.Context, id int64) (user.User, error) {
 	if err := failure(f.broken); err != nil {
 		return user.User{}, err
 	}
-	return f.Store.ByID(ctx, id)
+	return f.Users.ByID(ctx, id)
 }
 
 func (f failingUsers) List(ctx context.Context) ([]user.User, error) {
 	if err := failure(f.broken); err != nil {
 		return nil, err
 	}
-	return f.Store.List(ctx)
+	return f.Users.List(ctx)
 }
 
 func (f failingUsers) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
 	if err := failure(f.broken); err != nil {
 		return user.User{}, err
 	}
-	return f.Store.Create(ctx, n, by)
+	return f.Users.Create(ctx, n, by)
 }
 
 func (f failingUsers) Rehash(ctx context.Context, id int64, from, to string) error {
 	if err := failure(f.brokenRehash); err != nil {
 		return err
 	}
-	return f.Store.Rehash(ctx, id, from, to)
+	return f.Users.Rehash(ctx, id, from, to)
 }
 
 func (f failingUsers) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
 	if err := failure(f.broken); err != nil {
 		return user.Revocation{}, err
 	}
-	return f.Store.Delete(ctx, id, by)
+	return f.Users.Delete(ctx, id, by)
 }
 
 type failingSessions struct {
@@ -109,35 +110,60 @@ func (f failingSessions) Revoke(ctx context.Context, userID int64, keep string) 
 	return f.Store.Revoke(ctx, userID, keep)
 }
 
-// failingPolicy counts the guard's reads.
-type failingPolicy struct {
-	*sqlstore.Store
+// policyReads counts the reads of the guard, which fail while it is broken.
+type policyReads struct {
 	broken *atomic.Bool
 	reads  *atomic.Int64
 }
 
-func (f failingPolicy) Applications(ctx context.Context) ([]application.Application, error) {
-	f.reads.Add(1)
-	if err := failure(f.broken); err != nil {
+func (h *fixture) reads() policyReads { return policyReads{h.brokenPolicy, h.policyReads} }
+
+func (p policyReads) read() error {
+	p.reads.Add(1)
+	return failure(p.broken)
+}
+
+// The interfaces have other names than their methods, so that they can be embedded.
+type (
+	applicationStore = policy.Applications
+	groupStore       = policy.Groups
+	tokenStore       = policy.Tokens
+)
+
+type failingApplications struct {
+	applicationStore
+	policyReads
+}
+
+func (f failingApplications) Applications(ctx context.Context) ([]application.Application, error) {
+	if err := f.read(); err != nil {
 		return nil, err
 	}
-	return f.Store.Applications(ctx)
+	return f.applicationStore.Applications(ctx)
 }
 
-func (f failingPolicy) Visitor(ctx context.Context, id int64) (user.User, []string, error) {
-	f.reads.Add(1)
-	if err := failure(f.broken); err != nil {
+type failingGroups struct {
+	groupStore
+	policyReads
+}
+
+func (f failingGroups) Visitor(ctx context.Context, id int64) (user.User, []string, error) {
+	if err := f.read(); err != nil {
 		return user.User{}, nil, err
 	}
-	return f.Store.Visitor(ctx, id)
+	return f.groupStore.Visitor(ctx, id)
 }
 
-func (f failingPolicy) TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error) {
-	f.reads.Add(1)
-	if err := failure(f.broken); err != nil {
+type failingTokens struct {
+	tokenStore
+	policyReads
+}
+
+func (f failingTokens) TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error) {
+	if err := f.read(); err != nil {
 		return token.Token{}, user.User{}, nil, err
 	}
-	return f.Store.TokenVisitor(ctx, hash)
+	return f.tokenStore.TokenVisitor(ctx, hash)
 }
 
 // failingLimits is a hook of the Redis client that limits use.

@@ -1,19 +1,15 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -22,6 +18,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/access"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/app/apptest"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
@@ -30,11 +27,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
-	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
-	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 const (
@@ -53,15 +47,16 @@ type fixture struct {
 	policy   *policy.Service
 	audit    *audit.Recorder
 	db       *sqldb.DB
-	database *sqlstore.Store
+	database *sqlstore.Stores
 	users    failingUsers
 	sessions session.Store
 	stores   session.Stores
 	manager  *session.Manager
 	redis    *redis.Client
 	registry *prometheus.Registry
-	clock    *clock
-	log      *syncBuffer
+	clock    *apptest.Clock
+	log      *apptest.Log
+	opened   *apptest.Stores
 	// addresses is how many addresses elsewhere has used.
 	addresses int
 	// broken makes the stores fail.
@@ -97,19 +92,16 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 		c(&s)
 	}
 	h := &fixture{
-		t: t, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &syncBuffer{},
+		t:           t,
 		brokenUsers: &atomic.Bool{}, brokenRehash: &atomic.Bool{}, brokenSessions: &atomic.Bool{}, brokenRevoke: &atomic.Bool{}, brokenDelete: &atomic.Bool{}, brokenLimits: &atomic.Bool{}, unhealthy: &atomic.Bool{},
 		brokenPolicy: &atomic.Bool{}, policyReads: &atomic.Int64{},
 	}
-	h.db = openSQLite(t)
-	h.database = sqlstore.NewObserved(h.db, h.clock.Now, func(ctx context.Context, e audit.Entry) {
-		audit.Log(ctx, slog.New(slog.NewJSONHandler(h.log, nil)), e)
-	})
-	h.users = failingUsers{h.database, h.brokenUsers, h.brokenRehash}
-	h.redis = openRedis(t, h.clock)
+	h.opened = apptest.Open(t, apptest.Memory, nil)
+	h.db, h.database, h.redis, h.clock, h.log, h.stores = h.opened.DB, h.opened.SQL, h.opened.Redis, h.opened.Clock, h.opened.Log, h.opened.Kept
+	h.users = failingUsers{h.database.Users, h.brokenUsers, h.brokenRehash}
 	h.sessions = s.sessions
 	if h.sessions == nil {
-		h.sessions = failingSessions{sessionredis.New(h.redis, "svc"), h.brokenSessions, h.brokenRevoke, h.brokenDelete}
+		h.sessions = failingSessions{h.opened.Kept, h.brokenSessions, h.brokenRevoke, h.brokenDelete}
 	}
 	h.build(s)
 	h.add("anna", "Anna", adminPass, "admin")
@@ -120,59 +112,32 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 // build makes the handler, as a start of the program does.
 func (h *fixture) build(s settings) {
 	h.t.Helper()
-	h.registry = prometheus.NewRegistry()
-	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	hasher := must(password.New(s.hasher))(h.t)
 	limited := redis.NewClient(&redis.Options{Addr: h.redis.Options().Addr})
 	h.t.Cleanup(func() { _ = limited.Close() })
 	limited.AddHook(failingLimits{h.brokenLimits})
-	limits := ratelimit.Options{Client: limited, App: "svc", Name: "login", Limit: s.attempts, Window: time.Minute}
-	passwordLimits := limits
-	passwordLimits.Name = "password"
-	linkLimits := limits
-	linkLimits.Name, linkLimits.Limit, linkLimits.Window = "link", web.LinkAttempts, web.LinkWindow
-	create := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
-		return ratelimit.New(ratelimit.Options{Client: limited, App: "svc", Name: name, Limit: limit, Window: window})
-	}
-	codeLimits := must(account.NewLimits(create))(h.t)
-	sealer := must(factor.NewSealer(s.dataKey, s.dataKeyPrevious))(h.t)
-	passkeyLimits := limits
-	passkeyLimits.Name, passkeyLimits.Limit, passkeyLimits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
-	stores := sessionredis.New(h.redis, "svc")
-	h.stores = stores
-	var party factor.RelyingParty
-	if !s.noPasskeys {
-		party = must(passkey.New(passkey.Options{PublicURL: origin}))(h.t)
-	}
-	store := failingPolicy{h.database, h.brokenPolicy, h.policyReads}
-	h.audit = must(audit.NewRecorder(audit.RecorderOptions{Store: h.database, Log: log, Now: h.clock.Now}))(h.t)
-	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Factors: h.database, Sealer: sealer, Limits: codeLimits, Audit: h.audit, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
-	h.people = must(people.New(people.Options{Users: h.users, Links: h.database, Accounts: h.accounts, Passwords: hasher, Audit: h.audit, Log: log}))(h.t)
-	h.policy = must(policy.New(policy.Options{Store: store, HandOvers: stores, TokenLimit: must(policy.NewTokenLimit(create))(h.t), Audit: h.audit, Log: log, Now: h.clock.Now}))(h.t)
-	sameSite := http.SameSiteLaxMode
-	if s.compat {
-		sameSite = http.SameSiteStrictMode
-	}
-	h.manager = must(session.NewManager(session.Options{
-		Store: h.sessions, Name: s.name, Secret: s.secret, PreviousSecret: s.previous, Secure: !s.insecure, SameSite: sameSite, Lifetime: s.lifetime, Now: h.clock.Now,
-	}))(h.t)
-	options := web.Options{
-		Accounts:      h.accounts,
-		People:        h.people,
-		Policy:        h.policy,
-		Audit:         h.audit,
-		Sessions:      h.manager,
-		LoginLimit:    must(ratelimit.New(limits))(h.t),
-		PasswordLimit: must(ratelimit.New(passwordLimits))(h.t),
-		LinkLimit:     must(ratelimit.New(linkLimits))(h.t), PasskeyLimit: must(ratelimit.New(passkeyLimits))(h.t),
-		PublicURL: s.publicURL,
-		Secure:    !s.insecure, CompatV0: s.compat, Metrics: must(web.NewMetrics(h.registry))(h.t), Log: log, Now: h.clock.Now,
-	}
-	for _, p := range s.proxies {
-		options.TrustedProxies = append(options.TrustedProxies, clientaddr.Network{Prefix: netip.MustParsePrefix(p)})
-	}
+	parts := h.opened.Build(h.t, func(o *apptest.Options) {
+		o.Limited, o.Attempts = limited, s.attempts
+		o.Accounts.Users, o.Accounts.Sessions, o.Accounts.SessionLifetime, o.People.Users = h.users, h.sessions, s.lifetime, h.users
+		o.Accounts.Passwords = must(password.New(s.hasher))(h.t)
+		o.Accounts.Sealer = must(factor.NewSealer(s.dataKey, s.dataKeyPrevious))(h.t)
+		if !s.noPasskeys {
+			o.Accounts.Party = must(passkey.New(passkey.Options{PublicURL: origin}))(h.t)
+		}
+		o.Policy.Applications = failingApplications{h.database.Applications, h.reads()}
+		o.Policy.Groups, o.Policy.Tokens = failingGroups{h.database.Groups, h.reads()}, failingTokens{h.database.Tokens, h.reads()}
+		o.Sessions.Name, o.Sessions.Secret, o.Sessions.PreviousSecret = s.name, s.secret, s.previous
+		o.Sessions.Secure, o.Sessions.SameSite = !s.insecure, http.SameSiteLaxMode
+		if s.compat {
+			o.Sessions.SameSite = http.SameSiteStrictMode
+		}
+		o.Web.Secure, o.Web.CompatV0, o.Web.PublicURL = !s.insecure, s.compat, s.publicURL
+		for _, p := range s.proxies {
+			o.Web.TrustedProxies = append(o.Web.TrustedProxies, clientaddr.Network{Prefix: netip.MustParsePrefix(p)})
+		}
+	})
+	h.audit, h.accounts, h.people, h.policy, h.manager, h.registry = parts.Audit, parts.Accounts, parts.People, parts.Policy, parts.Sessions, parts.Registry
 	served := httpapi.Options{
-		Web: must(web.New(options))(h.t),
+		Web: parts.Web,
 		Health: func(context.Context) error {
 			if h.unhealthy.Load() {
 				return errStore
@@ -189,16 +154,6 @@ func (h *fixture) build(s settings) {
 	h.handler = must(httpapi.New(served))(h.t)
 }
 
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // add creates a user without the API and returns the id.
 func (h *fixture) add(username, displayName, pass, role string) int64 {
 	h.t.Helper()
@@ -209,61 +164,7 @@ func (h *fixture) add(username, displayName, pass, role string) int64 {
 	return u.ID
 }
 
-func openSQLite(t *testing.T) *sqldb.DB {
-	t.Helper()
-	db := must(sqldb.Open(t.Context(), "sqlite::memory:", sqlstore.Migrations))(t)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-// openRedis starts a Redis that follows the clock.
-func openRedis(t *testing.T, c *clock) *redis.Client {
-	t.Helper()
-	c.server = miniredis.RunT(t)
-	c.server.SetTime(c.now)
-	client := redis.NewClient(&redis.Options{Addr: c.server.Addr()})
-	t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
-// clock is the time of a fixture.
-type clock struct {
-	mu     sync.Mutex
-	now    time.Time
-	server *miniredis.Miniredis
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-	c.server.SetTime(c.now)
-	c.server.FastForward(d)
-}
-
-// syncBuffer collects the log.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
+func must[T any](v T, err error) func(testing.TB) T { return apptest.Must(v, err) }
 
 // errStore is the error of a broken store; no answer may contain it.
 var errStore = errors.New("dial tcp 10.0.0.5:6379: connection refused")

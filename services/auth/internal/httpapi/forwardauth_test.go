@@ -136,13 +136,13 @@ func TestForwardAuth_RenewsNoSession(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	for range 13 {
-		h.clock.advance(12 * time.Hour)
+		h.clock.Advance(12 * time.Hour)
 		got := b.forward("GET", "", "X-Auth-Renew", "no").want(http.StatusOK)
 		if got.header.Get("X-Auth-User-Id") != "2" || len(got.header.Values("Set-Cookie")) != 0 {
 			t.Errorf("got %v", got.header)
 		}
 	}
-	h.clock.advance(13 * time.Hour)
+	h.clock.Advance(13 * time.Hour)
 	b.forward("GET", "", "X-Auth-Renew", "no").want(http.StatusUnauthorized)
 }
 

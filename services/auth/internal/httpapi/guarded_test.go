@@ -219,12 +219,12 @@ func TestGuard_AnUnknownApplicationIsRecordedOnceAnHour(t *testing.T) {
 	h := withApplications(t)
 	b := h.anna()
 	b.visit("login").want(http.StatusOK)
-	reads, commands := h.policyReads.Load(), h.clock.server.CommandCount()
+	reads, commands := h.policyReads.Load(), h.clock.Redis.CommandCount()
 	for range 100 {
 		b.visit("nothing").because(http.StatusForbidden, "unknown_app")
 		b.visit("photos", "X-Forwarded-Host", "evil.example").because(http.StatusForbidden, "unknown_app")
 	}
-	if reads, commands := h.policyReads.Load()-reads, h.clock.server.CommandCount()-commands; reads != 0 || commands != 0 {
+	if reads, commands := h.policyReads.Load()-reads, h.clock.Redis.CommandCount()-commands; reads != 0 || commands != 0 {
 		t.Errorf("%d reads of SQL, %d commands to Redis", reads, commands)
 	}
 	for range 100 { // whoever reaches the guard itself fills neither memory nor the disk
@@ -233,14 +233,14 @@ func TestGuard_AnUnknownApplicationIsRecordedOnceAnHour(t *testing.T) {
 	if n := h.work()["unknown_app"]; n < 3 || n > 32 {
 		t.Errorf("%d records", n)
 	}
-	entries, err := h.database.Entries(t.Context(), audit.Query{Limit: 1000, Event: "unknown_app"})
+	entries, err := h.database.Audit.Entries(t.Context(), audit.Query{Limit: 1000, Event: "unknown_app"})
 	h.ok(err)
 	for _, e := range entries {
 		if e.Count != 1 || e.IP != "203.0.113.7" || e.Kind != audit.Anonymous || e.Detail["host"] == "" {
 			t.Errorf("got %+v", e)
 		}
 	}
-	h.clock.advance(time.Hour)
+	h.clock.Advance(time.Hour)
 	before := len(entries)
 	b.visit("nothing").because(http.StatusForbidden, "unknown_app")
 	if n := h.work()["unknown_app"]; n != int64(before)+1 {
@@ -279,10 +279,10 @@ func TestGuard_AChangeHoldsAtOnceHereThereIn5Seconds(t *testing.T) {
 	otto.visit("login").want(http.StatusOK)
 
 	// Another replica, or a command.
-	h.ok(h.database.RemoveApplication(t.Context(), "login", user.Operator))
-	h.clock.advance(5*time.Second - 1)
+	h.ok(h.database.Applications.RemoveApplication(t.Context(), "login", user.Operator))
+	h.clock.Advance(5*time.Second - 1)
 	otto.visit("login").want(http.StatusOK)
-	h.clock.advance(1)
+	h.clock.Advance(1)
 	otto.visit("login").because(http.StatusForbidden, "unknown_app")
 }
 
@@ -298,7 +298,7 @@ func TestGuard_FailsClosed(t *testing.T) {
 	h.brokenPolicy.Store(true)
 	otto.visit("login").want(http.StatusInternalServerError)
 	otto.device("login", text).want(http.StatusInternalServerError)
-	h.clock.advance(5 * time.Second)
+	h.clock.Advance(5 * time.Second)
 	h.browser().open("login").want(http.StatusInternalServerError)
 	h.brokenPolicy.Store(false)
 	h.brokenSessions.Store(true)
@@ -370,18 +370,18 @@ func TestGuard_RenewsTheSession(t *testing.T) {
 	h := withApplications(t)
 	b := h.otto()
 	for range 20 {
-		h.clock.advance(12 * time.Hour)
+		h.clock.Advance(12 * time.Hour)
 		if b.visit("login").want(http.StatusOK).header.Get("Set-Cookie") == "" {
 			t.Fatal("the cookies are not sent again")
 		}
 	}
 	for range 13 {
-		h.clock.advance(12 * time.Hour)
+		h.clock.Advance(12 * time.Hour)
 		if b.visit("login", "X-Auth-Renew", "no").want(http.StatusOK).header.Get("Set-Cookie") != "" {
 			t.Fatal("a check of a request that lasts sends cookies")
 		}
 	}
-	h.clock.advance(13 * time.Hour)
+	h.clock.Advance(13 * time.Hour)
 	b.visit("login", "X-Auth-Renew", "no").because(http.StatusUnauthorized, "not_logged_in")
 }
 
@@ -484,17 +484,17 @@ func TestAppToken_WrongOnesOfAnAddressAreLimited(t *testing.T) {
 	if got.header.Get("Retry-After") != "60" || got.header.Get("RateLimit-Limit") != "10" {
 		t.Errorf("got %v", got.header)
 	}
-	reads, commands := h.policyReads.Load(), h.clock.server.CommandCount()
+	reads, commands := h.policyReads.Load(), h.clock.Redis.CommandCount()
 	for _, text := range []string{token.New(), fresh, "pft_x"} {
 		b.device("login", text).want(http.StatusTooManyRequests)
 	}
-	if reads, commands := h.policyReads.Load()-reads, h.clock.server.CommandCount()-commands; reads != 0 || commands != 0 {
+	if reads, commands := h.policyReads.Load()-reads, h.clock.Redis.CommandCount()-commands; reads != 0 || commands != 0 {
 		t.Errorf("%d reads of SQL, %d commands to Redis", reads, commands)
 	}
 	b.device("login", known).want(http.StatusOK) // the other device of a household
 	b.device("login", fresh, "X-Forwarded-For", "203.0.113.8").want(http.StatusOK)
 	h.otto().visit("login").want(http.StatusOK)
-	h.clock.advance(time.Minute)
+	h.clock.Advance(time.Minute)
 	b.device("login", fresh).want(http.StatusOK)
 	b.device("login", token.New()).because(http.StatusUnauthorized, "app_token_invalid")
 }
@@ -510,11 +510,11 @@ func TestAppToken_AnIPv6NetworkIsRefusedAsAWhole(t *testing.T) {
 		from(i%4).because(http.StatusUnauthorized, "app_token_invalid")
 	}
 	from(4).want(http.StatusTooManyRequests)
-	reads, commands := h.policyReads.Load(), h.clock.server.CommandCount()
+	reads, commands := h.policyReads.Load(), h.clock.Redis.CommandCount()
 	for i := range 100 {
 		from(5 + i).want(http.StatusTooManyRequests)
 	}
-	if reads, commands := h.policyReads.Load()-reads, h.clock.server.CommandCount()-commands; reads != 0 || commands != 0 {
+	if reads, commands := h.policyReads.Load()-reads, h.clock.Redis.CommandCount()-commands; reads != 0 || commands != 0 {
 		t.Errorf("%d reads of SQL, %d commands to Redis", reads, commands)
 	}
 	from(0x100).because(http.StatusUnauthorized, "app_token_invalid")
@@ -692,7 +692,7 @@ func TestHandover_AHostHasACookieOfItsOwn(t *testing.T) {
 	b.visit("login").because(http.StatusUnauthorized, "not_logged_in")
 	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "other", URL: "https://other.example.org"}))
 	b.visit("other", "X-Forwarded-Host", "other.example.org").because(http.StatusUnauthorized, "not_logged_in")
-	h.clock.advance(12 * time.Hour)
+	h.clock.Advance(12 * time.Hour)
 	renewed := b.visit("photos", at...).want(http.StatusOK)
 	if cookies := renewed.header.Values("Set-Cookie"); len(cookies) != 1 || !strings.HasPrefix(cookies[0], "svc.app=") || b.cookies["svc.app"] == app {
 		t.Errorf("got %v", cookies)

@@ -23,9 +23,9 @@ func TestLifetime_BothCookiesLastIt(t *testing.T) {
 		h := withLifetime(t, lifetime)
 		b := h.browser()
 		h.wantCookiesFor(b.login("anna", adminPass).want(http.StatusOK), lifetime)
-		h.clock.advance(time.Minute)
+		h.clock.Advance(time.Minute)
 		h.wantCookiesFor(b.get(prefix+"/me").want(http.StatusOK), lifetime)
-		h.clock.advance(12 * time.Hour / time.Duration(max(1, int(48*time.Hour/lifetime))))
+		h.clock.Advance(12 * time.Hour / time.Duration(max(1, int(48*time.Hour/lifetime))))
 		h.wantCookiesFor(b.get(prefix+"/users").want(http.StatusOK), lifetime)
 		wantCookies(t, b.get(prefix+"/users").want(http.StatusOK))
 	}
@@ -37,9 +37,9 @@ func TestLifetime_GuardSendsCookiesAgainAtAQuarter(t *testing.T) {
 	guard := func(headers ...string) reply {
 		return b.send(http.MethodGet, "/internal/forward-auth", "", append(headers, "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")...).want(http.StatusOK)
 	}
-	h.clock.advance(15*time.Minute - time.Second)
+	h.clock.Advance(15*time.Minute - time.Second)
 	wantCookies(t, guard())
-	h.clock.advance(time.Second)
+	h.clock.Advance(time.Second)
 	wantCookies(t, guard("X-Auth-Renew", "no"))
 	h.wantCookiesFor(guard(), time.Hour)
 	wantCookies(t, guard())
@@ -50,13 +50,13 @@ func TestLifetime_EndsASessionThatIsNotUsed(t *testing.T) {
 		h := withLifetime(t, lifetime)
 		b := h.anna()
 		for range 3 {
-			h.clock.advance(lifetime - time.Second)
+			h.clock.Advance(lifetime - time.Second)
 			b.get(prefix + "/users").want(http.StatusOK)
 		}
 		b.create("username", "lena").want(http.StatusCreated) // loads the session twice
-		h.clock.advance(lifetime - time.Second)
+		h.clock.Advance(lifetime - time.Second)
 		b.get(prefix + "/me").want(http.StatusOK)
-		h.clock.advance(lifetime)
+		h.clock.Advance(lifetime)
 		b.get(prefix + "/me").want(http.StatusUnauthorized)
 	}
 }
@@ -72,9 +72,9 @@ func TestLifetime_AShorterOneHoldsFromTheNextUse(t *testing.T) {
 	h := newFixture(t)
 	used, unused := h.anna(), h.anna()
 	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap, lifetime: time.Hour})
-	h.clock.advance(24 * time.Hour)
+	h.clock.Advance(24 * time.Hour)
 	h.wantCookiesFor(used.get(prefix+"/users").want(http.StatusOK), time.Hour)
-	h.clock.advance(time.Hour)
+	h.clock.Advance(time.Hour)
 	used.get(prefix + "/me").want(http.StatusUnauthorized)
 	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap})
 	unused.get(prefix + "/me").want(http.StatusOK)

@@ -176,7 +176,7 @@ func TestLinks_ThatCannotBeUsedAreAnsweredAlike(t *testing.T) {
 	used := h.resetLink()
 	h.elsewhere().reset(used, newPass).want(http.StatusOK)
 	otherKind, expired := h.invite(), h.resetLink()
-	h.clock.advance(link.Reset.Lifetime())
+	h.clock.Advance(link.Reset.Lifetime())
 	answers := map[string]string{}
 	for what, token := range map[string]string{"unknown": link.NewToken(), "empty": "", "used": used, "another kind's": otherKind, "expired": expired, "long": strings.Repeat("x", 10_000)} {
 		answers[string(h.elsewhere().reset(token, newPass).because(http.StatusBadRequest, "invalid_token").body)] = what
@@ -288,7 +288,7 @@ func TestLinks_RequestsAreLimitedPerAddress(t *testing.T) {
 		if got := route.send(b).want(http.StatusTooManyRequests); got.header.Get("Retry-After") == "" || got.header.Get("RateLimit-Policy") != "10;w=60" {
 			t.Errorf("%s: %v", got.what, got.header)
 		}
-		h.clock.advance(time.Minute)
+		h.clock.Advance(time.Minute)
 		if got := route.send(b); got.status == http.StatusTooManyRequests {
 			t.Errorf("%s after the window: %d", got.what, got.status)
 		}

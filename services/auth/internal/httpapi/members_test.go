@@ -118,11 +118,11 @@ func checkGuards(t *testing.T, routes []guardedRoute, prepare func(*fixture)) {
 				anna.send(route.method, prefix+route.path, `{}`, "Content-Type", "text/plain").want(http.StatusUnsupportedMediaType)
 				anna.send(route.method, prefix+route.path, `{"x":"`+strings.Repeat("x", 70_000)+`"}`).want(http.StatusRequestEntityTooLarge)
 			}
-			h.clock.advance(account.FreshFor)
+			h.clock.Advance(account.FreshFor)
 			if got := route.send(anna); got.status >= 300 {
 				t.Errorf("ten minutes after the login: %d %s", got.status, got.body)
 			}
-			h.clock.advance(time.Second)
+			h.clock.Advance(time.Second)
 			if route.fresh {
 				route.send(anna).because(http.StatusForbidden, "reauth_required")
 			} else if got := route.send(anna); got.status == http.StatusForbidden {

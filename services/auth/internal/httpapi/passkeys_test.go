@@ -86,7 +86,7 @@ func TestPasskey_ACeremonyEndsAfterFiveMinutes(t *testing.T) {
 	h.otto().register(d)
 	b := h.browser()
 	answer := credential(d.Get(b.begin("/passkeys/login/options")), "")
-	h.clock.advance(5*time.Minute + time.Second)
+	h.clock.Advance(5*time.Minute + time.Second)
 	b.send(http.MethodPost, prefix+"/passkeys/login", answer).because(http.StatusUnauthorized, "passkey_failed")
 }
 
@@ -146,9 +146,9 @@ func TestPasskey_IsChangedByAFreshSessionOnly(t *testing.T) {
 	h := newFixture(t)
 	otto := h.otto()
 	path := otto.register(passkeytest.New(t, origin))
-	h.clock.advance(account.FreshFor)
+	h.clock.Advance(account.FreshFor)
 	otto.begin("/passkeys/options")
-	h.clock.advance(time.Second)
+	h.clock.Advance(time.Second)
 	for _, b := range []reply{
 		otto.send(http.MethodPost, prefix+"/passkeys/options", ""), otto.send(http.MethodPost, prefix+"/passkeys", "{}"), otto.send(http.MethodDelete, path, ""),
 	} {
@@ -163,7 +163,7 @@ func TestPasskey_AConfirmationMakesAFreshSession(t *testing.T) {
 	otto.send(http.MethodPost, prefix+"/reauth/passkey/options", "").because(http.StatusConflict, "no_passkey")
 	d := passkeytest.New(t, origin)
 	path := otto.register(d)
-	h.clock.advance(account.FreshFor + time.Second)
+	h.clock.Advance(account.FreshFor + time.Second)
 	old := otto.cookies["svc.sid"]
 	otto.send(http.MethodPost, prefix+"/reauth/passkey", credential(d.Get(otto.begin("/reauth/passkey/options")), "")).want(http.StatusOK)
 	before := h.browser()
@@ -180,7 +180,7 @@ func TestPasskey_IsASecondStepOfALogin(t *testing.T) {
 	otto := h.otto()
 	d := passkeytest.New(t, origin)
 	otto.register(d)
-	must(h.database.EnableByPasskey(t.Context(), 2, nil, ""))(t)
+	must(h.database.Factors.EnableByPasskey(t.Context(), 2, nil, ""))(t)
 	b := h.browser()
 	b.send(http.MethodPost, prefix+"/2fa/passkey/options", "").because(http.StatusUnauthorized, "no_pending_login")
 	b.send(http.MethodPost, prefix+"/2fa/passkey", credential(json.RawMessage("{}"), "")).because(http.StatusUnauthorized, "no_pending_login")
@@ -209,7 +209,7 @@ func TestPasskey_OneAddressBegins30CeremoniesAMinute(t *testing.T) {
 		otto.send(http.MethodPost, prefix+path, "").want(http.StatusTooManyRequests)
 	}
 	h.elsewhere().begin("/passkeys/login/options")
-	h.clock.advance(time.Minute)
+	h.clock.Advance(time.Minute)
 	b.begin("/passkeys/login/options")
 }
 
@@ -264,8 +264,8 @@ func (h *fixture) waiting() *browser {
 	h.t.Helper()
 	otto := must(h.users.ByID(h.t.Context(), 2))(h.t)
 	if !otto.SecondFactor {
-		must(h.database.AddPasskey(h.t.Context(), 2, "key", factor.Credential{CredentialID: []byte("id"), RPID: "home.example.org", Record: "{}"}, otto.SessionStamp, ""))(h.t)
-		must(h.database.EnableByPasskey(h.t.Context(), 2, nil, ""))(h.t)
+		must(h.database.Passkeys.AddPasskey(h.t.Context(), 2, "key", factor.Credential{CredentialID: []byte("id"), RPID: "home.example.org", Record: "{}"}, otto.SessionStamp, ""))(h.t)
+		must(h.database.Factors.EnableByPasskey(h.t.Context(), 2, nil, ""))(h.t)
 	}
 	b := h.browser()
 	b.login("otto", userPass).want(http.StatusOK)
@@ -308,9 +308,9 @@ func TestPasskey_FailuresOfTheStoresAreAnswered(t *testing.T) {
 // otherAddress adds a passkey of otto that belongs to another RP ID than the server's.
 func (h *fixture) otherAddress() {
 	h.t.Helper()
-	otto := must(h.database.ByID(h.t.Context(), 2))(h.t)
+	otto := must(h.database.Users.ByID(h.t.Context(), 2))(h.t)
 	key := factor.Credential{CredentialID: []byte("of the old address"), RPID: "old.example.org", Record: "{}"}
-	must(h.database.AddPasskey(h.t.Context(), 2, "Handy", key, otto.SessionStamp, ""))(h.t)
+	must(h.database.Passkeys.AddPasskey(h.t.Context(), 2, "Handy", key, otto.SessionStamp, ""))(h.t)
 }
 
 func TestPasskey_ThatDoesNotWorkHereIsNoSecondFactor(t *testing.T) {

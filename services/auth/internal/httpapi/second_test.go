@@ -36,7 +36,7 @@ func (h *fixture) setUp(b *browser) (authenticator, []string) {
 	}
 	a := authenticator{h, secret}
 	codes := read[recovery](b.send(http.MethodPost, prefix+"/2fa/enable", object("code", a.code(0))).want(http.StatusOK))
-	h.clock.advance(30 * time.Second)
+	h.clock.Advance(30 * time.Second)
 	return a, codes.Data.RecoveryCodes
 }
 
@@ -161,7 +161,7 @@ func TestPendingLogin_Ends(t *testing.T) {
 				h.t.Fatal(err)
 			}
 		},
-		"after five minutes": func(h *fixture, _ *browser) { h.clock.advance(session.PendingLifetime) },
+		"after five minutes": func(h *fixture, _ *browser) { h.clock.Advance(session.PendingLifetime) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFixture(t)
@@ -229,7 +229,7 @@ func TestReauth_GivesTheSessionAnotherID(t *testing.T) {
 func TestReauth_IsAskedOfAdminsWithASecondFactor(t *testing.T) {
 	h := newFixture(t)
 	anna := h.anna()
-	h.clock.advance(11 * time.Minute)
+	h.clock.Advance(11 * time.Minute)
 	create := func(name string) reply {
 		return anna.send(http.MethodPost, prefix+"/users", object("username", name, "display_name", name, "password", "long enough"))
 	}
@@ -238,9 +238,9 @@ func TestReauth_IsAskedOfAdminsWithASecondFactor(t *testing.T) {
 	a, _ := h.setUp(anna)
 	create("pia").because(http.StatusForbidden, "reauth_required") // the session is of a password alone
 	anna.send(http.MethodPost, prefix+"/reauth", object("password", adminPass, "code", a.code(0))).want(http.StatusOK)
-	h.clock.advance(10 * time.Minute)
+	h.clock.Advance(10 * time.Minute)
 	create("pia").want(http.StatusCreated)
-	h.clock.advance(time.Second)
+	h.clock.Advance(time.Second)
 	create("piet").because(http.StatusForbidden, "reauth_required")
 	anna.send(http.MethodDelete, prefix+"/users/2", "").because(http.StatusForbidden, "reauth_required")
 	anna.changePassword(adminPass, "another password").because(http.StatusForbidden, "reauth_required")
@@ -362,7 +362,7 @@ func TestSecondFactor_RoutesAreGuarded(t *testing.T) {
 			if route.body != "" {
 				anna.send(route.method, prefix+route.path, `{`).want(http.StatusBadRequest)
 			}
-			h.clock.advance(10*time.Minute + time.Second)
+			h.clock.Advance(10*time.Minute + time.Second)
 			if got := route.send(anna); route.fresh {
 				got.because(http.StatusForbidden, "reauth_required")
 			} else if got.status == http.StatusForbidden {
@@ -402,7 +402,7 @@ func TestSecondFactor_FailsWithItsStores(t *testing.T) {
 	h.brokenUsers.Store(false)
 	b.verify(a.code(0)).want(http.StatusOK)
 	cancelled := h.pending()
-	h.clock.server.SetError("down")
+	h.clock.Redis.SetError("down")
 	cancelled.send(http.MethodDelete, prefix+"/2fa/pending", "").want(http.StatusInternalServerError)
-	h.clock.server.SetError("")
+	h.clock.Redis.SetError("")
 }

@@ -77,7 +77,7 @@ func TestAppToken_IsCreatedAndEndedByItsUser(t *testing.T) {
 		return otto.send(http.MethodPost, fmt.Sprintf("%s/api-tokens/%d/remove", prefix, id), "")
 	}
 	remove(1).because(http.StatusConflict, "api_token_active")
-	h.clock.advance(time.Hour)
+	h.clock.Advance(time.Hour)
 	otto.send(http.MethodDelete, prefix+"/api-tokens/2", "").want(http.StatusOK)
 	otto.send(http.MethodDelete, prefix+"/api-tokens/2", "").want(http.StatusOK)
 	if got := otto.tokens(""); got != "[{2 otto false} {1 otto false}]" {

@@ -61,7 +61,7 @@ func (p *Pages) noticesSeen(r *request) error {
 	if err != nil {
 		return web.ErrMalformed
 	}
-	if err := p.Accounts.NoticesSeen(r.ctx(), r.Session, time.Unix(upTo, 0)); err != nil {
+	if err := p.Audit.NoticesSeen(r.ctx(), r.UserID, time.Unix(upTo, 0)); err != nil {
 		return err
 	}
 	return r.seeOther(root)

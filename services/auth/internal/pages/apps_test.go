@@ -186,7 +186,7 @@ func TestAudit_SaysWhatItIsAbout(t *testing.T) {
 	if err := f.policy.ChangeApplication(t.Context(), user.Operator, "notes", policy.ApplicationChange{Name: &name}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.store.Record(t.Context(), audit.Event{Name: "unknown_app", Detail: map[string]any{"app": "photos", "host": "evil.example"}}); err != nil {
+	if err := f.store.Audit.Record(t.Context(), audit.Event{Name: "unknown_app", Detail: map[string]any{"app": "photos", "host": "evil.example"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.anna().get("/pforte/admin/audit").shows("Gruppe angelegt", "· kids", "otto · + kids", "otto · − kids", "Anwendung geändert", "· notes", "Unbekannte Anwendung aufgerufen", "· photos, evil.example")

@@ -3,32 +3,24 @@ package pages_test
 import (
 	"context"
 	"html"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
-	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/app/apptest"
 	"github.com/pforte/pforte/services/auth/internal/audit"
-	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/pages"
-	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
-	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -47,56 +39,18 @@ type fixture struct {
 	people   *people.Service
 	policy   *policy.Service
 	audit    *audit.Recorder
-	store    *sqlstore.Store
+	store    *sqlstore.Stores
 	sessions *session.Manager
 	pages    *pages.Pages
-	log      *syncBuffer
-	mu       sync.Mutex
-	now      time.Time
+	log      *apptest.Log
+	clock    *apptest.Clock
 	redis    *miniredis.Miniredis
 }
 
-func (f *fixture) Now() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
+func (f *fixture) Now() time.Time          { return f.clock.Now() }
+func (f *fixture) advance(d time.Duration) { f.clock.Advance(d) }
 
-func (f *fixture) advance(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
-	f.redis.SetTime(f.now)
-	f.redis.FastForward(d)
-}
-
-// syncBuffer collects the log.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return apptest.Must(v, err) }
 
 func newFixture(t *testing.T, change ...func(*web.Options)) *fixture {
 	t.Helper()
@@ -109,55 +63,23 @@ func newFixture(t *testing.T, change ...func(*web.Options)) *fixture {
 // newEmptyFixture is without users.
 func newEmptyFixture(t *testing.T, change ...func(*web.Options)) *fixture {
 	t.Helper()
-	return newFixtureIn(t, "sqlite::memory:", change...)
+	return newFixtureIn(t, apptest.Memory, change...)
 }
 
 // newFixtureIn is newEmptyFixture in another database.
 func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), log: &syncBuffer{}}
-	f.redis = miniredis.RunT(t)
-	f.redis.SetTime(f.now)
-	client := redis.NewClient(&redis.Options{Addr: f.redis.Addr()})
-	db := must(sqldb.Open(t.Context(), database, sqlstore.Migrations))(t)
-	t.Cleanup(func() { _, _ = client.Close(), db.Close() })
-	log := slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	sessions := sessionredis.New(client, "svc")
-	store := sqlstore.NewObserved(db, f.Now, func(ctx context.Context, e audit.Entry) { audit.Log(ctx, log, e) })
-	create := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
-		return ratelimit.New(ratelimit.Options{Client: client, App: "svc", Name: name, Limit: limit, Window: window})
-	}
-	codeLimits := must(account.NewLimits(create))(t)
-	f.store = store
-	sealer := must(factor.NewSealer(strings.Repeat("0123456789abcdef", 4), ""))(t)
-	f.audit = must(audit.NewRecorder(audit.RecorderOptions{Store: store, Retention: 400 * 24 * time.Hour, Log: log, Now: f.Now}))(t)
-	hasher := must(password.New(password.Options{Cost: 4}))(t)
-	f.accounts = must(account.New(account.Options{
-		Users: store, Factors: store, Sealer: sealer, Limits: codeLimits, Audit: f.audit, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: hasher, Log: log, Now: f.Now,
-	}))(t)
-	f.people = must(people.New(people.Options{Users: store, Links: store, Accounts: f.accounts, Passwords: hasher, Audit: f.audit, Log: log}))(t)
-	f.policy = must(policy.New(policy.Options{Store: store, HandOvers: sessions, TokenLimit: must(policy.NewTokenLimit(create))(t), Audit: f.audit, Log: log, Now: f.Now}))(t)
-	limits := ratelimit.Options{Client: client, App: "svc", Name: "login", Limit: 5, Window: time.Minute}
-	passwordLimits := limits
-	passwordLimits.Name = "password"
-	linkLimits := limits
-	linkLimits.Name, linkLimits.Limit, linkLimits.Window = "link", web.LinkAttempts, web.LinkWindow
-	passkeyLimits := limits
-	passkeyLimits.Name, passkeyLimits.Limit, passkeyLimits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
-	f.sessions = must(session.NewManager(session.Options{
-		Store: sessions, Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: f.Now,
-	}))(t)
-	options := web.Options{
-		Accounts: f.accounts, People: f.people, Policy: f.policy, Audit: f.audit, Sessions: f.sessions,
-		LoginLimit: must(ratelimit.New(limits))(t), PasswordLimit: must(ratelimit.New(passwordLimits))(t), LinkLimit: must(ratelimit.New(linkLimits))(t), PasskeyLimit: must(ratelimit.New(passkeyLimits))(t),
-		Secure: true, Metrics: must(web.NewMetrics(prometheus.NewRegistry()))(t), Log: log, Now: f.Now,
-	}
-	for _, c := range change {
-		c(&options)
-	}
-	shared := must(web.New(options))(t)
-	f.pages = must(pages.New(pages.Options{Web: shared, AppName: "svc", Location: time.UTC}))(t)
-	f.handler = must(httpapi.New(httpapi.Options{Web: shared, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes, Refusal: f.pages.Refusal}))(t)
+	stores := apptest.Open(t, database, nil)
+	f := &fixture{t: t, store: stores.SQL, log: stores.Log, clock: stores.Clock, redis: stores.Clock.Redis}
+	parts := stores.Build(t, func(o *apptest.Options) {
+		o.Audit.Retention = 400 * 24 * time.Hour
+		for _, c := range change {
+			c(&o.Web)
+		}
+	})
+	f.audit, f.accounts, f.people, f.policy, f.sessions = parts.Audit, parts.Accounts, parts.People, parts.Policy, parts.Sessions
+	f.pages = must(pages.New(pages.Options{Web: parts.Web, AppName: "svc", Location: time.UTC}))(t)
+	f.handler = must(httpapi.New(httpapi.Options{Web: parts.Web, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes, Refusal: f.pages.Refusal}))(t)
 	return f
 }
 

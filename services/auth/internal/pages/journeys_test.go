@@ -105,9 +105,9 @@ func TestLog_ActsOnPagesHaveTheNamesOfTheAPI(t *testing.T) {
 	logged("reset_used", func() {
 		f.browser().post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").want(http.StatusSeeOther)
 	})
-	otto := must(f.store.ByID(t.Context(), 2))(t)
+	otto := must(f.store.Users.ByID(t.Context(), 2))(t)
 	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
-	must(f.store.AddPasskey(t.Context(), 2, "Telefon", key, otto.SessionStamp, ""))(t)
+	must(f.store.Passkeys.AddPasskey(t.Context(), 2, "Telefon", key, otto.SessionStamp, ""))(t)
 	b := f.loggedIn("otto", "a new secret")
 	logged("passkey_removed", func() { b.post("/pforte/account/passkeys", "do", "remove", "id", "1").want(http.StatusSeeOther) })
 	logged("sessions_ended", func() { anna.post("/pforte/admin/members/2", "do", "sessions").want(http.StatusSeeOther) })
@@ -137,7 +137,7 @@ func TestMembers_AnAdminSavesWhatTheyChanged(t *testing.T) {
 	anna.post(path, append(was, "do", "change", "display_name", "Otto K.", "color", "own", "hex", "green", "role", "admin")...).
 		want(http.StatusBadRequest).shows(`name="was_role" value="admin"`)
 	anna.post(path, append(was, "do", "change", "display_name", "Otto K.", "color", "#AF52DE", "role", "admin")...).leadsTo(path + "?done=profile")
-	if u := must(f.store.ByID(t.Context(), 2))(t); u.DisplayName != "Otto K." || u.Role != user.Member {
+	if u := must(f.store.Users.ByID(t.Context(), 2))(t); u.DisplayName != "Otto K." || u.Role != user.Member {
 		t.Errorf("got %+v", u)
 	}
 }
@@ -182,9 +182,9 @@ func TestForgotten_PasswordIsSetAnew(t *testing.T) {
 
 func TestReset_ShowsTheRemainingPasskeys(t *testing.T) {
 	f := newFixture(t)
-	otto := must(f.store.ByID(t.Context(), 2))(t)
+	otto := must(f.store.Users.ByID(t.Context(), 2))(t)
 	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
-	must(f.store.AddPasskey(t.Context(), otto.ID, "Altes Telefon", key, otto.SessionStamp, ""))(t)
+	must(f.store.Passkeys.AddPasskey(t.Context(), otto.ID, "Altes Telefon", key, otto.SessionStamp, ""))(t)
 	_, token := f.anna().post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	b := f.browser()
 	const list = "/pforte/account/passkeys?done=passkeys-left"

@@ -35,9 +35,9 @@ func TestPage_DoesNotFailForWhatPostgresCannotHold(t *testing.T) {
 	if err != nil || resetErr != nil {
 		t.Fatal(err, resetErr)
 	}
-	anna := must(f.store.ByID(t.Context(), 1))(t)
+	anna := must(f.store.Users.ByID(t.Context(), 1))(t)
 	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
-	must(f.store.AddPasskey(t.Context(), 1, "Telefon", key, anna.SessionStamp, ""))(t)
+	must(f.store.Passkeys.AddPasskey(t.Context(), 1, "Telefon", key, anna.SessionStamp, ""))(t)
 	f.anna().post("/pforte/account/tokens", "do", "create", "name", "Telefon", "app.photos", "yes", "days", "90").want(http.StatusOK)
 	f.audit.Drain()
 

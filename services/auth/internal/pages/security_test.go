@@ -317,9 +317,9 @@ func TestPasskey_SaysWhyWithoutAnAddress(t *testing.T) {
 // added at another address.
 func TestPasskey_ThatDoesNotWorkHereIsNotOffered(t *testing.T) {
 	f := newFixture(t)
-	otto := must(f.store.ByID(t.Context(), 2))(t)
+	otto := must(f.store.Users.ByID(t.Context(), 2))(t)
 	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
-	must(f.store.AddPasskey(t.Context(), 2, "Telefon", key, otto.SessionStamp, ""))(t)
+	must(f.store.Passkeys.AddPasskey(t.Context(), 2, "Telefon", key, otto.SessionStamp, ""))(t)
 	b := f.otto()
 	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Passkey als zweiter Schritt").lacks("enable-passkey")
 	b.post("/pforte/account/second-factor", "do", "enable-passkey").want(http.StatusConflict).shows("Passkeys brauchen eine Adresse mit https.")

@@ -31,7 +31,7 @@ type ApplicationChange struct {
 
 // Applications returns all applications, by position and name.
 func (s *Service) Applications(ctx context.Context) ([]application.Application, error) {
-	return s.store.Applications(ctx)
+	return s.applications.Applications(ctx)
 }
 
 // CreateApplication adds an application on behalf of an admin or user.Operator. The
@@ -54,7 +54,7 @@ func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplicat
 		return err
 	}
 	defer s.snapshot.outdate()
-	return s.store.CreateApplication(ctx, a, by)
+	return s.applications.CreateApplication(ctx, a, by)
 }
 
 // checkApplication returns the error of the first field that is wrong, and cleans the
@@ -85,7 +85,7 @@ func (s *Service) checkApplication(a *application.Application) (err error) {
 // application.ErrNotFound, and as CreateApplication.
 func (s *Service) ChangeApplication(ctx context.Context, by int64, slug string, c ApplicationChange) error {
 	defer s.snapshot.outdate()
-	return s.store.ChangeApplication(ctx, slug, func(a *application.Application) error {
+	return s.applications.ChangeApplication(ctx, slug, func(a *application.Application) error {
 		set(&a.Name, c.Name)
 		set(&a.Description, c.Description)
 		set(&a.URL, c.URL)
@@ -114,7 +114,7 @@ func set[T any](field *T, value *T) {
 // application.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) RemoveApplication(ctx context.Context, by int64, slug string) error {
 	defer s.snapshot.outdate()
-	return s.store.RemoveApplication(ctx, slug, by)
+	return s.applications.RemoveApplication(ctx, slug, by)
 }
 
 // Openable returns the applications whose rule admits a session's user, by position and
@@ -124,6 +124,6 @@ func (s *Service) Openable(ctx context.Context, of session.Session) ([]applicati
 	if err != nil {
 		return nil, err
 	}
-	apps, err := s.store.Applications(ctx)
+	apps, err := s.applications.Applications(ctx)
 	return slices.DeleteFunc(apps, func(a application.Application) bool { return !a.Permits(string(v.User.Role), v.Groups) }), err
 }

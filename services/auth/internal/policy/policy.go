@@ -57,17 +57,12 @@ type Users interface {
 	ByUsername(ctx context.Context, username string) (user.User, error)
 }
 
-// Store keeps what the rules are about.
-type Store interface {
-	Applications
-	Groups
-	Tokens
-	Users
-}
-
 // Options are the parts of a Service. All fields are required unless noted.
 type Options struct {
-	Store Store
+	Applications Applications
+	Groups       Groups
+	Tokens       Tokens
+	Users        Users
 	// HandOvers are those to the hosts of applications.
 	HandOvers session.HandOvers
 	// TokenLimit counts wrong app tokens of an address: WrongTokens in a minute.
@@ -80,26 +75,29 @@ type Options struct {
 
 // Service carries out the rules. It is safe for concurrent use.
 type Service struct {
-	store       Store
-	handOvers   session.HandOvers
-	tokenLimit  *ratelimit.Limiter
-	audit       *audit.Recorder
-	plainHTTP   bool
-	snapshot    *snapshot // of the applications
-	unknown     unknownApps
-	wrongTokens wrongTokens
-	log         *slog.Logger
-	now         func() time.Time
+	applications Applications
+	groups       Groups
+	tokens       Tokens
+	users        Users
+	handOvers    session.HandOvers
+	tokenLimit   *ratelimit.Limiter
+	audit        *audit.Recorder
+	plainHTTP    bool
+	snapshot     *snapshot // of the applications
+	unknown      unknownApps
+	wrongTokens  wrongTokens
+	log          *slog.Logger
+	now          func() time.Time
 }
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Store == nil || o.HandOvers == nil || o.TokenLimit == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("policy: Store, HandOvers, TokenLimit, Audit, Log or Now is not set")
+	if o.Applications == nil || o.Groups == nil || o.Tokens == nil || o.Users == nil || o.HandOvers == nil || o.TokenLimit == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("policy: Applications, Groups, Tokens, Users, HandOvers, TokenLimit, Audit, Log or Now is not set")
 	}
 	return &Service{
-		store: o.Store, handOvers: o.HandOvers, tokenLimit: o.TokenLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
-		snapshot: &snapshot{read: o.Store.Applications, now: o.Now}, log: o.Log, now: o.Now,
+		applications: o.Applications, groups: o.Groups, tokens: o.Tokens, users: o.Users, handOvers: o.HandOvers, tokenLimit: o.TokenLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
+		snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, log: o.Log, now: o.Now,
 	}, nil
 }
 
@@ -112,7 +110,7 @@ type Visitor struct {
 // Visitor is Holder with the user's groups, in one read: who leaves a group, is demoted
 // or deleted is refused at the next request.
 func (s *Service) Visitor(ctx context.Context, of session.Session) (Visitor, error) {
-	u, groups, err := s.store.Visitor(ctx, of.UserID)
+	u, groups, err := s.groups.Visitor(ctx, of.UserID)
 	if err != nil {
 		return Visitor{}, err
 	}

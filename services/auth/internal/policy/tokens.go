@@ -64,7 +64,7 @@ func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.
 	}
 	text := token.New()
 	t := token.Token{UserID: n.UserID, Name: name, Shown: token.Shown(text), Applications: slugs, ReadOnly: n.ReadOnly, ExpiresAt: n.ExpiresAt}
-	created, err := s.store.CreateToken(ctx, t, token.Hash(text), by)
+	created, err := s.tokens.CreateToken(ctx, t, token.Hash(text), by)
 	if err != nil {
 		return token.Token{}, "", err
 	}
@@ -74,11 +74,11 @@ func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.
 // checkScope returns token.ErrScope unless a user may use each of the applications, and
 // there is one. What they may use later is found out at each use.
 func (s *Service) checkScope(ctx context.Context, userID int64, slugs []string) error {
-	u, groups, err := s.store.Visitor(ctx, userID)
+	u, groups, err := s.groups.Visitor(ctx, userID)
 	if err != nil {
 		return err
 	}
-	apps, err := s.store.Applications(ctx)
+	apps, err := s.applications.Applications(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,42 +97,42 @@ func (s *Service) checkScope(ctx context.Context, userID int64, slugs []string) 
 
 // TokensOf returns the app tokens of a session's user, newest first.
 func (s *Service) TokensOf(ctx context.Context, of session.Session) ([]token.Token, error) {
-	return s.store.Tokens(ctx, of.UserID)
+	return s.tokens.Tokens(ctx, of.UserID)
 }
 
 // AllTokens returns the app tokens of all users, newest first, for admins.
 func (s *Service) AllTokens(ctx context.Context) ([]token.Token, error) {
-	return s.store.Tokens(ctx, 0)
+	return s.tokens.Tokens(ctx, 0)
 }
 
 // TokensFor is TokensOf for the operator, who names users by username. user.ErrNotFound.
 func (s *Service) TokensFor(ctx context.Context, username string) ([]token.Token, error) {
-	u, err := s.store.ByUsername(ctx, username)
+	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {
 		return nil, err
 	}
-	return s.store.Tokens(ctx, u.ID)
+	return s.tokens.Tokens(ctx, u.ID)
 }
 
 // RevokeToken ends an app token at once, on behalf of its user, an admin or
 // user.Operator. token.ErrNotFound.
 func (s *Service) RevokeToken(ctx context.Context, by, id int64) error {
-	return s.store.RevokeToken(ctx, id, by)
+	return s.tokens.RevokeToken(ctx, id, by)
 }
 
 // RevokeTokens ends all app tokens of a session's user and returns how many.
 func (s *Service) RevokeTokens(ctx context.Context, of session.Session) (int64, error) {
-	return s.store.RevokeTokens(ctx, of.UserID)
+	return s.tokens.RevokeTokens(ctx, of.UserID)
 }
 
 // RemoveToken deletes an app token that has ended. token.ErrActive, token.ErrNotFound.
 func (s *Service) RemoveToken(ctx context.Context, by, id int64) error {
-	return s.store.RemoveToken(ctx, id, by)
+	return s.tokens.RemoveToken(ctx, id, by)
 }
 
 // SweepTokens deletes the app tokens that ended token.KeepEnded ago.
 func (s *Service) SweepTokens(ctx context.Context) error {
-	_, err := s.store.SweepTokens(ctx, s.now().Add(-token.KeepEnded))
+	_, err := s.tokens.SweepTokens(ctx, s.now().Add(-token.KeepEnded))
 	return err
 }
 
@@ -143,7 +143,7 @@ func (s *Service) TokenVisitor(ctx context.Context, text, username string) (toke
 	if !token.Is(text) {
 		return token.Token{}, Visitor{}, token.ErrInvalid
 	}
-	t, u, groups, err := s.store.TokenVisitor(ctx, token.Hash(text))
+	t, u, groups, err := s.tokens.TokenVisitor(ctx, token.Hash(text))
 	if err != nil {
 		return token.Token{}, Visitor{}, err
 	}
@@ -152,7 +152,7 @@ func (s *Service) TokenVisitor(ctx context.Context, text, username string) (toke
 	}
 	if s.now().Sub(t.LastUsedAt) >= time.Hour {
 		s.audit.Later(ctx, func(ctx context.Context) {
-			if err := s.store.TokenUsed(ctx, t.ID); err != nil {
+			if err := s.tokens.TokenUsed(ctx, t.ID); err != nil {
 				s.log.WarnContext(ctx, "record use of an app token failed", "error", err)
 			}
 		})

@@ -36,7 +36,7 @@ func (h *household) refused(what string, err, want error) {
 // apps returns all applications without their ids.
 func (h *household) apps() []application.Application {
 	h.Helper()
-	apps := must(h.Applications(h.Context()))(h.T)
+	apps := must(h.Applications.Applications(h.Context()))(h.T)
 	for i := range apps {
 		apps[i].ID = 0
 	}
@@ -47,7 +47,7 @@ func (h *household) apps() []application.Application {
 func (h *household) events() []string {
 	h.Helper()
 	var names []string
-	for _, e := range slices.Backward(must(h.Entries(h.Context(), everything))(h.T)) {
+	for _, e := range slices.Backward(must(h.Audit.Entries(h.Context(), everything))(h.T)) {
 		names = append(names, e.Event.Name)
 	}
 	return names
@@ -55,7 +55,7 @@ func (h *household) events() []string {
 
 func (h *household) groupsOf(id int64) []string {
 	h.Helper()
-	_, groups, err := h.Visitor(h.Context(), id)
+	_, groups, err := h.Groups.Visitor(h.Context(), id)
 	h.ok(err)
 	return groups
 }
@@ -63,17 +63,17 @@ func (h *household) groupsOf(id int64) []string {
 func TestApplication_IsStoredAsCreatedAndChanged(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
+		h.ok(h.Groups.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
 		photos := application.Application{
 			Slug: "photos", Name: "Fotos", Description: "Alle Bilder", URL: "https://photos.example.org", Rule: application.Group, Group: "kids",
 			SecondFactor: true, Tokens: true, Color: "#123456", Position: 7,
 		}
-		h.ok(h.CreateApplication(ctx, photos, h.anna.ID))
-		h.ok(h.CreateApplication(ctx, app("notes"), user.Operator))
+		h.ok(h.Applications.CreateApplication(ctx, photos, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("notes"), user.Operator))
 		if diff := cmp.Diff([]application.Application{app("notes"), photos}, h.apps()); diff != "" {
 			h.Errorf("by position and name (-want +got):\n%s", diff)
 		}
-		h.ok(h.ChangeApplication(ctx, "photos", func(a *application.Application) error {
+		h.ok(h.Applications.ChangeApplication(ctx, "photos", func(a *application.Application) error {
 			a.Rule, a.Group, a.Position, a.SecondFactor = application.Admin, "", 0, false
 			return nil
 		}, h.anna.ID))
@@ -81,8 +81,8 @@ func TestApplication_IsStoredAsCreatedAndChanged(t *testing.T) {
 		if diff := cmp.Diff([]application.Application{photos, app("notes")}, h.apps()); diff != "" {
 			h.Errorf("after the change (-want +got):\n%s", diff)
 		}
-		h.ok(h.ChangeApplication(ctx, "photos", func(*application.Application) error { return nil }, h.anna.ID))
-		h.ok(h.RemoveApplication(ctx, "photos", h.anna.ID))
+		h.ok(h.Applications.ChangeApplication(ctx, "photos", func(*application.Application) error { return nil }, h.anna.ID))
+		h.ok(h.Applications.RemoveApplication(ctx, "photos", h.anna.ID))
 		if diff := cmp.Diff([]application.Application{app("notes")}, h.apps()); diff != "" {
 			h.Errorf("after the removal (-want +got):\n%s", diff)
 		}
@@ -96,11 +96,11 @@ func TestApplication_IsStoredAsCreatedAndChanged(t *testing.T) {
 func TestPolicy_ARefusedChangeChangesNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
+		h.ok(h.Groups.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
 		ruled, other := app("ruled"), app("other")
 		ruled.Rule, ruled.Group = application.Group, "kids"
-		h.ok(h.CreateApplication(ctx, ruled, h.anna.ID))
-		h.ok(h.CreateApplication(ctx, other, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, ruled, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, other, h.anna.ID))
 		events, apps := h.events(), h.apps()
 
 		sameURL, noGroup, sameSlug := app("third"), app("third"), app("ruled")
@@ -109,24 +109,24 @@ func TestPolicy_ARefusedChangeChangesNothing(t *testing.T) {
 		changed := func(change func(*application.Application)) func(*application.Application) error {
 			return func(a *application.Application) error { change(a); return nil }
 		}
-		h.refused("a taken slug", h.CreateApplication(ctx, sameSlug, h.anna.ID), application.ErrSlugTaken)
-		h.refused("a taken address", h.CreateApplication(ctx, sameURL, h.anna.ID), application.ErrURLTaken)
-		h.refused("an unknown group", h.CreateApplication(ctx, noGroup, h.anna.ID), application.ErrGroupNotFound)
-		h.refused("by a member", h.CreateApplication(ctx, app("third"), h.otto.ID), user.ErrNotAdmin)
-		h.refused("a change to a taken address", h.ChangeApplication(ctx, "other", changed(func(a *application.Application) { a.URL = ruled.URL }), h.anna.ID), application.ErrURLTaken)
-		h.refused("a change to an unknown group", h.ChangeApplication(ctx, "other", changed(func(a *application.Application) { a.Rule, a.Group = application.Group, "x" }), h.anna.ID), application.ErrGroupNotFound)
-		h.refused("a change that is wrong", h.ChangeApplication(ctx, "other", func(*application.Application) error { return application.ErrName }, h.anna.ID), application.ErrName)
-		h.refused("a change of nothing there", h.ChangeApplication(ctx, "nobody", changed(func(*application.Application) {}), h.anna.ID), application.ErrNotFound)
-		h.refused("a change by a member", h.ChangeApplication(ctx, "other", changed(func(a *application.Application) { a.Name = "x" }), h.otto.ID), user.ErrNotAdmin)
-		h.refused("a removal of nothing there", h.RemoveApplication(ctx, "nobody", h.anna.ID), application.ErrNotFound)
-		h.refused("a removal by a member", h.RemoveApplication(ctx, "other", h.otto.ID), user.ErrNotAdmin)
-		h.refused("a group twice", h.CreateGroup(ctx, "kids", "x", nil, h.anna.ID), application.ErrSlugTaken)
-		h.refused("a group by a member", h.CreateGroup(ctx, "x", "x", nil, h.otto.ID), user.ErrNotAdmin)
-		h.refused("removal of a group that a rule names", h.RemoveGroup(ctx, "kids", h.anna.ID), application.ErrGroupUsed)
-		h.refused("removal of no group", h.RemoveGroup(ctx, "x", h.anna.ID), application.ErrGroupNotFound)
-		h.refused("members of no group", h.ChangeMembers(ctx, "x", map[int64]bool{h.otto.ID: true}, h.anna.ID), application.ErrGroupNotFound)
-		h.refused("members by a member", h.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true}, h.otto.ID), user.ErrNotAdmin)
-		h.refused("a member who is no user", h.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true, 1 << 40: true}, h.anna.ID), user.ErrNotFound)
+		h.refused("a taken slug", h.Applications.CreateApplication(ctx, sameSlug, h.anna.ID), application.ErrSlugTaken)
+		h.refused("a taken address", h.Applications.CreateApplication(ctx, sameURL, h.anna.ID), application.ErrURLTaken)
+		h.refused("an unknown group", h.Applications.CreateApplication(ctx, noGroup, h.anna.ID), application.ErrGroupNotFound)
+		h.refused("by a member", h.Applications.CreateApplication(ctx, app("third"), h.otto.ID), user.ErrNotAdmin)
+		h.refused("a change to a taken address", h.Applications.ChangeApplication(ctx, "other", changed(func(a *application.Application) { a.URL = ruled.URL }), h.anna.ID), application.ErrURLTaken)
+		h.refused("a change to an unknown group", h.Applications.ChangeApplication(ctx, "other", changed(func(a *application.Application) { a.Rule, a.Group = application.Group, "x" }), h.anna.ID), application.ErrGroupNotFound)
+		h.refused("a change that is wrong", h.Applications.ChangeApplication(ctx, "other", func(*application.Application) error { return application.ErrName }, h.anna.ID), application.ErrName)
+		h.refused("a change of nothing there", h.Applications.ChangeApplication(ctx, "nobody", changed(func(*application.Application) {}), h.anna.ID), application.ErrNotFound)
+		h.refused("a change by a member", h.Applications.ChangeApplication(ctx, "other", changed(func(a *application.Application) { a.Name = "x" }), h.otto.ID), user.ErrNotAdmin)
+		h.refused("a removal of nothing there", h.Applications.RemoveApplication(ctx, "nobody", h.anna.ID), application.ErrNotFound)
+		h.refused("a removal by a member", h.Applications.RemoveApplication(ctx, "other", h.otto.ID), user.ErrNotAdmin)
+		h.refused("a group twice", h.Groups.CreateGroup(ctx, "kids", "x", nil, h.anna.ID), application.ErrSlugTaken)
+		h.refused("a group by a member", h.Groups.CreateGroup(ctx, "x", "x", nil, h.otto.ID), user.ErrNotAdmin)
+		h.refused("removal of a group that a rule names", h.Groups.RemoveGroup(ctx, "kids", h.anna.ID), application.ErrGroupUsed)
+		h.refused("removal of no group", h.Groups.RemoveGroup(ctx, "x", h.anna.ID), application.ErrGroupNotFound)
+		h.refused("members of no group", h.Groups.ChangeMembers(ctx, "x", map[int64]bool{h.otto.ID: true}, h.anna.ID), application.ErrGroupNotFound)
+		h.refused("members by a member", h.Groups.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true}, h.otto.ID), user.ErrNotAdmin)
+		h.refused("a member who is no user", h.Groups.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true, 1 << 40: true}, h.anna.ID), user.ErrNotFound)
 
 		if got := h.events(); !slices.Equal(got, events) {
 			h.Errorf("recorded %q", got[len(events):])
@@ -143,13 +143,13 @@ func TestPolicy_ARefusedChangeChangesNothing(t *testing.T) {
 func TestGroup_HasTheMembersItWasGiven(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
-		h.ok(h.CreateGroup(ctx, "cooks", "Küche", nil, user.Operator))
-		h.ok(h.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true, h.anna.ID: true}, h.anna.ID))
-		h.ok(h.ChangeMembers(ctx, "cooks", map[int64]bool{h.otto.ID: true}, h.anna.ID))
-		h.ok(h.ChangeMembers(ctx, "cooks", map[int64]bool{h.otto.ID: true, h.anna.ID: false}, h.anna.ID)) // changes nothing
+		h.ok(h.Groups.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
+		h.ok(h.Groups.CreateGroup(ctx, "cooks", "Küche", nil, user.Operator))
+		h.ok(h.Groups.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true, h.anna.ID: true}, h.anna.ID))
+		h.ok(h.Groups.ChangeMembers(ctx, "cooks", map[int64]bool{h.otto.ID: true}, h.anna.ID))
+		h.ok(h.Groups.ChangeMembers(ctx, "cooks", map[int64]bool{h.otto.ID: true, h.anna.ID: false}, h.anna.ID)) // changes nothing
 		var got []string
-		for _, g := range must(h.Groups(ctx))(h.T) {
+		for _, g := range must(h.Groups.Groups(ctx))(h.T) {
 			got = append(got, fmt.Sprint(g.Slug, g.Name, g.Members))
 		}
 		if want := []string{"cooksKüche[otto]", "kidsKinder[anna otto]"}; !slices.Equal(got, want) {
@@ -158,20 +158,20 @@ func TestGroup_HasTheMembersItWasGiven(t *testing.T) {
 		if groups := h.groupsOf(h.otto.ID); !slices.Equal(groups, []string{"cooks", "kids"}) {
 			h.Errorf("otto is in %q", groups)
 		}
-		h.ok(h.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: false}, h.anna.ID))
+		h.ok(h.Groups.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: false}, h.anna.ID))
 		if groups := h.groupsOf(h.otto.ID); !slices.Equal(groups, []string{"cooks"}) {
 			h.Errorf("after leaving one, otto is in %q", groups)
 		}
-		changes := must(h.Entries(ctx, audit.Query{Event: "groups_changed", Limit: 100}))(h.T)
+		changes := must(h.Audit.Entries(ctx, audit.Query{Event: "groups_changed", Limit: 100}))(h.T)
 		if len(changes) != 4 || changes[0].SubjectID != h.otto.ID || changes[0].Detail["removed"] != "kids" {
 			h.Errorf("recorded %+v", changes)
 		}
-		must(h.Delete(ctx, h.otto.ID, h.anna.ID))(h.T)
-		h.ok(h.RemoveGroup(ctx, "kids", h.anna.ID))
-		if groups := must(h.Groups(ctx))(h.T); len(groups) != 1 || len(groups[0].Members) != 0 {
+		must(h.Users.Delete(ctx, h.otto.ID, h.anna.ID))(h.T)
+		h.ok(h.Groups.RemoveGroup(ctx, "kids", h.anna.ID))
+		if groups := must(h.Groups.Groups(ctx))(h.T); len(groups) != 1 || len(groups[0].Members) != 0 {
 			h.Errorf("left are %+v", groups)
 		}
-		if _, _, err := h.Visitor(ctx, h.otto.ID); !errors.Is(err, user.ErrNotFound) {
+		if _, _, err := h.Groups.Visitor(ctx, h.otto.ID); !errors.Is(err, user.ErrNotFound) {
 			h.Errorf("a deleted user: %v", err)
 		}
 		if groups := h.groupsOf(h.anna.ID); len(groups) != 0 {
@@ -182,9 +182,9 @@ func TestGroup_HasTheMembersItWasGiven(t *testing.T) {
 
 func TestVisitor_IsTheUserAsStored(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		u, _, err := h.Visitor(h.Context(), h.otto.ID)
+		u, _, err := h.Groups.Visitor(h.Context(), h.otto.ID)
 		h.ok(err)
-		if diff := cmp.Diff(must(h.ByID(h.Context(), h.otto.ID))(h.T), u); diff != "" {
+		if diff := cmp.Diff(must(h.Users.ByID(h.Context(), h.otto.ID))(h.T), u); diff != "" {
 			h.Errorf("differs (-want +got):\n%s", diff)
 		}
 	})
@@ -200,13 +200,13 @@ func TestPolicy_IsBounded(t *testing.T) {
 		for i := range application.MaxApplications - room {
 			h.exec(`INSERT INTO applications (slug, name, url, rule, color) VALUES (?, 'x', ?, 'login', '#000')`, fmt.Sprint("a", i), fmt.Sprintf("/%d/", i))
 		}
-		if n := h.atOnce(func(s *sqlstore.Store, i int) error {
-			return s.CreateApplication(h.Context(), app(fmt.Sprint("new", i)), h.anna.ID)
+		if n := h.atOnce(func(s *sqlstore.Stores, i int) error {
+			return s.Applications.CreateApplication(h.Context(), app(fmt.Sprint("new", i)), h.anna.ID)
 		}, application.ErrTooMany); n != room {
 			h.Errorf("%d applications were created", n)
 		}
-		if n := h.atOnce(func(s *sqlstore.Store, i int) error {
-			return s.CreateGroup(h.Context(), fmt.Sprint("new", i), "x", nil, h.anna.ID)
+		if n := h.atOnce(func(s *sqlstore.Stores, i int) error {
+			return s.Groups.CreateGroup(h.Context(), fmt.Sprint("new", i), "x", nil, h.anna.ID)
 		}, application.ErrTooMany); n != room {
 			h.Errorf("%d groups were created", n)
 		}
@@ -217,16 +217,16 @@ func TestPolicy_IsBounded(t *testing.T) {
 // name it.
 func TestPolicy_ARuleNeverLosesItsGroup(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		h.ok(h.CreateGroup(h.Context(), "kids", "Kinder", nil, h.anna.ID))
-		h.atOnce(func(s *sqlstore.Store, i int) error {
+		h.ok(h.Groups.CreateGroup(h.Context(), "kids", "Kinder", nil, h.anna.ID))
+		h.atOnce(func(s *sqlstore.Stores, i int) error {
 			if i%2 == 0 {
-				return s.RemoveGroup(h.Context(), "kids", h.anna.ID)
+				return s.Groups.RemoveGroup(h.Context(), "kids", h.anna.ID)
 			}
 			a := app(fmt.Sprint("app", i))
 			a.Rule, a.Group = application.Group, "kids"
-			return s.CreateApplication(h.Context(), a, h.anna.ID)
+			return s.Applications.CreateApplication(h.Context(), a, h.anna.ID)
 		}, application.ErrGroupUsed, application.ErrGroupNotFound)
-		if groups, apps := must(h.Groups(h.Context()))(h.T), h.apps(); len(apps) > 0 && len(groups) != 1 || len(apps) == 0 && len(groups) != 0 {
+		if groups, apps := must(h.Groups.Groups(h.Context()))(h.T), h.apps(); len(apps) > 0 && len(groups) != 1 || len(apps) == 0 && len(groups) != 0 {
 			h.Errorf("%d applications, groups %+v", len(apps), groups)
 		}
 		for _, a := range h.apps() {

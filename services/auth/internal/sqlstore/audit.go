@@ -21,12 +21,12 @@ func about(name string, u user.User, detail map[string]any) audit.Event {
 }
 
 // recordAbout is record for an event whose subject is the user of an id, who exists.
-func (s *Store) recordAbout(ctx context.Context, tx *sql.Tx, event string, id int64, detail map[string]any) error {
-	u, err := s.one(ctx, tx, byID, id)
+func (tx *transaction) recordAbout(ctx context.Context, event string, id int64, detail map[string]any) error {
+	u, err := tx.user(ctx, id)
 	if err != nil {
 		return err
 	}
-	return s.record(ctx, tx, about(event, u, detail))
+	return tx.record(ctx, about(event, u, detail))
 }
 
 // repeated returns the bucket of an event that its user can cause again and again without
@@ -34,17 +34,17 @@ func (s *Store) recordAbout(ctx context.Context, tx *sql.Tx, event string, id in
 // row, so that no user can fill the disk. "" for all other events; for a new passkey or one
 // that is removed, which are limited and worth their names; and for admins who change their
 // own groups, which opens applications to them.
-func (s *Store) repeated(by audit.Actor, e audit.Event) string {
+func repeated(now time.Time, by audit.Actor, e audit.Event) string {
 	own := by.Kind == audit.Anonymous || by.Kind == audit.User && by.ID == e.SubjectID
 	if !own || e.SubjectID == 0 || slices.Contains([]string{"passkey_added", "passkey_removed", "groups_changed"}, e.Name) {
 		return ""
 	}
-	return fmt.Sprintf("%s %d %d %s %s", e.Name, s.now().Truncate(time.Hour).Unix(), e.SubjectID, by.Network, by.Agent)
+	return fmt.Sprintf("%s %d %d %s %s", e.Name, now.Truncate(time.Hour).Unix(), e.SubjectID, by.Network, by.Agent)
 }
 
 // record writes the row of an event of the context's actor, or counts it with those of
 // the same bucket, of which the row then tells the last.
-func (s *Store) record(ctx context.Context, tx *sql.Tx, e audit.Event) error {
+func (tx *transaction) record(ctx context.Context, e audit.Event) error {
 	detail := ""
 	if e.Detail != nil {
 		encoded, err := json.Marshal(e.Detail)
@@ -53,27 +53,28 @@ func (s *Store) record(ctx context.Context, tx *sql.Tx, e audit.Event) error {
 		}
 		detail = string(encoded)
 	}
-	by, now := audit.From(ctx), s.now()
-	bucket := cmp.Or(e.Bucket, s.repeated(by, e))
-	_, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO audit
+	by, now := audit.From(ctx), tx.db.now()
+	bucket := cmp.Or(e.Bucket, repeated(now, by, e))
+	err := tx.exec(ctx, `INSERT INTO audit
 		(at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key, detail, bucket)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (bucket) DO UPDATE SET count = audit.count + 1, at = excluded.at, actor_name = excluded.actor_name, ip = excluded.ip,
-		agent = excluded.agent, request_id = excluded.request_id, session_key = excluded.session_key, detail = excluded.detail`),
+		agent = excluded.agent, request_id = excluded.request_id, session_key = excluded.session_key, detail = excluded.detail`,
 		now.Unix(), e.Name, string(by.Kind), by.ID, by.Name, e.SubjectID, e.SubjectName, by.IP, by.Agent, by.RequestID, by.SessionKey, detail,
 		sql.NullString{String: bucket, Valid: bucket != ""})
 	if err != nil {
 		return fmt.Errorf("record %s: %w", e.Name, err)
 	}
-	if recorded, ok := ctx.Value(recordedKey{}).(*[]audit.Entry); ok {
-		*recorded = append(*recorded, audit.Entry{At: now, Actor: by, Event: e, Count: 1})
-	}
+	tx.recorded = append(tx.recorded, audit.Entry{At: now, Actor: by, Event: e, Count: 1})
 	return nil
 }
 
+// Audit keeps the entries of the audit.
+type Audit struct{ db *database }
+
 // Record implements audit.Store.
-func (s *Store) Record(ctx context.Context, e audit.Event) error {
-	return s.tx(ctx, timeout, "record event", func(ctx context.Context, tx *sql.Tx) error { return s.record(ctx, tx, e) })
+func (s *Audit) Record(ctx context.Context, e audit.Event) error {
+	return s.db.write(ctx, timeout, "record event", func(ctx context.Context, tx *transaction) error { return tx.record(ctx, e) })
 }
 
 const auditColumns = `id, at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key, detail, count`
@@ -91,12 +92,10 @@ func scanEntry(row sqldb.Scanner) (audit.Entry, error) {
 }
 
 // Entries implements audit.Store.
-func (s *Store) Entries(ctx context.Context, q audit.Query) ([]audit.Entry, error) {
+func (s *Audit) Entries(ctx context.Context, q audit.Query) ([]audit.Entry, error) {
 	if !isText(q.Event) {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	where, args := []string{"1 = 1"}, []any{}
 	add := func(condition string, values ...any) {
 		where, args = append(where, condition), append(args, values...)
@@ -116,58 +115,39 @@ func (s *Store) Entries(ctx context.Context, q audit.Query) ([]audit.Entry, erro
 	if !q.To.IsZero() {
 		add(`at < ?`, ceilUnix(q.To))
 	}
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT `+auditColumns+` FROM audit WHERE `+strings.Join(where, ` AND `)+` ORDER BY id DESC LIMIT ?`), append(args, q.Limit)...)
-	entries, err := sqldb.All(rows, err, scanEntry)
-	if err != nil {
-		return nil, fmt.Errorf("read audit: %w", err)
-	}
-	return entries, nil
+	return list(ctx, s.db, "read audit", scanEntry, `SELECT `+auditColumns+` FROM audit WHERE `+strings.Join(where, ` AND `)+` ORDER BY id DESC LIMIT ?`, append(args, q.Limit)...)
 }
 
 // maxNotices bounds what Notices returns.
 const maxNotices = 50
 
 // Notices implements audit.Store.
-func (s *Store) Notices(ctx context.Context, userID int64, names []string) ([]audit.Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+func (s *Audit) Notices(ctx context.Context, userID int64, names []string) ([]audit.Entry, error) {
 	args := []any{userID, userID}
 	for _, name := range names {
 		args = append(args, name)
 	}
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT `+auditColumns+` FROM audit
+	return list(ctx, s.db, "read notices", scanEntry, `SELECT `+auditColumns+` FROM audit
 		WHERE subject_id = ? AND at > coalesce((SELECT notices_seen_at FROM user_factors WHERE user_id = ?), 0)
-		AND event IN (?`+strings.Repeat(`, ?`, len(names)-1)+`) ORDER BY at DESC, id DESC LIMIT ?`), append(args, maxNotices)...)
-	entries, err := sqldb.All(rows, err, scanEntry)
-	if err != nil {
-		return nil, fmt.Errorf("read notices: %w", err)
-	}
-	return entries, nil
+		AND event IN (?`+strings.Repeat(`, ?`, len(names)-1)+`) ORDER BY at DESC, id DESC LIMIT ?`, append(args, maxNotices)...)
 }
 
 // NoticesSeen implements audit.Store.
-func (s *Store) NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error {
-	return s.tx(ctx, timeout, "mark notices as seen", func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO user_factors (user_id, notices_seen_at) SELECT id, ? FROM users WHERE id = ?
-			ON CONFLICT (user_id) DO UPDATE SET notices_seen_at = excluded.notices_seen_at WHERE user_factors.notices_seen_at < excluded.notices_seen_at`), upTo.Unix(), userID)
+func (s *Audit) NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error {
+	return s.db.write(ctx, timeout, "mark notices as seen", func(ctx context.Context, tx *transaction) error {
+		err := tx.exec(ctx, `INSERT INTO user_factors (user_id, notices_seen_at) SELECT id, ? FROM users WHERE id = ?
+			ON CONFLICT (user_id) DO UPDATE SET notices_seen_at = excluded.notices_seen_at WHERE user_factors.notices_seen_at < excluded.notices_seen_at`, upTo.Unix(), userID)
 		return err
 	})
 }
 
-// sweepTimeout bounds a sweep, which no request waits for.
-const sweepTimeout = time.Minute
-
 // Sweep implements audit.Store.
-func (s *Store) Sweep(ctx context.Context, before time.Time) (swept int64, err error) {
-	err = s.tx(ctx, sweepTimeout, "sweep audit", func(ctx context.Context, tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, s.db.Rebind(`DELETE FROM audit WHERE at < ?`), before.Unix())
-		if err != nil {
+func (s *Audit) Sweep(ctx context.Context, before time.Time) (swept int64, err error) {
+	err = s.db.write(ctx, sweepTimeout, "sweep audit", func(ctx context.Context, tx *transaction) error {
+		if swept, err = tx.changed(ctx, `DELETE FROM audit WHERE at < ?`, before.Unix()); err != nil || swept == 0 {
 			return err
 		}
-		if swept, err = result.RowsAffected(); err != nil || swept == 0 {
-			return err
-		}
-		return s.record(ctx, tx, audit.Event{Name: "audit_swept", Detail: map[string]any{"entries": swept}})
+		return tx.record(ctx, audit.Event{Name: "audit_swept", Detail: map[string]any{"entries": swept}})
 	})
 	return swept, err
 }

@@ -47,23 +47,26 @@ func TestAudit_EveryChangeOfAUserIsRecorded(t *testing.T) {
 			db := open(t, url)
 			store := sqlstore.New(db, time.Now)
 			ctx := audit.With(t.Context(), audit.Actor{Kind: audit.User, ID: 1, Name: "anna"})
-			anna := must(store.Create(ctx, user.New{Username: "anna", Role: user.Admin}, user.Operator))(t)
-			otto := must(store.Create(ctx, user.New{Username: "otto", Role: user.Member}, anna.ID))(t)
+			anna := must(store.Users.Create(ctx, user.New{Username: "anna", Role: user.Admin}, user.Operator))(t)
+			otto := must(store.Users.Create(ctx, user.New{Username: "otto", Role: user.Member}, anna.ID))(t)
 			for _, change := range []func(context.Context) error{
 				func(ctx context.Context) error {
-					_, err := store.SetPasswordHash(ctx, otto.ID, "", "new", "")
+					_, err := store.Users.SetPasswordHash(ctx, otto.ID, "", "new", "")
 					return err
 				},
-				func(ctx context.Context) error { _, err := store.ResetPassword(ctx, otto.ID, "newer"); return err },
-				func(ctx context.Context) error { _, err := store.EndSessions(ctx, otto.ID); return err },
-				func(ctx context.Context) error { return store.SetRole(ctx, otto.ID, user.Admin) },
-				func(ctx context.Context) error { _, err := store.Delete(ctx, otto.ID, anna.ID); return err },
+				func(ctx context.Context) error {
+					_, err := store.Users.ResetPassword(ctx, otto.ID, "newer")
+					return err
+				},
+				func(ctx context.Context) error { _, err := store.Users.EndSessions(ctx, otto.ID); return err },
+				func(ctx context.Context) error { return store.Users.SetRole(ctx, otto.ID, user.Admin) },
+				func(ctx context.Context) error { _, err := store.Users.Delete(ctx, otto.ID, anna.ID); return err },
 			} {
 				if err := change(ctx); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := store.Delete(ctx, anna.ID, anna.ID); err == nil {
+			if _, err := store.Users.Delete(ctx, anna.ID, anna.ID); err == nil {
 				t.Error("the last admin was deleted")
 			}
 			want := []string{
@@ -94,7 +97,7 @@ func TestAudit_EntriesAreSelectedAndPaged(t *testing.T) {
 		for i := range 5 {
 			h.now = start.Add(time.Duration(i) * time.Hour)
 			ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna", IP: "192.0.2.1", Agent: "Firefox, Linux", RequestID: "r", SessionKey: "k"})
-			if err := h.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, SubjectName: "otto", Detail: map[string]any{"factor": "pwd"}}); err != nil {
+			if err := h.Audit.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, SubjectName: "otto", Detail: map[string]any{"factor": "pwd"}}); err != nil {
 				h.Fatal(err)
 			}
 		}
@@ -107,13 +110,13 @@ func TestAudit_EntriesAreSelectedAndPaged(t *testing.T) {
 			"from": {audit.Query{Limit: 99, Event: "login", From: start.Truncate(time.Second).Add(time.Hour)}, 4},
 			"to":   {audit.Query{Limit: 99, Event: "login", To: start.Truncate(time.Second).Add(time.Hour)}, 1},
 		} {
-			if entries := must(h.Entries(h.Context(), test.q))(h.T); len(entries) != test.want {
+			if entries := must(h.Audit.Entries(h.Context(), test.q))(h.T); len(entries) != test.want {
 				h.Errorf("%s: %d entries, want %d", what, len(entries), test.want)
 			}
 		}
 		var ids []int64
 		for before := int64(0); ; {
-			page := must(h.Entries(h.Context(), audit.Query{Limit: 2, Before: before}))(h.T)
+			page := must(h.Audit.Entries(h.Context(), audit.Query{Limit: 2, Before: before}))(h.T)
 			if len(page) == 0 {
 				break
 			}
@@ -125,7 +128,7 @@ func TestAudit_EntriesAreSelectedAndPaged(t *testing.T) {
 		if len(ids) != 7 || !slices.IsSortedFunc(ids, func(a, b int64) int { return int(b - a) }) {
 			h.Errorf("paged: %v", ids)
 		}
-		e := must(h.Entries(h.Context(), audit.Query{Limit: 1}))(h.T)[0]
+		e := must(h.Audit.Entries(h.Context(), audit.Query{Limit: 1}))(h.T)[0]
 		if e.Actor.Name != "anna" || e.SubjectName != "otto" || e.IP != "192.0.2.1" || e.Agent != "Firefox, Linux" || e.RequestID != "r" || e.SessionKey != "k" ||
 			e.Detail["factor"] != "pwd" || e.Count != 1 || e.At.Unix() != h.now.Unix() {
 			h.Errorf("got %+v", e)
@@ -135,10 +138,10 @@ func TestAudit_EntriesAreSelectedAndPaged(t *testing.T) {
 
 func TestAudit_EventsOfABucketAreOneRowWithACount(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		h.atOnce(func(s *sqlstore.Store, _ int) error {
-			return s.Record(h.Context(), audit.Event{Name: "login_failed", Bucket: "login_failed 1 192.0.2.1"})
+		h.atOnce(func(s *sqlstore.Stores, _ int) error {
+			return s.Audit.Record(h.Context(), audit.Event{Name: "login_failed", Bucket: "login_failed 1 192.0.2.1"})
 		})
-		entries := must(h.Entries(h.Context(), audit.Query{Limit: 10, Event: "login_failed"}))(h.T)
+		entries := must(h.Audit.Entries(h.Context(), audit.Query{Limit: 10, Event: "login_failed"}))(h.T)
 		if len(entries) != 1 || entries[0].Count != atOnce {
 			h.Errorf("got %+v", entries)
 		}
@@ -147,13 +150,13 @@ func TestAudit_EventsOfABucketAreOneRowWithACount(t *testing.T) {
 
 func TestAudit_ASweepIsItselfAnEntry(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		if n := must(h.Sweep(h.Context(), h.now.Add(-time.Hour)))(h.T); n != 0 || len(must(h.Entries(h.Context(), everything))(h.T)) != 2 {
+		if n := must(h.Audit.Sweep(h.Context(), h.now.Add(-time.Hour)))(h.T); n != 0 || len(must(h.Audit.Entries(h.Context(), everything))(h.T)) != 2 {
 			h.Errorf("swept %d of nothing", n)
 		}
-		if n := must(h.Sweep(h.Context(), h.now.Add(time.Hour)))(h.T); n != 2 {
+		if n := must(h.Audit.Sweep(h.Context(), h.now.Add(time.Hour)))(h.T); n != 2 {
 			h.Errorf("swept %d", n)
 		}
-		if entries := must(h.Entries(h.Context(), everything))(h.T); len(entries) != 1 || entries[0].Event.Name != "audit_swept" || entries[0].Detail["entries"] != float64(2) {
+		if entries := must(h.Audit.Entries(h.Context(), everything))(h.T); len(entries) != 1 || entries[0].Event.Name != "audit_swept" || entries[0].Detail["entries"] != float64(2) {
 			h.Errorf("left: %+v", entries)
 		}
 	})
@@ -163,27 +166,27 @@ func TestNotices_AreThoseTheUserHasNotSeen(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		names := []string{"reset_made", "role_changed"}
 		h.reset()
-		if err := h.SetRole(h.Context(), h.otto.ID, user.Admin); err != nil {
+		if err := h.Users.SetRole(h.Context(), h.otto.ID, user.Admin); err != nil {
 			h.Fatal(err)
 		}
-		notices := must(h.Notices(h.Context(), h.otto.ID, names))(h.T)
+		notices := must(h.Audit.Notices(h.Context(), h.otto.ID, names))(h.T)
 		if len(notices) != 2 || notices[0].Event.Name != "role_changed" {
 			h.Errorf("got %+v", notices)
 		}
-		if others := must(h.Notices(h.Context(), h.anna.ID, names))(h.T); len(others) != 0 {
+		if others := must(h.Audit.Notices(h.Context(), h.anna.ID, names))(h.T); len(others) != 0 {
 			h.Errorf("of somebody else: %+v", others)
 		}
 		for _, upTo := range []time.Time{notices[0].At, start.Add(-time.Hour)} { // the later one stays
-			if err := h.NoticesSeen(h.Context(), h.otto.ID, upTo); err != nil {
+			if err := h.Audit.NoticesSeen(h.Context(), h.otto.ID, upTo); err != nil {
 				h.Error(err)
 			}
 		}
-		if left := must(h.Notices(h.Context(), h.otto.ID, names))(h.T); len(left) != 0 {
+		if left := must(h.Audit.Notices(h.Context(), h.otto.ID, names))(h.T); len(left) != 0 {
 			h.Errorf("seen, and still there: %+v", left)
 		}
 		h.now = h.now.Add(time.Second)
 		h.reset()
-		if fresh := must(h.Notices(h.Context(), h.otto.ID, names))(h.T); len(fresh) != 1 {
+		if fresh := must(h.Audit.Notices(h.Context(), h.otto.ID, names))(h.T); len(fresh) != 1 {
 			h.Errorf("got %+v", fresh)
 		}
 	})
@@ -196,13 +199,13 @@ func TestAudit_EventsAreObservedWhenCommitted(t *testing.T) {
 		var observed []audit.Entry
 		store := sqlstore.NewObserved(h.db, func() time.Time { return start }, func(_ context.Context, e audit.Entry) { observed = append(observed, e) })
 		before, admin, member := len(h.events()), user.Admin, user.Member
-		h.refused("a demotion of the last admin", store.Change(ctx, h.anna.ID, user.Change{Role: &member}, h.anna.ID), user.ErrLastAdmin)
+		h.refused("a demotion of the last admin", store.Users.Change(ctx, h.anna.ID, user.Change{Role: &member}, h.anna.ID), user.ErrLastAdmin)
 		name := "x"
-		h.refused("a change that fails after an event", store.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, Groups: &[]string{"nobody"}}, h.anna.ID), application.ErrGroupNotFound)
+		h.refused("a change that fails after an event", store.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, Groups: &[]string{"nobody"}}, h.anna.ID), application.ErrGroupNotFound)
 		if len(observed) > 0 {
 			h.Fatalf("observed %+v", observed)
 		}
-		h.ok(store.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, Role: &admin}, h.anna.ID))
+		h.ok(store.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, Role: &admin}, h.anna.ID))
 		if len(observed) != 2 || observed[1].Event.Name != "role_changed" || observed[1].SubjectName != "otto" || observed[1].Actor.Name != "anna" || observed[1].IP != "192.0.2.1" || !observed[1].At.Equal(start) {
 			h.Errorf("observed %+v", observed)
 		}
@@ -213,7 +216,7 @@ func TestAudit_EventsAreObservedWhenCommitted(t *testing.T) {
 				IF nextval('tries') = 1 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40001'; END IF; RETURN NULL; END $$`)
 			h.exec(`CREATE CONSTRAINT TRIGGER losing AFTER INSERT ON audit DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION lose()`)
 		}
-		h.ok(store.Change(ctx, h.otto.ID, user.Change{Role: &member}, h.anna.ID))
+		h.ok(store.Users.Change(ctx, h.otto.ID, user.Change{Role: &member}, h.anna.ID))
 		if got := len(h.events()) - before; got != 3 || len(observed) != 3 {
 			h.Errorf("observed %d events, recorded %d", len(observed), got)
 		}

@@ -32,7 +32,7 @@ func BenchmarkStore(b *testing.B) {
 				b.Skip("not installed")
 			}
 			store := sqlstore.New(open(b, url), time.Now)
-			if _, err := store.Import(b.Context(), many(n)); err != nil {
+			if _, err := store.Users.Import(b.Context(), many(n)); err != nil {
 				b.Fatal(err)
 			}
 			name := func(what string) string { return fmt.Sprintf("%s/%s/of %d users", backend, what, n) }
@@ -41,7 +41,7 @@ func BenchmarkStore(b *testing.B) {
 			b.Run(name("by id"), func(b *testing.B) {
 				for b.Loop() {
 					i = (i + 7919) % n
-					if _, err := store.ByID(b.Context(), int64(i+1)); err != nil {
+					if _, err := store.Users.ByID(b.Context(), int64(i+1)); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -49,14 +49,14 @@ func BenchmarkStore(b *testing.B) {
 			b.Run(name("by name"), func(b *testing.B) {
 				for b.Loop() {
 					i = (i + 7919) % n
-					if _, err := store.ByUsername(b.Context(), fmt.Sprintf("user-%06d", i)); err != nil {
+					if _, err := store.Users.ByUsername(b.Context(), fmt.Sprintf("user-%06d", i)); err != nil {
 						b.Fatal(err)
 					}
 				}
 			})
 			b.Run(name("list and sort"), func(b *testing.B) {
 				for b.Loop() {
-					users, err := store.List(b.Context())
+					users, err := store.Users.List(b.Context())
 					if err != nil || len(users) != n {
 						b.Fatal(len(users), err)
 					}

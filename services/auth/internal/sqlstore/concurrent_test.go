@@ -36,16 +36,16 @@ func testConcurrency(t *testing.T, open opener) {
 
 func createOnce(s *suite) {
 	names := []string{"anna", "Anna", "ANNA", "aNNa"}
-	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
-		_, err := store.Create(ctx, person(names[i%len(names)], user.Member), user.Operator)
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
+		_, err := store.Users.Create(ctx, person(names[i%len(names)], user.Member), user.Operator)
 		return err
 	})
 	s.same(s.count(errs, user.ErrUsernameTaken), 1)
 }
 
 func firstOnce(s *suite) {
-	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
-		_, err := store.CreateFirst(ctx, person("root"+strconv.Itoa(i), user.Admin))
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
+		_, err := store.Users.CreateFirst(ctx, person("root"+strconv.Itoa(i), user.Admin))
 		return err
 	})
 	s.same(s.count(errs, user.ErrNotEmpty), 1)
@@ -54,8 +54,8 @@ func firstOnce(s *suite) {
 
 func setPasswordOnce(s *suite) {
 	u := s.create("anna", user.Member)
-	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
-		_, err := store.SetPasswordHash(ctx, u.ID, u.PasswordHash, "new"+strconv.Itoa(i), "")
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
+		_, err := store.Users.SetPasswordHash(ctx, u.ID, u.PasswordHash, "new"+strconv.Itoa(i), "")
 		return err
 	})
 	s.same(s.count(errs, user.ErrChanged), 1)
@@ -69,8 +69,8 @@ func setPasswordOnce(s *suite) {
 // deleteAdmins has 100 admins, each of whom deletes the next.
 func deleteAdmins(s *suite) {
 	admins := s.createAdmins()
-	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
-		_, err := store.Delete(ctx, admins[(i+1)%atOnce].ID, admins[i].ID)
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
+		_, err := store.Users.Delete(ctx, admins[(i+1)%atOnce].ID, admins[i].ID)
 		return err
 	})
 	deleted := s.count(errs, user.ErrNotAdmin, user.ErrLastAdmin)
@@ -83,12 +83,12 @@ func deleteAdmins(s *suite) {
 func deleteEachOther(s *suite) {
 	a, b := s.create("a-admin", user.Admin), s.create("b-admin", user.Admin)
 	s.create("third", user.Admin)
-	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
 		target, by := a, b
 		if i%2 == 0 {
 			target, by = b, a
 		}
-		_, err := store.Delete(ctx, target.ID, by.ID)
+		_, err := store.Users.Delete(ctx, target.ID, by.ID)
 		return err
 	})
 	s.same(s.count(errs, user.ErrNotAdmin, user.ErrNotFound), 1)
@@ -97,8 +97,8 @@ func deleteEachOther(s *suite) {
 
 func demoteAdmins(s *suite) {
 	admins := s.createAdmins()
-	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
-		return store.SetRole(ctx, admins[i].ID, user.Member)
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
+		return store.Users.SetRole(ctx, admins[i].ID, user.Member)
 	})
 	s.same(s.count(errs, user.ErrLastAdmin), atOnce-1)
 	s.same(s.admins(), 1)
@@ -106,11 +106,11 @@ func demoteAdmins(s *suite) {
 
 func deleteAndDemote(s *suite) {
 	admins := s.createAdmins()
-	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) (err error) {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) (err error) {
 		if i%2 == 0 {
-			_, err = store.Delete(ctx, admins[i].ID, user.Operator)
+			_, err = store.Users.Delete(ctx, admins[i].ID, user.Operator)
 		} else {
-			err = store.SetRole(ctx, admins[i].ID, user.Member)
+			err = store.Users.SetRole(ctx, admins[i].ID, user.Member)
 		}
 		return err
 	})
@@ -120,20 +120,20 @@ func deleteAndDemote(s *suite) {
 
 func deleteOnce(s *suite) {
 	root, u := s.create("root", user.Admin), s.create("anna", user.Member)
-	errs := s.together(func(ctx context.Context, store *sqlstore.Store, _ int) error {
-		_, err := store.Delete(ctx, u.ID, root.ID)
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, _ int) error {
+		_, err := store.Users.Delete(ctx, u.ID, root.ID)
 		return err
 	})
 	s.same(s.count(errs, user.ErrNotFound), 1)
 }
 
 func createMany(s *suite) {
-	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
-		_, err := store.Create(ctx, person("user"+strconv.Itoa(i), user.Member), user.Operator)
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
+		_, err := store.Users.Create(ctx, person("user"+strconv.Itoa(i), user.Member), user.Operator)
 		return err
 	})
 	s.same(s.count(errs), atOnce)
-	users, err := s.store.List(s.Context())
+	users, err := s.store.Users.List(s.Context())
 	s.ok(err)
 	s.same(len(users), atOnce)
 }
@@ -145,13 +145,13 @@ func readMany(s *suite) {
 		people[i] = s.create("user"+strconv.Itoa(i), user.Member)
 	}
 	for range 20 {
-		errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
+		errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
 			if i%4 == len(people) {
-				_, err := store.ByID(ctx, 1<<40)
+				_, err := store.Users.ByID(ctx, 1<<40)
 				return err
 			}
 			want := people[i%4]
-			if got, err := store.ByID(ctx, want.ID); err != nil || got.Username != want.Username {
+			if got, err := store.Users.ByID(ctx, want.ID); err != nil || got.Username != want.Username {
 				return fmt.Errorf("looked up %s, got %q, %w", want.Username, got.Username, err)
 			}
 			return nil
@@ -162,38 +162,38 @@ func readMany(s *suite) {
 
 func createWhileDeleted(s *suite) {
 	root := s.create("root", user.Admin)
-	createWhile(s, func(ctx context.Context, store *sqlstore.Store, admin int64) error {
-		_, err := store.Delete(ctx, admin, root.ID)
+	createWhile(s, func(ctx context.Context, store *sqlstore.Stores, admin int64) error {
+		_, err := store.Users.Delete(ctx, admin, root.ID)
 		return err
 	})
 }
 
 func createWhileDemoted(s *suite) {
 	s.create("root", user.Admin)
-	createWhile(s, func(ctx context.Context, store *sqlstore.Store, admin int64) error {
-		return store.SetRole(ctx, admin, user.Member)
+	createWhile(s, func(ctx context.Context, store *sqlstore.Stores, admin int64) error {
+		return store.Users.SetRole(ctx, admin, user.Member)
 	})
 }
 
 // createWhile has an admin create users while they cease to be one.
-func createWhile(s *suite, cease func(ctx context.Context, store *sqlstore.Store, admin int64) error) {
+func createWhile(s *suite, cease func(ctx context.Context, store *sqlstore.Stores, admin int64) error) {
 	admin := s.create("admin", user.Admin)
 	var ceased atomic.Bool
-	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
 		if i == atOnce/2 {
 			err := cease(ctx, store, admin.ID)
 			ceased.Store(true)
 			return err
 		}
 		tooLate := ceased.Load()
-		_, err := store.Create(ctx, person("user"+strconv.Itoa(i), user.Member), admin.ID)
+		_, err := store.Users.Create(ctx, person("user"+strconv.Itoa(i), user.Member), admin.ID)
 		if err == nil && tooLate {
 			return errors.New("created a user after losing the role")
 		}
 		return err
 	})
 	s.count(errs, user.ErrNotAdmin)
-	_, err := s.store.Create(s.Context(), person("late", user.Member), admin.ID)
+	_, err := s.store.Users.Create(s.Context(), person("late", user.Member), admin.ID)
 	s.refused(err, user.ErrNotAdmin)
 }
 

@@ -30,30 +30,30 @@ var (
 // enable gives otto a second factor, confirmed with the code of step 100.
 func (h *household) enable() {
 	h.Helper()
-	if err := h.SetupTOTP(h.Context(), h.otto.ID, pending); err != nil {
+	if err := h.Factors.SetupTOTP(h.Context(), h.otto.ID, pending); err != nil {
 		h.Fatal(err)
 	}
-	must(h.EnableTOTP(h.Context(), h.otto.ID, pending, sealed, 100, hashes, "kept"))(h.T)
+	must(h.Factors.EnableTOTP(h.Context(), h.otto.ID, pending, sealed, 100, hashes, "kept"))(h.T)
 }
 
 func (h *household) state() factor.State {
 	h.Helper()
-	return must(h.Factors(h.Context(), h.otto.ID))(h.T)
+	return must(h.Factors.Factors(h.Context(), h.otto.ID))(h.T)
 }
 
 func (h *household) present() user.User {
 	h.Helper()
-	return must(h.ByID(h.Context(), h.otto.ID))(h.T)
+	return must(h.Users.ByID(h.Context(), h.otto.ID))(h.T)
 }
 
 func TestTOTP_Of100ConfirmationsAtOnceOneEnablesIt(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		before := h.present().SessionStamp
-		if err := h.SetupTOTP(h.Context(), h.otto.ID, sealed); err != nil {
+		if err := h.Factors.SetupTOTP(h.Context(), h.otto.ID, sealed); err != nil {
 			h.Fatal(err)
 		}
-		n := h.atOnce(func(s *sqlstore.Store, i int) error {
-			_, err := s.EnableTOTP(h.Context(), h.otto.ID, sealed, sealed, 100, []string{fmt.Sprint(i), "x"}, "kept")
+		n := h.atOnce(func(s *sqlstore.Stores, i int) error {
+			_, err := s.Factors.EnableTOTP(h.Context(), h.otto.ID, sealed, sealed, 100, []string{fmt.Sprint(i), "x"}, "kept")
 			return err
 		}, factor.ErrAlreadyEnabled)
 		state, otto := h.state(), h.present()
@@ -63,7 +63,7 @@ func TestTOTP_Of100ConfirmationsAtOnceOneEnablesIt(t *testing.T) {
 		if !otto.SecondFactor || otto.SessionStamp == before || !otto.Admits(before, "kept") || otto.Admits(before, "other") || otto.PasswordHash != h.otto.PasswordHash {
 			h.Errorf("got %+v", otto)
 		}
-		if pending := must(h.PendingRevocations(h.Context(), h.now.Add(time.Hour), 0))(h.T); len(pending) != 1 || pending[0].KeepSession != "kept" {
+		if pending := must(h.Users.PendingRevocations(h.Context(), h.now.Add(time.Hour), 0))(h.T); len(pending) != 1 || pending[0].KeepSession != "kept" {
 			h.Errorf("pending: %+v", pending)
 		}
 	})
@@ -71,21 +71,21 @@ func TestTOTP_Of100ConfirmationsAtOnceOneEnablesIt(t *testing.T) {
 
 func TestTOTP_Of100SetUpsAtOnceTheLastIsConfirmed(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		h.atOnce(func(s *sqlstore.Store, i int) error {
-			return s.SetupTOTP(h.Context(), h.otto.ID, fmt.Append(nil, "secret ", i))
+		h.atOnce(func(s *sqlstore.Stores, i int) error {
+			return s.Factors.SetupTOTP(h.Context(), h.otto.ID, fmt.Append(nil, "secret ", i))
 		})
 		last := h.state()
 		if !last.Pending() || last.Enabled {
 			h.Fatalf("got %+v", last)
 		}
-		if _, err := h.EnableTOTP(h.Context(), h.otto.ID, sealed, sealed, 100, hashes, ""); !errors.Is(err, factor.ErrNoPendingSetup) {
+		if _, err := h.Factors.EnableTOTP(h.Context(), h.otto.ID, sealed, sealed, 100, hashes, ""); !errors.Is(err, factor.ErrNoPendingSetup) {
 			h.Errorf("another secret than the one that waits: %v", err)
 		}
-		must(h.EnableTOTP(h.Context(), h.otto.ID, last.Sealed, last.Sealed, 100, hashes, ""))(h.T)
-		if err := h.SetupTOTP(h.Context(), h.otto.ID, sealed); !errors.Is(err, factor.ErrAlreadyEnabled) || string(h.state().Sealed) != string(last.Sealed) {
+		must(h.Factors.EnableTOTP(h.Context(), h.otto.ID, last.Sealed, last.Sealed, 100, hashes, ""))(h.T)
+		if err := h.Factors.SetupTOTP(h.Context(), h.otto.ID, sealed); !errors.Is(err, factor.ErrAlreadyEnabled) || string(h.state().Sealed) != string(last.Sealed) {
 			h.Errorf("a set-up over a confirmed one: %v", err)
 		}
-		if err := h.SetupTOTP(h.Context(), 1<<40, sealed); !errors.Is(err, user.ErrNotFound) {
+		if err := h.Factors.SetupTOTP(h.Context(), 1<<40, sealed); !errors.Is(err, user.ErrNotFound) {
 			h.Errorf("an unknown user: %v", err)
 		}
 	})
@@ -94,31 +94,31 @@ func TestTOTP_Of100SetUpsAtOnceTheLastIsConfirmed(t *testing.T) {
 // TestTOTP_AStepIsUsedOnce also has no earlier step be used afterwards, nor the one of the set-up.
 func TestTOTP_AStepIsUsedOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		use := func(s *sqlstore.Store, step int64) error {
-			return s.UseTOTP(h.Context(), h.otto.ID, sealed, step)
+		use := func(s *sqlstore.Stores, step int64) error {
+			return s.Factors.UseTOTP(h.Context(), h.otto.ID, sealed, step)
 		}
-		if err := use(h.Store, 100); !errors.Is(err, factor.ErrInvalidCode) {
+		if err := use(h.Stores, 100); !errors.Is(err, factor.ErrInvalidCode) {
 			h.Errorf("without a factor: %v", err)
 		}
 		h.enable()
-		if err := use(h.Store, 100); !errors.Is(err, factor.ErrInvalidCode) {
+		if err := use(h.Stores, 100); !errors.Is(err, factor.ErrInvalidCode) {
 			h.Errorf("the step of the set-up: %v", err)
 		}
-		if n := h.atOnce(func(s *sqlstore.Store, _ int) error { return use(s, 101) }, factor.ErrInvalidCode); n != 1 {
+		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return use(s, 101) }, factor.ErrInvalidCode); n != 1 {
 			h.Errorf("used %d times", n)
 		}
-		if n := h.atOnce(func(s *sqlstore.Store, i int) error { return use(s, int64(102+i%2)) }, factor.ErrInvalidCode); n < 1 || n > 2 || h.state().LastStep != 103 {
+		if n := h.atOnce(func(s *sqlstore.Stores, i int) error { return use(s, int64(102+i%2)) }, factor.ErrInvalidCode); n < 1 || n > 2 || h.state().LastStep != 103 {
 			h.Errorf("of two steps %d were used, the last was %d", n, h.state().LastStep)
 		}
 		for step := range int64(104) {
-			if err := use(h.Store, step); !errors.Is(err, factor.ErrInvalidCode) {
+			if err := use(h.Stores, step); !errors.Is(err, factor.ErrInvalidCode) {
 				h.Fatalf("step %d: %v", step, err)
 			}
 		}
-		if err := h.UseTOTP(h.Context(), h.otto.ID, []byte("another secret"), 200); !errors.Is(err, factor.ErrInvalidCode) {
+		if err := h.Factors.UseTOTP(h.Context(), h.otto.ID, []byte("another secret"), 200); !errors.Is(err, factor.ErrInvalidCode) {
 			h.Errorf("another secret: %v", err)
 		}
-		if err := h.UseTOTP(h.Context(), h.anna.ID, sealed, 200); !errors.Is(err, factor.ErrInvalidCode) {
+		if err := h.Factors.UseTOTP(h.Context(), h.anna.ID, sealed, 200); !errors.Is(err, factor.ErrInvalidCode) {
 			h.Errorf("another user: %v", err)
 		}
 	})
@@ -127,11 +127,11 @@ func TestTOTP_AStepIsUsedOnce(t *testing.T) {
 func TestRecoveryCode_IsUsedOnceByItsUser(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.enable()
-		if _, err := h.UseRecovery(h.Context(), h.anna.ID, hashes[0]); !errors.Is(err, factor.ErrInvalidCode) {
+		if _, err := h.Factors.UseRecovery(h.Context(), h.anna.ID, hashes[0]); !errors.Is(err, factor.ErrInvalidCode) {
 			h.Errorf("by another user: %v", err)
 		}
-		n := h.atOnce(func(s *sqlstore.Store, _ int) error {
-			left, err := s.UseRecovery(h.Context(), h.otto.ID, hashes[0])
+		n := h.atOnce(func(s *sqlstore.Stores, _ int) error {
+			left, err := s.Factors.UseRecovery(h.Context(), h.otto.ID, hashes[0])
 			if err == nil && left != 2 {
 				return fmt.Errorf("left: %d", left)
 			}
@@ -140,16 +140,16 @@ func TestRecoveryCode_IsUsedOnceByItsUser(t *testing.T) {
 		if n != 1 || h.recorded("recovery_used") != 1 || h.state().Recovery != 2 {
 			h.Errorf("used %d times, recorded %d times", n, h.recorded("recovery_used"))
 		}
-		h.atOnce(func(s *sqlstore.Store, i int) error {
-			return s.ReplaceRecovery(h.Context(), h.otto.ID, []string{fmt.Sprint("a", i), fmt.Sprint("b", i)})
+		h.atOnce(func(s *sqlstore.Stores, i int) error {
+			return s.Factors.ReplaceRecovery(h.Context(), h.otto.ID, []string{fmt.Sprint("a", i), fmt.Sprint("b", i)})
 		})
 		if h.state().Recovery != 2 {
 			h.Errorf("100 new sets at once are %d codes", h.state().Recovery)
 		}
-		if _, err := h.UseRecovery(h.Context(), h.otto.ID, hashes[1]); !errors.Is(err, factor.ErrInvalidCode) {
+		if _, err := h.Factors.UseRecovery(h.Context(), h.otto.ID, hashes[1]); !errors.Is(err, factor.ErrInvalidCode) {
 			h.Errorf("a code of a former set: %v", err)
 		}
-		if err := h.ReplaceRecovery(h.Context(), h.anna.ID, hashes); !errors.Is(err, factor.ErrNotEnabled) {
+		if err := h.Factors.ReplaceRecovery(h.Context(), h.anna.ID, hashes); !errors.Is(err, factor.ErrNotEnabled) {
 			h.Errorf("a user without a factor: %v", err)
 		}
 	})
@@ -157,15 +157,15 @@ func TestRecoveryCode_IsUsedOnceByItsUser(t *testing.T) {
 
 func TestSecondFactor_PasskeysBecomeOneOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		enable := func(s *sqlstore.Store) error {
-			_, err := s.EnableByPasskey(h.Context(), h.otto.ID, hashes, "")
+		enable := func(s *sqlstore.Stores) error {
+			_, err := s.Factors.EnableByPasskey(h.Context(), h.otto.ID, hashes, "")
 			return err
 		}
-		if err := enable(h.Store); !errors.Is(err, factor.ErrNoPasskey) {
+		if err := enable(h.Stores); !errors.Is(err, factor.ErrNoPasskey) {
 			h.Errorf("without a passkey: %v", err)
 		}
 		h.passkey(h.otto, "a", 0)
-		if n := h.atOnce(func(s *sqlstore.Store, _ int) error { return enable(s) }, factor.ErrAlreadyEnabled); n != 1 || h.state().Recovery != len(hashes) {
+		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return enable(s) }, factor.ErrAlreadyEnabled); n != 1 || h.state().Recovery != len(hashes) {
 			h.Errorf("%d succeeded: %+v", n, h.state())
 		}
 	})
@@ -176,17 +176,17 @@ func TestSecondFactor_PasskeysBecomeOneOnce(t *testing.T) {
 func TestSecondFactor_DutyKeepsIt(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.enable()
-		if err := h.RequireFactor(h.Context(), true, h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
+		if err := h.Factors.RequireFactor(h.Context(), true, h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
 			h.Errorf("by a member: %v", err)
 		}
-		h.atOnce(func(s *sqlstore.Store, _ int) error { return s.RequireFactor(h.Context(), true, h.anna.ID) })
-		if n := h.atOnce(func(s *sqlstore.Store, _ int) error { return s.DisableFactor(h.Context(), h.otto.ID) }, factor.ErrRequired); n != 0 || !h.state().Enabled {
+		h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.RequireFactor(h.Context(), true, h.anna.ID) })
+		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.DisableFactor(h.Context(), h.otto.ID) }, factor.ErrRequired); n != 0 || !h.state().Enabled {
 			h.Errorf("turned off %d times", n)
 		}
-		if err := h.RequireFactor(h.Context(), false, user.Operator); err != nil {
+		if err := h.Factors.RequireFactor(h.Context(), false, user.Operator); err != nil {
 			h.Fatal(err)
 		}
-		if n := h.atOnce(func(s *sqlstore.Store, _ int) error { return s.DisableFactor(h.Context(), h.otto.ID) }, factor.ErrNotEnabled); n != 1 || h.state().Enabled || h.state().Recovery != 0 {
+		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.DisableFactor(h.Context(), h.otto.ID) }, factor.ErrNotEnabled); n != 1 || h.state().Enabled || h.state().Recovery != 0 {
 			h.Errorf("turned off %d times: %+v", n, h.state())
 		}
 		if h.present().SecondFactor {
@@ -199,23 +199,23 @@ func TestSecondFactor_AResetLeavesNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.enable()
 		h.passkey(h.present(), "a", 0)
-		if err := h.SeeBrowser(h.Context(), h.otto.ID, "phone", "Firefox", true); err != nil {
+		if err := h.Browsers.SeeBrowser(h.Context(), h.otto.ID, "phone", "Firefox", true); err != nil {
 			h.Fatal(err)
 		}
-		if _, err := h.ResetFactor(h.Context(), h.anna.ID, h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
+		if _, err := h.Factors.ResetFactor(h.Context(), h.anna.ID, h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
 			h.Errorf("by a member: %v", err)
 		}
 		before := h.present().SessionStamp
-		must(h.ResetFactor(h.Context(), h.otto.ID, h.anna.ID))(h.T)
+		must(h.Factors.ResetFactor(h.Context(), h.otto.ID, h.anna.ID))(h.T)
 		state, otto := h.state(), h.present()
 		if state.Enabled || state.Sealed != nil || state.LastStep != 0 || state.Recovery != 0 || state.Passkeys != 0 || otto.SecondFactor || otto.Admits(before, "kept") {
 			h.Errorf("got %+v, %+v", state, otto)
 		}
-		if must(h.KnowsBrowser(h.Context(), h.otto.ID, "phone"))(h.T) || h.recorded("second_factor_reset") != 1 {
+		if must(h.Browsers.KnowsBrowser(h.Context(), h.otto.ID, "phone"))(h.T) || h.recorded("second_factor_reset") != 1 {
 			h.Error("a browser is still trusted, or nothing is recorded")
 		}
 		for what, id := range map[string]int64{"an unknown user": 1 << 40} {
-			if _, err := h.ResetFactor(h.Context(), id, user.Operator); !errors.Is(err, user.ErrNotFound) {
+			if _, err := h.Factors.ResetFactor(h.Context(), id, user.Operator); !errors.Is(err, user.ErrNotFound) {
 				h.Errorf("%s: %v", what, err)
 			}
 		}
@@ -225,12 +225,12 @@ func TestSecondFactor_AResetLeavesNothing(t *testing.T) {
 func TestTOTP_ASecretIsSealedAgainUnlessItChanged(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.enable()
-		all := must(h.SealedSecrets(h.Context()))(h.T)
+		all := must(h.Factors.SealedSecrets(h.Context()))(h.T)
 		if len(all) != 1 || all[0].UserID != h.otto.ID || string(all[0].Secret) != string(sealed) {
 			h.Fatalf("got %+v", all)
 		}
 		for _, change := range [][2]string{{"not it", "a"}, {string(sealed), "b"}, {string(sealed), "c"}} {
-			if err := h.Reseal(h.Context(), h.otto.ID, []byte(change[0]), []byte(change[1])); err != nil {
+			if err := h.Factors.Reseal(h.Context(), h.otto.ID, []byte(change[0]), []byte(change[1])); err != nil {
 				h.Error(err)
 			}
 		}
@@ -242,39 +242,39 @@ func TestTOTP_ASecretIsSealedAgainUnlessItChanged(t *testing.T) {
 
 func TestBrowser_IsKnownOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		see := func(s *sqlstore.Store, hash string, second bool) error {
-			return s.SeeBrowser(h.Context(), h.otto.ID, hash, "Firefox, Linux", second)
+		see := func(s *sqlstore.Stores, hash string, second bool) error {
+			return s.Browsers.SeeBrowser(h.Context(), h.otto.ID, hash, "Firefox, Linux", second)
 		}
-		knows := func(hash string) bool { return must(h.KnowsBrowser(h.Context(), h.otto.ID, hash))(h.T) }
-		h.atOnce(func(s *sqlstore.Store, _ int) error { return see(s, "laptop", false) })
+		knows := func(hash string) bool { return must(h.Browsers.KnowsBrowser(h.Context(), h.otto.ID, hash))(h.T) }
+		h.atOnce(func(s *sqlstore.Stores, _ int) error { return see(s, "laptop", false) })
 		if h.recorded("device_new") != 0 {
 			h.Error("the first browser is an event")
 		}
 		if knows("laptop") {
 			h.Error("a password alone made the browser one whose wrong codes count for themselves")
 		}
-		h.atOnce(func(s *sqlstore.Store, _ int) error { return see(s, "phone", true) })
-		if h.recorded("device_new") != 1 || !knows("phone") || must(h.KnowsBrowser(h.Context(), h.anna.ID, "phone"))(h.T) {
+		h.atOnce(func(s *sqlstore.Stores, _ int) error { return see(s, "phone", true) })
+		if h.recorded("device_new") != 1 || !knows("phone") || must(h.Browsers.KnowsBrowser(h.Context(), h.anna.ID, "phone"))(h.T) {
 			h.Errorf("recorded %d times", h.recorded("device_new"))
 		}
-		if err := see(h.Store, "phone", false); err != nil || !knows("phone") {
+		if err := see(h.Stores, "phone", false); err != nil || !knows("phone") {
 			h.Errorf("a login without the factor took the trust away: %v", err)
 		}
-		if list := must(h.Browsers(h.Context(), h.otto.ID))(h.T); len(list) != 2 {
+		if list := must(h.Browsers.Browsers(h.Context(), h.otto.ID))(h.T); len(list) != 2 {
 			h.Errorf("got %+v", list)
 		}
-		h.atOnce(func(s *sqlstore.Store, i int) error { return see(s, fmt.Sprint("browser ", i), true) })
-		if list := must(h.Browsers(h.Context(), h.otto.ID))(h.T); len(list) != factor.MaxBrowsers {
+		h.atOnce(func(s *sqlstore.Stores, i int) error { return see(s, fmt.Sprint("browser ", i), true) })
+		if list := must(h.Browsers.Browsers(h.Context(), h.otto.ID))(h.T); len(list) != factor.MaxBrowsers {
 			h.Errorf("%d browsers are known", len(list))
 		}
-		last := must(h.Browsers(h.Context(), h.otto.ID))(h.T)[0].Hash
-		if err := h.ForgetBrowser(h.Context(), h.anna.ID, last); err != nil || !knows(last) {
+		last := must(h.Browsers.Browsers(h.Context(), h.otto.ID))(h.T)[0].Hash
+		if err := h.Browsers.ForgetBrowser(h.Context(), h.anna.ID, last); err != nil || !knows(last) {
 			h.Errorf("forgotten by another user: %v", err)
 		}
-		if err := h.ForgetBrowser(h.Context(), h.otto.ID, last); err != nil || knows(last) {
+		if err := h.Browsers.ForgetBrowser(h.Context(), h.otto.ID, last); err != nil || knows(last) {
 			h.Errorf("not forgotten: %v", err)
 		}
-		if err := h.SeeBrowser(h.Context(), 1<<40, "x", "x", true); !errors.Is(err, user.ErrNotFound) {
+		if err := h.Browsers.SeeBrowser(h.Context(), 1<<40, "x", "x", true); !errors.Is(err, user.ErrNotFound) {
 			h.Errorf("an unknown user: %v", err)
 		}
 	})
@@ -323,7 +323,7 @@ func TestSecondFactor_HoldsAgainstTheFirstRelease(t *testing.T) {
 		inHouseholds(t, func(h *household) {
 			ctx := h.Context()
 			hash := bcrypted(h.T, password)
-			must(h.ResetPassword(ctx, h.otto.ID, hash))(h.T)
+			must(h.Users.ResetPassword(ctx, h.otto.ID, hash))(h.T)
 			if !firstRelease(h.stored(), password) || firstRelease(h.stored(), password+"x") {
 				h.Fatal("the first release does not know its own hashes")
 			}
@@ -339,34 +339,34 @@ func TestSecondFactor_HoldsAgainstTheFirstRelease(t *testing.T) {
 			}
 			check("enabled")
 			next := bcrypted(h.T, password)
-			must(h.SetPasswordHash(ctx, h.otto.ID, hash, next, ""))(h.T)
+			must(h.Users.SetPasswordHash(ctx, h.otto.ID, hash, next, ""))(h.T)
 			check("a changed password")
 			again := bcrypted(h.T, password)
-			if err := h.Rehash(ctx, h.otto.ID, next, again); err != nil {
+			if err := h.Users.Rehash(ctx, h.otto.ID, next, again); err != nil {
 				h.Fatal(err)
 			}
 			check("a new hash")
-			must(h.ResetPassword(ctx, h.otto.ID, hash))(h.T)
+			must(h.Users.ResetPassword(ctx, h.otto.ID, hash))(h.T)
 			check("set by the operator")
 			token := h.reset()
-			must(h.ResetByLink(ctx, token, hash))(h.T)
+			must(h.Links.ResetByLink(ctx, token, hash))(h.T)
 			check("set by a link")
-			if err := h.SetRole(ctx, h.otto.ID, user.Admin); err != nil {
+			if err := h.Users.SetRole(ctx, h.otto.ID, user.Admin); err != nil {
 				h.Fatal(err)
 			}
-			must(h.EndSessions(ctx, h.otto.ID))(h.T)
+			must(h.Users.EndSessions(ctx, h.otto.ID))(h.T)
 			check("another role")
 
-			if err := h.DisableFactor(ctx, h.otto.ID); err != nil {
+			if err := h.Factors.DisableFactor(ctx, h.otto.ID); err != nil {
 				h.Fatal(err)
 			}
 			if h.stored() != hash {
 				h.Errorf("without a factor: %q", h.stored())
 			}
 			h.passkey(h.present(), "a", 0)
-			must(h.EnableByPasskey(ctx, h.otto.ID, hashes, ""))(h.T)
+			must(h.Factors.EnableByPasskey(ctx, h.otto.ID, hashes, ""))(h.T)
 			check("enabled by a passkey")
-			must(h.ResetFactor(ctx, h.otto.ID, user.Operator))(h.T)
+			must(h.Factors.ResetFactor(ctx, h.otto.ID, user.Operator))(h.T)
 			if h.stored() != hash {
 				h.Errorf("after a reset of the factor: %q", h.stored())
 			}
@@ -380,25 +380,25 @@ func TestPassword_StoredWithAFactorIsMarked(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		for range 5 {
-			h.atOnce(func(s *sqlstore.Store, i int) error {
+			h.atOnce(func(s *sqlstore.Stores, i int) error {
 				switch i % 4 {
 				case 0:
-					_, err := s.ResetPassword(ctx, h.otto.ID, fmt.Sprint("hash ", i))
+					_, err := s.Users.ResetPassword(ctx, h.otto.ID, fmt.Sprint("hash ", i))
 					return err
 				case 1:
-					otto, err := s.ByID(ctx, h.otto.ID)
+					otto, err := s.Users.ByID(ctx, h.otto.ID)
 					if err != nil {
 						return err
 					}
-					return s.Rehash(ctx, h.otto.ID, otto.PasswordHash, otto.PasswordHash+"+")
+					return s.Users.Rehash(ctx, h.otto.ID, otto.PasswordHash, otto.PasswordHash+"+")
 				case 2:
-					if err := s.SetupTOTP(ctx, h.otto.ID, sealed); err != nil {
+					if err := s.Factors.SetupTOTP(ctx, h.otto.ID, sealed); err != nil {
 						return err
 					}
-					_, err := s.EnableTOTP(ctx, h.otto.ID, sealed, sealed, 100, hashes, "")
+					_, err := s.Factors.EnableTOTP(ctx, h.otto.ID, sealed, sealed, 100, hashes, "")
 					return err
 				default:
-					_, err := s.ResetFactor(ctx, h.otto.ID, user.Operator)
+					_, err := s.Factors.ResetFactor(ctx, h.otto.ID, user.Operator)
 					return err
 				}
 			}, user.ErrChanged, factor.ErrAlreadyEnabled, factor.ErrNoPendingSetup)
@@ -418,34 +418,34 @@ func TestAudit_OwnActsAreOneRowAnHour(t *testing.T) {
 		p := h.passkey(h.otto, "a", 0)
 		rows := func() map[string]int {
 			n := map[string]int{}
-			for _, e := range must(h.Entries(h.Context(), everything))(h.T) {
+			for _, e := range must(h.Audit.Entries(h.Context(), everything))(h.T) {
 				if e.Kind == audit.User {
 					n[e.Event.Name]++
 				}
 			}
 			return n
 		}
-		act := func(ctx context.Context, s *sqlstore.Store, i int) error {
+		act := func(ctx context.Context, s *sqlstore.Stores, i int) error {
 			name := fmt.Sprint("name ", i)
-			_, renamed := s.RenamePasskey(ctx, h.otto.ID, p.ID, name)
-			_, ended := s.EndOthers(ctx, h.otto.ID, "key")
-			return errors.Join(renamed, ended, s.Change(ctx, h.otto.ID, user.Change{DisplayName: &name}, h.otto.ID),
-				s.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, SubjectName: "otto"}))
+			_, renamed := s.Passkeys.RenamePasskey(ctx, h.otto.ID, p.ID, name)
+			_, ended := s.Users.EndOthers(ctx, h.otto.ID, "key")
+			return errors.Join(renamed, ended, s.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name}, h.otto.ID),
+				s.Audit.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, SubjectName: "otto"}))
 		}
-		h.atOnce(func(s *sqlstore.Store, i int) error { return act(at("192.0.2."), s, i) })
+		h.atOnce(func(s *sqlstore.Stores, i int) error { return act(at("192.0.2."), s, i) })
 		for _, event := range []string{"passkey_renamed", "sessions_ended", "profile_changed", "login"} {
 			if h.recorded(event) != atOnce || rows()[event] != 1 {
 				h.Errorf("%s: %d in %d rows", event, h.recorded(event), rows()[event])
 			}
 		}
-		if err := act(at("198.51.100."), h.Store, atOnce); err != nil {
+		if err := act(at("198.51.100."), h.Stores, atOnce); err != nil {
 			h.Fatal(err)
 		}
 		if rows()["login"] != 2 {
 			h.Error("a login from another network is in the same row")
 		}
 		h.now = h.now.Add(time.Hour)
-		if err := act(at("192.0.2."), h.Store, atOnce+1); err != nil {
+		if err := act(at("192.0.2."), h.Stores, atOnce+1); err != nil {
 			h.Fatal(err)
 		}
 		if rows()["login"] != 3 {
@@ -454,7 +454,7 @@ func TestAudit_OwnActsAreOneRowAnHour(t *testing.T) {
 		// What an admin does to others is a row each.
 		byAnna := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna"})
 		for _, name := range []string{"Otto", "Otto B."} {
-			if err := h.Change(byAnna, h.otto.ID, user.Change{DisplayName: &name}, h.anna.ID); err != nil {
+			if err := h.Users.Change(byAnna, h.otto.ID, user.Change{DisplayName: &name}, h.anna.ID); err != nil {
 				h.Fatal(err)
 			}
 		}
@@ -468,11 +468,11 @@ func TestAudit_OfACountedEventTheLastIsTold(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		for i := range 3 {
 			ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.otto.ID, Name: "otto", IP: fmt.Sprint("2001:db8::", i), Network: "2001:db8::/48", RequestID: fmt.Sprint(i), SessionKey: fmt.Sprint("key ", i)})
-			if err := h.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, Detail: map[string]any{"n": i}}); err != nil {
+			if err := h.Audit.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, Detail: map[string]any{"n": i}}); err != nil {
 				h.Fatal(err)
 			}
 		}
-		e := must(h.Entries(h.Context(), audit.Query{Limit: 10, Event: "login"}))(h.T)
+		e := must(h.Audit.Entries(h.Context(), audit.Query{Limit: 10, Event: "login"}))(h.T)
 		if len(e) != 1 || e[0].Count != 3 || e[0].IP != "2001:db8::2" || e[0].RequestID != "2" || e[0].SessionKey != "key 2" || e[0].Detail["n"] != 2.0 {
 			h.Errorf("got %+v", e)
 		}
@@ -520,10 +520,10 @@ func TestAudit_LastLoginIsFoundByAnIndex(t *testing.T) {
 func TestAudit_TextThatNoDatabaseHoldsSelectsNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		for _, name := range []string{"a\x00b", "\xff"} {
-			if entries := must(h.Entries(h.Context(), audit.Query{Limit: 10, Event: name}))(h.T); len(entries) != 0 {
+			if entries := must(h.Audit.Entries(h.Context(), audit.Query{Limit: 10, Event: name}))(h.T); len(entries) != 0 {
 				h.Errorf("%q: %+v", name, entries)
 			}
-			if _, err := h.Link(h.Context(), link.Kind(name), "x"); err == nil {
+			if _, err := h.Links.Link(h.Context(), link.Kind(name), "x"); err == nil {
 				h.Errorf("%q is a link", name)
 			}
 		}

@@ -40,30 +40,33 @@ func scanLink(row sqldb.Scanner) (link.Link, error) {
 	return l, err
 }
 
+// Links keeps links, and carries out what they are for.
+type Links struct{ db *database }
+
 // CreateLink implements people.Links.
-func (s *Store) CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error) {
+func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error) {
 	var created link.Link
-	err := s.tx(ctx, timeout, "create link", func(ctx context.Context, tx *sql.Tx) error {
-		if err := s.mayAct(ctx, tx, by); err != nil {
+	err := s.db.write(ctx, timeout, "create link", func(ctx context.Context, tx *transaction) error {
+		if err := tx.mayAct(ctx, by); err != nil {
 			return err
 		}
 		event, err := s.beforeLink(ctx, tx, l)
 		if err != nil {
 			return err
 		}
-		now := s.now()
+		now := s.db.now()
 		var id int64
-		err = tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO links (kind, token_hash, user_id, username, display_name, role, group_slugs, created_by, created_at, expires_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`),
+		err = tx.row(ctx, `INSERT INTO links (kind, token_hash, user_id, username, display_name, role, group_slugs, created_by, created_at, expires_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
 			string(l.Kind), hash, sql.NullInt64{Int64: l.UserID, Valid: l.UserID != 0}, l.Username, l.DisplayName, l.Role, strings.Join(l.Groups, " "), by,
 			now.Unix(), now.Add(l.Kind.Lifetime()).Unix()).Scan(&id)
 		if err != nil {
 			return err
 		}
-		if created, err = scanLink(tx.QueryRowContext(ctx, s.db.Rebind(`SELECT `+linkColumns+` FROM links WHERE id = ?`), id)); err != nil {
+		if created, err = scanLink(tx.row(ctx, `SELECT `+linkColumns+` FROM links WHERE id = ?`, id)); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, event)
+		return tx.record(ctx, event)
 	})
 	if err != nil {
 		return link.Link{}, err
@@ -73,23 +76,23 @@ func (s *Store) CreateLink(ctx context.Context, l link.Link, hash string, by int
 
 // beforeLink checks what a kind of link demands, makes earlier ones void and returns the
 // event.
-func (s *Store) beforeLink(ctx context.Context, tx *sql.Tx, l link.Link) (audit.Event, error) {
+func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (audit.Event, error) {
 	switch l.Kind {
 	case link.Setup:
-		if err := s.isEmpty(ctx, tx); err != nil {
+		if err := tx.isEmpty(ctx); err != nil {
 			return audit.Event{}, err
 		}
-		return audit.Event{Name: "setup_made"}, s.voidLinks(ctx, tx, `kind = 'setup'`)
+		return audit.Event{Name: "setup_made"}, tx.voidLinks(ctx, `kind = 'setup'`)
 	case link.Reset:
-		u, err := s.one(ctx, tx, byID, l.UserID)
+		u, err := tx.user(ctx, l.UserID)
 		if err != nil {
 			return audit.Event{}, err
 		}
-		return about("reset_made", u, nil), s.closeResets(ctx, tx, u.ID)
+		return about("reset_made", u, nil), tx.closeResets(ctx, u.ID)
 	default:
 		if l.Username != "" {
 			var taken bool
-			err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`), strings.ToLower(l.Username)).Scan(&taken)
+			err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`, strings.ToLower(l.Username)).Scan(&taken)
 			if err != nil {
 				return audit.Event{}, err
 			}
@@ -97,7 +100,7 @@ func (s *Store) beforeLink(ctx context.Context, tx *sql.Tx, l link.Link) (audit.
 				return audit.Event{}, user.ErrUsernameTaken
 			}
 			if !l.Former {
-				if err := s.checkFormer(ctx, tx, l.Username); err != nil {
+				if err := checkFormer(ctx, tx, l.Username); err != nil {
 					return audit.Event{}, err
 				}
 			}
@@ -117,15 +120,15 @@ func invited(l link.Link) map[string]any {
 
 // groupsExist returns application.ErrGroupNotFound unless all groups exist, and keeps them
 // from being removed until the transaction ends.
-func (s *Store) groupsExist(ctx context.Context, tx *sql.Tx, groups []string) error {
+func (s *Links) groupsExist(ctx context.Context, tx *transaction, groups []string) error {
 	if len(groups) == 0 {
 		return nil
 	}
-	if err := s.lockPolicy(ctx, tx); err != nil {
+	if err := tx.lockPolicy(ctx); err != nil {
 		return err
 	}
 	for _, slug := range groups {
-		if _, err := s.groupID(ctx, tx, slug); err != nil {
+		if _, err := tx.groupID(ctx, slug); err != nil {
 			return err
 		}
 	}
@@ -133,105 +136,102 @@ func (s *Store) groupsExist(ctx context.Context, tx *sql.Tx, groups []string) er
 }
 
 // voidLinks makes the unused links that a condition selects void.
-func (s *Store) voidLinks(ctx context.Context, tx *sql.Tx, where string, args ...any) error {
-	_, err := tx.ExecContext(ctx, s.db.Rebind(`UPDATE links SET void_at = ? WHERE used_at IS NULL AND void_at IS NULL AND `+where), append([]any{s.now().Unix()}, args...)...)
+func (tx *transaction) voidLinks(ctx context.Context, where string, args ...any) error {
+	err := tx.exec(ctx, `UPDATE links SET void_at = ? WHERE used_at IS NULL AND void_at IS NULL AND `+where, append([]any{tx.db.now().Unix()}, args...)...)
 	return err
 }
 
 // closeResets makes a user's reset links void and closes their request for one.
-func (s *Store) closeResets(ctx context.Context, tx *sql.Tx, id int64) error {
-	if err := s.voidLinks(ctx, tx, `kind = 'reset' AND user_id = ?`, id); err != nil {
+func (tx *transaction) closeResets(ctx context.Context, id int64) error {
+	if err := tx.voidLinks(ctx, `kind = 'reset' AND user_id = ?`, id); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, s.db.Rebind(`UPDATE user_factors SET reset_asked_at = NULL WHERE user_id = ? AND reset_asked_at IS NOT NULL`), id)
+	err := tx.exec(ctx, `UPDATE user_factors SET reset_asked_at = NULL WHERE user_id = ? AND reset_asked_at IS NOT NULL`, id)
 	return err
 }
 
 // Link implements people.Links.
-func (s *Store) Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error) {
+func (s *Links) Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if kind == link.Setup {
 		var some bool
-		if err := s.db.Reader.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM users)`).Scan(&some); err != nil {
+		if err := s.db.row(ctx, `SELECT EXISTS (SELECT 1 FROM users)`).Scan(&some); err != nil {
 			return link.Link{}, err
 		}
 		if some {
 			return link.Link{}, user.ErrNotEmpty
 		}
 	}
-	return scanLink(s.db.Reader.QueryRowContext(ctx, s.db.Rebind(`SELECT `+linkColumns+` FROM links WHERE kind = ? AND token_hash = ? AND `+openLink),
-		string(kind), hash, s.now().Unix()))
+	return scanLink(s.db.row(ctx, `SELECT `+linkColumns+` FROM links WHERE kind = ? AND token_hash = ? AND `+openLink,
+		string(kind), hash, s.db.now().Unix()))
 }
 
 // Invites implements people.Links.
-func (s *Store) Invites(ctx context.Context) ([]link.Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT `+linkColumns+` FROM links WHERE kind = 'invite' AND `+openLink+` ORDER BY id DESC`), s.now().Unix())
-	return sqldb.All(rows, err, scanLink)
+func (s *Links) Invites(ctx context.Context) ([]link.Link, error) {
+	return list(ctx, s.db, "list invites", scanLink, `SELECT `+linkColumns+` FROM links WHERE kind = 'invite' AND `+openLink+` ORDER BY id DESC`, s.db.now().Unix())
 }
 
 // RevokeInvite implements people.Links.
-func (s *Store) RevokeInvite(ctx context.Context, id, by int64) error {
-	return s.tx(ctx, timeout, "revoke invite", func(ctx context.Context, tx *sql.Tx) error {
-		if err := s.mayAct(ctx, tx, by); err != nil {
+func (s *Links) RevokeInvite(ctx context.Context, id, by int64) error {
+	return s.db.write(ctx, timeout, "revoke invite", func(ctx context.Context, tx *transaction) error {
+		if err := tx.mayAct(ctx, by); err != nil {
 			return err
 		}
-		now := s.now().Unix()
+		now := s.db.now().Unix()
 		var username string
-		err := tx.QueryRowContext(ctx, s.db.Rebind(`UPDATE links SET void_at = ? WHERE id = ? AND kind = 'invite' AND `+openLink+` RETURNING username`), now, id, now).Scan(&username)
+		err := tx.row(ctx, `UPDATE links SET void_at = ? WHERE id = ? AND kind = 'invite' AND `+openLink+` RETURNING username`, now, id, now).Scan(&username)
 		if errors.Is(err, sql.ErrNoRows) {
 			return link.ErrNotFound
 		}
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, tx, audit.Event{Name: "invite_revoked", SubjectName: username})
+		return tx.record(ctx, audit.Event{Name: "invite_revoked", SubjectName: username})
 	})
 }
 
 // useLink marks an open link as used and returns it. It is one statement: a second use
 // waits for the first one's transaction and then finds a used link. link.ErrInvalid.
-func (s *Store) useLink(ctx context.Context, tx *sql.Tx, kind link.Kind, hash string) (link.Link, error) {
-	now := s.now().Unix()
-	return scanLink(tx.QueryRowContext(ctx, s.db.Rebind(`UPDATE links SET used_at = ? WHERE kind = ? AND token_hash = ? AND `+openLink+` RETURNING `+linkColumns),
+func (s *Links) useLink(ctx context.Context, tx *transaction, kind link.Kind, hash string) (link.Link, error) {
+	now := s.db.now().Unix()
+	return scanLink(tx.row(ctx, `UPDATE links SET used_at = ? WHERE kind = ? AND token_hash = ? AND `+openLink+` RETURNING `+linkColumns,
 		now, string(kind), hash, now))
 }
 
 // Setup implements people.Links.
-func (s *Store) Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error) {
+func (s *Links) Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error) {
 	var created user.User
-	err := s.tx(ctx, timeout, "set up", func(ctx context.Context, tx *sql.Tx) error {
-		if err := s.isEmpty(ctx, tx); err != nil {
+	err := s.db.write(ctx, timeout, "set up", func(ctx context.Context, tx *transaction) error {
+		if err := tx.isEmpty(ctx); err != nil {
 			return err
 		}
 		if _, err := s.useLink(ctx, tx, link.Setup, hash); err != nil {
 			return err
 		}
 		var err error
-		if created, err = s.insert(ctx, tx, user.User{New: n}); err != nil {
+		if created, err = tx.insert(ctx, user.User{New: n}); err != nil {
 			return err
 		}
 		if household != "" {
-			if err := s.setHousehold(ctx, tx, householdName, household); err != nil {
+			if err := tx.setHousehold(ctx, householdName, household); err != nil {
 				return err
 			}
 		}
-		return s.record(ctx, tx, about("setup", created, nil))
+		return tx.record(ctx, about("setup", created, nil))
 	})
 	return created, err
 }
 
 // Join implements people.Links.
-func (s *Store) Join(ctx context.Context, hash string, n user.New) (user.User, error) {
+func (s *Links) Join(ctx context.Context, hash string, n user.New) (user.User, error) {
 	var created user.User
-	err := s.tx(ctx, timeout, "accept invite", func(ctx context.Context, tx *sql.Tx) error {
+	err := s.db.write(ctx, timeout, "accept invite", func(ctx context.Context, tx *transaction) error {
 		// Before the link's row: RemoveGroup locks them in this order.
 		var groups string
-		err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT group_slugs FROM links WHERE token_hash = ?`), hash).Scan(&groups)
+		err := tx.row(ctx, `SELECT group_slugs FROM links WHERE token_hash = ?`, hash).Scan(&groups)
 		if err == nil && groups != "" {
-			err = s.lockPolicy(ctx, tx)
+			err = tx.lockPolicy(ctx)
 		}
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
@@ -245,41 +245,41 @@ func (s *Store) Join(ctx context.Context, hash string, n user.New) (user.User, e
 			n.Username = l.Username
 		}
 		n.Role = user.Role(l.Role)
-		if created, err = s.insert(ctx, tx, user.User{New: n}); err != nil {
+		if created, err = tx.insert(ctx, user.User{New: n}); err != nil {
 			return err
 		}
 		if chosen {
-			if err := s.checkFormer(ctx, tx, n.Username); err != nil {
+			if err := checkFormer(ctx, tx, n.Username); err != nil {
 				return err
 			}
 		}
 		for _, slug := range l.Groups { // which exist
-			_, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO group_members (group_id, user_id) SELECT id, CAST(? AS BIGINT) FROM user_groups WHERE slug = ?`), created.ID, slug)
+			err := tx.exec(ctx, `INSERT INTO group_members (group_id, user_id) SELECT id, CAST(? AS BIGINT) FROM user_groups WHERE slug = ?`, created.ID, slug)
 			if err != nil {
 				return err
 			}
 		}
-		return s.record(ctx, tx, about("invite_accepted", created, invited(l)))
+		return tx.record(ctx, about("invite_accepted", created, invited(l)))
 	})
 	return created, err
 }
 
 // ResetByLink implements people.Links.
-func (s *Store) ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error) {
+func (s *Links) ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error) {
 	var r user.Revocation
-	err := s.tx(ctx, timeout, "reset password by link", func(ctx context.Context, tx *sql.Tx) error {
+	err := s.db.write(ctx, timeout, "reset password by link", func(ctx context.Context, tx *transaction) error {
 		l, err := s.useLink(ctx, tx, link.Reset, hash)
 		if err != nil {
 			return err
 		}
 		r = user.Revocation{UserID: l.UserID}
-		if err := s.replaceHash(ctx, tx, l.UserID, newHash); err != nil {
+		if err := tx.replaceHash(ctx, l.UserID, newHash); err != nil {
 			return err
 		}
-		if err := s.recordAbout(ctx, tx, "reset_used", l.UserID, nil); err != nil {
+		if err := tx.recordAbout(ctx, "reset_used", l.UserID, nil); err != nil {
 			return err
 		}
-		return s.recordRevocation(ctx, tx, &r)
+		return tx.recordRevocation(ctx, &r)
 	})
 	return r, err
 }

@@ -20,8 +20,8 @@ import (
 // clock that can be moved.
 type household struct {
 	*testing.T
-	*sqlstore.Store
-	other      *sqlstore.Store
+	*sqlstore.Stores
+	other      *sqlstore.Stores
 	db         *sqldb.DB
 	now        time.Time
 	anna, otto user.User
@@ -33,8 +33,8 @@ func inHouseholds(t *testing.T, test func(*household)) {
 	for name, fresh := range map[string]func(testing.TB) string{"SQLite": sqldbtest.SQLite, "Postgres": sqldbtest.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			h := emptyHousehold(t, fresh)
-			h.anna = must(h.Create(t.Context(), person("anna", user.Admin), user.Operator))(t)
-			h.otto = must(h.Create(t.Context(), person("otto", user.Member), user.Operator))(t)
+			h.anna = must(h.Users.Create(t.Context(), person("anna", user.Admin), user.Operator))(t)
+			h.otto = must(h.Users.Create(t.Context(), person("otto", user.Member), user.Operator))(t)
 			test(h)
 		})
 	}
@@ -49,7 +49,7 @@ func emptyHousehold(t *testing.T, fresh func(testing.TB) string) *household {
 	h := &household{T: t, now: start}
 	clock := func() time.Time { return h.now }
 	h.db = open(t, url)
-	h.Store, h.other = sqlstore.New(h.db, clock), sqlstore.New(open(t, url), clock)
+	h.Stores, h.other = sqlstore.New(h.db, clock), sqlstore.New(open(t, url), clock)
 	return h
 }
 
@@ -62,7 +62,7 @@ func (h *household) exec(query string, args ...any) {
 func (h *household) link(l link.Link, by int64) string {
 	h.Helper()
 	token := link.NewToken()
-	must(h.CreateLink(h.Context(), l, link.Hash(token), by))(h.T)
+	must(h.Links.CreateLink(h.Context(), l, link.Hash(token), by))(h.T)
 	return link.Hash(token)
 }
 
@@ -76,14 +76,14 @@ func (h *household) reset() string {
 
 // atOnce runs do 100 times at the same moment, on both processes, and returns how many
 // calls succeeded; the others must have returned one of refusals.
-func (h *household) atOnce(do func(*sqlstore.Store, int) error, refusals ...error) int {
+func (h *household) atOnce(do func(*sqlstore.Stores, int) error, refusals ...error) int {
 	h.Helper()
 	errs, gate := make([]error, atOnce), make(chan struct{})
 	var all sync.WaitGroup
 	for i := range errs {
 		all.Go(func() {
 			<-gate
-			errs[i] = do([]*sqlstore.Store{h.Store, h.other}[i%2], i)
+			errs[i] = do([]*sqlstore.Stores{h.Stores, h.other}[i%2], i)
 		})
 	}
 	close(gate)
@@ -94,19 +94,19 @@ func (h *household) atOnce(do func(*sqlstore.Store, int) error, refusals ...erro
 func TestLink_IsUsedOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		invite, reset := h.invite(), h.reset()
-		if n := h.atOnce(func(s *sqlstore.Store, i int) error {
-			_, err := s.Join(h.Context(), invite, person("paul"+string(rune('a'+i%26))+string(rune('a'+i/26)), user.Member))
+		if n := h.atOnce(func(s *sqlstore.Stores, i int) error {
+			_, err := s.Links.Join(h.Context(), invite, person("paul"+string(rune('a'+i%26))+string(rune('a'+i/26)), user.Member))
 			return err
 		}, link.ErrInvalid); n != 1 {
 			h.Errorf("an invite was accepted %d times", n)
 		}
-		if n := h.atOnce(func(s *sqlstore.Store, _ int) error {
-			_, err := s.ResetByLink(h.Context(), reset, "new")
+		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error {
+			_, err := s.Links.ResetByLink(h.Context(), reset, "new")
 			return err
 		}, link.ErrInvalid); n != 1 {
 			h.Errorf("a reset was used %d times", n)
 		}
-		if users := must(h.List(h.Context()))(h.T); len(users) != 3 {
+		if users := must(h.Users.List(h.Context()))(h.T); len(users) != 3 {
 			h.Errorf("%d users", len(users))
 		}
 	})
@@ -117,18 +117,18 @@ func TestSetUp_OfManyAtOnceOneCreatesTheAdmin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := emptyHousehold(t, fresh)
 			hash := h.link(link.Link{Kind: link.Setup, Role: "admin"}, user.Operator)
-			n := h.atOnce(func(s *sqlstore.Store, i int) error {
-				_, err := s.Setup(h.Context(), hash, person("admin"+string(rune('a'+i%26)), user.Admin), "Familie Berg")
+			n := h.atOnce(func(s *sqlstore.Stores, i int) error {
+				_, err := s.Links.Setup(h.Context(), hash, person("admin"+string(rune('a'+i%26)), user.Admin), "Familie Berg")
 				return err
 			}, link.ErrInvalid, user.ErrNotEmpty)
-			users := must(h.List(t.Context()))(t)
+			users := must(h.Users.List(t.Context()))(t)
 			if n != 1 || len(users) != 1 || users[0].Role != user.Admin {
 				t.Errorf("%d succeeded; users: %+v", n, users)
 			}
-			if household := must(h.Household(t.Context()))(t); household.Name != "Familie Berg" {
+			if household := must(h.Users.Household(t.Context()))(t); household.Name != "Familie Berg" {
 				t.Errorf("got %+v", household)
 			}
-			if _, err := h.CreateLink(t.Context(), link.Link{Kind: link.Setup, Role: "admin"}, "another", user.Operator); !errors.Is(err, user.ErrNotEmpty) {
+			if _, err := h.Links.CreateLink(t.Context(), link.Link{Kind: link.Setup, Role: "admin"}, "another", user.Operator); !errors.Is(err, user.ErrNotEmpty) {
 				t.Errorf("another set-up link: %v", err)
 			}
 		})
@@ -141,14 +141,14 @@ func TestLink_ThatIsNotOpenIsRefused(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		refused := func(what string, kind link.Kind, hash string) {
 			h.Helper()
-			if l, err := h.Link(ctx, kind, hash); !errors.Is(err, link.ErrInvalid) {
+			if l, err := h.Links.Link(ctx, kind, hash); !errors.Is(err, link.ErrInvalid) {
 				h.Errorf("%s, looked at: %+v, %v", what, l, err)
 			}
 			var err error
 			if kind == link.Invite {
-				_, err = h.Join(ctx, hash, person("paul", user.Member))
+				_, err = h.Links.Join(ctx, hash, person("paul", user.Member))
 			} else {
-				_, err = h.ResetByLink(ctx, hash, "new")
+				_, err = h.Links.ResetByLink(ctx, hash, "new")
 			}
 			if !errors.Is(err, link.ErrInvalid) {
 				h.Errorf("%s, used: %v", what, err)
@@ -163,41 +163,41 @@ func TestLink_ThatIsNotOpenIsRefused(t *testing.T) {
 		refused("an older reset", link.Reset, older)
 
 		changed := h.reset()
-		must(h.SetPasswordHash(ctx, h.otto.ID, h.otto.PasswordHash, "another", ""))(h.T)
+		must(h.Users.SetPasswordHash(ctx, h.otto.ID, h.otto.PasswordHash, "another", ""))(h.T)
 		refused("a reset after the password changed", link.Reset, changed)
 		changed = h.reset()
-		must(h.ResetPassword(ctx, h.otto.ID, "yet another"))(h.T)
+		must(h.Users.ResetPassword(ctx, h.otto.ID, "yet another"))(h.T)
 		refused("a reset after the operator set a password", link.Reset, changed)
 
 		revoked := h.invite()
-		invites := must(h.Invites(ctx))(h.T)
-		if err := h.RevokeInvite(ctx, invites[0].ID, h.anna.ID); err != nil {
+		invites := must(h.Links.Invites(ctx))(h.T)
+		if err := h.Links.RevokeInvite(ctx, invites[0].ID, h.anna.ID); err != nil {
 			h.Error(err)
 		}
 		refused("a revoked invite", link.Invite, revoked)
-		if err := h.RevokeInvite(ctx, invites[0].ID, h.anna.ID); !errors.Is(err, link.ErrNotFound) {
+		if err := h.Links.RevokeInvite(ctx, invites[0].ID, h.anna.ID); !errors.Is(err, link.ErrNotFound) {
 			h.Errorf("revoked again: %v", err)
 		}
 
 		invite, reset := h.invite(), h.reset()
 		h.now = start.Add(link.Reset.Lifetime())
 		refused("an expired reset", link.Reset, reset)
-		if _, err := h.Link(ctx, link.Invite, invite); err != nil {
+		if _, err := h.Links.Link(ctx, link.Invite, invite); err != nil {
 			h.Errorf("an invite after an hour: %v", err)
 		}
 		h.now = start.Add(link.Invite.Lifetime())
 		refused("an expired invite", link.Invite, invite)
-		if invites := must(h.Invites(ctx))(h.T); len(invites) != 0 {
+		if invites := must(h.Links.Invites(ctx))(h.T); len(invites) != 0 {
 			h.Errorf("open invites: %+v", invites)
 		}
 
 		invite = h.invite()
-		must(h.Create(ctx, person("berta", user.Admin), user.Operator))(h.T)
-		if err := h.SetRole(ctx, h.anna.ID, user.Member); err != nil {
+		must(h.Users.Create(ctx, person("berta", user.Admin), user.Operator))(h.T)
+		if err := h.Users.SetRole(ctx, h.anna.ID, user.Member); err != nil {
 			h.Error(err)
 		}
 		refused("the invite of somebody who is no admin any more", link.Invite, invite)
-		if u := must(h.ByID(ctx, h.otto.ID))(h.T); u.PasswordHash != "yet another" {
+		if u := must(h.Users.ByID(ctx, h.otto.ID))(h.T); u.PasswordHash != "yet another" {
 			h.Errorf("the password hash is %q", u.PasswordHash)
 		}
 	})
@@ -207,37 +207,37 @@ func TestLink_ThatIsNotOpenIsRefused(t *testing.T) {
 func TestLinks_EndWithTheRightToCreateThem(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		must(h.Create(ctx, person("berta", user.Admin), user.Operator))(h.T)
+		must(h.Users.Create(ctx, person("berta", user.Admin), user.Operator))(h.T)
 		member, id := user.Member, h.anna.ID
 		ended := func(_ user.Revocation, err error) error { return err }
 		for name, end := range map[string]func() error{
-			"demoted by the operator": func() error { return h.SetRole(ctx, id, user.Member) },
-			"demoted by an admin":     func() error { return h.Change(ctx, id, user.Change{Role: &member}, id) },
+			"demoted by the operator": func() error { return h.Users.SetRole(ctx, id, user.Member) },
+			"demoted by an admin":     func() error { return h.Users.Change(ctx, id, user.Change{Role: &member}, id) },
 			"a new password": func() error {
-				return ended(h.SetPasswordHash(ctx, id, must(h.ByID(ctx, id))(h.T).PasswordHash, "new", "key"))
+				return ended(h.Users.SetPasswordHash(ctx, id, must(h.Users.ByID(ctx, id))(h.T).PasswordHash, "new", "key"))
 			},
-			"a reset by the operator": func() error { return ended(h.ResetPassword(ctx, id, "reset")) },
+			"a reset by the operator": func() error { return ended(h.Users.ResetPassword(ctx, id, "reset")) },
 			"a reset by a link": func() error {
-				return ended(h.ResetByLink(ctx, h.link(link.Link{Kind: link.Reset, Role: "member", UserID: id}, user.Operator), "reset"))
+				return ended(h.Links.ResetByLink(ctx, h.link(link.Link{Kind: link.Reset, Role: "member", UserID: id}, user.Operator), "reset"))
 			},
-			"all sessions ended":       func() error { return ended(h.EndSessions(ctx, id)) },
-			"the other sessions ended": func() error { return ended(h.EndOthers(ctx, id, "key")) },
-			"a reset of the factor":    func() error { return ended(h.ResetFactor(ctx, id, user.Operator)) },
+			"all sessions ended":       func() error { return ended(h.Users.EndSessions(ctx, id)) },
+			"the other sessions ended": func() error { return ended(h.Users.EndOthers(ctx, id, "key")) },
+			"a reset of the factor":    func() error { return ended(h.Factors.ResetFactor(ctx, id, user.Operator)) },
 		} {
 			links := map[link.Kind]string{link.Invite: h.invite(), link.Reset: h.reset()}
 			operators := h.link(link.Link{Kind: link.Invite, Role: "member"}, user.Operator)
 			if err := end(); err != nil {
 				h.Fatalf("%s: %v", name, err)
 			}
-			if err := h.SetRole(ctx, id, user.Admin); err != nil {
+			if err := h.Users.SetRole(ctx, id, user.Admin); err != nil {
 				h.Fatal(err)
 			}
 			for kind, hash := range links {
-				if _, err := h.Link(ctx, kind, hash); !errors.Is(err, link.ErrInvalid) {
+				if _, err := h.Links.Link(ctx, kind, hash); !errors.Is(err, link.ErrInvalid) {
 					h.Errorf("%s: a link of the kind %s: %v", name, kind, err)
 				}
 			}
-			if _, err := h.Link(ctx, link.Invite, operators); err != nil {
+			if _, err := h.Links.Link(ctx, link.Invite, operators); err != nil {
 				h.Errorf("%s: an invite of the operator: %v", name, err)
 			}
 		}
@@ -249,29 +249,29 @@ func TestFormerName_IsGivenByAnAdminAlone(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		free := h.invite()
-		lena := must(h.Create(ctx, person("Lena", user.Member), user.Operator))(h.T)
-		must(h.Delete(ctx, lena.ID, h.anna.ID))(h.T)
+		lena := must(h.Users.Create(ctx, person("Lena", user.Member), user.Operator))(h.T)
+		must(h.Users.Delete(ctx, lena.ID, h.anna.ID))(h.T)
 		for _, name := range []string{"Lena", "lena", "LENA"} {
-			_, err := h.Join(ctx, free, person(name, user.Member))
+			_, err := h.Links.Join(ctx, free, person(name, user.Member))
 			h.refused("the name "+name, err, user.ErrUsernameFormer)
-			h.refused("the name "+name, h.CheckFormer(ctx, name), user.ErrUsernameFormer)
+			h.refused("the name "+name, h.Users.CheckFormer(ctx, name), user.ErrUsernameFormer)
 		}
-		h.ok(h.CheckFormer(ctx, "len\x00"))
+		h.ok(h.Users.CheckFormer(ctx, "len\x00"))
 		again := link.Link{Kind: link.Invite, Username: "lena", Role: "member"}
-		_, err := h.CreateLink(ctx, again, "unchecked", h.anna.ID)
+		_, err := h.Links.CreateLink(ctx, again, "unchecked", h.anna.ID)
 		h.refused("an invite for the name", err, user.ErrUsernameFormer)
 		again.Former = true
-		must(h.Join(ctx, h.link(again, h.anna.ID), person("x", user.Member)))(h.T)
-		must(h.Join(ctx, free, person("paul", user.Member)))(h.T)
+		must(h.Links.Join(ctx, h.link(again, h.anna.ID), person("x", user.Member)))(h.T)
+		must(h.Links.Join(ctx, free, person("paul", user.Member)))(h.T)
 
 		forPia := h.link(link.Link{Kind: link.Invite, Username: "pia", Role: "member"}, user.Operator)
-		pia := must(h.Create(ctx, person("Pia", user.Member), h.anna.ID))(h.T) // AUTH-6.10: any name that no user has
-		must(h.Delete(ctx, pia.ID, h.anna.ID))(h.T)
-		if _, err := h.Join(ctx, forPia, person("x", user.Member)); !errors.Is(err, link.ErrInvalid) {
+		pia := must(h.Users.Create(ctx, person("Pia", user.Member), h.anna.ID))(h.T) // AUTH-6.10: any name that no user has
+		must(h.Users.Delete(ctx, pia.ID, h.anna.ID))(h.T)
+		if _, err := h.Links.Join(ctx, forPia, person("x", user.Member)); !errors.Is(err, link.ErrInvalid) {
 			h.Errorf("an invite for a name from before the deletion: %v", err)
 		}
-		pia = must(h.Create(ctx, person("pia", user.Member), h.anna.ID))(h.T)
-		must(h.Delete(ctx, pia.ID, h.anna.ID))(h.T)
+		pia = must(h.Users.Create(ctx, person("pia", user.Member), h.anna.ID))(h.T)
+		must(h.Users.Delete(ctx, pia.ID, h.anna.ID))(h.T)
 	})
 }
 
@@ -280,20 +280,20 @@ func TestInvite_DecidesRoleAndName(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		named := h.link(link.Link{Kind: link.Invite, Username: "paul", DisplayName: "Paul", Role: "member"}, h.anna.ID)
 		free := h.invite()
-		if _, err := h.Join(h.Context(), free, person("OTTO", user.Admin)); !errors.Is(err, user.ErrUsernameTaken) {
+		if _, err := h.Links.Join(h.Context(), free, person("OTTO", user.Admin)); !errors.Is(err, user.ErrUsernameTaken) {
 			h.Errorf("a taken name: %v", err)
 		}
-		u := must(h.Join(h.Context(), free, person("petra", user.Admin)))(h.T)
+		u := must(h.Links.Join(h.Context(), free, person("petra", user.Admin)))(h.T)
 		if u.Role != user.Member || u.Username != "petra" {
 			h.Errorf("got %+v", u)
 		}
-		if u = must(h.Join(h.Context(), named, person("eve", user.Admin)))(h.T); u.Role != user.Member || u.Username != "paul" {
+		if u = must(h.Links.Join(h.Context(), named, person("eve", user.Admin)))(h.T); u.Role != user.Member || u.Username != "paul" {
 			h.Errorf("got %+v", u)
 		}
-		if _, err := h.CreateLink(h.Context(), link.Link{Kind: link.Invite, Username: "Paul", Role: "member"}, "x", h.anna.ID); !errors.Is(err, user.ErrUsernameTaken) {
+		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Username: "Paul", Role: "member"}, "x", h.anna.ID); !errors.Is(err, user.ErrUsernameTaken) {
 			h.Errorf("an invite for a taken name: %v", err)
 		}
-		if _, err := h.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member"}, "y", h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
+		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member"}, "y", h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
 			h.Errorf("an invite by a member: %v", err)
 		}
 	})
@@ -304,14 +304,14 @@ func TestLink_ARequestForAPasswordIsOneOfAUser(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		asked := func() int {
 			n := 0
-			for _, e := range must(h.Entries(h.Context(), everything))(h.T) {
+			for _, e := range must(h.Audit.Entries(h.Context(), everything))(h.T) {
 				if e.Event.Name == "reset_asked" {
 					n++
 				}
 			}
 			return n
 		}
-		h.atOnce(func(s *sqlstore.Store, _ int) error { return s.AskForReset(h.Context(), "otto") })
+		h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Users.AskForReset(h.Context(), "otto") })
 		if asked() != 1 || must(h.Details(h.otto.ID))(h.T).ResetAskedAt.IsZero() {
 			h.Errorf("%d requests", asked())
 		}
@@ -319,21 +319,21 @@ func TestLink_ARequestForAPasswordIsOneOfAUser(t *testing.T) {
 		if !must(h.Details(h.otto.ID))(h.T).ResetAskedAt.IsZero() {
 			h.Error("the request is open after a link was created")
 		}
-		if err := h.AskForReset(h.Context(), "nobody"); !errors.Is(err, user.ErrNotFound) {
+		if err := h.Users.AskForReset(h.Context(), "nobody"); !errors.Is(err, user.ErrNotFound) {
 			h.Errorf("an unknown name: %v", err)
 		}
 	})
 }
 
 // Details returns a user as admins see them.
-func (h *household) Details(id int64) (user.Details, error) { return h.Member(h.Context(), id) }
+func (h *household) Details(id int64) (user.Details, error) { return h.Users.Member(h.Context(), id) }
 
 // TestLink_IsTheSameWhenItsTransactionRunsAgain has Postgres end each transaction once, at
 // its audit row.
 func TestLink_IsTheSameWhenItsTransactionRunsAgain(t *testing.T) {
 	h := emptyHousehold(t, sqldbtest.Postgres)
-	h.anna = must(h.Create(t.Context(), person("anna", user.Admin), user.Operator))(t)
-	h.otto = must(h.Create(t.Context(), person("otto", user.Member), user.Operator))(t)
+	h.anna = must(h.Users.Create(t.Context(), person("anna", user.Admin), user.Operator))(t)
+	h.otto = must(h.Users.Create(t.Context(), person("otto", user.Member), user.Operator))(t)
 	h.exec(`CREATE SEQUENCE runs`)
 	h.exec(`CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		IF nextval('runs') % 2 = 1 THEN RAISE EXCEPTION USING ERRCODE = '40001'; END IF;

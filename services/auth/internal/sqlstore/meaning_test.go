@@ -44,7 +44,7 @@ func found(s *suite) {
 	want := user.User{ID: u.ID, New: person("anna", user.Admin), CreatedAt: time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC)}
 	s.same(unstamped(u), want)
 	s.same(s.get(u.ID), u)
-	byName, err := s.store.ByUsername(s.Context(), "anna")
+	byName, err := s.store.Users.ByUsername(s.Context(), "anna")
 	s.ok(err)
 	s.same(byName, u)
 	if u.CreatedAt.Location() != time.UTC || byName.CreatedAt.Location() != time.UTC {
@@ -54,13 +54,13 @@ func found(s *suite) {
 
 func createBy(s *suite) {
 	admin, member := s.create("root", user.Admin), s.create("anna", user.Member)
-	_, err := s.store.Create(s.Context(), person("ben", user.Member), admin.ID)
+	_, err := s.store.Users.Create(s.Context(), person("ben", user.Member), admin.ID)
 	s.ok(err)
 	for _, by := range []int64{member.ID, 4711, -1} {
-		_, err := s.store.Create(s.Context(), person("carl", user.Member), by)
+		_, err := s.store.Users.Create(s.Context(), person("carl", user.Member), by)
 		s.refused(err, user.ErrNotAdmin)
 	}
-	_, err = s.store.ByUsername(s.Context(), "carl")
+	_, err = s.store.Users.ByUsername(s.Context(), "carl")
 	s.refused(err, user.ErrNotFound)
 }
 
@@ -68,7 +68,7 @@ func verbatim(s *suite) {
 	for i, name := range []string{"Zo\u00eb", "Zoe\u0308", "👩‍👩‍👧 Familie", "O'Brien; DROP TABLE users;--", `"quoted" \ %_?$1`, "مرحبا"} {
 		n := person("user"+string(rune('a'+i)), user.Member)
 		n.DisplayName, n.PasswordHash, n.AvatarColor = name, "$2a$12$"+name, "#aBc"
-		u, err := s.store.Create(s.Context(), n, user.Operator)
+		u, err := s.store.Users.Create(s.Context(), n, user.Operator)
 		s.ok(err)
 		s.same(s.get(u.ID).New, n)
 	}
@@ -77,7 +77,7 @@ func verbatim(s *suite) {
 func anyName(s *suite) {
 	s.create("anna", user.Member)
 	for _, name := range []string{"", "Anna", "ANNA", "ann", "anna ", "ann%", "anna\x00", "\x00", "\xff\xfe", "' OR 1=1 --", "a?na", "\u0430nna", "ann\u212a"} {
-		_, err := s.store.ByUsername(s.Context(), name)
+		_, err := s.store.Users.ByUsername(s.Context(), name)
 		s.refused(err, user.ErrNotFound)
 	}
 }
@@ -85,7 +85,7 @@ func anyName(s *suite) {
 func unique(s *suite) {
 	s.create("Anna.B", user.Member)
 	for _, name := range []string{"Anna.B", "anna.b", "ANNA.B"} {
-		_, err := s.store.Create(s.Context(), person(name, user.Member), user.Operator)
+		_, err := s.store.Users.Create(s.Context(), person(name, user.Member), user.Operator)
 		s.refused(err, user.ErrUsernameTaken)
 	}
 	s.create("anna_b", user.Member)
@@ -94,7 +94,7 @@ func unique(s *suite) {
 func idsGrow(s *suite) {
 	s.create("root", user.Admin)
 	last := s.create("anna", user.Member)
-	_, err := s.store.Delete(s.Context(), last.ID, user.Operator)
+	_, err := s.store.Users.Delete(s.Context(), last.ID, user.Operator)
 	s.ok(err)
 	if again := s.create("anna", user.Member); again.ID <= last.ID {
 		s.Fatalf("id %d was given after %d", again.ID, last.ID)
@@ -102,38 +102,38 @@ func idsGrow(s *suite) {
 }
 
 func first(s *suite) {
-	u, err := s.store.CreateFirst(s.Context(), person("root", user.Admin))
+	u, err := s.store.Users.CreateFirst(s.Context(), person("root", user.Admin))
 	s.ok(err)
 	s.same(s.get(u.ID), u)
-	_, err = s.store.CreateFirst(s.Context(), person("other", user.Admin))
+	_, err = s.store.Users.CreateFirst(s.Context(), person("other", user.Admin))
 	s.refused(err, user.ErrNotEmpty)
 }
 
 func list(s *suite) {
-	users, err := s.store.List(s.Context())
+	users, err := s.store.Users.List(s.Context())
 	s.ok(err)
 	s.same(len(users), 0)
 	want := []user.User{s.create("zoe", user.Admin), s.create("anna", user.Member), s.create("mia", user.Member)}
-	users, err = s.store.List(s.Context())
+	users, err = s.store.Users.List(s.Context())
 	s.ok(err)
 	s.same(users, want)
 }
 
 func setPassword(s *suite) {
 	u, other := s.create("anna", user.Member), s.create("ben", user.Member)
-	r, err := s.store.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key")
+	r, err := s.store.Users.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key")
 	s.ok(err)
 	s.same(r, user.Revocation{ID: r.ID, UserID: u.ID, KeepSession: "key", RecordedAt: s.now().UTC().Truncate(time.Second)})
 	s.same(s.get(u.ID).PasswordHash, "new")
 	s.same(s.get(other.ID), other)
-	_, err = s.store.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "newer", "")
+	_, err = s.store.Users.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "newer", "")
 	s.refused(err, user.ErrChanged)
 	s.same(s.get(u.ID).PasswordHash, "new")
 }
 
 func resetPassword(s *suite) {
 	u, other := s.create("anna", user.Member), s.create("ben", user.Member)
-	r, err := s.store.ResetPassword(s.Context(), u.ID, "reset")
+	r, err := s.store.Users.ResetPassword(s.Context(), u.ID, "reset")
 	s.ok(err)
 	s.same(r, user.Revocation{ID: r.ID, UserID: u.ID, RecordedAt: r.RecordedAt})
 	s.same(s.get(u.ID).PasswordHash, "reset")
@@ -142,38 +142,38 @@ func resetPassword(s *suite) {
 
 func rehash(s *suite) {
 	u := s.create("anna", user.Member)
-	s.ok(s.store.Rehash(s.Context(), u.ID, u.PasswordHash, "better"))
+	s.ok(s.store.Users.Rehash(s.Context(), u.ID, u.PasswordHash, "better"))
 	s.same(s.get(u.ID).PasswordHash, "better")
-	s.refused(s.store.Rehash(s.Context(), u.ID, u.PasswordHash, "lost"), user.ErrChanged)
+	s.refused(s.store.Users.Rehash(s.Context(), u.ID, u.PasswordHash, "lost"), user.ErrChanged)
 	s.same(s.get(u.ID).PasswordHash, "better")
 	s.same(len(s.pending(s.now().Add(time.Hour))), 0)
 }
 
 func setRole(s *suite) {
 	root, anna := s.create("root", user.Admin), s.create("anna", user.Member)
-	s.refused(s.store.SetRole(s.Context(), root.ID, user.Member), user.ErrLastAdmin)
-	s.ok(s.store.SetRole(s.Context(), anna.ID, user.Admin))
-	s.ok(s.store.SetRole(s.Context(), root.ID, user.Member))
+	s.refused(s.store.Users.SetRole(s.Context(), root.ID, user.Member), user.ErrLastAdmin)
+	s.ok(s.store.Users.SetRole(s.Context(), anna.ID, user.Admin))
+	s.ok(s.store.Users.SetRole(s.Context(), root.ID, user.Member))
 	s.same([]user.Role{s.get(root.ID).Role, s.get(anna.ID).Role}, []user.Role{user.Member, user.Admin})
 	for range 2 { // the present role again
-		s.ok(s.store.SetRole(s.Context(), anna.ID, user.Admin))
-		s.ok(s.store.SetRole(s.Context(), root.ID, user.Member))
+		s.ok(s.store.Users.SetRole(s.Context(), anna.ID, user.Admin))
+		s.ok(s.store.Users.SetRole(s.Context(), root.ID, user.Member))
 	}
 }
 
 func remove(s *suite) {
 	root, anna := s.create("root", user.Admin), s.create("anna", user.Member)
-	_, err := s.store.Delete(s.Context(), root.ID, user.Operator)
+	_, err := s.store.Users.Delete(s.Context(), root.ID, user.Operator)
 	s.refused(err, user.ErrLastAdmin)
-	r, err := s.store.Delete(s.Context(), anna.ID, root.ID)
+	r, err := s.store.Users.Delete(s.Context(), anna.ID, root.ID)
 	s.ok(err)
 	s.same(r, user.Revocation{ID: r.ID, UserID: anna.ID, RecordedAt: r.RecordedAt})
-	_, err = s.store.ByUsername(s.Context(), "anna")
+	_, err = s.store.Users.ByUsername(s.Context(), "anna")
 	s.refused(err, user.ErrNotFound)
-	_, err = s.store.Delete(s.Context(), anna.ID, root.ID)
+	_, err = s.store.Users.Delete(s.Context(), anna.ID, root.ID)
 	s.refused(err, user.ErrNotFound)
 	second := s.create("second", user.Admin)
-	_, err = s.store.Delete(s.Context(), root.ID, second.ID)
+	_, err = s.store.Users.Delete(s.Context(), root.ID, second.ID)
 	s.ok(err)
 	s.same(s.admins(), 1)
 }
@@ -181,31 +181,31 @@ func remove(s *suite) {
 func removeBy(s *suite) {
 	root, gone := s.create("root", user.Admin), s.create("gone", user.Admin)
 	anna, ben := s.create("anna", user.Member), s.create("ben", user.Member)
-	_, err := s.store.Delete(s.Context(), gone.ID, root.ID)
+	_, err := s.store.Users.Delete(s.Context(), gone.ID, root.ID)
 	s.ok(err)
 	for _, by := range []int64{anna.ID, ben.ID, gone.ID, 1 << 40, -1} {
-		_, err := s.store.Delete(s.Context(), anna.ID, by)
+		_, err := s.store.Users.Delete(s.Context(), anna.ID, by)
 		s.refused(err, user.ErrNotAdmin)
 	}
-	_, err = s.store.Delete(s.Context(), anna.ID, user.Operator)
+	_, err = s.store.Users.Delete(s.Context(), anna.ID, user.Operator)
 	s.ok(err)
 }
 
 func unknown(s *suite) {
 	s.create("root", user.Admin)
 	for _, id := range []int64{0, -1, 1 << 40, 1<<63 - 1} {
-		_, err := s.store.ByID(s.Context(), id)
+		_, err := s.store.Users.ByID(s.Context(), id)
 		s.refused(err, user.ErrNotFound)
-		_, err = s.store.SetPasswordHash(s.Context(), id, "old", "new", "")
+		_, err = s.store.Users.SetPasswordHash(s.Context(), id, "old", "new", "")
 		s.refused(err, user.ErrNotFound)
-		_, err = s.store.ResetPassword(s.Context(), id, "new")
+		_, err = s.store.Users.ResetPassword(s.Context(), id, "new")
 		s.refused(err, user.ErrNotFound)
-		s.refused(s.store.Rehash(s.Context(), id, "old", "new"), user.ErrNotFound)
+		s.refused(s.store.Users.Rehash(s.Context(), id, "old", "new"), user.ErrNotFound)
 		for _, role := range []user.Role{user.Admin, user.Member} {
-			s.refused(s.store.SetRole(s.Context(), id, role), user.ErrNotFound)
+			s.refused(s.store.Users.SetRole(s.Context(), id, role), user.ErrNotFound)
 		}
-		_, err = s.store.Delete(s.Context(), id, user.Operator)
+		_, err = s.store.Users.Delete(s.Context(), id, user.Operator)
 		s.refused(err, user.ErrNotFound)
-		s.ok(s.store.RevocationDone(s.Context(), id))
+		s.ok(s.store.Users.RevocationDone(s.Context(), id))
 	}
 }

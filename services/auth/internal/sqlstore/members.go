@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -44,31 +43,24 @@ func instant(unix int64) time.Time {
 }
 
 // Member implements people.Users.
-func (s *Store) Member(ctx context.Context, id int64) (user.Details, error) {
+func (s *Users) Member(ctx context.Context, id int64) (user.Details, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return scanMember(s.db.Reader.QueryRowContext(ctx, s.db.Rebind(`SELECT `+memberColumns+memberTables+` WHERE users.id = ?`), id))
+	return scanMember(s.db.row(ctx, `SELECT `+memberColumns+memberTables+` WHERE users.id = ?`, id))
 }
 
 // Members implements people.Users.
-func (s *Store) Members(ctx context.Context) ([]user.Details, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	rows, err := s.db.Reader.QueryContext(ctx, `SELECT `+memberColumns+memberTables+` ORDER BY users.id`)
-	members, err := sqldb.All(rows, err, scanMember)
-	if err != nil {
-		return nil, fmt.Errorf("list members: %w", err)
-	}
-	return members, nil
+func (s *Users) Members(ctx context.Context) ([]user.Details, error) {
+	return list(ctx, s.db, "list members", scanMember, `SELECT `+memberColumns+memberTables+` ORDER BY users.id`)
 }
 
 // Change implements people.Users.
-func (s *Store) Change(ctx context.Context, id int64, c user.Change, by int64) error {
-	return s.tx(ctx, timeout, "change user", func(ctx context.Context, tx *sql.Tx) error {
+func (s *Users) Change(ctx context.Context, id int64, c user.Change, by int64) error {
+	return s.db.write(ctx, timeout, "change user", func(ctx context.Context, tx *transaction) error {
 		if err := s.mayChange(ctx, tx, id, c, by); err != nil {
 			return err
 		}
-		u, err := s.one(ctx, tx, byID, id)
+		u, err := tx.user(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -82,66 +74,63 @@ func (s *Store) Change(ctx context.Context, id int64, c user.Change, by int64) e
 			u.AvatarColor = *c.AvatarColor
 		}
 		if len(fields) > 0 {
-			if err := s.update(ctx, tx, `UPDATE users SET display_name = ?, avatar_color = ? WHERE id = ?`, u.DisplayName, u.AvatarColor, id); err != nil {
+			if err := tx.update(ctx, `UPDATE users SET display_name = ?, avatar_color = ? WHERE id = ?`, u.DisplayName, u.AvatarColor, id); err != nil {
 				return err
 			}
-			if err := s.record(ctx, tx, about("profile_changed", u, map[string]any{"fields": fields})); err != nil {
+			if err := tx.record(ctx, about("profile_changed", u, map[string]any{"fields": fields})); err != nil {
 				return err
 			}
 		}
 		if c.Groups != nil {
-			if err := s.setGroups(ctx, tx, id, *c.Groups); err != nil {
+			if err := tx.setGroups(ctx, id, *c.Groups); err != nil {
 				return err
 			}
 		}
-		if err := s.changeGroups(ctx, tx, id, c.Joins); err != nil {
+		if err := tx.changeGroups(ctx, id, c.Joins); err != nil {
 			return err
 		}
 		if c.Role == nil || *c.Role == u.Role {
 			return nil
 		}
-		return s.setRole(ctx, tx, id, *c.Role)
+		return tx.setRole(ctx, id, *c.Role)
 	})
 }
 
 // mayChange returns ErrNotAdmin and ErrLastAdmin. It locks what it depends on, and the
 // row that changes.
-func (s *Store) mayChange(ctx context.Context, tx *sql.Tx, id int64, c user.Change, by int64) error {
+func (s *Users) mayChange(ctx context.Context, tx *transaction, id int64, c user.Change, by int64) error {
 	changesGroups := c.Groups != nil || len(c.Joins) > 0
 	switch {
 	case c.Role != nil && *c.Role != user.Admin:
-		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
+		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
 			return err
 		}
 	case c.Role != nil || changesGroups || by != id:
-		if err := s.mayAct(ctx, tx, by); err != nil {
+		if err := tx.mayAct(ctx, by); err != nil {
 			return err
 		}
 	}
 	if changesGroups {
-		if err := s.lockPolicy(ctx, tx); err != nil {
+		if err := tx.lockPolicy(ctx); err != nil {
 			return err
 		}
 	}
-	return s.update(ctx, tx, `UPDATE users SET id = id WHERE id = ?`, id)
+	return tx.update(ctx, `UPDATE users SET id = id WHERE id = ?`, id)
 }
 
 // AskForReset implements people.Users.
-func (s *Store) AskForReset(ctx context.Context, username string) error {
+func (s *Users) AskForReset(ctx context.Context, username string) error {
 	u, err := s.ByUsername(ctx, username)
 	if err != nil {
 		return err
 	}
-	return s.tx(ctx, timeout, "ask for a new password", func(ctx context.Context, tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO user_factors (user_id, reset_asked_at) SELECT id, ? FROM users WHERE id = ?
-			ON CONFLICT (user_id) DO UPDATE SET reset_asked_at = excluded.reset_asked_at WHERE user_factors.reset_asked_at IS NULL`), s.now().Unix(), u.ID)
-		if err != nil {
+	return s.db.write(ctx, timeout, "ask for a new password", func(ctx context.Context, tx *transaction) error {
+		n, err := tx.changed(ctx, `INSERT INTO user_factors (user_id, reset_asked_at) SELECT id, ? FROM users WHERE id = ?
+			ON CONFLICT (user_id) DO UPDATE SET reset_asked_at = excluded.reset_asked_at WHERE user_factors.reset_asked_at IS NULL`, s.db.now().Unix(), u.ID)
+		if err != nil || n == 0 {
 			return err
 		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return err
-		}
-		return s.record(ctx, tx, about("reset_asked", u, nil))
+		return tx.record(ctx, about("reset_asked", u, nil))
 	})
 }
 
@@ -152,16 +141,13 @@ const (
 )
 
 // Household implements account.Users.
-func (s *Store) Household(ctx context.Context) (user.Household, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	rows, err := s.db.Reader.QueryContext(ctx, `SELECT key, value FROM household`)
-	pairs, err := sqldb.All(rows, err, func(row sqldb.Scanner) (pair [2]string, err error) {
+func (s *Users) Household(ctx context.Context) (user.Household, error) {
+	pairs, err := list(ctx, s.db, "read household", func(row sqldb.Scanner) (pair [2]string, err error) {
 		err = row.Scan(&pair[0], &pair[1])
 		return pair, err
-	})
+	}, `SELECT key, value FROM household`)
 	if err != nil {
-		return user.Household{}, fmt.Errorf("read household: %w", err)
+		return user.Household{}, err
 	}
 	var h user.Household
 	for _, pair := range pairs {
@@ -176,7 +162,7 @@ func (s *Store) Household(ctx context.Context) (user.Household, error) {
 }
 
 // setHousehold sets one of the household's settings.
-func (s *Store) setHousehold(ctx context.Context, tx *sql.Tx, key, value string) error {
-	_, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO household (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`), key, value)
+func (tx *transaction) setHousehold(ctx context.Context, key, value string) error {
+	err := tx.exec(ctx, `INSERT INTO household (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
 	return err
 }

@@ -17,42 +17,42 @@ func TestUser_IsChangedByThemselvesAndByAdmins(t *testing.T) {
 	name, color, admin, member := "Otto B.", "#123456", user.Admin, user.Member
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		if err := h.Change(ctx, h.otto.ID, user.Change{DisplayName: &name}, h.otto.ID); err != nil {
+		if err := h.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name}, h.otto.ID); err != nil {
 			h.Errorf("by himself: %v", err)
 		}
-		if err := h.Change(ctx, h.otto.ID, user.Change{AvatarColor: &color}, h.anna.ID); err != nil {
+		if err := h.Users.Change(ctx, h.otto.ID, user.Change{AvatarColor: &color}, h.anna.ID); err != nil {
 			h.Errorf("by an admin: %v", err)
 		}
 		for what, err := range map[string]error{
-			"a member changes their role":   h.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.otto.ID),
-			"a member demotes an admin":     h.Change(ctx, h.anna.ID, user.Change{Role: &member}, h.otto.ID),
-			"a member changes another user": h.Change(ctx, h.anna.ID, user.Change{DisplayName: &name}, h.otto.ID),
+			"a member changes their role":   h.Users.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.otto.ID),
+			"a member demotes an admin":     h.Users.Change(ctx, h.anna.ID, user.Change{Role: &member}, h.otto.ID),
+			"a member changes another user": h.Users.Change(ctx, h.anna.ID, user.Change{DisplayName: &name}, h.otto.ID),
 		} {
 			if !errors.Is(err, user.ErrNotAdmin) {
 				h.Errorf("%s: %v", what, err)
 			}
 		}
-		if err := h.Change(ctx, h.anna.ID, user.Change{DisplayName: &name, Role: &member}, h.anna.ID); !errors.Is(err, user.ErrLastAdmin) {
+		if err := h.Users.Change(ctx, h.anna.ID, user.Change{DisplayName: &name, Role: &member}, h.anna.ID); !errors.Is(err, user.ErrLastAdmin) {
 			h.Errorf("the last admin: %v", err)
 		}
-		if err := h.Change(ctx, 1<<40, user.Change{DisplayName: &name}, h.anna.ID); !errors.Is(err, user.ErrNotFound) {
+		if err := h.Users.Change(ctx, 1<<40, user.Change{DisplayName: &name}, h.anna.ID); !errors.Is(err, user.ErrNotFound) {
 			h.Errorf("an unknown user: %v", err)
 		}
-		if anna := must(h.ByID(ctx, h.anna.ID))(h.T); anna.DisplayName == name {
+		if anna := must(h.Users.ByID(ctx, h.anna.ID))(h.T); anna.DisplayName == name {
 			h.Error("a refused change was made in part")
 		}
-		before := len(must(h.Entries(ctx, everything))(h.T))
-		otto := must(h.ByID(ctx, h.otto.ID))(h.T)
+		before := len(must(h.Audit.Entries(ctx, everything))(h.T))
+		otto := must(h.Users.ByID(ctx, h.otto.ID))(h.T)
 		if otto.DisplayName != name || otto.AvatarColor != color || otto.Role != member {
 			h.Errorf("got %+v", otto)
 		}
-		if err := h.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, AvatarColor: &color, Role: &member}, h.anna.ID); err != nil {
+		if err := h.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, AvatarColor: &color, Role: &member}, h.anna.ID); err != nil {
 			h.Error(err)
 		}
-		if after := len(must(h.Entries(ctx, everything))(h.T)); after != before {
+		if after := len(must(h.Audit.Entries(ctx, everything))(h.T)); after != before {
 			h.Errorf("a change of nothing recorded %d entries", after-before)
 		}
-		if err := h.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.anna.ID); err != nil || must(h.ByID(ctx, h.otto.ID))(h.T).Role != user.Admin {
+		if err := h.Users.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.anna.ID); err != nil || must(h.Users.ByID(ctx, h.otto.ID))(h.T).Role != user.Admin {
 			h.Errorf("promotion: %v", err)
 		}
 	})
@@ -63,13 +63,13 @@ func TestUser_AdminsWhoDemoteEachOtherLeaveOne(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		admins := []user.User{h.anna}
 		for i := range atOnce - 1 {
-			admins = append(admins, must(h.Create(h.Context(), person("admin"+string(rune('a'+i%26))+string(rune('a'+i/26)), user.Admin), user.Operator))(h.T))
+			admins = append(admins, must(h.Users.Create(h.Context(), person("admin"+string(rune('a'+i%26))+string(rune('a'+i/26)), user.Admin), user.Operator))(h.T))
 		}
-		h.atOnce(func(s *sqlstore.Store, i int) error {
-			return s.Change(h.Context(), admins[(i+1)%atOnce].ID, user.Change{Role: &member}, admins[i].ID)
+		h.atOnce(func(s *sqlstore.Stores, i int) error {
+			return s.Users.Change(h.Context(), admins[(i+1)%atOnce].ID, user.Change{Role: &member}, admins[i].ID)
 		}, user.ErrNotAdmin, user.ErrLastAdmin)
 		left := 0
-		for _, m := range must(h.Members(h.Context()))(h.T) {
+		for _, m := range must(h.Users.Members(h.Context()))(h.T) {
 			if m.Role == user.Admin {
 				left++
 			}
@@ -82,18 +82,18 @@ func TestUser_AdminsWhoDemoteEachOtherLeaveOne(t *testing.T) {
 
 func TestUser_LastLoginIsSeenByAdmins(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		if d := must(h.Member(h.Context(), h.otto.ID))(h.T); !d.LastLoginAt.IsZero() || d.SecondFactor || d.Passkeys != 0 || d.Username != "otto" {
+		if d := must(h.Users.Member(h.Context(), h.otto.ID))(h.T); !d.LastLoginAt.IsZero() || d.SecondFactor || d.Passkeys != 0 || d.Username != "otto" {
 			h.Errorf("got %+v", d)
 		}
 		h.now = start.Add(time.Hour)
-		if err := h.Record(h.Context(), audit.Event{Name: "login", SubjectID: h.otto.ID}); err != nil {
+		if err := h.Audit.Record(h.Context(), audit.Event{Name: "login", SubjectID: h.otto.ID}); err != nil {
 			h.Fatal(err)
 		}
-		members := must(h.Members(h.Context()))(h.T)
+		members := must(h.Users.Members(h.Context()))(h.T)
 		if len(members) != 2 || members[1].LastLoginAt.Unix() != h.now.Unix() {
 			h.Errorf("got %+v", members)
 		}
-		if _, err := h.Member(h.Context(), 1<<40); !errors.Is(err, user.ErrNotFound) {
+		if _, err := h.Users.Member(h.Context(), 1<<40); !errors.Is(err, user.ErrNotFound) {
 			h.Errorf("an unknown user: %v", err)
 		}
 	})
@@ -103,9 +103,9 @@ func TestUser_LastLoginIsSeenByAdmins(t *testing.T) {
 func TestUser_AChangeOfRoleIsRecordedForTheReleaseBefore(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx, admin, member := h.Context(), user.Admin, user.Member
-		h.ok(h.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.anna.ID))
-		h.ok(h.Change(ctx, h.otto.ID, user.Change{Role: &member}, h.anna.ID))
-		h.ok(h.SetRole(ctx, h.otto.ID, user.Member))
+		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.anna.ID))
+		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{Role: &member}, h.anna.ID))
+		h.ok(h.Users.SetRole(ctx, h.otto.ID, user.Member))
 		rows, err := h.db.Reader.QueryContext(ctx, `SELECT user_id, kind, keep_session FROM pending_revocations WHERE recorded_at < `+strconv.FormatInt(h.now.Unix()+1, 10)+` ORDER BY id LIMIT 100`)
 		type record struct {
 			user       int64
@@ -118,7 +118,7 @@ func TestUser_AChangeOfRoleIsRecordedForTheReleaseBefore(t *testing.T) {
 		if !slices.Equal(records, []record{{h.otto.ID, "role", ""}}) {
 			h.Errorf("got %+v", records)
 		}
-		if pending := must(h.PendingRevocations(ctx, h.now.Add(time.Hour), 0))(h.T); len(pending) != 0 {
+		if pending := must(h.Users.PendingRevocations(ctx, h.now.Add(time.Hour), 0))(h.T); len(pending) != 0 {
 			h.Errorf("this release follows %+v", pending)
 		}
 	})

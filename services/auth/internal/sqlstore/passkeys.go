@@ -14,13 +14,16 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
+// Passkeys keeps passkeys.
+type Passkeys struct{ db *database }
+
 // PasskeyHandle implements factor.PasskeyStore.
-func (s *Store) PasskeyHandle(ctx context.Context, userID int64) (handle []byte, err error) {
+func (s *Passkeys) PasskeyHandle(ctx context.Context, userID int64) (handle []byte, err error) {
 	made := make([]byte, factor.HandleBytes)
 	_, _ = rand.Read(made)
-	err = s.tx(ctx, timeout, "read user handle", func(ctx context.Context, tx *sql.Tx) error {
-		err := tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO user_factors (user_id, handle) SELECT id, ? FROM users WHERE id = ?
-			ON CONFLICT (user_id) DO UPDATE SET handle = coalesce(user_factors.handle, excluded.handle) RETURNING handle`), made, userID).Scan(&handle)
+	err = s.db.write(ctx, timeout, "read user handle", func(ctx context.Context, tx *transaction) error {
+		err := tx.row(ctx, `INSERT INTO user_factors (user_id, handle) SELECT id, ? FROM users WHERE id = ?
+			ON CONFLICT (user_id) DO UPDATE SET handle = coalesce(user_factors.handle, excluded.handle) RETURNING handle`, made, userID).Scan(&handle)
 		if errors.Is(err, sql.ErrNoRows) {
 			return user.ErrNotFound
 		}
@@ -30,10 +33,10 @@ func (s *Store) PasskeyHandle(ctx context.Context, userID int64) (handle []byte,
 }
 
 // HandleOwner implements factor.PasskeyStore.
-func (s *Store) HandleOwner(ctx context.Context, handle []byte) (userID int64, err error) {
+func (s *Passkeys) HandleOwner(ctx context.Context, handle []byte) (userID int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err = s.db.Reader.QueryRowContext(ctx, s.db.Rebind(`SELECT user_id FROM user_factors WHERE handle = ?`), handle).Scan(&userID)
+	err = s.db.row(ctx, `SELECT user_id FROM user_factors WHERE handle = ?`, handle).Scan(&userID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, factor.ErrNoPasskey
 	}
@@ -64,21 +67,14 @@ func scanPasskey(row sqldb.Scanner) (factor.Passkey, error) {
 }
 
 // Passkeys implements factor.PasskeyStore.
-func (s *Store) Passkeys(ctx context.Context, userID int64) ([]factor.Passkey, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT `+passkeyColumns+` FROM passkeys WHERE user_id = ? ORDER BY id`), userID)
-	list, err := sqldb.All(rows, err, scanPasskey)
-	if err != nil {
-		return nil, fmt.Errorf("list passkeys: %w", err)
-	}
-	return list, nil
+func (s *Passkeys) Passkeys(ctx context.Context, userID int64) ([]factor.Passkey, error) {
+	return list(ctx, s.db, "list passkeys", scanPasskey, `SELECT `+passkeyColumns+` FROM passkeys WHERE user_id = ? ORDER BY id`, userID)
 }
 
 // AddPasskey implements factor.PasskeyStore.
-func (s *Store) AddPasskey(ctx context.Context, userID int64, name string, c factor.Credential, stamp, sessionKey string) (added factor.Passkey, err error) {
-	err = s.tx(ctx, timeout, "add passkey", func(ctx context.Context, tx *sql.Tx) error {
-		u, err := s.lockUser(ctx, tx, userID)
+func (s *Passkeys) AddPasskey(ctx context.Context, userID int64, name string, c factor.Credential, stamp, sessionKey string) (added factor.Passkey, err error) {
+	err = s.db.write(ctx, timeout, "add passkey", func(ctx context.Context, tx *transaction) error {
+		u, err := tx.lockUser(ctx, userID)
 		if err != nil {
 			return err
 		}
@@ -86,21 +82,21 @@ func (s *Store) AddPasskey(ctx context.Context, userID int64, name string, c fac
 			return user.ErrChanged
 		}
 		var n int
-		if err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT count(*) FROM passkeys WHERE user_id = ?`), userID).Scan(&n); err != nil {
+		if err := tx.row(ctx, `SELECT count(*) FROM passkeys WHERE user_id = ?`, userID).Scan(&n); err != nil {
 			return err
 		}
 		if n >= factor.MaxPasskeys {
 			return factor.ErrTooManyPasskeys
 		}
-		added, err = scanPasskey(tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO passkeys (user_id, credential_id, rp_id, name, record, sign_count, created_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING `+passkeyColumns), userID, c.CredentialID, c.RPID, name, c.Record, c.SignCount, s.now().Unix()))
+		added, err = scanPasskey(tx.row(ctx, `INSERT INTO passkeys (user_id, credential_id, rp_id, name, record, sign_count, created_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING `+passkeyColumns, userID, c.CredentialID, c.RPID, name, c.Record, c.SignCount, s.db.now().Unix()))
 		if sqldb.IsUnique(err) {
 			return factor.ErrPasskeyExists
 		}
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, tx, about("passkey_added", u, map[string]any{"passkey": name}))
+		return tx.record(ctx, about("passkey_added", u, map[string]any{"passkey": name}))
 	})
 	return added, err
 }
@@ -109,27 +105,27 @@ func (s *Store) AddPasskey(ctx context.Context, userID int64, name string, c fac
 // transaction ends. SQLite has one writer. Postgres reads the user by another statement than
 // it locks the row: one that had to wait for the lock still sees the other tables as they
 // were before.
-func (s *Store) lockUser(ctx context.Context, tx *sql.Tx, id int64) (user.User, error) {
-	if s.db.Dialect == sqldb.Postgres {
-		if _, err := tx.ExecContext(ctx, `SELECT 1 FROM users WHERE id = $1 FOR UPDATE`, id); err != nil {
+func (tx *transaction) lockUser(ctx context.Context, id int64) (user.User, error) {
+	if tx.db.Dialect == sqldb.Postgres {
+		if err := tx.exec(ctx, `SELECT 1 FROM users WHERE id = $1 FOR UPDATE`, id); err != nil {
 			return user.User{}, fmt.Errorf("lock user: %w", err)
 		}
 	}
-	return s.one(ctx, tx, byID, id)
+	return tx.user(ctx, id)
 }
 
 // UsePasskey implements factor.PasskeyStore. A counter that did not advance is recorded.
-func (s *Store) UsePasskey(ctx context.Context, a factor.Assertion) error {
+func (s *Passkeys) UsePasskey(ctx context.Context, a factor.Assertion) error {
 	var cloned bool
 	p := a.Passkey
-	err := s.tx(ctx, timeout, "use passkey", func(ctx context.Context, tx *sql.Tx) error {
+	err := s.db.write(ctx, timeout, "use passkey", func(ctx context.Context, tx *transaction) error {
 		cloned = false
-		err := s.update(ctx, tx, `UPDATE passkeys SET record = ?, sign_count = ?, last_used_at = ?
+		err := tx.update(ctx, `UPDATE passkeys SET record = ?, sign_count = ?, last_used_at = ?
 			WHERE id = ? AND user_id = ? AND (sign_count < ? OR (sign_count = 0 AND sign_count = ?))`,
-			p.Record, p.SignCount, s.now().Unix(), p.ID, p.UserID, p.SignCount, p.SignCount)
+			p.Record, p.SignCount, s.db.now().Unix(), p.ID, p.UserID, p.SignCount, p.SignCount)
 		switch {
 		case err == nil && a.FlagsChanged:
-			return s.recordAbout(ctx, tx, "passkey_flags_changed", p.UserID, map[string]any{"passkey": p.Name})
+			return tx.recordAbout(ctx, "passkey_flags_changed", p.UserID, map[string]any{"passkey": p.Name})
 		case !errors.Is(err, user.ErrNotFound):
 			return err
 		}
@@ -137,7 +133,7 @@ func (s *Store) UsePasskey(ctx context.Context, a factor.Assertion) error {
 			return err
 		}
 		cloned = true
-		return s.recordAbout(ctx, tx, "passkey_clone", p.UserID, map[string]any{"passkey": p.Name})
+		return tx.recordAbout(ctx, "passkey_clone", p.UserID, map[string]any{"passkey": p.Name})
 	})
 	if err == nil && cloned {
 		return factor.ErrPasskeyCloned
@@ -146,27 +142,27 @@ func (s *Store) UsePasskey(ctx context.Context, a factor.Assertion) error {
 }
 
 // passkey returns a passkey of a user. factor.ErrNoPasskey.
-func (s *Store) passkey(ctx context.Context, tx *sql.Tx, userID, id int64) (factor.Passkey, error) {
-	return scanPasskey(tx.QueryRowContext(ctx, s.db.Rebind(`SELECT `+passkeyColumns+` FROM passkeys WHERE id = ? AND user_id = ?`), id, userID))
+func (s *Passkeys) passkey(ctx context.Context, tx *transaction, userID, id int64) (factor.Passkey, error) {
+	return scanPasskey(tx.row(ctx, `SELECT `+passkeyColumns+` FROM passkeys WHERE id = ? AND user_id = ?`, id, userID))
 }
 
 // RenamePasskey implements factor.PasskeyStore.
-func (s *Store) RenamePasskey(ctx context.Context, userID, id int64, name string) (renamed factor.Passkey, err error) {
-	err = s.tx(ctx, timeout, "rename passkey", func(ctx context.Context, tx *sql.Tx) error {
+func (s *Passkeys) RenamePasskey(ctx context.Context, userID, id int64, name string) (renamed factor.Passkey, err error) {
+	err = s.db.write(ctx, timeout, "rename passkey", func(ctx context.Context, tx *transaction) error {
 		var err error
-		renamed, err = scanPasskey(tx.QueryRowContext(ctx, s.db.Rebind(`UPDATE passkeys SET name = ? WHERE id = ? AND user_id = ? RETURNING `+passkeyColumns), name, id, userID))
+		renamed, err = scanPasskey(tx.row(ctx, `UPDATE passkeys SET name = ? WHERE id = ? AND user_id = ? RETURNING `+passkeyColumns, name, id, userID))
 		if err != nil {
 			return err
 		}
-		return s.recordAbout(ctx, tx, "passkey_renamed", userID, map[string]any{"passkey": name})
+		return tx.recordAbout(ctx, "passkey_renamed", userID, map[string]any{"passkey": name})
 	})
 	return renamed, err
 }
 
 // RemovePasskey implements factor.PasskeyStore.
-func (s *Store) RemovePasskey(ctx context.Context, userID, id int64) error {
-	return s.tx(ctx, timeout, "remove passkey", func(ctx context.Context, tx *sql.Tx) error {
-		u, err := s.lockUser(ctx, tx, userID)
+func (s *Passkeys) RemovePasskey(ctx context.Context, userID, id int64) error {
+	return s.db.write(ctx, timeout, "remove passkey", func(ctx context.Context, tx *transaction) error {
+		u, err := tx.lockUser(ctx, userID)
 		if err != nil {
 			return err
 		}
@@ -174,10 +170,10 @@ func (s *Store) RemovePasskey(ctx context.Context, userID, id int64) error {
 		if err != nil {
 			return err
 		}
-		if err := s.update(ctx, tx, `DELETE FROM passkeys WHERE id = ?`, id); err != nil {
+		if err := tx.update(ctx, `DELETE FROM passkeys WHERE id = ?`, id); err != nil {
 			return err
 		}
-		if err := s.record(ctx, tx, about("passkey_removed", u, map[string]any{"passkey": removed.Name})); err != nil {
+		if err := tx.record(ctx, about("passkey_removed", u, map[string]any{"passkey": removed.Name})); err != nil {
 			return err
 		}
 		return s.withoutFactor(ctx, tx, u)
@@ -186,29 +182,26 @@ func (s *Store) RemovePasskey(ctx context.Context, userID, id int64) error {
 
 // withoutFactor turns the second factor of a user off when nothing but recovery codes is
 // left of it. factor.ErrRequired: the household requires one.
-func (s *Store) withoutFactor(ctx context.Context, tx *sql.Tx, u user.User) error {
-	state, err := s.factors(ctx, tx, u.ID)
+func (s *Passkeys) withoutFactor(ctx context.Context, tx *transaction, u user.User) error {
+	state, err := factorsOf(ctx, tx, u.ID)
 	if err != nil || !state.Enabled || state.Confirmed || state.Passkeys > 0 {
 		return err
 	}
-	return s.disable(ctx, tx, u)
+	return tx.disable(ctx, u)
 }
 
 // ForeignPasskeys implements factor.PasskeyStore.
-func (s *Store) ForeignPasskeys(ctx context.Context, rpID string) (map[string]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+func (s *Passkeys) ForeignPasskeys(ctx context.Context, rpID string) (map[string]int, error) {
 	type count struct {
 		id string
 		n  int
 	}
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT rp_id, count(*) FROM passkeys WHERE rp_id <> ? GROUP BY rp_id ORDER BY rp_id LIMIT 20`), rpID)
-	counts, err := sqldb.All(rows, err, func(row sqldb.Scanner) (c count, err error) {
+	counts, err := list(ctx, s.db, "count passkeys", func(row sqldb.Scanner) (c count, err error) {
 		err = row.Scan(&c.id, &c.n)
 		return c, err
-	})
+	}, `SELECT rp_id, count(*) FROM passkeys WHERE rp_id <> ? GROUP BY rp_id ORDER BY rp_id LIMIT 20`, rpID)
 	if err != nil {
-		return nil, fmt.Errorf("count passkeys: %w", err)
+		return nil, err
 	}
 	foreign := map[string]int{}
 	for _, c := range counts {

@@ -18,28 +18,28 @@ func revocations(s *suite) {
 		want = append(want, r)
 		s.advance(10 * time.Second)
 	}
-	add(s.store.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key"))
-	s.ok(s.store.SetRole(s.Context(), u.ID, user.Admin)) // which sessions need not follow
-	add(s.store.ResetPassword(s.Context(), u.ID, "reset"))
-	add(s.store.EndSessions(s.Context(), u.ID))
-	add(s.store.Delete(s.Context(), u.ID, user.Operator))
+	add(s.store.Users.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key"))
+	s.ok(s.store.Users.SetRole(s.Context(), u.ID, user.Admin)) // which sessions need not follow
+	add(s.store.Users.ResetPassword(s.Context(), u.ID, "reset"))
+	add(s.store.Users.EndSessions(s.Context(), u.ID))
+	add(s.store.Users.Delete(s.Context(), u.ID, user.Operator))
 	s.same(s.pending(s.now()), want)
 	s.same(s.pending(want[2].RecordedAt), want[:2])
 	s.same(s.pending(want[2].RecordedAt.Add(time.Millisecond)), want[:3])
 	for range 2 {
-		s.ok(s.store.RevocationDone(s.Context(), want[1].ID))
+		s.ok(s.store.Users.RevocationDone(s.Context(), want[1].ID))
 	}
 	s.same(s.pending(s.now()), append(want[:1:1], want[2:]...))
 }
 
 func refusedChange(s *suite) {
 	root := s.create("root", user.Admin)
-	_, err := s.store.SetPasswordHash(s.Context(), root.ID, "another", "new", "")
+	_, err := s.store.Users.SetPasswordHash(s.Context(), root.ID, "another", "new", "")
 	s.refused(err, user.ErrChanged)
-	s.refused(s.store.SetRole(s.Context(), root.ID, user.Member), user.ErrLastAdmin)
-	_, err = s.store.Delete(s.Context(), root.ID, user.Operator)
+	s.refused(s.store.Users.SetRole(s.Context(), root.ID, user.Member), user.ErrLastAdmin)
+	_, err = s.store.Users.Delete(s.Context(), root.ID, user.Operator)
 	s.refused(err, user.ErrLastAdmin)
-	_, err = s.store.Delete(s.Context(), root.ID, root.ID+1)
+	_, err = s.store.Users.Delete(s.Context(), root.ID, root.ID+1)
 	s.refused(err, user.ErrNotAdmin)
 	s.same(s.get(root.ID), root)
 	s.same(len(s.pending(s.now().Add(time.Hour))), 0)
@@ -49,13 +49,13 @@ func portions(s *suite) {
 	u := s.create("anna", user.Member)
 	const recorded = 230
 	for range recorded {
-		_, err := s.store.ResetPassword(s.Context(), u.ID, "reset")
+		_, err := s.store.Users.ResetPassword(s.Context(), u.ID, "reset")
 		s.ok(err)
 	}
 	s.advance(time.Minute)
 	var paged []user.Revocation
 	for after := int64(0); ; after = paged[len(paged)-1].ID {
-		page, err := s.store.PendingRevocations(s.Context(), s.now(), after)
+		page, err := s.store.Users.PendingRevocations(s.Context(), s.now(), after)
 		s.ok(err)
 		if paged = append(paged, page...); len(page) < user.MaxPending {
 			break
@@ -69,7 +69,7 @@ func portions(s *suite) {
 		}
 		for _, r := range pending {
 			ids = append(ids, r.ID)
-			s.ok(s.store.RevocationDone(s.Context(), r.ID))
+			s.ok(s.store.Users.RevocationDone(s.Context(), r.ID))
 		}
 	}
 	s.same(len(ids), recorded)
@@ -79,8 +79,8 @@ func cancelled(s *suite) {
 	root, u := s.create("root", user.Admin), s.create("anna", user.Member)
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
-	_, err := s.store.Delete(ctx, u.ID, root.ID)
-	_, lookup := s.store.ByID(s.Context(), u.ID)
+	_, err := s.store.Users.Delete(ctx, u.ID, root.ID)
+	_, lookup := s.store.Users.ByID(s.Context(), u.ID)
 	if deleted := errors.Is(lookup, user.ErrNotFound); deleted != (err == nil) {
 		s.Fatalf("delete returned %v, and then the look-up returned %v", err, lookup)
 	}
@@ -117,25 +117,25 @@ func stamps(s *suite) {
 		now := s.get(u.ID)
 		s.same([]string{now.SessionStamp, now.KeptSession}, []string{u.SessionStamp, u.KeptSession})
 	}
-	r, err := s.store.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key")
+	r, err := s.store.Users.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key")
 	ended("key", r, err)
-	same(s.store.Rehash(s.Context(), u.ID, "new", "newer"))
-	same(s.store.SetRole(s.Context(), u.ID, user.Admin))
-	r, err = s.store.ResetPassword(s.Context(), u.ID, "reset")
+	same(s.store.Users.Rehash(s.Context(), u.ID, "new", "newer"))
+	same(s.store.Users.SetRole(s.Context(), u.ID, user.Admin))
+	r, err = s.store.Users.ResetPassword(s.Context(), u.ID, "reset")
 	ended("", r, err)
-	r, err = s.store.SetPasswordHash(s.Context(), u.ID, "reset", "new", "key")
+	r, err = s.store.Users.SetPasswordHash(s.Context(), u.ID, "reset", "new", "key")
 	ended("key", r, err)
-	r, err = s.store.EndSessions(s.Context(), u.ID)
+	r, err = s.store.Users.EndSessions(s.Context(), u.ID)
 	ended("", r, err)
 	s.same(s.get(u.ID).PasswordHash, "new")
 	s.same(s.get(other.ID), other)
-	_, err = s.store.EndSessions(s.Context(), other.ID+1)
+	_, err = s.store.Users.EndSessions(s.Context(), other.ID+1)
 	s.refused(err, user.ErrNotFound)
 
-	s.ok(s.store.SetRole(s.Context(), other.ID, user.Admin))
-	_, err = s.store.Delete(s.Context(), u.ID, user.Operator)
+	s.ok(s.store.Users.SetRole(s.Context(), other.ID, user.Admin))
+	_, err = s.store.Users.Delete(s.Context(), u.ID, user.Operator)
 	s.ok(err)
-	_, err = s.store.Import(s.Context(), []user.User{{ID: u.ID, New: person("carl", user.Member)}})
+	_, err = s.store.Users.Import(s.Context(), []user.User{{ID: u.ID, New: person("carl", user.Member)}})
 	s.ok(err)
 	s.same(seen[s.get(u.ID).SessionStamp], false)
 }

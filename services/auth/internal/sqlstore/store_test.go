@@ -21,12 +21,12 @@ func TestStore_OnPostgres(t *testing.T) { onBoth(t, sqldbtest.Postgres) }
 // onBoth runs both suites, each test on a fresh database that two processes
 // have opened.
 func onBoth(t *testing.T, fresh func(testing.TB) string) {
-	both := func(t *testing.T, now func() time.Time) []*sqlstore.Store {
+	both := func(t *testing.T, now func() time.Time) []*sqlstore.Stores {
 		url := fresh(t)
 		if url == "" {
 			t.Skip("not installed")
 		}
-		return []*sqlstore.Store{sqlstore.New(open(t, url), now), sqlstore.New(open(t, url), now)}
+		return []*sqlstore.Stores{sqlstore.New(open(t, url), now), sqlstore.New(open(t, url), now)}
 	}
 	t.Run("meaning", func(t *testing.T) { testMeaning(t, both) })
 	t.Run("at once", func(t *testing.T) { testConcurrency(t, both) })
@@ -52,7 +52,7 @@ func TestUser_AChangeOfRoleIsNotPending(t *testing.T) {
 	if _, err := db.Writer.ExecContext(t.Context(), `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at) VALUES (1, 'role', '', 1)`); err != nil {
 		t.Fatal(err)
 	}
-	pending, err := sqlstore.New(db, time.Now).PendingRevocations(t.Context(), time.Now(), 0)
+	pending, err := sqlstore.New(db, time.Now).Users.PendingRevocations(t.Context(), time.Now(), 0)
 	if err != nil || len(pending) > 0 {
 		t.Errorf("got %+v, %v", pending, err)
 	}
@@ -79,7 +79,7 @@ func TestFormerName_OfEarlierDeletionsIsFromTheAudit(t *testing.T) {
 		}
 		store := sqlstore.New(open(t, url), time.Now)
 		for name, want := range map[string]error{"LENA": user.ErrUsernameFormer, "otto": nil, "": nil} {
-			if err := store.CheckFormer(t.Context(), name); !errors.Is(err, want) {
+			if err := store.Users.CheckFormer(t.Context(), name); !errors.Is(err, want) {
 				t.Errorf("%s, %q: %v", dialect, name, err)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 
 // opener returns an empty store that takes the time from now: one value of it, or
 // several as several processes would have.
-type opener func(t *testing.T, now func() time.Time) []*sqlstore.Store
+type opener func(t *testing.T, now func() time.Time) []*sqlstore.Stores
 
 // start is when the clock of a suite stands.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 987654321, time.FixedZone("CET", 3600))
@@ -24,8 +24,8 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 987654321, time.FixedZone("CET", 360
 // suite is one store under test, with a clock that can be moved.
 type suite struct {
 	*testing.T
-	store    *sqlstore.Store
-	replicas []*sqlstore.Store
+	store    *sqlstore.Stores
+	replicas []*sqlstore.Stores
 	nanos    atomic.Int64
 }
 
@@ -48,28 +48,28 @@ func person(name string, role user.Role) user.New {
 
 func (s *suite) create(name string, role user.Role) user.User {
 	s.Helper()
-	u, err := s.store.Create(s.Context(), person(name, role), user.Operator)
+	u, err := s.store.Users.Create(s.Context(), person(name, role), user.Operator)
 	s.ok(err)
 	return u
 }
 
 func (s *suite) get(id int64) user.User {
 	s.Helper()
-	u, err := s.store.ByID(s.Context(), id)
+	u, err := s.store.Users.ByID(s.Context(), id)
 	s.ok(err)
 	return u
 }
 
 func (s *suite) pending(before time.Time) []user.Revocation {
 	s.Helper()
-	pending, err := s.store.PendingRevocations(s.Context(), before, 0)
+	pending, err := s.store.Users.PendingRevocations(s.Context(), before, 0)
 	s.ok(err)
 	return pending
 }
 
 func (s *suite) admins() int {
 	s.Helper()
-	users, err := s.store.List(s.Context())
+	users, err := s.store.Users.List(s.Context())
 	s.ok(err)
 	n := 0
 	for _, u := range users {
@@ -106,7 +106,7 @@ const atOnce = 100
 
 // together calls do atOnce times at the same moment, on the replicas in turn,
 // and returns the errors.
-func (s *suite) together(do func(ctx context.Context, store *sqlstore.Store, i int) error) []error {
+func (s *suite) together(do func(ctx context.Context, store *sqlstore.Stores, i int) error) []error {
 	errs := make([]error, atOnce)
 	gate := make(chan struct{})
 	var all sync.WaitGroup

@@ -36,19 +36,25 @@ func scanToken(row sqldb.Scanner) (token.Token, error) {
 	return t, err
 }
 
+// Tokens keeps app tokens.
+type Tokens struct {
+	db      *database
+	visitor *sqldb.Query // of every request with an app token
+}
+
 // CreateToken implements policy.Tokens.
-func (s *Store) CreateToken(ctx context.Context, t token.Token, hash string, by int64) (created token.Token, err error) {
-	err = s.tx(ctx, timeout, "create app token", func(ctx context.Context, tx *sql.Tx) error {
+func (s *Tokens) CreateToken(ctx context.Context, t token.Token, hash string, by int64) (created token.Token, err error) {
+	err = s.db.write(ctx, timeout, "create app token", func(ctx context.Context, tx *transaction) error {
 		if by != t.UserID {
-			if err := s.mayAct(ctx, tx, by); err != nil {
+			if err := tx.mayAct(ctx, by); err != nil {
 				return err
 			}
 		}
 		// The user's row is locked, so that of many at once no more than permitted are created.
-		if _, err := s.lockUser(ctx, tx, t.UserID); err != nil {
+		if _, err := tx.lockUser(ctx, t.UserID); err != nil {
 			return err
 		}
-		err := s.hasRoom(ctx, tx, `SELECT count(*) FROM app_tokens WHERE user_id = ?`, token.MaxPerUser, t.UserID)
+		err := tx.hasRoom(ctx, `SELECT count(*) FROM app_tokens WHERE user_id = ?`, token.MaxPerUser, t.UserID)
 		if errors.Is(err, application.ErrTooMany) {
 			return token.ErrTooMany
 		}
@@ -56,14 +62,14 @@ func (s *Store) CreateToken(ctx context.Context, t token.Token, hash string, by 
 			return err
 		}
 		var id int64
-		err = tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO app_tokens (token_hash, prefix, name, user_id, created_by, read_only, created_at, expires_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`), hash, t.Shown, t.Name, t.UserID, by, t.ReadOnly, s.now().Unix(),
+		err = tx.row(ctx, `INSERT INTO app_tokens (token_hash, prefix, name, user_id, created_by, read_only, created_at, expires_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, hash, t.Shown, t.Name, t.UserID, by, t.ReadOnly, s.db.now().Unix(),
 			sql.NullInt64{Int64: t.ExpiresAt.Unix(), Valid: !t.ExpiresAt.IsZero()}).Scan(&id)
 		if err != nil {
 			return err
 		}
 		for _, slug := range t.Applications {
-			err := s.update(ctx, tx, `INSERT INTO app_token_scopes (token_id, application_id) SELECT CAST(? AS BIGINT), id FROM applications WHERE slug = ? AND tokens`, id, slug)
+			err := tx.update(ctx, `INSERT INTO app_token_scopes (token_id, application_id) SELECT CAST(? AS BIGINT), id FROM applications WHERE slug = ? AND tokens`, id, slug)
 			if errors.Is(err, user.ErrNotFound) {
 				return token.ErrScope
 			}
@@ -71,10 +77,10 @@ func (s *Store) CreateToken(ctx context.Context, t token.Token, hash string, by 
 				return err
 			}
 		}
-		if created, err = s.token(ctx, tx, id); err != nil {
+		if created, err = readToken(ctx, tx, id); err != nil {
 			return err
 		}
-		return s.recordAbout(ctx, tx, "token_made", t.UserID, detailOf(created))
+		return tx.recordAbout(ctx, "token_made", t.UserID, detailOf(created))
 	})
 	if err != nil {
 		return token.Token{}, err
@@ -87,39 +93,32 @@ func detailOf(t token.Token) map[string]any {
 	return map[string]any{"token": t.ID, "name": t.Name, "apps": t.Applications, "read_only": t.ReadOnly}
 }
 
-func (s *Store) token(ctx context.Context, q querier, id int64) (token.Token, error) {
-	return scanToken(q.QueryRowContext(ctx, s.db.Rebind(`SELECT `+tokenColumns+tokenTables+` WHERE app_tokens.id = ?`), id))
+func readToken(ctx context.Context, q querier, id int64) (token.Token, error) {
+	return scanToken(q.row(ctx, `SELECT `+tokenColumns+tokenTables+` WHERE app_tokens.id = ?`, id))
 }
 
 // Tokens implements policy.Tokens.
-func (s *Store) Tokens(ctx context.Context, userID int64) ([]token.Token, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT `+tokenColumns+tokenTables+` WHERE app_tokens.user_id = ? OR ? = 0 ORDER BY app_tokens.id DESC`), userID, userID)
-	tokens, err := sqldb.All(rows, err, scanToken)
-	if err != nil {
-		return nil, fmt.Errorf("list app tokens: %w", err)
-	}
-	return tokens, nil
+func (s *Tokens) Tokens(ctx context.Context, userID int64) ([]token.Token, error) {
+	return list(ctx, s.db, "list app tokens", scanToken, `SELECT `+tokenColumns+tokenTables+` WHERE app_tokens.user_id = ? OR ? = 0 ORDER BY app_tokens.id DESC`, userID, userID)
 }
 
 // changeToken runs do on a token on behalf of its user, an admin or the Operator. To
 // others there is no such token.
-func (s *Store) changeToken(ctx context.Context, what string, id, by int64, do func(context.Context, *sql.Tx, token.Token) error) error {
-	return s.tx(ctx, timeout, what, func(ctx context.Context, tx *sql.Tx) error {
-		err := s.update(ctx, tx, `UPDATE app_tokens SET name = name WHERE id = ?`, id)
+func (s *Tokens) changeToken(ctx context.Context, what string, id, by int64, do func(context.Context, *transaction, token.Token) error) error {
+	return s.db.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) error {
+		err := tx.update(ctx, `UPDATE app_tokens SET name = name WHERE id = ?`, id)
 		if errors.Is(err, user.ErrNotFound) {
 			return token.ErrNotFound
 		}
 		if err != nil {
 			return err
 		}
-		t, err := s.token(ctx, tx, id)
+		t, err := readToken(ctx, tx, id)
 		if err != nil {
 			return err
 		}
 		if by != t.UserID {
-			err := s.mayAct(ctx, tx, by)
+			err := tx.mayAct(ctx, by)
 			if errors.Is(err, user.ErrNotAdmin) {
 				return token.ErrNotFound
 			}
@@ -132,51 +131,48 @@ func (s *Store) changeToken(ctx context.Context, what string, id, by int64, do f
 }
 
 // RevokeToken implements policy.Tokens.
-func (s *Store) RevokeToken(ctx context.Context, id, by int64) error {
-	return s.changeToken(ctx, "revoke app token", id, by, func(ctx context.Context, tx *sql.Tx, t token.Token) error {
+func (s *Tokens) RevokeToken(ctx context.Context, id, by int64) error {
+	return s.changeToken(ctx, "revoke app token", id, by, func(ctx context.Context, tx *transaction, t token.Token) error {
 		if !t.RevokedAt.IsZero() {
 			return nil
 		}
-		if err := s.update(ctx, tx, `UPDATE app_tokens SET revoked_at = ? WHERE id = ?`, s.now().Unix(), id); err != nil {
+		if err := tx.update(ctx, `UPDATE app_tokens SET revoked_at = ? WHERE id = ?`, s.db.now().Unix(), id); err != nil {
 			return err
 		}
-		return s.recordAbout(ctx, tx, "token_revoked", t.UserID, detailOf(t))
+		return tx.recordAbout(ctx, "token_revoked", t.UserID, detailOf(t))
 	})
 }
 
 // RevokeTokens implements policy.Tokens.
-func (s *Store) RevokeTokens(ctx context.Context, userID int64) (n int64, err error) {
-	err = s.tx(ctx, timeout, "revoke app tokens", func(ctx context.Context, tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, s.db.Rebind(`UPDATE app_tokens SET revoked_at = ? WHERE user_id = ? AND revoked_at IS NULL`), s.now().Unix(), userID)
-		if err != nil {
+func (s *Tokens) RevokeTokens(ctx context.Context, userID int64) (n int64, err error) {
+	err = s.db.write(ctx, timeout, "revoke app tokens", func(ctx context.Context, tx *transaction) error {
+		n, err = tx.changed(ctx, `UPDATE app_tokens SET revoked_at = ? WHERE user_id = ? AND revoked_at IS NULL`, s.db.now().Unix(), userID)
+		if err != nil || n == 0 {
 			return err
 		}
-		if n, err = result.RowsAffected(); err != nil || n == 0 {
-			return err
-		}
-		return s.recordAbout(ctx, tx, "token_revoked", userID, map[string]any{"tokens": n})
+		return tx.recordAbout(ctx, "token_revoked", userID, map[string]any{"tokens": n})
 	})
 	return n, err
 }
 
 // RemoveToken implements policy.Tokens.
-func (s *Store) RemoveToken(ctx context.Context, id, by int64) error {
-	return s.changeToken(ctx, "remove app token", id, by, func(ctx context.Context, tx *sql.Tx, t token.Token) error {
-		if t.Valid(s.now()) {
+func (s *Tokens) RemoveToken(ctx context.Context, id, by int64) error {
+	return s.changeToken(ctx, "remove app token", id, by, func(ctx context.Context, tx *transaction, t token.Token) error {
+		if t.Valid(s.db.now()) {
 			return token.ErrActive
 		}
-		return s.update(ctx, tx, `DELETE FROM app_tokens WHERE id = ?`, id)
+		return tx.update(ctx, `DELETE FROM app_tokens WHERE id = ?`, id)
 	})
 }
 
 // TokenVisitor implements policy.Tokens.
-func (s *Store) TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error) {
+func (s *Tokens) TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var groups string
 	var u user.User
-	t, err := scanToken(withMore{s.tokenVisitor.Row(ctx, hash), []any{&groups, &u.DisplayName, &u.Role}})
-	if errors.Is(err, token.ErrNotFound) || err == nil && !t.Valid(s.now()) {
+	t, err := scanToken(withMore{s.visitor.Row(ctx, hash), []any{&groups, &u.DisplayName, &u.Role}})
+	if errors.Is(err, token.ErrNotFound) || err == nil && !t.Valid(s.db.now()) {
 		return token.Token{}, user.User{}, nil, token.ErrInvalid
 	}
 	if err != nil {
@@ -187,22 +183,18 @@ func (s *Store) TokenVisitor(ctx context.Context, hash string) (token.Token, use
 }
 
 // TokenUsed implements policy.Tokens.
-func (s *Store) TokenUsed(ctx context.Context, id int64) error {
-	return s.tx(ctx, timeout, "record use of an app token", func(ctx context.Context, tx *sql.Tx) error {
-		now := s.now()
-		_, err := tx.ExecContext(ctx, s.db.Rebind(`UPDATE app_tokens SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`), now.Unix(), id, now.Add(-time.Hour).Unix())
+func (s *Tokens) TokenUsed(ctx context.Context, id int64) error {
+	return s.db.write(ctx, timeout, "record use of an app token", func(ctx context.Context, tx *transaction) error {
+		now := s.db.now()
+		err := tx.exec(ctx, `UPDATE app_tokens SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`, now.Unix(), id, now.Add(-time.Hour).Unix())
 		return err
 	})
 }
 
 // SweepTokens implements policy.Tokens.
-func (s *Store) SweepTokens(ctx context.Context, before time.Time) (swept int64, err error) {
-	err = s.tx(ctx, sweepTimeout, "sweep app tokens", func(ctx context.Context, tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, s.db.Rebind(`DELETE FROM app_tokens WHERE revoked_at < ? OR expires_at < ?`), before.Unix(), before.Unix())
-		if err != nil {
-			return err
-		}
-		swept, err = result.RowsAffected()
+func (s *Tokens) SweepTokens(ctx context.Context, before time.Time) (swept int64, err error) {
+	err = s.db.write(ctx, sweepTimeout, "sweep app tokens", func(ctx context.Context, tx *transaction) error {
+		swept, err = tx.changed(ctx, `DELETE FROM app_tokens WHERE revoked_at < ? OR expires_at < ?`, before.Unix(), before.Unix())
 		return err
 	})
 	return swept, err

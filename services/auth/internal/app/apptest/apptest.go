@@ -1,0 +1,207 @@
+// Package apptest builds auth for tests, on a database and miniredis, as app does for the program.
+package apptest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/people"
+	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+// Memory is the URL of a database in memory.
+const Memory = "sqlite::memory:"
+
+// Stores are open stores. They outlive the parts that are built on them, as they do when a program starts again.
+type Stores struct {
+	DB    *sqldb.DB
+	SQL   *sqlstore.Stores
+	Redis *redis.Client
+	Kept  session.Stores // in Redis
+	Clock *Clock         // nil where the time is another's
+	Log   *Log
+	now   func() time.Time
+}
+
+// Open opens the stores of a new Redis and the database of a URL, until the test ends. Where now is nil, the time is a
+// Clock, which Redis follows.
+func Open(t testing.TB, database string, now func() time.Time) *Stores {
+	t.Helper()
+	server := miniredis.RunT(t)
+	s := &Stores{Log: &Log{}, now: now}
+	if now == nil {
+		s.Clock = &Clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Redis: server}
+		s.now = s.Clock.Now
+		server.SetTime(s.now())
+	}
+	s.DB = Must(sqldb.Open(t.Context(), database, sqlstore.Migrations))(t)
+	s.Redis = redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _, _ = s.Redis.Close(), s.DB.Close() })
+	s.SQL = sqlstore.NewObserved(s.DB, s.now, func(ctx context.Context, e audit.Entry) { audit.Log(ctx, s.log(), e) })
+	s.Kept = redisstore.New(s.Redis, "svc")
+	return s
+}
+
+func (s *Stores) log() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(s.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Parts are the parts of auth.
+type Parts struct {
+	Audit    *audit.Recorder
+	Accounts *account.Service
+	People   *people.Service
+	Policy   *policy.Service
+	Sessions *session.Manager
+	Web      *web.Web
+	Registry *prometheus.Registry // of the metrics
+}
+
+// Options are those of the parts, but for what the parts are to each other.
+type Options struct {
+	Audit    audit.RecorderOptions
+	Accounts account.Options
+	People   people.Options
+	Policy   policy.Options
+	Sessions session.Options
+	Web      web.Options
+	// Limited is where the attempts are counted; Attempts is how many failed logins of an address are permitted.
+	Limited  redis.UniversalClient
+	Attempts int
+}
+
+// Build builds the parts; change changes their options.
+func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
+	t.Helper()
+	log := s.log()
+	o := Options{
+		Audit: audit.RecorderOptions{Store: s.SQL.Audit, Log: log, Now: s.now},
+		Accounts: account.Options{
+			Users: s.SQL.Users, Factors: s.SQL.Factors, Browsers: s.SQL.Browsers, Passkeys: s.SQL.Passkeys,
+			Sessions: s.Kept, Pendings: s.Kept, Ceremonies: s.Kept,
+			Sealer:    Must(factor.NewSealer(strings.Repeat("0123456789abcdef", 4), ""))(t),
+			Passwords: Must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: s.now,
+		},
+		People: people.Options{Users: s.SQL.Users, Links: s.SQL.Links, Log: log},
+		Policy: policy.Options{
+			Applications: s.SQL.Applications, Groups: s.SQL.Groups, Tokens: s.SQL.Tokens, Users: s.SQL.Users, HandOvers: s.Kept, Log: log, Now: s.now,
+		},
+		Sessions: session.Options{Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: s.now},
+		Web:      web.Options{Secure: true, Log: log, Now: s.now},
+		Limited:  s.Redis, Attempts: 5,
+	}
+	change(&o)
+	limit := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+		return ratelimit.New(ratelimit.Options{Client: o.Limited, App: "svc", Name: name, Limit: limit, Window: window})
+	}
+	p := &Parts{Registry: prometheus.NewRegistry()}
+
+	p.Audit = Must(audit.NewRecorder(o.Audit))(t)
+	o.Accounts.Audit, o.Accounts.Limits = p.Audit, Must(account.NewLimits(limit))(t)
+	p.Accounts = Must(account.New(o.Accounts))(t)
+	o.People.Accounts, o.People.Passwords, o.People.Audit = p.Accounts, o.Accounts.Passwords, p.Audit
+	p.People = Must(people.New(o.People))(t)
+	o.Policy.Audit, o.Policy.TokenLimit = p.Audit, Must(policy.NewTokenLimit(limit))(t)
+	p.Policy = Must(policy.New(o.Policy))(t)
+
+	if o.Sessions.Store == nil {
+		o.Sessions.Store = o.Accounts.Sessions
+	}
+	o.Sessions.Lifetime = cmp.Or(o.Sessions.Lifetime, o.Accounts.SessionLifetime)
+	p.Sessions = Must(session.NewManager(o.Sessions))(t)
+	o.Web.Accounts, o.Web.People, o.Web.Policy, o.Web.Audit, o.Web.Sessions = p.Accounts, p.People, p.Policy, p.Audit, p.Sessions
+	o.Web.LoginLimit = Must(limit("login", o.Attempts, time.Minute))(t)
+	o.Web.PasswordLimit = Must(limit("password", o.Attempts, time.Minute))(t)
+	o.Web.LinkLimit = Must(limit("link", web.LinkAttempts, web.LinkWindow))(t)
+	o.Web.PasskeyLimit = Must(limit("passkey", web.PasskeyAttempts, web.PasskeyWindow))(t)
+	o.Web.Metrics = Must(web.NewMetrics(p.Registry))(t)
+	p.Web = Must(web.New(o.Web))(t)
+	return p
+}
+
+// Add creates a user without the API and returns the id.
+func (p *Parts) Add(t testing.TB, username, displayName, pass, role string) int64 {
+	t.Helper()
+	return Must(p.People.Add(t.Context(), people.NewUser{Username: username, DisplayName: displayName, Password: pass, Role: &role}))(t).ID
+}
+
+// Must returns a function that returns v, or ends the test for the error.
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// Clock is a time that stands still until it is moved.
+type Clock struct {
+	Redis *miniredis.Miniredis
+	mu    sync.Mutex
+	now   time.Time
+}
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the time, and that of Redis.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	c.Redis.SetTime(c.now)
+	c.Redis.FastForward(d)
+}
+
+// SetBack sets the time back, and not that of Redis.
+func (c *Clock) SetBack(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(-d)
+}
+
+// Log collects the log.
+type Log struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write adds to the log.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// String returns the log.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

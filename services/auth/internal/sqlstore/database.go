@@ -1,0 +1,170 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Migrations are those of the database, for sqldb.Open.
+//
+//go:embed migrations
+var Migrations embed.FS
+
+const (
+	timeout       = 4 * time.Second // of one method, with the wait for a connection and for locks
+	importTimeout = 2 * time.Minute // of an import, which no request waits for
+	sweepTimeout  = time.Minute     // of a sweep, which no request waits for
+)
+
+// Stores are the stores of one database, so that an act, what follows from it and its audit row are one transaction.
+// They are safe for concurrent use.
+type Stores struct {
+	Users        *Users
+	Links        *Links
+	Factors      *Factors
+	Browsers     *Browsers
+	Passkeys     *Passkeys
+	Applications *Applications
+	Groups       *Groups
+	Tokens       *Tokens
+	Audit        *Audit
+}
+
+// New returns the stores of a database that was opened with Migrations. now is the clock
+// for the times of creation.
+func New(db *sqldb.DB, now func() time.Time) *Stores {
+	return NewObserved(db, now, func(context.Context, audit.Entry) {})
+}
+
+// NewObserved is New with a function that is called for each event of the audit when it is
+// committed, and must not wait. The entry has no ID.
+func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Context, audit.Entry)) *Stores {
+	db := &database{opened, now, observe}
+	return &Stores{
+		Users:        &Users{db, db.Query(selectUser + byID)},
+		Links:        &Links{db},
+		Factors:      &Factors{db},
+		Browsers:     &Browsers{db},
+		Passkeys:     &Passkeys{db},
+		Applications: &Applications{db},
+		Groups:       &Groups{db, db.Query(`SELECT ` + columns + `, ` + groupsOf + ` FROM users WHERE ` + byID)},
+		Tokens: &Tokens{db, db.Query(`SELECT ` + tokenColumns + `, ` + groupsOf +
+			`, users.display_name, users.role` + tokenTables + ` WHERE app_tokens.token_hash = ?`)},
+		Audit: &Audit{db},
+	}
+}
+
+// database is what the stores share.
+type database struct {
+	*sqldb.DB
+	now     func() time.Time
+	observe func(context.Context, audit.Entry)
+}
+
+// querier is the database or a transaction.
+type querier interface {
+	row(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// row reads a row without a transaction.
+func (d *database) row(ctx context.Context, query string, args ...any) *sql.Row {
+	return d.Reader.QueryRowContext(ctx, d.Rebind(query), args...)
+}
+
+// list reads rows without a transaction; what names the operation in errors.
+func list[T any](ctx context.Context, d *database, what string, scan func(sqldb.Scanner) (T, error), query string, args ...any) ([]T, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	rows, err := d.Reader.QueryContext(ctx, d.Rebind(query), args...)
+	all, err := sqldb.All(rows, err, scan)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return all, nil
+}
+
+// transaction is one write transaction.
+type transaction struct {
+	*sql.Tx
+	db       *database
+	recorded []audit.Entry // for the observer, once it is committed
+}
+
+// write runs do in one write transaction within the limit; what names the operation in
+// errors. It may run do again.
+func (d *database) write(ctx context.Context, limit time.Duration, what string, do func(context.Context, *transaction) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ctx, span := tracing.Call(ctx, "sql", what)
+	var last *transaction
+	err := d.Tx(ctx, func(tx *sql.Tx) error {
+		last = &transaction{Tx: tx, db: d}
+		return do(ctx, last)
+	})
+	span.End(tracing.Failed(err))
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	for _, e := range last.recorded {
+		d.observe(ctx, e)
+	}
+	return nil
+}
+
+// change is write for what ends a user's sessions: it records the revocation in the same transaction.
+func (d *database) change(ctx context.Context, what string, r user.Revocation, do func(context.Context, *transaction) error) (user.Revocation, error) {
+	err := d.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) error {
+		if err := do(ctx, tx); err != nil {
+			return err
+		}
+		return tx.recordRevocation(ctx, &r)
+	})
+	return r, err
+}
+
+func (tx *transaction) row(ctx context.Context, query string, args ...any) *sql.Row {
+	return tx.QueryRowContext(ctx, tx.db.Rebind(query), args...)
+}
+
+func (tx *transaction) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return tx.QueryContext(ctx, tx.db.Rebind(query), args...)
+}
+
+// changed returns how many rows a statement has changed.
+func (tx *transaction) changed(ctx context.Context, query string, args ...any) (int64, error) {
+	result, err := tx.ExecContext(ctx, tx.db.Rebind(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (tx *transaction) exec(ctx context.Context, query string, args ...any) error {
+	_, err := tx.changed(ctx, query, args...)
+	return err
+}
+
+// update returns user.ErrNotFound unless the statement changes a row.
+func (tx *transaction) update(ctx context.Context, query string, args ...any) error {
+	n, err := tx.changed(ctx, query, args...)
+	if err == nil && n == 0 {
+		return user.ErrNotFound
+	}
+	return err
+}
+
+// lock keeps other transactions from changing a table until this one ends. SQLite has one writer.
+func (tx *transaction) lock(ctx context.Context, table string) error {
+	if tx.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	return tx.exec(ctx, `LOCK TABLE `+table+` IN SHARE ROW EXCLUSIVE MODE`)
+}

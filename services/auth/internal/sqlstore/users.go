@@ -1,0 +1,482 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Users keeps users, their passwords and the revocations of their sessions.
+type Users struct {
+	db   *database
+	byID *sqldb.Query // of every authenticated request
+}
+
+// Create implements people.Users.
+func (s *Users) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
+	return s.create(ctx, "create user", n, func(ctx context.Context, tx *transaction) error { return tx.mayAct(ctx, by) })
+}
+
+// CreateFirst implements people.Users.
+func (s *Users) CreateFirst(ctx context.Context, n user.New) (user.User, error) {
+	return s.create(ctx, "create first user", n, func(ctx context.Context, tx *transaction) error { return tx.isEmpty(ctx) })
+}
+
+// create adds a user unless check returns an error.
+func (s *Users) create(ctx context.Context, what string, n user.New, check func(context.Context, *transaction) error) (user.User, error) {
+	var created user.User
+	err := s.db.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) (err error) {
+		if err := check(ctx, tx); err != nil {
+			return err
+		}
+		if created, err = tx.insert(ctx, user.User{New: n}); err != nil {
+			return err
+		}
+		return tx.record(ctx, about("user_created", created, map[string]any{"role": n.Role}))
+	})
+	return created, err
+}
+
+// mayAct returns ErrNotAdmin unless by is the Operator or an admin. It locks the
+// admin's row, so that a concurrent deletion or demotion waits for the transaction.
+func (tx *transaction) mayAct(ctx context.Context, by int64) error {
+	if by == user.Operator {
+		return nil
+	}
+	query := `SELECT role FROM users WHERE id = ?`
+	if tx.db.Dialect == sqldb.Postgres {
+		query += ` FOR SHARE`
+	}
+	var role string
+	err := tx.row(ctx, query, by).Scan(&role)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && role != string(user.Admin) {
+		return user.ErrNotAdmin
+	}
+	return err
+}
+
+// isEmpty returns ErrNotEmpty when there is a user, and blocks every other insert.
+func (tx *transaction) isEmpty(ctx context.Context) error {
+	if err := tx.lock(ctx, "users"); err != nil {
+		return err
+	}
+	var some bool
+	if err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users)`).Scan(&some); err != nil {
+		return err
+	}
+	if some {
+		return user.ErrNotEmpty
+	}
+	return nil
+}
+
+// insert adds u, under its ID unless that is 0, and returns it as stored.
+func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, error) {
+	if u.CreatedAt.IsZero() {
+		u.CreatedAt = tx.db.now()
+	}
+	u.CreatedAt, u.SessionStamp = u.CreatedAt.UTC().Truncate(time.Second), user.NewSessionStamp()
+	names := `username, display_name, password_hash, avatar_color, role, created_at, session_stamp`
+	args := []any{u.Username, u.DisplayName, u.PasswordHash, u.AvatarColor, string(u.Role), u.CreatedAt.Unix(), u.SessionStamp}
+	if u.ID != 0 {
+		names, args = names+`, id`, append(args, u.ID)
+	}
+	query := `INSERT INTO users (` + names + `) VALUES (?` + strings.Repeat(`, ?`, len(args)-1) + `) RETURNING id`
+	err := tx.row(ctx, query, args...).Scan(&u.ID)
+	if sqldb.IsUnique(err) {
+		return user.User{}, user.ErrUsernameTaken
+	}
+	if err != nil {
+		return user.User{}, err
+	}
+	return u, nil
+}
+
+const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session, ` + hasSecondFactor
+
+const (
+	selectUser = `SELECT ` + columns + ` FROM users WHERE `
+	byID       = `id = ?`
+)
+
+// ByID implements account.Users.
+func (s *Users) ByID(ctx context.Context, id int64) (user.User, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ctx, span := tracing.Call(ctx, "sql", "read user")
+	defer span.End("")
+	return scan(s.byID.Row(ctx, id))
+}
+
+// ByUsername implements account.Users.
+func (s *Users) ByUsername(ctx context.Context, username string) (user.User, error) {
+	if !isText(username) {
+		return user.User{}, user.ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	// lower() uses the index, the second condition compares the case
+	return readUser(ctx, s.db, `lower(username) = ? AND username = ?`, asciiLower(username), username)
+}
+
+// isText reports whether a database can hold s. Postgres refuses any other, even to compare.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+
+// asciiLower is lower() of both indexes; stored names are ASCII.
+func asciiLower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// List implements account.Users.
+func (s *Users) List(ctx context.Context) ([]user.User, error) {
+	return list(ctx, s.db, "list users", scan, `SELECT `+columns+` FROM users ORDER BY id`)
+}
+
+// user returns the user of an id.
+func (tx *transaction) user(ctx context.Context, id int64) (user.User, error) {
+	return readUser(ctx, tx, byID, id)
+}
+
+// readUser returns the user that a condition selects.
+func readUser(ctx context.Context, q querier, where string, args ...any) (user.User, error) {
+	ctx, span := tracing.Call(ctx, "sql", "read user")
+	defer span.End("")
+	return scan(q.row(ctx, selectUser+where, args...))
+}
+
+func scan(row sqldb.Scanner) (user.User, error) {
+	var u user.User
+	var created int64
+	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created, &u.SessionStamp, &u.KeptSession, &u.SecondFactor)
+	if errors.Is(err, sql.ErrNoRows) {
+		return user.User{}, user.ErrNotFound
+	}
+	if err != nil {
+		return user.User{}, fmt.Errorf("read user: %w", err)
+	}
+	u.CreatedAt, u.PasswordHash = time.Unix(created, 0).UTC(), unmarked(u.PasswordHash)
+	return u, nil
+}
+
+// SetPasswordHash implements account.Users.
+func (s *Users) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error) {
+	r := user.Revocation{UserID: id, KeepSession: keepSession}
+	return s.db.change(ctx, "set password", r, func(ctx context.Context, tx *transaction) error {
+		if err := tx.swapHash(ctx, id, oldHash, newHash); err != nil {
+			return err
+		}
+		if err := tx.newStamp(ctx, id, keepSession); err != nil {
+			return err
+		}
+		if err := tx.closeResets(ctx, id); err != nil {
+			return err
+		}
+		return tx.recordAbout(ctx, "password_changed", id, nil)
+	})
+}
+
+// Rehash implements account.Users.
+func (s *Users) Rehash(ctx context.Context, id int64, oldHash, newHash string) error {
+	return s.db.write(ctx, timeout, "rehash password", func(ctx context.Context, tx *transaction) error {
+		return tx.swapHash(ctx, id, oldHash, newHash)
+	})
+}
+
+// swapHash compares and sets: a second writer waits for the first one's commit and then
+// finds another hash.
+func (tx *transaction) swapHash(ctx context.Context, id int64, oldHash, newHash string) error {
+	if _, err := tx.lockUser(ctx, id); err != nil {
+		return err
+	}
+	args := append(markedHash(newHash), id, oldHash, secondFactorMark+oldHash)
+	err := tx.update(ctx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ? AND password_hash IN (?, ?)`, args...)
+	if errors.Is(err, user.ErrNotFound) {
+		return user.ErrChanged
+	}
+	return err
+}
+
+// ResetPassword implements account.Users.
+func (s *Users) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
+	r := user.Revocation{UserID: id}
+	return s.db.change(ctx, "reset password", r, func(ctx context.Context, tx *transaction) error {
+		if err := tx.replaceHash(ctx, id, newHash); err != nil {
+			return err
+		}
+		return tx.recordAbout(ctx, "password_reset", id, nil)
+	})
+}
+
+// replaceHash sets the password hash, and a new session stamp for all sessions to end.
+func (tx *transaction) replaceHash(ctx context.Context, id int64, newHash string) error {
+	if _, err := tx.lockUser(ctx, id); err != nil {
+		return err
+	}
+	if err := tx.update(ctx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ?`, append(markedHash(newHash), id)...); err != nil {
+		return err
+	}
+	if err := tx.newStamp(ctx, id, ""); err != nil {
+		return err
+	}
+	return tx.closeResets(ctx, id)
+}
+
+// EndSessions implements account.Users.
+func (s *Users) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
+	r := user.Revocation{UserID: id}
+	return s.db.change(ctx, "end sessions", r, func(ctx context.Context, tx *transaction) error {
+		if err := tx.newStamp(ctx, id, ""); err != nil {
+			return err
+		}
+		return tx.recordAbout(ctx, "sessions_ended", id, nil)
+	})
+}
+
+// EndOthers implements account.Users.
+func (s *Users) EndOthers(ctx context.Context, id int64, keepSession string) (user.Revocation, error) {
+	r := user.Revocation{UserID: id, KeepSession: keepSession}
+	return s.db.change(ctx, "end other sessions", r, func(ctx context.Context, tx *transaction) error {
+		if err := tx.newStamp(ctx, id, keepSession); err != nil {
+			return err
+		}
+		return tx.recordAbout(ctx, "sessions_ended", id, map[string]any{"others": true})
+	})
+}
+
+// newStamp sets a new session stamp, and the session that it does not end. The links that the user created end too: the
+// sessions that end may have been another person's.
+func (tx *transaction) newStamp(ctx context.Context, id int64, keepSession string) error {
+	err := tx.update(ctx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(), keepSession, id)
+	if err != nil {
+		return err
+	}
+	return tx.voidLinks(ctx, `created_by = ?`, id)
+}
+
+// SetRole implements people.Users.
+func (s *Users) SetRole(ctx context.Context, id int64, role user.Role) error {
+	return s.db.write(ctx, timeout, "set role", func(ctx context.Context, tx *transaction) error {
+		if role != user.Admin {
+			if err := tx.keepAnAdmin(ctx, id, user.Operator); err != nil {
+				return err
+			}
+		}
+		return tx.setRole(ctx, id, role)
+	})
+}
+
+func (tx *transaction) setRole(ctx context.Context, id int64, role user.Role) error {
+	if err := tx.update(ctx, `UPDATE users SET role = ? WHERE id = ?`, string(role), id); err != nil {
+		return err
+	}
+	if role != user.Admin {
+		if err := tx.voidLinks(ctx, `created_by = ?`, id); err != nil {
+			return err
+		}
+	}
+	if err := tx.recordRole(ctx, id); err != nil {
+		return err
+	}
+	return tx.recordAbout(ctx, "role_changed", id, map[string]any{"role": role})
+}
+
+// recordRole records that a role has changed, for the release before the first with pages: it takes the role from the
+// session, and follows the record within seconds, or when it starts after a roll-back. This release reads the role of
+// the user's row, and no such records; there is one for each user.
+func (tx *transaction) recordRole(ctx context.Context, id int64) error {
+	if err := tx.exec(ctx, `DELETE FROM pending_revocations WHERE kind = 'role' AND user_id = ?`, id); err != nil {
+		return err
+	}
+	err := tx.exec(ctx, `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at) VALUES (?, 'role', '', ?)`, id, tx.db.now().Unix())
+	return err
+}
+
+// Delete implements people.Users.
+func (s *Users) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
+	r := user.Revocation{UserID: id}
+	return s.db.change(ctx, "delete user", r, func(ctx context.Context, tx *transaction) error {
+		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
+			return err
+		}
+		if err := tx.recordAbout(ctx, "user_deleted", id, nil); err != nil {
+			return err
+		}
+		if err := tx.voidLinks(ctx, `created_by = ?`, id); err != nil { // an import may give the id again
+			return err
+		}
+		if err := s.keepName(ctx, tx, id); err != nil {
+			return err
+		}
+		return tx.update(ctx, `DELETE FROM users WHERE id = ?`, id)
+	})
+}
+
+// keepName makes the name of a user a former one, which no open invite is for.
+func (s *Users) keepName(ctx context.Context, tx *transaction, id int64) error {
+	err := tx.exec(ctx, `INSERT INTO former_usernames (username) SELECT lower(username) FROM users WHERE id = ?
+		ON CONFLICT (username) DO NOTHING`, id)
+	if err != nil {
+		return err
+	}
+	return tx.voidLinks(ctx, `kind = 'invite' AND lower(username) = (SELECT lower(username) FROM users WHERE users.id = ?)`, id)
+}
+
+// CheckFormer implements people.Users.
+func (s *Users) CheckFormer(ctx context.Context, username string) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return checkFormer(ctx, s.db, username)
+}
+
+// checkFormer returns ErrUsernameFormer for the name of a deleted user.
+func checkFormer(ctx context.Context, q querier, username string) error {
+	if !isText(username) {
+		return nil
+	}
+	var former bool
+	query := `SELECT EXISTS (SELECT 1 FROM former_usernames WHERE username = ?)`
+	if err := q.row(ctx, query, asciiLower(username)).Scan(&former); err != nil {
+		return fmt.Errorf("read former usernames: %w", err)
+	}
+	if former {
+		return user.ErrUsernameFormer
+	}
+	return nil
+}
+
+// keepAnAdmin returns ErrLastAdmin when id is the only admin, and ErrNotAdmin unless by is
+// the Operator or an admin. It locks all admins until the transaction ends, so that two
+// who act on each other do so one after the other.
+func (tx *transaction) keepAnAdmin(ctx context.Context, id, by int64) error {
+	query := `SELECT id FROM users WHERE role = 'admin' ORDER BY id`
+	if tx.db.Dialect == sqldb.Postgres {
+		query += ` FOR UPDATE`
+	}
+	rows, err := tx.query(ctx, query)
+	admins, err := sqldb.All(rows, err, func(row sqldb.Scanner) (admin int64, err error) {
+		err = row.Scan(&admin)
+		return admin, err
+	})
+	switch {
+	case err != nil:
+		return err
+	case by != user.Operator && !slices.Contains(admins, by):
+		return user.ErrNotAdmin
+	case len(admins) == 1 && admins[0] == id:
+		return user.ErrLastAdmin
+	default:
+		return nil
+	}
+}
+
+// recordRevocation inserts the revocation in the transaction of its cause, and sets its ID and time.
+func (tx *transaction) recordRevocation(ctx context.Context, r *user.Revocation) error {
+	r.RecordedAt = tx.db.now().UTC().Truncate(time.Second)
+	return tx.row(ctx, `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at)
+		VALUES (?, 'sessions', ?, ?) RETURNING id`, r.UserID, r.KeepSession, r.RecordedAt.Unix()).Scan(&r.ID)
+}
+
+// PendingRevocations implements account.Users. It leaves out changes of role, which sessions need not follow.
+func (s *Users) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
+	return list(ctx, s.db, "read pending revocations", scanRevocation, `SELECT id, user_id, keep_session, recorded_at
+		FROM pending_revocations WHERE kind = 'sessions' AND recorded_at < ? AND id > ? ORDER BY id LIMIT ?`, ceilUnix(before), after, user.MaxPending)
+}
+
+func scanRevocation(row sqldb.Scanner) (user.Revocation, error) {
+	var r user.Revocation
+	var recorded int64
+	err := row.Scan(&r.ID, &r.UserID, &r.KeepSession, &recorded)
+	r.RecordedAt = time.Unix(recorded, 0).UTC()
+	return r, err
+}
+
+// ceilUnix rounds up, so that "<" in whole seconds is "before" exactly.
+func ceilUnix(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
+}
+
+// RevocationDone implements account.Users.
+func (s *Users) RevocationDone(ctx context.Context, id int64) error {
+	return s.db.write(ctx, timeout, "delete revocation", func(ctx context.Context, tx *transaction) error {
+		err := tx.exec(ctx, `DELETE FROM pending_revocations WHERE id = ?`, id)
+		return err
+	})
+}
+
+// Import implements people.Users. It adds users with an id first, so that the ids of the
+// others are not among theirs.
+func (s *Users) Import(ctx context.Context, users []user.User) ([]user.Revocation, error) {
+	users = slices.SortedStableFunc(slices.Values(users), func(a, b user.User) int { return cmp.Compare(b.ID, a.ID) })
+	var revocations []user.Revocation
+	err := s.db.write(ctx, importTimeout, "import users", func(ctx context.Context, tx *transaction) error {
+		revocations = nil // a transaction may run again
+		if err := tx.lock(ctx, "users"); err != nil {
+			return err
+		}
+		for _, u := range users {
+			if err := s.importOne(ctx, tx, u); err != nil {
+				return fmt.Errorf("%s: %w", u.Username, err)
+			}
+			if u.ID == 0 {
+				continue
+			}
+			r := user.Revocation{UserID: u.ID}
+			if err := tx.recordRevocation(ctx, &r); err != nil {
+				return err
+			}
+			revocations = append(revocations, r)
+		}
+		return nil
+	})
+	return revocations, err
+}
+
+func (s *Users) importOne(ctx context.Context, tx *transaction, u user.User) error {
+	if u.ID != 0 {
+		var taken bool
+		err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)`, u.ID).Scan(&taken)
+		if err == nil && taken {
+			err = user.ErrIDTaken
+		}
+		if err == nil {
+			err = s.moveIDs(ctx, tx, u.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	added, err := tx.insert(ctx, u)
+	if err != nil {
+		return err
+	}
+	return tx.record(ctx, about("user_imported", added, map[string]any{"role": u.Role}))
+}
+
+// moveIDs makes later ids higher than id, which SQLite's AUTOINCREMENT does by itself.
+// A roll-back leaves the sequence of Postgres moved, which skips some ids.
+func (s *Users) moveIDs(ctx context.Context, tx *transaction, id int64) error {
+	if s.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	err := tx.exec(ctx, `SELECT setval(ids, greatest($1, coalesce(pg_sequence_last_value(ids), 1)))
+		FROM (SELECT pg_get_serial_sequence('users', 'id')::regclass AS ids) AS sequence`, id)
+	return err
+}
