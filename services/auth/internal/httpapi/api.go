@@ -14,7 +14,6 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/tracing"
-	openapi "github.com/pforte/pforte/services/auth/api"
 	"github.com/pforte/pforte/services/auth/internal/access"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -37,7 +36,8 @@ type Options struct {
 	Refusal func(c echo.Context, status int, reason access.Reason, app application.Application) error
 }
 
-// api holds the handlers.
+// api is what all handlers have: the options, guards and answers. The handlers are methods
+// of one type for each capability.
 type api struct {
 	Options
 	warnUntrusted func() // of a proxy that is not in TRUSTED_PROXIES, once
@@ -66,53 +66,6 @@ func New(o Options) (http.Handler, error) {
 		o.Pages(e)
 	}
 	return e, nil
-}
-
-// prefix begins the paths of AUTH-4 to AUTH-7.
-const prefix = "/api/v1/auth"
-
-// route lists all routes, with their guards from the outside in.
-func (a *api) route(e *echo.Echo) {
-	e.POST(prefix+"/login", answered(a.limited(web.LimitLogin, a.LoginLimit, a.networks, a.login)))
-	e.POST(prefix+"/logout", answered(a.authenticated(a.csrf(a.logout))))
-	e.GET(prefix+"/me", answered(a.authenticated(a.me)))
-	changePassword := a.csrf(a.limited(web.LimitPassword, a.PasswordLimit, userID, a.changePassword))
-	e.PATCH(prefix+"/me/password", answered(a.loggedIn(a.stepUpIfFactor(changePassword), changePassword))) // 404 when the user was deleted
-	e.GET(prefix+"/users", answered(a.authenticated(a.admin(a.listUsers))))
-	e.POST(prefix+"/users", answered(a.authenticated(a.admin(a.csrf(a.stepUpIfFactor(a.createUser))))))
-	e.DELETE(prefix+"/users/:id", answered(a.authenticated(a.admin(a.csrf(a.stepUpIfFactor(a.deleteUser))))))
-
-	if !a.CompatV0 {
-		a.routePeople(e)
-		a.routeFactors(e)
-		a.routePasskeys(e)
-		a.routePolicy(e)
-	}
-
-	e.GET(prefix+"/openapi.json", func(c echo.Context) error {
-		return c.Blob(http.StatusOK, "application/json", openapi.Document)
-	})
-	e.GET("/internal/forward-auth", a.guard)
-	e.GET("/health", answered(a.healthy))
-}
-
-// routePeople lists the routes beside AUTH-4 to AUTH-7: links, profiles, members and audit.
-func (a *api) routePeople(e *echo.Echo) {
-	e.PATCH(prefix+"/me/profile", answered(a.authenticated(a.csrf(a.updateProfile))))
-	// Other methods of /users/:id are 405 (AUTH-9.3).
-	e.GET(prefix+"/members/:id", answered(a.authenticated(a.admin(a.getUser))))
-	e.PATCH(prefix+"/members/:id", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.updateUser))))))
-	e.POST(prefix+"/users/:id/reset-link", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.createResetLink))))))
-	e.GET(prefix+"/invites", answered(a.authenticated(a.admin(a.listInvites))))
-	e.POST(prefix+"/invites", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.createInvite))))))
-	e.DELETE(prefix+"/invites/:id", answered(a.authenticated(a.admin(a.csrf(a.revokeInvite)))))
-	e.GET(prefix+"/invites/preview", answered(a.counted(a.previewInvite)))
-	e.POST(prefix+"/invites/accept", answered(a.counted(a.acceptInvite)))
-	e.POST(prefix+"/setup", answered(a.counted(a.setup)))
-	e.POST(prefix+"/forgot-password", answered(a.counted(a.forgotPassword)))
-	e.POST(prefix+"/reset-password", answered(a.counted(a.resetPassword)))
-	e.GET(prefix+"/audit", answered(a.authenticated(a.admin(a.listAudit))))
-	e.GET(prefix+"/audit.csv", answered(a.authenticated(a.admin(a.stepUp(a.auditCSV)))))
 }
 
 // answer is what a handler returns when it has not failed.

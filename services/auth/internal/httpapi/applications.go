@@ -11,23 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// routePolicy lists the routes of applications, groups and app tokens. What they change
-// holds from the next request on.
-func (a *api) routePolicy(e *echo.Echo) {
-	e.GET(prefix+"/apps", answered(a.authenticated(a.admin(a.listApps))))
-	e.GET(prefix+"/apps/mine", answered(a.authenticated(a.myApps)))
-	e.POST(prefix+"/apps", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.createApp))))))
-	e.PATCH(prefix+"/apps/:slug", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.changeApp))))))
-	e.DELETE(prefix+"/apps/:slug", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.removeApp))))))
-	e.GET(prefix+"/groups", answered(a.authenticated(a.admin(a.listGroups))))
-	e.POST(prefix+"/groups", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.createGroup))))))
-	e.PATCH(prefix+"/groups/:slug", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.changeGroup))))))
-	e.DELETE(prefix+"/groups/:slug", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.removeGroup))))))
-	e.GET(prefix+"/api-tokens", answered(a.authenticated(a.listTokens)))
-	e.POST(prefix+"/api-tokens", answered(a.authenticated(a.csrf(a.stepUp(a.createToken)))))
-	e.DELETE(prefix+"/api-tokens/:id", answered(a.authenticated(a.csrf(a.revokeToken))))
-	e.POST(prefix+"/api-tokens/:id/remove", answered(a.authenticated(a.csrf(a.removeToken))))
-}
+// apps has the handlers of applications and groups. What they change holds from the next request on.
+type apps struct{ *api }
 
 // dataAnswer is an answer with the member data.
 func dataAnswer[T any](status int, data T) answer {
@@ -58,7 +43,7 @@ func appOf(a application.Application) appBody {
 }
 
 // listApps is GET /apps.
-func (a *api) listApps(c echo.Context, _ caller) (answer, error) {
+func (a apps) listApps(c echo.Context, _ caller) (answer, error) {
 	apps, err := a.Policy.Applications(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -71,7 +56,7 @@ func (a *api) listApps(c echo.Context, _ caller) (answer, error) {
 }
 
 // appAnswer is the answer with an application as stored now.
-func (a *api) appAnswer(ctx context.Context, status int, slug string) (answer, error) {
+func (a apps) appAnswer(ctx context.Context, status int, slug string) (answer, error) {
 	apps, err := a.Policy.Applications(ctx)
 	if err != nil {
 		return answer{}, err
@@ -85,7 +70,7 @@ func (a *api) appAnswer(ctx context.Context, status int, slug string) (answer, e
 }
 
 // myApps is GET /apps/mine.
-func (a *api) myApps(c echo.Context, s caller) (answer, error) {
+func (a apps) myApps(c echo.Context, s caller) (answer, error) {
 	apps, err := a.Policy.Openable(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
@@ -105,7 +90,7 @@ func (a *api) myApps(c echo.Context, s caller) (answer, error) {
 }
 
 // createApp is POST /apps.
-func (a *api) createApp(c echo.Context, s caller) (answer, error) {
+func (a apps) createApp(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Slug         string `json:"slug"`
 		Name         string `json:"name"`
@@ -128,7 +113,7 @@ func (a *api) createApp(c echo.Context, s caller) (answer, error) {
 }
 
 // changeApp is PATCH /apps/:slug.
-func (a *api) changeApp(c echo.Context, s caller) (answer, error) {
+func (a apps) changeApp(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Name         *string `json:"name"`
 		Description  *string `json:"description"`
@@ -151,7 +136,7 @@ func (a *api) changeApp(c echo.Context, s caller) (answer, error) {
 }
 
 // removeApp is DELETE /apps/:slug.
-func (a *api) removeApp(c echo.Context, s caller) (answer, error) {
+func (a apps) removeApp(c echo.Context, s caller) (answer, error) {
 	slug := c.Param("slug")
 	if err := a.Policy.RemoveApplication(c.Request().Context(), s.UserID, slug); err != nil {
 		return answer{}, err
@@ -171,7 +156,7 @@ func groupOf(g application.UserGroup) groupBody {
 }
 
 // listGroups is GET /groups.
-func (a *api) listGroups(c echo.Context, _ caller) (answer, error) {
+func (a apps) listGroups(c echo.Context, _ caller) (answer, error) {
 	groups, err := a.Policy.Groups(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -184,7 +169,7 @@ func (a *api) listGroups(c echo.Context, _ caller) (answer, error) {
 }
 
 // groupAnswer is the answer with a group as stored now.
-func (a *api) groupAnswer(ctx context.Context, status int, slug string) (answer, error) {
+func (a apps) groupAnswer(ctx context.Context, status int, slug string) (answer, error) {
 	groups, err := a.Policy.Groups(ctx)
 	if err != nil {
 		return answer{}, err
@@ -198,7 +183,7 @@ func (a *api) groupAnswer(ctx context.Context, status int, slug string) (answer,
 }
 
 // createGroup is POST /groups.
-func (a *api) createGroup(c echo.Context, s caller) (answer, error) {
+func (a apps) createGroup(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Slug    string  `json:"slug"`
 		Name    string  `json:"name"`
@@ -214,7 +199,7 @@ func (a *api) createGroup(c echo.Context, s caller) (answer, error) {
 }
 
 // changeGroup is PATCH /groups/:slug.
-func (a *api) changeGroup(c echo.Context, s caller) (answer, error) {
+func (a apps) changeGroup(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Name    *string  `json:"name"`
 		Members *[]int64 `json:"members"`
@@ -233,7 +218,7 @@ func (a *api) changeGroup(c echo.Context, s caller) (answer, error) {
 }
 
 // removeGroup is DELETE /groups/:slug.
-func (a *api) removeGroup(c echo.Context, s caller) (answer, error) {
+func (a apps) removeGroup(c echo.Context, s caller) (answer, error) {
 	slug := c.Param("slug")
 	if err := a.Policy.RemoveGroup(c.Request().Context(), s.UserID, slug); err != nil {
 		return answer{}, web.OfGroup(err)

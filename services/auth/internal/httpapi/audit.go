@@ -12,6 +12,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
+// journal has the handlers of the audit.
+type journal struct{ *api }
+
 // auditQuery reads the query of /audit and /audit.csv.
 func auditQuery(c echo.Context) (audit.Query, error) {
 	q := audit.Query{Event: c.QueryParam("event")}
@@ -62,7 +65,7 @@ type entryBody struct {
 }
 
 // listAudit is GET /audit.
-func (a *api) listAudit(c echo.Context, _ caller) (answer, error) {
+func (a journal) listAudit(c echo.Context, _ caller) (answer, error) {
 	q, err := auditQuery(c)
 	if err != nil {
 		return answer{}, err
@@ -89,7 +92,7 @@ func (a *api) listAudit(c echo.Context, _ caller) (answer, error) {
 }
 
 // auditCSV is GET /audit.csv: at most audit.MaxFile entries.
-func (a *api) auditCSV(c echo.Context, _ caller) (answer, error) {
+func (a journal) auditCSV(c echo.Context, _ caller) (answer, error) {
 	q, err := auditQuery(c)
 	if err != nil {
 		return answer{}, err

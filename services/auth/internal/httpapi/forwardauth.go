@@ -19,7 +19,7 @@ import (
 // X-Forwarded-Uri, and with ?role=admin where an admin is required. A 200 names the user
 // in headers. X-Auth-Renew: no, sent about a request that passed before and still lasts,
 // does not renew the session.
-func (a *api) forwardAuth(c echo.Context, s caller) (answer, error) {
+func (a guard) forwardAuth(c echo.Context, s caller) (answer, error) {
 	h := c.Request().Header
 	method, uri, role := h.Get("X-Forwarded-Method"), h.Get("X-Forwarded-Uri"), c.QueryParam("role")
 	if method == "" || uri == "" || role != "" && role != string(user.Admin) && role != string(user.Member) {

@@ -19,6 +19,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
+// guard decides about requests to other applications.
+type guard struct{ *api }
+
 // refusals are the errors of the guard's reasons. The table of errors has the statuses of
 // the decisions.
 var refusals = map[access.Reason]error{
@@ -32,10 +35,10 @@ var refusals = map[access.Reason]error{
 	access.ForeignPage:        web.ErrForeignPage,
 }
 
-// guard is GET /internal/forward-auth: about an application of the household where the
+// check is GET /internal/forward-auth: about an application of the household where the
 // query names one (app), and about a login and a role without. A query that may mean both
 // is refused, because the operator's typing error must not open an application.
-func (a *api) guard(c echo.Context) error {
+func (a guard) check(c echo.Context) error {
 	raw := c.Request().URL.RawQuery
 	query, err := url.ParseQuery(raw)
 	if !query.Has("app") && (err == nil || !strings.Contains(raw, "app")) {
@@ -65,7 +68,7 @@ type visit struct {
 // are believed of TRUSTED_PROXIES only, and all other headers as the client sent them. A
 // 200 names the user in headers and, by X-Auth-Consumed, a header that the application
 // must not see; any other answer is the client's. A store that does not answer is a 500.
-func (a *api) guardApplication(c echo.Context, slug string) error {
+func (a guard) guardApplication(c echo.Context, slug string) error {
 	d, v, err := a.decide(c, slug)
 	switch {
 	case err == nil && d.Action == access.Pass:
@@ -102,7 +105,7 @@ func (a *api) guardApplication(c echo.Context, slug string) error {
 
 // decide reads a request's credentials and decides. Requests that are refused for everyone
 // touch no store, and an app token touches Redis only when it is wrong.
-func (a *api) decide(c echo.Context, slug string) (access.Decision, *visit, error) {
+func (a guard) decide(c echo.Context, slug string) (access.Decision, *visit, error) {
 	v := a.visitOf(c)
 	app, err := a.Policy.App(c.Request().Context(), slug)
 	known := err == nil && !a.CompatV0 // which knows no applications
@@ -125,7 +128,7 @@ func (a *api) decide(c echo.Context, slug string) (access.Decision, *visit, erro
 }
 
 // visitOf returns what the proxy says of a request.
-func (a *api) visitOf(c echo.Context) *visit {
+func (a guard) visitOf(c echo.Context) *visit {
 	r := c.Request()
 	v := &visit{portal: access.Portal{Origin: a.PublicURL}, again: r.Header.Get("X-Auth-Renew") == "no"}
 	if v.again {
@@ -145,7 +148,7 @@ func (a *api) visitOf(c echo.Context) *visit {
 // loadToken finds the user of an app token. Wrong ones of an address are limited, but for
 // an application that accepts none they are not looked up. A check of a request that lasts
 // does not count, because the client cannot cause it.
-func (a *api) loadToken(c echo.Context, v *visit, credential access.Credential) error {
+func (a guard) loadToken(c echo.Context, v *visit, credential access.Credential) error {
 	v.by = access.Caller{Kind: access.WithWrongToken}
 	if !v.app.Tokens {
 		return nil
@@ -174,7 +177,7 @@ func (a *api) loadToken(c echo.Context, v *visit, credential access.Credential) 
 // loadSession finds the user of the session's cookie, which on the host of an application is
 // another one than on the portal's. A session that the user's row does not admit is ended,
 // and the request is anonymous.
-func (a *api) loadSession(c echo.Context, v *visit) error {
+func (a guard) loadSession(c echo.Context, v *visit) error {
 	var current *session.Current
 	var err error
 	atPortal := access.AtPortal(v.Request, v.app, v.portal)
@@ -213,7 +216,7 @@ func callerOf(kind access.Kind, visitor policy.Visitor) access.Caller {
 
 // refuse answers a request that does not pass: with a redirect or a page where a person
 // sees it and there are pages, and else with the error of the reason.
-func (a *api) refuse(c echo.Context, d access.Decision, v *visit) error {
+func (a guard) refuse(c echo.Context, d access.Decision, v *visit) error {
 	if len(d.Challenges) > 0 {
 		c.Response().Header()["Www-Authenticate"] = d.Challenges
 	}
@@ -231,9 +234,9 @@ func (a *api) refuse(c echo.Context, d access.Decision, v *visit) error {
 	return a.Refusal(c, http.StatusForbidden, d.Reason, v.app) // also for those who have no second factor yet
 }
 
-// handOver leads from the host of an application to the portal, which leads back with what
-// opens the host, or asks for the second factor before.
-func (a *api) handOver(c echo.Context, v *visit) error {
+// handOver redirects from the host of an application to the portal, which redirects back with
+// what opens the host, or asks for the second factor before.
+func (a guard) handOver(c echo.Context, v *visit) error {
 	state, err := a.Sessions.BeginHandOver(c.Response(), c.Request())
 	if errors.Is(err, session.ErrLoop) {
 		return a.Refusal(c, http.StatusForbidden, access.CookiesBlocked, v.app)
@@ -255,7 +258,7 @@ func (v *visit) escapedReturn() string {
 
 // logRefusal logs what operators and programs like fail2ban look for, and records a slug
 // that the proxy should not ask about.
-func (a *api) logRefusal(c echo.Context, slug string, d access.Decision, v *visit) {
+func (a guard) logRefusal(c echo.Context, slug string, d access.Decision, v *visit) {
 	switch d.Reason {
 	case access.UnknownApp:
 		c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))

@@ -9,8 +9,11 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
+// signIn has the handlers of logins, sessions and passwords of users.
+type signIn struct{ *api }
+
 // login is POST /login (AUTH-4).
-func (a *api) login(c echo.Context, _ caller) (answer, error) {
+func (a signIn) login(c echo.Context, _ caller) (answer, error) {
 	var body struct {
 		Username string `json:"username"`
 		Password string `json:"password"`
@@ -29,7 +32,7 @@ func (a *api) login(c echo.Context, _ caller) (answer, error) {
 }
 
 // logout is POST /logout.
-func (a *api) logout(c echo.Context, s caller) (answer, error) {
+func (a signIn) logout(c echo.Context, s caller) (answer, error) {
 	return done, a.Logout(c.Response(), c.Request(), s.shared())
 }
 
@@ -49,7 +52,7 @@ func (a *api) sessionAnswer(c echo.Context, u user.User, s session.Session) answ
 
 // me is GET /me. Both cookies are sent again, and a session without a CSRF token gets
 // one; the earlier variant does neither.
-func (a *api) me(c echo.Context, s caller) (answer, error) {
+func (a signIn) me(c echo.Context, s caller) (answer, error) {
 	if a.CompatV0 {
 		return a.sessionAnswer(c, s.user, s.Session), nil
 	}
@@ -64,7 +67,7 @@ func (a *api) me(c echo.Context, s caller) (answer, error) {
 }
 
 // changePassword is PATCH /me/password.
-func (a *api) changePassword(c echo.Context, s caller) (answer, error) {
+func (a signIn) changePassword(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Current string `json:"current_password"`
 		New     string `json:"new_password"`

@@ -21,7 +21,7 @@ func userAnswer(status int, u user.User) answer {
 }
 
 // updateProfile is PATCH /me/profile.
-func (a *api) updateProfile(c echo.Context, s caller) (answer, error) {
+func (a members) updateProfile(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		DisplayName *string `json:"display_name"`
 		AvatarColor *string `json:"avatar_color"`
@@ -34,7 +34,7 @@ func (a *api) updateProfile(c echo.Context, s caller) (answer, error) {
 }
 
 // getUser is GET /members/:id.
-func (a *api) getUser(c echo.Context, _ caller) (answer, error) {
+func (a members) getUser(c echo.Context, _ caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
@@ -61,7 +61,7 @@ func (a *api) getUser(c echo.Context, _ caller) (answer, error) {
 }
 
 // updateUser is PATCH /members/:id. A password is refused, because only its owner sets it.
-func (a *api) updateUser(c echo.Context, s caller) (answer, error) {
+func (a members) updateUser(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
@@ -89,7 +89,7 @@ func (a *api) updateUser(c echo.Context, s caller) (answer, error) {
 }
 
 // createResetLink is POST /users/:id/reset-link.
-func (a *api) createResetLink(c echo.Context, s caller) (answer, error) {
+func (a members) createResetLink(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
@@ -124,7 +124,7 @@ func (a *api) addressOf(kind link.Kind, token string) address {
 }
 
 // listInvites is GET /invites.
-func (a *api) listInvites(c echo.Context, _ caller) (answer, error) {
+func (a members) listInvites(c echo.Context, _ caller) (answer, error) {
 	links, err := a.People.Invites(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -160,7 +160,7 @@ func inviteOf(l link.Link) inviteBody {
 }
 
 // createInvite is POST /invites.
-func (a *api) createInvite(c echo.Context, s caller) (answer, error) {
+func (a members) createInvite(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Username    string   `json:"username"`
 		DisplayName string   `json:"display_name"`
@@ -193,7 +193,7 @@ func (a *api) createInvite(c echo.Context, s caller) (answer, error) {
 }
 
 // revokeInvite is DELETE /invites/:id.
-func (a *api) revokeInvite(c echo.Context, s caller) (answer, error) {
+func (a members) revokeInvite(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, link.ErrNotFound
@@ -213,7 +213,7 @@ var dataOK = answer{http.StatusOK, struct {
 
 // previewInvite is GET /invites/preview. It changes nothing, because messengers fetch
 // links for previews.
-func (a *api) previewInvite(c echo.Context, _ caller) (answer, error) {
+func (a members) previewInvite(c echo.Context, _ caller) (answer, error) {
 	type data struct {
 		Valid            bool   `json:"valid"`
 		Username         string `json:"username"`
@@ -233,7 +233,7 @@ func (a *api) previewInvite(c echo.Context, _ caller) (answer, error) {
 }
 
 // acceptInvite is POST /invites/accept.
-func (a *api) acceptInvite(c echo.Context, _ caller) (answer, error) {
+func (a members) acceptInvite(c echo.Context, _ caller) (answer, error) {
 	var body struct {
 		Token       string `json:"token"`
 		Password    string `json:"password"`
@@ -257,7 +257,7 @@ func (a *api) acceptInvite(c echo.Context, _ caller) (answer, error) {
 }
 
 // setup is POST /setup. It exists until there is a user.
-func (a *api) setup(c echo.Context, _ caller) (answer, error) {
+func (a members) setup(c echo.Context, _ caller) (answer, error) {
 	var body struct {
 		Code        string `json:"code"`
 		Household   string `json:"household"`
@@ -280,7 +280,7 @@ func (a *api) setup(c echo.Context, _ caller) (answer, error) {
 }
 
 // forgotPassword is POST /forgot-password. The answer is the same for every name.
-func (a *api) forgotPassword(c echo.Context, _ caller) (answer, error) {
+func (a members) forgotPassword(c echo.Context, _ caller) (answer, error) {
 	var body struct {
 		Identifier string `json:"identifier"`
 	}
@@ -292,7 +292,7 @@ func (a *api) forgotPassword(c echo.Context, _ caller) (answer, error) {
 }
 
 // resetPassword is POST /reset-password.
-func (a *api) resetPassword(c echo.Context, _ caller) (answer, error) {
+func (a members) resetPassword(c echo.Context, _ caller) (answer, error) {
 	var body struct {
 		Token    string `json:"token"`
 		Password string `json:"password"`

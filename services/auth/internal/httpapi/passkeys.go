@@ -14,20 +14,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// routePasskeys lists the routes of passkeys.
-func (a *api) routePasskeys(e *echo.Echo) {
-	e.POST(prefix+"/passkeys/login/options", answered(a.ceremony(a.passkeyLoginOptions)))
-	e.POST(prefix+"/passkeys/login", answered(a.limited(web.LimitLogin, a.LoginLimit, a.networks, a.passkeyLogin)))
-	e.GET(prefix+"/passkeys", answered(a.authenticated(a.listPasskeys)))
-	e.POST(prefix+"/passkeys/options", answered(a.authenticated(a.csrf(a.stepUp(a.ceremony(a.passkeyRegisterOptions))))))
-	e.POST(prefix+"/passkeys", answered(a.authenticated(a.csrf(a.stepUp(a.createPasskey)))))
-	e.POST(prefix+"/2fa/passkey/options", answered(a.ceremony(a.passkeySecondOptions)))
-	e.POST(prefix+"/2fa/passkey", answered(a.ceremony(a.passkeySecond)))
-	e.POST(prefix+"/reauth/passkey/options", answered(a.authenticated(a.csrf(a.ceremony(a.passkeyReauthOptions)))))
-	e.POST(prefix+"/reauth/passkey", answered(a.authenticated(a.csrf(a.ceremony(a.passkeyReauth)))))
-	e.PATCH(prefix+"/passkeys/:id", answered(a.authenticated(a.csrf(a.renamePasskey))))
-	e.DELETE(prefix+"/passkeys/:id", answered(a.authenticated(a.csrf(a.stepUp(a.deletePasskey)))))
-}
+// passkeys has the handlers of passkeys.
+type passkeys struct{ *api }
 
 // ceremony passes requests of clients that begin few ceremonies, which the store keeps for
 // minutes: at most web.PasskeyAttempts in web.PasskeyWindow for an address.
@@ -44,7 +32,7 @@ func (a *api) ceremony(h handler) handler {
 }
 
 // options is the answer with the options of a ceremony, whose cookie it sets.
-func (a *api) options(c echo.Context, begun account.PasskeyCeremony, err error) (answer, error) {
+func (a passkeys) options(c echo.Context, begun account.PasskeyCeremony, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
@@ -54,7 +42,7 @@ func (a *api) options(c echo.Context, begun account.PasskeyCeremony, err error) 
 
 // passkeyAnswer reads a browser's answer to the ceremony of its cookie, which is over
 // then. name is the one of a new passkey, or empty.
-func (a *api) passkeyAnswer(c echo.Context) (given account.PasskeyAnswer, name string, err error) {
+func (a passkeys) passkeyAnswer(c echo.Context) (given account.PasskeyAnswer, name string, err error) {
 	var body struct {
 		Name       string          `json:"name"`
 		Credential json.RawMessage `json:"credential"`
@@ -73,20 +61,20 @@ func (a *api) passkeyAnswer(c echo.Context) (given account.PasskeyAnswer, name s
 }
 
 // passkeyLoginOptions is POST /passkeys/login/options.
-func (a *api) passkeyLoginOptions(c echo.Context, _ caller) (answer, error) {
+func (a passkeys) passkeyLoginOptions(c echo.Context, _ caller) (answer, error) {
 	begun, err := a.Accounts.PasskeyLoginOptions(c.Request().Context())
 	return a.options(c, begun, err)
 }
 
 // passkeyLogin is POST /passkeys/login.
-func (a *api) passkeyLogin(c echo.Context, _ caller) (answer, error) {
+func (a passkeys) passkeyLogin(c echo.Context, _ caller) (answer, error) {
 	return a.byPasskey(c, func(given account.PasskeyAnswer) (account.LoggedIn, error) {
 		return a.PasskeyLogin(c.Response(), c.Request(), given)
 	})
 }
 
 // byPasskey is the answer with the session that finish creates for a browser's answer.
-func (a *api) byPasskey(c echo.Context, finish func(account.PasskeyAnswer) (account.LoggedIn, error)) (answer, error) {
+func (a passkeys) byPasskey(c echo.Context, finish func(account.PasskeyAnswer) (account.LoggedIn, error)) (answer, error) {
 	given, _, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err
@@ -99,7 +87,7 @@ func (a *api) byPasskey(c echo.Context, finish func(account.PasskeyAnswer) (acco
 }
 
 // passkeySecondOptions is POST /2fa/passkey/options.
-func (a *api) passkeySecondOptions(c echo.Context, _ caller) (answer, error) {
+func (a passkeys) passkeySecondOptions(c echo.Context, _ caller) (answer, error) {
 	ref, err := a.Sessions.LoadPending(c.Request())
 	if err != nil {
 		return answer{}, account.ErrNoPendingLogin
@@ -109,20 +97,20 @@ func (a *api) passkeySecondOptions(c echo.Context, _ caller) (answer, error) {
 }
 
 // passkeySecond is POST /2fa/passkey.
-func (a *api) passkeySecond(c echo.Context, _ caller) (answer, error) {
+func (a passkeys) passkeySecond(c echo.Context, _ caller) (answer, error) {
 	return a.byPasskey(c, func(given account.PasskeyAnswer) (account.LoggedIn, error) {
 		return a.PasskeySecond(c.Response(), c.Request(), given)
 	})
 }
 
 // passkeyReauthOptions is POST /reauth/passkey/options.
-func (a *api) passkeyReauthOptions(c echo.Context, s caller) (answer, error) {
+func (a passkeys) passkeyReauthOptions(c echo.Context, s caller) (answer, error) {
 	begun, err := a.Accounts.PasskeyReauthOptions(c.Request().Context(), s.Session)
 	return a.options(c, begun, err)
 }
 
 // passkeyReauth is POST /reauth/passkey.
-func (a *api) passkeyReauth(c echo.Context, s caller) (answer, error) {
+func (a passkeys) passkeyReauth(c echo.Context, s caller) (answer, error) {
 	return a.byPasskey(c, func(given account.PasskeyAnswer) (account.LoggedIn, error) {
 		return a.PasskeyReauth(c.Response(), c.Request(), s.shared(), given)
 	})
@@ -153,7 +141,7 @@ func passkeyAnswer(status int, p account.PasskeyInfo) answer {
 }
 
 // listPasskeys is GET /passkeys.
-func (a *api) listPasskeys(c echo.Context, s caller) (answer, error) {
+func (a passkeys) listPasskeys(c echo.Context, s caller) (answer, error) {
 	list, err := a.Accounts.Passkeys(c.Request().Context(), s.UserID)
 	if err != nil {
 		return answer{}, err
@@ -168,13 +156,13 @@ func (a *api) listPasskeys(c echo.Context, s caller) (answer, error) {
 }
 
 // passkeyRegisterOptions is POST /passkeys/options.
-func (a *api) passkeyRegisterOptions(c echo.Context, s caller) (answer, error) {
+func (a passkeys) passkeyRegisterOptions(c echo.Context, s caller) (answer, error) {
 	begun, err := a.Accounts.PasskeyRegisterOptions(c.Request().Context(), s.Session)
 	return a.options(c, begun, err)
 }
 
 // createPasskey is POST /passkeys.
-func (a *api) createPasskey(c echo.Context, s caller) (answer, error) {
+func (a passkeys) createPasskey(c echo.Context, s caller) (answer, error) {
 	given, name, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err
@@ -191,7 +179,7 @@ func (a *api) createPasskey(c echo.Context, s caller) (answer, error) {
 }
 
 // renamePasskey is PATCH /passkeys/:id.
-func (a *api) renamePasskey(c echo.Context, s caller) (answer, error) {
+func (a passkeys) renamePasskey(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, web.ErrUnknownPasskey
@@ -210,7 +198,7 @@ func (a *api) renamePasskey(c echo.Context, s caller) (answer, error) {
 }
 
 // deletePasskey is DELETE /passkeys/:id.
-func (a *api) deletePasskey(c echo.Context, s caller) (answer, error) {
+func (a passkeys) deletePasskey(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, web.ErrUnknownPasskey

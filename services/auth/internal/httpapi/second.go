@@ -12,24 +12,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// routeFactors lists the routes of second factors and of proving again who one is.
-func (a *api) routeFactors(e *echo.Echo) {
-	e.POST(prefix+"/2fa/verify", answered(a.proving(a.verifyCode)))
-	e.DELETE(prefix+"/2fa/pending", answered(a.cancelLogin))
-	e.GET(prefix+"/2fa", answered(a.authenticated(a.factorState)))
-	e.POST(prefix+"/2fa/setup", answered(a.authenticated(a.csrf(a.stepUp(a.setupTOTP)))))
-	e.POST(prefix+"/2fa/enable", answered(a.authenticated(a.csrf(a.stepUp(a.proving(a.enableFactor))))))
-	e.POST(prefix+"/2fa/disable", answered(a.authenticated(a.csrf(a.proving(a.disableFactor)))))
-	e.POST(prefix+"/2fa/recovery-codes", answered(a.authenticated(a.csrf(a.proving(a.newRecoveryCodes)))))
-	e.PUT(prefix+"/2fa/require", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.requireFactor))))))
-	e.GET(prefix+"/2fa/overview", answered(a.authenticated(a.admin(a.factorOverview))))
-	e.DELETE(prefix+"/users/:id/2fa", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.resetFactor))))))
-	e.POST(prefix+"/reauth", answered(a.authenticated(a.csrf(a.proving(a.reauth)))))
-
-	e.GET(prefix+"/sessions", answered(a.authenticated(a.listSessions)))
-	e.DELETE(prefix+"/sessions/:id", answered(a.authenticated(a.csrf(a.endOneSession))))
-	e.POST(prefix+"/logout-others", answered(a.authenticated(a.csrf(a.logoutOthers))))
-}
+// factors has the handlers of second factors.
+type factors struct{ *api }
 
 // stepUpIfFactor is stepUp on the routes of AUTH-6 and AUTH-7: for users with a second factor only.
 func (a *api) stepUpIfFactor(h handler) handler {
@@ -52,7 +36,7 @@ func pendingAnswer(p *account.PendingLogin) answer {
 }
 
 // verifyCode is POST /2fa/verify.
-func (a *api) verifyCode(c echo.Context, _ caller) (answer, error) {
+func (a signIn) verifyCode(c echo.Context, _ caller) (answer, error) {
 	defer a.detach(c)()
 	code, err := decodeCode(c)
 	if err != nil {
@@ -80,7 +64,7 @@ func decodeCode(c echo.Context) (string, error) {
 }
 
 // cancelLogin is DELETE /2fa/pending.
-func (a *api) cancelLogin(c echo.Context, _ caller) (answer, error) {
+func (a signIn) cancelLogin(c echo.Context, _ caller) (answer, error) {
 	return done, a.CancelLogin(c.Response(), c.Request())
 }
 
@@ -92,7 +76,7 @@ func data(v any) answer {
 }
 
 // factorState is GET /2fa.
-func (a *api) factorState(c echo.Context, s caller) (answer, error) {
+func (a factors) factorState(c echo.Context, s caller) (answer, error) {
 	state, err := a.Accounts.Factors(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
@@ -107,7 +91,7 @@ func (a *api) factorState(c echo.Context, s caller) (answer, error) {
 }
 
 // setupTOTP is POST /2fa/setup.
-func (a *api) setupTOTP(c echo.Context, s caller) (answer, error) {
+func (a factors) setupTOTP(c echo.Context, s caller) (answer, error) {
 	setup, err := a.Accounts.SetupTOTP(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
@@ -138,7 +122,7 @@ func recoveryAnswer(codes []string, err error) (answer, error) {
 }
 
 // enableFactor is POST /2fa/enable.
-func (a *api) enableFactor(c echo.Context, s caller) (answer, error) {
+func (a factors) enableFactor(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Code    string `json:"code"`
 		Passkey bool   `json:"passkey"`
@@ -153,7 +137,7 @@ func (a *api) enableFactor(c echo.Context, s caller) (answer, error) {
 }
 
 // disableFactor is POST /2fa/disable.
-func (a *api) disableFactor(c echo.Context, s caller) (answer, error) {
+func (a factors) disableFactor(c echo.Context, s caller) (answer, error) {
 	code, err := decodeCode(c)
 	if err != nil {
 		return answer{}, err
@@ -165,7 +149,7 @@ func (a *api) disableFactor(c echo.Context, s caller) (answer, error) {
 }
 
 // newRecoveryCodes is POST /2fa/recovery-codes.
-func (a *api) newRecoveryCodes(c echo.Context, s caller) (answer, error) {
+func (a factors) newRecoveryCodes(c echo.Context, s caller) (answer, error) {
 	code, err := decodeCode(c)
 	if err != nil {
 		return answer{}, err
@@ -174,7 +158,7 @@ func (a *api) newRecoveryCodes(c echo.Context, s caller) (answer, error) {
 }
 
 // requireFactor is PUT /2fa/require.
-func (a *api) requireFactor(c echo.Context, s caller) (answer, error) {
+func (a factors) requireFactor(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Required *bool `json:"required"`
 	}
@@ -191,7 +175,7 @@ func (a *api) requireFactor(c echo.Context, s caller) (answer, error) {
 }
 
 // factorOverview is GET /2fa/overview.
-func (a *api) factorOverview(c echo.Context, _ caller) (answer, error) {
+func (a factors) factorOverview(c echo.Context, _ caller) (answer, error) {
 	members, required, err := a.People.FactorOverview(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -212,7 +196,7 @@ func (a *api) factorOverview(c echo.Context, _ caller) (answer, error) {
 }
 
 // resetFactor is DELETE /users/:id/2fa.
-func (a *api) resetFactor(c echo.Context, s caller) (answer, error) {
+func (a factors) resetFactor(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
@@ -221,7 +205,7 @@ func (a *api) resetFactor(c echo.Context, s caller) (answer, error) {
 }
 
 // reauth is POST /reauth.
-func (a *api) reauth(c echo.Context, s caller) (answer, error) {
+func (a signIn) reauth(c echo.Context, s caller) (answer, error) {
 	defer a.detach(c)()
 	var body struct {
 		Password string `json:"password"`
@@ -251,7 +235,7 @@ type listedSession struct {
 }
 
 // listSessions is GET /sessions.
-func (a *api) listSessions(c echo.Context, s caller) (answer, error) {
+func (a signIn) listSessions(c echo.Context, s caller) (answer, error) {
 	infos, err := a.Accounts.OwnSessions(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
@@ -270,7 +254,7 @@ func (a *api) listSessions(c echo.Context, s caller) (answer, error) {
 func rfc3339(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
 
 // endOneSession is DELETE /sessions/:id.
-func (a *api) endOneSession(c echo.Context, s caller) (answer, error) {
+func (a signIn) endOneSession(c echo.Context, s caller) (answer, error) {
 	if c.Param("id") == s.Key {
 		return a.logout(c, s)
 	}
@@ -278,7 +262,7 @@ func (a *api) endOneSession(c echo.Context, s caller) (answer, error) {
 }
 
 // logoutOthers is POST /logout-others.
-func (a *api) logoutOthers(c echo.Context, s caller) (answer, error) {
+func (a signIn) logoutOthers(c echo.Context, s caller) (answer, error) {
 	ended, err := a.Accounts.EndOthers(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err

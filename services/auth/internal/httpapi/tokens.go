@@ -14,6 +14,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
+// tokens has the handlers of app tokens.
+type tokens struct{ *api }
+
 // scopePrefix begins a scope, which names an application.
 const scopePrefix = "app:"
 
@@ -34,7 +37,7 @@ type tokenBody struct {
 	LastUsedAt *string  `json:"last_used_at"` // within an hour; null: never
 }
 
-func (a *api) tokenOf(t token.Token) tokenBody {
+func (a tokens) tokenOf(t token.Token) tokenBody {
 	body := tokenBody{
 		ID: t.ID, UserID: t.UserID, Username: t.Username, Name: t.Name, Prefix: t.Shown, Scopes: make([]string, len(t.Applications)),
 		ReadOnly: t.ReadOnly, Active: t.Valid(a.Now()), CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt.Format(time.RFC3339),
@@ -56,7 +59,7 @@ func orNull(at time.Time) *string {
 }
 
 // listTokens is GET /api-tokens: the caller's own, or for admins all with ?all=1.
-func (a *api) listTokens(c echo.Context, s caller) (answer, error) {
+func (a tokens) listTokens(c echo.Context, s caller) (answer, error) {
 	var tokens []token.Token
 	var err error
 	switch {
@@ -78,7 +81,7 @@ func (a *api) listTokens(c echo.Context, s caller) (answer, error) {
 }
 
 // createToken is POST /api-tokens. Its answer is the only one that has the token.
-func (a *api) createToken(c echo.Context, s caller) (answer, error) {
+func (a tokens) createToken(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Name          string   `json:"name"`
 		Scopes        []string `json:"scopes"`
@@ -124,7 +127,7 @@ func (a *api) createToken(c echo.Context, s caller) (answer, error) {
 }
 
 // revokeToken is DELETE /api-tokens/:id.
-func (a *api) revokeToken(c echo.Context, s caller) (answer, error) {
+func (a tokens) revokeToken(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, token.ErrNotFound
@@ -136,7 +139,7 @@ func (a *api) revokeToken(c echo.Context, s caller) (answer, error) {
 }
 
 // removeToken is POST /api-tokens/:id/remove.
-func (a *api) removeToken(c echo.Context, s caller) (answer, error) {
+func (a tokens) removeToken(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, token.ErrNotFound

@@ -11,6 +11,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
+// members has the handlers of the household's members, invites and links.
+type members struct{ *api }
+
 // userBody is a user as AUTH-4.5 and AUTH-6.6 have them.
 type userBody struct {
 	ID          int64  `json:"id"`
@@ -40,7 +43,7 @@ func Listed(users []user.User) []ListedUser {
 }
 
 // listUsers is GET /users.
-func (a *api) listUsers(c echo.Context, _ caller) (answer, error) {
+func (a members) listUsers(c echo.Context, _ caller) (answer, error) {
 	users, err := a.People.List(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -51,7 +54,7 @@ func (a *api) listUsers(c echo.Context, _ caller) (answer, error) {
 }
 
 // createUser is POST /users.
-func (a *api) createUser(c echo.Context, s caller) (answer, error) {
+func (a members) createUser(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Username    string  `json:"username"`
 		DisplayName string  `json:"display_name"`
@@ -73,7 +76,7 @@ func (a *api) createUser(c echo.Context, s caller) (answer, error) {
 }
 
 // deleteUser is DELETE /users/:id.
-func (a *api) deleteUser(c echo.Context, s caller) (answer, error) {
+func (a members) deleteUser(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err

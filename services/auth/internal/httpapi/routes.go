@@ -1,0 +1,140 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/service"
+	openapi "github.com/pforte/pforte/services/auth/api"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+// prefix begins the paths of AUTH-4 to AUTH-7.
+const prefix = "/api/v1/auth"
+
+// need is what a route needs of a request, in the order in which it is checked.
+type need int
+
+const (
+	counted         need = 1 << iota // the client's address has not sent too many, whatever their answers
+	attempt                          // its networks have not failed to log in too often
+	asUser                           // a session, and its CSRF token in a request that changes something
+	asAdmin                          // asUser, and the user is an admin
+	fresh                            // a recent proof of who the user is
+	freshWithFactor                  // fresh, of users with a second factor
+	ceremony                         // the client's address has not begun too many ceremonies
+	proving                          // nothing more; its answer tells how many proofs are left
+)
+
+// route is a path below prefix.
+type route struct {
+	method, path string
+	needs        need
+	do           handler
+}
+
+// route adds all routes.
+func (a *api) route(e *echo.Echo) {
+	routes := []route{
+		{http.MethodPost, "/login", attempt, signIn{a}.login},
+		{http.MethodPost, "/logout", asUser, signIn{a}.logout},
+		{http.MethodGet, "/me", asUser, signIn{a}.me},
+		{http.MethodGet, "/users", asAdmin, members{a}.listUsers},
+		{http.MethodPost, "/users", asAdmin | freshWithFactor, members{a}.createUser},
+		{http.MethodDelete, "/users/:id", asAdmin | freshWithFactor, members{a}.deleteUser},
+	}
+	// Other methods of /users/:id are 405 (AUTH-9.3).
+	beside := []route{
+		{http.MethodPatch, "/me/profile", asUser, members{a}.updateProfile},
+		{http.MethodGet, "/members/:id", asAdmin, members{a}.getUser},
+		{http.MethodPatch, "/members/:id", asAdmin | fresh, members{a}.updateUser},
+		{http.MethodPost, "/users/:id/reset-link", asAdmin | fresh, members{a}.createResetLink},
+		{http.MethodGet, "/invites", asAdmin, members{a}.listInvites},
+		{http.MethodPost, "/invites", asAdmin | fresh, members{a}.createInvite},
+		{http.MethodDelete, "/invites/:id", asAdmin, members{a}.revokeInvite},
+		{http.MethodGet, "/invites/preview", counted, members{a}.previewInvite},
+		{http.MethodPost, "/invites/accept", counted, members{a}.acceptInvite},
+		{http.MethodPost, "/setup", counted, members{a}.setup},
+		{http.MethodPost, "/forgot-password", counted, members{a}.forgotPassword},
+		{http.MethodPost, "/reset-password", counted, members{a}.resetPassword},
+		{http.MethodGet, "/audit", asAdmin, journal{a}.listAudit},
+		{http.MethodGet, "/audit.csv", asAdmin | fresh, journal{a}.auditCSV},
+		{http.MethodPost, "/2fa/verify", proving, signIn{a}.verifyCode},
+		{http.MethodDelete, "/2fa/pending", 0, signIn{a}.cancelLogin},
+		{http.MethodGet, "/2fa", asUser, factors{a}.factorState},
+		{http.MethodPost, "/2fa/setup", asUser | fresh, factors{a}.setupTOTP},
+		{http.MethodPost, "/2fa/enable", asUser | fresh | proving, factors{a}.enableFactor},
+		{http.MethodPost, "/2fa/disable", asUser | proving, factors{a}.disableFactor},
+		{http.MethodPost, "/2fa/recovery-codes", asUser | proving, factors{a}.newRecoveryCodes},
+		{http.MethodPut, "/2fa/require", asAdmin | fresh, factors{a}.requireFactor},
+		{http.MethodGet, "/2fa/overview", asAdmin, factors{a}.factorOverview},
+		{http.MethodDelete, "/users/:id/2fa", asAdmin | fresh, factors{a}.resetFactor},
+		{http.MethodPost, "/reauth", asUser | proving, signIn{a}.reauth},
+		{http.MethodGet, "/sessions", asUser, signIn{a}.listSessions},
+		{http.MethodDelete, "/sessions/:id", asUser, signIn{a}.endOneSession},
+		{http.MethodPost, "/logout-others", asUser, signIn{a}.logoutOthers},
+		{http.MethodPost, "/passkeys/login/options", ceremony, passkeys{a}.passkeyLoginOptions},
+		{http.MethodPost, "/passkeys/login", attempt, passkeys{a}.passkeyLogin},
+		{http.MethodGet, "/passkeys", asUser, passkeys{a}.listPasskeys},
+		{http.MethodPost, "/passkeys/options", asUser | fresh | ceremony, passkeys{a}.passkeyRegisterOptions},
+		{http.MethodPost, "/passkeys", asUser | fresh, passkeys{a}.createPasskey},
+		{http.MethodPost, "/2fa/passkey/options", ceremony, passkeys{a}.passkeySecondOptions},
+		{http.MethodPost, "/2fa/passkey", ceremony, passkeys{a}.passkeySecond},
+		{http.MethodPost, "/reauth/passkey/options", asUser | ceremony, passkeys{a}.passkeyReauthOptions},
+		{http.MethodPost, "/reauth/passkey", asUser | ceremony, passkeys{a}.passkeyReauth},
+		{http.MethodPatch, "/passkeys/:id", asUser, passkeys{a}.renamePasskey},
+		{http.MethodDelete, "/passkeys/:id", asUser | fresh, passkeys{a}.deletePasskey},
+		{http.MethodGet, "/apps", asAdmin, apps{a}.listApps},
+		{http.MethodGet, "/apps/mine", asUser, apps{a}.myApps},
+		{http.MethodPost, "/apps", asAdmin | fresh, apps{a}.createApp},
+		{http.MethodPatch, "/apps/:slug", asAdmin | fresh, apps{a}.changeApp},
+		{http.MethodDelete, "/apps/:slug", asAdmin | fresh, apps{a}.removeApp},
+		{http.MethodGet, "/groups", asAdmin, apps{a}.listGroups},
+		{http.MethodPost, "/groups", asAdmin | fresh, apps{a}.createGroup},
+		{http.MethodPatch, "/groups/:slug", asAdmin | fresh, apps{a}.changeGroup},
+		{http.MethodDelete, "/groups/:slug", asAdmin | fresh, apps{a}.removeGroup},
+		{http.MethodGet, "/api-tokens", asUser, tokens{a}.listTokens},
+		{http.MethodPost, "/api-tokens", asUser | fresh, tokens{a}.createToken},
+		{http.MethodDelete, "/api-tokens/:id", asUser, tokens{a}.revokeToken},
+		{http.MethodPost, "/api-tokens/:id/remove", asUser, tokens{a}.removeToken},
+	}
+	if !a.CompatV0 {
+		routes = append(routes, beside...)
+	}
+	for _, r := range routes {
+		e.Add(r.method, prefix+r.path, answered(a.checked(r)))
+	}
+	changePassword := a.csrf(a.limited(web.LimitPassword, a.PasswordLimit, userID, signIn{a}.changePassword))
+	// 404 when the user was deleted.
+	e.PATCH(prefix+"/me/password", answered(a.loggedIn(a.stepUpIfFactor(changePassword), changePassword)))
+	e.GET(prefix+"/openapi.json", func(c echo.Context) error {
+		return c.Blob(http.StatusOK, "application/json", openapi.Document)
+	})
+	e.GET("/internal/forward-auth", guard{a}.check)
+	e.GET("/health", answered(a.healthy))
+}
+
+// checked returns the handler of a route behind the guards that it needs.
+func (a *api) checked(r route) handler {
+	h := r.do
+	for _, g := range []struct {
+		is    bool
+		guard func(handler) handler
+	}{ // from the inside out
+		{r.needs&proving != 0, a.proving},
+		{r.needs&ceremony != 0, a.ceremony},
+		{r.needs&fresh != 0, a.stepUp},
+		{r.needs&freshWithFactor != 0, a.stepUpIfFactor},
+		{r.needs&(asUser|asAdmin) != 0 && !service.IsSafe(r.method), a.csrf},
+		{r.needs&asAdmin != 0, a.admin},
+		{r.needs&(asUser|asAdmin) != 0, a.authenticated},
+		{r.needs&attempt != 0, func(h handler) handler { return a.limited(web.LimitLogin, a.LoginLimit, a.networks, h) }},
+		{r.needs&counted != 0, a.counted},
+	} {
+		if g.is {
+			h = g.guard(h)
+		}
+	}
+	return h
+}
