@@ -11,6 +11,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
+// profile has the start page and those of the user's profile and password.
+type profile struct{ *Pages }
+
 // startPage is what the start page shows.
 type startPage struct {
 	Apps    []application.Application // that the user may open
@@ -24,7 +27,7 @@ type startPage struct {
 }
 
 // start shows the start page.
-func (p *Pages) start(r *request) error {
+func (p profile) start(r *request) error {
 	notices, err := p.Audit.Notices(r.ctx(), r.UserID)
 	if err != nil {
 		return err
@@ -56,7 +59,7 @@ func (p *Pages) start(r *request) error {
 }
 
 // noticesSeen marks the notices that were shown as read.
-func (p *Pages) noticesSeen(r *request) error {
+func (p profile) noticesSeen(r *request) error {
 	upTo, err := strconv.ParseInt(r.form.get("up_to"), 10, 64)
 	if err != nil {
 		return web.ErrMalformed
@@ -68,10 +71,10 @@ func (p *Pages) noticesSeen(r *request) error {
 }
 
 // account shows the user's profile.
-func (p *Pages) account(r *request) error { return p.render(r, "account", r.text["Profile"], nil) }
+func (p profile) account(r *request) error { return p.render(r, "account", r.text["Profile"], nil) }
 
 // changeProfile changes the user's display name and colour.
-func (p *Pages) changeProfile(r *request) error {
+func (p profile) changeProfile(r *request) error {
 	name, color := r.form.get("display_name"), r.form.color()
 	if _, err := p.People.UpdateProfile(r.ctx(), r.Session, people.Profile{DisplayName: &name, AvatarColor: &color}); err != nil {
 		return err
@@ -91,7 +94,7 @@ func (f form) color() string {
 }
 
 // passwordForm asks for a new password, and shows how many app tokens it leaves valid.
-func (p *Pages) passwordForm(r *request) error {
+func (p profile) passwordForm(r *request) error {
 	tokens, err := p.Policy.TokensOf(r.ctx(), r.Session)
 	if err != nil {
 		return err
@@ -100,7 +103,7 @@ func (p *Pages) passwordForm(r *request) error {
 }
 
 // changePassword sets the user's password and ends their other sessions.
-func (p *Pages) changePassword(r *request) error {
+func (p profile) changePassword(r *request) error {
 	replacement, err := newPassword(r.form)
 	if err != nil {
 		return err

@@ -16,8 +16,11 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
+// household has the pages of members and invites.
+type household struct{ *Pages }
+
 // members lists the household.
-func (p *Pages) members(r *request) error {
+func (p household) members(r *request) error {
 	members, err := p.People.Members(r.ctx())
 	if err != nil {
 		return err
@@ -52,7 +55,7 @@ func (r *request) memberID() (int64, error) {
 	return int64(id), nil
 }
 
-func (p *Pages) memberOf(r *request) (memberPage, error) {
+func (p household) memberOf(r *request) (memberPage, error) {
 	id, err := r.memberID()
 	if err != nil {
 		return memberPage{}, err
@@ -62,7 +65,7 @@ func (p *Pages) memberOf(r *request) (memberPage, error) {
 }
 
 // member shows a member.
-func (p *Pages) member(r *request) error {
+func (p household) member(r *request) error {
 	m, err := p.memberOf(r)
 	if err != nil {
 		return err
@@ -81,7 +84,7 @@ func (p *Pages) member(r *request) error {
 }
 
 // changeMember carries out what the button of a form on a member's page says.
-func (p *Pages) changeMember(r *request) error {
+func (p household) changeMember(r *request) error {
 	m, err := p.memberOf(r)
 	if err != nil {
 		return err
@@ -139,7 +142,7 @@ type secretLink struct {
 }
 
 // renderLink shows a link. It is in this answer only, never in a redirect.
-func (p *Pages) renderLink(r *request, l link.Link, token, back string) error {
+func (p household) renderLink(r *request, l link.Link, token, back string) error {
 	shown := secretLink{Link: l, Path: l.Kind.Path(token), Back: back}
 	if p.PublicURL != "" {
 		shown.URL = p.PublicURL + shown.Path
@@ -149,7 +152,7 @@ func (p *Pages) renderLink(r *request, l link.Link, token, back string) error {
 }
 
 // invites lists the open invites and offers a new one.
-func (p *Pages) invites(r *request) error {
+func (p household) invites(r *request) error {
 	invites, err := p.People.Invites(r.ctx())
 	if err != nil {
 		return err
@@ -171,7 +174,7 @@ type invitesPage struct {
 }
 
 // changeInvites creates an invite or revokes one.
-func (p *Pages) changeInvites(r *request) error {
+func (p household) changeInvites(r *request) error {
 	switch r.form.get("do") {
 	case "invite":
 		n := people.NewInvite{
@@ -196,6 +199,9 @@ func (p *Pages) changeInvites(r *request) error {
 	return web.ErrMalformed
 }
 
+// journal has the pages of the audit.
+type journal struct{ *Pages }
+
 // auditPage is what the audit page shows.
 type auditPage struct {
 	Entries  []audit.Entry
@@ -210,7 +216,7 @@ type auditPage struct {
 
 // auditQuery returns what the filters of the audit page select, and those filters; what
 // cannot be read selects nothing.
-func (p *Pages) auditQuery(r *request) (audit.Query, url.Values) {
+func (p journal) auditQuery(r *request) (audit.Query, url.Values) {
 	query, kept := audit.Query{}, url.Values{}
 	keep := func(name string) { kept.Set(name, r.QueryParam(name)) }
 	if id, err := strconv.ParseInt(r.QueryParam("user"), 10, 64); err == nil && id > 0 {
@@ -235,7 +241,7 @@ func (p *Pages) auditQuery(r *request) (audit.Query, url.Values) {
 const auditPath = root + "admin/audit"
 
 // audit shows what happened, newest first.
-func (p *Pages) audit(r *request) error {
+func (p journal) audit(r *request) error {
 	query, filters := p.auditQuery(r)
 	page := auditPage{
 		Query: query, From: filters.Get("from"), To: filters.Get("to"), Events: r.text.eventNames(),
@@ -259,9 +265,9 @@ func (p *Pages) audit(r *request) error {
 	return p.render(r, "audit", r.text["Audit"], page)
 }
 
-// auditFile is the audit page as a file. A new proof of who the admin is leads to the page,
+// auditFile is the audit page as a file. A new proof of who the admin is redirects to the page,
 // which then offers the file again.
-func (p *Pages) auditFile(r *request) error {
+func (p journal) auditFile(r *request) error {
 	query, filters := p.auditQuery(r)
 	if !p.fresh(r.Caller) {
 		return r.seeOther(root + "reauth?return=" + escapeReturn(withQuery(auditPath, filters)))

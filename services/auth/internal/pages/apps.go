@@ -17,6 +17,9 @@ const (
 	groupsPath = root + "admin/groups"
 )
 
+// opening has the pages of applications and groups.
+type opening struct{ *Pages }
+
 // appsPage is what the page of applications shows, and that of one of them.
 type appsPage struct {
 	Apps   []application.Application
@@ -94,7 +97,7 @@ func (f form) joins() map[string]bool {
 }
 
 // apps lists the applications and offers a new one.
-func (p *Pages) apps(r *request) (err error) {
+func (p opening) apps(r *request) (err error) {
 	page := appsPage{}
 	if page.Apps, err = p.Policy.Applications(r.ctx()); err != nil {
 		return err
@@ -106,7 +109,7 @@ func (p *Pages) apps(r *request) (err error) {
 }
 
 // addApp adds an application.
-func (p *Pages) addApp(r *request) error {
+func (p opening) addApp(r *request) error {
 	f := r.form
 	n := policy.NewApplication{
 		Slug: f.get("slug"), Name: f.get("name"), Description: f.get("description"), URL: strings.TrimSpace(f.get("url")),
@@ -129,7 +132,7 @@ func colorOf(slug string) string {
 }
 
 // appOf returns the application in the path. application.ErrNotFound.
-func (p *Pages) appOf(r *request) (application.Application, error) {
+func (p opening) appOf(r *request) (application.Application, error) {
 	apps, err := p.Policy.Applications(r.ctx())
 	if err != nil {
 		return application.Application{}, err
@@ -142,7 +145,7 @@ func (p *Pages) appOf(r *request) (application.Application, error) {
 }
 
 // app shows an application.
-func (p *Pages) app(r *request) error {
+func (p opening) app(r *request) error {
 	a, err := p.appOf(r)
 	if err != nil {
 		return err
@@ -155,7 +158,7 @@ func (p *Pages) app(r *request) error {
 }
 
 // changeApp changes an application or removes it.
-func (p *Pages) changeApp(r *request) error {
+func (p opening) changeApp(r *request) error {
 	slug, f := r.Param("id"), r.form
 	switch f.get("do") {
 	case "change":
@@ -221,7 +224,7 @@ func ruleOf(a application.Application) string {
 }
 
 // groups lists the groups and offers a new one.
-func (p *Pages) groups(r *request) error {
+func (p opening) groups(r *request) error {
 	groups, err := p.Policy.Groups(r.ctx())
 	if err != nil {
 		return err
@@ -230,7 +233,7 @@ func (p *Pages) groups(r *request) error {
 }
 
 // addGroup adds a group.
-func (p *Pages) addGroup(r *request) error {
+func (p opening) addGroup(r *request) error {
 	slug := r.form.get("slug")
 	if err := p.Policy.CreateGroup(r.ctx(), r.UserID, slug, r.form.get("name")); err != nil {
 		return err
@@ -252,7 +255,7 @@ type groupUser struct {
 }
 
 // group shows a group and all users, to choose its members.
-func (p *Pages) group(r *request) error {
+func (p opening) group(r *request) error {
 	all, err := p.Policy.Groups(r.ctx())
 	if err != nil {
 		return err
@@ -277,7 +280,7 @@ func (p *Pages) group(r *request) error {
 }
 
 // changeGroup changes the members or the name of a group, or removes it.
-func (p *Pages) changeGroup(r *request) error {
+func (p opening) changeGroup(r *request) error {
 	slug := r.Param("id")
 	switch r.form.get("do") {
 	case "change":

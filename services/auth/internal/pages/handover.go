@@ -19,8 +19,8 @@ import (
 )
 
 // The pages of a hand-over: the guard on an application's host begins it (Manager.BeginHandOver)
-// and leads to the first, on the portal's host, which leads to the second, on that of the
-// application.
+// and redirects to the first, on the portal's host, which redirects to the second, on that of
+// the application.
 const (
 	goPath    = root + "go"
 	enterPath = root + "enter"
@@ -29,11 +29,14 @@ const (
 // begunMargin is how much of session.BeginLifetime has to be left to finish a hand-over.
 const begunMargin = time.Minute
 
+// handOvers has the pages between the hosts of the portal and of applications.
+type handOvers struct{ *Pages }
+
 // handOver is GET /pforte/go?app=SLUG&return=PATH&state=STATE on the portal's host, to which
 // the guard redirects users who have no session on an application's host, or must prove a
 // second factor for an application, which may have a path then and no state. It leads to the
 // application: to its page enter with a code, or to the path.
-func (p *Pages) handOver(r *request) error {
+func (p handOvers) handOver(r *request) error {
 	slug, state, to := r.QueryParam("app"), r.QueryParam("state"), returnpath.Safe(r.QueryParam("return"), "/")
 	here := goPath + "?" + url.Values{"app": {slug}, "return": {to}, "state": {state}}.Encode()
 	if len(here) > returnpath.Max { // as returned to after a login
@@ -84,7 +87,7 @@ func (p *Pages) handOver(r *request) error {
 
 // enter is GET /pforte/enter?code=CODE&return=PATH on the host of an application. It opens
 // the host with the session of the code, in the browser that began the hand-over.
-func (p *Pages) enter(r *request) error {
+func (p handOvers) enter(r *request) error {
 	// Another browser's code may still count, and the next page of this host is the application's.
 	r.Response().Header().Set("Referrer-Policy", "strict-origin")
 	to := returnpath.Safe(r.QueryParam("return"), "/")
@@ -112,7 +115,7 @@ func (p *Pages) enter(r *request) error {
 // notEntered redirects a browser that is already admitted to this host, as by another tab,
 // and refuses all others. It never begins another hand-over by itself: a browser without
 // cookies would be redirected without end.
-func (p *Pages) notEntered(r *request, reason access.Reason, to string) error {
+func (p handOvers) notEntered(r *request, reason access.Reason, to string) error {
 	_, err := p.Sessions.AppSession(r.Request().WithContext(session.WithoutRenewal(r.ctx())), requestHost(r.Request()))
 	if err == nil {
 		return r.seeOther(to)

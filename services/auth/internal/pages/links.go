@@ -15,6 +15,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
+// linked has the pages that links open, and that of a forgotten password.
+type linked struct{ *Pages }
+
 // linkPage is what the page of a link shows.
 type linkPage struct {
 	link.Link
@@ -23,7 +26,7 @@ type linkPage struct {
 
 // linkOf returns the link of a request's token. It changes nothing, because messengers
 // fetch links for previews.
-func (p *Pages) linkOf(r *request, kind link.Kind) (linkPage, error) {
+func (p linked) linkOf(r *request, kind link.Kind) (linkPage, error) {
 	token := r.QueryParam("t")
 	if r.form.sent("t") {
 		token = r.form.get("t")
@@ -32,10 +35,9 @@ func (p *Pages) linkOf(r *request, kind link.Kind) (linkPage, error) {
 	return linkPage{l, token}, err
 }
 
-// unguessed is a handler of a link's page, whose token it keeps out of Referer, whatever the
-// answer. A request with a token that opens nothing counts
-// for the client's address as a form does; one with a right token does not, because
-// messengers may fetch the page many times.
+// unguessed is a handler of a link's page. It keeps the token out of Referer, whatever the
+// answer. A request with a token that opens nothing counts for the client's address as a form
+// does; one with a right token does not, because messengers may fetch the page many times.
 func (p *Pages) unguessed(h handler) handler {
 	return func(r *request) (err error) {
 		r.Response().Header().Set("Referrer-Policy", "strict-origin")
@@ -53,7 +55,7 @@ func (p *Pages) unguessed(h handler) handler {
 }
 
 // setupForm asks for the household's name and its first admin.
-func (p *Pages) setupForm(r *request) error {
+func (p linked) setupForm(r *request) error {
 	shown, err := p.linkOf(r, link.Setup)
 	if errors.Is(err, user.ErrNotEmpty) {
 		return notFound(r)
@@ -65,7 +67,7 @@ func (p *Pages) setupForm(r *request) error {
 }
 
 // setup creates the first admin and logs them in.
-func (p *Pages) setup(r *request) error {
+func (p linked) setup(r *request) error {
 	pw, err := newPassword(r.form)
 	if err != nil {
 		return err
@@ -94,7 +96,7 @@ type joinPage struct {
 }
 
 // joinForm shows an invite.
-func (p *Pages) joinForm(r *request) error {
+func (p linked) joinForm(r *request) error {
 	shown, err := p.linkOf(r, link.Invite)
 	if err != nil {
 		return err
@@ -109,7 +111,7 @@ func (p *Pages) joinForm(r *request) error {
 }
 
 // join creates the user of an invite, who then logs in.
-func (p *Pages) join(r *request) error {
+func (p linked) join(r *request) error {
 	pw, err := newPassword(r.form)
 	if err != nil {
 		return err
@@ -125,7 +127,7 @@ func (p *Pages) join(r *request) error {
 }
 
 // resetForm asks for the new password of a reset link.
-func (p *Pages) resetForm(r *request) error {
+func (p linked) resetForm(r *request) error {
 	shown, err := p.linkOf(r, link.Reset)
 	if err != nil {
 		return err
@@ -134,7 +136,7 @@ func (p *Pages) resetForm(r *request) error {
 }
 
 // reset sets the password.
-func (p *Pages) reset(r *request) error {
+func (p linked) reset(r *request) error {
 	pw, err := newPassword(r.form)
 	if err != nil {
 		return err
@@ -173,12 +175,12 @@ func (p *Pages) counted(h handler) handler {
 }
 
 // forgotForm asks whose password was forgotten.
-func (p *Pages) forgotForm(r *request) error {
+func (p linked) forgotForm(r *request) error {
 	return p.render(r, "forgot", r.text["ForgotTitle"], nil)
 }
 
 // forgot opens a request for the admins. The answer is the same for every name.
-func (p *Pages) forgot(r *request) error {
+func (p linked) forgot(r *request) error {
 	if r.form.get("username") == "" {
 		return account.ErrMissing
 	}

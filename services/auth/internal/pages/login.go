@@ -15,6 +15,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
+// signIn has the pages of logins and of new proofs of who the user is.
+type signIn struct{ *Pages }
+
 // loginPage is what the login page shows.
 type loginPage struct {
 	Return string
@@ -27,7 +30,7 @@ type loginPage struct {
 }
 
 // loginForm shows the login page, or redirects a user who is logged in.
-func (p *Pages) loginForm(r *request) error {
+func (p signIn) loginForm(r *request) error {
 	to := safeReturn(r.QueryParam("return"))
 	if r.form.sent("return") {
 		to = safeReturn(r.form.get("return"))
@@ -62,7 +65,7 @@ func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
 }
 
 // login logs in.
-func (p *Pages) login(r *request) error {
+func (p signIn) login(r *request) error {
 	defer p.detach(r)()
 	var in account.LoggedIn
 	err := p.limited(r, web.LimitLogin, func() (err error) {
@@ -129,10 +132,10 @@ func (p *Pages) limited(r *request, limit string, do func() error) (err error) {
 }
 
 // logoutForm asks whether to log out.
-func (p *Pages) logoutForm(r *request) error { return p.render(r, "logout", r.text["Logout"], nil) }
+func (p signIn) logoutForm(r *request) error { return p.render(r, "logout", r.text["Logout"], nil) }
 
 // logout ends the session.
-func (p *Pages) logout(r *request) error {
+func (p signIn) logout(r *request) error {
 	if err := p.Logout(r.Response(), r.Request(), r.Caller); err != nil {
 		return err
 	}

@@ -41,7 +41,8 @@ type Options struct {
 	Location *time.Location
 }
 
-// Pages are the handlers of all pages.
+// Pages are what all pages share, and their routes. The handlers are methods of one type for
+// each capability.
 type Pages struct {
 	Options
 	templates map[string]*template.Template // by page, for example "login"
@@ -104,36 +105,44 @@ const root = "/pforte/"
 
 // Routes adds all routes.
 func (p *Pages) Routes(e *echo.Echo) {
-	p.page(e, root, route{needs: needsSession, get: p.start, post: p.noticesSeen})
-	p.page(e, root+"login", route{get: p.loginForm, post: p.login})
-	p.page(e, root+"logout", route{needs: needsSession, get: p.logoutForm, post: p.logout})
-	p.page(e, root+"second", route{get: p.secondForm, post: p.second})
-	p.page(e, root+"reauth", route{needs: needsSession, get: p.reauthForm, post: p.reauth})
-	p.page(e, root+"duty", route{needs: needsSession, get: p.duty})
-	p.page(e, root+"forgot", route{get: p.forgotForm, post: p.counted(p.forgot)})
-	p.page(e, root+"setup", route{get: p.unguessed(p.setupForm), post: p.counted(p.setup)})
-	p.page(e, root+"join", route{get: p.unguessed(p.joinForm), post: p.counted(p.join)})
-	p.page(e, root+"reset", route{get: p.unguessed(p.resetForm), post: p.counted(p.reset)})
-	p.page(e, root+"account", route{needs: needsSession, get: p.account, post: p.changeProfile})
-	p.page(e, root+"account/password", route{needs: needsSession, freshWithFactor: true, get: p.passwordForm, post: p.changePassword})
-	p.page(e, root+"account/devices", route{needs: needsSession, get: p.devices, post: p.changeDevices})
-	p.page(e, root+"account/second-factor", route{needs: needsSession, fresh: true, get: p.secondFactor, post: p.changeSecondFactor})
-	p.page(e, root+"account/passkeys", route{needs: needsSession, get: p.passkeys, post: p.changePasskeys})
-	p.page(e, tokensPath, route{needs: needsSession, get: p.tokens, post: p.changeTokens})
-	p.page(e, root+"admin/members", route{needs: needsAdmin, get: p.members})
-	p.page(e, root+"admin/members/:id", route{needs: needsAdmin, fresh: true, get: p.member, post: p.changeMember})
-	p.page(e, root+"admin/invites", route{needs: needsAdmin, fresh: true, get: p.invites, post: p.changeInvites})
-	p.page(e, appsPath, route{needs: needsAdmin, fresh: true, get: p.apps, post: p.addApp})
-	p.page(e, appsPath+"/:id", route{needs: needsAdmin, fresh: true, get: p.app, post: p.changeApp})
-	p.page(e, groupsPath, route{needs: needsAdmin, fresh: true, get: p.groups, post: p.addGroup})
-	p.page(e, groupsPath+"/:id", route{needs: needsAdmin, fresh: true, get: p.group, post: p.changeGroup})
-	p.page(e, root+"admin/security", route{needs: needsAdmin, fresh: true, get: p.rules, post: p.changeRules})
-	p.page(e, auditPath, route{needs: needsAdmin, get: p.audit})
-	p.page(e, auditPath+".csv", route{needs: needsAdmin, get: p.auditFile})
+	p.page(e, root, route{needs: needsSession, get: profile{p}.start, post: profile{p}.noticesSeen})
+	p.page(e, root+"login", route{get: signIn{p}.loginForm, post: signIn{p}.login})
+	p.page(e, root+"logout", route{needs: needsSession, get: signIn{p}.logoutForm, post: signIn{p}.logout})
+	p.page(e, root+"second", route{get: signIn{p}.secondForm, post: signIn{p}.second})
+	p.page(e, root+"reauth", route{needs: needsSession, get: signIn{p}.reauthForm, post: signIn{p}.reauth})
+	p.page(e, root+"duty", route{needs: needsSession, get: signIn{p}.duty})
+	p.page(e, root+"forgot", route{get: linked{p}.forgotForm, post: p.counted(linked{p}.forgot)})
+	p.page(e, root+"setup", route{get: p.unguessed(linked{p}.setupForm), post: p.counted(linked{p}.setup)})
+	p.page(e, root+"join", route{get: p.unguessed(linked{p}.joinForm), post: p.counted(linked{p}.join)})
+	p.page(e, root+"reset", route{get: p.unguessed(linked{p}.resetForm), post: p.counted(linked{p}.reset)})
+	p.page(e, root+"account", route{needs: needsSession, get: profile{p}.account, post: profile{p}.changeProfile})
+	p.page(e, root+"account/password",
+		route{needs: needsSession, freshWithFactor: true, get: profile{p}.passwordForm, post: profile{p}.changePassword})
+	p.page(e, root+"account/devices",
+		route{needs: needsSession, get: security{p}.devices, post: security{p}.changeDevices})
+	p.page(e, root+"account/second-factor",
+		route{needs: needsSession, fresh: true, get: security{p}.secondFactor, post: security{p}.changeSecondFactor})
+	p.page(e, root+"account/passkeys",
+		route{needs: needsSession, get: security{p}.passkeys, post: security{p}.changePasskeys})
+	p.page(e, tokensPath, route{needs: needsSession, get: appTokens{p}.tokens, post: appTokens{p}.changeTokens})
+	p.page(e, root+"admin/members", route{needs: needsAdmin, get: household{p}.members})
+	p.page(e, root+"admin/members/:id",
+		route{needs: needsAdmin, fresh: true, get: household{p}.member, post: household{p}.changeMember})
+	p.page(e, root+"admin/invites",
+		route{needs: needsAdmin, fresh: true, get: household{p}.invites, post: household{p}.changeInvites})
+	p.page(e, appsPath, route{needs: needsAdmin, fresh: true, get: opening{p}.apps, post: opening{p}.addApp})
+	p.page(e, appsPath+"/:id", route{needs: needsAdmin, fresh: true, get: opening{p}.app, post: opening{p}.changeApp})
+	p.page(e, groupsPath, route{needs: needsAdmin, fresh: true, get: opening{p}.groups, post: opening{p}.addGroup})
+	p.page(e, groupsPath+"/:id",
+		route{needs: needsAdmin, fresh: true, get: opening{p}.group, post: opening{p}.changeGroup})
+	p.page(e, root+"admin/security",
+		route{needs: needsAdmin, fresh: true, get: security{p}.rules, post: security{p}.changeRules})
+	p.page(e, auditPath, route{needs: needsAdmin, get: journal{p}.audit})
+	p.page(e, auditPath+".csv", route{needs: needsAdmin, get: journal{p}.auditFile})
 
-	p.page(e, goPath, route{get: p.handOver})
+	p.page(e, goPath, route{get: handOvers{p}.handOver})
 	// Not HEAD: a code counts once.
-	e.GET(enterPath, p.handle(route{onAppHost: true, get: p.enter}, p.enter))
+	e.GET(enterPath, p.handle(route{onAppHost: true, get: handOvers{p}.enter}, handOvers{p}.enter))
 
 	for name := range p.assets {
 		e.GET(root+name, p.asset)
@@ -287,7 +296,7 @@ func (p *Pages) loginFirst(r *request) error {
 	return r.seeOther(root + "login?return=" + escapeReturn(r.Request().URL.RequestURI()))
 }
 
-// askAgain leads to the page of a new proof, and from there back.
+// askAgain redirects to the page of a new proof, with the request as the return path.
 func (p *Pages) askAgain(r *request) error {
 	if r.Request().Method == http.MethodPost {
 		return p.reauthAgain(r)

@@ -17,7 +17,7 @@ type secondPage struct {
 }
 
 // secondForm asks for the second factor of a pending login.
-func (p *Pages) secondForm(r *request) error {
+func (p signIn) secondForm(r *request) error {
 	pending, err := p.PendingLogin(r.Request())
 	if errors.Is(err, account.ErrNoPendingLogin) {
 		return r.seeOther(root + "login?done=expired")
@@ -28,7 +28,7 @@ func (p *Pages) secondForm(r *request) error {
 	return p.renderSecond(r, pending)
 }
 
-func (p *Pages) renderSecond(r *request, pending account.PendingLogin) error {
+func (p signIn) renderSecond(r *request, pending account.PendingLogin) error {
 	if err := p.leadsToApp(r, r.returnTo()); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (p *Pages) renderSecond(r *request, pending account.PendingLogin) error {
 	})
 }
 
-// returnTo returns the path to which a page leads in the end.
+// returnTo returns the return path of a request.
 func (r *request) returnTo() string {
 	if r.form.sent("return") {
 		return safeReturn(r.form.get("return"))
@@ -47,7 +47,7 @@ func (r *request) returnTo() string {
 }
 
 // second finishes a pending login by a code, or ends it.
-func (p *Pages) second(r *request) error {
+func (p signIn) second(r *request) error {
 	if r.form.get("do") == "cancel" {
 		if err := p.CancelLogin(r.Response(), r.Request()); err != nil && !errors.Is(err, account.ErrNoPendingLogin) {
 			return err
@@ -66,7 +66,7 @@ func (p *Pages) second(r *request) error {
 }
 
 // goOn redirects to the return path, or shows the form again that was kept for it.
-func (p *Pages) goOn(r *request, in account.LoggedIn) error {
+func (p signIn) goOn(r *request, in account.LoggedIn) error {
 	to := r.returnTo()
 	if shown, err := p.resume(r, in, to); shown {
 		return err
@@ -82,7 +82,7 @@ type reauthPage struct {
 }
 
 // reauthForm asks the user to prove again who they are.
-func (p *Pages) reauthForm(r *request) error {
+func (p signIn) reauthForm(r *request) error {
 	return p.renderReauth(r, r.returnTo(), r.form.restore().keep())
 }
 
@@ -107,7 +107,7 @@ func (p *Pages) renderReauth(r *request, to string, kept map[string]string) erro
 }
 
 // reauth replaces the session by one that may make changes for a while.
-func (p *Pages) reauth(r *request) error {
+func (p signIn) reauth(r *request) error {
 	defer p.detach(r)()
 	in, err := p.Reauth(r.Response(), r.Request(), r.Caller, r.form.get("password"), r.form.get("code"))
 	if err != nil {
@@ -117,13 +117,13 @@ func (p *Pages) reauth(r *request) error {
 }
 
 // dutyPage reminds a user of the household's rule.
-func (p *Pages) duty(r *request) error {
+func (p signIn) duty(r *request) error {
 	return p.render(r, "duty", r.text["DutyTitle"], r.returnTo())
 }
 
-// afterLogin returns the path to which a login leads: by way of the reminder where the
-// household requires a second factor and the user has none. Nobody is kept out.
-func (p *Pages) afterLogin(r *request, in account.LoggedIn, to string) string {
+// afterLogin returns the path to which a login redirects: the reminder where the household
+// requires a second factor and the user has none, else the return path.
+func (p signIn) afterLogin(r *request, in account.LoggedIn, to string) string {
 	household, err := p.Accounts.Household(r.ctx())
 	if err != nil || !household.RequireSecondFactor || in.User.SecondFactor {
 		return to

@@ -14,6 +14,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
+// security has the pages of devices, second factors, passkeys and the rules about them.
+type security struct{ *Pages }
+
 // devicesPage is what the page of devices shows.
 type devicesPage struct {
 	Sessions []device
@@ -29,7 +32,7 @@ type device struct {
 }
 
 // devices lists the user's sessions and known browsers.
-func (p *Pages) devices(r *request) error {
+func (p security) devices(r *request) error {
 	sessions, err := p.Accounts.OwnSessions(r.ctx(), r.Session)
 	if err != nil {
 		return err
@@ -45,12 +48,12 @@ func (p *Pages) devices(r *request) error {
 }
 
 // changeDevices ends sessions or forgets a browser.
-func (p *Pages) changeDevices(r *request) error {
+func (p security) changeDevices(r *request) error {
 	const here = root + "account/devices"
 	switch id := r.form.get("id"); r.form.get("do") {
 	case "end":
 		if id == r.Key {
-			return p.logout(r)
+			return signIn(p).logout(r)
 		}
 		if err := p.Accounts.EndSession(r.ctx(), r.Session, id); err != nil && !errors.Is(err, account.ErrNoSession) {
 			return err
@@ -81,7 +84,7 @@ type factorPage struct {
 }
 
 // secondFactor shows the state of the user's second factor.
-func (p *Pages) secondFactor(r *request) error {
+func (p security) secondFactor(r *request) error {
 	state, err := p.Accounts.Factors(r.ctx(), r.Session)
 	if err != nil {
 		return err
@@ -114,7 +117,7 @@ func groups(text string) string {
 
 // changeSecondFactor sets the second factor up, renews its recovery codes or switches it
 // off. New recovery codes are in this answer only.
-func (p *Pages) changeSecondFactor(r *request) error {
+func (p security) changeSecondFactor(r *request) error {
 	const here = root + "account/second-factor"
 	var codes []string
 	var err error
@@ -154,7 +157,7 @@ type passkeysPage struct {
 }
 
 // passkeys lists the user's passkeys.
-func (p *Pages) passkeys(r *request) error {
+func (p security) passkeys(r *request) error {
 	page := passkeysPage{Fresh: p.fresh(r.Caller)}
 	switch off := p.Accounts.PasskeysOff(); {
 	case errors.Is(off, factor.ErrIPAddress):
@@ -179,7 +182,7 @@ func (p *Pages) passkeys(r *request) error {
 }
 
 // changePasskeys renames or removes a passkey.
-func (p *Pages) changePasskeys(r *request) error {
+func (p security) changePasskeys(r *request) error {
 	const here = root + "account/passkeys"
 	id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
 	if err != nil {
@@ -215,7 +218,7 @@ type rulesPage struct {
 }
 
 // rules shows the household's rules.
-func (p *Pages) rules(r *request) error {
+func (p security) rules(r *request) error {
 	members, required, err := p.People.FactorOverview(r.ctx())
 	if err != nil {
 		return err
@@ -237,7 +240,7 @@ func (p *Pages) rules(r *request) error {
 }
 
 // changeRules sets whether the household requires a second factor.
-func (p *Pages) changeRules(r *request) error {
+func (p security) changeRules(r *request) error {
 	if err := p.Accounts.RequireFactor(r.ctx(), r.UserID, r.form.get("required") == "yes"); err != nil {
 		return err
 	}

@@ -22,6 +22,9 @@ const appPrefix = "app."
 // tokenDays are the choices of how long an app token is valid, in days; 0: for ever.
 var tokenDays = []int{30, 90, 365, 0}
 
+// appTokens has the page of app tokens.
+type appTokens struct{ *Pages }
+
 // tokensPage is what the page of app tokens shows.
 type tokensPage struct {
 	Tokens []shownToken
@@ -41,7 +44,7 @@ type shownToken struct {
 }
 
 // tokens lists the user's app tokens.
-func (p *Pages) tokens(r *request) error {
+func (p appTokens) tokens(r *request) error {
 	page := tokensPage{Days: tokenDays, Fresh: p.fresh(r.Caller)}
 	tokens, err := p.Policy.TokensOf(r.ctx(), r.Session)
 	if err != nil {
@@ -90,7 +93,7 @@ func namesOf(apps []application.Application, slugs []string) string {
 }
 
 // changeTokens creates an app token, or revokes or removes some.
-func (p *Pages) changeTokens(r *request) error {
+func (p appTokens) changeTokens(r *request) error {
 	switch r.form.get("do") {
 	case "create":
 		if !p.fresh(r.Caller) {
@@ -106,7 +109,7 @@ func (p *Pages) changeTokens(r *request) error {
 	return p.changeToken(r, tokensPath)
 }
 
-// changeToken revokes an app token or removes one that has ended, and leads to the path here.
+// changeToken revokes an app token or removes one that has ended, and redirects to the path here.
 func (p *Pages) changeToken(r *request, here string) error {
 	id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
 	if err != nil {
@@ -136,7 +139,7 @@ type newToken struct {
 }
 
 // createToken creates an app token. It is in this answer only, never in a redirect.
-func (p *Pages) createToken(r *request) error {
+func (p appTokens) createToken(r *request) error {
 	days, err := strconv.Atoi(r.form.get("days"))
 	if err != nil || !slices.Contains(tokenDays, days) {
 		return web.ErrMalformed
