@@ -69,32 +69,50 @@ var failures = []failure{
 	{beaconchain.ErrUnknownBlock, 404, "finality_unknown", "No receipt about this block was sold here", 0},
 	{beaconchain.ErrExpired, 404, "finality_expired", "The proof of finality of this block is no longer kept", 0},
 	{beaconchain.ErrPending, 202, "finality_pending", "The proof of finality is not made yet", 5},
-	{beaconchain.ErrCheckpointUnknown, 422, "checkpoint_unknown",
+	{
+		beaconchain.ErrCheckpointUnknown, 422, "checkpoint_unknown",
 		"No proof begins at this checkpoint: it is not the root of a finalized epoch that a node knows, or it is of " +
-			"a later period than the proof", 0},
-	{beaconchain.ErrCheckpointTooOld, 422, "checkpoint_too_old",
-		"The checkpoint is too old: name one of the two weeks before the block", 0},
+			"a later period than the proof", 0,
+	},
+	{
+		beaconchain.ErrCheckpointTooOld, 422, "checkpoint_too_old",
+		"The checkpoint is too old: name one of the two weeks before the block", 0,
+	},
 	{beaconchain.ErrUnavailable, 503, "finality_unavailable", "The proof of finality is not available now", 60},
 	{errNotReady, 503, "not_ready", "The service is not ready", 5},
 	{payment.ErrInvalid, 402, "payment_invalid", "The payment does not match what is asked for", 0},
 	{payment.ErrRefused, 402, "payment_refused", "The facilitator refused the payment", 0},
 	{payment.ErrNotSettled, 402, "settlement_refused", "The payment could not be settled", 0},
-	{payment.ErrUsed, 402, "payment_already_used",
-		"This payment was sent with another request; each payment buys one answer", 0},
-	{payment.ErrIdentifier, 400, "payment_identifier_conflict",
-		"This payment identifier was used for another request; this call moved no money", 0},
-	{payment.ErrInFlight, 503, "payment_in_progress",
-		"This payment is being processed; send the same request with the same payment again", 2},
-	{payment.ErrPending, 503, "settlement_pending",
+	{
+		payment.ErrUsed, 402, "payment_already_used",
+		"This payment was sent with another request; each payment buys one answer", 0,
+	},
+	{
+		payment.ErrIdentifier, 400, "payment_identifier_conflict",
+		"This payment identifier was used for another request; this call moved no money", 0,
+	},
+	{
+		payment.ErrInFlight, 503, "payment_in_progress",
+		"This payment is being processed; send the same request with the same payment again", 2,
+	},
+	{
+		payment.ErrPending, 503, "settlement_pending",
 		"It is not known yet whether the payment was settled; send the same request with the same payment again, " +
-			"and do not pay anew: the first payment holds", 5},
-	{payment.ErrFacilitator, 503, "facilitator_unavailable",
-		"The payment facilitator cannot be asked; this call moved no money, and the same payment can be sent again", 5},
-	{payment.ErrLedger, 503, "ledger_unavailable",
-		"Payments cannot be recorded; this call moved no money, and the same payment can be sent again", 5},
+			"and do not pay anew: the first payment holds", 5,
+	},
+	{
+		payment.ErrFacilitator, 503, "facilitator_unavailable",
+		"The payment facilitator cannot be asked; this call moved no money, and the same payment can be sent again", 5,
+	},
+	{
+		payment.ErrLedger, 503, "ledger_unavailable",
+		"Payments cannot be recorded; this call moved no money, and the same payment can be sent again", 5,
+	},
 	{payment.ErrTooMany, 503, "too_many_unpaid_attempts", "Too many attempts ended without a payment", 60},
-	{payment.ErrFailing, 429, "too_many_failed_settlements",
-		"Too many settlements of this payer or address were made in vain today; this call moved no money", 3600},
+	{
+		payment.ErrFailing, 429, "too_many_failed_settlements",
+		"Too many settlements of this payer or address were made in vain today; this call moved no money", 3600,
+	},
 	{payment.ErrLimit, 503, "facilitator_limit", "The free settlements of this month are used up", 60},
 	{context.Canceled, 503, "request_canceled", "The caller went away", 1},
 	// The last one: it stands for every fault of a free read that has no answer of its own.
@@ -104,11 +122,11 @@ var failures = []failure{
 // internal answers every error that is not in the table, and onPaid does on a
 // paid call, whose money may have moved.
 var (
-	internal = failure{status: http.StatusInternalServerError, reason: "internal_error", text: "Something went wrong",
-		retryAfter: 5}
-	onPaid = failure{status: http.StatusServiceUnavailable, reason: "internal_error",
-		text:       "Something went wrong; send the same request with the same payment again, and do not pay anew",
-		retryAfter: 5}
+	internal = failure{nil, http.StatusInternalServerError, "internal_error", "Something went wrong", 5}
+	onPaid   = failure{
+		nil, http.StatusServiceUnavailable, "internal_error",
+		"Something went wrong; send the same request with the same payment again, and do not pay anew", 5,
+	}
 )
 
 // errorBody is the body of every answer that is not a success.
@@ -130,8 +148,10 @@ type errorBody struct {
 func (a *api) bodyOf(err error, paid bool) errorBody {
 	var malformed *strictjson.Error
 	if errors.As(err, &malformed) {
-		return errorBody{Error: sentence(malformed), Code: http.StatusBadRequest, Reason: "invalid_request",
-			Field: malformed.Field()}
+		return errorBody{
+			Error: sentence(malformed), Code: http.StatusBadRequest, Reason: "invalid_request",
+			Field: malformed.Field(),
+		}
 	}
 	var fault *chain.Fault
 	if errors.As(err, &fault) {
@@ -141,8 +161,10 @@ func (a *api) bodyOf(err error, paid bool) errorBody {
 	if f == internal && paid {
 		f = onPaid
 	}
-	b := errorBody{Error: f.text, Code: f.status, Reason: f.reason, Retryable: f.retryAfter > 0,
-		RetryAfterSeconds: f.retryAfter}
+	b := errorBody{
+		Error: f.text, Code: f.status, Reason: f.reason, Retryable: f.retryAfter > 0,
+		RetryAfterSeconds: f.retryAfter,
+	}
 	var refusal *payment.Refusal
 	if errors.As(err, &refusal) {
 		if b.PaymentReason = refusal.Reason; refusal.Unspent {

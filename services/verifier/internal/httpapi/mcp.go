@@ -91,8 +91,10 @@ func (a *api) newMCPRoute() (*mcpRoute, error) {
 // serve answers one message.
 func (m *mcpRoute) serve(c echo.Context) error {
 	r := c.Request()
-	caller := mcpCaller{hungUp: r.Context().Done(), address: c.RealIP(),
-		id: c.Response().Header().Get(service.RequestIDHeader), done: func() {}}
+	caller := mcpCaller{
+		hungUp: r.Context().Done(), address: c.RealIP(),
+		id: c.Response().Header().Get(service.RequestIDHeader), done: func() {},
+	}
 	message, err := service.ReadBody(c.Response(), r, maxMessage+maxChecked)
 	if errors.Is(err, service.ErrBodyTooLarge) {
 		return errMessageTooLarge
@@ -222,8 +224,10 @@ func (a *api) answerTool(t tool) mcp.ToolHandler {
 			}
 		}()
 
-		call := toolCall{arguments: request.Params.Arguments, meta: request.Params.Meta, address: caller.address,
-			isCounted: caller.isCounted}
+		call := toolCall{
+			arguments: request.Params.Arguments, meta: request.Params.Meta, address: caller.address,
+			isCounted: caller.isCounted,
+		}
 		if caller.arguments != nil {
 			call.arguments = caller.arguments
 		}
@@ -319,7 +323,9 @@ func withPaymentExtension(next mcp.MethodHandler) mcp.MethodHandler {
 		if json.Unmarshal(body, &challenge) != nil || challenge.Accepts == nil {
 			return result, nil
 		}
-		return &paymentRequired{ResultBase: mcp.ResultBase{Meta: tool.Meta}, ResultType: "payment_required",
-			PaymentRequired: body}, nil
+		return &paymentRequired{
+			ResultBase: mcp.ResultBase{Meta: tool.Meta}, ResultType: "payment_required",
+			PaymentRequired: body,
+		}, nil
 	}
 }

@@ -58,8 +58,10 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		tools: counter("verifier_mcp_calls_total",
 			"Calls of tools, by tool and outcome: ok, payment_required, or the reason of the error.",
 			"tool", "outcome"),
-		answerBytes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "verifier_answers_bytes",
-			Help: "Memory of the signed answers that are kept."}),
+		answerBytes: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "verifier_answers_bytes",
+			Help: "Memory of the signed answers that are kept.",
+		}),
 	}
 	for _, outcome := range outcomes {
 		m.payments.WithLabelValues(outcome)

@@ -204,8 +204,10 @@ func (s *paidRoute) challenge(problem string, ours errorBody) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	ans := answer{status: ours.Code, header: http.Header{x402.HeaderPaymentRequired: {value},
-		"Cache-Control": {"no-store"}}}
+	ans := answer{status: ours.Code, header: http.Header{
+		x402.HeaderPaymentRequired: {value},
+		"Cache-Control":            {"no-store"},
+	}}
 	ans.body, err = json.Marshal(ours)
 	if v1, ok := s.offer.ChallengeV1(ours.Error); ok && err == nil {
 		ans.body, err = merged(v1, ans.body)

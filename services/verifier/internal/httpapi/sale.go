@@ -93,8 +93,10 @@ func settlementOf(sale paywall.Sale, err error) *x402.SettleResponse {
 		}
 		return settlement
 	case errors.As(err, &pending):
-		return &x402.SettleResponse{Success: new(false), ErrorReason: x402.ReasonSettlementPending,
-			Transaction: pending.Transaction}
+		return &x402.SettleResponse{
+			Success: new(false), ErrorReason: x402.ReasonSettlementPending,
+			Transaction: pending.Transaction,
+		}
 	case errors.As(err, &refusal) && errors.Is(refusal, payment.ErrNotSettled):
 		return &x402.SettleResponse{Success: new(false), ErrorReason: refusal.Reason, Transaction: refusal.Transaction}
 	}

@@ -74,8 +74,10 @@ func (t tool) described() *mcp.Tool {
 		destructive := false
 		hints.DestructiveHint, hints.OpenWorldHint = &destructive, &yes
 	}
-	return &mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: json.RawMessage(t.schema),
-		Annotations: hints}
+	return &mcp.Tool{
+		Name: t.name, Title: t.title, Description: t.description, InputSchema: json.RawMessage(t.schema),
+		Annotations: hints,
+	}
 }
 
 const outcomeOK = "ok"
@@ -134,7 +136,8 @@ func (a *api) paidTool(k *kind) (tool, error) {
 // callPaid is [api.sell] as a tool: the request is in the arguments, the payment in _meta.
 // A payment in an HTTP header does not count here.
 func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []operation, unpaid []byte,
-	call toolCall) (toolResult, error) {
+	call toolCall,
+) (toolResult, error) {
 	found := toolResult{isPaid: call.meta[metaPayment] != nil}
 	o, body, err := operationOf(operations, call.arguments)
 	if err != nil {
@@ -234,8 +237,10 @@ func (a *api) withChain(schema string) (string, error) {
 	for _, chain := range a.Chains {
 		names = append(names, chain.Name)
 	}
-	chain, err := json.Marshal(map[string]any{"type": "string", "enum": names,
-		"description": "a name of list_chains; absent: " + names[0]})
+	chain, err := json.Marshal(map[string]any{
+		"type": "string", "enum": names,
+		"description": "a name of list_chains; absent: " + names[0],
+	})
 	if err != nil {
 		return "", fmt.Errorf("encode the names of the chains: %w", err)
 	}
@@ -270,8 +275,10 @@ func toolBazaar(t tool, example string) json.RawMessage {
 // freeTool returns a tool that reads its arguments by rules into an In and answers with
 // what run returns.
 func freeTool[In any](name, title, description, schema string, rules strictjson.Rules,
-	run func(context.Context, toolCall, In) (any, error)) tool {
-	return tool{name: name, title: title, description: description, schema: schema,
+	run func(context.Context, toolCall, In) (any, error),
+) tool {
+	return tool{
+		name: name, title: title, description: description, schema: schema,
 		answer: func(ctx context.Context, call toolCall) (toolResult, error) {
 			var in In
 			if err := strictjson.Unmarshal(call.arguments, &in, rules); err != nil {
@@ -283,7 +290,8 @@ func freeTool[In any](name, title, description, schema string, rules strictjson.
 			}
 			body, err := json.Marshal(out)
 			return toolResult{body: body, outcome: outcomeOK}, err
-		}}
+		},
+	}
 }
 
 // checkedReceipt is what check_receipt answers. A receipt that does not hold is an
@@ -356,8 +364,10 @@ func verified(answer []byte, keys receipt.KeyDocument) (receipt.Result, error) {
 
 // reasonOf returns the kind of a receipt's fault.
 func reasonOf(err error) string {
-	for _, known := range []error{receipt.ErrUnknownKey, receipt.ErrRevokedKey, receipt.ErrSignature,
-		receipt.ErrProof} {
+	for _, known := range []error{
+		receipt.ErrUnknownKey, receipt.ErrRevokedKey, receipt.ErrSignature,
+		receipt.ErrProof,
+	} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
