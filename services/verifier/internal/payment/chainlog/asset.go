@@ -28,7 +28,8 @@ func (r *Reader) Asset(ctx context.Context, address string) (Asset, error) {
 		}
 		a.HasCode = code != "0x"
 		err = n.call(ctx, &separator, "eth_call", map[string]string{"to": address, "data": selectorSeparator}, "latest")
-		if digits, ok := strings.CutPrefix(separator, "0x"); err == nil && ok && len(digits) == 64 && strings.Trim(digits, "0") != "" {
+		if digits, ok := strings.CutPrefix(separator, "0x"); err == nil && ok && len(digits) == 64 &&
+			strings.Trim(digits, "0") != "" {
 			a.Separator = strings.ToLower(separator)
 		}
 		return a, ctx.Err()

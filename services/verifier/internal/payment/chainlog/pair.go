@@ -14,10 +14,13 @@ import (
 // Events and the function of EIP-3009 and ERC-20, by the Keccak-256 of their
 // signatures.
 const (
-	topicUsed     = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5" // AuthorizationUsed(address,bytes32)
-	topicCanceled = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81" // AuthorizationCanceled(address,bytes32)
-	topicTransfer = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef" // Transfer(address,address,uint256)
-	selectorState = "0xe94a0102"                                                         // authorizationState(address,bytes32)
+	// AuthorizationUsed(address,bytes32)
+	topicUsed = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5"
+	// AuthorizationCanceled(address,bytes32)
+	topicCanceled = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81"
+	// Transfer(address,address,uint256)
+	topicTransfer = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+	selectorState = "0xe94a0102" // authorizationState(address,bytes32)
 )
 
 // word is an address as 32 bytes, without 0x.
@@ -110,7 +113,8 @@ func isTransfer(e entry, p payment.Record) bool {
 // false when it is not such a log.
 func transferred(e entry, token, from, to string) (amount *big.Int, ok bool) {
 	if e.Removed || !strings.EqualFold(e.Address, token) || len(e.Topics) != 3 || e.Topics[0] != topicTransfer ||
-		!strings.EqualFold(e.Topics[1], "0x"+word(from)) || !strings.EqualFold(e.Topics[2], "0x"+word(to)) || len(e.Data) != 2+64 {
+		!strings.EqualFold(e.Topics[1], "0x"+word(from)) || !strings.EqualFold(e.Topics[2], "0x"+word(to)) ||
+		len(e.Data) != 2+64 {
 		return nil, false
 	}
 	return new(big.Int).SetString(strings.TrimPrefix(e.Data, "0x"), 16)

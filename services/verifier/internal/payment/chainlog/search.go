@@ -46,7 +46,8 @@ func (n node) before(ctx context.Context, latest block, t time.Time) (block, err
 	}
 	// As if the chain had always had this pace; the first block need not be fetched.
 	first := block{}
-	if pace := float64(latest.Timestamp-recent.Timestamp) / float64(latest.Number-recent.Number); recent.Timestamp <= latest.Timestamp {
+	pace := float64(latest.Timestamp-recent.Timestamp) / float64(latest.Number-recent.Number)
+	if recent.Timestamp <= latest.Timestamp {
 		first.Timestamp = quantity(max(0, float64(recent.Timestamp)-pace*float64(recent.Number)))
 	}
 	low, _, err := n.narrow(ctx, first, recent, t)

@@ -54,7 +54,8 @@ var _ payment.Facilitator = (*Client)(nil)
 // New makes a client.
 func New(o Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(o.URL, "/"))
-	if err != nil || base.Host == "" || (base.Scheme != "https" && base.Scheme != "http") || base.RawQuery != "" || base.User != nil {
+	if err != nil || base.Host == "" || (base.Scheme != "https" && base.Scheme != "http") || base.RawQuery != "" ||
+		base.User != nil {
 		return nil, errors.New("facilitator URL is not of the form https://host/path")
 	}
 	if o.Now == nil {
@@ -63,7 +64,8 @@ func New(o Options) (*Client, error) {
 	if o.Called == nil {
 		o.Called = func(string, string, time.Duration) {}
 	}
-	return &Client{base: base, Options: o, circuit: &circuit{now: o.Now}, checking: transport(), settling: transport()}, nil
+	return &Client{base: base, Options: o, circuit: &circuit{now: o.Now}, checking: transport(), settling: transport()},
+		nil
 }
 
 // ForStrangers returns a client for the payments of those of whom little is known. When it
@@ -181,7 +183,9 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	case status == http.StatusTooManyRequests:
 		pause := retryafter.Read(header, c.Now(), usualPause, longestPause)
 		c.circuit.busy(pause)
-		return &payment.LaterError{Err: fmt.Errorf("%w: %w: %w", ErrAway, payment.ErrFacilitatorBusy, fault), After: pause}
+		return &payment.LaterError{
+			Err: fmt.Errorf("%w: %w: %w", ErrAway, payment.ErrFacilitatorBusy, fault), After: pause,
+		}
 	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 		c.circuit.failed()
 		return fmt.Errorf("%w: %w", ErrAway, fault)
@@ -193,7 +197,9 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 }
 
 // exchange makes a request and returns the whole answer.
-func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (status int, header http.Header, text []byte, err error) {
+func (c *Client) exchange(
+	ctx context.Context, method, path string, body []byte,
+) (status int, header http.Header, text []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, err

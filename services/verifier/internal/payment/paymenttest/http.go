@@ -89,7 +89,9 @@ func (b *Simulator) answer(chainID int, method string, params []json.RawMessage)
 		}
 		if bytes.Contains(params[0], []byte(`"0x3644e515"`)) { // DOMAIN_SEPARATOR
 			id := big.NewInt(int64(chainID))
-			return eip3009.Domain{Name: "USDC", Version: "2", ChainID: id, Token: common.HexToAddress(Token)}.Separator().Hex()
+			return eip3009.Domain{
+				Name: "USDC", Version: "2", ChainID: id, Token: common.HexToAddress(Token),
+			}.Separator().Hex()
 		}
 		return "0x" + strings.Repeat("0", 64)
 	case "eth_getLogs":
@@ -119,7 +121,8 @@ func word(address string) string {
 
 func mark(nonce, transaction string) map[string]any {
 	return map[string]any{
-		"address": Token, "topics": []string{topicUsed, word(Buyer), nonce}, "data": "0x", "transactionHash": transaction, "logIndex": "0x0",
+		"address": Token, "topics": []string{topicUsed, word(Buyer), nonce}, "data": "0x",
+		"transactionHash": transaction, "logIndex": "0x0",
 	}
 }
 
@@ -132,10 +135,13 @@ func (b *Simulator) receipt(transaction string) any {
 	}
 	for nonce, by := range b.spent {
 		if by == transaction {
-			return map[string]any{"status": "0x1", "transactionHash": transaction, "logs": []any{mark(nonce, transaction), map[string]any{
-				"address": Token, "topics": []string{topicTransfer, word(Buyer), word(Seller)},
-				"data": fmt.Sprintf("0x%064x", 10000), "transactionHash": transaction, "logIndex": "0x1",
-			}}}
+			return map[string]any{
+				"status": "0x1", "transactionHash": transaction,
+				"logs": []any{mark(nonce, transaction), map[string]any{
+					"address": Token, "topics": []string{topicTransfer, word(Buyer), word(Seller)},
+					"data": fmt.Sprintf("0x%064x", 10000), "transactionHash": transaction, "logIndex": "0x1",
+				}},
+			}
 		}
 	}
 	return nil

@@ -84,7 +84,8 @@ func Unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 // Authorization is what the buyer signs at a moment, with a nonce of the digits.
 func Authorization(digits string, now time.Time) x402.Authorization {
 	return x402.Authorization{
-		From: Buyer, To: Seller, Value: "10000", ValidAfter: "0", ValidBefore: Unix(now.Add(time.Minute)), Nonce: Nonce(digits),
+		From: Buyer, To: Seller, Value: "10000", ValidAfter: "0", ValidBefore: Unix(now.Add(time.Minute)),
+		Nonce: Nonce(digits),
 	}
 }
 
