@@ -53,6 +53,7 @@ func (w *world) leaveOpen(url, nonce string, moves bool) {
 func TestBooks_AreReadByTheOperator(t *testing.T) {
 	for backend, database := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, database)
 			node := w.env["PAYMENT_RPC_URL"]
 			w.env["PAYMENT_RPC_URL"], w.env["PAYMENT_CONFIRM"] = "", "facilitator" // so that nothing is reconciled

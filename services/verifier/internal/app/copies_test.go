@@ -10,6 +10,7 @@ import (
 
 func TestPurchase_AHundredCopiesOverTwoProcessesAreOne(t *testing.T) {
 	sqldbtest.Each(t, func(t *testing.T, database string) {
+		t.Parallel()
 		w := newWorld(t, database)
 		one, _ := w.spawn("never")
 		two, _ := w.spawn("never")

@@ -37,7 +37,8 @@ func TestCrash_ABuyerGetsTheReceiptWhereverItHappens(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		for i, point := range []paywall.Point{paywall.Claimed, paywall.Worked, paywall.Begun, paywall.Asked, paywall.Finished} {
 			t.Run(fmt.Sprintf("%s, %s", backend, point), func(t *testing.T) {
-				w := newWorld(t, url)
+				t.Parallel()
+				w := newWorld(t, sqldbtest.Another(t, url))
 				paid := w.pay(fmt.Sprint(i + 1))
 				first, process := w.spawn(point)
 				if status, body := w.post(first, paid); status != 0 {
@@ -59,6 +60,7 @@ func TestCrash_ABuyerGetsTheReceiptWhereverItHappens(t *testing.T) {
 func TestCrash_WhileTheFacilitatorWorksLosesNoReceipt(t *testing.T) {
 	for _, moves := range []string{"before the transfer", "after the transfer"} {
 		t.Run(moves, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, sqldbtest.SQLite(t))
 			paid := w.pay("1")
 			first, process := w.spawn("never")
@@ -83,6 +85,7 @@ func TestCrash_WhileTheFacilitatorWorksLosesNoReceipt(t *testing.T) {
 
 func TestCrash_TwoProcessesSettleExactlyTheLimit(t *testing.T) {
 	sqldbtest.Each(t, func(t *testing.T, url string) {
+		t.Parallel()
 		w := newWorld(t, url)
 		w.env["FACILITATOR_FREE_SETTLEMENTS"] = "50"
 		for _, name := range []string{"CHAIN_RPC_TIMEOUT", "FACILITATOR_VERIFY_TIMEOUT", "FACILITATOR_SETTLE_TIMEOUT"} {
@@ -156,6 +159,7 @@ func (w *world) callTool(url, nonce string) (status int, body string) {
 func TestCrash_AToolsCallIsFinishedOverHTTP(t *testing.T) {
 	for i, point := range []paywall.Point{paywall.Claimed, paywall.Worked, paywall.Begun, paywall.Asked, paywall.Finished} {
 		t.Run(string(point), func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, sqldbtest.SQLite(t))
 			nonce := fmt.Sprint(i + 1)
 			paid := w.pay(nonce)

@@ -111,6 +111,7 @@ func TestLog_EverySaleHasAWitnessedProofWhereverItIsKilled(t *testing.T) {
 	sqldbtest.Each(t, func(t *testing.T, url string) {
 		for i, point := range points {
 			t.Run(string(point), func(t *testing.T) {
+				t.Parallel()
 				w := newWorld(t, sqldbtest.Another(t, url))
 				w.withLog(2)
 				paid := w.pay(fmt.Sprint(i + 1))
@@ -226,6 +227,7 @@ func TestLog_ALedgerThatLostCommitsMakesNoSecondHistory(t *testing.T) {
 
 func TestLog_AReplicaGoesOnWhereAnotherIsKilled(t *testing.T) {
 	sqldbtest.Each(t, func(t *testing.T, url string) {
+		t.Parallel()
 		w := newWorld(t, url)
 		w.withLog(2)
 		first, process := w.spawn("log placing")
@@ -348,6 +350,7 @@ func (w *world) waitFor(what string, holds func() bool) {
 
 func TestLog_AnOlderLedgerFreezesAndRecoversFromAMirror(t *testing.T) {
 	sqldbtest.Each(t, func(t *testing.T, url string) {
+		t.Parallel()
 		w := newWorld(t, url)
 		w.withLog(2)
 		r := w.run()

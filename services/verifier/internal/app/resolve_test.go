@@ -20,6 +20,7 @@ import (
 func TestPayments_TheOperatorDecidesAnOpenOne(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, url)
 			network := w.env["PAYMENT_RPC_URL"]
 			w.env["PAYMENT_RPC_URL"], w.env["PAYMENT_CONFIRM"] = "", "facilitator"
