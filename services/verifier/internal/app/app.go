@@ -30,8 +30,8 @@ const help = `verifier sells signed evidence about finalized transactions of pub
                           book a refund that was made elsewhere, in atomic units
   verifier payments sum   sum payments by month, token and state
   verifier payments resolve --payer ADDRESS --nonce NONCE [--network ID --asset ADDRESS]
-      settled --transaction HASH --reason TEXT | dead --reason TEXT
-                          decide by hand how an unknown payment ended
+      settled --transaction HASH --reason TEXT [--unchecked] | dead --reason TEXT
+                          payments decide under its former name
   verifier log status [--json]
                           print how the log of receipts stands
   verifier log audit [--at TIME] [--json]

@@ -167,7 +167,7 @@ func (p Process) paymentsLook(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return p.decide(ctx, words[0], func(ctx context.Context, b books) error {
+	return p.decide(ctx, p.named(words[0]), func(ctx context.Context, b books) error {
 		if b.network == nil {
 			return errors.New("no node of the payment network is configured (PAYMENT_RPC_URL)")
 		}
@@ -183,9 +183,8 @@ func (p Process) paymentsLook(ctx context.Context, args []string) error {
 			seen.Decides = outcome.State
 		}
 		if *write && seen.Decides != "" {
-			outcome.Durable = true
 			d := payment.Decision{From: b.record.State, To: outcome.State, Transaction: outcome.Transaction, By: service.Operator(), Note: "the chain: " + seen.Chain}
-			if err := b.Decide(ctx, b.record.Key, outcome, d); err != nil {
+			if _, err := b.Apply(ctx, b.record.Key, payment.Event{Kind: payment.EventDecision, By: payment.ByOperator, Outcome: outcome, Decision: d}); err != nil {
 				return err
 			}
 			b.decided(d, "shows")
@@ -221,25 +220,30 @@ func (p Process) paymentsDecide(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	d.To, d.Transaction, d.By = payment.State(words[1]), strings.ToLower(d.Transaction), service.Operator()
+	if d.Note == "" {
+		return service.UsageError("payments decide: --note is missing")
+	}
+	return p.decideAs(ctx, "payments decide", words[1], d, *unchecked, p.named(words[0]))
+}
+
+// decideAs decides the payment that find returns.
+func (p Process) decideAs(ctx context.Context, command, state string, d payment.Decision, unchecked bool, find finder) error {
+	d.To, d.Transaction, d.By = payment.State(state), strings.ToLower(d.Transaction), service.Operator()
 	switch {
 	case d.To != payment.Settled && d.To != payment.Dead:
-		return service.UsageError("payments decide: the state is settled or dead")
-	case d.Note == "":
-		return service.UsageError("payments decide: --note is missing")
+		return service.UsageError("%s: the state is settled or dead", command)
 	case d.To == payment.Settled && !payment.IsTransaction(d.Transaction):
-		return service.UsageError("payments decide: a settled payment needs --transaction, a hash of 32 bytes")
-	case d.To == payment.Dead && (d.Transaction != "" || *unchecked):
-		return service.UsageError("payments decide: a dead payment has no --transaction, and is always checked where there is a node")
+		return service.UsageError("%s: a settled payment needs --transaction, a hash of 32 bytes", command)
+	case d.To == payment.Dead && (d.Transaction != "" || unchecked):
+		return service.UsageError("%s: a dead payment has no --transaction, and is always checked where there is a node", command)
 	}
-	return p.decide(ctx, words[0], func(ctx context.Context, b books) error {
-		chain, err := paywall.Decide(ctx, b, b.network, p.clock(), b.record, d, *unchecked)
-		if err != nil {
-			return err
-		}
+	return p.decide(ctx, find, func(ctx context.Context, b books) error {
 		d.From = b.record.State
-		b.decided(d, chain)
-		return nil
+		chain, err := paywall.Decide(ctx, b, b.network, p.clock(), b.record, d, unchecked)
+		if err == nil {
+			b.decided(d, chain)
+		}
+		return err
 	})
 }
 
@@ -263,7 +267,7 @@ func (p Process) paymentsRefund(ctx context.Context, args []string) error {
 	case refund.Note == "":
 		return service.UsageError("payments refund: --note is missing")
 	}
-	return p.decide(ctx, words[0], func(ctx context.Context, b books) error {
+	return p.decide(ctx, p.named(words[0]), func(ctx context.Context, b books) error {
 		if err := paywall.Refund(ctx, b, b.network, b.record, refund); err != nil {
 			return err
 		}
@@ -288,14 +292,24 @@ func (b books) decided(d payment.Decision, chain string) {
 		"network", b.record.Key.Network, "asset", b.record.Key.Asset, "payer", b.record.Key.Payer, "nonce", b.record.Key.Nonce, "transaction", d.Transaction)
 }
 
+// finder returns the one payment that a command is about.
+type finder func(context.Context, *ledger.Ledger) (payment.Record, error)
+
+// named returns the finder of a nonce.
+func (p Process) named(nonce string) finder {
+	return func(ctx context.Context, ledger *ledger.Ledger) (payment.Record, error) {
+		return p.one(ctx, ledger, nonce)
+	}
+}
+
 // decide opens the books for one payment.
-func (p Process) decide(ctx context.Context, nonce string, do func(context.Context, books) error) error {
+func (p Process) decide(ctx context.Context, find finder, do func(context.Context, books) error) error {
 	return p.with(ctx, func(ledger *ledger.Ledger, cfg config.Ledger) error {
 		log, err := logging.New(p.Stderr, cfg.LogLevel)
 		if err != nil {
 			return err
 		}
-		r, err := p.one(ctx, ledger, nonce)
+		r, err := find(ctx, ledger)
 		if err != nil {
 			return err
 		}

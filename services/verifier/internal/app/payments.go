@@ -13,7 +13,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/pforte/pforte/pkg/logging"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -193,66 +192,33 @@ func printRows[T any](w io.Writer, rows []T, asJSON bool, heading string, cells 
 	return table.Flush()
 }
 
-// paymentsResolve is "verifier payments resolve": it decides an unknown payment by
-// hand.
+// paymentsResolve is "verifier payments resolve": payments decide for scripts that name a payment
+// by payer and nonce.
 func (p Process) paymentsResolve(ctx context.Context, args []string) error {
-	key, how, err := resolveFlags(args)
-	if err != nil {
-		return err
-	}
-	return p.with(ctx, func(ledger *ledger.Ledger, cfg config.Ledger) error {
-		log, err := logging.New(p.Stderr, cfg.LogLevel)
-		if err != nil {
-			return err
-		}
-		r, err := findUnknown(ctx, ledger, key)
-		if err != nil {
-			return err
-		}
-		chainLog, err := p.chainLog(r.Key.Network)
-		if err != nil {
-			return err
-		}
-		bounded, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		chain, err := paywall.Resolve(bounded, ledger, chainLog, time.Now(), r, how)
-		if errors.Is(err, payment.ErrLost) {
-			return errors.New("the payment was decided meanwhile")
-		}
-		if err != nil {
-			return err
-		}
-		log.Warn("a payment was resolved by hand", "by", how.By, "from", r.State, "to", how.State, "why", how.Why, "chain", chain,
-			"network", r.Key.Network, "asset", r.Key.Asset, "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction", how.Transaction)
-		return nil
-	})
-}
-
-func resolveFlags(args []string) (key payment.Key, how payment.Resolution, err error) {
+	var key payment.Key
+	var d payment.Decision
 	flags := service.Flags()
 	flags.StringVar(&key.Payer, "payer", "", "")
 	flags.StringVar(&key.Nonce, "nonce", "", "")
 	flags.StringVar(&key.Network, "network", "", "")
 	flags.StringVar(&key.Asset, "asset", "", "")
-	flags.StringVar(&how.Transaction, "transaction", "", "")
-	flags.StringVar(&how.Why, "reason", "", "")
+	flags.StringVar(&d.Transaction, "transaction", "", "")
+	flags.StringVar(&d.Note, "reason", "", "")
+	unchecked := flags.Bool("unchecked", false, "")
 	words, err := service.Parse(flags, args, "settled or dead")
 	if err != nil {
-		return key, how, err
+		return err
 	}
 	key.Payer, key.Nonce, key.Asset = strings.ToLower(key.Payer), strings.ToLower(key.Nonce), strings.ToLower(key.Asset)
-	how.State, how.Transaction, how.By = payment.State(words[0]), strings.ToLower(how.Transaction), service.Operator()
 	switch {
-	case how.State != payment.Settled && how.State != payment.Dead:
-		err = service.UsageError("payments resolve: the state is settled or dead")
 	case key.Payer == "" || key.Nonce == "":
-		err = service.UsageError("payments resolve: --payer or --nonce is missing")
-	case how.Why == "":
-		err = service.UsageError("payments resolve: --reason is missing")
-	case (how.State == payment.Settled) != (how.Transaction != ""):
-		err = service.UsageError("payments resolve: --transaction is required for a settled payment, and not allowed for a dead one")
+		return service.UsageError("payments resolve: --payer or --nonce is missing")
+	case d.Note == "":
+		return service.UsageError("payments resolve: --reason is missing")
 	}
-	return key, how, err
+	return p.decideAs(ctx, "payments resolve", words[0], d, *unchecked, func(ctx context.Context, ledger *ledger.Ledger) (payment.Record, error) {
+		return findUnknown(ctx, ledger, key)
+	})
 }
 
 // findUnknown returns the one unknown payment that key names.

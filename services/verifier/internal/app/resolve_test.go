@@ -56,7 +56,7 @@ func TestPayments_TheOperatorDecidesAnOpenOne(t *testing.T) {
 			}
 			log, err := resolve("--nonce", nonce, "settled", "--transaction", right)
 			w.must(err)
-			for _, want := range []string{"resolved by hand", service.Operator(), "unknown", "settled", "seen on the explorer", right, "agrees"} {
+			for _, want := range []string{"decided by hand", service.Operator(), "unknown", "settled", "seen on the explorer", right, "agrees"} {
 				if !strings.Contains(log, want) {
 					t.Errorf("%q is not in %s", want, log)
 				}

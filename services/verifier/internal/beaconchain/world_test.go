@@ -300,7 +300,7 @@ func (w *world) sellOn(chainID string, number uint64, hash common.Hash) {
 		Answer: fmt.Appendf(nil, `{"receipt":{"chain":{"id":%q},"block":{"number":"%d","hash":"%s"}}}`, chainID, number, hash),
 	})
 	w.must(err)
-	_, err = w.ledger.Finish(ctx, key, payment.Outcome{State: payment.Settled, Transaction: "0xt"})
+	_, err = w.ledger.Apply(ctx, key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xt"}))
 	w.must(err)
 }
 

@@ -135,8 +135,7 @@ const (
 type Repeat struct {
 	// Repeats is how often it was, as the caller read it.
 	Repeats int
-	// Month, Limit and Kept are as in Settlement.
-	Month       string
+	// Limit and Kept are as in Settlement.
 	Limit, Kept int
 }
 
@@ -232,7 +231,7 @@ type Outcome struct {
 	Echo bool
 	// Unspent means that the chain showed the authorization as unused. It is not kept.
 	Unspent bool
-	// Durable makes Finish wait until the outcome is on disk, where nothing else
+	// Durable makes Apply wait until the outcome is on disk, where nothing else
 	// could restore it after a loss of power.
 	Durable bool
 }
@@ -246,22 +245,6 @@ func (r Record) IsFinallyDead() bool {
 // Outcome is how the settling of the record ended.
 func (r Record) Outcome() Outcome {
 	return Outcome{State: r.State, Transaction: r.Transaction, Reason: r.Reason}
-}
-
-// Resolution is how a person decided what became of a payment that stayed Unknown.
-type Resolution struct {
-	// State is Settled or Dead; Transaction is the transfer of a Settled one.
-	State       State
-	Transaction string
-	// By is the operator who decided, and Why what they had seen.
-	By, Why string
-	// Unsent is as in Outcome: the chain shows that nothing was ever sent.
-	Unsent bool
-}
-
-// Outcome is what the record holds after the resolution.
-func (r Resolution) Outcome() Outcome {
-	return Outcome{State: r.State, Transaction: r.Transaction, Reason: "resolved: " + word(r.Why), Unsent: r.Unsent, Durable: true}
 }
 
 // ReasonExpired and ReasonUsedElsewhere are why an authorization never pays us.
@@ -338,9 +321,6 @@ type Ledger interface {
 	// The answer's entry of the log is queued; all that is on disk when it returns.
 	// ErrLost: the record is neither. ErrUsed: the payment was refunded.
 	Found(ctx context.Context, r Record, answer []byte, transaction string) (Answer, error)
-	// Release forgets a Working record of the owner. Again, or when it is not
-	// the owner's: nothing happens.
-	Release(ctx context.Context, key Key, owner string) error
 	// Begin turns the owner's Working record into Settling, queues the answer's entry of the
 	// log and reserves one settlement, in one step that is on disk when it returns. ErrLimit: the
 	// month has none left for this payer. ErrFailing, ErrStrangers and ErrCrowded:
@@ -353,21 +333,16 @@ type Ledger interface {
 	// Anew queues the entry of an answer that was made anew for a record whose answer was
 	// pruned, and is on disk when it returns.
 	Anew(ctx context.Context, key Key, answer []byte) (Answer, error)
-	// Repeat reserves one settlement more for a record that is Settling or Unknown
-	// and counts the repeat, in one step that is on disk when it returns. ErrLimit:
-	// the month has none left for this payer. ErrLost: the record has changed since
-	// it was read.
-	Repeat(ctx context.Context, key Key, r Repeat) error
-	// Finish writes how a settling ended and returns what the record then holds of
-	// it. A Dead outcome returns the reserved settlement when it is Unsent and no
-	// Transaction is known, which was made even if it failed; it changes nothing
-	// when the record is Settled already. A Settled outcome reserves one again that
-	// had been given back. A Dead record keeps no answer. ErrNotFound: no such record.
+	// Apply carries out what Next makes of an event, while it holds the record, and returns what
+	// the record then holds of its outcome. A decision, a retry and a Durable outcome are on
+	// disk when it returns. Of the events, EventClaim, EventBegin and EventFound have methods of
+	// their own, and a lease ends by itself. An error is one of Next; or ErrLimit: the month has
+	// no settlement left for this payer's retry.
 	//
-	// A Settled outcome of a copy gives its record the key of the authorization. Where
-	// that has a record, of a plain copy or of another that was Settled, the money is that
-	// one's, and the copy's is Dead with ReasonOtherCopy.
-	Finish(ctx context.Context, key Key, o Outcome) (Outcome, error)
+	// A Settled outcome of a copy gives its record the key of the authorization. Where that has a
+	// record, of a plain copy or of another that was Settled, the money is that one's, and the
+	// copy's is Dead with ReasonOtherCopy.
+	Apply(ctx context.Context, key Key, e Event) (Outcome, error)
 	// Look reports whether a record that is not Settled may be looked up now: not when
 	// it was after since, unless that is a moment still to come, written by a clock that
 	// was ahead. It remembers the lookup.
@@ -388,8 +363,6 @@ type Ledger interface {
 	// owed counts nothing, once.
 	AskedAgain(ctx context.Context, key Key, day time.Time) (times int, owed bool, err error)
 	CountAskedAgain(ctx context.Context, key Key, day time.Time, limit int) (bool, error)
-	// Owe remembers that a Settled record's answer was not given to a call that waited for it.
-	Owe(ctx context.Context, key Key) error
 	// History counts the failed settlements that the caps are about, for a payment of which
 	// only the payer, Plain, Client and Around are read.
 	History(ctx context.Context, r Record, c Caps) (History, error)
@@ -412,9 +385,6 @@ type Ledger interface {
 	Ended(ctx context.Context, before time.Time, limit int, taken time.Time) ([]Record, error)
 	// Checked remembers that all records claimed up to then need no further check.
 	Checked(ctx context.Context, upTo time.Time) error
-	// Reopen makes a Settled record Unknown: its transfer is not on the chain. It
-	// keeps its answer and its settlement. ErrLost: the record is not Settled.
-	Reopen(ctx context.Context, key Key, reason string) error
 	// Prune forgets the answers of Settled and Dead records that were claimed
 	// before then, and abandoned Working records.
 	Prune(ctx context.Context, before time.Time) error

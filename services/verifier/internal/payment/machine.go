@@ -62,6 +62,9 @@ type Event struct {
 	Month string
 }
 
+// Verdict returns the event that a buyer's settling has ended.
+func Verdict(o Outcome) Event { return Event{Kind: EventVerdict, Outcome: o} }
+
 // Ends reports whether the event says how a settling ended.
 func (e Event) Ends() bool {
 	return e.Kind == EventVerdict || e.Kind == EventChain || e.Kind == EventDecision
@@ -194,7 +197,8 @@ func end(r Record, e Event) (Record, []Effect, error) {
 // find is Next for a payment that was found on the chain: it settles the owner's claim, or takes
 // over the record of a copy that is not plain.
 func find(r Record, e Event) (Record, []Effect, error) {
-	claimed := r.State == Working && r.Owner == e.Claim.Owner && r.Payment == e.Claim.Payment && r.Request == e.Claim.Request
+	claimed := r.State == Working && r.Owner == e.Claim.Owner &&
+		r.Payment == e.Claim.Payment && r.Request == e.Claim.Request
 	if !claimed && (r.State != Settled || r.Plain || !e.Claim.Plain) {
 		return r, nil, ErrLost
 	}
@@ -206,5 +210,8 @@ func find(r Record, e Event) (Record, []Effect, error) {
 		next.Month = e.Month
 		effects = append(effects, Effect{Reserve, e.Month})
 	}
-	return next, append(effects, Effect{Kind: DropAnswer}, Effect{Kind: KeepAnswer}, Effect{Kind: QueueEntry}, Effect{Kind: QueueBlock}), nil
+	for _, kind := range []EffectKind{DropAnswer, KeepAnswer, QueueEntry, QueueBlock} {
+		effects = append(effects, Effect{Kind: kind})
+	}
+	return next, effects, nil
 }

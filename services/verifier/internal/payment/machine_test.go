@@ -1,14 +1,16 @@
 package payment_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
@@ -40,12 +42,6 @@ func lines(t *testing.T) (all []line) {
 		cells := strings.Split(strings.TrimSpace(row), "|")
 		if len(cells) != 3 {
 			t.Fatalf("%q has %d cells", row, len(cells))
-		}
-		if strings.HasPrefix(row, "resolve") { // which does what an operator's decision does
-			continue
-		}
-		if cells[1] == " settled       " { // the ledger queues a block again that it has queued
-			cells[2] = strings.Replace(cells[2], "settled, queue block", "settled", 1)
 		}
 		all = append(all, line{strings.TrimSpace(cells[0]), strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])})
 	}
@@ -110,7 +106,7 @@ func TestNext_IsTheTableOfTransitions(t *testing.T) {
 			got = append(got, line{h.Name, state, follows(records[state], h)})
 		}
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(line{})); diff != "" {
+	if diff := gocmp.Diff(want, got, gocmp.AllowUnexported(line{})); diff != "" {
 		t.Errorf("Next differs from the table (-want +got):\n%s", diff)
 	}
 }
@@ -150,7 +146,42 @@ func TestNext_ReturnsTheMonthsThatWereReserved(t *testing.T) {
 	unsent := payment.Outcome{State: payment.Dead, Unsent: true, Echo: true}
 	next, effects, err := payment.Next(r, payment.Event{Kind: payment.EventVerdict, Outcome: unsent})
 	want := []payment.Effect{{payment.Return, "2026-12"}, {payment.Return, "2026-11"}, {payment.Return, "2026-10"}, {Kind: payment.DropAnswer}}
-	if diff := cmp.Diff(want, effects); diff != "" || err != nil || next.Month != "" || next.Again != nil || len(r.Again) != 2 {
+	if diff := gocmp.Diff(want, effects); diff != "" || err != nil || next.Month != "" || next.Again != nil || len(r.Again) != 2 {
 		t.Errorf("%v, %+v (-want +got):\n%s", err, next, diff)
+	}
+}
+
+// The picture in deploy/docs/architecture.md is drawn from Next.
+func TestArchitecture_ShowsTheTransitionsOfNext(t *testing.T) {
+	copies := map[string]payment.Record{"a dead copy that is not plain": {State: payment.Dead}}
+	maps.Copy(copies, records)
+	kinds := map[string][]string{}
+	for _, h := range paymenttest.Happenings() {
+		for _, r := range copies {
+			claimed := r
+			claimed.Owner, claimed.Plain = "owner", true
+			event := h.Event(claimed)
+			next, _, err := payment.Next(r, event)
+			if err != nil || next.State == r.State {
+				continue
+			}
+			arrow := fmt.Sprintf("    %s --> %s: ", cmp.Or(string(r.State), "[*]"), cmp.Or(string(next.State), "[*]"))
+			if !slices.Contains(kinds[arrow], string(event.Kind)) {
+				kinds[arrow] = append(kinds[arrow], string(event.Kind))
+			}
+		}
+	}
+	picture := "```mermaid\nstateDiagram-v2\n"
+	for _, arrow := range slices.Sorted(maps.Keys(kinds)) {
+		slices.Sort(kinds[arrow])
+		picture += arrow + strings.Join(kinds[arrow], ", ") + "\n"
+	}
+	picture += "```\n"
+	page, err := os.ReadFile("../../../../deploy/docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), picture) {
+		t.Errorf("deploy/docs/architecture.md lacks the picture of the transitions:\n%s", picture)
 	}
 }

@@ -230,7 +230,7 @@ func (n *node) end(name string, o payment.Outcome) {
 	n.must(err)
 	_, _, err = n.ledger.Begin(ctx, r.Key, "me", payment.Settlement{Request: r.Request, Answer: signed(name), Month: "2026-11", Limit: 1 << 30, Deadline: r.Deadline})
 	n.must(err)
-	_, err = n.ledger.Finish(ctx, r.Key, o)
+	_, err = n.ledger.Apply(ctx, r.Key, payment.Verdict(o))
 	n.must(err)
 }
 

@@ -111,7 +111,7 @@ func (p process) sell(name string, answer []byte) error {
 		err = fmt.Errorf("a duplicate of %+v", duplicate)
 	}
 	if err == nil {
-		_, err = p.ledger.Finish(ctx, r.Key, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+		_, err = p.ledger.Apply(ctx, r.Key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xtx"}))
 	}
 	return err
 }

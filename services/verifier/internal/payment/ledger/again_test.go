@@ -121,10 +121,10 @@ func askedAgainIsCounted(w *world) {
 	paid := record("question", alice)
 	paid.Key = of("a")
 	w.begin(paid)
-	w.must(w.Owe(ctx, paid.Key))
 	want("a", 2, false) // it is not settled
-	w.finish(paid, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
-	w.must(w.Owe(ctx, paid.Key))
+	w.must(second(w.Apply(ctx, paid.Key, payment.Event{
+		Kind: payment.EventChain, By: payment.ByService, Outcome: payment.Outcome{State: payment.Settled, Transaction: "0xtx"},
+	})))
 	want("a", 2, true)
 	if got := []bool{count("a", day), count("a", day)}; !slices.Equal(got, []bool{true, false}) {
 		w.Errorf("of an answer that is owed counted are %v", got)

@@ -65,25 +65,31 @@ func TestWrite_WhatMayMoveMoneyIsOnDiskTheRestNeedNotBe(t *testing.T) {
 	l, c := counted(t, nil)
 	ctx, key := context.Background(), claim(t, l, "1")
 	other := claim(t, l, "2")
-	month := payment.Repeat{Month: "2026-11", Limit: 1000}
 	for _, step := range []struct {
 		name    string
 		durable bool
 		run     func() error
 	}{
 		{"heartbeat", false, func() error { return l.Heartbeat(ctx, "me", time.Now().Add(time.Hour)) }},
-		{"release", false, func() error { return l.Release(ctx, other, "me") }},
-		{"begin", true, func() error { return begin(l, key) }},
-		{"repeat", true, func() error { return l.Repeat(ctx, key, month) }},
-		{"finish", false, func() error {
-			_, err := l.Finish(ctx, key, payment.Outcome{State: payment.Unknown})
+		{"release", false, func() error {
+			_, err := l.Apply(ctx, other, payment.Event{Kind: payment.EventRelease, Claim: payment.Record{Owner: "me"}})
 			return err
 		}},
-		{"resolve", true, func() error {
-			return l.Resolve(ctx, key, payment.Resolution{State: payment.Settled, Transaction: "0xtx", By: "me", Why: "seen"})
+		{"begin", true, func() error { return begin(l, key) }},
+		{"retry", true, func() error {
+			_, err := l.Apply(ctx, key, payment.Event{Kind: payment.EventRetry, Month: "2026-11", Retry: payment.Repeat{Limit: 1000}})
+			return err
+		}},
+		{"finish", false, func() error {
+			_, err := l.Apply(ctx, key, payment.Verdict(payment.Outcome{State: payment.Unknown}))
+			return err
+		}},
+		{"decision", true, func() error {
+			_, err := l.Apply(ctx, key, decision(payment.Outcome{State: payment.Settled, Transaction: "0xtx"}))
+			return err
 		}},
 		{"finish where nothing else remembers", true, func() error {
-			_, err := l.Finish(ctx, key, payment.Outcome{State: payment.Settled, Transaction: "0xtx", Durable: true})
+			_, err := l.Apply(ctx, key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xtx", Durable: true}))
 			return err
 		}},
 	} {

@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -26,35 +25,6 @@ func (l *Ledger) Find(ctx context.Context, text string) ([]payment.Record, error
 	return l.list(ctx, l.db.Reader, selectBrief+" WHERE tx = ? ORDER BY claimed", l.view(), text)
 }
 
-// Decide ends a record of the state d.From as o says, and keeps d, in one step that is
-// on disk when it returns. ErrLost: the record is of another state by now. It queues the
-// block of what was sold as Resolve does.
-func (l *Ledger) Decide(ctx context.Context, key payment.Key, o payment.Outcome, d payment.Decision) error {
-	block, err := l.sold(ctx, key)
-	if err != nil {
-		return err
-	}
-	return l.write(ctx, "decide a payment", true, func(ctx context.Context, u *unit) error {
-		r, err := u.lock(ctx, key)
-		switch {
-		case errors.Is(err, payment.ErrNotFound), err == nil && r.State != d.From:
-			return payment.ErrLost
-		case err != nil:
-			return err
-		}
-		_, err = u.exec(ctx, `INSERT INTO decisions (payment, at, by_whom, from_state, to_state, tx, note)
-			SELECT id, ?, ?, ?, ?, ?, ? FROM payments WHERE`+byKey, l.now(), d.By, d.From, o.State, o.Transaction, d.Note, key)
-		if err != nil {
-			return err
-		}
-		ended, err := u.finish(ctx, key, o)
-		if err == nil && block != nil && ended.State == payment.Settled {
-			err = u.queueBlock(ctx, block)
-		}
-		return err
-	})
-}
-
 // Refund keeps a refund of a Settled record, which stays so, in one step that is on disk
 // when it returns. ErrLost: it is not Settled. ErrBooked: the transaction is booked for
 // it. ErrTooMuch: more than was paid, or than the transaction has moved to the payer.
@@ -65,13 +35,12 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 		}
 		r, err := u.lock(ctx, key)
 		switch {
-		case errors.Is(err, payment.ErrNotFound), err == nil && r.State != payment.Settled:
-			return payment.ErrLost
 		case err != nil:
 			return err
+		case r.State != payment.Settled:
+			return payment.ErrLost
 		}
-		ofPayment, err := u.refunded(ctx, "payments.nonce = ? AND payments.payer = ? AND payments.asset = ? AND payments.network = ?",
-			key.Nonce, key.Payer, key.Asset, key.Network)
+		before, err := u.refunded(ctx, ofPayment, key.Nonce, key.Payer, key.Asset, key.Network)
 		if err != nil {
 			return err
 		}
@@ -88,7 +57,7 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 		if err != nil {
 			return err
 		}
-		if ofPayment.Add(ofPayment, amount).Cmp(paid) > 0 || refund.Moved != nil && ofTransaction.Add(ofTransaction, amount).Cmp(refund.Moved) > 0 {
+		if before.Add(before, amount).Cmp(paid) > 0 || refund.Moved != nil && ofTransaction.Add(ofTransaction, amount).Cmp(refund.Moved) > 0 {
 			return payment.ErrTooMuch
 		}
 		proven := 0
@@ -104,6 +73,9 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 		return err
 	})
 }
+
+// ofPayment is the condition for the refunds of one payment.
+const ofPayment = "payments.nonce = ? AND payments.payer = ? AND payments.asset = ? AND payments.network = ?"
 
 // refunded sums the refunds for which a condition holds.
 func (u *unit) refunded(ctx context.Context, condition string, args ...any) (*big.Int, error) {

@@ -16,16 +16,14 @@ func decisionsAreKept(w *world) {
 	ctx := context.Background()
 	r := record("a", alice)
 	w.begin(r)
-	d := payment.Decision{From: payment.Unknown, To: payment.Dead, By: "root", Note: "never came"}
-	dead := payment.Outcome{State: payment.Dead, Reason: payment.DecidedReason(d.Note), Durable: true}
-	if err := w.Decide(ctx, r.Key, dead, d); !errors.Is(err, payment.ErrLost) {
+	dead := decide(payment.Unknown, payment.Outcome{State: payment.Dead, Reason: payment.DecidedReason("never came")}, "never came")
+	if _, err := w.Apply(ctx, r.Key, dead); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("one that is settling is decided: %v", err)
 	}
 	w.finish(r, payment.Outcome{State: payment.Unknown})
-	w.must(w.Decide(ctx, r.Key, dead, d))
+	w.must(second(w.Apply(ctx, r.Key, dead)))
 	w.wantReserved(1) // its settlement is not returned
-	paid := payment.Outcome{State: payment.Settled, Transaction: "0xt", Durable: true}
-	w.must(w.Decide(ctx, r.Key, paid, payment.Decision{From: payment.Dead, To: payment.Settled, Transaction: "0xt", By: "root", Note: "the chain: paid"}))
+	w.must(second(w.Apply(ctx, r.Key, decide(payment.Dead, payment.Outcome{State: payment.Settled, Transaction: "0xt"}, "the chain: paid"))))
 	if got := w.get(r.Key); got.State != payment.Settled || got.Transaction != "0xt" {
 		w.Errorf("the record is %+v", got)
 	}
@@ -147,9 +145,7 @@ func decidedOnce(w *world) {
 	var decided atomic.Int32
 	w.at(100, func(i int, l payment.Ledger) {
 		o := payment.Outcome{State: []payment.State{payment.Settled, payment.Dead}[i%2], Transaction: []string{"0xt", ""}[i%2]}
-		err := l.(interface {
-			Decide(context.Context, payment.Key, payment.Outcome, payment.Decision) error
-		}).Decide(context.Background(), r.Key, o, payment.Decision{From: payment.Unknown, To: o.State, By: "root", Note: "n"})
+		_, err := l.Apply(context.Background(), r.Key, decide(payment.Unknown, o, "n"))
 		switch {
 		case err == nil:
 			decided.Add(1)

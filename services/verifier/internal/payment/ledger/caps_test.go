@@ -27,7 +27,7 @@ func (w *world) tryBegin(l payment.Ledger, r payment.Record, change func(*paymen
 	}
 	_, _, err := l.Begin(context.Background(), r.Key, r.Owner, s)
 	if err != nil {
-		w.must(l.Release(context.Background(), r.Key, r.Owner))
+		w.must(second(l.Apply(context.Background(), r.Key, release(r.Owner))))
 	}
 	return err
 }
@@ -148,7 +148,7 @@ func repeatsWeighToo(w *world) {
 		r := of(name(i), "0xpayer", "client")
 		w.wantBegin(r, nil)
 		for n := range 5 {
-			w.must(w.Repeat(context.Background(), r.Key, payment.Repeat{Repeats: n, Month: month, Limit: 1000}))
+			w.must(second(w.Apply(context.Background(), r.Key, retry(month, payment.Repeat{Repeats: n, Limit: 1000}))))
 		}
 		w.finish(r, payment.Outcome{State: payment.Unknown})
 	}
@@ -168,14 +168,14 @@ func keptForTheBuyer(w *world) {
 		w.Errorf("a stranger began: %v", err)
 	}
 	again := func(payer int) error {
-		return w.Repeat(context.Background(), of(name(payer), "0xpayer"+name(payer), "").Key, payment.Repeat{Month: month, Limit: 10, Kept: 3})
+		return second(w.Apply(context.Background(), of(name(payer), "0xpayer"+name(payer), "").Key, retry(month, payment.Repeat{Limit: 10, Kept: 3})))
 	}
 	if err := again(1); !errors.Is(err, payment.ErrLimit) {
 		w.Errorf("a stranger's settling is requested again: %v", err)
 	}
 	w.finish(of(name(2), "0xpayer002", ""), payment.Outcome{State: payment.Unknown})
 	w.begin(of("another", "0xpayer000", ""))
-	w.must(w.Repeat(context.Background(), of("another", "0xpayer000", "").Key, payment.Repeat{Month: month, Limit: 10, Kept: 3}))
+	w.must(second(w.Apply(context.Background(), of("another", "0xpayer000", "").Key, retry(month, payment.Repeat{Limit: 10, Kept: 3}))))
 	for i, want := range []error{nil, payment.ErrLimit} {
 		if err := w.tryBegin(w.Ledger, of("known"+name(i), "0xpayer000", ""), share); !errors.Is(err, want) {
 			w.Errorf("who has paid, %d: %v", i, err)

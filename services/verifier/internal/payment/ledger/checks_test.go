@@ -79,11 +79,11 @@ func settledIsReopened(w *world) {
 	ctx := context.Background()
 	r := record("a", alice)
 	w.begin(r)
-	if err := w.Reopen(ctx, r.Key, "gone"); !errors.Is(err, payment.ErrLost) {
+	if err := second(w.Apply(ctx, r.Key, lost("gone"))); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("what is under way was opened again: %v", err)
 	}
 	w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
-	w.must(w.Reopen(ctx, r.Key, "gone"))
+	w.must(second(w.Apply(ctx, r.Key, lost("gone"))))
 	if got := w.get(r.Key); got.State != payment.Unknown || got.Reason != "gone" || got.Transaction != "0xtx" || got.Answer.IsZero() || got.Month == "" {
 		w.Errorf("got %+v", got)
 	}
@@ -95,7 +95,7 @@ func settledIsReopened(w *world) {
 		w.Errorf("got %+v", got)
 	}
 	w.wantReserved(1) // a transaction was made
-	if err := w.Reopen(ctx, record("none", alice).Key, "gone"); !errors.Is(err, payment.ErrLost) {
+	if err := second(w.Apply(ctx, record("none", alice).Key, lost("gone"))); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("what is not there was opened again: %v", err)
 	}
 }

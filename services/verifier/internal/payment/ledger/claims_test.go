@@ -36,19 +36,19 @@ func claimedOnce(w *world) {
 
 func releasedIsFree(w *world) {
 	r := w.claim(record("a", alice))
-	w.must(w.Release(context.Background(), r.Key, alice))
-	w.must(w.Release(context.Background(), r.Key, alice))
+	w.must(second(w.Apply(context.Background(), r.Key, release(alice))))
+	w.must(second(w.Apply(context.Background(), r.Key, release(alice))))
 	w.wantGone(r.Key)
 	w.claim(record("a", bob))
 }
 
 func onlyOwnerReleases(w *world) {
 	r := w.claim(record("a", alice))
-	w.must(w.Release(context.Background(), r.Key, bob))
+	w.must(second(w.Apply(context.Background(), r.Key, release(bob))))
 	w.same(w.get(r.Key), r)
 	settling := record("b", alice)
 	w.begin(settling)
-	w.must(w.Release(context.Background(), settling.Key, alice))
+	w.must(second(w.Apply(context.Background(), settling.Key, release(alice))))
 	if got := w.get(settling.Key); got.State != payment.Settling {
 		w.Errorf("a settling payment was released: %+v", got)
 	}

@@ -135,22 +135,6 @@ func TestFinality_ASaleWithoutMoneyQueuesNoBlock(t *testing.T) {
 	})
 }
 
-func TestFinality_APaymentAPersonDecidesQueuesItsBlock(t *testing.T) {
-	onEachFinal(t, func(t *testing.T, w *world) {
-		r := record("1", alice)
-		w.claim(r)
-		s := settlement(r, 1000)
-		s.Answer = about(ethereum, 'a', 20)
-		_, _, err := w.Begin(context.Background(), r.Key, r.Owner, s)
-		w.must(err)
-		w.finish(r, payment.Outcome{State: payment.Unknown})
-		w.must(w.Resolve(context.Background(), r.Key, payment.Resolution{State: payment.Settled, Transaction: "0xtx", By: "op", Why: "seen"}))
-		if b := w.bundle('a'); b.State != beaconchain.BundlePending {
-			t.Errorf("%+v", b)
-		}
-	})
-}
-
 func TestDecide_QueuesTheBlockOfASettledPayment(t *testing.T) {
 	if n, backends := blocksOfADecision(t), len(sqldbtest.URLs(t)); n != backends {
 		t.Errorf("%d blocks were queued on %d databases, want one on each", n, backends)
@@ -168,8 +152,8 @@ func blocksOfADecision(t *testing.T) (queued int) {
 		_, _, err := w.Begin(context.Background(), r.Key, r.Owner, s)
 		w.must(err)
 		w.finish(r, payment.Outcome{State: payment.Unknown})
-		o := payment.Outcome{State: payment.Settled, Transaction: "0xtx", Reason: payment.DecidedReason("seen"), Durable: true}
-		w.must(w.Decide(context.Background(), r.Key, o, payment.Decision{From: payment.Unknown, To: payment.Settled, Transaction: "0xtx", By: "op", Note: "seen"}))
+		o := payment.Outcome{State: payment.Settled, Transaction: "0xtx", Reason: payment.DecidedReason("seen")}
+		w.must(second(w.Apply(context.Background(), r.Key, decide(payment.Unknown, o, "seen"))))
 		queued += w.take()
 	})
 	return queued

@@ -23,7 +23,7 @@ func copyOf(name, signature, owner string) payment.Record {
 func (w *world) settle(r payment.Record) {
 	w.Helper()
 	w.begin(r)
-	ended, err := w.Finish(context.Background(), r.Key, payment.Outcome{State: payment.Settled, Transaction: "0xt"})
+	ended, err := w.Apply(context.Background(), r.Key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xt"}))
 	w.must(err)
 	if ended.State != payment.Settled {
 		w.Errorf("it ended as %+v", ended)
@@ -37,7 +37,7 @@ func copiesAreApart(w *world) {
 		w.same(w.claim(r), r)
 		w.same(w.get(r.Key), r)
 	}
-	w.must(w.Release(context.Background(), a.Key, alice))
+	w.must(second(w.Apply(context.Background(), a.Key, release(alice))))
 	w.wantGone(a.Key)
 	w.get(plain.Key)
 }
@@ -46,7 +46,7 @@ func settledCopyGetsTheKey(w *world) {
 	r := copyOf("a", "1", alice)
 	w.begin(r)
 	for range 2 {
-		ended, err := w.Finish(context.Background(), r.Key, payment.Outcome{State: payment.Settled, Transaction: "0xt"})
+		ended, err := w.Apply(context.Background(), r.Key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xt"}))
 		w.must(err)
 		if ended.State != payment.Settled || ended.Transaction != "0xt" {
 			w.Errorf("ended as %+v", ended)
@@ -93,7 +93,7 @@ func plainTakesOverTheDead(w *world) {
 	if got, won, err := w.Claim(context.Background(), good); err != nil || won || got.State != payment.Settled {
 		w.Errorf("claimed %v, %+v, %v; want what was settled", won, got, err)
 	}
-	w.must(w.Reopen(context.Background(), good.Key, payment.ReasonVanished))
+	w.must(second(w.Apply(context.Background(), good.Key, lost(payment.ReasonVanished))))
 	w.finish(good, payment.Outcome{State: payment.Dead, Reason: payment.ReasonExpired})
 	got := w.claim(good)
 	good.State = payment.Working
@@ -183,7 +183,7 @@ func oneCopyGetsTheKey(w *world) {
 				}
 				return
 			}
-			ended, err := l.Finish(context.Background(), copies[i].Key, payment.Outcome{State: payment.Settled, Transaction: "0xt"})
+			ended, err := l.Apply(context.Background(), copies[i].Key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xt"}))
 			switch {
 			case err != nil:
 				w.Error(err)
@@ -204,8 +204,8 @@ func takenOverReturnsNothingOfTheOther(w *world) {
 	ctx := context.Background()
 	bad, good := copyOf("a", "1", alice), record("a", bob)
 	w.settle(bad)
-	w.must(w.Reopen(ctx, good.Key, payment.ReasonVanished))
-	w.must(w.Repeat(ctx, good.Key, payment.Repeat{Month: month, Limit: 1000}))
+	w.must(second(w.Apply(ctx, good.Key, lost(payment.ReasonVanished))))
+	w.must(second(w.Apply(ctx, good.Key, retry(month, payment.Repeat{Limit: 1000}))))
 	w.finish(good, payment.Outcome{State: payment.Dead, Reason: payment.ReasonReverted})
 	w.wantReserved(2)
 	w.begin(good)

@@ -92,10 +92,10 @@ func finishOnce(w *world) {
 	}
 	states := []payment.State{payment.Settled, payment.Dead, payment.Unknown}
 	w.at(100, func(i int, l payment.Ledger) {
-		if _, err := l.Finish(context.Background(), record("a", alice).Key, payment.Outcome{State: states[i%3]}); err != nil {
+		if _, err := l.Apply(context.Background(), record("a", alice).Key, payment.Verdict(payment.Outcome{State: states[i%3]})); err != nil {
 			w.Error(err)
 		}
-		if _, err := l.Finish(context.Background(), record("b", alice).Key, payment.Outcome{State: payment.Dead, Unsent: true}); err != nil {
+		if _, err := l.Apply(context.Background(), record("b", alice).Key, payment.Verdict(payment.Outcome{State: payment.Dead, Unsent: true})); err != nil {
 			w.Error(err)
 		}
 	})
@@ -112,7 +112,7 @@ func repeatOnce(w *world) {
 	w.finish(r, payment.Outcome{State: payment.Unknown})
 	var won atomic.Int32
 	w.at(100, func(_ int, l payment.Ledger) {
-		switch err := l.Repeat(context.Background(), r.Key, payment.Repeat{Month: month, Limit: 1000}); {
+		switch err := second(l.Apply(context.Background(), r.Key, retry(month, payment.Repeat{Limit: 1000}))); {
 		case err == nil:
 			won.Add(1)
 		case !errors.Is(err, payment.ErrLost):
@@ -134,7 +134,7 @@ func repeatsStayInTheLimit(w *world) {
 	}
 	var reserved atomic.Int32
 	w.at(100, func(i int, l payment.Ledger) {
-		err := l.Repeat(context.Background(), record(name(i%50), alice).Key, payment.Repeat{Repeats: i / 50, Month: month, Limit: limit})
+		err := second(l.Apply(context.Background(), record(name(i%50), alice).Key, retry(month, payment.Repeat{Repeats: i / 50, Limit: limit})))
 		switch {
 		case err == nil:
 			reserved.Add(1)

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -70,12 +68,6 @@ func (l *Ledger) CountAskedAgain(ctx context.Context, key payment.Key, day time.
 	return counted, err
 }
 
-// Owe implements payment.Ledger.
-func (l *Ledger) Owe(ctx context.Context, key payment.Key) error {
-	_, err := l.exec(ctx, "remember that an answer is owed", "UPDATE payments SET owed = 1 WHERE"+byKey+" AND state = 'settled'", key)
-	return err
-}
-
 const (
 	claimSQL = `INSERT INTO payments
 	(network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource,
@@ -88,7 +80,6 @@ const (
 	 operation = excluded.operation, transport = excluded.transport, plain = excluded.plain, around = excluded.around,
 	 state = 'working', tx = '', reason = '', repeats = 0, again = ''
 	WHERE payments.state = 'working' AND ` + abandoned + ` OR payments.state = 'dead' AND payments.plain < excluded.plain`
-	releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
 )
 
 // Claim implements payment.Ledger.
@@ -121,25 +112,9 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 	return current, won, err
 }
 
-// Release implements payment.Ledger.
-func (l *Ledger) Release(ctx context.Context, key payment.Key, owner string) error {
-	_, err := l.exec(ctx, "release a payment", releaseSQL, key, owner)
-	return err
-}
-
 // find reads a record as it is, an abandoned claim too.
 func (u *unit) find(ctx context.Context, key payment.Key) (payment.Record, error) {
 	return scan(u.row(ctx, findSQL, u.view(), key))
-}
-
-// lock reads a record that is about to change, so that two replicas do not
-// judge the same state. SQLite's write transactions are alone anyway.
-func (u *unit) lock(ctx context.Context, key payment.Key) (payment.Record, error) {
-	query := selectBrief + " WHERE" + byKey
-	if u.db.Dialect == sqldb.Postgres {
-		query += " FOR UPDATE"
-	}
-	return scan(u.row(ctx, query, u.view(), key))
 }
 
 const (
@@ -241,264 +216,6 @@ func (u *unit) explainRejection(ctx context.Context, key payment.Key, owner stri
 		return nil, err
 	}
 	return &duplicate, nil
-}
-
-// Repeat implements payment.Ledger. It waits for the disk, as Begin does.
-func (l *Ledger) Repeat(ctx context.Context, key payment.Key, again payment.Repeat) error {
-	return l.write(ctx, "repeat a settlement", true, func(ctx context.Context, u *unit) error {
-		month, err := u.month(ctx, again.Month)
-		if err != nil {
-			return err
-		}
-		r, err := u.lock(ctx, key)
-		switch {
-		case errors.Is(err, payment.ErrNotFound), err == nil && (r.Repeats != again.Repeats || r.State != payment.Settling && r.State != payment.Unknown):
-			return payment.ErrLost
-		case err != nil:
-			return err
-		}
-		if err := u.spent(ctx, key.Payer, month.reserved, again.Limit, again.Kept); err != nil {
-			return err
-		}
-		if err := u.add(ctx, again.Month, 1); err != nil {
-			return err
-		}
-		_, err = u.exec(ctx, "UPDATE payments SET again = ?, repeats = ?, changed = ? WHERE"+byKey,
-			strings.Join(append(r.Again, again.Month), " "), r.Repeats+1, l.now(), key)
-		return err
-	})
-}
-
-const (
-	// settleSQL ends the ordinary sale in one statement: settled, with the
-	// settlement that was reserved.
-	settleSQL = `UPDATE payments SET state = 'settled', reason = '', tx = ?, changed = ?, check_at = NULL
-	WHERE` + byKey + ` AND (state = 'settling' OR state = 'unknown') AND month <> ''`
-	finishSQL = `UPDATE payments SET state = ?, month = ?, again = ?, reason = ?, tx = ?, changed = ?,
-	check_at = CASE ? WHEN 'unknown' THEN check_at END WHERE` + byKey
-	forgetSQL = "DELETE FROM answers WHERE payment = (SELECT id FROM payments WHERE" + byKey + ")"
-)
-
-// Finish implements payment.Ledger.
-func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (ended payment.Outcome, err error) {
-	var block *soldBlock
-	if len(l.finality) > 0 && o.State == payment.Settled {
-		if block, err = l.sold(ctx, key); err != nil {
-			return ended, err
-		}
-	}
-	finish := func(ctx context.Context, u *unit) (err error) {
-		if ended, err = u.finish(ctx, key, o); err != nil || block == nil || ended.State != payment.Settled || !slices.Contains(l.finality, block.Chain) {
-			return err
-		}
-		return u.queueBlock(ctx, block)
-	}
-	if err = l.write(ctx, "finish a settlement", o.Durable, finish); sqldb.IsUnique(err) {
-		err = l.write(ctx, "finish a settlement", o.Durable, finish)
-	}
-	return ended, err
-}
-
-// foundSQL also writes whose the record is.
-const foundSQL = `UPDATE payments SET state = 'settled', month = ?, tx = ?, reason = '', changed = ?, check_at = NULL, plain = ?,
-	owner = ?, payment = ?, request = ?, identifier = ?, resource = ?, operation = ?, transport = ?, client = ?, around = ? WHERE` + byKey
-
-// Found implements payment.Ledger.
-func (l *Ledger) Found(ctx context.Context, r payment.Record, answer []byte, transaction string) (payment.Answer, error) {
-	logged, err := l.entryOf(answer)
-	if err != nil {
-		return payment.Answer{}, err
-	}
-	block := blockOf(answer)
-	err = l.write(ctx, "write a payment that was found", true, func(ctx context.Context, u *unit) error {
-		name := payment.Month(u.now())
-		if _, err := u.month(ctx, name); err != nil { // before the row is locked, as all others do
-			return err
-		}
-		held, err := u.lock(ctx, r.Key)
-		ours := held.State == payment.Working && held.Owner == r.Owner && held.Payment == r.Payment && held.Request == r.Request
-		switch {
-		case errors.Is(err, payment.ErrNotFound), err == nil && !ours && (held.State != payment.Settled || held.Plain || !r.Plain):
-			return payment.ErrLost
-		case err != nil:
-			return err
-		}
-		if !ours {
-			refunded, err := u.refunded(ctx, "payments.nonce = ? AND payments.payer = ? AND payments.asset = ? AND payments.network = ?",
-				r.Key.Nonce, r.Key.Payer, r.Key.Asset, r.Key.Network)
-			if err == nil && refunded.Sign() > 0 {
-				err = payment.ErrUsed
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if held.Month == "" {
-			held.Month = name
-			if err := u.add(ctx, name, 1); err != nil {
-				return err
-			}
-		}
-		for _, change := range []struct {
-			query string
-			args  []any
-		}{
-			{foundSQL, []any{
-				held.Month, transaction, u.now(), flag(r.Plain),
-				r.Owner, r.Payment, r.Request, r.Identifier, r.Resource, r.Operation, r.Transport, r.Client, r.Around, r.Key,
-			}},
-			{forgetSQL, []any{r.Key}},
-			{keepSQL, []any{answer, r.Key}},
-		} {
-			if _, err := u.exec(ctx, change.query, change.args...); err != nil {
-				return err
-			}
-		}
-		if logged.bytes != nil {
-			if err := u.enqueueSale(ctx, r.Key, logged); err != nil {
-				return err
-			}
-		}
-		if block == nil || !slices.Contains(l.finality, block.Chain) {
-			return nil
-		}
-		return u.queueBlock(ctx, block)
-	})
-	if err != nil {
-		return payment.Answer{}, err
-	}
-	return payment.Queued(answer), nil
-}
-
-func (u *unit) finish(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
-	if key.IsCopy() {
-		return u.finishCopy(ctx, key, o)
-	}
-	return u.finishAt(ctx, key, o)
-}
-
-// finishCopy is finish for a copy that is not plain. Where two get the key of the
-// authorization at once, or one while a plain copy is claimed, the unique index fails the
-// later change, and Finish tries again.
-func (u *unit) finishCopy(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
-	owner, err := u.lock(ctx, key.Bare())
-	free := errors.Is(err, payment.ErrNotFound)
-	switch {
-	case err != nil && !free:
-		return payment.Outcome{}, err
-	case !free && key.Bare().OfCopy(owner.Payment) == key: // it has this copy's money
-		return u.finishAt(ctx, key.Bare(), o)
-	case o.State != payment.Settled:
-		return u.finishAt(ctx, key, o)
-	case !free:
-		return u.finishAt(ctx, key, payment.Outcome{State: payment.Dead, Reason: payment.ReasonOtherCopy})
-	}
-	moved, err := u.exec(ctx, "UPDATE payments SET nonce = ? WHERE"+byKey+" AND state <> 'working'", key.Bare().Nonce, key)
-	switch {
-	case err != nil:
-		return payment.Outcome{}, err
-	case !moved:
-		return payment.Outcome{}, payment.ErrNotFound
-	}
-	return u.finishAt(ctx, key.Bare(), o)
-}
-
-func (u *unit) finishAt(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
-	if o.State == payment.Settled && o.Transaction != "" && o.Reason == "" && !o.Echo {
-		if settled, err := u.exec(ctx, settleSQL, o.Transaction, u.now(), key); err != nil || settled {
-			return o, err
-		}
-	}
-	r, err := u.lock(ctx, key)
-	switch {
-	case err != nil:
-		return payment.Outcome{}, err
-	case r.State == payment.Working:
-		return payment.Outcome{}, payment.ErrNotFound
-	case r.State == payment.Settled, r.State == payment.Dead && o.State != payment.Settled:
-		return r.Outcome(), nil
-	}
-	month, again, err := u.recount(ctx, r, o)
-	if err != nil {
-		return payment.Outcome{}, err
-	}
-	if o.State == payment.Dead { // no buyer gets it, and it may be large
-		if _, err := u.exec(ctx, forgetSQL, key); err != nil {
-			return payment.Outcome{}, err
-		}
-	}
-	r.State, r.Transaction, r.Reason = o.State, cmp.Or(o.Transaction, r.Transaction), o.Reason
-	_, err = u.exec(ctx, finishSQL, r.State, month, again, r.Reason, r.Transaction, u.now(), r.State, key)
-	return r.Outcome(), err
-}
-
-// recount returns settlements that were not made to the quota, and counts one that was
-// made though it had been returned. It returns the months of those that stay reserved.
-func (u *unit) recount(ctx context.Context, r payment.Record, o payment.Outcome) (month, again string, err error) {
-	month, months := r.Month, r.Again
-	changes := map[string]int{}
-	if last := len(months) - 1; o.Echo && last >= 0 {
-		changes[months[last]]--
-		months = months[:last]
-	}
-	switch {
-	case o.State == payment.Dead && o.Unsent && month != "" && o.Transaction == "" && r.Transaction == "":
-		for _, name := range slices.Concat(months, []string{month}) {
-			changes[name]--
-		}
-		month, months = "", nil
-	case o.State == payment.Settled && month == "":
-		month = payment.Month(u.now())
-		changes[month]++
-	}
-	for name, n := range changes {
-		if err := u.add(ctx, name, n); err != nil {
-			return "", "", err
-		}
-	}
-	return month, strings.Join(months, " "), nil
-}
-
-// Resolve finishes an Unknown record as a person decided, and keeps By and Why,
-// in one step that is on disk when it returns. ErrLost: the record is not Unknown.
-//
-// It may be called by a process that does not know which chains have proofs of finality, so
-// it queues every block; for another chain nothing looks for it, and Prune forgets it.
-func (l *Ledger) Resolve(ctx context.Context, key payment.Key, how payment.Resolution) error {
-	block, err := l.sold(ctx, key)
-	if err != nil {
-		return err
-	}
-	return l.write(ctx, "resolve a payment", true, func(ctx context.Context, u *unit) error {
-		r, err := u.lock(ctx, key)
-		switch {
-		case errors.Is(err, payment.ErrNotFound), err == nil && r.State != payment.Unknown:
-			return payment.ErrLost
-		case err != nil:
-			return err
-		}
-		_, err = u.exec(ctx, `INSERT INTO resolutions (payment, at, by_whom, from_state, to_state, tx, why)
-			SELECT id, ?, ?, ?, ?, ?, ? FROM payments WHERE`+byKey, l.now(), how.By, r.State, how.State, how.Transaction, how.Why, key)
-		if err != nil {
-			return err
-		}
-		ended, err := u.finish(ctx, key, how.Outcome())
-		if err == nil && block != nil && ended.State == payment.Settled {
-			err = u.queueBlock(ctx, block)
-		}
-		return err
-	})
-}
-
-// Reopen implements payment.Ledger.
-func (l *Ledger) Reopen(ctx context.Context, key payment.Key, reason string) error {
-	now := l.now()
-	reopened, err := l.exec(ctx, "open a payment again",
-		"UPDATE payments SET state = 'unknown', reason = ?, changed = ?, check_at = ? WHERE"+byKey+" AND state = 'settled'", reason, now, now, key)
-	if err == nil && !reopened {
-		err = payment.ErrLost
-	}
-	return err
 }
 
 // Look implements payment.Ledger.

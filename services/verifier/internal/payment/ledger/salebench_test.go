@@ -89,6 +89,6 @@ func writeSale(ctx context.Context, l *ledger.Ledger, n int, answer []byte) erro
 	if _, _, err := l.Begin(ctx, key, "me", payment.Settlement{Request: r.Request, Answer: answer, Month: "2026-11", Limit: 1 << 30, Deadline: r.Deadline}); err != nil {
 		return err
 	}
-	_, err := l.Finish(ctx, key, payment.Outcome{State: payment.Settled, Transaction: "0x1"})
+	_, err := l.Apply(ctx, key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0x1"}))
 	return err
 }

@@ -205,7 +205,7 @@ func deadMaySettle(w *world) {
 
 // repeat reserves one more for a record that was read, in the month.
 func (w *world) repeat(r payment.Record, name string, limit int) error {
-	return w.Repeat(context.Background(), r.Key, payment.Repeat{Repeats: w.get(r.Key).Repeats, Month: name, Limit: limit})
+	return second(w.Apply(context.Background(), r.Key, retry(name, payment.Repeat{Repeats: w.get(r.Key).Repeats, Limit: limit})))
 }
 
 func repeatsAreReserved(w *world) {
@@ -250,17 +250,17 @@ func repeatNeedsTheRecordAsRead(w *world) {
 		}
 	}
 	for _, repeats := range []int{1, -1} {
-		if err := w.Repeat(context.Background(), open.Key, payment.Repeat{Repeats: repeats, Month: month, Limit: 1000}); !errors.Is(err, payment.ErrLost) {
+		if err := second(w.Apply(context.Background(), open.Key, retry(month, payment.Repeat{Repeats: repeats, Limit: 1000}))); !errors.Is(err, payment.ErrLost) {
 			w.Errorf("got %v, want ErrLost", err)
 		}
 	}
-	if err := w.Repeat(context.Background(), record("nowhere", alice).Key, payment.Repeat{Month: month, Limit: 1000}); !errors.Is(err, payment.ErrLost) {
+	if err := second(w.Apply(context.Background(), record("nowhere", alice).Key, retry(month, payment.Repeat{Limit: 1000}))); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("got %v, want ErrLost", err)
 	}
 	w.wantReserved(3)
 }
 
-func onlyUnknownIsResolved(w *world) {
+func onlyUnknownIsDecided(w *world) {
 	settled, dead, claimed, settling, open := record("a", alice), record("b", alice), record("c", alice), record("d", alice), record("e", gone)
 	for _, r := range []payment.Record{settled, dead, settling, open} {
 		w.begin(r)
@@ -268,19 +268,22 @@ func onlyUnknownIsResolved(w *world) {
 	w.claim(claimed)
 	w.finish(settled, payment.Outcome{State: payment.Unknown})
 	w.finish(dead, payment.Outcome{State: payment.Unknown})
-	ctx, how := context.Background(), payment.Resolution{State: payment.Settled, Transaction: "0xtx", By: "root", Why: "seen in the explorer"}
-	w.must(w.Resolve(ctx, settled.Key, how))
-	w.must(w.Resolve(ctx, dead.Key, payment.Resolution{State: payment.Dead, By: "root", Why: "expired"}))
-	w.must(w.Resolve(ctx, open.Key, payment.Resolution{State: payment.Dead, By: "root", Why: "expired", Unsent: true})) // its owner is gone
+	apply := func(r payment.Record, o payment.Outcome) error {
+		return second(w.Apply(context.Background(), r.Key, decide(payment.Unknown, o, "seen")))
+	}
+	paid := payment.Outcome{State: payment.Settled, Transaction: "0xtx", Reason: payment.DecidedReason("seen")}
+	w.must(apply(settled, paid))
+	w.must(apply(dead, payment.Outcome{State: payment.Dead, Reason: payment.DecidedReason("expired")}))
+	w.must(apply(open, payment.Outcome{State: payment.Dead, Unsent: true})) // its owner is gone
 	for _, r := range []payment.Record{settled, dead, claimed, settling, open, record("nowhere", alice)} {
-		if err := w.Resolve(ctx, r.Key, how); !errors.Is(err, payment.ErrLost) {
+		if err := apply(r, paid); !errors.Is(err, payment.ErrLost) {
 			w.Errorf("%s: got %v, want ErrLost", r.Key.Nonce, err)
 		}
 	}
-	if got := w.get(settled.Key); got.State != payment.Settled || got.Transaction != "0xtx" || got.Reason != "resolved: seen in the explorer" || got.Answer.IsZero() {
+	if got := w.get(settled.Key); got.State != payment.Settled || got.Transaction != "0xtx" || got.Reason != "decided: seen" || got.Answer.IsZero() {
 		w.Errorf("got %+v", got)
 	}
-	if got := w.get(dead.Key); got.State != payment.Dead || got.Reason != "resolved: expired" || got.Month != month {
+	if got := w.get(dead.Key); got.State != payment.Dead || got.Reason != "decided: expired" || got.Month != month {
 		w.Errorf("got %+v", got)
 	}
 	w.wantReserved(3)
@@ -324,7 +327,7 @@ func (w *world) wantAnswer(r payment.Record) {
 func workingCannotFinish(w *world) {
 	r := w.claim(record("a", alice))
 	for _, key := range []payment.Key{r.Key, record("nowhere", alice).Key} {
-		if _, err := w.Finish(context.Background(), key, payment.Outcome{State: payment.Settled}); !errors.Is(err, payment.ErrNotFound) {
+		if _, err := w.Apply(context.Background(), key, payment.Verdict(payment.Outcome{State: payment.Settled})); !errors.Is(err, payment.ErrNotFound) {
 			w.Errorf("got %v, want ErrNotFound", err)
 		}
 	}

@@ -107,13 +107,34 @@ func (w *world) begin(r payment.Record) {
 
 func (w *world) finish(r payment.Record, o payment.Outcome) payment.Record {
 	w.Helper()
-	ended, err := w.Finish(context.Background(), r.Key, o)
+	ended, err := w.Apply(context.Background(), r.Key, payment.Verdict(o))
 	w.must(err)
 	got := w.get(r.Key)
 	if got.Outcome() != ended {
 		w.Errorf("finish returned %+v, the ledger has %+v", ended, got.Outcome())
 	}
 	return got
+}
+
+// second returns the error of an event that is applied for its effect.
+func second(_ payment.Outcome, err error) error { return err }
+
+func release(owner string) payment.Event {
+	return payment.Event{Kind: payment.EventRelease, Claim: payment.Record{Owner: owner}}
+}
+
+func lost(reason string) payment.Event {
+	return payment.Event{Kind: payment.EventLost, Outcome: payment.Outcome{Reason: reason}}
+}
+
+func retry(month string, r payment.Repeat) payment.Event {
+	return payment.Event{Kind: payment.EventRetry, Month: month, Retry: r}
+}
+
+// decide is an operator's decision about a record of a state.
+func decide(from payment.State, o payment.Outcome, note string) payment.Event {
+	d := payment.Decision{From: from, To: o.State, Transaction: o.Transaction, By: "root", Note: note}
+	return payment.Event{Kind: payment.EventDecision, By: payment.ByOperator, Outcome: o, Decision: d}
 }
 
 func (w *world) get(key payment.Key) payment.Record {
@@ -193,7 +214,7 @@ func Run(t *testing.T, open Open) {
 		{"a working payment cannot be finished", workingCannotFinish},
 		{"a repeat reserves one more, which an echo or an end returns", repeatsAreReserved},
 		{"a repeat needs the record as it was read", repeatNeedsTheRecordAsRead},
-		{"only an unknown payment is resolved by hand", onlyUnknownIsResolved},
+		{"only an unknown payment is decided by hand", onlyUnknownIsDecided},
 		{"a dead payment is looked at seldom", deadIsLookedAtSeldom},
 		{"failed settlements are counted by payer, client and day", failedAreCounted},
 		{"begin is refused to whose settlements have failed", beginIsCapped},

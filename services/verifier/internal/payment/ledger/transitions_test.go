@@ -16,10 +16,10 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
-// transitions is the table of what follows from each event in each state of a payment.
-const transitions = "../testdata/transitions.txt"
+const transitions = "../" + paymenttest.Transitions
 
 // start states of the table, and how a record gets there. "settling" of an owner that is gone
 // reads as unknown; the settlement of "dead returned" was given back.
@@ -52,7 +52,7 @@ func (w *world) bring(r payment.Record, state string) {
 		w.finish(r, o)
 	}
 	if state == "retried" {
-		w.must(w.Repeat(ctx, r.Key, payment.Repeat{Month: month, Limit: 1000}))
+		w.must(second(w.Apply(ctx, r.Key, retry(month, payment.Repeat{Limit: 1000}))))
 	}
 }
 
@@ -63,93 +63,30 @@ func sold(name string) []byte {
 		name, ethereum, digest[:], strings.Repeat("0a", 32), base64.StdEncoding.EncodeToString(append(digest[:], digest[:]...)))
 }
 
-// happening is an event of the table, and how the ledger is told.
-type happening struct {
-	name string
-	tell func(w *world, r payment.Record) error
+// tell tells the ledger of an event.
+func (w *world) tell(key payment.Key, h paymenttest.Happening, e payment.Event) error {
+	ctx := context.Background()
+	switch e.Kind {
+	case payment.EventClaim:
+		_, won, err := w.Claim(ctx, e.Claim)
+		if err == nil && !won {
+			err = payment.ErrUsed
+		}
+		return err
+	case payment.EventBegin:
+		s := settlement(e.Claim, map[bool]int{false: 1000, true: 1}[h.Full])
+		s.Answer = sold(key.Nonce)
+		_, _, err := w.Begin(ctx, key, e.Claim.Owner, s)
+		return err
+	case payment.EventFound:
+		_, err := w.Found(ctx, e.Claim, sold(key.Nonce), e.Outcome.Transaction)
+		return err
+	case payment.EventLeaseEnd:
+		return w.Deregister(ctx, e.Claim.Owner)
+	}
+	e.Retry.Limit = 1000
+	return second(w.Apply(ctx, key, e))
 }
-
-func happenings() []happening {
-	finish := func(o payment.Outcome) func(*world, payment.Record) error {
-		return func(w *world, r payment.Record) error {
-			_, err := w.Finish(context.Background(), r.Key, o)
-			return err
-		}
-	}
-	decide := func(from payment.State, o payment.Outcome) func(*world, payment.Record) error {
-		return func(w *world, r payment.Record) error {
-			return w.Decide(context.Background(), r.Key, o, payment.Decision{From: from, To: o.State, Transaction: o.Transaction, By: "op", Note: "seen"})
-		}
-	}
-	resolve := func(how payment.Resolution) func(*world, payment.Record) error {
-		return func(w *world, r payment.Record) error {
-			how.By, how.Why = "op", "seen"
-			return w.Resolve(context.Background(), r.Key, how)
-		}
-	}
-	return []happening{
-		{"the payment is claimed", func(w *world, r payment.Record) error {
-			r.Owner = bob
-			_, won, err := w.Claim(context.Background(), r)
-			if err == nil && !won {
-				err = errClaimed
-			}
-			return err
-		}},
-		{"the owner releases it", func(w *world, r payment.Record) error { return w.Release(context.Background(), r.Key, r.Owner) }},
-		{"another releases it", func(w *world, r payment.Record) error { return w.Release(context.Background(), r.Key, bob) }},
-		{"the settlement begins", func(w *world, r payment.Record) error {
-			s := settlement(r, 1000)
-			s.Answer = sold(r.Key.Nonce)
-			_, _, err := w.Begin(context.Background(), r.Key, r.Owner, s)
-			return err
-		}},
-		{"the month has no settlement for it", func(w *world, r payment.Record) error {
-			s := settlement(r, 1)
-			s.Answer = sold(r.Key.Nonce)
-			_, _, err := w.Begin(context.Background(), r.Key, r.Owner, s)
-			return err
-		}},
-		{"verdict: settled", finish(payment.Outcome{State: payment.Settled, Transaction: "0xt"})},
-		{"verdict: settled, an echo", finish(payment.Outcome{State: payment.Settled, Transaction: "0xt", Echo: true})},
-		{"verdict: refused before it was sent", finish(payment.Outcome{State: payment.Dead, Reason: "insufficient_funds", Unsent: true})},
-		{"verdict: unknown", finish(payment.Outcome{State: payment.Unknown, Reason: "answer_in_doubt"})},
-		{"verdict: unknown, an echo", finish(payment.Outcome{State: payment.Unknown, Reason: "answer_in_doubt", Echo: true})},
-		{"chain: paid", finish(payment.Outcome{State: payment.Settled, Transaction: "0xt"})},
-		{"chain: used elsewhere", finish(payment.Outcome{State: payment.Dead, Reason: payment.ReasonUsedElsewhere})},
-		{"chain: expired", finish(payment.Outcome{State: payment.Dead, Reason: payment.ReasonExpired, Unsent: true})},
-		{"chain: reverted", finish(payment.Outcome{State: payment.Dead, Reason: payment.ReasonReverted, Transaction: "0xf", Unspent: true})},
-		{"chain: lost", func(w *world, r payment.Record) error {
-			return w.Reopen(context.Background(), r.Key, payment.ReasonVanished)
-		}},
-		{"chain: paid before it was asked", func(w *world, r payment.Record) error {
-			_, err := w.Found(context.Background(), r, sold(r.Key.Nonce), "0xt")
-			return err
-		}},
-		{"operator: an unknown one is settled", decide(payment.Unknown, payment.Outcome{State: payment.Settled, Transaction: "0xt", Reason: "decided: seen"})},
-		{"operator: an unknown one is dead", decide(payment.Unknown, payment.Outcome{State: payment.Dead, Reason: "decided: seen"})},
-		{"operator: an unknown one has expired", decide(payment.Unknown, payment.Outcome{State: payment.Dead, Reason: payment.ReasonExpired, Unsent: true})},
-		{"operator: a dead one is settled", decide(payment.Dead, payment.Outcome{State: payment.Settled, Transaction: "0xt"})},
-		{"resolve: settled", resolve(payment.Resolution{State: payment.Settled, Transaction: "0xt"})},
-		{"resolve: dead", resolve(payment.Resolution{State: payment.Dead})},
-		{"the buyer has it settled once more", func(w *world, r payment.Record) error {
-			repeats := 0
-			if got, err := w.Get(context.Background(), r.Key); err == nil {
-				repeats = got.Repeats
-			}
-			return w.Repeat(context.Background(), r.Key, payment.Repeat{Repeats: repeats, Month: month, Limit: 1000})
-		}},
-		{"the buyer has read it before it changed", func(w *world, r payment.Record) error {
-			return w.Repeat(context.Background(), r.Key, payment.Repeat{Repeats: 7, Month: month, Limit: 1000})
-		}},
-		{"the lease ends", func(w *world, r payment.Record) error {
-			w.must(w.Deregister(context.Background(), r.Owner))
-			return nil
-		}},
-	}
-}
-
-var errClaimed = errors.New("it is there")
 
 // sight is what a record's place in the ledger shows.
 type sight struct {
@@ -169,10 +106,10 @@ func (w *world) sight(key payment.Key) (s sight) {
 		s.state, s.answered = string(r.State), !r.Answer.IsZero()
 	}
 	for query, n := range map[string]*int{
-		"SELECT COALESCE(sum(reserved), 0) FROM settlements":                           &s.reserved,
-		"SELECT count(*) FROM log_queue":                                               &s.entries,
-		"SELECT count(*) FROM finality_queue":                                          &s.blocks,
-		"SELECT (SELECT count(*) FROM decisions) + (SELECT count(*) FROM resolutions)": &s.decision,
+		"SELECT COALESCE(sum(reserved), 0) FROM settlements": &s.reserved,
+		"SELECT count(*) FROM log_queue":                     &s.entries,
+		"SELECT count(*) FROM finality_queue":                &s.blocks,
+		"SELECT count(*) FROM decisions":                     &s.decision,
 	} {
 		w.must(w.DB().Reader.QueryRowContext(ctx, query).Scan(n))
 	}
@@ -183,7 +120,7 @@ func (w *world) sight(key payment.Key) (s sight) {
 func follows(before, after sight, err error) string {
 	words := []string{after.state}
 	for known, name := range map[error]string{
-		payment.ErrNotFound: "not found", payment.ErrLost: "lost", payment.ErrLimit: "limit", payment.ErrUsed: "used", errClaimed: "is there",
+		payment.ErrNotFound: "not found", payment.ErrLost: "lost", payment.ErrLimit: "limit", payment.ErrUsed: "is there",
 	} {
 		if errors.Is(err, known) {
 			words, err = append(words, "refused: "+name), nil
@@ -230,17 +167,21 @@ func TestTransitions_AreThoseOfTheTable(t *testing.T) {
 					return l
 				}
 			})
+			w.must(w.Heartbeat(context.Background(), "another", start.Add(time.Hour)))
 			var got bytes.Buffer
-			for _, event := range happenings() {
+			for _, event := range paymenttest.Happenings() {
 				for i, state := range stateNames {
-					r := record(fmt.Sprintf("%s%d", event.name, i), fmt.Sprint(event.name, i))
+					r := record(fmt.Sprintf("%s%d", event.Name, i), fmt.Sprint(event.Name, i))
 					if state != "abandoned" {
 						w.must(w.Heartbeat(context.Background(), r.Owner, start.Add(time.Hour)))
 					}
 					w.bring(r, state)
 					before := w.sight(r.Key)
-					err := event.tell(w, r)
-					fmt.Fprintf(&got, "%-38s | %-13s | %s\n", event.name, state, follows(before, w.sight(r.Key), err))
+					if claimed, err := w.Get(context.Background(), r.Key); err == nil {
+						r.Repeats = claimed.Repeats
+					}
+					err := w.tell(r.Key, event, event.Event(r))
+					fmt.Fprintf(&got, "%-38s | %-13s | %s\n", event.Name, state, follows(before, w.sight(r.Key), err))
 				}
 			}
 			if diff := cmp.Diff(string(want), got.String()); diff != "" {

@@ -110,35 +110,6 @@ func wantOpen(t *testing.T, l *Ledger, want string) {
 	}
 }
 
-func TestResolution_RecordsTheOperatorAndTheReason(t *testing.T) {
-	for backend, url := range sqldbtest.URLs(t) {
-		t.Run(backend, func(t *testing.T) {
-			l, err := Open(t.Context(), url, Options{Now: time.Now})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = l.Close() })
-			key := claim(t, l, "1")
-			if err := begin(l, key); err != nil {
-				t.Fatal(err)
-			}
-			how := payment.Resolution{State: payment.Dead, By: "root", Why: "never came"}
-			if _, err := l.Finish(t.Context(), key, payment.Outcome{State: payment.Unknown}); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.Resolve(t.Context(), key, how); err != nil {
-				t.Fatal(err)
-			}
-			var n int
-			var by, from, to, why string
-			row := l.db.Reader.QueryRowContext(t.Context(), "SELECT count(*), max(by_whom), max(from_state), max(to_state), max(why) FROM resolutions")
-			if err := row.Scan(&n, &by, &from, &to, &why); err != nil || n != 1 || by+from+to+why != "rootunknowndeadnever came" {
-				t.Errorf("kept is %d %s %s %s %s, %v", n, by, from, to, why, err)
-			}
-		})
-	}
-}
-
 // Before there were columns for it, everything was sold over HTTP, and the path named
 // the operation.
 func TestUpgrade_AnOldRowsOperationIsItsResources(t *testing.T) {
@@ -164,6 +135,36 @@ func TestUpgrade_AnOldRowsOperationIsItsResources(t *testing.T) {
 	}
 }
 
+// decision is an operator's decision about an unknown payment.
+func decision(o payment.Outcome) payment.Event {
+	return payment.Event{Kind: payment.EventDecision, By: payment.ByOperator, Outcome: o, Decision: payment.Decision{From: payment.Unknown, By: "root", Note: "n"}}
+}
+
+// What a former release's payments resolve has decided is read with the decisions.
+func TestBooks_ContainTheResolutionsOfAFormerRelease(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			l, err := Open(t.Context(), url, Options{Now: time.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+			key := claim(t, l, "1")
+			if _, err := l.db.Writer.ExecContext(t.Context(), `INSERT INTO resolutions (payment, at, by_whom, from_state, to_state, tx, why)
+				SELECT id, 1, 'root', 'unknown', 'dead', '', 'never came' FROM payments`); err != nil {
+				t.Fatal(err)
+			}
+			decisions, _, err := l.Books(t.Context(), key)
+			if err != nil || len(decisions) != 1 || decisions[0].By != "root" || decisions[0].To != payment.Dead || decisions[0].Note != "never came" {
+				t.Errorf("the books have %+v, %v", decisions, err)
+			}
+			if settled, dead, err := l.Decided(t.Context()); err != nil || settled != 0 || dead != 1 {
+				t.Errorf("decided are %d settled, %d dead, %v", settled, dead, err)
+			}
+		})
+	}
+}
+
 func TestBooks_AreOnlyAddedTo(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
@@ -176,11 +177,10 @@ func TestBooks_AreOnlyAddedTo(t *testing.T) {
 			if err := begin(l, key); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := l.Finish(t.Context(), key, payment.Outcome{State: payment.Unknown}); err != nil {
+			if _, err := l.Apply(t.Context(), key, payment.Verdict(payment.Outcome{State: payment.Unknown})); err != nil {
 				t.Fatal(err)
 			}
-			settled := payment.Outcome{State: payment.Settled, Transaction: "0xt"}
-			if err := l.Decide(t.Context(), key, settled, payment.Decision{From: payment.Unknown, By: "root", Note: "n"}); err != nil {
+			if _, err := l.Apply(t.Context(), key, decision(payment.Outcome{State: payment.Settled, Transaction: "0xt"})); err != nil {
 				t.Fatal(err)
 			}
 			if err := l.Refund(t.Context(), key, payment.Refund{Transaction: "0x1", Amount: "1", By: "root", Note: "n"}); err != nil {

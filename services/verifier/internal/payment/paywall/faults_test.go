@@ -48,11 +48,11 @@ func (b *brokenLedger) Claim(ctx context.Context, r payment.Record) (payment.Rec
 	return b.Ledger.Claim(ctx, r)
 }
 
-func (b *brokenLedger) Finish(ctx context.Context, k payment.Key, o payment.Outcome) (payment.Outcome, error) {
-	if b.broken == "finish" {
+func (b *brokenLedger) Apply(ctx context.Context, k payment.Key, e payment.Event) (payment.Outcome, error) {
+	if b.broken == "finish" && e.Ends() || b.broken == string(e.Kind) {
 		return payment.Outcome{}, errDisk
 	}
-	return b.Ledger.Finish(ctx, k, o)
+	return b.Ledger.Apply(ctx, k, e)
 }
 
 func (b *brokenLedger) Look(ctx context.Context, k payment.Key, since time.Time) (bool, error) {
@@ -60,13 +60,6 @@ func (b *brokenLedger) Look(ctx context.Context, k payment.Key, since time.Time)
 		return false, errDisk
 	}
 	return b.Ledger.Look(ctx, k, since)
-}
-
-func (b *brokenLedger) Release(ctx context.Context, k payment.Key, o string) error {
-	if b.broken == "release" {
-		return errDisk
-	}
-	return b.Ledger.Release(ctx, k, o)
 }
 
 func TestFault_WithoutTheLedgerNoMoneyMoves(t *testing.T) {

@@ -559,15 +559,16 @@ func (w *Paywall) finish(ctx context.Context, r payment.Record, o payment.Outcom
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
 	o.Durable = w.ChainLog == nil
-	written, err := w.Ledger.Finish(ctx, r.Key, o)
+	verdict := payment.Verdict(o)
+	written, err := w.Ledger.Apply(ctx, r.Key, verdict)
 	if o.State != payment.Settled || r.State != payment.Settling || o.Echo {
 		w.quota.stale() // the reservation may have been given back, or made anew
 	}
 	if err != nil {
 		w.Log.Error("cannot write how a settlement ended", "state", o.State, "transaction", o.Transaction, "error", err)
-		o.Echo = false // it may have been written all the same, and counts once
+		verdict.Outcome.Echo = false // it may have been written all the same, and counts once
 		w.deferWrite(r.Key, pendingWrite{until: w.Now().Add(2 * w.SettleTimeout), write: func(ctx context.Context) error {
-			if _, err := w.Ledger.Finish(ctx, r.Key, o); !errors.Is(err, payment.ErrNotFound) {
+			if _, err := w.Ledger.Apply(ctx, r.Key, verdict); !errors.Is(err, payment.ErrNotFound) {
 				return err
 			}
 			return nil

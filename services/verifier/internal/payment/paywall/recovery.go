@@ -226,9 +226,12 @@ func (w *Paywall) repeatSettlement(ctx context.Context, c *call, open payment.Ou
 	if !w.mayRepeat(*r) {
 		return open
 	}
-	again := payment.Repeat{Repeats: r.Repeats, Month: payment.Month(w.Now()), Limit: w.FreeSettlements, Kept: w.kept()}
+	again := payment.Event{
+		Kind: payment.EventRetry, Month: payment.Month(w.Now()),
+		Retry: payment.Repeat{Repeats: r.Repeats, Limit: w.FreeSettlements, Kept: w.kept()},
+	}
 	writing, done := context.WithTimeout(ctx, ledgerTimeout)
-	err := w.Ledger.Repeat(writing, r.Key, again)
+	_, err := w.Ledger.Apply(writing, r.Key, again)
 	done()
 	if err != nil {
 		w.Log.Warn("settlement is not repeated", "error", err)
@@ -444,7 +447,10 @@ func (w *Paywall) serveFound(ctx context.Context, c *call, r payment.Record, tra
 func (w *Paywall) release(ctx context.Context, r payment.Record) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 	defer cancel()
-	write := func(ctx context.Context) error { return w.Ledger.Release(ctx, r.Key, w.owner) }
+	write := func(ctx context.Context) error {
+		_, err := w.Ledger.Apply(ctx, r.Key, payment.Event{Kind: payment.EventRelease, Claim: payment.Record{Owner: w.owner}})
+		return err
+	}
 	if err := write(ctx); err != nil {
 		w.Log.Error("cannot release a claim", "error", err)
 		w.deferWrite(r.Key, pendingWrite{until: r.Deadline, write: write})
@@ -588,15 +594,10 @@ func (w *Paywall) reconcile(ctx context.Context, r payment.Record) {
 	if outcome.State == payment.Unknown || ctx.Err() != nil {
 		return
 	}
-	outcome, err := w.Ledger.Finish(ctx, r.Key, outcome)
+	outcome, err := w.Ledger.Apply(ctx, r.Key, payment.Event{Kind: payment.EventChain, By: payment.ByService, Outcome: outcome})
 	if err != nil {
 		w.Log.Error("cannot record the status of a payment from the chain", "error", err)
 		return
-	}
-	if outcome.State == payment.Settled { // no call waits for it
-		if err := w.Ledger.Owe(ctx, r.Key.Bare()); err != nil {
-			w.Log.Error("cannot remember that an answer is owed", "error", err)
-		}
 	}
 	w.quota.stale()
 	w.Ended(End{Operation: r.Operation, Transport: r.Transport, Outcome: "reconciled_" + string(outcome.State)})
@@ -673,14 +674,16 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) (done bool, un
 	switch {
 	case r.State == payment.Dead && found.Status == payment.PaidToUs:
 		var ended payment.Outcome
-		ended, err = w.Ledger.Finish(ctx, r.Key, payment.Outcome{State: payment.Settled, Transaction: found.Transaction})
+		ended, err = w.Ledger.Apply(ctx, r.Key, payment.Event{
+			Kind: payment.EventChain, By: payment.ByService, Outcome: payment.Outcome{State: payment.Settled, Transaction: found.Transaction},
+		})
 		if end = "reconciled_settled"; err == nil && ended.State != payment.Settled {
 			return true, nil // the money is another copy's
 		}
 	case r.State == payment.Settled && found.Status != payment.PaidToUs:
 		end = "reopened"
 		w.Log.Error("the chain has lost a transfer", "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction", r.Transaction)
-		err = w.Ledger.Reopen(ctx, r.Key, payment.ReasonVanished)
+		_, err = w.Ledger.Apply(ctx, r.Key, payment.Event{Kind: payment.EventLost, By: payment.ByService, Outcome: payment.Outcome{Reason: payment.ReasonVanished}})
 	default:
 		return true, nil
 	}
@@ -698,37 +701,8 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) (done bool, un
 
 // Fifth part: an operator decides.
 
-// ErrContradicted means that the chain, or the clock, contradicts a resolution.
+// ErrContradicted means that the chain, or the clock, contradicts a decision.
 var ErrContradicted = errors.New("resolution is contradicted")
-
-// Resolver writes what a person has decided, unless the payment is no more Unknown.
-type Resolver interface {
-	Resolve(ctx context.Context, key payment.Key, how payment.Resolution) error
-}
-
-// Resolve ends an Unknown payment as an operator decided, unless the chain
-// contradicts. chainLog may be nil. It returns what the chain showed: "not asked", or
-// why it could not be read, which is no contradiction.
-func Resolve(ctx context.Context, ledger Resolver, chainLog payment.ChainLog, now time.Time, r payment.Record, how payment.Resolution) (chain string, err error) {
-	if how.State == payment.Settled && !payment.IsTransaction(how.Transaction) {
-		return "", errors.New("a settled payment needs the hash of its transaction")
-	}
-	if how.State == payment.Dead && !now.After(r.ValidBefore) {
-		return "", fmt.Errorf("%w: the authorization can be spent until %s", ErrContradicted, r.ValidBefore.Format(time.RFC3339))
-	}
-	chain = "not asked"
-	if chainLog != nil {
-		found, lookErr := chainLog.Authorization(ctx, r)
-		if lookErr != nil {
-			chain = lookErr.Error()
-		} else if err := contradiction(how.State, how.Transaction, found); err != nil {
-			return "", err
-		} else {
-			chain, how.Unsent = "agrees", found.Status == payment.Expired
-		}
-	}
-	return chain, ledger.Resolve(ctx, r.Key, how)
-}
 
 // contradiction returns ErrContradicted when what was found on the chain is not what an
 // operator decided: that a payment is Settled by a transaction, or Dead.
@@ -747,8 +721,8 @@ func contradiction(decided payment.State, transaction string, found payment.Auth
 
 // Books is what decisions and refunds of an operator need of the ledger.
 type Books interface {
-	// Decide and Refund write in one step; see package ledger.
-	Decide(ctx context.Context, key payment.Key, o payment.Outcome, d payment.Decision) error
+	// Apply and Refund write in one step; see package ledger.
+	Apply(ctx context.Context, key payment.Key, e payment.Event) (payment.Outcome, error)
 	Refund(ctx context.Context, key payment.Key, refund payment.Refund) error
 }
 
@@ -813,7 +787,9 @@ func Decide(ctx context.Context, books Books, network PaymentNetwork, now time.T
 		}
 	}
 	d.From = r.State
-	return chain, books.Decide(ctx, r.Key, payment.Outcome{State: d.To, Transaction: d.Transaction, Reason: payment.DecidedReason(d.Note), Durable: true}, d)
+	o := payment.Outcome{State: d.To, Transaction: d.Transaction, Reason: payment.DecidedReason(d.Note)}
+	_, err = books.Apply(ctx, r.Key, payment.Event{Kind: payment.EventDecision, By: payment.ByOperator, Outcome: o, Decision: d})
+	return chain, err
 }
 
 // Refund books a refund of a Settled payment. Where there is a node, the transaction must

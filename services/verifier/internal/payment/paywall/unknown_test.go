@@ -396,9 +396,9 @@ type endings struct {
 	written []payment.Outcome
 }
 
-func (e *endings) Finish(ctx context.Context, k payment.Key, o payment.Outcome) (payment.Outcome, error) {
-	e.written = append(e.written, o)
-	return e.Ledger.Finish(ctx, k, o)
+func (e *endings) Apply(ctx context.Context, k payment.Key, event payment.Event) (payment.Outcome, error) {
+	e.written = append(e.written, event.Outcome)
+	return e.Ledger.Apply(ctx, k, event)
 }
 
 func TestUnknown_WithoutAChainTheEndOfASaleIsDurable(t *testing.T) {
@@ -567,7 +567,7 @@ func TestReconcile_UndecidablePaymentsHoldUpNoOthers(t *testing.T) {
 			r := payment.Record{Key: key, Owner: "me", Deadline: time.Now(), Amount: "1"}
 			_, _, err := s.ledger.Claim(t.Context(), r)
 			_, _, beginErr := s.ledger.Begin(t.Context(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1000})
-			_, finishErr := s.ledger.Finish(t.Context(), key, payment.Outcome{State: payment.Unknown})
+			_, finishErr := s.ledger.Apply(t.Context(), key, payment.Verdict(payment.Outcome{State: payment.Unknown}))
 			if err := errors.Join(err, beginErr, finishErr); err != nil {
 				t.Fatal(err)
 			}

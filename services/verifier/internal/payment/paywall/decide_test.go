@@ -3,6 +3,7 @@ package paywall_test
 import (
 	"context"
 	"errors"
+	"math/big"
 	"testing"
 	"time"
 
@@ -11,27 +12,30 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-func TestResolve_WhatTheChainDoesNotContradict(t *testing.T) {
-	settled := payment.Resolution{State: payment.Settled, Transaction: paymenttest.Hash(1), By: "root", Why: "seen"}
-	dead := payment.Resolution{State: payment.Dead, By: "root", Why: "never came"}
+func TestDecide_RefusesWhatTheChainContradicts(t *testing.T) {
+	settled := payment.Decision{To: payment.Settled, Transaction: paymenttest.Hash(1), By: "root", Note: "seen"}
+	dead := payment.Decision{To: payment.Dead, By: "root", Note: "never came"}
 	other := settled
 	other.Transaction = paymenttest.Hash(2)
 	nameless := settled
 	nameless.Transaction = ""
 	for name, c := range map[string]struct {
-		how                              payment.Resolution
-		moves, early, final, away, blind bool
-		want                             payment.State
+		how                                         payment.Decision
+		moves, early, final, away, blind, unchecked bool
+		want                                        payment.State
 	}{
 		"paid":                              {how: settled, moves: true, want: payment.Settled},
 		"paid by another transaction":       {how: other, moves: true, want: payment.Unknown},
 		"settled, but the chain shows none": {how: settled, want: payment.Unknown},
 		"settled without a hash":            {how: nameless, moves: true, want: payment.Unknown},
-		"settled, the chain cannot be read": {how: settled, away: true, want: payment.Settled},
-		"settled, no chain is known":        {how: settled, blind: true, want: payment.Settled},
+		"settled, the chain cannot be read": {how: settled, away: true, want: payment.Unknown},
+		"settled, no chain is known":        {how: settled, blind: true, want: payment.Unknown},
+		"settled, by an explorer":           {how: settled, blind: true, unchecked: true, want: payment.Settled},
+		"settled unchecked beside a node":   {how: settled, moves: true, unchecked: true, want: payment.Unknown},
 		"dead, but paid":                    {how: dead, moves: true, want: payment.Unknown},
 		"dead, but it may still be spent":   {how: dead, early: true, want: payment.Unknown},
 		"dead":                              {how: dead, final: true, want: payment.Dead},
+		"dead, the chain cannot be read":    {how: dead, away: true, want: payment.Dead},
 		"dead, no chain is known":           {how: dead, blind: true, want: payment.Dead},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,18 +46,18 @@ func TestResolve_WhatTheChainDoesNotContradict(t *testing.T) {
 			s.wantErr(err, payment.ErrPending)
 			s.clear()
 			if !c.early {
-				s.clock.advance(2 * time.Minute)
+				s.clock.advance(time.Minute + paywall.DecidableAfter)
 			}
 			s.sim.Set(func(b *paymenttest.Simulator) {
 				if b.Final = c.final; c.away {
 					b.ChainLog = errors.New("node away")
 				}
 			})
-			var chainLog payment.ChainLog = s.sim
+			var network paywall.PaymentNetwork = transfers{s.sim}
 			if c.blind {
-				chainLog = nil
+				network = nil
 			}
-			_, err = paywall.Resolve(context.Background(), s.ledger, chainLog, s.clock.now(), s.wantState(payment.Unknown), c.how)
+			_, err = paywall.Decide(context.Background(), s.ledger, network, s.clock.now(), s.wantState(payment.Unknown), c.how, c.unchecked)
 			if (err == nil) != (c.want != payment.Unknown) {
 				t.Errorf("got %v", err)
 			}
@@ -65,4 +69,11 @@ func TestResolve_WhatTheChainDoesNotContradict(t *testing.T) {
 			}
 		})
 	}
+}
+
+// transfers is a payment network whose transfers are not read.
+type transfers struct{ payment.ChainLog }
+
+func (transfers) Moved(context.Context, string, string, string, string) (*big.Int, error) {
+	return nil, errors.New("not asked for")
 }
