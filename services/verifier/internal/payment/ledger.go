@@ -331,7 +331,7 @@ type Ledger interface {
 	// there is no Identifier, what Earlier returns.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (Answer, *Record, error)
 	// Anew queues the entry of an answer that was made anew for a record whose answer was
-	// pruned, and is on disk when it returns.
+	// dropped, which is on disk when it returns, and the block that it is about.
 	Anew(ctx context.Context, key Key, answer []byte) (Answer, error)
 	// Apply carries out what Next makes of an event, while it holds the record, and returns what
 	// the record then holds of its outcome. A decision, a retry and a Durable outcome are on

@@ -158,3 +158,27 @@ func blocksOfADecision(t *testing.T) (queued int) {
 	})
 	return queued
 }
+
+// A dead payment has lost its answer, so its block is queued with the answer that is made anew.
+func TestAnew_QueuesTheBlockOfAPaymentThatWasDead(t *testing.T) {
+	onEachFinal(t, func(t *testing.T, w *world) {
+		r := record("1", alice)
+		w.claim(r)
+		s := settlement(r, 1000)
+		s.Answer = about(ethereum, 'a', 20)
+		_, _, err := w.Begin(context.Background(), r.Key, r.Owner, s)
+		w.must(err)
+		w.finish(r, payment.Outcome{State: payment.Dead, Reason: "refused"})
+		w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xtx", Reason: "found"})
+		if n := w.take(); n != 0 {
+			t.Errorf("%d blocks were queued without an answer", n)
+		}
+		for _, answer := range [][]byte{s.Answer, about("eip155:8453", 'b', 1), []byte(`{"answer":1}`)} {
+			_, err = w.Anew(context.Background(), r.Key, answer)
+			w.must(err)
+		}
+		if n := w.take(); n != 1 {
+			t.Errorf("%d blocks were queued, want 1", n)
+		}
+	})
+}

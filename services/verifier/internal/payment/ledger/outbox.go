@@ -58,9 +58,18 @@ func (l *Ledger) Anew(ctx context.Context, key payment.Key, answer []byte) (paym
 			return payment.Answer{}, fmt.Errorf("find an entry of the log: %w", err)
 		}
 	}
-	if !placed {
-		err = l.write(ctx, "queue an entry of the log", true, func(ctx context.Context, u *unit) error {
-			return u.enqueueSale(ctx, key, e)
+	var block *soldBlock
+	if len(l.finality) > 0 {
+		block = blockOf(answer)
+	}
+	if !placed || block != nil {
+		err = l.write(ctx, "queue an answer that was made anew", !placed, func(ctx context.Context, u *unit) error {
+			if !placed {
+				if err := u.enqueueSale(ctx, key, e); err != nil {
+					return err
+				}
+			}
+			return u.queueSold(ctx, payment.ByBuyer, block)
 		})
 	}
 	if err != nil {
