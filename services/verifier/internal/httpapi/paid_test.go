@@ -265,6 +265,30 @@ func TestSale_AHundredCopiesAtOnceAreOne(t *testing.T) {
 	}
 }
 
+func TestSale_ACopyWaitsForABoundedTime(t *testing.T) {
+	w := open(t, func(o *paywall.Options) { o.Answer = 100 * time.Millisecond })
+	release := make(chan struct{})
+	w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		<-release
+		return honest(), nil
+	}
+	name, value := w.v2("1")
+	for range 2 { // the call that pays, and its copy
+		r := w.post(goodBody, name, value)
+		f := r.wantFailure(http.StatusServiceUnavailable, "payment_in_progress")
+		if !*f.Retryable || r.header.Get("Retry-After") == "" || r.header.Get(x402.HeaderPaymentRequired) != "" {
+			t.Errorf("body is %s, headers %v", r.body, r.header)
+		}
+	}
+	close(release)
+	r := w.post(goodBody, name, value)
+	for deadline := time.Now().Add(30 * time.Second); r.status != http.StatusOK && time.Now().Before(deadline); {
+		r = w.post(goodBody, name, value)
+	}
+	r.wantReceipt(w)
+	w.wantTransfers(1)
+}
+
 func TestSale_AReturningBuyerIsServedAtTheLimit(t *testing.T) {
 	w := open(t, func(o *paywall.Options) { o.FreeSettlements = 2 })
 	name, value := w.v2("1")
