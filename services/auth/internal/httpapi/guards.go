@@ -61,9 +61,8 @@ func (a *api) endDead(c echo.Context, s caller) (answer, error) {
 // admin passes requests of admins only.
 func (a *api) admin(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
-		if s.Role != string(user.Admin) {
-			a.audit(c, "admin_refused", "user_id", s.UserID)
-			return answer{}, user.ErrNotAdmin
+		if err := a.CheckAdmin(c.Response(), c.Request(), s.shared()); err != nil {
+			return answer{}, err
 		}
 		return h(c, s)
 	}
@@ -73,10 +72,9 @@ func (a *api) admin(h handler) handler {
 // a header, which a foreign page cannot read.
 func (a *api) csrf(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
-		if !s.ValidCSRFToken(c.Request().Header.Get(csrfHeader)) {
+		if err := a.CheckCSRF(c.Response(), c.Request(), s.shared(), c.Request().Header.Get(csrfHeader)); err != nil {
 			setCSRFHeader(c, s.Session)
-			a.audit(c, "csrf_refused", "user_id", s.UserID)
-			return answer{}, web.ErrCSRF
+			return answer{}, err
 		}
 		return h(c, s)
 	}

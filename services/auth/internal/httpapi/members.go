@@ -79,13 +79,9 @@ func (a members) updateUser(c echo.Context, s caller) (answer, error) {
 	if body.Password != nil {
 		return answer{}, people.ErrResetLinkOnly
 	}
-	u, err := a.People.UpdateMember(c.Request().Context(), s.UserID, id,
+	u, err := a.UpdateMember(c.Response(), c.Request(), s.shared(), id,
 		people.MemberChange{DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role, Groups: body.Groups})
-	if err != nil {
-		return answer{}, err
-	}
-	a.audit(c, "user_changed", "user_id", id, "role", string(u.Role), "by", s.UserID)
-	return userAnswer(http.StatusOK, u), nil
+	return userAnswer(http.StatusOK, u), err
 }
 
 // createResetLink is POST /users/:id/reset-link.

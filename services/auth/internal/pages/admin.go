@@ -92,7 +92,7 @@ func (p household) changeMember(r *request) error {
 	here := root + "admin/members/" + strconv.FormatInt(m.ID, 10)
 	switch r.form.get("do") {
 	case "change":
-		u, err := p.People.UpdateMember(r.ctx(), r.UserID, m.ID, people.MemberChange{
+		_, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID, people.MemberChange{
 			DisplayName: r.form.changed("display_name", r.form.get("display_name")),
 			AvatarColor: r.form.changed("color", r.form.color()),
 			Role:        r.form.changed("role", r.form.get("role")),
@@ -101,7 +101,6 @@ func (p household) changeMember(r *request) error {
 		if err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "user_changed", "user_id", m.ID, "role", string(u.Role), "by", r.UserID)
 		return r.seeOther(here + "?done=profile")
 	case "reset-link":
 		l, token, err := p.People.ResetLink(r.ctx(), r.UserID, m.ID)

@@ -269,18 +269,18 @@ func (p *Pages) guarded(r *request, h handler) error {
 	if err := p.Sessions.ResendStale(r.Response(), r.Current); err != nil {
 		return err
 	}
-	if r.page.needs == needsAdmin && !r.isAdmin() {
-		p.LogEvent(r.Response(), r.Request(), "admin_refused", "user_id", r.UserID)
-		return user.ErrNotAdmin
+	if r.page.needs == needsAdmin {
+		if err := p.CheckAdmin(r.Response(), r.Request(), r.Caller); err != nil {
+			return err
+		}
 	}
 	// Before the token: a form without it is shown again, with all that needs the proof.
 	if (r.page.fresh || r.page.freshWithFactor && r.User.SecondFactor) && !p.fresh(r.Caller) {
 		return p.askAgain(r)
 	}
 	if post {
-		if !r.ValidCSRFToken(r.form.get("csrf")) {
-			p.LogEvent(r.Response(), r.Request(), "csrf_refused", "user_id", r.UserID)
-			return web.ErrCSRF
+		if err := p.CheckCSRF(r.Response(), r.Request(), r.Caller, r.form.get("csrf")); err != nil {
+			return err
 		}
 		r.SetRequest(p.As(r.Response(), r.Request(), r.Caller))
 	}

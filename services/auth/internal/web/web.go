@@ -218,6 +218,36 @@ func (w *Web) ChangePassword(rw http.ResponseWriter, r *http.Request, c Caller, 
 	return err
 }
 
+// CheckAdmin returns user.ErrNotAdmin unless a caller is an admin.
+func (w *Web) CheckAdmin(rw http.ResponseWriter, r *http.Request, c Caller) error {
+	if c.User.Role == user.Admin {
+		return nil
+	}
+	w.LogEvent(rw, r, "admin_refused", "user_id", c.UserID)
+	return user.ErrNotAdmin
+}
+
+// CheckCSRF returns ErrCSRF unless the token is that of a caller's session.
+func (w *Web) CheckCSRF(rw http.ResponseWriter, r *http.Request, c Caller, token string) error {
+	if c.ValidCSRFToken(token) {
+		return nil
+	}
+	w.LogEvent(rw, r, "csrf_refused", "user_id", c.UserID)
+	return ErrCSRF
+}
+
+// UpdateMember changes a user as a caller, who is an admin, and returns them. Errors are those of
+// people.Service.UpdateMember.
+func (w *Web) UpdateMember(
+	rw http.ResponseWriter, r *http.Request, c Caller, id int64, change people.MemberChange,
+) (user.User, error) {
+	u, err := w.People.UpdateMember(r.Context(), c.UserID, id, change)
+	if err == nil {
+		w.LogEvent(rw, r, "user_changed", "user_id", id, "role", string(u.Role), "by", c.UserID)
+	}
+	return u, err
+}
+
 // passwordTimeout bounds a request that computes a password, which may take
 // seconds on a small machine. Waiting in the queue, and each step of a store,
 // have their own, closer bounds.
