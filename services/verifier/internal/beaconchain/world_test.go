@@ -31,6 +31,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/beacon"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 const chainID = "eip155:84532"
@@ -207,7 +208,6 @@ func newWorld(t testing.TB) *world {
 	w.must(err)
 	t.Cleanup(func() { _ = w.ledger.Close() })
 	w.store = bundlesql.New(w.ledger.DB(), w.clock)
-	w.must(w.ledger.Heartbeat(context.Background(), "seller", start.Add(1000*time.Hour)))
 	w.node = w.beacon("dev", "electra")
 	w.chain = w.open(w.node.url)
 	return w
@@ -288,20 +288,10 @@ func (w *world) sell(number uint64) {
 // sellOn sells a receipt about a block of a chain.
 func (w *world) sellOn(chainID string, number uint64, hash common.Hash) {
 	w.Helper()
-	ctx := context.Background()
 	w.sold++
-	name := fmt.Sprint(w.sold)
-	key := payment.Key{Network: chainID, Asset: "0xa", Payer: "0xp" + name, Nonce: "0x" + name}
-	request := payment.Digest{byte(w.sold), byte(w.sold >> 8)}
-	_, _, err := w.ledger.Claim(ctx, payment.Record{Key: key, Owner: "seller", Deadline: w.clock().Add(time.Hour), Payment: request, Request: request, Amount: "1", ValidBefore: w.clock()})
-	w.must(err)
-	_, _, err = w.ledger.Begin(ctx, key, "seller", payment.Settlement{
-		Request: request, Month: "2026-11", Limit: 1000, Deadline: w.clock().Add(time.Hour),
-		Answer: fmt.Appendf(nil, `{"receipt":{"chain":{"id":%q},"block":{"number":"%d","hash":"%s"}}}`, chainID, number, hash),
-	})
-	w.must(err)
-	_, err = w.ledger.Apply(ctx, key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xt"}))
-	w.must(err)
+	answer := fmt.Appendf(nil, `{"receipt":{"chain":{"id":%q},"block":{"number":"%d","hash":"%s"}}}`, chainID, number, hash)
+	settled := payment.Outcome{State: payment.Settled, Transaction: "0xt"}
+	w.must(paymenttest.Sell(w.ledger, w.clock(), fmt.Sprint(w.sold), answer, settled))
 }
 
 // checkpoint returns the root of the block that is final when the chain has come to head.

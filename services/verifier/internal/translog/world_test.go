@@ -25,6 +25,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 )
@@ -223,15 +224,7 @@ func (n *node) sell(name string) {
 // end begins the sale of an answer and ends it.
 func (n *node) end(name string, o payment.Outcome) {
 	n.Helper()
-	ctx := context.Background()
-	n.must(n.ledger.Heartbeat(ctx, "me", n.clock().Add(time.Hour)))
-	r := payment.Record{Key: payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: name}, Owner: "me", Deadline: n.clock().Add(time.Hour), Amount: "1", Request: sha256.Sum256([]byte(name))}
-	_, _, err := n.ledger.Claim(ctx, r)
-	n.must(err)
-	_, _, err = n.ledger.Begin(ctx, r.Key, "me", payment.Settlement{Request: r.Request, Answer: signed(name), Month: "2026-11", Limit: 1 << 30, Deadline: r.Deadline})
-	n.must(err)
-	_, err = n.ledger.Apply(ctx, r.Key, payment.Verdict(o))
-	n.must(err)
+	n.must(paymenttest.Sell(n.ledger, n.clock(), name, signed(name), o))
 }
 
 // step makes a step that must succeed.

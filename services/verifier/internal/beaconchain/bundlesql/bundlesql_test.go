@@ -2,7 +2,6 @@ package bundlesql_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain/bundlesql"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 const ethereum = "eip155:1"
@@ -65,7 +65,6 @@ func onEach(t *testing.T, test func(t *testing.T, w *world)) {
 				return process{bundlesql.New(l.DB(), w.time), l}
 			}
 			w.process = w.another()
-			w.must(w.ledger.Heartbeat(t.Context(), seller, start.Add(time.Hour)))
 			test(t, w)
 		})
 	}
@@ -84,36 +83,14 @@ func (w *world) advance(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// seller is the owner of all payments.
-const seller = "seller"
-
 // sell sells an answer, with a payment of that name.
 func (w *world) sell(name string, answer []byte) {
 	w.Helper()
-	w.must(w.process.sell(name, answer))
+	w.must(w.process.sell(name, answer, w.time()))
 }
 
-func (p process) sell(name string, answer []byte) error {
-	ctx := context.Background()
-	r := payment.Record{
-		Key:   payment.Key{Network: "eip155:8453", Asset: "0xasset", Payer: "0xpayer", Nonce: "0x" + name},
-		Owner: seller, Deadline: start.Add(24 * time.Hour), Plain: true,
-		Payment: sha256.Sum256([]byte("payment " + name)), Request: sha256.Sum256([]byte("request " + name)),
-		Amount: "10000", ValidBefore: start.Add(time.Minute),
-	}
-	if _, _, err := p.ledger.Claim(ctx, r); err != nil {
-		return err
-	}
-	_, duplicate, err := p.ledger.Begin(ctx, r.Key, seller, payment.Settlement{
-		Request: r.Request, Answer: answer, Month: "2026-11", Limit: 1000, Deadline: r.Deadline,
-	})
-	if err == nil && duplicate != nil {
-		err = fmt.Errorf("a duplicate of %+v", duplicate)
-	}
-	if err == nil {
-		_, err = p.ledger.Apply(ctx, r.Key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xtx"}))
-	}
-	return err
+func (p process) sell(name string, answer []byte, now time.Time) error {
+	return paymenttest.Sell(p.ledger, now, name, answer, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
 }
 
 func (w *world) take() int {
@@ -153,7 +130,7 @@ func TestBundle_ManySalesOfABlockMakeOne(t *testing.T) {
 		for i := range 100 {
 			selling.Go(func() {
 				from := []process{w.process, other}[i%2]
-				if err := from.sell(fmt.Sprintf("many%d", i), about(ethereum, 'a'+byte(i%3), 20)); err != nil {
+				if err := from.sell(fmt.Sprintf("many%d", i), about(ethereum, 'a'+byte(i%3), 20), start); err != nil {
 					t.Error(err)
 				}
 				if _, err := from.TakeSold(context.Background(), 2); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 )
@@ -91,7 +92,6 @@ func openLedger(t testing.TB, url string, logs bool) *ledger.Ledger {
 	l, err := ledger.Open(context.Background(), url, ledger.Options{Now: clock, Log: logs})
 	if err == nil {
 		t.Cleanup(func() { _ = l.Close() })
-		err = l.Heartbeat(context.Background(), seller, start.Add(time.Hour))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -121,26 +121,9 @@ func onEach(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// seller is the owner of all payments.
-const seller = "seller"
-
 // sell begins the sale of an answer, of which so many are free in a month.
 func sell(l *ledger.Ledger, payer, nonce string, answer []byte, limit int) error {
-	r := payment.Record{
-		Key:   payment.Key{Network: "eip155:8453", Asset: "0xasset", Payer: payer, Nonce: "0x" + nonce},
-		Owner: seller, Deadline: start.Add(30 * time.Minute), Plain: true,
-		Payment: sha256.Sum256([]byte("payment " + nonce)), Request: sha256.Sum256([]byte("request " + nonce)),
-		Amount: "10000", ValidBefore: start.Add(time.Minute),
-	}
-	if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
-		return fmt.Errorf("claim %s: %v, %w", nonce, won, err)
-	}
-	sold, duplicate, err := l.Begin(context.Background(), r.Key, seller, payment.Settlement{
-		Request: r.Request, Answer: answer, Month: "2026-11", Limit: limit, Deadline: r.Deadline,
-	})
-	if err == nil && (duplicate != nil || sold.String() != string(answer)) {
-		return fmt.Errorf("began with %q, %v", sold, duplicate)
-	}
+	_, err := paymenttest.Begin(l, start, payer, nonce, answer, limit)
 	return err
 }
 
