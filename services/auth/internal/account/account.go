@@ -101,6 +101,9 @@ type Users interface {
 
 // Service carries out the rules. It is safe for concurrent use.
 type Service struct {
+	Passkeys     *Passkeys
+	SecondFactor *SecondFactor
+
 	users        Users
 	factors      Factors
 	browsers     Browsers
@@ -131,10 +134,12 @@ func New(o Options) (*Service, error) {
 	} else {
 		o.PasskeysOff = cmp.Or(o.PasskeysOff, factor.ErrPasskeysUnavailable)
 	}
-	return &Service{
+	s := &Service{
 		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
 		users: o.Users, factors: o.Factors, browsers: o.Browsers, sealer: o.Sealer, limits: o.Limits, audit: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
 		refuseCommon: o.RefuseCommon, log: o.Log, now: o.Now,
-	}, nil
+	}
+	s.Passkeys, s.SecondFactor = &Passkeys{s}, &SecondFactor{s}
+	return s, nil
 }

@@ -75,18 +75,21 @@ type FactorState struct {
 	PasskeyWorks bool
 }
 
-// Factors returns the state of the second factor of a session's user.
-func (s *Service) Factors(ctx context.Context, of session.Session) (FactorState, error) {
-	state, err := s.factors.Factors(ctx, of.UserID)
+// SecondFactor are the rules by which a second factor is set up and ended, over the state of a Service.
+type SecondFactor struct{ s *Service }
+
+// State returns the state of the second factor of a session's user.
+func (f *SecondFactor) State(ctx context.Context, of session.Session) (FactorState, error) {
+	state, err := f.s.factors.Factors(ctx, of.UserID)
 	if err != nil {
 		return FactorState{}, err
 	}
-	works, err := s.passkeyWorks(ctx, of.UserID, state)
+	works, err := f.s.passkeyWorks(ctx, of.UserID, state)
 	if err != nil {
 		return FactorState{}, err
 	}
-	household, err := s.users.Household(ctx)
-	return FactorState{State: state, Required: household.RequireSecondFactor, Configured: s.sealer != nil, PasskeyWorks: works}, err
+	household, err := f.s.users.Household(ctx)
+	return FactorState{State: state, Required: household.RequireSecondFactor, Configured: f.s.sealer != nil, PasskeyWorks: works}, err
 }
 
 // TOTPSetup is a TOTP secret to show once.
@@ -99,17 +102,17 @@ type TOTPSetup struct {
 // once EnableTOTP has confirmed it in the same session. Otherwise a person with a stolen
 // session could have the user confirm a secret that they know, long after it has ended.
 // factor.ErrAlreadyEnabled, factor.ErrNotConfigured.
-func (s *Service) SetupTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
-	household, err := s.Household(ctx)
+func (f *SecondFactor) SetupTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
+	household, err := f.s.Household(ctx)
 	if err != nil {
 		return TOTPSetup{}, err
 	}
 	secret := factor.NewSecret()
-	pending, err := s.sealer.Seal(of.UserID, slices.Concat(secret, []byte(of.Key)))
+	pending, err := f.s.sealer.Seal(of.UserID, slices.Concat(secret, []byte(of.Key)))
 	if err != nil {
 		return TOTPSetup{}, err
 	}
-	if err := s.factors.SetupTOTP(ctx, of.UserID, pending); err != nil {
+	if err := f.s.factors.SetupTOTP(ctx, of.UserID, pending); err != nil {
 		return TOTPSetup{}, err
 	}
 	return TOTPSetup{Secret: factor.SecretText(secret), URI: factor.URI(household.Name, of.Username, secret)}, nil
@@ -117,18 +120,18 @@ func (s *Service) SetupTOTP(ctx context.Context, of session.Session) (TOTPSetup,
 
 // PendingTOTP returns the set-up that SetupTOTP began in this session, to show it again.
 // factor.ErrNoPendingSetup, factor.ErrNotConfigured.
-func (s *Service) PendingTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
-	_, secret, err := s.pendingSecret(ctx, of)
+func (f *SecondFactor) PendingTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
+	_, secret, err := f.pendingSecret(ctx, of)
 	if err != nil {
 		return TOTPSetup{}, err
 	}
-	household, err := s.Household(ctx)
+	household, err := f.s.Household(ctx)
 	return TOTPSetup{Secret: factor.SecretText(secret), URI: factor.URI(household.Name, of.Username, secret)}, err
 }
 
 // pendingSecret returns the secret that SetupTOTP stored for this session.
-func (s *Service) pendingSecret(ctx context.Context, of session.Session) (factor.State, []byte, error) {
-	state, err := s.factors.Factors(ctx, of.UserID)
+func (f *SecondFactor) pendingSecret(ctx context.Context, of session.Session) (factor.State, []byte, error) {
+	state, err := f.s.factors.Factors(ctx, of.UserID)
 	switch {
 	case err != nil:
 		return factor.State{}, nil, err
@@ -137,7 +140,7 @@ func (s *Service) pendingSecret(ctx context.Context, of session.Session) (factor
 	case !state.Pending():
 		return factor.State{}, nil, factor.ErrNoPendingSetup
 	}
-	opened, _, err := s.sealer.Open(of.UserID, state.Sealed)
+	opened, _, err := f.s.sealer.Open(of.UserID, state.Sealed)
 	if err != nil && !errors.Is(err, factor.ErrSealed) { // another DATA_KEY: the set-up begins again
 		return factor.State{}, nil, fmt.Errorf("open TOTP secret: %w", err)
 	}
@@ -152,26 +155,26 @@ func (s *Service) pendingSecret(ctx context.Context, of session.Session) (factor
 // From now on the password alone does not log in; the user's other sessions end.
 // factor.ErrNoPendingSetup, factor.ErrAlreadyEnabled, factor.ErrNotConfigured; ErrWrongCode,
 // perhaps in a SkewError; ratelimit.LimitedError with ErrTooManyCodes; ErrPending, with the codes.
-func (s *Service) EnableTOTP(ctx context.Context, of session.Session, typed string) (codes []string, err error) {
-	state, secret, err := s.pendingSecret(ctx, of)
+func (f *SecondFactor) EnableTOTP(ctx context.Context, of session.Session, typed string) (codes []string, err error) {
+	state, secret, err := f.pendingSecret(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	err = s.limitedCode(ctx, user.User{ID: of.UserID}, bucket(of.UserID, "session"), "totp", func() error {
+	err = f.s.limitedCode(ctx, user.User{ID: of.UserID}, bucket(of.UserID, "session"), "totp", func() error {
 		code := factor.CleanCode(typed)
-		step, err := factor.MatchTOTP(secret, code, state.LastStep, s.now())
+		step, err := factor.MatchTOTP(secret, code, state.LastStep, f.s.now())
 		if err != nil {
-			if ahead, ok := factor.SkewOf(secret, code, s.now()); ok {
+			if ahead, ok := factor.SkewOf(secret, code, f.s.now()); ok {
 				return &SkewError{Ahead: ahead}
 			}
 			return ErrWrongCode
 		}
-		sealed, err := s.sealer.Seal(of.UserID, secret)
+		sealed, err := f.s.sealer.Seal(of.UserID, secret)
 		if err != nil {
 			return err
 		}
-		codes, err = s.enable(ctx, func(hashes []string) (user.Revocation, error) {
-			return s.factors.EnableTOTP(ctx, of.UserID, state.Sealed, sealed, step, hashes, of.Key)
+		codes, err = f.enable(ctx, func(hashes []string) (user.Revocation, error) {
+			return f.s.factors.EnableTOTP(ctx, of.UserID, state.Sealed, sealed, step, hashes, of.Key)
 		})
 		return err
 	})
@@ -181,37 +184,37 @@ func (s *Service) EnableTOTP(ctx context.Context, of session.Session, typed stri
 // EnableByPasskey makes the passkeys of a session's user their second factor, as EnableTOTP.
 // factor.ErrPasskeysUnavailable; factor.ErrNoPasskey, also where theirs belong to another
 // address; factor.ErrAlreadyEnabled, ErrPending, with the codes.
-func (s *Service) EnableByPasskey(ctx context.Context, of session.Session) (codes []string, err error) {
-	state, err := s.Factors(ctx, of)
+func (f *SecondFactor) EnableByPasskey(ctx context.Context, of session.Session) (codes []string, err error) {
+	state, err := f.State(ctx, of)
 	switch {
 	case err != nil:
 		return nil, err
-	case s.passkeysOff != nil:
-		return nil, s.passkeysOff
+	case f.s.passkeysOff != nil:
+		return nil, f.s.passkeysOff
 	case !state.PasskeyWorks && !state.Enabled:
 		return nil, factor.ErrNoPasskey
 	}
-	return s.enable(ctx, func(hashes []string) (user.Revocation, error) {
-		return s.factors.EnableByPasskey(ctx, of.UserID, hashes, of.Key)
+	return f.enable(ctx, func(hashes []string) (user.Revocation, error) {
+		return f.s.factors.EnableByPasskey(ctx, of.UserID, hashes, of.Key)
 	})
 }
 
-func (s *Service) enable(ctx context.Context, do func(hashes []string) (user.Revocation, error)) ([]string, error) {
+func (f *SecondFactor) enable(ctx context.Context, do func(hashes []string) (user.Revocation, error)) ([]string, error) {
 	codes, hashes := factor.NewRecoveryCodes()
 	r, err := do(hashes)
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.Follow(ctx, r)
+	_, err = f.s.Follow(ctx, r)
 	return codes, err
 }
 
-// DisableFactor removes the second factor of a session's user, who proves to have it by a
+// Disable removes the second factor of a session's user, who proves to have it by a
 // code, or without a code by a passkey that they used within FreshFor. Passkeys stay.
 // factor.ErrNotEnabled, factor.ErrRequired; ErrWrongCode, ratelimit.LimitedError with
 // ErrTooManyCodes.
-func (s *Service) DisableFactor(ctx context.Context, of session.Session, typed string) error {
-	state, err := s.Factors(ctx, of)
+func (f *SecondFactor) Disable(ctx context.Context, of session.Session, typed string) error {
+	state, err := f.State(ctx, of)
 	switch {
 	case err != nil:
 		return err
@@ -221,37 +224,37 @@ func (s *Service) DisableFactor(ctx context.Context, of session.Session, typed s
 		return factor.ErrRequired
 	}
 	byPasskey := of.Factor == session.Passkey || of.Factor == session.PasswordWithPasskey
-	if typed != "" || !byPasskey || !s.isFresh(of) {
-		if err := s.proveByCode(ctx, of, typed); err != nil {
+	if typed != "" || !byPasskey || !f.s.isFresh(of) {
+		if err := f.proveByCode(ctx, of, typed); err != nil {
 			return err
 		}
 	}
-	return s.factors.DisableFactor(ctx, of.UserID)
+	return f.s.factors.DisableFactor(ctx, of.UserID)
 }
 
 // NewRecoveryCodes returns a new set of recovery codes for a session's user, who proves by
 // a code to have the second factor; the old ones are void. factor.ErrNotEnabled,
 // ErrWrongCode, ratelimit.LimitedError with ErrTooManyCodes.
-func (s *Service) NewRecoveryCodes(ctx context.Context, of session.Session, typed string) ([]string, error) {
-	state, err := s.factors.Factors(ctx, of.UserID)
+func (f *SecondFactor) NewRecoveryCodes(ctx context.Context, of session.Session, typed string) ([]string, error) {
+	state, err := f.s.factors.Factors(ctx, of.UserID)
 	if err != nil {
 		return nil, err
 	}
 	if !state.Enabled {
 		return nil, factor.ErrNotEnabled
 	}
-	if err := s.proveByCode(ctx, of, typed); err != nil {
+	if err := f.proveByCode(ctx, of, typed); err != nil {
 		return nil, err
 	}
 	codes, hashes := factor.NewRecoveryCodes()
-	return codes, s.factors.ReplaceRecovery(ctx, of.UserID, hashes)
+	return codes, f.s.factors.ReplaceRecovery(ctx, of.UserID, hashes)
 }
 
 // proveByCode uses a code of a session's user up. ErrWrongCode, ratelimit.LimitedError with
 // ErrTooManyCodes.
-func (s *Service) proveByCode(ctx context.Context, of session.Session, typed string) error {
-	return s.limitedCode(ctx, user.User{ID: of.UserID}, bucket(of.UserID, "session"), methodOf(typed), func() error {
-		_, _, err := s.useCode(ctx, user.User{ID: of.UserID}, typed)
+func (f *SecondFactor) proveByCode(ctx context.Context, of session.Session, typed string) error {
+	return f.s.limitedCode(ctx, user.User{ID: of.UserID}, bucket(of.UserID, "session"), methodOf(typed), func() error {
+		_, _, err := f.s.useCode(ctx, user.User{ID: of.UserID}, typed)
 		if errors.Is(err, factor.ErrInvalidCode) {
 			return ErrWrongCode
 		}
@@ -259,56 +262,56 @@ func (s *Service) proveByCode(ctx context.Context, of session.Session, typed str
 	})
 }
 
-// ResetFactor removes all second factors and passkeys of a user on behalf of an admin or
+// Reset removes all second factors and passkeys of a user on behalf of an admin or
 // user.Operator, and ends all their sessions. ErrUseOwnPage, user.ErrNotFound,
 // user.ErrNotAdmin, ErrPending.
-func (s *Service) ResetFactor(ctx context.Context, by, id int64) error {
+func (f *SecondFactor) Reset(ctx context.Context, by, id int64) error {
 	if by == id {
 		return ErrUseOwnPage
 	}
-	r, err := s.factors.ResetFactor(ctx, id, by)
+	r, err := f.s.factors.ResetFactor(ctx, id, by)
 	if err != nil {
 		return err
 	}
-	_, err = s.Follow(ctx, r)
+	_, err = f.s.Follow(ctx, r)
 	return err
 }
 
-// ResetFactorOf is ResetFactor for the operator, who names users by username.
-func (s *Service) ResetFactorOf(ctx context.Context, username string) error {
-	_, err := s.change(ctx, username, func(id int64) (user.Revocation, error) { return s.factors.ResetFactor(ctx, id, user.Operator) })
+// ResetOf is Reset for the operator, who names users by username.
+func (f *SecondFactor) ResetOf(ctx context.Context, username string) error {
+	_, err := f.s.change(ctx, username, func(id int64) (user.Revocation, error) { return f.s.factors.ResetFactor(ctx, id, user.Operator) })
 	return err
 }
 
-// RequireFactor sets, on behalf of an admin, whether the household requires a second
+// Require sets, on behalf of an admin, whether the household requires a second
 // factor. It ends no session and refuses no login. user.ErrNotAdmin.
-func (s *Service) RequireFactor(ctx context.Context, by int64, required bool) error {
-	return s.factors.RequireFactor(ctx, required, by)
+func (f *SecondFactor) Require(ctx context.Context, by int64, required bool) error {
+	return f.s.factors.RequireFactor(ctx, required, by)
 }
 
 // Reseal seals the TOTP secrets that were sealed with the previous key with the current
 // one, and logs those that no key opens. Without a key it logs how many there are.
-func (s *Service) Reseal(ctx context.Context) error {
-	all, err := s.factors.SealedSecrets(ctx)
+func (f *SecondFactor) Reseal(ctx context.Context) error {
+	all, err := f.s.factors.SealedSecrets(ctx)
 	if err != nil {
 		return err
 	}
-	if s.sealer == nil && len(all) > 0 {
-		s.log.WarnContext(ctx, "DATA_KEY is not set: users with TOTP need a recovery code or a passkey to log in", "users", len(all))
+	if f.s.sealer == nil && len(all) > 0 {
+		f.s.log.WarnContext(ctx, "DATA_KEY is not set: users with TOTP need a recovery code or a passkey to log in", "users", len(all))
 		return nil
 	}
 	for _, sealed := range all {
-		secret, old, err := s.sealer.Open(sealed.UserID, sealed.Secret)
+		secret, old, err := f.s.sealer.Open(sealed.UserID, sealed.Secret)
 		if err != nil {
-			s.log.WarnContext(ctx, "TOTP secret cannot be opened", "user_id", sealed.UserID, "error", err)
+			f.s.log.WarnContext(ctx, "TOTP secret cannot be opened", "user_id", sealed.UserID, "error", err)
 			continue
 		}
 		if !old {
 			continue
 		}
-		renewed, err := s.sealer.Seal(sealed.UserID, secret)
+		renewed, err := f.s.sealer.Seal(sealed.UserID, secret)
 		if err == nil {
-			err = s.factors.Reseal(ctx, sealed.UserID, sealed.Secret, renewed)
+			err = f.s.factors.Reseal(ctx, sealed.UserID, sealed.Secret, renewed)
 		}
 		if err != nil {
 			return err

@@ -49,17 +49,20 @@ type PasskeyInfo struct {
 	Foreign bool
 }
 
-// PasskeysOff returns why this server has no passkeys: nil, factor.ErrNoPublicURL,
-// ErrNotHTTPS or ErrIPAddress.
-func (s *Service) PasskeysOff() error { return s.passkeysOff }
+// Passkeys are the rules of passkeys, over the state of a Service.
+type Passkeys struct{ s *Service }
 
-// PasskeyLoginOptions begins a login by passkey. factor.ErrPasskeysUnavailable.
-func (s *Service) PasskeyLoginOptions(ctx context.Context) (PasskeyCeremony, error) {
-	if s.passkeysOff != nil {
-		return PasskeyCeremony{}, s.passkeysOff
+// Off returns why this server has no passkeys: nil, factor.ErrNoPublicURL,
+// ErrNotHTTPS or ErrIPAddress.
+func (k *Passkeys) Off() error { return k.s.passkeysOff }
+
+// LoginOptions begins a login by passkey. factor.ErrPasskeysUnavailable.
+func (k *Passkeys) LoginOptions(ctx context.Context) (PasskeyCeremony, error) {
+	if k.s.passkeysOff != nil {
+		return PasskeyCeremony{}, k.s.passkeysOff
 	}
-	options, state, err := s.party.BeginLogin()
-	return s.beginCeremony(ctx, session.Ceremony{Purpose: toLogin, Data: state}, options, err)
+	options, state, err := k.s.party.BeginLogin()
+	return k.begin(ctx, session.Ceremony{Purpose: toLogin, Data: state}, options, err)
 }
 
 // PasskeyLogin creates a session for the user of the passkey that answered, which is both
@@ -69,43 +72,43 @@ func (s *Service) PasskeyLoginOptions(ctx context.Context) (PasskeyCeremony, err
 //
 // The ceremony is taken and the counter stored before the session is created, so that an
 // answer counts once. A passkey that was removed meanwhile is refused.
-func (s *Service) PasskeyLogin(ctx context.Context, answer PasskeyAnswer, c Credentials) (LoggedIn, error) {
-	in, err := s.passkeyLogin(ctx, answer, c)
+func (k *Passkeys) Login(ctx context.Context, answer PasskeyAnswer, c Credentials) (LoggedIn, error) {
+	in, err := k.login(ctx, answer, c)
 	if err == nil {
-		s.finished(ctx, in, c.Browser)
+		k.s.finished(ctx, in, c.Browser)
 	} else {
-		s.recordPasskeyFailed(ctx, in.User, err)
+		k.recordFailed(ctx, in.User, err)
 	}
 	return in, err
 }
 
-func (s *Service) passkeyLogin(ctx context.Context, answer PasskeyAnswer, c Credentials) (LoggedIn, error) {
-	begun, err := s.takeCeremony(ctx, answer, session.Ceremony{Purpose: toLogin})
+func (k *Passkeys) login(ctx context.Context, answer PasskeyAnswer, c Credentials) (LoggedIn, error) {
+	begun, err := k.take(ctx, answer, session.Ceremony{Purpose: toLogin})
 	if err != nil {
 		return LoggedIn{}, err
 	}
 	var u user.User
-	used, err := s.party.FinishLogin(func(handle []byte) (factor.PasskeyUser, error) {
-		id, err := s.passkeys.HandleOwner(ctx, handle)
+	used, err := k.s.party.FinishLogin(func(handle []byte) (factor.PasskeyUser, error) {
+		id, err := k.s.passkeys.HandleOwner(ctx, handle)
 		if err != nil {
 			return factor.PasskeyUser{}, err
 		}
-		if u, err = s.users.ByID(ctx, id); errors.Is(err, user.ErrNotFound) {
+		if u, err = k.s.users.ByID(ctx, id); errors.Is(err, user.ErrNotFound) {
 			return factor.PasskeyUser{}, factor.ErrNoPasskey
 		} else if err != nil {
 			return factor.PasskeyUser{}, err
 		}
-		return s.passkeyUser(ctx, u, handle)
+		return k.user(ctx, u, handle)
 	}, begun.Data, answer.Credential)
 	if err == nil {
-		err = s.usePasskey(ctx, used)
+		err = k.use(ctx, used)
 	}
 	if err != nil {
 		return failedLogin(u), err
 	}
 	for range loginTries {
-		in, err := s.createSession(ctx, u, c, session.Passkey, func(ctx context.Context, _ user.User) error {
-			return s.stillThere(ctx, used.Passkey) // a reset of the factor may have moved the fence before it was taken
+		in, err := k.s.createSession(ctx, u, c, session.Passkey, func(ctx context.Context, _ user.User) error {
+			return k.stillThere(ctx, used.Passkey) // a reset of the factor may have moved the fence before it was taken
 		})
 		switch {
 		case err == nil:
@@ -119,99 +122,99 @@ func (s *Service) passkeyLogin(ctx context.Context, answer PasskeyAnswer, c Cred
 	return failedLogin(u), factor.ErrPasskeyFailed
 }
 
-// PasskeySecondOptions begins the second step of a login by passkey. ErrNoPendingLogin;
+// SecondOptions begins the second step of a login by passkey. ErrNoPendingLogin;
 // factor.ErrPasskeysUnavailable, factor.ErrNoPasskey.
-func (s *Service) PasskeySecondOptions(ctx context.Context, ref session.Ref) (PasskeyCeremony, error) {
-	if _, err := s.pendings.PeekPending(ctx, ref); err != nil {
+func (k *Passkeys) SecondOptions(ctx context.Context, ref session.Ref) (PasskeyCeremony, error) {
+	if _, err := k.s.pendings.PeekPending(ctx, ref); err != nil {
 		return PasskeyCeremony{}, noPending(err)
 	}
-	return s.beginVerify(ctx, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
+	return k.beginVerify(ctx, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
 }
 
-// PasskeySecond finishes a pending login by a passkey of its user. browser is the value of
+// Second finishes a pending login by a passkey of its user. browser is the value of
 // the browser's cookie, or "". ErrNoPendingLogin, factor.ErrPasskeyFailed.
-func (s *Service) PasskeySecond(ctx context.Context, ref session.Ref, browser string, answer PasskeyAnswer) (LoggedIn, error) {
+func (k *Passkeys) Second(ctx context.Context, ref session.Ref, browser string, answer PasskeyAnswer) (LoggedIn, error) {
 	var u user.User
-	in, err := s.finishLogin(ctx, ref, browser, func(ctx context.Context, of user.User) (session.Factor, error) {
+	in, err := k.s.finishLogin(ctx, ref, browser, func(ctx context.Context, of user.User) (session.Factor, error) {
 		u = of
-		return session.PasswordWithPasskey, s.verifyPasskey(ctx, answer, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
+		return session.PasswordWithPasskey, k.verify(ctx, answer, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
 	})
 	if err != nil {
-		s.recordPasskeyFailed(ctx, u, err)
+		k.recordFailed(ctx, u, err)
 	}
 	return in, err
 }
 
-// PasskeyReauthOptions begins a ceremony in which a session's user proves again who they
+// ReauthOptions begins a ceremony in which a session's user proves again who they
 // are. factor.ErrPasskeysUnavailable, factor.ErrNoPasskey.
-func (s *Service) PasskeyReauthOptions(ctx context.Context, of session.Session) (PasskeyCeremony, error) {
-	return s.beginVerify(ctx, session.Ceremony{Purpose: toReauth, UserID: of.UserID, Owner: of.Key})
+func (k *Passkeys) ReauthOptions(ctx context.Context, of session.Session) (PasskeyCeremony, error) {
+	return k.beginVerify(ctx, session.Ceremony{Purpose: toReauth, UserID: of.UserID, Owner: of.Key})
 }
 
-// PasskeyReauth replaces a session by a fresh one with another id. factor.ErrPasskeyFailed;
+// Reauth replaces a session by a fresh one with another id. factor.ErrPasskeyFailed;
 // session.ErrNotFound when it has ended meanwhile.
-func (s *Service) PasskeyReauth(ctx context.Context, of session.Session, answer PasskeyAnswer) (LoggedIn, error) {
+func (k *Passkeys) Reauth(ctx context.Context, of session.Session, answer PasskeyAnswer) (LoggedIn, error) {
 	var u user.User
 	key := of.Key
-	in, err := s.reauthenticate(ctx, of, func(ctx context.Context, of user.User) (session.Factor, error) {
+	in, err := k.s.reauthenticate(ctx, of, func(ctx context.Context, of user.User) (session.Factor, error) {
 		u = of
-		return session.Passkey, s.verifyPasskey(ctx, answer, session.Ceremony{Purpose: toReauth, UserID: of.ID, Owner: key})
+		return session.Passkey, k.verify(ctx, answer, session.Ceremony{Purpose: toReauth, UserID: of.ID, Owner: key})
 	})
 	if err != nil {
-		s.recordPasskeyFailed(ctx, u, err)
+		k.recordFailed(ctx, u, err)
 	}
 	return in, err
 }
 
-// PasskeyRegisterOptions begins the registration of a passkey for a session's user.
+// RegisterOptions begins the registration of a passkey for a session's user.
 // factor.ErrPasskeysUnavailable, session.ErrNotFound.
-func (s *Service) PasskeyRegisterOptions(ctx context.Context, of session.Session) (PasskeyCeremony, error) {
-	if s.passkeysOff != nil {
-		return PasskeyCeremony{}, s.passkeysOff
+func (k *Passkeys) RegisterOptions(ctx context.Context, of session.Session) (PasskeyCeremony, error) {
+	if k.s.passkeysOff != nil {
+		return PasskeyCeremony{}, k.s.passkeysOff
 	}
-	known, err := s.withPasskeys(ctx, of.UserID)
+	known, err := k.with(ctx, of.UserID)
 	if err != nil {
 		return PasskeyCeremony{}, ended(err)
 	}
 	if len(known.Passkeys) >= factor.MaxPasskeys {
 		return PasskeyCeremony{}, factor.ErrTooManyPasskeys
 	}
-	household, err := s.Household(ctx)
+	household, err := k.s.Household(ctx)
 	if err != nil {
 		return PasskeyCeremony{}, err
 	}
-	options, state, err := s.party.BeginRegister(household.Name, known)
-	return s.beginCeremony(ctx, session.Ceremony{Purpose: toRegister, UserID: of.UserID, Owner: of.Key, Data: state}, options, err)
+	options, state, err := k.s.party.BeginRegister(household.Name, known)
+	return k.begin(ctx, session.Ceremony{Purpose: toRegister, UserID: of.UserID, Owner: of.Key, Data: state}, options, err)
 }
 
-// PasskeyRegister stores a new passkey of a session's user. ErrMissing, ErrPasskeyName;
+// Register stores a new passkey of a session's user. ErrMissing, ErrPasskeyName;
 // factor.ErrPasskeyFailed, factor.ErrPasskeyExists, factor.ErrTooManyPasskeys;
 // session.ErrNotFound when the session has ended meanwhile.
-func (s *Service) PasskeyRegister(ctx context.Context, of session.Session, name string, answer PasskeyAnswer) (PasskeyInfo, error) {
+func (k *Passkeys) Register(ctx context.Context, of session.Session, name string, answer PasskeyAnswer) (PasskeyInfo, error) {
 	name, err := cleanPasskeyName(name)
 	if err != nil {
 		return PasskeyInfo{}, err
 	}
-	begun, err := s.takeCeremony(ctx, answer, session.Ceremony{Purpose: toRegister, UserID: of.UserID, Owner: of.Key})
+	begun, err := k.take(ctx, answer, session.Ceremony{Purpose: toRegister, UserID: of.UserID, Owner: of.Key})
 	if err != nil {
 		return PasskeyInfo{}, err
 	}
-	known, err := s.withPasskeys(ctx, of.UserID)
+	known, err := k.with(ctx, of.UserID)
 	if err != nil {
 		return PasskeyInfo{}, ended(err)
 	}
-	created, err := s.party.FinishRegister(known, begun.Data, answer.Credential)
+	created, err := k.s.party.FinishRegister(known, begun.Data, answer.Credential)
 	if err != nil {
 		return PasskeyInfo{}, err
 	}
-	if _, err := s.sessions.Load(ctx, of.Ref, 0); err != nil {
+	if _, err := k.s.sessions.Load(ctx, of.Ref, 0); err != nil {
 		return PasskeyInfo{}, err
 	}
-	added, err := s.passkeys.AddPasskey(ctx, of.UserID, name, created, of.Stamp, of.Key)
+	added, err := k.s.passkeys.AddPasskey(ctx, of.UserID, name, created, of.Stamp, of.Key)
 	if err != nil {
 		return PasskeyInfo{}, ended(err)
 	}
-	return s.info(added), nil
+	return k.info(added), nil
 }
 
 // ended maps the errors of a user who was deleted, or whose sessions were revoked, to
@@ -223,47 +226,47 @@ func ended(err error) error {
 	return err
 }
 
-// Passkeys returns the passkeys of a user, the oldest first.
-func (s *Service) Passkeys(ctx context.Context, userID int64) ([]PasskeyInfo, error) {
-	list, err := s.passkeys.Passkeys(ctx, userID)
+// List returns the passkeys of a user, the oldest first.
+func (k *Passkeys) List(ctx context.Context, userID int64) ([]PasskeyInfo, error) {
+	list, err := k.s.passkeys.Passkeys(ctx, userID)
 	if err != nil {
 		return nil, err
 	}
 	infos := make([]PasskeyInfo, len(list))
 	for i, p := range list {
-		infos[i] = s.info(p)
+		infos[i] = k.info(p)
 	}
 	return infos, nil
 }
 
-// RenamePasskey names a passkey of a session's user. ErrMissing, ErrPasskeyName;
+// Rename names a passkey of a session's user. ErrMissing, ErrPasskeyName;
 // factor.ErrNoPasskey.
-func (s *Service) RenamePasskey(ctx context.Context, of session.Session, id int64, name string) (PasskeyInfo, error) {
+func (k *Passkeys) Rename(ctx context.Context, of session.Session, id int64, name string) (PasskeyInfo, error) {
 	name, err := cleanPasskeyName(name)
 	if err != nil {
 		return PasskeyInfo{}, err
 	}
-	renamed, err := s.passkeys.RenamePasskey(ctx, of.UserID, id, name)
+	renamed, err := k.s.passkeys.RenamePasskey(ctx, of.UserID, id, name)
 	if err != nil {
 		return PasskeyInfo{}, err
 	}
-	return s.info(renamed), nil
+	return k.info(renamed), nil
 }
 
-// RemovePasskey deletes a passkey of a session's user. Sessions that it began stay.
+// Remove deletes a passkey of a session's user. Sessions that it began stay.
 // factor.ErrNoPasskey; factor.ErrRequired when it is the last second factor and the
 // household requires one.
-func (s *Service) RemovePasskey(ctx context.Context, of session.Session, id int64) error {
-	return ended(s.passkeys.RemovePasskey(ctx, of.UserID, id))
+func (k *Passkeys) Remove(ctx context.Context, of session.Session, id int64) error {
+	return ended(k.s.passkeys.RemovePasskey(ctx, of.UserID, id))
 }
 
-// ForeignPasskeys counts the passkeys of each other RP ID, which do not work here; empty
+// Foreign counts the passkeys of each other RP ID, which do not work here; empty
 // while passkeys are off.
-func (s *Service) ForeignPasskeys(ctx context.Context) (map[string]int, error) {
-	if s.passkeysOff != nil {
+func (k *Passkeys) Foreign(ctx context.Context) (map[string]int, error) {
+	if k.s.passkeysOff != nil {
 		return nil, nil
 	}
-	return s.passkeys.ForeignPasskeys(ctx, s.party.ID())
+	return k.s.passkeys.ForeignPasskeys(ctx, k.s.party.ID())
 }
 
 // passkeyWorks reports whether a user has a passkey that can be used here: this server has
@@ -276,11 +279,11 @@ func (s *Service) passkeyWorks(ctx context.Context, userID int64, state factor.S
 	return slices.ContainsFunc(list, func(p factor.Passkey) bool { return p.RPID == s.party.ID() }), err
 }
 
-func (s *Service) info(p factor.Passkey) PasskeyInfo {
-	if s.passkeysOff != nil {
+func (k *Passkeys) info(p factor.Passkey) PasskeyInfo {
+	if k.s.passkeysOff != nil {
 		return PasskeyInfo{Passkey: p}
 	}
-	return PasskeyInfo{Passkey: p, Synced: s.party.Synced(p), Foreign: p.RPID != s.party.ID()}
+	return PasskeyInfo{Passkey: p, Synced: k.s.party.Synced(p), Foreign: p.RPID != k.s.party.ID()}
 }
 
 func cleanPasskeyName(name string) (string, error) {
@@ -294,58 +297,58 @@ func cleanPasskeyName(name string) (string, error) {
 	return name, nil
 }
 
-// withPasskeys returns a user with their passkeys. user.ErrNotFound.
-func (s *Service) withPasskeys(ctx context.Context, id int64) (factor.PasskeyUser, error) {
-	u, err := s.users.ByID(ctx, id)
+// with returns a user with their passkeys. user.ErrNotFound.
+func (k *Passkeys) with(ctx context.Context, id int64) (factor.PasskeyUser, error) {
+	u, err := k.s.users.ByID(ctx, id)
 	if err != nil {
 		return factor.PasskeyUser{}, err
 	}
-	handle, err := s.passkeys.PasskeyHandle(ctx, id)
+	handle, err := k.s.passkeys.PasskeyHandle(ctx, id)
 	if err != nil {
 		return factor.PasskeyUser{}, err
 	}
-	return s.passkeyUser(ctx, u, handle)
+	return k.user(ctx, u, handle)
 }
 
-func (s *Service) passkeyUser(ctx context.Context, u user.User, handle []byte) (factor.PasskeyUser, error) {
-	list, err := s.passkeys.Passkeys(ctx, u.ID)
+func (k *Passkeys) user(ctx context.Context, u user.User, handle []byte) (factor.PasskeyUser, error) {
+	list, err := k.s.passkeys.Passkeys(ctx, u.ID)
 	return factor.PasskeyUser{Handle: handle, Name: u.Username, DisplayName: u.DisplayName, Passkeys: list}, err
 }
 
 // beginVerify begins a ceremony for a passkey of one user.
-func (s *Service) beginVerify(ctx context.Context, c session.Ceremony) (PasskeyCeremony, error) {
-	if s.passkeysOff != nil {
-		return PasskeyCeremony{}, s.passkeysOff
+func (k *Passkeys) beginVerify(ctx context.Context, c session.Ceremony) (PasskeyCeremony, error) {
+	if k.s.passkeysOff != nil {
+		return PasskeyCeremony{}, k.s.passkeysOff
 	}
-	known, err := s.withPasskeys(ctx, c.UserID)
+	known, err := k.with(ctx, c.UserID)
 	if err != nil {
 		return PasskeyCeremony{}, ended(err)
 	}
-	options, state, err := s.party.BeginVerify(known)
+	options, state, err := k.s.party.BeginVerify(known)
 	c.Data = state
-	return s.beginCeremony(ctx, c, options, err)
+	return k.begin(ctx, c, options, err)
 }
 
-// verifyPasskey uses up the ceremony and the answer of a passkey of one user.
+// verify uses up the ceremony and the answer of a passkey of one user.
 // factor.ErrPasskeyFailed unless the answer counts.
-func (s *Service) verifyPasskey(ctx context.Context, answer PasskeyAnswer, want session.Ceremony) error {
-	begun, err := s.takeCeremony(ctx, answer, want)
+func (k *Passkeys) verify(ctx context.Context, answer PasskeyAnswer, want session.Ceremony) error {
+	begun, err := k.take(ctx, answer, want)
 	if err != nil {
 		return err
 	}
-	known, err := s.withPasskeys(ctx, want.UserID)
+	known, err := k.with(ctx, want.UserID)
 	if err != nil {
 		return ended(err)
 	}
-	used, err := s.party.FinishVerify(known, begun.Data, answer.Credential)
+	used, err := k.s.party.FinishVerify(known, begun.Data, answer.Credential)
 	if err != nil {
 		return err
 	}
-	return s.usePasskey(ctx, used)
+	return k.use(ctx, used)
 }
 
-func (s *Service) usePasskey(ctx context.Context, used factor.Assertion) error {
-	err := s.passkeys.UsePasskey(ctx, used)
+func (k *Passkeys) use(ctx context.Context, used factor.Assertion) error {
+	err := k.s.passkeys.UsePasskey(ctx, used)
 	if errors.Is(err, factor.ErrNoPasskey) {
 		return factor.ErrPasskeyFailed
 	}
@@ -353,8 +356,8 @@ func (s *Service) usePasskey(ctx context.Context, used factor.Assertion) error {
 }
 
 // stillThere returns factor.ErrPasskeyFailed when a passkey was removed.
-func (s *Service) stillThere(ctx context.Context, p factor.Passkey) error {
-	list, err := s.passkeys.Passkeys(ctx, p.UserID)
+func (k *Passkeys) stillThere(ctx context.Context, p factor.Passkey) error {
+	list, err := k.s.passkeys.Passkeys(ctx, p.UserID)
 	if err != nil {
 		return err
 	}
@@ -366,28 +369,28 @@ func (s *Service) stillThere(ctx context.Context, p factor.Passkey) error {
 	return factor.ErrPasskeyFailed
 }
 
-func (s *Service) beginCeremony(ctx context.Context, c session.Ceremony, options json.RawMessage, err error) (PasskeyCeremony, error) {
+func (k *Passkeys) begin(ctx context.Context, c session.Ceremony, options json.RawMessage, err error) (PasskeyCeremony, error) {
 	if err != nil {
 		return PasskeyCeremony{}, err
 	}
-	id, err := s.ceremonies.PutCeremony(ctx, c)
+	id, err := k.s.ceremonies.PutCeremony(ctx, c)
 	if err != nil {
 		return PasskeyCeremony{}, fmt.Errorf("keep ceremony: %w", err)
 	}
 	return PasskeyCeremony{Options: options, ID: id}, nil
 }
 
-// takeCeremony forgets the ceremony of an answer, which therefore counts once, right or
+// take forgets the ceremony of an answer, which therefore counts once, right or
 // wrong, and returns it if it was begun for want, whose Data is not read.
 // factor.ErrPasskeyFailed, factor.ErrPasskeysUnavailable.
-func (s *Service) takeCeremony(ctx context.Context, answer PasskeyAnswer, want session.Ceremony) (session.Ceremony, error) {
-	if s.passkeysOff != nil {
-		return session.Ceremony{}, s.passkeysOff
+func (k *Passkeys) take(ctx context.Context, answer PasskeyAnswer, want session.Ceremony) (session.Ceremony, error) {
+	if k.s.passkeysOff != nil {
+		return session.Ceremony{}, k.s.passkeysOff
 	}
 	if answer.CeremonyID == "" {
 		return session.Ceremony{}, fmt.Errorf("%w: no ceremony", factor.ErrPasskeyFailed)
 	}
-	begun, err := s.ceremonies.TakeCeremony(ctx, answer.CeremonyID)
+	begun, err := k.s.ceremonies.TakeCeremony(ctx, answer.CeremonyID)
 	if errors.Is(err, session.ErrNotFound) {
 		return session.Ceremony{}, fmt.Errorf("%w: unknown ceremony", factor.ErrPasskeyFailed)
 	}
@@ -400,11 +403,11 @@ func (s *Service) takeCeremony(ctx context.Context, answer PasskeyAnswer, want s
 	return begun, nil
 }
 
-// recordPasskeyFailed records an answer that was refused. A counter that did not advance
+// recordFailed records an answer that was refused. A counter that did not advance
 // has a row of its own already.
-func (s *Service) recordPasskeyFailed(ctx context.Context, u user.User, err error) {
+func (k *Passkeys) recordFailed(ctx context.Context, u user.User, err error) {
 	if errors.Is(err, factor.ErrPasskeyFailed) && !errors.Is(err, factor.ErrPasskeyCloned) {
-		s.log.InfoContext(ctx, "passkey refused", "user_id", u.ID, "error", err)
-		s.audit.RecordCounted(ctx, audit.Event{Name: "passkey_failed", SubjectID: u.ID, SubjectName: u.Username})
+		k.s.log.InfoContext(ctx, "passkey refused", "user_id", u.ID, "error", err)
+		k.s.audit.RecordCounted(ctx, audit.Event{Name: "passkey_failed", SubjectID: u.ID, SubjectName: u.Username})
 	}
 }

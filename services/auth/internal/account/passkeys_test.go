@@ -22,11 +22,11 @@ func device(t *testing.T) *passkeytest.Authenticator { return passkeytest.New(t,
 // register adds a passkey for the user of a session.
 func (r *rules) register(of session.Session, d *passkeytest.Authenticator) (account.PasskeyInfo, error) {
 	r.t.Helper()
-	begun, err := r.PasskeyRegisterOptions(r.t.Context(), of)
+	begun, err := r.Service.Passkeys.RegisterOptions(r.t.Context(), of)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.PasskeyRegister(r.t.Context(), of, "key", account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.Create(begun.Options)})
+	return r.Service.Passkeys.Register(r.t.Context(), of, "key", account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.Create(begun.Options)})
 }
 
 // withPasskey returns a user's session and their authenticator.
@@ -48,7 +48,7 @@ func (r *rules) withPasskey(name string) (session.Session, *passkeytest.Authenti
 // passkeyAnswer is an authenticator's answer to a new login.
 func (r *rules) passkeyAnswer(d *passkeytest.Authenticator) account.PasskeyAnswer {
 	r.t.Helper()
-	begun, err := r.PasskeyLoginOptions(r.t.Context())
+	begun, err := r.Service.Passkeys.LoginOptions(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (r *rules) passkeyAnswer(d *passkeytest.Authenticator) account.PasskeyAnswe
 }
 
 func (r *rules) passkeyLogin(answer account.PasskeyAnswer) (session.Session, error) {
-	in, err := r.PasskeyLogin(r.t.Context(), answer, account.Credentials{})
+	in, err := r.Service.Passkeys.Login(r.t.Context(), answer, account.Credentials{})
 	return in.Session, err
 }
 
@@ -119,35 +119,35 @@ func TestPasskey_ACeremonyIsForItsPurposeAndSession(t *testing.T) {
 		return begun
 	}
 	reauth := func(of session.Session, answer account.PasskeyAnswer) error {
-		_, err := r.PasskeyReauth(t.Context(), of, answer)
+		_, err := r.Service.Passkeys.Reauth(t.Context(), of, answer)
 		return err
 	}
 	register := func(of session.Session, answer account.PasskeyAnswer) error {
-		_, err := r.PasskeyRegister(t.Context(), of, "key", answer)
+		_, err := r.Service.Passkeys.Register(t.Context(), of, "key", answer)
 		return err
 	}
 	for name, try := range map[string]func() error{
 		"registering, used for a login": func() error {
-			begun := begin(r.PasskeyRegisterOptions, anna)
+			begun := begin(r.Service.Passkeys.RegisterOptions, anna)
 			_, err := r.passkeyLogin(account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.GetWith(d.Keys[0], begun.Options)})
 			return err
 		},
 		"a confirmation, used for a login": func() error {
-			begun := begin(r.PasskeyReauthOptions, anna)
+			begun := begin(r.Service.Passkeys.ReauthOptions, anna)
 			_, err := r.passkeyLogin(account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.Get(begun.Options)})
 			return err
 		},
 		"a login, used for a confirmation": func() error { return reauth(anna, r.passkeyAnswer(d)) },
 		"a confirmation in another session of the user": func() error {
-			begun := begin(r.PasskeyReauthOptions, anna)
+			begun := begin(r.Service.Passkeys.ReauthOptions, anna)
 			return reauth(again, account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.Get(begun.Options)})
 		},
 		"a confirmation by another user's passkey": func() error {
-			begun := begin(r.PasskeyReauthOptions, anna)
+			begun := begin(r.Service.Passkeys.ReauthOptions, anna)
 			return reauth(anna, account.PasskeyAnswer{CeremonyID: begun.ID, Credential: hers.GetWith(hers.Keys[0], begun.Options)})
 		},
 		"registering in another user's session": func() error {
-			begun := begin(r.PasskeyRegisterOptions, anna)
+			begun := begin(r.Service.Passkeys.RegisterOptions, anna)
 			return register(paul, account.PasskeyAnswer{CeremonyID: begun.ID, Credential: device(t).Create(begun.Options)})
 		},
 		"no ceremony": func() error {
@@ -180,7 +180,7 @@ func TestPasskey_TwoUsersOnOneAuthenticatorAreTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, name := range []string{"anna", "paul"} {
-		begun, err := r.PasskeyLoginOptions(t.Context())
+		begun, err := r.Service.Passkeys.LoginOptions(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestPasskey_TwoUsersOnOneAuthenticatorAreTwo(t *testing.T) {
 func TestPasskey_ALoginEndsTheSessionItReplaces(t *testing.T) {
 	r := newRules(t)
 	before, d, _ := r.withPasskey("anna")
-	in, err := r.PasskeyLogin(t.Context(), r.passkeyAnswer(d), account.Credentials{Replaces: before.Ref, UserAgent: "Firefox"})
+	in, err := r.Service.Passkeys.Login(t.Context(), r.passkeyAnswer(d), account.Credentials{Replaces: before.Ref, UserAgent: "Firefox"})
 	if err != nil || r.alive(before) || !r.alive(in.Session) || in.Session.UserAgent != "Firefox" {
 		t.Errorf("got %+v, %v", in, err)
 	}
@@ -211,7 +211,7 @@ func TestPasskey_ChangesBeforeTheAnswerCount(t *testing.T) {
 			return r.people.Remove(t.Context(), "anna")
 		}, false},
 		"the passkey is removed": {func(r *rules, s session.Session, p account.PasskeyInfo) error {
-			return r.RemovePasskey(t.Context(), s, p.ID)
+			return r.Service.Passkeys.Remove(t.Context(), s, p.ID)
 		}, false},
 		"the password is changed": {func(r *rules, _ session.Session, _ account.PasskeyInfo) error {
 			return r.ResetPassword(t.Context(), "anna", newPass)
@@ -246,25 +246,25 @@ func TestPasskey_AConfirmationReplacesTheSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun, err := r.PasskeyReauthOptions(t.Context(), s)
+	begun, err := r.Service.Passkeys.ReauthOptions(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := r.PasskeyReauth(t.Context(), s, account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.Get(begun.Options)})
+	in, err := r.Service.Passkeys.Reauth(t.Context(), s, account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.Get(begun.Options)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := in.Session; n.Key == s.Key || n.CSRFToken == s.CSRFToken || n.Factor != session.Passkey || n.AuthAt.Before(s.AuthAt) || in.SessionID == "" || !r.alive(n) || r.alive(s) || !r.alive(other) {
 		t.Errorf("got %+v; alive: the old one %t, another %t", in, r.alive(s), r.alive(other))
 	}
-	if begun, err = r.PasskeyReauthOptions(t.Context(), in.Session); err != nil {
+	if begun, err = r.Service.Passkeys.ReauthOptions(t.Context(), in.Session); err != nil {
 		t.Fatal(err)
 	}
 	answer := account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.Get(begun.Options)}
 	if err := r.Logout(t.Context(), in.Session); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.PasskeyReauth(t.Context(), in.Session, answer); !errors.Is(err, session.ErrNotFound) {
+	if _, err := r.Service.Passkeys.Reauth(t.Context(), in.Session, answer); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("after a logout: %v", err)
 	}
 }
@@ -272,7 +272,7 @@ func TestPasskey_AConfirmationReplacesTheSession(t *testing.T) {
 func TestPasskey_AFencedConfirmationFails(t *testing.T) {
 	r := newRules(t)
 	s, d, _ := r.withPasskey("anna")
-	begun, err := r.PasskeyReauthOptions(t.Context(), s)
+	begun, err := r.Service.Passkeys.ReauthOptions(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestPasskey_AFencedConfirmationFails(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	in, err := r.PasskeyReauth(t.Context(), s, account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.Get(begun.Options)})
+	in, err := r.Service.Passkeys.Reauth(t.Context(), s, account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.Get(begun.Options)})
 	if !errors.Is(err, session.ErrNotFound) || r.alive(in.Session) {
 		t.Errorf("got %v", err)
 	}
@@ -307,15 +307,15 @@ func TestPasskey_AnEndedSessionAddsNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begun, err := r.PasskeyRegisterOptions(t.Context(), s)
+		begun, err := r.Service.Passkeys.RegisterOptions(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := end(r, s); err != nil {
 			t.Fatal(err)
 		}
-		_, err = r.PasskeyRegister(t.Context(), s, "key", account.PasskeyAnswer{CeremonyID: begun.ID, Credential: device(t).Create(begun.Options)})
-		list, listErr := r.Passkeys(t.Context(), u.ID)
+		_, err = r.Service.Passkeys.Register(t.Context(), s, "key", account.PasskeyAnswer{CeremonyID: begun.ID, Credential: device(t).Create(begun.Options)})
+		list, listErr := r.Service.Passkeys.List(t.Context(), u.ID)
 		if !errors.Is(err, session.ErrNotFound) || listErr != nil || len(list) > 0 {
 			t.Errorf("%s: got %v, %v, %v", name, err, list, listErr)
 		}
@@ -333,7 +333,7 @@ func TestPasskey_ACounterThatStepsBackIsRefused(t *testing.T) {
 	if _, err := r.passkeyLogin(r.passkeyAnswer(d)); !errors.Is(err, factor.ErrPasskeyCloned) {
 		t.Errorf("got %v", err)
 	}
-	list, err := r.Passkeys(t.Context(), p.UserID)
+	list, err := r.Service.Passkeys.List(t.Context(), p.UserID)
 	if err != nil || len(list) != 1 || list[0].SignCount != 5 || time.Since(list[0].LastUsedAt) > time.Minute || !list[0].Synced || list[0].Foreign {
 		t.Errorf("got %+v, %v", list, err)
 	}
@@ -346,7 +346,7 @@ func TestPasskey_NamesAreChecked(t *testing.T) {
 		" Annas Handy ": nil, "": account.ErrMissing, " \t": account.ErrMissing, "a\x00b": account.ErrPasskeyName,
 		string(make([]rune, 65)): account.ErrPasskeyName,
 	} {
-		renamed, err := r.RenamePasskey(t.Context(), s, p.ID, name)
+		renamed, err := r.Service.Passkeys.Rename(t.Context(), s, p.ID, name)
 		if !errors.Is(err, want) || err == nil && renamed.Name != "Annas Handy" {
 			t.Errorf("%q: got %q, %v", name, renamed.Name, err)
 		}

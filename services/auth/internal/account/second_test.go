@@ -38,14 +38,14 @@ func (r *rules) withTOTP(name string) (of session.Session, secret []byte, codes 
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	setup, err := r.SetupTOTP(r.t.Context(), of)
+	setup, err := r.SecondFactor.SetupTOTP(r.t.Context(), of)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	if secret, err = base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(setup.Secret); err != nil {
 		r.t.Fatal(err)
 	}
-	if codes, err = r.EnableTOTP(r.t.Context(), of, factor.Code(secret, factor.StepOf(time.Now()))); err != nil {
+	if codes, err = r.SecondFactor.EnableTOTP(r.t.Context(), of, factor.Code(secret, factor.StepOf(time.Now()))); err != nil {
 		r.t.Fatal(err)
 	}
 	return of, secret, codes
@@ -98,7 +98,7 @@ func TestSecondFactor_AStoreFailureLosesTheCodeOnly(t *testing.T) {
 func TestSecondFactor_ChangesAfterTheCodeCount(t *testing.T) {
 	for name, change := range map[string]func(r *rules, of session.Session) error{
 		"a new password":        func(r *rules, _ session.Session) error { return r.ResetPassword(t.Context(), "anna", newPass) },
-		"a reset of the factor": func(r *rules, _ session.Session) error { return r.ResetFactorOf(t.Context(), "anna") },
+		"a reset of the factor": func(r *rules, _ session.Session) error { return r.SecondFactor.ResetOf(t.Context(), "anna") },
 		"a deletion":            func(r *rules, _ session.Session) error { return r.people.Remove(t.Context(), "anna") },
 		"all sessions ended": func(r *rules, _ session.Session) error {
 			_, err := r.RevokeSessions(t.Context(), "anna")

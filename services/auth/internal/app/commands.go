@@ -189,7 +189,7 @@ func (p Process) userRole(ctx context.Context, s *stores, words []string) error 
 
 func (p Process) userResetFactor(ctx context.Context, s *stores, words []string) error {
 	text := fmt.Sprintf("%s has no second factor and no passkeys; all sessions of %s are over", words[0], words[0])
-	return p.done(s.accounts.ResetFactorOf(ctx, words[0]), text)
+	return p.done(s.accounts.SecondFactor.ResetOf(ctx, words[0]), text)
 }
 
 func (p Process) userDelete(ctx context.Context, s *stores, words []string) error {

@@ -112,10 +112,10 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 	if err := s.stores.accounts.LearnCosts(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.stores.accounts.Reseal(ctx); err != nil {
+	if err := s.stores.accounts.SecondFactor.Reseal(ctx); err != nil {
 		return nil, err
 	}
-	foreign, err := s.stores.accounts.ForeignPasskeys(ctx)
+	foreign, err := s.stores.accounts.Passkeys.Foreign(ctx)
 	if err != nil {
 		return nil, err
 	}

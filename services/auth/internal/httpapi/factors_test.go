@@ -388,7 +388,7 @@ func TestSecondFactor_SealOutlivesAChangeOfTheKey(t *testing.T) {
 	reseal := func(key, previous string) {
 		t.Helper()
 		h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap, dataKey: key, dataKeyPrevious: previous})
-		if err := h.accounts.Reseal(t.Context()); err != nil {
+		if err := h.accounts.SecondFactor.Reseal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -421,7 +421,7 @@ func TestSecondFactor_SealOutlivesAChangeOfTheKey(t *testing.T) {
 		t.Error("the secret is another, or nothing is logged")
 	}
 	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap})
-	if err := h.accounts.Reseal(t.Context()); err != nil || !strings.Contains(h.log.String(), "DATA_KEY is not set: users with TOTP") {
+	if err := h.accounts.SecondFactor.Reseal(t.Context()); err != nil || !strings.Contains(h.log.String(), "DATA_KEY is not set: users with TOTP") {
 		t.Errorf("without a key: %v", err)
 	}
 	var methods struct{ Methods []string }

@@ -62,7 +62,7 @@ func (a passkeys) passkeyAnswer(c echo.Context) (given account.PasskeyAnswer, na
 
 // passkeyLoginOptions is POST /passkeys/login/options.
 func (a passkeys) passkeyLoginOptions(c echo.Context, _ caller) (answer, error) {
-	begun, err := a.Accounts.PasskeyLoginOptions(c.Request().Context())
+	begun, err := a.Accounts.Passkeys.LoginOptions(c.Request().Context())
 	return a.options(c, begun, err)
 }
 
@@ -92,7 +92,7 @@ func (a passkeys) passkeySecondOptions(c echo.Context, _ caller) (answer, error)
 	if err != nil {
 		return answer{}, account.ErrNoPendingLogin
 	}
-	begun, err := a.Accounts.PasskeySecondOptions(c.Request().Context(), ref)
+	begun, err := a.Accounts.Passkeys.SecondOptions(c.Request().Context(), ref)
 	return a.options(c, begun, err)
 }
 
@@ -105,7 +105,7 @@ func (a passkeys) passkeySecond(c echo.Context, _ caller) (answer, error) {
 
 // passkeyReauthOptions is POST /reauth/passkey/options.
 func (a passkeys) passkeyReauthOptions(c echo.Context, s caller) (answer, error) {
-	begun, err := a.Accounts.PasskeyReauthOptions(c.Request().Context(), s.Session)
+	begun, err := a.Accounts.Passkeys.ReauthOptions(c.Request().Context(), s.Session)
 	return a.options(c, begun, err)
 }
 
@@ -142,7 +142,7 @@ func passkeyAnswer(status int, p account.PasskeyInfo) answer {
 
 // listPasskeys is GET /passkeys.
 func (a passkeys) listPasskeys(c echo.Context, s caller) (answer, error) {
-	list, err := a.Accounts.Passkeys(c.Request().Context(), s.UserID)
+	list, err := a.Accounts.Passkeys.List(c.Request().Context(), s.UserID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -157,7 +157,7 @@ func (a passkeys) listPasskeys(c echo.Context, s caller) (answer, error) {
 
 // passkeyRegisterOptions is POST /passkeys/options.
 func (a passkeys) passkeyRegisterOptions(c echo.Context, s caller) (answer, error) {
-	begun, err := a.Accounts.PasskeyRegisterOptions(c.Request().Context(), s.Session)
+	begun, err := a.Accounts.Passkeys.RegisterOptions(c.Request().Context(), s.Session)
 	return a.options(c, begun, err)
 }
 
@@ -167,7 +167,7 @@ func (a passkeys) createPasskey(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	added, err := a.Accounts.PasskeyRegister(c.Request().Context(), s.Session, name, given)
+	added, err := a.Accounts.Passkeys.Register(c.Request().Context(), s.Session, name, given)
 	if errors.Is(err, factor.ErrPasskeyFailed) {
 		a.Log.InfoContext(c.Request().Context(), "new passkey refused", "user_id", s.UserID, "error", err)
 		return answer{}, web.ErrNotRegistered
@@ -190,7 +190,7 @@ func (a passkeys) renamePasskey(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	renamed, err := a.Accounts.RenamePasskey(c.Request().Context(), s.Session, id, body.Name)
+	renamed, err := a.Accounts.Passkeys.Rename(c.Request().Context(), s.Session, id, body.Name)
 	if err != nil {
 		return answer{}, web.OfPasskey(err)
 	}
@@ -203,7 +203,7 @@ func (a passkeys) deletePasskey(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, web.ErrUnknownPasskey
 	}
-	if err := a.Accounts.RemovePasskey(c.Request().Context(), s.Session, id); err != nil {
+	if err := a.Accounts.Passkeys.Remove(c.Request().Context(), s.Session, id); err != nil {
 		return answer{}, web.OfPasskey(err)
 	}
 	return done, nil

@@ -77,7 +77,7 @@ func data(v any) answer {
 
 // factorState is GET /2fa.
 func (a factors) factorState(c echo.Context, s caller) (answer, error) {
-	state, err := a.Accounts.Factors(c.Request().Context(), s.Session)
+	state, err := a.Accounts.SecondFactor.State(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
 	}
@@ -92,7 +92,7 @@ func (a factors) factorState(c echo.Context, s caller) (answer, error) {
 
 // setupTOTP is POST /2fa/setup.
 func (a factors) setupTOTP(c echo.Context, s caller) (answer, error) {
-	setup, err := a.Accounts.SetupTOTP(c.Request().Context(), s.Session)
+	setup, err := a.Accounts.SecondFactor.SetupTOTP(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
 	}
@@ -131,9 +131,9 @@ func (a factors) enableFactor(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	if body.Passkey {
-		return recoveryAnswer(a.Accounts.EnableByPasskey(c.Request().Context(), s.Session))
+		return recoveryAnswer(a.Accounts.SecondFactor.EnableByPasskey(c.Request().Context(), s.Session))
 	}
-	return recoveryAnswer(a.Accounts.EnableTOTP(c.Request().Context(), s.Session, body.Code))
+	return recoveryAnswer(a.Accounts.SecondFactor.EnableTOTP(c.Request().Context(), s.Session, body.Code))
 }
 
 // disableFactor is POST /2fa/disable.
@@ -142,7 +142,7 @@ func (a factors) disableFactor(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.Accounts.DisableFactor(c.Request().Context(), s.Session, code); err != nil {
+	if err := a.Accounts.SecondFactor.Disable(c.Request().Context(), s.Session, code); err != nil {
 		return answer{}, err
 	}
 	return a.factorState(c, s)
@@ -154,7 +154,7 @@ func (a factors) newRecoveryCodes(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return recoveryAnswer(a.Accounts.NewRecoveryCodes(c.Request().Context(), s.Session, code))
+	return recoveryAnswer(a.Accounts.SecondFactor.NewRecoveryCodes(c.Request().Context(), s.Session, code))
 }
 
 // requireFactor is PUT /2fa/require.
@@ -168,7 +168,7 @@ func (a factors) requireFactor(c echo.Context, s caller) (answer, error) {
 	if body.Required == nil {
 		return answer{}, account.ErrMissing
 	}
-	if err := a.Accounts.RequireFactor(c.Request().Context(), s.UserID, *body.Required); err != nil {
+	if err := a.Accounts.SecondFactor.Require(c.Request().Context(), s.UserID, *body.Required); err != nil {
 		return answer{}, err
 	}
 	return data(map[string]bool{"required": *body.Required}), nil
@@ -201,7 +201,7 @@ func (a factors) resetFactor(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return done, a.Accounts.ResetFactor(c.Request().Context(), s.UserID, id)
+	return done, a.Accounts.SecondFactor.Reset(c.Request().Context(), s.UserID, id)
 }
 
 // reauth is POST /reauth.

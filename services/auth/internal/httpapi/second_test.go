@@ -157,7 +157,7 @@ func TestPendingLogin_Ends(t *testing.T) {
 			}
 		},
 		"by a reset of the factor": func(h *fixture, _ *browser) {
-			if err := h.accounts.ResetFactorOf(h.t.Context(), "otto"); err != nil {
+			if err := h.accounts.SecondFactor.ResetOf(h.t.Context(), "otto"); err != nil {
 				h.t.Fatal(err)
 			}
 		},

@@ -109,7 +109,7 @@ func (p household) changeMember(r *request) error {
 		}
 		return p.renderLink(r, l, token, here)
 	case "factor":
-		if err := p.Accounts.ResetFactor(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
+		if err := p.Accounts.SecondFactor.Reset(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
 			return err
 		}
 		return r.seeOther(here + "?done=factor-reset")

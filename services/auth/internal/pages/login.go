@@ -56,7 +56,7 @@ func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
 	if err := p.leadsToApp(r, page.Return); err != nil {
 		return err
 	}
-	page.Passkeys = p.Accounts.PasskeysOff() == nil
+	page.Passkeys = p.Accounts.Passkeys.Off() == nil
 	title := r.text["LoginTitle"]
 	if page.Empty {
 		title = r.text["SetupTitle"]

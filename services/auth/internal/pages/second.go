@@ -94,7 +94,7 @@ func (p *Pages) reauthAgain(r *request) error {
 }
 
 func (p *Pages) renderReauth(r *request, to string, kept map[string]string) error {
-	state, err := p.Accounts.Factors(r.ctx(), r.Session)
+	state, err := p.Accounts.SecondFactor.State(r.ctx(), r.Session)
 	if err != nil {
 		return err
 	}

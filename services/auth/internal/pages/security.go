@@ -85,13 +85,13 @@ type factorPage struct {
 
 // secondFactor shows the state of the user's second factor.
 func (p security) secondFactor(r *request) error {
-	state, err := p.Accounts.Factors(r.ctx(), r.Session)
+	state, err := p.Accounts.SecondFactor.State(r.ctx(), r.Session)
 	if err != nil {
 		return err
 	}
 	page := factorPage{FactorState: state, Proved: r.Session.Factor == session.Passkey || r.Session.Factor == session.PasswordWithPasskey}
 	if state.Pending() && state.Configured {
-		if page.Setup, err = p.Accounts.PendingTOTP(r.ctx(), r.Session); err != nil && !errors.Is(err, factor.ErrNoPendingSetup) {
+		if page.Setup, err = p.Accounts.SecondFactor.PendingTOTP(r.ctx(), r.Session); err != nil && !errors.Is(err, factor.ErrNoPendingSetup) {
 			return err
 		}
 		page.Groups = groups(page.Setup.Secret)
@@ -123,21 +123,21 @@ func (p security) changeSecondFactor(r *request) error {
 	var err error
 	switch code := r.form.get("code"); r.form.get("do") {
 	case "setup":
-		if _, err := p.Accounts.SetupTOTP(r.ctx(), r.Session); err != nil {
+		if _, err := p.Accounts.SecondFactor.SetupTOTP(r.ctx(), r.Session); err != nil {
 			return err
 		}
 		return r.seeOther(here)
 	case "disable":
-		if err := p.Accounts.DisableFactor(r.ctx(), r.Session, code); err != nil {
+		if err := p.Accounts.SecondFactor.Disable(r.ctx(), r.Session, code); err != nil {
 			return err
 		}
 		return r.seeOther(here + "?done=factor-off")
 	case "enable":
-		codes, err = p.Accounts.EnableTOTP(r.ctx(), r.Session, code)
+		codes, err = p.Accounts.SecondFactor.EnableTOTP(r.ctx(), r.Session, code)
 	case "enable-passkey":
-		codes, err = p.Accounts.EnableByPasskey(r.ctx(), r.Session)
+		codes, err = p.Accounts.SecondFactor.EnableByPasskey(r.ctx(), r.Session)
 	case "renew":
-		codes, err = p.Accounts.NewRecoveryCodes(r.ctx(), r.Session, code)
+		codes, err = p.Accounts.SecondFactor.NewRecoveryCodes(r.ctx(), r.Session, code)
 	default:
 		return web.ErrMalformed
 	}
@@ -159,7 +159,7 @@ type passkeysPage struct {
 // passkeys lists the user's passkeys.
 func (p security) passkeys(r *request) error {
 	page := passkeysPage{Fresh: p.fresh(r.Caller)}
-	switch off := p.Accounts.PasskeysOff(); {
+	switch off := p.Accounts.Passkeys.Off(); {
 	case errors.Is(off, factor.ErrIPAddress):
 		page.Off = r.text["PasskeysIP"]
 	case errors.Is(off, factor.ErrNotHTTPS):
@@ -168,7 +168,7 @@ func (p security) passkeys(r *request) error {
 		page.Off = r.text["PasskeysAddress"]
 	}
 	var err error
-	if page.Passkeys, err = p.Accounts.Passkeys(r.ctx(), r.UserID); err != nil {
+	if page.Passkeys, err = p.Accounts.Passkeys.List(r.ctx(), r.UserID); err != nil {
 		return err
 	}
 	if r.QueryParam("done") == passkeysLeft {
@@ -190,7 +190,7 @@ func (p security) changePasskeys(r *request) error {
 	}
 	switch r.form.get("do") {
 	case "rename":
-		if _, err := p.Accounts.RenamePasskey(r.ctx(), r.Session, id, r.form.get("name")); err != nil {
+		if _, err := p.Accounts.Passkeys.Rename(r.ctx(), r.Session, id, r.form.get("name")); err != nil {
 			return web.OfPasskey(err)
 		}
 		return r.seeOther(here + "?done=profile")
@@ -199,7 +199,7 @@ func (p security) changePasskeys(r *request) error {
 			r.form = form{} // there is nothing to keep
 			return account.ErrReauthRequired
 		}
-		if err := p.Accounts.RemovePasskey(r.ctx(), r.Session, id); err != nil {
+		if err := p.Accounts.Passkeys.Remove(r.ctx(), r.Session, id); err != nil {
 			return web.OfPasskey(err)
 		}
 		return r.seeOther(here + "?done=passkey-removed")
@@ -223,12 +223,12 @@ func (p security) rules(r *request) error {
 	if err != nil {
 		return err
 	}
-	state, err := p.Accounts.Factors(r.ctx(), r.Session)
+	state, err := p.Accounts.SecondFactor.State(r.ctx(), r.Session)
 	if err != nil {
 		return err
 	}
 	page := rulesPage{
-		Required: required, Configured: state.Configured, Passkeys: p.Accounts.PasskeysOff() == nil,
+		Required: required, Configured: state.Configured, Passkeys: p.Accounts.Passkeys.Off() == nil,
 		RetentionDays: int(math.Ceil(p.Audit.Retention.Hours() / 24)),
 	}
 	for _, m := range members {
@@ -241,7 +241,7 @@ func (p security) rules(r *request) error {
 
 // changeRules sets whether the household requires a second factor.
 func (p security) changeRules(r *request) error {
-	if err := p.Accounts.RequireFactor(r.ctx(), r.UserID, r.form.get("required") == "yes"); err != nil {
+	if err := p.Accounts.SecondFactor.Require(r.ctx(), r.UserID, r.form.get("required") == "yes"); err != nil {
 		return err
 	}
 	return r.seeOther(root + "admin/security?done=profile")

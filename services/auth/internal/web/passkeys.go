@@ -23,7 +23,7 @@ func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route stri
 
 // PasskeyLogin logs a user in by the passkey that answered and sets the cookies of a new
 // session; the one that the request came with ends. The caller of PasskeyLogin limits its
-// attempts. Errors are those of account.Service.PasskeyLogin, and of the session store.
+// attempts. Errors are those of account.Passkeys.Login, and of the session store.
 func (w *Web) PasskeyLogin(
 	rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer,
 ) (account.LoggedIn, error) {
@@ -35,7 +35,7 @@ func (w *Web) PasskeyLogin(
 	}
 	var in account.LoggedIn
 	if err == nil || errors.Is(err, session.ErrNotFound) {
-		in, err = w.Accounts.PasskeyLogin(r.Context(), given, credentials)
+		in, err = w.Accounts.Passkeys.Login(r.Context(), given, credentials)
 	}
 	w.Metrics.login(false, err)
 	if err != nil {
@@ -55,7 +55,7 @@ func (w *Web) PasskeySecond(
 		return account.LoggedIn{}, account.ErrNoPendingLogin
 	}
 	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
-	in, err := w.Accounts.PasskeySecond(r.Context(), ref, w.Sessions.Browser(r), given)
+	in, err := w.Accounts.Passkeys.Second(r.Context(), ref, w.Sessions.Browser(r), given)
 	w.Metrics.secondFactor("passkey", err)
 	switch {
 	case err == nil:
@@ -70,11 +70,11 @@ func (w *Web) PasskeySecond(
 
 // PasskeyReauth has a caller prove again who they are by the passkey that answered, and sets
 // the cookies of the session that replaces theirs. Errors are those of
-// account.Service.PasskeyReauth.
+// account.Passkeys.Reauth.
 func (w *Web) PasskeyReauth(
 	rw http.ResponseWriter, r *http.Request, c Caller, given account.PasskeyAnswer,
 ) (account.LoggedIn, error) {
-	in, err := w.Accounts.PasskeyReauth(r.Context(), c.Session, given)
+	in, err := w.Accounts.Passkeys.Reauth(r.Context(), c.Session, given)
 	w.Metrics.reauth(err)
 	if err != nil {
 		w.passkeyFailed(rw, r, c.UserID, err)
