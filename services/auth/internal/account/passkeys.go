@@ -65,7 +65,7 @@ func (k *Passkeys) LoginOptions(ctx context.Context) (PasskeyCeremony, error) {
 	return k.begin(ctx, session.Ceremony{Purpose: toLogin, Data: state}, options, err)
 }
 
-// PasskeyLogin creates a session for the user of the passkey that answered, which is both
+// Login creates a session for the user of the passkey that answered, which is both
 // factors at once. Username and Password of the credentials are not read.
 // factor.ErrPasskeyFailed, for every cause, with the user's ID and Username where they are
 // known; factor.ErrPasskeysUnavailable.
