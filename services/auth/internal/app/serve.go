@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pforte/pforte/pkg/periodic"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
@@ -246,7 +247,7 @@ func (s *server) bootstrap(ctx context.Context) error {
 // sweep removes what is left of expired sessions, every 15 minutes
 // (AUTH-2.8), until ctx ends.
 func sweep(ctx context.Context, store session.Store, log *slog.Logger) {
-	every(ctx, session.SweepInterval, func() {
+	periodic.Run(ctx, session.SweepInterval, func() {
 		swept, err := store.Sweep(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -266,19 +267,5 @@ func daily(ctx context.Context, sweep func(context.Context) error, what string, 
 		}
 	}
 	once()
-	every(ctx, 24*time.Hour, once)
-}
-
-// every calls do after each interval, until ctx ends.
-func every(ctx context.Context, interval time.Duration, do func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			do()
-		}
-	}
+	periodic.Run(ctx, 24*time.Hour, once)
 }
