@@ -215,3 +215,34 @@ func find(r Record, e Event) (Record, []Effect, error) {
 	}
 	return next, effects, nil
 }
+
+// Seen returns the event that what was found on the chain makes of a record, if it makes one: the
+// end of an open one, the money of a dead one, or the loss of what a settled one had.
+func Seen(r Record, found Authorization) (e Event, changes bool) {
+	switch {
+	case r.State == Settled && found.Status != PaidToUs:
+		return Event{Kind: EventLost, Outcome: Outcome{Reason: ReasonVanished}}, true
+	case r.State == Unknown, r.State == Dead && found.Status == PaidToUs:
+		o := OnChain(r.Outcome(), r, found)
+		return Event{Kind: EventChain, Outcome: o}, o.State != r.State
+	}
+	return Event{}, false
+}
+
+// OnChain returns the outcome o of a record as what was found on the chain corrects it.
+func OnChain(o Outcome, r Record, found Authorization) Outcome {
+	o.Unspent = found.Status == Unused || found.Status == Reverted
+	switch found.Status {
+	case PaidToUs:
+		return Outcome{State: Settled, Transaction: found.Transaction}
+	case UsedElsewhere:
+		return Outcome{State: Dead, Transaction: o.Transaction, Reason: ReasonUsedElsewhere}
+	case Expired:
+		return Outcome{State: Dead, Transaction: o.Transaction, Reason: ReasonExpired, Unsent: true}
+	case Reverted:
+		if r.Repeats == 0 { // else another transaction may have been made than the one that failed
+			return Outcome{State: Dead, Transaction: o.Transaction, Reason: ReasonReverted, Unspent: true}
+		}
+	}
+	return o
+}

@@ -185,3 +185,33 @@ func TestArchitecture_ShowsTheTransitionsOfNext(t *testing.T) {
 		t.Errorf("deploy/docs/architecture.md lacks the picture of the transitions:\n%s", picture)
 	}
 }
+
+func TestSeen_IsWhatTheChainChanges(t *testing.T) {
+	statuses := []payment.AuthorizationStatus{
+		payment.Unused, payment.PaidToUs, payment.UsedElsewhere, payment.Expired, payment.Reverted,
+	}
+	for state, want := range map[string][]payment.State{ // "" where nothing changes
+		"none":          {"", "", "", "", ""},
+		"working":       {"", "", "", "", ""},
+		"settling":      {"", "", "", "", ""}, // the call that settles waits for it
+		"abandoned":     {"", payment.Settled, payment.Dead, payment.Dead, payment.Dead},
+		"unknown":       {"", payment.Settled, payment.Dead, payment.Dead, payment.Dead},
+		"retried":       {"", payment.Settled, payment.Dead, payment.Dead, ""},
+		"settled":       {payment.Unknown, "", payment.Unknown, payment.Unknown, payment.Unknown},
+		"dead":          {"", payment.Settled, "", "", ""},
+		"dead returned": {"", payment.Settled, "", "", ""},
+	} {
+		for i, status := range statuses {
+			var got payment.State
+			if e, changes := payment.Seen(records[state], payment.Authorization{Status: status, Transaction: "0xt"}); changes {
+				next, _, err := payment.Next(records[state], e)
+				if got = next.State; err != nil {
+					t.Errorf("%s, %s: %v", state, status, err)
+				}
+			}
+			if got != want[i] {
+				t.Errorf("%s, %s: it becomes %q, want %q", state, status, got, want[i])
+			}
+		}
+	}
+}

@@ -53,9 +53,8 @@ func Look(ctx context.Context, network PaymentNetwork, r payment.Record) (found 
 	if found, err = network.Authorization(ctx, r); err != nil {
 		return found, o, err
 	}
-	switch {
-	case r.State == payment.Unknown, r.State == payment.Dead && found.Status == payment.PaidToUs:
-		o = outcomeOnChain(o, r, found)
+	if e, changes := payment.Seen(r, found); changes && e.Kind == payment.EventChain {
+		o = e.Outcome
 	}
 	return found, o, nil
 }

@@ -215,25 +215,7 @@ func (w *Paywall) reconcileWithChain(ctx context.Context, o payment.Outcome, r p
 		}
 		return o
 	}
-	return outcomeOnChain(o, r, found)
-}
-
-// outcomeOnChain returns the outcome o as what was found on the chain corrects it.
-func outcomeOnChain(o payment.Outcome, r payment.Record, found payment.Authorization) payment.Outcome {
-	o.Unspent = found.Status == payment.Unused || found.Status == payment.Reverted
-	switch found.Status {
-	case payment.PaidToUs:
-		return payment.Outcome{State: payment.Settled, Transaction: found.Transaction}
-	case payment.UsedElsewhere:
-		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonUsedElsewhere}
-	case payment.Expired:
-		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonExpired, Unsent: true}
-	case payment.Reverted:
-		if r.Repeats == 0 { // else another transaction may have been made than the one that failed
-			return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonReverted, Unspent: true}
-		}
-	}
-	return o
+	return payment.OnChain(o, r, found)
 }
 
 // Intervals and bounds of the background work.
@@ -299,28 +281,11 @@ func (w *Paywall) Reconcile(ctx context.Context) {
 		}
 		all.Go(func() {
 			defer w.reconciling.Release(1)
-			w.reconcile(ctx, due)
+			w.lookUpOpen(ctx, due)
 		})
 	}
 	w.distributing.Unlock()
 	all.Wait()
-}
-
-// reconcile ends an open payment as the chain shows.
-func (w *Paywall) reconcile(ctx context.Context, r payment.Record) {
-	outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Unknown}, r)
-	if outcome.State == payment.Unknown || ctx.Err() != nil {
-		return
-	}
-	outcome, err := w.Ledger.Apply(ctx, r.Key, payment.Event{Kind: payment.EventChain, By: payment.ByService, Outcome: outcome})
-	if err != nil {
-		w.Log.Error("cannot record the status of a payment from the chain", "error", err)
-		return
-	}
-	w.quota.stale()
-	w.Ended(End{Operation: r.Operation, Transport: r.Transport, Outcome: "reconciled_" + string(outcome.State)})
-	w.Log.Info("the chain has decided an open payment", "state", outcome.State, "reason", outcome.Reason,
-		"payer", r.Key.Payer, "transaction", outcome.Transaction)
 }
 
 // Check compares payments that have ended with the chain once more, in the order of
@@ -377,44 +342,58 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) (done bool, un
 		return true, nil
 	}
 	found, err := w.lookUp(ctx, r)
+	early := w.Now().Sub(r.Claimed) < checkAfter+checkWithin
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
-	case err != nil && w.Now().Sub(r.Claimed) < checkAfter+checkWithin:
+	case err != nil && early:
 		w.Log.Warn("cannot read the payment network", "error", err)
 		return false, nil
 	case err != nil:
 		return true, err
-	case r.State == payment.Settled && found.Status == payment.Unused && w.Now().Sub(r.Claimed) < checkAfter+checkWithin:
+	case r.State == payment.Settled && found.Status == payment.Unused && early:
 		return false, nil // the authorization has ended by now, so it is the node that is behind
 	}
-	var end string
-	switch {
-	case r.State == payment.Dead && found.Status == payment.PaidToUs:
-		var ended payment.Outcome
-		ended, err = w.Ledger.Apply(ctx, r.Key, payment.Event{
-			Kind: payment.EventChain, By: payment.ByService, Outcome: payment.Outcome{State: payment.Settled, Transaction: found.Transaction},
-		})
-		if end = "reconciled_settled"; err == nil && ended.State != payment.Settled {
-			return true, nil // the money is another copy's
-		}
-	case r.State == payment.Settled && found.Status != payment.PaidToUs:
-		end = "reopened"
-		w.Log.Error("the chain has lost a transfer", "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction", r.Transaction)
-		_, err = w.Ledger.Apply(ctx, r.Key, payment.Event{Kind: payment.EventLost, By: payment.ByService, Outcome: payment.Outcome{Reason: payment.ReasonVanished}})
-	default:
-		return true, nil
-	}
-	if errors.Is(err, payment.ErrLost) {
-		return true, nil // it has changed meanwhile
-	}
+	return w.reconcile(ctx, r, found) == nil, nil
+}
+
+// lookUpOpen looks up an open payment, and writes what became of it.
+func (w *Paywall) lookUpOpen(ctx context.Context, r payment.Record) {
+	found, err := w.lookUp(ctx, r)
 	if err != nil {
+		w.Log.Warn("cannot read the payment network", "error", err)
+	} else if ctx.Err() == nil {
+		_ = w.reconcile(ctx, r, found) // it is due again
+	}
+}
+
+// reconcile writes what the chain shows of a payment for which no call waits, where it shows
+// something else than the record.
+func (w *Paywall) reconcile(ctx context.Context, r payment.Record, found payment.Authorization) error {
+	e, changes := payment.Seen(r, found)
+	if !changes {
+		return nil
+	}
+	e.By = payment.ByService
+	ended, err := w.Ledger.Apply(ctx, r.Key, e)
+	switch {
+	case errors.Is(err, payment.ErrLost), err == nil && ended.State == r.State:
+		return nil // it has changed meanwhile, or the money is another copy's
+	case err != nil:
 		w.Log.Error("cannot record the status of a payment from the chain", "error", err)
-		return false, nil
+		return err
 	}
 	w.quota.stale()
+	end := "reconciled_" + string(ended.State)
+	if e.Kind == payment.EventLost {
+		end = "reopened"
+		w.Log.Error("the chain has lost a transfer", "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction", r.Transaction)
+	} else {
+		w.Log.Info("the chain has decided a payment", "state", ended.State, "reason", ended.Reason,
+			"payer", r.Key.Payer, "transaction", ended.Transaction)
+	}
 	w.Ended(End{Operation: r.Operation, Transport: r.Transport, Outcome: end})
-	return true, nil
+	return nil
 }
 
 // What failed to be written.
