@@ -173,6 +173,18 @@ type Caps struct {
 	Strangers, StrangersMonth int
 }
 
+// Asked is what an earlier payment of the payer may have bought already.
+type Asked struct {
+	Payer string
+	// Identifier is the buyer's own; where it is "", Request counts, claimed since Since.
+	Identifier string
+	Request    Digest
+	Since      time.Time
+	// Plain is of the payment that asks: for one that is plain, records that are not count only
+	// when they are Settled.
+	Plain bool
+}
+
 // History is what the ledger has counted for a payer, for a client and for the network
 // around it: how many of their settlements have failed since Caps.Since.
 type History struct {
@@ -305,8 +317,7 @@ type Total struct {
 // Ledger is what selling needs of the memory of payments. All its methods are atomic over all processes that
 // share it, and may be called from many goroutines.
 //
-// An owner is alive from Register or Heartbeat until the moment passed there or until
-// Deregister. A Working or Settling record whose owner is gone, or whose Deadline has
+// An owner is alive from Register or Heartbeat until the moment passed there. A Working or Settling record whose owner is gone, or whose Deadline has
 // passed, is abandoned: an abandoned Working record counts as not there, an
 // abandoned Settling record reads as Unknown.
 type Ledger interface {
@@ -327,7 +338,7 @@ type Ledger interface {
 	// the caps are reached. ErrLost: the record is not the owner's
 	// any more, or is for another request.
 	// When another record of the payer has the same Identifier and is Settling,
-	// Unknown or Settled (and counts, as in Bought), nothing changes and that record is returned; and so is, where
+	// Unknown or Settled (and counts, as in Asked), nothing changes and that record is returned; and so is, where
 	// there is no Identifier, what Earlier returns.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (Answer, *Record, error)
 	// Anew queues the entry of an answer that was made anew for a record whose answer was
@@ -349,20 +360,13 @@ type Ledger interface {
 	Look(ctx context.Context, key Key, since time.Time) (bool, error)
 	// Get returns a record, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)
-	// Bought returns the record that the payer's identifier has bought or is buying
-	// with, as Begin would, or ErrNotFound. For a plain payment, records that are not plain
-	// count only when they are Settled.
-	Bought(ctx context.Context, payer, identifier string, plain bool) (Record, error)
-	// Earlier returns the first record with which the payer has bought or is buying the
-	// request, claimed since then: it is Settled, Settling or Unknown. Or ErrNotFound. What
-	// counts for a plain payment is as in Bought.
-	Earlier(ctx context.Context, payer string, request Digest, since time.Time, plain bool) (Record, error)
-	// AskedAgain returns how often the payer of a record got the answer of an earlier payment
-	// on the day that begins then, and whether the record's is owed. CountAskedAgain counts it
-	// once more, unless it was so often as limit, and reports whether it did. An answer that is
-	// owed counts nothing, once.
-	AskedAgain(ctx context.Context, key Key, day time.Time) (times int, owed bool, err error)
-	CountAskedAgain(ctx context.Context, key Key, day time.Time, limit int) (bool, error)
+	// Earlier returns the record with which a payer has bought, or is buying, what they ask for
+	// now: it is Settled, Settling or Unknown; of several the first. Or ErrNotFound.
+	Earlier(ctx context.Context, a Asked) (Record, error)
+	// Reuse reports whether the payer of a record may get the answer of an earlier payment once more on
+	// the day that begins then: they got fewer than limit, or this record's is owed. Where it counts,
+	// it writes that they get it; an answer that is owed counts nothing, once.
+	Reuse(ctx context.Context, key Key, day time.Time, limit int, counts bool) (bool, error)
 	// History counts the failed settlements that the caps are about, for a payment of which
 	// only the payer, Plain, Client and Around are read.
 	History(ctx context.Context, r Record, c Caps) (History, error)
@@ -370,10 +374,9 @@ type Ledger interface {
 	// Register records that the owner begins, and is alive until then. In a file, which has
 	// its users on one machine, it also cuts back to until every heartbeat that reaches
 	// further: the clock was ahead when it was written, perhaps by a process that is
-	// gone. Heartbeat extends the lease until then; Deregister ends it.
+	// gone. Heartbeat extends the lease until then; the zero time ends it.
 	Register(ctx context.Context, owner string, until time.Time) error
 	Heartbeat(ctx context.Context, owner string, until time.Time) error
-	Deregister(ctx context.Context, owner string) error
 	// Due returns the Unknown record that is due for longest to be looked up, without
 	// Answer, and puts its next lookup off until next, so that two processes do not
 	// look at once. ErrNotFound: none is due.

@@ -54,7 +54,7 @@ func beginFindsEarlier(w *world) {
 func earlierIsFound(w *world) {
 	ctx := context.Background()
 	find := func(payer string, request payment.Digest, since time.Time) string {
-		r, err := w.Earlier(ctx, payer, request, since, true)
+		r, err := w.Earlier(ctx, payment.Asked{Payer: payer, Request: request, Since: since, Plain: true})
 		if err != nil && !errors.Is(err, payment.ErrNotFound) {
 			w.Fatal(err)
 		}
@@ -101,14 +101,16 @@ func askedAgainIsCounted(w *world) {
 	ctx, day := context.Background(), payment.Day(start)
 	of := func(payer string) payment.Key { return of("question", payer, "").Key }
 	count := func(payer string, day time.Time) bool {
-		counted, err := w.CountAskedAgain(ctx, of(payer), day, 2)
+		counted, err := w.Reuse(ctx, of(payer), day, 2, true)
 		w.must(err)
 		return counted
 	}
 	want := func(payer string, want int, wantOwed bool) {
 		w.Helper()
-		if times, owed, err := w.AskedAgain(ctx, of(payer), day); err != nil || times != want || owed != wantOwed {
-			w.Errorf("%s has asked again %d times, is owed %v, %v", payer, times, owed, err)
+		for limit, wantMay := range map[int]bool{want: wantOwed, want + 1: true} {
+			if may, err := w.Reuse(ctx, of(payer), day, limit, false); err != nil || may != wantMay {
+				w.Errorf("%s, at most %d times: may %v, %v", payer, limit, may, err)
+			}
 		}
 	}
 	tomorrow := day.Add(24 * time.Hour)
@@ -161,7 +163,7 @@ func oneQuestion(w *world) {
 func askedAgainConcurrently(w *world) {
 	var counted atomic.Int32
 	w.at(100, func(_ int, l payment.Ledger) {
-		ok, err := l.CountAskedAgain(context.Background(), of("question", "payer", "").Key, payment.Day(start), 20)
+		ok, err := l.Reuse(context.Background(), of("question", "payer", "").Key, payment.Day(start), 20, true)
 		if err != nil {
 			w.Error(err)
 		}

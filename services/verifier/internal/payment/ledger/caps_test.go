@@ -131,7 +131,7 @@ func openWeighLittle(w *world) {
 	}
 	w.wantBegin(of("under way", "0xpayer", ""), nil)
 	w.wantBegin(of("next", "0xpayer", ""), payment.ErrCrowded)
-	w.must(w.Deregister(context.Background(), alice)) // what is abandoned is open
+	w.must(w.Heartbeat(context.Background(), alice, time.Time{})) // what is abandoned is open
 	r := of("next", "0xpayer", "")
 	r.Owner = bob
 	w.wantBegin(r, payment.ErrCrowded) // thirty are
@@ -194,7 +194,7 @@ func boughtIsFound(w *world) {
 	r.Identifier = "order_0123456789"
 	missing := func(payer, identifier string) {
 		w.Helper()
-		if got, err := w.Bought(context.Background(), payer, identifier, true); !errors.Is(err, payment.ErrNotFound) {
+		if got, err := w.Earlier(context.Background(), payment.Asked{Payer: payer, Identifier: identifier, Plain: true}); !errors.Is(err, payment.ErrNotFound) {
 			w.Errorf("got %+v, %v; want ErrNotFound", got, err)
 		}
 	}
@@ -207,7 +207,7 @@ func boughtIsFound(w *world) {
 		if state != payment.Settling {
 			w.finish(r, payment.Outcome{State: state})
 		}
-		got, err := w.Bought(context.Background(), "0xpayer", r.Identifier, true)
+		got, err := w.Earlier(context.Background(), payment.Asked{Payer: "0xpayer", Identifier: r.Identifier, Plain: true})
 		w.must(err)
 		w.same(got, w.get(r.Key))
 	}

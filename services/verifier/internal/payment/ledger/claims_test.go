@@ -65,7 +65,7 @@ func takenOverWhenGone(w *world) {
 	w.same(got, taken)
 
 	w.claim(record("b", alice))
-	w.must(w.Deregister(context.Background(), alice))
+	w.must(w.Heartbeat(context.Background(), alice, time.Time{}))
 	w.claim(record("b", bob))
 	if _, _, err := w.Begin(context.Background(), record("b", alice).Key, alice, settlement(record("b", alice), 1000)); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("the former owner began: %v", err)

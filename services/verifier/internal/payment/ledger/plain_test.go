@@ -152,13 +152,13 @@ func othersDoNotCountForThePlain(w *world) {
 	w.begin(bad)
 	good := record("b", bob)
 	good.Identifier, good.Request = bad.Identifier, bad.Request
-	if r, err := w.Bought(ctx, good.Key.Payer, good.Identifier, true); !errors.Is(err, payment.ErrNotFound) {
+	if r, err := w.Earlier(ctx, payment.Asked{Payer: good.Key.Payer, Identifier: good.Identifier, Plain: true}); !errors.Is(err, payment.ErrNotFound) {
 		w.Errorf("the identifier has bought %+v, %v", r, err)
 	}
-	if r, err := w.Earlier(ctx, good.Key.Payer, good.Request, start, true); !errors.Is(err, payment.ErrNotFound) {
+	if r, err := w.Earlier(ctx, payment.Asked{Payer: good.Key.Payer, Request: good.Request, Since: start, Plain: true}); !errors.Is(err, payment.ErrNotFound) {
 		w.Errorf("the question was asked by %+v, %v", r, err)
 	}
-	if _, err := w.Earlier(ctx, good.Key.Payer, good.Request, start, false); err != nil {
+	if _, err := w.Earlier(ctx, payment.Asked{Payer: good.Key.Payer, Request: good.Request, Since: start, Plain: false}); err != nil {
 		w.Error(err) // a contract's
 	}
 	w.begin(good)

@@ -35,37 +35,35 @@ func (l *Ledger) Get(ctx context.Context, key payment.Key) (payment.Record, erro
 	return scan(l.row(ctx, getSQL, l.view(), key, l.view()))
 }
 
-// Bought implements payment.Ledger.
-func (l *Ledger) Bought(ctx context.Context, payer, identifier string, plain bool) (payment.Record, error) {
-	return scan(l.row(ctx, boughtSQL, l.view(), payer, identifier, flag(plain)))
-}
-
 // Earlier implements payment.Ledger.
-func (l *Ledger) Earlier(ctx context.Context, payer string, request payment.Digest, since time.Time, plain bool) (payment.Record, error) {
-	return scan(l.row(ctx, earlierSQL, l.view(), payer, request, since, flag(plain)))
-}
-
-// AskedAgain implements payment.Ledger.
-func (l *Ledger) AskedAgain(ctx context.Context, key payment.Key, day time.Time) (times int, owed bool, err error) {
-	err = l.row(ctx, "SELECT COALESCE((SELECT times FROM asked_again WHERE payer = ? AND day = ?), 0), (SELECT count(*) FROM payments WHERE"+byKey+" AND owed = 1) > 0",
-		key.Payer, day, key).Scan(&times, &owed)
-	if err != nil {
-		return 0, false, fmt.Errorf("read how often a payer asked again: %w", err)
+func (l *Ledger) Earlier(ctx context.Context, a payment.Asked) (payment.Record, error) {
+	if a.Identifier != "" {
+		return scan(l.row(ctx, boughtSQL, l.view(), a.Payer, a.Identifier, flag(a.Plain)))
 	}
-	return times, owed, nil
+	return scan(l.row(ctx, earlierSQL, l.view(), a.Payer, a.Request, a.Since, flag(a.Plain)))
 }
 
-// CountAskedAgain implements payment.Ledger.
-func (l *Ledger) CountAskedAgain(ctx context.Context, key payment.Key, day time.Time, limit int) (counted bool, err error) {
+// Reuse implements payment.Ledger.
+func (l *Ledger) Reuse(
+	ctx context.Context, key payment.Key, day time.Time, limit int, counts bool,
+) (may bool, err error) {
+	if !counts {
+		err = l.row(ctx, `SELECT COALESCE((SELECT times FROM asked_again WHERE payer = ? AND day = ?), 0) < ?
+			OR EXISTS (SELECT 1 FROM payments WHERE`+byKey+" AND owed = 1)", key.Payer, day, limit, key).Scan(&may)
+		if err != nil {
+			return false, fmt.Errorf("read how often a payer asked again: %w", err)
+		}
+		return may, nil
+	}
 	err = l.write(ctx, "count that a payer asked again", false, func(ctx context.Context, u *unit) (err error) {
-		if counted, err = u.exec(ctx, "UPDATE payments SET owed = 0 WHERE"+byKey+" AND owed = 1", key); err != nil || counted || limit < 1 {
+		if may, err = u.exec(ctx, "UPDATE payments SET owed = 0 WHERE"+byKey+" AND owed = 1", key); err != nil || may || limit < 1 {
 			return err
 		}
-		counted, err = u.exec(ctx, `INSERT INTO asked_again (payer, day, times) VALUES (?, ?, 1)
+		may, err = u.exec(ctx, `INSERT INTO asked_again (payer, day, times) VALUES (?, ?, 1)
 			ON CONFLICT (payer, day) DO UPDATE SET times = asked_again.times + 1 WHERE asked_again.times < ?`, key.Payer, day, limit)
 		return err
 	})
-	return counted, err
+	return may, err
 }
 
 const (

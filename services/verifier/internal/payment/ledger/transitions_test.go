@@ -82,7 +82,7 @@ func (w *world) tell(key payment.Key, h paymenttest.Happening, e payment.Event) 
 		_, err := w.Found(ctx, e.Claim, sold(key.Nonce), e.Outcome.Transaction)
 		return err
 	case payment.EventLeaseEnd:
-		return w.Deregister(ctx, e.Claim.Owner)
+		return w.Heartbeat(ctx, e.Claim.Owner, time.Time{})
 	}
 	e.Retry.Limit = 1000
 	return second(w.Apply(ctx, key, e))

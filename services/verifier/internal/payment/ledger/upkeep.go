@@ -25,14 +25,12 @@ func (l *Ledger) Register(ctx context.Context, owner string, until time.Time) er
 
 // Heartbeat implements payment.Ledger.
 func (l *Ledger) Heartbeat(ctx context.Context, owner string, until time.Time) error {
+	if until.IsZero() {
+		_, err := l.exec(ctx, "end a lease", "DELETE FROM owners WHERE id = ?", owner)
+		return err
+	}
 	_, err := l.exec(ctx, "extend a lease", `INSERT INTO owners (id, alive_until) VALUES (?, ?)
 		ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until`, owner, until)
-	return err
-}
-
-// Deregister implements payment.Ledger.
-func (l *Ledger) Deregister(ctx context.Context, owner string) error {
-	_, err := l.exec(ctx, "end a lease", "DELETE FROM owners WHERE id = ?", owner)
 	return err
 }
 

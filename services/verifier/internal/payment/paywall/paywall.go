@@ -181,5 +181,5 @@ func (w *Paywall) Close(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("close the paywall with payments under way: %w", err)
 	}
-	return w.Ledger.Deregister(context.WithoutCancel(ctx), w.owner)
+	return w.Ledger.Heartbeat(context.WithoutCancel(ctx), w.owner, time.Time{})
 }

@@ -302,7 +302,7 @@ func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found 
 	if c.Payment.Identifier == "" || c.Offer.JudgeWindow(c.Payment, w.Now(), payment.SettleMargin) != nil {
 		return payment.Record{}, false, nil
 	}
-	r, err = w.Ledger.Bought(ctx, c.Payment.Key.Payer, c.Payment.Identifier, c.plain)
+	r, err = w.Ledger.Earlier(ctx, payment.Asked{Payer: c.Payment.Key.Payer, Identifier: c.Payment.Identifier, Plain: c.plain})
 	if errors.Is(err, payment.ErrNotFound) {
 		return payment.Record{}, false, nil
 	}

@@ -29,8 +29,9 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 	if w.ReuseWindow == 0 || c.Payment.Identifier != "" || c.misfit != nil {
 		return payment.Record{}, false, nil
 	}
-	payer := c.Payment.Key.Payer
-	r, err = w.Ledger.Earlier(ctx, payer, c.Request, w.Now().Add(-w.ReuseWindow), c.plain)
+	r, err = w.Ledger.Earlier(ctx, payment.Asked{
+		Payer: c.Payment.Key.Payer, Request: c.Request, Since: w.Now().Add(-w.ReuseWindow), Plain: c.plain,
+	})
 	if errors.Is(err, payment.ErrNotFound) || err == nil && r.Key == c.Payment.Key {
 		return payment.Record{}, false, nil
 	}
@@ -65,11 +66,11 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 // mayReuse returns ErrTooMany when the payer has got the answers of earlier payments too
 // often today. An answer that no call has got yet is theirs all the same.
 func (w *Paywall) mayReuse(ctx context.Context, c *call, r payment.Record) error {
-	times, owed, err := w.Ledger.AskedAgain(ctx, c.countedBy(r), payment.Day(w.Now()))
+	may, err := w.Ledger.Reuse(ctx, c.countedBy(r), payment.Day(w.Now()), w.ReusesPerPayer, false)
 	if err != nil {
 		return ledgerFault(err)
 	}
-	if times >= w.ReusesPerPayer && !owed {
+	if !may {
 		return w.untilTomorrow(payment.ErrTooMany)
 	}
 	return nil
@@ -101,7 +102,7 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 		return sale, err
 	}
 	// Only what is served counts: while the outcome is open, attempts are what is bounded.
-	counted, err := w.Ledger.CountAskedAgain(ctx, c.countedBy(r), payment.Day(w.Now()), w.ReusesPerPayer)
+	counted, err := w.Ledger.Reuse(ctx, c.countedBy(r), payment.Day(w.Now()), w.ReusesPerPayer, true)
 	switch {
 	case err != nil:
 		return Sale{}, ledgerFault(err)
