@@ -172,8 +172,8 @@ func end(r Record, e Event) (Record, []Effect, error) {
 		r.Again = r.Again[:last]
 	}
 	r.State, r.Reason, r.Transaction = o.State, o.Reason, cmp.Or(o.Transaction, r.Transaction)
-	switch {
-	case o.State == Settled:
+	switch o.State {
+	case Settled:
 		if r.Month == "" { // it had been returned
 			r.Month = e.Month
 			effects = append(effects, Effect{Reserve, e.Month})
@@ -182,7 +182,7 @@ func end(r Record, e Event) (Record, []Effect, error) {
 		if e.By != ByBuyer {
 			effects = append(effects, Effect{Kind: Owe})
 		}
-	case o.State == Dead:
+	case Dead:
 		if o.Unsent && r.Transaction == "" && r.Month != "" {
 			for _, month := range append(slices.Clip(r.Again), r.Month) {
 				effects = append(effects, Effect{Return, month})
