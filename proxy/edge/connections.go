@@ -69,7 +69,9 @@ type Connections struct {
 
 // CaddyModule returns the Caddy module information.
 func (Connections) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "caddy.listeners.edge_connections", New: func() caddy.Module { return new(Connections) }}
+	return caddy.ModuleInfo{ID: "caddy.listeners.edge_connections", New: func() caddy.Module {
+		return new(Connections)
+	}}
 }
 
 // UnmarshalCaddyfile reads:
@@ -228,7 +230,10 @@ func (l *boundListener) refuse(conn net.Conn) {
 
 // enter returns nil when there is no place for a connection.
 func (l *boundListener) enter(conn *net.TCPConn) *boundConn {
-	c := &boundConn{TCPConn: conn, listener: l, addr: addrOf(conn.RemoteAddr()), local: conn.LocalAddr().String(), passed: time.Now()}
+	c := &boundConn{
+		TCPConn: conn, listener: l, addr: addrOf(conn.RemoteAddr()), local: conn.LocalAddr().String(),
+		passed: time.Now(),
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.admit(c)

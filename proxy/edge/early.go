@@ -63,7 +63,9 @@ func (s *refusals) add(service *Service, x *exchange, header http.Header) {
 	if s.known == nil || len(s.known) >= maxKnown {
 		s.known = map[string]*refusal{}
 	}
-	s.known[string(route)] = &refusal{service: service, cookies: x.cookies, head: head.Bytes(), tail: []byte("\r\n\r\n" + body)}
+	s.known[string(route)] = &refusal{
+		service: service, cookies: x.cookies, head: head.Bytes(), tail: []byte("\r\n\r\n" + body),
+	}
 }
 
 // common reports whether a refusal has only headers that each one has.
@@ -99,7 +101,9 @@ func (s *refusals) to(q rawRequest, c *boundConn) []byte {
 	}
 	var user userKey
 	if of := known.service; len(of.Known) > 0 {
-		user = of.users.key(known.cookies, credentials{sent: q.lines("Cookie"), token: q.lines(AppToken), authorization: q.lines("Authorization")})
+		user = of.users.key(known.cookies, credentials{
+			sent: q.lines("Cookie"), token: q.lines(AppToken), authorization: q.lines("Authorization"),
+		})
 	}
 	g := known.service.gate(string(q.method), q.has, user, func() bool { return c.listener.crowds(c) })
 	if !g.full(c.addr) {
@@ -124,7 +128,8 @@ type rawRequest struct{ method, target, host, id, fields []byte }
 // has reports whether the request has a header that is not empty.
 func (q rawRequest) has(name string) bool {
 	for line := range bytes.SplitSeq(q.fields, []byte("\r\n")) {
-		if found, value, _ := bytes.Cut(line, []byte(":")); bytes.EqualFold(found, []byte(name)) && len(bytes.Trim(value, " \t")) > 0 {
+		if found, value, _ := bytes.Cut(line, []byte(":")); bytes.EqualFold(found, []byte(name)) &&
+			len(bytes.Trim(value, " \t")) > 0 {
 			return true
 		}
 	}
@@ -134,7 +139,8 @@ func (q rawRequest) has(name string) bool {
 // lines returns the values of a header, one for each line.
 func (q rawRequest) lines(name string) (values []string) {
 	for line := range bytes.SplitSeq(q.fields, []byte("\r\n")) {
-		if found, value, _ := bytes.Cut(line, []byte(":")); len(found) == len(name) && bytes.EqualFold(found, []byte(name)) {
+		if found, value, _ := bytes.Cut(line, []byte(":")); len(found) == len(name) && bytes.EqualFold(found,
+			[]byte(name)) {
 			values = append(values, string(bytes.Trim(value, " \t")))
 		}
 	}
@@ -197,7 +203,8 @@ func parseRequest(p []byte) (q rawRequest, length int64, ok bool) {
 	line, rest, _ := bytes.Cut(p[:end+2], []byte("\r\n"))
 	q.method, line, _ = bytes.Cut(line, []byte(" "))
 	q.target, line, _ = bytes.Cut(line, []byte(" "))
-	if !isToken(q.method) || string(q.method) == http.MethodConnect || len(q.target) == 0 || q.target[0] != '/' || string(line) != "HTTP/1.1" || bytes.ContainsAny(q.target, "\r\n") {
+	if !isToken(q.method) || string(q.method) == http.MethodConnect || len(q.target) == 0 || q.target[0] != '/' ||
+		string(line) != "HTTP/1.1" || bytes.ContainsAny(q.target, "\r\n") {
 		return q, 0, false
 	}
 	q.fields = rest
@@ -230,7 +237,8 @@ func parseRequest(p []byte) (q rawRequest, length int64, ok bool) {
 			if !bytes.EqualFold(value, []byte("keep-alive")) {
 				return q, 0, false
 			}
-		case bytes.EqualFold(name, []byte("Transfer-Encoding")), bytes.EqualFold(name, []byte("Upgrade")), bytes.EqualFold(name, []byte("Expect")), bytes.EqualFold(name, []byte("Trailer")):
+		case bytes.EqualFold(name, []byte("Transfer-Encoding")), bytes.EqualFold(name, []byte("Upgrade")),
+			bytes.EqualFold(name, []byte("Expect")), bytes.EqualFold(name, []byte("Trailer")):
 			return q, 0, false
 		}
 	}

@@ -204,7 +204,8 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	caddyhttp.SetVar(r.Context(), exchangeVar, x)
 	err = next.ServeHTTP(a, r)
 	a.begin(http.StatusOK) // for an answer that is nothing but headers
-	if fault, ok := errors.AsType[caddyhttp.HandlerError](err); ok && fault.StatusCode == http.StatusServiceUnavailable && !errors.Is(err, errBusy) {
+	if fault, ok := errors.AsType[caddyhttp.HandlerError](err); ok &&
+		fault.StatusCode == http.StatusServiceUnavailable && !errors.Is(err, errBusy) {
 		fault.StatusCode = http.StatusBadGateway // no replica to be had is the same as the one that is away
 		return fault
 	}
@@ -222,7 +223,8 @@ func (e *Edge) clean(r *http.Request) {
 			delete(r.Header, name)
 		}
 	}
-	if !slices.ContainsFunc(r.Header["Upgrade"], func(kind string) bool { return strings.EqualFold(kind, "websocket") }) {
+	if !slices.ContainsFunc(r.Header["Upgrade"],
+		func(kind string) bool { return strings.EqualFold(kind, "websocket") }) {
 		delete(r.Header, "Upgrade")
 		delete(r.Header, "Connection")
 		return
@@ -349,7 +351,8 @@ func (a *answer) begin(status int) {
 // session cookie is for its user alone.
 func keepFromCaches(h http.Header) {
 	for name := range h {
-		if strings.HasSuffix(name, "Cache-Control") || name == "Surrogate-Control" || name == "Expires" || name == "Pragma" {
+		if strings.HasSuffix(name, "Cache-Control") || name == "Surrogate-Control" || name == "Expires" ||
+			name == "Pragma" {
 			delete(h, name)
 		}
 	}

@@ -231,7 +231,9 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	defer cancel()
 	s := g.watches.begin(q, v.identity, cancel, http.NewResponseController(w))
 	defer g.watches.end(s)
-	p := &passed{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, wasCut: func() bool { return g.watches.wasCut(s) }}
+	p := &passed{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, wasCut: func() bool {
+		return g.watches.wasCut(s)
+	}}
 	err = next.ServeHTTP(p, r.WithContext(ctx))
 	g.watches.end(s)
 	switch no := s.no; {

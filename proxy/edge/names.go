@@ -164,7 +164,8 @@ func inBase64(r rune) bool {
 func isToken[S string | []byte](method S) bool {
 	for i := range len(method) {
 		c := method[i]
-		if letter := c | 0x20; (letter < 'a' || 'z' < letter) && (c < '0' || '9' < c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if letter := c | 0x20; (letter < 'a' || 'z' < letter) && (c < '0' || '9' < c) &&
+			strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 	}

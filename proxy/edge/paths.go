@@ -24,7 +24,8 @@ func unambiguous(target string) bool {
 		return false // a whole URL, "*", a host, or a fragment
 	}
 	path, err := url.PathUnescape(raw)
-	if err != nil || !utf8.ValidString(path) || strings.ContainsFunc(path, splits) || strings.Contains(path, ":$") || decodesAgain(path) {
+	if err != nil || !utf8.ValidString(path) || strings.ContainsFunc(path, splits) || strings.Contains(path, ":$") ||
+		decodesAgain(path) {
 		return false
 	}
 	segments := strings.Split(path[1:], "/")

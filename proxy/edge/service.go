@@ -106,7 +106,8 @@ type Quick struct {
 // match reports whether a request is quick, of which has reports whether it has a header
 // that is not empty.
 func (q *Quick) match(method string, has func(name string) bool) bool {
-	return q != nil && (len(q.Methods) == 0 || slices.Contains(q.Methods, method)) && !slices.ContainsFunc(q.Without, has)
+	return q != nil && (len(q.Methods) == 0 || slices.Contains(q.Methods, method)) && !slices.ContainsFunc(q.Without,
+		has)
 }
 
 // CaddyModule returns the Caddy module information.
@@ -287,7 +288,8 @@ var retryAfter = []string{"2"}
 // refuse answers a request that found no place.
 func (s *Service) refuse(w http.ResponseWriter) error {
 	h := w.Header()
-	h["Content-Type"], h["Cache-Control"], h["Retry-After"] = []string{"application/json"}, []string{"no-store"}, retryAfter
+	h["Content-Type"], h["Cache-Control"], h["Retry-After"] = []string{"application/json"}, []string{"no-store"},
+		retryAfter
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_, err := io.WriteString(w, s.Refusal)
 	return err
@@ -411,7 +413,8 @@ type gates struct {
 }
 
 // serviceGates are those of a service: for quick requests, for those of known users, for those
-// with long bodies, for those of networks that crowd out others, and for all others. unread counts the requests whose body there was no place for.
+// with long bodies, for those of networks that crowd out others, and for all others. unread
+// counts the requests whose body there was no place for.
 type serviceGates struct {
 	common, quick, known, crowd, long *gate
 	unread                            *refusalCounter
@@ -435,7 +438,8 @@ func newGates() *gates {
 	return &gates{
 		users: users{seed: maphash.MakeSeed()},
 		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "edge_refused_requests_total", Help: "Requests that were refused because their service had as many as it may have.",
+			Name: "edge_refused_requests_total", Help: "Requests that were refused because their service had as many " +
+				"as it may have.",
 		}, []string{"service", "kind"}),
 		byName: map[string]serviceGates{},
 	}
@@ -460,7 +464,9 @@ func (g *gates) of(s *Service) serviceGates {
 	of, found := g.byName[s.Name]
 	if !found {
 		count := func(kind string) *refusalCounter {
-			return &refusalCounter{service: s.Name, kind: kind, log: g.log, total: g.counter.WithLabelValues(s.Name, kind)}
+			return &refusalCounter{
+				service: s.Name, kind: kind, log: g.log, total: g.counter.WithLabelValues(s.Name, kind),
+			}
 		}
 		share := quickShare
 		if len(s.Known) > 0 {
@@ -498,7 +504,8 @@ func (r *refusalCounter) add() {
 	r.since.Add(1)
 	last, now := r.logged.Load(), time.Now().UnixNano()
 	if now-last >= int64(refusedLogged) && r.logged.CompareAndSwap(last, now) {
-		r.log.Warn("requests were refused: the service has as many as it may have", "service", r.service, "kind", r.kind, "requests", r.since.Swap(0))
+		r.log.Warn("requests were refused: the service has as many as it may have", "service", r.service, "kind",
+			r.kind, "requests", r.since.Swap(0))
 	}
 }
 

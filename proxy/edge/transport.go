@@ -58,9 +58,14 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("transport edge: %w", err)
 	}
 	t.dialer = &net.Dialer{Timeout: time.Duration(t.DialTimeout)}
-	t.pool = &connPool{timeout: time.Duration(t.KeepAlive.IdleConnTimeout), most: t.KeepAlive.MaxIdleConnsPerHost, idle: map[string][]*serverConn{}}
-	t.plain = slices.Equal(t.Versions, []string{"1.1", "2"}) && t.ProxyProtocol == "" && t.LocalAddress == "" && t.Resolver == nil &&
-		t.MaxConnsPerHost == 0 && t.ReadTimeout == 0 && t.WriteTimeout == 0 && (t.KeepAlive.Enabled == nil || *t.KeepAlive.Enabled)
+	t.pool = &connPool{
+		timeout: time.Duration(t.KeepAlive.IdleConnTimeout), most: t.KeepAlive.MaxIdleConnsPerHost,
+		idle: map[string][]*serverConn{},
+	}
+	t.plain = slices.Equal(t.Versions, []string{"1.1", "2"}) && t.ProxyProtocol == "" && t.LocalAddress == "" &&
+		t.Resolver == nil &&
+		t.MaxConnsPerHost == 0 && t.ReadTimeout == 0 && t.WriteTimeout == 0 && (t.KeepAlive.Enabled == nil ||
+		*t.KeepAlive.Enabled)
 	return nil
 }
 
@@ -80,7 +85,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		res, err := t.exchange(c, r)
 		// The service closed the connection just now, perhaps after it got the request. One
 		// that did not answer in time has it, and gets no second one.
-		if err == nil || c.answered || !repeatable(r) || r.Context().Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		if err == nil || c.answered || !repeatable(r) || r.Context().Err() != nil ||
+			errors.Is(err, os.ErrDeadlineExceeded) {
 			return res, err
 		}
 	}
@@ -95,7 +101,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // without net/http's transport.
 func (t *Transport) direct(r *http.Request) (addr string, ok bool) {
 	x, ok := caddyhttp.GetVar(r.Context(), exchangeVar).(*exchange)
-	if !ok || !x.whole || !t.plain || t.TLS != nil || len(r.Header["Upgrade"]) > 0 || len(r.Header["Expect"]) > 0 || len(r.Trailer) > 0 {
+	if !ok || !x.whole || !t.plain || t.TLS != nil || len(r.Header["Upgrade"]) > 0 || len(r.Header["Expect"]) > 0 ||
+		len(r.Trailer) > 0 {
 		return "", false
 	}
 	server, ok := reverseproxy.GetDialInfo(r.Context())
@@ -111,7 +118,8 @@ func (t *Transport) direct(r *http.Request) (addr string, ok bool) {
 
 // repeatable reports whether a request that a server may have got can be sent again.
 func repeatable(r *http.Request) bool {
-	safe := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions || r.Method == http.MethodTrace
+	safe := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions ||
+		r.Method == http.MethodTrace
 	return safe && (r.Body == nil || r.Body == http.NoBody)
 }
 
@@ -166,7 +174,9 @@ type serverConn struct {
 }
 
 func newServerConn(conn net.Conn, addr string) *serverConn {
-	c := &serverConn{Conn: conn, addr: addr, w: bufio.NewWriter(conn), abort: func() { _ = conn.SetDeadline(time.Unix(1, 0)) }}
+	c := &serverConn{Conn: conn, addr: addr, w: bufio.NewWriter(conn), abort: func() {
+		_ = conn.SetDeadline(time.Unix(1, 0))
+	}}
 	c.r = bufio.NewReader(c)
 	if tcp, ok := conn.(syscall.Conn); ok {
 		c.raw, _ = tcp.SyscallConn() // nil is a connection that cannot be checked

@@ -77,7 +77,9 @@ type stream struct {
 
 // begin returns a stream for a request that passed with q. It costs nothing more
 // unless it lasts.
-func (ws *watches) begin(q *http.Request, identity []string, cancel context.CancelFunc, conn *http.ResponseController) *stream {
+func (ws *watches) begin(
+	q *http.Request, identity []string, cancel context.CancelFunc, conn *http.ResponseController,
+) *stream {
 	s := &stream{request: q, identity: identity, cancel: cancel, conn: conn, passed: time.Now()}
 	s.start = time.AfterFunc(ws.recheck, func() { ws.join(s) })
 	return s

@@ -65,7 +65,9 @@ func (p Process) open(ctx context.Context, do func(*stores) error) (err error) {
 		return err
 	}
 	redis.SetLogger(redisLog{log})
-	open, err := openStores(ctx, cfg, p.Passwords, rules{policy: policy.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}}, func(ctx context.Context, e audit.Entry) { audit.Log(ctx, events, e) }, log, newStoreMetrics(nil))
+	open, err := openStores(ctx, cfg, p.Passwords,
+		rules{policy: policy.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}},
+		func(ctx context.Context, e audit.Entry) { audit.Log(ctx, events, e) }, log, newStoreMetrics(nil))
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,8 @@ func (p Process) logEvent(ctx context.Context, event string, attrs ...any) error
 	if err != nil {
 		return err
 	}
-	log.InfoContext(ctx, "audit", append([]any{"event", event, "actor", "cli", "os_user", service.Operator()}, attrs...)...)
+	log.InfoContext(ctx, "audit", append([]any{"event", event, "actor", "cli", "os_user", service.Operator()},
+		attrs...)...)
 	return nil
 }
 
@@ -132,7 +135,8 @@ func (p Process) userAdd(ctx context.Context, args []string) error {
 			}
 		}
 		u, err := s.people.Add(ctx, people.NewUser{
-			Username: words[0], DisplayName: cmp.Or(*displayName, words[0]), Password: pw, AvatarColor: color, Role: &role,
+			Username: words[0], DisplayName: cmp.Or(*displayName, words[0]), Password: pw, AvatarColor: color,
+			Role: &role,
 		})
 		text := fmt.Sprintf("created %s %s with id %d", u.Role, u.Username, u.ID)
 		return p.done(err, text)
@@ -166,7 +170,8 @@ func (p Process) userList(ctx context.Context, args []string) error {
 		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(w, "ID\tUSERNAME\tROLE\tCREATED\tDISPLAY NAME")
 		for _, u := range users {
-			_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", u.ID, u.Username, u.Role, u.CreatedAt.Format(time.RFC3339), u.DisplayName)
+			_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", u.ID, u.Username, u.Role, u.CreatedAt.Format(time.RFC3339),
+				u.DisplayName)
 		}
 		return w.Flush()
 	})
@@ -204,7 +209,8 @@ func (p Process) sessionsList(ctx context.Context, s *stores, words []string) er
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "KEY\tSINCE\tUNTIL\tROLE\tBROWSER")
 	for _, i := range infos {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%q\n", i.Key[:shownKey], i.CreatedAt.Format(time.RFC3339), i.ExpiresAt.Format(time.RFC3339), i.Role, i.UserAgent)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%q\n", i.Key[:shownKey], i.CreatedAt.Format(time.RFC3339),
+			i.ExpiresAt.Format(time.RFC3339), i.Role, i.UserAgent)
 	}
 	return w.Flush()
 }

@@ -25,7 +25,8 @@ func (p Process) printLink(l link.Link, token string, err error) error {
 	if err != nil {
 		return settingsError(err)
 	}
-	text := cfg.PublicURL + l.Kind.Path(token) + "\nIt can be used once, until " + l.ExpiresAt.Format(time.RFC3339) + "."
+	text := cfg.PublicURL + l.Kind.Path(token) + "\nIt can be used once, until " + l.ExpiresAt.Format(time.RFC3339) +
+		"."
 	if cfg.PublicURL == "" {
 		text += "\nPut the address of your household before it, or set PUBLIC_URL."
 	}
@@ -96,7 +97,8 @@ func (p Process) inviteList(ctx context.Context, s *stores, _ []string) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "ID\tUSERNAME\tROLE\tUNTIL\tDISPLAY NAME")
 	for _, l := range links {
-		_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.Username, l.Role, l.ExpiresAt.Format(time.RFC3339), l.DisplayName)
+		_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.Username, l.Role, l.ExpiresAt.Format(time.RFC3339),
+			l.DisplayName)
 	}
 	return w.Flush()
 }
@@ -132,7 +134,8 @@ func (p Process) audit(ctx context.Context, args []string) error {
 			return err
 		}
 		for _, e := range entries {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\t%d\n", e.At.Format(time.RFC3339), e.Event.Name, e.Kind, e.Actor.Name, e.SubjectName, e.IP, e.Count)
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\t%d\n", e.At.Format(time.RFC3339), e.Event.Name, e.Kind,
+				e.Actor.Name, e.SubjectName, e.IP, e.Count)
 		}
 		return w.Flush()
 	})

@@ -69,8 +69,10 @@ func (p Process) appAdd(ctx context.Context, args []string) error {
 		return service.UsageError("the address is there twice")
 	}
 	n := policy.NewApplication{
-		Slug: words[0], URL: words[1], Name: orZero(c.Name), Description: orZero(c.Description), Rule: orZero(c.Rule), Group: orZero(c.Group),
-		SecondFactor: orZero(c.SecondFactor), Tokens: orZero(c.Tokens), Color: orZero(c.Color), Position: orZero(c.Position),
+		Slug: words[0], URL: words[1], Name: orZero(c.Name), Description: orZero(c.Description), Rule: orZero(c.Rule),
+		Group:        orZero(c.Group),
+		SecondFactor: orZero(c.SecondFactor), Tokens: orZero(c.Tokens), Color: orZero(c.Color),
+		Position: orZero(c.Position),
 	}
 	return p.open(ctx, func(s *stores) error {
 		err := s.policy.CreateApplication(ctx, user.Operator, n)
@@ -205,7 +207,8 @@ func (p Process) tokenList(ctx context.Context, s *stores, words []string) error
 			if !t.RevokedAt.IsZero() {
 				until = "revoked " + t.RevokedAt.Format(time.RFC3339)
 			}
-			_, _ = fmt.Fprintf(w, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.Username, t.Shown, strings.Join(t.Applications, ","), mode,
+			_, _ = fmt.Fprintf(w, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.Username, t.Shown,
+				strings.Join(t.Applications, ","), mode,
 				t.CreatedAt.Format(time.RFC3339), until, when(t.LastUsedAt, "never"), t.Name)
 		}
 	})

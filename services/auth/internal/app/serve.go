@@ -56,7 +56,10 @@ func (p Process) serve(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s := &server{Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(common.Registry), bootstrapped: make(chan struct{})}
+	s := &server{
+		Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(common.Registry),
+		bootstrapped: make(chan struct{}),
+	}
 	if s.notifier, err = s.newNotifier(); err != nil {
 		return settingsError(err)
 	}
@@ -65,7 +68,8 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		s.Log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
 	}
 	if cfg.WeakSecret() {
-		s.Log.WarnContext(ctx, "SESSION_SECRET or SESSION_SECRET_PREVIOUS is short: session cookies can be forged by guessing it; create one with openssl rand -hex 32")
+		s.Log.WarnContext(ctx, "SESSION_SECRET or SESSION_SECRET_PREVIOUS is short: session cookies can be forged by "+
+			"guessing it; create one with openssl rand -hex 32")
 	}
 	return s.Run(ctx, service.Parts{
 		Open:   s.open,
@@ -121,7 +125,9 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	for id, n := range foreign {
-		s.Log.WarnContext(ctx, "passkeys belong to another address and cannot be used: see PUBLIC_URL and PASSKEY_RP_ID", "rp_id", id, "passkeys", n)
+		s.Log.WarnContext(ctx,
+			"passkeys belong to another address and cannot be used: see PUBLIC_URL and PASSKEY_RP_ID", "rp_id", id,
+			"passkeys", n)
 	}
 	return s.untilBootstrapped(handler), nil
 }
@@ -155,7 +161,10 @@ func (s *server) rules() (rules, error) {
 	if err != nil {
 		return rules{}, settingsError(err)
 	}
-	return rules{accounts: a, policy: policy.Options{PlainHTTP: !s.cfg.Secure()}, audit: audit.RecorderOptions{Retention: s.cfg.AuditRetention}}, nil
+	return rules{
+		accounts: a, policy: policy.Options{PlainHTTP: !s.cfg.Secure()},
+		audit: audit.RecorderOptions{Retention: s.cfg.AuditRetention},
+	}, nil
 }
 
 // untilBootstrapped has requests wait for the first admin, whose password takes a
@@ -179,13 +188,16 @@ func (s *server) handler() (http.Handler, error) {
 		sameSite = http.SameSiteStrictMode
 	}
 	manager, err := session.NewManager(session.Options{
-		Store: s.stores.sessions, Name: s.cfg.AppName, Secret: s.cfg.SessionSecret, PreviousSecret: s.cfg.SessionSecretPrevious,
-		Secure: s.cfg.Secure(), SameSite: sameSite, Lifetime: s.cfg.SessionLifetime, Now: time.Now,
+		Store: s.stores.sessions, Name: s.cfg.AppName, Secret: s.cfg.SessionSecret,
+		PreviousSecret: s.cfg.SessionSecretPrevious,
+		Secure:         s.cfg.Secure(), SameSite: sameSite, Lifetime: s.cfg.SessionLifetime, Now: time.Now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	limits := ratelimit.Options{Client: s.stores.redis, App: s.cfg.AppName, Limit: s.cfg.RateLimitMaxAttempts, Window: s.cfg.Window()}
+	limits := ratelimit.Options{
+		Client: s.stores.redis, App: s.cfg.AppName, Limit: s.cfg.RateLimitMaxAttempts, Window: s.cfg.Window(),
+	}
 	limits.Name = "login"
 	loginLimit, loginErr := ratelimit.New(limits)
 	limits.Name = "password"
@@ -201,17 +213,20 @@ func (s *server) handler() (http.Handler, error) {
 	}
 	shared, err := web.New(web.Options{
 		Accounts: s.stores.accounts, People: s.stores.people, Policy: s.stores.policy,
-		Audit: s.stores.audit, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, LinkLimit: linkLimit, PasskeyLimit: passkeyLimit,
-		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0, PublicURL: s.cfg.PublicURL,
-		Metrics: metrics, Log: s.Log, Now: time.Now,
+		Audit: s.stores.audit, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit,
+		LinkLimit: linkLimit, PasskeyLimit: passkeyLimit,
+		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0,
+		PublicURL: s.cfg.PublicURL,
+		Metrics:   metrics, Log: s.Log, Now: time.Now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	options := httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer, QR: func(text string) (string, error) {
+	qr := func(text string) (string, error) {
 		svg, err := pages.QR(text, "QR-Code")
 		return string(svg), err
-	}}
+	}
+	options := httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer, QR: qr}
 	if s.cfg.Pages && !s.cfg.CompatV0 {
 		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName})
 		if err != nil {

@@ -48,7 +48,10 @@ type rules struct {
 
 // openStores opens the database, which it brings up to date, and a client for
 // Redis, which does not connect yet. observe is sqlstore.NewObserved's.
-func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, rules rules, observe func(context.Context, audit.Entry), log *slog.Logger, metrics *storeMetrics) (*stores, error) {
+func openStores(
+	ctx context.Context, cfg config.Stores, passwords password.Options, rules rules,
+	observe func(context.Context, audit.Entry), log *slog.Logger, metrics *storeMetrics,
+) (*stores, error) {
 	target, err := config.ParseRedisURL(cfg.RedisURL)
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
@@ -68,7 +71,9 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 }
 
 // connect connects the rules with the stores.
-func (s *stores) connect(name string, rules rules, observe func(context.Context, audit.Entry), log *slog.Logger, metrics *storeMetrics) (err error) {
+func (s *stores) connect(
+	name string, rules rules, observe func(context.Context, audit.Entry), log *slog.Logger, metrics *storeMetrics,
+) (err error) {
 	kept := sessionredis.New(s.redis, name)
 	s.sessions = countedSessions{kept, metrics}
 	database := sqlstore.NewObserved(s.db, time.Now, observe)
@@ -93,13 +98,15 @@ func (s *stores) connect(name string, rules rules, observe func(context.Context,
 	}
 
 	if s.people, err = people.New(people.Options{
-		Users: database.Users, Links: countedLinks{database.Links, metrics}, Accounts: s.accounts, Passwords: s.hasher, Audit: s.audit, Log: log,
+		Users: database.Users, Links: countedLinks{database.Links, metrics}, Accounts: s.accounts, Passwords: s.hasher,
+		Audit: s.audit, Log: log,
 	}); err != nil {
 		return err
 	}
 
 	p := &rules.policy
-	p.Applications, p.Groups, p.Tokens, p.Users = database.Applications, database.Groups, database.Tokens, database.Users
+	p.Applications, p.Groups, p.Tokens, p.Users = database.Applications, database.Groups, database.Tokens,
+		database.Users
 	p.HandOvers, p.Audit, p.Log, p.Now = kept, s.audit, log, time.Now
 	if p.TokenLimit, err = policy.NewTokenLimit(create); err != nil {
 		return err
@@ -165,21 +172,25 @@ func newStoreMetrics(r prometheus.Registerer) *storeMetrics {
 	create := promauto.With(r)
 	m := &storeMetrics{
 		redis: create.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "auth_redis_command_duration_seconds", Help: "Commands to Redis with their retries, by command (or pipeline) and outcome: ok, canceled, error.",
+			Name: "auth_redis_command_duration_seconds", Help: "Commands to Redis with their retries, by command (or " +
+				"pipeline) and outcome: ok, canceled, error.",
 			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 3},
 		}, []string{"command", "outcome"}),
 		started: create.NewCounter(prometheus.CounterOpts{
 			Name: "auth_sessions_started_total", Help: "Sessions that logins created.",
 		}),
 		ended: create.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_sessions_ended_total", Help: "Sessions that ended, by reason: closed (logout, or another login), revoked, expired (as the sweep finds them).",
+			Name: "auth_sessions_ended_total", Help: "Sessions that ended, by reason: closed (logout, or another " +
+				"login), revoked, expired (as the sweep finds them).",
 		}, []string{"reason"}),
 		live: create.NewGauge(prometheus.GaugeOpts{
-			Name: "auth_sessions_live", Help: "Live sessions of all replicas, as the last sweep counted them; NaN before the first.",
+			Name: "auth_sessions_live", Help: "Live sessions of all replicas, as the last sweep counted them; NaN " +
+				"before the first.",
 		}),
 	}
 	m.links = create.NewCounterVec(prometheus.CounterOpts{
-		Name: "auth_links_total", Help: "Links by kind (invite, reset, setup) and result: created, used, revoked, invalid (asked for and not open).",
+		Name: "auth_links_total", Help: "Links by kind (invite, reset, setup) and result: created, used, revoked, " +
+			"invalid (asked for and not open).",
 	}, []string{"kind", "result"})
 	for _, kind := range []link.Kind{link.Invite, link.Reset, link.Setup} {
 		for _, result := range []string{linkCreated, linkUsed, linkInvalid} {
@@ -188,7 +199,8 @@ func newStoreMetrics(r prometheus.Registerer) *storeMetrics {
 	}
 	m.links.WithLabelValues(string(link.Invite), linkRevoked)
 	m.notifications = create.NewCounterVec(prometheus.CounterOpts{
-		Name: "auth_notifications_total", Help: "Notifications of events, by outcome: sent, failed, dropped (too many were waiting).",
+		Name: "auth_notifications_total", Help: "Notifications of events, by outcome: sent, failed, dropped (too " +
+			"many were waiting).",
 	}, []string{"outcome"})
 	for _, outcome := range []string{audit.NotificationSent, audit.NotificationFailed, audit.NotificationDropped} {
 		m.notifications.WithLabelValues(outcome)
@@ -206,7 +218,8 @@ func (s *stores) register(r prometheus.Registerer) {
 	create := promauto.With(r)
 	for store, ping := range map[string]func(context.Context) error{"database": s.db.Ping, "redis": s.pingRedis} {
 		create.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "auth_store_up", Help: "1 when the store answers, by store: database, redis.", ConstLabels: prometheus.Labels{"store": store},
+			Name: "auth_store_up", Help: "1 when the store answers, by store: database, redis.",
+			ConstLabels: prometheus.Labels{"store": store},
 		}, func() float64 {
 			ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
 			defer cancel()
@@ -217,7 +230,8 @@ func (s *stores) register(r prometheus.Registerer) {
 		})
 	}
 	create.NewCounterFunc(prometheus.CounterOpts{
-		Name: "auth_audit_dropped_total", Help: "Entries of the audit beside a change, and requests for a new password, dropped because too many were waiting.",
+		Name: "auth_audit_dropped_total", Help: "Entries of the audit beside a change, and requests for a new " +
+			"password, dropped because too many were waiting.",
 	}, func() float64 { return float64(s.audit.Dropped()) })
 	passwords := s.hasher.Stats
 	create.NewGaugeFunc(prometheus.GaugeOpts{
@@ -251,7 +265,9 @@ type countedPendings struct {
 	metrics *storeMetrics
 }
 
-func (c countedPendings) FinishPending(ctx context.Context, ref session.Ref, s session.Session, fence string, lifetime time.Duration) error {
+func (c countedPendings) FinishPending(
+	ctx context.Context, ref session.Ref, s session.Session, fence string, lifetime time.Duration,
+) error {
 	err := c.Pendings.FinishPending(ctx, ref, s, fence, lifetime)
 	if err == nil {
 		c.metrics.started.Inc()

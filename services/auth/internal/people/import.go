@@ -70,7 +70,10 @@ func fromRecord(r user.Record) (user.User, []error) {
 	if nameErr != nil {
 		u.Username = ""
 	}
-	wrong := []error{idErr, nameErr, displayErr, password.CheckImport(r.PasswordHash), roleErr, user.CheckAvatarColor(color), createdErr}
+	wrong := []error{
+		idErr, nameErr, displayErr, password.CheckImport(r.PasswordHash), roleErr, user.CheckAvatarColor(color),
+		createdErr,
+	}
 	return u, slices.DeleteFunc(wrong, func(err error) bool { return err == nil })
 }
 

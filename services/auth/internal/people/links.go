@@ -139,7 +139,9 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 		return user.User{}, err
 	}
 	role := string(user.Admin)
-	record, err := s.checkOwn(ctx, NewUser{Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &role}, household)
+	record, err := s.checkOwn(ctx, NewUser{
+		Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &role,
+	}, household)
 	if err != nil {
 		return user.User{}, err
 	}
@@ -169,7 +171,9 @@ func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.Use
 	if n.DisplayName == "" {
 		n.DisplayName = n.Username
 	}
-	record, err := s.checkOwn(ctx, NewUser{Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &l.Role})
+	record, err := s.checkOwn(ctx, NewUser{
+		Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &l.Role,
+	})
 	if err != nil {
 		return user.User{}, err
 	}
@@ -228,7 +232,8 @@ func (s *Service) checkOwn(ctx context.Context, n NewUser, others ...string) (us
 
 func cleanHouseholdName(name string) (string, error) {
 	name = strings.TrimSpace(name)
-	if utf8.RuneCountInString(name) > user.MaxHouseholdName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+	if utf8.RuneCountInString(name) > user.MaxHouseholdName || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, unicode.IsControl) {
 		return "", ErrHouseholdName
 	}
 	return name, nil

@@ -23,8 +23,9 @@ var (
 	ErrHouseholdName = errors.New("household name is too long or has control characters")
 )
 
-// Users keeps users. Every method is one atomic step and safe for concurrent use, also by several processes. Methods that
-// name a user return user.ErrNotFound. Delete and Import record revocations, as account.Users describes.
+// Users keeps users. Every method is one atomic step and safe for concurrent use, also by
+// several processes. Methods that name a user return user.ErrNotFound. Delete and Import
+// record revocations, as account.Users describes.
 type Users interface {
 	// Create adds a user and returns it with id and creation time. by is the acting
 	// user, who must be an admin at that instant (user.ErrNotAdmin), or the user.Operator.

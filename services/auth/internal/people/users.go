@@ -33,7 +33,9 @@ func (s *Service) Create(ctx context.Context, by session.Session, n NewUser) (us
 	})
 }
 
-func (s *Service) create(ctx context.Context, n NewUser, add func(context.Context, user.New) (user.User, error)) (user.User, error) {
+func (s *Service) create(
+	ctx context.Context, n NewUser, add func(context.Context, user.New) (user.User, error),
+) (user.User, error) {
 	record, err := n.check()
 	if err == nil {
 		err = s.accounts.CheckSetPassword(ctx, n.Password, record.Username, record.DisplayName)
@@ -118,7 +120,8 @@ func (s *Service) Bootstrap(ctx context.Context, username, pw string) (created b
 		return false, err
 	}
 	role := string(user.Admin)
-	_, err = s.create(ctx, NewUser{Username: username, DisplayName: username, Password: pw, Role: &role}, s.users.CreateFirst)
+	_, err = s.create(ctx, NewUser{Username: username, DisplayName: username, Password: pw, Role: &role},
+		s.users.CreateFirst)
 	if errors.Is(err, user.ErrNotEmpty) || errors.Is(err, user.ErrUsernameTaken) {
 		return false, nil
 	}
@@ -132,7 +135,8 @@ func (s *Service) Add(ctx context.Context, n NewUser) (user.User, error) {
 	})
 }
 
-// CheckFormer returns user.ErrUsernameFormer for the name of a deleted user: applications may take the next one for them.
+// CheckFormer returns user.ErrUsernameFormer for the name of a deleted user: applications may
+// take the next one for them.
 func (s *Service) CheckFormer(ctx context.Context, username string) error {
 	return s.users.CheckFormer(ctx, username)
 }

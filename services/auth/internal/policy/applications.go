@@ -38,7 +38,8 @@ func (s *Service) Applications(ctx context.Context) ([]application.Application, 
 // sentinels of application; user.ErrAvatarColor, user.ErrNotAdmin.
 func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplication) error {
 	a := application.Application{
-		Slug: n.Slug, Name: n.Name, Description: n.Description, URL: n.URL, Rule: application.Rule(n.Rule), Group: n.Group,
+		Slug: n.Slug, Name: n.Name, Description: n.Description, URL: n.URL, Rule: application.Rule(n.Rule),
+		Group:        n.Group,
 		SecondFactor: n.SecondFactor, Tokens: n.Tokens, Color: n.Color, Position: n.Position,
 	}
 	if a.Name == "" {
@@ -72,7 +73,8 @@ func (s *Service) checkApplication(a *application.Application) (err error) {
 	if a.URL, err = application.ParseURL(a.URL, s.plainHTTP); err != nil {
 		return err
 	}
-	if !slices.Contains([]application.Rule{application.Login, application.Admin, application.Group}, a.Rule) || (a.Rule == application.Group) != (a.Group != "") {
+	if !slices.Contains([]application.Rule{application.Login, application.Admin, application.Group}, a.Rule) ||
+		(a.Rule == application.Group) != (a.Group != "") {
 		return application.ErrRule
 	}
 	if a.Position < 0 || a.Position > application.MaxPosition {
@@ -125,5 +127,7 @@ func (s *Service) Openable(ctx context.Context, of session.Session) ([]applicati
 		return nil, err
 	}
 	apps, err := s.applications.Applications(ctx)
-	return slices.DeleteFunc(apps, func(a application.Application) bool { return !a.Permits(string(v.User.Role), v.Groups) }), err
+	return slices.DeleteFunc(apps, func(a application.Application) bool {
+		return !a.Permits(string(v.User.Role), v.Groups)
+	}), err
 }

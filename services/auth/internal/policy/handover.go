@@ -22,7 +22,9 @@ var (
 // without a state there is no code.
 // application.ErrNotFound; ErrAppDenied and ErrSecondFactorNeeded, with the application;
 // user.ErrNotFound, session.ErrNotFound.
-func (s *Service) HandOver(ctx context.Context, of session.Session, slug, state string) (app application.Application, code string, err error) {
+func (s *Service) HandOver(
+	ctx context.Context, of session.Session, slug, state string,
+) (app application.Application, code string, err error) {
 	if app, err = s.applicationBy(ctx, func(a application.Application) bool { return a.Slug == slug }); err != nil {
 		return application.Application{}, "", err
 	}
@@ -44,7 +46,9 @@ func (s *Service) HandOver(ctx context.Context, of session.Session, slug, state 
 // Enter takes the code of a hand-over, which counts once, and opens its host with its
 // session by a secret. accept reports whether the request is the one that was handed over.
 // session.ErrNotFound.
-func (s *Service) Enter(ctx context.Context, code string, accept func(session.HandOver) bool) (of session.Ref, secret string, err error) {
+func (s *Service) Enter(
+	ctx context.Context, code string, accept func(session.HandOver) bool,
+) (of session.Ref, secret string, err error) {
 	h, err := s.handOvers.TakeHandOver(ctx, code)
 	if err != nil {
 		return session.Ref{}, "", err
@@ -80,7 +84,9 @@ func (s *Service) IsAppHost(ctx context.Context, host string) (bool, error) {
 
 // applicationBy returns the application that matches, as App knows it.
 // application.ErrNotFound.
-func (s *Service) applicationBy(ctx context.Context, matches func(application.Application) bool) (application.Application, error) {
+func (s *Service) applicationBy(
+	ctx context.Context, matches func(application.Application) bool,
+) (application.Application, error) {
 	apps, err := s.snapshot.get(ctx)
 	if err != nil {
 		return application.Application{}, err

@@ -92,11 +92,14 @@ type Service struct {
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Applications == nil || o.Groups == nil || o.Tokens == nil || o.Users == nil || o.HandOvers == nil || o.TokenLimit == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("policy: Applications, Groups, Tokens, Users, HandOvers, TokenLimit, Audit, Log or Now is not set")
+	if o.Applications == nil || o.Groups == nil || o.Tokens == nil || o.Users == nil || o.HandOvers == nil ||
+		o.TokenLimit == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("policy: Applications, Groups, Tokens, Users, HandOvers, TokenLimit, Audit, Log or " +
+			"Now is not set")
 	}
 	return &Service{
-		applications: o.Applications, groups: o.Groups, tokens: o.Tokens, users: o.Users, handOvers: o.HandOvers, tokenLimit: o.TokenLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
+		applications: o.Applications, groups: o.Groups, tokens: o.Tokens, users: o.Users, handOvers: o.HandOvers,
+		tokenLimit: o.TokenLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
 		snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, log: o.Log, now: o.Now,
 	}, nil
 }

@@ -25,7 +25,9 @@ var ErrTooManyTokens = errors.New("too many wrong app tokens")
 // the narrowest to the widest network. Wrong tokens count; a client that presented too many
 // is refused without SQL or Redis until its window ends, unless the token was right here
 // lately: the other devices behind one address go on. ratelimit.LimitedError with ErrTooManyTokens.
-func (s *Service) PresentedToken(ctx context.Context, text, username string, networks []string) (token.Token, Visitor, error) {
+func (s *Service) PresentedToken(
+	ctx context.Context, text, username string, networks []string,
+) (token.Token, Visitor, error) {
 	hash := token.Hash(text)
 	if d, refused := s.wrongTokens.refused(networks, hash, s.now()); refused {
 		return token.Token{}, Visitor{}, &ratelimit.LimitedError{Limit: d, Err: ErrTooManyTokens}

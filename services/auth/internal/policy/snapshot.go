@@ -137,6 +137,9 @@ func (s *Service) RecordUnknownApp(ctx context.Context, slug, host string) {
 	}
 	hour := s.now().Truncate(time.Hour).Unix()
 	if s.unknown.first(slug, hour) {
-		s.audit.Record(ctx, audit.Event{Name: "unknown_app", Bucket: fmt.Sprintf("unknown_app %d %s", hour, slug), Detail: map[string]any{"app": slug, "host": host}})
+		s.audit.Record(ctx, audit.Event{
+			Name: "unknown_app", Bucket: fmt.Sprintf("unknown_app %d %s", hour, slug),
+			Detail: map[string]any{"app": slug, "host": host},
+		})
 	}
 }

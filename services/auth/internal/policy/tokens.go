@@ -63,7 +63,10 @@ func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.
 		return token.Token{}, "", err
 	}
 	text := token.New()
-	t := token.Token{UserID: n.UserID, Name: name, Shown: token.Shown(text), Applications: slugs, ReadOnly: n.ReadOnly, ExpiresAt: n.ExpiresAt}
+	t := token.Token{
+		UserID: n.UserID, Name: name, Shown: token.Shown(text), Applications: slugs, ReadOnly: n.ReadOnly,
+		ExpiresAt: n.ExpiresAt,
+	}
 	created, err := s.tokens.CreateToken(ctx, t, token.Hash(text), by)
 	if err != nil {
 		return token.Token{}, "", err

@@ -11,12 +11,14 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 )
 
-const selectApplication = `SELECT applications.id, applications.slug, applications.name, description, url, rule, coalesce(user_groups.slug, ''), second_factor, tokens, color, position
+const selectApplication = `SELECT applications.id, applications.slug, applications.name, description, url, rule,
+	coalesce(user_groups.slug, ''), second_factor, tokens, color, position
 	FROM applications LEFT JOIN user_groups ON user_groups.id = applications.group_id`
 
 func scanApplication(row sqldb.Scanner) (application.Application, error) {
 	var a application.Application
-	err := row.Scan(&a.ID, &a.Slug, &a.Name, &a.Description, &a.URL, &a.Rule, &a.Group, &a.SecondFactor, &a.Tokens, &a.Color, &a.Position)
+	err := row.Scan(&a.ID, &a.Slug, &a.Name, &a.Description, &a.URL, &a.Rule, &a.Group, &a.SecondFactor, &a.Tokens,
+		&a.Color, &a.Position)
 	if errors.Is(err, sql.ErrNoRows) {
 		return application.Application{}, application.ErrNotFound
 	}
@@ -25,7 +27,9 @@ func scanApplication(row sqldb.Scanner) (application.Application, error) {
 
 // changePolicy runs do, on behalf of an admin or the Operator, while no other transaction
 // changes applications or groups.
-func (d *database) changePolicy(ctx context.Context, what string, by int64, do func(context.Context, *transaction) error) error {
+func (d *database) changePolicy(
+	ctx context.Context, what string, by int64, do func(context.Context, *transaction) error,
+) error {
 	return d.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) error {
 		if err := tx.mayAct(ctx, by); err != nil {
 			return err
@@ -46,7 +50,8 @@ type Applications struct{ db *database }
 
 // Applications implements policy.Applications.
 func (s *Applications) Applications(ctx context.Context) ([]application.Application, error) {
-	return list(ctx, s.db, "list applications", scanApplication, selectApplication+` ORDER BY position, lower(applications.name), applications.id`)
+	return list(ctx, s.db, "list applications", scanApplication,
+		selectApplication+` ORDER BY position, lower(applications.name), applications.id`)
 }
 
 // CreateApplication implements policy.Applications.
@@ -62,8 +67,10 @@ func (s *Applications) CreateApplication(ctx context.Context, a application.Appl
 		if err != nil {
 			return err
 		}
-		err = tx.exec(ctx, `INSERT INTO applications (slug, name, description, url, rule, group_id, second_factor, tokens, color, position)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, a.Slug, a.Name, a.Description, a.URL, string(a.Rule), group, a.SecondFactor, a.Tokens, a.Color, a.Position)
+		err = tx.exec(ctx, `INSERT INTO applications (slug, name, description, url, rule, group_id, second_factor,
+			tokens, color, position)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			a.Slug, a.Name, a.Description, a.URL, string(a.Rule), group, a.SecondFactor, a.Tokens, a.Color, a.Position)
 		if err != nil {
 			return err
 		}
@@ -73,7 +80,9 @@ func (s *Applications) CreateApplication(ctx context.Context, a application.Appl
 
 // policyOf returns what decides about access to an application, for the audit.
 func policyOf(a application.Application) map[string]any {
-	policy := map[string]any{"app": a.Slug, "url": a.URL, "rule": a.Rule, "second_factor": a.SecondFactor, "tokens": a.Tokens}
+	policy := map[string]any{
+		"app": a.Slug, "url": a.URL, "rule": a.Rule, "second_factor": a.SecondFactor, "tokens": a.Tokens,
+	}
 	if a.Group != "" {
 		policy["group"] = a.Group
 	}
@@ -93,7 +102,8 @@ func (tx *transaction) hasRoom(ctx context.Context, query string, most int, args
 // isFree returns ErrSlugTaken or ErrURLTaken when another application has that of a.
 func (s *Applications) isFree(ctx context.Context, tx *transaction, a application.Application) error {
 	var slug, address bool
-	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM applications WHERE slug = ? AND id <> ?), EXISTS (SELECT 1 FROM applications WHERE url = ? AND id <> ?)`,
+	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM applications WHERE slug = ? AND id <> ?), EXISTS (SELECT 1 FROM `+
+		`applications WHERE url = ? AND id <> ?)`,
 		a.Slug, a.ID, a.URL, a.ID).Scan(&slug, &address)
 	switch {
 	case err != nil:
@@ -107,7 +117,9 @@ func (s *Applications) isFree(ctx context.Context, tx *transaction, a applicatio
 }
 
 // ruleGroup returns the id of the group that a's rule names. ErrGroupNotFound.
-func (s *Applications) ruleGroup(ctx context.Context, tx *transaction, a application.Application) (id sql.NullInt64, err error) {
+func (s *Applications) ruleGroup(
+	ctx context.Context, tx *transaction, a application.Application,
+) (id sql.NullInt64, err error) {
 	if a.Rule != application.Group {
 		return id, nil
 	}
@@ -124,7 +136,9 @@ func (s *Applications) application(ctx context.Context, tx *transaction, slug st
 }
 
 // ChangeApplication implements policy.Applications.
-func (s *Applications) ChangeApplication(ctx context.Context, slug string, change func(*application.Application) error, by int64) error {
+func (s *Applications) ChangeApplication(
+	ctx context.Context, slug string, change func(*application.Application) error, by int64,
+) error {
 	return s.db.changePolicy(ctx, "change application", by, func(ctx context.Context, tx *transaction) error {
 		before, err := s.application(ctx, tx, slug)
 		if err != nil {
@@ -145,12 +159,16 @@ func (s *Applications) ChangeApplication(ctx context.Context, slug string, chang
 		if err != nil {
 			return err
 		}
-		err = tx.update(ctx, `UPDATE applications SET slug = ?, name = ?, description = ?, url = ?, rule = ?, group_id = ?, second_factor = ?, tokens = ?, color = ?, position = ? WHERE id = ?`,
-			a.Slug, a.Name, a.Description, a.URL, string(a.Rule), group, a.SecondFactor, a.Tokens, a.Color, a.Position, a.ID)
+		err = tx.update(ctx, `UPDATE applications SET slug = ?, name = ?, description = ?, url = ?, rule = ?, `+
+			`group_id = ?, second_factor = ?, tokens = ?, color = ?, position = ? WHERE id = ?`,
+			a.Slug, a.Name, a.Description, a.URL, string(a.Rule), group, a.SecondFactor, a.Tokens, a.Color, a.Position,
+			a.ID)
 		if err != nil {
 			return err
 		}
-		return tx.record(ctx, audit.Event{Name: "app_changed", Detail: map[string]any{"before": policyOf(before), "after": policyOf(a)}})
+		return tx.record(ctx, audit.Event{
+			Name: "app_changed", Detail: map[string]any{"before": policyOf(before), "after": policyOf(a)},
+		})
 	})
 }
 

@@ -36,7 +36,8 @@ func (tx *transaction) recordAbout(ctx context.Context, event string, id int64, 
 // own groups, which opens applications to them.
 func repeated(now time.Time, by audit.Actor, e audit.Event) string {
 	own := by.Kind == audit.Anonymous || by.Kind == audit.User && by.ID == e.SubjectID
-	if !own || e.SubjectID == 0 || slices.Contains([]string{"passkey_added", "passkey_removed", "groups_changed"}, e.Name) {
+	if !own || e.SubjectID == 0 || slices.Contains([]string{"passkey_added", "passkey_removed", "groups_changed"},
+		e.Name) {
 		return ""
 	}
 	return fmt.Sprintf("%s %d %d %s %s", e.Name, now.Truncate(time.Hour).Unix(), e.SubjectID, by.Network, by.Agent)
@@ -56,11 +57,15 @@ func (tx *transaction) record(ctx context.Context, e audit.Event) error {
 	by, now := audit.From(ctx), tx.db.now()
 	bucket := cmp.Or(e.Bucket, repeated(now, by, e))
 	err := tx.exec(ctx, `INSERT INTO audit
-		(at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key, detail, bucket)
+		(at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key,
+		detail, bucket)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (bucket) DO UPDATE SET count = audit.count + 1, at = excluded.at, actor_name = excluded.actor_name, ip = excluded.ip,
-		agent = excluded.agent, request_id = excluded.request_id, session_key = excluded.session_key, detail = excluded.detail`,
-		now.Unix(), e.Name, string(by.Kind), by.ID, by.Name, e.SubjectID, e.SubjectName, by.IP, by.Agent, by.RequestID, by.SessionKey, detail,
+		ON CONFLICT (bucket) DO UPDATE SET count = audit.count + 1, at = excluded.at, actor_name = excluded.actor_name,
+		ip = excluded.ip,
+		agent = excluded.agent, request_id = excluded.request_id, session_key = excluded.session_key,
+		detail = excluded.detail`,
+		now.Unix(), e.Name, string(by.Kind), by.ID, by.Name, e.SubjectID, e.SubjectName, by.IP, by.Agent, by.RequestID,
+		by.SessionKey, detail,
 		sql.NullString{String: bucket, Valid: bucket != ""})
 	if err != nil {
 		return fmt.Errorf("record %s: %w", e.Name, err)
@@ -74,16 +79,20 @@ type Audit struct{ db *database }
 
 // Record implements audit.Store.
 func (s *Audit) Record(ctx context.Context, e audit.Event) error {
-	return s.db.write(ctx, timeout, "record event", func(ctx context.Context, tx *transaction) error { return tx.record(ctx, e) })
+	return s.db.write(ctx, timeout, "record event", func(ctx context.Context, tx *transaction) error {
+		return tx.record(ctx, e)
+	})
 }
 
-const auditColumns = `id, at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key, detail, count`
+const auditColumns = `id, at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, ` +
+	`request_id, session_key, detail, count`
 
 func scanEntry(row sqldb.Scanner) (audit.Entry, error) {
 	var e audit.Entry
 	var at int64
 	var detail string
-	err := row.Scan(&e.ID, &at, &e.Event.Name, &e.Kind, &e.Actor.ID, &e.Actor.Name, &e.SubjectID, &e.SubjectName, &e.IP, &e.Agent, &e.RequestID, &e.SessionKey, &detail, &e.Count)
+	err := row.Scan(&e.ID, &at, &e.Event.Name, &e.Kind, &e.Actor.ID, &e.Actor.Name, &e.SubjectID, &e.SubjectName, &e.IP,
+		&e.Agent, &e.RequestID, &e.SessionKey, &detail, &e.Count)
 	e.At = time.Unix(at, 0).UTC()
 	if err == nil && detail != "" {
 		err = json.Unmarshal([]byte(detail), &e.Detail)
@@ -115,7 +124,8 @@ func (s *Audit) Entries(ctx context.Context, q audit.Query) ([]audit.Entry, erro
 	if !q.To.IsZero() {
 		add(`at < ?`, ceilUnix(q.To))
 	}
-	return list(ctx, s.db, "read audit", scanEntry, `SELECT `+auditColumns+` FROM audit WHERE `+strings.Join(where, ` AND `)+` ORDER BY id DESC LIMIT ?`, append(args, q.Limit)...)
+	return list(ctx, s.db, "read audit", scanEntry, `SELECT `+auditColumns+` FROM audit WHERE `+
+		strings.Join(where, ` AND `)+` ORDER BY id DESC LIMIT ?`, append(args, q.Limit)...)
 }
 
 // maxNotices bounds what Notices returns.
@@ -129,14 +139,16 @@ func (s *Audit) Notices(ctx context.Context, userID int64, names []string) ([]au
 	}
 	return list(ctx, s.db, "read notices", scanEntry, `SELECT `+auditColumns+` FROM audit
 		WHERE subject_id = ? AND at > coalesce((SELECT notices_seen_at FROM user_factors WHERE user_id = ?), 0)
-		AND event IN (?`+strings.Repeat(`, ?`, len(names)-1)+`) ORDER BY at DESC, id DESC LIMIT ?`, append(args, maxNotices)...)
+		AND event IN (?`+strings.Repeat(`, ?`, len(names)-1)+`) ORDER BY at DESC, id DESC LIMIT ?`,
+		append(args, maxNotices)...)
 }
 
 // NoticesSeen implements audit.Store.
 func (s *Audit) NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error {
 	return s.db.write(ctx, timeout, "mark notices as seen", func(ctx context.Context, tx *transaction) error {
 		err := tx.exec(ctx, `INSERT INTO user_factors (user_id, notices_seen_at) SELECT id, ? FROM users WHERE id = ?
-			ON CONFLICT (user_id) DO UPDATE SET notices_seen_at = excluded.notices_seen_at WHERE user_factors.notices_seen_at < excluded.notices_seen_at`, upTo.Unix(), userID)
+			ON CONFLICT (user_id) DO UPDATE SET notices_seen_at = excluded.notices_seen_at
+			WHERE user_factors.notices_seen_at < excluded.notices_seen_at`, upTo.Unix(), userID)
 		return err
 	})
 }

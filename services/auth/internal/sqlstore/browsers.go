@@ -24,7 +24,8 @@ func (s *Browsers) SeeBrowser(ctx context.Context, id int64, hash, label string,
 		}
 		now := s.db.now().Unix()
 		proved := sql.NullInt64{Int64: now, Valid: second}
-		err = tx.update(ctx, `UPDATE known_browsers SET last_seen_at = ?, label = ?, proved_at = coalesce(?, proved_at) WHERE user_id = ? AND hash = ?`, now, label, proved, id, hash)
+		err = tx.update(ctx, `UPDATE known_browsers SET last_seen_at = ?, label = ?, proved_at = coalesce(?, `+
+			`proved_at) WHERE user_id = ? AND hash = ?`, now, label, proved, id, hash)
 		if !errors.Is(err, user.ErrNotFound) {
 			return err
 		}
@@ -32,7 +33,8 @@ func (s *Browsers) SeeBrowser(ctx context.Context, id int64, hash, label string,
 		if err := tx.row(ctx, `SELECT count(*) FROM known_browsers WHERE user_id = ?`, id).Scan(&others); err != nil {
 			return err
 		}
-		err = tx.exec(ctx, `INSERT INTO known_browsers (user_id, hash, label, first_seen_at, last_seen_at, proved_at) VALUES (?, ?, ?, ?, ?, ?)`, id, hash, label, now, now, proved)
+		err = tx.exec(ctx, `INSERT INTO known_browsers (user_id, hash, label, first_seen_at, last_seen_at, `+
+			`proved_at) VALUES (?, ?, ?, ?, ?, ?)`, id, hash, label, now, now, proved)
 		if err != nil {
 			return err
 		}
@@ -40,7 +42,8 @@ func (s *Browsers) SeeBrowser(ctx context.Context, id int64, hash, label string,
 			return nil
 		}
 		err = tx.exec(ctx, `DELETE FROM known_browsers WHERE user_id = ? AND hash IN
-			(SELECT hash FROM known_browsers WHERE user_id = ? AND hash <> ? ORDER BY last_seen_at DESC, hash LIMIT 1000 OFFSET ?)`, id, id, hash, factor.MaxBrowsers-1)
+			(SELECT hash FROM known_browsers WHERE user_id = ? AND hash <> ?
+			ORDER BY last_seen_at DESC, hash LIMIT 1000 OFFSET ?)`, id, id, hash, factor.MaxBrowsers-1)
 		if err != nil {
 			return err
 		}
@@ -63,7 +66,8 @@ func (s *Browsers) Browsers(ctx context.Context, id int64) ([]factor.Browser, er
 func (s *Browsers) KnowsBrowser(ctx context.Context, id int64, hash string) (known bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err = s.db.row(ctx, `SELECT EXISTS (SELECT 1 FROM known_browsers WHERE user_id = ? AND hash = ? AND proved_at IS NOT NULL)`, id, hash).Scan(&known)
+	err = s.db.row(ctx, `SELECT EXISTS (SELECT 1 FROM known_browsers WHERE user_id = ? AND hash = ? AND proved_at IS `+
+		`NOT NULL)`, id, hash).Scan(&known)
 	if err != nil {
 		return false, fmt.Errorf("look up browser: %w", err)
 	}

@@ -80,7 +80,9 @@ func (d *database) row(ctx context.Context, query string, args ...any) *sql.Row 
 }
 
 // list reads rows without a transaction; what names the operation in errors.
-func list[T any](ctx context.Context, d *database, what string, scan func(sqldb.Scanner) (T, error), query string, args ...any) ([]T, error) {
+func list[T any](ctx context.Context, d *database, what string, scan func(sqldb.Scanner) (T, error), query string,
+	args ...any,
+) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := d.Reader.QueryContext(ctx, d.Rebind(query), args...)
@@ -100,7 +102,9 @@ type transaction struct {
 
 // write runs do in one write transaction within the limit; what names the operation in
 // errors. It may run do again.
-func (d *database) write(ctx context.Context, limit time.Duration, what string, do func(context.Context, *transaction) error) error {
+func (d *database) write(
+	ctx context.Context, limit time.Duration, what string, do func(context.Context, *transaction) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ctx, span := tracing.Call(ctx, "sql", what)
@@ -120,7 +124,9 @@ func (d *database) write(ctx context.Context, limit time.Duration, what string, 
 }
 
 // change is write for what ends a user's sessions: it records the revocation in the same transaction.
-func (d *database) change(ctx context.Context, what string, r user.Revocation, do func(context.Context, *transaction) error) (user.Revocation, error) {
+func (d *database) change(
+	ctx context.Context, what string, r user.Revocation, do func(context.Context, *transaction) error,
+) (user.Revocation, error) {
 	err := d.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) error {
 		if err := do(ctx, tx); err != nil {
 			return err

@@ -24,7 +24,8 @@ const secondFactorMark = "2f:"
 const hashSQL = `CASE WHEN substr(password_hash, 1, 3) = '2f:' OR ` + hasSecondFactor + ` THEN ? ELSE ? END`
 
 // hasSecondFactor is true for a row of users with a second factor.
-const hasSecondFactor = `EXISTS (SELECT 1 FROM user_factors WHERE user_factors.user_id = users.id AND user_factors.enabled_at IS NOT NULL)`
+const hasSecondFactor = `EXISTS (SELECT 1 FROM user_factors WHERE user_factors.user_id = users.id AND ` +
+	`user_factors.enabled_at IS NOT NULL)`
 
 func markedHash(hash string) []any { return []any{secondFactorMark + hash, hash} }
 
@@ -42,7 +43,8 @@ func (s *Factors) Factors(ctx context.Context, id int64) (factor.State, error) {
 
 func factorsOf(ctx context.Context, q querier, id int64) (factor.State, error) {
 	var state factor.State
-	err := q.row(ctx, `SELECT f.enabled_at IS NOT NULL, f.totp_sealed, f.totp_confirmed_at IS NOT NULL, coalesce(f.totp_last_step, 0),
+	err := q.row(ctx, `SELECT f.enabled_at IS NOT NULL, f.totp_sealed, f.totp_confirmed_at IS NOT NULL,
+		coalesce(f.totp_last_step, 0),
 		(SELECT count(*) FROM recovery_codes WHERE recovery_codes.user_id = users.id AND used_at IS NULL),
 		(SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id)
 		FROM users LEFT JOIN user_factors AS f ON f.user_id = users.id WHERE users.id = ?`, id).
@@ -63,7 +65,8 @@ func (s *Factors) SetupTOTP(ctx context.Context, id int64, sealed []byte) error 
 			return err
 		}
 		err := tx.update(ctx, `INSERT INTO user_factors (user_id, totp_sealed) VALUES (?, ?)
-			ON CONFLICT (user_id) DO UPDATE SET totp_sealed = excluded.totp_sealed, totp_last_step = 0 WHERE user_factors.totp_confirmed_at IS NULL`, id, sealed)
+			ON CONFLICT (user_id) DO UPDATE SET totp_sealed = excluded.totp_sealed, totp_last_step = 0
+			WHERE user_factors.totp_confirmed_at IS NULL`, id, sealed)
 		if errors.Is(err, user.ErrNotFound) {
 			return factor.ErrAlreadyEnabled
 		}
@@ -72,15 +75,19 @@ func (s *Factors) SetupTOTP(ctx context.Context, id int64, sealed []byte) error 
 }
 
 // EnableTOTP implements account.Factors.
-func (s *Factors) EnableTOTP(ctx context.Context, id int64, pending, sealed []byte, step int64, recovery []string, keepSession string) (user.Revocation, error) {
+func (s *Factors) EnableTOTP(
+	ctx context.Context, id int64, pending, sealed []byte, step int64, recovery []string, keepSession string,
+) (user.Revocation, error) {
 	r := user.Revocation{UserID: id, KeepSession: keepSession}
 	return s.db.change(ctx, "enable TOTP", r, func(ctx context.Context, tx *transaction) error {
 		if _, err := tx.lockUser(ctx, id); err != nil {
 			return err
 		}
 		now := s.db.now().Unix()
-		err := tx.update(ctx, `UPDATE user_factors SET totp_sealed = ?, totp_confirmed_at = ?, enabled_at = coalesce(enabled_at, ?), totp_last_step = ?
-			WHERE user_id = ? AND totp_sealed = ? AND totp_confirmed_at IS NULL AND totp_last_step < ?`, sealed, now, now, step, id, pending, step)
+		err := tx.update(ctx, `UPDATE user_factors SET totp_sealed = ?, totp_confirmed_at = ?,
+			enabled_at = coalesce(enabled_at, ?), totp_last_step = ?
+			WHERE user_id = ? AND totp_sealed = ? AND totp_confirmed_at IS NULL AND totp_last_step < ?`,
+			sealed, now, now, step, id, pending, step)
 		if errors.Is(err, user.ErrNotFound) {
 			return s.whyNotEnabled(ctx, tx, id)
 		}
@@ -105,7 +112,9 @@ func (s *Factors) whyNotEnabled(ctx context.Context, tx *transaction, id int64) 
 }
 
 // EnableByPasskey implements account.Factors.
-func (s *Factors) EnableByPasskey(ctx context.Context, id int64, recovery []string, keepSession string) (user.Revocation, error) {
+func (s *Factors) EnableByPasskey(
+	ctx context.Context, id int64, recovery []string, keepSession string,
+) (user.Revocation, error) {
 	r := user.Revocation{UserID: id, KeepSession: keepSession}
 	return s.db.change(ctx, "enable second factor", r, func(ctx context.Context, tx *transaction) error {
 		if _, err := tx.lockUser(ctx, id); err != nil {
@@ -131,7 +140,9 @@ func (s *Factors) EnableByPasskey(ctx context.Context, id int64, recovery []stri
 
 // enabled does what follows from a second factor: the hash is marked, sessions that were
 // opened with the password alone end, and there are recovery codes.
-func (s *Factors) enabled(ctx context.Context, tx *transaction, id int64, recovery []string, keepSession, method string) error {
+func (s *Factors) enabled(
+	ctx context.Context, tx *transaction, id int64, recovery []string, keepSession, method string,
+) error {
 	if err := tx.replaceRecovery(ctx, id, recovery); err != nil {
 		return err
 	}
@@ -170,7 +181,8 @@ func (tx *transaction) replaceRecovery(ctx context.Context, id int64, hashes []s
 func (s *Factors) UseTOTP(ctx context.Context, id int64, sealed []byte, step int64) error {
 	return s.db.write(ctx, timeout, "use TOTP code", func(ctx context.Context, tx *transaction) error {
 		err := tx.update(ctx, `UPDATE user_factors SET totp_last_step = ?
-			WHERE user_id = ? AND totp_sealed = ? AND totp_confirmed_at IS NOT NULL AND enabled_at IS NOT NULL AND totp_last_step < ?`, step, id, sealed, step)
+			WHERE user_id = ? AND totp_sealed = ? AND totp_confirmed_at IS NOT NULL AND enabled_at IS NOT NULL
+			AND totp_last_step < ?`, step, id, sealed, step)
 		if errors.Is(err, user.ErrNotFound) {
 			return factor.ErrInvalidCode
 		}
@@ -181,15 +193,18 @@ func (s *Factors) UseTOTP(ctx context.Context, id int64, sealed []byte, step int
 // UseRecovery implements account.Factors.
 func (s *Factors) UseRecovery(ctx context.Context, id int64, hash string) (left int, err error) {
 	err = s.db.write(ctx, timeout, "use recovery code", func(ctx context.Context, tx *transaction) error {
-		err := tx.update(ctx, `UPDATE recovery_codes SET used_at = ? WHERE user_id = ? AND code_hash = ? AND used_at IS NULL
-			AND EXISTS (SELECT 1 FROM user_factors WHERE user_factors.user_id = recovery_codes.user_id AND enabled_at IS NOT NULL)`, s.db.now().Unix(), id, hash)
+		err := tx.update(ctx, `UPDATE recovery_codes SET used_at = ? WHERE user_id = ? AND code_hash = ?
+			AND used_at IS NULL
+			AND EXISTS (SELECT 1 FROM user_factors WHERE user_factors.user_id = recovery_codes.user_id
+			AND enabled_at IS NOT NULL)`, s.db.now().Unix(), id, hash)
 		if errors.Is(err, user.ErrNotFound) {
 			return factor.ErrInvalidCode
 		}
 		if err != nil {
 			return err
 		}
-		if err := tx.row(ctx, `SELECT count(*) FROM recovery_codes WHERE user_id = ? AND used_at IS NULL`, id).Scan(&left); err != nil {
+		if err := tx.row(ctx, `SELECT count(*) FROM recovery_codes WHERE user_id = ? AND used_at IS NULL`,
+			id).Scan(&left); err != nil {
 			return err
 		}
 		return tx.recordAbout(ctx, "recovery_used", id, map[string]any{"left": left})
@@ -199,24 +214,28 @@ func (s *Factors) UseRecovery(ctx context.Context, id int64, hash string) (left 
 
 // ReplaceRecovery implements account.Factors.
 func (s *Factors) ReplaceRecovery(ctx context.Context, id int64, hashes []string) error {
-	return s.whereEnabled(ctx, "replace recovery codes", id, func(ctx context.Context, tx *transaction, u user.User) error {
-		if err := tx.replaceRecovery(ctx, id, hashes); err != nil {
-			return err
-		}
-		return tx.record(ctx, about("recovery_renewed", u, nil))
-	})
+	return s.whereEnabled(ctx, "replace recovery codes", id,
+		func(ctx context.Context, tx *transaction, u user.User) error {
+			if err := tx.replaceRecovery(ctx, id, hashes); err != nil {
+				return err
+			}
+			return tx.record(ctx, about("recovery_renewed", u, nil))
+		})
 }
 
 // DisableFactor implements account.Factors.
 func (s *Factors) DisableFactor(ctx context.Context, id int64) error {
-	return s.whereEnabled(ctx, "disable second factor", id, func(ctx context.Context, tx *transaction, u user.User) error {
-		return tx.disable(ctx, u)
-	})
+	return s.whereEnabled(ctx, "disable second factor", id,
+		func(ctx context.Context, tx *transaction, u user.User) error {
+			return tx.disable(ctx, u)
+		})
 }
 
 // whereEnabled is write for a user with a second factor, whose row is locked.
 // factor.ErrNotEnabled.
-func (s *Factors) whereEnabled(ctx context.Context, what string, id int64, do func(context.Context, *transaction, user.User) error) error {
+func (s *Factors) whereEnabled(
+	ctx context.Context, what string, id int64, do func(context.Context, *transaction, user.User) error,
+) error {
 	return s.db.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) error {
 		u, err := tx.lockUser(ctx, id)
 		if err != nil {
@@ -246,7 +265,8 @@ func (tx *transaction) disable(ctx context.Context, u user.User) error {
 }
 
 func (tx *transaction) clearFactors(ctx context.Context, id int64) error {
-	err := tx.exec(ctx, `UPDATE user_factors SET enabled_at = NULL, totp_sealed = NULL, totp_confirmed_at = NULL, totp_last_step = 0
+	err := tx.exec(ctx, `UPDATE user_factors SET enabled_at = NULL, totp_sealed = NULL, totp_confirmed_at = NULL,
+		totp_last_step = 0
 		WHERE user_id = ?`, id)
 	if err != nil {
 		return err
@@ -326,7 +346,8 @@ func (s *Factors) Reseal(ctx context.Context, id int64, old, sealed []byte) erro
 		return nil
 	}
 	return s.db.write(ctx, timeout, "reseal secret", func(ctx context.Context, tx *transaction) error {
-		err := tx.exec(ctx, `UPDATE user_factors SET totp_sealed = ? WHERE user_id = ? AND totp_sealed = ?`, sealed, id, old)
+		err := tx.exec(ctx, `UPDATE user_factors SET totp_sealed = ? WHERE user_id = ? AND totp_sealed = ?`, sealed, id,
+			old)
 		return err
 	})
 }

@@ -41,8 +41,10 @@ func (s *Groups) Groups(ctx context.Context) ([]application.UserGroup, error) {
 	members, err := list(ctx, s.db, "list groups", func(row sqldb.Scanner) (m member, err error) {
 		err = row.Scan(&m.group.ID, &m.group.Slug, &m.group.Name, &m.id, &m.username)
 		return m, err
-	}, `SELECT user_groups.id, user_groups.slug, user_groups.name, coalesce(users.id, 0), coalesce(users.username, '') FROM user_groups
-		LEFT JOIN group_members ON group_members.group_id = user_groups.id LEFT JOIN users ON users.id = group_members.user_id ORDER BY user_groups.slug`)
+	}, `SELECT user_groups.id, user_groups.slug, user_groups.name, coalesce(users.id, 0), coalesce(users.username, '')
+		FROM user_groups
+		LEFT JOIN group_members ON group_members.group_id = user_groups.id LEFT
+		JOIN users ON users.id = group_members.user_id ORDER BY user_groups.slug`)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +77,8 @@ func (s *Groups) CreateGroup(ctx context.Context, slug, name string, members []i
 			return err
 		}
 		var group int64
-		if err := tx.row(ctx, `INSERT INTO user_groups (slug, name) VALUES (?, ?) RETURNING id`, slug, name).Scan(&group); err != nil {
+		if err := tx.row(ctx, `INSERT INTO user_groups (slug, name) VALUES (?, ?) RETURNING id`, slug,
+			name).Scan(&group); err != nil {
 			return err
 		}
 		if err := tx.record(ctx, audit.Event{Name: "group_made", Detail: map[string]any{"group": slug}}); err != nil {
@@ -95,7 +98,9 @@ func (s *Groups) ChangeGroup(ctx context.Context, slug string, name *string, mem
 		if name != nil {
 			err := tx.update(ctx, `UPDATE user_groups SET name = ? WHERE id = ? AND name <> ?`, *name, group, *name)
 			if err == nil {
-				err = tx.record(ctx, audit.Event{Name: "group_changed", Detail: map[string]any{"group": slug, "name": *name}})
+				err = tx.record(ctx, audit.Event{
+					Name: "group_changed", Detail: map[string]any{"group": slug, "name": *name},
+				})
 			}
 			if err != nil && !errors.Is(err, user.ErrNotFound) {
 				return err
@@ -170,7 +175,8 @@ func (s *Groups) RemoveGroup(ctx context.Context, slug string, by int64) error {
 			return err
 		}
 		var used bool
-		if err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM applications WHERE group_id = ?)`, id).Scan(&used); err != nil {
+		if err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM applications WHERE group_id = ?)`,
+			id).Scan(&used); err != nil {
 			return err
 		}
 		if used {
@@ -180,7 +186,8 @@ func (s *Groups) RemoveGroup(ctx context.Context, slug string, by int64) error {
 			return err
 		}
 		// Another group of this slug may be created while invites are open.
-		err = tx.exec(ctx, `UPDATE links SET group_slugs = trim(replace(' ' || group_slugs || ' ', ?, ' ')) WHERE ' ' || group_slugs || ' ' LIKE ?`,
+		err = tx.exec(ctx, `UPDATE links SET group_slugs = trim(replace(' ' || group_slugs || ' ', ?, ' '))
+			WHERE ' ' || group_slugs || ' ' LIKE ?`,
 			" "+slug+" ", "% "+slug+" %")
 		if err != nil {
 			return err
@@ -201,7 +208,9 @@ func (s *Groups) ChangeMembers(ctx context.Context, slug string, users map[int64
 }
 
 // changeEach is changeMember for several users, in the order of their ids.
-func (s *Groups) changeEach(ctx context.Context, tx *transaction, group int64, slug string, users map[int64]bool) error {
+func (s *Groups) changeEach(
+	ctx context.Context, tx *transaction, group int64, slug string, users map[int64]bool,
+) error {
 	for _, id := range slices.Sorted(maps.Keys(users)) {
 		if err := tx.changeMember(ctx, group, slug, id, users[id]); err != nil {
 			return err
@@ -232,7 +241,8 @@ func (tx *transaction) changeMember(ctx context.Context, group int64, slug strin
 }
 
 // groupsOf are the slugs of the groups of a row of users, separated by spaces.
-const groupsOf = `coalesce((SELECT string_agg(user_groups.slug, ' ') FROM group_members JOIN user_groups ON user_groups.id = group_members.group_id
+const groupsOf = `coalesce((SELECT string_agg(user_groups.slug, ' ') FROM group_members
+	JOIN user_groups ON user_groups.id = group_members.group_id
 	WHERE group_members.user_id = users.id), '')`
 
 // slugs returns a list that is separated by spaces, sorted.

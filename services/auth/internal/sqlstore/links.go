@@ -16,9 +16,11 @@ import (
 // open is the condition of a link that can be used at an instant: nothing else may decide
 // it. Its one argument is the instant in Unix seconds.
 const openLink = `used_at IS NULL AND void_at IS NULL AND expires_at > ?
-	AND (created_by = 0 OR EXISTS (SELECT 1 FROM users AS creator WHERE creator.id = links.created_by AND creator.role = 'admin'))`
+	AND (created_by = 0 OR EXISTS (SELECT 1 FROM users AS creator WHERE creator.id = links.created_by
+	AND creator.role = 'admin'))`
 
-const linkColumns = `links.id, links.kind, links.user_id, links.username, links.display_name, links.role, links.group_slugs, links.created_by, links.created_at, links.expires_at,
+const linkColumns = `links.id, links.kind, links.user_id, links.username, links.display_name, links.role,
+	links.group_slugs, links.created_by, links.created_at, links.expires_at,
 	coalesce((SELECT username FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.created_by), '')`
@@ -28,7 +30,8 @@ func scanLink(row sqldb.Scanner) (link.Link, error) {
 	var userID sql.NullInt64
 	var created, expires int64
 	var username, displayName, groups string
-	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, &groups, &l.CreatedBy, &created, &expires, &username, &displayName, &l.CreatorName)
+	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, &groups, &l.CreatedBy, &created,
+		&expires, &username, &displayName, &l.CreatorName)
 	if errors.Is(err, sql.ErrNoRows) {
 		return link.Link{}, link.ErrInvalid
 	}
@@ -56,9 +59,11 @@ func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int
 		}
 		now := s.db.now()
 		var id int64
-		err = tx.row(ctx, `INSERT INTO links (kind, token_hash, user_id, username, display_name, role, group_slugs, created_by, created_at, expires_at)
+		err = tx.row(ctx, `INSERT INTO links (kind, token_hash, user_id, username, display_name, role, group_slugs,
+			created_by, created_at, expires_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-			string(l.Kind), hash, sql.NullInt64{Int64: l.UserID, Valid: l.UserID != 0}, l.Username, l.DisplayName, l.Role, strings.Join(l.Groups, " "), by,
+			string(l.Kind), hash, sql.NullInt64{Int64: l.UserID, Valid: l.UserID != 0}, l.Username, l.DisplayName,
+			l.Role, strings.Join(l.Groups, " "), by,
 			now.Unix(), now.Add(l.Kind.Lifetime()).Unix()).Scan(&id)
 		if err != nil {
 			return err
@@ -92,7 +97,8 @@ func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (a
 	default:
 		if l.Username != "" {
 			var taken bool
-			err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`, strings.ToLower(l.Username)).Scan(&taken)
+			err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`,
+				strings.ToLower(l.Username)).Scan(&taken)
 			if err != nil {
 				return audit.Event{}, err
 			}
@@ -105,7 +111,8 @@ func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (a
 				}
 			}
 		}
-		return audit.Event{Name: "invite_made", SubjectName: l.Username, Detail: invited(l)}, s.groupsExist(ctx, tx, l.Groups)
+		return audit.Event{Name: "invite_made", SubjectName: l.Username, Detail: invited(l)},
+			s.groupsExist(ctx, tx, l.Groups)
 	}
 }
 
@@ -137,7 +144,8 @@ func (s *Links) groupsExist(ctx context.Context, tx *transaction, groups []strin
 
 // voidLinks makes the unused links that a condition selects void.
 func (tx *transaction) voidLinks(ctx context.Context, where string, args ...any) error {
-	err := tx.exec(ctx, `UPDATE links SET void_at = ? WHERE used_at IS NULL AND void_at IS NULL AND `+where, append([]any{tx.db.now().Unix()}, args...)...)
+	err := tx.exec(ctx, `UPDATE links SET void_at = ? WHERE used_at IS NULL AND void_at IS NULL AND `+where,
+		append([]any{tx.db.now().Unix()}, args...)...)
 	return err
 }
 
@@ -146,7 +154,8 @@ func (tx *transaction) closeResets(ctx context.Context, id int64) error {
 	if err := tx.voidLinks(ctx, `kind = 'reset' AND user_id = ?`, id); err != nil {
 		return err
 	}
-	err := tx.exec(ctx, `UPDATE user_factors SET reset_asked_at = NULL WHERE user_id = ? AND reset_asked_at IS NOT NULL`, id)
+	err := tx.exec(ctx,
+		`UPDATE user_factors SET reset_asked_at = NULL WHERE user_id = ? AND reset_asked_at IS NOT NULL`, id)
 	return err
 }
 
@@ -169,7 +178,8 @@ func (s *Links) Link(ctx context.Context, kind link.Kind, hash string) (link.Lin
 
 // Invites implements people.Links.
 func (s *Links) Invites(ctx context.Context) ([]link.Link, error) {
-	return list(ctx, s.db, "list invites", scanLink, `SELECT `+linkColumns+` FROM links WHERE kind = 'invite' AND `+openLink+` ORDER BY id DESC`, s.db.now().Unix())
+	return list(ctx, s.db, "list invites", scanLink, `SELECT `+linkColumns+` FROM links WHERE kind = 'invite' AND `+
+		openLink+` ORDER BY id DESC`, s.db.now().Unix())
 }
 
 // RevokeInvite implements people.Links.
@@ -180,7 +190,8 @@ func (s *Links) RevokeInvite(ctx context.Context, id, by int64) error {
 		}
 		now := s.db.now().Unix()
 		var username string
-		err := tx.row(ctx, `UPDATE links SET void_at = ? WHERE id = ? AND kind = 'invite' AND `+openLink+` RETURNING username`, now, id, now).Scan(&username)
+		err := tx.row(ctx, `UPDATE links SET void_at = ? WHERE id = ? AND kind = 'invite' AND `+openLink+
+			` RETURNING username`, now, id, now).Scan(&username)
 		if errors.Is(err, sql.ErrNoRows) {
 			return link.ErrNotFound
 		}
@@ -195,7 +206,8 @@ func (s *Links) RevokeInvite(ctx context.Context, id, by int64) error {
 // waits for the first one's transaction and then finds a used link. link.ErrInvalid.
 func (s *Links) useLink(ctx context.Context, tx *transaction, kind link.Kind, hash string) (link.Link, error) {
 	now := s.db.now().Unix()
-	return scanLink(tx.row(ctx, `UPDATE links SET used_at = ? WHERE kind = ? AND token_hash = ? AND `+openLink+` RETURNING `+linkColumns,
+	return scanLink(tx.row(ctx, `UPDATE links SET used_at = ? WHERE kind = ? AND token_hash = ? AND `+openLink+
+		` RETURNING `+linkColumns,
 		now, string(kind), hash, now))
 }
 
@@ -254,7 +266,8 @@ func (s *Links) Join(ctx context.Context, hash string, n user.New) (user.User, e
 			}
 		}
 		for _, slug := range l.Groups { // which exist
-			err := tx.exec(ctx, `INSERT INTO group_members (group_id, user_id) SELECT id, CAST(? AS BIGINT) FROM user_groups WHERE slug = ?`, created.ID, slug)
+			err := tx.exec(ctx, `INSERT INTO group_members (group_id, user_id) SELECT id, CAST(? AS BIGINT) FROM `+
+				`user_groups WHERE slug = ?`, created.ID, slug)
 			if err != nil {
 				return err
 			}

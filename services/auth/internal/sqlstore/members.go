@@ -10,7 +10,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-const memberColumns = `users.id, users.username, users.display_name, users.password_hash, users.avatar_color, users.role, users.created_at, users.session_stamp, users.kept_session,
+const memberColumns = `users.id, users.username, users.display_name, users.password_hash, users.avatar_color,
+	users.role, users.created_at, users.session_stamp, users.kept_session,
 	user_factors.enabled_at IS NOT NULL, (SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id),
 	coalesce((` + lastLogin + `), 0), coalesce(user_factors.reset_asked_at, 0), ` + groupsOf
 
@@ -24,7 +25,8 @@ func scanMember(row sqldb.Scanner) (user.Details, error) {
 	var m user.Details
 	var created, login, asked int64
 	var groups string
-	err := row.Scan(&m.ID, &m.Username, &m.DisplayName, &m.PasswordHash, &m.AvatarColor, &m.Role, &created, &m.SessionStamp, &m.KeptSession,
+	err := row.Scan(&m.ID, &m.Username, &m.DisplayName, &m.PasswordHash, &m.AvatarColor, &m.Role, &created,
+		&m.SessionStamp, &m.KeptSession,
 		&m.SecondFactor, &m.Passkeys, &login, &asked, &groups)
 	if errors.Is(err, sql.ErrNoRows) {
 		return user.Details{}, user.ErrNotFound
@@ -74,7 +76,8 @@ func (s *Users) Change(ctx context.Context, id int64, c user.Change, by int64) e
 			u.AvatarColor = *c.AvatarColor
 		}
 		if len(fields) > 0 {
-			if err := tx.update(ctx, `UPDATE users SET display_name = ?, avatar_color = ? WHERE id = ?`, u.DisplayName, u.AvatarColor, id); err != nil {
+			if err := tx.update(ctx, `UPDATE users SET display_name = ?, avatar_color = ? WHERE id = ?`, u.DisplayName,
+				u.AvatarColor, id); err != nil {
 				return err
 			}
 			if err := tx.record(ctx, about("profile_changed", u, map[string]any{"fields": fields})); err != nil {
@@ -125,8 +128,10 @@ func (s *Users) AskForReset(ctx context.Context, username string) error {
 		return err
 	}
 	return s.db.write(ctx, timeout, "ask for a new password", func(ctx context.Context, tx *transaction) error {
-		n, err := tx.changed(ctx, `INSERT INTO user_factors (user_id, reset_asked_at) SELECT id, ? FROM users WHERE id = ?
-			ON CONFLICT (user_id) DO UPDATE SET reset_asked_at = excluded.reset_asked_at WHERE user_factors.reset_asked_at IS NULL`, s.db.now().Unix(), u.ID)
+		n, err := tx.changed(ctx, `INSERT INTO user_factors (user_id, reset_asked_at) SELECT id, ? FROM users
+			WHERE id = ?
+			ON CONFLICT (user_id) DO UPDATE SET reset_asked_at = excluded.reset_asked_at
+			WHERE user_factors.reset_asked_at IS NULL`, s.db.now().Unix(), u.ID)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -163,6 +168,7 @@ func (s *Users) Household(ctx context.Context) (user.Household, error) {
 
 // setHousehold sets one of the household's settings.
 func (tx *transaction) setHousehold(ctx context.Context, key, value string) error {
-	err := tx.exec(ctx, `INSERT INTO household (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
+	err := tx.exec(ctx, `INSERT INTO household (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = `+
+		`excluded.value`, key, value)
 	return err
 }

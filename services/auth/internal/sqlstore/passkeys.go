@@ -23,7 +23,8 @@ func (s *Passkeys) PasskeyHandle(ctx context.Context, userID int64) (handle []by
 	_, _ = rand.Read(made)
 	err = s.db.write(ctx, timeout, "read user handle", func(ctx context.Context, tx *transaction) error {
 		err := tx.row(ctx, `INSERT INTO user_factors (user_id, handle) SELECT id, ? FROM users WHERE id = ?
-			ON CONFLICT (user_id) DO UPDATE SET handle = coalesce(user_factors.handle, excluded.handle) RETURNING handle`, made, userID).Scan(&handle)
+			ON CONFLICT (user_id) DO UPDATE SET handle = coalesce(user_factors.handle, excluded.handle)
+			RETURNING handle`, made, userID).Scan(&handle)
 		if errors.Is(err, sql.ErrNoRows) {
 			return user.ErrNotFound
 		}
@@ -46,7 +47,8 @@ func (s *Passkeys) HandleOwner(ctx context.Context, handle []byte) (userID int64
 	return userID, nil
 }
 
-const passkeyColumns = `id, user_id, credential_id, rp_id, name, record, sign_count, created_at, last_used_at` //nolint:gosec // names of columns
+//nolint:gosec // names of columns
+const passkeyColumns = `id, user_id, credential_id, rp_id, name, record, sign_count, created_at, last_used_at`
 
 func scanPasskey(row sqldb.Scanner) (factor.Passkey, error) {
 	var p factor.Passkey
@@ -68,11 +70,14 @@ func scanPasskey(row sqldb.Scanner) (factor.Passkey, error) {
 
 // Passkeys implements factor.PasskeyStore.
 func (s *Passkeys) Passkeys(ctx context.Context, userID int64) ([]factor.Passkey, error) {
-	return list(ctx, s.db, "list passkeys", scanPasskey, `SELECT `+passkeyColumns+` FROM passkeys WHERE user_id = ? ORDER BY id`, userID)
+	return list(ctx, s.db, "list passkeys", scanPasskey, `SELECT `+passkeyColumns+` FROM passkeys WHERE user_id = ? `+
+		`ORDER BY id`, userID)
 }
 
 // AddPasskey implements factor.PasskeyStore.
-func (s *Passkeys) AddPasskey(ctx context.Context, userID int64, name string, c factor.Credential, stamp, sessionKey string) (added factor.Passkey, err error) {
+func (s *Passkeys) AddPasskey(
+	ctx context.Context, userID int64, name string, c factor.Credential, stamp, sessionKey string,
+) (added factor.Passkey, err error) {
 	err = s.db.write(ctx, timeout, "add passkey", func(ctx context.Context, tx *transaction) error {
 		u, err := tx.lockUser(ctx, userID)
 		if err != nil {
@@ -88,8 +93,10 @@ func (s *Passkeys) AddPasskey(ctx context.Context, userID int64, name string, c 
 		if n >= factor.MaxPasskeys {
 			return factor.ErrTooManyPasskeys
 		}
-		added, err = scanPasskey(tx.row(ctx, `INSERT INTO passkeys (user_id, credential_id, rp_id, name, record, sign_count, created_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING `+passkeyColumns, userID, c.CredentialID, c.RPID, name, c.Record, c.SignCount, s.db.now().Unix()))
+		added, err = scanPasskey(tx.row(ctx, `INSERT INTO passkeys (user_id, credential_id, rp_id, name, record,
+			sign_count, created_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING `+passkeyColumns,
+			userID, c.CredentialID, c.RPID, name, c.Record, c.SignCount, s.db.now().Unix()))
 		if sqldb.IsUnique(err) {
 			return factor.ErrPasskeyExists
 		}
@@ -147,10 +154,13 @@ func (s *Passkeys) passkey(ctx context.Context, tx *transaction, userID, id int6
 }
 
 // RenamePasskey implements factor.PasskeyStore.
-func (s *Passkeys) RenamePasskey(ctx context.Context, userID, id int64, name string) (renamed factor.Passkey, err error) {
+func (s *Passkeys) RenamePasskey(
+	ctx context.Context, userID, id int64, name string,
+) (renamed factor.Passkey, err error) {
 	err = s.db.write(ctx, timeout, "rename passkey", func(ctx context.Context, tx *transaction) error {
 		var err error
-		renamed, err = scanPasskey(tx.row(ctx, `UPDATE passkeys SET name = ? WHERE id = ? AND user_id = ? RETURNING `+passkeyColumns, name, id, userID))
+		renamed, err = scanPasskey(tx.row(ctx, `UPDATE passkeys SET name = ? WHERE id = ? AND user_id = ? RETURNING `+
+			passkeyColumns, name, id, userID))
 		if err != nil {
 			return err
 		}

@@ -16,9 +16,11 @@ import (
 // tokenColumns are of app_tokens beside its user's row.
 //
 //nolint:gosec // names
-const tokenColumns = `app_tokens.id, app_tokens.user_id, users.username, app_tokens.name, app_tokens.prefix, app_tokens.read_only, app_tokens.created_by, app_tokens.created_at,
+const tokenColumns = `app_tokens.id, app_tokens.user_id, users.username, app_tokens.name, app_tokens.prefix,
+	app_tokens.read_only, app_tokens.created_by, app_tokens.created_at,
 	coalesce(app_tokens.expires_at, 0), coalesce(app_tokens.revoked_at, 0), coalesce(app_tokens.last_used_at, 0),
-	coalesce((SELECT string_agg(applications.slug, ' ') FROM app_token_scopes JOIN applications ON applications.id = app_token_scopes.application_id
+	coalesce((SELECT string_agg(applications.slug, ' ') FROM app_token_scopes
+	JOIN applications ON applications.id = app_token_scopes.application_id
 	WHERE app_token_scopes.token_id = app_tokens.id), '')`
 
 const tokenTables = ` FROM app_tokens JOIN users ON users.id = app_tokens.user_id` //nolint:gosec // names
@@ -27,11 +29,13 @@ func scanToken(row sqldb.Scanner) (token.Token, error) {
 	var t token.Token
 	var created, expires, revoked, used int64
 	var apps string
-	err := row.Scan(&t.ID, &t.UserID, &t.Username, &t.Name, &t.Shown, &t.ReadOnly, &t.CreatedBy, &created, &expires, &revoked, &used, &apps)
+	err := row.Scan(&t.ID, &t.UserID, &t.Username, &t.Name, &t.Shown, &t.ReadOnly, &t.CreatedBy, &created, &expires,
+		&revoked, &used, &apps)
 	if errors.Is(err, sql.ErrNoRows) {
 		return token.Token{}, token.ErrNotFound
 	}
-	t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.LastUsedAt = instant(created), instant(expires), instant(revoked), instant(used)
+	t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.LastUsedAt = instant(created), instant(expires), instant(revoked),
+		instant(used)
 	t.Applications = slugs(apps)
 	return t, err
 }
@@ -43,7 +47,9 @@ type Tokens struct {
 }
 
 // CreateToken implements policy.Tokens.
-func (s *Tokens) CreateToken(ctx context.Context, t token.Token, hash string, by int64) (created token.Token, err error) {
+func (s *Tokens) CreateToken(
+	ctx context.Context, t token.Token, hash string, by int64,
+) (created token.Token, err error) {
 	err = s.db.write(ctx, timeout, "create app token", func(ctx context.Context, tx *transaction) error {
 		if by != t.UserID {
 			if err := tx.mayAct(ctx, by); err != nil {
@@ -62,14 +68,17 @@ func (s *Tokens) CreateToken(ctx context.Context, t token.Token, hash string, by
 			return err
 		}
 		var id int64
-		err = tx.row(ctx, `INSERT INTO app_tokens (token_hash, prefix, name, user_id, created_by, read_only, created_at, expires_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, hash, t.Shown, t.Name, t.UserID, by, t.ReadOnly, s.db.now().Unix(),
+		err = tx.row(ctx, `INSERT INTO app_tokens (token_hash, prefix, name, user_id, created_by, read_only,
+			created_at, expires_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+			hash, t.Shown, t.Name, t.UserID, by, t.ReadOnly, s.db.now().Unix(),
 			sql.NullInt64{Int64: t.ExpiresAt.Unix(), Valid: !t.ExpiresAt.IsZero()}).Scan(&id)
 		if err != nil {
 			return err
 		}
 		for _, slug := range t.Applications {
-			err := tx.update(ctx, `INSERT INTO app_token_scopes (token_id, application_id) SELECT CAST(? AS BIGINT), id FROM applications WHERE slug = ? AND tokens`, id, slug)
+			err := tx.update(ctx, `INSERT INTO app_token_scopes (token_id, application_id) SELECT CAST(? AS BIGINT), `+
+				`id FROM applications WHERE slug = ? AND tokens`, id, slug)
 			if errors.Is(err, user.ErrNotFound) {
 				return token.ErrScope
 			}
@@ -99,12 +108,15 @@ func readToken(ctx context.Context, q querier, id int64) (token.Token, error) {
 
 // Tokens implements policy.Tokens.
 func (s *Tokens) Tokens(ctx context.Context, userID int64) ([]token.Token, error) {
-	return list(ctx, s.db, "list app tokens", scanToken, `SELECT `+tokenColumns+tokenTables+` WHERE app_tokens.user_id = ? OR ? = 0 ORDER BY app_tokens.id DESC`, userID, userID)
+	return list(ctx, s.db, "list app tokens", scanToken, `SELECT `+tokenColumns+tokenTables+
+		` WHERE app_tokens.user_id = ? OR ? = 0 ORDER BY app_tokens.id DESC`, userID, userID)
 }
 
 // changeToken runs do on a token on behalf of its user, an admin or the Operator. To
 // others there is no such token.
-func (s *Tokens) changeToken(ctx context.Context, what string, id, by int64, do func(context.Context, *transaction, token.Token) error) error {
+func (s *Tokens) changeToken(
+	ctx context.Context, what string, id, by int64, do func(context.Context, *transaction, token.Token) error,
+) error {
 	return s.db.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) error {
 		err := tx.update(ctx, `UPDATE app_tokens SET name = name WHERE id = ?`, id)
 		if errors.Is(err, user.ErrNotFound) {
@@ -132,21 +144,24 @@ func (s *Tokens) changeToken(ctx context.Context, what string, id, by int64, do 
 
 // RevokeToken implements policy.Tokens.
 func (s *Tokens) RevokeToken(ctx context.Context, id, by int64) error {
-	return s.changeToken(ctx, "revoke app token", id, by, func(ctx context.Context, tx *transaction, t token.Token) error {
-		if !t.RevokedAt.IsZero() {
-			return nil
-		}
-		if err := tx.update(ctx, `UPDATE app_tokens SET revoked_at = ? WHERE id = ?`, s.db.now().Unix(), id); err != nil {
-			return err
-		}
-		return tx.recordAbout(ctx, "token_revoked", t.UserID, detailOf(t))
-	})
+	return s.changeToken(ctx, "revoke app token", id, by,
+		func(ctx context.Context, tx *transaction, t token.Token) error {
+			if !t.RevokedAt.IsZero() {
+				return nil
+			}
+			if err := tx.update(ctx, `UPDATE app_tokens SET revoked_at = ? WHERE id = ?`, s.db.now().Unix(),
+				id); err != nil {
+				return err
+			}
+			return tx.recordAbout(ctx, "token_revoked", t.UserID, detailOf(t))
+		})
 }
 
 // RevokeTokens implements policy.Tokens.
 func (s *Tokens) RevokeTokens(ctx context.Context, userID int64) (n int64, err error) {
 	err = s.db.write(ctx, timeout, "revoke app tokens", func(ctx context.Context, tx *transaction) error {
-		n, err = tx.changed(ctx, `UPDATE app_tokens SET revoked_at = ? WHERE user_id = ? AND revoked_at IS NULL`, s.db.now().Unix(), userID)
+		n, err = tx.changed(ctx, `UPDATE app_tokens SET revoked_at = ? WHERE user_id = ? AND revoked_at IS NULL`,
+			s.db.now().Unix(), userID)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -157,12 +172,13 @@ func (s *Tokens) RevokeTokens(ctx context.Context, userID int64) (n int64, err e
 
 // RemoveToken implements policy.Tokens.
 func (s *Tokens) RemoveToken(ctx context.Context, id, by int64) error {
-	return s.changeToken(ctx, "remove app token", id, by, func(ctx context.Context, tx *transaction, t token.Token) error {
-		if t.Valid(s.db.now()) {
-			return token.ErrActive
-		}
-		return tx.update(ctx, `DELETE FROM app_tokens WHERE id = ?`, id)
-	})
+	return s.changeToken(ctx, "remove app token", id, by,
+		func(ctx context.Context, tx *transaction, t token.Token) error {
+			if t.Valid(s.db.now()) {
+				return token.ErrActive
+			}
+			return tx.update(ctx, `DELETE FROM app_tokens WHERE id = ?`, id)
+		})
 }
 
 // TokenVisitor implements policy.Tokens.
@@ -186,7 +202,8 @@ func (s *Tokens) TokenVisitor(ctx context.Context, hash string) (token.Token, us
 func (s *Tokens) TokenUsed(ctx context.Context, id int64) error {
 	return s.db.write(ctx, timeout, "record use of an app token", func(ctx context.Context, tx *transaction) error {
 		now := s.db.now()
-		err := tx.exec(ctx, `UPDATE app_tokens SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`, now.Unix(), id, now.Add(-time.Hour).Unix())
+		err := tx.exec(ctx, `UPDATE app_tokens SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`,
+			now.Unix(), id, now.Add(-time.Hour).Unix())
 		return err
 	})
 }
@@ -194,7 +211,8 @@ func (s *Tokens) TokenUsed(ctx context.Context, id int64) error {
 // SweepTokens implements policy.Tokens.
 func (s *Tokens) SweepTokens(ctx context.Context, before time.Time) (swept int64, err error) {
 	err = s.db.write(ctx, sweepTimeout, "sweep app tokens", func(ctx context.Context, tx *transaction) error {
-		swept, err = tx.changed(ctx, `DELETE FROM app_tokens WHERE revoked_at < ? OR expires_at < ?`, before.Unix(), before.Unix())
+		swept, err = tx.changed(ctx, `DELETE FROM app_tokens WHERE revoked_at < ? OR expires_at < ?`, before.Unix(),
+			before.Unix())
 		return err
 	})
 	return swept, err

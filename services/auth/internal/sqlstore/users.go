@@ -24,16 +24,22 @@ type Users struct {
 
 // Create implements people.Users.
 func (s *Users) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
-	return s.create(ctx, "create user", n, func(ctx context.Context, tx *transaction) error { return tx.mayAct(ctx, by) })
+	return s.create(ctx, "create user", n, func(ctx context.Context, tx *transaction) error {
+		return tx.mayAct(ctx, by)
+	})
 }
 
 // CreateFirst implements people.Users.
 func (s *Users) CreateFirst(ctx context.Context, n user.New) (user.User, error) {
-	return s.create(ctx, "create first user", n, func(ctx context.Context, tx *transaction) error { return tx.isEmpty(ctx) })
+	return s.create(ctx, "create first user", n, func(ctx context.Context, tx *transaction) error {
+		return tx.isEmpty(ctx)
+	})
 }
 
 // create adds a user unless check returns an error.
-func (s *Users) create(ctx context.Context, what string, n user.New, check func(context.Context, *transaction) error) (user.User, error) {
+func (s *Users) create(
+	ctx context.Context, what string, n user.New, check func(context.Context, *transaction) error,
+) (user.User, error) {
 	var created user.User
 	err := s.db.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) (err error) {
 		if err := check(ctx, tx); err != nil {
@@ -87,7 +93,9 @@ func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, erro
 	}
 	u.CreatedAt, u.SessionStamp = u.CreatedAt.UTC().Truncate(time.Second), user.NewSessionStamp()
 	names := `username, display_name, password_hash, avatar_color, role, created_at, session_stamp`
-	args := []any{u.Username, u.DisplayName, u.PasswordHash, u.AvatarColor, string(u.Role), u.CreatedAt.Unix(), u.SessionStamp}
+	args := []any{
+		u.Username, u.DisplayName, u.PasswordHash, u.AvatarColor, string(u.Role), u.CreatedAt.Unix(), u.SessionStamp,
+	}
 	if u.ID != 0 {
 		names, args = names+`, id`, append(args, u.ID)
 	}
@@ -102,7 +110,8 @@ func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, erro
 	return u, nil
 }
 
-const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session, ` + hasSecondFactor
+const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, ` +
+	`kept_session, ` + hasSecondFactor
 
 const (
 	selectUser = `SELECT ` + columns + ` FROM users WHERE `
@@ -162,7 +171,8 @@ func readUser(ctx context.Context, q querier, where string, args ...any) (user.U
 func scan(row sqldb.Scanner) (user.User, error) {
 	var u user.User
 	var created int64
-	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created, &u.SessionStamp, &u.KeptSession, &u.SecondFactor)
+	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created,
+		&u.SessionStamp, &u.KeptSession, &u.SecondFactor)
 	if errors.Is(err, sql.ErrNoRows) {
 		return user.User{}, user.ErrNotFound
 	}
@@ -174,7 +184,9 @@ func scan(row sqldb.Scanner) (user.User, error) {
 }
 
 // SetPasswordHash implements account.Users.
-func (s *Users) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error) {
+func (s *Users) SetPasswordHash(
+	ctx context.Context, id int64, oldHash, newHash, keepSession string,
+) (user.Revocation, error) {
 	r := user.Revocation{UserID: id, KeepSession: keepSession}
 	return s.db.change(ctx, "set password", r, func(ctx context.Context, tx *transaction) error {
 		if err := tx.swapHash(ctx, id, oldHash, newHash); err != nil {
@@ -204,7 +216,8 @@ func (tx *transaction) swapHash(ctx context.Context, id int64, oldHash, newHash 
 		return err
 	}
 	args := append(markedHash(newHash), id, oldHash, secondFactorMark+oldHash)
-	err := tx.update(ctx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ? AND password_hash IN (?, ?)`, args...)
+	err := tx.update(ctx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ? AND password_hash IN (?, ?)`,
+		args...)
 	if errors.Is(err, user.ErrNotFound) {
 		return user.ErrChanged
 	}
@@ -227,7 +240,8 @@ func (tx *transaction) replaceHash(ctx context.Context, id int64, newHash string
 	if _, err := tx.lockUser(ctx, id); err != nil {
 		return err
 	}
-	if err := tx.update(ctx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ?`, append(markedHash(newHash), id)...); err != nil {
+	if err := tx.update(ctx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ?`,
+		append(markedHash(newHash), id)...); err != nil {
 		return err
 	}
 	if err := tx.newStamp(ctx, id, ""); err != nil {
@@ -261,7 +275,8 @@ func (s *Users) EndOthers(ctx context.Context, id int64, keepSession string) (us
 // newStamp sets a new session stamp, and the session that it does not end. The links that the user created end too: the
 // sessions that end may have been another person's.
 func (tx *transaction) newStamp(ctx context.Context, id int64, keepSession string) error {
-	err := tx.update(ctx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(), keepSession, id)
+	err := tx.update(ctx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(),
+		keepSession, id)
 	if err != nil {
 		return err
 	}
@@ -302,7 +317,8 @@ func (tx *transaction) recordRole(ctx context.Context, id int64) error {
 	if err := tx.exec(ctx, `DELETE FROM pending_revocations WHERE kind = 'role' AND user_id = ?`, id); err != nil {
 		return err
 	}
-	err := tx.exec(ctx, `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at) VALUES (?, 'role', '', ?)`, id, tx.db.now().Unix())
+	err := tx.exec(ctx, `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at) VALUES (?, `+
+		`'role', '', ?)`, id, tx.db.now().Unix())
 	return err
 }
 
@@ -333,7 +349,8 @@ func (s *Users) keepName(ctx context.Context, tx *transaction, id int64) error {
 	if err != nil {
 		return err
 	}
-	return tx.voidLinks(ctx, `kind = 'invite' AND lower(username) = (SELECT lower(username) FROM users WHERE users.id = ?)`, id)
+	return tx.voidLinks(ctx, `kind = 'invite' AND lower(username) = (SELECT lower(username) FROM users WHERE `+
+		`users.id = ?)`, id)
 }
 
 // CheckFormer implements people.Users.
@@ -394,7 +411,8 @@ func (tx *transaction) recordRevocation(ctx context.Context, r *user.Revocation)
 // PendingRevocations implements account.Users. It leaves out changes of role, which sessions need not follow.
 func (s *Users) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
 	return list(ctx, s.db, "read pending revocations", scanRevocation, `SELECT id, user_id, keep_session, recorded_at
-		FROM pending_revocations WHERE kind = 'sessions' AND recorded_at < ? AND id > ? ORDER BY id LIMIT ?`, ceilUnix(before), after, user.MaxPending)
+		FROM pending_revocations WHERE kind = 'sessions' AND recorded_at < ? AND id > ? ORDER BY id LIMIT ?`,
+		ceilUnix(before), after, user.MaxPending)
 }
 
 func scanRevocation(row sqldb.Scanner) (user.Revocation, error) {

@@ -104,11 +104,14 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 		},
 		People: people.Options{Users: s.SQL.Users, Links: s.SQL.Links, Log: log},
 		Policy: policy.Options{
-			Applications: s.SQL.Applications, Groups: s.SQL.Groups, Tokens: s.SQL.Tokens, Users: s.SQL.Users, HandOvers: s.Kept, Log: log, Now: s.now,
+			Applications: s.SQL.Applications, Groups: s.SQL.Groups, Tokens: s.SQL.Tokens, Users: s.SQL.Users,
+			HandOvers: s.Kept, Log: log, Now: s.now,
 		},
-		Sessions: session.Options{Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: s.now},
-		Web:      web.Options{Secure: true, Log: log, Now: s.now},
-		Limited:  s.Redis, Attempts: 5,
+		Sessions: session.Options{
+			Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: s.now,
+		},
+		Web:     web.Options{Secure: true, Log: log, Now: s.now},
+		Limited: s.Redis, Attempts: 5,
 	}
 	change(&o)
 	limit := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
@@ -129,7 +132,8 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 	}
 	o.Sessions.Lifetime = cmp.Or(o.Sessions.Lifetime, o.Accounts.SessionLifetime)
 	p.Sessions = Must(session.NewManager(o.Sessions))(t)
-	o.Web.Accounts, o.Web.People, o.Web.Policy, o.Web.Audit, o.Web.Sessions = p.Accounts, p.People, p.Policy, p.Audit, p.Sessions
+	o.Web.Accounts, o.Web.People, o.Web.Policy, o.Web.Audit, o.Web.Sessions = p.Accounts, p.People, p.Policy, p.Audit,
+		p.Sessions
 	o.Web.LoginLimit = Must(limit("login", o.Attempts, time.Minute))(t)
 	o.Web.PasswordLimit = Must(limit("password", o.Attempts, time.Minute))(t)
 	o.Web.LinkLimit = Must(limit("link", web.LinkAttempts, web.LinkWindow))(t)
@@ -142,7 +146,10 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 // Add creates a user without the API and returns the id.
 func (p *Parts) Add(t testing.TB, username, displayName, pass, role string) int64 {
 	t.Helper()
-	return Must(p.People.Add(t.Context(), people.NewUser{Username: username, DisplayName: displayName, Password: pass, Role: &role}))(t).ID
+	return Must(
+		p.People.Add(t.Context(), people.NewUser{
+			Username: username, DisplayName: displayName, Password: pass, Role: &role,
+		}))(t).ID
 }
 
 // Must returns a function that returns v, or ends the test for the error.
