@@ -81,24 +81,27 @@ func (p Process) clock() time.Time {
 
 // Run carries out the command line and returns the exit code.
 func Run(ctx context.Context, p Process) int {
-	return service.Program{Name: "verifier", Help: help + config.Table(), UsageCode: 1, Commands: map[string]service.Command{
-		"serve":            p.serve,
-		"migrate":          p.migrate,
-		"healthcheck":      p.healthcheck,
-		"payments list":    p.paymentsList,
-		"payments sum":     p.paymentsSum,
-		"payments resolve": p.paymentsResolve,
-		"payments show":    exitCodes(p.paymentsShow),
-		"payments look":    exitCodes(p.paymentsLook),
-		"payments decide":  exitCodes(p.paymentsDecide),
-		"payments refund":  exitCodes(p.paymentsRefund),
-		"log status":       p.logStatus,
-		"log audit":        p.logAudit,
-		"log resume":       p.logResume,
-		"log recover":      p.logRecover,
-		"log close":        p.logClose,
-		"log aside":        p.logAside,
-	}}.Run(ctx, p.Process)
+	return service.Program{
+		Name: "verifier", Help: help + config.Table(), UsageCode: 1,
+		Commands: map[string]service.Command{
+			"serve":            p.serve,
+			"migrate":          p.migrate,
+			"healthcheck":      p.healthcheck,
+			"payments list":    p.paymentsList,
+			"payments sum":     p.paymentsSum,
+			"payments resolve": p.paymentsResolve,
+			"payments show":    exitCodes(p.paymentsShow),
+			"payments look":    exitCodes(p.paymentsLook),
+			"payments decide":  exitCodes(p.paymentsDecide),
+			"payments refund":  exitCodes(p.paymentsRefund),
+			"log status":       p.logStatus,
+			"log audit":        p.logAudit,
+			"log resume":       p.logResume,
+			"log recover":      p.logRecover,
+			"log close":        p.logClose,
+			"log aside":        p.logAside,
+		},
+	}.Run(ctx, p.Process)
 }
 
 // settingsError is the error of settings that cannot be used.

@@ -59,8 +59,9 @@ func (p Process) paymentsShow(ctx context.Context, args []string) error {
 			return err
 		}
 		shown := paper{
-			row: rowOf(r, p.clock()), Identifier: r.Identifier, PayTo: r.PayTo, ValidBefore: r.ValidBefore, Changed: r.Changed,
-			Month: r.Month, Repeats: r.Repeats,
+			row: rowOf(r, p.clock()), Identifier: r.Identifier, PayTo: r.PayTo, ValidBefore: r.ValidBefore,
+			Changed: r.Changed,
+			Month:   r.Month, Repeats: r.Repeats,
 		}
 		if r.State == payment.Unknown {
 			shown.Next = next(r, p.clock(), p.hasNode(r.Key.Network))
@@ -103,14 +104,16 @@ func (p Process) print(s paper) error {
 		}
 	}
 	for _, d := range s.Decisions {
-		fmt.Fprintf(&text, "decided       %s %s: %s to %s %s: %s\n", d.At.Format(time.RFC3339), d.By, d.From, d.To, d.Transaction, d.Note)
+		fmt.Fprintf(&text, "decided       %s %s: %s to %s %s: %s\n", d.At.Format(time.RFC3339), d.By, d.From, d.To,
+			d.Transaction, d.Note)
 	}
 	for _, r := range s.Refunds {
 		proof := "not proven"
 		if r.Proven {
 			proof = "proven"
 		}
-		fmt.Fprintf(&text, "refunded      %s %s: %s by %s, %s: %s\n", r.At.Format(time.RFC3339), r.By, r.Amount, r.Transaction, proof, r.Note)
+		fmt.Fprintf(&text, "refunded      %s %s: %s by %s, %s: %s\n", r.At.Format(time.RFC3339), r.By, r.Amount,
+			r.Transaction, proof, r.Note)
 	}
 	_, err := p.Stdout.Write([]byte(text.String()))
 	return err
@@ -138,7 +141,8 @@ func (p Process) one(ctx context.Context, ledger *ledger.Ledger, text string) (p
 	for i, r := range found {
 		rows[i] = rowOf(r, p.clock())
 	}
-	if err := printRows(p.Stdout, rows, false, listHeading+"\tNONCE", func(r row) []any { return append(listCells(r), r.Nonce) }); err != nil {
+	if err := printRows(p.Stdout, rows, false, listHeading+"\tNONCE",
+		func(r row) []any { return append(listCells(r), r.Nonce) }); err != nil {
 		return payment.Record{}, err
 	}
 	return payment.Record{}, fmt.Errorf("there are %d such payments", len(found))
@@ -178,13 +182,22 @@ func (p Process) paymentsLook(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		seen := look{Nonce: b.record.Key.Nonce, State: b.record.State, Chain: found.Status.String(), Transaction: found.Transaction}
+		seen := look{
+			Nonce: b.record.Key.Nonce, State: b.record.State, Chain: found.Status.String(),
+			Transaction: found.Transaction,
+		}
 		if outcome.State != b.record.State {
 			seen.Decides = outcome.State
 		}
 		if *write && seen.Decides != "" {
-			d := payment.Decision{From: b.record.State, To: outcome.State, Transaction: outcome.Transaction, By: service.Operator(), Note: "the chain: " + seen.Chain}
-			if _, err := b.Apply(ctx, b.record.Key, payment.Event{Kind: payment.EventDecision, By: payment.ByOperator, Outcome: outcome, Decision: d}); err != nil {
+			d := payment.Decision{
+				From: b.record.State, To: outcome.State, Transaction: outcome.Transaction, By: service.Operator(),
+				Note: "the chain: " + seen.Chain,
+			}
+			if _, err := b.Apply(ctx, b.record.Key,
+				payment.Event{
+					Kind: payment.EventDecision, By: payment.ByOperator, Outcome: outcome, Decision: d,
+				}); err != nil {
 				return err
 			}
 			b.decided(d, "shows")
@@ -193,7 +206,8 @@ func (p Process) paymentsLook(ctx context.Context, args []string) error {
 		if *asJSON {
 			return p.printJSON(seen)
 		}
-		_, err = fmt.Fprintf(p.Stdout, "state %s, chain %s %s\n%s", seen.State, seen.Chain, seen.Transaction, seen.consequence())
+		_, err = fmt.Fprintf(p.Stdout, "state %s, chain %s %s\n%s", seen.State, seen.Chain, seen.Transaction,
+			seen.consequence())
 		return err
 	})
 }
@@ -227,7 +241,9 @@ func (p Process) paymentsDecide(ctx context.Context, args []string) error {
 }
 
 // decideAs decides the payment that find returns.
-func (p Process) decideAs(ctx context.Context, command, state string, d payment.Decision, unchecked bool, find finder) error {
+func (p Process) decideAs(
+	ctx context.Context, command, state string, d payment.Decision, unchecked bool, find finder,
+) error {
 	d.To, d.Transaction, d.By = payment.State(state), strings.ToLower(d.Transaction), service.Operator()
 	switch {
 	case d.To != payment.Settled && d.To != payment.Dead:
@@ -235,7 +251,8 @@ func (p Process) decideAs(ctx context.Context, command, state string, d payment.
 	case d.To == payment.Settled && !payment.IsTransaction(d.Transaction):
 		return service.UsageError("%s: a settled payment needs --transaction, a hash of 32 bytes", command)
 	case d.To == payment.Dead && (d.Transaction != "" || unchecked):
-		return service.UsageError("%s: a dead payment has no --transaction, and is always checked where there is a node", command)
+		return service.UsageError(
+			"%s: a dead payment has no --transaction, and is always checked where there is a node", command)
 	}
 	return p.decide(ctx, find, func(ctx context.Context, b books) error {
 		d.From = b.record.State
@@ -289,7 +306,8 @@ type books struct {
 // decided logs a decision.
 func (b books) decided(d payment.Decision, chain string) {
 	b.log.Warn("a payment was decided by hand", "by", d.By, "from", d.From, "to", d.To, "note", d.Note, "chain", chain,
-		"network", b.record.Key.Network, "asset", b.record.Key.Asset, "payer", b.record.Key.Payer, "nonce", b.record.Key.Nonce, "transaction", d.Transaction)
+		"network", b.record.Key.Network, "asset", b.record.Key.Asset, "payer", b.record.Key.Payer, "nonce",
+		b.record.Key.Nonce, "transaction", d.Transaction)
 }
 
 // finder returns the one payment that a command is about.

@@ -87,7 +87,9 @@ func (s *server) openFinality(ctx context.Context, memory *rpc.Memory, m *rpc.Me
 			nodes = append(nodes, node)
 		}
 		// A reader of its own: what a node refuses here must not open the circuit of sales.
-		blocks, err := rpc.Open(ctx, rpc.Options{Chain: c, Memory: memory, Log: s.Log, Hooks: rpc.Hooks{RPC: m.Hooks(c.Name).RPC}})
+		blocks, err := rpc.Open(ctx, rpc.Options{
+			Chain: c, Memory: memory, Log: s.Log, Hooks: rpc.Hooks{RPC: m.Hooks(c.Name).RPC},
+		})
 		if err != nil {
 			return fmt.Errorf("open the chain %s: %w", c.Name, err)
 		}

@@ -46,7 +46,8 @@ type row struct {
 // rowOf returns a record as it is printed at a moment.
 func rowOf(r payment.Record, now time.Time) row {
 	return row{
-		Claimed: r.Claimed, State: r.State, Network: r.Key.Network, Asset: r.Key.Asset, Payer: r.Key.Payer, Nonce: r.Key.Nonce,
+		Claimed: r.Claimed, State: r.State, Network: r.Key.Network, Asset: r.Key.Asset, Payer: r.Key.Payer,
+		Nonce:  r.Key.Nonce,
 		Amount: r.Amount, Resource: r.Resource, Operation: r.Operation, Transport: r.Transport,
 		AgeSeconds: int64(now.Sub(r.Claimed) / time.Second), Transaction: r.Transaction, Reason: r.Reason,
 	}
@@ -77,7 +78,8 @@ func (p Process) paymentsList(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	filter.Limit, filter.Operation, filter.Transport, filter.Payer = *limit, *operation, *transport, strings.ToLower(*payer)
+	filter.Limit, filter.Operation, filter.Transport, filter.Payer = *limit, *operation, *transport,
+		strings.ToLower(*payer)
 	if *open {
 		if filter.State != "" && filter.State != payment.Unknown {
 			return service.UsageError("payments list: --open lists the unknown ones")
@@ -102,9 +104,13 @@ func (p Process) paymentsList(ctx context.Context, args []string) error {
 			rows[i].Next = next(r, now, hasNode[r.Key.Network])
 		}
 		if *open {
-			return printRows(p.Stdout, rows, asJSON, "CLAIMED\tAGE\tAMOUNT\tPAYER\tNONCE\tOPERATION\tTRANSPORT\tREASON\tNEXT", func(r row) []any {
-				return []any{r.Claimed.Format(time.RFC3339), r.age(), r.Amount, r.Payer, r.Nonce, r.Operation, r.Transport, r.Reason, r.Next}
-			})
+			return printRows(p.Stdout, rows, asJSON,
+				"CLAIMED\tAGE\tAMOUNT\tPAYER\tNONCE\tOPERATION\tTRANSPORT\tREASON\tNEXT", func(r row) []any {
+					return []any{
+						r.Claimed.Format(time.RFC3339), r.age(), r.Amount, r.Payer, r.Nonce, r.Operation, r.Transport,
+						r.Reason, r.Next,
+					}
+				})
 		}
 		return printRows(p.Stdout, rows, asJSON, listHeading, listCells)
 	})
@@ -113,7 +119,10 @@ func (p Process) paymentsList(ctx context.Context, args []string) error {
 const listHeading = "CLAIMED\tSTATE\tAMOUNT\tPAYER\tTRANSACTION\tREASON\tOPERATION\tTRANSPORT\tAGE"
 
 func listCells(r row) []any {
-	return []any{r.Claimed.Format(time.RFC3339), r.State, r.Amount, r.Payer, r.Transaction, r.Reason, r.Operation, r.Transport, r.age()}
+	return []any{
+		r.Claimed.Format(time.RFC3339), r.State, r.Amount, r.Payer, r.Transaction, r.Reason, r.Operation, r.Transport,
+		r.age(),
+	}
 }
 
 // paymentsSum is "verifier payments sum".
@@ -216,9 +225,10 @@ func (p Process) paymentsResolve(ctx context.Context, args []string) error {
 	case d.Note == "":
 		return service.UsageError("payments resolve: --reason is missing")
 	}
-	return p.decideAs(ctx, "payments resolve", words[0], d, *unchecked, func(ctx context.Context, ledger *ledger.Ledger) (payment.Record, error) {
+	find := func(ctx context.Context, ledger *ledger.Ledger) (payment.Record, error) {
 		return findUnknown(ctx, ledger, key)
-	})
+	}
+	return p.decideAs(ctx, "payments resolve", words[0], d, *unchecked, find)
 }
 
 // findUnknown returns the one unknown payment that key names.

@@ -75,11 +75,16 @@ func (s *logSettings) name(log int64) (origin, vkey string, err error) {
 }
 
 // open returns the log in a store.
-func (s *logSettings) open(store translog.Store, keys []receipt.Key, log *slog.Logger, at func(translog.Point)) (*translog.Log, error) {
+func (s *logSettings) open(
+	store translog.Store, keys []receipt.Key, log *slog.Logger, at func(translog.Point),
+) (*translog.Log, error) {
 	return translog.New(translog.Options{
-		Store: store, Key: s.key, Host: s.host, Policy: s.policy, Keys: keys, Mark: s.MarkFile, Interval: s.Interval, Timeout: s.WitnessTimeout,
-		Client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		Log:    log, Now: time.Now, At: at,
+		Store: store, Key: s.key, Host: s.host, Policy: s.policy, Keys: keys, Mark: s.MarkFile, Interval: s.Interval,
+		Timeout: s.WitnessTimeout,
+		Client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}},
+		Log: log, Now: time.Now, At: at,
 	})
 }
 
@@ -90,7 +95,8 @@ func logStore(l *ledger.Ledger, placing func()) *logsql.Store {
 
 // openLedger opens the ledger, and begins its log where the settings have one.
 func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
-	l, err := ledger.Open(ctx, s.DatabaseURL, ledger.Options{Now: time.Now, Finality: s.withFinality(), Log: s.settings.log != nil})
+	l, err := ledger.Open(ctx, s.DatabaseURL,
+		ledger.Options{Now: time.Now, Finality: s.withFinality(), Log: s.settings.log != nil})
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +139,11 @@ func (s *server) openLog(ctx context.Context) (*translog.Log, error) {
 		return nil, fmt.Errorf("open the log of receipts: %w", err)
 	}
 	if policy, err := receiptlog.ParsePolicy([]byte(s.settings.log.policy)); err == nil && policy.Unwitnessed() {
-		s.Log.WarnContext(ctx, "LOG_POLICY_FILE asks for no witness: the log of receipts is only this verifier's own word")
+		s.Log.WarnContext(ctx, "LOG_POLICY_FILE asks for no witness: the log of receipts is only this verifier's "+
+			"own word")
 		if s.settings.log.MarkFile == "" {
-			s.Log.WarnContext(ctx, "LOG_MARK_FILE is not set and no witness is asked for: nothing notices when the ledger is put back from a copy")
+			s.Log.WarnContext(ctx, "LOG_MARK_FILE is not set and no witness is asked for: nothing notices when the "+
+				"ledger is put back from a copy")
 		}
 	}
 	return log, log.Register(s.Registry)
@@ -172,7 +180,8 @@ func (p Process) withLog(ctx context.Context, do func(*translog.Log) error) erro
 		}
 		err = do(opened)
 		if errors.Is(err, translog.ErrNotFound) {
-			err = errors.New("the ledger has no log of receipts yet: it begins when the verifier serves with RECEIPT_LOG_KEY")
+			err = errors.New("the ledger has no log of receipts yet: it begins when the verifier serves with " +
+				"RECEIPT_LOG_KEY")
 		}
 		return err
 	})
@@ -270,16 +279,19 @@ func auditText(a translog.Audit, at time.Time) string {
 		line("not compared: %s", note)
 	}
 	if a.Copied > 0 {
-		line("%d entries came back from a copy, the first at %d: whether they were queued here is not known", a.Copied, a.FirstCopied)
+		line("%d entries came back from a copy, the first at %d: whether they were queued here is not known", a.Copied,
+			a.FirstCopied)
 	}
 	if !at.IsZero() {
 		line("size at %s: %d", at.Format(time.RFC3339), a.SizeAt)
 	}
 	switch {
 	case a.Foreign > 0:
-		line("cut-off for a receipt key that is revoked now: %d, the first of %d entries that were not queued here", a.FirstForeign, a.Foreign)
+		line("cut-off for a receipt key that is revoked now: %d, the first of %d entries that were not queued here",
+			a.FirstForeign, a.Foreign)
 	case at.IsZero():
-		line("cut-off for a receipt key that is revoked now: every entry was queued here; --at TIME shows the size when the key was surely yours")
+		line("cut-off for a receipt key that is revoked now: every entry was queued here; --at TIME shows the size " +
+			"when the key was surely yours")
 	default:
 		line("cut-off for a receipt key that was surely yours until then: %d", a.SizeAt)
 	}
@@ -365,7 +377,8 @@ func (p Process) logAside(ctx context.Context, args []string) error {
 			return p.printJSON(all)
 		}
 		for _, a := range all {
-			if _, err := fmt.Fprintf(p.Stdout, "%d: %d bytes, queued %s: %s: %q\n", a.Number, a.Bytes, a.Queued.Format(time.RFC3339), a.Why, a.Begin); err != nil {
+			if _, err := fmt.Fprintf(p.Stdout, "%d: %d bytes, queued %s: %s: %q\n", a.Number, a.Bytes,
+				a.Queued.Format(time.RFC3339), a.Why, a.Begin); err != nil {
 				return err
 			}
 		}
@@ -394,7 +407,8 @@ func copyOf(from, prefix string) (receiptlog.Fetch, error) {
 	}
 	client := &http.Client{Timeout: copyTimeout}
 	return func(ctx context.Context, path string) ([]byte, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(from, "/")+prefix+"/"+path, nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(from, "/")+prefix+"/"+path,
+			nil)
 		if err != nil {
 			return nil, err
 		}

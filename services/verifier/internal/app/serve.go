@@ -69,7 +69,8 @@ func (p Process) serve(ctx context.Context, args []string) error {
 	}
 	s := &server{Service: common, settings: set, process: p}
 	if s.AllowInsecure {
-		s.Log.WarnContext(ctx, "ALLOW_INSECURE_UPSTREAMS is set: requests to facilitators and nodes may use plain http in public networks, where payments and evidence can be read and changed")
+		s.Log.WarnContext(ctx, "ALLOW_INSECURE_UPSTREAMS is set: requests to facilitators and nodes may use plain "+
+			"http in public networks, where payments and evidence can be read and changed")
 	}
 	for _, weak := range s.weak {
 		s.Log.WarnContext(ctx, weak)
@@ -83,9 +84,10 @@ func (p Process) serve(ctx context.Context, args []string) error {
 			s.runFinality,
 			s.checkFacilitator,
 		},
-		Close:    s.close,
-		Starting: `{"error":"The service is starting","code":503,"reason":"not_ready","retryable":true,"retryAfterSeconds":1}`,
-		Drain:    s.drain(),
+		Close: s.close,
+		Starting: `{"error":"The service is starting","code":503,"reason":"not_ready","retryable":true,` +
+			`"retryAfterSeconds":1}`,
+		Drain: s.drain(),
 	})
 }
 
@@ -114,7 +116,8 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	if s.paywall, err = s.openPaywall(ctx); err != nil {
 		return nil, err
 	}
-	if err := httpapi.RegisterStatus(s.Registry, s.paywall, s.ledger.Ping); err != nil { //nolint:contextcheck // a scrape has its own
+	err = httpapi.RegisterStatus(s.Registry, s.paywall, s.ledger.Ping) //nolint:contextcheck // a scrape has its own
+	if err != nil {
 		return nil, err
 	}
 	if s.log, err = s.openLog(ctx); err != nil {
@@ -125,11 +128,14 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	}
 	var tools *httpapi.MCP
 	if s.MCP.On {
-		tools = &httpapi.MCP{AnswerTimeout: s.MCP.AnswerTimeout, PaymentExtension: s.MCP.PaymentExtension, Version: s.Process.Version}
+		tools = &httpapi.MCP{
+			AnswerTimeout: s.MCP.AnswerTimeout, PaymentExtension: s.MCP.PaymentExtension, Version: s.Process.Version,
+		}
 	}
 	return httpapi.New(httpapi.Options{
 		Chains: chains, Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
-		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, MCP: tools, Receipts: s.log, CheckPage: checkpage.Built(), Log: s.Log, Now: time.Now,
+		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, MCP: tools,
+		Receipts: s.log, CheckPage: checkpage.Built(), Log: s.Log, Now: time.Now,
 	})
 }
 
@@ -159,8 +165,10 @@ func (s *server) openChains(ctx context.Context) (served []httpapi.Chain, err er
 func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error) {
 	options := paywall.Options{
 		Ledger: sold{s.ledger, s.bundles()}, FreeSettlements: s.Facilitator.FreeSettlements,
-		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout, WorkTimeout: workTimeout,
-		AttemptsPerPayer: s.Payment.PerPayer, AttemptsPerAddress: s.Payment.PerAddress, KeepAnswers: s.Payment.AnswerRetention,
+		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout,
+		WorkTimeout:      workTimeout,
+		AttemptsPerPayer: s.Payment.PerPayer, AttemptsPerAddress: s.Payment.PerAddress,
+		KeepAnswers: s.Payment.AnswerRetention,
 		ReuseWindow: s.Payment.ReuseWindow, ReusesPerPayer: s.Payment.ReusesPerPayer,
 		FailuresPerPayer: s.Payment.FailedPerPayer, FailuresPerAddress: s.Payment.FailedPerAddress,
 		Log: s.Log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: s.process.at, Heartbeat: s.process.heartbeat,
@@ -172,7 +180,8 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 	}
 	options.Facilitator, options.StrangersFacilitator = called, called.ForStrangers()
 	if len(s.paymentNodes) == 0 {
-		s.Log.WarnContext(ctx, "no node of the payment network is configured: a settlement that the facilitator leaves open stays open until it is resolved by hand (PAYMENT_RPC_URL)")
+		s.Log.WarnContext(ctx, "no node of the payment network is configured: a settlement that the facilitator "+
+			"leaves open stays open until it is resolved by hand (PAYMENT_RPC_URL)")
 	} else {
 		log, err := chainlog.New(s.terms.Network, s.paymentNodes, s.paymentQuorum)
 		if err != nil {
@@ -204,13 +213,16 @@ func (s *server) checkAsset(ctx context.Context, log *chainlog.Reader) error {
 	asset, err := log.Asset(ctx, t.Asset)
 	switch {
 	case err != nil:
-		s.Log.WarnContext(ctx, "PAYMENT_ASSET, PAYMENT_ASSET_NAME, PAYMENT_ASSET_VERSION cannot be compared with the payment network", "error", err)
+		s.Log.WarnContext(ctx, "PAYMENT_ASSET, PAYMENT_ASSET_NAME, PAYMENT_ASSET_VERSION cannot be compared with the "+
+			"payment network", "error", err)
 	case !asset.HasCode:
 		return fmt.Errorf("PAYMENT_ASSET: there is no contract at %s on %s", t.Asset, t.Network)
 	case asset.Separator == "":
-		s.Log.WarnContext(ctx, "PAYMENT_ASSET: the token does not tell its DOMAIN_SEPARATOR, so that PAYMENT_ASSET_NAME and PAYMENT_ASSET_VERSION cannot be checked", "asset", t.Asset)
+		s.Log.WarnContext(ctx, "PAYMENT_ASSET: the token does not tell its DOMAIN_SEPARATOR, so that "+
+			"PAYMENT_ASSET_NAME and PAYMENT_ASSET_VERSION cannot be checked", "asset", t.Asset)
 	case asset.Separator != t.Separator():
-		return fmt.Errorf("PAYMENT_ASSET_NAME, PAYMENT_ASSET_VERSION: %q and %q are not those of the EIP-712 domain of the token %s on %s: no payment could be settled",
+		return fmt.Errorf("PAYMENT_ASSET_NAME, PAYMENT_ASSET_VERSION: %q and %q are not those of the EIP-712 domain "+
+			"of the token %s on %s: no payment could be settled",
 			t.AssetName, t.AssetVersion, t.Asset, t.Network)
 	}
 	return nil
@@ -298,7 +310,8 @@ func (s *server) checkFacilitator(ctx context.Context) {
 			return
 		}
 	}
-	s.Log.WarnContext(ctx, "facilitator: the payment network is not in its list of supported networks", "network", s.terms.Network)
+	s.Log.WarnContext(ctx, "facilitator: the payment network is not in its list of supported networks", "network",
+		s.terms.Network)
 }
 
 // observedChainLog counts the lookups in the payment network.

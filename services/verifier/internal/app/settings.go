@@ -55,7 +55,8 @@ func (s *settings) loadChains() (err error) {
 	c := s.Chain
 	if c.File == "" {
 		one := chain.Config{
-			Name: c.Name, ID: c.ID, RPCURLs: trimmed(c.RPCURLs), Quorum: c.Quorum, RPCTimeout: c.RPCTimeout, MaxHeadAge: c.MaxHeadAge,
+			Name: c.Name, ID: c.ID, RPCURLs: trimmed(c.RPCURLs), Quorum: c.Quorum, RPCTimeout: c.RPCTimeout,
+			MaxHeadAge: c.MaxHeadAge,
 			BeaconURLs: trimmed(c.BeaconURLs), BeaconNetwork: c.BeaconNetwork, BeaconTimeout: c.BeaconTimeout,
 		}
 		s.chains = []chain.Config{one}
@@ -127,18 +128,24 @@ func (s *settings) loadTerms() error {
 		if len(s.paymentNodes) == 0 {
 			s.paymentNodes, s.paymentQuorum = c.RPCURLs, c.Agreeing()
 		} else if len(s.paymentNodes) == 1 && c.Agreeing() > 1 {
-			s.weak = append(s.weak, fmt.Sprintf("PAYMENT_RPC_URL: one node alone shows payments; without it %d of the %d nodes of the chain %s would have to agree", c.Agreeing(), len(c.RPCURLs), c.Name))
+			s.weak = append(s.weak,
+				fmt.Sprintf("PAYMENT_RPC_URL: one node alone shows payments; without it %d of the %d nodes of the "+
+					"chain %s would have to agree", c.Agreeing(), len(c.RPCURLs), c.Name))
 		}
 	}
 	if s.paymentQuorum == 0 { // by the rule for the chain's nodes
-		s.paymentQuorum = chain.Config{RPCURLs: s.paymentNodes, Quorum: min(s.Chain.Quorum, len(s.paymentNodes))}.Agreeing()
+		s.paymentQuorum = chain.Config{
+			RPCURLs: s.paymentNodes, Quorum: min(s.Chain.Quorum, len(s.paymentNodes)),
+		}.Agreeing()
 	}
 	if p.Confirm != config.ConfirmByFacilitator && len(s.paymentNodes) == 0 {
-		return fmt.Errorf("PAYMENT_RPC_URL: no node of the payment network %s is configured, so it could not be verified that a payment arrived; "+
+		return fmt.Errorf("PAYMENT_RPC_URL: no node of the payment network %s is configured, so it could not be "+
+			"verified that a payment arrived; "+
 			"set one, or set PAYMENT_CONFIRM=facilitator to rely on the facilitator", p.Network)
 	}
 	if p.Confirm == config.ConfirmByFacilitator && len(s.paymentNodes) > 0 {
-		s.weak = append(s.weak, "PAYMENT_CONFIRM=facilitator: that a payment arrived is the word of the facilitator, although a node of the payment network is known")
+		s.weak = append(s.weak, "PAYMENT_CONFIRM=facilitator: that a payment arrived is the word of the facilitator, "+
+			"although a node of the payment network is known")
 	}
 	if t := &s.terms; known && (t.Asset == "" || strings.EqualFold(t.Asset, token.Address)) {
 		t.Asset = cmp.Or(t.Asset, token.Address)

@@ -154,7 +154,8 @@ Send ` + "`POST` with `Content-Type: application/json`" + ` to one of:
 
 %[2]s
 About a transaction (paths that end in -transaction): ` + "`%[3]s`. `expectations`" + ` is optional, ` +
-		`and so is each of its members: status (success or reverted), from, to, selector, minConfirmations (1 to 100000).
+		`and so is each of its members: status (success or reverted), from, to, selector, ` +
+		`minConfirmations (1 to 100000).
 
 About a payment (paths that end in token-transfer): ` + "`%[5]s`. `token`" + ` is the contract's address, ` +
 		`or native for the chain's own coin. Either amount or minAmount, in atomic units. ` +

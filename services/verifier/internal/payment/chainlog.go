@@ -38,7 +38,9 @@ const (
 
 // String returns a word for the status, as metrics and the operator's commands show it.
 func (s AuthorizationStatus) String() string {
-	return [...]string{Unused: "unspent", PaidToUs: "paid", UsedElsewhere: "elsewhere", Expired: "expired", Reverted: "reverted"}[s]
+	return [...]string{
+		Unused: "unspent", PaidToUs: "paid", UsedElsewhere: "elsewhere", Expired: "expired", Reverted: "reverted",
+	}[s]
 }
 
 // Account is what the payment network shows of a payer and of one authorization.

@@ -88,7 +88,8 @@ const (
 // isAbout reports whether a yes speaks of this payment.
 func isAbout(answer x402.SettleResponse, r Record) bool {
 	v1, ok := x402.V1Name(r.Key.Network)
-	return strings.EqualFold(answer.Payer, r.Key.Payer) && (answer.Network == r.Key.Network || ok && answer.Network == v1) &&
+	return strings.EqualFold(answer.Payer, r.Key.Payer) && (answer.Network == r.Key.Network ||
+		ok && answer.Network == v1) &&
 		(answer.Amount == "" || answer.Amount == r.Amount)
 }
 
@@ -117,7 +118,8 @@ func isOpen(reason string) bool {
 		return true
 	}
 	for _, part := range []string{
-		"timed_out", "timeout", "node_failure", "pending", "unexpected", "internal", "unavailable", "rpc", "connection", "confirmed",
+		"timed_out", "timeout", "node_failure", "pending", "unexpected", "internal", "unavailable", "rpc", "connection",
+		"confirmed",
 	} {
 		if strings.Contains(reason, part) {
 			return true

@@ -60,7 +60,9 @@ func read(version int, decode func(payload any) error) (Payment, error) {
 	if version == x402.V1 {
 		var v1 x402.PayloadV1
 		err = decode(&v1)
-		claimed, p.exact, p.accepted = v1.X402Version, v1.Payload, x402.Requirements{Scheme: v1.Scheme, Network: v1.Network}
+		claimed, p.exact, p.accepted = v1.X402Version, v1.Payload, x402.Requirements{
+			Scheme: v1.Scheme, Network: v1.Network,
+		}
 	} else {
 		var v2 x402.Payload
 		err = decode(&v2)
@@ -139,7 +141,9 @@ func (o Offer) FacilitatorRequest(p Payment) ([]byte, error) {
 	}{X402Version: p.Version}
 	if p.Version == x402.V1 {
 		v1, _ := o.RequirementsV1()
-		request.PaymentPayload = x402.PayloadV1{X402Version: x402.V1, Scheme: x402.SchemeExact, Network: v1.Network, Payload: p.exact}
+		request.PaymentPayload = x402.PayloadV1{
+			X402Version: x402.V1, Scheme: x402.SchemeExact, Network: v1.Network, Payload: p.exact,
+		}
 		request.PaymentRequirements = v1
 	} else {
 		accepted := o.Requirements() // what the buyer accepted, in our words
@@ -171,7 +175,8 @@ const reasonIdentifier = "invalid_payment_identifier"
 
 // IdentifierExtension advertises that identifiers are understood and optional.
 func IdentifierExtension() json.RawMessage {
-	return json.RawMessage(`{"info":{"required":false},"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema",` +
+	return json.RawMessage(`{"info":{"required":false},` +
+		`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema",` +
 		`"type":"object","properties":{"required":{"type":"boolean"},` +
 		`"id":{"type":"string","minLength":16,"maxLength":128,"pattern":"^[a-zA-Z0-9_-]+$"}},"required":["required"]}}`)
 }

@@ -12,7 +12,8 @@ import "strings"
 // The reasons stand without the prefixes that plain takes away. Sources:
 //
 //	spec   x402 specification v1 and v2, error codes
-//	ts     x402-foundation/x402, typescript/packages/mechanisms/evm/src/exact/facilitator: eip3009.ts, eip3009-utils.ts, errors.ts
+//	ts     x402-foundation/x402, typescript/packages/mechanisms/evm/src/exact/facilitator:
+//	       eip3009.ts, eip3009-utils.ts, errors.ts
 //	go     x402-foundation/x402, go/mechanisms/evm/exact/facilitator: eip3009.go, errors.go
 //	cdp    Coinbase CDP API v2, X402SettleErrorReason of @coinbase/cdp-sdk
 //	rs     x402-rs, FacilitatorErrorReason

@@ -42,7 +42,8 @@ func (t Terms) Validate() error {
 		}
 	}
 	if !isSpelled(t.PayTo) {
-		faults = append(faults, fmt.Errorf("payment payee %q is mistyped: its upper and lower case are not its checksum (EIP-55)", t.PayTo))
+		faults = append(faults,
+			fmt.Errorf("payment payee %q is mistyped: its upper and lower case are not its checksum (EIP-55)", t.PayTo))
 	}
 	if t.AssetName == "" || t.AssetVersion == "" {
 		faults = append(faults, errors.New("payment asset needs the name and version of its EIP-712 domain"))
@@ -51,7 +52,8 @@ func (t Terms) Validate() error {
 		faults = append(faults, fmt.Errorf("payment amount %q is not a positive number of atomic units", t.Amount))
 	}
 	if t.MaxTimeout < minTimeout || t.MaxTimeout > maxTimeout || t.MaxTimeout%time.Second != 0 {
-		faults = append(faults, fmt.Errorf("payment timeout must be whole seconds from %d to %d", int(minTimeout.Seconds()), int(maxTimeout.Seconds())))
+		faults = append(faults, fmt.Errorf("payment timeout must be whole seconds from %d to %d",
+			int(minTimeout.Seconds()), int(maxTimeout.Seconds())))
 	}
 	return errors.Join(faults...)
 }
@@ -59,7 +61,9 @@ func (t Terms) Validate() error {
 // Separator returns that of the token's EIP-712 domain, as 0x and hexadecimal digits.
 func (t Terms) Separator() string {
 	id, _ := x402.ChainID(t.Network) // Validate has checked it
-	return eip3009.Domain{Name: t.AssetName, Version: t.AssetVersion, ChainID: id, Token: common.HexToAddress(t.Asset)}.Separator().Hex()
+	return eip3009.Domain{
+		Name: t.AssetName, Version: t.AssetVersion, ChainID: id, Token: common.HexToAddress(t.Asset),
+	}.Separator().Hex()
 }
 
 // Bounds of Terms.MaxTimeout: time for work and settling, and an end.
@@ -140,7 +144,8 @@ func IsTransaction(hash string) bool { return isHex(hash, 32) && !isZero(hash) }
 // isSpelled reports whether an address has its checksum (EIP-55), or none.
 func isSpelled(address string) bool {
 	digits := strings.TrimPrefix(address, "0x")
-	return digits == strings.ToLower(digits) || digits == strings.ToUpper(digits) || address == common.HexToAddress(address).Hex()
+	return digits == strings.ToLower(digits) || digits == strings.ToUpper(digits) ||
+		address == common.HexToAddress(address).Hex()
 }
 
 func isZero(hex string) bool { return strings.Trim(hex, "0x") == "" }

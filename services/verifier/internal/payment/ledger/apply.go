@@ -226,7 +226,8 @@ func (l *Ledger) Found(
 			return err
 		}
 		_, err = u.exec(ctx, foundSQL, next.Month, transaction, u.now(), flag(r.Plain),
-			r.Owner, r.Payment, r.Request, r.Identifier, r.Resource, r.Operation, r.Transport, r.Client, r.Around, r.Key)
+			r.Owner, r.Payment, r.Request, r.Identifier, r.Resource, r.Operation, r.Transport, r.Client, r.Around,
+			r.Key)
 		if err != nil {
 			return err
 		}

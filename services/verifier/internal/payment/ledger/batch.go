@@ -50,7 +50,10 @@ func (l *Ledger) exec(ctx context.Context, what, query string, args ...any) (cha
 // isRefusal reports whether the ledger returns err because of what it has found. A
 // write that is refused has written nothing and leaves its batch sound.
 func isRefusal(err error) bool {
-	return slices.ContainsFunc([]error{payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrStrangers, payment.ErrCrowded, payment.ErrUsed, payment.ErrBooked, payment.ErrTooMuch},
+	return slices.ContainsFunc([]error{
+		payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrStrangers,
+		payment.ErrCrowded, payment.ErrUsed, payment.ErrBooked, payment.ErrTooMuch,
+	},
 		func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
@@ -79,7 +82,10 @@ type batcher struct {
 }
 
 func newBatcher(l *Ledger) *batcher {
-	b := &batcher{ledger: l, durable: l.db.Tx, relaxed: l.db.TxRelaxed, ended: make(chan struct{}), queue: make(chan *write, maxQueued)}
+	b := &batcher{
+		ledger: l, durable: l.db.Tx, relaxed: l.db.TxRelaxed, ended: make(chan struct{}),
+		queue: make(chan *write, maxQueued),
+	}
 	go b.run()
 	return b
 }
@@ -200,7 +206,7 @@ type unit struct {
 func (u *unit) exec(ctx context.Context, query string, args ...any) (changed bool, err error) {
 	var result sql.Result
 	if stmt, ok := u.writing[query]; ok {
-		result, err = u.StmtContext(ctx, stmt).ExecContext(ctx, bind(args)...) //nolint:sqlclosecheck // closed with the transaction
+		result, err = u.StmtContext(ctx, stmt).ExecContext(ctx, bind(args)...) //nolint:sqlclosecheck // by the unit
 	} else {
 		result, err = u.ExecContext(ctx, u.db.Rebind(query), bind(args)...)
 	}
@@ -214,7 +220,7 @@ func (u *unit) exec(ctx context.Context, query string, args ...any) (changed boo
 // row reads one row.
 func (u *unit) row(ctx context.Context, query string, args ...any) *sql.Row {
 	if stmt, ok := u.writing[query]; ok {
-		return u.StmtContext(ctx, stmt).QueryRowContext(ctx, bind(args)...) //nolint:sqlclosecheck // closed with the transaction
+		return u.StmtContext(ctx, stmt).QueryRowContext(ctx, bind(args)...) //nolint:sqlclosecheck // by the unit
 	}
 	return u.QueryRowContext(ctx, u.db.Rebind(query), bind(args)...)
 }

@@ -44,7 +44,8 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 		if err != nil {
 			return err
 		}
-		ofTransaction, err := u.refunded(ctx, "refunds.tx = ? AND payments.payer = ? AND payments.asset = ? AND payments.network = ?",
+		ofTransaction, err := u.refunded(ctx, "refunds.tx = ? AND payments.payer = ? AND payments.asset = ? AND "+
+			"payments.network = ?",
 			refund.Transaction, key.Payer, key.Asset, key.Network)
 		if err != nil {
 			return err
@@ -57,7 +58,8 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 		if err != nil {
 			return err
 		}
-		if before.Add(before, amount).Cmp(paid) > 0 || refund.Moved != nil && ofTransaction.Add(ofTransaction, amount).Cmp(refund.Moved) > 0 {
+		if before.Add(before, amount).Cmp(paid) > 0 || refund.Moved != nil && ofTransaction.Add(ofTransaction,
+			amount).Cmp(refund.Moved) > 0 {
 			return payment.ErrTooMuch
 		}
 		proven := 0
@@ -79,7 +81,9 @@ const ofPayment = "payments.nonce = ? AND payments.payer = ? AND payments.asset 
 
 // refunded sums the refunds for which a condition holds.
 func (u *unit) refunded(ctx context.Context, condition string, args ...any) (*big.Int, error) {
-	rows, err := u.QueryContext(ctx, u.db.Rebind("SELECT refunds.amount FROM refunds JOIN payments ON payments.id = refunds.payment WHERE "+condition), args...)
+	rows, err := u.QueryContext(ctx,
+		u.db.Rebind("SELECT refunds.amount FROM refunds JOIN payments ON payments.id = refunds.payment WHERE "+
+			condition), args...)
 	amounts, err := sqldb.All(rows, err, func(row sqldb.Scanner) (*big.Int, error) {
 		var text string
 		if err := row.Scan(&text); err != nil {
@@ -99,10 +103,14 @@ func (u *unit) refunded(ctx context.Context, condition string, args ...any) (*bi
 
 // Books returns what operators decided of a payment, those resolved by hand included,
 // and what they refunded, the oldest first.
-func (l *Ledger) Books(ctx context.Context, key payment.Key) (decisions []payment.Decision, refunds []payment.Refund, err error) {
+func (l *Ledger) Books(
+	ctx context.Context, key payment.Key,
+) (decisions []payment.Decision, refunds []payment.Refund, err error) {
 	const id = "(SELECT id FROM payments WHERE" + byKey + ")"
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT at, by_whom, from_state, to_state, tx, note FROM decisions WHERE payment = `+id+`
-		UNION ALL SELECT at, by_whom, from_state, to_state, tx, why FROM resolutions WHERE payment = `+id+` ORDER BY at`), bind([]any{key, key})...)
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT at, by_whom, from_state, to_state, tx, note
+		FROM decisions WHERE payment = `+id+`
+		UNION ALL SELECT at, by_whom, from_state, to_state, tx, why FROM resolutions WHERE payment = `+id+`
+		ORDER BY at`), bind([]any{key, key})...)
 	decisions, err = sqldb.All(rows, err, func(row sqldb.Scanner) (d payment.Decision, err error) {
 		var at int64
 		err = row.Scan(&at, &d.By, &d.From, &d.To, &d.Transaction, &d.Note)
@@ -112,7 +120,9 @@ func (l *Ledger) Books(ctx context.Context, key payment.Key) (decisions []paymen
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the decisions: %w", err)
 	}
-	rows, err = l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT at, by_whom, tx, amount, proven, note FROM refunds WHERE payment = "+id+" ORDER BY id"), bind([]any{key})...)
+	rows, err = l.db.Reader.QueryContext(ctx,
+		l.db.Rebind("SELECT at, by_whom, tx, amount, proven, note FROM refunds WHERE payment = "+id+" ORDER BY id"),
+		bind([]any{key})...)
 	refunds, err = sqldb.All(rows, err, func(row sqldb.Scanner) (r payment.Refund, err error) {
 		var at, proven int64
 		err = row.Scan(&at, &r.By, &r.Transaction, &r.Amount, &proven, &r.Note)
@@ -128,7 +138,8 @@ func (l *Ledger) Books(ctx context.Context, key payment.Key) (decisions []paymen
 // Decided counts the decisions by the state that they led to.
 func (l *Ledger) Decided(ctx context.Context) (settled, dead int, err error) {
 	const both = "(SELECT to_state FROM decisions UNION ALL SELECT to_state FROM resolutions) AS d"
-	err = l.row(ctx, "SELECT count(CASE WHEN to_state = 'settled' THEN 1 END), count(CASE WHEN to_state = 'dead' THEN 1 END) FROM "+both).Scan(&settled, &dead)
+	err = l.row(ctx, "SELECT count(CASE WHEN to_state = 'settled' THEN 1 END), count(CASE WHEN to_state = 'dead' "+
+		"THEN 1 END) FROM "+both).Scan(&settled, &dead)
 	if err != nil {
 		return 0, 0, fmt.Errorf("count decisions: %w", err)
 	}
@@ -150,11 +161,13 @@ func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (tota
 	where, args := l.where(f)
 	const day = 24 * 60 * 60 * 1000
 	query := fmt.Sprintf(`SELECT day * %d, network, asset, state, operation, resource, transport, amount, count(*) FROM
-		(SELECT claimed / %d AS day, network, asset, %s AS state, operation, resource, transport, amount FROM payments%s) AS p
+		(SELECT claimed / %d AS day, network, asset, %s AS state, operation, resource, transport, amount
+		FROM payments%s) AS p
 		GROUP BY day, network, asset, state, operation, resource, transport, amount`, day, day, seenState, where)
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(query), bind(append([]any{l.view()}, args...))...)
 	groups, err := sqldb.All(rows, err, func(row sqldb.Scanner) (g group, err error) {
-		err = row.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount, &g.payments)
+		err = row.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount,
+			&g.payments)
 		return g, err
 	})
 	if err != nil {
@@ -181,7 +194,8 @@ type group struct {
 // total returns the group as a total by month, and by one of Groups unless by is empty.
 func (g group) total(by string) payment.Total {
 	t := payment.Total{
-		Month: payment.Month(moment(g.claimed)), State: g.state, Network: g.network, Asset: g.asset, Payments: g.payments, Amount: g.amount,
+		Month: payment.Month(moment(g.claimed)), State: g.state, Network: g.network, Asset: g.asset,
+		Payments: g.payments, Amount: g.amount,
 	}
 	switch by {
 	case ByOperation:
@@ -199,7 +213,9 @@ const refundsSQL = `SELECT payments.claimed, network, asset, state, operation, r
 	FROM refunds JOIN payments ON payments.id = refunds.payment + 0`
 
 // addRefunds adds what was refunded to the totals of the payments, and what is left.
-func (l *Ledger) addRefunds(ctx context.Context, totals []payment.Total, f payment.Filter, by string) ([]payment.Total, error) {
+func (l *Ledger) addRefunds(
+	ctx context.Context, totals []payment.Total, f payment.Filter, by string,
+) ([]payment.Total, error) {
 	where, args := l.where(f)
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(refundsSQL+where), bind(args)...)
 	refunds, err := sqldb.All(rows, err, func(row sqldb.Scanner) (g group, err error) {

@@ -30,8 +30,10 @@ const (
 // the column. SQLite would plan a
 // statement with LIMIT ? anew for each value that is bound, so it is LIMIT 0 + ?.
 const (
-	paidByPayer  = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer >= ? AND payer <= ? AND " + paid + " ORDER BY payer LIMIT 0 + ?) AS p"
-	paidByClient = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= ? AND client <= ? AND " + paid + " ORDER BY client LIMIT 0 + ?) AS p"
+	paidByPayer = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer >= ? AND payer <= ? AND " + paid +
+		" ORDER BY payer LIMIT 0 + ?) AS p"
+	paidByClient = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= ? AND client <= ? AND " + paid +
+		" ORDER BY client LIMIT 0 + ?) AS p"
 )
 
 // ofPayer counts what has failed of a payer since a moment. Copies that are not plain may be
@@ -40,7 +42,8 @@ const ofPayer = "SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? 
 
 // failedOfStrangers counts what has failed, at most so many, of payers who were not known when it
 // began, since a moment.
-const failedOfStrangers = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE claimed >= ? AND stranger = 1 AND " + failed + " ORDER BY claimed LIMIT 0 + ?) AS s"
+const failedOfStrangers = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE claimed >= ? AND stranger = 1 AND " +
+	failed + " ORDER BY claimed LIMIT 0 + ?) AS s"
 
 // historySQL counts what has failed, of a payer, a client and the network around it, and
 // what the payer has paid, up to manyPaid.
@@ -52,7 +55,8 @@ const historySQL = "SELECT (" + ofPayer + "?), (" + ofPayer + `?),
 // History implements payment.Ledger.
 func (l *Ledger) History(ctx context.Context, r payment.Record, c payment.Caps) (h payment.History, err error) {
 	payer := r.Key.Payer
-	err = l.row(ctx, historySQL, payer, c.Since, flag(r.Plain), payer, c.MonthSince, flag(r.Plain), r.Client, c.Since, r.Around, c.Since, payer, payer, manyPaid).
+	err = l.row(ctx, historySQL, payer, c.Since, flag(r.Plain), payer, c.MonthSince, flag(r.Plain), r.Client, c.Since,
+		r.Around, c.Since, payer, payer, manyPaid).
 		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &h.Paid)
 	if err == nil && c.Strangers > 0 && !c.Knows(h) {
 		_, err = countStrangers(l.row(ctx, strangersSQL, ofStrangers(l.view(), c)...), &h)
@@ -77,7 +81,8 @@ const tallySQL = "SELECT (" + ofPayer + "mine.plain), (" + ofPayer + `mine.plain
 	(SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND plain = mine.plain AND ` + unclear + `),
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + unclear + `),
 	(` + paidByPayer + `),
-	(SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= mine.client AND client <= mine.client AND client <> '' AND ` + paid + ` ORDER BY client LIMIT 0 + ?) AS p), client, plain, claimed
+	(SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= mine.client AND client <= mine.client
+	AND client <> '' AND ` + paid + ` ORDER BY client LIMIT 0 + ?) AS p), client, plain, claimed
 	FROM payments AS mine WHERE` + byKey + ` AND owner = ? AND state = 'working'`
 
 // strangersSQL is what it looks at when the payer is not known: what has failed of all such
@@ -114,7 +119,9 @@ type capped struct {
 // refuse returns why a settlement may not begin, if it may not: the caps are
 // reached, or the month has none left for its payer. It reports whether the payer is a
 // stranger, which the record keeps: what fails of theirs counts against a cap of them all.
-func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s payment.Settlement, reserved int) (stranger bool, err error) {
+func (u *unit) refuse(
+	ctx context.Context, key payment.Key, owner string, s payment.Settlement, reserved int,
+) (stranger bool, err error) {
 	if reserved >= s.Limit {
 		return false, payment.ErrLimit // there is nothing to wait for
 	}
@@ -123,8 +130,10 @@ func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s paym
 	since, month := s.Caps.Since, s.Caps.MonthSince
 	var h payment.History
 	var claimed int64
-	err = u.row(ctx, tallySQL, key.Payer, since, key.Payer, month, since, since, key.Payer, key.Payer, since, since, key.Payer, key.Payer, manyPaid, manyPaid, key, owner).
-		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &payer.begun, &client.begun, &payer.unclear, &client.unclear, &h.Paid, &client.paid, &client.value, &payer.plain, &claimed)
+	err = u.row(ctx, tallySQL, key.Payer, since, key.Payer, month, since, since, key.Payer, key.Payer, since, since,
+		key.Payer, key.Payer, manyPaid, manyPaid, key, owner).
+		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &payer.begun, &client.begun, &payer.unclear,
+			&client.unclear, &h.Paid, &client.paid, &client.value, &payer.plain, &claimed)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return false, payment.ErrLost
@@ -146,7 +155,8 @@ func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s paym
 	limited := []capped{payer}
 	if stranger {
 		limited = append(limited, client)
-		if s.Caps.Strangers > 0 && (h.Strangers+underWay >= s.Caps.Strangers || h.StrangersMonth+underWay >= s.Caps.StrangersMonth) {
+		if s.Caps.Strangers > 0 && (h.Strangers+underWay >= s.Caps.Strangers ||
+			h.StrangersMonth+underWay >= s.Caps.StrangersMonth) {
 			return stranger, payment.ErrCrowded
 		}
 	}
@@ -203,7 +213,8 @@ func (u *unit) crowded(ctx context.Context, c capped, since time.Time) (bool, er
 	}
 	var underWay, open, settled int
 	query := `SELECT COALESCE(sum(CASE WHEN state = 'settling' AND NOT ` + abandoned + ` THEN 1 ELSE 0 END), 0),
-		COALESCE(sum(CASE WHEN claimed >= ? AND (state = 'unknown' OR ` + abandoned + `) THEN 1 + repeats ELSE 0 END), 0),
+		COALESCE(sum(CASE WHEN claimed >= ? AND (state = 'unknown' OR ` + abandoned + `) THEN 1 + repeats ELSE 0 END),
+		0),
 		(` + paidBy(c.column) + `)
 		FROM payments WHERE ` + c.column + ` = ? AND ` + begun
 	args := []any{u.view(), since, u.view(), c.value, c.value, most, c.value}

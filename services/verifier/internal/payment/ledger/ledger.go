@@ -79,7 +79,7 @@ func Open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
 func (l *Ledger) prepare(ctx context.Context, queries ...string) (map[string]*sql.Stmt, error) {
 	prepared := map[string]*sql.Stmt{}
 	for _, query := range queries {
-		stmt, err := l.db.Writer.PrepareContext(ctx, l.db.Rebind(query)) //nolint:sqlclosecheck // closed with the database
+		stmt, err := l.db.Writer.PrepareContext(ctx, l.db.Rebind(query)) //nolint:sqlclosecheck // with the database
 		if err != nil {
 			return nil, err
 		}
@@ -121,8 +121,9 @@ const (
 	owner, deadline, payment, request, identifier, resource, amount, pay_to, valid_before, client,
 	month, tx, reason, claimed, changed, repeats, again, operation, transport, plain`
 	// selectRecord and selectBrief, which leaves the answer out, take a view first.
-	selectRecord = "SELECT " + columns + ", (SELECT answer FROM answers WHERE answers.payment = payments.id) FROM payments"
-	selectBrief  = "SELECT " + columns + ", NULL FROM payments"
+	selectRecord = "SELECT " + columns + ", (SELECT answer FROM answers WHERE answers.payment = payments.id) FROM " +
+		"payments"
+	selectBrief = "SELECT " + columns + ", NULL FROM payments"
 )
 
 // view is the moment for which a query shows the states of records.
@@ -169,7 +170,8 @@ func scan(row sqldb.Scanner) (payment.Record, error) {
 	var deadline, validBefore, claimed, changed int64
 	err := row.Scan(&r.Key.Network, &r.Key.Asset, &r.Key.Payer, &r.Key.Nonce, &r.State, &r.Owner, &deadline,
 		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore, &r.Client,
-		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Operation, &r.Transport, &r.Plain, &answer)
+		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Operation, &r.Transport,
+		&r.Plain, &answer)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return payment.Record{}, payment.ErrNotFound
@@ -185,7 +187,8 @@ func scan(row sqldb.Scanner) (payment.Record, error) {
 	}
 	copy(r.Payment[:], paid)
 	copy(r.Request[:], request)
-	r.Deadline, r.ValidBefore, r.Claimed, r.Changed = moment(deadline), moment(validBefore), moment(claimed), moment(changed)
+	r.Deadline, r.ValidBefore, r.Claimed, r.Changed = moment(deadline), moment(validBefore), moment(claimed),
+		moment(changed)
 	return r, nil
 }
 

@@ -17,7 +17,8 @@ import (
 
 // QuotaStatus implements payment.Ledger.
 func (l *Ledger) QuotaStatus(ctx context.Context, month string) (s payment.QuotaStatus, err error) {
-	query := `SELECT COALESCE((SELECT reserved FROM settlements WHERE month = ?), 0), count(*), COALESCE(min(claimed), 0),
+	query := `SELECT COALESCE((SELECT reserved FROM settlements
+		WHERE month = ?), 0), count(*), COALESCE(min(claimed), 0),
 		(SELECT count(*) FROM payments WHERE ` + failed + ` AND month = ?) FROM payments WHERE ` + unknown
 	var oldest int64
 	if err := l.row(ctx, query, month, month, l.view()).Scan(&s.Reserved, &s.Unknown, &oldest, &s.Failed); err != nil {
@@ -70,7 +71,8 @@ func (l *Ledger) where(f payment.Filter) (where string, args []any) {
 		where, args = where+" AND claimed < ?", append(args, f.Before)
 	}
 	if f.Operation != "" {
-		where, args = where+" AND (operation = ? OR operation = '' AND resource LIKE '%/' || ?)", append(args, f.Operation, f.Operation)
+		where, args = where+" AND (operation = ? OR operation = '' AND resource LIKE '%/' || ?)",
+			append(args, f.Operation, f.Operation)
 	}
 	if f.Transport != "" {
 		where, args = where+" AND transport = ?", append(args, f.Transport)
@@ -85,7 +87,8 @@ func (l *Ledger) where(f payment.Filter) (where string, args []any) {
 // in it; and endedInSQL how many there are in a part of it that differ in their claims only.
 const (
 	nextSQL = `SELECT network, asset, state, amount, claimed FROM payments WHERE check_at IS NULL
-		AND (network, asset, state, amount, claimed) > (?, ?, ?, ?, ?) ORDER BY network, asset, state, amount, claimed LIMIT 1`
+		AND (network, asset, state, amount, claimed) > (?, ?, ?, ?, ?)
+		ORDER BY network, asset, state, amount, claimed LIMIT 1`
 	endedInSQL = `SELECT count(*) FROM payments WHERE check_at IS NULL
 		AND network = ? AND asset = ? AND state = ? AND amount = ? AND claimed >= ? AND claimed < ?`
 )
@@ -108,7 +111,10 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 		return nil, err
 	}
 	for _, r := range open {
-		each := payment.Total{Month: payment.Month(r.Claimed), Network: r.Key.Network, Asset: r.Key.Asset, State: r.State, Payments: 1, Amount: r.Amount}
+		each := payment.Total{
+			Month: payment.Month(r.Claimed), Network: r.Key.Network, Asset: r.Key.Asset, State: r.State, Payments: 1,
+			Amount: r.Amount,
+		}
 		if totals, err = addTotal(totals, each); err != nil {
 			return nil, err
 		}
@@ -116,7 +122,8 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 	u := &unit{Tx: tx, Ledger: l}
 	var t payment.Total
 	for claimed := int64(math.MinInt64); ; {
-		err := u.row(ctx, nextSQL, t.Network, t.Asset, t.State, t.Amount, claimed).Scan(&t.Network, &t.Asset, &t.State, &t.Amount, &claimed)
+		err := u.row(ctx, nextSQL, t.Network, t.Asset, t.State, t.Amount, claimed).Scan(&t.Network, &t.Asset, &t.State,
+			&t.Amount, &claimed)
 		if errors.Is(err, sql.ErrNoRows) {
 			break
 		}
@@ -134,7 +141,8 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 		if !f.Before.IsZero() && f.Before.Before(before) {
 			before = f.Before
 		}
-		if err := u.row(ctx, endedInSQL, t.Network, t.Asset, t.State, t.Amount, from, before).Scan(&t.Payments); err != nil {
+		if err := u.row(ctx, endedInSQL, t.Network, t.Asset, t.State, t.Amount, from,
+			before).Scan(&t.Payments); err != nil {
 			return nil, fmt.Errorf("sum payments: %w", err)
 		}
 		if totals, err = addTotal(totals, t); err != nil {
@@ -169,6 +177,7 @@ func addTotal(totals []payment.Total, t payment.Total) ([]payment.Total, error) 
 // compareTotals orders totals by month, day, operation, transport, network, asset and
 // state.
 func compareTotals(a, b payment.Total) int {
-	return cmp.Or(cmp.Compare(a.Month, b.Month), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Transport, b.Transport),
+	return cmp.Or(cmp.Compare(a.Month, b.Month), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Operation, b.Operation),
+		cmp.Compare(a.Transport, b.Transport),
 		cmp.Compare(a.Network, b.Network), cmp.Compare(a.Asset, b.Asset), cmp.Compare(a.State, b.State))
 }

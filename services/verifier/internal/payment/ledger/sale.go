@@ -18,14 +18,16 @@ const (
 	findSQL = selectRecord + " WHERE" + byKey
 	// bought is the condition for a record that an identifier has bought with.
 	bought    = "identifier <> '' AND state <> 'working' AND state <> 'dead'"
-	boughtSQL = selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " AND (" + certain + " OR ? = 0) LIMIT 1"
+	boughtSQL = selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " AND (" + certain +
+		" OR ? = 0) LIMIT 1"
 	// certain holds for a record that concerns the payer whoever sent it: they signed it,
 	// or it moved their money.
 	certain = "(plain = 1 OR state = 'settled')"
 	// asked is the condition of the index payments_asked, word for word: a record that
 	// answers its request, or may.
 	asked      = "(state = 'settled' OR state = 'settling' OR state = 'unknown')"
-	earlierSQL = selectRecord + " WHERE payer = ? AND request = ? AND claimed >= ? AND " + asked + " AND (" + certain + " OR ? = 0) ORDER BY claimed LIMIT 1"
+	earlierSQL = selectRecord + " WHERE payer = ? AND request = ? AND claimed >= ? AND " + asked + " AND (" + certain +
+		" OR ? = 0) ORDER BY claimed LIMIT 1"
 )
 
 // Get implements payment.Ledger.
@@ -56,7 +58,8 @@ func (l *Ledger) Reuse(
 		return may, nil
 	}
 	err = l.write(ctx, "count that a payer asked again", false, func(ctx context.Context, u *unit) (err error) {
-		if may, err = u.exec(ctx, "UPDATE payments SET owed = 0 WHERE"+byKey+" AND owed = 1", key); err != nil || may || limit < 1 {
+		if may, err = u.exec(ctx, "UPDATE payments SET owed = 0 WHERE"+byKey+" AND owed = 1", key); err != nil || may ||
+			limit < 1 {
 			return err
 		}
 		may, err = u.exec(ctx, `INSERT INTO asked_again (payer, day, times) VALUES (?, ?, 1)
@@ -85,7 +88,8 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 	now := moment(l.now().UnixMilli())
 	err = l.write(ctx, "claim a payment", false, func(ctx context.Context, u *unit) (err error) {
 		won, err = u.exec(ctx, claimSQL, r.Key, r.Owner, r.Deadline, r.Payment, r.Request, r.Identifier, r.Resource,
-			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, flag(r.Plain), r.Around, l.view())
+			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, flag(r.Plain),
+			r.Around, l.view())
 		if err != nil {
 			return err
 		}
@@ -125,14 +129,18 @@ const (
 			AND (` + certain + ` OR payments.plain = 0))`
 	keepSQL = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
 	// beginAndKeepSQL is both, on Postgres, where each statement is a round trip.
-	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM begun"
+	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, " +
+		"answer) SELECT id, claimed, ? FROM begun"
 	// beginAndLogSQL also queues the answer's entry of the log.
-	beginAndLogSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed), kept AS (INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM begun RETURNING payment)" +
+	beginAndLogSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed), kept AS (INSERT INTO answers (payment, " +
+		"claimed, answer) SELECT id, claimed, ? FROM begun RETURNING payment)" +
 		" INSERT INTO log_queue (leaf, entry, queued, source) SELECT ?::bytea, ?::bytea, ?::bigint, payment FROM kept"
 )
 
 // Begin implements payment.Ledger. It waits for the disk when it began.
-func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (sold payment.Answer, duplicate *payment.Record, err error) {
+func (l *Ledger) Begin(
+	ctx context.Context, key payment.Key, owner string, s payment.Settlement,
+) (sold payment.Answer, duplicate *payment.Record, err error) {
 	logged, err := l.entryOf(s.Answer)
 	if err != nil {
 		return sold, nil, err
@@ -167,7 +175,9 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 
 // begin writes that a settlement begins, its answer and the answer's entry of the log,
 // unless the record is no longer the owner's, or a duplicate has begun.
-func (u *unit) begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement, stranger bool, logged entry) (began bool, err error) {
+func (u *unit) begin(
+	ctx context.Context, key payment.Key, owner string, s payment.Settlement, stranger bool, logged entry,
+) (began bool, err error) {
 	args := []any{s.Month, s.Deadline, u.now(), flag(stranger), key, owner, s.Request, earlierSince(s)}
 	switch {
 	case u.db.Dialect == sqldb.Postgres && logged.bytes != nil:
@@ -194,10 +204,13 @@ func earlierSince(s payment.Settlement) int64 {
 
 // explainRejection returns why a settlement did not begin: a duplicate, or why, unless
 // the record shows more.
-func (u *unit) explainRejection(ctx context.Context, key payment.Key, owner string, s payment.Settlement, why error) (*payment.Record, error) {
+func (u *unit) explainRejection(
+	ctx context.Context, key payment.Key, owner string, s payment.Settlement, why error,
+) (*payment.Record, error) {
 	r, err := u.find(ctx, key)
 	switch {
-	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working || r.Request != s.Request):
+	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working ||
+		r.Request != s.Request):
 		return nil, payment.ErrLost
 	case err != nil:
 		return nil, err
@@ -220,5 +233,6 @@ func (u *unit) explainRejection(ctx context.Context, key payment.Key, owner stri
 func (l *Ledger) Look(ctx context.Context, key payment.Key, since time.Time) (bool, error) {
 	now := l.now()
 	return l.exec(ctx, "remember a lookup",
-		"UPDATE payments SET looked = ? WHERE"+byKey+" AND state <> 'settled' AND (looked <= ? OR looked > ?)", now, key, since, now)
+		"UPDATE payments SET looked = ? WHERE"+byKey+" AND state <> 'settled' AND (looked <= ? OR looked > ?)", now,
+		key, since, now)
 }

@@ -16,7 +16,8 @@ import (
 // others' heartbeats so that they look dead.
 func (l *Ledger) Register(ctx context.Context, owner string, until time.Time) error {
 	if l.db.Dialect == sqldb.SQLite {
-		if _, err := l.exec(ctx, "cut leases back", "UPDATE owners SET alive_until = ? WHERE alive_until > ?", until, until); err != nil {
+		if _, err := l.exec(ctx, "cut leases back", "UPDATE owners SET alive_until = ? WHERE alive_until > ?", until,
+			until); err != nil {
 			return err
 		}
 	}
@@ -54,16 +55,20 @@ func (l *Ledger) Due(ctx context.Context, next time.Time) (due payment.Record, e
 
 // endedSQL lists what Ended returns, by the index of claims: up to the limit-th of
 // them, and those of the same moment.
-const endedSQL = selectBrief + ` WHERE claimed > ? AND claimed <= COALESCE((SELECT claimed FROM payments WHERE claimed > ? AND claimed < ?
+const endedSQL = selectBrief + ` WHERE claimed > ? AND claimed <= COALESCE((SELECT claimed FROM payments
+	WHERE claimed > ? AND claimed < ?
 		AND (state = 'settled' OR state = 'dead') ORDER BY claimed LIMIT 1 OFFSET ?), ?)
 	AND (state = 'settled' OR state = 'dead') ORDER BY claimed`
 
 // Ended implements payment.Ledger.
-func (l *Ledger) Ended(ctx context.Context, before time.Time, limit int, taken time.Time) (ended []payment.Record, err error) {
+func (l *Ledger) Ended(
+	ctx context.Context, before time.Time, limit int, taken time.Time,
+) (ended []payment.Record, err error) {
 	err = l.write(ctx, "take the payments that have ended", false, func(ctx context.Context, u *unit) error {
 		ended = nil
 		var after int64
-		err := u.row(ctx, "UPDATE checks SET taken_for = ? WHERE id = 1 AND taken_for <= ? RETURNING up_to", taken, l.now()).Scan(&after)
+		err := u.row(ctx, "UPDATE checks SET taken_for = ? WHERE id = 1 AND taken_for <= ? RETURNING up_to", taken,
+			l.now()).Scan(&after)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil // another process has taken them
 		}
@@ -91,12 +96,14 @@ const pruneSQL = `DELETE FROM answers WHERE payment IN (SELECT payment FROM answ
 	AND payment <= CASE WHEN EXISTS (SELECT 1 FROM payments WHERE claimed >= ?)
 		THEN (SELECT max(id) FROM (SELECT id FROM payments WHERE claimed < ? ORDER BY claimed DESC LIMIT 100) AS latest)
 		ELSE 9223372036854775807 END
-	AND EXISTS (SELECT 1 FROM payments WHERE payments.id = answers.payment AND payments.state IN ('settled', 'dead')) ORDER BY payment LIMIT 1000)`
+	AND EXISTS (SELECT 1 FROM payments WHERE payments.id = answers.payment AND payments.state IN ('settled', 'dead'))
+	ORDER BY payment LIMIT 1000)`
 
 const (
 	vanishSQL = "DELETE FROM payments WHERE " + undecided + " AND state = 'working' AND " + abandoned
 	// tidySQL is for what a release before undecided has settled.
-	tidySQL = "UPDATE payments SET check_at = NULL WHERE id IN (SELECT id FROM payments WHERE " + undecided + " AND state IN ('settled', 'dead') LIMIT 1000)"
+	tidySQL = "UPDATE payments SET check_at = NULL WHERE id IN (SELECT id FROM payments WHERE " + undecided +
+		" AND state IN ('settled', 'dead') LIMIT 1000)"
 )
 
 // Prune implements payment.Ledger. It works in portions, between which payments are

@@ -127,7 +127,8 @@ const leaseTTL = 5
 // Open returns a paywall that is registered in the ledger.
 func Open(ctx context.Context, o Options) (*Paywall, error) {
 	if o.Ledger == nil || o.Facilitator == nil || o.Log == nil || o.Now == nil || o.FreeSettlements < 0 ||
-		o.ReuseWindow < 0 || o.VerifyTimeout <= 0 || o.SettleTimeout <= 0 || o.WorkTimeout <= 0 || o.AttemptsPerPayer < 1 || o.AttemptsPerAddress < 1 {
+		o.ReuseWindow < 0 || o.VerifyTimeout <= 0 || o.SettleTimeout <= 0 || o.WorkTimeout <= 0 ||
+		o.AttemptsPerPayer < 1 || o.AttemptsPerAddress < 1 {
 		return nil, errors.New("open the paywall: an option is missing")
 	}
 	if o.Confirm && o.ChainLog == nil {

@@ -221,9 +221,9 @@ func (w *Paywall) claimOrResume(ctx context.Context, c *call) (Sale, error) {
 	}
 }
 
-// claim returns the record of this payment, or of an earlier one that has bought the
-// answer with its identifier or for the same question; or it claims the payment, if a sale may begin now. A payment that
-// is not plain is verified by the facilitator before it is claimed, so that a copy
+// claim returns the record of this payment, or of an earlier one that has bought the answer with
+// its identifier or for the same question; or it claims the payment, if a sale may begin now. A
+// payment that is not plain is verified by the facilitator before it is claimed, so that a copy
 // with a broken signature neither blocks the good one nor causes any work.
 func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won bool, err error) {
 	if c.plain {
@@ -290,8 +290,10 @@ func (w *Paywall) record(c *call) payment.Record {
 	p := c.Payment
 	return payment.Record{
 		Key: p.Key, Owner: w.owner, Deadline: w.Now().Add(max(w.WorkTimeout, w.VerifyTimeout) + time.Minute),
-		Plain: c.plain, Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL, Operation: c.Operation, Transport: c.Transport,
-		Amount: c.Offer.Terms.Amount, PayTo: c.Offer.Terms.PayTo, ValidBefore: p.ValidBefore(), Client: c.client, Around: c.around,
+		Plain: c.plain, Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL,
+		Operation: c.Operation, Transport: c.Transport,
+		Amount: c.Offer.Terms.Amount, PayTo: c.Offer.Terms.PayTo, ValidBefore: p.ValidBefore(), Client: c.client,
+		Around: c.around,
 	}
 }
 
@@ -302,7 +304,9 @@ func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found 
 	if c.Payment.Identifier == "" || c.Offer.JudgeWindow(c.Payment, w.Now(), payment.SettleMargin) != nil {
 		return payment.Record{}, false, nil
 	}
-	r, err = w.Ledger.Earlier(ctx, payment.Asked{Payer: c.Payment.Key.Payer, Identifier: c.Payment.Identifier, Plain: c.plain})
+	r, err = w.Ledger.Earlier(ctx, payment.Asked{
+		Payer: c.Payment.Key.Payer, Identifier: c.Payment.Identifier, Plain: c.plain,
+	})
 	if errors.Is(err, payment.ErrNotFound) {
 		return payment.Record{}, false, nil
 	}
@@ -443,7 +447,9 @@ func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer 
 // begin begins the settlement in the ledger as soon as the caps allow one more, or
 // returns the record of a duplicate: an earlier payment that its identifier has
 // bought with. While it waits nothing has begun, and it ends when no caller waits.
-func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payment.Settlement) (sold payment.Answer, duplicate *payment.Record, err error) {
+func (w *Paywall) begin(
+	ctx context.Context, c *call, r payment.Record, s *payment.Settlement,
+) (sold payment.Answer, duplicate *payment.Record, err error) {
 	waiting, cancel := context.WithTimeout(ctx, w.Answer)
 	defer cancel()
 	for {
@@ -463,7 +469,9 @@ func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payme
 		done()
 		if errors.Is(err, payment.ErrCrowded) {
 			flight.Unpin(ctx)
-			if err := w.crowd.wait(waiting, &waiter{payer: r.Key.Payer, client: r.Client, stranger: !c.hasPaid}); err != nil {
+			if err := w.crowd.wait(waiting, &waiter{
+				payer: r.Key.Payer, client: r.Client, stranger: !c.hasPaid,
+			}); err != nil {
 				return sold, nil, err
 			}
 			continue

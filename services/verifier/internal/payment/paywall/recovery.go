@@ -277,7 +277,9 @@ func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusa
 
 // lookUpOneOfMany is lookUp for payments that are in no record, of which few are looked up
 // at once.
-func (w *Paywall) lookUpOneOfMany(ctx context.Context, r payment.Record, places *semaphore.Weighted) (payment.Authorization, error) {
+func (w *Paywall) lookUpOneOfMany(
+	ctx context.Context, r payment.Record, places *semaphore.Weighted,
+) (payment.Authorization, error) {
 	waiting, cancel := context.WithTimeout(ctx, chainLogTimeout)
 	defer cancel()
 	if err := places.Acquire(waiting, 1); err != nil {
