@@ -61,13 +61,15 @@ type Options struct {
 	Now          func() time.Time
 }
 
-// Users keeps the passwords of users and the revocations of their sessions. Every method is one atomic step and safe for
-// concurrent use, also by several processes. Methods that name a user return user.ErrNotFound.
+// Users keeps the passwords of users and the revocations of their sessions. Every method is one
+// atomic step and safe for concurrent use, also by several processes. Methods that name a user
+// return user.ErrNotFound.
 //
-// Sessions are in another store, so a change that they must follow is recorded with it: the same transaction writes a
-// user.Revocation, which is returned. The caller carries it out and then calls RevocationDone; a record that a process
-// leaves behind is returned by PendingRevocations. Changes that revoke sessions also set a new SessionStamp, by which the
-// sessions end at once even if their store never follows.
+// Sessions are in another store, so a change that they must follow is recorded with it: the same
+// transaction writes a user.Revocation, which is returned. The caller carries it out and then calls
+// RevocationDone; a record that a process leaves behind is returned by PendingRevocations. Changes
+// that revoke sessions also set a new SessionStamp, by which the sessions end at once even if their
+// store never follows.
 type Users interface {
 	ByID(ctx context.Context, id int64) (user.User, error)
 	// ByUsername returns the user of exactly this name (case matters), which may be
@@ -126,8 +128,11 @@ type Service struct {
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Users == nil || o.Factors == nil || o.Browsers == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("account: Users, Factors, Browsers, Limits, Audit, Sessions, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
+	if o.Users == nil || o.Factors == nil || o.Browsers == nil || o.Limits.Code == nil || o.Audit == nil ||
+		o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil ||
+		o.Log == nil || o.Now == nil {
+		return nil, errors.New("account: Users, Factors, Browsers, Limits, Audit, Sessions, Pendings, Ceremonies, " +
+			"Passkeys, Passwords, Log or Now is not set")
 	}
 	if o.Party != nil {
 		o.PasskeysOff = nil
@@ -136,7 +141,8 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{
 		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
-		users: o.Users, factors: o.Factors, browsers: o.Browsers, sealer: o.Sealer, limits: o.Limits, audit: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
+		users: o.Users, factors: o.Factors, browsers: o.Browsers, sealer: o.Sealer, limits: o.Limits, audit: o.Audit,
+		sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
 		refuseCommon: o.RefuseCommon, log: o.Log, now: o.Now,
 	}

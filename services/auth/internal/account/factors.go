@@ -12,8 +12,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Factors keeps what users have beside their password but for passkeys. Every method is one transaction, with its audit row. Methods that name a user return
-// user.ErrNotFound. Hashes of recovery codes are factor.RecoveryHash.
+// Factors keeps what users have beside their password but for passkeys. Every method is one
+// transaction, with its audit row. Methods that name a user return user.ErrNotFound. Hashes of
+// recovery codes are factor.RecoveryHash.
 type Factors interface {
 	Factors(ctx context.Context, id int64) (factor.State, error)
 	// SetupTOTP stores a sealed secret that is not confirmed yet, instead of an earlier
@@ -23,7 +24,8 @@ type Factors interface {
 	// is used up, stores it as sealed, makes it a second factor with a new set of recovery
 	// codes, and revokes the user's other sessions. factor.ErrNoPendingSetup,
 	// factor.ErrAlreadyEnabled.
-	EnableTOTP(ctx context.Context, id int64, pending, sealed []byte, step int64, recovery []string, keepSession string) (user.Revocation, error)
+	EnableTOTP(ctx context.Context, id int64, pending, sealed []byte, step int64, recovery []string,
+		keepSession string) (user.Revocation, error)
 	// EnableByPasskey makes the user's passkeys their second factor, likewise.
 	// factor.ErrNoPasskey, factor.ErrAlreadyEnabled.
 	EnableByPasskey(ctx context.Context, id int64, recovery []string, keepSession string) (user.Revocation, error)
@@ -89,7 +91,9 @@ func (f *SecondFactor) State(ctx context.Context, of session.Session) (FactorSta
 		return FactorState{}, err
 	}
 	household, err := f.s.users.Household(ctx)
-	return FactorState{State: state, Required: household.RequireSecondFactor, Configured: f.s.sealer != nil, PasskeyWorks: works}, err
+	return FactorState{
+		State: state, Required: household.RequireSecondFactor, Configured: f.s.sealer != nil, PasskeyWorks: works,
+	}, err
 }
 
 // TOTPSetup is a TOTP secret to show once.
@@ -199,7 +203,9 @@ func (f *SecondFactor) EnableByPasskey(ctx context.Context, of session.Session) 
 	})
 }
 
-func (f *SecondFactor) enable(ctx context.Context, do func(hashes []string) (user.Revocation, error)) ([]string, error) {
+func (f *SecondFactor) enable(
+	ctx context.Context, do func(hashes []string) (user.Revocation, error),
+) ([]string, error) {
 	codes, hashes := factor.NewRecoveryCodes()
 	r, err := do(hashes)
 	if err != nil {
@@ -279,7 +285,9 @@ func (f *SecondFactor) Reset(ctx context.Context, by, id int64) error {
 
 // ResetOf is Reset for the operator, who names users by username.
 func (f *SecondFactor) ResetOf(ctx context.Context, username string) error {
-	_, err := f.s.change(ctx, username, func(id int64) (user.Revocation, error) { return f.s.factors.ResetFactor(ctx, id, user.Operator) })
+	_, err := f.s.change(ctx, username, func(id int64) (user.Revocation, error) {
+		return f.s.factors.ResetFactor(ctx, id, user.Operator)
+	})
 	return err
 }
 
@@ -297,7 +305,8 @@ func (f *SecondFactor) Reseal(ctx context.Context) error {
 		return err
 	}
 	if f.s.sealer == nil && len(all) > 0 {
-		f.s.log.WarnContext(ctx, "DATA_KEY is not set: users with TOTP need a recovery code or a passkey to log in", "users", len(all))
+		f.s.log.WarnContext(ctx, "DATA_KEY is not set: users with TOTP need a recovery code or a passkey to log in",
+			"users", len(all))
 		return nil
 	}
 	for _, sealed := range all {

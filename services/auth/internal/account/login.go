@@ -71,7 +71,8 @@ func (s *Service) login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	if c.Username == "" || c.Password == "" {
 		return LoggedIn{}, ErrMissing
 	}
-	if utf8.RuneCountInString(c.Username) > user.MaxUsername || utf8.RuneCountInString(c.Password) > password.MaxLength {
+	if utf8.RuneCountInString(c.Username) > user.MaxUsername ||
+		utf8.RuneCountInString(c.Password) > password.MaxLength {
 		return LoggedIn{}, ErrTooLong
 	}
 	u, err := s.users.ByUsername(ctx, c.Username)
@@ -119,9 +120,12 @@ func failedLogin(u user.User) LoggedIn {
 func (s *Service) recordLogin(ctx context.Context, in LoggedIn, err error) {
 	switch {
 	case err == nil && in.SessionID != "":
-		s.audit.Record(audit.With(ctx, actorOf(ctx, in)), audit.Event{Name: "login", SubjectID: in.User.ID, SubjectName: in.User.Username})
+		s.audit.Record(audit.With(ctx, actorOf(ctx, in)),
+			audit.Event{Name: "login", SubjectID: in.User.ID, SubjectName: in.User.Username})
 	case errors.Is(err, ErrInvalidCredentials):
-		s.audit.RecordCounted(ctx, audit.Event{Name: "login_failed", SubjectID: in.User.ID, SubjectName: in.User.Username})
+		s.audit.RecordCounted(ctx, audit.Event{
+			Name: "login_failed", SubjectID: in.User.ID, SubjectName: in.User.Username,
+		})
 	}
 }
 
@@ -136,7 +140,9 @@ func actorOf(ctx context.Context, in LoggedIn) audit.Actor {
 // the one that it replaces. check is called when the fence is taken, with the user as they
 // are now, and returns an error unless the proof still holds. session.ErrFenced. With it,
 // and with user.ErrChanged of check, the user is returned as they are now.
-func (s *Service) createSession(ctx context.Context, u user.User, c Credentials, by session.Factor, check func(context.Context, user.User) error) (LoggedIn, error) {
+func (s *Service) createSession(
+	ctx context.Context, u user.User, c Credentials, by session.Factor, check func(context.Context, user.User) error,
+) (LoggedIn, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	fence, err := s.sessions.Fence(ctx, u.ID)

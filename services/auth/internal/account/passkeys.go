@@ -133,11 +133,14 @@ func (k *Passkeys) SecondOptions(ctx context.Context, ref session.Ref) (PasskeyC
 
 // Second finishes a pending login by a passkey of its user. browser is the value of
 // the browser's cookie, or "". ErrNoPendingLogin, factor.ErrPasskeyFailed.
-func (k *Passkeys) Second(ctx context.Context, ref session.Ref, browser string, answer PasskeyAnswer) (LoggedIn, error) {
+func (k *Passkeys) Second(
+	ctx context.Context, ref session.Ref, browser string, answer PasskeyAnswer,
+) (LoggedIn, error) {
 	var u user.User
 	in, err := k.s.finishLogin(ctx, ref, browser, func(ctx context.Context, of user.User) (session.Factor, error) {
 		u = of
-		return session.PasswordWithPasskey, k.verify(ctx, answer, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
+		return session.PasswordWithPasskey,
+			k.verify(ctx, answer, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
 	})
 	if err != nil {
 		k.recordFailed(ctx, u, err)
@@ -184,13 +187,16 @@ func (k *Passkeys) RegisterOptions(ctx context.Context, of session.Session) (Pas
 		return PasskeyCeremony{}, err
 	}
 	options, state, err := k.s.party.BeginRegister(household.Name, known)
-	return k.begin(ctx, session.Ceremony{Purpose: toRegister, UserID: of.UserID, Owner: of.Key, Data: state}, options, err)
+	return k.begin(ctx, session.Ceremony{Purpose: toRegister, UserID: of.UserID, Owner: of.Key, Data: state}, options,
+		err)
 }
 
 // Register stores a new passkey of a session's user. ErrMissing, ErrPasskeyName;
 // factor.ErrPasskeyFailed, factor.ErrPasskeyExists, factor.ErrTooManyPasskeys;
 // session.ErrNotFound when the session has ended meanwhile.
-func (k *Passkeys) Register(ctx context.Context, of session.Session, name string, answer PasskeyAnswer) (PasskeyInfo, error) {
+func (k *Passkeys) Register(
+	ctx context.Context, of session.Session, name string, answer PasskeyAnswer,
+) (PasskeyInfo, error) {
 	name, err := cleanPasskeyName(name)
 	if err != nil {
 		return PasskeyInfo{}, err
@@ -291,7 +297,8 @@ func cleanPasskeyName(name string) (string, error) {
 	switch {
 	case name == "":
 		return "", ErrMissing
-	case utf8.RuneCountInString(name) > factor.MaxPasskeyName, strings.ContainsFunc(name, unicode.IsControl), !utf8.ValidString(name):
+	case utf8.RuneCountInString(name) > factor.MaxPasskeyName, strings.ContainsFunc(name, unicode.IsControl),
+		!utf8.ValidString(name):
 		return "", ErrPasskeyName
 	}
 	return name, nil
@@ -369,7 +376,9 @@ func (k *Passkeys) stillThere(ctx context.Context, p factor.Passkey) error {
 	return factor.ErrPasskeyFailed
 }
 
-func (k *Passkeys) begin(ctx context.Context, c session.Ceremony, options json.RawMessage, err error) (PasskeyCeremony, error) {
+func (k *Passkeys) begin(
+	ctx context.Context, c session.Ceremony, options json.RawMessage, err error,
+) (PasskeyCeremony, error) {
 	if err != nil {
 		return PasskeyCeremony{}, err
 	}

@@ -77,8 +77,8 @@ func (s *Service) CheckPassword(ctx context.Context, pw string, names ...string)
 	return password.CheckCommon(pw, append(names, household.Name)...)
 }
 
-// CheckSetPassword is CheckPassword for what a client of the API sets, whose password may be a well-known one unless the
-// settings refuse it.
+// CheckSetPassword is CheckPassword for what a client of the API sets, whose password may be a
+// well-known one unless the settings refuse it.
 func (s *Service) CheckSetPassword(ctx context.Context, pw string, names ...string) error {
 	if !s.refuseCommon {
 		return nil

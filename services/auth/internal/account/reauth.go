@@ -100,7 +100,9 @@ func (s *Service) provePassword(ctx context.Context, u user.User, pw, code strin
 //
 // A store that answers too late may replace the session all the same, under an id that the client is not told: they log
 // in again. To keep the old id for a retry would leave it to those who may have taken it, which the new one is against.
-func (s *Service) reauthenticate(ctx context.Context, of session.Session, prove func(context.Context, user.User) (session.Factor, error)) (LoggedIn, error) {
+func (s *Service) reauthenticate(
+	ctx context.Context, of session.Session, prove func(context.Context, user.User) (session.Factor, error),
+) (LoggedIn, error) {
 	fence, err := s.sessions.Fence(ctx, of.UserID)
 	if err != nil {
 		return LoggedIn{}, fmt.Errorf("fence session: %w", err)

@@ -180,14 +180,18 @@ func (s *Service) CancelLogin(ctx context.Context, ref session.Ref) error {
 //
 // The code is used up before the session is created: if the process ends between the two,
 // a code is lost and no session is gained.
-func (s *Service) VerifyCode(ctx context.Context, ref session.Ref, browser, typed string) (in LoggedIn, method string, left int, err error) {
+func (s *Service) VerifyCode(
+	ctx context.Context, ref session.Ref, browser, typed string,
+) (in LoggedIn, method string, left int, err error) {
 	p, err := s.pendings.PeekPending(ctx, ref)
 	if err != nil {
 		return LoggedIn{}, "", 0, noPending(err)
 	}
 	method = methodOf(typed)
 	err = s.limitedCode(ctx, user.User{ID: ref.UserID}, bucket(ref.UserID, p.Browser), method, func() error {
-		in, err = s.finishLogin(ctx, ref, browser, func(ctx context.Context, u user.User) (f session.Factor, err error) {
+		in, err = s.finishLogin(ctx, ref, browser, func(
+			ctx context.Context, u user.User,
+		) (f session.Factor, err error) {
 			f, left, err = s.useCode(ctx, u, typed)
 			return f, err
 		})
@@ -303,7 +307,10 @@ const maxCode = 64
 // finishLogin turns a pending login into a session once prove has shown that the user has
 // a second factor, and used up what it showed. It counts a try. ErrNoPendingLogin, and the
 // errors of prove.
-func (s *Service) finishLogin(ctx context.Context, ref session.Ref, browser string, prove func(context.Context, user.User) (session.Factor, error)) (LoggedIn, error) {
+func (s *Service) finishLogin(
+	ctx context.Context, ref session.Ref, browser string,
+	prove func(context.Context, user.User) (session.Factor, error),
+) (LoggedIn, error) {
 	p, err := s.pendings.LoadPending(ctx, ref)
 	if err != nil {
 		return LoggedIn{}, noPending(err)
@@ -328,14 +335,16 @@ func (s *Service) finishLogin(ctx context.Context, ref session.Ref, browser stri
 	}
 	ctx = context.WithoutCancel(ctx) // what was proved is used up
 	created, id := session.New(u.ID, p.UserAgent, s.now())
-	created.Username, created.Role, created.Stamp, created.Factor, created.IP = u.Username, string(u.Role), u.SessionStamp, proved, p.IP
+	created.Username, created.Role, created.Stamp, created.Factor, created.IP = u.Username, string(u.Role),
+		u.SessionStamp, proved, p.IP
 	err = s.pendings.FinishPending(ctx, ref, created, fence, s.lifetime)
 	if err != nil {
 		return LoggedIn{}, noPending(err)
 	}
 	if p.Replaces != (session.Ref{}) {
 		if err := s.sessions.Delete(ctx, p.Replaces); err != nil {
-			return LoggedIn{}, errors.Join(fmt.Errorf("end the replaced session: %w", err), s.sessions.Delete(ctx, created.Ref))
+			return LoggedIn{}, errors.Join(fmt.Errorf("end the replaced session: %w", err),
+				s.sessions.Delete(ctx, created.Ref))
 		}
 	}
 	in := LoggedIn{User: u, Session: created, SessionID: id}

@@ -119,7 +119,9 @@ func (s *Service) RevokeSessions(ctx context.Context, username string) (int, err
 
 // change makes a change of a user and carries out its revocation. It returns how
 // many sessions were ended.
-func (s *Service) change(ctx context.Context, username string, do func(id int64) (user.Revocation, error)) (int, error) {
+func (s *Service) change(
+	ctx context.Context, username string, do func(id int64) (user.Revocation, error),
+) (int, error) {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {
 		return 0, err

@@ -53,7 +53,8 @@ func New(o Options) (http.Handler, error) {
 		return nil, errors.New("httpapi: a required option is not set")
 	}
 	a := &api{o, sync.OnceFunc(func() {
-		o.Log.Warn("a request to an application was refused, because TRUSTED_PROXIES does not name the proxy that asked about it")
+		o.Log.Warn("a request to an application was refused, because TRUSTED_PROXIES does not name the proxy that " +
+			"asked about it")
 	})}
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.Requests, Now: o.Now, Tracer: o.Tracer,

@@ -129,7 +129,8 @@ func (a apps) changeApp(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	slug := c.Param("slug")
-	if err := a.Policy.ChangeApplication(c.Request().Context(), s.UserID, slug, policy.ApplicationChange(body)); err != nil {
+	if err := a.Policy.ChangeApplication(c.Request().Context(), s.UserID, slug,
+		policy.ApplicationChange(body)); err != nil {
 		return answer{}, err
 	}
 	return a.appAnswer(c.Request().Context(), http.StatusOK, slug)

@@ -83,9 +83,11 @@ func (a journal) listAudit(c echo.Context, _ caller) (answer, error) {
 	}
 	for _, e := range entries {
 		body.Data = append(body.Data, entryBody{
-			ID: e.ID, At: e.At.Format(time.RFC3339), Event: e.Event.Name, ActorKind: string(e.Kind), ActorID: e.Actor.ID, ActorName: e.Actor.Name,
-			SubjectID: e.SubjectID, SubjectName: e.SubjectName, IP: e.IP, Agent: e.Agent, RequestID: e.RequestID, SessionKey: e.SessionKey,
-			Detail: e.Detail, Count: e.Count,
+			ID: e.ID, At: e.At.Format(time.RFC3339), Event: e.Event.Name, ActorKind: string(e.Kind),
+			ActorID: e.Actor.ID, ActorName: e.Actor.Name,
+			SubjectID: e.SubjectID, SubjectName: e.SubjectName, IP: e.IP, Agent: e.Agent, RequestID: e.RequestID,
+			SessionKey: e.SessionKey,
+			Detail:     e.Detail, Count: e.Count,
 		})
 	}
 	return answer{http.StatusOK, body}, nil

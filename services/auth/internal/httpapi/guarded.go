@@ -140,7 +140,8 @@ func (a guard) visitOf(c echo.Context) *visit {
 	}
 	v.Request = access.Request{
 		Method: access.One(r.Header, "X-Forwarded-Method"), URI: access.One(r.Header, "X-Forwarded-Uri"),
-		Scheme: access.One(r.Header, "X-Forwarded-Proto"), Host: access.One(r.Header, "X-Forwarded-Host"), Header: r.Header,
+		Scheme: access.One(r.Header, "X-Forwarded-Proto"), Host: access.One(r.Header, "X-Forwarded-Host"),
+		Header: r.Header,
 	}
 	return v
 }
@@ -211,7 +212,10 @@ func (a guard) loadSession(c echo.Context, v *visit) error {
 
 func callerOf(kind access.Kind, visitor policy.Visitor) access.Caller {
 	u := visitor.User
-	return access.Caller{Kind: kind, UserID: u.ID, Username: u.Username, DisplayName: u.DisplayName, Role: string(u.Role), Groups: visitor.Groups}
+	return access.Caller{
+		Kind: kind, UserID: u.ID, Username: u.Username, DisplayName: u.DisplayName, Role: string(u.Role),
+		Groups: visitor.Groups,
+	}
 }
 
 // refuse answers a request that does not pass: with a redirect or a page where a person
@@ -244,7 +248,8 @@ func (a guard) handOver(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, a.PublicURL+"/pforte/go?app="+url.QueryEscape(v.app.Slug)+"&return="+v.escapedReturn()+"&state="+url.QueryEscape(state))
+	return c.Redirect(http.StatusSeeOther, a.PublicURL+"/pforte/go?app="+url.QueryEscape(v.app.Slug)+"&return="+
+		v.escapedReturn()+"&state="+url.QueryEscape(state))
 }
 
 // escapedReturn returns the request's path as the value of a query's parameter.

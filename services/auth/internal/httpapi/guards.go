@@ -106,7 +106,8 @@ func (a *api) arrived(c echo.Context, s caller) error {
 		return err
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	return a.Accounts.CheckLive(context.WithoutCancel(r.Context()), s.Session) // a handler that takes longer has its own deadline
+	// a handler that takes longer has its own deadline
+	return a.Accounts.CheckLive(context.WithoutCancel(r.Context()), s.Session)
 }
 
 func setCSRFHeader(c echo.Context, s session.Session) {

@@ -19,7 +19,9 @@ func (a *api) networks(c echo.Context, _ caller) []string { return a.Networks(c.
 func userID(_ echo.Context, s caller) []string { return []string{strconv.FormatInt(s.UserID, 10)} }
 
 // limited is web.Web.Limited for a handler, whose request it detaches.
-func (a *api) limited(limit string, limiter *ratelimit.Limiter, keys func(echo.Context, caller) []string, h handler) handler {
+func (a *api) limited(
+	limit string, limiter *ratelimit.Limiter, keys func(echo.Context, caller) []string, h handler,
+) handler {
 	return func(c echo.Context, s caller) (ans answer, err error) {
 		defer a.detach(c)()
 		refused := a.Limited(c.Response(), c.Request(), service.RouteLabel(c), limit, limiter, keys(c, s), func() int {

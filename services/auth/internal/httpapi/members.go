@@ -50,7 +50,10 @@ func (a members) getUser(c echo.Context, _ caller) (answer, error) {
 		Passkeys    int      `json:"passkeys"`
 		LastLoginAt *string  `json:"last_login_at"` // null: unknown, or before the audit began
 	}
-	body := details{ListedUser: Listed([]user.User{d.User})[0], Groups: list(d.Groups), TwoFactor: d.SecondFactor, Passkeys: d.Passkeys}
+	body := details{
+		ListedUser: Listed([]user.User{d.User})[0], Groups: list(d.Groups), TwoFactor: d.SecondFactor,
+		Passkeys: d.Passkeys,
+	}
 	if !d.LastLoginAt.IsZero() {
 		at := d.LastLoginAt.Format(time.RFC3339)
 		body.LastLoginAt = &at
@@ -80,7 +83,9 @@ func (a members) updateUser(c echo.Context, s caller) (answer, error) {
 		return answer{}, people.ErrResetLinkOnly
 	}
 	u, err := a.UpdateMember(c.Response(), c.Request(), s.shared(), id,
-		people.MemberChange{DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role, Groups: body.Groups})
+		people.MemberChange{
+			DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role, Groups: body.Groups,
+		})
 	return userAnswer(http.StatusOK, u), err
 }
 
@@ -150,7 +155,8 @@ type inviteBody struct {
 
 func inviteOf(l link.Link) inviteBody {
 	return inviteBody{
-		ID: l.ID, Username: l.Username, DisplayName: l.DisplayName, Role: l.Role, Groups: list(l.Groups), InvitedBy: l.CreatorName,
+		ID: l.ID, Username: l.Username, DisplayName: l.DisplayName, Role: l.Role, Groups: list(l.Groups),
+		InvitedBy: l.CreatorName,
 		CreatedAt: l.CreatedAt.Format(time.RFC3339), ExpiresAt: l.ExpiresAt.Format(time.RFC3339),
 	}
 }
@@ -172,7 +178,8 @@ func (a members) createInvite(c echo.Context, s caller) (answer, error) {
 		body.Role = string(user.Admin)
 	}
 	l, token, err := a.People.Invite(c.Request().Context(), s.UserID, people.NewInvite{
-		Username: body.Username, Former: body.Former, DisplayName: body.DisplayName, Role: body.Role, Groups: body.Groups,
+		Username: body.Username, Former: body.Former, DisplayName: body.DisplayName, Role: body.Role,
+		Groups: body.Groups,
 	})
 	if err != nil {
 		return answer{}, err
@@ -239,7 +246,8 @@ func (a members) acceptInvite(c echo.Context, _ caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	u, err := a.People.Join(c.Request().Context(), body.Token, people.NewMember{Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
+	u, err := a.People.Join(c.Request().Context(), body.Token,
+		people.NewMember{Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
 	if err != nil {
 		return answer{}, err
 	}
@@ -265,7 +273,9 @@ func (a members) setup(c echo.Context, _ caller) (answer, error) {
 		return answer{}, err
 	}
 	u, err := a.People.Setup(c.Request().Context(), body.Code,
-		people.NewHousehold{Household: body.Household, Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
+		people.NewHousehold{
+			Household: body.Household, Username: body.Username, DisplayName: body.DisplayName, Password: body.Password,
+		})
 	switch {
 	case errors.Is(err, link.ErrInvalid):
 		return answer{}, web.ErrSetupCode

@@ -74,7 +74,9 @@ func (a passkeys) passkeyLogin(c echo.Context, _ caller) (answer, error) {
 }
 
 // byPasskey is the answer with the session that finish creates for a browser's answer.
-func (a passkeys) byPasskey(c echo.Context, finish func(account.PasskeyAnswer) (account.LoggedIn, error)) (answer, error) {
+func (a passkeys) byPasskey(
+	c echo.Context, finish func(account.PasskeyAnswer) (account.LoggedIn, error),
+) (answer, error) {
 	given, _, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err

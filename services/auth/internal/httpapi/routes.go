@@ -129,7 +129,9 @@ func (a *api) checked(r route) handler {
 		{r.needs&(asUser|asAdmin) != 0 && !service.IsSafe(r.method), a.csrf},
 		{r.needs&asAdmin != 0, a.admin},
 		{r.needs&(asUser|asAdmin) != 0, a.authenticated},
-		{r.needs&attempt != 0, func(h handler) handler { return a.limited(web.LimitLogin, a.LoginLimit, a.networks, h) }},
+		{r.needs&attempt != 0, func(h handler) handler {
+			return a.limited(web.LimitLogin, a.LoginLimit, a.networks, h)
+		}},
 		{r.needs&counted != 0, a.counted},
 	} {
 		if g.is {

@@ -244,7 +244,8 @@ func (a signIn) listSessions(c echo.Context, s caller) (answer, error) {
 	for i, info := range infos {
 		browser, system := session.BrowserOf(info.UserAgent)
 		list[i] = listedSession{
-			ID: info.Key, Current: info.Key == s.Key, CreatedAt: rfc3339(info.CreatedAt), LastUsedAt: rfc3339(info.LastUsedAt), ExpiresAt: rfc3339(info.ExpiresAt),
+			ID: info.Key, Current: info.Key == s.Key, CreatedAt: rfc3339(info.CreatedAt),
+			LastUsedAt: rfc3339(info.LastUsedAt), ExpiresAt: rfc3339(info.ExpiresAt),
 			Browser: browser, System: system, IP: info.IP, Factor: string(info.Factor),
 		}
 	}

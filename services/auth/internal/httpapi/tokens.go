@@ -39,8 +39,10 @@ type tokenBody struct {
 
 func (a tokens) tokenOf(t token.Token) tokenBody {
 	body := tokenBody{
-		ID: t.ID, UserID: t.UserID, Username: t.Username, Name: t.Name, Prefix: t.Shown, Scopes: make([]string, len(t.Applications)),
-		ReadOnly: t.ReadOnly, Active: t.Valid(a.Now()), CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt.Format(time.RFC3339),
+		ID: t.ID, UserID: t.UserID, Username: t.Username, Name: t.Name, Prefix: t.Shown,
+		Scopes:   make([]string, len(t.Applications)),
+		ReadOnly: t.ReadOnly, Active: t.Valid(a.Now()), CreatedBy: t.CreatedBy,
+		CreatedAt: t.CreatedAt.Format(time.RFC3339),
 		ExpiresAt: orNull(t.ExpiresAt), RevokedAt: orNull(t.RevokedAt), LastUsedAt: orNull(t.LastUsedAt),
 	}
 	for i, slug := range t.Applications {

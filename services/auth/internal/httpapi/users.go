@@ -24,7 +24,9 @@ type userBody struct {
 }
 
 func bodyOf(u user.User) userBody {
-	return userBody{ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, AvatarColor: u.AvatarColor, Role: string(u.Role)}
+	return userBody{
+		ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, AvatarColor: u.AvatarColor, Role: string(u.Role),
+	}
 }
 
 // ListedUser is a user of the list.

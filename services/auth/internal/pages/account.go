@@ -76,7 +76,8 @@ func (p profile) account(r *request) error { return p.render(r, "account", r.tex
 // changeProfile changes the user's display name and colour.
 func (p profile) changeProfile(r *request) error {
 	name, color := r.form.get("display_name"), r.form.color()
-	if _, err := p.People.UpdateProfile(r.ctx(), r.Session, people.Profile{DisplayName: &name, AvatarColor: &color}); err != nil {
+	if _, err := p.People.UpdateProfile(r.ctx(), r.Session,
+		people.Profile{DisplayName: &name, AvatarColor: &color}); err != nil {
 		return err
 	}
 	return r.seeOther(root + "account?done=profile")

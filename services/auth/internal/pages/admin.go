@@ -109,7 +109,8 @@ func (p household) changeMember(r *request) error {
 		}
 		return p.renderLink(r, l, token, here)
 	case "factor":
-		if err := p.Accounts.SecondFactor.Reset(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
+		if err := p.Accounts.SecondFactor.Reset(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err,
+			account.ErrPending) {
 			return err
 		}
 		return r.seeOther(here + "?done=factor-reset")
@@ -177,7 +178,8 @@ func (p household) changeInvites(r *request) error {
 	switch r.form.get("do") {
 	case "invite":
 		n := people.NewInvite{
-			Username: r.form.get("username"), Former: r.form.sent("former"), DisplayName: r.form.get("display_name"), Role: r.form.get("role"),
+			Username: r.form.get("username"), Former: r.form.sent("former"), DisplayName: r.form.get("display_name"),
+			Role:   r.form.get("role"),
 			Groups: r.form.groups(),
 		}
 		l, token, err := p.People.Invite(r.ctx(), r.UserID, n)

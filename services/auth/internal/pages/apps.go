@@ -112,7 +112,8 @@ func (p opening) apps(r *request) (err error) {
 func (p opening) addApp(r *request) error {
 	f := r.form
 	n := policy.NewApplication{
-		Slug: f.get("slug"), Name: f.get("name"), Description: f.get("description"), URL: strings.TrimSpace(f.get("url")),
+		Slug: f.get("slug"), Name: f.get("name"), Description: f.get("description"),
+		URL:   strings.TrimSpace(f.get("url")),
 		Color: colorOf(f.get("slug")),
 	}
 	n.Rule, n.Group, _ = strings.Cut(f.get("rule"), ":")
@@ -183,8 +184,10 @@ func (p opening) changeApp(r *request) error {
 // stays as another admin may have changed it since.
 func (f form) application() (policy.ApplicationChange, error) {
 	change := policy.ApplicationChange{
-		Name: f.changed("name", f.get("name")), Description: f.changed("description", f.get("description")), URL: f.changed("url", strings.TrimSpace(f.get("url"))),
-		SecondFactor: f.changedBox("second_factor"), Tokens: f.changedBox("tokens"), Color: f.changed("color", f.color()),
+		Name: f.changed("name", f.get("name")), Description: f.changed("description", f.get("description")),
+		URL:          f.changed("url", strings.TrimSpace(f.get("url"))),
+		SecondFactor: f.changedBox("second_factor"), Tokens: f.changedBox("tokens"),
+		Color: f.changed("color", f.color()),
 	}
 	if chosen := f.changed("rule", f.get("rule")); chosen != nil {
 		rule, group, _ := strings.Cut(*chosen, ":")
@@ -209,7 +212,8 @@ func routes(a application.Application) string {
 	} else if address, err := url.Parse(a.URL); err == nil && a.HasHost() {
 		matcher = "host " + address.Hostname()
 	}
-	return "@" + a.Slug + " " + matcher + "\nhandle @" + a.Slug + " {\n    import require_app " + a.Slug + "\n    reverse_proxy " + a.Slug + ":8080\n}"
+	return "@" + a.Slug + " " + matcher + "\nhandle @" + a.Slug + " {\n    import require_app " + a.Slug +
+		"\n    reverse_proxy " + a.Slug + ":8080\n}"
 }
 
 // ruleOf returns an application's rule as the value of the form's choice.

@@ -119,6 +119,7 @@ func isSecret(field string) bool {
 // cookie returns a cookie of the pages that lasts for seconds.
 func (p *Pages) cookie(name, value string, seconds int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure as the session's cookies
-		Name: p.AppName + "." + name, Value: value, Path: "/", MaxAge: seconds, Secure: p.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Name: p.AppName + "." + name, Value: value, Path: "/", MaxAge: seconds, Secure: p.Secure, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
 	}
 }

@@ -150,7 +150,8 @@ func (p *Pages) leadsToApp(r *request, to string) error {
 		return err
 	}
 	h := r.Response().Header()
-	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "form-action 'self'", "form-action 'self' "+origin, 1))
+	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "form-action 'self'",
+		"form-action 'self' "+origin, 1))
 	return nil
 }
 

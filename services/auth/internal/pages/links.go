@@ -44,12 +44,13 @@ func (p *Pages) unguessed(h handler) handler {
 		if r.Request().Method == http.MethodPost { // it was counted
 			return h(r)
 		}
-		refused := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), web.LimitLink, p.LinkLimit, p.Networks(r.Request()), func() int {
-			if err = h(r); errors.Is(err, link.ErrInvalid) || errors.Is(err, service.ErrNoRoute) {
-				return http.StatusUnauthorized // what Limited counts
-			}
-			return http.StatusOK
-		})
+		refused := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), web.LimitLink, p.LinkLimit,
+			p.Networks(r.Request()), func() int {
+				if err = h(r); errors.Is(err, link.ErrInvalid) || errors.Is(err, service.ErrNoRoute) {
+					return http.StatusUnauthorized // what Limited counts
+				}
+				return http.StatusOK
+			})
 		return cmp.Or(refused, err)
 	}
 }
@@ -146,12 +147,14 @@ func (p linked) reset(r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := p.People.ResetPasswordByLink(r.ctx(), r.form.get("t"), pw); err != nil && !errors.Is(err, account.ErrPending) {
+	if err := p.People.ResetPasswordByLink(r.ctx(), r.form.get("t"), pw); err != nil && !errors.Is(err,
+		account.ErrPending) {
 		return err
 	}
 	// The password is set, whatever fails now.
 	if left, err := p.Accounts.Passkeys.List(r.ctx(), of.UserID); err != nil || len(left) > 0 {
-		return r.seeOther(root + "login?done=reset-passkeys&return=" + escapeReturn(root+"account/passkeys?done="+passkeysLeft))
+		return r.seeOther(root + "login?done=reset-passkeys&return=" +
+			escapeReturn(root+"account/passkeys?done="+passkeysLeft))
 	}
 	if left, err := p.Policy.TokensFor(r.ctx(), of.Username); err != nil || p.validTokens(left) > 0 {
 		return r.seeOther(root + "login?done=reset-tokens&return=" + escapeReturn(tokensPath+"?done=tokens-left"))

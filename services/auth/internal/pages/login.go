@@ -69,7 +69,8 @@ func (p signIn) login(r *request) error {
 	defer p.detach(r)()
 	var in account.LoggedIn
 	err := p.limited(r, web.LimitLogin, func() (err error) {
-		in, err = p.Login(r.Response(), p.KnowBrowser(r.Response(), r.Request()), r.form.get("username"), r.form.get("password"))
+		in, err = p.Login(r.Response(), p.KnowBrowser(r.Response(), r.Request()), r.form.get("username"),
+			r.form.get("password"))
 		return err
 	})
 	if err != nil {

@@ -67,7 +67,8 @@ func New(o Options) (*Pages, error) {
 	o.Location = cmp.Or(o.Location, time.Local)
 	p := &Pages{
 		Options: o, templates: map[string]*template.Template{}, assets: map[string]asset{},
-		languages: language.NewMatcher([]language.Tag{language.German, language.English}), texts: map[string]texts{}, routes: map[string]route{},
+		languages: language.NewMatcher([]language.Tag{language.German, language.English}), texts: map[string]texts{},
+		routes: map[string]route{},
 	}
 	for _, lang := range []string{"de", "en"} {
 		words, err := readTexts(lang)
@@ -81,14 +82,16 @@ func New(o Options) (*Pages, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		t, err := template.New("layout.html").Option("missingkey=error").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", name)
+		t, err := template.New("layout.html").Option("missingkey=error").Funcs(functions).ParseFS(files,
+			"templates/layout.html", "templates/parts.html", name)
 		if err != nil {
 			return nil, fmt.Errorf("pages: %w", err)
 		}
 		p.templates[strings.TrimSuffix(strings.TrimPrefix(path.Base(name), "page-"), ".html")] = t
 	}
 	for name, kind := range map[string]string{
-		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml", "passkey.js": "text/javascript; charset=utf-8", "time.js": "text/javascript; charset=utf-8",
+		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
+		"passkey.js": "text/javascript; charset=utf-8", "time.js": "text/javascript; charset=utf-8",
 	} {
 		content, err := files.ReadFile("static/" + name)
 		if err != nil {
@@ -117,7 +120,9 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"reset", route{get: p.unguessed(linked{p}.resetForm), post: p.counted(linked{p}.reset)})
 	p.page(e, root+"account", route{needs: needsSession, get: profile{p}.account, post: profile{p}.changeProfile})
 	p.page(e, root+"account/password",
-		route{needs: needsSession, freshWithFactor: true, get: profile{p}.passwordForm, post: profile{p}.changePassword})
+		route{
+			needs: needsSession, freshWithFactor: true, get: profile{p}.passwordForm, post: profile{p}.changePassword,
+		})
 	p.page(e, root+"account/devices",
 		route{needs: needsSession, get: security{p}.devices, post: security{p}.changeDevices})
 	p.page(e, root+"account/second-factor",
@@ -149,7 +154,9 @@ func (p *Pages) Routes(e *echo.Echo) {
 		e.HEAD(root+name, p.asset)
 	}
 	e.GET("/pforte", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, root) })
-	e.GET("/.well-known/change-password", func(c echo.Context) error { return c.Redirect(http.StatusFound, root+"account/password") })
+	e.GET("/.well-known/change-password", func(c echo.Context) error {
+		return c.Redirect(http.StatusFound, root+"account/password")
+	})
 	nothing := p.handle(route{get: notFound}, notFound)
 	e.Any(root+"*", nothing)
 	e.Any(root+":section/*", nothing)
@@ -362,7 +369,8 @@ func (p *Pages) failed(r *request, err error) error {
 // setHeaders sets the headers of every page. The policy of referrers is not no-referrer:
 // browsers then send Origin: null with forms.
 func setHeaders(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
+		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Permissions-Policy", "publickey-credentials-get=(self), publickey-credentials-create=(self)")

@@ -33,6 +33,7 @@ func QR(text, label string) (template.HTML, error) {
 	}
 	size := code.Size + 2*quiet
 	return template.HTML(fmt.Sprintf( //nolint:gosec // numbers, and a label that is escaped
-		`<svg xmlns="http://www.w3.org/2000/svg" class="qr" viewBox="0 0 %d %d" role="img" aria-label="%s"><rect width="%d" height="%d" fill="#fff"/><path d="%s" fill="#000" shape-rendering="crispEdges"/></svg>`,
+		`<svg xmlns="http://www.w3.org/2000/svg" class="qr" viewBox="0 0 %d %d" role="img" aria-label="%s"><rect `+
+			`width="%d" height="%d" fill="#fff"/><path d="%s" fill="#000" shape-rendering="crispEdges"/></svg>`,
 		size, size, template.HTMLEscapeString(label), size, size, path.String())), nil
 }

@@ -58,8 +58,10 @@ func (p *Pages) render(r *request, page, title string, data any) error {
 		household.Name = account.DefaultHouseholdName
 	}
 	v := view{
-		T: r.text, Title: title, Household: household.Name, OtherLanguage: otherLanguage(r), Action: r.Request().URL.Path,
-		Fault: r.fault, Notice: r.text["done."+r.QueryParam("done")], Data: data, form: r.form, assets: p.assets, now: p.Now(), location: p.Location,
+		T: r.text, Title: title, Household: household.Name, OtherLanguage: otherLanguage(r),
+		Action: r.Request().URL.Path,
+		Fault:  r.fault, Notice: r.text["done."+r.QueryParam("done")], Data: data, form: r.form, assets: p.assets,
+		now: p.Now(), location: p.Location,
 	}
 	if r.fault != nil {
 		v.Notice = ""
@@ -126,7 +128,8 @@ func (v view) Time(at time.Time) template.HTML {
 	if zone, _ := at.Zone(); zone == "UTC" {
 		words += " UTC"
 	}
-	return template.HTML(`<time datetime="` + at.Format(time.RFC3339) + `">` + template.HTMLEscapeString(words) + `</time>`) //nolint:gosec // escaped
+	html := `<time datetime="` + at.Format(time.RFC3339) + `">` + template.HTMLEscapeString(words) + `</time>`
+	return template.HTML(html) //nolint:gosec // escaped
 }
 
 // Event returns the name of an event in words, or, of one without words, as it is.
@@ -173,7 +176,10 @@ type swatch struct {
 }
 
 // colors of the swatches, in the order of their names.
-var colors = [12]string{"#007AFF", "#32ADE6", "#00A3A3", "#34C759", "#6B8E23", "#FFCC00", "#FF9500", "#FF3B30", "#FF2D78", "#AF52DE", "#5856D6", "#8E8E93"}
+var colors = [12]string{
+	"#007AFF", "#32ADE6", "#00A3A3", "#34C759", "#6B8E23", "#FFCC00", "#FF9500", "#FF3B30", "#FF2D78", "#AF52DE",
+	"#5856D6", "#8E8E93",
+}
 
 // colorChoice is the choice of a colour.
 type colorChoice struct {
@@ -196,7 +202,10 @@ func (v view) Colors(current string) colorChoice {
 	if c.Own {
 		own = current
 	}
-	c.Hex = field{ID: "hex", Name: "hex", Label: v.T["ColorHex"], Type: "text", Value: v.Value("hex", own), Hint: v.T["ColorHexHint"], Wrong: v.Wrong("hex"), Optional: true}
+	c.Hex = field{
+		ID: "hex", Name: "hex", Label: v.T["ColorHex"], Type: "text", Value: v.Value("hex", own),
+		Hint: v.T["ColorHexHint"], Wrong: v.Wrong("hex"), Optional: true,
+	}
 	return c
 }
 
@@ -212,7 +221,8 @@ type field struct {
 var functions = template.FuncMap{
 	"field": func(v view, name, label, kind, autocomplete, first string, hint ...string) field {
 		return field{
-			ID: name, Name: name, Label: label, Type: kind, Autocomplete: autocomplete, Value: v.Value(name, first), Hint: strings.Join(hint, " "), Wrong: v.Wrong(name),
+			ID: name, Name: name, Label: label, Type: kind, Autocomplete: autocomplete, Value: v.Value(name, first),
+			Hint: strings.Join(hint, " "), Wrong: v.Wrong(name),
 		}
 	},
 	"optional": func(t texts, f field) field { f.Optional, f.Mark = true, "("+t["Optional"]+")"; return f },

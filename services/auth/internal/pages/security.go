@@ -39,7 +39,8 @@ func (p security) devices(r *request) error {
 	}
 	page := devicesPage{}
 	for _, s := range sessions {
-		page.Sessions = append(page.Sessions, device{s, r.text.deviceName(s.UserAgent), r.text["factor."+string(s.Factor)], s.Key == r.Key})
+		page.Sessions = append(page.Sessions,
+			device{s, r.text.deviceName(s.UserAgent), r.text["factor."+string(s.Factor)], s.Key == r.Key})
 	}
 	if page.Browsers, err = p.Accounts.Browsers(r.ctx(), r.Session); err != nil {
 		return err
@@ -89,9 +90,13 @@ func (p security) secondFactor(r *request) error {
 	if err != nil {
 		return err
 	}
-	page := factorPage{FactorState: state, Proved: r.Session.Factor == session.Passkey || r.Session.Factor == session.PasswordWithPasskey}
+	page := factorPage{
+		FactorState: state, Proved: r.Session.Factor == session.Passkey ||
+			r.Session.Factor == session.PasswordWithPasskey,
+	}
 	if state.Pending() && state.Configured {
-		if page.Setup, err = p.Accounts.SecondFactor.PendingTOTP(r.ctx(), r.Session); err != nil && !errors.Is(err, factor.ErrNoPendingSetup) {
+		if page.Setup, err = p.Accounts.SecondFactor.PendingTOTP(r.ctx(), r.Session); err != nil && !errors.Is(err,
+			factor.ErrNoPendingSetup) {
 			return err
 		}
 		page.Groups = groups(page.Setup.Secret)

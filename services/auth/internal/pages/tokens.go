@@ -144,7 +144,10 @@ func (p appTokens) createToken(r *request) error {
 	if err != nil || !slices.Contains(tokenDays, days) {
 		return web.ErrMalformed
 	}
-	n := policy.NewToken{UserID: r.UserID, Name: r.form.get("name"), Applications: r.form.chosen(appPrefix), ReadOnly: r.form.sent("read_only")}
+	n := policy.NewToken{
+		UserID: r.UserID, Name: r.form.get("name"), Applications: r.form.chosen(appPrefix),
+		ReadOnly: r.form.sent("read_only"),
+	}
 	if days > 0 {
 		n.ExpiresAt = p.Now().Add(time.Duration(days) * 24 * time.Hour)
 	}
@@ -156,7 +159,9 @@ func (p appTokens) createToken(r *request) error {
 	if shown.Apps, err = p.Policy.Applications(r.ctx()); err != nil {
 		shown.Apps = nil // the token exists and must be shown
 	}
-	shown.Apps = slices.DeleteFunc(shown.Apps, func(a application.Application) bool { return !slices.Contains(created.Applications, a.Slug) })
+	shown.Apps = slices.DeleteFunc(shown.Apps, func(a application.Application) bool {
+		return !slices.Contains(created.Applications, a.Slug)
+	})
 	r.form = form{}
 	return p.render(r, "token", r.text["TokenNew"], shown)
 }
