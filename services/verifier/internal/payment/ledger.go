@@ -317,9 +317,9 @@ type Total struct {
 // Ledger is what selling needs of the memory of payments. All its methods are atomic over all processes that
 // share it, and may be called from many goroutines.
 //
-// An owner is alive from Register or Heartbeat until the moment passed there. A Working or Settling record whose owner is gone, or whose Deadline has
-// passed, is abandoned: an abandoned Working record counts as not there, an
-// abandoned Settling record reads as Unknown.
+// An owner is alive from Register or Heartbeat until the moment passed there. A Working or Settling
+// record whose owner is gone, or whose Deadline has passed, is abandoned: an abandoned Working
+// record counts as not there, an abandoned Settling record reads as Unknown.
 type Ledger interface {
 	// Claim writes r as Working for r.Owner unless the payment is there, and
 	// reports whether it did; otherwise it returns the record that is there. A plain r

@@ -63,7 +63,8 @@ func (l *Ledger) Reuse(
 			return err
 		}
 		may, err = u.exec(ctx, `INSERT INTO asked_again (payer, day, times) VALUES (?, ?, 1)
-			ON CONFLICT (payer, day) DO UPDATE SET times = asked_again.times + 1 WHERE asked_again.times < ?`, key.Payer, day, limit)
+			ON CONFLICT (payer, day) DO UPDATE SET times = asked_again.times + 1 WHERE asked_again.times < ?`,
+			key.Payer, day, limit)
 		return err
 	})
 	return may, err
@@ -77,10 +78,12 @@ const (
 	ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
 	 owner = excluded.owner, deadline = excluded.deadline, payment = excluded.payment, request = excluded.request,
 	 identifier = excluded.identifier, resource = excluded.resource, amount = excluded.amount, pay_to = excluded.pay_to,
-	 valid_before = excluded.valid_before, client = excluded.client, claimed = excluded.claimed, changed = excluded.changed, check_at = excluded.check_at,
+	 valid_before = excluded.valid_before, client = excluded.client, claimed = excluded.claimed,
+	changed = excluded.changed, check_at = excluded.check_at,
 	 operation = excluded.operation, transport = excluded.transport, plain = excluded.plain, around = excluded.around,
 	 state = 'working', tx = '', reason = '', repeats = 0, again = ''
-	WHERE payments.state = 'working' AND ` + abandoned + ` OR payments.state = 'dead' AND payments.plain < excluded.plain`
+	WHERE payments.state = 'working' AND ` + abandoned + ` OR payments.state = 'dead'
+	AND payments.plain < excluded.plain`
 )
 
 // Claim implements payment.Ledger.
@@ -122,9 +125,11 @@ func (u *unit) find(ctx context.Context, key payment.Key) (payment.Record, error
 const (
 	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?, stranger = ?
 		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
-		(SELECT 1 FROM payments AS duplicate WHERE duplicate.payer = payments.payer AND duplicate.identifier = payments.identifier AND duplicate.` + bought + `
+		(SELECT 1 FROM payments AS duplicate WHERE duplicate.payer = payments.payer
+		AND duplicate.identifier = payments.identifier AND duplicate.` + bought + `
 			AND (` + certain + ` OR payments.plain = 0))
-		AND NOT EXISTS (SELECT 1 FROM payments AS earlier WHERE payments.identifier = '' AND earlier.payer = payments.payer
+		AND NOT EXISTS (SELECT 1 FROM payments AS earlier WHERE payments.identifier = ''
+		AND earlier.payer = payments.payer
 			AND earlier.request = payments.request AND earlier.claimed >= ? AND ` + asked + `
 			AND (` + certain + ` OR payments.plain = 0))`
 	keepSQL = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey

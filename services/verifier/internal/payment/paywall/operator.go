@@ -48,7 +48,9 @@ const DecidableAfter = 10 * time.Minute
 
 // Look reads the status of a payment on the chain, and returns the outcome that follows from
 // it; where nothing follows, the outcome's State is that of the record.
-func Look(ctx context.Context, network PaymentNetwork, r payment.Record) (found payment.Authorization, o payment.Outcome, err error) {
+func Look(
+	ctx context.Context, network PaymentNetwork, r payment.Record,
+) (found payment.Authorization, o payment.Outcome, err error) {
 	o = payment.Outcome{State: r.State, Transaction: r.Transaction, Reason: r.Reason}
 	if found, err = network.Authorization(ctx, r); err != nil {
 		return found, o, err
@@ -66,18 +68,23 @@ func Look(ctx context.Context, network PaymentNetwork, r payment.Record) (found 
 // returns is looked up all the same. It returns what the chain showed. ErrUnderWay: a process
 // works on the payment. ErrContradicted: it is refused. payment.ErrLost: it was decided
 // meanwhile.
-func Decide(ctx context.Context, books Books, network PaymentNetwork, now time.Time, r payment.Record, d payment.Decision, unchecked bool) (chain string, err error) {
+func Decide(
+	ctx context.Context, books Books, network PaymentNetwork, now time.Time, r payment.Record, d payment.Decision,
+	unchecked bool,
+) (chain string, err error) {
 	switch {
 	case r.State == payment.Working, r.State == payment.Settling:
 		return "", payment.ErrUnderWay
 	case r.State != payment.Unknown:
 		return "", fmt.Errorf("%w: the payment is %s", ErrContradicted, r.State)
 	case d.To == payment.Dead && now.Before(r.ValidBefore.Add(DecidableAfter)):
-		return "", fmt.Errorf("%w: it cannot be known to be dead before %s", ErrContradicted, r.ValidBefore.Add(DecidableAfter).Format(time.RFC3339))
+		return "", fmt.Errorf("%w: it cannot be known to be dead before %s", ErrContradicted,
+			r.ValidBefore.Add(DecidableAfter).Format(time.RFC3339))
 	case network != nil && unchecked:
 		return "", fmt.Errorf("%w: a node is configured, so nothing is decided unchecked", ErrContradicted)
 	case network == nil && d.To == payment.Settled && !unchecked:
-		return "", fmt.Errorf("%w: no node of the payment network is configured to check it by (PAYMENT_RPC_URL)", ErrContradicted)
+		return "", fmt.Errorf("%w: no node of the payment network is configured to check it by (PAYMENT_RPC_URL)",
+			ErrContradicted)
 	}
 	chain = "not asked"
 	if network != nil {
@@ -96,7 +103,9 @@ func Decide(ctx context.Context, books Books, network PaymentNetwork, now time.T
 	}
 	d.From = r.State
 	o := payment.Outcome{State: d.To, Transaction: d.Transaction, Reason: payment.DecidedReason(d.Note)}
-	_, err = books.Apply(ctx, r.Key, payment.Event{Kind: payment.EventDecision, By: payment.ByOperator, Outcome: o, Decision: d})
+	_, err = books.Apply(ctx, r.Key, payment.Event{
+		Kind: payment.EventDecision, By: payment.ByOperator, Outcome: o, Decision: d,
+	})
 	return chain, err
 }
 
@@ -117,7 +126,8 @@ func Refund(ctx context.Context, books Books, network PaymentNetwork, r payment.
 			return fmt.Errorf("%w: %w", ErrContradicted, err)
 		}
 		if moved.Sign() == 0 {
-			return fmt.Errorf("%w: %s moves nothing from %s to %s", ErrContradicted, refund.Transaction, r.PayTo, r.Key.Payer)
+			return fmt.Errorf("%w: %s moves nothing from %s to %s", ErrContradicted, refund.Transaction, r.PayTo,
+				r.Key.Payer)
 		}
 		refund.Moved, refund.Proven = moved, true
 	}

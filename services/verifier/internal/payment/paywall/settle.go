@@ -20,7 +20,8 @@ func (w *Paywall) carryOut(ctx context.Context, c *call, r payment.Record) (Sale
 	result, err := w.requestSettlement(ctx, c, r)
 	w.At(Asked)
 	outcome := w.confirmOutcome(ctx, result, r)
-	if outcome.State == payment.Unknown && result.State == payment.Unknown && !errors.Is(err, payment.ErrFacilitatorLimit) {
+	if outcome.State == payment.Unknown && result.State == payment.Unknown && !errors.Is(err,
+		payment.ErrFacilitatorLimit) {
 		time.Sleep(max(w.Pause, retryAfter(err)))
 		outcome = w.repeatSettlement(ctx, c, result, &r)
 	}
@@ -38,7 +39,8 @@ func (w *Paywall) requestSettlement(ctx context.Context, c *call, r payment.Reco
 	}
 	outcome := payment.CheckSettled(answer, err, r)
 	if outcome.State == payment.Unknown {
-		w.Log.Warn("settle: the facilitator left the outcome open", "reason", outcome.Reason, "transaction", outcome.Transaction, "error", err)
+		w.Log.Warn("settle: the facilitator left the outcome open", "reason", outcome.Reason, "transaction",
+			outcome.Transaction, "error", err)
 	}
 	return outcome, err
 }
@@ -93,12 +95,15 @@ func (w *Paywall) finish(ctx context.Context, r payment.Record, o payment.Outcom
 	if err != nil {
 		w.Log.Error("cannot write how a settlement ended", "state", o.State, "transaction", o.Transaction, "error", err)
 		verdict.Outcome.Echo = false // it may have been written all the same, and counts once
-		w.deferWrite(r.Key, pendingWrite{until: w.Now().Add(2 * w.SettleTimeout), write: func(ctx context.Context) error {
-			if _, err := w.Ledger.Apply(ctx, r.Key, verdict); !errors.Is(err, payment.ErrNotFound) {
-				return err
-			}
-			return nil
-		}})
+		w.deferWrite(r.Key, pendingWrite{
+			until: w.Now().Add(2 * w.SettleTimeout),
+			write: func(ctx context.Context) error {
+				if _, err := w.Ledger.Apply(ctx, r.Key, verdict); !errors.Is(err, payment.ErrNotFound) {
+					return err
+				}
+				return nil
+			},
+		})
 		written = o
 	}
 	r.State, r.Transaction, r.Reason = written.State, written.Transaction, written.Reason
@@ -126,7 +131,8 @@ func (w *Paywall) answer(r payment.Record) (Sale, error) {
 			return Sale{}, payment.ErrUsed
 		}
 		return Sale{}, &payment.Refusal{
-			Of: payment.ErrNotSettled, Reason: r.Reason, Transaction: r.Transaction, Unspent: r.Reason == payment.ReasonExpired,
+			Of: payment.ErrNotSettled, Reason: r.Reason, Transaction: r.Transaction,
+			Unspent: r.Reason == payment.ReasonExpired,
 		}
 	default:
 		pending := &payment.PendingError{Transaction: r.Transaction}
@@ -154,7 +160,9 @@ func (w *Paywall) mayRepeat(r payment.Record) bool {
 // It may cause one more transaction, so it reserves one more settlement; where that
 // cannot be had, the outcome stays as it is. Payers who have never paid get none of
 // those that are kept, whatever the signature: to leave an outcome open costs nothing.
-func (w *Paywall) repeatSettlement(ctx context.Context, c *call, open payment.Outcome, r *payment.Record) payment.Outcome {
+func (w *Paywall) repeatSettlement(
+	ctx context.Context, c *call, open payment.Outcome, r *payment.Record,
+) payment.Outcome {
 	if !w.mayRepeat(*r) {
 		return open
 	}
@@ -299,12 +307,14 @@ func (w *Paywall) Check(ctx context.Context) {
 	var fault error
 	defer func() {
 		if unread > 0 {
-			w.Log.Error("cannot compare payments with the chain", "payments", unread, "claimed_from", from, "claimed_to", to, "error", fault)
+			w.Log.Error("cannot compare payments with the chain", "payments", unread, "claimed_from", from,
+				"claimed_to", to, "error", fault)
 		}
 	}()
 	for more := w.ChainLog != nil; more && ctx.Err() == nil; {
 		now := w.Now()
-		ended, err := w.Ledger.Ended(ctx, now.Add(-checkAfter), checkBatch, now.Add(checkEvery+checkBatch*chainLogTimeout))
+		ended, err := w.Ledger.Ended(ctx, now.Add(-checkAfter), checkBatch,
+			now.Add(checkEvery+checkBatch*chainLogTimeout))
 		if err != nil {
 			w.Log.Error("cannot list the payments that have ended", "error", err)
 			return
@@ -387,7 +397,8 @@ func (w *Paywall) reconcile(ctx context.Context, r payment.Record, found payment
 	end := "reconciled_" + string(ended.State)
 	if e.Kind == payment.EventLost {
 		end = "reopened"
-		w.Log.Error("the chain has lost a transfer", "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction", r.Transaction)
+		w.Log.Error("the chain has lost a transfer", "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction",
+			r.Transaction)
 	} else {
 		w.Log.Info("the chain has decided a payment", "state", ended.State, "reason", ended.Reason,
 			"payer", r.Key.Payer, "transaction", ended.Transaction)
@@ -404,7 +415,8 @@ func (w *Paywall) release(ctx context.Context, r payment.Record) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 	defer cancel()
 	write := func(ctx context.Context) error {
-		_, err := w.Ledger.Apply(ctx, r.Key, payment.Event{Kind: payment.EventRelease, Claim: payment.Record{Owner: w.owner}})
+		_, err := w.Ledger.Apply(ctx, r.Key,
+			payment.Event{Kind: payment.EventRelease, Claim: payment.Record{Owner: w.owner}})
 		return err
 	}
 	if err := write(ctx); err != nil {
