@@ -40,7 +40,7 @@ type paper struct {
 	ValidBefore time.Time          `json:"validBefore"`
 	Changed     time.Time          `json:"changed"`
 	Month       string             `json:"month,omitempty"`
-	Repeats     int                `json:"repeats,omitempty"`
+	Retries     int                `json:"repeats,omitempty"`
 	Decisions   []payment.Decision `json:"decisions,omitempty"`
 	Refunds     []payment.Refund   `json:"refunds,omitempty"`
 }
@@ -61,7 +61,7 @@ func (p Process) paymentsShow(ctx context.Context, args []string) error {
 		shown := paper{
 			row: rowOf(r, p.clock()), Identifier: r.Identifier, PayTo: r.PayTo, ValidBefore: r.ValidBefore,
 			Changed: r.Changed,
-			Month:   r.Month, Repeats: r.Repeats,
+			Month:   r.Month, Retries: r.Retries,
 		}
 		if r.State == payment.Unknown {
 			shown.Next = next(r, p.clock(), p.hasNode(r.Key.Network))

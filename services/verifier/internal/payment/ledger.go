@@ -119,10 +119,10 @@ type Record struct {
 	// why the record is dead or unknown.
 	Transaction, Reason string
 	Claimed, Changed    time.Time
-	// Repeats is how often the facilitator was called again to settle it, and Again
+	// Retries is how often the facilitator was called again to settle it, and RetryMonths
 	// are the months of the settlements that are reserved for that.
-	Repeats int
-	Again   []string
+	Retries     int
+	RetryMonths []string
 }
 
 // The transports of calls.
@@ -131,10 +131,10 @@ const (
 	TransportMCP  = "mcp"
 )
 
-// Repeat is a settlement that is requested once more.
-type Repeat struct {
-	// Repeats is how often it was, as the caller read it.
-	Repeats int
+// Retry is a settlement that is requested once more.
+type Retry struct {
+	// Retries is how often it was, as the caller read it.
+	Retries int
 	// Limit and Kept are as in Settlement.
 	Limit, Kept int
 }
@@ -238,7 +238,7 @@ type Outcome struct {
 	// Unsent means that no transaction was made for a Dead outcome, so that
 	// its settlement may be given back.
 	Unsent bool
-	// Echo means that the last repeat made no transaction of its own: its settlement
+	// Echo means that the last retry made no transaction of its own: its settlement
 	// is given back.
 	Echo bool
 	// Unspent means that the chain showed the authorization as unused. It is not kept.

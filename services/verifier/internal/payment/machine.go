@@ -57,7 +57,7 @@ type Event struct {
 	// Owner is read, and of the third Owner and Request.
 	Claim    Record
 	Decision Decision
-	Retry    Repeat
+	Retry    Retry
 	// Month is the calendar month in which a settlement is reserved.
 	Month string
 }
@@ -139,10 +139,10 @@ func Next(r Record, e Event) (Record, []Effect, error) {
 		r.State, r.Reason = Unknown, e.Outcome.Reason
 		return r, nil, nil
 	case EventRetry:
-		if r.State != Settling && r.State != Unknown || r.Repeats != e.Retry.Repeats {
+		if r.State != Settling && r.State != Unknown || r.Retries != e.Retry.Retries {
 			return r, nil, ErrLost
 		}
-		r.Repeats, r.Again = r.Repeats+1, append(slices.Clip(r.Again), e.Month)
+		r.Retries, r.RetryMonths = r.Retries+1, append(slices.Clip(r.RetryMonths), e.Month)
 		return r, []Effect{{Reserve, e.Month}}, nil
 	case EventLeaseEnd:
 		switch r.State {
@@ -167,9 +167,9 @@ func end(r Record, e Event) (Record, []Effect, error) {
 		return r, nil, nil
 	}
 	var effects []Effect
-	if last := len(r.Again) - 1; o.Echo && last >= 0 { // the last retry made no transaction
-		effects = append(effects, Effect{Return, r.Again[last]})
-		r.Again = r.Again[:last]
+	if last := len(r.RetryMonths) - 1; o.Echo && last >= 0 { // the last retry made no transaction
+		effects = append(effects, Effect{Return, r.RetryMonths[last]})
+		r.RetryMonths = r.RetryMonths[:last]
 	}
 	r.State, r.Reason, r.Transaction = o.State, o.Reason, cmp.Or(o.Transaction, r.Transaction)
 	switch o.State {
@@ -184,10 +184,10 @@ func end(r Record, e Event) (Record, []Effect, error) {
 		}
 	case Dead:
 		if o.Unsent && r.Transaction == "" && r.Month != "" {
-			for _, month := range append(slices.Clip(r.Again), r.Month) {
+			for _, month := range append(slices.Clip(r.RetryMonths), r.Month) {
 				effects = append(effects, Effect{Return, month})
 			}
-			r.Month, r.Again = "", nil
+			r.Month, r.RetryMonths = "", nil
 		}
 		effects = append(effects, Effect{Kind: DropAnswer}) // no buyer gets it, and it may be large
 	}
@@ -204,7 +204,7 @@ func find(r Record, e Event) (Record, []Effect, error) {
 	}
 	next := e.Claim
 	next.State, next.Transaction, next.Reason, next.Month = Settled, e.Outcome.Transaction, "", r.Month
-	next.Repeats, next.Again = r.Repeats, r.Again
+	next.Retries, next.RetryMonths = r.Retries, r.RetryMonths
 	var effects []Effect
 	if next.Month == "" {
 		next.Month = e.Month
@@ -240,7 +240,7 @@ func OnChain(o Outcome, r Record, found Authorization) Outcome {
 	case Expired:
 		return Outcome{State: Dead, Transaction: o.Transaction, Reason: ReasonExpired, Unsent: true}
 	case Reverted:
-		if r.Repeats == 0 { // else another transaction may have been made than the one that failed
+		if r.Retries == 0 { // else another transaction may have been made than the one that failed
 			return Outcome{State: Dead, Transaction: o.Transaction, Reason: ReasonReverted, Unspent: true}
 		}
 	}

@@ -23,7 +23,7 @@ var records = map[string]payment.Record{
 	"settling":      {State: payment.Settling, Owner: "owner", Month: paymenttest.Month},
 	"abandoned":     {State: payment.Unknown, Owner: "owner", Month: paymenttest.Month},
 	"unknown":       {State: payment.Unknown, Owner: "owner", Month: paymenttest.Month, Reason: "no_answer"},
-	"retried":       {State: payment.Unknown, Owner: "owner", Month: paymenttest.Month, Repeats: 1, Again: []string{paymenttest.Month}},
+	"retried":       {State: payment.Unknown, Owner: "owner", Month: paymenttest.Month, Retries: 1, RetryMonths: []string{paymenttest.Month}},
 	"settled":       {State: payment.Settled, Owner: "owner", Plain: true, Month: paymenttest.Month, Transaction: "0xt"},
 	"dead":          {State: payment.Dead, Owner: "owner", Plain: true, Month: paymenttest.Month, Transaction: "0xf"},
 	"dead returned": {State: payment.Dead, Owner: "owner", Plain: true},
@@ -142,11 +142,11 @@ func TestNext_OwesTheAnswerWhenNoCallWaitsForIt(t *testing.T) {
 }
 
 func TestNext_ReturnsTheMonthsThatWereReserved(t *testing.T) {
-	r := payment.Record{State: payment.Unknown, Month: "2026-10", Again: []string{"2026-11", "2026-12"}}
+	r := payment.Record{State: payment.Unknown, Month: "2026-10", RetryMonths: []string{"2026-11", "2026-12"}}
 	unsent := payment.Outcome{State: payment.Dead, Unsent: true, Echo: true}
 	next, effects, err := payment.Next(r, payment.Event{Kind: payment.EventVerdict, Outcome: unsent})
 	want := []payment.Effect{{payment.Return, "2026-12"}, {payment.Return, "2026-11"}, {payment.Return, "2026-10"}, {Kind: payment.DropAnswer}}
-	if diff := gocmp.Diff(want, effects); diff != "" || err != nil || next.Month != "" || next.Again != nil || len(r.Again) != 2 {
+	if diff := gocmp.Diff(want, effects); diff != "" || err != nil || next.Month != "" || next.RetryMonths != nil || len(r.RetryMonths) != 2 {
 		t.Errorf("%v, %+v (-want +got):\n%s", err, next, diff)
 	}
 }

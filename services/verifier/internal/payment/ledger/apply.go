@@ -129,7 +129,7 @@ func (u *unit) apply(ctx context.Context, key payment.Key, e payment.Event, sold
 	if key, err = u.move(ctx, key, moves); err != nil {
 		return payment.Outcome{}, err
 	}
-	_, err = u.exec(ctx, writeSQL, next.State, next.Month, strings.Join(next.Again, " "), next.Repeats,
+	_, err = u.exec(ctx, writeSQL, next.State, next.Month, strings.Join(next.RetryMonths, " "), next.Retries,
 		next.Reason, next.Transaction, u.now(), next.State, u.now(), key)
 	if err == nil {
 		err = u.carryOut(ctx, key, e, sold, effects)

@@ -77,7 +77,7 @@ func TestWrite_WhatMayMoveMoneyIsOnDiskTheRestNeedNotBe(t *testing.T) {
 		}},
 		{"begin", true, func() error { return begin(l, key) }},
 		{"retry", true, func() error {
-			_, err := l.Apply(ctx, key, payment.Event{Kind: payment.EventRetry, Month: "2026-11", Retry: payment.Repeat{Limit: 1000}})
+			_, err := l.Apply(ctx, key, payment.Event{Kind: payment.EventRetry, Month: "2026-11", Retry: payment.Retry{Limit: 1000}})
 			return err
 		}},
 		{"finish", false, func() error {

@@ -142,13 +142,13 @@ func openWeighLittle(w *world) {
 	w.wantBegin(r, nil)
 }
 
-// A repeat holds a settlement more, and weighs as one.
-func repeatsWeighToo(w *world) {
+// A retry holds a settlement more, and weighs as one.
+func retriesWeighToo(w *world) {
 	for i := range 5 {
 		r := of(name(i), "0xpayer", "client")
 		w.wantBegin(r, nil)
 		for n := range 5 {
-			w.must(second(w.Apply(context.Background(), r.Key, retry(month, payment.Repeat{Repeats: n, Limit: 1000}))))
+			w.must(second(w.Apply(context.Background(), r.Key, retry(month, payment.Retry{Retries: n, Limit: 1000}))))
 		}
 		w.finish(r, payment.Outcome{State: payment.Unknown})
 	}
@@ -168,14 +168,14 @@ func keptForTheBuyer(w *world) {
 		w.Errorf("a stranger began: %v", err)
 	}
 	again := func(payer int) error {
-		return second(w.Apply(context.Background(), of(name(payer), "0xpayer"+name(payer), "").Key, retry(month, payment.Repeat{Limit: 10, Kept: 3})))
+		return second(w.Apply(context.Background(), of(name(payer), "0xpayer"+name(payer), "").Key, retry(month, payment.Retry{Limit: 10, Kept: 3})))
 	}
 	if err := again(1); !errors.Is(err, payment.ErrLimit) {
 		w.Errorf("a stranger's settling is requested again: %v", err)
 	}
 	w.finish(of(name(2), "0xpayer002", ""), payment.Outcome{State: payment.Unknown})
 	w.begin(of("another", "0xpayer000", ""))
-	w.must(second(w.Apply(context.Background(), of("another", "0xpayer000", "").Key, retry(month, payment.Repeat{Limit: 10, Kept: 3}))))
+	w.must(second(w.Apply(context.Background(), of("another", "0xpayer000", "").Key, retry(month, payment.Retry{Limit: 10, Kept: 3}))))
 	for i, want := range []error{nil, payment.ErrLimit} {
 		if err := w.tryBegin(w.Ledger, of("known"+name(i), "0xpayer000", ""), share); !errors.Is(err, want) {
 			w.Errorf("who has paid, %d: %v", i, err)

@@ -170,7 +170,7 @@ func scan(row sqldb.Scanner) (payment.Record, error) {
 	var deadline, validBefore, claimed, changed int64
 	err := row.Scan(&r.Key.Network, &r.Key.Asset, &r.Key.Payer, &r.Key.Nonce, &r.State, &r.Owner, &deadline,
 		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore, &r.Client,
-		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Operation, &r.Transport,
+		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Retries, &again, &r.Operation, &r.Transport,
 		&r.Plain, &answer)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -179,7 +179,7 @@ func scan(row sqldb.Scanner) (payment.Record, error) {
 		return payment.Record{}, fmt.Errorf("read a payment: %w", err)
 	}
 	if again != "" {
-		r.Again = strings.Fields(again)
+		r.RetryMonths = strings.Fields(again)
 	}
 	r.Operation = operationOf(r.Operation, r.Resource)
 	if answer != nil {

@@ -199,19 +199,19 @@ func oneCopyGetsTheKey(w *world) {
 	}
 }
 
-// Repeats of the copy that is taken over were made, and its settlements used up.
+// Retries of the copy that is taken over were made, and its settlements used up.
 func takenOverReturnsNothingOfTheOther(w *world) {
 	ctx := context.Background()
 	bad, good := copyOf("a", "1", alice), record("a", bob)
 	w.settle(bad)
 	w.must(second(w.Apply(ctx, good.Key, lost(payment.ReasonVanished))))
-	w.must(second(w.Apply(ctx, good.Key, retry(month, payment.Repeat{Limit: 1000}))))
+	w.must(second(w.Apply(ctx, good.Key, retry(month, payment.Retry{Limit: 1000}))))
 	w.finish(good, payment.Outcome{State: payment.Dead, Reason: payment.ReasonReverted})
 	w.wantReserved(2)
 	w.begin(good)
 	w.wantReserved(3)
-	if got := w.get(good.Key); got.Repeats != 0 || len(got.Again) != 0 {
-		w.Errorf("it keeps %d repeats, %v", got.Repeats, got.Again)
+	if got := w.get(good.Key); got.Retries != 0 || len(got.RetryMonths) != 0 {
+		w.Errorf("it keeps %d retries, %v", got.Retries, got.RetryMonths)
 	}
 	w.finish(good, payment.Outcome{State: payment.Dead, Reason: payment.ReasonExpired, Unsent: true})
 	w.wantReserved(2)

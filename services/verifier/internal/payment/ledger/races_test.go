@@ -105,14 +105,14 @@ func finishOnce(w *world) {
 	w.wantReserved(1)
 }
 
-// repeatOnce: of many that repeat at once, one does.
-func repeatOnce(w *world) {
+// retryOnce: of many that retry at once, one does.
+func retryOnce(w *world) {
 	r := record("a", alice)
 	w.begin(r)
 	w.finish(r, payment.Outcome{State: payment.Unknown})
 	var won atomic.Int32
 	w.at(100, func(_ int, l payment.Ledger) {
-		switch err := second(l.Apply(context.Background(), r.Key, retry(month, payment.Repeat{Limit: 1000}))); {
+		switch err := second(l.Apply(context.Background(), r.Key, retry(month, payment.Retry{Limit: 1000}))); {
 		case err == nil:
 			won.Add(1)
 		case !errors.Is(err, payment.ErrLost):
@@ -120,13 +120,13 @@ func repeatOnce(w *world) {
 		}
 	})
 	if won.Load() != 1 {
-		w.Errorf("%d repeats were taken", won.Load())
+		w.Errorf("%d retries were taken", won.Load())
 	}
 	w.wantReserved(2)
 }
 
-// repeatsStayInTheLimit: repeats and beginnings share the month's limit.
-func repeatsStayInTheLimit(w *world) {
+// retriesStayInTheLimit: retries and beginnings share the month's limit.
+func retriesStayInTheLimit(w *world) {
 	const limit = 60
 	for i := range 50 {
 		w.begin(record(name(i), alice))
@@ -134,7 +134,7 @@ func repeatsStayInTheLimit(w *world) {
 	}
 	var reserved atomic.Int32
 	w.at(100, func(i int, l payment.Ledger) {
-		err := second(l.Apply(context.Background(), record(name(i%50), alice).Key, retry(month, payment.Repeat{Repeats: i / 50, Limit: limit})))
+		err := second(l.Apply(context.Background(), record(name(i%50), alice).Key, retry(month, payment.Retry{Retries: i / 50, Limit: limit})))
 		switch {
 		case err == nil:
 			reserved.Add(1)
@@ -143,7 +143,7 @@ func repeatsStayInTheLimit(w *world) {
 		}
 	})
 	if reserved.Load() != limit-50 {
-		w.Errorf("%d repeats were reserved, want %d", reserved.Load(), limit-50)
+		w.Errorf("%d retries were reserved, want %d", reserved.Load(), limit-50)
 	}
 	w.wantReserved(limit)
 }

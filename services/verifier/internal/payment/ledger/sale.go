@@ -53,11 +53,11 @@ func (l *Ledger) Reuse(
 		err = l.row(ctx, `SELECT COALESCE((SELECT times FROM asked_again WHERE payer = ? AND day = ?), 0) < ?
 			OR EXISTS (SELECT 1 FROM payments WHERE`+byKey+" AND owed = 1)", key.Payer, day, limit, key).Scan(&may)
 		if err != nil {
-			return false, fmt.Errorf("read how often a payer asked again: %w", err)
+			return false, fmt.Errorf("read how often answers were reused: %w", err)
 		}
 		return may, nil
 	}
-	err = l.write(ctx, "count that a payer asked again", false, func(ctx context.Context, u *unit) (err error) {
+	err = l.write(ctx, "count that an answer is reused", false, func(ctx context.Context, u *unit) (err error) {
 		if may, err = u.exec(ctx, "UPDATE payments SET owed = 0 WHERE"+byKey+" AND owed = 1", key); err != nil || may ||
 			limit < 1 {
 			return err

@@ -203,40 +203,40 @@ func deadMaySettle(w *world) {
 	w.wantReserved(1)
 }
 
-// repeat reserves one more for a record that was read, in the month.
-func (w *world) repeat(r payment.Record, name string, limit int) error {
-	return second(w.Apply(context.Background(), r.Key, retry(name, payment.Repeat{Repeats: w.get(r.Key).Repeats, Limit: limit})))
+// retry reserves one more for a record that was read, in the month.
+func (w *world) retry(r payment.Record, name string, limit int) error {
+	return second(w.Apply(context.Background(), r.Key, retry(name, payment.Retry{Retries: w.get(r.Key).Retries, Limit: limit})))
 }
 
-func repeatsAreReserved(w *world) {
+func retriesAreReserved(w *world) {
 	r := record("a", alice)
 	w.begin(r)
 	w.advance(time.Minute)
-	w.must(w.repeat(r, month, 1000))
+	w.must(w.retry(r, month, 1000))
 	w.finish(r, payment.Outcome{State: payment.Unknown})
-	w.must(w.repeat(r, "2026-12", 1))
+	w.must(w.retry(r, "2026-12", 1))
 	w.wantReserved(2)
-	if got := w.get(r.Key); got.Repeats != 2 || len(got.Again) != 2 || got.Again[1] != "2026-12" || got.Month != month || !got.Changed.Equal(start.Add(time.Minute)) {
+	if got := w.get(r.Key); got.Retries != 2 || len(got.RetryMonths) != 2 || got.RetryMonths[1] != "2026-12" || got.Month != month || !got.Changed.Equal(start.Add(time.Minute)) {
 		w.Errorf("got %+v", got)
 	}
-	if err := w.repeat(r, "2026-12", 1); !errors.Is(err, payment.ErrLimit) {
+	if err := w.retry(r, "2026-12", 1); !errors.Is(err, payment.ErrLimit) {
 		w.Errorf("got %v, want ErrLimit", err)
 	}
 	// The one in December was an echo, and is given back once.
 	for range 2 {
-		w.finish(r, payment.Outcome{State: payment.Unknown, Echo: len(w.get(r.Key).Again) == 2})
+		w.finish(r, payment.Outcome{State: payment.Unknown, Echo: len(w.get(r.Key).RetryMonths) == 2})
 	}
-	w.must(w.repeat(r, "2026-12", 1))
+	w.must(w.retry(r, "2026-12", 1))
 	w.finish(r, payment.Outcome{State: payment.Dead, Unsent: true})
 	w.wantReserved(0)
-	if got := w.get(r.Key); got.Month != "" || got.Again != nil || got.Repeats != 3 {
+	if got := w.get(r.Key); got.Month != "" || got.RetryMonths != nil || got.Retries != 3 {
 		w.Errorf("got %+v", got)
 	}
 	w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
 	w.wantReserved(1)
 }
 
-func repeatNeedsTheRecordAsRead(w *world) {
+func retryNeedsTheRecordAsRead(w *world) {
 	claimed, dead, settled, open := record("a", alice), record("b", alice), record("c", alice), record("d", alice)
 	w.claim(claimed)
 	for _, r := range []payment.Record{dead, settled, open} {
@@ -245,16 +245,16 @@ func repeatNeedsTheRecordAsRead(w *world) {
 	w.finish(dead, payment.Outcome{State: payment.Dead})
 	w.finish(settled, payment.Outcome{State: payment.Settled})
 	for _, r := range []payment.Record{claimed, dead, settled} {
-		if err := w.repeat(r, month, 1000); !errors.Is(err, payment.ErrLost) {
+		if err := w.retry(r, month, 1000); !errors.Is(err, payment.ErrLost) {
 			w.Errorf("%s: got %v, want ErrLost", r.Key.Nonce, err)
 		}
 	}
-	for _, repeats := range []int{1, -1} {
-		if err := second(w.Apply(context.Background(), open.Key, retry(month, payment.Repeat{Repeats: repeats, Limit: 1000}))); !errors.Is(err, payment.ErrLost) {
+	for _, retries := range []int{1, -1} {
+		if err := second(w.Apply(context.Background(), open.Key, retry(month, payment.Retry{Retries: retries, Limit: 1000}))); !errors.Is(err, payment.ErrLost) {
 			w.Errorf("got %v, want ErrLost", err)
 		}
 	}
-	if err := second(w.Apply(context.Background(), record("nowhere", alice).Key, retry(month, payment.Repeat{Limit: 1000}))); !errors.Is(err, payment.ErrLost) {
+	if err := second(w.Apply(context.Background(), record("nowhere", alice).Key, retry(month, payment.Retry{Limit: 1000}))); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("got %v, want ErrLost", err)
 	}
 	w.wantReserved(3)

@@ -127,7 +127,7 @@ func lost(reason string) payment.Event {
 	return payment.Event{Kind: payment.EventLost, Outcome: payment.Outcome{Reason: reason}}
 }
 
-func retry(month string, r payment.Repeat) payment.Event {
+func retry(month string, r payment.Retry) payment.Event {
 	return payment.Event{Kind: payment.EventRetry, Month: month, Retry: r}
 }
 
@@ -212,15 +212,15 @@ func Run(t *testing.T, open Open) {
 		{"a settled payment stays settled", settledStays},
 		{"a dead payment that was paid after all counts again", deadMaySettle},
 		{"a working payment cannot be finished", workingCannotFinish},
-		{"a repeat reserves one more, which an echo or an end returns", repeatsAreReserved},
-		{"a repeat needs the record as it was read", repeatNeedsTheRecordAsRead},
+		{"a retry reserves one more, which an echo or an end returns", retriesAreReserved},
+		{"a retry needs the record as it was read", retryNeedsTheRecordAsRead},
 		{"only an unknown payment is decided by hand", onlyUnknownIsDecided},
 		{"a dead payment is looked at seldom", deadIsLookedAtSeldom},
 		{"failed settlements are counted by payer, client and day", failedAreCounted},
 		{"begin is refused to whose settlements have failed", beginIsCapped},
 		{"as many settlements are under way as may fail, and one more for each that was paid", beginWaitsForCapacity},
 		{"open and expired outcomes weigh a tenth", openWeighLittle},
-		{"repeats weigh too", repeatsWeighToo},
+		{"retries weigh too", retriesWeighToo},
 		{"the last settlements of a month are kept for who has paid", keptForTheBuyer},
 		{"failed settlements of strangers have a cap of their own", strangersAreCapped},
 		{"a known payer is refused for no failure but their own", knownByPaying},
@@ -259,8 +259,8 @@ func RunConcurrently(t *testing.T, open Open) {
 	t.Run("100 repetitions at once stop exactly at the limit", func(t *testing.T) { askedAgainConcurrently(newWorld(t, open)) })
 	t.Run("of 100 beginnings with one identifier in two months one wins", func(t *testing.T) { oneDuplicateAtTheMonthsEnd(newWorld(t, open)) })
 	t.Run("100 finishes at once count once", func(t *testing.T) { finishOnce(newWorld(t, open)) })
-	t.Run("of 100 repeats at once one is taken", func(t *testing.T) { repeatOnce(newWorld(t, open)) })
-	t.Run("100 repeats at once stop exactly at the limit", func(t *testing.T) { repeatsStayInTheLimit(newWorld(t, open)) })
+	t.Run("of 100 retries at once one is taken", func(t *testing.T) { retryOnce(newWorld(t, open)) })
+	t.Run("100 retries at once stop exactly at the limit", func(t *testing.T) { retriesStayInTheLimit(newWorld(t, open)) })
 	t.Run("of 100 beginnings of 100 strangers at once as many begin as may fail", func(t *testing.T) { strangersAtOnce(newWorld(t, open)) })
 	t.Run("of 100 beginnings of one payer at once as many begin as may fail", func(t *testing.T) { cappedAtOnce(newWorld(t, open)) })
 	t.Run("of 100 checks at once one gets the payments that have ended", func(t *testing.T) { endedConcurrently(newWorld(t, open)) })

@@ -52,7 +52,7 @@ func (w *world) bring(r payment.Record, state string) {
 		w.finish(r, o)
 	}
 	if state == "retried" {
-		w.must(second(w.Apply(ctx, r.Key, retry(month, payment.Repeat{Limit: 1000}))))
+		w.must(second(w.Apply(ctx, r.Key, retry(month, payment.Retry{Limit: 1000}))))
 	}
 }
 
@@ -178,7 +178,7 @@ func TestTransitions_AreThoseOfTheTable(t *testing.T) {
 					w.bring(r, state)
 					before := w.sight(r.Key)
 					if claimed, err := w.Get(context.Background(), r.Key); err == nil {
-						r.Repeats = claimed.Repeats
+						r.Retries = claimed.Retries
 					}
 					err := w.tell(r.Key, event, event.Event(r))
 					fmt.Fprintf(&got, "%-38s | %-13s | %s\n", event.Name, state, follows(before, w.sight(r.Key), err))

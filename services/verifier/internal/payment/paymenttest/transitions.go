@@ -22,8 +22,8 @@ func Happenings() []Happening {
 	of := func(name string, e payment.Event) Happening {
 		e.Month = Month
 		return Happening{Name: name, Event: func(claimed payment.Record) payment.Event {
-			if e.Claim = claimed; e.Kind == payment.EventRetry && e.Retry.Repeats == 0 {
-				e.Retry.Repeats = claimed.Repeats
+			if e.Claim = claimed; e.Kind == payment.EventRetry && e.Retry.Retries == 0 {
+				e.Retry.Retries = claimed.Retries
 			}
 			return e
 		}}
@@ -82,7 +82,7 @@ func Happenings() []Happening {
 		of("operator: a dead one is settled", decide(payment.Dead, settled)),
 		of("the buyer has it settled once more", payment.Event{Kind: payment.EventRetry}),
 		of("the buyer has read it before it changed",
-			payment.Event{Kind: payment.EventRetry, Retry: payment.Repeat{Repeats: 7}}),
+			payment.Event{Kind: payment.EventRetry, Retry: payment.Retry{Retries: 7}}),
 		of("the lease ends", payment.Event{Kind: payment.EventLeaseEnd}),
 	}
 }

@@ -32,7 +32,7 @@ func TestReuse_APaidQuestionReturnsTheFirstAnswer(t *testing.T) {
 	s := open(t, asked)
 	first := s.mustBuy(s.pay("1"))
 	if first.Reused {
-		t.Error("the first is repeated")
+		t.Error("the first is a reuse")
 	}
 	checks := s.sim.Verifies
 	again := s.mustBuy(s.pay("2"))
@@ -240,7 +240,7 @@ func TestReuse_OnTwoReplicasAtOnceIsPaidOnce(t *testing.T) {
 // for as soon as the money is there.
 func TestPaywall_PendingRepeatsDoNotKeepAPayerFromTheAnswer(t *testing.T) {
 	s := open(t, asked)
-	for i := range 4 { // one answer, and all the repeats of the day
+	for i := range 4 { // one answer, and all the reuses of the day
 		_, err := s.paywall.Buy(context.Background(), s.order(s.pay(fmt.Sprint("a", i)), "other thing"))
 		if err != nil {
 			t.Fatal(err)

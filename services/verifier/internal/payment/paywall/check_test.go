@@ -70,7 +70,7 @@ func TestPending_RepeatsOfAnEndedPaymentCostFewLooks(t *testing.T) {
 		s.wantErr(err, payment.ErrPending)
 	}
 	if n := s.sim.Looks - looks; n != 1 {
-		t.Errorf("500 repeats at once cost %d looks", n)
+		t.Errorf("500 replays at once cost %d looks", n)
 	}
 	s.clock.advance(time.Minute)
 	s.sim.CarryOut("1")

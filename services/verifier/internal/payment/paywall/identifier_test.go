@@ -20,7 +20,7 @@ func TestIdentifier_AnAnswerThatWasBoughtIsFreeAgain(t *testing.T) {
 		s.mustBuy(s.read(2, withIdentifier(paymenttest.Authorization(fmt.Sprintf("%x", i+2), s.clock.now()), id)))
 	}
 	if s.sim.Verifies != checks || s.works.Load() != works {
-		t.Errorf("500 repeats cost %d checks and %d works, want none", s.sim.Verifies-checks, s.works.Load()-works)
+		t.Errorf("500 replays cost %d checks and %d works, want none", s.sim.Verifies-checks, s.works.Load()-works)
 	}
 	s.wantTransfers(1)
 	s.wantState(payment.Settled) // there is one record: nothing was claimed
@@ -38,7 +38,7 @@ func TestIdentifier_AnAnswerThatWasBoughtIsFreeAgain(t *testing.T) {
 		}
 	}
 	if got := s.sim.Verifies - verified; got != 10 || refused != 40 {
-		t.Errorf("50 repeats cost %d checks and %d were refused, want 10 and 40", got, refused)
+		t.Errorf("50 replays cost %d checks and %d were refused, want 10 and 40", got, refused)
 	}
 	s.wantTransfers(1)
 	s.clock.advance(time.Minute)

@@ -184,15 +184,15 @@ func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) 
 		return w.finish(context.WithoutCancel(ctx), r, outcome)
 	}
 	changed := w.Now().Sub(r.Changed)
-	early := changed >= 0 && changed < repeatPause // a negative one is from a clock that was ahead
-	mayCall := r.Key == c.Payment.Key && c.misfit == nil && w.mayRepeat(r) && !early
+	early := changed >= 0 && changed < retryPause // a negative one is from a clock that was ahead
+	mayCall := r.Key == c.Payment.Key && c.misfit == nil && w.mayRetry(r) && !early
 	if !mayCall || !flight.Pin(ctx) {
 		return w.answer(r)
 	}
 	ctx = context.WithoutCancel(ctx)
-	repeats := r.Repeats
-	outcome = w.repeatSettlement(ctx, c, open, &r)
-	if r.Repeats == repeats {
+	retries := r.Retries
+	outcome = w.retrySettlement(ctx, c, open, &r)
+	if r.Retries == retries {
 		return w.answer(r)
 	}
 	return w.finish(ctx, r, outcome)

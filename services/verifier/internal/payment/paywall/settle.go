@@ -23,7 +23,7 @@ func (w *Paywall) carryOut(ctx context.Context, c *call, r payment.Record) (Sale
 	if outcome.State == payment.Unknown && result.State == payment.Unknown && !errors.Is(err,
 		payment.ErrFacilitatorLimit) {
 		time.Sleep(max(w.Pause, retryAfter(err)))
-		outcome = w.repeatSettlement(ctx, c, result, &r)
+		outcome = w.retrySettlement(ctx, c, result, &r)
 	}
 	return w.finish(ctx, r, outcome)
 }
@@ -136,49 +136,49 @@ func (w *Paywall) answer(r payment.Record) (Sale, error) {
 		}
 	default:
 		pending := &payment.PendingError{Transaction: r.Transaction}
-		if w.mayRepeat(r) {
-			pending.After = max(0, r.Changed.Add(repeatPause).Sub(w.Now()))
+		if w.mayRetry(r) {
+			pending.After = max(0, r.Changed.Add(retryPause).Sub(w.Now()))
 		}
 		return Sale{}, pending
 	}
 }
 
 const (
-	// maxRepeats bounds how often the facilitator is called again for one payment,
-	// and repeatPause is the time between two such calls of its buyer.
-	maxRepeats  = 5
-	repeatPause = 5 * time.Second
+	// maxRetries bounds how often the facilitator is called again for one payment,
+	// and retryPause is the time between two such calls of its buyer.
+	maxRetries = 5
+	retryPause = 5 * time.Second
 )
 
-// mayRepeat reports whether a settlement may be requested again at all: the
+// mayRetry reports whether a settlement may be requested again at all: the
 // authorization is still good, and it was not requested too often.
-func (w *Paywall) mayRepeat(r payment.Record) bool {
-	return r.Repeats < maxRepeats && r.ValidBefore.After(w.Now().Add(payment.SettleMargin))
+func (w *Paywall) mayRetry(r payment.Record) bool {
+	return r.Retries < maxRetries && r.ValidBefore.After(w.Now().Add(payment.SettleMargin))
 }
 
-// repeatSettlement has a settling carried out once more whose outcome, open, is not known.
+// retrySettlement requests a settlement once more whose outcome, open, is not known.
 // It may cause one more transaction, so it reserves one more settlement; where that
 // cannot be had, the outcome stays as it is. Payers who have never paid get none of
 // those that are kept, whatever the signature: to leave an outcome open costs nothing.
-func (w *Paywall) repeatSettlement(
+func (w *Paywall) retrySettlement(
 	ctx context.Context, c *call, open payment.Outcome, r *payment.Record,
 ) payment.Outcome {
-	if !w.mayRepeat(*r) {
+	if !w.mayRetry(*r) {
 		return open
 	}
 	again := payment.Event{
 		Kind: payment.EventRetry, Month: payment.Month(w.Now()),
-		Retry: payment.Repeat{Repeats: r.Repeats, Limit: w.FreeSettlements, Kept: w.kept()},
+		Retry: payment.Retry{Retries: r.Retries, Limit: w.FreeSettlements, Kept: w.kept()},
 	}
 	writing, done := context.WithTimeout(ctx, ledgerTimeout)
 	_, err := w.Ledger.Apply(writing, r.Key, again)
 	done()
 	if err != nil {
-		w.Log.Warn("settlement is not repeated", "error", err)
+		w.Log.Warn("settlement is not retried", "error", err)
 		return open
 	}
 	w.countReserved(again.Month)
-	r.Repeats++
+	r.Retries++
 	r.Changed = w.Now()
 	result, _ := w.requestSettlement(ctx, c, *r) // the outcome holds what the error means
 	known := cmp.Or(open.Transaction, r.Transaction)
@@ -188,7 +188,7 @@ func (w *Paywall) repeatSettlement(
 	return outcome
 }
 
-// mergeRetry returns what the answer to a repeated settling means: a yes is a yes,
+// mergeRetry returns what the answer to a retried settling means: a yes is a yes,
 // but a no may be the echo of the first one's success.
 func mergeRetry(first, again payment.Outcome) payment.Outcome {
 	if again.State == payment.Settled {

@@ -93,7 +93,7 @@ func TestSettlements_AFacilitatorAtItsLimitIsLeftAlone(t *testing.T) {
 	_, err := s.buy(s.pay("1"))
 	s.wantErr(err, payment.ErrPending) // it was called: perhaps the money moved
 	if len(s.sim.Bodies) != 1 {
-		t.Error("settle was repeated")
+		t.Error("settle was retried")
 	}
 	s.wantErr(s.paywall.CheckQuota(context.Background()), payment.ErrLimit)
 	s.clock.advance(time.Minute)
@@ -218,7 +218,7 @@ func TestOpen_RefusesWhatNoPaywallCanWorkWith(t *testing.T) {
 		"no log":                         func(o *paywall.Options) { o.Log = nil },
 		"no clock":                       func(o *paywall.Options) { o.Now = nil },
 		"less than no settlements":       func(o *paywall.Options) { o.FreeSettlements = -1 },
-		"a repeat window below zero":     func(o *paywall.Options) { o.ReuseWindow = -1 },
+		"a window of reuse below zero":   func(o *paywall.Options) { o.ReuseWindow = -1 },
 		"no time to verify":              func(o *paywall.Options) { o.VerifyTimeout = 0 },
 		"no time to settle":              func(o *paywall.Options) { o.SettleTimeout = 0 },
 		"no time to work":                func(o *paywall.Options) { o.WorkTimeout = 0 },

@@ -125,7 +125,7 @@ func TestUnknown_AnOpenOutcomeIsNeverARefusal(t *testing.T) {
 				_, err := s.buy(p)
 				s.wantErr(err, payment.ErrPending)
 				s.wantState(payment.Unknown)
-				reserved := 2 // the repeat may have made a transaction more
+				reserved := 2 // the retry may have made a transaction more
 				if name == "settlement is pending" || name == "a duplicate" || name == "a nonce that was used" {
 					reserved = 1
 				}
@@ -209,7 +209,7 @@ func TestUnknown_ADefiniteRefusalReturnsTheSettlement(t *testing.T) {
 			t.Errorf("%s: got %v", reason, err)
 		}
 		if len(s.sim.SettleBodies()) != 1 {
-			t.Errorf("%s: settle was repeated", reason)
+			t.Errorf("%s: settle was retried", reason)
 		}
 		s.wantState(payment.Dead)
 		s.wantReserved(0)
@@ -449,7 +449,7 @@ func TestDead_IsLookedUpSeldomAndNotOnceFinal(t *testing.T) {
 	}
 }
 
-// What the ledger cannot remember would be looked up at every repeat.
+// What the ledger cannot remember would be looked up at every replay.
 func TestDead_IsNotLookedUpWhileTheLedgerCannotRemember(t *testing.T) {
 	s := open(t, nil)
 	var looks atomic.Int32
