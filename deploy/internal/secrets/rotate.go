@@ -34,7 +34,7 @@ func RotateSession(folder string) error {
 	return WriteFile(path(folder, auth, Session), strings.NewReader(newSecret()), private)
 }
 
-// ErrTooSoon: the data key was replaced just now. auth reads the present key and the
+// ErrTooSoon means that the data key was replaced just now. auth reads the present key and the
 // previous one: what the one before sealed, and auth has not sealed anew, is lost.
 var ErrTooSoon = errors.New("the data key was replaced less than ten minutes ago: auth has to start with it first")
 

@@ -72,7 +72,7 @@ func path(folder, service, name string) string {
 	return filepath.Join(folder, name)
 }
 
-// ErrRestore: a restore was begun and did not succeed. What it was to restore
+// ErrRestore means that a restore was begun and did not succeed. What it was to restore
 // must not be created anew.
 var ErrRestore = errors.New("a restore was begun and did not succeed: repeat it with a whole archive")
 
