@@ -14,7 +14,7 @@ import (
 
 // TestActs_AreTheEventsThatAreRecorded reads the sources for the names of events.
 func TestActs_AreTheEventsThatAreRecorded(t *testing.T) {
-	named := regexp.MustCompile(`(?:audit\.Event\{Name: |\babout\(|recordAbout\(ctx, |recordFailed\(ctx, )"(\w+)"`)
+	named := regexp.MustCompile(`(?:audit\.Event\{\s*Name:\s*|\babout\(\s*|recordAbout\(\s*ctx,\s*|recordFailed\(\s*ctx,\s*)"(\w+)"`)
 	var recorded []string
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
