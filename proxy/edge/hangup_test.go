@@ -177,6 +177,31 @@ func TestCounts_AreZeroAfterAllClientsHaveHungUp(t *testing.T) {
 		streamsOf("POST", "/api/v1/auth/login", "2000", 40),
 		streamsOf("POST", "/v1/verify", "90000", 30),
 	}
+	app, err := gatesOf(caddy.ActiveContext())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	// One becomes known, so that the places of known users are tried too. Some answers break off.
+	known := func() int {
+		app.users.mu.RLock()
+		defer app.users.mu.RUnlock()
+		return len(app.users.now)
+	}
+	for deadline := time.Now().Add(20 * time.Second); known() == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("no request has reached auth")
+		}
+		req, err := http.NewRequest(http.MethodGet, "http://"+addr+"/api/v1/lists", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Cookie", "svc.sid=member")
+		if got, err := client.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, got.Body)
+			_ = got.Body.Close()
+		}
+	}
 	var all sync.WaitGroup
 	const each = 48
 	work := make(chan int)
@@ -215,11 +240,6 @@ func TestCounts_AreZeroAfterAllClientsHaveHungUp(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	app, err := gatesOf(caddy.ActiveContext())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	got, err := client.Get("http://" + addr + "/listener")
 	if err != nil {
 		t.Fatal(err)
@@ -272,8 +292,5 @@ func TestCounts_AreZeroAfterAllClientsHaveHungUp(t *testing.T) {
 	}
 	if what := left(); what != "" {
 		t.Errorf("counted after %d clients have hung up:\n%s", each*len(phases), what)
-	}
-	if len(app.users.now) == 0 {
-		t.Error("no request has reached auth")
 	}
 }
