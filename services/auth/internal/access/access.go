@@ -182,7 +182,7 @@ func decideToken(r Request, app application.Application, by Caller) Decision {
 		return invalidToken(r, app)
 	case !app.Permits(by.Role, by.Groups):
 		return refuse(http.StatusForbidden, AppDenied)
-	case by.ReadOnly && (!onlyReads(r.Method) || isWebSocket(r)):
+	case by.ReadOnly && (!onlyReads(r.Method) || IsWebSocket(r.Header)):
 		return refuse(http.StatusForbidden, ReadOnly)
 	case by.Credential.Basic && !fromOwnPage(r):
 		return refuse(http.StatusForbidden, ForeignPage)
@@ -244,7 +244,7 @@ func accepts(h http.Header, media string) bool {
 // fetch() must see a 401, because a redirect to another origin fails in it without a word.
 // Over plain http browsers send no Sec-Fetch-*.
 func isNavigation(r Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || isWebSocket(r) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || IsWebSocket(r.Header) {
 		return false
 	}
 	h := r.Header
@@ -256,10 +256,14 @@ func isNavigation(r Request) bool {
 	return accepts(h, "text/html") && len(h.Values("X-Requested-With")) == 0
 }
 
-func isWebSocket(r Request) bool {
-	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(v string) bool {
-		return strings.Contains(strings.ToLower(v), "websocket")
-	})
+// IsWebSocket reports whether a request with these headers may open a WebSocket. Upgrade ends
+// at each hop (RFC 9110, section 7.6.1), and nginx and Traefik do not hand it to a forward
+// auth; the two headers that every handshake has (RFC 6455, section 4.1) they do.
+func IsWebSocket(h http.Header) bool {
+	return len(h.Values("Sec-WebSocket-Version")) > 0 || len(h.Values("Sec-WebSocket-Key")) > 0 ||
+		slices.ContainsFunc(h.Values("Upgrade"), func(v string) bool {
+			return strings.Contains(strings.ToLower(v), "websocket")
+		})
 }
 
 // One returns the one value of a header, or "".
@@ -285,7 +289,7 @@ func onlyReads(method string) bool {
 // 6455, section 10.2).
 func fromOwnPage(r Request) bool {
 	sites, origins := r.Header.Values("Sec-Fetch-Site"), r.Header.Values("Origin")
-	if isWebSocket(r) {
+	if IsWebSocket(r.Header) {
 		return len(origins) == 1 && isOrigin(origins[0], r)
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {

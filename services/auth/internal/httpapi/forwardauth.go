@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/access"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -25,7 +26,7 @@ func (a guard) forwardAuth(c echo.Context, s caller) (answer, error) {
 	if method == "" || uri == "" || role != "" && role != string(user.Admin) && role != string(user.Member) {
 		return answer{}, web.ErrForwarded
 	}
-	if strings.EqualFold(h.Get("Upgrade"), "websocket") && !fromOwnPage(h) {
+	if access.IsWebSocket(h) && !fromOwnPage(h) {
 		a.audit(c, "origin_refused")
 		return answer{}, web.ErrOrigin
 	}

@@ -105,6 +105,9 @@ func TestForwardAuth_RefusesAForeignPagesWebSocket(t *testing.T) {
 		b.forward("GET", "", "Upgrade", "websocket", "X-Forwarded-Proto", c.scheme, "X-Forwarded-Host", c.host, "Origin", c.origin).want(http.StatusOK)
 	}
 	// Without the scheme or the host the origin cannot be compared.
+	for _, header := range [][2]string{{"Sec-WebSocket-Version", "13"}, {"Sec-WebSocket-Key", "eA=="}} { // where Upgrade ended at a proxy
+		b.forward("GET", "", header[0], header[1], "X-Forwarded-Proto", "https", "X-Forwarded-Host", "home.example", "Origin", "https://evil.example").want(http.StatusForbidden)
+	}
 	b.forward("GET", "", "Upgrade", "websocket", "X-Forwarded-Proto", "https", "Origin", "https://home.example").want(http.StatusForbidden)
 	b.forward("GET", "", "Upgrade", "websocket", "X-Forwarded-Host", "home.example", "Origin", "https://home.example").want(http.StatusForbidden)
 	b.forward("GET", "", "X-Forwarded-Host", "home.example", "Origin", "https://evil.example").want(http.StatusOK)

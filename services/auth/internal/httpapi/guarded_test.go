@@ -406,8 +406,11 @@ func TestGuard_AChangeComesFromTheApplicationsOwnPage(t *testing.T) {
 	} {
 		b.visit("login", append(headers, "X-Forwarded-Method", "POST")...).because(http.StatusForbidden, "foreign_page")
 	}
-	b.visit("login", "Upgrade", "websocket", "Origin", "https://evil.example").because(http.StatusForbidden, "foreign_page")
-	b.visit("login", "Upgrade", "websocket", "Origin", "https://home.example").want(http.StatusOK)
+	// A proxy before the guard does not hand Upgrade on; each header of a handshake counts alone.
+	for _, header := range [][2]string{{"Upgrade", "websocket"}, {"Sec-WebSocket-Version", "13"}, {"Sec-WebSocket-Key", "eA=="}} {
+		b.visit("login", header[0], header[1], "Origin", "https://evil.example").because(http.StatusForbidden, "foreign_page")
+		b.visit("login", header[0], header[1], "Origin", "https://home.example").want(http.StatusOK)
+	}
 }
 
 func TestAppToken_OpensItsApplications(t *testing.T) {
