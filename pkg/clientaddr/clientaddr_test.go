@@ -125,3 +125,29 @@ func FuzzClientAddress(f *testing.F) {
 		}
 	})
 }
+
+func TestToken_MakesThePeerAProxyAndNobodyElse(t *testing.T) {
+	const token = "0123456789abcdef0123456789abcdef"
+	of := func(token string, sent ...string) (client string, isProxy bool) {
+		r := request("7.7.7.7:80", "6.6.6.6, 1.1.1.1")
+		r.Header[clientaddr.TokenHeader] = sent
+		clientaddr.WithToken(token, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if token != "" && r.Header.Get(clientaddr.TokenHeader) != "" {
+				t.Error("the token goes further")
+			}
+			client, isProxy = proxies(t, "10.0.0.0/8").Of(r).String(), proxies(t).Sent(r)
+		})).ServeHTTP(httptest.NewRecorder(), r)
+		return client, isProxy
+	}
+	if client, isProxy := of(token, token); client != "1.1.1.1" || !isProxy {
+		t.Errorf("with the token: client %s, a proxy: %t", client, isProxy)
+	}
+	for name, c := range map[string]struct {
+		token string
+		sent  []string
+	}{"none sent": {token, nil}, "empty": {token, []string{""}}, "wrong": {token, []string{token[1:]}}, "two": {token, []string{token, token}}, "none set": {"", []string{""}}} {
+		if client, isProxy := of(c.token, c.sent...); client != "7.7.7.7" || isProxy {
+			t.Errorf("%s: client %s, a proxy: %t", name, client, isProxy)
+		}
+	}
+}

@@ -226,7 +226,9 @@ func (s *server) handler() (http.Handler, error) {
 		svg, err := pages.QR(text, "QR-Code")
 		return string(svg), err
 	}
-	options := httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer, QR: qr}
+	options := httpapi.Options{
+		Web: shared, GuardToken: s.cfg.GuardToken, Health: s.stores.health, Tracer: s.Tracer, QR: qr,
+	}
 	if s.cfg.Pages && !s.cfg.CompatV0 {
 		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName})
 		if err != nil {

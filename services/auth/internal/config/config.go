@@ -25,8 +25,9 @@ import (
 
 // Bounds of SESSION_LIFETIME. Browsers keep no cookie for more than 400 days.
 const (
-	minLifetime = time.Hour
-	maxLifetime = 400 * 24 * time.Hour
+	minLifetime   = time.Hour
+	minGuardToken = 32
+	maxLifetime   = 400 * 24 * time.Hour
 )
 
 // maxHouseholdName is how long HOUSEHOLD_NAME may be, in characters.
@@ -75,6 +76,7 @@ type Config struct {
 	NotifyEvents []string `env:"NOTIFY_EVENTS" default:"device_new,recovery_used,reset_asked,reset_made,role_changed,second_factor_guessed,second_factor_reset" doc:"the events of which, comma-separated"`
 
 	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of proxies whose X-Forwarded-For is trusted"`
+	GuardToken     string               `env:"GUARD_TOKEN" secret:"true" doc:"what another proxy sends as X-Guard-Token to be trusted whatever its address, at least 32 characters"`
 
 	RateLimitWindowMS    int `env:"RATE_LIMIT_WINDOW_MS" default:"60000" limit:"true" doc:"window of the login limit, in milliseconds"`
 	RateLimitMaxAttempts int `env:"RATE_LIMIT_MAX_ATTEMPTS" default:"5" limit:"true" doc:"failed logins per address and window; IPv6: per /64, 4 times as many per /56, 16 times per /48"`
@@ -136,6 +138,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SessionLifetime < minLifetime || c.SessionLifetime > maxLifetime {
 		faults = append(faults, errors.New("SESSION_LIFETIME: is not 1h to 9600h"))
+	}
+	if c.GuardToken != "" && len(c.GuardToken) < minGuardToken {
+		faults = append(faults, errors.New("GUARD_TOKEN: has fewer than 32 characters"))
 	}
 	if c.AuditRetention < 0 {
 		faults = append(faults, errors.New("AUDIT_RETENTION: is negative"))

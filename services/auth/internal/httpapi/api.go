@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/tracing"
@@ -24,6 +25,8 @@ import (
 // Options are the parts of the API. All fields are required unless noted.
 type Options struct {
 	*web.Web
+	// GuardToken is what a proxy of no trusted address sends to be trusted; empty: nothing is.
+	GuardToken string
 	// Health returns an error while a store does not answer.
 	Health func(context.Context) error
 	Tracer *tracing.Tracer // nil: requests are not traced
@@ -66,7 +69,7 @@ func New(o Options) (http.Handler, error) {
 	if o.Pages != nil {
 		o.Pages(e)
 	}
-	return e, nil
+	return clientaddr.WithToken(o.GuardToken, e), nil
 }
 
 // answer is what a handler returns when it has not failed.

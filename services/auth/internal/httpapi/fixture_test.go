@@ -75,6 +75,7 @@ type settings struct {
 	proxies          []string
 	name             string
 	publicURL        string
+	guardToken       string
 	hasher           password.Options
 	attempts         int
 	sessions         session.Store
@@ -137,7 +138,7 @@ func (h *fixture) build(s settings) {
 	})
 	h.audit, h.accounts, h.people, h.policy, h.manager, h.registry = parts.Audit, parts.Accounts, parts.People, parts.Policy, parts.Sessions, parts.Registry
 	served := httpapi.Options{
-		Web: parts.Web,
+		Web: parts.Web, GuardToken: s.guardToken,
 		Health: func(context.Context) error {
 			if h.unhealthy.Load() {
 				return errStore

@@ -37,14 +37,20 @@ var refusals = map[access.Reason]error{
 
 // check is GET /internal/forward-auth: about an application of the household where the
 // query names one (app), and about a login and a role without. A query that may mean both
-// is refused, because the operator's typing error must not open an application.
+// is refused, because the operator's typing error must not open an application. With
+// login=401 who must log in is answered with 401 and a Location, for nginx, whose
+// auth_request takes a redirect for a failure.
 func (a guard) check(c echo.Context) error {
 	raw := c.Request().URL.RawQuery
 	query, err := url.ParseQuery(raw)
 	if !query.Has("app") && (err == nil || !strings.Contains(raw, "app")) {
 		return answered(a.forwardAuth)(c)
 	}
-	if err != nil || len(query) != 1 || len(query["app"]) != 1 {
+	known := 1 // parameters
+	if query.Get("login") == "401" {
+		known = 2
+	}
+	if err != nil || len(query) != known || len(query["app"]) != 1 || len(query["login"]) != known-1 {
 		return web.ErrForwarded
 	}
 	return a.guardApplication(c, query.Get("app"))
@@ -229,11 +235,11 @@ func (a guard) refuse(c echo.Context, d access.Decision, v *visit) error {
 	}
 	switch {
 	case d.Action == access.Login:
-		return c.Redirect(http.StatusSeeOther, "/pforte/login?return="+v.escapedReturn())
+		return lead(c, "/pforte/login?return="+v.escapedReturn())
 	case d.Action == access.HandOver, d.Action == access.StepUp && v.enrolled && v.app.HasHost():
 		return a.handOver(c, v)
 	case d.Action == access.StepUp && v.enrolled:
-		return c.Redirect(http.StatusSeeOther, "/pforte/reauth?return="+v.escapedReturn())
+		return lead(c, "/pforte/reauth?return="+v.escapedReturn())
 	}
 	return a.Refusal(c, http.StatusForbidden, d.Reason, v.app) // also for those who have no second factor yet
 }
@@ -248,8 +254,17 @@ func (a guard) handOver(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, a.PublicURL+"/pforte/go?app="+url.QueryEscape(v.app.Slug)+"&return="+
+	return lead(c, a.PublicURL+"/pforte/go?app="+url.QueryEscape(v.app.Slug)+"&return="+
 		v.escapedReturn()+"&state="+url.QueryEscape(state))
+}
+
+// lead redirects a person, by the proxy's answer where the query says that it makes it.
+func lead(c echo.Context, to string) error {
+	if c.QueryParam("login") == "401" {
+		c.Response().Header().Set("Location", to)
+		return web.ErrNotLoggedIn
+	}
+	return c.Redirect(http.StatusSeeOther, to)
 }
 
 // escapedReturn returns the request's path as the value of a query's parameter.
