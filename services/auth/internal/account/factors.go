@@ -230,7 +230,7 @@ func (f *SecondFactor) Disable(ctx context.Context, of session.Session, typed st
 		return factor.ErrRequired
 	}
 	byPasskey := of.Factor == session.Passkey || of.Factor == session.PasswordWithPasskey
-	if typed != "" || !byPasskey || !f.s.isFresh(of) {
+	if typed != "" || !byPasskey || !f.s.provedWithin(of, FreshFor) {
 		if err := f.proveByCode(ctx, of, typed); err != nil {
 			return err
 		}

@@ -18,6 +18,9 @@ import (
 // FreshFor is how long an authentication counts for changes that need a recent one.
 const FreshFor = 10 * time.Minute
 
+// RecentFor is how long an authentication counts for looking at the audit and at other people's data.
+const RecentFor = 24 * time.Hour
+
 // clockSlack is how far ahead of the clock a proof may be: the clocks of replicas differ.
 const clockSlack = time.Minute
 
@@ -27,17 +30,25 @@ var ErrReauthRequired = errors.New("a fresh proof of who the user is, is require
 // CheckFresh returns ErrReauthRequired unless the user of a session has proved who they
 // are in the last FreshFor, and with a second factor where they have one.
 func (s *Service) CheckFresh(of session.Session, u user.User) error {
-	if !s.isFresh(of) || u.SecondFactor && !of.Factor.Second() {
+	if !s.provedWithin(of, FreshFor) || u.SecondFactor && !of.Factor.Second() {
 		return ErrReauthRequired
 	}
 	return nil
 }
 
-// isFresh reports whether the proof of a session counts. One of the future does not: it was made while a clock was
-// ahead, and would count until the time has come.
-func (s *Service) isFresh(of session.Session) bool {
+// CheckRecent returns ErrReauthRequired unless the user of a session has proved who they are in the last RecentFor.
+func (s *Service) CheckRecent(of session.Session) error {
+	if !s.provedWithin(of, RecentFor) {
+		return ErrReauthRequired
+	}
+	return nil
+}
+
+// provedWithin reports whether the proof of a session is no older than d. One of the future does not count: it was
+// made while a clock was ahead, and would count until the time has come.
+func (s *Service) provedWithin(of session.Session, d time.Duration) bool {
 	age := s.now().Sub(of.AuthAt)
-	return -clockSlack <= age && age <= FreshFor
+	return -clockSlack <= age && age <= d
 }
 
 // ErrReauthPassword is returned for a wrong password of a session's user.

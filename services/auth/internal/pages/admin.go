@@ -270,7 +270,7 @@ func (p journal) audit(r *request) error {
 // which then offers the file again.
 func (p journal) auditFile(r *request) error {
 	query, filters := p.auditQuery(r)
-	if !p.fresh(r.Caller) {
+	if !p.recent(r.Caller) {
 		return r.seeOther(root + "reauth?return=" + escapeReturn(withQuery(auditPath, filters)))
 	}
 	var file bytes.Buffer

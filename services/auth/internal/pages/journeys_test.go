@@ -242,7 +242,7 @@ func TestAudit_IsAFile(t *testing.T) {
 		t.Errorf("the file is %q", rows)
 	}
 	f.otto().get("/pforte/admin/audit.csv").want(http.StatusForbidden)
-	f.advance(10*time.Minute + time.Second)
+	f.advance(24*time.Hour + time.Second)
 	anna.get("/pforte/admin/audit.csv" + filtered).leadsTo("/pforte/reauth?return=" + url.QueryEscape("/pforte/admin/audit"+filtered))
 }
 

@@ -130,19 +130,23 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"account/passkeys",
 		route{needs: needsSession, get: security{p}.passkeys, post: security{p}.changePasskeys})
 	p.page(e, tokensPath, route{needs: needsSession, get: appTokens{p}.tokens, post: appTokens{p}.changeTokens})
-	p.page(e, root+"admin/members", route{needs: needsAdmin, get: household{p}.members})
-	p.page(e, root+"admin/members/:id",
-		route{needs: needsAdmin, fresh: true, get: household{p}.member, post: household{p}.changeMember})
-	p.page(e, root+"admin/invites",
-		route{needs: needsAdmin, fresh: true, get: household{p}.invites, post: household{p}.changeInvites})
+	p.page(e, root+"admin/members", route{needs: needsAdmin, recent: true, get: household{p}.members})
+	p.page(e, root+"admin/members/:id", route{
+		needs: needsAdmin, fresh: true, recent: true, get: household{p}.member, post: household{p}.changeMember,
+	})
+	p.page(e, root+"admin/invites", route{
+		needs: needsAdmin, fresh: true, recent: true, get: household{p}.invites, post: household{p}.changeInvites,
+	})
 	p.page(e, appsPath, route{needs: needsAdmin, fresh: true, get: opening{p}.apps, post: opening{p}.addApp})
 	p.page(e, appsPath+"/:id", route{needs: needsAdmin, fresh: true, get: opening{p}.app, post: opening{p}.changeApp})
 	p.page(e, groupsPath, route{needs: needsAdmin, fresh: true, get: opening{p}.groups, post: opening{p}.addGroup})
-	p.page(e, groupsPath+"/:id",
-		route{needs: needsAdmin, fresh: true, get: opening{p}.group, post: opening{p}.changeGroup})
-	p.page(e, root+"admin/security",
-		route{needs: needsAdmin, fresh: true, get: security{p}.rules, post: security{p}.changeRules})
-	p.page(e, auditPath, route{needs: needsAdmin, get: journal{p}.audit})
+	p.page(e, groupsPath+"/:id", route{
+		needs: needsAdmin, fresh: true, recent: true, get: opening{p}.group, post: opening{p}.changeGroup,
+	})
+	p.page(e, root+"admin/security", route{
+		needs: needsAdmin, fresh: true, recent: true, get: security{p}.rules, post: security{p}.changeRules,
+	})
+	p.page(e, auditPath, route{needs: needsAdmin, recent: true, get: journal{p}.audit})
 	p.page(e, auditPath+".csv", route{needs: needsAdmin, get: journal{p}.auditFile})
 
 	p.page(e, goPath, route{get: handOvers{p}.handOver})
@@ -174,9 +178,11 @@ const (
 // route is a page.
 type route struct {
 	needs need
-	fresh bool // it also needs a recent proof of who the user is
+	fresh bool // its form needs a recent proof of who the user is; looking at it does not
 	// freshWithFactor is fresh for users with a second factor.
 	freshWithFactor bool
+	// recent: it shows what is other people's, and needs a proof of the last day (account.RecentFor).
+	recent bool
 	// onAppHost: the page is on the hosts of applications. All others are not.
 	onAppHost bool
 	get       handler
@@ -282,7 +288,8 @@ func (p *Pages) guarded(r *request, h handler) error {
 		}
 	}
 	// Before the token: a form without it is shown again, with all that needs the proof.
-	if (r.page.fresh || r.page.freshWithFactor && r.User.SecondFactor) && !p.fresh(r.Caller) {
+	fresh := post && (r.page.fresh || r.page.freshWithFactor && r.User.SecondFactor)
+	if fresh && !p.fresh(r.Caller) || r.page.recent && !p.recent(r.Caller) {
 		return p.askAgain(r)
 	}
 	if post {

@@ -134,3 +134,6 @@ func (p signIn) afterLogin(r *request, in account.LoggedIn, to string) string {
 // fresh reports whether a caller proved who they are recently, as strongly as their
 // account asks for.
 func (p *Pages) fresh(c web.Caller) bool { return p.Accounts.CheckFresh(c.Session, c.User) == nil }
+
+// recent reports whether a caller proved who they are within a day.
+func (p *Pages) recent(c web.Caller) bool { return p.Accounts.CheckRecent(c.Session) == nil }

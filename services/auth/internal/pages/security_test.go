@@ -71,7 +71,7 @@ func TestSecondFactor_IsSetUpAndAskedFor(t *testing.T) {
 	b.post("/pforte/account/second-factor", "do", "setup").leadsTo("/pforte/account/second-factor")
 	b.post("/pforte/account/second-factor", "do", "enable", "code", "000000").want(http.StatusBadRequest).shows("Der Code ist falsch oder abgelaufen.", `role="img"`)
 	secret, codes := b.enroll()
-	b.get("/pforte/account/second-factor").want(http.StatusSeeOther) // the password was proof enough before
+	b.post("/pforte/account/second-factor", "do", "renew").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>") // the password was proof enough before
 	b.prove(userPass, secret)
 	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Eingeschaltet", "Übrige Wiederherstellungscodes: 10").lacks(codes[0], secret)
 
@@ -132,35 +132,78 @@ func TestPassword_WithASecondFactorNeedsARecentProof(t *testing.T) {
 	b.prove(userPass, secret)
 	b.get("/pforte/account/password").want(http.StatusOK)
 	f.advance(10*time.Minute + time.Second)
-	const there = "/pforte/reauth?return=%2Fpforte%2Faccount%2Fpassword"
-	b.get("/pforte/account/password").leadsTo(there)
+	b.get("/pforte/account/password").want(http.StatusOK)
 	b.post("/pforte/account/password", "current", userPass, "password", "another secret", "again", "another secret").want(http.StatusForbidden).
 		shows("<h1>Bestätigen</h1>").lacks("another secret")
 	f.browser().post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/second?return=%2Fpforte%2F")
 	anna.post("/pforte/account/password", "current", adminPass, "password", "another secret", "again", "another secret").leadsTo("/pforte/account/password?done=password")
 }
 
-func TestProof_PagesForChangesNeedARecentOne(t *testing.T) {
+// TestProof_IsAskedWhereSomethingChanges: looking needs none, but for what is other people's, which
+// needs one of the last day.
+func TestProof_IsAskedWhereSomethingChanges(t *testing.T) {
 	f := newFixture(t)
+	f.group("kids", "Kinder")
+	f.application("notes", "/notes/", "login", true)
 	anna := f.anna()
-	pages := []string{"/pforte/account/second-factor", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security"}
-	for _, path := range pages {
-		anna.get(path).want(http.StatusOK)
+	own := []string{
+		"/pforte/", "/pforte/account", "/pforte/account/password", "/pforte/account/devices", "/pforte/account/second-factor", "/pforte/account/passkeys", "/pforte/account/tokens",
+		"/pforte/admin/apps", "/pforte/admin/apps/notes", "/pforte/admin/groups",
+	}
+	others := []string{
+		"/pforte/admin/members", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/groups/kids", "/pforte/admin/security", "/pforte/admin/audit",
+	}
+	changes := map[string][]string{
+		"/pforte/account/second-factor": {"setup", "enable", "enable-passkey", "renew", "disable"},
+		"/pforte/account/passkeys":      {"remove"},
+		"/pforte/account/tokens":        {"create"},
+		"/pforte/admin/members/2":       {"change", "reset-link", "factor", "sessions", "delete"},
+		"/pforte/admin/invites":         {"invite", "revoke"},
+		"/pforte/admin/groups":          {""},
+		"/pforte/admin/groups/kids":     {"change", "rename", "remove"},
+		"/pforte/admin/apps":            {""},
+		"/pforte/admin/apps/notes":      {"change", "remove"},
+		"/pforte/admin/security":        {""},
+	}
+	refused := func() {
+		t.Helper()
+		for path, dos := range changes {
+			for _, do := range dos {
+				anna.post(path, "do", do, "id", "1", "code", "123456", "confirm", "otto", "slug", "other", "name", "Other", "url", "/other/", "rule", "login",
+					"days", "30", "app.notes", "yes", "required", "yes").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>", `name="return" value="`+path+`"`)
+			}
+		}
 	}
 	f.advance(10*time.Minute + time.Second)
-	for _, path := range pages {
-		there := "/pforte/reauth?return=" + strings.ReplaceAll(path, "/", "%2F")
-		anna.get(path).leadsTo(there)
-		anna.post(path, "do", "invite").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>", `name="return" value="`+path+`"`)
-		anna.post(path, "do", "invite", "csrf", "wrong").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>") // not the page again
+	for _, path := range append(own, others...) {
+		anna.get(path).want(http.StatusOK).lacks("<h1>Bestätigen</h1>", "/pforte/reauth")
 	}
-	anna.post("/pforte/account/passkeys", "do", "remove", "id", "1").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>")
-	anna.get("/pforte/admin/members").want(http.StatusOK)
+	anna.get("/pforte/admin/audit.csv").want(http.StatusOK)
+	refused()
+	anna.post("/pforte/admin/members/2", "do", "delete", "csrf", "wrong").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>") // not the page again
+
+	f.advance(24*time.Hour - 10*time.Minute)
+	for _, path := range own {
+		anna.get(path).want(http.StatusOK)
+	}
+	for _, path := range others {
+		anna.get(path).leadsTo("/pforte/reauth?return=" + strings.ReplaceAll(path, "/", "%2F"))
+	}
+	refused()
+	if there := anna.get("/pforte/admin/audit.csv").header.Get("Location"); there != "/pforte/reauth?return=%2Fpforte%2Fadmin%2Faudit" {
+		t.Errorf("the file leads to %q", there)
+	}
+	if u := must(f.people.Member(t.Context(), 2))(t); u.SecondFactor {
+		t.Errorf("otto is %+v", u)
+	}
+	f.stored("notes")
+
 	old := anna.cookies["svc.sid"]
 	anna.get("/pforte/reauth?return=/pforte/admin/invites").want(http.StatusOK).shows("Bestätigen", `value="/pforte/admin/invites"`)
 	anna.post("/pforte/reauth", "password", "mistyped", "return", "/pforte/admin/invites").want(http.StatusUnauthorized).shows("Das Passwort ist falsch.").lacks("mistyped")
 	anna.post("/pforte/reauth", "password", adminPass, "return", "/pforte/admin/invites").leadsTo("/pforte/admin/invites")
 	anna.get("/pforte/admin/invites").want(http.StatusOK)
+	anna.post("/pforte/admin/security", "required", "yes").leadsTo("/pforte/admin/security?done=profile")
 	gone := &browser{f: f, cookies: map[string]string{"svc.sid": old}, headers: anna.headers}
 	gone.get("/pforte/").want(http.StatusSeeOther)
 }

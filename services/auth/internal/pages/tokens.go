@@ -31,7 +31,6 @@ type tokensPage struct {
 	Valid  int                       // how many of them can be used
 	Apps   []application.Application // for which the user may create one
 	Days   []int
-	Fresh  bool // the user may create one now
 }
 
 // shownToken is an app token in words.
@@ -45,7 +44,7 @@ type shownToken struct {
 
 // tokens lists the user's app tokens.
 func (p appTokens) tokens(r *request) error {
-	page := tokensPage{Days: tokenDays, Fresh: p.fresh(r.Caller)}
+	page := tokensPage{Days: tokenDays}
 	tokens, err := p.Policy.TokensOf(r.ctx(), r.Session)
 	if err != nil {
 		return err
