@@ -1,0 +1,8 @@
+// Package logs names the members of log lines.
+package logs
+
+// The members.
+const (
+	MiddlewareName = "middlewareName"
+	MiddlewareType = "middlewareType"
+)
