@@ -26,17 +26,20 @@ help: ## list the targets
 # ---- run
 
 .PHONY: up demo
-up: build ## build and start everything on this machine; Ctrl-C stops it
-	@exec $(BIN)/local -bin $(BIN) -state $(CURDIR)/.pforte
+up: $(if $(filter --household,$(ARGS)),build/household,build) ## build and start everything on this machine, or the login alone (ARGS=--household); Ctrl-C stops it
+	@exec $(BIN)/local -bin $(BIN) -state $(CURDIR)/.pforte $(ARGS)
 
 demo: ## pay for a verification against the stack that `make up` runs (ARGS=--json)
 	@exec $(BIN)/local -bin $(BIN) -state $(CURDIR)/.pforte demo $(ARGS)
 
 # ---- build
 
-.PHONY: build $(COMMANDS:%=build/%) build/proxy build/deploy
+.PHONY: build build/household $(COMMANDS:%=build/%) build/proxy build/deploy
 build: ## build all programs into bin/
 	@$(MAKE) --no-print-directory -j2 $(COMMANDS:%=build/%) build/proxy build/deploy
+
+build/household:
+	@$(MAKE) --no-print-directory -j2 build/services/auth build/proxy build/deploy
 
 $(COMMANDS:%=build/%): build/%:
 	@cd $* && $(PROGRESS) 'build $*' $(GOBUILD) -o $(BIN)/ ./cmd/...

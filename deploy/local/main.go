@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -23,7 +24,9 @@ import (
 
 const usage = `local runs the whole stack on this machine.
 
-  local [-bin bin] [-state .pforte]        start everything; Ctrl-C stops it
+  local [-bin bin] [-state .pforte] [--household]
+                                           start everything, or with --household the login
+                                           alone: auth, proxy and Redis; Ctrl-C stops it
   local [-bin bin] [-state .pforte] demo [ARGUMENT...]
                                            pay for a verification there; the
                                            arguments are the agent's
@@ -48,6 +51,10 @@ type Settings struct {
 	Redis         int `env:"REDIS_PORT" default:"16379" doc:"Redis; not its usual port, where the machine's own may be"`
 	Witness1      int `env:"WITNESS_1_PORT" default:"8091" doc:"the first witness of the log of receipts"`
 	Witness2      int `env:"WITNESS_2_PORT" default:"8092" doc:"the second one"`
+
+	PublicURL   string `env:"PUBLIC_URL" doc:"where people open it, http://localhost:PROXY_PORT unless set; phones need an address of this machine, such as http://192.168.1.20:8080"`
+	SiteAddress string `env:"SITE_ADDRESS" doc:"the proxy's; every host at PROXY_PORT unless set"`
+	Routes      string `env:"ROUTES" doc:"the proxy's"`
 
 	LogBegin string `env:"LOG_BEGIN" doc:"key of a later generation of the log of receipts, which both witnesses begin at this start"`
 
@@ -78,6 +85,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	flags.Usage = func() { _, _ = io.WriteString(out, usage+config.Table[Settings]()) }
 	bin := flags.String("bin", "bin", "folder of the built programs")
 	state := flags.String("state", ".pforte", "folder of everything that is kept")
+	household := flags.Bool("household", false, "the login alone: neither verifier nor chain")
 	showVersion := flags.Bool("version", false, "show the version")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -93,7 +101,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 		return err
 	}
 	l := layout.Layout{
-		PublicURL: fmt.Sprintf("http://localhost:%d", s.Proxy),
+		PublicURL: cmp.Or(s.PublicURL, fmt.Sprintf("http://localhost:%d", s.Proxy)), Household: *household,
 		Addresses: layout.Addresses{
 			Proxy: local(s.Proxy), ProxyAdmin: local(s.ProxyAdmin),
 			Auth: local(s.Auth), AuthAdmin: local(s.AuthAdmin),
@@ -101,10 +109,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 			Chain: local(s.Chain), Facilitator: local(s.Facilitator), Beacon: local(s.Beacon), Redis: local(s.Redis),
 			Witness1: local(s.Witness1), Witness2: local(s.Witness2),
 		},
-		Log: true, LogBegin: s.LogBegin,
-		Extra: map[string]map[string]string{"auth": {
-			"BOOTSTRAP_ADMIN_USERNAME": s.AdminUsername, "BOOTSTRAP_ADMIN_PASSWORD": s.AdminPassword,
-		}},
+		Log: !*household, LogBegin: s.LogBegin,
+		Extra: map[string]map[string]string{
+			"auth":         {"BOOTSTRAP_ADMIN_USERNAME": s.AdminUsername, "BOOTSTRAP_ADMIN_PASSWORD": s.AdminPassword},
+			"pforte-proxy": {"ROUTES": s.Routes},
+		},
+	}
+	if s.SiteAddress != "" {
+		l.Extra["pforte-proxy"]["SITE_ADDRESS"] = s.SiteAddress
 	}
 	if l.Bin, err = filepath.Abs(*bin); err != nil {
 		return err

@@ -32,19 +32,24 @@ Pforte is up ({{.Took}}).
 
   proxy        {{.PublicURL}}
   auth         http://{{.Addresses.Auth}}
+{{- if not .Household}}
   verifier     http://{{.Addresses.Verifier}}
   chain        http://{{.Chain}}   development chain, id {{.ChainID}}
   facilitator  http://{{.Facilitator}}
   beacon node  http://{{.Beacon}}   proves the chain's finality
+{{- end}}
   Redis        {{.Redis}}   {{.RedisIs}}
+{{- if not .Household}}
   log          {{.LogIs}}
+{{- end}}
   logs         {{.Path "logs"}}
 
 {{.FirstRun}}
+{{- if not .Household}}
 Pay for a verification, in another terminal:
 
   make demo     (without make: bin/local demo)
-
+{{end}}
 Ctrl-C stops everything.
 `))
 
@@ -58,7 +63,9 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 	}
 	defer func() { _ = lock.Close() }()
 	logIs := l.PublicURL + receiptlog.DirectoryPath + "   two witnesses, a copy in " + l.Path("mirror")
-	if l.Log, err = l.LogIsOurs(); err != nil {
+	if l.Household {
+		logIs = ""
+	} else if l.Log, err = l.LogIsOurs(); err != nil {
 		return err
 	} else if !l.Log {
 		logIs = "off: the one in " + l.State + " has the name of another address"
@@ -101,7 +108,11 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 }
 
 func prepare(ctx context.Context, l layout.Layout) error {
-	for _, program := range []stack.Program{l.Devnet(), l.Auth(), l.Verifier(), l.Proxy(), l.Mirror()} {
+	programs := []stack.Program{l.Auth(), l.Proxy()}
+	if !l.Household {
+		programs = append(programs, l.Devnet(), l.Verifier(), l.Mirror())
+	}
+	for _, program := range programs {
 		if err := stack.Check(program.Path); err != nil {
 			return err
 		}
@@ -120,9 +131,15 @@ func prepare(ctx context.Context, l layout.Layout) error {
 
 // start starts what the services need, then the services and the proxy.
 func start(ctx context.Context, l layout.Layout, programs *stack.Stack, out io.Writer) (redis string, err error) {
+	if l.Household {
+		printLine(out, "Starting Redis, auth and the proxy …")
+		if redis, err = l.StartRedis(ctx, programs); err != nil {
+			return "", err
+		}
+		return redis, programs.Start(ctx, readyWithin, l.Auth(), l.Proxy())
+	}
 	printLine(out, "Starting Redis and the development chain …")
-	redis, err = l.StartRedis(ctx, programs)
-	if err != nil {
+	if redis, err = l.StartRedis(ctx, programs); err != nil {
 		return "", err
 	}
 	first := []stack.Program{l.Devnet()}

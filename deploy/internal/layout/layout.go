@@ -93,6 +93,8 @@ type Layout struct {
 	// Admin has auth create an administrator with a generated password at its first
 	// start. Without one the first administrator is created by a set-up link.
 	Admin bool
+	// Household leaves out the verifier, its chain and its secrets.
+	Household bool
 	// Log has the verifier keep a log of receipts, which Witnesses cosign.
 	Log bool
 	// LogBegin is the key of a later generation of the log that Witnesses begin; else empty.
@@ -115,6 +117,9 @@ func (l Layout) Prepare() error {
 		if _, err := secrets.MakeAdminPassword(l.State); err != nil {
 			return err
 		}
+	}
+	if l.Household {
+		return secrets.MakeHousehold(l.State)
 	}
 	if err := os.WriteFile(l.BeaconNetwork(), beaconNetwork, 0o600); err != nil {
 		return fmt.Errorf("the beacon network's file: %w", err)
@@ -246,8 +251,10 @@ func (l Layout) Auth() stack.Program {
 		"SESSION_SECRET_PREVIOUS_FILE": l.Path(secrets.PreviousSession),
 		"DATA_KEY_FILE":                l.Path(secrets.DataKey),
 		"DATA_KEY_PREVIOUS_FILE":       l.Path(secrets.PreviousDataKey),
-		"SESSION_SECURE":               "false", // plain http on this machine
 		"TRUSTED_PROXIES":              "127.0.0.1",
+	}
+	if !strings.HasPrefix(l.PublicURL, "https:") {
+		settings["SESSION_SECURE"] = "false"
 	}
 	if l.Admin {
 		settings["BOOTSTRAP_ADMIN_USERNAME"] = AdminName
@@ -353,7 +360,7 @@ func (l Layout) Proxy() stack.Program {
 		"HOME":              l.Path("proxy"),
 		"XDG_DATA_HOME":     l.Path("proxy"),
 		"XDG_CONFIG_HOME":   l.Path("proxy"),
-	}, "http://"+l.Addresses.Proxy+"/health")
+	}, "http://"+l.ProxyAdmin+"/livez") // /health is the verifier's
 	program.Name = "proxy"
 	return program
 }

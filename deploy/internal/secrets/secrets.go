@@ -103,12 +103,29 @@ func Make(folder string) error {
 		return err
 	}
 	return errors.Join(
+		makeAuth(folder),
+		once(path(folder, verifier, ReceiptKey), key, private),
+		once(path(folder, verifier, RetiredKeys), "[]\n", private),
+	)
+}
+
+// MakeHousehold is Make where there is no verifier. ErrRestore, ErrSealed.
+func MakeHousehold(folder string) error {
+	if err := restored(folder); err != nil {
+		return err
+	}
+	if err := sealed(folder); err != nil {
+		return err
+	}
+	return makeAuth(folder)
+}
+
+func makeAuth(folder string) error {
+	return errors.Join(
 		once(path(folder, auth, Session), newSecret(), private),
 		once(path(folder, auth, PreviousSession), newSecret(), private),
 		once(path(folder, auth, PreviousDataKey), newDataKey(), private),
 		once(path(folder, auth, DataKey), newDataKey(), private),
-		once(path(folder, verifier, ReceiptKey), key, private),
-		once(path(folder, verifier, RetiredKeys), "[]\n", private),
 	)
 }
 

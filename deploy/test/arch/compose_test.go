@@ -167,6 +167,21 @@ func TestCompose_LetsProductionSetEverySetting(t *testing.T) {
 	}
 }
 
+// An application behind the login needs its lines, and often a host of its own.
+func TestCompose_LetsEveryStackHaveApplications(t *testing.T) {
+	for file, site := range map[string]string{stacks[0]: "${SITE_ADDRESS:-:8080}", stacks[1]: "${SITE_ADDRESS:-${DOMAIN:-}}"} {
+		services := readCompose(t, file).Services
+		for setting, want := range map[string]string{"SITE_ADDRESS": site, "ROUTES": "${ROUTES:-}"} {
+			if got := services["proxy"].Environment[setting]; got != want {
+				t.Errorf("%s: %s of the proxy is %v", file, setting, got)
+			}
+		}
+		if public, _ := services["auth"].Environment["PUBLIC_URL"].(string); !strings.HasPrefix(public, "${PUBLIC_URL:-") {
+			t.Errorf("%s: auth's links begin with %s", file, public)
+		}
+	}
+}
+
 func TestCompose_SendsTracesOnlyIfAsked(t *testing.T) {
 	for _, file := range []string{"docker-compose.yml", "deploy/compose.production.yml"} {
 		services := environments(t, file)

@@ -59,9 +59,14 @@ func ports(t *testing.T) (env []string) {
 // up starts the local stack and waits for its screen.
 func up(t *testing.T, state string, env []string) *launch {
 	t.Helper()
-	bin := os.Getenv("PFORTE_BIN")
+	return upFrom(t, os.Getenv("PFORTE_BIN"), state, env)
+}
+
+// upFrom is up with the programs of a folder and further arguments.
+func upFrom(t *testing.T, bin, state string, env []string, args ...string) *launch {
+	t.Helper()
 	l := &launch{t: t, env: env, bin: bin, state: state}
-	l.cmd = exec.Command(filepath.Join(bin, "local"), "-bin", bin, "-state", state)
+	l.cmd = exec.Command(filepath.Join(bin, "local"), append([]string{"-bin", bin, "-state", state}, args...)...)
 	l.cmd.Env, l.cmd.Stdout, l.cmd.Stderr = l.env, l, l
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -191,6 +196,35 @@ func TestLocal_NeedsNoRedisServer(t *testing.T) {
 	}
 	b.request("POST", "/api/v1/auth/login", credentials("admin", "wrong")).want(t, 429, nil)
 	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := l.end(); code != 0 {
+		t.Errorf("a stop ends with %d: %s", code, l.printed())
+	}
+}
+
+func TestLocal_HouseholdIsTheLoginAlone(t *testing.T) {
+	bin, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
+	for _, program := range []string{"local", "auth", "pforte-proxy"} {
+		if err := os.Symlink(filepath.Join(os.Getenv("PFORTE_BIN"), program), filepath.Join(bin, program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := ports(t)
+	public := strings.Replace(env[0], "PROXY_PORT=", "http://phones-reach-it.localhost:", 1)
+	l := upFrom(t, bin, state, append(env, "PATH="+os.Getenv("PATH"), "PUBLIC_URL="+public, `ROUTES=respond /notes/ "notes"`), "--household")
+	if printed := l.printed(); !strings.Contains(printed, "\n"+public+"/pforte/setup?t=") || strings.Contains(printed, "verifier") || strings.Contains(printed, "demo") {
+		t.Errorf("it prints\n%s", printed)
+	}
+	for _, made := range []string{"receipt-key.pem", "log-key.pem", "devnet-network.json"} {
+		if _, err := os.Stat(filepath.Join(state, made)); err == nil {
+			t.Errorf("it makes %s", made)
+		}
+	}
+	b := newBrowser(t, "http://127.0.0.1:"+strings.TrimPrefix(env[0], "PROXY_PORT="))
+	b.request("GET", "/pforte/login", "").want(t, 200, nil)
+	b.request("GET", "/notes/", "").want(t, 200, nil)
+	if err := l.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	if code := l.end(); code != 0 {
