@@ -370,6 +370,34 @@ func TestPasskey_ThatDoesNotWorkHereIsNotOffered(t *testing.T) {
 	b.get("/pforte/account/passkeys").shows("Telefon").lacks("synchronisiert", "an ein Gerät gebunden") // nobody can tell
 }
 
+// TestDestructive_ActsAskFirst: their buttons are behind a step that says what happens, without a script.
+func TestDestructive_ActsAskFirst(t *testing.T) {
+	f := newFixture(t)
+	f.group("kids", "Kinder")
+	f.application("dav", "/dav/", "login", true)
+	anna := f.anna()
+	f.otto().enroll()
+	for range 2 {
+		anna.newToken("dav")
+	}
+	anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
+	for path, acts := range map[string][]string{
+		"/pforte/admin/members/2":   {"factor", "sessions", "delete"},
+		"/pforte/admin/invites":     {"revoke"},
+		"/pforte/admin/groups/kids": {"remove"},
+		"/pforte/admin/apps/dav":    {"remove"},
+		"/pforte/account/tokens":    {"all"},
+	} {
+		page := anna.get(path).want(http.StatusOK).body
+		for _, act := range acts {
+			before, _, found := strings.Cut(page, `class="button danger" name="do" value="`+act+`"`)
+			if !found || strings.Count(before, "<details") != strings.Count(before, "</details>")+1 || strings.Count(page, `value="`+act+`"`) != 1 {
+				t.Errorf("%s: %s is not behind a step", path, act)
+			}
+		}
+	}
+}
+
 func TestPage_IsInBothLanguages(t *testing.T) {
 	f := newFixture(t)
 	for lang, other := range map[string]string{"de": "English", "en": "Deutsch"} {
