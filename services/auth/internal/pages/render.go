@@ -166,6 +166,24 @@ func (v view) Actor(a audit.Actor) string {
 	return a.Name
 }
 
+// protection is how well an account is protected, in words.
+type protection struct {
+	Text string
+	Good bool // a password alone does not open it
+}
+
+// Protection returns how well a user's account is protected. A passkey alone does not protect it: who knows the
+// password logs in without.
+func (v view) Protection(u user.Details) protection {
+	switch {
+	case u.SecondFactor:
+		return protection{v.T["HasSecond"], true}
+	case u.Passkeys > 0:
+		return protection{v.T["PasskeyOnly"], false}
+	}
+	return protection{v.T["NoSecond"], false}
+}
+
 // QRCode returns a text as a QR code with a text alternative.
 func (v view) QRCode(text, label string) (template.HTML, error) { return QR(text, label) }
 

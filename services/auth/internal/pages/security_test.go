@@ -370,6 +370,26 @@ func TestPasskey_ThatDoesNotWorkHereIsNotOffered(t *testing.T) {
 	b.get("/pforte/account/passkeys").shows("Telefon").lacks("synchronisiert", "an ein Gerät gebunden") // nobody can tell
 }
 
+// TestProtection_APasskeyDoesNotReplaceTheSecondFactor: who knows the password logs in without it.
+func TestProtection_APasskeyDoesNotReplaceTheSecondFactor(t *testing.T) {
+	f := newFixture(t)
+	anna, otto := f.anna(), must(f.store.Users.ByID(t.Context(), 2))(t)
+	shown := func(badge string) {
+		t.Helper()
+		for _, path := range []string{"/pforte/admin/members", "/pforte/admin/members/2"} {
+			anna.get(path).want(http.StatusOK).shows(badge + "</span>")
+		}
+	}
+	shown(`<span class="badge">Nur Passwort`)
+	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
+	must(f.store.Passkeys.AddPasskey(t.Context(), 2, "Telefon", key, otto.SessionStamp, ""))(t)
+	shown(`<span class="badge">Passkey, Passwort genügt noch`)
+	anna.get("/pforte/admin/security").shows(`<span class="badge">Passkey, Passwort genügt noch</span>`)
+	f.otto().enroll()
+	shown(`<span class="badge good">Zweiter Faktor`)
+	anna.get("/pforte/admin/security").lacks("Passkey, Passwort genügt noch")
+}
+
 // TestDestructive_ActsAskFirst: their buttons are behind a step that says what happens, without a script.
 func TestDestructive_ActsAskFirst(t *testing.T) {
 	f := newFixture(t)
