@@ -75,7 +75,7 @@ func TestApplications_AreAddedChangedAndRemoved(t *testing.T) {
 	anna.post("/pforte/admin/apps", "do", "add", "name", "Fotos", "slug", "photos", "description", "Alben", "url", " https://Photos.example.org:443 ", "rule", "group:kids").
 		leadsTo("/pforte/admin/apps/photos?done=app-added")
 	page := anna.get("/pforte/admin/apps/photos?done=app-added").want(http.StatusOK).
-		shows("Die Anwendung ist eingetragen.", "@photos host photos.example.org\nhandle @photos {\n    import require_app photos\n", "SITE_ADDRESS", "PUBLIC_URL", `value="Fotos"`, `<option value="group:kids" selected>`)
+		shows("Die Anwendung ist hinzugefügt.", "@photos host photos.example.org\nhandle @photos {\n    import require_app photos\n", "SITE_ADDRESS", "PUBLIC_URL", `value="Fotos"`, `<option value="group:kids" selected>`)
 	if strings.Contains(page.body, "checked>Zweiter") {
 		t.Error("a second factor is asked for")
 	}
@@ -91,7 +91,7 @@ func TestApplications_AreAddedChangedAndRemoved(t *testing.T) {
 	anna.post("/pforte/admin/apps/photos", "do", "remove").leadsTo("/pforte/admin/apps?done=app-removed")
 	anna.get("/pforte/admin/apps/photos").want(http.StatusNotFound).shows("Diese Anwendung gibt es nicht.")
 	anna.post("/pforte/admin/apps/photos", change...).want(http.StatusNotFound)
-	anna.get("/pforte/admin/audit").shows("Anwendung eingetragen", "Anwendung geändert", "Anwendung entfernt", "photos")
+	anna.get("/pforte/admin/audit").shows("Anwendung hinzugefügt", "Anwendung geändert", "Anwendung entfernt", "photos")
 }
 
 // TestApplications_OnlyWhatChangedIsSaved: the form sends all fields together. Saved
@@ -230,7 +230,7 @@ func TestGroups_OneThatARuleNamesStays(t *testing.T) {
 	f.application("photos", "/photos/", "group:kids", false)
 	anna := f.anna()
 	anna.get("/pforte/admin/groups/kids").shows("Nur für diese Gruppe", "App photos").lacks(`value="remove"`)
-	anna.post("/pforte/admin/groups/kids", "do", "remove").want(http.StatusConflict).shows("Bitte zuerst die Anwendung ändern.")
+	anna.post("/pforte/admin/groups/kids", "do", "remove").want(http.StatusConflict).shows("Ändere zuerst die Anwendung.")
 	anna.post("/pforte/admin/apps/photos", "do", "remove")
 	anna.post("/pforte/admin/groups/kids", "do", "remove").leadsTo("/pforte/admin/groups?done=group-removed")
 	anna.get("/pforte/admin/groups").lacks("Kinder")
@@ -298,7 +298,7 @@ func TestApplications_AreForAdminsWithARecentProof(t *testing.T) {
 	// What was filled in is there after the proof, and is sent by the admin themselves.
 	anna.post("/pforte/admin/apps/notes", "do", "change", "name", "Notizen", "url", "/notes/", "rule", "login", "position", "3", "tokens", "yes").want(http.StatusForbidden)
 	anna.post("/pforte/reauth", "password", adminPass, "return", "/pforte/admin/apps/notes", "kept.do", "change", "kept.name", "Notizen", "kept.tokens", "yes").want(http.StatusOK).
-		shows("Bitte noch einmal senden.", `value="Notizen"`, `name="tokens" value="yes" checked`)
+		shows("Schick es bitte noch einmal ab.", `value="Notizen"`, `name="tokens" value="yes" checked`)
 	if f.stored("notes").Name != "App notes" {
 		t.Error("the form was sent by itself")
 	}
@@ -323,7 +323,7 @@ func TestAppToken_IsShownOnce(t *testing.T) {
 	f.application("notes", "/notes/", "login", false)
 	f.application("backup", "/backup/", "admin", true)
 	otto := f.otto()
-	otto.get("/pforte/account/tokens").want(http.StatusOK).shows("Neuer Zugangsschlüssel", "app.dav").lacks("app.notes", "app.backup")
+	otto.get("/pforte/account/tokens").want(http.StatusOK).shows("Neues App-Passwort", "app.dav").lacks("app.notes", "app.backup")
 	otto.post("/pforte/account/tokens", "do", "create", "name", "Kalender", "days", "30").want(http.StatusBadRequest).shows(`id="apps-why"`, `value="Kalender"`)
 	otto.post("/pforte/account/tokens", "do", "create", "name", "", "days", "30", "app.dav", "yes").want(http.StatusBadRequest).shows(`id="name-why"`, `name="app.dav" value="yes" checked`)
 	otto.post("/pforte/account/tokens", "do", "create", "name", "x", "days", "31", "app.dav", "yes").want(http.StatusBadRequest)
@@ -348,7 +348,7 @@ func TestAppToken_IsShownOnce(t *testing.T) {
 		t.Error("the token is in the log")
 	}
 	f.anna().get("/pforte/account/tokens").want(http.StatusOK).lacks(text[:8])
-	otto.get("/pforte/").shows("Neuigkeiten", "Zugangsschlüssel erstellt") // as a new passkey is
+	otto.get("/pforte/").shows("Sicherheitshinweise", "App-Passwort erstellt") // as a new passkey is
 }
 
 func TestAppToken_CreatingNeedsARecentProof(t *testing.T) {
@@ -372,7 +372,7 @@ func TestAppToken_IsRevokedAndRemoved(t *testing.T) {
 	anna, otto := f.anna(), f.otto()
 	foreign := anna.newToken("dav") // has the id 1
 	first, second, third := otto.newToken("dav"), otto.newToken("dav"), otto.newToken("dav")
-	otto.post("/pforte/account/tokens", "do", "remove", "id", "2").want(http.StatusConflict).shows("Bitte zuerst widerrufen.")
+	otto.post("/pforte/account/tokens", "do", "remove", "id", "2").want(http.StatusConflict).shows("Widerruf es zuerst.")
 	otto.post("/pforte/account/tokens", "do", "revoke", "id", "2").leadsTo("/pforte/account/tokens?done=token-revoked")
 	otto.get("/pforte/account/tokens").shows("widerrufen", `value="remove"`)
 	otto.post("/pforte/account/tokens", "do", "remove", "id", "2").leadsTo("/pforte/account/tokens?done=token-removed")
@@ -384,7 +384,7 @@ func TestAppToken_IsRevokedAndRemoved(t *testing.T) {
 			t.Error("a revoked token is valid")
 		}
 	}
-	otto.post("/pforte/account/tokens", "do", "revoke", "id", "1").want(http.StatusNotFound).shows("Zugangsschlüssel nicht gefunden.")
+	otto.post("/pforte/account/tokens", "do", "revoke", "id", "1").want(http.StatusNotFound).shows("Dieses App-Passwort gibt es nicht mehr.")
 	otto.post("/pforte/account/tokens", "do", "remove", "id", "1").leadsTo("/pforte/account/tokens?done=token-removed")
 	otto.post("/pforte/account/tokens", "do", "revoke", "id", "x").want(http.StatusBadRequest)
 	otto.post("/pforte/account/tokens", "do", "other", "id", "1").want(http.StatusBadRequest)
@@ -399,7 +399,7 @@ func TestAppToken_OfAMemberIsRevokedByAnAdmin(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)
 	anna, otto := f.anna(), f.otto()
-	anna.get("/pforte/admin/members/2").lacks("Zugangsschlüssel</h2>")
+	anna.get("/pforte/admin/members/2").lacks("App-Passwörter</h2>")
 	text := otto.newToken("dav")
 	anna.get("/pforte/admin/members/2").shows("Kalender", "App dav", text[:8]).lacks(text)
 	anna.post("/pforte/admin/members/2", "do", "revoke", "id", "1").leadsTo("/pforte/admin/members/2?done=token-revoked")
@@ -414,15 +414,15 @@ func TestAppToken_RemainingOnesAreShownAfterANewPassword(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)
 	otto := f.otto()
-	otto.get("/pforte/account/password").lacks("Zugangsschlüssel weiter")
+	otto.get("/pforte/account/password").lacks("Deine App-Passwörter gelten")
 	otto.newToken("dav")
-	otto.get("/pforte/account/password").shows("Auch mit einem neuen Passwort gelten Zugangsschlüssel weiter: 1.", `href="/pforte/account/tokens"`)
+	otto.get("/pforte/account/password").shows("Deine App-Passwörter gelten auch mit dem neuen Passwort weiter: 1.", `href="/pforte/account/tokens"`)
 	_, token := f.anna().post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	b := f.browser()
 	const list = "/pforte/account/tokens?done=tokens-left"
 	b.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").leadsTo("/pforte/login?done=reset-tokens&return=" + url.QueryEscape(list))
-	b.get("/pforte/login?done=reset-tokens&return=" + url.QueryEscape(list)).shows("die Zugangsschlüssel prüfen").lacks("Kalender")
+	b.get("/pforte/login?done=reset-tokens&return=" + url.QueryEscape(list)).shows("prüf deine App-Passwörter").lacks("Kalender")
 	b.post("/pforte/login", "username", "otto", "password", "a new secret", "return", list).leadsTo(list)
-	b.get(list).want(http.StatusOK).shows("Diese Zugangsschlüssel gelten weiter", "Kalender", "Widerrufen")
-	b.get("/pforte/account/passkeys?done=passkeys-left").shows("Auch mit einem neuen Passwort gelten Zugangsschlüssel weiter: 1.")
+	b.get(list).want(http.StatusOK).shows("Diese App-Passwörter gelten weiter", "Kalender", "Widerrufen")
+	b.get("/pforte/account/passkeys?done=passkeys-left").shows("Deine App-Passwörter gelten auch mit dem neuen Passwort weiter: 1.")
 }

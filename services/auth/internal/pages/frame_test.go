@@ -105,7 +105,7 @@ func TestForm_WithAnOldTokenIsShownAgain(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	b.post("/pforte/account/password", "csrf", "old", "current", userPass, "password", "new secret", "again", "new secret").
-		want(http.StatusForbidden).shows("Bitte noch einmal senden.", b.cookies["csrf-token"], "<h1>Passwort</h1>").lacks("new secret", userPass)
+		want(http.StatusForbidden).shows("Schick es bitte noch einmal ab.", b.cookies["csrf-token"], "<h1>Passwort</h1>").lacks("new secret", userPass)
 	f.otto()
 }
 
@@ -114,10 +114,10 @@ func TestForm_WithoutASessionIsShownAfterTheLogin(t *testing.T) {
 	b := f.otto()
 	gone := b.request("/pforte/account/password", "note", "typed before", "current", userPass, "password", "new secret", "again", "new secret")
 	b.post("/pforte/logout").leadsTo("/pforte/login?done=logout")
-	b.do(gone).want(http.StatusUnauthorized).shows("Die Anmeldung ist abgelaufen.", `name="kept.note" value="typed before"`, `name="return" value="/pforte/account/password"`).
+	b.do(gone).want(http.StatusUnauthorized).shows("Deine Anmeldung ist abgelaufen.", `name="kept.note" value="typed before"`, `name="return" value="/pforte/account/password"`).
 		lacks("new secret", userPass, "kept.csrf")
 	a := b.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/account/password", "kept.note", "typed before", "kept.password", "injected").
-		want(http.StatusOK).shows("<h1>Passwort</h1>", "Bitte noch einmal senden.", b.cookies["csrf-token"]).lacks("injected")
+		want(http.StatusOK).shows("<h1>Passwort</h1>", "Schick es bitte noch einmal ab.", b.cookies["csrf-token"]).lacks("injected")
 	if a.header.Get("Set-Cookie") == "" {
 		t.Error("the login set no cookie")
 	}
@@ -126,10 +126,10 @@ func TestForm_WithoutASessionIsShownAfterTheLogin(t *testing.T) {
 func TestLogout_NeedsAForm(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
-	b.get("/pforte/logout").want(http.StatusOK).shows("Die Anmeldung auf diesem Gerät endet.")
+	b.get("/pforte/logout").want(http.StatusOK).shows("Du wirst auf diesem Gerät abgemeldet.")
 	b.get("/pforte/account").want(http.StatusOK)
 	b.post("/pforte/logout").leadsTo("/pforte/login?done=logout")
-	b.get("/pforte/login?done=logout").shows("Abgemeldet.")
+	b.get("/pforte/login?done=logout").shows("Du bist abgemeldet.")
 	b.get("/pforte/account").want(http.StatusSeeOther)
 }
 
@@ -145,11 +145,11 @@ func TestPassword_IsChanged(t *testing.T) {
 	f := newFixture(t)
 	b, other := f.otto(), f.otto()
 	b.post("/pforte/account/password", "current", userPass, "password", "new secret", "again", "other secret").want(http.StatusBadRequest).
-		shows("Die beiden Passwörter sind nicht gleich.", `href="#again"`, `aria-invalid="true"`).lacks("new secret")
-	b.post("/pforte/account/password", "current", "wrong", "password", "new secret", "again", "new secret").want(http.StatusUnauthorized).shows("Das aktuelle Passwort ist falsch.")
+		shows("Die beiden Passwörter stimmen nicht überein.", `href="#again"`, `aria-invalid="true"`).lacks("new secret")
+	b.post("/pforte/account/password", "current", "wrong", "password", "new secret", "again", "new secret").want(http.StatusUnauthorized).shows("Dein aktuelles Passwort ist falsch.")
 	b.post("/pforte/account/password", "current", userPass, "password", "short", "again", "short").want(http.StatusBadRequest).shows("mindestens 8 Zeichen")
 	b.post("/pforte/account/password", "current", userPass, "password", "new secret", "again", "new secret").leadsTo("/pforte/account/password?done=password")
-	b.get("/pforte/account/password?done=password").shows("Das Passwort ist geändert.")
+	b.get("/pforte/account/password?done=password").shows("Dein Passwort ist geändert.")
 	other.get("/pforte/").want(http.StatusSeeOther)
 	f.loggedIn("otto", "new secret")
 }

@@ -286,7 +286,7 @@ func TestHandover_HostsFollowTheUsersRow(t *testing.T) {
 	if err := f.policy.SetMember(t.Context(), "family", "otto", false); err != nil {
 		t.Fatal(err)
 	}
-	otto.visit(diary+"/").want(http.StatusForbidden).shows("Tagebuch: kein Zugang", "Kein Zugang zu dieser Anwendung.")
+	otto.visit(diary+"/").want(http.StatusForbidden).shows("Tagebuch: kein Zugang", "Du darfst diese Anwendung nicht öffnen.")
 	otto.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
 	if err := f.people.Remove(t.Context(), "otto"); err != nil {
 		t.Fatal(err)
@@ -499,22 +499,22 @@ func TestHandover_ANewProofOpensTheHostsAgain(t *testing.T) {
 func TestHandover_AUserWhoMayNotOpenIsToldSo(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
-	p.login(p.visit(office+"/"), "otto", userPass).want(http.StatusForbidden).shows("<h1>Büro: kein Zugang</h1>", "Kein Zugang zu dieser Anwendung.", `href="`+portal+`/pforte/"`, "Otto")
+	p.login(p.visit(office+"/"), "otto", userPass).want(http.StatusForbidden).shows("<h1>Büro: kein Zugang</h1>", "Du darfst diese Anwendung nicht öffnen.", `href="`+portal+`/pforte/"`, "Otto")
 	for _, slug := range []string{"unknown", "", "PHOTOS", strings.Repeat("x", 3000)} {
-		p.visit(portal + "/pforte/go?app=" + slug + "&return=/").want(http.StatusForbidden).shows("Diese Anwendung ist nicht eingetragen.")
+		p.visit(portal + "/pforte/go?app=" + slug + "&return=/").want(http.StatusForbidden).shows("Diese Anwendung kennt Pforte nicht.")
 	}
 	anna := f.person()
 	anna.login(anna.visit(office+"/"), "anna", adminPass).welcomed(office+"/", "Büro for anna")
 	english := f.browser()
 	english.headers.Set("Accept-Language", "en")
 	english.post("/pforte/login", "username", "otto", "password", userPass)
-	english.get("/pforte/go?app=office").want(http.StatusForbidden).shows("You have no access to this application.", `<html lang="en">`)
+	english.get("/pforte/go?app=office").want(http.StatusForbidden).shows("You may not open this application.", `<html lang="en">`)
 }
 
 func TestGuard_MayDemandASecondFactor(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
-	const needed = "Diese Anwendung verlangt einen zweiten Faktor."
+	const needed = "Für diese Anwendung brauchst du einen zweiten Faktor."
 	p.login(p.visit(vault+"/safe"), "otto", userPass).want(http.StatusForbidden).shows("<h1>Tresor: kein Zugang</h1>", needed, `href="`+portal+`/pforte/account/second-factor"`)
 	p.visit(portal + "/pforte/go?app=notes&return=/notes/x").want(http.StatusForbidden).shows(needed)
 

@@ -52,23 +52,23 @@ func TestSetUp_FirstAdminSetsTheHouseholdUp(t *testing.T) {
 func TestInvite_IsShownOnceAndUsedOnce(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
-	made := anna.post("/pforte/admin/invites", "do", "invite", "display_name", "Paul", "role", "member").want(http.StatusOK).shows("Der Link wird nur jetzt gezeigt.")
+	made := anna.post("/pforte/admin/invites", "do", "invite", "display_name", "Paul", "role", "member").want(http.StatusOK).shows("Der Link wird nur jetzt angezeigt.")
 	path, token := made.link()
 	anna.get("/pforte/admin/invites").want(http.StatusOK).shows("Paul", "von Anna").lacks(token)
-	anna.get(path).want(http.StatusOK).shows("Angemeldet als Anna")
+	anna.get(path).want(http.StatusOK).shows("Du bist als Anna angemeldet.")
 
 	paul := f.browser()
-	seen := paul.get(path).want(http.StatusOK).shows("Anna lädt in den Haushalt ein.", `value="Paul"`)
+	seen := paul.get(path).want(http.StatusOK).shows("Anna hat dich eingeladen.", `value="Paul"`)
 	if got := seen.header.Get("Referrer-Policy"); got != "strict-origin" {
 		t.Errorf("the token reaches the Referer: Referrer-Policy is %q", got)
 	}
-	paul.post("/pforte/join", "t", token, "username", "OTTO", "display_name", "Paul", "password", userPass, "again", userPass).want(http.StatusConflict).shows("bereits vergeben")
+	paul.post("/pforte/join", "t", token, "username", "OTTO", "display_name", "Paul", "password", userPass, "again", userPass).want(http.StatusConflict).shows("schon vergeben")
 	paul.post("/pforte/join", "t", token, "username", "paul", "display_name", "Paul", "password", userPass, "again", userPass, "role", "admin").
 		leadsTo("/pforte/login?done=joined&name=paul").lacks(token)
-	paul.get("/pforte/login?done=joined&name=paul").shows("Das Konto ist fertig.", `value="paul"`)
+	paul.get("/pforte/login?done=joined&name=paul").shows("Dein Konto ist angelegt.", `value="paul"`)
 	paul.post("/pforte/join", "t", token, "username", "eve", "display_name", "E", "password", userPass, "again", userPass).want(http.StatusBadRequest).shows("Der Link ist ungültig oder abgelaufen.")
 	b := f.loggedIn("paul", userPass)
-	b.get("/pforte/admin/members").want(http.StatusForbidden).shows("Diese Seite ist nur für die Verwaltung.")
+	b.get("/pforte/admin/members").want(http.StatusForbidden).shows("Diese Seite ist nur für Administratoren.")
 	if strings.Contains(f.log.String(), token) {
 		t.Error("the token is in the log")
 	}
@@ -151,7 +151,7 @@ func TestInvite_IsRevoked(t *testing.T) {
 		t.Fatal(open, err)
 	}
 	anna.post("/pforte/admin/invites", "do", "revoke", "id", "1").leadsTo("/pforte/admin/invites?done=revoked")
-	anna.get("/pforte/admin/invites").shows("Keine offenen Einladungen.")
+	anna.get("/pforte/admin/invites").shows("Gerade ist keine Einladung offen.")
 	f.browser().get(path).want(http.StatusBadRequest)
 }
 
@@ -161,11 +161,11 @@ func TestForgotten_PasswordIsSetAnew(t *testing.T) {
 	for _, name := range []string{"otto", "nobody"} {
 		paul.post("/pforte/forgot", "username", name).leadsTo("/pforte/forgot?done=forgot")
 	}
-	paul.get("/pforte/forgot?done=forgot").shows("Wenn es dieses Konto gibt, sieht die Verwaltung jetzt die Bitte.")
+	paul.get("/pforte/forgot?done=forgot").shows("Wenn es dieses Konto gibt, haben wir den Administratoren Bescheid gegeben.")
 	f.audit.Drain()
 	old, anna := f.otto(), f.anna()
-	anna.get("/pforte/").shows("Offene Bitten um ein neues Passwort: 1")
-	anna.get("/pforte/admin/members").shows("Bittet um ein neues Passwort")
+	anna.get("/pforte/").shows("Anfragen nach einem neuen Passwort: 1")
+	anna.get("/pforte/admin/members").shows("Braucht ein neues Passwort")
 	path, token := anna.post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	paul.get(path).want(http.StatusOK).shows("otto")
 	paul.post("/pforte/reset", "t", token, "password", "short", "again", "short").want(http.StatusBadRequest).shows(token)
@@ -175,9 +175,9 @@ func TestForgotten_PasswordIsSetAnew(t *testing.T) {
 	paul.get("/pforte/").want(http.StatusSeeOther)
 	old.get("/pforte/").want(http.StatusSeeOther)
 	b := f.loggedIn("otto", "a new secret")
-	b.get("/pforte/").shows("Neuigkeiten", "Neues Passwort über Link")
+	b.get("/pforte/").shows("Sicherheitshinweise", "Neues Passwort über Link")
 	b.post("/pforte/", "up_to", "1900000000").leadsTo("/pforte/")
-	b.get("/pforte/").lacks("Neuigkeiten")
+	b.get("/pforte/").lacks("Sicherheitshinweise")
 }
 
 func TestReset_ShowsTheRemainingPasskeys(t *testing.T) {
@@ -190,9 +190,9 @@ func TestReset_ShowsTheRemainingPasskeys(t *testing.T) {
 	const list = "/pforte/account/passkeys?done=passkeys-left"
 	b.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").
 		leadsTo("/pforte/login?done=reset-passkeys&return=" + url.QueryEscape(list))
-	b.get("/pforte/login?done=reset-passkeys&return=" + url.QueryEscape(list)).shows("Das neue Passwort gilt.").lacks("Altes Telefon")
+	b.get("/pforte/login?done=reset-passkeys&return=" + url.QueryEscape(list)).shows("Dein neues Passwort gilt ab jetzt.").lacks("Altes Telefon")
 	b.post("/pforte/login", "username", "otto", "password", "a new secret", "return", list).leadsTo(list)
-	b.get(list).want(http.StatusOK).shows("Diese Passkeys melden weiterhin an", "Altes Telefon", "Entfernen")
+	b.get(list).want(http.StatusOK).shows("Mit diesen Passkeys kann man sich weiterhin anmelden", "Altes Telefon", "Entfernen")
 }
 
 // TestLinks_TokensAreNotGuessed: a page with a right token can be fetched any number of
@@ -220,7 +220,7 @@ func TestLinks_TokensAreNotGuessed(t *testing.T) {
 		t.Errorf("the token reaches the Referer: Referrer-Policy is %q", got)
 	}
 	f.advance(web.LinkWindow)
-	b.get("/pforte/join?t=none").want(http.StatusBadRequest).shows("Die Verwaltung des Haushalts kann einen neuen erstellen.")
+	b.get("/pforte/join?t=none").want(http.StatusBadRequest).shows("Frag die Administratoren nach einem neuen.")
 }
 
 func TestPage_TimesAreInWordsAndForPrograms(t *testing.T) {
@@ -252,7 +252,7 @@ func TestNotices_ToComeAreNotMarkedAsRead(t *testing.T) {
 	b.post("/pforte/", "up_to", "7258118400").leadsTo("/pforte/")
 	f.advance(time.Minute)
 	f.anna().post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK)
-	b.get("/pforte/").shows("Neuigkeiten")
+	b.get("/pforte/").shows("Sicherheitshinweise")
 }
 
 func TestProfile_IsChanged(t *testing.T) {
@@ -263,7 +263,7 @@ func TestProfile_IsChanged(t *testing.T) {
 	if body := b.get("/pforte/account").body; strings.Contains(body, "Otto <b>") || !strings.Contains(body, "Otto &lt;b&gt;") {
 		t.Error("the name is not escaped")
 	}
-	b.post("/pforte/account", "display_name", "Otto", "color", "own", "hex", `"/><script>`).want(http.StatusBadRequest).shows("Bitte einen Farbwert", `id="hex-why"`)
+	b.post("/pforte/account", "display_name", "Otto", "color", "own", "hex", `"/><script>`).want(http.StatusBadRequest).shows("Gib eine Farbe", `id="hex-why"`)
 	b.post("/pforte/account", "display_name", "", "color", "#AF52DE").want(http.StatusBadRequest).shows("Anzeigename")
 	b.post("/pforte/account", "display_name", "Otto", "color", "own", "hex", "#3a7d5c").leadsTo("/pforte/account?done=profile")
 	b.get("/pforte/account").shows(`value="#3a7d5c"`)
@@ -280,7 +280,7 @@ func TestMembers_AnAdminChangesOne(t *testing.T) {
 	anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "Otto").want(http.StatusBadRequest).shows("Das ist nicht der Benutzername dieses Kontos.")
 	anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "otto").leadsTo("/pforte/admin/members?done=deleted")
 	anna.get("/pforte/admin/members/2").want(http.StatusNotFound).shows("Dieses Konto gibt es nicht.")
-	anna.post("/pforte/admin/members/1", "do", "change", "display_name", "Anna", "color", "#34C759", "role", "member").want(http.StatusBadRequest).shows("Mindestens ein Konto muss den Haushalt verwalten.")
+	anna.post("/pforte/admin/members/1", "do", "change", "display_name", "Anna", "color", "#34C759", "role", "member").want(http.StatusBadRequest).shows("Mindestens ein Mitglied muss Administrator/in bleiben.")
 	anna.post("/pforte/admin/members/1", "do", "reset-link").want(http.StatusBadRequest)
 	anna.post("/pforte/admin/members/1", "do", "delete", "confirm", "anna").want(http.StatusBadRequest)
 	anna.get("/pforte/admin/members/x").want(http.StatusNotFound)
@@ -310,7 +310,7 @@ func TestAudit_IsFilteredAndPaged(t *testing.T) {
 	for range 60 {
 		anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
 	}
-	first := anna.get("/pforte/admin/audit?event=invite_made").want(http.StatusOK).shows("Einladung erstellt", "Ältere zeigen")
+	first := anna.get("/pforte/admin/audit?event=invite_made").want(http.StatusOK).shows("Einladung erstellt", "Ältere anzeigen")
 	if got := strings.Count(first.body, "<li>"); got != audit.DefaultPage {
 		t.Errorf("%d entries on a page", got)
 	}
@@ -318,7 +318,7 @@ func TestAudit_IsFilteredAndPaged(t *testing.T) {
 	if older == nil {
 		t.Fatal("there is no link to older entries")
 	}
-	second := anna.get(strings.ReplaceAll(older[1], "&amp;", "&")).want(http.StatusOK).lacks("Ältere zeigen")
+	second := anna.get(strings.ReplaceAll(older[1], "&amp;", "&")).want(http.StatusOK).lacks("Ältere anzeigen")
 	if got := strings.Count(second.body, "<li>"); got != 10 {
 		t.Errorf("%d entries on the second page, want 10", got)
 	}
@@ -361,7 +361,7 @@ func TestInvite_AReservedNameIsSaidAtItsField(t *testing.T) {
 func TestInvite_ADeletedMembersNameIsAskedAbout(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
-	const text = "Den Namen eines gelöschten Mitglieds vergeben"
+	const text = "Benutzernamen eines gelöschten Mitglieds wiederverwenden"
 	_, token := anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).lacks(text).link()
 	anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "otto").want(http.StatusSeeOther)
 	f.browser().post("/pforte/join", "t", token, "username", "otto", "password", "a long password", "again", "a long password").

@@ -67,7 +67,7 @@ func (b *browser) prove(pass, secret string) {
 func TestSecondFactor_IsSetUpAndAskedFor(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
-	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Das Passwort allein genügt.")
+	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Dein Passwort allein genügt.")
 	b.post("/pforte/account/second-factor", "do", "setup").leadsTo("/pforte/account/second-factor")
 	b.post("/pforte/account/second-factor", "do", "enable", "code", "000000").want(http.StatusBadRequest).shows("Der Code ist falsch oder abgelaufen.", `role="img"`)
 	secret, codes := b.enroll()
@@ -109,7 +109,7 @@ func TestSecondFactor_ASetUpIsOfItsSession(t *testing.T) {
 	stolen.post(path, "do", "setup").leadsTo(path)
 	secret := secretShown.FindStringSubmatch(stolen.get(path).body)[1]
 	otto.get(path).want(http.StatusOK).shows("Einrichten").lacks(secret, "otpauth")
-	otto.post(path, "do", "enable", "code", codeOf(t, secret, f.Now())).want(http.StatusConflict).shows("Es wurde noch keine Einrichtung begonnen.").lacks(secret)
+	otto.post(path, "do", "enable", "code", codeOf(t, secret, f.Now())).want(http.StatusConflict).shows("Du hast die Einrichtung noch nicht begonnen.").lacks(secret)
 	otto.enroll()
 }
 
@@ -122,7 +122,7 @@ func TestSecondFactor_ASecondStepIsCancelled(t *testing.T) {
 	other.post("/pforte/login", "username", "otto", "password", userPass)
 	other.post("/pforte/second", "do", "cancel").leadsTo("/pforte/login")
 	other.get("/pforte/second").leadsTo("/pforte/login?done=expired")
-	other.get("/pforte/login?done=expired").shows("Keine laufende Anmeldung.")
+	other.get("/pforte/login?done=expired").shows("Die Anmeldung hat zu lange gedauert.")
 }
 
 func TestPassword_WithASecondFactorNeedsARecentProof(t *testing.T) {
@@ -223,7 +223,7 @@ func TestProof_AnEndedSessionLeadsToTheLogin(t *testing.T) {
 			case http.StatusSeeOther:
 				proved.Add(1)
 			case http.StatusUnauthorized:
-				a.shows("Die Anmeldung ist abgelaufen.", "<h1>Anmelden</h1>").lacks("Otto")
+				a.shows("Deine Anmeldung ist abgelaufen.", "<h1>Anmelden</h1>").lacks("Otto")
 			case http.StatusTooManyRequests: // of the limit of wrong passwords, which counts before it knows
 			default:
 				t.Errorf("got %d: %s", a.status, a.text())
@@ -244,7 +244,7 @@ func TestProof_TypedFieldsOutliveANewOne(t *testing.T) {
 	typed := []string{"do", "change", "display_name", "Otto <K.>", "color", "own", "hex", "#3a7d5c", "role", "admin"}
 	f.advance(10*time.Minute + time.Second)
 	anna.post(path+"?done=profile", typed...).want(http.StatusForbidden).
-		shows(`name="kept.display_name" value="Otto <K.>"`, `name="kept.role" value="admin"`, "Das Ausgefüllte ist danach noch da").lacks("kept.csrf")
+		shows(`name="kept.display_name" value="Otto <K.>"`, `name="kept.role" value="admin"`, "Was du ausgefüllt hast, ist danach noch da").lacks("kept.csrf")
 	var kept []string
 	for i := 0; i < len(typed); i += 2 {
 		kept = append(kept, "kept."+typed[i], typed[i+1])
@@ -252,7 +252,7 @@ func TestProof_TypedFieldsOutliveANewOne(t *testing.T) {
 	kept = append(kept, "return", path+"?done=profile")
 	anna.post("/pforte/reauth", append(kept, "password", "mistyped")...).want(http.StatusUnauthorized).shows(`name="kept.hex" value="#3a7d5c"`).lacks("mistyped")
 	shown := anna.post("/pforte/reauth", append(kept, "password", adminPass)...).want(http.StatusOK).
-		shows("Bitte noch einmal senden.", `value="Otto <K.>"`, `value="#3a7d5c"`, `<option value="admin" selected>`, anna.cookies["csrf-token"])
+		shows("Schick es bitte noch einmal ab.", `value="Otto <K.>"`, `value="#3a7d5c"`, `<option value="admin" selected>`, anna.cookies["csrf-token"])
 	if strings.Contains(shown.body, "Otto <K.>") {
 		t.Error("what was typed is not escaped")
 	}
@@ -264,7 +264,7 @@ func TestProof_TypedFieldsOutliveANewOne(t *testing.T) {
 	f.advance(10*time.Minute + time.Second)
 	anna.post(path, typed...).want(http.StatusForbidden).shows(`<form method="post" action="`+path+`" data-kept hidden>`, `name="display_name" value="Otto <K.>"`)
 	anna.post("/pforte/reauth", "password", adminPass)
-	anna.post(path, append(typed, "csrf", "")...).want(http.StatusForbidden).shows("Bitte noch einmal senden.", `value="Otto <K.>"`)
+	anna.post(path, append(typed, "csrf", "")...).want(http.StatusForbidden).shows("Schick es bitte noch einmal ab.", `value="Otto <K.>"`)
 }
 
 // TestProof_AFormIsSentToItsOwnPageAfterwards: the answer is that of the page of the
@@ -274,7 +274,7 @@ func TestProof_AFormIsSentToItsOwnPageAfterwards(t *testing.T) {
 	anna := f.anna()
 	for _, path := range []string{"/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security", "/pforte/account/second-factor", "/pforte/account/devices"} {
 		anna.post("/pforte/reauth", "password", adminPass, "return", path, "kept.do", "change").want(http.StatusOK).
-			shows("Bitte noch einmal senden.", `method="post" action="`+path+`">`).lacks(`method="post">`)
+			shows("Schick es bitte noch einmal ab.", `method="post" action="`+path+`">`).lacks(`method="post">`)
 	}
 }
 
@@ -290,7 +290,7 @@ func TestLogin_TypedFieldsOutliveTwoSteps(t *testing.T) {
 	b.post("/pforte/login", append(kept, "username", "otto", "password", userPass)...).want(http.StatusOK).shows("Sechs Ziffern aus der App.", `name="kept.display_name" value="Otto der Erste"`)
 	b.post("/pforte/second", append(kept, "do", "verify", "code", "000000")...).want(http.StatusUnauthorized).shows(`name="kept.color" value="#34C759"`)
 	b.post("/pforte/second", append(kept, "do", "verify", "code", codeOf(t, secret, f.Now()))...).want(http.StatusOK).
-		shows("Bitte noch einmal senden.", "<h1>Profil</h1>", `value="Otto der Erste"`, b.cookies["csrf-token"])
+		shows("Schick es bitte noch einmal ab.", "<h1>Profil</h1>", `value="Otto der Erste"`, b.cookies["csrf-token"])
 }
 
 func TestPassword_WellKnownOnesAreRefused(t *testing.T) {
@@ -331,11 +331,11 @@ func TestDuty_OfASecondFactorKeepsNoMemberOut(t *testing.T) {
 	b := f.browser()
 	b.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/account").leadsTo("/pforte/duty?return=%2Fpforte%2Faccount")
 	b.get("/pforte/duty?return=/pforte/account").want(http.StatusOK).shows("Jetzt einrichten", "Später", `href="/pforte/account"`)
-	b.get("/pforte/").want(http.StatusOK).shows("Der Haushalt verlangt einen zweiten Faktor.")
+	b.get("/pforte/").want(http.StatusOK).shows("In deinem Haushalt brauchen alle einen zweiten Faktor.")
 	secret, _ := b.enroll()
 	b.prove(userPass, secret)
 	b.get("/pforte/account/second-factor").want(http.StatusOK).lacks("Danach genügt das Passwort allein.")
-	b.post("/pforte/account/second-factor", "do", "disable", "code", "000000").want(http.StatusForbidden).shows("Der letzte kann nicht entfernt werden.")
+	b.post("/pforte/account/second-factor", "do", "disable", "code", "000000").want(http.StatusForbidden).shows("Deinen letzten kannst du nicht entfernen.")
 }
 
 func TestSecondFactor_IsResetByAnAdmin(t *testing.T) {
@@ -366,7 +366,7 @@ func TestPasskey_ThatDoesNotWorkHereIsNotOffered(t *testing.T) {
 	b := f.otto()
 	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Passkey als zweiter Schritt").lacks("enable-passkey")
 	b.post("/pforte/account/second-factor", "do", "enable-passkey").want(http.StatusConflict).shows("Passkeys brauchen eine Adresse mit https.")
-	b.get("/pforte/account/second-factor").shows("Das Passwort allein genügt.")
+	b.get("/pforte/account/second-factor").shows("Dein Passwort allein genügt.")
 	b.get("/pforte/account/passkeys").shows("Telefon").lacks("synchronisiert", "an ein Gerät gebunden") // nobody can tell
 }
 

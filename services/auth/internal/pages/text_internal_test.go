@@ -48,6 +48,18 @@ func TestTexts_SayTheSameInBothLanguages(t *testing.T) {
 	}
 }
 
+// TestTexts_GermanSaysDu refuses the impersonal forms ("Bitte … wählen", "das eigene Konto"),
+// the polite one, and words that pages say otherwise.
+func TestTexts_GermanSaysDu(t *testing.T) {
+	german, _ := bothTexts(t)
+	others := regexp.MustCompile(`Bitte\b|\b[Dd](as|em|es) eigenen? |\b(Ihnen|Ihren?)\b|freiwillig|Zugangsschlüssel|Verwaltung des Haushalts`)
+	for key, text := range german {
+		if other := others.FindString(text); other != "" {
+			t.Errorf("%s says %q: %s", key, other, text)
+		}
+	}
+}
+
 // TestTexts_AreThoseThatAreUsed looks for keys in templates and sources, and for the ends of
 // keys that begin with a lower-case word anywhere in the service.
 func TestTexts_AreThoseThatAreUsed(t *testing.T) {
