@@ -25,6 +25,8 @@ apps, is not in it: see setup -data-key. A restored ledger's log is frozen: see 
 resume and recover. Restored invites and links are void.
 
   backup save FILE      while the services go on; it checks what it wrote
+  backup every 24h [--keep 14] FOLDER
+                        save again and again, into FOLDER/pforte-TIME.tar, and keep the newest
   backup check FILE     whether it is whole
   backup restore FILE   while the services do not run, where nothing is
   backup --version, --help
@@ -32,16 +34,19 @@ resume and recover. Restored invites and links are void.
 Without FILE they write to standard output, unless that is a terminal, and read
 standard input. A restore that fails puts nothing back, and keeps setup from
 making new keys until one succeeds. The archive holds secrets in the clear: encrypt it before it leaves the machine.
+When it was saved last is noted for the start page of administrators.
 
 Settings are environment variables:
   USERS_DATABASE_URL          auth's DATABASE_URL (or USERS_DATABASE_URL_FILE)
   LEDGER_DATABASE_URL         the verifier's DATABASE_URL (or LEDGER_DATABASE_URL_FILE)
-  RECEIPT_SIGNING_KEY_FILE    the verifier's
+  RECEIPT_SIGNING_KEY_FILE    the verifier's, or none
   RECEIPT_RETIRED_KEYS_FILE   the verifier's, where it has one
   RECEIPT_LOG_KEY_FILE        the verifier's, where it has one
+  RESTORE_MARKS               where there is no receipt key: folder where setup looks for
+                              the marks of a restore
   TMPDIR                      needs space for all of it
 Postgres is saved and restored by pg_dump and pg_restore, which must be installed.
-With "none" as its URL a database is left out: it is saved in another way.
+With "none" as its URL a database is left out: it is saved in another way, or there is none.
 `
 
 // version is set by the build.
@@ -71,22 +76,23 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 		_, err := fmt.Fprintln(out, "backup", buildinfo.Version(version))
 		return err
 	}
-	if flags.NArg() < 1 || flags.NArg() > 2 {
-		return errors.New("one of save, check and restore is needed, and at most one file; see backup --help")
+	again := flags.Arg(0) == "every"
+	if flags.NArg() < 1 || flags.NArg() > 2 && !again {
+		return errors.New("one of save, every, check and restore is needed, and at most one file; see backup --help")
 	}
 	settings, err := config.Load[backup.Settings](getenv)
 	if err != nil {
 		return fmt.Errorf("the settings are wrong:\n%w", err)
 	}
+	if again {
+		return every(ctx, settings, flags.Args()[1:], log)
+	}
 	done, m, err := carryOut(ctx, settings, flags.Arg(0), flags.Arg(1), in, out)
 	if err != nil {
 		return err
 	}
-	for _, f := range m.Files {
-		if _, err := fmt.Fprintf(log, "%s %s, %d bytes, as of %s\n", done, f.Name, f.Size,
-			m.MadeAt.Format(time.RFC3339)); err != nil {
-			return err
-		}
+	if err := report(log, done, m); err != nil {
+		return err
 	}
 	if done != restored || settings.Users == backup.None {
 		return nil
@@ -95,6 +101,50 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 		"auth token list. Open links are void.\n",
 		m.MadeAt.Format(time.RFC3339))
 	return err
+}
+
+// report writes a line for each file of an archive.
+func report(log io.Writer, done string, m backup.Manifest) error {
+	for _, f := range m.Files {
+		if _, err := fmt.Fprintf(log, "%s %s, %d bytes, as of %s\n", done, f.Name, f.Size,
+			m.MadeAt.Format(time.RFC3339)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepDefault is how many archives stay unless told otherwise.
+const keepDefault = 14
+
+// every saves again and again until ctx ends. What it writes to log is for the operator, who
+// may not read it.
+func every(ctx context.Context, s backup.Settings, args []string, log io.Writer) error {
+	errUsage := errors.New("the time between two archives is needed, and a folder: backup every 24h --keep 14 FOLDER")
+	if len(args) == 0 {
+		return errUsage
+	}
+	between, err := time.ParseDuration(args[0])
+	flags := flag.NewFlagSet("every", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	keep := flags.Int("keep", keepDefault, "")
+	if err := errors.Join(err, flags.Parse(args[1:])); err != nil || flags.NArg() != 1 {
+		return errors.Join(errUsage, err)
+	}
+	return backup.Schedule{
+		Settings: s, Folder: flags.Arg(0), Every: between, Keep: *keep, Version: buildinfo.Version(version),
+		Now: time.Now,
+		Wait: func(ctx context.Context, d time.Duration) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(d):
+				return nil
+			}
+		},
+		Saved:  func(file string, m backup.Manifest) { _ = report(log, "saved and checked in "+file+":", m) },
+		Failed: func(err error) { _, _ = fmt.Fprintln(log, "backup:", err) },
+	}.Run(ctx)
 }
 
 // restored is what was done by a restore.
@@ -109,7 +159,9 @@ func carryOut(
 	case "save":
 		made := buildinfo.Version(version)
 		if file != "" {
-			m, err = s.SaveFile(ctx, file, made, time.Now())
+			if m, err = s.SaveFile(ctx, file, made, time.Now()); err == nil {
+				err = s.Note(ctx, m)
+			}
 			return "saved and checked", m, err
 		}
 		if isDevice(out) {

@@ -143,8 +143,8 @@ func Empty(ctx context.Context, databaseURL string) (empty bool, err error) {
 }
 
 // ExecWhereTable carries out a statement, without placeholders, where the database of a
-// URL has a table, and is on disk when it returns. No program may use a SQLite file
-// meanwhile. The error never holds the password of the URL; ErrURL, ErrUnreachable.
+// URL has a table, and is on disk when it returns. A program that writes into a SQLite file
+// meanwhile waits, as this does. The error never holds the password of the URL; ErrURL, ErrUnreachable.
 func ExecWhereTable(ctx context.Context, databaseURL, table, statement string) error {
 	return whereTable(ctx, databaseURL, table, func(db *DB) error {
 		_, err := db.Writer.ExecContext(ctx, statement)

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,18 +19,23 @@ import (
 type Settings struct {
 	Users       string `env:"USERS_DATABASE_URL,required" secret:"true" doc:"auth's DATABASE_URL, or none"`
 	Ledger      string `env:"LEDGER_DATABASE_URL,required" secret:"true" doc:"the verifier's DATABASE_URL, or none"`
-	SigningKey  string `env:"RECEIPT_SIGNING_KEY_FILE,required" doc:"the verifier's"`
+	SigningKey  string `env:"RECEIPT_SIGNING_KEY_FILE,required" doc:"the verifier's, or none"`
 	LogKey      string `env:"RECEIPT_LOG_KEY_FILE" doc:"the verifier's, where it has one"`
 	RetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"the verifier's, where it has one"`
+	Marks       string `env:"RESTORE_MARKS" doc:"folder where setup looks for the marks of a restore; the key's unless set"`
 }
 
-// None in place of a database's URL means that the database is saved in another
-// way. An archive then has none, and one that has one is refused.
+// None in place of a database's URL means that the database is saved in another way, and in
+// place of the signing key that there is no verifier. An archive then has none, and one that
+// has one is refused.
 const None = "none"
 
 // Validate returns what is wrong with the settings.
 func (s *Settings) Validate() error {
 	var faults []error
+	if s.SigningKey == None && s.Marks == "" {
+		faults = append(faults, errors.New("RESTORE_MARKS: needed where RECEIPT_SIGNING_KEY_FILE is none"))
+	}
 	for name, url := range map[string]string{"USERS_DATABASE_URL": s.Users, "LEDGER_DATABASE_URL": s.Ledger} {
 		if url == None {
 			continue
@@ -41,9 +47,12 @@ func (s *Settings) Validate() error {
 	return errors.Join(faults...)
 }
 
+// temporary is how the names of folders begin in which archives are made and read.
+const temporary = "pforte-backup-"
+
 // Save writes an archive of a stack, which may be running, to out.
 func (s Settings) Save(ctx context.Context, out io.Writer, version string, now time.Time) (m Manifest, err error) {
-	folder, err := os.MkdirTemp("", "pforte-backup-")
+	folder, err := os.MkdirTemp("", temporary)
 	if err != nil {
 		return m, err
 	}
@@ -102,8 +111,8 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 // has succeeded, setup creates no secrets, and after it no data key where only the earlier
 // one opens what is in auth's database.
 func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
-	mark := s.beside(secrets.Unfinished)
-	begun := absent(s.SigningKey) == nil // else the stack has its keys, and goes on as it is
+	mark := s.mark(secrets.Unfinished)
+	begun := s.lost() // else the stack has what it needs, and goes on as it is
 	if begun {
 		err = os.MkdirAll(filepath.Dir(mark), 0o700)
 		if err == nil {
@@ -139,6 +148,21 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err er
 	return m, os.Remove(mark)
 }
 
+// lost reports whether a stack cannot go on without what a restore puts back: its key or, of a
+// household, its users.
+func (s Settings) lost() bool {
+	if s.SigningKey != None {
+		return absent(s.SigningKey) == nil
+	}
+	path, isFile := sqldb.Path(s.Users)
+	return isFile && absent(path) == nil
+}
+
+// mark returns the path of a mark for setup.
+func (s Settings) mark(name string) string {
+	return filepath.Join(cmp.Or(s.Marks, filepath.Dir(s.SigningKey)), name)
+}
+
 // Check returns an error unless an archive is whole and could be restored by these
 // settings. It changes nothing. ErrArchive.
 func (s Settings) Check(ctx context.Context, in io.Reader) (Manifest, error) {
@@ -149,7 +173,7 @@ func (s Settings) Check(ctx context.Context, in io.Reader) (Manifest, error) {
 func (s Settings) look(
 	ctx context.Context, in io.Reader, do func(saved []item, folder string) error,
 ) (m Manifest, err error) {
-	folder, err := os.MkdirTemp("", "pforte-backup-")
+	folder, err := os.MkdirTemp("", temporary)
 	if err != nil {
 		return m, err
 	}

@@ -64,9 +64,13 @@ func (s Settings) items() []item {
 			last.thing = older{last.thing, db.url, s.changeUsers}
 		}
 	}
+	if s.SigningKey == None {
+		return all
+	}
+	next := filepath.Join(filepath.Dir(s.SigningKey), secrets.NextReceiptKey)
 	all = append(all,
 		item{name: secrets.ReceiptKey, thing: file{s.SigningKey, place, checkKey}},
-		item{secrets.NextReceiptKey, true, file{s.beside(secrets.NextReceiptKey), place, checkKey}})
+		item{secrets.NextReceiptKey, true, file{next, place, checkKey}})
 	if s.LogKey != "" {
 		all = append(all, item{"log-key.pem", true, file{s.LogKey, place, checkKey}})
 	}
@@ -119,11 +123,8 @@ func (s Settings) changeUsers(ctx context.Context, url string) error {
 	if err != nil || sealed == 0 {
 		return err
 	}
-	return secrets.WriteFile(s.beside(secrets.Sealed), strings.NewReader(""), 0o600)
+	return secrets.WriteFile(s.mark(secrets.Sealed), strings.NewReader(""), 0o600)
 }
-
-// beside returns the path of a file in the folder of the receipt key.
-func (s Settings) beside(name string) string { return filepath.Join(filepath.Dir(s.SigningKey), name) }
 
 // file is a file: a SQLite database, or another one.
 type file struct {

@@ -1,0 +1,130 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+)
+
+// Schedule saves archives into a folder, again and again.
+type Schedule struct {
+	Settings
+	Folder string
+	// Every is the time from one archive to the next, and Keep how many stay.
+	Every time.Duration
+	Keep  int
+	// Version is that of the program.
+	Version string
+	Now     func() time.Time
+	// Wait returns after a while, or ctx's error.
+	Wait func(ctx context.Context, d time.Duration) error
+	// Saved and Failed are told what came of each try.
+	Saved  func(file string, m Manifest)
+	Failed func(error)
+}
+
+// nameLayout is that of an archive's name, in UTC: its time sorts it.
+const nameLayout = "pforte-20060102T150405Z.tar"
+
+const (
+	// retry is the time after a try that failed.
+	retry = 5 * time.Minute
+	// look bounds a wait: a machine may sleep, or get another time.
+	look = time.Minute
+)
+
+// Run saves until ctx ends, at once where the newest archive is too old. It removes old
+// archives of its own after a new one is there, and nothing else.
+func (s Schedule) Run(ctx context.Context) error {
+	if s.Every <= 0 || s.Keep < 1 {
+		return errors.New("the time between two archives, and how many are kept, must be more than 0")
+	}
+	if err := s.removeLeft(); err != nil {
+		return err
+	}
+	var notBefore time.Time // after a try that failed
+	for {
+		archives, err := s.archives()
+		if err != nil {
+			return err
+		}
+		now, due := s.Now(), notBefore
+		for _, at := range archives {
+			if !at.After(now) && at.Add(s.Every).After(due) { // not from before the clock was set back
+				due = at.Add(s.Every)
+			}
+		}
+		if left := due.Sub(now); left > 0 {
+			if err := s.Wait(ctx, min(left, look)); err != nil {
+				return nil //nolint:nilerr // it was stopped
+			}
+			continue
+		}
+		if err := s.save(ctx, now); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			s.Failed(err)
+			notBefore = now.Add(retry)
+		}
+	}
+}
+
+// save makes an archive, notes it, and removes old ones.
+func (s Schedule) save(ctx context.Context, now time.Time) error {
+	file := filepath.Join(s.Folder, now.UTC().Format(nameLayout))
+	m, err := s.SaveFile(ctx, file, s.Version, now)
+	if err != nil {
+		return err
+	}
+	s.Saved(file, m)
+	archives, err := s.archives()
+	for _, at := range archives[:max(0, len(archives)-s.Keep)] {
+		err = errors.Join(err, os.Remove(filepath.Join(s.Folder, at.Format(nameLayout))))
+	}
+	return errors.Join(err, s.Note(ctx, m))
+}
+
+// archives returns the times of the archives in the folder, the oldest first.
+func (s Schedule) archives() (times []time.Time, err error) {
+	entries, err := os.ReadDir(s.Folder)
+	for _, entry := range entries {
+		if at, err := time.Parse(nameLayout, entry.Name()); err == nil && entry.Type().IsRegular() {
+			times = append(times, at)
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	return times, err
+}
+
+// removeLeft removes what a save that was killed left behind, of which there is one at a time.
+func (s Schedule) removeLeft() error {
+	var faults []error
+	for _, pattern := range []string{"pforte-*.tar.new", temporary + "*"} {
+		left, err := filepath.Glob(filepath.Join(s.Folder, pattern))
+		faults = append(faults, err)
+		for _, path := range left {
+			faults = append(faults, os.RemoveAll(path))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Note writes into auth's database when an archive was made, for the page of administrators.
+// The archive itself does not have it.
+func (s Settings) Note(ctx context.Context, m Manifest) error {
+	if s.Users == None {
+		return nil
+	}
+	statement := fmt.Sprintf("INSERT INTO household (key, value) VALUES ('last_backup', '%s') "+
+		"ON CONFLICT (key) DO UPDATE SET value = excluded.value", m.MadeAt.Format(time.RFC3339))
+	if err := sqldb.ExecWhereTable(ctx, s.Users, "household", statement); err != nil {
+		return fmt.Errorf("note the archive in auth's database: %w", err)
+	}
+	return nil
+}
