@@ -25,6 +25,7 @@ session-secret and data-key for auth and receipt-key.pem for the verifier. Where
 folders auth, verifier and redis, each service's are in the one of its name.
 
   setup [-admin] [-from FOLDER] [-require NAMES] FOLDER
+  setup -household [-env FOLDER] FOLDER
   setup -rotate session-secret|data-key|receipt-key|redis|databases FOLDER
   setup -announce FOLDER
   setup -revoke KEYID [-logged "ORIGIN:INDEX …"] FOLDER
@@ -38,6 +39,10 @@ folders auth, verifier and redis, each service's are in the one of its name.
              folder, once
   -require   fail, naming them all, unless these variables of the environment are
              set (separated by spaces)
+  -household make none for the verifier
+  -env       also write auth.env, proxy.env and backup.env for the units of systemd, where they
+             are not there yet, for the site that DOMAIN names, and show the commands that are
+             left
   -rotate    a new session-secret or data-key, the present one becoming the previous one;
              the announced receipt key, the present one's public key being retired; a new
              password of Redis; or new ones of Postgres, which it has when psql has
@@ -86,6 +91,9 @@ func run(args []string, getenv func(string) string, in io.Reader, out io.Writer)
 	admin := flags.Bool("admin", false, "")
 	from := flags.String("from", "", "")
 	require := flags.String("require", "", "")
+	var h household
+	flags.BoolVar(&h.only, "household", false, "")
+	flags.StringVar(&h.env, "env", "", "")
 	var c changes
 	flags.StringVar(&c.rotate, "rotate", "", "")
 	flags.BoolVar(&c.announce, "announce", false, "")
@@ -111,6 +119,9 @@ func run(args []string, getenv func(string) string, in io.Reader, out io.Writer)
 	if c != (changes{}) {
 		return c.carryOut(folder, getenv, in, out)
 	}
+	if h.env != "" && !h.only {
+		return errors.New("-env comes with -household")
+	}
 	if err := required(strings.Fields(*require), getenv); err != nil {
 		return err
 	}
@@ -122,8 +133,12 @@ func run(args []string, getenv func(string) string, in io.Reader, out io.Writer)
 			return err
 		}
 	}
-	faults := []error{secrets.Make(folder)}
-	if host := getenv("REDIS_HOST"); host != "" {
+	makeAll := secrets.Make
+	if h.only {
+		makeAll = secrets.MakeHousehold
+	}
+	faults := []error{makeAll(folder)}
+	if host := cmp.Or(getenv("REDIS_HOST"), h.redis()); host != "" {
 		faults = append(faults, secrets.MakeRedis(folder, host))
 	}
 	if host := getenv("POSTGRES_HOST"); host != "" {
@@ -131,6 +146,9 @@ func run(args []string, getenv func(string) string, in io.Reader, out io.Writer)
 	}
 	if urls := strings.Fields(getenv("LOG_WITNESSES")); len(urls) > 0 {
 		faults = append(faults, makeLog(folder, getenv("PUBLIC_URL"), urls))
+	}
+	if h.env != "" {
+		faults = append(faults, h.write(folder, getenv("DOMAIN"), out))
 	}
 	if err := errors.Join(faults...); err != nil || !*admin {
 		return err

@@ -412,3 +412,89 @@ func TestLog_IsAddedToAnInstallation(t *testing.T) {
 		t.Errorf("the policy is\n%s", policy)
 	}
 }
+
+func TestHousehold_HasNoSecretsOfAVerifier(t *testing.T) {
+	folder := t.TempDir()
+	for _, own := range []string{"auth", "redis", "users"} {
+		if err := os.Mkdir(filepath.Join(folder, own), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	getenv := func(name string) string { return map[string]string{"REDIS_HOST": "redis"}[name] }
+	if err := run([]string{"--household", folder}, getenv, nil, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	made := files(t, folder)
+	if diff := cmp.Diff([]string{
+		"auth/data-key", "auth/data-key-previous", "auth/redis-url", "auth/session-secret", "auth/session-secret-previous", "redis/redis.conf",
+	}, slices.Sorted(maps.Keys(made))); diff != "" {
+		t.Errorf("made (-want +got):\n%s", diff)
+	}
+	// A second file may add the verifier; what the household has stays.
+	for _, args := range [][]string{{"--household", folder}, {folder}} {
+		if args[0] == folder {
+			if err := os.Mkdir(filepath.Join(folder, "verifier"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := run(args, getenv, nil, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range files(t, folder) {
+			if before, there := made[name]; there && before != content {
+				t.Errorf("setup %s made %s anew", args, name)
+			} else if !there && !strings.HasPrefix(name, "verifier/") {
+				t.Errorf("setup %s made %s", args, name)
+			}
+		}
+	}
+	read(t, folder, "verifier/receipt-key.pem")
+	// A restore that failed, whose mark is beside the users.
+	if err := os.WriteFile(filepath.Join(folder, "users", "restore-unfinished"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{"--household", folder}, getenv, nil, io.Discard); err == nil || !strings.Contains(err.Error(), "restore") {
+		t.Errorf("after a restore that failed: %v", err)
+	}
+}
+
+func TestHousehold_OfUnitsIsSetUpByThreeCommands(t *testing.T) {
+	folder, env := t.TempDir(), t.TempDir()
+	getenv := func(name string) string { return map[string]string{"DOMAIN": "home.example.org"}[name] }
+	if err := run([]string{"--env", env, folder}, getenv, nil, io.Discard); err == nil {
+		t.Error("-env without -household is no fault")
+	}
+	var out bytes.Buffer
+	if err := run([]string{"--household", "--env", env, folder}, getenv, nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	redis := read(t, folder, "redis-url")
+	for name, want := range map[string]string{
+		"auth.env":   "PUBLIC_URL=https://home.example.org\nREDIS_URL=" + redis + "\n",
+		"proxy.env":  "SITE_ADDRESS=home.example.org\nVERIFIER_UPSTREAM=off\nAPPS=lan\n",
+		"backup.env": "LEDGER_DATABASE_URL=none\nRECEIPT_SIGNING_KEY_FILE=none\nRESTORE_MARKS=" + folder + "\n",
+	} {
+		if got := read(t, env, name); got != want {
+			t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	if !strings.HasPrefix(redis, "redis://:") || !strings.HasSuffix(redis, "@127.0.0.1:6379") {
+		t.Errorf("Redis is elsewhere")
+	}
+	commands := strings.Split(strings.TrimSpace(out.String()), "\n")[2:]
+	if len(commands) != 3 || strings.Contains(out.String(), redis[9:20]) || !strings.Contains(commands[2], " PUBLIC_URL=https://home.example.org ") {
+		t.Errorf("it prints\n%s", &out)
+	}
+	// What the operator changed stays.
+	if err := os.WriteFile(filepath.Join(env, "proxy.env"), []byte("SITE_ADDRESS=other.example.org\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{"--household", "--env", env, folder}, getenv, nil, io.Discard); err != nil || read(t, env, "proxy.env") != "SITE_ADDRESS=other.example.org\n" {
+		t.Errorf("it was changed: %v", err)
+	}
+	// Without a domain it is a trial on this machine.
+	trial := t.TempDir()
+	if err := run([]string{"--household", "--env", trial, folder}, none, nil, io.Discard); err != nil || !strings.HasPrefix(read(t, trial, "auth.env"), "PUBLIC_URL=http://localhost\n") {
+		t.Errorf("a trial: %v", err)
+	}
+}

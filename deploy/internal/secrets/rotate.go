@@ -94,8 +94,8 @@ func PutDataKey(folder, key string) error {
 
 // sealed returns ErrSealed while a data key is wanted that is not here.
 func sealed(folder string) error {
-	mark := path(folder, verifier, Sealed)
-	if _, err := os.Stat(mark); errors.Is(err, fs.ErrNotExist) {
+	wanted := mark(folder, Sealed)
+	if _, err := os.Stat(wanted); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
@@ -105,7 +105,7 @@ func sealed(folder string) error {
 	} else if err != nil {
 		return err
 	}
-	return os.Remove(mark)
+	return os.Remove(wanted)
 }
 
 // RotateRedis makes a new password of Redis, for auth and for Redis.

@@ -29,13 +29,11 @@ const (
 	RetiredKeys     = "retired-keys.json"
 )
 
-// Unfinished is a file beside the receipt key while a restore was begun and has not
-// succeeded. While it is there, no secrets are made, and so no service starts without
+// Unfinished is a mark (see marks) while a restore was begun and has not succeeded. While it is there, no secrets are made, and so no service starts without
 // what was to be restored.
 const Unfinished = "restore-unfinished"
 
-// Sealed is a file beside the receipt key since users were restored who have authenticator
-// apps. Until their data key is there, none is made: a new one opens none of their secrets.
+// Sealed is a mark since users were restored who have authenticator apps. Until their data key is there, none is made: a new one opens none of their secrets.
 const Sealed = "data-key-wanted"
 
 // The files of stores.
@@ -50,6 +48,9 @@ const (
 	verifier = "verifier"
 	redis    = "redis"
 )
+
+// users is the folder of auth's database below the one of all secrets, in a household.
+const users = "users"
 
 // The modes of a file of its service only, and of one that a program of another user
 // reads.
@@ -72,13 +73,23 @@ func path(folder, service, name string) string {
 	return filepath.Join(folder, name)
 }
 
+// mark returns where a restore leaves a mark: in a household, whose database is put back
+// alone, beside that, and else beside the receipt key.
+func mark(folder, name string) string {
+	beside := filepath.Join(folder, users)
+	if info, err := os.Stat(beside); err == nil && info.IsDir() {
+		return filepath.Join(beside, name)
+	}
+	return path(folder, verifier, name)
+}
+
 // ErrRestore means that a restore was begun and did not succeed. What it was to restore
 // must not be created anew.
 var ErrRestore = errors.New("a restore was begun and did not succeed: repeat it with a whole archive")
 
 // restored returns ErrRestore while a restore is unfinished.
 func restored(folder string) error {
-	if _, err := os.Stat(path(folder, verifier, Unfinished)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(mark(folder, Unfinished)); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(ErrRestore, err)
 	}
 	return nil
@@ -150,6 +161,15 @@ func MakeRedis(folder, host string) error {
 		return err
 	}
 	return writeRedis(folder, password)
+}
+
+// RedisURL returns the URL of Redis, with its password, that MakeRedis has made.
+func RedisURL(folder string) (string, error) {
+	u, err := readURL(path(folder, auth, redisURL))
+	if err != nil {
+		return "", err
+	}
+	return u.String(), nil
 }
 
 // writeRedis writes the password that Redis reads.
