@@ -44,7 +44,7 @@ func (h *household) options(host string, settings map[string]string) options {
 			_, port, _ := strings.Cut(strings.TrimPrefix(l.PublicURL, "http://"), ":")
 			h.origin = "http://" + host + ":" + port
 			l.Extra["auth"] = map[string]string{"PUBLIC_URL": h.origin, "TZ": "UTC"}
-			l.Extra["pforte-proxy"] = map[string]string{"TRUSTED_PROXIES": "127.0.0.1"} // devices have addresses of their own
+			l.Extra["pforte-proxy"] = map[string]string{"TRUSTED_PROXIES": "127.0.0.1", "ROUTES": calendar} // devices have addresses of their own
 			maps.Copy(l.Extra["auth"], settings)
 		},
 		only: func(l layout.Layout) []stack.Program {
@@ -54,6 +54,15 @@ func (h *household) options(host string, settings map[string]string) options {
 		},
 	}
 }
+
+// calendar is the route of an application that the common household has.
+const calendar = `@calendar path /calendar /calendar/*
+handle @calendar {
+	import require_app calendar
+	header Content-Type "text/html; charset=utf-8"
+	respond "<!doctype html><html lang=de><link rel=icon href=data:,><title>Calendar</title><h1>Calendar</h1>"
+}
+`
 
 // common is the household of all journeys that need none of their own.
 var common struct {
@@ -80,6 +89,7 @@ func commonHousehold(t *testing.T) household {
 			t.Fatal(stack.Explain(err))
 		}
 		common.world = w
+		w.authCommand(t, "app", "add", "calendar", "/calendar/", "--name", "Kalender")
 	}
 	t.Cleanup(func() { common.recorder.report(t) })
 	return common.household
@@ -101,6 +111,36 @@ func inBothLanguages(t *testing.T, journey func(t *testing.T, lang string)) {
 			journey(t, lang)
 		})
 	}
+}
+
+// variant is one way in which a journey is taken.
+type variant struct {
+	name string   // also the end of the names of its members
+	env  []string // of the journey, for its first device
+}
+
+// inAllVariants runs a journey on a phone and a laptop, in both languages, and once without JavaScript, beside others.
+func inAllVariants(t *testing.T, journey func(t *testing.T, v variant)) {
+	for _, v := range []variant{
+		{"phone-de", []string{"VIEW=phone", "LANGUAGE=de"}},
+		{"phone-en", []string{"VIEW=phone", "LANGUAGE=en"}},
+		{"laptop-de", []string{"LANGUAGE=de"}},
+		{"laptop-en", []string{"LANGUAGE=en"}},
+		{"plain-de", []string{"VIEW=phone", "LANGUAGE=de", "SCRIPTS=no"}},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			journey(t, v)
+		})
+	}
+}
+
+// asMember returns the variables of a journey of a new member of a name that ends with the variant's.
+func (v variant) asMember(t *testing.T, h household, name string) []string {
+	t.Helper()
+	name += "-" + v.name
+	h.member(t, name)
+	return append([]string{"USERNAME=" + name, "PASSWORD=a password of eight"}, v.env...)
 }
 
 // chromium is the path of Chromium. Without it the journey is skipped; CI has it.

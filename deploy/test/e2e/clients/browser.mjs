@@ -1,10 +1,11 @@
 // Drives Chromium as people use the pages of auth. Whatever a page does wrong by itself
 // is a fault: findings of axe, violations of the Content-Security-Policy, errors on the
-// console, requests that fail, a page that scrolls sideways.
+// console, requests that fail, a page that scrolls sideways or is too heavy.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import puppeteer from "puppeteer-core";
+import { tasks } from "./tasks.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const wcag = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
@@ -21,6 +22,10 @@ export function launch(path) {
   });
 }
 
+// heaviest is how many bytes a page may have with its styles and scripts, before compression. What
+// people uploaded is left out.
+const heaviest = 40 * 1024;
+
 // checked are hashes of the pages that axe has seen.
 const checked = new Set();
 
@@ -32,7 +37,7 @@ export class Device {
   static async open(browser, { name = "browser", origin, address, lang = "de", view = laptop, dark = false, zone, scripts = true, faults = true }) {
     const context = await browser.createBrowserContext();
     const device = new Device();
-    Object.assign(device, { name, origin, lang, view, scripts, context, faults: [], kind: `${lang} ${view.width} ${dark}` });
+    Object.assign(device, { name, origin, lang, view, scripts, context, clicks: 0, fields: 0, faults: [], kind: `${lang} ${view.width} ${dark}` });
     const page = device.page = await context.newPage();
     page.setDefaultTimeout(20_000);
     await page.setViewport(view);
@@ -74,10 +79,16 @@ export class Device {
   // press presses what leads to another page, a link or a button; with the status null, what
   // does not.
   async press(selector, status = 200) {
-    const element = await this.find(selector);
-    if (status === null) return this.#activate(element);
-    await Promise.all([this.page.waitForNavigation(), this.#activate(element)]);
+    if (status === null) return this.click(selector);
+    await Promise.all([this.page.waitForNavigation(), this.click(selector)]);
     await this.look(status);
+  }
+
+  // click presses an element, whatever follows.
+  async click(selector) {
+    const element = await this.find(selector);
+    this.clicks++;
+    await this.#activate(element);
   }
 
   // send fills in a form, named by its action or a selector, and sends it. Options: status,
@@ -92,6 +103,7 @@ export class Device {
   // check, or an option of a list.
   async fill(form, fields) {
     for (const [name, value] of Object.entries(fields)) {
+      this.fields++;
       const named = `${form} [name="${name}"]`, label = `${form} label:has([name="${name}"]`;
       const { tag, type, checked } = await this.page.$eval(named, (e) => ({ tag: e.tagName, type: e.type, checked: e.checked }));
       if (type === "checkbox") {
@@ -127,10 +139,13 @@ export class Device {
     const page = await this.page.evaluate(() => ({
       lang: document.documentElement.lang, title: document.title, headings: document.querySelectorAll("h1").length,
       wide: document.documentElement.scrollWidth - document.documentElement.clientWidth, structure: document.documentElement.outerHTML,
+      loaded: [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource").filter((e) => e.initiatorType !== "img")]
+        .reduce((sum, e) => sum + e.decodedBodySize, 0),
     }));
     if (page.lang !== this.lang) this.faults.push(`the page is in ${page.lang}`);
     if (page.headings !== 1) this.faults.push(`the page has ${page.headings} headings of the first level`);
     if (page.wide > 0) this.faults.push(`the page is ${page.wide} pixels too wide`);
+    if (page.loaded > heaviest) this.faults.push(`the page has ${page.loaded} bytes`);
     if (!this.scripts) return this.blame(); // axe waits for promises of the page
     // The same page needs no second look.
     const hash = createHash("sha256").update(this.kind).update(page.structure.replace(/value="[^"]*"|data-\w+="[^"]*"|<time.*?<\/time>/g, "")).digest("hex");
@@ -210,8 +225,20 @@ export class Device {
 
   // enter presses a key that leads to another page.
   async enter(status = 200) {
+    this.clicks++;
     await Promise.all([this.page.waitForNavigation(), this.page.keyboard.press("Enter")]);
     await this.look(status);
+  }
+
+  // does fails when steps take more clicks, or more fields to fill in, than a task of tasks.mjs may.
+  async does(task, steps) {
+    const most = tasks[task], { clicks, fields } = this;
+    if (!most) throw new Error(`there is no task ${JSON.stringify(task)}`);
+    await steps();
+    const took = { clicks: this.clicks - clicks, fields: this.fields - fields };
+    if (took.clicks > most.clicks || took.fields > most.fields) {
+      throw new Error(`${task}: takes ${JSON.stringify(took)}, at most ${JSON.stringify(most)} is meant`);
+    }
   }
 
   // authenticator gives the device a virtual authenticator for passkeys, at which the person

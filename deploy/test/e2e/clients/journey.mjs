@@ -3,7 +3,7 @@
 // A journey is the default export of a script in journeys: a function of a Journey.
 import { execFile } from "node:child_process";
 import { createHmac } from "node:crypto";
-import { Device } from "./browser.mjs";
+import { Device, laptop, phone } from "./browser.mjs";
 
 export { laptop, phone } from "./browser.mjs";
 
@@ -11,8 +11,8 @@ let devices = 0;
 
 // Journey has what a journey needs: env, the variables of its environment, which has ORIGIN,
 // the portal's address as people type it, AUTH, the path of the program auth, and auth's
-// settings; origin; and lang and other, the languages of the persons who begin and who come
-// later.
+// settings; origin; lang and other, the languages of the persons who begin and who come later;
+// and view and scripts, the size of the device of who begins and whether it runs JavaScript.
 export class Journey {
   #browser;
   #devices = [];
@@ -20,12 +20,13 @@ export class Journey {
   constructor(browser, env) {
     this.#browser = browser;
     Object.assign(this, { env, origin: env.ORIGIN, lang: env.LANGUAGE || "de", other: env.LANGUAGE === "en" ? "de" : "en" });
+    Object.assign(this, { view: env.VIEW === "phone" ? phone : laptop, scripts: env.SCRIPTS !== "no" });
   }
 
   // open opens a device, with an address of its own (RFC 5737), because limits count by it.
   async open(options = {}) {
     const address = `198.51.100.${devices++ % 250 + 1}`;
-    const device = await Device.open(this.#browser, { origin: this.origin, lang: this.lang, address, ...options });
+    const device = await Device.open(this.#browser, { origin: this.origin, lang: this.lang, view: this.view, scripts: this.scripts, address, ...options });
     this.#devices.push(device);
     return device;
   }

@@ -52,7 +52,7 @@ export default async (j) => {
   await admin.visit("/pforte/admin/audit");
   await admin.send("form[method=get]", { user: page.split("/").pop() });
   const shown = await admin.page.$$eval("ol.log li", (items) => items.map((item) => item.innerText));
-  want("whether the audit log shows the operator", shown.some((line) => line.includes(j.lang === "de" ? "Betrieb" : "Operator")), true);
+  want("whether the audit log shows the operator", shown.some((line) => line.includes(j.lang === "de" ? "Server (Befehlszeile)" : "Server (command line)")), true);
   const file = await admin.page.$eval("a[href*='audit.csv']", async (link) => (await fetch(link.href)).text());
   const [columns, ...rows] = file.trim().split("\r\n").map((line) => line.split(","));
   const events = rows.filter((row) => row[columns.indexOf("event")] !== "device_new").slice(0, story.length).reverse();

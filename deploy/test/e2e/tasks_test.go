@@ -1,0 +1,12 @@
+package e2e
+
+import "testing"
+
+// The commonest tasks of a household, in at most the clicks and fields of clients/tasks.mjs.
+
+func TestTask_OpensAnApplication(t *testing.T) {
+	inAllVariants(t, func(t *testing.T, v variant) {
+		h := commonHousehold(t)
+		h.journey(t, "open.mjs", v.asMember(t, h, "ida")...)
+	})
+}
