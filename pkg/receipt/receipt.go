@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Why a receipt or a key is not accepted; compare with errors.Is.
@@ -116,6 +117,15 @@ type Block struct {
 	Timestamp        string `json:"timestamp"` // seconds since 1970 (Unix time)
 	TransactionsRoot string `json:"transactionsRoot"`
 	ReceiptsRoot     string `json:"receiptsRoot"`
+}
+
+// Date is the block's time for people, in UTC (RFC 3339), and as it stands where no calendar has it.
+func (b Block) Date() string {
+	seconds, err := strconv.ParseInt(b.Timestamp, 10, 64)
+	if err != nil || seconds < 0 || seconds >= 253402300800 { // the year 10000
+		return b.Timestamp
+	}
+	return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 }
 
 // Outcome holds the facts of the chain's own receipt.

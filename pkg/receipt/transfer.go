@@ -355,14 +355,17 @@ func (e evidence) transfer(r Receipt, logs []Log) ([]Fact, error) {
 	return list, nil
 }
 
-// Sentence is the transfer for people.
-func (t ProvenTransfer) Sentence() string {
+// Sentence is the transfer for people, with its amount in atomic units.
+func (t ProvenTransfer) Sentence() string { return t.SentenceOn("") }
+
+// SentenceOn is the transfer for people. A token that is known on the chain, named by its CAIP-2
+// id, has its symbol and a decimal amount.
+func (t ProvenTransfer) SentenceOn(chain string) string {
 	var text strings.Builder
-	text.WriteString(t.Amount)
 	if t.Token == nil {
-		text.WriteString(" of the native coin, in atomic units,")
+		text.WriteString(t.Amount + " of the native coin, in atomic units,")
 	} else {
-		text.WriteString(" of token " + *t.Token)
+		text.WriteString(AmountOf(chain, *t.Token, t.Amount))
 	}
 	text.WriteString(" from " + t.From + " to " + t.To)
 	if t.LogPosition == nil {

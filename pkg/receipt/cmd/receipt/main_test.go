@@ -139,7 +139,7 @@ func TestVerify_ReportsWhatIsProvenAndWhatAttested(t *testing.T) {
 
 func TestVerify_PrintsATransferInOneSentence(t *testing.T) {
 	for vector, want := range map[string]string{
-		"transfer-usdc": "Transfer:  1800000000 of token 0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48 from 0x7b60e46eba142b7e95e967c1e34cfb862385ee53" +
+		"transfer-usdc": "Transfer:  1800 USDC (known token, 6 decimals) from 0x7b60e46eba142b7e95e967c1e34cfb862385ee53" +
 			" to 0x91a559d248a216d1dd17c4d39f51bda9bd1de7e2, log 0 of the transaction; 1 log fits\n",
 		"transfer-native": "Transfer:  69970000000000014 of the native coin, in atomic units, from 0xe4edb277e41dc89ab076a1f049f4a3efa700bce8" +
 			" to 0x846f480e35ef9c99f0160783850f01ba2c2bc907, by the transaction itself\n",

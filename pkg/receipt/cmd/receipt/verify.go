@@ -210,9 +210,9 @@ func (r report) text(now time.Time) []byte {
 		table(r.Proven)
 	}
 	if len(r.Transfers) > 0 {
-		line("\nToken transfers in the proven logs (atomic units; worth what the token's contract is worth)")
+		line("\nToken transfers in the proven logs (worth what the token's contract is worth)")
 		for _, t := range r.Transfers {
-			line("  %s of token %s from %s to %s", t.Value, t.Token, t.From, t.To)
+			line("  %s from %s to %s", receipt.AmountOf(r.Receipt.Chain.ID, t.Token, t.Value), t.From, t.To)
 		}
 	}
 	if final != nil {
@@ -241,10 +241,10 @@ func claim(r receipt.Receipt) string {
 	} else if status != nil {
 		outcome = "was reverted"
 	}
-	text := fmt.Sprintf("Claim:     transaction %s %s in block %s of %s (%s)",
-		r.Transaction.Hash, outcome, r.Block.Number, r.Chain.Name, r.Chain.ID)
+	text := fmt.Sprintf("Claim:     transaction %s %s in block %s of %s (%s), %s",
+		r.Transaction.Hash, outcome, r.Block.Number, r.Chain.Name, r.Chain.ID, r.Block.Date())
 	if r.Transfer != nil {
-		text += "\nTransfer:  " + r.Transfer.Sentence()
+		text += "\nTransfer:  " + r.Transfer.SentenceOn(r.Chain.ID)
 	}
 	return text
 }

@@ -84,9 +84,10 @@ func (r *run) report(p purchase, result receipt.Result, final *finality.Result) 
 		status = *result.Receipt.Outcome.Status
 	}
 	r.print("Receipt: transaction %s", t.Hash)
-	r.print("  %s, in block %s of %s, from %s", status, result.Receipt.Block.Number, result.Receipt.Chain.ID, t.From)
+	r.print("  %s, in block %s of %s, %s, from %s", status, result.Receipt.Block.Number, result.Receipt.Chain.ID,
+		result.Receipt.Block.Date(), t.From)
 	if result.Receipt.Transfer != nil {
-		r.print("  moved %s", result.Receipt.Transfer.Sentence())
+		r.print("  moved %s", result.Receipt.Transfer.SentenceOn(result.Receipt.Chain.ID))
 	}
 	r.print("  signed by %s", result.Key.KeyID)
 	r.print("  proven from the block's own roots: %s", grouped(result.Proven))

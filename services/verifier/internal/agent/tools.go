@@ -75,11 +75,12 @@ const (
 	schemaTransfer = `{"type":"object","additionalProperties":false,"required":["transactionHash","transfer"],` +
 		`"properties":{` + schemaChain + `,` + schemaHash + `,` +
 		`"transfer":{"type":"object","additionalProperties":false,"required":["token","to"],"description":"with ` +
-		`exactly one of amount and minAmount, in atomic units","properties":{` +
+		`exactly one of amount, minAmount (in atomic units) and amountDecimal","properties":{` +
 		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$","description":"address of the token, or ` +
 		`native for the chain's own coin"},` +
 		`"from":` + schemaAddress + `,"to":` + schemaAddress + `,"amount":` + schemaAmount + `,"minAmount":` +
-		schemaAmount + `,` +
+		schemaAmount + `,"amountDecimal":{"type":"string","pattern":"^[0-9]{1,78}([.][0-9]{1,18})?$",` +
+		`"description":"exactly, such as 12.50, of a token of list_chains"},` +
 		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000,"description":"place among the logs of this ` +
 		`transaction, not of the block"},` +
 		`"authorization":{"type":"object","additionalProperties":false,"required":["authorizer","nonce"],` +
@@ -139,11 +140,32 @@ func (t *toolbox) verifyTransfer(ctx context.Context, call *mcp.CallToolRequest)
 	if err != nil {
 		return failure(err, false), nil
 	}
+	if body, err = t.atomic(ctx, chain, body); err != nil {
+		return failure(err, false), nil
+	}
 	request, err := verification.ParseTransferRequest(body)
 	if err != nil {
 		return failure(err, false), nil
 	}
 	return t.sell(ctx, call, chain, transferSuffix, string(request.Canonical()))
+}
+
+// atomic returns a request about a transfer with its amount in atomic units. Only where it has a
+// decimal one the seller is asked for the ids of its chains.
+func (t *toolbox) atomic(ctx context.Context, chain string, body []byte) ([]byte, error) {
+	if same, err := verification.AtomicAmount("", body); err == nil {
+		return same, nil
+	}
+	chains, err := t.chains(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chains {
+		if c.Name == chain || chain == "" {
+			return verification.AtomicAmount(c.ID, body)
+		}
+	}
+	return verification.AtomicAmount("", body)
 }
 
 // sell answers a call of a paid tool: body asks about the chain, at the path with the
@@ -437,6 +459,8 @@ type chain struct {
 	Name string `json:"name"`
 	// ID is "" where the seller, an earlier version, lists names only.
 	ID string `json:"id,omitempty"`
+	// Tokens are those that are known by symbol.
+	Tokens []receipt.Token `json:"tokens,omitempty"`
 }
 
 // maxChains bounds how many chains of a seller's list are looked at.
@@ -472,9 +496,9 @@ func (t *toolbox) chains(ctx context.Context) ([]chain, error) {
 			continue
 		}
 		name, ok := strings.CutSuffix(strings.TrimPrefix(u.Path, "/v1/verify/"), transactionSuffix)
-		if c := (chain{name, ids[name]}); ok && name != anyChain && chainName.MatchString(name) &&
-			!slices.Contains(found, c) {
-			if found = append(found, c); len(found) == maxChains {
+		isThere := slices.ContainsFunc(found, func(c chain) bool { return c.Name == name })
+		if ok && name != anyChain && chainName.MatchString(name) && !isThere {
+			if found = append(found, chain{Name: name, ID: ids[name]}); len(found) == maxChains {
 				break
 			}
 		}
@@ -498,8 +522,8 @@ func (t *toolbox) listChains(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.
 		}
 	}
 	names := make([]string, len(chains))
-	for i, c := range chains {
-		names[i] = c.Name
+	for i := range chains {
+		names[i], chains[i].Tokens = chains[i].Name, receipt.KnownTokens(chains[i].ID)
 	}
 	return result("Chains: "+strings.Join(names, ", ")+".", map[string]any{"chains": chains}, false), nil
 }
@@ -675,7 +699,7 @@ func summary(r receipt.Receipt) string {
 	}
 	if r.Transfer != nil {
 		return fmt.Sprintf("transaction %s on %s (%s), in block %s, moved %s", r.Transaction.Hash, r.Chain.Name,
-			r.Chain.ID, r.Block.Number, r.Transfer.Sentence())
+			r.Chain.ID, r.Block.Number, r.Transfer.SentenceOn(r.Chain.ID))
 	}
 	return fmt.Sprintf("transaction %s on %s (%s): %s, in block %s, from %s", r.Transaction.Hash, r.Chain.Name,
 		r.Chain.ID, status, r.Block.Number, r.Transaction.From)

@@ -92,7 +92,7 @@ func TestTransfer_EvidenceIsBoughtAndChecked(t *testing.T) {
 			if want := "POST " + c.want + " " + transferBody; s.questions()[0] != want {
 				t.Errorf("asked %s\nwant  %s", s.questions()[0], want)
 			}
-			const moved = "10000 of token 0x036cbd53842c5426634e7929541ec2318f3dcf7e from 0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266 to 0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"
+			const moved = "0.01 USDC (known token, 6 decimals) from 0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266 to 0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"
 			if !strings.Contains(got.stdout, moved) || !strings.Contains(got.stdout, paymentNonce) || !strings.Contains(got.stdout, "Checked offline") {
 				t.Error(got.stdout)
 			}
@@ -160,7 +160,7 @@ func TestMCP_AnAssistantBuysEvidenceOfATransfer(t *testing.T) {
 	if got.isError || got.Receipt.Transaction.Hash != paymentHash || got.Receipt.Transfer.Amount != "10000" || got.Payment.DayUSD != "0.01" {
 		t.Fatalf("%+v", got)
 	}
-	if !strings.Contains(got.text, "moved 10000 of token "+strings.ToLower(usdc)) || !strings.Contains(got.text, "Paid 0.01 USD") {
+	if !strings.Contains(got.text, "moved 0.01 USDC (known token, 6 decimals)") || !strings.Contains(got.text, "Paid 0.01 USD") {
 		t.Error(got.text)
 	}
 	if want := "POST /v1/verify/devnet-token-transfer " + transferBody; s.questions()[0] != want {
@@ -172,7 +172,7 @@ func TestMCP_AnAssistantBuysEvidenceOfATransfer(t *testing.T) {
 	if got := a.call("verify_token_transfer", other); got.isError || got.Payment.USD != "0.00" || len(s.sent()) != 1 {
 		t.Errorf("%+v, %d payments", got, len(s.sent()))
 	}
-	if got := a.call("check_receipt", map[string]any{"answer": string(recordedTransfer(t, "response.json"))}); !got.Valid || !strings.Contains(got.text, "moved 10000") {
+	if got := a.call("check_receipt", map[string]any{"answer": string(recordedTransfer(t, "response.json"))}); !got.Valid || !strings.Contains(got.text, "moved 0.01 USDC") {
 		t.Errorf("%+v", got)
 	}
 }

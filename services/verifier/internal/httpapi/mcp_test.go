@@ -669,7 +669,9 @@ func TestMCP_ListChainsNamesTheFinalHead(t *testing.T) {
 	w := open(t, nil)
 	w.node.SetHeads(2_000_600, 2_000_500)
 	w.reopen()
-	if text, want := w.call("list_chains", `{}`).result().Content[0].Text, `{"chains":[{"name":"base","id":"eip155:8453","finalized":"2000500"}]}`; text != want {
+	text := w.call("list_chains", `{}`).result().Content[0].Text
+	want := `{"chains":[{"name":"base","id":"eip155:8453","finalized":"2000500","tokens":[{"symbol":"USDC","address":"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913","decimals":6},`
+	if !strings.HasPrefix(text, want) {
 		t.Errorf("got %s, want %s", text, want)
 	}
 	away := open(t, nil)
@@ -792,7 +794,8 @@ func TestMCP_ManyLargeMessagesAtOnceTakeBoundedMemory(t *testing.T) {
 	close(done)
 	watching.Wait()
 	t.Logf("300 messages of %d KB at once: %d MB", len(large)>>10, peak.Load()>>20)
-	if peak.Load() > 256<<20 {
+	// 187 MB on a quiet machine, 270 MB on one that is busy with other tests; 335 MB without the bound.
+	if peak.Load() > 320<<20 {
 		t.Errorf("300 large messages at once took %d MB", peak.Load()>>20)
 	}
 }

@@ -77,13 +77,15 @@ var transferKind = kind{
 		`"properties":{` +
 		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
 		`"transfer":{"type":"object","required":["token","to"],"additionalProperties":false,` +
-		`"description":"the payment: either amount or minAmount, in atomic units","properties":{` +
+		`"description":"the payment: one of amount, minAmount (in atomic units) and amountDecimal","properties":{` +
 		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$",` +
 		`"description":"the token's contract, or native for the chain's own coin"},` +
 		`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"the payer"},` +
 		`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"the payee"},` +
 		`"amount":{"type":"string","pattern":"^[1-9][0-9]{0,77}$","description":"exactly"},` +
 		`"minAmount":{"type":"string","pattern":"^[1-9][0-9]{0,77}$","description":"at least"},` +
+		`"amountDecimal":{"type":"string","pattern":"^[0-9]{1,78}([.][0-9]{1,18})?$",` +
+		`"description":"exactly, such as 12.50, of a token of list_chains"},` +
 		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000,` +
 		`"description":"place among the transaction's own logs, from 0"},` +
 		`"authorization":{"type":"object","required":["authorizer","nonce"],"additionalProperties":false,` +

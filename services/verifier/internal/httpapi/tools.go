@@ -16,6 +16,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
 // tool is one tool of mcpPath.
@@ -140,6 +141,9 @@ func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []op
 ) (toolResult, error) {
 	found := toolResult{isPaid: call.meta[metaPayment] != nil}
 	o, body, err := operationOf(operations, call.arguments)
+	if err == nil && o.kind == &transferKind {
+		body, err = verification.AtomicAmount(o.chain.named().ID, body)
+	}
 	if err != nil {
 		return found, err
 	}
@@ -442,6 +446,15 @@ type listedChain struct {
 	// Finalized is the number of the last final block, null when no quorum of nodes
 	// has lately reported it.
 	Finalized *string `json:"finalized"`
+	// Tokens are those that amountDecimal is for.
+	Tokens []listedToken `json:"tokens,omitempty"`
+}
+
+// listedToken is a known token as list_chains shows it.
+type listedToken struct {
+	Symbol   string `json:"symbol"`
+	Address  string `json:"address"`
+	Decimals int    `json:"decimals"`
 }
 
 const (
@@ -455,7 +468,8 @@ const (
 func (a *api) listChains() tool {
 	waiters := make(chan struct{}, headsWaiters)
 	return freeTool("list_chains", "Chains",
-		"Lists the chains whose transactions are verified, with their last final block. Free.",
+		"Lists the chains whose transactions are verified, with their last final block and the tokens known by "+
+			"symbol. Free.",
 		`{"type":"object","additionalProperties":false}`, strictjson.Rules{},
 		func(ctx context.Context, _ toolCall, _ struct{}) (any, error) {
 			ctx, cancel := context.WithTimeout(ctx, headsTimeout)
@@ -469,6 +483,9 @@ func (a *api) listChains() tool {
 			chains := []listedChain{}
 			for _, chain := range a.Chains {
 				listed := listedChain{namedChain: chain.named()}
+				for _, t := range receipt.KnownTokens(listed.ID) {
+					listed.Tokens = append(listed.Tokens, listedToken{t.Symbol, t.Address, t.Decimals})
+				}
 				if heads, err := chain.Heads(ctx); err == nil {
 					listed.Finalized = new(strconv.FormatUint(heads.Finalized, 10))
 				}

@@ -358,6 +358,16 @@ func TestTransfer_BoughtAsAToolIsTheOneOverHTTP(t *testing.T) {
 			t.Errorf("no %s in %s", want, checked)
 		}
 	}
+	// The payment is of the same question: of decimals a tool makes atomic units.
+	decimal := strings.Replace(transferBody, `"amount":"29102531643592471"`, `"amountDecimal":"0.029102531643592471"`, 1)
+	if same := w.rpc(message("verify_token_transfer", decimal, w.toolPayment("1"))).result(); same.IsError || same.Content[0].Text != string(paid.body) {
+		t.Errorf("got %s", same.Content[0].Text)
+	}
+	w.wantTransfers(1)
+	unknown := strings.Replace(decimal, "0x4200000000000000000000000000000000000006", "0x4200000000000000000000000000000000000007", 1)
+	if f := w.call("verify_token_transfer", unknown).wantTool(http.StatusBadRequest, "invalid_request"); f.Field != "transfer.amountDecimal" {
+		t.Errorf("the field is %q", f.Field)
+	}
 	bad := strings.Replace(transferBody, `"amount":"2`, `"amount":"0`, 1)
 	if f := w.rpc(message("verify_token_transfer", bad, w.toolPayment("2"))).wantTool(http.StatusBadRequest, "invalid_request"); f.Field != "transfer.amount" {
 		t.Errorf("the field is %q", f.Field)
