@@ -58,7 +58,7 @@ type Event struct {
 	SubjectName string
 	// Detail is encoded as a JSON object; nil: none.
 	Detail map[string]any
-	// Bucket is for events that a client can cause without bounds: those with the same
+	// Bucket is for events that a client can cause without bounds: those of an actor with the same
 	// bucket are one row with a count. Empty: a row of its own, or the bucket that the store
 	// has for what users do to their own account.
 	Bucket string
@@ -73,9 +73,15 @@ type Entry struct {
 	Count int64
 }
 
+// Cursor is the place of an entry in the order of Entries, which is that of At and then of ID; zero: before all.
+type Cursor struct {
+	ID int64
+	At time.Time // zero: that of the entry now, which is later when it was counted again
+}
+
 // Query selects entries. Zero fields select all.
 type Query struct {
-	Before int64  // id: only older entries; the cursor
+	Before Cursor // only older entries
 	Limit  int    // at most so many
 	Event  string // of this name
 	UserID int64  // done by this user, or concerning them
@@ -87,7 +93,7 @@ type Query struct {
 type Store interface {
 	// Record writes an event that is no part of a change.
 	Record(ctx context.Context, e Event) error
-	// Entries returns entries, newest first.
+	// Entries returns entries, newest first, which is by At and then by ID.
 	Entries(ctx context.Context, q Query) ([]Entry, error)
 	// Notices returns the entries of these names that concern a user and are younger than
 	// what they have seen, newest first, at most 50.

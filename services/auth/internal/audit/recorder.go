@@ -42,7 +42,7 @@ func (r *Recorder) Record(ctx context.Context, e Event) {
 }
 
 // RecordCounted records an event that a client can cause without bounds: those of an
-// hour, network and user are one row.
+// hour, network, actor and subject are one row.
 func (r *Recorder) RecordCounted(ctx context.Context, e Event) {
 	e.Bucket = fmt.Sprintf("%s %d %s %d", e.Name, r.Now().Truncate(time.Hour).Unix(), From(ctx).Network, e.SubjectID)
 	r.Record(ctx, e)
@@ -56,19 +56,19 @@ const (
 )
 
 // Entries returns entries, newest first, and the cursor of the older ones: the Before of
-// the next query, or 0 when there are none.
-func (r *Recorder) Entries(ctx context.Context, q Query) (entries []Entry, next int64, err error) {
+// the next query, or zero when there are none.
+func (r *Recorder) Entries(ctx context.Context, q Query) (entries []Entry, next Cursor, err error) {
 	if q.Limit <= 0 {
 		q.Limit = DefaultPage
 	}
 	limit := min(q.Limit, MaxPage)
 	q.Limit = limit + 1
 	if entries, err = r.Store.Entries(ctx, q); err != nil {
-		return nil, 0, err
+		return nil, Cursor{}, err
 	}
 	if len(entries) > limit {
 		entries = entries[:limit]
-		next = entries[limit-1].ID
+		next = Cursor{entries[limit-1].ID, entries[limit-1].At}
 	}
 	return entries, next, nil
 }
@@ -91,7 +91,7 @@ func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
 		if err := file.Write(entries); err != nil {
 			return err
 		}
-		if next == 0 {
+		if next == (Cursor{}) {
 			return nil
 		}
 		q.Before = next

@@ -18,7 +18,7 @@ type journal struct{ *api }
 // auditQuery reads the query of /audit and /audit.csv.
 func auditQuery(c echo.Context) (audit.Query, error) {
 	q := audit.Query{Event: c.QueryParam("event")}
-	for name, into := range map[string]*int64{"before": &q.Before, "user_id": &q.UserID} {
+	for name, into := range map[string]*int64{"before": &q.Before.ID, "user_id": &q.UserID} {
 		if text := c.QueryParam(name); text != "" {
 			n, err := parseID(text)
 			if err != nil {
@@ -78,8 +78,8 @@ func (a journal) listAudit(c echo.Context, _ caller) (answer, error) {
 		Data []entryBody `json:"data"`
 		Next *int64      `json:"next"` // null: there are no older ones
 	}{Data: make([]entryBody, 0, len(entries))}
-	if next != 0 {
-		body.Next = &next
+	if next.ID != 0 {
+		body.Next = &next.ID
 	}
 	for _, e := range entries {
 		body.Data = append(body.Data, entryBody{

@@ -249,18 +249,22 @@ func (p journal) audit(r *request) error {
 		Filtered: len(filters) > 0, CSV: withQuery(auditPath+".csv", filters),
 	}
 	if before, err := strconv.ParseInt(r.QueryParam("before"), 10, 64); err == nil && before > 0 {
-		query.Before = before
+		query.Before.ID = before
+	}
+	if at, err := strconv.ParseInt(r.QueryParam("before_at"), 10, 64); err == nil && at > 0 {
+		query.Before.At = time.Unix(at, 0)
 	}
 	var err error
-	var next int64
+	var next audit.Cursor
 	if page.Entries, next, err = p.Audit.Entries(r.ctx(), query); err != nil {
 		return err
 	}
 	if page.Members, err = p.People.Members(r.ctx()); err != nil {
 		return err
 	}
-	if next > 0 {
-		filters.Set("before", strconv.FormatInt(next, 10))
+	if next.ID > 0 {
+		filters.Set("before", strconv.FormatInt(next.ID, 10))
+		filters.Set("before_at", strconv.FormatInt(next.At.Unix(), 10))
 		page.Older = withQuery(auditPath, filters)
 	}
 	return p.render(r, "audit", r.text["Audit"], page)

@@ -26,6 +26,13 @@ func (h *household) ok(err error) {
 	}
 }
 
+func (h *household) same(got, want any) {
+	h.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		h.Errorf("differs (-want +got):\n%s", diff)
+	}
+}
+
 func (h *household) refused(what string, err, want error) {
 	h.Helper()
 	if !errors.Is(err, want) {

@@ -30,8 +30,8 @@ func (tx *transaction) recordAbout(ctx context.Context, event string, id int64, 
 }
 
 // repeated returns the bucket of an event that its user can cause again and again without
-// another person: an act on their own account. Those of an hour, network and browser are one
-// row, so that no user can fill the disk. "" for all other events; for a new passkey or one
+// another person: an act on their own account. Those of an hour, network, browser and actor are
+// one row, so that no user can fill the disk. "" for all other events; for a new passkey or one
 // that is removed, which are limited and worth their names; and for admins who change their
 // own groups, which opens applications to them.
 func repeated(now time.Time, by audit.Actor, e audit.Event) string {
@@ -43,8 +43,9 @@ func repeated(now time.Time, by audit.Actor, e audit.Event) string {
 	return fmt.Sprintf("%s %d %d %s %s", e.Name, now.Truncate(time.Hour).Unix(), e.SubjectID, by.Network, by.Agent)
 }
 
-// record writes the row of an event of the context's actor, or counts it with those of
-// the same bucket, of which the row then tells the last.
+// record writes the row of an event of the context's actor, or counts it with those of the same actor and bucket, of
+// which the row then tells the last. The actor is a part of the stored bucket: what a stranger does is never counted
+// with what a user did.
 func (tx *transaction) record(ctx context.Context, e audit.Event) error {
 	detail := ""
 	if e.Detail != nil {
@@ -56,12 +57,14 @@ func (tx *transaction) record(ctx context.Context, e audit.Event) error {
 	}
 	by, now := audit.From(ctx), tx.db.now()
 	bucket := cmp.Or(e.Bucket, repeated(now, by, e))
+	if bucket != "" {
+		bucket += fmt.Sprintf(" by %s %d %s", by.Kind, by.ID, by.Name)
+	}
 	err := tx.exec(ctx, `INSERT INTO audit
 		(at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key,
 		detail, bucket)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (bucket) DO UPDATE SET count = audit.count + 1, at = excluded.at, actor_name = excluded.actor_name,
-		ip = excluded.ip,
+		ON CONFLICT (bucket) DO UPDATE SET count = audit.count + 1, at = excluded.at, ip = excluded.ip,
 		agent = excluded.agent, request_id = excluded.request_id, session_key = excluded.session_key,
 		detail = excluded.detail`,
 		now.Unix(), e.Name, string(by.Kind), by.ID, by.Name, e.SubjectID, e.SubjectName, by.IP, by.Agent, by.RequestID,
@@ -109,8 +112,13 @@ func (s *Audit) Entries(ctx context.Context, q audit.Query) ([]audit.Entry, erro
 	add := func(condition string, values ...any) {
 		where, args = append(where, condition), append(args, values...)
 	}
-	if q.Before > 0 {
-		add(`id < ?`, q.Before)
+	switch id := q.Before.ID; {
+	case id > 0 && q.Before.At.IsZero():
+		// without the entry: all of lower ids
+		add(`(at, id) < (coalesce((SELECT at FROM audit WHERE id = ?), (SELECT max(at) FROM audit WHERE id < ?)), ?)`,
+			id, id, id)
+	case id > 0:
+		add(`(at, id) < (?, ?)`, q.Before.At.Unix(), id)
 	}
 	if q.Event != "" {
 		add(`event = ?`, q.Event)
@@ -125,7 +133,7 @@ func (s *Audit) Entries(ctx context.Context, q audit.Query) ([]audit.Entry, erro
 		add(`at < ?`, ceilUnix(q.To))
 	}
 	return list(ctx, s.db, "read audit", scanEntry, `SELECT `+auditColumns+` FROM audit WHERE `+
-		strings.Join(where, ` AND `)+` ORDER BY id DESC LIMIT ?`, append(args, q.Limit)...)
+		strings.Join(where, ` AND `)+` ORDER BY at DESC, id DESC LIMIT ?`, append(args, q.Limit)...)
 }
 
 // maxNotices bounds what Notices returns.

@@ -2,7 +2,10 @@ package sqlstore_test
 
 import (
 	"context"
+	"encoding/csv"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,7 +118,7 @@ func TestAudit_EntriesAreSelectedAndPaged(t *testing.T) {
 			}
 		}
 		var ids []int64
-		for before := int64(0); ; {
+		for before := (audit.Cursor{}); ; {
 			page := must(h.Audit.Entries(h.Context(), audit.Query{Limit: 2, Before: before}))(h.T)
 			if len(page) == 0 {
 				break
@@ -123,7 +126,7 @@ func TestAudit_EntriesAreSelectedAndPaged(t *testing.T) {
 			for _, e := range page {
 				ids = append(ids, e.ID)
 			}
-			before = page[len(page)-1].ID
+			before.ID = page[len(page)-1].ID
 		}
 		if len(ids) != 7 || !slices.IsSortedFunc(ids, func(a, b int64) int { return int(b - a) }) {
 			h.Errorf("paged: %v", ids)
@@ -145,6 +148,72 @@ func TestAudit_EventsOfABucketAreOneRowWithACount(t *testing.T) {
 		if len(entries) != 1 || entries[0].Count != atOnce {
 			h.Errorf("got %+v", entries)
 		}
+	})
+}
+
+// TestAudit_CountsTheActsOfEachActorApart has a user and a stranger who do the same to one account in turn.
+func TestAudit_CountsTheActsOfEachActorApart(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		by := map[string]audit.Actor{
+			"otto":     {Kind: audit.User, ID: h.otto.ID, Name: "otto", Network: "192.0.2.1", Agent: "Firefox, Linux"},
+			"stranger": {Kind: audit.Anonymous, Network: "192.0.2.1", Agent: "Firefox, Linux"},
+			"renamed":  {Kind: audit.User, ID: h.otto.ID, Name: "otto.b", Network: "192.0.2.1", Agent: "Firefox, Linux"},
+		}
+		for _, bucket := range []string{"", "second_factor_failed 1 192.0.2.1"} {
+			name := "second_factor_failed" + bucket
+			for i, who := range []string{"otto", "stranger", "otto", "stranger", "stranger", "renamed"} {
+				h.now = start.Add(time.Duration(i) * time.Second)
+				ctx := audit.With(h.Context(), by[who])
+				h.ok(h.Audit.Record(ctx, audit.Event{Name: name, SubjectID: h.otto.ID, SubjectName: "otto", Bucket: bucket}))
+			}
+			got := map[audit.Actor]int64{}
+			for _, e := range must(h.Audit.Entries(h.Context(), audit.Query{Limit: 10, Event: name}))(h.T) {
+				got[audit.Actor{Kind: e.Kind, ID: e.Actor.ID, Name: e.Actor.Name}] += e.Count
+			}
+			h.same(got, map[audit.Actor]int64{
+				{Kind: audit.User, ID: h.otto.ID, Name: "otto"}: 2, {Kind: audit.Anonymous}: 3,
+				{Kind: audit.User, ID: h.otto.ID, Name: "otto.b"}: 1,
+			})
+		}
+	})
+}
+
+// TestAudit_AnEntryIsWhereItsLastTimeIs repeats an early event at the end, and while it is paged.
+func TestAudit_AnEntryIsWhereItsLastTimeIs(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		record := func(second int, name string) {
+			h.now = start.Add(time.Duration(second) * time.Second)
+			h.ok(h.Audit.Record(h.Context(), audit.Event{Name: name, Bucket: name}))
+		}
+		for i, name := range []string{"a", "b", "c", "d", "b", "a", "a"} {
+			record(i+1, name)
+		}
+		recorder := must(audit.NewRecorder(audit.RecorderOptions{Store: h.Audit, Log: slog.New(slog.DiscardHandler), Now: time.Now}))(h.T)
+		page := func(before audit.Cursor) (names []string, next audit.Cursor) {
+			entries, next, err := recorder.Entries(h.Context(), audit.Query{Limit: 2, Before: before, From: start.Truncate(time.Second).Add(time.Second)})
+			h.ok(err)
+			for _, e := range entries {
+				names = append(names, e.Event.Name)
+			}
+			return names, next
+		}
+		first, next := page(audit.Cursor{})
+		h.same(first, []string{"a", "b"})
+		record(8, "b") // where the next page begins
+		second, _ := page(next)
+		h.same(second, []string{"d", "c"})
+		again, _ := page(audit.Cursor{ID: next.ID}) // of a client that knows the id only: where the entry is now
+		h.same(again, []string{"a", "d"})
+		all, _ := page(audit.Cursor{ID: 1 << 40})
+		h.same(all, []string{"b", "a"})
+
+		var file strings.Builder
+		h.ok(recorder.WriteCSV(h.Context(), &file, audit.Query{From: start.Truncate(time.Second).Add(time.Second)}))
+		var names []string
+		for _, row := range must(csv.NewReader(strings.NewReader(file.String())).ReadAll())(h.T)[1:] {
+			names = append(names, row[2]+row[13])
+		}
+		h.same(names, []string{"b3", "a3", "d1", "c1"})
 	})
 }
 
