@@ -19,6 +19,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
+	"github.com/pforte/pforte/services/auth/internal/once"
 	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
@@ -230,7 +231,11 @@ func (s *server) handler() (http.Handler, error) {
 		Web: shared, GuardToken: s.cfg.GuardToken, Health: s.stores.health, Tracer: s.Tracer, QR: qr,
 	}
 	if s.cfg.Pages && !s.cfg.CompatV0 {
-		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName})
+		kept, err := once.New(once.Options{Client: s.stores.redis, App: s.cfg.AppName})
+		if err != nil {
+			return nil, err
+		}
+		shown, err := pages.New(pages.Options{Web: shared, Once: kept, AppName: s.cfg.AppName})
 		if err != nil {
 			return nil, err
 		}

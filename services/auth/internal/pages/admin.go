@@ -107,7 +107,7 @@ func (p household) changeMember(r *request) error {
 		if err != nil {
 			return err
 		}
-		return p.renderLink(r, l, token, here)
+		return p.showLink(r, l, token, here)
 	case "factor":
 		if err := p.Accounts.SecondFactor.Reset(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err,
 			account.ErrPending) {
@@ -133,22 +133,20 @@ func (p household) changeMember(r *request) error {
 	return web.ErrMalformed
 }
 
-// secretLink is a link that was just made and is shown once.
+// secretLink is a link that was just made, on its page.
 type secretLink struct {
 	link.Link
 	Path string
 	URL  string // empty: the household's address is not known here
-	Back string
 }
 
-// renderLink shows a link. It is in this answer only, never in a redirect.
-func (p household) renderLink(r *request, l link.Link, token, back string) error {
-	shown := secretLink{Link: l, Path: l.Kind.Path(token), Back: back}
+// showLink redirects to the page that shows a link.
+func (p household) showLink(r *request, l link.Link, token, back string) error {
+	shown := secretLink{Link: l, Path: l.Kind.Path(token)}
 	if p.PublicURL != "" {
 		shown.URL = p.PublicURL + shown.Path
 	}
-	r.form = form{}
-	return p.render(r, "link", r.text["LinkTitle"], shown)
+	return p.showSecret(r, secretPage{Name: "link", At: back, Back: back}, &shown)
 }
 
 // invites lists the open invites and offers a new one.
@@ -186,7 +184,7 @@ func (p household) changeInvites(r *request) error {
 		if err != nil {
 			return err
 		}
-		return p.renderLink(r, l, token, root+"admin/invites")
+		return p.showLink(r, l, token, root+"admin/invites")
 	case "revoke":
 		id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
 		if err != nil {

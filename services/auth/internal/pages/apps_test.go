@@ -274,7 +274,7 @@ func TestGroups_AreChosenForAMemberAndAnInvite(t *testing.T) {
 		t.Errorf("a form that took a group away took another one: %v", groups)
 	}
 
-	_, token := anna.post("/pforte/admin/invites", "do", "invite", "username", "paul", "groups", "shown", "group.kids", "yes").want(http.StatusOK).link()
+	_, token := anna.shown("/pforte/admin/invites", "do", "invite", "username", "paul", "groups", "shown", "group.kids", "yes").want(http.StatusOK).link()
 	anna.get("/pforte/admin/invites").shows(`<span class="badge">Kinder</span>`)
 	f.browser().post("/pforte/join", "t", token, "password", userPass, "again", userPass, "groups", "shown", "group.parents", "yes").want(http.StatusSeeOther)
 	if groups := must(f.people.Member(t.Context(), 3))(t).Groups; strings.Join(groups, " ") != "kids" {
@@ -304,12 +304,12 @@ func TestApplications_AreForAdminsWithARecentProof(t *testing.T) {
 	}
 }
 
-var tokenShown = regexp.MustCompile(`<p class="secret">(pft_[A-Za-z0-9_-]{43})</p>`)
+var tokenShown = regexp.MustCompile(`<p class="secret" id="secret">(pft_[A-Za-z0-9_-]{43})</p>`)
 
 // newToken creates an app token of a browser's user for an application and returns it.
 func (b *browser) newToken(slug string) string {
 	b.f.t.Helper()
-	a := b.post("/pforte/account/tokens", "do", "create", "name", "Kalender", "days", "30", "app."+slug, "yes").want(http.StatusOK)
+	a := b.shown("/pforte/account/tokens", "do", "create", "name", "Kalender", "days", "30", "app."+slug, "yes").want(http.StatusOK)
 	found := tokenShown.FindStringSubmatch(a.body)
 	if found == nil {
 		b.f.t.Fatalf("no token is shown: %s", a.text())
@@ -340,7 +340,7 @@ func TestAppToken_IsShownOnce(t *testing.T) {
 		t.Errorf("got %+v, %v", made, err)
 	}
 	otto.get("/pforte/account/tokens").shows("Kalender", "App dav", text[:8], "noch nie benutzt").lacks(text)
-	otto.post("/pforte/account/tokens", "do", "create", "name", "Leser", "days", "0", "app.dav", "yes", "read_only", "yes").want(http.StatusOK)
+	otto.shown("/pforte/account/tokens", "do", "create", "name", "Leser", "days", "0", "app.dav", "yes", "read_only", "yes").want(http.StatusOK)
 	if last := must(f.policy.TokensFor(t.Context(), "otto"))(t)[0]; !last.ReadOnly || !last.ExpiresAt.IsZero() {
 		t.Errorf("got %+v", last)
 	}
@@ -417,7 +417,7 @@ func TestAppToken_RemainingOnesAreShownAfterANewPassword(t *testing.T) {
 	otto.get("/pforte/account/password").lacks("Deine App-Passwörter gelten")
 	otto.newToken("dav")
 	otto.get("/pforte/account/password").shows("Deine App-Passwörter gelten auch mit dem neuen Passwort weiter: 1.", `href="/pforte/account/tokens"`)
-	_, token := f.anna().post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
+	_, token := f.anna().shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	b := f.browser()
 	const list = "/pforte/account/tokens?done=tokens-left"
 	b.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").leadsTo("/pforte/login?done=reset-tokens&return=" + url.QueryEscape(list))

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/app/apptest"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
+	"github.com/pforte/pforte/services/auth/internal/once"
 	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
@@ -45,6 +47,7 @@ type fixture struct {
 	log      *apptest.Log
 	clock    *apptest.Clock
 	redis    *miniredis.Miniredis
+	kept     *redis.Client // of what the pages keep
 }
 
 func (f *fixture) Now() time.Time          { return f.clock.Now() }
@@ -71,6 +74,8 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 	t.Helper()
 	stores := apptest.Open(t, database, nil)
 	f := &fixture{t: t, store: stores.SQL, log: stores.Log, clock: stores.Clock, redis: stores.Clock.Redis}
+	f.kept = redis.NewClient(&redis.Options{Addr: f.redis.Addr()})
+	t.Cleanup(func() { _ = f.kept.Close() })
 	parts := stores.Build(t, func(o *apptest.Options) {
 		o.Audit.Retention = 400 * 24 * time.Hour
 		for _, c := range change {
@@ -78,7 +83,7 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 		}
 	})
 	f.audit, f.accounts, f.people, f.policy, f.sessions = parts.Audit, parts.Accounts, parts.People, parts.Policy, parts.Sessions
-	f.pages = must(pages.New(pages.Options{Web: parts.Web, AppName: "svc", Location: time.UTC}))(t)
+	f.pages = must(pages.New(pages.Options{Web: parts.Web, Once: must(once.New(once.Options{Client: f.kept, App: "svc"}))(t), AppName: "svc", Location: time.UTC}))(t)
 	f.handler = must(httpapi.New(httpapi.Options{Web: parts.Web, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes, Refusal: f.pages.Refusal}))(t)
 	return f
 }
@@ -175,6 +180,17 @@ func (b *browser) request(path string, fields ...string) *http.Request {
 func (b *browser) post(path string, fields ...string) reply {
 	b.f.t.Helper()
 	return b.do(b.request(path, fields...))
+}
+
+// shown sends a form and returns the page of the secret to which it leads.
+func (b *browser) shown(path string, fields ...string) reply {
+	b.f.t.Helper()
+	a := b.post(path, fields...).want(http.StatusSeeOther)
+	to := a.header.Get("Location")
+	if !strings.Contains(to, "?once=") {
+		b.f.t.Fatalf("%s: leads to %q", a.what, to)
+	}
+	return b.get(to)
 }
 
 func (a reply) want(status int) reply {

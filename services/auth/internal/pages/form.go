@@ -74,12 +74,12 @@ func (r *request) readForm() error {
 	if err != nil {
 		return web.ErrMalformed
 	}
-	r.form = form{values}
+	r.form, r.body = form{values}, string(body)
 	return nil
 }
 
 // secretFields are never sent back to the browser.
-var secretFields = []string{"password", "again", "current", "code", "csrf", "t"}
+var secretFields = []string{"password", "again", "current", "code", "csrf", "form", "t"}
 
 // kept begins the name of a field that a login, or a new proof of who the user is, keeps
 // for the form that was sent without.

@@ -52,7 +52,7 @@ func TestSetUp_FirstAdminSetsTheHouseholdUp(t *testing.T) {
 func TestInvite_IsShownOnceAndUsedOnce(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
-	made := anna.post("/pforte/admin/invites", "do", "invite", "display_name", "Paul", "role", "member").want(http.StatusOK).shows("Der Link wird nur jetzt angezeigt.")
+	made := anna.shown("/pforte/admin/invites", "do", "invite", "display_name", "Paul", "role", "member").want(http.StatusOK).shows("Der Link wird nur jetzt angezeigt.")
 	path, token := made.link()
 	anna.get("/pforte/admin/invites").want(http.StatusOK).shows("Paul", "von Anna").lacks(token)
 	anna.get(path).want(http.StatusOK).shows("Du bist als Anna angemeldet.")
@@ -94,14 +94,16 @@ func TestLog_ActsOnPagesHaveTheNamesOfTheAPI(t *testing.T) {
 	logged("setup", func() {
 		anna.post("/pforte/setup", "t", token, "username", "anna", "display_name", "Anna", "password", adminPass, "again", adminPass).leadsTo("/pforte/")
 	})
-	logged("invite_created", func() { _, token = anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link() })
+	logged("invite_created", func() { _, token = anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link() })
 	logged("invite_accepted", func() {
 		f.browser().post("/pforte/join", "t", token, "username", "otto", "password", userPass, "again", userPass).want(http.StatusSeeOther)
 	})
 	logged("user_changed", func() {
 		anna.post("/pforte/admin/members/2", "do", "change", "display_name", "Otto", "color", "#AF52DE", "role", "admin").want(http.StatusSeeOther)
 	})
-	logged("reset_link_created", func() { _, token = anna.post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link() })
+	logged("reset_link_created", func() {
+		_, token = anna.shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
+	})
 	logged("reset_used", func() {
 		f.browser().post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").want(http.StatusSeeOther)
 	})
@@ -112,7 +114,7 @@ func TestLog_ActsOnPagesHaveTheNamesOfTheAPI(t *testing.T) {
 	logged("passkey_removed", func() { b.post("/pforte/account/passkeys", "do", "remove", "id", "1").want(http.StatusSeeOther) })
 	logged("sessions_ended", func() { anna.post("/pforte/admin/members/2", "do", "sessions").want(http.StatusSeeOther) })
 	logged("invite_revoked", func() {
-		anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
+		anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
 		id := regexp.MustCompile(`name="id" value="(\d+)"`).FindStringSubmatch(anna.get("/pforte/admin/invites").body)[1]
 		anna.post("/pforte/admin/invites", "do", "revoke", "id", id).want(http.StatusSeeOther)
 	})
@@ -145,7 +147,7 @@ func TestMembers_AnAdminSavesWhatTheyChanged(t *testing.T) {
 func TestInvite_IsRevoked(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
-	path, _ := anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
+	path, _ := anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
 	open, err := f.people.Invites(t.Context())
 	if err != nil || len(open) != 1 {
 		t.Fatal(open, err)
@@ -166,7 +168,7 @@ func TestForgotten_PasswordIsSetAnew(t *testing.T) {
 	old, anna := f.otto(), f.anna()
 	anna.get("/pforte/").shows("Anfragen nach einem neuen Passwort: 1")
 	anna.get("/pforte/admin/members").shows("Braucht ein neues Passwort")
-	path, token := anna.post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
+	path, token := anna.shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	paul.get(path).want(http.StatusOK).shows("otto")
 	paul.post("/pforte/reset", "t", token, "password", "short", "again", "short").want(http.StatusBadRequest).shows(token)
 	f.loggedIn("otto", userPass)
@@ -185,7 +187,7 @@ func TestReset_ShowsTheRemainingPasskeys(t *testing.T) {
 	otto := must(f.store.Users.ByID(t.Context(), 2))(t)
 	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
 	must(f.store.Passkeys.AddPasskey(t.Context(), otto.ID, "Altes Telefon", key, otto.SessionStamp, ""))(t)
-	_, token := f.anna().post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
+	_, token := f.anna().shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	b := f.browser()
 	const list = "/pforte/account/passkeys?done=passkeys-left"
 	b.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").
@@ -199,7 +201,7 @@ func TestReset_ShowsTheRemainingPasskeys(t *testing.T) {
 // times, by messengers for example, and still used.
 func TestLinks_TokensAreNotGuessed(t *testing.T) {
 	f := newFixture(t)
-	path, token := f.anna().post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
+	path, token := f.anna().shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
 	b := f.browser()
 	for range 50 {
 		b.get(path).want(http.StatusOK)
@@ -251,7 +253,7 @@ func TestNotices_ToComeAreNotMarkedAsRead(t *testing.T) {
 	b := f.otto()
 	b.post("/pforte/", "up_to", "7258118400").leadsTo("/pforte/")
 	f.advance(time.Minute)
-	f.anna().post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK)
+	f.anna().shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK)
 	b.get("/pforte/").shows("Sicherheitshinweise")
 }
 
@@ -308,7 +310,7 @@ func TestAudit_IsFilteredAndPaged(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	for range 60 {
-		anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
+		anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
 	}
 	first := anna.get("/pforte/admin/audit?event=invite_made").want(http.StatusOK).shows("Einladung erstellt", "Ältere anzeigen")
 	if got := strings.Count(first.body, "<li>"); got != audit.DefaultPage {
@@ -348,7 +350,7 @@ func TestLinks_FormsAreLimitedTogether(t *testing.T) {
 
 func TestInvite_AReservedNameIsSaidAtItsField(t *testing.T) {
 	f := newFixture(t)
-	_, token := f.anna().post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
+	_, token := f.anna().shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
 	for language, text := range map[string]string{"de": "Diesen Benutzernamen kannst du nicht wählen.", "en": "You cannot choose this username."} {
 		b := f.browser()
 		b.headers.Set("Accept-Language", language)
@@ -362,11 +364,11 @@ func TestInvite_ADeletedMembersNameIsAskedAbout(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	const text = "Benutzernamen eines gelöschten Mitglieds wiederverwenden"
-	_, token := anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).lacks(text).link()
+	_, token := anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK).lacks(text).link()
 	anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "otto").want(http.StatusSeeOther)
 	f.browser().post("/pforte/join", "t", token, "username", "otto", "password", "a long password", "again", "a long password").
 		want(http.StatusConflict).shows("Diesen Benutzernamen hatte schon ein anderes Mitglied.", `value="otto"`).lacks(text)
 	invite := []string{"do", "invite", "username", "otto", "role", "admin"}
 	anna.post("/pforte/admin/invites", invite...).want(http.StatusConflict).shows(text, `name="former"`, `value="otto"`, "selected")
-	anna.post("/pforte/admin/invites", append(invite, "former", "yes")...).want(http.StatusOK).link()
+	anna.shown("/pforte/admin/invites", append(invite, "former", "yes")...).want(http.StatusOK).link()
 }

@@ -173,7 +173,7 @@ func (p *Pages) counted(h handler) handler {
 		if err := p.Counted(r.Response(), r.Request(), service.RouteLabel(r)); err != nil {
 			return err
 		}
-		return h(r)
+		return p.carryOut(r, h)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/once"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -34,6 +35,7 @@ var files embed.FS
 // Options are the parts of the pages. All fields are required unless noted.
 type Options struct {
 	*web.Web
+	Once *once.Store
 	// AppName begins the names of cookies.
 	AppName string
 	// Location is the time zone of times in words, which time.js replaces by the reader's;
@@ -61,7 +63,7 @@ type asset struct {
 
 // New checks the options and returns the pages.
 func New(o Options) (*Pages, error) {
-	if o.Web == nil || o.AppName == "" {
+	if o.Web == nil || o.Once == nil || o.AppName == "" {
 		return nil, errors.New("pages: a required option is not set")
 	}
 	o.Location = cmp.Or(o.Location, time.Local)
@@ -92,6 +94,7 @@ func New(o Options) (*Pages, error) {
 	for name, kind := range map[string]string{
 		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
 		"passkey.js": "text/javascript; charset=utf-8", "time.js": "text/javascript; charset=utf-8",
+		"form.js": "text/javascript; charset=utf-8",
 	} {
 		content, err := files.ReadFile("static/" + name)
 		if err != nil {
@@ -114,10 +117,10 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"second", route{get: signIn{p}.secondForm, post: signIn{p}.second})
 	p.page(e, root+"reauth", route{needs: needsSession, get: signIn{p}.reauthForm, post: signIn{p}.reauth})
 	p.page(e, root+"duty", route{needs: needsSession, get: signIn{p}.duty})
-	p.page(e, root+"forgot", route{get: linked{p}.forgotForm, post: p.counted(linked{p}.forgot)})
-	p.page(e, root+"setup", route{get: p.unguessed(linked{p}.setupForm), post: p.counted(linked{p}.setup)})
-	p.page(e, root+"join", route{get: p.unguessed(linked{p}.joinForm), post: p.counted(linked{p}.join)})
-	p.page(e, root+"reset", route{get: p.unguessed(linked{p}.resetForm), post: p.counted(linked{p}.reset)})
+	p.page(e, root+"forgot", route{counted: true, get: linked{p}.forgotForm, post: p.counted(linked{p}.forgot)})
+	p.page(e, root+"setup", route{counted: true, get: p.unguessed(linked{p}.setupForm), post: p.counted(linked{p}.setup)})
+	p.page(e, root+"join", route{counted: true, get: p.unguessed(linked{p}.joinForm), post: p.counted(linked{p}.join)})
+	p.page(e, root+"reset", route{counted: true, get: p.unguessed(linked{p}.resetForm), post: p.counted(linked{p}.reset)})
 	p.page(e, root+"account", route{needs: needsSession, get: profile{p}.account, post: profile{p}.changeProfile})
 	p.page(e, root+"account/password",
 		route{
@@ -183,6 +186,10 @@ type route struct {
 	freshWithFactor bool
 	// recent: it shows what is other people's, and needs a proof of the last day (account.RecentFor).
 	recent bool
+	// ownSecret: the handler of the page shows its secret (Pages.secret) itself.
+	ownSecret bool
+	// counted: the handler of the form counts it for the client's address, and then carries it out.
+	counted bool
 	// onAppHost: the page is on the hosts of applications. All others are not.
 	onAppHost bool
 	get       handler
@@ -211,7 +218,9 @@ type request struct {
 	text       texts
 	// form holds the fields of a POST, and nothing in a GET. Reading it is safe then too.
 	form   form
+	body   string // of a POST, as it was sent
 	status int    // of the page; 0: 200
+	once   *shownOnce
 	fault  *fault // why the page is shown again; nil: it is not
 }
 
@@ -270,8 +279,14 @@ func (p *Pages) guarded(r *request, h handler) error {
 			p.LogEvent(r.Response(), r.Request(), "origin_refused")
 			return web.ErrForeignPage
 		}
+		if answered, err := p.again(r); answered || err != nil {
+			return err
+		}
 	}
 	if r.page.needs == needsNothing {
+		if post && !r.page.counted {
+			return p.carryOut(r, h)
+		}
 		return h(r)
 	}
 	caller, err := p.caller(r)
@@ -288,7 +303,8 @@ func (p *Pages) guarded(r *request, h handler) error {
 		}
 	}
 	// Before the token: a form without it is shown again, with all that needs the proof.
-	fresh := post && (r.page.fresh || r.page.freshWithFactor && r.User.SecondFactor)
+	ends := post && r.form.sent("once")
+	fresh := post && !ends && (r.page.fresh || r.page.freshWithFactor && r.User.SecondFactor)
 	if fresh && !p.fresh(r.Caller) || r.page.recent && !p.recent(r.Caller) {
 		return p.askAgain(r)
 	}
@@ -297,6 +313,14 @@ func (p *Pages) guarded(r *request, h handler) error {
 			return err
 		}
 		r.SetRequest(p.As(r.Response(), r.Request(), r.Caller))
+	}
+	switch {
+	case ends:
+		return p.endSecret(r)
+	case post:
+		return p.carryOut(r, h)
+	case r.QueryParam("once") != "" && !r.page.ownSecret:
+		return p.secret(r)
 	}
 	return h(r)
 }

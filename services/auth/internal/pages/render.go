@@ -14,6 +14,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/once"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -28,9 +29,11 @@ type view struct {
 	User                  *user.User // nil without a session
 	Admin                 bool
 	CSRF                  string
-	Fault                 *fault // why the page is shown again; nil: it is not
-	Notice                string // what has just been done, or ""
-	Data                  any    // of the page
+	FormID                string     // of the forms of the page, by which one that is sent twice is known
+	Once                  *shownOnce // of the page of a secret, else nil
+	Fault                 *fault     // why the page is shown again; nil: it is not
+	Notice                string     // what has just been done, or ""
+	Data                  any        // of the page
 
 	form     form
 	assets   map[string]asset
@@ -59,8 +62,8 @@ func (p *Pages) render(r *request, page, title string, data any) error {
 	}
 	v := view{
 		T: r.text, Title: title, Household: household.Name, OtherLanguage: otherLanguage(r),
-		Action: r.Request().URL.Path,
-		Fault:  r.fault, Notice: r.text["done."+r.QueryParam("done")], Data: data, form: r.form, assets: p.assets,
+		Action: r.Request().URL.Path, FormID: once.NewID(), Once: r.once,
+		Fault: r.fault, Notice: r.text["done."+r.QueryParam("done")], Data: data, form: r.form, assets: p.assets,
 		now: p.Now(), location: p.Location,
 	}
 	if r.fault != nil {

@@ -121,7 +121,7 @@ func groups(text string) string {
 }
 
 // changeSecondFactor sets the second factor up, renews its recovery codes or switches it
-// off. New recovery codes are in this answer only.
+// off. New recovery codes are on the page to which it redirects.
 func (p security) changeSecondFactor(r *request) error {
 	const here = root + "account/second-factor"
 	var codes []string
@@ -149,7 +149,7 @@ func (p security) changeSecondFactor(r *request) error {
 	if err != nil && !errors.Is(err, account.ErrPending) {
 		return err
 	}
-	return p.render(r, "codes", r.text["Codes"], codes)
+	return p.showSecret(r, secretPage{Name: "codes", At: here, Back: root}, &codes)
 }
 
 // passkeysPage is what the page of passkeys shows.

@@ -47,7 +47,7 @@ func (b *browser) enroll() (secret string, codes []string) {
 	if found == nil {
 		b.f.t.Fatalf("no secret is shown: %s", shown.text())
 	}
-	on := b.post("/pforte/account/second-factor", "do", "enable", "code", codeOf(b.f.t, found[1], b.f.Now())).want(http.StatusOK)
+	on := b.shown("/pforte/account/second-factor", "do", "enable", "code", codeOf(b.f.t, found[1], b.f.Now())).want(http.StatusOK)
 	for _, code := range codeShown.FindAllStringSubmatch(on.body, -1) {
 		codes = append(codes, code[1])
 	}
@@ -400,7 +400,7 @@ func TestDestructive_ActsAskFirst(t *testing.T) {
 	for range 2 {
 		anna.newToken("dav")
 	}
-	anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
+	anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
 	for path, acts := range map[string][]string{
 		"/pforte/admin/members/2":   {"factor", "sessions", "delete"},
 		"/pforte/admin/invites":     {"revoke"},

@@ -137,7 +137,7 @@ type newToken struct {
 	At   string                    // origin of the portal; empty: not known
 }
 
-// createToken creates an app token. It is in this answer only, never in a redirect.
+// createToken creates an app token. The redirect leads to the page that shows it.
 func (p appTokens) createToken(r *request) error {
 	days, err := strconv.Atoi(r.form.get("days"))
 	if err != nil || !slices.Contains(tokenDays, days) {
@@ -161,8 +161,7 @@ func (p appTokens) createToken(r *request) error {
 	shown.Apps = slices.DeleteFunc(shown.Apps, func(a application.Application) bool {
 		return !slices.Contains(created.Applications, a.Slug)
 	})
-	r.form = form{}
-	return p.render(r, "token", r.text["TokenNew"], shown)
+	return p.showSecret(r, secretPage{Name: "token", At: tokensPath, Back: tokensPath}, &shown)
 }
 
 // validTokens counts the app tokens that can be used.

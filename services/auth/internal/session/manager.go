@@ -3,6 +3,8 @@ package session
 import (
 	"cmp"
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -121,6 +123,14 @@ type Current struct {
 	app   *appToken // of the cookie of an application's host; nil: it is the portal's
 	stale bool      // the cookies are to be sent again
 	gs    *sessions.Session
+}
+
+// SealingKey returns a key that only the browser of the session can name: it follows from the id
+// in the session cookie, of which the store has the hash.
+func (c *Current) SealingKey() (key [sha256.Size]byte, err error) {
+	derived, err := hkdf.Key(sha256.New, []byte(c.token.id), nil, "secrets shown to the session", len(key))
+	copy(key[:], derived)
+	return key, err
 }
 
 // current is the key of the *Current in the values of a gorilla session.

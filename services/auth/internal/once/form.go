@@ -1,0 +1,158 @@
+package once
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	_ "embed" // the Lua script
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// FormLifetime is how long what a form led to is kept.
+	FormLifetime = 10 * time.Minute
+	// pendingLifetime bounds how long a form may be carried out: after it, as when the process has
+	// ended, it can be sent again.
+	pendingLifetime = time.Minute
+	// poll is how often a form that is sent again asks what the first one led to.
+	poll = 50 * time.Millisecond
+	// pending marks a form that is being carried out. Nothing sealed is as short.
+	pending = "pending"
+)
+
+//go:embed lua/begin.lua
+var luaBegin string
+
+var beginScript = redis.NewScript(luaBegin)
+
+// Form is a form that was sent: its id, which the page made, and all that was sent. The same id
+// with other fields, as after the browser's Back, is another form.
+type Form struct {
+	name string
+	key  Key
+}
+
+// NewForm returns the form with an id, and reports whether it is one. sent must hold what tells two
+// acts apart: the path and the body. A client may choose the id, if it is random.
+func NewForm(id string, sent ...string) (Form, bool) {
+	if !isID(id) {
+		return Form{}, false
+	}
+	name := digest(id, "name", sent)
+	return Form{name: hex.EncodeToString(name[:]), key: digest(id, "key", sent)}, true
+}
+
+// digest is HMAC-SHA-256: without the id, what was sent cannot be found by guessing passwords.
+func digest(id, purpose string, sent []string) (sum [32]byte) {
+	h := hmac.New(sha256.New, []byte(id))
+	for _, text := range append([]string{purpose}, sent...) {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(text), text)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// Answer is what a form led to.
+type Answer struct {
+	To      string    // the redirect
+	Cookies []string  // that were set
+	At      time.Time // when
+}
+
+func (s *Store) form(f Form) string { return s.o.App + ":form:" + f.name }
+
+// Begin reports whether the caller is the first to send a form and carries it out, and then calls
+// Finish or Abandon. Of any number of concurrent calls one is the first; the others wait and return
+// its answer, or, where it abandons the form, one of them is the first.
+func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, err error) {
+	for {
+		held, err := beginScript.Run(ctx, s.o.Client, []string{s.form(f)}, pending,
+			pendingLifetime.Milliseconds()).Text()
+		if err != nil {
+			return Answer{}, false, fmt.Errorf("redis: begin form: %w", err)
+		}
+		if held == "" {
+			return Answer{}, true, nil
+		}
+		if held != pending {
+			answer, err = decode(f, held)
+			return answer, false, err
+		}
+		if err := wait(ctx); err != nil {
+			return Answer{}, false, err
+		}
+	}
+}
+
+// Answer returns what a form led to, and reports whether it was sent before. It waits while the
+// form is carried out.
+func (s *Store) Answer(ctx context.Context, f Form) (answer Answer, sent bool, err error) {
+	for {
+		held, err := s.o.Client.Get(ctx, s.form(f)).Result()
+		if errors.Is(err, redis.Nil) {
+			return Answer{}, false, nil
+		}
+		if err != nil {
+			return Answer{}, false, fmt.Errorf("redis: read form: %w", err)
+		}
+		if held != pending {
+			answer, err = decode(f, held)
+			return answer, true, err
+		}
+		if err := wait(ctx); err != nil {
+			return Answer{}, false, err
+		}
+	}
+}
+
+func wait(ctx context.Context) error {
+	timer := time.NewTimer(poll)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func decode(f Form, held string) (answer Answer, err error) {
+	content, err := open(f.key, f.name, []byte(held))
+	if err == nil {
+		err = json.Unmarshal(content, &answer)
+	}
+	if err != nil {
+		return Answer{}, fmt.Errorf("read form: %w", err)
+	}
+	return answer, nil
+}
+
+// Finish keeps what a form led to for FormLifetime.
+func (s *Store) Finish(ctx context.Context, f Form, a Answer) error {
+	content, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	sealed, err := seal(f.key, f.name, content)
+	if err != nil {
+		return err
+	}
+	if err := s.o.Client.Set(ctx, s.form(f), sealed, FormLifetime).Err(); err != nil {
+		return fmt.Errorf("redis: finish form: %w", err)
+	}
+	return nil
+}
+
+// Abandon forgets a form that led to nothing, so that it can be sent again.
+func (s *Store) Abandon(ctx context.Context, f Form) error {
+	if err := s.o.Client.Del(ctx, s.form(f)).Err(); err != nil {
+		return fmt.Errorf("redis: abandon form: %w", err)
+	}
+	return nil
+}

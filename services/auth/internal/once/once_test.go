@@ -1,0 +1,185 @@
+package once_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/services/auth/internal/once"
+)
+
+// onBoth runs a test on miniredis, whose clock advance moves, and on Redis, where it is nil.
+func onBoth(t *testing.T, test func(t *testing.T, s *once.Store, client *redis.Client, advance func(time.Duration))) {
+	open := func(t *testing.T, addr string, advance func(time.Duration)) {
+		client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 128})
+		t.Cleanup(func() { _ = client.Close() })
+		s, err := once.New(once.Options{Client: client, App: "svc"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, s, client, advance)
+	}
+	t.Run("miniredis", func(t *testing.T) {
+		server := miniredis.RunT(t)
+		open(t, server.Addr(), server.FastForward)
+	})
+	t.Run("redis", func(t *testing.T) { open(t, redistest.Start(t), nil) })
+}
+
+func TestSecret_IsShownToWhoHasTheKeyUntilItIsRemoved(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *once.Store, client *redis.Client, _ func(time.Duration)) {
+		mine, other := once.Key{1}, once.Key{2}
+		name, err := s.Keep(t.Context(), mine, []byte("a secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			secret, left, err := s.Secret(t.Context(), mine, name)
+			if err != nil || string(secret) != "a secret" || left <= once.SecretLifetime-time.Minute || left > once.SecretLifetime {
+				t.Fatalf("got %q, %v, %v", secret, left, err)
+			}
+		}
+		if err := s.Remove(t.Context(), other, name); err != nil {
+			t.Fatal(err)
+		}
+		for of, key := range map[string]once.Key{name: other, once.NewID(): mine, "": mine, name + "0": mine} {
+			if secret, _, err := s.Secret(t.Context(), key, of); !errors.Is(err, once.ErrGone) {
+				t.Errorf("%q: got %q, %v", of, secret, err)
+			}
+		}
+		for _, key := range client.Keys(t.Context(), "*").Val() {
+			if held := client.Get(t.Context(), key).Val(); held == "" || cmp.Equal(held, "a secret") {
+				t.Errorf("Redis holds %q", held)
+			}
+		}
+		if _, _, err := s.Secret(t.Context(), mine, name); err != nil {
+			t.Errorf("another key removed it: %v", err)
+		}
+		if err := s.Remove(t.Context(), mine, name); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Secret(t.Context(), mine, name); !errors.Is(err, once.ErrGone) {
+			t.Errorf("after its removal: %v", err)
+		}
+	})
+}
+
+func TestSecret_EndsAfterFiveMinutes(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *once.Store, client *redis.Client, advance func(time.Duration)) {
+		name, err := s.Keep(t.Context(), once.Key{1}, []byte("a secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if advance == nil { // its time cannot be moved
+			if left := client.PTTL(t.Context(), "svc:once:"+name).Val(); left <= 0 || left > once.SecretLifetime {
+				t.Errorf("is kept for %v", left)
+			}
+			return
+		}
+		advance(once.SecretLifetime - time.Second)
+		if _, _, err := s.Secret(t.Context(), once.Key{1}, name); err != nil {
+			t.Fatal(err)
+		}
+		advance(time.Second)
+		if _, _, err := s.Secret(t.Context(), once.Key{1}, name); !errors.Is(err, once.ErrGone) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func form(t *testing.T, id string, sent ...string) once.Form {
+	t.Helper()
+	f, ok := once.NewForm(id, sent...)
+	if !ok {
+		t.Fatalf("%q is no id", id)
+	}
+	return f
+}
+
+func TestForm_SentByAHundredAtOnceIsCarriedOutOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *once.Store, _ *redis.Client, _ func(time.Duration)) {
+		f := form(t, once.NewID(), "/path", "name=Mia")
+		want := once.Answer{To: "/there", Cookies: []string{"a=b"}, At: time.Unix(1e9, 0).UTC()}
+		var done atomic.Int32
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				answer, first, err := s.Begin(t.Context(), f)
+				if err == nil && first {
+					done.Add(1)
+					answer, err = want, s.Finish(t.Context(), f, want)
+				}
+				if diff := cmp.Diff(want, answer); err != nil || diff != "" {
+					t.Errorf("%v, %s", err, diff)
+				}
+			})
+		}
+		wg.Wait()
+		if n := done.Load(); n != 1 {
+			t.Errorf("carried out %d times", n)
+		}
+		if answer, sent, err := s.Answer(t.Context(), f); err != nil || !sent || !cmp.Equal(answer, want) {
+			t.Errorf("later: %+v, %v, %v", answer, sent, err)
+		}
+	})
+}
+
+func TestForm_ThatFailedIsCarriedOutAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *once.Store, _ *redis.Client, _ func(time.Duration)) {
+		f := form(t, once.NewID(), "/path", "name=Mia")
+		if _, first, err := s.Begin(t.Context(), f); err != nil || !first {
+			t.Fatal(first, err)
+		}
+		second := make(chan bool)
+		go func() {
+			_, first, err := s.Begin(t.Context(), f)
+			second <- first && err == nil
+		}()
+		if err := s.Abandon(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		if !<-second {
+			t.Error("the form that was sent again was not carried out")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+		defer cancel()
+		if _, _, err := s.Begin(ctx, f); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a third one did not wait: %v", err)
+		}
+	})
+}
+
+func TestForm_WithOtherFieldsIsAnotherForm(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *once.Store, client *redis.Client, _ func(time.Duration)) {
+		id := once.NewID()
+		for _, f := range []once.Form{
+			form(t, id, "/path", "name=Mia"), form(t, id, "/path", "name=Paul"), form(t, id, "/path2", "name=Mia"),
+			form(t, id, "/pathname=Mia"), form(t, once.NewID(), "/path", "name=Mia"),
+		} {
+			if _, sent, err := s.Answer(t.Context(), f); err != nil || sent {
+				t.Errorf("was sent before: %v, %v", sent, err)
+			}
+			if _, first, err := s.Begin(t.Context(), f); err != nil || !first {
+				t.Errorf("is not the first: %v", err)
+			}
+		}
+		for _, key := range client.Keys(t.Context(), "*").Val() {
+			if left := client.PTTL(t.Context(), key).Val(); left <= 0 || left > time.Minute {
+				t.Errorf("%s is pending for %v", key, left)
+			}
+		}
+	})
+	for _, id := range []string{"", "short", once.NewID() + "="} {
+		if _, ok := once.NewForm(id); ok {
+			t.Errorf("%q is an id", id)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package pages_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/once"
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// secretPages makes each kind of secret and returns where it is shown, and what may not be seen
+// elsewhere.
+func secretPages(t *testing.T, anna *browser) map[string]*regexp.Regexp {
+	t.Helper()
+	anna.f.application("dav", "/dav/", "login", true)
+	pages := map[string]*regexp.Regexp{}
+	made := func(shows *regexp.Regexp, path string, fields ...string) {
+		t.Helper()
+		pages[anna.post(path, fields...).want(http.StatusSeeOther).header.Get("Location")] = shows
+	}
+	made(linkPath, "/pforte/admin/invites", "do", "invite", "display_name", "Paul")
+	made(linkPath, "/pforte/admin/members/2", "do", "reset-link")
+	made(tokenShown, "/pforte/account/tokens", "do", "create", "name", "Kalender", "days", "30", "app.dav", "yes")
+	anna.post("/pforte/account/second-factor", "do", "setup").want(http.StatusSeeOther)
+	key := secretShown.FindStringSubmatch(anna.get("/pforte/account/second-factor").body)[1]
+	made(codeShown, "/pforte/account/second-factor", "do", "enable", "code", codeOf(t, key, anna.f.Now()))
+	return pages
+}
+
+func TestSecret_IsShownAgainToItsSessionOnly(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	pages, secrets := secretPages(t, anna), map[string]string{}
+	for at, shows := range pages {
+		first := anna.get(at).want(http.StatusOK).shows("Noch 5 Minuten sichtbar")
+		if secrets[at] = shows.FindString(first.body); secrets[at] == "" {
+			t.Fatalf("%s shows no secret: %s", at, first.text())
+		}
+		if strings.Contains(at, secrets[at]) || strings.Contains(f.log.String(), secrets[at]) {
+			t.Errorf("%s: the secret is in the URL or the log", at)
+		}
+	}
+	f.advance(time.Minute)
+	other := f.loggedIn("otto", userPass)
+	for at, secret := range secrets {
+		path, name, _ := strings.Cut(at, "?once=")
+		anna.get("/pforte/account?once=" + name).want(http.StatusNotFound).lacks(secret)
+		anna.get(path+"?once="+once.NewID()).want(http.StatusNotFound).shows("Schon ausgeblendet.", `href="`+path+`"`)
+		if strings.HasPrefix(path, "/pforte/account") {
+			other.get(at).want(http.StatusNotFound).shows("Schon ausgeblendet.").lacks(secret)
+			other.post(path, "once", name).leadsTo(path)
+		}
+		anna.get(at).want(http.StatusOK).shows("Noch 4 Minuten sichtbar", secret)
+	}
+}
+
+func TestSecret_EndsAfterFiveMinutesOrAtTheButton(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	for at, shows := range secretPages(t, anna) {
+		path, _, _ := strings.Cut(at, "?")
+		anna.post(path, "once", strings.TrimPrefix(at, path+"?once="))
+		if a := anna.get(at).want(http.StatusNotFound).shows("Schon ausgeblendet.", "Neu erstellen"); shows.MatchString(a.body) {
+			t.Errorf("%s still shows the secret", at)
+		}
+	}
+	f = newFixture(t)
+	anna = f.anna()
+	at := anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusSeeOther).header.Get("Location")
+	f.advance(once.SecretLifetime)
+	anna.get(at).want(http.StatusNotFound).shows("Schon ausgeblendet.")
+}
+
+func TestSecret_IsInTheAnswerWhereItCannotBeKept(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	if err := f.kept.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, token := anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
+	f.browser().get("/pforte/join?t=" + token).want(http.StatusOK)
+}
+
+var formID = regexp.MustCompile(`name="form" value="([A-Za-z0-9_-]{43})"`)
+
+// formOf returns the id of the forms of a page.
+func (b *browser) formOf(path string) string {
+	b.f.t.Helper()
+	found := formID.FindStringSubmatch(b.get(path).want(http.StatusOK).body)
+	if found == nil {
+		b.f.t.Fatalf("%s: the form has no id", path)
+	}
+	return found[1]
+}
+
+// copyOf is another connection of a browser, whose answers it does not see.
+func (b *browser) copyOf() *browser {
+	cookies := map[string]string{}
+	for name, value := range b.cookies {
+		cookies[name] = value
+	}
+	return &browser{f: b.f, cookies: cookies, headers: b.headers, host: b.host}
+}
+
+func TestForm_SentAgainShowsWhatTheFirstLedTo(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	id := anna.formOf("/pforte/admin/invites")
+	fields := []string{"form", id, "do", "invite", "display_name", "Paul"}
+	at := anna.copyOf().post("/pforte/admin/invites", fields...).want(http.StatusSeeOther).header.Get("Location")
+	f.advance(9 * time.Minute)
+	anna.post("/pforte/admin/invites", fields...).leadsTo(at)
+	if open := must(f.people.Invites(t.Context()))(t); len(open) != 1 {
+		t.Errorf("there are %d invites", len(open))
+	}
+	fields[5] = "Petra" // after the browser's Back
+	if other := anna.post("/pforte/admin/invites", fields...).want(http.StatusSeeOther).header.Get("Location"); other == at {
+		t.Error("another form led to the first one's page")
+	}
+	f.advance(time.Minute)
+	fields[5] = "Paul"
+	anna.post("/pforte/admin/invites", fields...).want(http.StatusSeeOther)
+	if open := must(f.people.Invites(t.Context()))(t); len(open) != 3 {
+		t.Errorf("later, there are %d invites", len(open))
+	}
+}
+
+func TestForm_ThatFailedIsCarriedOutWhenSentAgain(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	fields := []string{"form", anna.formOf("/pforte/admin/invites"), "do", "invite", "username", "otto"}
+	for range 2 {
+		anna.post("/pforte/admin/invites", fields...).want(http.StatusConflict)
+	}
+	if err := f.people.Delete(t.Context(), session.Session{Ref: session.Ref{UserID: 1}}, 2); err != nil {
+		t.Fatal(err)
+	}
+	anna.post("/pforte/admin/invites", append(fields, "former", "yes")...).want(http.StatusSeeOther)
+}
+
+// TestForm_SentByAHundredAtOnceActsOnce also has each answer lead to the same page.
+func TestForm_SentByAHundredAtOnceActsOnce(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	fields := []string{"form", anna.formOf("/pforte/admin/invites"), "do", "invite", "display_name", "Paul"}
+	var mu sync.Mutex
+	led := map[string]int{}
+	var wg sync.WaitGroup
+	for range 100 {
+		b := anna.copyOf()
+		wg.Go(func() {
+			to := b.post("/pforte/admin/invites", fields...).header.Get("Location")
+			mu.Lock()
+			defer mu.Unlock()
+			led[to]++
+		})
+	}
+	wg.Wait()
+	if open := must(f.people.Invites(t.Context()))(t); len(open) != 1 || len(led) != 1 || led[""] != 0 {
+		t.Errorf("%d invites, led to %v", len(open), led)
+	}
+}
+
+// TestForm_SentTwiceLogsIn has a browser drop the first answer, with its cookies, as it does when
+// a button is pressed twice.
+func TestForm_SentTwiceLogsIn(t *testing.T) {
+	f := newFixture(t)
+	otto := f.otto()
+	secret, _ := otto.enroll()
+	f.advance(time.Minute)
+	otto = f.browser()
+	send := func(path, to string, fields ...string) {
+		t.Helper()
+		fields = append(fields, "form", otto.formOf(path))
+		otto.copyOf().post(path, fields...).leadsTo(to)
+		otto.post(path, fields...).leadsTo(to)
+	}
+	send("/pforte/login", "/pforte/second?return=%2Fpforte%2Faccount", "username", "otto", "password", userPass, "return", "/pforte/account")
+	send("/pforte/second", "/pforte/account", "code", codeOf(t, secret, f.Now()), "return", "/pforte/account")
+	otto.get("/pforte/account").want(http.StatusOK)
+	f.advance(time.Minute)
+	send("/pforte/reauth", "/pforte/account", "password", userPass, "code", codeOf(t, secret, f.Now()), "return", "/pforte/account")
+	otto.get("/pforte/account").want(http.StatusOK)
+	if sessions := must(f.accounts.OwnSessions(t.Context(), session.Session{Ref: session.Ref{UserID: 2}}))(t); len(sessions) != 2 {
+		t.Errorf("there are %d sessions", len(sessions))
+	}
+}
+
+func TestForm_SentAgainLaterSetsNoCookie(t *testing.T) {
+	f := newFixture(t)
+	otto := f.browser()
+	fields := []string{"username", "otto", "password", userPass, "form", otto.formOf("/pforte/login")}
+	otto.copyOf().post("/pforte/login", fields...).leadsTo("/pforte/")
+	f.advance(time.Minute)
+	if a := otto.copyOf().post("/pforte/login", fields...).leadsTo("/pforte/"); len(a.header.Values("Set-Cookie")) != 0 {
+		t.Errorf("a minute later it sets %v", a.header.Values("Set-Cookie"))
+	}
+	foreign := otto.request("/pforte/login", fields...)
+	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
+	otto.do(foreign).want(http.StatusForbidden)
+	otto.post("/pforte/login", "username", "otto", "password", "wrong", "form", fields[5]).want(http.StatusUnauthorized)
+}

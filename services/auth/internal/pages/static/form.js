@@ -1,0 +1,63 @@
+// Forms and secrets. A form is sent once: its buttons are off until the answer is there, and after
+// the browser's Back it has a new id. A page offers
+//
+//   <button type="button" hidden data-copy="ID" data-done="TEXT">     copies the text of an element
+//   <button type="button" hidden data-share="ID" data-title="TEXT">   hands it to the device's apps
+//   <button type="button" hidden data-print>                          prints the page
+//
+// which are shown where the browser can.
+"use strict";
+
+(() => {
+  const buttons = (form) => [...form.elements].filter((e) => e.matches("button:not([type=button])"));
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    // After the browser has read which button it was.
+    setTimeout(() => { if (!event.defaultPrevented) for (const b of buttons(form)) b.disabled = true; });
+  });
+
+  addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;
+    const id = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))
+      .replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+    for (const input of document.querySelectorAll("input[name=form]")) input.value = id;
+    for (const form of document.forms) for (const b of buttons(form)) b.disabled = false;
+  });
+
+  const textOf = (id) => {
+    const e = document.getElementById(id);
+    return "value" in e ? e.value : e.innerText.trim();
+  };
+
+  // Only pages of https or localhost have the clipboard; elsewhere a selection is copied.
+  async function copy(text) {
+    if (navigator.clipboard && isSecureContext) return navigator.clipboard.writeText(text);
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const copied = document.execCommand("copy");
+    area.remove();
+    if (!copied) throw new Error("copy");
+  }
+
+  for (const b of document.querySelectorAll("button[data-copy]")) {
+    b.hidden = false;
+    b.addEventListener("click", async () => {
+      await copy(textOf(b.dataset.copy));
+      b.textContent = b.dataset.done;
+    });
+  }
+  for (const b of document.querySelectorAll("button[data-share]")) {
+    if (!navigator.share) continue;
+    b.hidden = false;
+    b.addEventListener("click", () => {
+      navigator.share({ title: b.dataset.title, text: textOf(b.dataset.share) }).catch(() => {});
+    });
+  }
+  for (const b of document.querySelectorAll("button[data-print]")) {
+    b.hidden = false;
+    b.addEventListener("click", () => print());
+  }
+})();
