@@ -163,7 +163,7 @@ func (s *server) rules() (rules, error) {
 		return rules{}, settingsError(err)
 	}
 	return rules{
-		accounts: a, policy: policy.Options{PlainHTTP: !s.cfg.Secure()},
+		accounts: a, policy: policy.Options{PlainHTTP: !s.cfg.Secure(), Own: newOwnAddresses(&s.cfg).list},
 		audit: audit.RecorderOptions{Retention: s.cfg.AuditRetention},
 	}, nil
 }

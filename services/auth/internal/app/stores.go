@@ -14,6 +14,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	proxyredis "github.com/pforte/pforte/services/auth/internal/application/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/link"
@@ -107,6 +108,7 @@ func (s *stores) connect(
 	p := &rules.policy
 	p.Applications, p.Groups, p.Tokens, p.Users = database.Applications, database.Groups, database.Tokens,
 		database.Users
+	p.Proxies = proxyredis.New(s.redis, name, time.Now)
 	p.HandOvers, p.Audit, p.Log, p.Now = kept, s.audit, log, time.Now
 	if p.TokenLimit, err = policy.NewTokenLimit(create); err != nil {
 		return err

@@ -48,6 +48,11 @@ type Application struct {
 	Tokens   bool
 	Color    string
 	Position int // on the start page; equal ones are ordered by name
+	Route    Route
+	// Reached reports that somebody was led to the application, or a probe found it.
+	Reached bool
+	// Icon is the SHA-256 of its picture, hexadecimal; empty: it has none.
+	Icon string
 }
 
 // HasHost reports whether the application has a host of its own.
@@ -148,7 +153,7 @@ func isLine(s string, most int) bool {
 var pathPattern = regexp.MustCompile(`\A/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*\z`)
 
 // ownPaths are those that the proxy leads to Pforte itself.
-var ownPaths = []string{"/pforte/", "/api/", "/internal/"}
+var ownPaths = []string{"/pforte/", "/api/", "/internal/", "/v1/", "/mcp/", "/health/", "/.well-known/"}
 
 // ParseURL returns an application's address in its one spelling: /path/, or an origin in
 // lower case without default port and trailing dot. A host name that is not ASCII is

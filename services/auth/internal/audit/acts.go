@@ -30,6 +30,7 @@ var acts = map[string]act{
 	"app_changed":            {log: "app_changed", fields: "app by"},
 	"app_made":               {log: "app_made", fields: "app by"},
 	"app_removed":            {log: "app_removed", fields: "app by"},
+	"app_route_set":          {log: "app_route_set", fields: "app by"},
 	"audit_swept":            {},
 	"device_new":             {notice: true, notify: notifyDevice},
 	"duty_changed":           {},

@@ -105,6 +105,9 @@ func answered(h handler) echo.HandlerFunc {
 		if b, ok := ans.body.(blob); ok {
 			return c.Blob(ans.status, b.mediaType, b.content)
 		}
+		if ans.status == http.StatusNoContent {
+			return c.NoContent(ans.status)
+		}
 		return writeJSON(c, ans.status, ans.body)
 	}
 }

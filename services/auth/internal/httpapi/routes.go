@@ -112,6 +112,7 @@ func (a *api) route(e *echo.Echo) {
 		return c.Blob(http.StatusOK, "application/json", openapi.Document)
 	})
 	e.GET("/internal/forward-auth", guard{a}.check)
+	e.POST("/internal/routes", answered(newProxyRoutes(a).list))
 	e.GET("/health", answered(a.healthy))
 }
 

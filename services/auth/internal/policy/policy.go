@@ -28,6 +28,11 @@ type Applications interface {
 	ChangeApplication(ctx context.Context, slug string, change func(*application.Application) error, by int64) error
 	// RemoveApplication removes one, from tokens too. application.ErrNotFound.
 	RemoveApplication(ctx context.Context, slug string, by int64) error
+	// PinRoute sets the pin of a route that has this upstream and no pin; of another one nothing changes.
+	// application.ErrNotFound.
+	PinRoute(ctx context.Context, slug, upstream, pin string) error
+	// SetReached stores that an application has been reached.
+	SetReached(ctx context.Context, id int64) error
 }
 
 // Groups keeps groups of users, as Applications keeps applications.
@@ -63,6 +68,9 @@ type Options struct {
 	Groups       Groups
 	Tokens       Tokens
 	Users        Users
+	Proxies      application.Proxies
+	// Own returns the addresses host:port of auth and its stores, to which no route leads; may be nil.
+	Own func(context.Context) []string
 	// HandOvers are those to the hosts of applications.
 	HandOvers session.HandOvers
 	// TokenLimit counts wrong app tokens of an address: WrongTokens in a minute.
@@ -79,6 +87,8 @@ type Service struct {
 	groups       Groups
 	tokens       Tokens
 	users        Users
+	proxies      application.Proxies
+	own          func(context.Context) []string
 	handOvers    session.HandOvers
 	tokenLimit   *ratelimit.Limiter
 	audit        *audit.Recorder
@@ -92,13 +102,17 @@ type Service struct {
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Applications == nil || o.Groups == nil || o.Tokens == nil || o.Users == nil || o.HandOvers == nil ||
-		o.TokenLimit == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("policy: Applications, Groups, Tokens, Users, HandOvers, TokenLimit, Audit, Log or " +
-			"Now is not set")
+	if o.Applications == nil || o.Groups == nil || o.Tokens == nil || o.Users == nil || o.Proxies == nil ||
+		o.HandOvers == nil || o.TokenLimit == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("policy: Applications, Groups, Tokens, Users, Proxies, HandOvers, TokenLimit, Audit, " +
+			"Log or Now is not set")
+	}
+	if o.Own == nil {
+		o.Own = func(context.Context) []string { return nil }
 	}
 	return &Service{
-		applications: o.Applications, groups: o.Groups, tokens: o.Tokens, users: o.Users, handOvers: o.HandOvers,
+		applications: o.Applications, groups: o.Groups, tokens: o.Tokens, users: o.Users,
+		proxies: o.Proxies, own: o.Own, handOvers: o.HandOvers,
 		tokenLimit: o.TokenLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
 		snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, log: o.Log, now: o.Now,
 	}, nil

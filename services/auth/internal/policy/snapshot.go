@@ -12,7 +12,7 @@ import (
 
 // snapshotAge is after how long the applications in memory are read again: so late a change
 // by another replica or a command may hold here.
-const snapshotAge = 5 * time.Second
+const snapshotAge = time.Second
 
 // snapshot keeps all applications in memory, so that what an anonymous client asks for
 // costs no SQL.
@@ -32,7 +32,7 @@ type reading struct {
 	err   error
 }
 
-// App returns the application of a slug as it was at most 5 s ago, and never before a
+// App returns the application of a slug as it was at most 1 s ago, and never before a
 // change that was made here. Requests that need it read again wait for one read together.
 // application.ErrNotFound; with any other error it is not known whether there is one.
 func (s *Service) App(ctx context.Context, slug string) (application.Application, error) {

@@ -12,13 +12,19 @@ import (
 )
 
 const selectApplication = `SELECT applications.id, applications.slug, applications.name, description, url, rule,
-	coalesce(user_groups.slug, ''), second_factor, tokens, color, position
-	FROM applications LEFT JOIN user_groups ON user_groups.id = applications.group_id`
+	coalesce(user_groups.slug, ''), second_factor, tokens, color, position, reached,
+	coalesce(application_routes.upstream, ''), coalesce(application_routes.strip, FALSE),
+	coalesce(application_routes.user_header, ''), coalesce(application_routes.tls_pin, ''),
+	coalesce(application_routes.recipe, ''), coalesce(application_icons.sha256, '')
+	FROM applications LEFT JOIN user_groups ON user_groups.id = applications.group_id
+	LEFT JOIN application_routes ON application_routes.application_id = applications.id
+	LEFT JOIN application_icons ON application_icons.application_id = applications.id`
 
 func scanApplication(row sqldb.Scanner) (application.Application, error) {
 	var a application.Application
 	err := row.Scan(&a.ID, &a.Slug, &a.Name, &a.Description, &a.URL, &a.Rule, &a.Group, &a.SecondFactor, &a.Tokens,
-		&a.Color, &a.Position)
+		&a.Color, &a.Position, &a.Reached, &a.Route.Upstream, &a.Route.Strip, &a.Route.UserHeader, &a.Route.Pin,
+		&a.Route.Recipe, &a.Icon)
 	if errors.Is(err, sql.ErrNoRows) {
 		return application.Application{}, application.ErrNotFound
 	}
@@ -68,13 +74,23 @@ func (s *Applications) CreateApplication(ctx context.Context, a application.Appl
 			return err
 		}
 		err = tx.exec(ctx, `INSERT INTO applications (slug, name, description, url, rule, group_id, second_factor,
-			tokens, color, position)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			tokens, color, position, reached)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, FALSE)`,
 			a.Slug, a.Name, a.Description, a.URL, string(a.Rule), group, a.SecondFactor, a.Tokens, a.Color, a.Position)
 		if err != nil {
 			return err
 		}
-		return tx.record(ctx, audit.Event{Name: "app_made", Detail: policyOf(a)})
+		if err := tx.record(ctx, audit.Event{Name: "app_made", Detail: policyOf(a)}); err != nil {
+			return err
+		}
+		if a.Route == (application.Route{}) {
+			return nil
+		}
+		created, err := s.application(ctx, tx, a.Slug)
+		if err != nil {
+			return err
+		}
+		return s.setRoute(ctx, tx, created, a.Route, by)
 	})
 }
 
@@ -148,8 +164,13 @@ func (s *Applications) ChangeApplication(
 		if err := change(&a); err != nil {
 			return err
 		}
-		a.ID = before.ID
-		if a == before {
+		a.ID, a.Reached, a.Icon = before.ID, before.Reached, before.Icon
+		if a.Route != before.Route {
+			if err := s.setRoute(ctx, tx, before, a.Route, by); err != nil {
+				return err
+			}
+		}
+		if a.Route = before.Route; a == before {
 			return nil
 		}
 		if err := s.isFree(ctx, tx, a); err != nil {

@@ -51,6 +51,8 @@ var (
 	ErrNotLoggedIn = errors.New("request to an application without a session")
 	ErrReadOnly    = errors.New("app token only reads")
 	ErrForeignPage = errors.New("request of a foreign page")
+	// ErrQueueFull is returned to proxies, of which too many ask for the routes at once.
+	ErrQueueFull = errors.New("too many questions for the routes at once")
 )
 
 // Failure is the answer to an error.
@@ -129,6 +131,8 @@ var failures = []Failure{
 	row(ErrLimited, http.StatusTooManyRequests, "", "Limited", "",
 		"Zu viele fehlgeschlagene Versuche. Bitte später erneut versuchen."),
 	row(password.ErrBusy, http.StatusServiceUnavailable, "", "Busy", "",
+		"Der Dienst ist gerade ausgelastet. Bitte gleich erneut versuchen."),
+	row(ErrQueueFull, http.StatusServiceUnavailable, "", "", "",
 		"Der Dienst ist gerade ausgelastet. Bitte gleich erneut versuchen."),
 	row(account.ErrPending, http.StatusInternalServerError, "", "RevocationPending", "",
 		"Die Änderung ist gespeichert. Bestehende Sitzungen enden, sobald der Sitzungsspeicher wieder antwortet."),
@@ -216,6 +220,16 @@ var failures = []Failure{
 		"Die Regel muss login, admin oder group mit einer Gruppe sein."),
 	row(application.ErrPosition, http.StatusBadRequest, "position", "BadPosition", "position",
 		"Die Position muss eine ganze Zahl von 0 bis 9999 sein."),
+	row(application.ErrUpstream, http.StatusBadRequest, "upstream", "BadUpstream", "upstream",
+		"Die interne Adresse muss die Form http://host:port oder https://host:port ohne Pfad haben."),
+	row(application.ErrUpstreamBlocked, http.StatusBadRequest, "upstream_blocked", "UpstreamBlocked", "upstream",
+		"Diese interne Adresse ist gesperrt."),
+	row(application.ErrUserHeader, http.StatusBadRequest, "user_header", "BadUserHeader", "user_header",
+		"Diese Kopfzeile kann den Benutzernamen nicht tragen."),
+	row(application.ErrPin, http.StatusBadRequest, "pin", "BadForm", "",
+		"Der Fingerabdruck muss aus 64 hexadezimalen Ziffern bestehen."),
+	row(application.ErrNoRoute, http.StatusNotFound, "no_route", "NoApplication", noForm,
+		"Diese Anwendung hat keine interne Adresse."),
 	row(application.ErrGroupNotFound, http.StatusBadRequest, "group", "NoGroup", "", "Diese Gruppe gibt es nicht."),
 	row(application.ErrNotFound, http.StatusNotFound, "not_found", "NoApplication", noForm,
 		"Anwendung nicht gefunden."),

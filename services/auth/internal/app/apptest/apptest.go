@@ -17,6 +17,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	proxyredis "github.com/pforte/pforte/services/auth/internal/application/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/password"
@@ -105,6 +106,7 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 		People: people.Options{Users: s.SQL.Users, Links: s.SQL.Links, Log: log},
 		Policy: policy.Options{
 			Applications: s.SQL.Applications, Groups: s.SQL.Groups, Tokens: s.SQL.Tokens, Users: s.SQL.Users,
+			Proxies:   proxyredis.New(s.Redis, "svc", s.now),
 			HandOvers: s.Kept, Log: log, Now: s.now,
 		},
 		Sessions: session.Options{

@@ -1,0 +1,186 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+)
+
+// RouteChange is what admins set of a route. A nil Pin keeps the one that there is while the address stays, and an empty
+// one has the next probe take a new one.
+type RouteChange struct {
+	Upstream           string
+	Strip              bool
+	UserHeader, Recipe string
+	Pin                *string
+}
+
+// SetRoute sets the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
+// ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin, and ErrURL where the application has the path / .
+func (s *Service) SetRoute(ctx context.Context, by int64, slug string, c RouteChange) error {
+	r, err := s.checkRoute(ctx, application.Route{
+		Upstream: c.Upstream, Strip: c.Strip, UserHeader: c.UserHeader, Recipe: c.Recipe,
+	})
+	if err != nil {
+		return err
+	}
+	return s.changeRoute(ctx, by, slug, func(a *application.Application) error {
+		if a.URL == "/" {
+			return application.ErrURL
+		}
+		before := a.Route
+		a.Route = r
+		switch {
+		case c.Pin != nil:
+			a.Route.Pin = *c.Pin
+		case before.Upstream == r.Upstream:
+			a.Route.Pin = before.Pin
+		}
+		a.Route, err = a.Route.Check()
+		return err
+	})
+}
+
+// RemoveRoute removes the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
+// ErrNoRoute.
+func (s *Service) RemoveRoute(ctx context.Context, by int64, slug string) error {
+	return s.changeRoute(ctx, by, slug, func(a *application.Application) error {
+		if a.Route == (application.Route{}) {
+			return application.ErrNoRoute
+		}
+		a.Route = application.Route{}
+		return nil
+	})
+}
+
+func (s *Service) changeRoute(
+	ctx context.Context, by int64, slug string, change func(*application.Application) error,
+) error {
+	defer s.snapshot.outdate()
+	return s.applications.ChangeApplication(ctx, slug, change, by)
+}
+
+// checkRoute returns a route in its one spelling, unless its address is one that no application may have, auth's own, or
+// one that the operator of a proxy has to name and has not.
+func (s *Service) checkRoute(ctx context.Context, r application.Route) (application.Route, error) {
+	r, err := r.Check()
+	if err != nil {
+		return application.Route{}, err
+	}
+	_, authority, _ := strings.Cut(r.Upstream, "://")
+	if slices.Contains(s.own(ctx), authority) {
+		return application.Route{}, application.ErrUpstreamBlocked
+	}
+	if !application.NeedsNaming(r.Upstream) {
+		return r, nil
+	}
+	proxies, err := s.proxies.Proxies(ctx)
+	if err != nil {
+		return application.Route{}, err
+	}
+	for _, p := range proxies {
+		if slices.ContainsFunc(p.Named, func(entry string) bool { return application.IsNamed(r.Upstream, entry) }) {
+			return r, nil
+		}
+	}
+	return application.Route{}, application.ErrUpstreamBlocked
+}
+
+// RouteList is the answer to a proxy that asks for the routes.
+type RouteList struct {
+	// Applications are those with a route that can be served now, by slug.
+	Applications []application.Application
+	// Own are the addresses at which auth and its stores are.
+	Own []string
+	// Probes are those that no proxy has answered yet.
+	Probes []application.Probe
+}
+
+// RoutesFor returns the routes as stored now, and keeps what a proxy reports. While Redis does not answer the list is
+// the same, without probes.
+func (s *Service) RoutesFor(
+	ctx context.Context, p application.Proxy, answers []application.Probe,
+) (RouteList, error) {
+	apps, err := s.applications.Applications(ctx)
+	if err != nil {
+		return RouteList{}, err
+	}
+	apps, err = s.pinned(ctx, apps, answers)
+	if err != nil {
+		return RouteList{}, err
+	}
+	list := RouteList{Own: s.own(ctx)}
+	for _, a := range apps {
+		switch {
+		case a.Route == (application.Route{}):
+		case a.Route.IsHTTPS() && a.Route.Pin == "":
+			s.ask(ctx, application.Probe{ID: pinProbe(a), To: a.Route.Upstream})
+		default:
+			list.Applications = append(list.Applications, a)
+		}
+	}
+	slices.SortFunc(list.Applications, func(a, b application.Application) int { return strings.Compare(a.Slug, b.Slug) })
+	list.Probes, err = s.proxies.Report(ctx, p, answers)
+	if err != nil {
+		s.log.WarnContext(ctx, "what a proxy reports is not kept", "error", err)
+	}
+	return list, nil
+}
+
+// pinProbe returns the ID of the probe that finds the pin of an application's address, and of no other.
+func pinProbe(a application.Application) string {
+	sum := sha256.Sum256([]byte(a.Route.Upstream))
+	return "pin-" + a.Slug + "-" + hex.EncodeToString(sum[:8])
+}
+
+// pinned stores the pins that answers tell of routes without one, and returns the applications as they are then.
+func (s *Service) pinned(
+	ctx context.Context, apps []application.Application, answers []application.Probe,
+) ([]application.Application, error) {
+	changed := false
+	for _, a := range apps {
+		if !a.Route.IsHTTPS() || a.Route.Pin != "" {
+			continue
+		}
+		i := slices.IndexFunc(answers, func(p application.Probe) bool { return p.ID == pinProbe(a) && p.Pin != "" })
+		if i < 0 {
+			continue
+		}
+		if _, err := (application.Route{Upstream: a.Route.Upstream, Pin: answers[i].Pin}).Check(); err != nil {
+			continue
+		}
+		if err := s.applications.PinRoute(ctx, a.Slug, a.Route.Upstream, answers[i].Pin); err != nil {
+			return nil, err
+		}
+		changed = true
+	}
+	if !changed {
+		return apps, nil
+	}
+	s.snapshot.outdate()
+	return s.applications.Applications(ctx)
+}
+
+// ask has the proxies try an address. What fails is asked again with the next question.
+func (s *Service) ask(ctx context.Context, p application.Probe) {
+	if err := s.proxies.Ask(ctx, p); err != nil {
+		s.log.WarnContext(ctx, "proxies are not asked to try an address", "error", err)
+	}
+}
+
+// Proxies returns what those proxies report that asked within the last 10 s.
+func (s *Service) Proxies(ctx context.Context) ([]application.Proxy, error) {
+	return s.proxies.Proxies(ctx)
+}
+
+// probeWait is how long an answer to a probe is waited for: a proxy asks once a second and tries for 3 s at most. The
+// request has 4.5 s.
+const probeWait = 3500 * time.Millisecond
+
+// probeStep is after how long the answer is looked for again.
+const probeStep = 100 * time.Millisecond

@@ -1,0 +1,27 @@
+-- +goose Up
+-- Where the proxy finds an application. One without a row is led to by lines of the operator's, or not at all.
+CREATE TABLE application_routes (
+    application_id BIGINT PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+    upstream       TEXT NOT NULL, -- http://host:port or https://host:port
+    strip          BOOLEAN NOT NULL DEFAULT FALSE,
+    user_header    TEXT NOT NULL DEFAULT '',
+    tls_pin        TEXT NOT NULL DEFAULT '', -- SHA-256 of the public key, hexadecimal; '' until a proxy has seen it
+    recipe         TEXT NOT NULL DEFAULT '',
+    changed_at     BIGINT NOT NULL,
+    changed_by     BIGINT NOT NULL -- no foreign key, because that admin may be gone; 0: a command
+);
+
+CREATE TABLE application_icons (
+    application_id BIGINT PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+    sha256         TEXT NOT NULL, -- of png, hexadecimal
+    png            BYTEA NOT NULL
+);
+CREATE INDEX application_icons_sha256 ON application_icons (sha256);
+
+-- Whether anybody has been led to the application yet. Those that are there have been.
+ALTER TABLE applications ADD COLUMN reached BOOLEAN NOT NULL DEFAULT TRUE;
+
+-- +goose Down
+ALTER TABLE applications DROP COLUMN reached;
+DROP TABLE application_icons;
+DROP TABLE application_routes;
