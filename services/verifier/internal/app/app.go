@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
@@ -107,12 +108,26 @@ func Run(ctx context.Context, p Process) int {
 // settingsError is the error of settings that cannot be used.
 func settingsError(err error) error { return fmt.Errorf("the settings are wrong:\n%w", err) }
 
-// with opens the ledger of the settings for a command at the terminal.
-func (p Process) with(ctx context.Context, do func(*ledger.Ledger, config.Ledger) error) (err error) {
+// with opens the ledger of the settings for a command at the terminal, and says which it is: the
+// default is a path below the folder in which the command runs. A ledger that is not there is not
+// created, because an empty one would answer that nothing is open.
+func (p Process) with(ctx context.Context, do func(*ledger.Ledger, config.Ledger) error) error {
 	cfg, err := config.LoadLedger(p.Getenv)
 	if err != nil {
 		return settingsError(err)
 	}
+	place := sqldb.Place(cfg.DatabaseURL)
+	if err := sqldb.Existing(ctx, cfg.DatabaseURL); errors.Is(err, sqldb.ErrMissing) {
+		return fmt.Errorf("there is no ledger at %s; set DATABASE_URL to that of the verifier", place)
+	} else if err != nil {
+		return fmt.Errorf("open the ledger %s: %w", place, err)
+	}
+	_, _ = fmt.Fprintln(p.Stderr, "ledger: "+place)
+	return open(ctx, cfg, do)
+}
+
+// open opens the ledger, and creates it where it is not there.
+func open(ctx context.Context, cfg config.Ledger, do func(*ledger.Ledger, config.Ledger) error) (err error) {
 	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, ledger.Options{Now: time.Now})
 	if err != nil {
 		return err
@@ -126,7 +141,11 @@ func (p Process) migrate(ctx context.Context, args []string) error {
 	if _, err := service.Parse(service.Flags(), args); err != nil {
 		return err
 	}
-	return p.with(ctx, func(*ledger.Ledger, config.Ledger) error { return nil })
+	cfg, err := config.LoadLedger(p.Getenv)
+	if err != nil {
+		return settingsError(err)
+	}
+	return open(ctx, cfg, func(*ledger.Ledger, config.Ledger) error { return nil })
 }
 
 // healthcheck is "verifier healthcheck", which a container runs. It needs no

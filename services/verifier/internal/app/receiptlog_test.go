@@ -467,6 +467,7 @@ func TestLog_Commands(t *testing.T) {
 		t.Errorf("without a log: %v", err)
 	}
 	w.withLog(0)
+	w.command(nil, "migrate")
 	if err := execute(w.getenv, io.Discard, "log", "status"); err == nil || !strings.Contains(err.Error(), "no log of receipts yet") {
 		t.Errorf("before the first start: %v", err)
 	}

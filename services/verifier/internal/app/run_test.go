@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
@@ -167,6 +168,26 @@ func (w *world) command(v any, args ...string) string {
 		w.must(json.Unmarshal(out.Bytes(), v))
 	}
 	return out.String()
+}
+
+// A command beside the real ledger must not answer that nothing is open.
+func TestCommands_CreateNoLedgerAndNameTheirs(t *testing.T) {
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		w := newWorld(t, url)
+		for _, args := range [][]string{{"payments", "list", "--open"}, {"payments", "sum"}, {"payments", "show", "0x" + strings.Repeat("0", 64)}} {
+			for range 2 { // the first has not made it
+				if err := execute(w.getenv, io.Discard, args...); err == nil || !strings.Contains(err.Error(), "exit code 1: verifier: there is no ledger at "+sqldb.Place(url)) {
+					t.Fatalf("%v: %v", args, err)
+				}
+			}
+		}
+		w.command(nil, "migrate")
+		var stdout, stderr bytes.Buffer
+		p := Process{Process: service.Process{Args: []string{"payments", "list", "--json"}, Getenv: w.getenv, Stdout: &stdout, Stderr: &stderr}}
+		if code := Run(t.Context(), p); code != 0 || stderr.String() != "ledger: "+sqldb.Place(url)+"\n" {
+			t.Errorf("%d, says %s", code, &stderr)
+		}
+	})
 }
 
 func TestCommands_Work(t *testing.T) {
