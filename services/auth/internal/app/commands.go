@@ -66,7 +66,7 @@ func (p Process) open(ctx context.Context, do func(*stores) error) (err error) {
 	}
 	redis.SetLogger(redisLog{log})
 	open, err := openStores(ctx, cfg, p.Passwords,
-		rules{policy: policy.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}},
+		rules{policy: policy.Options{PlainHTTP: !cfg.Secure()}},
 		func(ctx context.Context, e audit.Entry) { audit.Log(ctx, events, e) }, log, newStoreMetrics(nil))
 	if err != nil {
 		return err

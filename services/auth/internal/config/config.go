@@ -47,6 +47,8 @@ type Stores struct {
 	AppName     string `env:"APP_NAME" default:"svc" doc:"name of the session cookie (APP_NAME.sid) and prefix of all Redis keys"`
 	LogLevel    string `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`
 	PublicURL   string `env:"PUBLIC_URL" doc:"origin of the pages, https://host[:port], for links that are handed on and passkeys"`
+
+	SessionSecure string `env:"SESSION_SECURE" doc:"false allows both cookies over plain http; where it is not set, a PUBLIC_URL of http does"`
 }
 
 // Config are all settings of auth.
@@ -58,7 +60,6 @@ type Config struct {
 
 	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"signs the session cookie; at least 32 characters, or auth warns"`
 	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the previous secret; its cookies stay valid"`
-	SessionSecure         string `env:"SESSION_SECURE" doc:"false allows both cookies over plain http"`
 
 	DataKey         string `env:"DATA_KEY" secret:"true" doc:"seals the secrets of authenticator apps, 64 hexadecimal digits; without it they cannot be set up"`
 	DataKeyPrevious string `env:"DATA_KEY_PREVIOUS" secret:"true" doc:"the previous key; what it sealed is sealed again at start"`
@@ -203,8 +204,13 @@ func (c *Config) WeakSecret() bool {
 }
 
 // Secure reports whether both cookies have the attribute Secure: unless SESSION_SECURE is
-// exactly "false" (AUTH-2.3).
-func (c *Config) Secure() bool { return c.SessionSecure != "false" }
+// exactly "false" (AUTH-2.3), or is not set and the pages are at a PUBLIC_URL of plain http.
+func (s *Stores) Secure() bool {
+	if s.SessionSecure == "" {
+		return !strings.HasPrefix(s.PublicURL, "http://")
+	}
+	return s.SessionSecure != "false"
+}
 
 // Sealer returns what seals secrets; nil without a DATA_KEY.
 func (c *Config) Sealer() (*factor.Sealer, error) {

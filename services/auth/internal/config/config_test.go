@@ -78,6 +78,21 @@ func TestLoad_SecureIsOffForExactlyFalse(t *testing.T) {
 	}
 }
 
+func TestLoad_SecureFollowsThePublicURLUnlessItIsSet(t *testing.T) {
+	for _, c := range []struct {
+		set, url string
+		want     bool
+	}{
+		{"", "", true}, {"", "https://home.example.org", true}, {"", "http://localhost:8080", false}, {"", "http://192.168.1.5", false},
+		{"true", "http://localhost:8080", true}, {"no", "http://localhost:8080", true}, {"false", "https://home.example.org", false},
+	} {
+		cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "SESSION_SECURE": c.set, "PUBLIC_URL": c.url})
+		if cfg.Secure() != c.want {
+			t.Errorf("SESSION_SECURE=%q with PUBLIC_URL=%q: %t", c.set, c.url, cfg.Secure())
+		}
+	}
+}
+
 func TestLoad_PublicURLIsAnOrigin(t *testing.T) {
 	for value, want := range map[string]bool{
 		"": true, "https://home.example.org": true, "https://home.example.org:8443": true, "http://localhost:8080": true, "http://192.168.1.5": true, "https://[::1]:8443": true,
