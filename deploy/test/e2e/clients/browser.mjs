@@ -1,6 +1,7 @@
 // Drives Chromium as people use the pages of auth. Whatever a page does wrong by itself
 // is a fault: findings of axe, violations of the Content-Security-Policy, errors on the
-// console, requests that fail, a page that scrolls sideways or is too heavy.
+// console, requests that fail, a page that scrolls sideways or is too heavy, and navigation
+// that takes the screen of a phone.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -25,6 +26,9 @@ export function launch(path) {
 // heaviest is how many bytes a page may have with its styles and scripts, before compression. What
 // people uploaded is left out.
 const heaviest = 40 * 1024;
+
+// lowest is how many pixels below the top the navigation of a page may end on a phone.
+const lowest = 120;
 
 // checked are hashes of the pages that axe has seen.
 const checked = new Set();
@@ -141,11 +145,13 @@ export class Device {
       wide: document.documentElement.scrollWidth - document.documentElement.clientWidth, structure: document.documentElement.outerHTML,
       loaded: [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource").filter((e) => e.initiatorType !== "img")]
         .reduce((sum, e) => sum + e.decodedBodySize, 0),
+      low: Math.max(0, ...[...document.querySelectorAll("header, nav.side")].map((e) => e.getBoundingClientRect().bottom + scrollY)),
     }));
     if (page.lang !== this.lang) this.faults.push(`the page is in ${page.lang}`);
     if (page.headings !== 1) this.faults.push(`the page has ${page.headings} headings of the first level`);
     if (page.wide > 0) this.faults.push(`the page is ${page.wide} pixels too wide`);
     if (page.loaded > heaviest) this.faults.push(`the page has ${page.loaded} bytes`);
+    if (this.view.isMobile && page.low > lowest) this.faults.push(`the navigation ends ${page.low} pixels below the top`);
     if (!this.scripts) return this.blame(); // axe waits for promises of the page
     // The same page needs no second look.
     const hash = createHash("sha256").update(this.kind).update(page.structure.replace(/value="[^"]*"|data-\w+="[^"]*"|<time.*?<\/time>/g, "")).digest("hex");

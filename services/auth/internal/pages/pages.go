@@ -95,6 +95,7 @@ func New(o Options) (*Pages, error) {
 		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
 		"passkey.js": "text/javascript; charset=utf-8", "time.js": "text/javascript; charset=utf-8",
 		"form.js": "text/javascript; charset=utf-8",
+		"menu.js": "text/javascript; charset=utf-8",
 	} {
 		content, err := files.ReadFile("static/" + name)
 		if err != nil {

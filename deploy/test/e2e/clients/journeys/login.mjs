@@ -29,6 +29,8 @@ export default async (j) => {
   const since = new Date(await keyboard.attribute("main time", "datetime"));
   const clock = since.toLocaleTimeString("en-GB", { timeZone: "America/New_York", hour: "2-digit", minute: "2-digit" });
   want("the time at the reader's", (await keyboard.text("main time")).split(", ")[1], clock);
+  await keyboard.tab("header summary");
+  await keyboard.page.keyboard.press("Enter"); // opens the menu
   await keyboard.tab("a[href='/pforte/logout']");
   await keyboard.enter();
   await keyboard.tab("form[action='/pforte/logout'] button");

@@ -47,13 +47,13 @@ export default async (j) => {
   laptop.at("/pforte/login?return=%2Fpforte%2Faccount");
 
   await laptop.send("/pforte/login", { username, password });
-  await laptop.press("details summary", null);
+  await laptop.press("main details summary", null);
   await laptop.send("details form", { code: codes[3].toLowerCase() });
   laptop.at("/pforte/account");
   await laptop.visit("/pforte/logout");
   await laptop.send("/pforte/logout");
   await laptop.send("/pforte/login", { username, password });
-  await laptop.press("details summary", null);
+  await laptop.press("main details summary", null);
   await laptop.send("details form", { code: codes[3] }, { status: 401 });
   await laptop.send("/pforte/second", {}, { button: "[value=cancel]" });
   laptop.at("/pforte/login");
