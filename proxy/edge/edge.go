@@ -26,6 +26,8 @@ func init() {
 	caddy.RegisterModule(new(gates))
 	caddy.RegisterModule(Connections{})
 	caddy.RegisterModule(Transport{})
+	caddy.RegisterModule(new(Applications))
+	httpcaddyfile.RegisterGlobalOption("edge_apps", parseApplications)
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
 	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseCookies)
 	httpcaddyfile.RegisterHandlerDirective("edge_guard", parseGuard)

@@ -1,0 +1,315 @@
+package edge
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// Applications is the Caddy app that has the list of applications which admins entered by the pages. It asks auth for
+// it, and keeps the last good one in memory and in a file, so that the applications are there while auth is away, and
+// after a restart too.
+type Applications struct {
+	// Mode is where applications may be: lan, which is private addresses, or containers, which is the networks that
+	// the machine is in, but for those of auth and towards the world.
+	Mode string `json:"mode,omitempty"`
+	// To has what the operator names beside that: addresses, address:port, name:port, networks.
+	To []string `json:"to,omitempty"`
+	// Auth has the addresses host:port of auth, and Never those of other services, where no application is.
+	Auth  []string `json:"auth,omitempty"`
+	Never []string `json:"never,omitempty"`
+	// File has the last good list. Where it is empty, it is apps.json in the folder of Caddy's data.
+	File string `json:"file,omitempty"`
+	// Every is how often auth is asked. A second where it is zero.
+	Every caddy.Duration `json:"every,omitempty"`
+
+	// id is the proxy's, new with each start, and hop what it writes into requests to applications.
+	id, hop string
+	log     *slog.Logger
+	reach   *reach
+	client  *http.Client
+	stop    context.CancelFunc
+	asked   sync.WaitGroup
+	// ports returns the proxy's own, once all of it is provisioned.
+	ports func() []uint16
+
+	now atomic.Pointer[listing]
+
+	mu       sync.Mutex
+	changed  []func([]App)
+	faults   map[string]string // of entries that are served, by slug
+	next     int               // of Auth, who is asked next
+	probing  map[string]bool
+	answers  []probeAnswer
+	wake     chan struct{}
+	probes   *http.Client
+	lastFail string
+}
+
+// listing is a list that is served.
+type listing struct {
+	*appList
+	hosts map[string]*App
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Applications) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "edge_apps", New: func() caddy.Module { return new(Applications) }}
+}
+
+// parseApplications reads the global option:
+//
+//	edge_apps off | lan | containers {
+//		auth  <address>...
+//		never <address>...
+//		to    <address>...
+//		file  <path>
+//		every <duration>
+//	}
+func parseApplications(d *caddyfile.Dispenser, _ any) (any, error) {
+	a := new(Applications)
+	d.Next()
+	if !d.Args(&a.Mode) || d.NextArg() {
+		return nil, d.ArgErr()
+	}
+	for d.NextBlock(0) {
+		what, args := d.Val(), d.RemainingArgs()
+		switch {
+		case what == "auth":
+			a.Auth = append(a.Auth, args...)
+		case what == "never":
+			a.Never = append(a.Never, args...)
+		case what == "to":
+			a.To = append(a.To, args...)
+		case what == "file" && len(args) < 2:
+			a.File = strings.Join(args, "")
+		case what == "every" && len(args) == 1:
+			every, err := caddy.ParseDuration(args[0])
+			if err != nil || every <= 0 {
+				return nil, d.Errf("edge_apps: no duration above zero: %s", args[0])
+			}
+			a.Every = caddy.Duration(every)
+		default:
+			return nil, d.Errf("edge_apps: wrong name or number of arguments: %s", what)
+		}
+	}
+	if a.Mode == "off" {
+		return nil, nil //nolint:nilnil // no app
+	}
+	return httpcaddyfile.App{Name: "edge_apps", Value: caddyconfig.JSON(a, nil)}, nil
+}
+
+// applicationsOf returns the app of a configuration.
+func applicationsOf(ctx caddy.Context) (*Applications, error) {
+	app, err := ctx.AppIfConfigured("edge_apps")
+	if err != nil {
+		return nil, fmt.Errorf("the global option edge_apps is not set: %w", err)
+	}
+	return app.(*Applications), nil
+}
+
+// Provision implements caddy.Provisioner.
+func (a *Applications) Provision(ctx caddy.Context) error {
+	if len(a.Auth) == 0 {
+		return errors.New("edge_apps: auth is missing")
+	}
+	if a.Every == 0 {
+		a.Every = caddy.Duration(time.Second)
+	}
+	if a.File == "" {
+		a.File = filepath.Join(caddy.AppDataDir(), "apps.json")
+	}
+	var err error
+	if a.reach, err = newReach(a.Mode, a.To, a.Auth, a.Never); err != nil {
+		return err
+	}
+	a.ports = func() []uint16 { return ownPorts(ctx) }
+	a.log = ctx.Slogger()
+	a.id, a.hop = rand.Text(), rand.Text()
+	a.faults, a.probing, a.wake = map[string]string{}, map[string]bool{}, make(chan struct{}, 1)
+	a.client = &http.Client{
+		Timeout: askWithin, CheckRedirect: noRedirect,
+		Transport: &http.Transport{MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: 55 * time.Second},
+	}
+	a.probes = a.probeClient()
+	a.now.Store(&listing{appList: new(appList)})
+	a.load()
+	return nil
+}
+
+// load takes the list from the file, where there is one.
+func (a *Applications) load() {
+	b, err := os.ReadFile(a.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var list *appList
+	if err == nil {
+		list, err = parseList(b)
+	}
+	if err != nil {
+		a.log.Error("the file with the last list of applications is of no use", "file", a.File, "error", err)
+		return
+	}
+	list.etag = "" // auth says with its first answer whether it is still this one
+	a.take(context.Background(), list)
+}
+
+// keep writes an answer with the list to the file, which is a whole one at any time.
+func (a *Applications) keep(answer []byte) {
+	err := os.MkdirAll(filepath.Dir(a.File), 0o700)
+	var file *os.File
+	if err == nil {
+		file, err = os.CreateTemp(filepath.Dir(a.File), ".apps-*") // for its owner alone
+	}
+	if err == nil {
+		_, err = file.Write(answer)
+		err = errors.Join(err, file.Close())
+		if err == nil {
+			err = os.Rename(file.Name(), a.File)
+		}
+		if err != nil {
+			_ = os.Remove(file.Name())
+		}
+	}
+	if err != nil {
+		a.log.Error("the list of applications is not kept", "file", a.File, "error", err)
+	}
+}
+
+// take makes a list the one that is served.
+func (a *Applications) take(ctx context.Context, list *appList) {
+	a.reach.report(list.never)
+	serve := &listing{appList: list, hosts: map[string]*App{}}
+	list.apps = slices.DeleteFunc(list.apps, func(app App) bool {
+		target, _ := parseTarget(app.To)
+		err := a.reach.entry(ctx, target)
+		if err != nil {
+			list.skipped[app.Slug] = skipAddress
+		}
+		return err != nil
+	})
+	for i := range list.apps {
+		if app := &list.apps[i]; app.Host != "" {
+			serve.hosts[app.Host] = app
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now.Store(serve)
+	clear(a.faults)
+	for _, changed := range a.changed {
+		changed(list.apps)
+	}
+	a.log.Info("applications", "served", len(list.apps), "skipped", list.skipped)
+}
+
+// onChange calls f with the entries of the list now, and of each later one.
+func (a *Applications) onChange(f func([]App)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.changed = append(a.changed, f)
+	f(a.now.Load().apps)
+}
+
+// Host returns the application that has a host, which has no port, in any case.
+func (a *Applications) Host(host string) (App, bool) {
+	if app := a.now.Load().hosts[strings.ToLower(host)]; app != nil {
+		return *app, true
+	}
+	return App{}, false
+}
+
+// Hosts returns the hosts of all applications.
+func (a *Applications) Hosts() []string { return slices.Sorted(maps.Keys(a.now.Load().hosts)) }
+
+// Household returns the household's name, empty where it is not known.
+func (a *Applications) Household() string { return a.now.Load().household }
+
+// fault notes why an entry of the list cannot be reached, and with an empty reason that it can.
+func (a *Applications) fault(slug, reason string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if reason == "" {
+		delete(a.faults, slug)
+		return
+	}
+	if len(a.faults) < maxApps {
+		a.faults[slug] = reason
+	}
+}
+
+// Start implements caddy.App. Auth is asked once before the proxy serves, if it answers at once.
+func (a *Applications) Start() error {
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	a.reach.setPorts(a.ports())
+	first, cancel := context.WithTimeout(ctx, firstWithin)
+	defer cancel()
+	a.note(a.ask(first))
+	a.asked.Go(func() { a.run(ctx) })
+	return nil
+}
+
+// Stop implements caddy.App.
+func (a *Applications) Stop() error {
+	a.stop()
+	a.asked.Wait()
+	a.client.CloseIdleConnections()
+	return nil
+}
+
+// ownPorts returns the ports at which the proxy is.
+func ownPorts(ctx caddy.Context) (all []uint16) {
+	app, err := ctx.AppIfConfigured("http")
+	if err != nil {
+		return nil
+	}
+	for _, server := range app.(*caddyhttp.App).Servers {
+		for _, listen := range server.Listen {
+			at, err := caddy.ParseNetworkAddress(listen)
+			if err != nil {
+				continue
+			}
+			for port := at.StartPort; port <= at.EndPort && port <= 65535; port++ {
+				all = append(all, uint16(port))
+			}
+		}
+	}
+	return all
+}
+
+// hostOf returns the host of a request as the list has it.
+func hostOf(r *http.Request) string {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(host)
+}
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+var (
+	_ caddy.App         = (*Applications)(nil)
+	_ caddy.Provisioner = (*Applications)(nil)
+)

@@ -1,0 +1,161 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// askWithin is how long auth has for its answer, firstWithin before the proxy serves.
+const (
+	askWithin   = 3 * time.Second
+	firstWithin = time.Second
+)
+
+// askAgain is how soon auth is asked again where there is something to tell.
+const askAgain = 50 * time.Millisecond
+
+// question is what auth is asked, with what it needs to know for its pages.
+type question struct {
+	Proxy   string            `json:"proxy"`
+	Apps    string            `json:"apps"`
+	Named   []string          `json:"named,omitempty"`
+	Have    string            `json:"have"`
+	Skipped map[string]string `json:"skipped,omitempty"`
+	Probed  []probeAnswer     `json:"probed,omitempty"`
+}
+
+// run asks auth every now and then until ctx ends. No two proxies ask in step.
+func (a *Applications) run(ctx context.Context) {
+	for {
+		every := time.Duration(a.Every)
+		next := time.NewTimer(every*9/10 + rand.N(every/5+1)) //nolint:gosec // any number will do
+		select {
+		case <-ctx.Done():
+		case <-next.C:
+		case <-a.wake:
+			next.Reset(askAgain)
+			select {
+			case <-ctx.Done():
+			case <-next.C:
+			}
+		}
+		next.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+		a.note(a.ask(ctx))
+	}
+}
+
+// tell has auth asked soon.
+func (a *Applications) tell() {
+	select {
+	case a.wake <- struct{}{}:
+	default: // it will be
+	}
+}
+
+// note logs that auth gives no list, and that it does again.
+func (a *Applications) note(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch now := fmt.Sprint(err); {
+	case err != nil && a.lastFail == "":
+		a.log.Warn("auth gives no list of applications; the last one stays", "error", err)
+		a.lastFail = now
+	case err == nil && a.lastFail != "":
+		a.log.Info("auth gives the list of applications again")
+		a.lastFail = ""
+	}
+}
+
+// ask asks auth for the list, the next replica where one does not answer. Only an answer with a list replaces the last
+// one.
+func (a *Applications) ask(ctx context.Context) error {
+	q, told := a.question()
+	body, err := json.Marshal(q)
+	if err != nil {
+		return fmt.Errorf("ask for applications: %w", err)
+	}
+	var failed error
+	for range a.Auth {
+		answer, err := a.post(ctx, a.Auth[a.next%len(a.Auth)], body)
+		if err != nil {
+			a.next++
+			failed = errors.Join(failed, err)
+			continue
+		}
+		a.told(told)
+		if answer == nil {
+			return nil
+		}
+		list, err := parseList(answer)
+		if err != nil {
+			return err
+		}
+		if list.etag == "" || list.etag != q.Have {
+			a.take(ctx, list)
+			a.keep(answer)
+			a.tell()
+		}
+		a.probe(context.WithoutCancel(ctx), list.probes)
+		return nil
+	}
+	return failed
+}
+
+// question returns what is asked now, and how many answers to probes are in it.
+func (a *Applications) question() (question, int) {
+	list := a.now.Load()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	skipped := maps.Clone(list.skipped)
+	if skipped == nil {
+		skipped = map[string]string{}
+	}
+	maps.Copy(skipped, a.faults)
+	probed := append([]probeAnswer(nil), a.answers...)
+	return question{
+		Proxy: a.id, Apps: a.Mode, Named: a.To, Have: list.etag, Skipped: skipped, Probed: probed,
+	}, len(probed)
+}
+
+// told forgets the first answers to probes, which auth has.
+func (a *Applications) told(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answers = append([]probeAnswer(nil), a.answers[n:]...)
+}
+
+// post returns auth's answer, nil for none that is new.
+func (a *Applications) post(ctx context.Context, auth string, question []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+auth+"/internal/routes",
+		bytes.NewReader(question))
+	if err != nil {
+		return nil, fmt.Errorf("ask for applications: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	res, err := a.client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask for applications: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxListBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ask for applications: %w", err)
+	case res.StatusCode == http.StatusNoContent:
+		return nil, nil
+	case res.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("ask for applications: %s answers with status %d", auth, res.StatusCode)
+	}
+	return b, nil
+}
