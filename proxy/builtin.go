@@ -36,7 +36,7 @@ func prepare(version string) error {
 		Short: "Checks that the proxy on this machine runs",
 		Func:  healthcheck,
 	})
-	if err := errors.Join(replicas("AUTH"), replicas("VERIFIER"), sites(), traces(), unsetEmpty()); err != nil {
+	if err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), sites(), traces(), unsetEmpty()); err != nil {
 		return err
 	}
 	if len(os.Args) > 1 {
@@ -67,6 +67,14 @@ func unsetEmpty() error {
 		}
 	}
 	return nil
+}
+
+// verification selects by VERIFICATION_SWITCH whether there is a verifier. VERIFIER_UPSTREAM=off says that there is none.
+func verification() error {
+	if strings.TrimSpace(os.Getenv("VERIFIER_UPSTREAM")) != "off" {
+		return os.Setenv("VERIFICATION_SWITCH", "on")
+	}
+	return errors.Join(os.Setenv("VERIFIER_UPSTREAM", ""), os.Setenv("VERIFICATION_SWITCH", "off"))
 }
 
 // replicas accepts the addresses of a service separated by spaces or commas, where

@@ -38,6 +38,30 @@ func TestRoutes_EveryPathHasItsService(t *testing.T) {
 	}
 }
 
+// A household without a verifier has no word of payments.
+func TestRoutes_WithoutAVerifierThereIsNothingOfIt(t *testing.T) {
+	t.Parallel()
+	h := open(t, map[string]string{"VERIFIER_UPSTREAM": "off", "AUTH_UPSTREAM": stand(t, "auth", guard).addr()})
+	for _, path := range []string{
+		"/v1/verify/chain-transaction", "/v1/log/1/checkpoint", "/v1/finality/ethereum/0x00", "/v1/", "/mcp", "/health", "/openapi.json", "/llms.txt",
+		"/.well-known/x402", "/.well-known/receipt-signing-key.json", "/.well-known/receipt-log.json",
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			got := h.request(t, method, path, "")
+			if got.StatusCode != 404 || strings.Contains(strings.ToLower(got.body), "pay") {
+				t.Errorf("%s %s: %d %s", method, path, got.StatusCode, got.body)
+			}
+		}
+	}
+	got := h.request(t, "GET", "/", "")
+	if got.StatusCode != 200 || !strings.Contains(got.body, "/api/v1/auth/") || strings.Contains(got.body, "/v1/verify") || strings.Contains(got.body, "Paid") {
+		t.Errorf("the text at / is %d %s", got.StatusCode, got.body)
+	}
+	if got := h.request(t, "GET", "/pforte/", ""); got.body != "auth" {
+		t.Errorf("the pages: %d %s", got.StatusCode, got.body)
+	}
+}
+
 func TestRoutes_PathAndQueryArriveAsSent(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
