@@ -214,7 +214,14 @@ vuln: $(GOVULNCHECK) ## look for known vulnerabilities (asks vuln.go.dev)
 
 # ---- publish
 
-.PHONY: images release $(PLATFORMS:%=release/%)
+.PHONY: image images release $(PLATFORMS:%=release/%)
+image: ## build the household's image for docker on this machine, without docker: localhost/pforte:devel
+	@$(MAKE) --no-print-directory release/linux/$$(go env GOARCH) DIST=$(BIN)/image RELEASED='services/auth:./cmd/auth deploy:./setup,./backup'
+	@cd deploy && go run ./release -local -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) -top .. -built $(BIN)/image/.built -out $(BIN)/image \
+		-modcache "$$(go env GOMODCACHE)" -goroot "$$(go env GOROOT)"
+	@rm -rf $(BIN)/image/.built
+	@docker load --input $(BIN)/image/pforte_$(VERSION)_image.tar
+
 images: ## build the images of all programs with docker (ARGS=twice: and again, the layers must be the same)
 	@VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) .ci/images $(ARGS)
 
@@ -225,9 +232,11 @@ DIST := $(CURDIR)/dist
 # are the same everywhere.
 RELEASED := pkg/receipt:-tags=purego,./cmd/... services/auth:./cmd/... \
 	services/verifier:-tags=purego,./cmd/verifier,./cmd/agent,./cmd/devnet deploy:./local,./backup,./setup
-release: $(PLATFORMS:%=release/%) ## build the archives of all platforms into dist/, with checksums, SBOM and licences
+# Where the images are published.
+REGISTRY := ghcr.io/pforte
+release: $(PLATFORMS:%=release/%) ## build archives of all platforms, images and compose files into dist/, with checksums, SBOM and licences
 	@cd deploy && go run ./release -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) -top .. -built $(DIST)/.built -out $(DIST) \
-		-modcache "$$(go env GOMODCACHE)" -goroot "$$(go env GOROOT)"
+		-registry $(REGISTRY) -modcache "$$(go env GOMODCACHE)" -goroot "$$(go env GOROOT)"
 	@rm -rf $(DIST)/.built
 	@cat $(DIST)/SHA256SUMS
 

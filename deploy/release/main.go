@@ -1,6 +1,6 @@
-// Command release makes the archives that are published, from programs that were
-// built before. `make release` runs it. An archive depends on the programs, the
-// version and the time it is given, and on nothing of the machine.
+// Command release makes what is published, from programs that were built before: archives,
+// images and the compose files that run them. `make release` runs it. All of it depends on the
+// programs, the version and the time it is given, and on nothing of the machine.
 package main
 
 import (
@@ -29,6 +29,10 @@ type options struct {
 	// top is the project's folder, built has a folder of programs for every
 	// platform, named "linux_amd64", and out is where the archives go.
 	top, built, out string
+	// registry is where the images are to be.
+	registry string
+	// local: the images alone, for docker load on this machine.
+	local bool
 	// cache and root are Go's GOMODCACHE and GOROOT.
 	cache, root string
 }
@@ -56,9 +60,12 @@ func main() {
 	flag.StringVar(&o.cache, "modcache", "", "Go's GOMODCACHE")
 	flag.StringVar(&o.root, "goroot", "", "Go's GOROOT")
 	flag.StringVar(&o.out, "out", "", "where the archives go")
+	flag.StringVar(&o.registry, "registry", "", "where the images are to be, such as ghcr.io/owner")
+	flag.BoolVar(&o.local, "local", false, "make the images of one platform alone, for docker load")
 	flag.Parse()
 	o.at = time.Unix(*epoch, 0).UTC()
-	if o.version == "" || o.built == "" || o.cache == "" || o.root == "" || o.out == "" || flag.NArg() > 0 {
+	if o.version == "" || o.built == "" || o.cache == "" || o.root == "" || o.out == "" ||
+		o.registry == "" && !o.local || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -70,7 +77,7 @@ func main() {
 	fmt.Println(strings.Join(names, "\n"))
 }
 
-// release writes the archives and SHA256SUMS, and returns their names.
+// release writes all files and SHA256SUMS, and returns their names.
 func release(o options) (names []string, err error) {
 	platforms, err := os.ReadDir(o.built)
 	if err != nil || len(platforms) == 0 {
@@ -82,9 +89,19 @@ func release(o options) (names []string, err error) {
 	var sums strings.Builder
 	write := func(name string, content []byte) error {
 		names = append(names, name)
+		if name != sumsName {
+			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), name)
+		}
 		return os.WriteFile(filepath.Join(o.out, name), content, 0o644) //nolint:gosec // to be published
 	}
+	var contained []string // the platforms that containers have
 	for _, platform := range platforms {
+		if strings.HasPrefix(platform.Name(), "linux_") {
+			contained = append(contained, platform.Name())
+		}
+		if o.local {
+			continue
+		}
 		folder := fmt.Sprintf("pforte_%s_%s", o.version, platform.Name())
 		files, err := o.files(platform.Name())
 		var archive []byte
@@ -94,13 +111,32 @@ func release(o options) (names []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", folder, err)
 		}
-		fmt.Fprintf(&sums, "%x  %s.tar.gz\n", sha256.Sum256(archive), folder)
 		if err := write(folder+".tar.gz", archive); err != nil {
 			return nil, err
 		}
 	}
-	return names, write("SHA256SUMS", []byte(sums.String()))
+	if o.local && len(contained) != 1 {
+		return nil, fmt.Errorf("docker loads one platform, and built are %v", contained)
+	}
+	for _, i := range images {
+		files := map[string][]byte{}
+		if err := o.addImage(i, contained, files); err != nil {
+			return nil, fmt.Errorf("image %s: %w", i.name, err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if err := write(name, files[name]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if o.local {
+		return names, nil
+	}
+	return names, write(sumsName, []byte(sums.String()))
 }
+
+// sumsName is the file with the sums of all others.
+const sumsName = "SHA256SUMS"
 
 // files returns the content of an archive by name: programs, SBOM, licences, pages.
 func (o options) files(platform string) (map[string][]byte, error) {

@@ -71,6 +71,11 @@ type composeService struct {
 	CapDrop     []string  `yaml:"cap_drop"`
 	SecurityOpt []string  `yaml:"security_opt"`
 	NetworkMode string    `yaml:"network_mode"`
+	PidsLimit   int       `yaml:"pids_limit"`
+	MemLimit    string    `yaml:"mem_limit"`
+	Ports       []string
+	Entrypoint  []string
+	Restart     string
 	Deploy      struct{ Replicas string }
 }
 
@@ -141,7 +146,7 @@ func traceSettings(t *testing.T) []string {
 
 func TestCompose_SetsDocumentedSettings(t *testing.T) {
 	traces := traceSettings(t)
-	for _, file := range []string{"docker-compose.yml", "deploy/compose.production.yml", "deploy/compose.scale.yml"} {
+	for _, file := range []string{"docker-compose.yml", "deploy/compose.production.yml", "deploy/compose.scale.yml", household, evidence} {
 		services := environments(t, file)
 		for service, readme := range documented {
 			page := text(t, readme)

@@ -59,7 +59,7 @@ func madeSecrets(t *testing.T, databases bool) map[string][]string {
 }
 
 func TestSecrets_ContainersSeeTheirOwnOnly(t *testing.T) {
-	for _, file := range append(slices.Clone(stacks), scale) {
+	for _, file := range append(slices.Clone(stacks), scale, household, evidence) {
 		for name, service := range readCompose(t, file).Services {
 			for target, source := range service.mounts(t) {
 				owner, isSecret := strings.CutSuffix(source, "-secrets")
@@ -109,7 +109,7 @@ func TestSecrets_HaveASettingInTheirService(t *testing.T) {
 }
 
 func TestRedis_RefusesClientsWithoutItsPassword(t *testing.T) {
-	for _, file := range stacks {
+	for _, file := range append(slices.Clone(stacks), household) {
 		services := readCompose(t, file).Services
 		redis := services["redis"]
 		if command := redis.Command.Value; !strings.HasPrefix(command, "redis-server /secrets/redis/redis.conf ") || strings.Contains(command, "protected-mode") {
@@ -154,6 +154,8 @@ func TestNetworks_LeadOnlyWhereNeeded(t *testing.T) {
 		},
 		scale: {"accounts": {"auth", "postgres", "setup-link"}, "ledger": {"postgres", "verifier"}},
 	}
+	want[household] = map[string][]string{"outside": {"proxy"}, "apps": {"proxy"}, "auth": {"auth", "proxy"}, "stores": {"auth", "redis"}}
+	want[evidence] = map[string][]string{"verifier": {"proxy", "verifier"}, "nodes": {"verifier"}}
 	open := []string{"outside", "nodes"}
 	for file, networks := range want {
 		stack := readCompose(t, file)
@@ -181,9 +183,12 @@ func plain(text string) string { return variable.ReplaceAllString(text, "$1") }
 // The gateway of a network, from where every process of the host comes, is not
 // believed, and no other container gets the proxy's address.
 func TestNetworks_ServicesTrustTheProxyAlone(t *testing.T) {
-	for _, file := range stacks {
+	for _, file := range append(slices.Clone(stacks), household, evidence) {
 		stack := readCompose(t, file)
 		for _, service := range []string{"auth", "verifier"} {
+			if _, there := stack.Networks[service]; !there && !slices.Contains(stacks, file) {
+				continue
+			}
 			believed, _ := stack.Services[service].Environment["TRUSTED_PROXIES"].(string)
 			address := stack.Services["proxy"].joined(t)[service]
 			if believed == "" || believed != address {

@@ -1,0 +1,164 @@
+package arch
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// household is the compose file of a login alone, and evidence the one that adds the verifier.
+const (
+	household = "deploy/compose.household.yml"
+	evidence  = "deploy/compose.evidence.yml"
+)
+
+// ofImage returns the image of a service, also where an anchor has it.
+func ofImage(s composeService) string {
+	if s.Image.Kind == yaml.AliasNode {
+		return s.Image.Alias.Value
+	}
+	return s.Image.Value
+}
+
+func TestHousehold_NeedsNoSetting(t *testing.T) {
+	if file := text(t, household); strings.Contains(file, ":?") || strings.Contains(file, "-require") {
+		t.Error("something has to be set")
+	}
+	services := environments(t, household)
+	for _, service := range []string{"auth", "proxy"} {
+		for _, row := range requiredRow.FindAllStringSubmatch(text(t, documented[service]), -1) {
+			_, plain := services[service][row[1]]
+			if _, file := services[service][row[1]+"_FILE"]; !plain && !file {
+				t.Errorf("%s has no %s", service, row[1])
+			}
+		}
+	}
+	for setting := range services["backup"] {
+		if !documents(text(t, "deploy/backup/main.go"), setting) {
+			t.Errorf("backup knows no %s", setting)
+		}
+	}
+}
+
+func TestHousehold_IsOneImageOfFourPrograms(t *testing.T) {
+	programs := map[string]string{"setup": "setup", "auth": "auth", "setup-link": "auth", "proxy": "pforte-proxy", "backup": "backup"}
+	services := readCompose(t, household).Services
+	if want, got := slices.Sorted(maps.Keys(services)), slices.Sorted(maps.Keys(programs)); !slices.Equal(slices.DeleteFunc(want, func(name string) bool { return name == "redis" }), got) {
+		t.Errorf("there are %v beside Redis", want)
+	}
+	for name, program := range programs {
+		s := services[name]
+		if image := ofImage(s); image != "${PFORTE_IMAGE:-localhost/pforte:devel}" || !slices.Equal(s.Entrypoint, []string{"/bin/" + program}) {
+			t.Errorf("%s runs %v of %s", name, s.Entrypoint, image)
+		}
+		if test := s.Healthcheck.Test; len(test) > 0 && !slices.Equal(test, []string{"CMD", "/bin/" + program, "healthcheck"}) {
+			t.Errorf("%s is asked by %v", name, test)
+		}
+	}
+	verifier := readCompose(t, evidence).Services["verifier"]
+	if image := ofImage(verifier); image != "${EVIDENCE_IMAGE:-localhost/pforte-evidence:devel}" || !slices.Equal(verifier.Entrypoint, []string{"/bin/verifier"}) {
+		t.Errorf("the verifier is %v of %s", verifier.Entrypoint, image)
+	}
+}
+
+func TestHousehold_ContainersAreConfined(t *testing.T) {
+	for file, partial := range map[string][]string{household: nil, evidence: {"setup", "proxy", "backup"}} {
+		for name, s := range readCompose(t, file).Services {
+			if slices.Contains(partial, name) {
+				continue
+			}
+			if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) || s.PidsLimit == 0 || s.MemLimit == "" {
+				t.Errorf("%s: %s may do too much: %+v", file, name, s)
+			}
+			if (len(s.Ports) > 0) != (name == "proxy") {
+				t.Errorf("%s: %s publishes %v", file, name, s.Ports)
+			}
+			if s.Networks.Kind == 0 && s.NetworkMode != "none" {
+				t.Errorf("%s: %s is on compose's own network", file, name)
+			}
+			// What ends, ends for good; the others come back after a fault.
+			if ends := name == "setup" || name == "setup-link"; ends != (s.Restart == "") {
+				t.Errorf("%s: %s is started again: %q", file, name, s.Restart)
+			}
+		}
+	}
+}
+
+// `docker compose up --wait` fails where a container has ended that no other waits for.
+func TestHousehold_IsWaitedFor(t *testing.T) {
+	services := readCompose(t, household).Services
+	type conditions map[string]struct {
+		Condition string
+		Required  *bool
+	}
+	waits := map[string]conditions{}
+	for name, s := range services {
+		if s.DependsOn.Kind != 0 {
+			var c conditions
+			if err := s.DependsOn.Decode(&c); err != nil {
+				t.Fatal(err)
+			}
+			waits[name] = c
+		}
+	}
+	link := waits["proxy"]["setup-link"]
+	if link.Condition != "service_completed_successfully" || link.Required == nil || *link.Required {
+		t.Errorf("the proxy waits for %+v", link)
+	}
+	for _, name := range []string{"redis", "auth"} {
+		if waits[name]["setup"].Condition != "service_completed_successfully" {
+			t.Errorf("%s starts without secrets", name)
+		}
+	}
+	for _, name := range []string{"setup-link", "backup", "proxy"} {
+		if waits[name]["auth"].Condition != "service_healthy" {
+			t.Errorf("%s starts before auth", name)
+		}
+	}
+	printed, auth := services["setup-link"], services["auth"]
+	want := map[string]any{"DATABASE_URL": auth.Environment["DATABASE_URL"], "PUBLIC_URL": auth.Environment["PUBLIC_URL"]}
+	if !maps.Equal(want, printed.Environment) || printed.NetworkMode != "none" {
+		t.Errorf("setup-link sees %v", printed.Environment)
+	}
+}
+
+// A restore leaves its marks where setup looks for them.
+func TestHousehold_SetupSeesTheMarksOfARestore(t *testing.T) {
+	services := readCompose(t, household).Services
+	marks, _ := services["backup"].Environment["RESTORE_MARKS"].(string)
+	if volume := services["backup"].mounts(t)[marks]; volume == "" || services["setup"].mounts(t)["/secrets/users"] != volume {
+		t.Errorf("marks are in %q of %q", marks, volume)
+	}
+}
+
+func TestEvidence_AddsAllThatAVerifierNeeds(t *testing.T) {
+	services := readCompose(t, evidence).Services
+	for _, row := range requiredRow.FindAllStringSubmatch(text(t, documented["verifier"]), -1) {
+		_, plain := services["verifier"].Environment[row[1]]
+		if _, file := services["verifier"].Environment[row[1]+"_FILE"]; !plain && !file {
+			t.Errorf("the verifier has no %s", row[1])
+		}
+	}
+	var command []string
+	setup := services["setup"]
+	if err := setup.Command.Decode(&command); err != nil || len(command) != 3 || command[0] != "-require" {
+		t.Fatalf("setup gets %v, %v", command, err)
+	}
+	for _, name := range strings.Fields(command[1]) {
+		if services["setup"].Environment[name] != "${"+name+":-}" || !regexp.MustCompile(`(?m)^#   `+name+` `).MatchString(text(t, evidence)) {
+			t.Errorf("%s is not seen by setup, or not said", name)
+		}
+	}
+	if services["proxy"].Environment["VERIFIER_UPSTREAM"] != "verifier:8082" || environments(t, household)["proxy"]["VERIFIER_UPSTREAM"] != "off" {
+		t.Error("the proxy asks a verifier that is not there, or none that is")
+	}
+	for path, setting := range map[string]string{"/ledger": "LEDGER_DATABASE_URL", "/secrets/verifier": "RECEIPT_SIGNING_KEY_FILE"} {
+		if value, _ := services["backup"].Environment[setting].(string); !strings.Contains(value, path+"/") || services["backup"].mounts(t)[path] == "" {
+			t.Errorf("an archive lacks %s", path)
+		}
+	}
+}
