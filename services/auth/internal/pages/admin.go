@@ -29,13 +29,24 @@ func (p household) members(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "members", r.text["Members"], membersPage{members, groups})
+	return p.render(r, "members", r.text["Members"], membersPage{listed(r, members, memberText(groups)), groups})
 }
 
 // membersPage is what the page of the members shows.
 type membersPage struct {
-	Members []user.Details
+	Members listing[user.Details]
 	Groups  groupList
+}
+
+// memberText returns what a search for members looks at.
+func memberText(groups groupList) func(user.Details) string {
+	return func(m user.Details) string {
+		text := m.DisplayName + " " + m.Username
+		for _, slug := range m.Groups {
+			text += " " + groups.Name(slug)
+		}
+		return text
+	}
 }
 
 // memberPage is what the page of a member shows.

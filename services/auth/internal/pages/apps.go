@@ -233,7 +233,9 @@ func (p opening) groups(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "groups", r.text["Groups"], groups)
+	return p.render(r, "groups", r.text["Groups"], listed(r, groups, func(g application.UserGroup) string {
+		return g.Name + " " + g.Slug
+	}))
 }
 
 // addGroup adds a group.
@@ -248,7 +250,7 @@ func (p opening) addGroup(r *request) error {
 // groupPage is what the page of a group shows.
 type groupPage struct {
 	application.UserGroup
-	Users []groupUser
+	Users listing[groupUser]
 	Apps  []application.Application // whose rule names the group
 }
 
@@ -273,9 +275,11 @@ func (p opening) group(r *request) error {
 	if err != nil {
 		return err
 	}
+	users := make([]groupUser, 0, len(members))
 	for _, m := range members {
-		page.Users = append(page.Users, groupUser{m.User, slices.Contains(page.Members, m.Username)})
+		users = append(users, groupUser{m.User, slices.Contains(page.Members, m.Username)})
 	}
+	page.Users = listed(r, users, func(u groupUser) string { return u.DisplayName + " " + u.Username })
 	if page.Apps, err = p.Policy.Applications(r.ctx()); err != nil {
 		return err
 	}
@@ -295,7 +299,7 @@ func (p opening) changeGroup(r *request) error {
 		if err := p.Policy.ChangeMembers(r.ctx(), r.UserID, slug, changes); err != nil {
 			return web.OfGroup(err)
 		}
-		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
+		return r.seeOther(withQuery(groupsPath+"/"+url.PathEscape(slug), r.inList("profile")))
 	case "rename":
 		name := r.form.get("name")
 		if err := p.Policy.ChangeGroup(r.ctx(), r.UserID, slug, policy.GroupChange{Name: &name}); err != nil {

@@ -249,10 +249,22 @@ var functions = template.FuncMap{
 	"optional": func(t texts, f field) field { f.Optional, f.Mark = true, "("+t["Optional"]+")"; return f },
 	// as gives a field another id, where a page has several of one name.
 	"as":      func(v view, id string, f field) field { f.ID, f.Wrong = id, v.Wrong(id); return f },
+	"few":     few,
 	"initial": initial,
 	"ruleOf":  ruleOf,
 	"boxOf":   boxOf,
 	"onColor": onColor,
+}
+
+// maxFew is how many names few returns.
+const maxFew = 8
+
+// few returns names in a line, or the first of many and how many more there are.
+func few(names []string) string {
+	if more := len(names) - maxFew; more > 1 {
+		return strings.Join(names[:maxFew], ", ") + ", + " + strconv.Itoa(more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // initial returns the first letter or digit of a name, as a capital.
