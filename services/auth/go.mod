@@ -22,6 +22,8 @@ require github.com/gorilla/sessions v1.4.0
 
 require rsc.io/qr v0.2.0
 
+require golang.org/x/image v0.47.0
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/caarlos0/env/v11 v11.4.2 // indirect

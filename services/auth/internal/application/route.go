@@ -92,7 +92,7 @@ func upstreamHost(host string, bracketed bool) (string, error) {
 		}
 		return addr.String(), nil
 	}
-	// A name with a number at its end is an IPv4 address to browsers and to libc, in forms such as 127.1 and 0x7f000001.
+	// A name with a number at its end is an IPv4 address to browsers and to libc, in forms such as 127.1.
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if bracketed || !upstreamName.MatchString(host) || numeric.MatchString(last) {
 		return "", ErrUpstream
@@ -126,8 +126,8 @@ func NeverUpstream(addr netip.Addr) bool {
 
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
-// NeedsNaming reports whether the host of an upstream is loopback or public: the operator has to name it. What is behind
-// other names is known at each connection only.
+// NeedsNaming reports whether the host of an upstream is loopback or public: the operator has to name it. What is
+// behind other names is known at each connection only.
 func NeedsNaming(upstream string) bool {
 	host := hostOf(upstream)
 	addr, err := netip.ParseAddr(host)

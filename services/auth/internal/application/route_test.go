@@ -11,7 +11,7 @@ import (
 func TestUpstream_HasOneSpelling(t *testing.T) {
 	for typed, want := range map[string]string{
 		"http://notes:8080":           "http://notes:8080",
-		" HTTP://Notes:8080/ ":        "http://notes:8080",
+		"\tHTTP://Notes:8080/ ":       "http://notes:8080",
 		"notes:8080":                  "http://notes:8080",
 		"notes":                       "http://notes:80",
 		"https://nas.fritz.box":       "https://nas.fritz.box:443",
@@ -73,9 +73,17 @@ func TestUpstream_LoopbackAndPublicAddressesHaveToBeNamed(t *testing.T) {
 		upstream, entry string
 		want            bool
 	}{
-		{"http://127.0.0.1:3000", "127.0.0.1:3000", true}, {"http://127.0.0.1:3000", "127.0.0.1:3001", false}, {"http://127.0.0.1:3000", "127.0.0.1", false}, {"http://127.0.0.1:3000", "127.0.0.0/8", false},
-		{"http://[::1]:3000", "[::1]:3000", true}, {"http://localhost:3000", "LOCALHOST:3000", true}, {"http://localhost:3000", "127.0.0.1:3000", false},
-		{"http://203.0.113.7:80", "203.0.113.0/24", true}, {"http://203.0.113.7:80", "203.0.113.7", true}, {"http://203.0.113.7:80", "203.0.113.8", false}, {"http://203.0.113.7:80", "", false},
+		{"http://127.0.0.1:3000", "127.0.0.1:3000", true},
+		{"http://127.0.0.1:3000", "127.0.0.1:3001", false},
+		{"http://127.0.0.1:3000", "127.0.0.1", false},
+		{"http://127.0.0.1:3000", "127.0.0.0/8", false},
+		{"http://[::1]:3000", "[::1]:3000", true},
+		{"http://localhost:3000", "LOCALHOST:3000", true},
+		{"http://localhost:3000", "127.0.0.1:3000", false},
+		{"http://203.0.113.7:80", "203.0.113.0/24", true},
+		{"http://203.0.113.7:80", "203.0.113.7", true},
+		{"http://203.0.113.7:80", "203.0.113.8", false},
+		{"http://203.0.113.7:80", "", false},
 	} {
 		if got := application.IsNamed(c.upstream, c.entry); got != c.want {
 			t.Errorf("%s by %q: %t", c.upstream, c.entry, got)

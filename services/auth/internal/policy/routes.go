@@ -11,8 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-// RouteChange is what admins set of a route. A nil Pin keeps the one that there is while the address stays, and an empty
-// one has the next probe take a new one.
+// RouteChange is what admins set of a route. A nil Pin keeps the one that there is while the address stays, and an
+// empty one has the next probe take a new one.
 type RouteChange struct {
 	Upstream           string
 	Strip              bool
@@ -65,8 +65,8 @@ func (s *Service) changeRoute(
 	return s.applications.ChangeApplication(ctx, slug, change, by)
 }
 
-// checkRoute returns a route in its one spelling, unless its address is one that no application may have, auth's own, or
-// one that the operator of a proxy has to name and has not.
+// checkRoute returns a route in its one spelling, unless its address is one that no application may have, auth's own,
+// or one that the operator of a proxy has to name and has not.
 func (s *Service) checkRoute(ctx context.Context, r application.Route) (application.Route, error) {
 	r, err := r.Check()
 	if err != nil {
@@ -124,7 +124,9 @@ func (s *Service) RoutesFor(
 			list.Applications = append(list.Applications, a)
 		}
 	}
-	slices.SortFunc(list.Applications, func(a, b application.Application) int { return strings.Compare(a.Slug, b.Slug) })
+	slices.SortFunc(list.Applications, func(a, b application.Application) int {
+		return strings.Compare(a.Slug, b.Slug)
+	})
 	list.Probes, err = s.proxies.Report(ctx, p, answers)
 	if err != nil {
 		s.log.WarnContext(ctx, "what a proxy reports is not kept", "error", err)
@@ -177,10 +179,3 @@ func (s *Service) ask(ctx context.Context, p application.Probe) {
 func (s *Service) Proxies(ctx context.Context) ([]application.Proxy, error) {
 	return s.proxies.Proxies(ctx)
 }
-
-// probeWait is how long an answer to a probe is waited for: a proxy asks once a second and tries for 3 s at most. The
-// request has 4.5 s.
-const probeWait = 3500 * time.Millisecond
-
-// probeStep is after how long the answer is looked for again.
-const probeStep = 100 * time.Millisecond

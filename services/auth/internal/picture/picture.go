@@ -1,0 +1,157 @@
+package picture
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+
+	"golang.org/x/image/draw"
+	"golang.org/x/image/webp"
+)
+
+// Errors of a file.
+var (
+	ErrFormat   = errors.New("file is not a PNG, JPEG or WebP picture")
+	ErrTooLarge = errors.New("picture is too large")
+)
+
+// Options are the bounds of an Encoder and the form of what it returns. All are required unless noted.
+type Options struct {
+	// MaxBytes bounds a file, MaxSide the width and the height that its header tells.
+	MaxBytes, MaxSide int
+	// Side is the width and height of the pictures returned.
+	Side int
+	// MaxEncoded bounds them, in bytes: they are made smaller until they fit.
+	MaxEncoded int
+	// Crop cuts what is wider or higher than a square; else the rest of it is transparent.
+	Crop bool
+	// JPEG: pictures are returned as JPEG; else as PNG.
+	JPEG bool
+}
+
+// Encoder encodes pictures, one at a time. It is safe for concurrent use.
+type Encoder struct {
+	Options
+	turn chan struct{}
+}
+
+// New returns an Encoder.
+func New(o Options) *Encoder { return &Encoder{o, make(chan struct{}, 1)} }
+
+// minSide is the least size of a picture that is made smaller to fit.
+const minSide = 64
+
+// Encode returns the picture of a file, square. ErrFormat, ErrTooLarge.
+func (e *Encoder) Encode(ctx context.Context, file []byte) ([]byte, error) {
+	if len(file) > e.MaxBytes {
+		return nil, ErrTooLarge
+	}
+	f, ok := formatOf(file)
+	if !ok {
+		return nil, ErrFormat
+	}
+	header, err := f.header(bytes.NewReader(file))
+	switch {
+	case err != nil || header.Width < 1 || header.Height < 1:
+		return nil, ErrFormat
+	case header.Width > e.MaxSide || header.Height > e.MaxSide:
+		return nil, ErrTooLarge
+	}
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	decoded, err := f.decode(bytes.NewReader(file))
+	if err != nil {
+		return nil, ErrFormat
+	}
+	turned := upright(decoded, f.orientation(file))
+	for side := e.Side; side >= minSide; side = side * 3 / 4 {
+		encoded, err := e.encode(square(turned, side, e.Crop))
+		if err != nil {
+			return nil, err
+		}
+		if len(encoded) <= e.MaxEncoded {
+			return encoded, nil
+		}
+	}
+	return nil, ErrTooLarge
+}
+
+func (e *Encoder) encode(m *image.NRGBA) ([]byte, error) {
+	var b bytes.Buffer
+	if !e.JPEG {
+		encoder := png.Encoder{CompressionLevel: png.BestCompression}
+		err := encoder.Encode(&b, m)
+		return b.Bytes(), err
+	}
+	onWhite := image.NewRGBA(m.Bounds())
+	draw.Draw(onWhite, m.Bounds(), image.NewUniform(color.White), image.Point{}, draw.Src)
+	draw.Draw(onWhite, m.Bounds(), m, image.Point{}, draw.Over)
+	err := jpeg.Encode(&b, onWhite, &jpeg.Options{Quality: 85})
+	return b.Bytes(), err
+}
+
+// square returns a picture scaled into a square.
+func square(m image.Image, side int, crop bool) *image.NRGBA {
+	out := image.NewNRGBA(image.Rect(0, 0, side, side))
+	from, to := m.Bounds(), out.Bounds()
+	width, height := from.Dx(), from.Dy()
+	switch {
+	case crop && width > height:
+		from.Min.X += (width - height) / 2
+		from.Max.X = from.Min.X + height
+	case crop:
+		from.Min.Y += (height - width) / 2
+		from.Max.Y = from.Min.Y + width
+	case width > height:
+		to = middle(to, side, max(1, side*height/width))
+	default:
+		to = middle(to, max(1, side*width/height), side)
+	}
+	draw.CatmullRom.Scale(out, to, m, from, draw.Src, nil)
+	return out
+}
+
+// middle returns a rectangle of a size in the middle of another.
+func middle(r image.Rectangle, width, height int) image.Rectangle {
+	at := image.Pt((r.Dx()-width)/2, (r.Dy()-height)/2)
+	return image.Rectangle{at, at.Add(image.Pt(width, height))}
+}
+
+// format is a kind of file. The standard library would find it in what any package registers.
+type format struct {
+	header      func(*bytes.Reader) (image.Config, error)
+	decode      func(*bytes.Reader) (image.Image, error)
+	orientation func([]byte) int
+}
+
+func formatOf(file []byte) (format, bool) {
+	as := func(f func([]byte) int, header func(*bytes.Reader) (image.Config, error),
+		decode func(*bytes.Reader) (image.Image, error),
+	) (format, bool) {
+		return format{header, decode, f}, true
+	}
+	upright := func([]byte) int { return 1 }
+	switch {
+	case bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
+		return as(upright,
+			func(r *bytes.Reader) (image.Config, error) { return png.DecodeConfig(r) },
+			func(r *bytes.Reader) (image.Image, error) { return png.Decode(r) })
+	case bytes.HasPrefix(file, []byte("\xff\xd8\xff")):
+		return as(jpegOrientation,
+			func(r *bytes.Reader) (image.Config, error) { return jpeg.DecodeConfig(r) },
+			func(r *bytes.Reader) (image.Image, error) { return jpeg.Decode(r) })
+	case len(file) > 12 && string(file[:4]) == "RIFF" && string(file[8:12]) == "WEBP":
+		return as(upright,
+			func(r *bytes.Reader) (image.Config, error) { return webp.DecodeConfig(r) },
+			func(r *bytes.Reader) (image.Image, error) { return webp.Decode(r) })
+	}
+	return format{}, false
+}
