@@ -113,6 +113,9 @@ func (s *stores) connect(
 	if p.TokenLimit, err = policy.NewTokenLimit(create); err != nil {
 		return err
 	}
+	if p.ProbeLimit, err = policy.NewProbeLimit(create); err != nil {
+		return err
+	}
 	s.policy, err = policy.New(*p)
 	return err
 }

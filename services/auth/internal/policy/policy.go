@@ -75,6 +75,8 @@ type Options struct {
 	HandOvers session.HandOvers
 	// TokenLimit counts wrong app tokens of an address: WrongTokens in a minute.
 	TokenLimit *ratelimit.Limiter
+	// ProbeLimit counts the internal addresses that a user has tried: Probes in a minute.
+	ProbeLimit *ratelimit.Limiter
 	Audit      *audit.Recorder
 	PlainHTTP  bool // permits applications whose origin is of http
 	Log        *slog.Logger
@@ -91,6 +93,7 @@ type Service struct {
 	own          func(context.Context) []string
 	handOvers    session.HandOvers
 	tokenLimit   *ratelimit.Limiter
+	probeLimit   *ratelimit.Limiter
 	audit        *audit.Recorder
 	plainHTTP    bool
 	snapshot     *snapshot // of the applications
@@ -103,9 +106,9 @@ type Service struct {
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
 	if o.Applications == nil || o.Groups == nil || o.Tokens == nil || o.Users == nil || o.Proxies == nil ||
-		o.HandOvers == nil || o.TokenLimit == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("policy: Applications, Groups, Tokens, Users, Proxies, HandOvers, TokenLimit, Audit, " +
-			"Log or Now is not set")
+		o.HandOvers == nil || o.TokenLimit == nil || o.ProbeLimit == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("policy: Applications, Groups, Tokens, Users, Proxies, HandOvers, TokenLimit, ProbeLimit, " +
+			"Audit, Log or Now is not set")
 	}
 	if o.Own == nil {
 		o.Own = func(context.Context) []string { return nil }
@@ -113,7 +116,7 @@ func New(o Options) (*Service, error) {
 	return &Service{
 		applications: o.Applications, groups: o.Groups, tokens: o.Tokens, users: o.Users,
 		proxies: o.Proxies, own: o.Own, handOvers: o.HandOvers,
-		tokenLimit: o.TokenLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
+		tokenLimit: o.TokenLimit, probeLimit: o.ProbeLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
 		snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, log: o.Log, now: o.Now,
 	}, nil
 }
