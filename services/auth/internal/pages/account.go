@@ -75,9 +75,13 @@ func (p profile) account(r *request) error { return p.render(r, "account", r.tex
 
 // changeProfile changes the user's display name and colour.
 func (p profile) changeProfile(r *request) error {
-	name, color := r.form.get("display_name"), r.form.color()
-	if _, err := p.People.UpdateProfile(r.ctx(), r.Session,
-		people.Profile{DisplayName: &name, AvatarColor: &color}); err != nil {
+	color, change := r.form.color(), people.Profile{}
+	change.AvatarColor = &color
+	// A name of before that the rules now refuse stays until the user types another.
+	if name := r.form.get("display_name"); name != r.User.DisplayName {
+		change.DisplayName = &name
+	}
+	if _, err := p.People.UpdateProfile(r.ctx(), r.Session, change); err != nil {
 		return err
 	}
 	return r.seeOther(root + "account?done=profile")

@@ -372,3 +372,19 @@ func TestInvite_ADeletedMembersNameIsAskedAbout(t *testing.T) {
 	anna.post("/pforte/admin/invites", invite...).want(http.StatusConflict).shows(text, `name="former"`, `value="otto"`, "selected")
 	anna.shown("/pforte/admin/invites", append(invite, "former", "yes")...).want(http.StatusOK).link()
 }
+
+// TestProfile_KeepsANameThatIsNoLongerAllowed has a name of an earlier version.
+func TestProfile_KeepsANameThatIsNoLongerAllowed(t *testing.T) {
+	f := newFixture(t)
+	former, color := "Ot\u200bto", "#FF9500"
+	if err := f.store.Users.Change(t.Context(), 2, user.Change{DisplayName: &former}, 2); err != nil {
+		t.Fatal(err)
+	}
+	otto := f.otto()
+	otto.post("/pforte/account", "display_name", former, "color", color).leadsTo("/pforte/account?done=profile")
+	if u := must(f.store.Users.ByID(t.Context(), 2))(t); u.DisplayName != former || u.AvatarColor != color {
+		t.Errorf("got %q, %q", u.DisplayName, u.AvatarColor)
+	}
+	otto.post("/pforte/account", "display_name", "An\u202ena", "color", color).want(http.StatusBadRequest).
+		shows("keine unsichtbaren Zeichen")
+}

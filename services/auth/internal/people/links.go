@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
@@ -125,13 +122,13 @@ func (s *Service) RevokeInvite(ctx context.Context, by, id int64) error {
 // Setup creates the first admin and names the household. The link is looked at before
 // the password costs anything, and used up with the change. link.ErrInvalid,
 // user.ErrNotEmpty; account.ErrMissing and the sentinels of password and user, after which the
-// link can still be used; ErrHouseholdName.
+// link can still be used; user.ErrHouseholdName.
 func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user.User, error) {
 	hash := link.Hash(token)
 	if _, err := s.links.Link(ctx, link.Setup, hash); err != nil {
 		return user.User{}, err
 	}
-	household, err := cleanHouseholdName(n.Household)
+	household, err := user.CleanHouseholdName(n.Household)
 	if err != nil {
 		return user.User{}, err
 	}
@@ -228,13 +225,4 @@ func (s *Service) checkOwn(ctx context.Context, n NewUser, others ...string) (us
 		return user.New{}, err
 	}
 	return record, s.accounts.CheckPassword(ctx, n.Password, append(others, record.Username, record.DisplayName)...)
-}
-
-func cleanHouseholdName(name string) (string, error) {
-	name = strings.TrimSpace(name)
-	if utf8.RuneCountInString(name) > user.MaxHouseholdName || !utf8.ValidString(name) ||
-		strings.ContainsFunc(name, unicode.IsControl) {
-		return "", ErrHouseholdName
-	}
-	return name, nil
 }

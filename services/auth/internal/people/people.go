@@ -18,9 +18,6 @@ var (
 	ErrOwnAccount = errors.New("own account")
 	// ErrResetLinkOnly is returned to admins who set another user's password.
 	ErrResetLinkOnly = errors.New("only the user sets their password")
-	// ErrHouseholdName is returned for a name of more than 64 characters, or with
-	// control characters.
-	ErrHouseholdName = errors.New("household name is too long or has control characters")
 )
 
 // Users keeps users. Every method is one atomic step and safe for concurrent use, also by

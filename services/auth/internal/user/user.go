@@ -116,8 +116,9 @@ const (
 var (
 	ErrUsername           = errors.New("username is not 3 to 64 letters, digits, dots, hyphens or underscores")
 	ErrUsernameReserved   = errors.New("username is reserved, or begins with a hyphen")
-	ErrDisplayName        = errors.New("display name is blank or has control characters")
+	ErrDisplayName        = errors.New("display name is blank or has invisible characters")
 	ErrDisplayNameTooLong = errors.New("display name has more than 128 characters")
+	ErrHouseholdName      = errors.New("household name has more than 64 characters or invisible ones")
 	ErrAvatarColor        = errors.New("avatar colour is not #RGB or #RRGGBB")
 	ErrRole               = errors.New("role is neither admin nor member")
 )
@@ -166,22 +167,26 @@ func CheckNoOption(name string) error {
 }
 
 // CleanDisplayName returns the name without surrounding white space. ErrDisplayName for
-// one without a visible character or with a control character or line break,
+// one without a visible character or with one that is invisible,
 // ErrDisplayNameTooLong for one over 128 code points.
 func CleanDisplayName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if utf8.RuneCountInString(name) > MaxDisplayName {
 		return "", ErrDisplayNameTooLong
 	}
-	visible := false
-	for _, r := range name {
-		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
-			return "", ErrDisplayName
-		}
-		visible = visible || unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
-	}
-	if !visible || !utf8.ValidString(name) {
+	isVisible := func(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
+	if !utf8.ValidString(name) || hasInvisible(name) || !strings.ContainsFunc(name, isVisible) {
 		return "", ErrDisplayName
+	}
+	return name, nil
+}
+
+// CleanHouseholdName returns the name of a household without surrounding white space; it may be empty.
+// ErrHouseholdName.
+func CleanHouseholdName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	if utf8.RuneCountInString(name) > MaxHouseholdName || !utf8.ValidString(name) || hasInvisible(name) {
+		return "", ErrHouseholdName
 	}
 	return name, nil
 }

@@ -31,7 +31,8 @@ func TestDisplayName_IsTrimmedAndOtherwiseVerbatim(t *testing.T) {
 	for given, want := range map[string]string{
 		"Anna": "Anna", "  Anna \t\n": "Anna", "\u00a0Anna\u2003": "Anna", long: long, " " + long + " ": long,
 		"Zoe\u0308": "Zoe\u0308", "👩\u200d👩\u200d👧": "👩\u200d👩\u200d👧", "O'Brien <b>": "O'Brien <b>", "!": "!", "מרים": "מרים",
-		strings.Repeat("🙂", 128): strings.Repeat("🙂", 128),
+		strings.Repeat("🙂", 128): strings.Repeat("🙂", 128), "می\u200cخواهم": "می\u200cخواهم", "क्\u200dष": "क्\u200dष",
+		"🏳\ufe0f\u200d🌈": "🏳\ufe0f\u200d🌈", "🙂\u200d↔\ufe0f": "🙂\u200d↔\ufe0f", "👩🏽\u200d⚕\ufe0f": "👩🏽\u200d⚕\ufe0f",
 	} {
 		got, err := user.CleanDisplayName(given)
 		if err != nil || got != want {
@@ -44,6 +45,10 @@ func TestDisplayName_IsRefused(t *testing.T) {
 	for given, want := range map[string]error{
 		"": user.ErrDisplayName, "\u00a0\u2003": user.ErrDisplayName, "\u200b\u2060": user.ErrDisplayName, "\u0301": user.ErrDisplayName,
 		"a\x00b": user.ErrDisplayName, "a\nb": user.ErrDisplayName, "a\x7fb": user.ErrDisplayName, "a\u0085b": user.ErrDisplayName,
+		"Paul \u202egnp.exe": user.ErrDisplayName, "An\u200bna": user.ErrDisplayName, "a\u202bb": user.ErrDisplayName,
+		"a\u2067b": user.ErrDisplayName, "a\u00adb": user.ErrDisplayName, "a\ufeffb": user.ErrDisplayName, "a\u2060b": user.ErrDisplayName,
+		"\u200dAnna": user.ErrDisplayName, "Anna\u200d": user.ErrDisplayName, "An\u200d\u200dna": user.ErrDisplayName,
+		"Anna \u200cB": user.ErrDisplayName, "a\U000e0041b": user.ErrDisplayName, "\u3164": user.ErrDisplayName, "a\u115fb": user.ErrDisplayName,
 		"a\u2028b": user.ErrDisplayName, "a\xffb": user.ErrDisplayName,
 		strings.Repeat("ä", 129): user.ErrDisplayNameTooLong, strings.Repeat("🙂", 129): user.ErrDisplayNameTooLong,
 	} {

@@ -140,7 +140,7 @@ var failures = []Failure{
 	row(ErrQuery, http.StatusBadRequest, "query", "", "", "Die Auswahl der Einträge ist ungültig."),
 	row(account.ErrReauthRequired, http.StatusForbidden, "reauth_required", "", "",
 		"Für diese Änderung ist eine erneute Bestätigung nötig: /pforte/reauth"),
-	row(people.ErrHouseholdName, http.StatusBadRequest, "household", "BadHousehold", "household",
+	row(user.ErrHouseholdName, http.StatusBadRequest, "household", "BadHousehold", "household",
 		"Der Name des Haushalts darf höchstens 64 Zeichen lang sein und keine Steuerzeichen enthalten."),
 	row(people.ErrResetLinkOnly, http.StatusBadRequest, "reset_link_only", "", "",
 		"Ein Passwort setzt nur die Person selbst. Bitte einen Link erstellen."),
