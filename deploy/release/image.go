@@ -294,7 +294,8 @@ func (o options) archive(files map[string][]byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), archive.Close()
+	err := archive.Close()
+	return out.Bytes(), err
 }
 
 // composed returns the compose file of an image with the reference of what is released.

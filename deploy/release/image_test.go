@@ -62,6 +62,9 @@ func imaged(t *testing.T, platforms ...string) options {
 func headers(t *testing.T, content []byte) (found map[string]*tar.Header, files map[string][]byte) {
 	t.Helper()
 	found, files = map[string]*tar.Header{}, map[string][]byte{}
+	if end := make([]byte, 1024); !bytes.HasSuffix(content, end) { // which Go does not ask for, and others do
+		t.Error("the archive has no end")
+	}
 	for r := tar.NewReader(bytes.NewReader(content)); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
