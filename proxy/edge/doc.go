@@ -12,6 +12,8 @@
 //   - edge_guard (http.handlers.edge_guard) checks with a service whether a request
 //     may pass, and checks again as long as the request lasts; what the service
 //     consumed of the request goes no further;
+//   - edge_page (http.handlers.edge_page) answers people who open a page with one where
+//     something fails;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
 //   - edge (http.reverse_proxy.transport.edge) sends requests to a service whose bodies

@@ -45,7 +45,7 @@ type refusal struct {
 func (s *refusals) add(service *Service, x *exchange, header http.Header) {
 	r, body := x.received, service.Refusal
 	local, found := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !found || x.guarded || r.TLS != nil || r.Method == http.MethodHead {
+	if !found || x.guarded || r.TLS != nil || r.Method == http.MethodHead || isNavigation(r.Method, r.Header) {
 		return
 	}
 	path, _, _ := strings.Cut(r.RequestURI, "?")
@@ -99,6 +99,9 @@ func (s *refusals) to(q rawRequest, c *boundConn) []byte {
 	if known == nil || c.trusted && len(q.lines("X-Forwarded-For")) > 0 { // from a client that only Caddy knows
 		return nil
 	}
+	if q.isNavigation() { // who gets a page
+		return nil
+	}
 	var user userKey
 	if of := known.service; len(of.Known) > 0 {
 		user = of.users.key(known.cookies, credentials{
@@ -145,6 +148,20 @@ func (q rawRequest) lines(name string) (values []string) {
 		}
 	}
 	return values
+}
+
+// isNavigation reports what the function of the same name does of the request that net/http would make.
+func (q rawRequest) isNavigation() bool {
+	if !bytes.Contains(q.fields, []byte("navigate")) && !bytes.Contains(q.fields, []byte("text/html")) {
+		return false
+	}
+	h := http.Header{}
+	for line := range bytes.SplitSeq(q.fields, []byte("\r\n")) {
+		if name, value, found := bytes.Cut(line, []byte(":")); found {
+			h.Add(string(name), string(bytes.Trim(value, " \t")))
+		}
+	}
+	return isNavigation(string(q.method), h)
 }
 
 // framing follows the requests of a connection by their lengths (RFC 9112, section 6), in

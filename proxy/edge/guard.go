@@ -210,6 +210,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	v := g.judge(q)
 	switch {
 	case v.err != nil:
+		x.own = true
 		return v.err
 	case !v.passed():
 		x.own = true
@@ -240,6 +241,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	case no == nil || err == nil && !p.silent:
 		return err
 	case no.err != nil:
+		x.own = true
 		return no.err
 	default: // nothing was sent yet
 		x.own = true

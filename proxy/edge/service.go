@@ -90,6 +90,7 @@ type Service struct {
 	refusals *refusals
 	bodies   *bodies
 	users    *users
+	pages    *pages
 }
 
 // Quick selects the requests that a service answers without waiting for anything slow.
@@ -202,6 +203,9 @@ func (s *Service) Provision(ctx caddy.Context) error {
 	}
 	s.gates = all.of(s)
 	s.refusals, s.bodies, s.users = &all.refusals, &all.bodies, &all.users
+	if s.pages, err = newPages(ctx); err != nil {
+		return fmt.Errorf("edge_service: %w", err)
+	}
 	return nil
 }
 
@@ -222,7 +226,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if errors.Is(err, errBusy) && s.Refusal != "" {
 		s.gates.unread.add()
 		refuseLate(r)
-		return s.refuse(w)
+		return s.refuse(w, r)
 	} else if err != nil {
 		return err
 	}
@@ -234,7 +238,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	place, err := g.enter(r.Context(), client)
 	if errors.Is(err, errBusy) && s.Refusal != "" {
 		refuseLate(r)
-		err := s.refuse(w)
+		err := s.refuse(w, r)
 		if whole && noEdge == nil {
 			s.refusals.add(s, x, w.Header())
 		}
@@ -286,7 +290,10 @@ func (s *Service) gate(method string, has func(name string) bool, user userKey, 
 var retryAfter = []string{"2"}
 
 // refuse answers a request that found no place.
-func (s *Service) refuse(w http.ResponseWriter) error {
+func (s *Service) refuse(w http.ResponseWriter, r *http.Request) error {
+	if isNavigation(r.Method, r.Header) {
+		return s.pages.fault(w, r, http.StatusServiceUnavailable, false)
+	}
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"], h["Retry-After"] = []string{"application/json"}, []string{"no-store"},
 		retryAfter

@@ -1,0 +1,253 @@
+package edge
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // the pages
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"golang.org/x/text/language"
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+)
+
+// Page is a handler for the route for errors. It answers a person who opened a page with a page that says what
+// happened, in their language, and passes all other requests on. The page needs nothing of any service: it has its
+// style in it, no script, and asks for itself again while what is missing may come back.
+type Page struct{ pages *pages }
+
+// CaddyModule returns the Caddy module information.
+func (Page) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.edge_page", New: func() caddy.Module { return new(Page) }}
+}
+
+// Provision implements caddy.Provisioner.
+func (p *Page) Provision(ctx caddy.Context) (err error) {
+	p.pages, err = newPages(ctx)
+	return err
+}
+
+func parsePage(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h.Next()
+	if h.NextArg() {
+		return nil, h.ArgErr()
+	}
+	return new(Page), nil
+}
+
+// ServeHTTP implements caddyhttp.MiddlewareHandler.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	sent := r
+	x, err := exchangeOf(r)
+	if err == nil {
+		sent = x.received
+	}
+	if !isNavigation(sent.Method, sent.Header) {
+		return next.ServeHTTP(w, r)
+	}
+	status := http.StatusInternalServerError
+	if fault, ok := r.Context().Value(caddyhttp.ErrorCtxKey).(caddyhttp.HandlerError); ok && fault.StatusCode != 0 {
+		status = fault.StatusCode
+	}
+	return p.pages.fault(w, sent, status, x != nil && x.own)
+}
+
+// isNavigation reports whether a person opens a page, or sends a form, and so reads the answer. It is the test by which
+// auth leads people to the login (isNavigation of its package access), for forms too.
+func isNavigation(method string, h http.Header) bool {
+	if method != http.MethodGet && method != http.MethodHead && method != http.MethodPost ||
+		len(h["Upgrade"]) > 0 || len(h["Sec-Websocket-Version"]) > 0 || len(h["Sec-Websocket-Key"]) > 0 {
+		return false
+	}
+	for name := range h {
+		if strings.HasPrefix(name, "Sec-Fetch-") {
+			dest := one(h["Sec-Fetch-Dest"])
+			return one(h["Sec-Fetch-Mode"]) == "navigate" && (dest == "document" || dest == "empty")
+		}
+	}
+	return len(h["X-Requested-With"]) == 0 && slices.ContainsFunc(h["Accept"], func(value string) bool {
+		return strings.Contains(value, "text/html") // as browsers write it
+	})
+}
+
+func one(values []string) string {
+	if len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+// languageOf returns de where a browser asks for German before English, and else en.
+func languageOf(h http.Header) string {
+	wanted, _, err := language.ParseAcceptLanguage(strings.Join(h["Accept-Language"], ","))
+	if err != nil {
+		return "en"
+	}
+	for _, tag := range wanted {
+		if base, _ := tag.Base(); base.String() == "de" || base.String() == "en" {
+			return base.String()
+		}
+	}
+	return "en"
+}
+
+// pageTexts are those of the pages, by language.
+var pageTexts = map[string]map[string]string{
+	"de": {
+		"502": "%s antwortet gerade nicht.", "away": "Diese Seite antwortet gerade nicht.",
+		"503": "Gerade ist viel los.", "login": "Die Anmeldung startet gerade neu.",
+		"404": "Hier ist nichts.", "404 then": "Stimmt die Adresse?", "413": "Das ist zu groß.",
+		"508": "Diese Adresse führt zu Pforte selbst.", "other": "Das hat nicht geklappt.",
+		"soon": "Wir versuchen es gleich noch einmal.", "retry": "Bitte versuch es gleich noch einmal.",
+		"again": "Jetzt versuchen", "home": "Zur Startseite", "back": "Zurück",
+	},
+	"en": {
+		"502": "%s is not responding.", "away": "This page is not responding.",
+		"503": "Very busy right now.", "login": "The login is restarting.",
+		"404": "There is nothing here.", "404 then": "Is the address right?", "413": "That is too large.",
+		"508": "This address leads back to Pforte.", "other": "That did not work.",
+		"soon": "We will try again in a moment.", "retry": "Please try again in a moment.",
+		"again": "Try now", "home": "To the start page", "back": "Back",
+	},
+}
+
+// pages makes the proxy's own pages.
+type pages struct {
+	apps     *Applications // nil where there is no list
+	template *template.Template
+	policy   []string
+}
+
+func newPages(ctx caddy.Context) (*pages, error) {
+	t, err := template.New("").Parse(pageHTML)
+	if err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
+	}
+	sum := sha256.Sum256([]byte(pageCSS))
+	p := &pages{template: t, policy: []string{
+		"default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+			"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	}}
+	p.apps, _ = applicationsOf(ctx) // an error says that there is none
+	return p, nil
+}
+
+// page is what each page shows.
+type page struct {
+	Lang, Title, Household string
+	T                      map[string]string
+	Style                  template.CSS
+}
+
+func (p *pages) begin(r *http.Request) page {
+	v := page{Lang: languageOf(r.Header), Style: template.CSS(pageCSS)} //nolint:gosec // a file of ours
+	v.T = pageTexts[v.Lang]
+	if p.apps != nil {
+		v.Household = p.apps.Household()
+	}
+	return v
+}
+
+// fault answers with the page of an error. login says that it is the service of logins that does not answer.
+func (p *pages) fault(w http.ResponseWriter, r *http.Request, status int, login bool) error {
+	v := struct {
+		page
+		Initial, Then, Back string
+		Again, Home         bool
+	}{page: p.begin(r), Home: true}
+	reads := r.Method != http.MethodPost
+	passes := status == http.StatusBadGateway || status == http.StatusServiceUnavailable ||
+		status == http.StatusGatewayTimeout
+	away := passes && status != http.StatusServiceUnavailable
+	name := ""
+	if p.apps != nil {
+		name = p.apps.nameAt(r)
+	}
+	switch key := strconv.Itoa(status); {
+	case away && login:
+		v.Title, v.Home = v.T["login"], false
+	case away && name != "":
+		v.Title = fmt.Sprintf(v.T["502"], name)
+		initial, _ := utf8.DecodeRuneInString(name)
+		v.Initial = strings.ToUpper(string(initial))
+	case away:
+		v.Title = v.T["away"]
+	case v.T[key] != "":
+		v.Title, v.Then = v.T[key], v.T[key+" then"]
+	default:
+		v.Title = v.T["other"]
+	}
+	h := w.Header()
+	if passes {
+		v.Again, v.Then = reads, v.T["soon"]
+		h["Retry-After"] = retryAfter
+	}
+	if passes && reads {
+		h["Refresh"] = []string{"5"}
+	}
+	if !reads {
+		v.Home, v.Then, v.Back = false, "", cameFrom(r)
+		if passes {
+			v.Then = v.T["retry"]
+		}
+	}
+	return p.send(w, status, "fault", v)
+}
+
+// send answers with a page.
+func (p *pages) send(w http.ResponseWriter, status int, name string, v any) error {
+	var body bytes.Buffer
+	if err := p.template.ExecuteTemplate(&body, name, v); err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = []string{"text/html; charset=utf-8"}, []string{"no-store"}
+	h["Content-Security-Policy"], h["X-Frame-Options"] = p.policy, []string{"DENY"}
+	w.WriteHeader(status)
+	_, err := w.Write(body.Bytes())
+	return err
+}
+
+// cameFrom returns the page of the same origin that a form was on, and else the start page.
+func cameFrom(r *http.Request) string {
+	from, err := url.Parse(r.Header.Get("Referer"))
+	if err != nil || from.Scheme != "http" && from.Scheme != "https" || from.Host != r.Host || from.User != nil {
+		return "/pforte/"
+	}
+	return from.String()
+}
+
+// nameAt returns the name of the application that has a request's address, and else an empty one.
+func (a *Applications) nameAt(r *http.Request) (name string) {
+	if app, found := a.Host(hostOf(r)); found {
+		return app.Name
+	}
+	longest := 0
+	for _, app := range a.now.Load().apps {
+		if app.Path != "" && len(app.Path) > longest && strings.HasPrefix(r.URL.EscapedPath(), app.Path) {
+			name, longest = app.Name, len(app.Path)
+		}
+	}
+	return name
+}
+
+var (
+	_ caddyhttp.MiddlewareHandler = (*Page)(nil)
+	_ caddy.Provisioner           = (*Page)(nil)
+)
