@@ -105,6 +105,12 @@ func (s *Service) provePassword(ctx context.Context, u user.User, pw, code strin
 	return proved, err
 }
 
+// Proved replaces the session of a user who has just proved in it, by more than the password, who they are.
+// session.ErrNotFound.
+func (s *Service) Proved(ctx context.Context, of session.Session, by session.Factor) (LoggedIn, error) {
+	return s.reauthenticate(ctx, of, func(context.Context, user.User) (session.Factor, error) { return by, nil })
+}
+
 // reauthenticate replaces the session of a user by one with another id once prove has
 // shown who they are. session.ErrNotFound when the session has ended, or ends meanwhile, as
 // with a new password; and the errors of prove.

@@ -76,7 +76,7 @@ func (b *browser) login(userID int64) (s session.Session) {
 	if err := b.store.Create(b.t.Context(), s, fence, b.lifetime); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := b.do(func(w http.ResponseWriter, _ *http.Request) error { return b.manager.Start(w, s, id) }); err != nil {
+	if err := b.do(func(w http.ResponseWriter, _ *http.Request) error { _, err := b.manager.Start(w, s, id); return err }); err != nil {
 		b.t.Fatal(err)
 	}
 	return s

@@ -204,9 +204,10 @@ func (m *Manager) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Sess
 	return nil
 }
 
-// Start sets both cookies of a session that was just created.
-func (m *Manager) Start(w http.ResponseWriter, s Session, id string) error {
-	return m.Resend(w, m.hold(sessions.NewSession(m, m.name), s, token{userID: s.UserID, id: id}))
+// Start sets both cookies of a session that was just created, and returns it.
+func (m *Manager) Start(w http.ResponseWriter, s Session, id string) (*Current, error) {
+	c := m.hold(sessions.NewSession(m, m.name), s, token{userID: s.UserID, id: id})
+	return c, m.Resend(w, c)
 }
 
 // Resend sets both cookies of a session again, or, of one from AppSession, the cookie that

@@ -59,7 +59,7 @@ func TestPendingCookie_IsNoSessionCookie(t *testing.T) {
 	m := newTestManager(t, "a secret of some length for tests")
 	s, id := session.New(42, "", time.Now())
 	cookies, r := sent(func(w http.ResponseWriter) {
-		if err := m.Start(w, s, id); err != nil {
+		if _, err := m.Start(w, s, id); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -80,7 +80,8 @@ func (w *Web) PasskeyReauth(
 		w.passkeyFailed(rw, r, c.UserID, err)
 		return account.LoggedIn{}, err
 	}
-	return in, w.Reauthenticated(rw, r, c, in)
+	_, err = w.Reauthenticated(rw, r, c, in)
+	return in, err
 }
 
 func (w *Web) passkeyFailed(rw http.ResponseWriter, r *http.Request, userID int64, err error) {

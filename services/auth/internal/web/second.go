@@ -66,15 +66,19 @@ func (w *Web) Reauth(
 		}
 		return account.LoggedIn{}, err
 	}
-	return in, w.Reauthenticated(rw, r, c, in)
+	_, err = w.Reauthenticated(rw, r, c, in)
+	return in, err
 }
 
-// Reauthenticated sets the cookies of the session that replaces a caller's.
-func (w *Web) Reauthenticated(rw http.ResponseWriter, r *http.Request, c Caller, in account.LoggedIn) error {
+// Reauthenticated sets the cookies of the session that replaces a caller's, and returns who the caller then is.
+func (w *Web) Reauthenticated(
+	rw http.ResponseWriter, r *http.Request, c Caller, in account.LoggedIn,
+) (Caller, error) {
 	w.Sessions.Forget(c.Current)
-	if err := w.Sessions.Start(rw, in.Session, in.SessionID); err != nil {
-		return err
+	next, err := w.Sessions.Start(rw, in.Session, in.SessionID)
+	if err != nil {
+		return Caller{}, err
 	}
 	w.LogEvent(rw, r, "reauth", "user_id", c.UserID)
-	return nil
+	return Caller{Current: next, User: in.User}, nil
 }

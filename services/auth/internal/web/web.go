@@ -183,7 +183,7 @@ func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request
 // LoggedIn sets the cookies of a finished login, however the user proved who they are, and
 // clears that of a pending one.
 func (w *Web) LoggedIn(rw http.ResponseWriter, r *http.Request, in account.LoggedIn) error {
-	if err := w.Sessions.Start(rw, in.Session, in.SessionID); err != nil {
+	if _, err := w.Sessions.Start(rw, in.Session, in.SessionID); err != nil {
 		return err
 	}
 	if !w.CompatV0 {
