@@ -95,9 +95,9 @@ type Store interface {
 	Record(ctx context.Context, e Event) error
 	// Entries returns entries, newest first, which is by At and then by ID.
 	Entries(ctx context.Context, q Query) ([]Entry, error)
-	// Notices returns the entries of these names that concern a user and are younger than
-	// what they have seen, newest first, at most 50.
-	Notices(ctx context.Context, userID int64, names []string) ([]Entry, error)
+	// Notices returns the entries of these names that concern a user, newest first, at most 50: those that are
+	// younger than what they have seen, or all.
+	Notices(ctx context.Context, userID int64, names []string, all bool) ([]Entry, error)
 	// NoticesSeen records that a user has seen their notices up to an instant.
 	NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error
 	// Sweep deletes the entries of before an instant and returns how many. When there

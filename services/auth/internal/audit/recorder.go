@@ -101,7 +101,12 @@ func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
 
 // Notices returns what a user should know and has not marked as read, newest first.
 func (r *Recorder) Notices(ctx context.Context, userID int64) ([]Entry, error) {
-	return r.Store.Notices(ctx, userID, noticed())
+	return r.Store.Notices(ctx, userID, noticed(), false)
+}
+
+// LastNotices returns what a user should know, read or not, newest first.
+func (r *Recorder) LastNotices(ctx context.Context, userID int64) ([]Entry, error) {
+	return r.Store.Notices(ctx, userID, noticed(), true)
 }
 
 // NoticesSeen marks the notices of a user as read, up to and including an instant: the newest one's that was shown.

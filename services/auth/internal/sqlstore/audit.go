@@ -140,13 +140,13 @@ func (s *Audit) Entries(ctx context.Context, q audit.Query) ([]audit.Entry, erro
 const maxNotices = 50
 
 // Notices implements audit.Store.
-func (s *Audit) Notices(ctx context.Context, userID int64, names []string) ([]audit.Entry, error) {
-	args := []any{userID, userID}
+func (s *Audit) Notices(ctx context.Context, userID int64, names []string, all bool) ([]audit.Entry, error) {
+	args := []any{userID, all, userID}
 	for _, name := range names {
 		args = append(args, name)
 	}
 	return list(ctx, s.db, "read notices", scanEntry, `SELECT `+auditColumns+` FROM audit
-		WHERE subject_id = ? AND at > coalesce((SELECT notices_seen_at FROM user_factors WHERE user_id = ?), 0)
+		WHERE subject_id = ? AND (? OR at > coalesce((SELECT notices_seen_at FROM user_factors WHERE user_id = ?), 0))
 		AND event IN (?`+strings.Repeat(`, ?`, len(names)-1)+`) ORDER BY at DESC, id DESC LIMIT ?`,
 		append(args, maxNotices)...)
 }

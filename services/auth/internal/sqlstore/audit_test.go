@@ -238,11 +238,11 @@ func TestNotices_AreThoseTheUserHasNotSeen(t *testing.T) {
 		if err := h.Users.SetRole(h.Context(), h.otto.ID, user.Admin); err != nil {
 			h.Fatal(err)
 		}
-		notices := must(h.Audit.Notices(h.Context(), h.otto.ID, names))(h.T)
+		notices := must(h.Audit.Notices(h.Context(), h.otto.ID, names, false))(h.T)
 		if len(notices) != 2 || notices[0].Event.Name != "role_changed" {
 			h.Errorf("got %+v", notices)
 		}
-		if others := must(h.Audit.Notices(h.Context(), h.anna.ID, names))(h.T); len(others) != 0 {
+		if others := must(h.Audit.Notices(h.Context(), h.anna.ID, names, false))(h.T); len(others) != 0 {
 			h.Errorf("of somebody else: %+v", others)
 		}
 		for _, upTo := range []time.Time{notices[0].At, start.Add(-time.Hour)} { // the later one stays
@@ -250,12 +250,15 @@ func TestNotices_AreThoseTheUserHasNotSeen(t *testing.T) {
 				h.Error(err)
 			}
 		}
-		if left := must(h.Audit.Notices(h.Context(), h.otto.ID, names))(h.T); len(left) != 0 {
+		if left := must(h.Audit.Notices(h.Context(), h.otto.ID, names, false))(h.T); len(left) != 0 {
 			h.Errorf("seen, and still there: %+v", left)
+		}
+		if all := must(h.Audit.Notices(h.Context(), h.otto.ID, names, true))(h.T); len(all) != 2 {
+			h.Errorf("seen or not: %+v", all)
 		}
 		h.now = h.now.Add(time.Second)
 		h.reset()
-		if fresh := must(h.Audit.Notices(h.Context(), h.otto.ID, names))(h.T); len(fresh) != 1 {
+		if fresh := must(h.Audit.Notices(h.Context(), h.otto.ID, names, false))(h.T); len(fresh) != 1 {
 			h.Errorf("got %+v", fresh)
 		}
 	})
