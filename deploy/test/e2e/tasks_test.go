@@ -10,3 +10,17 @@ func TestTask_OpensAnApplication(t *testing.T) {
 		h.journey(t, "open.mjs", v.asMember(t, h, "ida")...)
 	})
 }
+
+func TestTask_SetsUpCodesFromAnApp(t *testing.T) {
+	inAllVariants(t, func(t *testing.T, v variant) {
+		h := commonHousehold(t)
+		h.journey(t, "codes.mjs", v.asMember(t, h, "cora")...)
+	})
+}
+
+func TestTask_AddsAPasskeyAndLogsInByIt(t *testing.T) {
+	inAllVariants(t, func(t *testing.T, v variant) {
+		h := commonHousehold(t)
+		h.journey(t, "key.mjs", v.asMember(t, h, "kim")...)
+	})
+}

@@ -229,17 +229,14 @@ func (f *SecondFactor) Disable(ctx context.Context, of session.Session, typed st
 	case state.Required:
 		return factor.ErrRequired
 	}
-	byPasskey := of.Factor == session.Passkey || of.Factor == session.PasswordWithPasskey
-	if typed != "" || !byPasskey || !f.s.provedWithin(of, FreshFor) {
-		if err := f.proveByCode(ctx, of, typed); err != nil {
-			return err
-		}
+	if err := f.prove(ctx, of, typed); err != nil {
+		return err
 	}
 	return f.s.factors.DisableFactor(ctx, of.UserID)
 }
 
-// NewRecoveryCodes returns a new set of recovery codes for a session's user, who proves by
-// a code to have the second factor; the old ones are void. factor.ErrNotEnabled,
+// NewRecoveryCodes returns a new set of recovery codes for a session's user, who proves as for Disable
+// to have the second factor; the old ones are void. factor.ErrNotEnabled,
 // ErrWrongCode, ratelimit.LimitedError with ErrTooManyCodes.
 func (f *SecondFactor) NewRecoveryCodes(ctx context.Context, of session.Session, typed string) ([]string, error) {
 	state, err := f.s.factors.Factors(ctx, of.UserID)
@@ -249,16 +246,20 @@ func (f *SecondFactor) NewRecoveryCodes(ctx context.Context, of session.Session,
 	if !state.Enabled {
 		return nil, factor.ErrNotEnabled
 	}
-	if err := f.proveByCode(ctx, of, typed); err != nil {
+	if err := f.prove(ctx, of, typed); err != nil {
 		return nil, err
 	}
 	codes, hashes := factor.NewRecoveryCodes()
 	return codes, f.s.factors.ReplaceRecovery(ctx, of.UserID, hashes)
 }
 
-// proveByCode uses a code of a session's user up. ErrWrongCode, ratelimit.LimitedError with
-// ErrTooManyCodes.
-func (f *SecondFactor) proveByCode(ctx context.Context, of session.Session, typed string) error {
+// prove uses a code of a session's user up, or takes the passkey that they used within FreshFor. ErrWrongCode,
+// ratelimit.LimitedError with ErrTooManyCodes.
+func (f *SecondFactor) prove(ctx context.Context, of session.Session, typed string) error {
+	byPasskey := of.Factor == session.Passkey || of.Factor == session.PasswordWithPasskey
+	if typed == "" && byPasskey && f.s.provedWithin(of, FreshFor) {
+		return nil
+	}
 	return f.s.limitedCode(ctx, user.User{ID: of.UserID}, bucket(of.UserID, "session"), methodOf(typed), func() error {
 		_, _, err := f.s.useCode(ctx, user.User{ID: of.UserID}, typed)
 		if errors.Is(err, factor.ErrInvalidCode) {

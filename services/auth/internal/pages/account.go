@@ -98,33 +98,6 @@ func (f form) color() string {
 	return f.get("hex")
 }
 
-// passwordForm asks for a new password, and shows how many app tokens it leaves valid.
-func (p profile) passwordForm(r *request) error {
-	tokens, err := p.Policy.TokensOf(r.ctx(), r.Session)
-	if err != nil {
-		return err
-	}
-	return p.render(r, "password", r.text["Password"], p.validTokens(tokens))
-}
-
-// changePassword sets the user's password and ends their other sessions.
-func (p profile) changePassword(r *request) error {
-	replacement, err := newPassword(r.form)
-	if err != nil {
-		return err
-	}
-	if err := p.Accounts.CheckPassword(r.ctx(), replacement, r.User.Username, r.User.DisplayName); err != nil {
-		return err
-	}
-	defer p.detach(r)()
-	if err := p.limited(r, web.LimitPassword, func() error {
-		return p.ChangePassword(r.Response(), r.Request(), r.Caller, r.form.get("current"), replacement)
-	}); err != nil {
-		return err
-	}
-	return r.seeOther(root + "account/password?done=password")
-}
-
 // newPassword returns a password that was typed twice. account.ErrMissing, web.ErrPasswordsDiffer.
 func newPassword(f form) (string, error) {
 	switch pw := f.get("password"); {

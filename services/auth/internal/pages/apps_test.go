@@ -414,9 +414,9 @@ func TestAppToken_RemainingOnesAreShownAfterANewPassword(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)
 	otto := f.otto()
-	otto.get("/pforte/account/password").lacks("Deine App-Passwörter gelten")
+	otto.get(security).lacks("Deine App-Passwörter gelten")
 	otto.newToken("dav")
-	otto.get("/pforte/account/password").shows("Deine App-Passwörter gelten auch mit dem neuen Passwort weiter: 1.", `href="/pforte/account/tokens"`)
+	otto.get(security).shows("Deine App-Passwörter gelten auch mit dem neuen Passwort weiter: 1.", `href="/pforte/account/tokens"`)
 	_, token := f.anna().shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	b := f.browser()
 	const list = "/pforte/account/tokens?done=tokens-left"
@@ -424,5 +424,5 @@ func TestAppToken_RemainingOnesAreShownAfterANewPassword(t *testing.T) {
 	b.get("/pforte/login?done=reset-tokens&return=" + url.QueryEscape(list)).shows("prüf deine App-Passwörter").lacks("Kalender")
 	b.post("/pforte/login", "username", "otto", "password", "a new secret", "return", list).leadsTo(list)
 	b.get(list).want(http.StatusOK).shows("Diese App-Passwörter gelten weiter", "Kalender", "Widerrufen")
-	b.get("/pforte/account/passkeys?done=passkeys-left").shows("Deine App-Passwörter gelten auch mit dem neuen Passwort weiter: 1.")
+	b.get(security + "?done=passkeys-left").shows("Deine App-Passwörter gelten auch mit dem neuen Passwort weiter: 1.")
 }

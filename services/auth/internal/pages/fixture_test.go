@@ -17,6 +17,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/app/apptest"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/once"
 	"github.com/pforte/pforte/services/auth/internal/pages"
@@ -80,6 +81,9 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 		o.Audit.Retention = 400 * 24 * time.Hour
 		for _, c := range change {
 			c(&o.Web)
+		}
+		if o.Web.PublicURL != "" {
+			o.Accounts.Party = must(passkey.New(passkey.Options{PublicURL: o.Web.PublicURL}))(t)
 		}
 	})
 	f.audit, f.accounts, f.people, f.policy, f.sessions = parts.Audit, parts.Accounts, parts.People, parts.Policy, parts.Sessions

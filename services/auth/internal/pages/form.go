@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"mime"
 	"net/http"
 	"net/url"
@@ -17,6 +18,9 @@ const maxForm = 64 << 10
 type form struct{ values url.Values }
 
 func (f form) get(name string) string { return f.values.Get(name) }
+
+// code returns the code that was typed, of an app or of recovery.
+func (f form) code() string { return cmp.Or(f.get("recovery"), f.get("code")) }
 
 // sent reports whether the form has the field.
 func (f form) sent(name string) bool { return f.values.Has(name) }
@@ -79,7 +83,7 @@ func (r *request) readForm() error {
 }
 
 // secretFields are never sent back to the browser.
-var secretFields = []string{"password", "again", "current", "code", "csrf", "form", "t"}
+var secretFields = []string{"password", "again", "current", "code", "recovery", "csrf", "form", "t"}
 
 // kept begins the name of a field that a login, or a new proof of who the user is, keeps
 // for the form that was sent without.

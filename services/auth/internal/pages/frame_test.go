@@ -12,7 +12,7 @@ func TestPage_HasTheHeaders(t *testing.T) {
 	b := f.otto()
 	for _, a := range []reply{
 		b.get("/pforte/"), b.get("/pforte/account"), f.browser().get("/pforte/login"), f.browser().get("/pforte/nothing"),
-		b.post("/pforte/account/password", "csrf", "old"), f.browser().get("/pforte/account"),
+		b.post(security, "csrf", "old"), f.browser().get("/pforte/account"),
 	} {
 		for name, want := range map[string]string{
 			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -78,7 +78,7 @@ func TestForm_FromAForeignPageIsRefused(t *testing.T) {
 		"foreign origin": {"Origin": "http://evil.example"},
 		"other port":     {"Origin": "http://example.com:8080"},
 	} {
-		for _, path := range []string{"/pforte/login", "/pforte/logout", "/pforte/account/password"} {
+		for _, path := range []string{"/pforte/login", "/pforte/logout", security} {
 			b := f.otto()
 			r := b.request(path, "username", "otto", "password", userPass)
 			r.Header.Del("Sec-Fetch-Site")
@@ -104,20 +104,20 @@ func TestForm_FromAForeignPageIsRefused(t *testing.T) {
 func TestForm_WithAnOldTokenIsShownAgain(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
-	b.post("/pforte/account/password", "csrf", "old", "current", userPass, "password", "new secret", "again", "new secret").
-		want(http.StatusForbidden).shows("Schick es bitte noch einmal ab.", b.cookies["csrf-token"], "<h1>Passwort</h1>").lacks("new secret", userPass)
+	b.post(security, "do", "password", "csrf", "old", "current", userPass, "password", "new secret", "again", "new secret").
+		want(http.StatusForbidden).shows("Schick es bitte noch einmal ab.", b.cookies["csrf-token"], "<h1>Sicherheit</h1>").lacks("new secret", userPass)
 	f.otto()
 }
 
 func TestForm_WithoutASessionIsShownAfterTheLogin(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
-	gone := b.request("/pforte/account/password", "note", "typed before", "current", userPass, "password", "new secret", "again", "new secret")
+	gone := b.request(security, "do", "password", "note", "typed before", "current", userPass, "password", "new secret", "again", "new secret")
 	b.post("/pforte/logout").leadsTo("/pforte/login?done=logout")
-	b.do(gone).want(http.StatusUnauthorized).shows("Deine Anmeldung ist abgelaufen.", `name="kept.note" value="typed before"`, `name="return" value="/pforte/account/password"`).
+	b.do(gone).want(http.StatusUnauthorized).shows("Deine Anmeldung ist abgelaufen.", `name="kept.note" value="typed before"`, `name="return" value="/pforte/account/security"`).
 		lacks("new secret", userPass, "kept.csrf")
-	a := b.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/account/password", "kept.note", "typed before", "kept.password", "injected").
-		want(http.StatusOK).shows("<h1>Passwort</h1>", "Schick es bitte noch einmal ab.", b.cookies["csrf-token"]).lacks("injected")
+	a := b.post("/pforte/login", "username", "otto", "password", userPass, "return", security, "kept.do", "password", "kept.note", "typed before", "kept.password", "injected").
+		want(http.StatusOK).shows("<h1>Sicherheit</h1>", "Schick es bitte noch einmal ab.", b.cookies["csrf-token"]).lacks("injected")
 	if a.header.Get("Set-Cookie") == "" {
 		t.Error("the login set no cookie")
 	}
@@ -144,12 +144,12 @@ func TestLogin_EndsTheSessionThatItReplaces(t *testing.T) {
 func TestPassword_IsChanged(t *testing.T) {
 	f := newFixture(t)
 	b, other := f.otto(), f.otto()
-	b.post("/pforte/account/password", "current", userPass, "password", "new secret", "again", "other secret").want(http.StatusBadRequest).
+	b.post(security, "do", "password", "current", userPass, "password", "new secret", "again", "other secret").want(http.StatusBadRequest).
 		shows("Die beiden Passwörter stimmen nicht überein.", `href="#again"`, `aria-invalid="true"`).lacks("new secret")
-	b.post("/pforte/account/password", "current", "wrong", "password", "new secret", "again", "new secret").want(http.StatusUnauthorized).shows("Dein aktuelles Passwort ist falsch.")
-	b.post("/pforte/account/password", "current", userPass, "password", "short", "again", "short").want(http.StatusBadRequest).shows("mindestens 8 Zeichen")
-	b.post("/pforte/account/password", "current", userPass, "password", "new secret", "again", "new secret").leadsTo("/pforte/account/password?done=password")
-	b.get("/pforte/account/password?done=password").shows("Dein Passwort ist geändert.")
+	b.post(security, "do", "password", "current", "wrong", "password", "new secret", "again", "new secret").want(http.StatusUnauthorized).shows("Dein aktuelles Passwort ist falsch.")
+	b.post(security, "do", "password", "current", userPass, "password", "short", "again", "short").want(http.StatusBadRequest).shows("mindestens 8 Zeichen")
+	b.post(security, "do", "password", "current", userPass, "password", "new secret", "again", "new secret").leadsTo(security + "?done=password")
+	b.get(security + "?done=password").shows("Dein Passwort ist geändert.")
 	other.get("/pforte/").want(http.StatusSeeOther)
 	f.loggedIn("otto", "new secret")
 }
@@ -192,7 +192,11 @@ func TestPage_ForAWrongPath(t *testing.T) {
 		f.browser().get(path).want(http.StatusNotFound).shows("Diese Seite gibt es nicht.")
 	}
 	f.browser().get("/pforte").leadsTo("/pforte/")
-	if a := f.browser().get("/.well-known/change-password"); a.status != http.StatusFound || a.header.Get("Location") != "/pforte/account/password" {
+	for from, to := range map[string]string{"password": "?done=x&open=password", "devices": "?done=x", "second-factor": "?done=x", "passkeys": "?done=x"} {
+		f.otto().get("/pforte/account/" + from + "?done=x").leadsTo(security + to)
+		f.browser().get("/pforte/account/" + from).leadsTo("/pforte/login?return=%2Fpforte%2Faccount%2F" + from)
+	}
+	if a := f.browser().get("/.well-known/change-password"); a.status != http.StatusSeeOther || a.header.Get("Location") != security+"?open=password" {
 		t.Errorf("change-password: %d %s", a.status, a.header.Get("Location"))
 	}
 }

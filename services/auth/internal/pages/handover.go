@@ -199,7 +199,7 @@ func (p *Pages) refused(r *request, reason access.Reason, app application.Applic
 		page.Lead, page.Help = r.text["AppUnknown"], r.text["AppUnknownHelp"]
 	case access.SecondFactorNeeded:
 		page.Lead, page.Help = r.text["AppSecondFactor"], r.text["AppSecondFactorHelp"]
-		page.URL, page.Action = portal+"account/second-factor", r.text["DutyNow"]
+		page.URL, page.Action = portal+"account/security", r.text["DutyNow"]
 	case access.CookiesBlocked:
 		title, page.Lead, page.Help = r.text["CookiesTitle"], r.text["CookiesBlocked"], r.text["CookiesHelp"]
 		page.URL, page.Action = again, r.text["TryAgain"]

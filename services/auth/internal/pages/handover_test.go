@@ -18,6 +18,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -255,10 +256,10 @@ func TestHandover_OneLoginOpensAllHostsOneLogoutClosesThem(t *testing.T) {
 func TestHandover_EndedSessionsCloseTheHosts(t *testing.T) {
 	for name, end := range map[string]func(other *person){
 		"all others are logged out": func(other *person) {
-			other.submit(other.visit(portal+"/pforte/account/devices"), "do", "others")
+			other.submit(other.visit(portal+security), "do", "others")
 		},
 		"the password is changed": func(other *person) {
-			other.submit(other.visit(portal+"/pforte/account/password"), "current", userPass, "password", "new "+userPass, "again", "new "+userPass)
+			other.submit(other.visit(portal+security), "do", "password", "current", userPass, "password", "new "+userPass, "again", "new "+userPass)
 		},
 	} {
 		f := newHousehold(t)
@@ -515,18 +516,20 @@ func TestGuard_MayDemandASecondFactor(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()
 	const needed = "Für diese Anwendung brauchst du einen zweiten Faktor."
-	p.login(p.visit(vault+"/safe"), "otto", userPass).want(http.StatusForbidden).shows("<h1>Tresor: kein Zugang</h1>", needed, `href="`+portal+`/pforte/account/second-factor"`)
+	p.login(p.visit(vault+"/safe"), "otto", userPass).want(http.StatusForbidden).shows("<h1>Tresor: kein Zugang</h1>", needed, `href="`+portal+`/pforte/account/security"`)
 	p.visit(portal + "/pforte/go?app=notes&return=/notes/x").want(http.StatusForbidden).shows(needed)
 
 	b := &browser{f: f, cookies: p.jars["home.example.org"], headers: http.Header{"Accept-Language": {"de"}}, host: "home.example.org"}
-	secret, _ := b.enroll()
-	f.advance(time.Minute)
+	user := must(f.store.Users.ByID(t.Context(), 2))(t)
+	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "home.example.org", Record: "{}"}
+	must(f.store.Passkeys.AddPasskey(t.Context(), user.ID, "Telefon", key, user.SessionStamp, ""))(t)
+	recovery := codeShown.FindAllStringSubmatch(b.shown(security, "do", "enable-passkey").want(http.StatusOK).body, -1)
 	for _, at := range []string{vault + "/safe", portal + "/pforte/go?app=notes&return=/notes/x"} {
 		if page := p.visit(at); !strings.HasPrefix(page.at, portal+"/pforte/reauth?") {
 			t.Errorf("%s leads to %s", at, page.at)
 		}
 	}
-	p.submit(p.visit(vault+"/safe"), "password", userPass, "code", codeOf(t, secret, f.Now())).welcomed(vault+"/safe", "Tresor for otto")
+	p.submit(p.visit(vault+"/safe"), "password", userPass, "recovery", recovery[0][1]).welcomed(vault+"/safe", "Tresor for otto")
 	p.send(http.MethodGet, portal+"/pforte/go?app=notes&return=/notes/x", nil)
 	if to := p.send(http.MethodGet, portal+"/pforte/go?app=notes&return=/notes/x", nil).Header.Get("Location"); to != "/notes/x" {
 		t.Errorf("with the second factor: leads to %q", to)
@@ -537,8 +540,14 @@ func TestGuard_MayDemandASecondFactor(t *testing.T) {
 	if !strings.HasPrefix(page.at, portal+"/pforte/second?") {
 		t.Fatalf("ended at %s", page.at)
 	}
-	f.advance(time.Minute)
-	other.submit(page, "do", "verify", "code", codeOf(t, secret, f.Now())).welcomed(vault+"/safe", "Tresor for otto")
+	other.submit(page, "do", "verify", "code", recovery[1][1]).welcomed(vault+"/safe", "Tresor for otto")
+
+	// The code that switches the second factor on is a proof of it.
+	anna := f.person()
+	anna.login(anna.visit(vault+"/safe"), "anna", adminPass).want(http.StatusForbidden).shows(needed)
+	b = &browser{f: f, cookies: anna.jars["home.example.org"], headers: http.Header{"Accept-Language": {"de"}}, host: "home.example.org"}
+	b.enroll()
+	anna.visit(vault+"/safe").welcomed(vault+"/safe", "Tresor for anna")
 }
 
 func TestHandover_APendingLoginOpensNothing(t *testing.T) {

@@ -111,7 +111,7 @@ func TestLog_ActsOnPagesHaveTheNamesOfTheAPI(t *testing.T) {
 	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
 	must(f.store.Passkeys.AddPasskey(t.Context(), 2, "Telefon", key, otto.SessionStamp, ""))(t)
 	b := f.loggedIn("otto", "a new secret")
-	logged("passkey_removed", func() { b.post("/pforte/account/passkeys", "do", "remove", "id", "1").want(http.StatusSeeOther) })
+	logged("passkey_removed", func() { b.post(security, "do", "remove", "id", "1").want(http.StatusSeeOther) })
 	logged("sessions_ended", func() { anna.post("/pforte/admin/members/2", "do", "sessions").want(http.StatusSeeOther) })
 	logged("invite_revoked", func() {
 		anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
@@ -189,12 +189,12 @@ func TestReset_ShowsTheRemainingPasskeys(t *testing.T) {
 	must(f.store.Passkeys.AddPasskey(t.Context(), otto.ID, "Altes Telefon", key, otto.SessionStamp, ""))(t)
 	_, token := f.anna().shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	b := f.browser()
-	const list = "/pforte/account/passkeys?done=passkeys-left"
+	const list = security + "?done=passkeys-left"
 	b.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").
 		leadsTo("/pforte/login?done=reset-passkeys&return=" + url.QueryEscape(list))
 	b.get("/pforte/login?done=reset-passkeys&return=" + url.QueryEscape(list)).shows("Dein neues Passwort gilt ab jetzt.").lacks("Altes Telefon")
 	b.post("/pforte/login", "username", "otto", "password", "a new secret", "return", list).leadsTo(list)
-	b.get(list).want(http.StatusOK).shows("Mit diesen Passkeys kann man sich weiterhin anmelden", "Altes Telefon", "Entfernen")
+	b.get(list).want(http.StatusOK).shows("Mit diesen Passkeys kann man sich weiterhin anmelden", "Altes Telefon", "Passkey entfernen")
 }
 
 // TestLinks_TokensAreNotGuessed: a page with a right token can be fetched any number of

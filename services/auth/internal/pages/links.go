@@ -154,7 +154,7 @@ func (p linked) reset(r *request) error {
 	// The password is set, whatever fails now.
 	if left, err := p.Accounts.Passkeys.List(r.ctx(), of.UserID); err != nil || len(left) > 0 {
 		return r.seeOther(root + "login?done=reset-passkeys&return=" +
-			escapeReturn(root+"account/passkeys?done="+passkeysLeft))
+			escapeReturn(securityPath+"?done="+passkeysLeft))
 	}
 	if left, err := p.Policy.TokensFor(r.ctx(), of.Username); err != nil || p.validTokens(left) > 0 {
 		return r.seeOther(root + "login?done=reset-tokens&return=" + escapeReturn(tokensPath+"?done=tokens-left"))

@@ -31,7 +31,7 @@ var secretKinds = map[string]struct {
 }{
 	"link":  {"LinkTitle", "Finished", func() any { return new(secretLink) }},
 	"token": {"TokenNew", "Finished", func() any { return new(newToken) }},
-	"codes": {"Codes", "CodesKept", func() any { return new([]string) }},
+	"codes": {"Codes", "CodesKept", func() any { return new(codesPage) }},
 }
 
 // shownOnce is what a page says of the secret that it shows.

@@ -123,16 +123,11 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"join", route{counted: true, get: p.unguessed(linked{p}.joinForm), post: p.counted(linked{p}.join)})
 	p.page(e, root+"reset", route{counted: true, get: p.unguessed(linked{p}.resetForm), post: p.counted(linked{p}.reset)})
 	p.page(e, root+"account", route{needs: needsSession, get: profile{p}.account, post: profile{p}.changeProfile})
-	p.page(e, root+"account/password",
-		route{
-			needs: needsSession, freshWithFactor: true, get: profile{p}.passwordForm, post: profile{p}.changePassword,
-		})
-	p.page(e, root+"account/devices",
-		route{needs: needsSession, get: security{p}.devices, post: security{p}.changeDevices})
-	p.page(e, root+"account/second-factor",
-		route{needs: needsSession, fresh: true, get: security{p}.secondFactor, post: security{p}.changeSecondFactor})
-	p.page(e, root+"account/passkeys",
-		route{needs: needsSession, get: security{p}.passkeys, post: security{p}.changePasskeys})
+	p.page(e, securityPath, route{needs: needsSession, get: security{p}.page, post: security{p}.change})
+	p.page(e, codeAppPath, route{needs: needsSession, get: security{p}.codeApp, post: security{p}.change})
+	for at, part := range formerly {
+		p.page(e, at, route{needs: needsSession, get: security{p}.led(part)})
+	}
 	p.page(e, tokensPath, route{needs: needsSession, get: appTokens{p}.tokens, post: appTokens{p}.changeTokens})
 	p.page(e, root+"admin/members", route{needs: needsAdmin, recent: true, get: household{p}.members})
 	p.page(e, root+"admin/members/:id", route{
@@ -148,7 +143,7 @@ func (p *Pages) Routes(e *echo.Echo) {
 		needs: needsAdmin, fresh: true, recent: true, get: opening{p}.group, post: opening{p}.changeGroup,
 	})
 	p.page(e, root+"admin/security", route{
-		needs: needsAdmin, fresh: true, recent: true, get: security{p}.rules, post: security{p}.changeRules,
+		needs: needsAdmin, fresh: true, recent: true, get: rules{p}.page, post: rules{p}.change,
 	})
 	p.page(e, auditPath, route{needs: needsAdmin, recent: true, get: journal{p}.audit})
 	p.page(e, auditPath+".csv", route{needs: needsAdmin, get: journal{p}.auditFile})
@@ -163,7 +158,7 @@ func (p *Pages) Routes(e *echo.Echo) {
 	}
 	e.GET("/pforte", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, root) })
 	e.GET("/.well-known/change-password", func(c echo.Context) error {
-		return c.Redirect(http.StatusFound, root+"account/password")
+		return c.Redirect(http.StatusSeeOther, securityPath+"?open=password")
 	})
 	nothing := p.handle(route{get: notFound}, notFound)
 	e.Any(root+"*", nothing)
@@ -183,8 +178,6 @@ const (
 type route struct {
 	needs need
 	fresh bool // its form needs a recent proof of who the user is; looking at it does not
-	// freshWithFactor is fresh for users with a second factor.
-	freshWithFactor bool
 	// recent: it shows what is other people's, and needs a proof of the last day (account.RecentFor).
 	recent bool
 	// ownSecret: the handler of the page shows its secret (Pages.secret) itself.
@@ -305,8 +298,7 @@ func (p *Pages) guarded(r *request, h handler) error {
 	}
 	// Before the token: a form without it is shown again, with all that needs the proof.
 	ends := post && r.form.sent("once")
-	fresh := post && !ends && (r.page.fresh || r.page.freshWithFactor && r.User.SecondFactor)
-	if fresh && !p.fresh(r.Caller) || r.page.recent && !p.recent(r.Caller) {
+	if post && !ends && r.page.fresh && !p.fresh(r.Caller) || r.page.recent && !p.recent(r.Caller) {
 		return p.askAgain(r)
 	}
 	if post {

@@ -187,6 +187,9 @@ func (v view) Protection(u user.Details) protection {
 	return protection{v.T["NoSecond"], false}
 }
 
+// Agent returns what the audit has of a browser, in words.
+func (v view) Agent(agent string) string { return v.T.agentName(agent) }
+
 // QRCode returns a text as a QR code with a text alternative.
 func (v view) QRCode(text, label string) (template.HTML, error) { return QR(text, label) }
 
@@ -236,6 +239,34 @@ type field struct {
 	Name, Label, Type, Autocomplete, Value, Hint, Wrong string
 	Optional                                            bool
 	Mark                                                string // after the label
+	Mode                                                string // of the keyboard on a phone
+}
+
+// codeFields are the inputs of a code: of an app, where the user has one, or of recovery.
+type codeFields struct {
+	App            bool
+	Code, Recovery field
+	T              texts
+}
+
+// CodeFields returns the inputs of a code. Their ids begin with a prefix, because a page may have several.
+func (v view) CodeFields(prefix string, app bool) codeFields {
+	wrong := v.Wrong(prefix + "code")
+	c := codeFields{
+		App: app, T: v.T,
+		Code: field{
+			ID: prefix + "code", Name: "code", Label: v.T["Code"], Type: "text", Autocomplete: "one-time-code",
+			Mode: "numeric", Hint: v.T["CodeHint"], Wrong: wrong, Optional: true,
+		},
+		Recovery: field{
+			ID: prefix + "recovery", Name: "recovery", Label: v.T["RecoveryCode"], Type: "text", Autocomplete: "off",
+			Optional: true,
+		},
+	}
+	if !app {
+		c.Recovery.ID, c.Recovery.Wrong = c.Code.ID, wrong
+	}
+	return c
 }
 
 // functions are what templates call, beside the methods of a view.
@@ -250,6 +281,7 @@ var functions = template.FuncMap{
 	// as gives a field another id, where a page has several of one name.
 	"as":      func(v view, id string, f field) field { f.ID, f.Wrong = id, v.Wrong(id); return f },
 	"few":     few,
+	"numeric": func(f field) field { f.Mode = "numeric"; return f },
 	"initial": initial,
 	"ruleOf":  ruleOf,
 	"boxOf":   boxOf,

@@ -78,6 +78,7 @@ func (p signIn) goOn(r *request, in account.LoggedIn) error {
 type reauthPage struct {
 	Return        string
 	Code, Passkey bool
+	App           bool              // the user's codes come from an app, not of recovery only
 	Kept          map[string]string // fields of a form that was sent without a recent proof, by name
 }
 
@@ -102,14 +103,14 @@ func (p *Pages) renderReauth(r *request, to string, kept map[string]string) erro
 		return err
 	}
 	return p.render(r, "reauth", r.text["ReauthTitle"], reauthPage{
-		Return: to, Code: state.Enabled, Passkey: state.PasskeyWorks, Kept: kept,
+		Return: to, Code: state.Enabled, App: state.Confirmed, Passkey: state.PasskeyWorks, Kept: kept,
 	})
 }
 
 // reauth replaces the session by one that may make changes for a while.
 func (p signIn) reauth(r *request) error {
 	defer p.detach(r)()
-	in, err := p.Reauth(r.Response(), r.Request(), r.Caller, r.form.get("password"), r.form.get("code"))
+	in, err := p.Reauth(r.Response(), r.Request(), r.Caller, r.form.get("password"), r.form.code())
 	if err != nil {
 		return err
 	}

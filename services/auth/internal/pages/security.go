@@ -3,54 +3,248 @@ package pages
 import (
 	"cmp"
 	"errors"
-	"math"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/session"
-	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// security has the pages of devices, second factors, passkeys and the rules about them.
+// security has the page of how a user's own account is protected: passkeys, codes, devices, password.
 type security struct{ *Pages }
 
-// devicesPage is what the page of devices shows.
-type devicesPage struct {
-	Sessions []device
-	Browsers []factor.Browser
+const securityPath = root + "account/security"
+
+// formerly are the pages that the one page of security replaces, with its part that they were.
+var formerly = map[string]string{
+	root + "account/password": "password", root + "account/devices": "", root + "account/second-factor": "",
+	root + "account/passkeys": "",
 }
 
-// device is a session in words.
-type device struct {
-	session.Info
-	Name    string // browser and system
-	Factor  string
-	Current bool
+// led is the handler of a page that is part of the page of security now.
+func (p security) led(part string) handler {
+	return func(r *request) error {
+		query := r.QueryParams()
+		if part != "" {
+			query.Set("open", part)
+		}
+		return r.seeOther(withQuery(securityPath, query))
+	}
 }
 
-// devices lists the user's sessions and known browsers.
-func (p security) devices(r *request) error {
-	sessions, err := p.Accounts.OwnSessions(r.ctx(), r.Session)
+// securityPage is what the page of security shows.
+type securityPage struct {
+	account.FactorState
+	Passkeys []account.PasskeyInfo
+	// PasskeysOff is why there can be none here; empty: there can.
+	PasskeysOff string
+	// PasskeyName is proposed for a new one.
+	PasskeyName string
+	// Added: a passkey was just added.
+	Added bool
+	// Proved: the user proved by a passkey to have the second factor, and need not again.
+	Proved  bool
+	Devices []device
+	Others  bool // the user is logged in elsewhere
+	Notices []notice
+	// ProofFirst: to change the password needs a new proof of who the user is.
+	ProofFirst bool
+	// Tokens are how many app tokens are valid.
+	Tokens     int
+	TokensLeft bool // they are to be looked at, after a reset of the password
+	// Open is the value of do of the step that is shown open.
+	Open string
+}
+
+// shownNotices is how many notices the page of security shows.
+const shownNotices = 8
+
+// page shows how the user's account is protected.
+func (p security) page(r *request) (err error) {
+	page := securityPage{
+		Added: r.QueryParam("done") == "passkey-added", TokensLeft: r.QueryParam("done") == passkeysLeft,
+		Open:       cmp.Or(r.form.get("do"), r.QueryParam("open")),
+		ProofFirst: r.User.SecondFactor && !p.fresh(r.Caller), Proved: p.provedByPasskey(r),
+	}
+	if page.FactorState, err = p.Accounts.SecondFactor.State(r.ctx(), r.Session); err != nil {
+		return err
+	}
+	if page.Passkeys, err = p.Accounts.Passkeys.List(r.ctx(), r.UserID); err != nil {
+		return err
+	}
+	page.PasskeysOff = p.passkeysOff(r)
+	page.PasskeyName = proposedName(r.text.deviceName(r.Request().UserAgent()), page.Passkeys)
+	if page.Devices, err = p.devices(r); err != nil {
+		return err
+	}
+	page.Others = slices.ContainsFunc(page.Devices, func(d device) bool { return d.Key != "" && !d.Current })
+	tokens, err := p.Policy.TokensOf(r.ctx(), r.Session)
 	if err != nil {
 		return err
 	}
-	page := devicesPage{}
-	for _, s := range sessions {
-		page.Sessions = append(page.Sessions,
-			device{s, r.text.deviceName(s.UserAgent), r.text["factor."+string(s.Factor)], s.Key == r.Key})
-	}
-	if page.Browsers, err = p.Accounts.Browsers(r.ctx(), r.Session); err != nil {
+	page.Tokens = p.validTokens(tokens)
+	entries, err := p.Audit.LastNotices(r.ctx(), r.UserID)
+	if err != nil {
 		return err
 	}
-	return p.render(r, "devices", r.text["Devices"], page)
+	if page.Notices, err = p.notices(r, entries[:min(len(entries), shownNotices)]); err != nil {
+		return err
+	}
+	if r.fault != nil && r.fault.Field == "code" { // of two forms
+		r.fault.Field = page.Open + "-code"
+	}
+	return p.render(r, "security", r.text["Security"], page)
+}
+
+// passkeysOff returns why this server has no passkeys, in words; "": it has.
+func (p *Pages) passkeysOff(r *request) string {
+	switch off := p.Accounts.Passkeys.Off(); {
+	case errors.Is(off, factor.ErrIPAddress):
+		return r.text["PasskeysIP"]
+	case errors.Is(off, factor.ErrNotHTTPS):
+		return r.text["PasskeysHTTPS"]
+	case off != nil:
+		return r.text["PasskeysAddress"]
+	}
+	return ""
+}
+
+// provedByPasskey reports whether the user has proved by a passkey, lately, to have the second factor.
+func (p *Pages) provedByPasskey(r *request) bool {
+	byPasskey := r.Session.Factor == session.Passkey || r.Session.Factor == session.PasswordWithPasskey
+	return byPasskey && p.fresh(r.Caller)
+}
+
+// proposedName returns the name of a new passkey: the device's, with a number where one has it already.
+func proposedName(device string, there []account.PasskeyInfo) string {
+	name := device
+	for n := 2; slices.ContainsFunc(there, func(k account.PasskeyInfo) bool { return k.Name == name }); n++ {
+		name = fmt.Sprintf("%s %d", device, n)
+	}
+	return name
+}
+
+// device is one on which the user is logged in, or a browser in which they were.
+type device struct {
+	Name        string // browser and system
+	Key         string // of the session; empty: the user is logged out there
+	Hash        string // of the known browser without a session
+	Current     bool
+	How         string // they logged in, in words
+	IP          string
+	Since, Used time.Time
+}
+
+// devices returns the user's sessions and, after them, the known browsers that have none. Which session is in which
+// browser is not stored: of those with one name as many are left out as there are sessions.
+func (p security) devices(r *request) (all []device, err error) {
+	sessions, err := p.Accounts.OwnSessions(r.ctx(), r.Session)
+	if err != nil {
+		return nil, err
+	}
+	browsers, err := p.Accounts.Browsers(r.ctx(), r.Session)
+	if err != nil {
+		return nil, err
+	}
+	loggedIn := map[string]int{}
+	for _, s := range sessions {
+		name := r.text.deviceName(s.UserAgent)
+		loggedIn[name]++
+		all = append(all, device{
+			Name: name, Key: s.Key, Current: s.Key == r.Key, How: r.text["factor."+string(s.Factor)], IP: s.IP,
+			Since: s.CreatedAt, Used: s.LastUsedAt,
+		})
+	}
+	slices.SortStableFunc(all, func(a, b device) int { return cmp.Compare(boxOf(b.Current), boxOf(a.Current)) })
+	for _, b := range browsers {
+		name := r.text.agentName(b.Label)
+		if loggedIn[name]--; loggedIn[name] >= 0 {
+			continue
+		}
+		all = append(all, device{Name: name, Hash: b.Hash, Since: b.FirstSeenAt, Used: b.LastSeenAt})
+	}
+	return all, nil
+}
+
+// agentName is deviceName for what the audit and known browsers have: "Chrome, Linux".
+func (t texts) agentName(agent string) string {
+	browser, system, both := strings.Cut(agent, ", ")
+	switch {
+	case both:
+		return fmt.Sprintf(t["DeviceOnF"], browser, system)
+	case agent == "":
+		return t["UnknownDevice"]
+	}
+	return agent
+}
+
+// change carries out what the button of a form on the page of security says.
+func (p security) change(r *request) error {
+	switch r.form.get("do") {
+	case "password":
+		return p.changePassword(r)
+	case "rename", "remove":
+		return p.changePasskey(r)
+	case "end", "others", "forget":
+		return p.changeDevices(r)
+	}
+	return p.changeFactor(r)
+}
+
+// done redirects to the page of security, which says what has been done.
+func (p security) done(r *request, what string) error {
+	return r.seeOther(securityPath + "?done=" + what)
+}
+
+// changePassword sets the user's password and ends their other sessions.
+func (p security) changePassword(r *request) error {
+	if r.User.SecondFactor && !p.fresh(r.Caller) {
+		return account.ErrReauthRequired
+	}
+	replacement, err := newPassword(r.form)
+	if err != nil {
+		return err
+	}
+	if err := p.Accounts.CheckPassword(r.ctx(), replacement, r.User.Username, r.User.DisplayName); err != nil {
+		return err
+	}
+	defer p.detach(r)()
+	if err := p.limited(r, web.LimitPassword, func() error {
+		return p.ChangePassword(r.Response(), r.Request(), r.Caller, r.form.get("current"), replacement)
+	}); err != nil {
+		return err
+	}
+	return p.done(r, "password")
+}
+
+// changePasskey renames or removes a passkey.
+func (p security) changePasskey(r *request) error {
+	id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
+	if err != nil {
+		return web.ErrMalformed
+	}
+	if r.form.get("do") == "rename" {
+		if _, err := p.Accounts.Passkeys.Rename(r.ctx(), r.Session, id, r.form.get("name")); err != nil {
+			return web.OfPasskey(err)
+		}
+		return p.done(r, "profile")
+	}
+	if !p.fresh(r.Caller) {
+		return account.ErrReauthRequired
+	}
+	if err := p.Accounts.Passkeys.Remove(r.ctx(), r.Session, id); err != nil {
+		return web.OfPasskey(err)
+	}
+	return p.done(r, "passkey-removed")
 }
 
 // changeDevices ends sessions or forgets a browser.
 func (p security) changeDevices(r *request) error {
-	const here = root + "account/devices"
 	switch id := r.form.get("id"); r.form.get("do") {
 	case "end":
 		if id == r.Key {
@@ -59,195 +253,16 @@ func (p security) changeDevices(r *request) error {
 		if err := p.Accounts.EndSession(r.ctx(), r.Session, id); err != nil && !errors.Is(err, account.ErrNoSession) {
 			return err
 		}
-		return r.seeOther(here + "?done=session")
+		return p.done(r, "session")
 	case "others":
 		if _, err := p.Accounts.EndOthers(r.ctx(), r.Session); err != nil && !errors.Is(err, account.ErrPending) {
 			return err
 		}
-		return r.seeOther(here + "?done=others")
-	case "forget":
+		return p.done(r, "others")
+	default:
 		if err := p.Accounts.ForgetBrowser(r.ctx(), r.Session, id); err != nil {
 			return err
 		}
-		return r.seeOther(here + "?done=forgotten")
+		return p.done(r, "forgotten")
 	}
-	return web.ErrMalformed
-}
-
-// factorPage is what the page of the second factor shows.
-type factorPage struct {
-	account.FactorState
-	Setup account.TOTPSetup // of a set-up that has begun in this session
-	// Groups are the secret in groups of four, as people type it.
-	Groups string
-	// Proved: the user proved by a passkey to have the second factor, and need not again.
-	Proved bool
-}
-
-// secondFactor shows the state of the user's second factor.
-func (p security) secondFactor(r *request) error {
-	state, err := p.Accounts.SecondFactor.State(r.ctx(), r.Session)
-	if err != nil {
-		return err
-	}
-	page := factorPage{
-		FactorState: state, Proved: r.Session.Factor == session.Passkey ||
-			r.Session.Factor == session.PasswordWithPasskey,
-	}
-	if state.Pending() && state.Configured {
-		if page.Setup, err = p.Accounts.SecondFactor.PendingTOTP(r.ctx(), r.Session); err != nil && !errors.Is(err,
-			factor.ErrNoPendingSetup) {
-			return err
-		}
-		page.Groups = groups(page.Setup.Secret)
-	}
-	if r.fault != nil && r.fault.Field == "code" { // of three forms
-		r.fault.Field = map[string]string{"renew": "renew-code", "disable": "off-code"}[r.form.get("do")]
-		r.fault.Field = cmp.Or(r.fault.Field, "code")
-	}
-	return p.render(r, "second-factor", r.text["SecondFactor"], page)
-}
-
-// groups separates a text into groups of four characters.
-func groups(text string) string {
-	var b strings.Builder
-	for i, c := range text {
-		if i > 0 && i%4 == 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
-// changeSecondFactor sets the second factor up, renews its recovery codes or switches it
-// off. New recovery codes are on the page to which it redirects.
-func (p security) changeSecondFactor(r *request) error {
-	const here = root + "account/second-factor"
-	var codes []string
-	var err error
-	switch code := r.form.get("code"); r.form.get("do") {
-	case "setup":
-		if _, err := p.Accounts.SecondFactor.SetupTOTP(r.ctx(), r.Session); err != nil {
-			return err
-		}
-		return r.seeOther(here)
-	case "disable":
-		if err := p.Accounts.SecondFactor.Disable(r.ctx(), r.Session, code); err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=factor-off")
-	case "enable":
-		codes, err = p.Accounts.SecondFactor.EnableTOTP(r.ctx(), r.Session, code)
-	case "enable-passkey":
-		codes, err = p.Accounts.SecondFactor.EnableByPasskey(r.ctx(), r.Session)
-	case "renew":
-		codes, err = p.Accounts.SecondFactor.NewRecoveryCodes(r.ctx(), r.Session, code)
-	default:
-		return web.ErrMalformed
-	}
-	if err != nil && !errors.Is(err, account.ErrPending) {
-		return err
-	}
-	return p.showSecret(r, secretPage{Name: "codes", At: here, Back: root}, &codes)
-}
-
-// passkeysPage is what the page of passkeys shows.
-type passkeysPage struct {
-	Passkeys []account.PasskeyInfo
-	Off      string // why there are none here; empty: there are
-	Fresh    bool   // the user may add and remove
-	// TokensLeft are how many app tokens are valid, after a reset of the password.
-	TokensLeft int
-}
-
-// passkeys lists the user's passkeys.
-func (p security) passkeys(r *request) error {
-	page := passkeysPage{Fresh: p.fresh(r.Caller)}
-	switch off := p.Accounts.Passkeys.Off(); {
-	case errors.Is(off, factor.ErrIPAddress):
-		page.Off = r.text["PasskeysIP"]
-	case errors.Is(off, factor.ErrNotHTTPS):
-		page.Off = r.text["PasskeysHTTPS"]
-	case off != nil:
-		page.Off = r.text["PasskeysAddress"]
-	}
-	var err error
-	if page.Passkeys, err = p.Accounts.Passkeys.List(r.ctx(), r.UserID); err != nil {
-		return err
-	}
-	if r.QueryParam("done") == passkeysLeft {
-		tokens, err := p.Policy.TokensOf(r.ctx(), r.Session)
-		if err != nil {
-			return err
-		}
-		page.TokensLeft = p.validTokens(tokens)
-	}
-	return p.render(r, "passkeys", r.text["Passkeys"], page)
-}
-
-// changePasskeys renames or removes a passkey.
-func (p security) changePasskeys(r *request) error {
-	const here = root + "account/passkeys"
-	id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
-	if err != nil {
-		return web.ErrMalformed
-	}
-	switch r.form.get("do") {
-	case "rename":
-		if _, err := p.Accounts.Passkeys.Rename(r.ctx(), r.Session, id, r.form.get("name")); err != nil {
-			return web.OfPasskey(err)
-		}
-		return r.seeOther(here + "?done=profile")
-	case "remove":
-		if !p.fresh(r.Caller) {
-			r.form = form{} // there is nothing to keep
-			return account.ErrReauthRequired
-		}
-		if err := p.Accounts.Passkeys.Remove(r.ctx(), r.Session, id); err != nil {
-			return web.OfPasskey(err)
-		}
-		return r.seeOther(here + "?done=passkey-removed")
-	}
-	return web.ErrMalformed
-}
-
-// rulesPage is what the page of the household's rules shows.
-type rulesPage struct {
-	Required   bool
-	Without    []user.Details // who has no second factor
-	Configured bool           // TOTP is possible on this server
-	Passkeys   bool
-	// RetentionDays is how long entries of the audit are kept; 0: for ever.
-	RetentionDays int
-}
-
-// rules shows the household's rules.
-func (p security) rules(r *request) error {
-	members, required, err := p.People.FactorOverview(r.ctx())
-	if err != nil {
-		return err
-	}
-	state, err := p.Accounts.SecondFactor.State(r.ctx(), r.Session)
-	if err != nil {
-		return err
-	}
-	page := rulesPage{
-		Required: required, Configured: state.Configured, Passkeys: p.Accounts.Passkeys.Off() == nil,
-		RetentionDays: int(math.Ceil(p.Audit.Retention.Hours() / 24)),
-	}
-	for _, m := range members {
-		if !m.SecondFactor {
-			page.Without = append(page.Without, m)
-		}
-	}
-	return p.render(r, "rules", r.text["Rules"], page)
-}
-
-// changeRules sets whether the household requires a second factor.
-func (p security) changeRules(r *request) error {
-	if err := p.Accounts.SecondFactor.Require(r.ctx(), r.UserID, r.form.get("required") == "yes"); err != nil {
-		return err
-	}
-	return r.seeOther(root + "admin/security?done=profile")
 }

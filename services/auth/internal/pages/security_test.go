@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 )
 
@@ -33,21 +34,27 @@ func codeOf(t *testing.T, secret string, at time.Time) string {
 }
 
 var (
-	secretShown = regexp.MustCompile(`<p class="secret">([A-Z2-7 ]+)</p>`)
+	secretShown = regexp.MustCompile(`<p class="secret" id="key">([A-Z2-7 ]+)</p>`)
 	idShown     = regexp.MustCompile(` id="[^"]*"`)
 	codeShown   = regexp.MustCompile(`<li>([0-9A-Z-]{16,})</li>`)
+)
+
+// The page of security, and that on which codes from an app are set up.
+const (
+	security = "/pforte/account/security"
+	codeApp  = security + "/app"
 )
 
 // enroll turns TOTP on and returns the secret and the recovery codes.
 func (b *browser) enroll() (secret string, codes []string) {
 	b.f.t.Helper()
-	b.post("/pforte/account/second-factor", "do", "setup").leadsTo("/pforte/account/second-factor")
-	shown := b.get("/pforte/account/second-factor").want(http.StatusOK)
+	b.post(security, "do", "setup").leadsTo(codeApp)
+	shown := b.get(codeApp).want(http.StatusOK)
 	found := secretShown.FindStringSubmatch(shown.body)
 	if found == nil {
 		b.f.t.Fatalf("no secret is shown: %s", shown.text())
 	}
-	on := b.shown("/pforte/account/second-factor", "do", "enable", "code", codeOf(b.f.t, found[1], b.f.Now())).want(http.StatusOK)
+	on := b.shown(codeApp, "do", "enable", "code", codeOf(b.f.t, found[1], b.f.Now())).want(http.StatusOK)
 	for _, code := range codeShown.FindAllStringSubmatch(on.body, -1) {
 		codes = append(codes, code[1])
 	}
@@ -67,17 +74,17 @@ func (b *browser) prove(pass, secret string) {
 func TestSecondFactor_IsSetUpAndAskedFor(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
-	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Dein Passwort allein genügt.")
-	b.post("/pforte/account/second-factor", "do", "setup").leadsTo("/pforte/account/second-factor")
-	b.post("/pforte/account/second-factor", "do", "enable", "code", "000000").want(http.StatusBadRequest).shows("Der Code ist falsch oder abgelaufen.", `role="img"`)
+	b.get(codeApp).leadsTo(security) // nothing has begun
+	b.get(security).want(http.StatusOK).shows("<h2 id=\"state\">Das Passwort allein genügt noch</h2>").lacks("Gut geschützt")
+	b.post(security, "do", "setup").leadsTo(codeApp)
+	b.post(codeApp, "do", "enable", "code", "000000").want(http.StatusBadRequest).shows("Der Code ist falsch oder abgelaufen.", `role="img"`, `href="#code"`)
 	secret, codes := b.enroll()
-	b.post("/pforte/account/second-factor", "do", "renew").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>") // the password was proof enough before
-	b.prove(userPass, secret)
-	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Eingeschaltet", "Übrige Wiederherstellungscodes: 10").lacks(codes[0], secret)
+	b.get(codeApp).leadsTo(security)
+	b.get(security).want(http.StatusOK).shows("<h2 id=\"state\">Gut geschützt</h2>", "Noch übrig: 10").lacks(codes[0], secret, "Das Passwort allein genügt noch")
 
-	for do, field := range map[string]string{"renew": "renew-code", "disable": "off-code"} {
-		b.post("/pforte/account/second-factor", "do", do, "code", "000000").want(http.StatusBadRequest).
-			shows(`href="#`+field+`"`, `id="`+field+`-why"`).lacks(`id="code"`)
+	for _, do := range []string{"renew", "disable"} {
+		b.post(security, "do", do, "code", "000000").want(http.StatusBadRequest).
+			shows(`href="#`+do+`-code"`, `id="`+do+`-code-why"`).lacks(`id="code"`)
 	}
 
 	other := f.browser()
@@ -94,10 +101,66 @@ func TestSecondFactor_IsSetUpAndAskedFor(t *testing.T) {
 	third := f.browser()
 	third.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/second?return=%2Fpforte%2F")
 	third.post("/pforte/second", "do", "verify", "code", codes[0], "return", "//evil.example").leadsTo("/pforte/")
-	third.get("/pforte/account/second-factor").want(http.StatusOK).shows("Übrige Wiederherstellungscodes: 9")
+	third.get(security).want(http.StatusOK).shows("Noch übrig: 9")
 	if strings.Contains(f.log.String(), codes[0]) || strings.Contains(f.log.String(), secret) {
 		t.Error("a secret is in the log")
 	}
+}
+
+// TestSecondFactor_IsSetUpOnThePhoneThatHasTheApp: a link opens the app with the key, and the fields of codes show
+// the keyboard of digits.
+func TestSecondFactor_IsSetUpOnThePhoneThatHasTheApp(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	b.post(security, "do", "setup")
+	shown := b.get(codeApp)
+	secret := strings.ReplaceAll(secretShown.FindStringSubmatch(shown.body)[1], " ", "")
+	shown.shows(`href="otpauth://totp/Zuhause:otto?secret=`+secret+`&issuer=Zuhause"`, `id="key-text" value="`+secret+`"`)
+	const digits = `id="%s" name="code" type="text" autocomplete="one-time-code" inputmode="numeric"`
+	shown.shows(fmt.Sprintf(digits, "code"))
+	_, codes := b.enroll()
+	b.get("/pforte/reauth").shows(fmt.Sprintf(digits, "code"), `id="recovery" name="recovery"`)
+	b.get(security).shows(fmt.Sprintf(digits, "renew-code"), fmt.Sprintf(digits, "disable-code"))
+	other := f.browser()
+	other.post("/pforte/login", "username", "otto", "password", userPass)
+	other.get("/pforte/second").shows(`inputmode="numeric" autocomplete="one-time-code"`)
+	// A code of recovery is typed into its own field.
+	b.post("/pforte/reauth", "password", userPass, "code", "", "recovery", strings.ToLower(codes[1])).leadsTo("/pforte/")
+}
+
+// TestSecondFactor_IsNotAskedForOnceMore: the code that switched it on is a proof.
+func TestSecondFactor_IsNotAskedForOnceMore(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	before := b.cookies["svc.sid"]
+	b.enroll()
+	if b.cookies["svc.sid"] == before {
+		t.Error("the session is the one that was proved by the password alone")
+	}
+	(&browser{f: f, cookies: map[string]string{"svc.sid": before}, headers: b.headers}).get("/pforte/").want(http.StatusSeeOther)
+	f.advance(2 * time.Minute)
+	b.post(security, "do", "password", "current", userPass, "password", "a new secret", "again", "a new secret").leadsTo(security + "?done=password")
+}
+
+func TestRecoveryCodes_AreSavedAndRenewed(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	secret, codes := b.enroll()
+	f.advance(time.Hour) // the code is a proof by itself
+	renewed := b.shown(security, "do", "renew", "code", codeOf(t, secret, f.Now())).want(http.StatusOK).shows("Deine neuen Codes gelten ab jetzt", `download="pforte-codes.txt"`).lacks(codes[0])
+	file := regexp.MustCompile(`href="data:text/plain;charset=utf-8,([^"]+)"`).FindStringSubmatch(renewed.body)
+	if file == nil || len(strings.Fields(strings.ReplaceAll(file[1], "%0D%0A", " "))) != 10 {
+		t.Errorf("the file is %v", file)
+	}
+	fresh := codeShown.FindStringSubmatch(renewed.body)[1]
+	if file != nil && !strings.HasPrefix(file[1], fresh) {
+		t.Errorf("the file begins with %s", file[1])
+	}
+	b.post("/pforte/reauth", "password", userPass, "recovery", codes[0]).want(http.StatusUnauthorized)
+	b.post("/pforte/reauth", "password", userPass, "recovery", fresh).leadsTo("/pforte/")
+	f.advance(time.Minute)
+	b.post(security, "do", "disable", "code", codeOf(t, secret, f.Now())).leadsTo(security + "?done=factor-off")
+	b.get(security + "?done=factor-off").shows("Das Passwort allein genügt noch")
 }
 
 // TestSecondFactor_ASetUpIsOfItsSession: somebody with a stolen session begins one, and would
@@ -105,11 +168,11 @@ func TestSecondFactor_IsSetUpAndAskedFor(t *testing.T) {
 func TestSecondFactor_ASetUpIsOfItsSession(t *testing.T) {
 	f := newFixture(t)
 	stolen, otto := f.otto(), f.otto()
-	const path = "/pforte/account/second-factor"
-	stolen.post(path, "do", "setup").leadsTo(path)
-	secret := secretShown.FindStringSubmatch(stolen.get(path).body)[1]
-	otto.get(path).want(http.StatusOK).shows("Einrichten").lacks(secret, "otpauth")
-	otto.post(path, "do", "enable", "code", codeOf(t, secret, f.Now())).want(http.StatusConflict).shows("Du hast die Einrichtung noch nicht begonnen.").lacks(secret)
+	stolen.post(security, "do", "setup").leadsTo(codeApp)
+	secret := secretShown.FindStringSubmatch(stolen.get(codeApp).body)[1]
+	otto.get(codeApp).leadsTo(security)
+	otto.post(codeApp, "do", "enable", "code", codeOf(t, secret, f.Now())).leadsTo(security)
+	otto.get(security).shows("Das Passwort allein genügt noch")
 	otto.enroll()
 }
 
@@ -130,13 +193,13 @@ func TestPassword_WithASecondFactorNeedsARecentProof(t *testing.T) {
 	b, anna := f.otto(), f.anna()
 	secret, _ := b.enroll()
 	b.prove(userPass, secret)
-	b.get("/pforte/account/password").want(http.StatusOK)
+	b.get(security).want(http.StatusOK).shows(`name="current"`)
 	f.advance(10*time.Minute + time.Second)
-	b.get("/pforte/account/password").want(http.StatusOK)
-	b.post("/pforte/account/password", "current", userPass, "password", "another secret", "again", "another secret").want(http.StatusForbidden).
+	b.get(security).want(http.StatusOK).shows("/pforte/reauth?return=%2Fpforte%2Faccount%2Fsecurity%3Fopen%3Dpassword").lacks(`name="current"`)
+	b.post(security, "do", "password", "current", userPass, "password", "another secret", "again", "another secret").want(http.StatusForbidden).
 		shows("<h1>Bestätigen</h1>").lacks("another secret")
 	f.browser().post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/second?return=%2Fpforte%2F")
-	anna.post("/pforte/account/password", "current", adminPass, "password", "another secret", "again", "another secret").leadsTo("/pforte/account/password?done=password")
+	anna.post(security, "do", "password", "current", adminPass, "password", "another secret", "again", "another secret").leadsTo(security + "?done=password")
 }
 
 // TestProof_IsAskedWhereSomethingChanges: looking needs none, but for what is other people's, which
@@ -147,23 +210,22 @@ func TestProof_IsAskedWhereSomethingChanges(t *testing.T) {
 	f.application("notes", "/notes/", "login", true)
 	anna := f.anna()
 	own := []string{
-		"/pforte/", "/pforte/account", "/pforte/account/password", "/pforte/account/devices", "/pforte/account/second-factor", "/pforte/account/passkeys", "/pforte/account/tokens",
+		"/pforte/", "/pforte/account", security, "/pforte/account/tokens",
 		"/pforte/admin/apps", "/pforte/admin/apps/notes", "/pforte/admin/groups",
 	}
 	others := []string{
 		"/pforte/admin/members", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/groups/kids", "/pforte/admin/security", "/pforte/admin/audit",
 	}
 	changes := map[string][]string{
-		"/pforte/account/second-factor": {"setup", "enable", "enable-passkey", "renew", "disable"},
-		"/pforte/account/passkeys":      {"remove"},
-		"/pforte/account/tokens":        {"create"},
-		"/pforte/admin/members/2":       {"change", "reset-link", "factor", "sessions", "delete"},
-		"/pforte/admin/invites":         {"invite", "revoke"},
-		"/pforte/admin/groups":          {""},
-		"/pforte/admin/groups/kids":     {"change", "rename", "remove"},
-		"/pforte/admin/apps":            {""},
-		"/pforte/admin/apps/notes":      {"change", "remove"},
-		"/pforte/admin/security":        {""},
+		security:                    {"setup", "enable", "enable-passkey", "remove"},
+		"/pforte/account/tokens":    {"create"},
+		"/pforte/admin/members/2":   {"change", "reset-link", "factor", "sessions", "delete"},
+		"/pforte/admin/invites":     {"invite", "revoke"},
+		"/pforte/admin/groups":      {""},
+		"/pforte/admin/groups/kids": {"change", "rename", "remove"},
+		"/pforte/admin/apps":        {""},
+		"/pforte/admin/apps/notes":  {"change", "remove"},
+		"/pforte/admin/security":    {""},
 	}
 	refused := func() {
 		t.Helper()
@@ -272,7 +334,7 @@ func TestProof_TypedFieldsOutliveANewOne(t *testing.T) {
 func TestProof_AFormIsSentToItsOwnPageAfterwards(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
-	for _, path := range []string{"/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security", "/pforte/account/second-factor", "/pforte/account/devices"} {
+	for _, path := range []string{"/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security", security, security} {
 		anna.post("/pforte/reauth", "password", adminPass, "return", path, "kept.do", "change").want(http.StatusOK).
 			shows("Schick es bitte noch einmal ab.", `method="post" action="`+path+`">`).lacks(`method="post">`)
 	}
@@ -297,7 +359,7 @@ func TestPassword_WellKnownOnesAreRefused(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	for _, pw := range []string{"password1", "PASSWORD1", "zuhause "} { // the last is the household's name
-		b.post("/pforte/account/password", "current", userPass, "password", pw, "again", pw).want(http.StatusBadRequest).shows("Dieses Passwort ist zu bekannt.")
+		b.post(security, "do", "password", "current", userPass, "password", pw, "again", pw).want(http.StatusBadRequest).shows("Dieses Passwort ist zu bekannt.")
 	}
 	f.loggedIn("otto", userPass)
 }
@@ -308,19 +370,67 @@ func TestDevices_AreListedAndEnded(t *testing.T) {
 	phone.headers.Set("User-Agent", "Mozilla/5.0 (Android 16; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0")
 	phone.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/")
 	b := f.otto()
-	list := b.get("/pforte/account/devices").want(http.StatusOK).shows("Firefox auf Android", "Dieses Gerät", "Passwort")
+	list := b.get(security).want(http.StatusOK).shows("Firefox auf Android", "Dieses Gerät", "Passwort")
 	keys := regexp.MustCompile(`name="id" value="([0-9a-f]{64})"`).FindAllStringSubmatch(list.body, -1)
-	if len(keys) < 2 {
-		t.Fatalf("%d sessions are listed", len(keys))
+	if len(keys) != 2 {
+		t.Fatalf("%d devices are listed", len(keys))
 	}
-	f.anna().post("/pforte/account/devices", "do", "end", "id", keys[1][1]).leadsTo("/pforte/account/devices?done=session")
+	f.anna().post(security, "do", "end", "id", keys[1][1]).leadsTo(security + "?done=session")
 	phone.get("/pforte/").want(http.StatusOK)
-	b.post("/pforte/account/devices", "do", "others").leadsTo("/pforte/account/devices?done=others")
+	b.post(security, "do", "others").leadsTo(security + "?done=others")
 	phone.get("/pforte/").want(http.StatusSeeOther)
-	b.get("/pforte/account/devices").lacks("Alle anderen Geräte abmelden")
-	own := regexp.MustCompile(`name="id" value="([0-9a-f]{64})"`).FindStringSubmatch(b.get("/pforte/account/devices").body)
-	b.post("/pforte/account/devices", "do", "end", "id", own[1]).leadsTo("/pforte/login?done=logout")
+	b.get(security).lacks("Alle anderen Geräte abmelden")
+	b.post(security, "do", "end", "id", keys[0][1]).leadsTo("/pforte/login?done=logout")
 	b.get("/pforte/").want(http.StatusSeeOther)
+}
+
+// TestDevices_AndKnownBrowsersAreOneList: a browser in which the user is logged in is listed once, and one in which
+// they are not as logged out.
+func TestDevices_AndKnownBrowsersAreOneList(t *testing.T) {
+	f := newFixture(t)
+	phone := f.browser()
+	phone.headers.Set("User-Agent", "Mozilla/5.0 (Android 16; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0")
+	phone.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/")
+	b := f.browser()
+	b.headers.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36")
+	b.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/")
+	f.audit.Drain()
+	listed := func() (names []string) {
+		list, _, _ := strings.Cut(strings.SplitN(b.get(security).want(http.StatusOK).body, `id="devices"`, 2)[1], "</section>")
+		for _, name := range regexp.MustCompile(`<strong>([^<]*)(<span class="badge[^>]*>[^<]*)?`).FindAllStringSubmatch(list, -1) {
+			names = append(names, strings.TrimSpace(tag.ReplaceAllString(name[0], " ")))
+		}
+		return names
+	}
+	if got := listed(); len(got) != 2 || got[0] != "Chrome auf Linux  Dieses Gerät" || got[1] != "Firefox auf Android" {
+		t.Errorf("logged in on both: %q", got)
+	}
+	phone.post("/pforte/logout").want(http.StatusSeeOther)
+	if got := listed(); len(got) != 2 || got[1] != "Firefox auf Android  abgemeldet" {
+		t.Errorf("logged out of one: %q", got)
+	}
+	hash := regexp.MustCompile(`value="forget"[^>]*>[^<]*</button><input type="hidden" name="id" value="([^"]+)"`).FindStringSubmatch(b.get(security).body)
+	b.post(security, "do", "forget", "id", hash[1]).leadsTo(security + "?done=forgotten")
+	if got := listed(); len(got) != 1 {
+		t.Errorf("after it was forgotten: %q", got)
+	}
+}
+
+// TestNotices_SayWhoDidIt: another person, the operator, or oneself; nobody is made up where nobody is known.
+func TestNotices_SayWhoDidIt(t *testing.T) {
+	f := newFixture(t)
+	f.otto().enroll()
+	f.anna().post("/pforte/admin/members/2", "do", "factor").want(http.StatusSeeOther)
+	if err := f.accounts.SecondFactor.ResetOf(audit.With(t.Context(), audit.Actor{Kind: audit.Operator, Name: "root"}), "otto"); err != nil {
+		t.Fatal(err)
+	}
+	b := f.otto()
+	b.post(security, "do", "password", "current", userPass, "password", "a new secret", "again", "a new secret").want(http.StatusSeeOther)
+	_, token := f.anna().shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
+	f.browser().post("/pforte/reset", "t", token, "password", "another secret", "again", "another secret").want(http.StatusSeeOther)
+	f.loggedIn("otto", "another secret").get(security).shows("<strong>Anna hat deinen zweiten Faktor zurückgesetzt</strong>", "<strong>Server (Befehlszeile) hat deinen zweiten Faktor zurückgesetzt</strong>",
+		"<strong>Du hast dein Passwort geändert</strong>", "<strong>Anna hat einen Link für dein neues Passwort erstellt</strong>", "<strong>Neues Passwort über Link</strong>", "Das war nicht vereinbart")
+	f.anna().get(security).lacks("zurückgesetzt")
 }
 
 func TestDuty_OfASecondFactorKeepsNoMemberOut(t *testing.T) {
@@ -332,10 +442,9 @@ func TestDuty_OfASecondFactorKeepsNoMemberOut(t *testing.T) {
 	b.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/account").leadsTo("/pforte/duty?return=%2Fpforte%2Faccount")
 	b.get("/pforte/duty?return=/pforte/account").want(http.StatusOK).shows("Jetzt einrichten", "Später", `href="/pforte/account"`)
 	b.get("/pforte/").want(http.StatusOK).shows("In deinem Haushalt brauchen alle einen zweiten Faktor.")
-	secret, _ := b.enroll()
-	b.prove(userPass, secret)
-	b.get("/pforte/account/second-factor").want(http.StatusOK).lacks("Danach genügt das Passwort allein.")
-	b.post("/pforte/account/second-factor", "do", "disable", "code", "000000").want(http.StatusForbidden).shows("Deinen letzten kannst du nicht entfernen.")
+	b.enroll()
+	b.get(security).want(http.StatusOK).shows("Gut geschützt").lacks(`value="disable"`)
+	b.post(security, "do", "disable", "code", "000000").want(http.StatusForbidden).shows("Deinen letzten kannst du nicht entfernen.")
 }
 
 func TestSecondFactor_IsResetByAnAdmin(t *testing.T) {
@@ -352,7 +461,7 @@ func TestSecondFactor_IsResetByAnAdmin(t *testing.T) {
 func TestPasskey_SaysWhyWithoutAnAddress(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
-	b.get("/pforte/account/passkeys").want(http.StatusOK).shows("Passkeys brauchen die öffentliche Adresse des Haushalts").lacks("data-passkey")
+	b.get(security).want(http.StatusOK).shows("Passkeys brauchen die öffentliche Adresse des Haushalts").lacks("data-passkey")
 	f.browser().get("/pforte/login").lacks("data-passkey", "passkey.js")
 }
 
@@ -364,10 +473,31 @@ func TestPasskey_ThatDoesNotWorkHereIsNotOffered(t *testing.T) {
 	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
 	must(f.store.Passkeys.AddPasskey(t.Context(), 2, "Telefon", key, otto.SessionStamp, ""))(t)
 	b := f.otto()
-	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Passkey als zweiter Schritt").lacks("enable-passkey")
-	b.post("/pforte/account/second-factor", "do", "enable-passkey").want(http.StatusConflict).shows("Passkeys brauchen eine Adresse mit https.")
-	b.get("/pforte/account/second-factor").shows("Dein Passwort allein genügt.")
-	b.get("/pforte/account/passkeys").shows("Telefon").lacks("synchronisiert", "an ein Gerät gebunden") // nobody can tell
+	b.get(security).want(http.StatusOK).lacks("enable-passkey")
+	b.post(security, "do", "enable-passkey").want(http.StatusConflict).shows("Passkeys brauchen eine Adresse mit https.")
+	b.get(security).shows("Das Passwort allein genügt noch", "Telefon").lacks("synchronisiert", "an ein Gerät gebunden") // nobody can tell
+}
+
+// TestPasskey_MayBeRequiredBesideThePassword: a passkey alone leaves the password enough, and one click changes that.
+func TestPasskey_MayBeRequiredBesideThePassword(t *testing.T) {
+	f := newHousehold(t)
+	otto := must(f.store.Users.ByID(t.Context(), 2))(t)
+	b := f.browser()
+	b.host = "home.example.org"
+	b.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/")
+	const device = "Unbekanntes Gerät"
+	b.get(security).shows("Das Passwort allein genügt noch", `name="name" value="`+device+`"`, `data-reauth="/pforte/reauth?return=%2Fpforte%2Faccount%2Fsecurity"`).lacks("enable-passkey")
+	for i, name := range []string{device, device + " 2"} {
+		key := factor.Credential{CredentialID: []byte{byte(i)}, RPID: "home.example.org", Record: "{}"}
+		must(f.store.Passkeys.AddPasskey(t.Context(), 2, name, key, otto.SessionStamp, ""))(t)
+	}
+	b.get(security+"?done=passkey-added").shows("Soll das Passwort allein nicht mehr genügen?", "Ja, Passkey verlangen", `name="name" value="`+device+` 3"`)
+	b.get(security).shows("Das Passwort allein genügt noch", "Ja, Passkey verlangen")
+	b.shown(security, "do", "enable-passkey").want(http.StatusOK).shows("Der zweite Faktor ist eingeschaltet. Speichere jetzt diese zehn Codes.")
+	b.get(security).shows("Gut geschützt").lacks("Das Passwort allein genügt noch")
+	other := f.browser()
+	other.host = "home.example.org"
+	other.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/second?return=%2Fpforte%2F")
 }
 
 // TestProtection_APasskeyDoesNotReplaceTheSecondFactor: who knows the password logs in without it.
@@ -400,6 +530,7 @@ func TestDestructive_ActsAskFirst(t *testing.T) {
 	for range 2 {
 		anna.newToken("dav")
 	}
+	f.anna()
 	anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
 	for path, acts := range map[string][]string{
 		"/pforte/admin/members/2":   {"factor", "sessions", "delete"},
@@ -407,6 +538,7 @@ func TestDestructive_ActsAskFirst(t *testing.T) {
 		"/pforte/admin/groups/kids": {"remove"},
 		"/pforte/admin/apps/dav":    {"remove"},
 		"/pforte/account/tokens":    {"all"},
+		security:                    {"others"},
 	} {
 		page := anna.get(path).want(http.StatusOK).body
 		for _, act := range acts {
@@ -424,8 +556,8 @@ func TestPage_IsInBothLanguages(t *testing.T) {
 		anna := f.anna()
 		anna.headers.Set("Accept-Language", lang)
 		for _, path := range []string{
-			"/pforte/", "/pforte/logout", "/pforte/reauth", "/pforte/duty", "/pforte/account", "/pforte/account/password", "/pforte/account/devices", "/pforte/account/second-factor",
-			"/pforte/account/passkeys", "/pforte/admin/members", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security", "/pforte/admin/audit", "/pforte/forgot",
+			"/pforte/", "/pforte/logout", "/pforte/reauth", "/pforte/duty", "/pforte/account", security,
+			"/pforte/admin/members", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security", "/pforte/admin/audit", "/pforte/forgot",
 		} {
 			page := anna.get(path).want(http.StatusOK).shows(`<html lang="`+lang+`">`, other)
 			seen := map[string]bool{}

@@ -22,9 +22,8 @@ export default async (j) => {
     await page.goto("about:blank");
   };
 
-  await device.visit("/pforte/account/passkeys");
+  await device.visit("/pforte/account/security");
   await device.send("/pforte/login", { username, password });
-  await device.fill("form:has([data-passkey])", { name: "Laptop" });
   const added = page.waitForNavigation();
   await authenticator.present(true);
   await device.press("button[data-passkey=register]", null);

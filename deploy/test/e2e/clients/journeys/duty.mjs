@@ -10,17 +10,15 @@ export default async (j) => {
   await admin.find(`section[aria-labelledby=without] li`);
 
   const paul = await j.open({ name: "phone", lang: j.other, view: phone });
-  await paul.visit("/pforte/login?return=/pforte/account/second-factor");
+  await paul.visit("/pforte/login?return=/pforte/account/security");
   await paul.send("/pforte/login", { username: member, password: memberPassword });
   want("the page after the login", new URL(paul.page.url()).pathname, "/pforte/duty");
   await paul.press("main a.quiet"); // later
-  paul.at("/pforte/account/second-factor");
+  paul.at("/pforte/account/security");
   await paul.send("form:has([value=setup])");
   const app = new App(await paul.text(".secret"));
   await paul.send("form:has([value=enable])", { code: await app.code() }, { button: "[value=enable]" });
-  await paul.visit("/pforte/account/second-factor"); // leads to a proof as strong as the account now is
-  await paul.send("/pforte/reauth", { password: memberPassword, code: await app.code() });
-  paul.at("/pforte/account/second-factor");
+  await paul.visit("/pforte/account/security?open=renew"); // the code that switched it on is a proof: nobody asks again
   want("ways to switch it off", (await paul.page.$$("[value=disable]")).length, 0);
   await paul.page.$eval("[value=renew]", (button) => { button.value = "disable"; });
   await paul.send("form:has([value=disable])", { code: await app.code() }, { status: 403 });

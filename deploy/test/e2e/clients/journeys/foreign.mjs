@@ -17,7 +17,7 @@ export default async (j) => {
   const forms = {
     "/pforte/login": { username, password: secret },
     "/pforte/logout": {},
-    "/pforte/account/password": { current: secret, password: "ein fremdes Passwort", again: "ein fremdes Passwort" },
+    "/pforte/account/security": { do: "password", current: secret, password: "ein fremdes Passwort", again: "ein fremdes Passwort" },
   };
   // attack serves /?action=PATH&how=HOW, and by /frame the login page in a frame.
   const attack = createServer((request, response) => {
@@ -36,7 +36,7 @@ export default async (j) => {
   const session = (await person.cookies())["svc.sid"];
 
   // Of one site are the host's other ports; the same origin they are not.
-  const site = new URL(j.origin).hostname, password = "/pforte/account/password";
+  const site = new URL(j.origin).hostname, password = "/pforte/account/security";
   for (const host of [site, "evil.test"]) {
     const attacks = Object.keys(forms).map((action) => [action, "plain"]);
     if (host === site) attacks.push([password, "hidden"], [password, "framed"]);

@@ -7,10 +7,10 @@ export default async (j) => {
   const keyboard = await j.open({ name: "keyboard", zone: "America/New_York" });
   const loaded = [];
   keyboard.page.on("response", (response) => loaded.push(response));
-  await keyboard.visit("/pforte/account/password");
+  await keyboard.visit("/pforte/account/security");
   const sizes = await Promise.all(loaded.filter((r) => r.ok()).map(async (r) => (await r.buffer()).length));
   want(`whether the login page is under 30 KB in ${sizes.length} files: ${sizes}`, sizes.length >= 3 && sizes.reduce((a, b) => a + b) < 30 * 1024, true);
-  keyboard.at("/pforte/login?return=%2Fpforte%2Faccount%2Fpassword");
+  keyboard.at("/pforte/login?return=%2Fpforte%2Faccount%2Fsecurity");
   await keyboard.tab("[name=username]");
   await keyboard.type(username);
   await keyboard.tab("[name=password]");
@@ -22,7 +22,7 @@ export default async (j) => {
   await keyboard.type(password);
   await keyboard.tab("form[action='/pforte/login'] button");
   await keyboard.enter();
-  keyboard.at("/pforte/account/password");
+  keyboard.at("/pforte/account/security");
   await keyboard.tab("nav.side a[href='/pforte/account']");
   await keyboard.enter();
   // The server's times are in UTC; a script shows them in the reader's zone.
@@ -44,9 +44,9 @@ export default async (j) => {
   plain.at("/pforte/");
   await plain.visit("/pforte/account");
   want("the zone of a time without JavaScript", (await plain.text("main time")).slice(-4), " UTC");
-  await plain.visit("/pforte/account/password");
-  await plain.send("/pforte/account/password", { current: password, password: "ein neuer langer Satz", again: "ein neuer kurzer Satz" }, { status: 400 });
-  await plain.send("/pforte/account/password", { current: password, password: "ein neuer langer Satz", again: "ein neuer langer Satz" });
+  await plain.visit("/pforte/account/security?open=password");
+  await plain.send("form:has([name=current])", { current: password, password: "ein neuer langer Satz", again: "ein neuer kurzer Satz" }, { status: 400 });
+  await plain.send("form:has([name=current])", { current: password, password: "ein neuer langer Satz", again: "ein neuer langer Satz" });
   await plain.visit("/pforte/logout");
   await plain.send("/pforte/logout");
   await plain.send("/pforte/login", { username, password }, { status: 401 });

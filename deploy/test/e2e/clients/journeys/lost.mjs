@@ -5,7 +5,7 @@ import { App, phone, want } from "../journey.mjs";
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password, MEMBER: member, MEMBER_PASSWORD: memberPassword } = j.env;
   const before = await j.open({ name: "phone", view: phone });
-  await before.visit("/pforte/account/second-factor");
+  await before.visit("/pforte/account/security");
   await before.send("/pforte/login", { username: member, password: memberPassword });
   await before.send("form:has([value=setup])");
   const app = new App(await before.text(".secret"));

@@ -47,11 +47,10 @@ export default async (j) => {
     await device.look(200);
   };
 
-  await device.visit("/pforte/account/passkeys");
+  await device.visit("/pforte/account/security");
   await device.send("/pforte/login", { username, password });
-  await device.fill("form:has([data-passkey])", { name: "Laptop" });
-  await by("register");
-  await device.shows("Laptop", "main");
+  await device.does("add a passkey", () => by("register"));
+  await device.shows(j.other === "en" ? "Chrome on Linux" : "Chrome auf Linux", "main .list"); // the name that was proposed
   want("the passkeys of the authenticator", (await authenticator.credentials()).length, 1);
   await device.press("li summary", null);
   await device.send("li form", { name: "Annas Laptop" }, { button: "[value=rename]" });
@@ -60,13 +59,13 @@ export default async (j) => {
   await logout();
   // The field of the login page offers passkeys by itself, and somebody is present.
   await authenticator.present(true);
-  await device.page.goto(`${j.origin}/pforte/login?return=/pforte/account/passkeys`);
-  await device.page.waitForFunction(() => location.pathname === "/pforte/account/passkeys" && document.readyState === "complete");
+  await device.page.goto(`${j.origin}/pforte/login?return=/pforte/account/security`);
+  await device.page.waitForFunction(() => location.pathname === "/pforte/account/security" && document.readyState === "complete");
   await authenticator.present(false);
   await device.look(200);
   want("a login that is sent again", await again(`${api}/passkeys/login`), 401);
 
-  await device.visit("/pforte/account/second-factor");
+  await device.visit("/pforte/account/security");
   await device.send("form:has([value=enable-passkey])");
   want("the number of recovery codes", (await device.page.$$("main ol li")).length, 10);
   await logout();
@@ -77,10 +76,10 @@ export default async (j) => {
   device.at("/pforte/");
   want("a second step that is sent again", await again(`${api}/2fa/passkey`), 401);
 
-  await device.visit("/pforte/reauth?return=/pforte/account/passkeys");
+  await device.visit("/pforte/reauth?return=/pforte/account/security");
   const before = (await device.cookies())["svc.sid"];
   await by("reauth");
-  device.at("/pforte/account/passkeys");
+  device.at("/pforte/account/security");
   want("whether the session is another", (await device.cookies())["svc.sid"] !== before, true);
   want("a confirmation that is sent again", await again(`${api}/reauth/passkey`), 401);
 

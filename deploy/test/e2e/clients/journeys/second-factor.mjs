@@ -5,9 +5,9 @@ import { App, phone, want } from "../journey.mjs";
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password } = j.env;
   const laptop = await j.open({ name: "laptop" });
-  await laptop.visit("/pforte/account/second-factor");
+  await laptop.visit("/pforte/account/security");
   await laptop.send("/pforte/login", { username, password });
-  laptop.at("/pforte/account/second-factor");
+  laptop.at("/pforte/account/security");
   await laptop.tab("button[value=setup]");
   await laptop.enter();
   const app = new App(await laptop.text(".secret"));
@@ -20,20 +20,20 @@ export default async (j) => {
   await laptop.enter();
   const codes = await laptop.page.$$eval("main ol li", (items) => items.map((item) => item.innerText.trim()));
   want("the number of recovery codes", codes.length, 10);
-  await laptop.visit("/pforte/account/second-factor");
+  await laptop.visit("/pforte/account/security");
   await laptop.hides(codes[0]);
 
   const paul = await j.open({ name: "phone", lang: j.other, view: phone });
-  await paul.visit("/pforte/login?return=/pforte/account/devices");
+  await paul.visit("/pforte/login?return=/pforte/account/security");
   await paul.send("/pforte/login", { username, password });
   want("the page after the password", new URL(paul.page.url()).pathname, "/pforte/second");
   want("a session before the code", (await paul.cookies())["svc.sid"], undefined);
   await paul.visit("/pforte/"); // leads to the login
   want("the page without the code", new URL(paul.page.url()).pathname, "/pforte/login");
-  await paul.visit("/pforte/second?return=/pforte/account/devices");
+  await paul.visit("/pforte/second?return=/pforte/account/security");
   await paul.send("/pforte/second", { code: app.again() }, { status: 401, button: "[value=verify]" });
   await paul.send("/pforte/second", { code: await app.code() }, { button: "[value=verify]" });
-  paul.at("/pforte/account/devices");
+  paul.at("/pforte/account/security");
 
   await laptop.visit("/pforte/");
   await laptop.find("section[aria-labelledby=news] li");

@@ -7,7 +7,8 @@
 // which is shown where the browser has passkeys. A press asks options of one URL, lets the
 // browser answer them, posts the answer to the other URL and goes to PATH. When that fails
 // the text is shown after the button. A form with data-kept, which holds what was typed before,
-// is sent instead of going to PATH: the server then shows it again. data-csrf is for pages with a session. "register"
+// is sent instead of going to PATH: the server then shows it again. data-csrf is for pages with a session,
+// and data-reauth where they lead when the server asks who it is. "register"
 // sends the field "name" of its form. With "login", and a field whose autocomplete has
 // "webauthn", the browser offers passkeys in that field too.
 "use strict";
@@ -116,6 +117,7 @@
     try {
       await run(button, {});
     } catch (error) {
+      if (error.reason === "reauth_required" && button.dataset.reauth) return location.assign(button.dataset.reauth);
       show(button, error);
       if (button.dataset.passkey === "login") start(button);
     }
