@@ -108,3 +108,20 @@ func TestLists_OfAFamilyOfferNoSearch(t *testing.T) {
 	anna := newFixture(t).anna()
 	anna.get("/pforte/admin/members").want(http.StatusOK).lacks(`role="search"`, `class="pages"`)
 }
+
+// TestRules_OfAHouseholdOf200HavePagesAndASearch: who has no second factor is a long list too.
+func TestRules_OfAHouseholdOf200HavePagesAndASearch(t *testing.T) {
+	f := full(t)
+	anna := f.anna()
+	const path = "/pforte/admin/security"
+	page := anna.get(path).want(http.StatusOK).shows("Seite 1 von 4")
+	if links := memberLink.FindAllString(page.body, -1); len(links) != 50 || len(page.body) > maxPage {
+		t.Errorf("%d members in %d bytes", len(links), len(page.body))
+	}
+	anna.get(path + "?page=4").shows("Seite 4 von 4")
+	if links := memberLink.FindAllString(anna.get(path+"?q=jorg+042").want(http.StatusOK).body, -1); len(links) != 1 {
+		t.Errorf("a search finds %d members", len(links))
+	}
+	anna.get(path + "?q=nobody").want(http.StatusOK).lacks("Alle haben einen zweiten Faktor.")
+	anna.post(path, "required", "yes").leadsTo(path + "?done=profile")
+}

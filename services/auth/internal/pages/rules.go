@@ -2,6 +2,7 @@ package pages
 
 import (
 	"math"
+	"slices"
 
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -12,9 +13,10 @@ type rules struct{ *Pages }
 // rulesPage is what the page of the household's rules shows.
 type rulesPage struct {
 	Required   bool
-	Without    []user.Details // who has no second factor
-	Configured bool           // TOTP is possible on this server
-	Passkeys   bool
+	Without    listing[user.Details] // whose password alone is enough
+	Configured bool                  // TOTP is possible on this server
+	// PasskeysOff is why there can be no passkeys; empty: there can.
+	PasskeysOff string
 	// RetentionDays is how long entries of the audit are kept; 0: for ever.
 	RetentionDays int
 }
@@ -30,14 +32,11 @@ func (p rules) page(r *request) error {
 		return err
 	}
 	page := rulesPage{
-		Required: required, Configured: state.Configured, Passkeys: p.Accounts.Passkeys.Off() == nil,
+		Required: required, Configured: state.Configured, PasskeysOff: p.passkeysOff(r),
 		RetentionDays: int(math.Ceil(p.Audit.Retention.Hours() / 24)),
 	}
-	for _, m := range members {
-		if !m.SecondFactor {
-			page.Without = append(page.Without, m)
-		}
-	}
+	members = slices.DeleteFunc(members, func(m user.Details) bool { return m.SecondFactor })
+	page.Without = listed(r, members, memberText(nil))
 	return p.render(r, "rules", r.text["Rules"], page)
 }
 

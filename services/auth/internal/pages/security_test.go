@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,6 +141,28 @@ func TestSecondFactor_IsNotAskedForOnceMore(t *testing.T) {
 	(&browser{f: f, cookies: map[string]string{"svc.sid": before}, headers: b.headers}).get("/pforte/").want(http.StatusSeeOther)
 	f.advance(2 * time.Minute)
 	b.post(security, "do", "password", "current", userPass, "password", "a new secret", "again", "a new secret").leadsTo(security + "?done=password")
+}
+
+// TestRecoveryCodes_OutliveADoubleClickAndAReload: the second click shows what the first one made, also when the
+// browser has the cookies of neither answer yet.
+func TestRecoveryCodes_OutliveADoubleClickAndAReload(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	b.post(security, "do", "setup").leadsTo(codeApp)
+	shown := b.get(codeApp)
+	form := []string{"do", "enable", "code", codeOf(t, secretShown.FindStringSubmatch(shown.body)[1], f.Now()), "form", formID.FindStringSubmatch(shown.body)[1], "csrf", b.cookies["csrf-token"]}
+	twice := &browser{f: f, cookies: maps.Clone(b.cookies), headers: b.headers}
+	first, second := b.post(codeApp, form...).want(http.StatusSeeOther), twice.post(codeApp, form...).want(http.StatusSeeOther)
+	at := first.header.Get("Location")
+	if second.header.Get("Location") != at {
+		t.Fatalf("the second click leads to %q, the first to %q", second.header.Get("Location"), at)
+	}
+	codes := codeShown.FindAllString(twice.get(at).want(http.StatusOK).body, -1)
+	if again := codeShown.FindAllString(twice.get(at).want(http.StatusOK).body, -1); len(codes) != 10 || !slices.Equal(again, codes) {
+		t.Errorf("a reload shows %q, before %q", again, codes)
+	}
+	twice.post(security, "once", strings.TrimPrefix(at, security+"?once=")).leadsTo(security)
+	twice.get(at).want(http.StatusNotFound).lacks(codes[0])
 }
 
 func TestRecoveryCodes_AreSavedAndRenewed(t *testing.T) {
