@@ -36,7 +36,8 @@ func prepare(version string) error {
 		Short: "Checks that the proxy on this machine runs",
 		Func:  healthcheck,
 	})
-	if err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), sites(), traces(), unsetEmpty()); err != nil {
+	err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), sites(), traces(), unsetEmpty())
+	if err != nil {
 		return err
 	}
 	if len(os.Args) > 1 {
@@ -69,7 +70,8 @@ func unsetEmpty() error {
 	return nil
 }
 
-// verification selects by VERIFICATION_SWITCH whether there is a verifier. VERIFIER_UPSTREAM=off says that there is none.
+// verification selects by VERIFICATION_SWITCH whether there is a verifier. VERIFIER_UPSTREAM=off says that
+// there is none.
 func verification() error {
 	if strings.TrimSpace(os.Getenv("VERIFIER_UPSTREAM")) != "off" {
 		return os.Setenv("VERIFICATION_SWITCH", "on")

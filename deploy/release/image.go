@@ -285,7 +285,8 @@ func (o options) archive(files map[string][]byte) ([]byte, error) {
 	archive := tar.NewWriter(&out)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		err := archive.WriteHeader(&tar.Header{
-			Typeflag: tar.TypeReg, Name: name, Size: int64(len(files[name])), Mode: 0o644, ModTime: o.at, Format: tar.FormatUSTAR,
+			Typeflag: tar.TypeReg, Name: name, Size: int64(len(files[name])), Mode: 0o644,
+			ModTime: o.at, Format: tar.FormatUSTAR,
 		})
 		if err == nil {
 			_, err = archive.Write(files[name])

@@ -29,11 +29,12 @@ const (
 	RetiredKeys     = "retired-keys.json"
 )
 
-// Unfinished is a mark (see marks) while a restore was begun and has not succeeded. While it is there, no secrets are made, and so no service starts without
-// what was to be restored.
+// Unfinished is a mark (see marks) while a restore was begun and has not succeeded. While it is there, no
+// secrets are made, and so no service starts without what was to be restored.
 const Unfinished = "restore-unfinished"
 
-// Sealed is a mark since users were restored who have authenticator apps. Until their data key is there, none is made: a new one opens none of their secrets.
+// Sealed is a mark since users were restored who have authenticator apps. Until their data key is there,
+// none is made: a new one opens none of their secrets.
 const Sealed = "data-key-wanted"
 
 // The files of stores.

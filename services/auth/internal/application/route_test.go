@@ -11,7 +11,7 @@ import (
 func TestUpstream_HasOneSpelling(t *testing.T) {
 	for typed, want := range map[string]string{
 		"http://notes:8080":           "http://notes:8080",
-		"\tHTTP://Notes:8080/ ":       "http://notes:8080",
+		"HTTP://Notes:8080/":          "http://notes:8080",
 		"notes:8080":                  "http://notes:8080",
 		"notes":                       "http://notes:80",
 		"https://nas.fritz.box":       "https://nas.fritz.box:443",

@@ -83,8 +83,13 @@ func TestLoad_SecureFollowsThePublicURLUnlessItIsSet(t *testing.T) {
 		set, url string
 		want     bool
 	}{
-		{"", "", true}, {"", "https://home.example.org", true}, {"", "http://localhost:8080", false}, {"", "http://192.168.1.5", false},
-		{"true", "http://localhost:8080", true}, {"no", "http://localhost:8080", true}, {"false", "https://home.example.org", false},
+		{"", "", true},
+		{"", "https://home.example.org", true},
+		{"", "http://localhost:8080", false},
+		{"", "http://192.168.1.5", false},
+		{"true", "http://localhost:8080", true},
+		{"no", "http://localhost:8080", true},
+		{"false", "https://home.example.org", false},
 	} {
 		cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "SESSION_SECURE": c.set, "PUBLIC_URL": c.url})
 		if cfg.Secure() != c.want {

@@ -210,7 +210,8 @@ func routesOf(listed policy.RouteList, household string) (routesBody, error) {
 	}
 	for i, app := range listed.Applications {
 		r := routeBody{
-			Slug: app.Slug, Name: app.Name, To: app.Route.Upstream, UserHeader: app.Route.UserHeader, Pin: app.Route.Pin,
+			Slug: app.Slug, Name: app.Name,
+			To: app.Route.Upstream, UserHeader: app.Route.UserHeader, Pin: app.Route.Pin,
 		}
 		if app.HasHost() {
 			r.Host = app.OwnHost()

@@ -126,5 +126,6 @@ func (p security) showCodes(r *request, codes []string, first bool, err error) e
 
 // codesFile returns the address of a text file of codes, which it has in itself: the codes are sent once.
 func codesFile(codes []string) template.URL {
-	return template.URL("data:text/plain;charset=utf-8," + strings.Join(codes, "%0D%0A") + "%0D%0A") //nolint:gosec // ours
+	lines := strings.Join(codes, "%0D%0A") + "%0D%0A"
+	return template.URL("data:text/plain;charset=utf-8," + lines) //nolint:gosec // ours
 }

@@ -106,9 +106,10 @@ type Service struct {
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
 	if o.Applications == nil || o.Groups == nil || o.Tokens == nil || o.Users == nil || o.Proxies == nil ||
-		o.HandOvers == nil || o.TokenLimit == nil || o.ProbeLimit == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("policy: Applications, Groups, Tokens, Users, Proxies, HandOvers, TokenLimit, ProbeLimit, " +
-			"Audit, Log or Now is not set")
+		o.HandOvers == nil || o.TokenLimit == nil || o.ProbeLimit == nil || o.Audit == nil || o.Log == nil ||
+		o.Now == nil {
+		return nil, errors.New("policy: Applications, Groups, Tokens, Users, Proxies, HandOvers, TokenLimit, " +
+			"ProbeLimit, Audit, Log or Now is not set")
 	}
 	if o.Own == nil {
 		o.Own = func(context.Context) []string { return nil }

@@ -15,8 +15,9 @@ func (s *Applications) setRoute(
 		return err
 	}
 	if r != (application.Route{}) {
-		err := tx.exec(ctx, `INSERT INTO application_routes (application_id, upstream, strip, user_header, tls_pin, recipe,
-			changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		err := tx.exec(ctx, `INSERT INTO application_routes
+			(application_id, upstream, strip, user_header, tls_pin, recipe, changed_at, changed_by)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 			of.ID, r.Upstream, r.Strip, r.UserHeader, r.Pin, r.Recipe, s.db.now().Unix(), by)
 		if err != nil {
 			return err
