@@ -50,6 +50,12 @@ const help = `auth stores users and their sessions, and answers whether a reques
        --position N                 on the start page
   auth app set SLUG               change an application: the same flags, and --url URL;
                                   --tokens=false takes one back
+  auth app route SLUG ADDRESS     say where the proxy finds an application: host:port,
+                                  http://host:port or https://host:port
+       --strip                      take the application's path from requests
+       --user-header NAME           one more header that names the user, e.g. Remote-User
+       --pin SHA256                 by which https is known; "" to take a new one
+  auth app route SLUG --remove    or that it finds it by lines of its own
   auth app list                   list the applications
   auth app remove SLUG            remove an application: the guard refuses it
   auth group add SLUG             create a group of users
@@ -119,6 +125,7 @@ func (p Process) commands() map[string]service.Command {
 		"invite revoke":     p.with(p.inviteRevoke, "ID"),
 		"app add":           p.appAdd,
 		"app set":           p.appSet,
+		"app route":         p.appRoute,
 		"app list":          p.with(p.appList),
 		"app remove":        p.with(p.appRemove, "SLUG"),
 		"group add":         p.groupAdd,

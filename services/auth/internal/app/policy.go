@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -102,18 +103,48 @@ func (p Process) appSet(ctx context.Context, args []string) error {
 	})
 }
 
+// appRoute is "auth app route".
+func (p Process) appRoute(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	var c policy.RouteChange
+	flags.BoolVar(&c.Strip, "strip", false, "")
+	flags.StringVar(&c.UserHeader, "user-header", "", "")
+	flags.Func("pin", "", func(s string) error { c.Pin = &s; return nil })
+	remove := flags.Bool("remove", false, "")
+	words, err := service.Parse(flags, args, "SLUG", "[ADDRESS]")
+	if err != nil {
+		return err
+	}
+	slug := words[0]
+	c.Upstream = words[1]
+	if *remove != (c.Upstream == "") || *remove && flags.NFlag() > 1 {
+		return service.UsageError("either ADDRESS or --remove")
+	}
+	return p.open(ctx, func(s *stores) error {
+		if *remove {
+			return p.done(s.policy.RemoveRoute(ctx, user.Operator, slug), slug+" has no internal address any more")
+		}
+		err := s.policy.SetRoute(ctx, user.Operator, slug, c)
+		if errors.Is(err, application.ErrUpstreamBlocked) {
+			return fmt.Errorf("%w: loopback and public addresses are named in the proxy's setting APPS_TO", err)
+		}
+		return p.done(err, slug+" is at "+c.Upstream)
+	})
+}
+
 func (p Process) appList(ctx context.Context, s *stores, _ []string) error {
 	apps, err := s.policy.Applications(ctx)
 	if err != nil {
 		return err
 	}
-	return p.table("SLUG\tURL\tRULE\tSECOND FACTOR\tTOKENS\tNAME", func(w io.Writer) {
+	return p.table("SLUG\tURL\tRULE\tSECOND FACTOR\tTOKENS\tINTERNAL ADDRESS\tNAME", func(w io.Writer) {
 		for _, a := range apps {
 			rule := string(a.Rule)
 			if a.Group != "" {
 				rule += ":" + a.Group
 			}
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%t\t%t\t%s\n", a.Slug, a.URL, rule, a.SecondFactor, a.Tokens, a.Name)
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%t\t%t\t%s\t%s\n", a.Slug, a.URL, rule, a.SecondFactor, a.Tokens,
+				cmp.Or(a.Route.Upstream, "-"), a.Name)
 		}
 	})
 }

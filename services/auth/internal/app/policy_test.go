@@ -25,7 +25,7 @@ func TestOperator_EditsApplicationsAndGroups(t *testing.T) {
 	mustOperate(t, environment, "", "group", "members", "kids", "--add", "otto")
 	mustOperate(t, environment, "", "app", "add", "photos", "https://Photos.example.org:443", "--name", "Fotos", "--rule", "group:kids", "--second-factor", "--tokens", "--position", "2")
 	mustOperate(t, environment, "", "app", "add", "notes", "/notes/")
-	want := "SLUG URL RULE SECOND FACTOR TOKENS NAME\nnotes /notes/ login false false notes\nphotos https://photos.example.org group:kids true true Fotos\n"
+	want := "SLUG URL RULE SECOND FACTOR TOKENS INTERNAL ADDRESS NAME\nnotes /notes/ login false false - notes\nphotos https://photos.example.org group:kids true true - Fotos\n"
 	if out := squeezed(mustOperate(t, environment, "", "app", "list")); out != want {
 		t.Errorf("got\n%s, want\n%s", out, want)
 	}
@@ -53,7 +53,7 @@ func TestOperator_EditsApplicationsAndGroups(t *testing.T) {
 	}
 
 	mustOperate(t, environment, "", "app", "set", "photos", "--rule", "login", "--tokens=false", "--url", "/photos/")
-	if out := squeezed(mustOperate(t, environment, "", "app", "list")); !strings.Contains(out, "photos /photos/ login true false Fotos\n") {
+	if out := squeezed(mustOperate(t, environment, "", "app", "list")); !strings.Contains(out, "photos /photos/ login true false - Fotos\n") {
 		t.Errorf("got %s", out)
 	}
 	mustOperate(t, environment, "", "group", "members", "kids", "--remove", "otto")
@@ -67,6 +67,35 @@ func TestOperator_EditsApplicationsAndGroups(t *testing.T) {
 		if !regexp.MustCompile(event + ` +operator \S`).MatchString(list) {
 			t.Errorf("the audit has no %s of the operator:\n%s", event, list)
 		}
+	}
+}
+
+func TestOperator_SaysWhereAnApplicationIs(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t))
+	mustOperate(t, environment, "", "app", "add", "notes", "/notes/")
+	mustOperate(t, environment, "", "app", "add", "root", "/")
+	mustOperate(t, environment, "", "app", "route", "notes", "Notes:8080/", "--strip", "--user-header", "remote-user")
+	if out := squeezed(mustOperate(t, environment, "", "app", "list")); !strings.Contains(out, "notes /notes/ login false false http://notes:8080 notes\n") {
+		t.Errorf("got %s", out)
+	}
+	for what, args := range map[string][]string{
+		"is not http://host:port": {"notes", "ftp://notes"}, "address is blocked": {"notes", "169.254.169.254:80"}, "APPS_TO": {"notes", "127.0.0.1:80"},
+		"header is none": {"notes", "notes:80", "--user-header", "Host"}, "pin is not": {"notes", "https://notes", "--pin", "x"},
+		"no such application": {"none", "notes:80"}, "has no route": {"root", "--remove"}, "address is neither /path/": {"root", "notes:80"},
+	} {
+		if code, out := operate(t, environment, "", append([]string{"app", "route"}, args...)...); code != 1 || !strings.Contains(out, what) {
+			t.Errorf("auth app route %v: %d %s", args, code, out)
+		}
+	}
+	for _, args := range [][]string{{"notes"}, {"notes", "notes:80", "--remove"}, {"notes", "--remove", "--strip"}} {
+		if code, out := operate(t, environment, "", append([]string{"app", "route"}, args...)...); code != 2 {
+			t.Errorf("auth app route %v: %d %s", args, code, out)
+		}
+	}
+	mustOperate(t, environment, "", "app", "route", "notes", "--remove")
+	if list := mustOperate(t, environment, "", "audit"); strings.Count(list, "app_route_set") != 2 {
+		t.Errorf("the audit:\n%s", list)
 	}
 }
 

@@ -153,7 +153,9 @@ func isLine(s string, most int) bool {
 var pathPattern = regexp.MustCompile(`\A/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*\z`)
 
 // ownPaths are those that the proxy leads to Pforte itself.
-var ownPaths = []string{"/pforte/", "/api/", "/internal/", "/v1/", "/mcp/", "/health/", "/.well-known/"}
+var ownPaths = []string{
+	"/pforte/", "/api/", "/internal/", "/v1/", "/mcp/", "/health/", "/.well-known/", "/openapi.json/", "/llms.txt/",
+}
 
 // ParseURL returns an application's address in its one spelling: /path/, or an origin in
 // lower case without default port and trailing dot. A host name that is not ASCII is

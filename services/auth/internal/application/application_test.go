@@ -27,7 +27,7 @@ func TestAddress_HasOneSpelling(t *testing.T) {
 func TestAddress_WithoutOriginOrPathIsRefused(t *testing.T) {
 	for _, from := range []string{
 		"", "photos", "photos/", "/photos", "//evil.example/", "/photos//", "/../", "/a/../", "/./", "/.well-known/", `/\evil/`, "/a b/", "/ä/", "/a%2f/", "/a?b/", "/a#/",
-		"/pforte/", "/PForte/x/", "/api/", "/api/v1/", "/internal/", "/" + strings.Repeat("a", 255) + "/",
+		"/pforte/", "/PForte/x/", "/v1/", "/V1/x/", "/mcp/", "/health/", "/.well-known/x/", "/openapi.json/", "/llms.txt/", "/api/", "/api/v1/", "/internal/", "/" + strings.Repeat("a", 255) + "/",
 		"http://photos.example.org", "ftp://x.example", "javascript://x", "https://", "https:///", "https://photos.example.org/", "https://photos.example.org/x", "https://a@photos.example.org", "https://a:b@x.example",
 		"https://x.example?y", "https://x.example#y", "https://x.example:", "https://x.example:0", "https://x.example:99999", "https://x.example:0443", "https://x.example:a", "https://bücher.example", "https://x..example", "https://.example",
 		"https://x.example..", "https://[fe80::1%25eth0]", "https://[::1", "https://x y.example", "https://x.example\n", "https://*.example", "https://x%2eexample", "https://ex\\ample", "https://" + strings.Repeat("a", 256),

@@ -19,6 +19,8 @@ type act struct {
 	// keys of the detail.
 	fields string
 	notice bool // shown to the user whom it concerns
+	// admins: shown to all admins but the one who did it.
+	admins bool
 	// notify is the German text of a notification; nil: there is none. It names users, and
 	// neither addresses nor what opens an account.
 	notify func(Entry) string
@@ -30,7 +32,7 @@ var acts = map[string]act{
 	"app_changed":            {log: "app_changed", fields: "app by"},
 	"app_made":               {log: "app_made", fields: "app by"},
 	"app_removed":            {log: "app_removed", fields: "app by"},
-	"app_route_set":          {log: "app_route_set", fields: "app by"},
+	"app_route_set":          {log: "app_route_set", fields: "app by", admins: true},
 	"audit_swept":            {},
 	"device_new":             {notice: true, notify: notifyDevice},
 	"duty_changed":           {},
@@ -88,6 +90,9 @@ func Notifiable() []string { return named(func(a act) bool { return a.notify != 
 // noticed returns the events that are shown to the user whom they concern.
 func noticed() []string { return named(func(a act) bool { return a.notice }) }
 
+// forAdmins returns the events that are shown to all admins but the one who did them.
+func forAdmins() []string { return named(func(a act) bool { return a.admins }) }
+
 func named(is func(act) bool) []string {
 	return slices.DeleteFunc(Names(), func(name string) bool { return !is(acts[name]) })
 }
@@ -106,12 +111,12 @@ func Log(ctx context.Context, log *slog.Logger, e Entry) {
 	if name == "" || name == "-" || e.Kind == System {
 		return
 	}
-	detail := e.Detail
-	if after, changed := detail["after"].(map[string]any); changed {
-		detail = after
-	}
+	after, _ := e.Detail["after"].(map[string]any)
 	for field := range strings.FieldsSeq(a.fields) {
-		value, known := detail[field]
+		value, known := after[field]
+		if !known {
+			value, known = e.Detail[field]
+		}
 		switch field {
 		case "user_id":
 			value, known = e.SubjectID, true

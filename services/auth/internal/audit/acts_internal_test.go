@@ -48,6 +48,7 @@ func TestLog_NamesWhoActed(t *testing.T) {
 		{admin, made, `event=token_made ip=192.0.2.1 request_id=r token=7 user_id=2 by=1`},
 		{root, made, `event=token_made actor=cli os_user=root username=otto token=7 user_id=2`},
 		{admin, changed, `event=app_changed ip=192.0.2.1 request_id=r app=y by=1`},
+		{admin, Event{Name: "app_route_set", Detail: map[string]any{"app": "x", "before": nil, "after": map[string]any{"upstream": "http://x:80"}}}, `event=app_route_set ip=192.0.2.1 request_id=r app=x by=1`},
 		{Actor{Kind: Anonymous, IP: "192.0.2.2"}, Event{Name: "reset_used", SubjectID: 2}, `event=reset_used ip=192.0.2.2 request_id="" user_id=2`},
 		{root, Event{Name: "password_reset", SubjectName: "otto"}, `event=password_changed actor=cli os_user=root username=otto`},
 		{admin, Event{Name: "password_reset"}, ``},

@@ -98,6 +98,9 @@ type Store interface {
 	// Notices returns the entries of these names that concern a user, newest first, at most 50: those that are
 	// younger than what they have seen, or all.
 	Notices(ctx context.Context, userID int64, names []string, all bool) ([]Entry, error)
+	// AdminNotices returns the entries of these names that an admin has not seen and another admin or the operator
+	// has done since an instant and since the admin is there, newest first, at most 50; none for a member.
+	AdminNotices(ctx context.Context, userID int64, names []string, since time.Time) ([]Entry, error)
 	// NoticesSeen records that a user has seen their notices up to an instant.
 	NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error
 	// Sweep deletes the entries of before an instant and returns how many. When there

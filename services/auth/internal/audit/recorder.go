@@ -1,11 +1,13 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -99,9 +101,20 @@ func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
 	return nil
 }
 
-// Notices returns what a user should know and has not marked as read, newest first.
+// adminNotices is for how long admins are told what another one has done.
+const adminNotices = 30 * 24 * time.Hour
+
+// Notices returns what a user should know and has not marked as read, newest first: what concerns them and, of the
+// last 30 days, what admins should know of each other.
 func (r *Recorder) Notices(ctx context.Context, userID int64) ([]Entry, error) {
-	return r.Store.Notices(ctx, userID, noticed(), false)
+	own, err := r.Store.Notices(ctx, userID, noticed(), false)
+	if err != nil {
+		return nil, err
+	}
+	others, err := r.Store.AdminNotices(ctx, userID, forAdmins(), r.Now().Add(-adminNotices))
+	entries := slices.Concat(own, others)
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) })
+	return entries, err
 }
 
 // LastNotices returns what a user should know, read or not, newest first.

@@ -57,16 +57,11 @@ func (a apps) listApps(c echo.Context, _ caller) (answer, error) {
 
 // appAnswer is the answer with an application as stored now.
 func (a apps) appAnswer(ctx context.Context, status int, slug string) (answer, error) {
-	apps, err := a.Policy.Applications(ctx)
+	app, err := a.Policy.Application(ctx, slug)
 	if err != nil {
 		return answer{}, err
 	}
-	for _, app := range apps {
-		if app.Slug == slug {
-			return dataAnswer(status, appOf(app)), nil
-		}
-	}
-	return answer{}, application.ErrNotFound
+	return dataAnswer(status, appOf(app)), nil
 }
 
 // myApps is GET /apps/mine.
@@ -140,6 +135,58 @@ func (a apps) changeApp(c echo.Context, s caller) (answer, error) {
 func (a apps) removeApp(c echo.Context, s caller) (answer, error) {
 	slug := c.Param("slug")
 	if err := a.Policy.RemoveApplication(c.Request().Context(), s.UserID, slug); err != nil {
+		return answer{}, err
+	}
+	return done, nil
+}
+
+// routeOfBody is the route of an application as admins see and set it.
+type routeOfBody struct {
+	Upstream   string `json:"upstream"`
+	Strip      bool   `json:"strip"`
+	UserHeader string `json:"user_header"`
+	Pin        string `json:"pin"`
+	Recipe     string `json:"recipe"`
+}
+
+// route is GET /apps/:slug/route.
+func (a apps) route(c echo.Context, _ caller) (answer, error) {
+	return a.routeAnswer(c.Request().Context(), c.Param("slug"))
+}
+
+func (a apps) routeAnswer(ctx context.Context, slug string) (answer, error) {
+	app, err := a.Policy.Application(ctx, slug)
+	if err != nil {
+		return answer{}, err
+	}
+	if app.Route == (application.Route{}) {
+		return answer{}, application.ErrNoRoute
+	}
+	return dataAnswer(http.StatusOK, routeOfBody(app.Route)), nil
+}
+
+// setRoute is PUT /apps/:slug/route. Without a pin the one that there is stays while the address does.
+func (a apps) setRoute(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Upstream   string  `json:"upstream"`
+		Strip      bool    `json:"strip"`
+		UserHeader string  `json:"user_header"`
+		Recipe     string  `json:"recipe"`
+		Pin        *string `json:"pin"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	ctx, slug := c.Request().Context(), c.Param("slug")
+	if err := a.Policy.SetRoute(ctx, s.UserID, slug, policy.RouteChange(body)); err != nil {
+		return answer{}, err
+	}
+	return a.routeAnswer(ctx, slug)
+}
+
+// removeRoute is DELETE /apps/:slug/route.
+func (a apps) removeRoute(c echo.Context, s caller) (answer, error) {
+	if err := a.Policy.RemoveRoute(c.Request().Context(), s.UserID, c.Param("slug")); err != nil {
 		return answer{}, err
 	}
 	return done, nil

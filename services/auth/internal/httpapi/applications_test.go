@@ -52,6 +52,9 @@ var guardedPolicy = []guardedRoute{
 	{request{http.MethodPost, "/apps", `{"slug":"new","url":"/new/"}`}, true, true, true, true},
 	{request{http.MethodPatch, "/apps/all", `{}`}, true, true, true, true},
 	{request{http.MethodDelete, "/apps/all", ""}, true, true, true, false},
+	{request{http.MethodGet, "/apps/all/route", ""}, true, false, false, false},
+	{request{http.MethodPut, "/apps/all/route", `{"upstream":"notes:80"}`}, true, true, true, true},
+	{request{http.MethodDelete, "/apps/admins/route", ""}, true, true, true, false},
 	{request{http.MethodGet, "/groups", ""}, true, false, false, false},
 	{request{http.MethodPost, "/groups", `{"slug":"new"}`}, true, true, true, true},
 	{request{http.MethodPatch, "/groups/kids", `{}`}, true, true, true, true},
@@ -66,6 +69,8 @@ var guardedPolicy = []guardedRoute{
 func TestApplications_RoutesAreGuarded(t *testing.T) {
 	checkGuards(t, guardedPolicy, func(h *fixture) {
 		h.applications()
+		h.route("all", "notes:80")
+		h.route("admins", "notes:80")
 		if err := h.policy.CreateGroup(t.Context(), user.Operator, "empty", ""); err != nil {
 			t.Fatal(err)
 		}
@@ -157,6 +162,74 @@ func TestApplications_AndGroupsAreBounded(t *testing.T) {
 	anna := h.anna()
 	anna.send(http.MethodPost, prefix+"/apps", object("slug", "x", "url", "/x/")).because(http.StatusConflict, "too_many")
 	anna.send(http.MethodPost, prefix+"/groups", object("slug", "x")).because(http.StatusConflict, "too_many")
+}
+
+type routeItem struct {
+	Data struct {
+		Upstream, Pin, Recipe string
+		Strip                 bool
+		UserHeader            string `json:"user_header"`
+	}
+}
+
+func TestRoute_IsSetAndRemovedByAdmins(t *testing.T) {
+	h := newFixture(t)
+	h.applications()
+	h.add("paula", "Paula", adminPass, "admin")
+	anna, otto := h.anna(), h.otto()
+	set := func(slug string, pairs ...any) reply {
+		return anna.send(http.MethodPut, prefix+"/apps/"+slug+"/route", object(pairs...))
+	}
+	anna.get(prefix+"/apps/all/route").because(http.StatusNotFound, "no_route")
+	anna.send(http.MethodDelete, prefix+"/apps/all/route", "").because(http.StatusNotFound, "no_route")
+	var got routeItem
+	set("all", "upstream", "Calendar:5232/", "strip", true, "user_header", "x-remote-user", "recipe", "radicale").want(http.StatusOK).into(&got)
+	want := got
+	want.Data.Upstream, want.Data.Strip, want.Data.UserHeader, want.Data.Recipe = "http://calendar:5232", true, "X-Remote-User", "radicale"
+	if got != want {
+		t.Errorf("got %+v", got)
+	}
+	set("all", "upstream", "https://nas:5001", "pin", strings.Repeat("A1", 32)).want(http.StatusOK)
+	set("all", "upstream", "https://nas:5001").want(http.StatusOK)
+	anna.get(prefix + "/apps/all/route").want(http.StatusOK).into(&got)
+	if got.Data.Pin != strings.Repeat("a1", 32) || got.Data.Strip || got.Data.UserHeader != "" {
+		t.Errorf("got %+v", got)
+	}
+	set("all", "upstream", "https://nas:5001", "pin", "").want(http.StatusOK).into(&got)
+	if got.Data.Pin != "" {
+		t.Errorf("the pin stays: %+v", got)
+	}
+	for reason, pairs := range map[string][]any{
+		"upstream": {"upstream", "http://nas:5001/x"}, "user_header": {"upstream", "nas:80", "user_header", "Host"}, "pin": {"upstream", "https://nas:80", "pin", "x"},
+	} {
+		set("all", pairs...).because(http.StatusBadRequest, reason)
+	}
+	for _, blocked := range []string{"169.254.169.254:80", "127.0.0.1:80", "localhost:80", "[::1]:80", "8.8.8.8:80", "0.0.0.0:1", "[fe80::1]:80", "[::ffff:10.0.0.1]:80"} {
+		set("all", "upstream", blocked).because(http.StatusBadRequest, "upstream_blocked")
+	}
+	set("all", "upstream", strings.Repeat("a", 201)+":80").because(http.StatusBadRequest, "upstream")
+	set("nobody", "upstream", "nas:80").because(http.StatusNotFound, "not_found")
+	set("all", "upstream", 7).want(http.StatusBadRequest)
+	anna.get(prefix+"/apps/nobody/route").because(http.StatusNotFound, "not_found")
+	anna.send(http.MethodPatch, prefix+"/apps/closed", object("url", "/")).want(http.StatusOK)
+	set("closed", "upstream", "nas:80").because(http.StatusBadRequest, "url")
+	if mine := h.notices(1); len(mine) != 0 {
+		t.Errorf("who did it is told %v", mine)
+	}
+	if told := h.notices(2); len(told) != 0 {
+		t.Errorf("a member is told %v", told)
+	}
+	if told := h.notices(3); !slices.Equal(told, []string{"app_route_set", "app_route_set", "app_route_set"}) {
+		t.Errorf("the other admin is told %v", told)
+	}
+	otto.get(prefix + "/apps/all/route").want(http.StatusForbidden)
+	anna.send(http.MethodDelete, prefix+"/apps/all/route", "").want(http.StatusOK)
+	anna.get(prefix+"/apps/all/route").because(http.StatusNotFound, "no_route")
+	if n := strings.Count(h.log.String(), `"event":"app_route_set"`); n != 4 || !strings.Contains(h.log.String(), `"app":"all"`) {
+		t.Errorf("%d lines in the log", n)
+	}
+	h.brokenPolicy.Store(true)
+	anna.get(prefix + "/apps/all/route").want(http.StatusInternalServerError)
 }
 
 // mine returns the slugs of the applications that a browser's user may open.

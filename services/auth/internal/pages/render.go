@@ -141,13 +141,14 @@ func (v view) Event(name string) string { return cmp.Or(v.T[eventKey+name], name
 // About returns what an event is about beside its user, such as the slug of an application
 // and the host at which it was asked for, or "".
 func (v view) About(e audit.Event) string {
-	detail := e.Detail
-	if after, changed := detail["after"].(map[string]any); changed {
-		detail = after
-	}
+	after, _ := e.Detail["after"].(map[string]any)
 	for _, key := range []string{"app", "group", "added", "removed", "name"} {
-		if what, ok := detail[key].(string); ok {
-			if host, known := detail["host"].(string); known {
+		what, ok := after[key].(string)
+		if !ok {
+			what, ok = e.Detail[key].(string)
+		}
+		if ok {
+			if host, known := e.Detail["host"].(string); known {
 				what += ", " + host
 			}
 			return map[string]string{"added": "+ ", "removed": "− "}[key] + what

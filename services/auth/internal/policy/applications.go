@@ -34,6 +34,19 @@ func (s *Service) Applications(ctx context.Context) ([]application.Application, 
 	return s.applications.Applications(ctx)
 }
 
+// Application returns an application as stored now. application.ErrNotFound.
+func (s *Service) Application(ctx context.Context, slug string) (application.Application, error) {
+	apps, err := s.applications.Applications(ctx)
+	if err != nil {
+		return application.Application{}, err
+	}
+	at := slices.IndexFunc(apps, func(a application.Application) bool { return a.Slug == slug })
+	if at < 0 {
+		return application.Application{}, application.ErrNotFound
+	}
+	return apps[at], nil
+}
+
 // CreateApplication adds an application on behalf of an admin or user.Operator. The
 // sentinels of application; user.ErrAvatarColor, user.ErrNotAdmin.
 func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplication) error {

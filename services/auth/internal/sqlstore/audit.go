@@ -151,6 +151,22 @@ func (s *Audit) Notices(ctx context.Context, userID int64, names []string, all b
 		append(args, maxNotices)...)
 }
 
+// AdminNotices implements audit.Store.
+func (s *Audit) AdminNotices(
+	ctx context.Context, userID int64, names []string, since time.Time,
+) ([]audit.Entry, error) {
+	args := []any{since.Unix(), userID, userID, userID}
+	for _, name := range names {
+		args = append(args, name)
+	}
+	return list(ctx, s.db, "read notices of admins", scanEntry, `SELECT `+auditColumns+` FROM audit
+		WHERE at >= ? AND at >= (SELECT created_at FROM users WHERE id = ? AND role = 'admin')
+		AND at > coalesce((SELECT notices_seen_at FROM user_factors WHERE user_id = ?), 0)
+		AND actor_kind IN ('user', 'operator') AND actor_id <> ? AND event IN (?`+
+		strings.Repeat(`, ?`, len(names)-1)+`) ORDER BY at DESC, id DESC LIMIT ?`,
+		append(args, maxNotices)...)
+}
+
 // NoticesSeen implements audit.Store.
 func (s *Audit) NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error {
 	return s.db.write(ctx, timeout, "mark notices as seen", func(ctx context.Context, tx *transaction) error {

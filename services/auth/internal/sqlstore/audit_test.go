@@ -264,6 +264,35 @@ func TestNotices_AreThoseTheUserHasNotSeen(t *testing.T) {
 	})
 }
 
+func TestNotices_OfAdminsAreThoseOfTheOthers(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		names, since := []string{"app_made"}, start.Add(-time.Hour)
+		told := func(id int64) int { return len(must(h.Audit.AdminNotices(h.Context(), id, names, since))(h.T)) }
+		as := func(kind audit.Kind, id int64) context.Context {
+			return audit.With(h.Context(), audit.Actor{Kind: kind, ID: id, Name: "x"})
+		}
+		h.now = start.Add(time.Minute)
+		h.ok(h.Applications.CreateApplication(as(audit.User, h.anna.ID), app("notes"), h.anna.ID))
+		h.ok(h.Audit.Record(as(audit.System, 0), audit.Event{Name: "app_made"}))
+		if n, other := told(h.anna.ID), told(h.otto.ID); n != 0 || other != 0 {
+			h.Errorf("who did it: %d, a member: %d", n, other)
+		}
+		h.ok(h.Users.SetRole(h.Context(), h.otto.ID, user.Admin))
+		h.ok(h.Applications.CreateApplication(as(audit.Operator, 0), app("photos"), user.Operator))
+		if n, other := told(h.anna.ID), told(h.otto.ID); n != 1 || other != 2 {
+			h.Errorf("told %d and %d", n, other)
+		}
+		h.ok(h.Audit.NoticesSeen(h.Context(), h.otto.ID, h.now))
+		if n := told(h.otto.ID); n != 0 {
+			h.Errorf("seen, and told %d", n)
+		}
+		since = h.now.Add(time.Second)
+		if n := told(h.anna.ID); n != 0 {
+			h.Errorf("too old, and told %d", n)
+		}
+	})
+}
+
 // TestAudit_EventsAreObservedWhenCommitted has changes that fail, and one that runs again.
 func TestAudit_EventsAreObservedWhenCommitted(t *testing.T) {
 	inHouseholds(t, func(h *household) {
