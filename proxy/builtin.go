@@ -36,7 +36,8 @@ func prepare(version string) error {
 		Short: "Checks that the proxy on this machine runs",
 		Func:  healthcheck,
 	})
-	err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), sites(), traces(), unsetEmpty())
+	err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), applications(), sites(),
+		traces(), unsetEmpty())
 	if err != nil {
 		return err
 	}
@@ -79,13 +80,27 @@ func verification() error {
 	return errors.Join(os.Setenv("VERIFIER_UPSTREAM", ""), os.Setenv("VERIFICATION_SWITCH", "off"))
 }
 
+// applications selects by APPS_SWITCH whether there is a list of applications, and accepts what is in APPS_TO separated
+// by commas, where Caddy wants spaces.
+func applications() error {
+	list := "on"
+	if mode := os.Getenv("APPS"); mode == "" || mode == "off" {
+		list = "off"
+	}
+	return errors.Join(
+		os.Setenv("APPS_SWITCH", list), os.Setenv("APPS_TO", strings.Join(fields(os.Getenv("APPS_TO")), " ")))
+}
+
+// fields returns what is separated by spaces or commas.
+func fields(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
+
 // replicas accepts the addresses of a service separated by spaces or commas, where
 // Caddy wants spaces, and selects by NAME_REPLICAS the snippet of the Caddyfile
 // that distributes requests over them.
 func replicas(service string) error {
-	addresses := strings.FieldsFunc(os.Getenv(service+"_UPSTREAM"), func(r rune) bool {
-		return r == ',' || unicode.IsSpace(r)
-	})
+	addresses := fields(os.Getenv(service + "_UPSTREAM"))
 	several := "one"
 	if len(addresses) > 1 {
 		several = "several"
@@ -99,23 +114,66 @@ func replicas(service string) error {
 }
 
 // sites accepts the addresses of the site separated by commas without a space, where
-// Caddy wants one, and selects by REDIRECTS_SWITCH whether it sends http to one of them by https.
+// Caddy wants one, and selects by REDIRECTS_SWITCH whether it sends http to one of them by https. Where there are
+// applications, all other hosts at their ports are a site too, by LISTED_HTTP_SITES and LISTED_HTTPS_SITES.
 func sites() error {
-	addresses := strings.FieldsFunc(os.Getenv("SITE_ADDRESS"), func(r rune) bool {
-		return r == ',' || unicode.IsSpace(r)
-	})
-	redirects := "off"
-	if slices.ContainsFunc(addresses, hasTLS) {
-		redirects = "on"
+	addresses := fields(os.Getenv("SITE_ADDRESS"))
+	redirects := slices.ContainsFunc(addresses, hasTLS)
+	var http, https []string
+	for _, address := range addresses {
+		switch other, found := otherHosts(address); {
+		case !found || os.Getenv("APPS_SWITCH") == "off" || slices.Contains(addresses, other):
+		case hasTLS(address):
+			https = append(https, other)
+		default:
+			http = append(http, other)
+		}
 	}
 	for name, value := range map[string]string{
-		"SITE_ADDRESS": strings.Join(addresses, ", "), "REDIRECTS_SWITCH": redirects,
+		"SITE_ADDRESS":      strings.Join(addresses, ", "),
+		"REDIRECTS_SWITCH":  onOff(redirects && !slices.Contains(http, "http://")),
+		"LISTED_HTTP_SITES": joined(http), "LISTED_HTTP_SWITCH": onOff(len(http) > 0),
+		"LISTED_HTTPS_SITES": joined(https), "LISTED_HTTPS_SWITCH": onOff(len(https) > 0),
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return fmt.Errorf("setting %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+func joined(sites []string) string {
+	slices.Sort(sites)
+	return strings.Join(slices.Compact(sites), ", ")
+}
+
+// otherHosts returns the site of all other hosts at the port of an address, and reports whether the address has a host,
+// so that there are others.
+func otherHosts(address string) (site string, found bool) {
+	_, rest, _ := strings.Cut(address, "://")
+	if rest == "" {
+		rest = address
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	port := ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host, port = host[:i], host[i:]
+	}
+	switch {
+	case host == "":
+		return "", false
+	case hasTLS(address):
+		return "https://" + strings.TrimSuffix(port, ":443"), true
+	default:
+		return "http://" + strings.TrimSuffix(port, ":80"), true
+	}
 }
 
 // hasTLS reports whether Caddy gives a site of this address a certificate: it names a host, and

@@ -97,7 +97,7 @@ func TestReadme_HasEverySetting(t *testing.T) {
 		if strings.HasSuffix(fallback, ":9") || fallback == "/nonexistent" || strings.HasPrefix(fallback, "192.0.2.") {
 			fallback = "" // stands for none
 		}
-		if !strings.HasSuffix(match[1], "_REPLICAS") && !strings.HasSuffix(match[1], "_SWITCH") { // set by the program
+		if !strings.HasSuffix(match[1], "_REPLICAS") && !strings.HasSuffix(match[1], "_SWITCH") && !strings.HasSuffix(match[1], "_SITES") { // set by the program
 			taken = append(taken, match[1]+":"+fallback)
 		}
 	}

@@ -55,6 +55,8 @@ type Settings struct {
 	PublicURL   string `env:"PUBLIC_URL" doc:"where people open it, http://localhost:PROXY_PORT unless set; phones need an address of this machine, such as http://192.168.1.20:8080"`
 	SiteAddress string `env:"SITE_ADDRESS" doc:"the proxy's; every host at PROXY_PORT unless set"`
 	Routes      string `env:"ROUTES" doc:"the proxy's"`
+	Apps        string `env:"APPS" default:"lan" doc:"the proxy's"`
+	AppsTo      string `env:"APPS_TO" doc:"the proxy's"`
 
 	LogBegin string `env:"LOG_BEGIN" doc:"key of a later generation of the log of receipts, which both witnesses begin at this start"`
 
@@ -112,7 +114,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 		Log: !*household, LogBegin: s.LogBegin,
 		Extra: map[string]map[string]string{
 			"auth":         {"BOOTSTRAP_ADMIN_USERNAME": s.AdminUsername, "BOOTSTRAP_ADMIN_PASSWORD": s.AdminPassword},
-			"pforte-proxy": {"ROUTES": s.Routes},
+			"pforte-proxy": {"ROUTES": s.Routes, "APPS": s.Apps, "APPS_TO": s.AppsTo},
 		},
 	}
 	if s.SiteAddress != "" {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -55,9 +54,9 @@ type Applications struct {
 	now atomic.Pointer[listing]
 
 	mu       sync.Mutex
-	changed  []func([]App)
-	faults   map[string]string // of entries that are served, by slug
-	next     int               // of Auth, who is asked next
+	routes   map[string]*appRoutes // by template
+	faults   map[string]string     // of entries that are served, by slug
+	next     int                   // of Auth, who is asked next
 	probing  map[string]bool
 	answers  []probeAnswer
 	wake     chan struct{}
@@ -145,7 +144,8 @@ func (a *Applications) Provision(ctx caddy.Context) error {
 	a.ports = func() []uint16 { return ownPorts(ctx) }
 	a.log = ctx.Slogger()
 	a.id, a.hop = rand.Text(), rand.Text()
-	a.faults, a.probing, a.wake = map[string]string{}, map[string]bool{}, make(chan struct{}, 1)
+	a.routes, a.faults = map[string]*appRoutes{}, map[string]string{}
+	a.probing, a.wake = map[string]bool{}, make(chan struct{}, 1)
 	a.client = &http.Client{
 		Timeout: askWithin, CheckRedirect: noRedirect,
 		Transport: &http.Transport{MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: 55 * time.Second},
@@ -213,22 +213,15 @@ func (a *Applications) take(ctx context.Context, list *appList) {
 			serve.hosts[app.Host] = app
 		}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.now.Store(serve)
+	a.mu.Lock()
 	clear(a.faults)
-	for _, changed := range a.changed {
-		changed(list.apps)
+	routes := slices.Collect(maps.Values(a.routes))
+	a.mu.Unlock()
+	for _, t := range routes {
+		a.serve(t)
 	}
 	a.log.Info("applications", "served", len(list.apps), "skipped", list.skipped)
-}
-
-// onChange calls f with the entries of the list now, and of each later one.
-func (a *Applications) onChange(f func([]App)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.changed = append(a.changed, f)
-	f(a.now.Load().apps)
 }
 
 // Host returns the application that has a host, which has no port, in any case.
@@ -278,6 +271,14 @@ func (a *Applications) Stop() error {
 	return nil
 }
 
+// Cleanup implements caddy.CleanerUpper.
+func (a *Applications) Cleanup() error {
+	for _, t := range a.routes {
+		t.update(nil)
+	}
+	return nil
+}
+
 // ownPorts returns the ports at which the proxy is.
 func ownPorts(ctx caddy.Context) (all []uint16) {
 	app, err := ctx.AppIfConfigured("http")
@@ -300,16 +301,14 @@ func ownPorts(ctx caddy.Context) (all []uint16) {
 
 // hostOf returns the host of a request as the list has it.
 func hostOf(r *http.Request) string {
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
+	host, _, _ := strings.Cut(r.Host, ":") // an IPv6 address is no host of the list
 	return strings.ToLower(host)
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 var (
-	_ caddy.App         = (*Applications)(nil)
-	_ caddy.Provisioner = (*Applications)(nil)
+	_ caddy.App          = (*Applications)(nil)
+	_ caddy.Provisioner  = (*Applications)(nil)
+	_ caddy.CleanerUpper = (*Applications)(nil)
 )

@@ -28,18 +28,22 @@ func init() {
 	caddy.RegisterModule(Transport{})
 	caddy.RegisterModule(Page{})
 	caddy.RegisterModule(new(Applications))
+	caddy.RegisterModule(Apps{})
+	caddy.RegisterModule(new(AppTransport))
 	httpcaddyfile.RegisterGlobalOption("edge_apps", parseApplications)
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
 	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseCookies)
 	httpcaddyfile.RegisterHandlerDirective("edge_guard", parseGuard)
 	httpcaddyfile.RegisterHandlerDirective("edge_service", parseService)
 	httpcaddyfile.RegisterHandlerDirective("edge_page", parsePage)
+	httpcaddyfile.RegisterHandlerDirective("edge_apps", parseApps)
 	// Before everything that may answer or change the path.
 	httpcaddyfile.RegisterDirectiveOrder("edge", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_cookies", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_guard", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_service", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_page", httpcaddyfile.Before, "redir")
+	httpcaddyfile.RegisterDirectiveOrder("edge_apps", httpcaddyfile.Before, "redir")
 }
 
 var (

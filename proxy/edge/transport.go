@@ -41,8 +41,8 @@ var (
 type Transport struct {
 	reverseproxy.HTTPTransport
 
-	dialer *net.Dialer
-	pool   *connPool
+	dial dialFunc
+	pool *connPool
 	// plain is whether no option is set that is net/http's alone.
 	plain bool
 }
@@ -57,7 +57,7 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 	if err := t.HTTPTransport.Provision(ctx); err != nil {
 		return fmt.Errorf("transport edge: %w", err)
 	}
-	t.dialer = &net.Dialer{Timeout: time.Duration(t.DialTimeout)}
+	t.dial = (&net.Dialer{Timeout: time.Duration(t.DialTimeout)}).DialContext
 	t.pool = &connPool{
 		timeout: time.Duration(t.KeepAlive.IdleConnTimeout), most: t.KeepAlive.MaxIdleConnsPerHost,
 		idle: map[string][]*serverConn{},
@@ -90,7 +90,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return res, err
 		}
 	}
-	conn, err := t.dialer.DialContext(r.Context(), "tcp", addr)
+	conn, err := t.dial(r.Context(), "tcp", addr)
 	if err != nil {
 		return nil, reverseproxy.NewDialError(err)
 	}
