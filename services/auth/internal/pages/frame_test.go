@@ -1,8 +1,12 @@
 package pages_test
 
 import (
+	"encoding/json"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -15,7 +19,7 @@ func TestPage_HasTheHeaders(t *testing.T) {
 		b.post(security, "csrf", "old"), f.browser().get("/pforte/account"),
 	} {
 		for name, want := range map[string]string{
-			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 			"X-Frame-Options":         "DENY", "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "Vary": "Accept-Language, Cookie",
 			"Permissions-Policy": "publickey-credentials-get=(self), publickey-credentials-create=(self)", "X-Content-Type-Options": "nosniff",
 		} {
@@ -156,7 +160,12 @@ func TestPassword_IsChanged(t *testing.T) {
 
 func TestLanguage_IsTheBrowsersOrTheChosenOne(t *testing.T) {
 	f := newFixture(t)
-	for wanted, title := range map[string]string{"": "Anmelden", "de-CH": "Anmelden", "en-GB,de;q=0.5": "Log in", "fr, en;q=0.8": "Log in", "fr": "Anmelden", "\x01": "Anmelden"} {
+	for wanted, title := range map[string]string{
+		"": "Anmelden", "\x01": "Anmelden", "de": "Anmelden", "de-AT": "Anmelden", "de-CH": "Anmelden", "gsw, fr;q=0.8": "Anmelden",
+		"tr, de-AT;q=0.8, en;q=0.5": "Anmelden", "fr-CH, fr;q=0.9, de;q=0.5": "Anmelden",
+		"en-GB,de;q=0.5": "Log in", "fr, en;q=0.8": "Log in", "fr": "Log in", "tr-TR,tr;q=0.9": "Log in", "tr, en;q=0.8, de;q=0.5": "Log in",
+		"ja": "Log in", "*": "Log in",
+	} {
 		b := f.browser()
 		b.headers = http.Header{"Accept-Language": {wanted}}
 		b.get("/pforte/login").shows("<h1>" + title + "</h1>")
@@ -210,4 +219,48 @@ func TestLogin_PageIsSmall(t *testing.T) {
 	if size >= 30<<10 {
 		t.Errorf("the login page has %d bytes in all, want less than 30 KB", size)
 	}
+}
+
+func TestManifest_IsTheHouseholdsAndPublic(t *testing.T) {
+	f := newEmptyFixture(t)
+	_, token, err := f.people.CreateSetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.browser().post("/pforte/setup", "t", token, "household", "Familie „Kern“ & Söhne <1>", "username", "anna", "display_name", "Anna", "password", adminPass, "again", adminPass).leadsTo("/pforte/")
+	a := f.browser().get("/pforte/manifest.webmanifest").want(http.StatusOK)
+	if kind := a.header.Get("Content-Type"); kind != "application/manifest+json" {
+		t.Errorf("it is %q", kind)
+	}
+	var got struct {
+		Name, ID, Scope, Display string
+		StartURL                 string `json:"start_url"`
+		Icons                    []struct{ Src, Sizes, Type, Purpose string }
+	}
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Name != "Familie „Kern“ & Söhne <1>" || got.ID != "/pforte/" || got.StartURL != "/pforte/" || got.Scope != "/pforte/" || got.Display != "standalone" {
+		t.Errorf("got %+v", got)
+	}
+	for _, icon := range got.Icons {
+		size := f.picture(icon.Src)
+		if want := strconv.Itoa(size.X) + "x" + strconv.Itoa(size.Y); icon.Sizes != want || icon.Type != "image/png" {
+			t.Errorf("%+v is %s", icon, want)
+		}
+	}
+	page := f.browser().get("/pforte/login").shows(`<link rel="manifest" href="/pforte/manifest.webmanifest">`).body
+	_, after, _ := strings.Cut(page, `<link rel="apple-touch-icon" href="`)
+	at, _, _ := strings.Cut(after, `"`)
+	if size := f.picture(at); size.X != 180 || size.Y != 180 {
+		t.Errorf("the touch icon has %v", size)
+	}
+}
+
+// picture returns the size of a PNG at a path.
+func (f *fixture) picture(at string) image.Point {
+	f.t.Helper()
+	a := f.browser().get(at).want(http.StatusOK)
+	config := must(png.DecodeConfig(strings.NewReader(a.body)))(f.t)
+	return image.Pt(config.Width, config.Height)
 }

@@ -12,7 +12,8 @@ import (
 const languageLifetime = 365 * 24 * time.Hour
 
 // language returns the texts of the language that the footer's link chooses, which is
-// kept, or has chosen before, or else of the one that the browser prefers.
+// kept, or has chosen before, or else of the one that the browser prefers: English, unless that is
+// German or a language whose readers know German.
 func (p *Pages) language(r *request) texts {
 	if chosen := p.texts[r.QueryParam("lang")]; chosen != nil {
 		r.SetCookie(p.cookie("lang", chosen["Lang"], int(languageLifetime.Seconds())))
@@ -21,14 +22,14 @@ func (p *Pages) language(r *request) texts {
 	if kept, err := r.Cookie(p.AppName + ".lang"); err == nil && p.texts[kept.Value] != nil {
 		return p.texts[kept.Value]
 	}
-	wanted, _, err := language.ParseAcceptLanguage(r.Request().Header.Get("Accept-Language"))
-	if err != nil {
+	wanted, _, err := language.ParseAcceptLanguage(strings.Join(r.Request().Header["Accept-Language"], ","))
+	if err != nil || len(wanted) == 0 { // no browser's: the language of the API
 		return p.texts["de"]
 	}
 	if _, i, _ := p.languages.Match(wanted...); i == 1 {
-		return p.texts["en"]
+		return p.texts["de"]
 	}
-	return p.texts["de"]
+	return p.texts["en"]
 }
 
 // otherLanguage returns the URL of the page in the other language. The token of a link

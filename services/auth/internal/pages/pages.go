@@ -69,7 +69,7 @@ func New(o Options) (*Pages, error) {
 	o.Location = cmp.Or(o.Location, time.Local)
 	p := &Pages{
 		Options: o, templates: map[string]*template.Template{}, assets: map[string]asset{},
-		languages: language.NewMatcher([]language.Tag{language.German, language.English}), texts: map[string]texts{},
+		languages: language.NewMatcher([]language.Tag{language.English, language.German}), texts: map[string]texts{},
 		routes: map[string]route{},
 	}
 	for _, lang := range []string{"de", "en"} {
@@ -94,8 +94,10 @@ func New(o Options) (*Pages, error) {
 	for name, kind := range map[string]string{
 		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
 		"passkey.js": "text/javascript; charset=utf-8", "time.js": "text/javascript; charset=utf-8",
-		"form.js": "text/javascript; charset=utf-8",
-		"menu.js": "text/javascript; charset=utf-8",
+		"form.js":      "text/javascript; charset=utf-8",
+		"menu.js":      "text/javascript; charset=utf-8",
+		"icon-180.png": "image/png", "icon-192.png": "image/png", "icon-512.png": "image/png",
+		"icon-maskable.png": "image/png",
 	} {
 		content, err := files.ReadFile("static/" + name)
 		if err != nil {
@@ -153,6 +155,7 @@ func (p *Pages) Routes(e *echo.Echo) {
 	// Not HEAD: a code counts once.
 	e.GET(enterPath, p.handle(route{onAppHost: true, get: handOvers{p}.enter}, handOvers{p}.enter))
 
+	p.page(e, manifestPath, route{onAppHost: true, get: p.manifest})
 	for name := range p.assets {
 		e.GET(root+name, p.asset)
 		e.HEAD(root+name, p.asset)
@@ -395,7 +398,7 @@ func (p *Pages) failed(r *request, err error) error {
 // browsers then send Origin: null with forms.
 func setHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
-		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		"img-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Permissions-Policy", "publickey-credentials-get=(self), publickey-credentials-create=(self)")
