@@ -216,7 +216,7 @@ func TestGuard_OnlyWhatIsNamedIsPublic(t *testing.T) {
 // With the settings that the page shows for an application that is both.
 func TestGuard_HouseholdsPageGuardsAllButWhatItNames(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../deploy/docs/household.md")
+	page, err := os.ReadFile("../deploy/docs/moving.md")
 	if err != nil {
 		t.Fatal(err)
 	}

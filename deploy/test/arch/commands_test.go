@@ -13,8 +13,8 @@ var composed = []string{"deploy/compose.production.yml", "deploy/compose.scale.y
 
 var (
 	namedFile    = regexp.MustCompile(`-f ([a-z./-]+\.yml)`)
-	namedVolume  = regexp.MustCompile(`(?:\bpforte-production|\$\{PROJECT\})_([\w-]+)`)
-	namedService = regexp.MustCompile(`(?:\$P|docker compose [^|<>;&]*?)\s(?:run|exec|up)((?:\s--?[a-zA-Z-]+)*)\s([a-z][a-z0-9-]*)\b`)
+	namedVolume  = regexp.MustCompile(`(?:\bpforte-production|\bpforte-home|\$\{PROJECT\})_([\w-]+)`)
+	namedService = regexp.MustCompile(`(?:\$P|docker compose(?: [^|<>;&]*?)?)\s(?:run|exec|up)((?:\s--?[a-zA-Z-]+)*)\s([a-z][a-z0-9-]*)\b`)
 )
 
 // faultsOfCommands returns what a page names that is not in the compose files, and
@@ -42,9 +42,11 @@ func faultsOfCommands(page string, services, volumes map[string]bool) (faults []
 	return faults, right
 }
 
-func TestCommands_OfPagesNameWhatComposeHas(t *testing.T) {
-	services, volumes := map[string]bool{}, map[string]bool{}
-	for _, file := range composed {
+// named returns the services and volumes of compose files.
+func named(t *testing.T, files ...string) (services, volumes map[string]bool) {
+	t.Helper()
+	services, volumes = map[string]bool{}, map[string]bool{}
+	for _, file := range files {
 		stack := readCompose(t, file)
 		for name := range stack.Services {
 			services[name] = true
@@ -53,11 +55,20 @@ func TestCommands_OfPagesNameWhatComposeHas(t *testing.T) {
 			volumes[name] = true
 		}
 	}
+	return services, volumes
+}
+
+func TestCommands_OfPagesNameWhatComposeHas(t *testing.T) {
+	services, volumes := named(t, composed...)
 	for _, page := range []string{"backup.md", "keys.md", "operations.md", "upgrade.md"} {
 		faults, right := faultsOfCommands(text(t, "deploy/docs/"+page), services, volumes)
 		if len(faults) > 0 || right == 0 {
 			t.Errorf("%s: not there: %v; %d names are right", page, faults, right)
 		}
+	}
+	atHome, itsVolumes := named(t, household, evidence)
+	if faults, right := faultsOfCommands(text(t, "deploy/docs/household.md"), atHome, itsVolumes); len(faults) > 0 || right < 8 {
+		t.Errorf("household.md: not there: %v; %d names are right", faults, right)
 	}
 	wrong := "docker compose -f deploy/none.yml exec -T nobody ls\n$ $P run --rm -T nothing\n$ $P up -d --wait nowhere\ndocker volume rm pforte-production_no"
 	if faults, right := faultsOfCommands(wrong, services, volumes); len(faults) != 5 || right != 0 {

@@ -31,7 +31,7 @@ const (
 	paulPassword, paulHash   = "pauls altes Kennwort", "abcdefghijklmnopqrstuuLkwVNmDLJpptz5phTM7uOaaYPTw99ky"
 )
 
-// TestImport_TakesUsersOfAnExistingApplication does what the page household.md says, with the
+// TestImport_TakesUsersOfAnExistingApplication does what the page moving.md says, with the
 // frontend as a folder of files and as a server of its own.
 func TestImport_TakesUsersOfAnExistingApplication(t *testing.T) {
 	const page, script = "<!doctype html><title>Haushalt</title>", "console.log('lists')"
