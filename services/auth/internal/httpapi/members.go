@@ -277,6 +277,8 @@ func (a members) setup(c echo.Context, _ caller) (answer, error) {
 			Household: body.Household, Username: body.Username, DisplayName: body.DisplayName, Password: body.Password,
 		})
 	switch {
+	case errors.Is(err, link.ErrUsed):
+		return answer{}, user.ErrNotEmpty
 	case errors.Is(err, link.ErrInvalid):
 		return answer{}, web.ErrSetupCode
 	case err != nil:

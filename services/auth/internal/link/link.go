@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -35,9 +36,12 @@ func (k Kind) Path(token string) string {
 
 // Errors of links.
 var (
-	// ErrInvalid is the one error of a token that cannot be used: unknown, used, void,
+	// ErrInvalid is the error of a token that cannot be used: unknown, used, void,
 	// expired, or of another kind.
 	ErrInvalid = errors.New("link is invalid or expired")
+	// ErrUsed is ErrInvalid of a link that did what it is for, for a user who still exists. Who has
+	// the token had the right one, and may learn that.
+	ErrUsed = fmt.Errorf("it was used: %w", ErrInvalid)
 	// ErrNotFound: there is no open link of that id.
 	ErrNotFound = errors.New("no such link")
 )
@@ -46,18 +50,19 @@ var (
 type Link struct {
 	ID   int64
 	Kind Kind
-	// UserID and Username are of the user whose password a reset sets. The Username of
-	// an invite is the new user's; empty: the person chooses.
+	// UserID and Username are of the user whose password a reset sets, or whom a used link
+	// created. The Username of an open invite is the new user's; empty: the person chooses.
 	UserID      int64
 	Username    string
 	Former      bool     // of an invite that is created: Username may be that of a deleted user
-	DisplayName string   // of an invite, a proposal; of a reset, the user's
+	DisplayName string   // of an open invite, a proposal; else the user's
 	Role        string   // of the user whom an invite creates
 	Groups      []string // slugs, sorted, of that user's groups
 	CreatedBy   int64    // id of the admin; 0: the operator
 	CreatorName string   // display name of that admin; empty: the operator
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
+	UsedAt      time.Time // zero: it was not
 }
 
 // tokenBytes is the length of a token: 256 bits cannot be guessed.

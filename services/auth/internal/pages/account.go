@@ -22,6 +22,8 @@ type startPage struct {
 	UpTo int64
 	// Duty: the household requires a second factor and the user has none.
 	Duty bool
+	// Joined: the user has just accepted an invite.
+	Joined bool
 	// Requests are open requests for a new password, for admins.
 	Requests int
 }
@@ -32,7 +34,7 @@ func (p profile) start(r *request) error {
 	if err != nil {
 		return err
 	}
-	page := startPage{Notices: notices}
+	page := startPage{Notices: notices, Joined: r.QueryParam("done") == "joined"}
 	if len(notices) > 0 {
 		page.UpTo = notices[0].At.Unix()
 	}
@@ -98,12 +100,13 @@ func (f form) color() string {
 	return f.get("hex")
 }
 
-// newPassword returns a password that was typed twice. account.ErrMissing, web.ErrPasswordsDiffer.
+// newPassword returns a password that was typed, on a page that asks for it twice, the same again.
+// account.ErrMissing, web.ErrPasswordsDiffer.
 func newPassword(f form) (string, error) {
 	switch pw := f.get("password"); {
 	case pw == "":
 		return "", account.ErrMissing
-	case pw != f.get("again"):
+	case f.sent("again") && pw != f.get("again"):
 		return "", web.ErrPasswordsDiffer
 	default:
 		return pw, nil

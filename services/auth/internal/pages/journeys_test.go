@@ -45,8 +45,10 @@ func TestSetUp_FirstAdminSetsTheHouseholdUp(t *testing.T) {
 	b.post("/pforte/setup", "t", token, "household", "Familie Kern", "username", "anna", "display_name", "Anna", "password", adminPass, "again", adminPass).leadsTo("/pforte/")
 	b.get("/pforte/").want(http.StatusOK).shows("Hallo, Anna", "Familie Kern", "Mitglieder")
 	f.browser().get("/pforte/login").want(http.StatusOK).shows(`name="password"`).lacks("Einrichtungslink")
-	f.browser().get(path).want(http.StatusNotFound).shows("Diese Seite gibt es nicht.")
-	f.browser().post("/pforte/setup", "t", token, "username", "evil", "display_name", "E", "password", adminPass, "again", adminPass).want(http.StatusNotFound)
+	f.browser().get(path).want(http.StatusBadRequest).shows("Dieses Konto gibt es schon.")
+	f.browser().post("/pforte/setup", "t", token, "username", "evil", "display_name", "E", "password", adminPass).want(http.StatusBadRequest).shows("Dieses Konto gibt es schon.")
+	f.browser().get("/pforte/setup?t=" + token[1:]).want(http.StatusNotFound).shows("Diese Seite gibt es nicht.")
+	f.browser().post("/pforte/setup", "t", "other", "username", "evil", "display_name", "E", "password", adminPass).want(http.StatusNotFound)
 }
 
 func TestInvite_IsShownOnceAndUsedOnce(t *testing.T) {
@@ -58,15 +60,19 @@ func TestInvite_IsShownOnceAndUsedOnce(t *testing.T) {
 	anna.get(path).want(http.StatusOK).shows("Du bist als Anna angemeldet.")
 
 	paul := f.browser()
-	seen := paul.get(path).want(http.StatusOK).shows("Anna hat dich eingeladen.", `value="Paul"`)
+	seen := paul.get(path).want(http.StatusOK).shows("Hallo Paul!", "Anna hat dich zu „Zuhause“ eingeladen.", `value="paul"`).lacks(`name="display_name"`, `name="again"`)
 	if got := seen.header.Get("Referrer-Policy"); got != "strict-origin" {
 		t.Errorf("the token reaches the Referer: Referrer-Policy is %q", got)
 	}
-	paul.post("/pforte/join", "t", token, "username", "OTTO", "display_name", "Paul", "password", userPass, "again", userPass).want(http.StatusConflict).shows("schon vergeben")
-	paul.post("/pforte/join", "t", token, "username", "paul", "display_name", "Paul", "password", userPass, "again", userPass, "role", "admin").
-		leadsTo("/pforte/login?done=joined&name=paul").lacks(token)
-	paul.get("/pforte/login?done=joined&name=paul").shows("Dein Konto ist angelegt.", `value="paul"`)
-	paul.post("/pforte/join", "t", token, "username", "eve", "display_name", "E", "password", userPass, "again", userPass).want(http.StatusBadRequest).shows("Der Link ist ungültig oder abgelaufen.")
+	paul.post("/pforte/join", "t", token, "username", "OTTO", "password", userPass).want(http.StatusConflict).shows("schon vergeben", `id="username-why"`, `value="OTTO"`, token)
+	paul.post("/pforte/join", "t", token, "username", "paul", "password", userPass, "role", "admin").
+		leadsTo("/pforte/?done=joined").lacks(token)
+	paul.get("/pforte/?done=joined").want(http.StatusOK).shows("Willkommen bei Zuhause", "Dein Konto ist angelegt.")
+	paul.get("/pforte/").want(http.StatusOK).shows("Hallo, Paul").lacks("Willkommen bei")
+	eve := f.browser()
+	eve.post("/pforte/join", "t", token, "username", "eve", "display_name", "E", "password", userPass).want(http.StatusBadRequest).
+		shows("Dieses Konto gibt es schon.", `href="/pforte/login?name=paul"`, "Anmelden").lacks("Bitte die Administratoren")
+	eve.get("/pforte/").leadsTo("/pforte/login?return=%2Fpforte%2F")
 	b := f.loggedIn("paul", userPass)
 	b.get("/pforte/admin/members").want(http.StatusForbidden).shows("Diese Seite ist nur für Administratoren.")
 	if strings.Contains(f.log.String(), token) {
@@ -172,9 +178,10 @@ func TestForgotten_PasswordIsSetAnew(t *testing.T) {
 	paul.get(path).want(http.StatusOK).shows("otto")
 	paul.post("/pforte/reset", "t", token, "password", "short", "again", "short").want(http.StatusBadRequest).shows(token)
 	f.loggedIn("otto", userPass)
-	paul.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").leadsTo("/pforte/login?done=reset")
-	paul.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").want(http.StatusBadRequest)
-	paul.get("/pforte/").want(http.StatusSeeOther)
+	paul.post("/pforte/reset", "t", token, "password", "a new secret").leadsTo("/pforte/?done=reset")
+	paul.get("/pforte/?done=reset").want(http.StatusOK).shows("Dein neues Passwort gilt ab jetzt.", "Hallo, Otto")
+	f.browser().post("/pforte/reset", "t", token, "password", "a third secret").want(http.StatusBadRequest).
+		shows("Mit diesem Link wurde das Passwort schon geändert.", `href="/pforte/login?name=otto"`)
 	old.get("/pforte/").want(http.StatusSeeOther)
 	b := f.loggedIn("otto", "a new secret")
 	b.get("/pforte/").shows("Sicherheitshinweise", "Neues Passwort über Link")
@@ -190,10 +197,7 @@ func TestReset_ShowsTheRemainingPasskeys(t *testing.T) {
 	_, token := f.anna().shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	b := f.browser()
 	const list = security + "?done=passkeys-left"
-	b.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").
-		leadsTo("/pforte/login?done=reset-passkeys&return=" + url.QueryEscape(list))
-	b.get("/pforte/login?done=reset-passkeys&return=" + url.QueryEscape(list)).shows("Dein neues Passwort gilt ab jetzt.").lacks("Altes Telefon")
-	b.post("/pforte/login", "username", "otto", "password", "a new secret", "return", list).leadsTo(list)
+	b.post("/pforte/reset", "t", token, "password", "a new secret").leadsTo(list)
 	b.get(list).want(http.StatusOK).shows("Mit diesen Passkeys kann man sich weiterhin anmelden", "Altes Telefon", "Passkey entfernen")
 }
 

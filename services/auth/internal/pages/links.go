@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
@@ -32,7 +33,71 @@ func (p linked) linkOf(r *request, kind link.Kind) (linkPage, error) {
 		token = r.form.get("t")
 	}
 	l, err := p.People.LinkOf(r.ctx(), kind, token)
+	if err == nil {
+		r.SetCookie(p.cookie(openedCookie, opened(token), int(openedFor.Seconds())))
+	}
 	return linkPage{l, token}, err
+}
+
+const (
+	// openedCookie is set with the form of a link, so that the browser that used the link is known.
+	// It admits to nothing.
+	openedCookie = "link"
+	openedFor    = time.Hour
+	// justUsed is how long after its use a link leads on in that browser.
+	justUsed = time.Minute
+)
+
+// opened is the value of the cookie of a link.
+func opened(token string) string { return link.Hash("opened " + token)[:32] }
+
+// linkKinds are the kinds of links by the paths of their pages.
+var linkKinds = map[string]link.Kind{root + "setup": link.Setup, root + "join": link.Invite, root + "reset": link.Reset}
+
+// used answers a request for a link that did what it is for: with the way to the login, or, where the
+// same browser has just used it, as when a button is pressed twice, as after that.
+func (p linked) used(r *request) error {
+	kind := linkKinds[r.Path()]
+	shown, err := p.linkOf(r, kind)
+	if !errors.Is(err, link.ErrUsed) {
+		return cmp.Or(err, link.ErrInvalid)
+	}
+	cookie, err := r.Cookie(p.AppName + "." + openedCookie)
+	if err != nil || cookie.Value != opened(shown.Token) || p.Now().Sub(shown.UsedAt) >= justUsed {
+		title := r.text["UsedAccount"]
+		if kind == link.Reset {
+			title = r.text["UsedReset"]
+		}
+		r.status = http.StatusBadRequest
+		return p.render(r, "used", title, shown)
+	}
+	if _, err := p.caller(r); err == nil {
+		return r.seeOther(root)
+	}
+	return r.seeOther(toLogin(shown.Kind, shown.Username, root))
+}
+
+// toLogin is the path of the login after a link was used.
+func toLogin(kind link.Kind, username, to string) string {
+	done := "joined"
+	if kind == link.Reset {
+		done = "reset"
+	}
+	return root + "login?done=" + done + "&name=" + url.QueryEscape(username) + "&return=" + escapeReturn(to)
+}
+
+// logIn logs in who has just chosen their password by a link, and redirects. A second factor is
+// asked for. Where the login fails, the password is set all the same, and they log in themselves.
+func (p linked) logIn(r *request, kind link.Kind, username, pw, to string) error {
+	in, err := p.Login(r.Response(), p.KnowBrowser(r.Response(), r.Request()), username, pw)
+	switch {
+	case err != nil:
+		p.Log.WarnContext(r.ctx(), "log in who used a link failed", "kind", string(kind), "error", err)
+		return r.seeOther(toLogin(kind, username, to))
+	case in.Pending != nil:
+		return r.seeOther(root + "second?return=" + escapeReturn(to))
+	}
+	return r.seeOther(signIn(p).afterLogin(r, in, to))
 }
 
 // unguessed is a handler of a link's page. It keeps the token out of Referer, whatever the
@@ -46,7 +111,10 @@ func (p *Pages) unguessed(h handler) handler {
 		}
 		refused := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), web.LimitLink, p.LinkLimit,
 			p.Networks(r.Request()), func() int {
-				if err = h(r); errors.Is(err, link.ErrInvalid) || errors.Is(err, service.ErrNoRoute) {
+				err = h(r)
+				switch {
+				case errors.Is(err, link.ErrUsed): // its token is right
+				case errors.Is(err, link.ErrInvalid), errors.Is(err, service.ErrNoRoute):
 					return http.StatusUnauthorized // what Limited counts
 				}
 				return http.StatusOK
@@ -84,16 +152,14 @@ func (p linked) setup(r *request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.Login(r.Response(), r.Request(), username, pw); err != nil {
-		return r.seeOther(root + "login?done=joined&name=" + url.QueryEscape(username))
-	}
-	return r.seeOther(root)
+	return p.logIn(r, link.Setup, username, pw, root)
 }
 
 // joinPage is what the page of an invite shows.
 type joinPage struct {
 	linkPage
-	As *user.User // the user who is logged in on this browser, or nil
+	As       *user.User // the user who is logged in on this browser, or nil
+	Proposed string     // username, where the person chooses
 }
 
 // joinForm shows an invite.
@@ -102,7 +168,7 @@ func (p linked) joinForm(r *request) error {
 	if err != nil {
 		return err
 	}
-	page := joinPage{linkPage: shown}
+	page := joinPage{linkPage: shown, Proposed: user.ProposeUsername(shown.DisplayName)}
 	if c, err := p.caller(r); err == nil {
 		page.As = &c.User
 	} else if !errors.Is(err, session.ErrNotFound) {
@@ -111,7 +177,7 @@ func (p linked) joinForm(r *request) error {
 	return p.render(r, "join", r.text["JoinTitle"], page)
 }
 
-// join creates the user of an invite, who then logs in.
+// join creates the user of an invite and logs them in.
 func (p linked) join(r *request) error {
 	pw, err := newPassword(r.form)
 	if err != nil {
@@ -124,7 +190,7 @@ func (p linked) join(r *request) error {
 	if err != nil {
 		return err
 	}
-	return r.seeOther(root + "login?done=joined&name=" + url.QueryEscape(u.Username))
+	return p.logIn(r, link.Invite, u.Username, pw, root+"?done=joined")
 }
 
 // resetForm asks for the new password of a reset link.
@@ -136,7 +202,7 @@ func (p linked) resetForm(r *request) error {
 	return p.render(r, "reset", r.text["ResetTitle"], shown)
 }
 
-// reset sets the password.
+// reset sets the password and logs the user in, who is led to what else opens the account.
 func (p linked) reset(r *request) error {
 	pw, err := newPassword(r.form)
 	if err != nil {
@@ -152,14 +218,13 @@ func (p linked) reset(r *request) error {
 		return err
 	}
 	// The password is set, whatever fails now.
+	to := root + "?done=reset"
 	if left, err := p.Accounts.Passkeys.List(r.ctx(), of.UserID); err != nil || len(left) > 0 {
-		return r.seeOther(root + "login?done=reset-passkeys&return=" +
-			escapeReturn(securityPath+"?done="+passkeysLeft))
+		to = securityPath + "?done=" + passkeysLeft
+	} else if left, err := p.Policy.TokensFor(r.ctx(), of.Username); err != nil || p.validTokens(left) > 0 {
+		to = tokensPath + "?done=tokens-left"
 	}
-	if left, err := p.Policy.TokensFor(r.ctx(), of.Username); err != nil || p.validTokens(left) > 0 {
-		return r.seeOther(root + "login?done=reset-tokens&return=" + escapeReturn(tokensPath+"?done=tokens-left"))
-	}
-	return r.seeOther(root + "login?done=reset")
+	return p.logIn(r, link.Reset, of.Username, pw, to)
 }
 
 // passkeysLeft marks the page of passkeys after a reset of the password.

@@ -361,6 +361,8 @@ func (p *Pages) failed(r *request, err error) error {
 		err = p.askAgain(r)
 	case errors.Is(err, session.ErrNotFound): // it had ended before, or ended meanwhile
 		err = p.loginFirst(r)
+	case errors.Is(err, link.ErrUsed):
+		err = linked{p}.used(r)
 	}
 	if err == nil {
 		return nil

@@ -241,6 +241,7 @@ type field struct {
 	Optional                                            bool
 	Mark                                                string // after the label
 	Mode                                                string // of the keyboard on a phone
+	Reveal                                              string // label of the button that shows a password
 }
 
 // codeFields are the inputs of a code: of an app, where the user has one, or of recovery.
@@ -282,6 +283,7 @@ var functions = template.FuncMap{
 	// as gives a field another id, where a page has several of one name.
 	"as":      func(v view, id string, f field) field { f.ID, f.Wrong = id, v.Wrong(id); return f },
 	"few":     few,
+	"reveal":  func(t texts, f field) field { f.Reveal = t["PasswordShow"]; return f },
 	"numeric": func(f field) field { f.Mode = "numeric"; return f },
 	"initial": initial,
 	"ruleOf":  ruleOf,

@@ -29,8 +29,8 @@ type NewInvite struct {
 // has none; an empty DisplayName is the invite's, or the username.
 type NewMember struct{ Username, DisplayName, Password string }
 
-// LinkOf returns the open link of a token and changes nothing. link.ErrInvalid;
-// user.ErrNotEmpty for a set-up when there is a user.
+// LinkOf returns the open link of a token and changes nothing. link.ErrInvalid; link.ErrUsed, with
+// the link; user.ErrNotEmpty for any other set-up when there is a user.
 func (s *Service) LinkOf(ctx context.Context, kind link.Kind, token string) (link.Link, error) {
 	return s.links.Link(ctx, kind, link.Hash(token))
 }
@@ -120,7 +120,7 @@ func (s *Service) RevokeInvite(ctx context.Context, by, id int64) error {
 }
 
 // Setup creates the first admin and names the household. The link is looked at before
-// the password costs anything, and used up with the change. link.ErrInvalid,
+// the password costs anything, and used up with the change. link.ErrInvalid, link.ErrUsed,
 // user.ErrNotEmpty; account.ErrMissing and the sentinels of password and user, after which the
 // link can still be used; user.ErrHouseholdName.
 func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user.User, error) {
@@ -148,7 +148,7 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 	return s.links.Setup(ctx, hash, record, household)
 }
 
-// Join creates the user of an invite. link.ErrInvalid; account.ErrMissing, the sentinels of
+// Join creates the user of an invite. link.ErrInvalid, link.ErrUsed; account.ErrMissing, the sentinels of
 // password and user, user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrUsernameReserved, after which the link can
 // still be used.
 func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.User, error) {
@@ -182,8 +182,8 @@ func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.Use
 
 // ResetPasswordByLink sets the password of a link's user and ends all their sessions.
 // No session is created, and a second factor is asked for at the next login.
-// link.ErrInvalid; account.ErrMissing and the sentinels of password, after which the link can
-// still be used and the password is the old one; account.ErrPending.
+// link.ErrInvalid, link.ErrUsed; account.ErrMissing and the sentinels of password, after which the
+// link can still be used and the password is the old one; account.ErrPending.
 func (s *Service) ResetPasswordByLink(ctx context.Context, token, replacement string) error {
 	hash := link.Hash(token)
 	l, err := s.links.Link(ctx, link.Reset, hash)

@@ -64,7 +64,7 @@ type Users interface {
 
 // Links keeps links and carries out what they are for. Every method is one transaction,
 // with its audit rows. A method that uses a link up returns link.ErrInvalid unless the
-// link is open at that instant; of any number of concurrent uses one succeeds.
+// link is open at that instant, or link.ErrUsed; of any number of concurrent uses one succeeds.
 //
 // A link stops being open when it is used or expires, and when the admin who created it is
 // no longer one or their sessions end. The hash is link.Hash of the token.
@@ -75,8 +75,8 @@ type Links interface {
 	// user.ErrUsernameTaken, user.ErrUsernameFormer and application.ErrGroupNotFound for an invite;
 	// user.ErrNotEmpty for a set-up.
 	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)
-	// Link returns an open link. link.ErrInvalid; user.ErrNotEmpty for a set-up when
-	// there is a user.
+	// Link returns an open link. link.ErrInvalid; link.ErrUsed, with the link; user.ErrNotEmpty for
+	// any other set-up when there is a user.
 	Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error)
 	// Invites returns the open invites, newest first.
 	Invites(ctx context.Context) ([]link.Link, error)

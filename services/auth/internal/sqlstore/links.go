@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -19,24 +20,31 @@ const openLink = `used_at IS NULL AND void_at IS NULL AND expires_at > ?
 	AND (created_by = 0 OR EXISTS (SELECT 1 FROM users AS creator WHERE creator.id = links.created_by
 	AND creator.role = 'admin'))`
 
+// usedLink is the condition of a link that did what it is for. An invite or set-up that was used
+// before its user was written to it counts as none.
+const usedLink = `(used_at IS NOT NULL AND user_id IS NOT NULL)`
+
 const linkColumns = `links.id, links.kind, links.user_id, links.username, links.display_name, links.role,
-	links.group_slugs, links.created_by, links.created_at, links.expires_at,
+	links.group_slugs, links.created_by, links.created_at, links.expires_at, links.used_at,
 	coalesce((SELECT username FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.created_by), '')`
 
 func scanLink(row sqldb.Scanner) (link.Link, error) {
 	var l link.Link
-	var userID sql.NullInt64
+	var userID, used sql.NullInt64
 	var created, expires int64
 	var username, displayName, groups string
 	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, &groups, &l.CreatedBy, &created,
-		&expires, &username, &displayName, &l.CreatorName)
+		&expires, &used, &username, &displayName, &l.CreatorName)
 	if errors.Is(err, sql.ErrNoRows) {
 		return link.Link{}, link.ErrInvalid
 	}
 	if userID.Valid {
 		l.UserID, l.Username, l.DisplayName = userID.Int64, username, displayName
+	}
+	if used.Valid {
+		l.UsedAt = time.Unix(used.Int64, 0).UTC()
 	}
 	l.Groups = slugs(groups)
 	l.CreatedAt, l.ExpiresAt = time.Unix(created, 0).UTC(), time.Unix(expires, 0).UTC()
@@ -163,6 +171,11 @@ func (tx *transaction) closeResets(ctx context.Context, id int64) error {
 func (s *Links) Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	l, err := scanLink(s.db.row(ctx, `SELECT `+linkColumns+` FROM links WHERE kind = ? AND token_hash = ? AND (`+
+		usedLink+` OR `+openLink+`)`, string(kind), hash, s.db.now().Unix()))
+	if err == nil && !l.UsedAt.IsZero() {
+		return l, link.ErrUsed
+	}
 	if kind == link.Setup {
 		var some bool
 		if err := s.db.row(ctx, `SELECT EXISTS (SELECT 1 FROM users)`).Scan(&some); err != nil {
@@ -172,8 +185,7 @@ func (s *Links) Link(ctx context.Context, kind link.Kind, hash string) (link.Lin
 			return link.Link{}, user.ErrNotEmpty
 		}
 	}
-	return scanLink(s.db.row(ctx, `SELECT `+linkColumns+` FROM links WHERE kind = ? AND token_hash = ? AND `+openLink,
-		string(kind), hash, s.db.now().Unix()))
+	return l, err
 }
 
 // Invites implements people.Links.
@@ -203,12 +215,32 @@ func (s *Links) RevokeInvite(ctx context.Context, id, by int64) error {
 }
 
 // useLink marks an open link as used and returns it. It is one statement: a second use
-// waits for the first one's transaction and then finds a used link. link.ErrInvalid.
+// waits for the first one's transaction and then finds a used link. link.ErrInvalid, link.ErrUsed.
 func (s *Links) useLink(ctx context.Context, tx *transaction, kind link.Kind, hash string) (link.Link, error) {
 	now := s.db.now().Unix()
-	return scanLink(tx.row(ctx, `UPDATE links SET used_at = ? WHERE kind = ? AND token_hash = ? AND `+openLink+
+	l, err := scanLink(tx.row(ctx, `UPDATE links SET used_at = ? WHERE kind = ? AND token_hash = ? AND `+openLink+
 		` RETURNING `+linkColumns,
 		now, string(kind), hash, now))
+	if !errors.Is(err, link.ErrInvalid) {
+		return l, err
+	}
+	return link.Link{}, cmp.Or(tx.wasUsed(ctx, kind, hash), err)
+}
+
+// wasUsed returns link.ErrUsed for a link that did what it is for.
+func (tx *transaction) wasUsed(ctx context.Context, kind link.Kind, hash string) error {
+	var used bool
+	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM links WHERE kind = ? AND token_hash = ? AND `+usedLink+`)`,
+		string(kind), hash).Scan(&used)
+	if err == nil && used {
+		err = link.ErrUsed
+	}
+	return err
+}
+
+// usedFor writes to a link that was just used which user it created.
+func (tx *transaction) usedFor(ctx context.Context, l link.Link, id int64) error {
+	return tx.exec(ctx, `UPDATE links SET user_id = ? WHERE id = ?`, id, l.ID)
 }
 
 // Setup implements people.Links.
@@ -216,13 +248,16 @@ func (s *Links) Setup(ctx context.Context, hash string, n user.New, household st
 	var created user.User
 	err := s.db.write(ctx, timeout, "set up", func(ctx context.Context, tx *transaction) error {
 		if err := tx.isEmpty(ctx); err != nil {
+			return cmp.Or(tx.wasUsed(ctx, link.Setup, hash), err)
+		}
+		l, err := s.useLink(ctx, tx, link.Setup, hash)
+		if err != nil {
 			return err
 		}
-		if _, err := s.useLink(ctx, tx, link.Setup, hash); err != nil {
-			return err
-		}
-		var err error
 		if created, err = tx.insert(ctx, user.User{New: n}); err != nil {
+			return err
+		}
+		if err := tx.usedFor(ctx, l, created.ID); err != nil {
 			return err
 		}
 		if household != "" {
@@ -264,6 +299,9 @@ func (s *Links) Join(ctx context.Context, hash string, n user.New) (user.User, e
 			if err := checkFormer(ctx, tx, n.Username); err != nil {
 				return err
 			}
+		}
+		if err := tx.usedFor(ctx, l, created.ID); err != nil {
+			return err
 		}
 		for _, slug := range l.Groups { // which exist
 			err := tx.exec(ctx, `INSERT INTO group_members (group_id, user_id) SELECT id, CAST(? AS BIGINT) FROM `+

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/text/collate"
 	"golang.org/x/text/language"
+	"golang.org/x/text/unicode/norm"
 )
 
 // Role is what a user may do.
@@ -165,6 +166,27 @@ func CheckNoOption(name string) error {
 	}
 	return nil
 }
+
+// ProposeUsername returns a username for a display name: its first word in plain letters, or "" where
+// that is none that a person may choose.
+func ProposeUsername(displayName string) string {
+	words := strings.Fields(umlauts.Replace(strings.ToLower(displayName)))
+	if len(words) == 0 {
+		return ""
+	}
+	name := strings.Map(func(r rune) rune {
+		if r < 'a' || 'z' < r {
+			return -1 // also the marks that NFD takes off letters
+		}
+		return r
+	}, norm.NFD.String(words[0]))
+	if CheckUsername(name) != nil || CheckChosenUsername(name) != nil {
+		return ""
+	}
+	return name
+}
+
+var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss")
 
 // CleanDisplayName returns the name without surrounding white space. ErrDisplayName for
 // one without a visible character or with one that is invisible,

@@ -8,13 +8,15 @@ export default async (j) => {
   await device.shows("There is no account yet.");
   await device.visit(older, 400);
   await device.visit(link);
-  await device.send("/pforte/setup", { household: "Haus am See", display_name: "Anna Müller", username, password, again: password });
+  await device.send("/pforte/setup", { household: "Haus am See", display_name: "Anna Müller", username, password });
   device.at("/pforte/");
   await device.shows("Haus am See");
-  await device.visit(link, 404);
+  await device.visit(link);
+  device.at("/pforte/"); // it has just been used here
 
   const another = await j.open({ name: "another", lang: "en" });
-  await another.visit(link, 404);
+  await another.visit(link, 400);
+  await another.shows("This account exists already.");
   await another.visit("/");
   await another.send("/pforte/login", { username, password });
   another.at("/pforte/");

@@ -185,7 +185,7 @@ export default async (j) => {
   });
   await both(async (device, view) => {
     await show(device, invites.get(view), "join");
-    await send(device, { username: "x", password: "kurz", again: "kurz" });
+    await send(device, { username: "x", password: "kurz" });
     await picture(device, "join-wrong", 400);
   });
   await both(async (device) => {

@@ -4,6 +4,7 @@
 //   <button type="button" hidden data-copy="ID" data-done="TEXT">     copies the text of an element
 //   <button type="button" hidden data-share="ID" data-title="TEXT">   hands it to the device's apps
 //   <button type="button" hidden data-print>                          prints the page
+//   <button type="button" hidden data-reveal="ID">                    shows the password of a field
 //
 // which are shown where the browser can.
 "use strict";
@@ -55,6 +56,16 @@
     b.addEventListener("click", () => {
       navigator.share({ title: b.dataset.title, text: textOf(b.dataset.share) }).catch(() => {});
     });
+  }
+  for (const b of document.querySelectorAll("button[data-reveal]")) {
+    const input = document.getElementById(b.dataset.reveal);
+    const show = (shown) => {
+      input.type = shown ? "text" : "password";
+      b.setAttribute("aria-pressed", shown);
+    };
+    b.hidden = false;
+    b.addEventListener("click", () => show(input.type === "password"));
+    input.form.addEventListener("submit", () => show(false)); // so that browsers offer to keep it
   }
   for (const b of document.querySelectorAll("button[data-print]")) {
     b.hidden = false;

@@ -1,0 +1,125 @@
+package pages_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// invited returns the path and token of a new invite.
+func (f *fixture) invited(fields ...string) (path, token string) {
+	f.t.Helper()
+	return f.anna().shown("/pforte/admin/invites", append([]string{"do", "invite"}, fields...)...).want(http.StatusOK).link()
+}
+
+// resetLink returns the path and token of a link for otto's new password.
+func (f *fixture) resetLink() (path, token string) {
+	f.t.Helper()
+	return f.anna().shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
+}
+
+// TestLink_UsersOfItAreKnownInTheirBrowser has them log in again in the browser of the set-up and of the invite.
+func TestLink_UsersOfItAreKnownInTheirBrowser(t *testing.T) {
+	f := newEmptyFixture(t)
+	_, token, err := f.people.CreateSetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	anna := f.browser()
+	anna.post("/pforte/setup", "t", token, "username", "anna", "display_name", "Anna", "password", adminPass).leadsTo("/pforte/")
+	_, token = anna.shown("/pforte/admin/invites", "do", "invite").link()
+	paul := f.browser()
+	paul.post("/pforte/join", "t", token, "username", "paul", "password", userPass).leadsTo("/pforte/?done=joined")
+	for id, b := range map[int64]*browser{1: anna, 2: paul} {
+		f.audit.Drain()
+		b.post("/pforte/logout").leadsTo("/pforte/login?done=logout")
+		b.post("/pforte/login", "username", []string{"", "anna", "paul"}[id], "password", []string{"", adminPass, userPass}[id]).leadsTo("/pforte/")
+		f.audit.Drain()
+		b.get("/pforte/").want(http.StatusOK).lacks("Anmeldung auf einem neuen Gerät")
+		if known := must(f.store.Browsers.Browsers(t.Context(), id))(t); len(known) != 1 {
+			t.Errorf("user %d is known in %d browsers", id, len(known))
+		}
+	}
+}
+
+func TestReset_AsksForTheSecondFactor(t *testing.T) {
+	f := newFixture(t)
+	secret, _ := f.otto().enroll()
+	_, token := f.resetLink()
+	b := f.browser()
+	b.post("/pforte/reset", "t", token, "password", "a new secret").leadsTo("/pforte/second?return=%2Fpforte%2F%3Fdone%3Dreset")
+	b.get("/pforte/").leadsTo("/pforte/login?return=%2Fpforte%2F")
+	f.advance(time.Minute)
+	b.post("/pforte/second", "code", codeOf(t, secret, f.Now()), "return", "/pforte/?done=reset").leadsTo("/pforte/?done=reset")
+	b.get("/pforte/?done=reset").want(http.StatusOK).shows("Dein neues Passwort gilt ab jetzt.")
+}
+
+// twice sends a form as a button does that is pressed twice: the browser drops the answer to the
+// first, with its cookies. Both lead to a path, and the browser is logged in.
+func (b *browser) twice(wait time.Duration, to, page, action string, fields ...string) {
+	b.f.t.Helper()
+	fields = append(fields, "form", b.formOf(page))
+	first := b.copyOf()
+	var both sync.WaitGroup
+	both.Go(func() { first.post(action, fields...).leadsTo(to) })
+	time.Sleep(wait)
+	b.post(action, fields...).leadsTo(to)
+	both.Wait()
+	b.get(to).want(http.StatusOK)
+}
+
+func TestLink_ButtonPressedTwiceReportsNoFailure(t *testing.T) {
+	for _, wait := range []time.Duration{0, 120 * time.Millisecond, 250 * time.Millisecond} {
+		t.Run(wait.String(), func(t *testing.T) {
+			f := newEmptyFixture(t)
+			_, token, err := f.people.CreateSetupLink(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.browser().twice(wait, "/pforte/", "/pforte/setup?t="+token, "/pforte/setup", "t", token, "username", "anna", "display_name", "Anna", "password", adminPass)
+			path, token := f.invited()
+			f.browser().twice(wait, "/pforte/?done=joined", path, "/pforte/join", "t", token, "username", "otto", "password", userPass)
+			path, token = f.resetLink()
+			f.browser().twice(wait, "/pforte/?done=reset", path, "/pforte/reset", "t", token, "password", "a new secret")
+			if users := must(f.store.Users.List(t.Context()))(t); len(users) != 2 {
+				t.Errorf("there are %d users", len(users))
+			}
+		})
+	}
+}
+
+// TestLink_LeadsOnInTheBrowserThatUsedIt has two tabs with forms of their own.
+func TestLink_LeadsOnInTheBrowserThatUsedIt(t *testing.T) {
+	f := newFixture(t)
+	path, token := f.invited("display_name", "Änne Groß")
+	b, stranger := f.browser(), f.browser()
+	b.get(path).want(http.StatusOK).shows(`value="aenne"`)
+	late := b.copyOf() // without the cookies of the answer
+	b.post("/pforte/join", "t", token, "username", "anne", "password", userPass).leadsTo("/pforte/?done=joined")
+	b.post("/pforte/join", "t", token, "username", "other", "password", userPass).leadsTo("/pforte/")
+	b.get(path).leadsTo("/pforte/")
+	const login = "/pforte/login?done=joined&name=anne&return=%2Fpforte%2F"
+	late.post("/pforte/join", "t", token, "username", "other", "password", userPass).leadsTo(login)
+	late.get(login).want(http.StatusOK).shows("Dein Konto ist angelegt.", `value="anne"`)
+	stranger.get(path).want(http.StatusBadRequest).shows("Dieses Konto gibt es schon.", "Anmelden")
+	f.advance(time.Minute)
+	for range 2 * 10 { // it does not count as guessed
+		b.get(path).want(http.StatusBadRequest).shows("Dieses Konto gibt es schon.")
+	}
+	f.anna().post("/pforte/admin/members/3", "do", "delete", "confirm", "anne").want(http.StatusSeeOther)
+	stranger.get(path).want(http.StatusBadRequest).shows("Der Link ist ungültig oder abgelaufen.")
+}
+
+func TestLink_FormsHaveOneFieldForAPassword(t *testing.T) {
+	f := newFixture(t)
+	invite, _ := f.invited()
+	reset, _ := f.resetLink()
+	for _, path := range []string{invite, reset} {
+		a := f.browser().get(path).want(http.StatusOK).shows(`data-reveal="password"`, "Anzeigen")
+		if got := strings.Count(a.body, `type="password"`); got != 1 {
+			t.Errorf("%s has %d fields for a password", path, got)
+		}
+	}
+}
