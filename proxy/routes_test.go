@@ -38,6 +38,22 @@ func TestRoutes_EveryPathHasItsService(t *testing.T) {
 	}
 }
 
+// Browsers ask each host for an icon. A frontend has its own.
+func TestRoutes_IconsAreThoseOfThePortal(t *testing.T) {
+	t.Parallel()
+	icons := map[string]string{"/favicon.ico": "/pforte/icon-192.png", "/apple-touch-icon.png": "/pforte/icon-180.png"}
+	portal := open(t, map[string]string{"VERIFIER_UPSTREAM": "off", "AUTH_UPSTREAM": stand(t, "auth", guard).addr()})
+	frontend := open(t, map[string]string{"FRONTEND_UPSTREAM": stand(t, "app", nil).addr()})
+	for path, to := range icons {
+		if got := portal.request(t, "GET", path, ""); got.StatusCode != 302 || got.Header.Get("Location") != to {
+			t.Errorf("%s: %d to %q", path, got.StatusCode, got.Header.Get("Location"))
+		}
+		if got := frontend.request(t, "GET", path, ""); got.StatusCode != 200 || got.body != "app" {
+			t.Errorf("%s with a frontend: %d %s", path, got.StatusCode, got.body)
+		}
+	}
+}
+
 // A household without a verifier has no word of payments.
 func TestRoutes_WithoutAVerifierThereIsNothingOfIt(t *testing.T) {
 	t.Parallel()
