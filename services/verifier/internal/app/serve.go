@@ -157,6 +157,7 @@ func (s *server) openChains(ctx context.Context) (served []httpapi.Chain, err er
 		s.readers = append(s.readers, reader)
 		served = append(served, httpapi.Chain{
 			Name: c.Name, ID: c.ID, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached,
+			Progress: reader.Progress,
 		})
 	}
 	return served, s.openFinality(ctx, memory, m, served)

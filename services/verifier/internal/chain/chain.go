@@ -126,3 +126,25 @@ func (h Heads) Wait(blocks uint64) time.Duration {
 	}
 	return max(time.Duration(blocks)*each, time.Second)
 }
+
+// Stage is how far a transaction is on a chain.
+type Stage string
+
+// The stages, in their order.
+const (
+	// Unknown is a transaction that no node asked knows.
+	Unknown  Stage = "unknown"
+	Pending  Stage = "pending"
+	Included Stage = "included"
+	Final    Stage = "final"
+)
+
+// Progress is how far a transaction is by the word of one node. It is a hint before a purchase, and
+// no evidence.
+type Progress struct {
+	Stage Stage
+	// Block holds the transaction once it is included.
+	Block uint64
+	// FinalIn estimates how long an included transaction takes to be final.
+	FinalIn time.Duration
+}

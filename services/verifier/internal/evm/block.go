@@ -237,6 +237,9 @@ func (b *ProvenBlock) proveReceipts(r *ReportedBlock) error {
 // ChainID returns the id of the block's chain.
 func (b *ProvenBlock) ChainID() uint64 { return b.chainID }
 
+// Number returns the block's number.
+func (b *ProvenBlock) Number() uint64 { return b.identity.Number }
+
 // Hash returns the block's hash.
 func (b *ProvenBlock) Hash() common.Hash { return common.Hash(b.identity.Hash) }
 

@@ -170,6 +170,7 @@ Without a payment the answer is 402: the x402 version 2 challenge is in the PAYM
 		"422 says in `reason` and `checks`" + ` what does not hold, or that the transaction is not final yet. ` +
 		`After 503 send the same request with the same payment again; do not pay anew.
 
+- How far a transaction is, before you pay: GET %[4]s/v1/status/{chain}/{hash}, free; only a final one can be verified
 - Interface: %[4]s/openapi.json
 - Keys that sign receipts: %[4]s/.well-known/receipt-signing-key.json
 - People check a receipt in the browser: %[4]s/v1/check

@@ -113,6 +113,7 @@ var failures = []failure{
 		payment.ErrFailing, 429, "too_many_failed_settlements",
 		"Too many settlements of this payer or address were made in vain today; this call moved no money", 3600,
 	},
+	{errTooManyLookups, 429, "too_many_lookups", "Too many free questions about transactions; ask later", 10},
 	{payment.ErrLimit, 503, "facilitator_limit", "The free settlements of this month are used up", 60},
 	{context.Canceled, 503, "request_canceled", "The caller went away", 1},
 	// The last one: it stands for every fault of a free read that has no answer of its own.
@@ -156,6 +157,10 @@ func (a *api) bodyOf(err error, paid bool) errorBody {
 	var fault *chain.Fault
 	if errors.As(err, &fault) {
 		return unproven(err, fault)
+	}
+	var other *unknownChain
+	if errors.As(err, &other) {
+		return errorBody{Error: other.Error(), Code: http.StatusNotFound, Reason: "unknown_chain"}
 	}
 	f := service.Find(failures, err, internal)
 	if f == internal && paid {

@@ -63,6 +63,8 @@ type Chain struct {
 	Verifier verification.Verifier
 	// Heads returns how far the chain is.
 	Heads func(context.Context) (chain.Heads, error)
+	// Progress returns how far a transaction is. It calls ask before it asks a node.
+	Progress func(ctx context.Context, transaction chain.Hash, ask func() error) (chain.Progress, error)
 	// Finality may be nil: then no proofs of finality are made for it.
 	Finality *beaconchain.Chain
 }
@@ -70,8 +72,9 @@ type Chain struct {
 // api holds the handlers.
 type api struct {
 	Options
-	paid  []*paidRoute
-	check checkPage
+	paid   []*paidRoute
+	check  checkPage
+	states *states
 	// logReads are of the log, finalityReads of proofs of finality, which may wait for nodes.
 	logReads, finalityReads freeReads
 }
@@ -88,6 +91,7 @@ func New(o Options) (http.Handler, error) {
 	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered,
 		func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
 	a := &api{Options: o, logReads: newFreeReads(), finalityReads: newFreeReads()}
+	a.states = newStates(a)
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
 		Client:     func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) },
@@ -126,6 +130,7 @@ func New(o Options) (http.Handler, error) {
 	pages[checkPath] = a.checkPage
 	maps.Copy(pages, a.logPages())
 	pages[finalityPath+":chain/:block"] = a.finality
+	pages[statusPath+":chain/:hash"] = a.states.serve
 	for path, page := range pages {
 		e.GET(path, page)
 		e.HEAD(path, page)

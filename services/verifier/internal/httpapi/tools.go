@@ -93,7 +93,11 @@ func (a *api) tools() ([]tool, error) {
 		}
 		all = append(all, t)
 	}
-	return append(all, a.checkReceipt(), a.quote(all), a.listChains()), nil
+	state, err := a.states.tool()
+	if err != nil {
+		return nil, err
+	}
+	return append(all, state, a.checkReceipt(), a.quote(all), a.listChains()), nil
 }
 
 // paidTool returns the tool that sells one kind of evidence about any chain.

@@ -129,7 +129,7 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	w.must(err)
 	keys, err := receipt.NewKeyDocument(w.key, "eip155:8453")
 	w.must(err)
-	chains := []httpapi.Chain{{Name: "base", ID: 8453, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached}}
+	chains := []httpapi.Chain{{Name: "base", ID: 8453, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached, Progress: reader.Progress}}
 	chains[0].Finality = w.finality
 	if w.heads != nil {
 		chains[0].Heads = w.heads
@@ -139,7 +139,7 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 		node := chaintest.NewNode(w, recording)
 		reader, err := rpc.Open(context.Background(), rpc.Options{Chain: chain.Config{Name: name, ID: recording.ChainID, RPCURLs: []string{node.URL}}})
 		w.must(err)
-		chains = append(chains, httpapi.Chain{Name: name, ID: recording.ChainID, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached})
+		chains = append(chains, httpapi.Chain{Name: name, ID: recording.ChainID, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached, Progress: reader.Progress})
 	}
 	handler, err := httpapi.New(httpapi.Options{
 		Chains:  chains,

@@ -72,6 +72,17 @@ func (m *Memory) blockWith(transaction chainHash) (*evm.ProvenBlock, bool) {
 	return m.blocks.Get(m.transactions[transaction])
 }
 
+// numberWith returns the number of the block that holds a transaction. It keeps no block longer.
+func (m *Memory) numberWith(transaction chainHash) (number uint64, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	block, ok := m.blocks.Peek(m.transactions[transaction])
+	if !ok {
+		return 0, false
+	}
+	return block.Number(), true
+}
+
 // add keeps a block and drops what no longer fits. A block above the whole limit is
 // not kept.
 func (m *Memory) add(b *evm.ProvenBlock) {

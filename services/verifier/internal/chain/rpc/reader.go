@@ -77,6 +77,7 @@ type Reader struct {
 	endpoints  []*endpoint // best first
 	memory     *Memory
 	usage      usage
+	sightings  *sightings
 	polls      flight.Group[*endpoint, struct{}]
 	reads      flight.Group[common.Hash, reading]
 	blocks     flight.Group[blockKey, *evm.ProvenBlock]
@@ -102,6 +103,7 @@ func Open(ctx context.Context, o Options) (*Reader, error) {
 		hooks:      o.Hooks.complete(),
 		log:        cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		now:        o.Now,
+		sightings:  newSightings(),
 		usage:      usage{resumed: make(chan struct{}, 1)},
 	}
 	for i, raw := range o.Chain.RPCURLs {

@@ -458,6 +458,17 @@ func (w *Paywall) CountFree(address string) error {
 	return err
 }
 
+// lookupsPerAddress is how many questions about the state of transactions an address may ask a minute
+// that nodes have to answer.
+const lookupsPerAddress = 60
+
+// CountLookup takes one of the free questions of a client's address. They are apart from its attempts
+// at buying. It returns ErrTooMany when there is none left.
+func (w *Paywall) CountLookup(address string) error {
+	_, err := w.lookups.spend(address, lookupsPerAddress)
+	return err
+}
+
 // spender names the payer in the counts of this process. Copies that are not plain count for
 // themselves: a facilitator may call valid what anyone has made.
 func (c *call) spender() string {

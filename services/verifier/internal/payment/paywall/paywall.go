@@ -105,6 +105,7 @@ type Paywall struct {
 	payers  *attempts
 	clients *attempts
 	known   *attempts // of known payers at their addresses
+	lookups *attempts // of clients' addresses, free
 	// strangers and named are what payers of whom little is known share, and accountsNear
 	// and checksNear what those of one network have of it. unpaidOf and unpaidNear count
 	// the day's works that end unpaid, of payers and of networks.
@@ -149,6 +150,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		Options: o, owner: rand.Text(), pending: pendingWrites{all: map[payment.Key]pendingWrite{}},
 		payers: newAttempts(o.Now, attemptWindow, onePayer), clients: newAttempts(o.Now, attemptWindow, networksAround),
 		known:     newAttempts(o.Now, attemptWindow, onePayer),
+		lookups:   newAttempts(o.Now, attemptWindow, networksAround),
 		strangers: newBudgets(o), named: newBudgets(o),
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
 		unpaidOf: newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),

@@ -1,0 +1,133 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/lru"
+
+	"github.com/pforte/pforte/pkg/flight"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/evm"
+)
+
+// What one node says of a transaction is kept as long as it hardly changes.
+const (
+	maxSightings      = 4096
+	sightingTTL       = 2 * time.Second
+	includedTTL       = 10 * time.Second
+	parallelSightings = 4
+)
+
+// sighting is what a node said of a transaction.
+type sighting struct {
+	stage chain.Stage // final ones are included here
+	block uint64
+	until time.Time
+}
+
+// sightings are those of one chain.
+type sightings struct {
+	known *lru.Cache[common.Hash, sighting]
+	// places bounds how many are made at a time.
+	places chan struct{}
+	asking flight.Group[common.Hash, sighting]
+}
+
+func newSightings() *sightings {
+	return &sightings{
+		known: lru.NewCache[common.Hash, sighting](maxSightings), places: make(chan struct{}, parallelSightings),
+	}
+}
+
+// Progress reports how far a transaction is. What is known costs no exchange. Else ask is called,
+// which may refuse by an error, and then the nodes are, until one knows the transaction. It keeps no poller busy: whoever calls has paid nothing.
+func (r *Reader) Progress(ctx context.Context, transaction chain.Hash, ask func() error) (chain.Progress, error) {
+	hash := common.Hash(transaction)
+	if number, proven := r.memory.numberWith(chainHash{r.identity.ID, hash}); proven {
+		return chain.Progress{Stage: chain.Final, Block: number}, nil
+	}
+	seen, known := r.sightings.known.Get(hash)
+	if !known || r.now().After(seen.until) {
+		err := ask()
+		if err != nil {
+			return chain.Progress{}, err
+		}
+		if seen, err = r.sightShared(ctx, hash); err != nil {
+			return chain.Progress{}, err
+		}
+	}
+	if seen.stage != chain.Included {
+		return chain.Progress{Stage: seen.stage}, nil
+	}
+	heads, err := r.Reached(ctx)
+	switch {
+	case err != nil:
+		return chain.Progress{}, err
+	case seen.block <= heads.Finalized:
+		return chain.Progress{Stage: chain.Final, Block: seen.block}, nil
+	default:
+		wait := heads.Wait(seen.block - heads.Finalized)
+		return chain.Progress{Stage: chain.Included, Block: seen.block, FinalIn: wait}, nil
+	}
+}
+
+// sightShared asks once for all callers that ask about a transaction at the same time, and about a few
+// transactions at a time.
+func (r *Reader) sightShared(ctx context.Context, hash common.Hash) (sighting, error) {
+	seen, err := r.sightings.asking.Do(ctx, hash, func(ctx context.Context) (sighting, error) {
+		select {
+		case r.sightings.places <- struct{}{}:
+			defer func() { <-r.sightings.places }()
+		case <-ctx.Done():
+			return sighting{}, errCanceled
+		}
+		seen, err := r.sight(ctx, hash)
+		if err == nil {
+			r.sightings.known.Add(hash, seen)
+		}
+		return seen, err
+	})
+	return seen, asFault(r.log, err)
+}
+
+// sight asks one node after the other until one knows the transaction: nodes learn of blocks at
+// different times.
+func (r *Reader) sight(ctx context.Context, hash common.Hash) (sighting, error) {
+	seen := sighting{stage: chain.Unknown}
+	err := r.inTurn(ctx, func(ctx context.Context, e *endpoint, memory *reservation) error {
+		answer := newCall("eth_getTransactionByHash", hash)
+		if err := e.do(ctx, memory, answer); err != nil {
+			return err
+		}
+		var of evm.Transaction
+		found, err := answer.decode(&of)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return chain.ErrTransactionNotFound
+		case of.Hash == nil || *of.Hash != hash:
+			return chain.ErrInconsistent
+		case of.BlockNumber == nil:
+			seen.stage = chain.Pending
+			return nil
+		}
+		number, ok := of.BlockNumber.Uint64()
+		if !ok {
+			return chain.ErrInconsistent
+		}
+		seen.stage, seen.block = chain.Included, number
+		return nil
+	})
+	if err != nil && !errors.Is(err, chain.ErrTransactionNotFound) {
+		return sighting{}, err
+	}
+	seen.until = r.now().Add(sightingTTL)
+	if seen.stage == chain.Included {
+		seen.until = r.now().Add(includedTTL)
+	}
+	return seen, nil
+}

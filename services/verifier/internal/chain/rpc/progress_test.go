@@ -1,0 +1,127 @@
+package rpc
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
+	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
+)
+
+const lookup = "eth_getTransactionByHash"
+
+func free() error { return nil }
+
+func (w *finalityWorld) progress(transaction string) chain.Progress {
+	w.Helper()
+	hash, err := chain.ParseHash(transaction)
+	if err != nil {
+		w.Fatal(err)
+	}
+	progress, err := w.reader.Progress(w.Context(), hash, free)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return progress
+}
+
+func (w *finalityWorld) lookups() (count int) {
+	for _, node := range w.nodes {
+		count += node.Calls(lookup)
+	}
+	return count
+}
+
+func TestProgress_CountsDownToFinal(t *testing.T) {
+	w := openFinality(t, 2, 2, 40)
+	want := chain.Progress{Stage: chain.Included, Block: baseBlock, FinalIn: 80 * time.Second}
+	if got := w.progress(baseTransaction); got != want {
+		t.Errorf("%+v, not %+v", got, want)
+	}
+	w.advance(39)
+	w.poll()
+	if got := w.progress(baseTransaction); got.Stage != chain.Included || got.FinalIn != 2*time.Second {
+		t.Errorf("%+v one block before", got)
+	}
+	w.advance(1)
+	w.poll()
+	if got := w.progress(baseTransaction); got != (chain.Progress{Stage: chain.Final, Block: baseBlock}) {
+		t.Errorf("%+v, not final", got)
+	}
+}
+
+func TestProgress_OfAPendingTransactionIsThat(t *testing.T) {
+	w := openFinality(t, 1, 1, 0)
+	w.nodes[0].Play(chaintest.Script{
+		Answer: func(c recorded.Request, result any, err *recorded.Error) (any, *recorded.Error) {
+			if c.Method == lookup {
+				result = chaintest.Edit(result, map[string]any{"blockHash": nil, "blockNumber": nil})
+			}
+			return result, err
+		},
+	})
+	if got := w.progress(baseTransaction); got != (chain.Progress{Stage: chain.Pending}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestProgress_OfAnUnknownTransactionIsAskedOfEachNodeOnce(t *testing.T) {
+	w := openFinality(t, 2, 1, 0)
+	unknown := "0x" + "00000000000000000000000000000000000000000000000000000000000000ff"
+	for range 5 {
+		if got := w.progress(unknown); got != (chain.Progress{Stage: chain.Unknown}) {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := w.lookups(); got != 2 {
+		t.Errorf("%d lookups, not one at each of two nodes", got)
+	}
+	w.advanceClock(sightingTTL + 1)
+	w.progress(unknown)
+	if got := w.lookups(); got != 4 {
+		t.Errorf("%d lookups after what was known is old", got)
+	}
+}
+
+func TestProgress_OfAProvenTransactionCostsNoExchange(t *testing.T) {
+	reader, nodes := openBase(t, 1)
+	hash, _ := chain.ParseHash(baseTransaction)
+	if _, err := reader.Read(t.Context(), hash); err != nil {
+		t.Fatal(err)
+	}
+	before := len(nodes[0].Exchanges())
+	got, err := reader.Progress(t.Context(), hash, func() error { t.Error("asked"); return nil })
+	if err != nil || got != (chain.Progress{Stage: chain.Final, Block: baseBlock}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if after := len(nodes[0].Exchanges()); after != before {
+		t.Errorf("%d exchanges", after-before)
+	}
+}
+
+func TestProgress_WhoIsRefusedCausesNoExchange(t *testing.T) {
+	reader, nodes := openBase(t, 1)
+	hash, _ := chain.ParseHash(baseTransaction)
+	refused := errors.New("refused")
+	if _, err := reader.Progress(t.Context(), hash, func() error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("%v", err)
+	}
+	if got := nodes[0].Calls(lookup); got != 0 {
+		t.Errorf("%d lookups", got)
+	}
+}
+
+func TestProgress_AHundredAtOnceAreOneLookup(t *testing.T) {
+	w := openFinality(t, 1, 1, 10)
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() { w.progress(baseTransaction) })
+	}
+	all.Wait()
+	if got := w.lookups(); got != 1 {
+		t.Errorf("%d lookups", got)
+	}
+}

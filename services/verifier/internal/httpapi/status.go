@@ -1,0 +1,184 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+)
+
+// statusPath is followed by the chain's name and the transaction's hash.
+const statusPath = "/v1/status/"
+
+// anyChain stands for the first chain, as in [kind.firstPath].
+const anyChain = "chain"
+
+// What questions about the state of transactions may cost: statusTimeout is how long one waits for
+// nodes, and lookupsASecond and lookupsAtOnce bound how many the nodes are asked for everybody together.
+const (
+	statusTimeout  = 1500 * time.Millisecond
+	lookupsASecond = 2
+	lookupsAtOnce  = 30
+)
+
+var errTooManyLookups = errors.New("too many free questions about transactions")
+
+// unknownChain is the name of a chain that is none of the names.
+type unknownChain struct{ names []string }
+
+func (e *unknownChain) Error() string {
+	return "This verifier has no such chain; it has: " + strings.Join(e.names, ", ")
+}
+
+// statusBody is how far a transaction is, before anything is bought.
+type statusBody struct {
+	Status chain.Stage `json:"status"`
+	// Block is a decimal number.
+	Block string `json:"block,omitempty"`
+	// FinalInSeconds is an estimate.
+	FinalInSeconds int `json:"finalInSeconds,omitempty"`
+	// KnownOn is another chain of this verifier, whose nodes know the transaction.
+	KnownOn string `json:"knownOn,omitempty"`
+}
+
+// states answers how far transactions are. It is free, and costs nodes little: see lookups.
+type states struct {
+	*api
+	// lookups bounds what all clients together ask nodes; each address has its own share.
+	lookups *rate.Limiter
+}
+
+func newStates(a *api) *states {
+	return &states{api: a, lookups: rate.NewLimiter(lookupsASecond, lookupsAtOnce)}
+}
+
+// of returns how far a transaction is. Where no node of the chain knows it, those of the others are asked.
+func (s *states) of(ctx context.Context, name string, transaction chain.Hash, address string) (statusBody, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	ask := func() error {
+		if s.Paywall.CountLookup(address) != nil || !s.lookups.Allow() {
+			return errTooManyLookups
+		}
+		return nil
+	}
+	if name == anyChain {
+		name = s.Chains[0].Name
+	}
+	var names []string
+	for _, c := range s.Chains {
+		if names = append(names, c.Name); c.Name != name {
+			continue
+		}
+		status, err := c.Progress(ctx, transaction, ask)
+		if err != nil || status.Stage != chain.Unknown {
+			return bodyOfStatus(status), err
+		}
+		return statusBody{Status: chain.Unknown, KnownOn: s.knownOn(ctx, name, transaction, ask)}, nil
+	}
+	return statusBody{}, &unknownChain{names}
+}
+
+func bodyOfStatus(status chain.Progress) statusBody {
+	body := statusBody{Status: status.Stage}
+	if status.Stage == chain.Included || status.Stage == chain.Final {
+		body.Block = strconv.FormatUint(status.Block, 10)
+	}
+	if status.Stage == chain.Included {
+		body.FinalInSeconds = seconds(status.FinalIn)
+	}
+	return body
+}
+
+// knownOn returns the first other chain whose nodes know the transaction, "" if there is none, or none
+// that has answered in time.
+func (s *states) knownOn(ctx context.Context, name string, transaction chain.Hash, ask func() error) string {
+	known := make([]bool, len(s.Chains))
+	var all errgroup.Group
+	for i, c := range s.Chains {
+		if c.Name == name {
+			continue
+		}
+		all.Go(func() error {
+			status, err := c.Progress(ctx, transaction, ask)
+			known[i] = err == nil && status.Stage != chain.Unknown
+			return nil
+		})
+	}
+	_ = all.Wait() // what is not known is no error
+	for i, c := range s.Chains {
+		if known[i] {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// serve is GET statusPath.
+func (s *states) serve(c echo.Context) error {
+	transaction, err := readHash(c.Param("hash"), "transactionHash")
+	if err != nil {
+		return err
+	}
+	status, err := s.of(c.Request().Context(), c.Param("chain"), transaction, c.RealIP())
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(status)
+	if err != nil {
+		return err
+	}
+	return answer{status: http.StatusOK, header: noStore, body: body}.write(c)
+}
+
+// readHash reads a transaction's hash as the routes that sell take it.
+func readHash(text, member string) (chain.Hash, error) {
+	hash, err := chain.ParseHash(text)
+	if err != nil {
+		return hash, &strictjson.Error{Pointer: "/" + member, Reason: err.Error()}
+	}
+	return hash, nil
+}
+
+// tool is the same question by mcpPath.
+func (s *states) tool() (tool, error) {
+	type arguments struct {
+		Chain           *string `json:"chain"`
+		TransactionHash string  `json:"transactionHash"`
+	}
+	schema, err := s.withChain(`{"type":"object","required":["transactionHash"],"additionalProperties":false,` +
+		`"properties":{"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}}}`)
+	if err != nil {
+		return tool{}, err
+	}
+	return freeTool("transaction_status", "State of a transaction",
+		"Says whether a transaction is unknown, pending, included or final, and in how many seconds it will be: only a "+
+			"final one can be verified. By the word of a node, not signed. Free.",
+		schema, strictjson.Rules{},
+		func(ctx context.Context, call toolCall, in arguments) (any, error) {
+			transaction, err := readHash(in.TransactionHash, "transactionHash")
+			if err != nil {
+				return nil, err
+			}
+			name := anyChain
+			if in.Chain != nil {
+				name = *in.Chain
+			}
+			status, err := s.of(ctx, name, transaction, call.address)
+			var unknown *unknownChain
+			if errors.As(err, &unknown) {
+				err = &strictjson.Error{Pointer: "/chain", Reason: "is none of list_chains"}
+			}
+			return status, err
+		}), nil
+}

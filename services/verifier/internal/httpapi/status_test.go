@@ -1,0 +1,112 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+)
+
+// ethereum is another recording, and the name of its chain.
+const ethereum = "ethereum-18000000"
+
+const unknownTx = "0x00000000000000000000000000000000000000000000000000000000000000ff"
+
+func (w *world) status(chain, hash string) string {
+	w.Helper()
+	r := w.do(http.MethodGet, "/v1/status/"+chain+"/"+hash, "")
+	if r.status != http.StatusOK || r.header.Get("Cache-Control") != "no-store" {
+		w.Fatalf("%d %s", r.status, r.body)
+	}
+	return string(r.body)
+}
+
+func TestStatus_TellsHowFarATransactionIs(t *testing.T) {
+	w := open(t, nil)
+	w.node.SetHeads(2000090, 1999970)
+	w.reopen()
+	want := `{"status":"included","block":"2000000","finalInSeconds":60}`
+	if got := w.status("base", recordedTx); got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+	w.node.SetHeads(2000120, 2000000)
+	w.reopen()
+	want = `{"status":"final","block":"2000000"}`
+	if got := w.status("base", recordedTx); got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+	if got := w.status("chain", "0x"+strings.ToUpper(recordedTx[2:])); got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestStatus_NamesTheChainThatKnowsTheTransaction(t *testing.T) {
+	w := open(t, nil)
+	w.more = []string{ethereum}
+	w.reopen()
+	began := time.Now()
+	if got, want := w.status(ethereum, recordedTx), `{"status":"unknown","knownOn":"base"}`; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+	if got, want := w.status("base", unknownTx), `{"status":"unknown"}`; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestStatus_ABadQuestionIsExplained(t *testing.T) {
+	w := open(t, nil)
+	r := w.do(http.MethodGet, "/v1/status/op/"+recordedTx, "")
+	if f := r.wantFailure(http.StatusNotFound, "unknown_chain"); !strings.HasSuffix(f.Error, "it has: base") {
+		t.Errorf("%s", r.body)
+	}
+	r = w.do(http.MethodGet, "/v1/status/base/0x12", "")
+	if f := r.wantFailure(http.StatusBadRequest, "invalid_request"); f.Field != "transactionHash" {
+		t.Errorf("%s", r.body)
+	}
+}
+
+// TestStatus_StrangersCostNodesLittle: who asks about ever new transactions is refused soon, and sales
+// go on.
+func TestStatus_StrangersCostNodesLittle(t *testing.T) {
+	w := open(t, nil)
+	const questions = 300
+	refused := 0
+	for i := range questions {
+		hash := fmt.Sprintf("0x%064x", i+1)
+		r := w.do(http.MethodGet, "/v1/status/base/"+hash, "")
+		if r.status == http.StatusTooManyRequests {
+			r.wantFailure(http.StatusTooManyRequests, "too_many_lookups")
+			refused++
+		}
+	}
+	if asked := w.node.Calls("eth_getTransactionByHash"); asked > 60 || asked+refused != questions {
+		t.Errorf("%d lookups, %d refused, of %d", asked, refused, questions)
+	}
+	if r := w.buy("1"); r.status != http.StatusOK {
+		t.Errorf("a sale meanwhile: %d %s", r.status, r.body)
+	}
+}
+
+func TestStatus_IsAToolToo(t *testing.T) {
+	w := open(t, nil)
+	for arguments, want := range map[string]string{
+		`{"transactionHash":"` + recordedTx + `"}`:                `{"status":"final","block":"2000000"}`,
+		`{"transactionHash":"` + recordedTx + `","chain":"base"}`: `{"status":"final","block":"2000000"}`,
+		`{"transactionHash":"` + unknownTx + `"}`:                 `{"status":"unknown"}`,
+	} {
+		got := w.call("transaction_status", arguments).result()
+		if got.IsError || string(got.StructuredContent) != want {
+			t.Errorf("%s: %s", arguments, got.StructuredContent)
+		}
+	}
+	for _, arguments := range []string{`{}`, `{"transactionHash":"0x1"}`, `{"transactionHash":"` + recordedTx + `","chain":"op"}`} {
+		if got := w.call("transaction_status", arguments).result(); !got.IsError {
+			t.Errorf("%s: %s", arguments, got.StructuredContent)
+		}
+	}
+}
