@@ -56,8 +56,12 @@ type buyer struct {
 	// keysFile is the key document that receipts are checked against, "" for the
 	// seller's own.
 	keysFile string
-	// maxWait bounds how long one payment is replayed.
-	maxWait time.Duration
+	// maxWait bounds how long one payment is replayed, and finalWait how long it is waited, before
+	// anything is signed, until a transaction is final.
+	maxWait, finalWait time.Duration
+	// isBrief means that a payment is not sent again after a refusal that costs nothing: who asked
+	// is told when to ask again.
+	isBrief bool
 	print   func(format string, args ...any)
 	// approve is called before a new payment is counted and signed, and stops it with an
 	// error; nil approves.
@@ -168,8 +172,11 @@ func (b *buyer) forget(e entry) error {
 
 // sign requests the price and signs a payment for the request of e, which is counted
 // and in the journal when it returns. When another run was faster, its payment is the
-// one.
+// one. Nothing is signed for a transaction that cannot be verified yet (*tooEarly).
 func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
+	if err := b.waitFinal(ctx, e); err != nil {
+		return e, err
+	}
 	b.print("Requesting %s", e.URL)
 	challenge, err := b.challenge(ctx, e.URL, e.Body)
 	if err != nil {
@@ -305,6 +312,10 @@ func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 			}
 			open = open || !refused.isUncharged()
 			pause, err = retryafter.Read(got.header, time.Now(), usualPause, longestPause), refused
+			if !open && refused.Status == http.StatusUnprocessableEntity &&
+				(b.isBrief || time.Now().Add(pause).After(e.ValidBefore)) {
+				return p, err // the payment would end before the evidence is there
+			}
 		}
 		if time.Now().Add(pause).After(end) {
 			return p, unfinished(open, err)

@@ -60,7 +60,10 @@ type toolbox struct {
 	answers      string
 	answerWithin time.Duration
 	confirm      bool
-	log          *slog.Logger
+	// waiting are questions that are bought when they can be; added has a value after a new one.
+	waiting waiting
+	added   chan struct{}
+	log     *slog.Logger
 	// purchases are under way, by question.
 	purchases flight.Group[string, bought]
 
@@ -77,10 +80,11 @@ func newToolbox(o options, stderr io.Writer) (*toolbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.limits.pinned = true
+	b.limits.pinned, b.isBrief, b.finalWait = true, true, 0
 	return &toolbox{
 		buyer: b, answers: filepath.Join(o.state, "answers"), answerWithin: answerWithin, confirm: o.confirm, log: log,
-		asked: map[string]approval{},
+		asked:   map[string]approval{},
+		waiting: waiting(filepath.Join(o.state, "waiting")), added: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -115,7 +119,15 @@ func (t *toolbox) serve(ctx context.Context, version string, stdin io.Reader, st
 			return tool.call(ctx, call)
 		})
 	}
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	var waiter sync.WaitGroup
+	if !t.confirm {
+		waiter.Go(func() { t.buyWaiting(looking) })
+	}
 	err := server.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(stdin), Writer: writer{stdout}})
+	stop()
+	waiter.Wait()
 	closing, cancel := context.WithTimeout(ctx, t.maxWait)
 	defer cancel()
 	if open := t.purchases.Close(closing); open != nil && ctx.Err() == nil {

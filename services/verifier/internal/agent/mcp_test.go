@@ -109,7 +109,8 @@ type answered struct {
 		Transfer    struct{ Amount string }
 	}
 	Reason, Error, Paid, Field string
-	Retryable                  bool
+	Retryable, Waiting         bool
+	AskAgainAfterSeconds       int
 	Payment                    struct {
 		USD, DayUSD, DayCapUSD string
 		Repeated               bool

@@ -31,6 +31,8 @@ type refusal struct {
 	Text      string `json:"error"`
 	Reason    string `json:"reason"`
 	Retryable bool   `json:"retryable"`
+	// RetryAfterSeconds is 0 where the seller does not say.
+	RetryAfterSeconds int `json:"retryAfterSeconds"`
 	// PaymentReason is the payment protocol's reason for a refused payment.
 	PaymentReason string          `json:"paymentReason"`
 	Checks        json.RawMessage `json:"checks"`

@@ -51,6 +51,8 @@ type seller struct {
 	leave bool
 	// final answers requests for proofs of finality.
 	final func(w http.ResponseWriter, r *http.Request)
+	// progress answers how far transactions are, by chain; without it the seller does not tell.
+	progress map[string]string
 	// resources is the list of paid paths.
 	resources string
 
@@ -83,6 +85,13 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/.well-known/x402":
 			_, _ = io.WriteString(w, s.resources)
+		case strings.HasPrefix(r.URL.Path, "/v1/status/"):
+			chain, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/status/"), "/")
+			if s.progress == nil {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			_, _ = io.WriteString(w, s.progress[chain])
 		case strings.HasPrefix(r.URL.Path, "/v1/finality/") && s.final != nil:
 			s.final(w, r)
 		default:
@@ -128,6 +137,16 @@ func (s *seller) script(paid ...func(http.ResponseWriter)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paid = paid
+}
+
+// reports decides what is said of transactions on a chain from now on.
+func (s *seller) reports(chain, progress string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.progress == nil {
+		s.progress = map[string]string{}
+	}
+	s.progress[chain] = progress
 }
 
 // sent are the payments that calls carried, in order.

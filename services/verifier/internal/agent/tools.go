@@ -59,6 +59,8 @@ func (t tool) described() *mcp.Tool {
 const (
 	schemaChain = `"chain":{"type":"string","pattern":"^[a-z0-9-]{1,64}$","description":"name of list_chains; the ` +
 		`first one when absent"}`
+	schemaWait = `"wait":{"type":"boolean","description":"true: a transaction that is not final yet is bought once ` +
+		`when it is; ask again for the answer"}`
 	schemaHash    = `"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}`
 	schemaAddress = `{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"}`
 	schemaAmount  = `{"type":"string","pattern":"^[1-9][0-9]{0,77}$"}`
@@ -66,14 +68,14 @@ const (
 	minConfirmed  = `"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}`
 
 	schemaTransaction = `{"type":"object","additionalProperties":false,"required":["transactionHash"],"properties":{` +
-		schemaChain + `,` + schemaHash + `,` +
+		schemaChain + `,` + schemaWait + `,` + schemaHash + `,` +
 		`"expectations":{"type":"object","additionalProperties":false,"description":"what has to hold; each member ` +
 		`is optional","properties":{` +
 		`"status":{"type":"string","enum":["success","reverted"]},"from":` + schemaAddress + `,"to":` + schemaAddress +
 		`,` +
 		`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` + minConfirmed + `}}}}`
 	schemaTransfer = `{"type":"object","additionalProperties":false,"required":["transactionHash","transfer"],` +
-		`"properties":{` + schemaChain + `,` + schemaHash + `,` +
+		`"properties":{` + schemaChain + `,` + schemaWait + `,` + schemaHash + `,` +
 		`"transfer":{"type":"object","additionalProperties":false,"required":["token","to"],"description":"with ` +
 		`exactly one of amount, minAmount (in atomic units) and amountDecimal","properties":{` +
 		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$","description":"address of the token, or ` +
@@ -124,30 +126,30 @@ func (t *toolbox) tools() []tool {
 }
 
 func (t *toolbox) verifyTransaction(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	chain, body, err := splitChain(call.Params.Arguments)
+	asked, err := splitArguments(call.Params.Arguments)
 	if err != nil {
 		return failure(err, false), nil
 	}
-	request, err := verification.ParseRequest(body)
+	request, err := verification.ParseRequest(asked.body)
 	if err != nil {
 		return failure(err, false), nil
 	}
-	return t.sell(ctx, call, chain, transactionSuffix, string(request.Canonical()))
+	return t.sell(ctx, call, asked, transactionSuffix, string(request.Canonical()))
 }
 
 func (t *toolbox) verifyTransfer(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	chain, body, err := splitChain(call.Params.Arguments)
+	asked, err := splitArguments(call.Params.Arguments)
 	if err != nil {
 		return failure(err, false), nil
 	}
-	if body, err = t.atomic(ctx, chain, body); err != nil {
+	if asked.body, err = t.atomic(ctx, asked.chain, asked.body); err != nil {
 		return failure(err, false), nil
 	}
-	request, err := verification.ParseTransferRequest(body)
+	request, err := verification.ParseTransferRequest(asked.body)
 	if err != nil {
 		return failure(err, false), nil
 	}
-	return t.sell(ctx, call, chain, transferSuffix, string(request.Canonical()))
+	return t.sell(ctx, call, asked, transferSuffix, string(request.Canonical()))
 }
 
 // atomic returns a request about a transfer with its amount in atomic units. Only where it has a
@@ -171,8 +173,12 @@ func (t *toolbox) atomic(ctx context.Context, chain string, body []byte) ([]byte
 // sell answers a call of a paid tool: body asks about the chain, at the path with the
 // suffix.
 func (t *toolbox) sell(
-	ctx context.Context, call *mcp.CallToolRequest, chain, suffix, body string,
+	ctx context.Context, call *mcp.CallToolRequest, asked arguments, suffix, body string,
 ) (*mcp.CallToolResult, error) {
+	chain := asked.chain
+	if asked.wait && t.confirm {
+		return failure(errWaitAndConfirm, false), nil
+	}
 	if chain == "" {
 		chains, err := t.chains(ctx)
 		if err != nil {
@@ -187,13 +193,32 @@ func (t *toolbox) sell(
 	}
 	got, err := t.buyOnce(ctx, q, approve)
 	var ask *unconfirmed
+	var early *tooEarly
 	switch {
+	case asked.wait && errors.As(err, &early):
+		return t.wait(q, early), nil
 	case errors.As(err, &ask):
 		return t.ask(q, ask.offer), nil
 	case err != nil:
 		return failure(err, got.resumed), nil
 	}
 	return t.sold(got)
+}
+
+// wait keeps a question until its transaction is final, if it will be, and answers that.
+func (t *toolbox) wait(q question, early *tooEarly) *mcp.CallToolResult {
+	if _, may := early.mayChange(); !may {
+		return failure(early, false)
+	}
+	if err := t.waiting.add(t.entryOf(q).name(), q); err != nil {
+		return failure(err, false)
+	}
+	select {
+	case t.added <- struct{}{}:
+	default: // it will be seen
+	}
+	return result("Waiting: "+early.Error()+". It is bought once, as soon as it is final; ask the same again for the "+
+		"answer.", waits{Waiting: true, Status: early.Status, FinalInSeconds: early.FinalInSeconds, Paid: "no"}, false)
 }
 
 // paidAnswer is the structured content of a purchase.
@@ -277,6 +302,8 @@ type callFailure struct {
 	Reason    string `json:"reason"`
 	Retryable bool   `json:"retryable"`
 	Field     string `json:"field,omitempty"`
+	// AskAgainAfterSeconds is how long the same call has no other answer.
+	AskAgainAfterSeconds int `json:"askAgainAfterSeconds,omitempty"`
 	// Paid is "no", "unknown" or "yes".
 	Paid   string        `json:"paid"`
 	Seller *sellersWords `json:"seller,omitempty"`
@@ -339,6 +366,9 @@ func failure(err error, resumed bool) *mcp.CallToolResult {
 		if f.Seller.Reason != "" {
 			f.Reason = f.Seller.Reason
 		}
+		if f.Retryable {
+			f.AskAgainAfterSeconds = min(max(refused.RetryAfterSeconds, 0), maxFinalSeconds)
+		}
 	} else {
 		f.Seller = &sellersWords{Note: sellersNote, Text: quoted(err.Error(), maxQuote)}
 	}
@@ -354,6 +384,18 @@ func failure(err error, resumed bool) *mcp.CallToolResult {
 				"payment until " + until +
 				": until then the outcome is unknown. Asking the same again sends the same payment."
 		}
+	}
+	var early *tooEarly
+	if errors.As(err, &early) {
+		after, may := early.mayChange()
+		f = callFailure{
+			Error: early.Error() + ".", Reason: early.reason(), Paid: "no", Retryable: may,
+			AskAgainAfterSeconds: int(after / time.Second),
+		}
+		if may {
+			f.AskAgainAfterSeconds = max(f.AskAgainAfterSeconds, early.FinalInSeconds)
+		}
+		outcome["no"] = ""
 	}
 	own := slices.IndexFunc(faults, func(known fault) bool { return errors.Is(err, known.err) })
 	switch {
@@ -372,6 +414,9 @@ func failure(err error, resumed bool) *mcp.CallToolResult {
 		f = callFailure{Error: argument.Error(), Reason: "invalid_request", Field: argument.Field(), Paid: "no"}
 	}
 	text := f.Error + outcome[f.Paid]
+	if f.AskAgainAfterSeconds > 0 {
+		text += fmt.Sprintf(" Ask again in %d s.", f.AskAgainAfterSeconds)
+	}
 	if f.Seller != nil {
 		quote, err := json.Marshal(f.Seller)
 		if err == nil {
@@ -428,21 +473,34 @@ func quoted(text string, n int) string {
 	return string([]rune(text)[:n]) + "…"
 }
 
-// splitChain returns the chain that the arguments of a call name, "" for none, and the
-// arguments without it: the body of the HTTP request.
-func splitChain(arguments []byte) (chain string, body []byte, err error) {
+// arguments are what the tools take beside the body of the HTTP request.
+type arguments struct {
+	// chain is "" for none.
+	chain string
+	wait  bool
+	body  []byte
+}
+
+// splitArguments takes the arguments of a call apart.
+func splitArguments(text []byte) (a arguments, err error) {
 	members := map[string]json.RawMessage{}
-	if err := strictjson.Unmarshal(orEmpty(arguments), &members, strictjson.Rules{}); err != nil {
-		return "", nil, err
+	if err := strictjson.Unmarshal(orEmpty(text), &members, strictjson.Rules{}); err != nil {
+		return a, err
 	}
 	if text, ok := members["chain"]; ok {
-		if json.Unmarshal(text, &chain) != nil || !chainName.MatchString(chain) {
-			return "", nil, &strictjson.Error{Pointer: "/chain", Reason: "is not the name of a chain"}
+		if json.Unmarshal(text, &a.chain) != nil || !chainName.MatchString(a.chain) {
+			return a, &strictjson.Error{Pointer: "/chain", Reason: "is not the name of a chain"}
 		}
 		delete(members, "chain")
 	}
-	body, err = json.Marshal(members)
-	return chain, body, err
+	if text, ok := members["wait"]; ok {
+		if json.Unmarshal(text, &a.wait) != nil {
+			return a, &strictjson.Error{Pointer: "/wait", Reason: "is neither true nor false"}
+		}
+		delete(members, "wait")
+	}
+	a.body, err = json.Marshal(members)
+	return a, err
 }
 
 func orEmpty(arguments []byte) []byte {

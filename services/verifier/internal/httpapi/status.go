@@ -162,8 +162,8 @@ func (s *states) tool() (tool, error) {
 		return tool{}, err
 	}
 	return freeTool("transaction_status", "State of a transaction",
-		"Says whether a transaction is unknown, pending, included or final, and in how many seconds it will be: only a "+
-			"final one can be verified. By the word of a node, not signed. Free.",
+		"Says whether a transaction is unknown, pending, included or final, and in how many seconds it will be: "+
+			"only a final one can be verified. By the word of a node, not signed. Free.",
 		schema, strictjson.Rules{},
 		func(ctx context.Context, call toolCall, in arguments) (any, error) {
 			transaction, err := readHash(in.TransactionHash, "transactionHash")

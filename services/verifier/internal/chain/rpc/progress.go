@@ -43,7 +43,8 @@ func newSightings() *sightings {
 }
 
 // Progress reports how far a transaction is. What is known costs no exchange. Else ask is called,
-// which may refuse by an error, and then the nodes are, until one knows the transaction. It keeps no poller busy: whoever calls has paid nothing.
+// which may refuse by an error, and then the nodes are, until one knows the transaction. It keeps no
+// poller busy: callers have paid nothing.
 func (r *Reader) Progress(ctx context.Context, transaction chain.Hash, ask func() error) (chain.Progress, error) {
 	hash := common.Hash(transaction)
 	if number, proven := r.memory.numberWith(chainHash{r.identity.ID, hash}); proven {

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+// longestLook bounds how long the seller is not asked anew how far a transaction is.
+const longestLook = time.Minute
+
+// progress is the seller's word on how far a transaction is, before anything is signed.
+type progress struct {
+	Status         string `json:"status"`
+	Block          string `json:"block"`
+	FinalInSeconds int    `json:"finalInSeconds"`
+	KnownOn        string `json:"knownOn"`
+}
+
+// tooEarly means that a transaction cannot be verified yet, or not on this chain. Nothing was signed
+// for it.
+type tooEarly struct {
+	progress
+	chain string
+}
+
+func (e *tooEarly) Error() string {
+	switch {
+	case e.Status == "included":
+		return fmt.Sprintf("nothing was signed: the transaction is in block %s, which is final in about %d s", e.Block,
+			e.FinalInSeconds)
+	case e.Status == "pending":
+		return "nothing was signed: the transaction is in no block yet"
+	case e.KnownOn != "":
+		return fmt.Sprintf("nothing was signed: the chain %s does not have this transaction; %s has it", e.chain,
+			e.KnownOn)
+	default:
+		return fmt.Sprintf("nothing was signed: no node of the chain %s knows this transaction", e.chain)
+	}
+}
+
+// reason is the word that the seller would refuse a payment with.
+func (e *tooEarly) reason() string {
+	switch e.Status {
+	case "included":
+		return "not_finalized"
+	case "pending":
+		return "transaction_pending"
+	default:
+		return "transaction_not_found"
+	}
+}
+
+// mayChange reports whether the answer will be another one by itself, and when to ask again.
+func (e *tooEarly) mayChange() (after time.Duration, yes bool) {
+	if e.Status == "unknown" {
+		return 0, false
+	}
+	return min(max(time.Duration(e.FinalInSeconds)*time.Second, usualPause), longestLook), true
+}
+
+// waitFinal asks the seller how far the transaction of a request is, and for at most b.finalWait until
+// it is final. It returns a *tooEarly where it is not. A seller that does not tell leaves that to the
+// purchase: nil.
+func (b *buyer) waitFinal(ctx context.Context, e entry) error {
+	for end := time.Now().Add(b.finalWait); ; {
+		early := b.look(ctx, e)
+		if early == nil {
+			return nil
+		}
+		pause, may := early.mayChange()
+		if !may || time.Now().Add(pause).After(end) {
+			return early
+		}
+		b.print("Not yet: %v. It is looked at again in %s.", early, pause)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// look asks once. nil means that the transaction is final, or that the seller does not tell.
+func (b *buyer) look(ctx context.Context, e entry) *tooEarly {
+	var asked struct {
+		TransactionHash string `json:"transactionHash"`
+	}
+	chain, usual := chainOf(strings.TrimPrefix(e.URL, b.url))
+	if !usual || json.Unmarshal([]byte(e.Body), &asked) != nil || !transactionHash.MatchString(asked.TransactionHash) {
+		return nil
+	}
+	got, err := b.exchange(ctx, http.MethodGet, b.url+"/v1/status/"+chain+"/"+asked.TransactionHash, nil, "")
+	early := &tooEarly{chain: chain}
+	if err != nil || got.status != http.StatusOK || json.Unmarshal(got.body, &early.progress) != nil {
+		return nil
+	}
+	early.Block, early.KnownOn = quoted(early.Block, maxName), quoted(early.KnownOn, maxName)
+	early.FinalInSeconds = min(max(early.FinalInSeconds, 0), maxFinalSeconds)
+	switch early.Status {
+	case "unknown", "pending", "included":
+		return early
+	default:
+		return nil
+	}
+}
+
+// Bounds of what a seller says of a transaction: characters of a name or number, and a day.
+const (
+	maxName         = 64
+	maxFinalSeconds = 24 * 60 * 60
+)
+
+// chainOf returns the name in the path of a paid route; false when the path is none of the usual ones.
+func chainOf(route string) (chain string, ok bool) {
+	if route == firstPaths[transferSuffix] {
+		return anyChain, true
+	}
+	folder, last := path.Split(route)
+	chain, ok = strings.CutSuffix(last, transferSuffix)
+	if !ok {
+		chain, ok = strings.CutSuffix(last, transactionSuffix)
+	}
+	return chain, ok && folder == "/v1/verify/" && chainName.MatchString(chain)
+}

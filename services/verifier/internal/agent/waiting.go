@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
+)
+
+// maxWaiting bounds how many questions wait to be bought.
+const maxWaiting = 100
+
+var (
+	errWaitAndConfirm = &strictjson.Error{
+		Pointer: "/wait", Reason: "cannot be with --confirm, which asks at each payment",
+	}
+	errManyWait = fmt.Errorf("%d questions wait already; nothing was signed", maxWaiting)
+)
+
+// waiting are questions about transactions that are not final yet, one file each, so that a later
+// process waits for them too. Each is bought once.
+type waiting string
+
+// ticket is a question that waits.
+type ticket struct {
+	Path     string `json:"path"`
+	Body     string `json:"body"`
+	Transfer bool   `json:"transfer,omitempty"`
+}
+
+func (t ticket) question() question {
+	return question{path: t.Path, body: t.Body, aboutTransfer: t.Transfer}
+}
+
+// add keeps a question under its name.
+func (w waiting) add(name string, q question) error {
+	all, err := w.all()
+	if err != nil {
+		return err
+	}
+	if _, there := all[name]; !there && len(all) >= maxWaiting {
+		return errManyWait
+	}
+	text, err := json.Marshal(ticket{q.path, q.body, q.aboutTransfer})
+	if err != nil {
+		return fmt.Errorf("write a question that waits: %w", err)
+	}
+	return replaceFile(filepath.Join(string(w), name+".json"), text)
+}
+
+// drop forgets a question, if it is there.
+func (w waiting) drop(name string) error {
+	err := os.Remove(filepath.Join(string(w), name+".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// all returns the questions by name.
+func (w waiting) all() (map[string]ticket, error) {
+	files, err := filepath.Glob(filepath.Join(string(w), "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("read the questions that wait: %w", err)
+	}
+	all := make(map[string]ticket, len(files))
+	for _, file := range files {
+		text, err := os.ReadFile(file) //nolint:gosec // a file of the user's own folder
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another process has bought it
+		}
+		var one ticket
+		if err == nil {
+			err = json.Unmarshal(text, &one)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read a question that waits, %s: %w", file, err)
+		}
+		name := filepath.Base(file)
+		all[name[:len(name)-len(".json")]] = one
+	}
+	return all, nil
+}
+
+// buyWaiting buys what waits, each question as soon as it can be, until ctx ends.
+func (t *toolbox) buyWaiting(ctx context.Context) {
+	next := map[string]time.Time{}
+	for {
+		all, err := t.waiting.all()
+		if err != nil {
+			t.print("%v", err)
+		}
+		pause := longestLook
+		for name, one := range all {
+			if left := time.Until(next[name]); left > 0 {
+				pause = min(pause, left)
+				continue
+			}
+			after := t.buyWaited(ctx, name, one.question())
+			next[name] = time.Now().Add(after)
+			pause = min(pause, after)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.added:
+		case <-time.After(max(pause, time.Second)):
+		}
+	}
+}
+
+// buyWaited buys one question if it can be bought, and returns when it is worth another look. It forgets
+// a question that has an answer, or an error that waiting does not change: who asks again is told.
+func (t *toolbox) buyWaited(ctx context.Context, name string, q question) time.Duration {
+	_, err := t.buyOnce(ctx, q, nil)
+	var early *tooEarly
+	if errors.As(err, &early) {
+		if after, may := early.mayChange(); may {
+			return after
+		}
+	}
+	var refused *refusal
+	switch {
+	case err == nil, early != nil, errors.As(err, &refused) && !refused.mayChange():
+		if err := t.waiting.drop(name); err != nil {
+			t.print("%v", err)
+		}
+	default:
+		t.print("Not bought yet: %v.", err)
+	}
+	return longestLook
+}
+
+// waits is what a call with wait answers while its question waits.
+type waits struct {
+	Waiting bool   `json:"waiting"`
+	Status  string `json:"status"`
+	// FinalInSeconds is the seller's estimate; 0 is unknown.
+	FinalInSeconds int    `json:"finalInSeconds,omitempty"`
+	Paid           string `json:"paid"`
+}
