@@ -287,12 +287,12 @@ func TestTransport_ReusesAConnectionAfterALongAnswer(t *testing.T) {
 	}
 	auth.Start()
 	t.Cleanup(auth.Close)
-	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.Listener.Addr().String(), "AUTH_TIMEOUT": "200ms"})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.Listener.Addr().String(), "AUTH_TIMEOUT": "1s"})
 	for range 3 {
 		if got := h.request(t, "GET", "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
 			t.Errorf("got %d", got.StatusCode)
 		}
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(1200 * time.Millisecond)
 	}
 	if n := opened.Load(); n != 1 {
 		t.Errorf("%d connections", n)

@@ -19,18 +19,24 @@ import (
 
 // books runs "verifier payments" and returns the exit code and everything written.
 func (w *world) books(args ...string) (code int, out string) {
-	var text lockedBuffer
+	code, out, _ = w.said(args...)
+	return code, out
+}
+
+// said is books with what the command writes to standard error.
+func (w *world) said(args ...string) (code int, out, said string) {
+	var stdout, stderr lockedBuffer
 	code = Run(context.Background(), Process{Process: service.Process{
-		Args: append([]string{"payments"}, args...), Getenv: w.getenv, Stdout: &text, Stderr: &text,
+		Args: append([]string{"payments"}, args...), Getenv: w.getenv, Stdout: &stdout, Stderr: &stderr,
 	}, now: func() time.Time { return time.Now().Add(w.later) }})
-	return code, text.String()
+	return code, stdout.String(), stderr.String()
 }
 
 // wantCode runs a command that must end with a code and write some words.
 func (w *world) wantCode(want int, words string, args ...string) {
 	w.Helper()
-	if code, out := w.books(args...); code != want || !strings.Contains(out, words) {
-		w.Errorf("%v ends with %d: %s\nwant %d and %q", args, code, out, want, words)
+	if code, out, said := w.said(args...); code != want || !strings.Contains(out+said, words) {
+		w.Errorf("%v ends with %d: %s%s\nwant %d and %q", args, code, out, said, want, words)
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
@@ -104,18 +104,17 @@ func bodyOfStatus(status chain.Progress) statusBody {
 // that has answered in time.
 func (s *states) knownOn(ctx context.Context, name string, transaction chain.Hash, ask func() error) string {
 	known := make([]bool, len(s.Chains))
-	var all errgroup.Group
+	var all sync.WaitGroup
 	for i, c := range s.Chains {
 		if c.Name == name {
 			continue
 		}
-		all.Go(func() error {
+		all.Go(func() {
 			status, err := c.Progress(ctx, transaction, ask)
-			known[i] = err == nil && status.Stage != chain.Unknown
-			return nil
+			known[i] = err == nil && status.Stage != chain.Unknown // what is not known is no error
 		})
 	}
-	_ = all.Wait() // what is not known is no error
+	all.Wait()
 	for i, c := range s.Chains {
 		if known[i] {
 			return c.Name
