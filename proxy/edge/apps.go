@@ -133,6 +133,8 @@ type appRoutes struct {
 	// has for its end.
 	ctx caddy.Context
 	now atomic.Pointer[appTable]
+	// retired are the routes that are no more, and still have requests. They are the update's own.
+	retired []*appRoute
 }
 
 // appTable has the routes of one list.
@@ -202,12 +204,16 @@ func (t *appRoutes) update(apps []App) (faults map[string]error) {
 	slices.SortStableFunc(table.paths, func(p, q *appRoute) int { return len(q.app.Path) - len(p.app.Path) })
 	t.now.Store(table)
 	for _, route := range old {
-		within := removedWithin
-		if slugs[route.app.Slug] {
-			within = changedWithin
-		}
-		route.retire(within)
+		route.leave()
+		time.AfterFunc(changedWithin, route.end)
+		t.retired = append(t.retired, route)
 	}
+	t.retired = slices.DeleteFunc(t.retired, func(route *appRoute) bool {
+		if !slugs[route.app.Slug] {
+			time.AfterFunc(removedWithin, route.end)
+		}
+		return !slugs[route.app.Slug] || route.uses.Load() == 0
+	})
 	return faults
 }
 
@@ -328,19 +334,13 @@ func (r *appRoute) enter() bool {
 	}
 }
 
-// leave ends what enter began. The last one ends the route.
+// leave ends what enter began, and the table's use. The last one ends the route.
 func (r *appRoute) leave() {
 	if r.uses.Add(-1) > 0 {
 		return
 	}
 	r.end()
 	r.clean()
-}
-
-// retire takes the route out of use: it ends with its last request, and those within a time.
-func (r *appRoute) retire(within time.Duration) {
-	time.AfterFunc(within, r.end)
-	r.leave()
 }
 
 var (
