@@ -1,11 +1,22 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -15,8 +26,11 @@ type listingAuth struct {
 	*household
 	version int
 	apps    []map[string]any
+	probe   []map[string]string
 	// asked are the questions of proxies.
 	asked []map[string]any
+	// any is whether every slug is an application.
+	any bool
 }
 
 // entry is one of the list: an application with a host.
@@ -38,6 +52,11 @@ func standListing(t *testing.T, apps ...map[string]any) *listingAuth {
 		case "/internal/routes":
 			a.routes(w, r)
 		case "/internal/forward-auth":
+			a.mu.Lock()
+			if a.any {
+				r.URL.RawQuery = "app=photos"
+			}
+			a.mu.Unlock()
 			a.forwardAuth(w, r)
 		default:
 			_, _ = fmt.Fprint(w, "auth")
@@ -65,7 +84,7 @@ func (a *listingAuth) routes(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"version": 1, "etag": etag, "household": "Familie Kern", "apps": a.apps})
+	_ = json.NewEncoder(w).Encode(map[string]any{"version": 1, "etag": etag, "household": "Familie Kern", "apps": a.apps, "probe": a.probe})
 }
 
 // openListed starts a proxy with a list, whose applications are at addresses of this machine.
@@ -188,4 +207,404 @@ func TestListed_AnApplicationBelowAPathGetsWhatTheOperatorsLinesWouldSend(t *tes
 			t.Errorf("%s: %d to %s", without, got.StatusCode, got.Header.Get("Location"))
 		}
 	}
+}
+
+// Who is not logged in is led to the login, and what auth does not know by that slug at that host is refused.
+func TestListed_NoRequestPassesBeforeTheGuard(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "app", nil)
+	auth := standListing(t,
+		entry("photos", photosHost, app.addr()), entry("notes", "notes.example.org", app.addr()), entryBelow("cal", "/cal/", app.addr(), true))
+	d := openListed(t, auth, nil, app)
+	for _, path := range []string{"/", "/first", "/manifest.webmanifest", "/favicon.ico", "/api/x"} {
+		for _, method := range []string{"GET", "POST", "OPTIONS", "PROPFIND"} {
+			if got := d.request(t, method, path, "", "Host", photosHost); got.StatusCode != 401 {
+				t.Errorf("%s %s: %d without a login", method, path, got.StatusCode)
+			}
+			if got := d.request(t, method, path, "", member("notes.example.org")...); got.StatusCode != 403 {
+				t.Errorf("%s %s: %d at the host of another slug", method, path, got.StatusCode)
+			}
+			if got := d.request(t, method, "/cal"+path, "", member("home.example.org")...); got.StatusCode != 403 {
+				t.Errorf("%s %s: %d below the path of another slug", method, path, got.StatusCode)
+			}
+		}
+	}
+	if got := d.request(t, "GET", "/", "", "Host", photosHost, "Sec-Fetch-Mode", "navigate"); got.StatusCode != 303 {
+		t.Errorf("a page without a login: %d", got.StatusCode)
+	}
+	if all := app.received(); len(all) != 0 {
+		t.Errorf("%d requests passed, the first to %s", len(all), all[0].RequestURI)
+	}
+}
+
+func TestListed_ForgedHeadersAndOurCookiesNeverArrive(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "app", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Add("Set-Cookie", "svc.sid=stolen")
+		w.Header().Add("Set-Cookie", "theme=light")
+		w.Header().Set("Service-Worker-Allowed", "/")
+	})
+	auth := standListing(t, entry("photos", photosHost, app.addr()), entryBelow("photos2", "/x/", app.addr(), false))
+	d := openListed(t, auth, nil, app)
+	headers := append([]string{"Cookie", "svc.app=member; theme=dark; csrf-token=x; svc.sid=y", "Host", photosHost, "X-Pforte-Hop", "other"}, forged...)
+	got := d.request(t, "GET", "/album?x=1", "", headers...)
+	if lines := got.Header["Set-Cookie"]; got.StatusCode != 200 || len(lines) != 1 || lines[0] != "theme=light" || got.Header["Service-Worker-Allowed"] != nil {
+		t.Errorf("%d with %s", got.StatusCode, got.Header)
+	}
+	arrived := app.last(t).Header
+	want := http.Header{
+		"X-Auth-User-Id": {"7"}, "X-Auth-Username": {"anna"}, "X-Auth-Role": {"member"}, "X-Auth-Name": {"%C3%84nne"}, "X-Auth-Groups": {"member,kids"},
+		"Remote-User": {"anna"}, "Remote-Name": {"%C3%84nne"}, "Remote-Groups": {"member,kids"},
+		"Cookie": {"theme=dark"}, "X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {photosHost},
+	}
+	for i := 0; i < len(forged); i += 2 {
+		if name := http.CanonicalHeaderKey(forged[i]); want[name] == nil {
+			want[name] = nil
+		}
+	}
+	for name, values := range want {
+		if !slices.Equal(arrived[name], values) {
+			t.Errorf("%s is %q, want %q", name, arrived[name], values)
+		}
+	}
+}
+
+// The corpus of paths_test.go: at a host of the list, no spelling passes without a login, reaches what is internal, or is
+// read differently; below a path neither.
+func TestListed_NoSpellingPassesTheGuard(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "app", nil)
+	auth := standListing(t, entry("photos", "other", app.addr()), entryBelow("cal", "/deep/cal/", app.addr(), true))
+	d := openListed(t, auth, map[string]string{"SITE_ADDRESS": ":PORT"}, app)
+	targets := slices.Concat(spellings("/deep/cal", "x"), spellings("/internal/routes", "x"), spellings("/pforte/login", "x"))
+	before := len(auth.received())
+	for _, target := range targets {
+		for _, host := range []string{"other", "home.example.org"} {
+			text := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", target, host)
+			d.raw(t, text)
+			if len(app.received()) > 0 {
+				t.Fatalf("%q at %s passes without a login", target, host)
+			}
+		}
+	}
+	for _, r := range auth.received()[before:] {
+		if p := r.URL.Path; strings.HasPrefix(p, "/internal/") && p != "/internal/routes" && p != "/internal/forward-auth" {
+			t.Errorf("auth was asked for %s", p)
+		}
+	}
+	for _, target := range targets { // with a login the host's application gets what passes as it was sent
+		d.raw(t, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: other\r\nCookie: svc.app=member\r\nConnection: close\r\n\r\n", target))
+	}
+	for _, r := range app.received() {
+		if !slices.Contains(targets, r.RequestURI) {
+			t.Errorf("%q arrived", r.RequestURI)
+		}
+		for _, own := range []string{"/internal/", "/pforte/"} {
+			if strings.HasPrefix(strings.ToLower(r.URL.Path), own) {
+				t.Errorf("%q arrived at the application", r.RequestURI)
+			}
+		}
+	}
+	if len(app.received()) == 0 {
+		t.Error("no spelling passed with a login")
+	}
+}
+
+// A list that does not come, or is none, leaves the last one: also at a start while auth is away.
+func TestListed_ServesFromTheFileWhileAuthIsAway(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "app", nil)
+	auth := standListing(t, entry("photos", photosHost, app.addr()))
+	file := map[string]string{"APPS_FILE": filepath.Join(t.TempDir(), "apps.json"), "SITE_ADDRESS": "http://home.example.org:PORT"}
+	openListed(t, auth, file, app).await(t, "/", "200 app", member(photosHost)...)
+	auth.Close()
+	d := openListed(t, auth, file, app)
+	if got := d.request(t, "GET", "/", "", member(photosHost)...); got.StatusCode != 502 {
+		t.Errorf("while auth is away: %d %s", got.StatusCode, got.body)
+	}
+	if got := d.request(t, "GET", "/", "", member("other.example.org")...); got.StatusCode != 404 {
+		t.Errorf("another host while auth is away: %d %s", got.StatusCode, got.body)
+	}
+	if n := len(app.received()); n != 1 {
+		t.Errorf("%d requests passed without auth", n)
+	}
+	again := standAt(t, auth.addr(), auth.upstream.Config.Handler.ServeHTTP)
+	defer again.Close()
+	d.await(t, "/", "200 app", member(photosHost)...)
+}
+
+// What streams goes on while other applications change, and ends with its own.
+func TestListed_ARemovalEndsWhatLasts(t *testing.T) {
+	t.Parallel()
+	app, other := lasting(t), stand(t, "other", nil)
+	photos := entry("photos", photosHost, app.addr())
+	auth := standListing(t, photos)
+	d := openListed(t, auth, map[string]string{"GUARD_RECHECK": "5s"}, app, other)
+	stream := func(text string) (net.Conn, *http.Response) {
+		return d.openStream(t, strings.NewReplacer("Host: x", "Host: "+photosHost, "svc.sid=x", "svc.app=member").Replace(text))
+	}
+	socket, resp := stream(upgrade("/live", "x"))
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("the upgrade is answered %d", resp.StatusCode)
+	}
+	_, events := stream(get("/events", "x"))
+	_, download := stream(get("/download", "x"))
+	wantEcho(t, "a WebSocket", socket)
+	auth.set(photos, entry("notes", "notes.example.org", other.addr()))
+	d.await(t, "/", `403 {"error":"unknown","code":403}`+"\n", member("notes.example.org")...)
+	wantEcho(t, "a WebSocket after another application came", socket)
+	moved := entry("photos", photosHost, other.addr())
+	auth.set(moved)
+	d.await(t, "/", "200 other", member(photosHost)...)
+	time.Sleep(3 * time.Second)
+	wantEcho(t, "a WebSocket after its application moved", socket)
+	if _, err := io.CopyN(io.Discard, events.Body, 100); err != nil {
+		t.Errorf("a stream of events after its application moved: %v", err)
+	}
+	auth.set()
+	removed := time.Now()
+	wantEnd(t, "a WebSocket", socket)
+	wantEnd(t, "a stream of events", events.Body)
+	wantEnd(t, "a download", download.Body)
+	if took := time.Since(removed); took > 7*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// Uploads, downloads and many streams of one connection, as by the operator's lines.
+func TestListed_BodiesOfAnyLengthPass(t *testing.T) {
+	t.Parallel()
+	const size = 64 << 20
+	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodPost {
+			_, _ = fmt.Fprint(w, n)
+			return
+		}
+		_, _ = io.CopyN(w, zeros{}, size)
+	})
+	d := openListed(t, standListing(t, entry("photos", photosHost, app.addr())), nil, app)
+	if got := d.send(t, "POST", "/up", io.LimitReader(zeros{}, size), member(photosHost)...); got.body != fmt.Sprint(size) {
+		t.Errorf("an upload: %d %s", got.StatusCode, got.body)
+	}
+	if got := d.request(t, "GET", "/down", "", member(photosHost)...); len(got.body) != size {
+		t.Errorf("a download: %d with %d bytes", got.StatusCode, len(got.body))
+	}
+}
+
+// One that does not answer, with as many requests as there may be, keeps out neither the others nor the login.
+func TestListed_OneApplicationKeepsOutNoOther(t *testing.T) {
+	t.Parallel()
+	leave := make(chan struct{})
+	slow := stand(t, "", func(http.ResponseWriter, *http.Request) { <-leave })
+	end := sync.OnceFunc(func() { close(leave) })
+	defer end()
+	other := stand(t, "other", nil)
+	auth := standListing(t, entry("photos", photosHost, slow.addr()), entryBelow("other", "/other/", other.addr(), true))
+	d := openListed(t, auth, map[string]string{"MAX_CONNECTIONS": "200", "ROUTES": `handle /own/* {
+		reverse_proxy ` + other.addr() + `
+	}`}, slow, other)
+	var all sync.WaitGroup
+	for range 100 {
+		before := len(slow.received())
+		all.Go(func() { d.request(t, "GET", "/", "", member(photosHost)...) })
+		for range 500 {
+			if len(slow.received()) > before {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	if n := len(slow.received()); n != 100 {
+		t.Fatalf("%d requests arrived", n)
+	}
+	begun := time.Now()
+	for path, want := range map[string]int{"/own/x": 200, "/pforte/": 200, "/other/x": 403} {
+		if got := d.request(t, "GET", path, "", member("home.example.org")...); got.StatusCode != want {
+			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
+		}
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("they took %s", took)
+	}
+	end()
+	all.Wait()
+}
+
+// A hundred requests at once while the list changes: each is answered by one of its applications.
+func TestListed_RequestsDuringChangesAreAnswered(t *testing.T) {
+	t.Parallel()
+	first, second := stand(t, "first", nil), stand(t, "second", nil)
+	auth := standListing(t, entry("photos", photosHost, first.addr()))
+	d := openListed(t, auth, nil, first, second)
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got := d.request(t, "GET", "/", "", member(photosHost)...); got.body != "first" && got.body != "second" && got.StatusCode != 503 {
+					t.Errorf("%d %s", got.StatusCode, got.body)
+					return
+				}
+			}
+		})
+	}
+	for i := range 4 {
+		auth.set(entry("photos", photosHost, []*upstream{second, first}[i%2].addr()))
+		time.Sleep(1100 * time.Millisecond)
+	}
+	close(stop)
+	all.Wait()
+	if len(second.received()) == 0 {
+		t.Error("the list never changed")
+	}
+}
+
+// The proxy tells why an application is not there.
+func TestListed_AuthIsToldWhatIsLeftOutAndWhy(t *testing.T) {
+	t.Parallel()
+	app, unnamed := stand(t, "app", nil), stand(t, "unnamed", nil)
+	_, port, _ := net.SplitHostPort(unnamed.addr())
+	auth := standListing(t,
+		entry("photos", photosHost, app.addr()), entry("loopback", "a.example.org", "127.0.0.1:9"), entry("metadata", "b.example.org", "169.254.169.254:80"),
+		entry("auth", "c.example.org", app.addr()+`"}`), entryBelow("own", "/v1/", app.addr(), false), entry("name", "d.example.org", "localhost:"+port),
+		entry("env", "e.example.org", "{env.HOME}:1"))
+	d := openListed(t, auth, map[string]string{"SITE_ADDRESS": "http://home.example.org:PORT"}, app)
+	d.await(t, "/", "200 app", member(photosHost)...)
+	for _, host := range []string{"a", "b", "c", "e"} {
+		if got := d.request(t, "GET", "/", "", member(host+".example.org")...); got.StatusCode != 404 {
+			t.Errorf("%s: %d", host, got.StatusCode)
+		}
+	}
+	auth.mu.Lock()
+	auth.any = true
+	auth.mu.Unlock()
+	// What is behind a name is known when it is looked up.
+	if got := d.request(t, "GET", "/", "", member("d.example.org")...); got.StatusCode != 502 {
+		t.Errorf("a name of this machine: %d %s", got.StatusCode, got.body)
+	}
+	want := map[string]any{"loopback": "address", "metadata": "address", "auth": "address", "own": "own", "env": "address", "name": "address"}
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		auth.mu.Lock()
+		told := auth.asked[len(auth.asked)-1]["skipped"]
+		auth.mu.Unlock()
+		if reflect.DeepEqual(told, want) {
+			return
+		}
+		if time.Since(begun) > 3*time.Second {
+			t.Fatalf("auth was told %v", told)
+		}
+	}
+}
+
+// An address that leads back to the proxy is answered at the first turn.
+func TestListed_ARouteBackToTheProxyIsALoop(t *testing.T) {
+	t.Parallel()
+	relay := stand(t, "", nil)
+	auth := standListing(t, entry("photos", photosHost, relay.addr()))
+	d := openListed(t, auth, nil, relay)
+	turns := 0
+	relay.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		turns++
+		to, _ := url.Parse(d.url)
+		proxy := httputil.NewSingleHostReverseProxy(to)
+		r.Header.Set("Cookie", "svc.app=member")
+		proxy.ServeHTTP(w, r)
+	})
+	if got := d.request(t, "GET", "/", "", member(photosHost)...); got.StatusCode != http.StatusLoopDetected || turns != 1 {
+		t.Errorf("%d after %d turns", got.StatusCode, turns)
+	}
+}
+
+// The certificate is known by its key, and by nothing else.
+func TestListed_HTTPSIsKnownByThePinOfTheEntry(t *testing.T) {
+	t.Parallel()
+	app := &upstream{Server: httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secure") }))}
+	t.Cleanup(app.Close)
+	at := strings.TrimPrefix(app.URL, "https://")
+	sum := sha256.Sum256(app.Certificate().RawSubjectPublicKeyInfo)
+	good := entry("photos", photosHost, "")
+	good["to"], good["pin"] = app.URL, hex.EncodeToString(sum[:])
+	bad := maps.Clone(good)
+	bad["pin"] = strings.Repeat("0", 64)
+	auth := standListing(t, good)
+	d := openListed(t, auth, map[string]string{"APPS_TO": at})
+	d.await(t, "/", "200 secure", member(photosHost)...)
+	auth.set(bad)
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		got := d.request(t, "GET", "/", "", member(photosHost)...)
+		auth.mu.Lock()
+		told := auth.asked[len(auth.asked)-1]["skipped"]
+		auth.mu.Unlock()
+		if got.StatusCode == 502 && reflect.DeepEqual(told, map[string]any{"photos": "certificate"}) {
+			break
+		}
+		if time.Since(begun) > 10*time.Second {
+			t.Fatalf("with another key it is %d %s, auth was told %v", got.StatusCode, got.body, told)
+		}
+	}
+	auth.set(good)
+	time.Sleep(1500 * time.Millisecond) // a request by the old route is tried for 2 s
+	d.await(t, "/", "200 secure", member(photosHost)...)
+}
+
+// An admin waits for the answer.
+func TestListed_AProbeIsAnsweredWithinASecond(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "app", nil)
+	auth := standListing(t)
+	openListed(t, auth, nil, app)
+	auth.mu.Lock()
+	auth.version++
+	auth.probe = []map[string]string{{"id": "p1", "to": "http://" + app.addr()}}
+	auth.mu.Unlock()
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		auth.mu.Lock()
+		answered := slices.ContainsFunc(auth.asked, func(q map[string]any) bool {
+			all, _ := q["probed"].([]any)
+			return len(all) == 1 && all[0].(map[string]any)["id"] == "p1" && all[0].(map[string]any)["status"] == 200.0
+		})
+		auth.mu.Unlock()
+		if answered {
+			return
+		}
+		if time.Since(begun) > 1500*time.Millisecond { // up to 1.1 s to the next question
+			t.Fatal("no answer after 1.5 s")
+		}
+	}
+}
+
+// HTTP/2 with many streams on one connection.
+func TestListed_ManyStreamsOfHTTP2Pass(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, r.URL.Path, " ", n)
+	})
+	auth := standListing(t, entryBelow("photos", "/photos/", app.addr(), true))
+	d, transport := openTLSWith(t, "", "", map[string]string{
+		"AUTH_UPSTREAM": auth.addr(), "APPS": "lan", "APPS_TO": app.addr(), "APPS_FILE": filepath.Join(t.TempDir(), "apps.json"),
+	})
+	overTLS(t, transport, d, "/")
+	port := d.addr[strings.LastIndex(d.addr, ":")+1:]
+	var all sync.WaitGroup
+	for i := range 30 {
+		all.Go(func() {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("https://localhost:%s/photos/%d", port, i), io.LimitReader(zeros{}, 1<<20))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Cookie", "svc.app=member")
+			if got := roundTrip(t, transport, req); got.ProtoMajor != 2 || got.body != fmt.Sprintf("/%d 1048576", i) {
+				t.Errorf("%s: %d %s", got.Proto, got.StatusCode, got.body)
+			}
+		})
+	}
+	all.Wait()
 }
