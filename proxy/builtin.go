@@ -36,8 +36,8 @@ func prepare(version string) error {
 		Short: "Checks that the proxy on this machine runs",
 		Func:  healthcheck,
 	})
-	err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), applications(), sites(),
-		traces(), unsetEmpty())
+	err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), applications(), certificates(),
+		sites(), traces(), unsetEmpty())
 	if err != nil {
 		return err
 	}
@@ -157,15 +157,7 @@ func joined(sites []string) string {
 // otherHosts returns the site of all other hosts at the port of an address, and reports whether the address has a host,
 // so that there are others.
 func otherHosts(address string) (site string, found bool) {
-	_, rest, _ := strings.Cut(address, "://")
-	if rest == "" {
-		rest = address
-	}
-	host, _, _ := strings.Cut(rest, "/")
-	port := ""
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		host, port = host[:i], host[i:]
-	}
+	host, port := splitAddress(address)
 	switch {
 	case host == "":
 		return "", false
@@ -174,6 +166,19 @@ func otherHosts(address string) (site string, found bool) {
 	default:
 		return "http://" + strings.TrimSuffix(port, ":80"), true
 	}
+}
+
+// splitAddress returns the host of an address, which may be empty, and its port with the colon, where it has one.
+func splitAddress(address string) (host, port string) {
+	_, rest, found := strings.Cut(address, "://")
+	if !found {
+		rest = address
+	}
+	host, _, _ = strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host, port = host[:i], host[i:]
+	}
+	return host, port
 }
 
 // hasTLS reports whether Caddy gives a site of this address a certificate: it names a host, and

@@ -213,7 +213,8 @@ func openTLSWith(t *testing.T, verifier, port string, more map[string]string) (*
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	option, text := "http_port "+port, configuration
 	if port == "" {
-		option, text = "auto_https disable_redirects", strings.Replace(text, "import redirects_{$REDIRECTS_SWITCH:off}", "", 1)
+		option = "auto_https disable_redirects"
+		text = strings.NewReplacer("import redirects_{$REDIRECTS_SWITCH:off}", "", "import root_sites_{$ROOT_SWITCH:off}", "").Replace(text)
 	}
 	if err := os.WriteFile(file, []byte(strings.Replace(text, "admin off", "admin off\n\t"+option, 1)), 0o600); err != nil {
 		t.Fatal(err)

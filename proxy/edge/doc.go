@@ -14,6 +14,9 @@
 //     consumed of the request goes no further;
 //   - edge_page (http.handlers.edge_page) answers people who open a page with one where
 //     something fails;
+//   - edge_root (http.handlers.edge_root) gives out the certificate of Caddy's own authority,
+//     with a page about it;
+//   - acmedns and dnsupdate (dns.providers) write the records of DNS challenges;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
 //   - edge (http.reverse_proxy.transport.edge) sends requests to a service whose bodies
