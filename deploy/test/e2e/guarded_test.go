@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 )
@@ -82,8 +83,10 @@ func seen(r *http.Request) string {
 // host of its own.
 type guarded struct {
 	household
-	t        *testing.T
-	app      string // address
+	t   *testing.T
+	app string // address
+	// listed is whether their routes come from auth, and not from the operator.
+	listed   bool
 	visitors int
 }
 
@@ -92,7 +95,11 @@ const portalOrigin = "https://home.example.org"
 // routes are those of the applications. Below /any/ the guard gets every host.
 func (g *guarded) routes() string {
 	var b strings.Builder
-	for _, slug := range []string{"all", "admins", "kids", "strict", "closed", "books"} {
+	slugs := []string{"all", "admins", "kids", "strict", "closed", "books"}
+	if g.listed {
+		slugs = nil
+	}
+	for _, slug := range slugs {
 		host := slug
 		if slug == "books" {
 			host = "xn--bcher-kva"
@@ -104,18 +111,29 @@ func (g *guarded) routes() string {
 	return b.String()
 }
 
-func newGuarded(t *testing.T) *guarded {
+func newGuarded(t *testing.T, listed bool) *guarded {
 	t.Helper()
-	g := &guarded{t: t, app: echo(t)}
+	g := &guarded{t: t, app: echo(t), listed: listed}
 	o := g.options("home.test", map[string]string{"PUBLIC_URL": portalOrigin, "SESSION_SECURE": "true"})
 	change := o.change
 	o.change = func(l *layout.Layout) {
 		change(l)
 		l.Extra["pforte-proxy"]["ROUTES"] = g.routes()
+		if listed {
+			l.Extra["pforte-proxy"]["APPS"], l.Extra["pforte-proxy"]["APPS_TO"] = "lan", g.app
+		}
 	}
 	g.world = newWorld(t, o)
 	g.origin = portalOrigin
 	return g
+}
+
+// enter adds an application, with its route where the operator has none.
+func (g *guarded) enter(slug, address string, flags ...string) {
+	g.authCommand(g.t, append([]string{"app", "add", slug, address, "--name", slug}, flags...)...)
+	if g.listed {
+		g.authCommand(g.t, "app", "route", slug, g.app)
+	}
 }
 
 // visitor is a browser without a session, with an address of its own.
@@ -254,17 +272,27 @@ func basic(username, password string) string {
 }
 
 // TestGuard_DecidesAsInTheTable is about every rule, caller, kind of request and method,
-// and about spellings of hosts, through the proxy and auth: go test -run Table -update.
+// and about spellings of hosts, through the proxy and auth: go test -run Table -update. It is the
+// same by the operator's lines and by the routes that admins enter.
 func TestGuard_DecidesAsInTheTable(t *testing.T) {
+	for name, listed := range map[string]bool{"by the operator's lines": false, "by the list": true} {
+		t.Run(name, func(t *testing.T) { decidesAsInTheTable(t, listed) })
+	}
+}
+
+func decidesAsInTheTable(t *testing.T, listed bool) {
 	const golden, password = "testdata/guarded.txt", "a password of eight"
-	g := newGuarded(t)
+	g := newGuarded(t, listed)
 	g.authCommand(t, "group", "add", "kids", "--name", "Kinder")
 	for _, slug := range []string{"all", "admins", "kids", "strict"} {
-		g.authCommand(t, "app", "add", slug, "https://"+slug+".example.org", "--name", slug, "--tokens")
-		g.authCommand(t, "app", "add", slug+"-path", "/"+slug+"/", "--name", slug, "--tokens")
+		g.enter(slug, "https://"+slug+".example.org", "--tokens")
+		g.enter(slug+"-path", "/"+slug+"/", "--tokens")
 	}
-	g.authCommand(t, "app", "add", "closed", "https://closed.example.org", "--name", "closed")
-	g.authCommand(t, "app", "add", "books", "https://xn--bcher-kva.example.org", "--name", "Bücher")
+	g.enter("closed", "https://closed.example.org")
+	g.enter("books", "https://xn--bcher-kva.example.org")
+	if listed {
+		time.Sleep(2 * time.Second) // as long as a change takes
+	}
 
 	secret, err := g.AdminPassword()
 	if err != nil {
