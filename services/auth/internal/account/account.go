@@ -21,6 +21,8 @@ var (
 	// ErrInvalidCredentials does not reveal whether the user exists.
 	ErrInvalidCredentials = errors.New("invalid credentials")
 	ErrWrongPassword      = errors.New("wrong current password")
+	// ErrClosed is returned only to those who have proved whose account it is.
+	ErrClosed = errors.New("account is closed")
 	// ErrPending is returned for a change that is saved while the session store
 	// does not answer; Replay revokes the sessions when it does.
 	ErrPending = errors.New("change saved; session revocation pending until the session store answers and auth runs")

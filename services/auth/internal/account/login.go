@@ -48,7 +48,7 @@ type LoggedIn struct {
 
 // Login checks name and password and creates a session or, of a user with a second factor,
 // a pending login. ErrMissing, ErrTooLong;
-// ErrInvalidCredentials, always after the same amount of work; password.ErrBusy.
+// ErrInvalidCredentials, always after the same amount of work; ErrClosed for the right ones; password.ErrBusy.
 // On an error no session was created and none has ended; the user's ID
 // and Username are returned where the name was found, for the log.
 //
@@ -122,6 +122,8 @@ func (s *Service) recordLogin(ctx context.Context, in LoggedIn, err error) {
 	case err == nil && in.SessionID != "":
 		s.audit.Record(audit.With(ctx, actorOf(ctx, in)),
 			audit.Event{Name: "login", SubjectID: in.User.ID, SubjectName: in.User.Username})
+	case errors.Is(err, ErrClosed):
+		s.audit.RecordCounted(ctx, about("login_refused", in.User))
 	case errors.Is(err, ErrInvalidCredentials):
 		s.audit.RecordCounted(ctx, audit.Event{
 			Name: "login_failed", SubjectID: in.User.ID, SubjectName: in.User.Username,
@@ -158,6 +160,9 @@ func (s *Service) createSession(
 	}
 	if err := check(ctx, now); err != nil {
 		return LoggedIn{User: now}, err
+	}
+	if now.Closed(s.now()) {
+		return LoggedIn{User: now}, ErrClosed
 	}
 	if now.SecondFactor && by == session.Password {
 		if c.rehash { // before the pending login has a fingerprint of the hash

@@ -68,15 +68,18 @@ func (k *Passkeys) LoginOptions(ctx context.Context) (PasskeyCeremony, error) {
 // Login creates a session for the user of the passkey that answered, which is both
 // factors at once. Username and Password of the credentials are not read.
 // factor.ErrPasskeyFailed, for every cause, with the user's ID and Username where they are
-// known; factor.ErrPasskeysUnavailable.
+// known; ErrClosed; factor.ErrPasskeysUnavailable.
 //
 // The ceremony is taken and the counter stored before the session is created, so that an
 // answer counts once. A passkey that was removed meanwhile is refused.
 func (k *Passkeys) Login(ctx context.Context, answer PasskeyAnswer, c Credentials) (LoggedIn, error) {
 	in, err := k.login(ctx, answer, c)
-	if err == nil {
+	switch {
+	case err == nil:
 		k.s.finished(ctx, in, c.Browser)
-	} else {
+	case errors.Is(err, ErrClosed):
+		k.s.recordLogin(ctx, in, err)
+	default:
 		k.recordFailed(ctx, in.User, err)
 	}
 	return in, err

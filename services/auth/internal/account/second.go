@@ -323,7 +323,7 @@ func (s *Service) finishLogin(
 	if err != nil && !errors.Is(err, user.ErrNotFound) {
 		return LoggedIn{}, err
 	}
-	if err != nil || !u.SecondFactor || fingerprint(u) != p.Fingerprint {
+	if err != nil || !u.SecondFactor || fingerprint(u) != p.Fingerprint || u.Closed(s.now()) {
 		return LoggedIn{}, errors.Join(ErrNoPendingLogin, s.pendings.DeletePending(ctx, ref))
 	}
 	proved, err := prove(ctx, u)

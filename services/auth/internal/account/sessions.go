@@ -34,7 +34,7 @@ func (s *Service) Holder(ctx context.Context, of session.Session) (user.User, er
 	if err != nil {
 		return user.User{}, err
 	}
-	if !u.Admits(of.Stamp, of.Key) {
+	if !u.Admits(of.Stamp, of.Key, s.now()) {
 		return user.User{}, session.ErrNotFound
 	}
 	return u, nil
@@ -65,7 +65,7 @@ func (s *Service) OwnSessions(ctx context.Context, of session.Session) ([]sessio
 	if err != nil {
 		return nil, err
 	}
-	infos = slices.DeleteFunc(infos, func(i session.Info) bool { return !u.Admits(i.Stamp, i.Key) })
+	infos = slices.DeleteFunc(infos, func(i session.Info) bool { return !u.Admits(i.Stamp, i.Key, s.now()) })
 	for i := range infos {
 		infos[i].Role, infos[i].LastUsedAt = string(u.Role), s.lastUsed(infos[i])
 	}

@@ -100,7 +100,7 @@ func (s *stores) connect(
 
 	if s.people, err = people.New(people.Options{
 		Users: database.Users, Links: countedLinks{database.Links, metrics}, Accounts: s.accounts, Passwords: s.hasher,
-		Audit: s.audit, Log: log,
+		Audit: s.audit, Log: log, Now: time.Now,
 	}); err != nil {
 		return err
 	}

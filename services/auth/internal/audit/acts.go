@@ -40,11 +40,14 @@ var acts = map[string]act{
 	"group_made":             {log: "group_made", fields: "group by"},
 	"group_removed":          {log: "group_removed", fields: "group by"},
 	"groups_changed":         {log: "groups_changed", fields: "user_id added removed by"},
+	"guest_changed":          {log: "guest_changed", fields: "user_id ends_at by", notice: true},
+	"household_renamed":      {log: "household_renamed", fields: "by"},
 	"invite_accepted":        {log: "invite_accepted", fields: "user_id role"},
 	"invite_made":            {log: "invite_created", fields: "role by"},
 	"invite_revoked":         {log: "invite_revoked", fields: "by"},
 	"login":                  {},
 	"login_failed":           {},
+	"login_refused":          {},
 	"logout":                 {},
 	"passkey_added":          {log: "passkey_added", fields: "user_id", notice: true},
 	"passkey_clone":          {notice: true},
@@ -78,7 +81,10 @@ var acts = map[string]act{
 	"unknown_app":            {},
 	"user_created":           {log: "user_created", fields: "user_id role by"},
 	"user_deleted":           {log: "user_deleted", fields: "user_id by"},
+	"user_disabled":          {log: "user_disabled", fields: "user_id by"},
+	"user_enabled":           {log: "user_enabled", fields: "user_id by", notice: true},
 	"user_imported":          {},
+	"username_changed":       {log: "username_changed", fields: "user_id by", notice: true},
 }
 
 // Names returns the names of all events, sorted.

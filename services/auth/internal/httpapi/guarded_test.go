@@ -17,6 +17,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
@@ -315,6 +316,13 @@ func TestGuard_ARevocationHoldsWithTheNextRequest(t *testing.T) {
 		"deletion":          func(h *fixture, _ *browser) error { return h.people.Remove(t.Context(), "otto") },
 		"leaving the group": func(h *fixture, _ *browser) error { return h.policy.SetMember(t.Context(), "kids", "otto", false) },
 		"a new password":    func(h *fixture, _ *browser) error { return h.accounts.ResetPassword(t.Context(), "otto", newPass) },
+		"disabling":         func(h *fixture, _ *browser) error { return h.people.DisableNamed(t.Context(), "otto") },
+		"the last day of a guest": func(h *fixture, _ *browser) error {
+			today := h.clock.Now().Format(time.DateOnly)
+			_, err := h.people.UpdateNamed(t.Context(), "otto", people.MemberChange{LastDay: &today})
+			h.clock.Advance(12 * time.Hour)
+			return err
+		},
 		"the end of all sessions": func(h *fixture, _ *browser) error {
 			_, err := h.accounts.RevokeSessions(t.Context(), "otto")
 			return err

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -87,6 +88,24 @@ func (p profile) changeProfile(r *request) error {
 		return err
 	}
 	return r.seeOther(root + "account?done=profile")
+}
+
+// leavePath is the page on which users delete their own account.
+const leavePath = root + "account/delete"
+
+// leaveForm says what goes with the account.
+func (p profile) leaveForm(r *request) error { return p.render(r, "leave", r.text["Leave"], nil) }
+
+// leave deletes the user's own account.
+func (p profile) leave(r *request) error {
+	if r.form.get("confirm") != r.User.Username {
+		return web.ErrConfirmation
+	}
+	if err := p.People.DeleteOwn(r.ctx(), r.Session); err != nil && !errors.Is(err, account.ErrPending) {
+		return err
+	}
+	p.Sessions.Clear(r.Response(), r.Current)
+	return r.seeOther(root + "login?done=left")
 }
 
 // ownColor is the value of the choice beside the swatches.

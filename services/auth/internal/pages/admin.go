@@ -53,6 +53,7 @@ func memberText(groups groupList) func(user.Details) string {
 type memberPage struct {
 	user.Details
 	Own       bool // the admin's own account
+	LastDay   string
 	AllGroups groupList
 	Tokens    []shownToken
 }
@@ -72,7 +73,7 @@ func (p household) memberOf(r *request) (memberPage, error) {
 		return memberPage{}, err
 	}
 	m, err := p.People.Member(r.ctx(), id)
-	return memberPage{Details: m, Own: id == r.UserID}, err
+	return memberPage{Details: m, Own: id == r.UserID, LastDay: m.LastDay(p.Location)}, err
 }
 
 // member shows a member.
@@ -113,6 +114,30 @@ func (p household) changeMember(r *request) error {
 			return err
 		}
 		return r.seeOther(here + "?done=profile")
+	case "rename":
+		name := r.form.get("username")
+		if _, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID,
+			people.MemberChange{Username: &name}); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=renamed")
+	case "guest":
+		day := r.form.get("last_day")
+		if _, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID,
+			people.MemberChange{LastDay: &day}); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=profile")
+	case "disable":
+		if err := p.People.Disable(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
+			return err
+		}
+		return r.seeOther(here + "?done=disabled")
+	case "enable":
+		if err := p.People.Enable(r.ctx(), r.UserID, m.ID); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=enabled")
 	case "reset-link":
 		l, token, err := p.People.ResetLink(r.ctx(), r.UserID, m.ID)
 		if err != nil {

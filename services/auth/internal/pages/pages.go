@@ -126,6 +126,7 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"join", route{counted: true, get: p.unguessed(l.joinForm), post: p.counted(l.join)})
 	p.page(e, root+"reset", route{counted: true, get: p.unguessed(l.resetForm), post: p.counted(l.reset)})
 	p.page(e, root+"account", route{needs: needsSession, get: profile{p}.account, post: profile{p}.changeProfile})
+	p.page(e, leavePath, route{needs: needsSession, fresh: true, get: profile{p}.leaveForm, post: profile{p}.leave})
 	p.page(e, securityPath, route{needs: needsSession, get: security{p}.page, post: security{p}.change})
 	p.page(e, codeAppPath, route{needs: needsSession, get: security{p}.codeApp, post: security{p}.change})
 	for at, part := range formerly {

@@ -142,6 +142,10 @@ func (v view) Event(name string) string { return cmp.Or(v.T[eventKey+name], name
 // and the host at which it was asked for, or "".
 func (v view) About(e audit.Event) string {
 	after, _ := e.Detail["after"].(map[string]any)
+	if from, renamed := e.Detail["from"].(string); renamed {
+		to, _ := e.Detail["to"].(string)
+		return cmp.Or(from, v.T["NoName"]) + " → " + cmp.Or(to, v.T["NoName"])
+	}
 	for _, key := range []string{"app", "group", "added", "removed", "name"} {
 		what, ok := after[key].(string)
 		if !ok {
@@ -186,6 +190,27 @@ func (v view) Protection(u user.Details) protection {
 		return protection{v.T["PasskeyOnly"], false}
 	}
 	return protection{v.T["NoSecond"], false}
+}
+
+// accountState is what is special about whether an account opens anything.
+type accountState struct {
+	Text   string
+	Closed bool
+}
+
+// AccountState returns that of a user; nil: nothing is special.
+func (v view) AccountState(u user.User) *accountState {
+	closed := u.Closed(v.now)
+	switch {
+	case !u.DisabledAt.IsZero():
+		return &accountState{v.T["Disabled"], closed}
+	case closed:
+		return &accountState{v.T["GuestOver"], closed}
+	case !u.EndsAt.IsZero():
+		last := u.EndsAt.Add(-time.Second).In(v.location)
+		return &accountState{fmt.Sprintf(v.T["GuestUntilF"], v.T.day(last)), closed}
+	}
+	return nil
 }
 
 // Agent returns what the audit has of a browser, in words.

@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// rules has the page of the household's rules about second factors.
+// rules has the page of the household: its name, and its rules about second factors.
 type rules struct{ *Pages }
 
 // rulesPage is what the page of the household's rules shows.
@@ -40,8 +40,14 @@ func (p rules) page(r *request) error {
 	return p.render(r, "rules", r.text["Rules"], page)
 }
 
-// change sets whether the household requires a second factor.
+// change names the household, or sets whether it requires a second factor.
 func (p rules) change(r *request) error {
+	if r.form.get("do") == "name" {
+		if err := p.People.NameHousehold(r.ctx(), r.UserID, r.form.get("household")); err != nil {
+			return err
+		}
+		return r.seeOther(root + "admin/security?done=profile")
+	}
 	if err := p.Accounts.SecondFactor.Require(r.ctx(), r.UserID, r.form.get("required") == "yes"); err != nil {
 		return err
 	}

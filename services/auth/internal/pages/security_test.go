@@ -556,7 +556,7 @@ func TestDestructive_ActsAskFirst(t *testing.T) {
 	f.anna()
 	anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
 	for path, acts := range map[string][]string{
-		"/pforte/admin/members/2":   {"factor", "sessions", "delete"},
+		"/pforte/admin/members/2":   {"factor", "sessions", "disable", "delete"},
 		"/pforte/admin/invites":     {"revoke"},
 		"/pforte/admin/groups/kids": {"remove"},
 		"/pforte/admin/apps/dav":    {"remove"},

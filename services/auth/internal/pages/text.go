@@ -43,6 +43,11 @@ func (t texts) moment(at, now time.Time) string {
 	return fmt.Sprintf(t["DateF"], at.Day(), strings.Fields(t["Months"])[at.Month()-1], at.Year(), clock)
 }
 
+// day returns a date in words.
+func (t texts) day(at time.Time) string {
+	return fmt.Sprintf(t["DayF"], at.Day(), strings.Fields(t["Months"])[at.Month()-1], at.Year())
+}
+
 // eventKey begins the keys of the names of events of the audit in words.
 const eventKey = "event."
 

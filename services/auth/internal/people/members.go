@@ -1,9 +1,12 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/picture"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -18,6 +21,10 @@ type MemberChange struct {
 	// Joins are the slugs of groups that they join (true) or leave (false); one to leave may
 	// be gone.
 	Joins map[string]bool
+	// Username is a new name. The one of before stays theirs.
+	Username *string
+	// LastDay is that of a guest, YYYY-MM-DD in the household's time; empty: the account has no end.
+	LastDay *string
 }
 
 // UpdateProfile changes the profile of a session's user and returns the user. The
@@ -26,7 +33,7 @@ func (s *Service) UpdateProfile(ctx context.Context, of session.Session, p Profi
 	return s.changeUser(ctx, of.UserID, of.UserID, MemberChange{DisplayName: p.DisplayName, AvatarColor: p.AvatarColor})
 }
 
-// UpdateMember changes a user on behalf of an admin and returns the user. Live sessions
+// UpdateMember changes a user on behalf of an admin or user.Operator and returns the user. Live sessions
 // follow at once. The sentinels of user for its fields; user.ErrNotFound,
 // user.ErrNotAdmin, user.ErrLastAdmin; application.ErrGroupNotFound.
 func (s *Service) UpdateMember(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
@@ -55,10 +62,102 @@ func (s *Service) changeUser(ctx context.Context, by, id int64, c MemberChange) 
 		}
 		change.Role = &role
 	}
+	if c.Username != nil {
+		if err := cmp.Or(user.CheckUsername(*c.Username), user.CheckNoOption(*c.Username)); err != nil {
+			return user.User{}, err
+		}
+		change.Username = c.Username
+	}
+	if c.LastDay != nil {
+		ends, err := user.EndOf(*c.LastDay, s.now(), s.location)
+		if err != nil {
+			return user.User{}, err
+		}
+		change.EndsAt = &ends
+	}
 	if err := s.users.Change(ctx, id, change, by); err != nil {
 		return user.User{}, err
 	}
 	return s.users.ByID(ctx, id)
+}
+
+// UpdateNamed is UpdateMember for the operator, who names users by username.
+func (s *Service) UpdateNamed(ctx context.Context, username string, c MemberChange) (user.User, error) {
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return user.User{}, err
+	}
+	return s.changeUser(ctx, user.Operator, u.ID, c)
+}
+
+// Disable closes an account on behalf of an admin: it opens nothing from the next request on, until Enable.
+// account.ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin, user.ErrLastAdmin, account.ErrPending.
+func (s *Service) Disable(ctx context.Context, by, id int64) error {
+	if by == id {
+		return account.ErrUseOwnPage
+	}
+	r, err := s.users.Disable(ctx, id, by)
+	if err != nil {
+		return err
+	}
+	_, err = s.accounts.Follow(ctx, r)
+	return err
+}
+
+// Enable opens an account again that was disabled. user.ErrNotFound, user.ErrNotAdmin.
+func (s *Service) Enable(ctx context.Context, by, id int64) error { return s.users.Enable(ctx, id, by) }
+
+// DisableNamed and EnableNamed are Disable and Enable for the operator.
+func (s *Service) DisableNamed(ctx context.Context, username string) error {
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return err
+	}
+	return s.Disable(ctx, user.Operator, u.ID)
+}
+
+// EnableNamed is described at DisableNamed.
+func (s *Service) EnableNamed(ctx context.Context, username string) error {
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return err
+	}
+	return s.Enable(ctx, user.Operator, u.ID)
+}
+
+// NameHousehold names the household on behalf of an admin or user.Operator. user.ErrHouseholdName, user.ErrNotAdmin.
+func (s *Service) NameHousehold(ctx context.Context, by int64, name string) error {
+	name, err := user.CleanHouseholdName(name)
+	if err != nil {
+		return err
+	}
+	return s.users.NameHousehold(ctx, name, by)
+}
+
+// pictures bounds what users send, and the memory that it takes: 15 bytes for each pixel of a progressive JPEG.
+var pictures = picture.Options{
+	MaxBytes: 900_000, MaxSide: 4096, MaxPixels: 8 << 20, Side: 512, MaxEncoded: 200_000, Crop: true, JPEG: true,
+}
+
+// SetPicture has a file be the picture of a session's user, encoded anew; nil: they have none.
+// picture.ErrFormat, picture.ErrTooLarge; user.ErrNotFound.
+func (s *Service) SetPicture(ctx context.Context, of session.Session, file []byte) (err error) {
+	if file != nil {
+		if file, err = s.pictures.Encode(ctx, file); err != nil {
+			return err
+		}
+	}
+	return s.users.SetPicture(ctx, of.UserID, file, of.UserID)
+}
+
+// RemovePicture removes a user's picture on behalf of an admin. user.ErrNotFound, user.ErrNotAdmin.
+func (s *Service) RemovePicture(ctx context.Context, by, id int64) error {
+	return s.users.SetPicture(ctx, id, nil, by)
+}
+
+// Picture returns the picture of a user by its hash (user.User), a JPEG. user.ErrNotFound.
+func (s *Service) Picture(ctx context.Context, id int64, hash string) ([]byte, error) {
+	return s.users.Picture(ctx, id, hash)
 }
 
 // Member returns a user as admins see them. user.ErrNotFound.

@@ -1,14 +1,17 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/picture"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -36,8 +39,8 @@ type Users interface {
 	// imported one. Sessions under an imported id belonged to an earlier user and are
 	// revoked. user.ErrUsernameTaken and user.ErrIDTaken, with the name of the user.
 	Import(ctx context.Context, users []user.User) ([]user.Revocation, error)
-	// Delete removes a user and keeps the name, which is a former one from now on; by as in Create. All sessions are
-	// revoked, and invites for that name are void. user.ErrLastAdmin.
+	// Delete removes a user and keeps the name, which is a former one from now on; by as in Create, or the user
+	// themselves. All sessions are revoked, and invites for that name are void. user.ErrLastAdmin.
 	Delete(ctx context.Context, id, by int64) (user.Revocation, error)
 
 	ByID(ctx context.Context, id int64) (user.User, error)
@@ -49,13 +52,24 @@ type Users interface {
 	// Member returns a user as admins see them, Members all of them by id.
 	Member(ctx context.Context, id int64) (user.Details, error)
 	Members(ctx context.Context) ([]user.Details, error)
-	// CheckFormer returns user.ErrUsernameFormer for the name of a deleted user.
+	// CheckFormer returns user.ErrUsernameFormer for a name that another user had.
 	CheckFormer(ctx context.Context, username string) error
 
-	// Change changes fields; by as in Create, or the user themselves, who cannot change
-	// the role and groups. user.ErrNotAdmin, user.ErrLastAdmin; application.ErrGroupNotFound.
+	// Change changes fields; by as in Create, or the user themselves, who cannot change the role, groups, username and
+	// end. A username of before stays its user's: nobody else gets it while they are here. user.ErrNotAdmin,
+	// user.ErrLastAdmin, user.ErrGuestAdmin; user.ErrUsernameTaken, user.ErrUsernameFormer;
+	// application.ErrGroupNotFound.
 	Change(ctx context.Context, id int64, c user.Change, by int64) error
-	// SetRole changes the role, also to the current one. user.ErrLastAdmin.
+	// Disable closes an account until Enable; by as in Create. All sessions are revoked. user.ErrLastAdmin.
+	Disable(ctx context.Context, id, by int64) (user.Revocation, error)
+	Enable(ctx context.Context, id, by int64) error
+	// SetPicture sets a user's picture, or removes it where jpeg is nil; by as in Create, or the user themselves.
+	SetPicture(ctx context.Context, id int64, jpeg []byte, by int64) error
+	// Picture returns the picture of a user whose SHA-256 is hash, hexadecimal. user.ErrNotFound.
+	Picture(ctx context.Context, id int64, hash string) ([]byte, error)
+	// NameHousehold sets the household's name, which may be empty; by as in Create.
+	NameHousehold(ctx context.Context, name string, by int64) error
+	// SetRole changes the role, also to the current one. user.ErrLastAdmin, user.ErrGuestAdmin.
 	SetRole(ctx context.Context, id int64, role user.Role) error
 	// AskForReset opens a request for a new password of the user of exactly this name,
 	// unless one is open. It ends when a link is created or the password changes.
@@ -93,7 +107,7 @@ type Links interface {
 	ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error)
 }
 
-// Options are the parts of a Service. All fields are required.
+// Options are the parts of a Service. All fields are required but for the last two.
 type Options struct {
 	Users     Users
 	Links     Links
@@ -101,6 +115,9 @@ type Options struct {
 	Passwords *password.Hasher
 	Audit     *audit.Recorder
 	Log       *slog.Logger
+	// Location is the household's time zone, in which the days of guests end; nil: the machine's, or that of TZ.
+	Location *time.Location
+	Now      func() time.Time // nil: time.Now
 }
 
 // Service carries out the rules. It is safe for concurrent use.
@@ -111,6 +128,9 @@ type Service struct {
 	passwords *password.Hasher
 	audit     *audit.Recorder
 	log       *slog.Logger
+	location  *time.Location
+	now       func() time.Time
+	pictures  *picture.Encoder
 }
 
 // New checks the options and returns a Service.
@@ -118,5 +138,11 @@ func New(o Options) (*Service, error) {
 	if o.Users == nil || o.Links == nil || o.Accounts == nil || o.Passwords == nil || o.Audit == nil || o.Log == nil {
 		return nil, errors.New("people: Users, Links, Accounts, Passwords, Audit or Log is not set")
 	}
-	return &Service{o.Users, o.Links, o.Accounts, o.Passwords, o.Audit, o.Log}, nil
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{
+		users: o.Users, links: o.Links, accounts: o.Accounts, passwords: o.Passwords, audit: o.Audit, log: o.Log,
+		location: cmp.Or(o.Location, time.Local), now: o.Now, pictures: picture.New(pictures),
+	}, nil
 }

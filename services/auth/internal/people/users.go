@@ -101,6 +101,15 @@ func (s *Service) Delete(ctx context.Context, by session.Session, id int64) erro
 	return s.delete(ctx, id, by.UserID)
 }
 
+// DeleteOwn deletes the account of a session's user, at their wish. session.ErrNotFound when the session has ended
+// meanwhile; user.ErrLastAdmin, account.ErrPending.
+func (s *Service) DeleteOwn(ctx context.Context, of session.Session) error {
+	if err := s.accounts.CheckLive(ctx, of); err != nil {
+		return err
+	}
+	return s.delete(ctx, of.UserID, of.UserID)
+}
+
 func (s *Service) delete(ctx context.Context, id, by int64) error {
 	r, err := s.users.Delete(ctx, id, by)
 	if err != nil {
@@ -135,7 +144,7 @@ func (s *Service) Add(ctx context.Context, n NewUser) (user.User, error) {
 	})
 }
 
-// CheckFormer returns user.ErrUsernameFormer for the name of a deleted user: applications may
+// CheckFormer returns user.ErrUsernameFormer for a name that another user had: applications may
 // take the next one for them.
 func (s *Service) CheckFormer(ctx context.Context, username string) error {
 	return s.users.CheckFormer(ctx, username)

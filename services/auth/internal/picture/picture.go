@@ -21,8 +21,9 @@ var (
 
 // Options are the bounds of an Encoder and the form of what it returns. All are required unless noted.
 type Options struct {
-	// MaxBytes bounds a file, MaxSide the width and the height that its header tells.
-	MaxBytes, MaxSide int
+	// MaxBytes bounds a file, MaxSide the width and the height that its header tells, and MaxPixels their product; 0:
+	// MaxSide alone does.
+	MaxBytes, MaxSide, MaxPixels int
 	// Side is the width and height of the pictures returned.
 	Side int
 	// MaxEncoded bounds them, in bytes: they are made smaller until they fit.
@@ -58,7 +59,8 @@ func (e *Encoder) Encode(ctx context.Context, file []byte) ([]byte, error) {
 	switch {
 	case err != nil || header.Width < 1 || header.Height < 1:
 		return nil, ErrFormat
-	case header.Width > e.MaxSide || header.Height > e.MaxSide:
+	case header.Width > e.MaxSide || header.Height > e.MaxSide,
+		e.MaxPixels > 0 && header.Width*header.Height > e.MaxPixels:
 		return nil, ErrTooLarge
 	}
 	select {

@@ -135,7 +135,7 @@ func (s *Service) Visitor(ctx context.Context, of session.Session) (Visitor, err
 	if err != nil {
 		return Visitor{}, err
 	}
-	if !u.Admits(of.Stamp, of.Key) {
+	if !u.Admits(of.Stamp, of.Key, s.now()) {
 		return Visitor{}, session.ErrNotFound
 	}
 	return Visitor{User: u, Groups: groups}, nil

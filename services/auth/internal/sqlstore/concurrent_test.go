@@ -23,6 +23,8 @@ func testConcurrency(t *testing.T, open opener) {
 		"admins who are demoted at once leave one":             demoteAdmins,
 		"deletion and demotion at once leave an admin":         deleteAndDemote,
 		"a user is deleted once":                               deleteOnce,
+		"admins who disable one another leave one":             disableAdmins,
+		"admins who leave or are disabled at once leave one":   leaveOrDisable,
 		"many users are created at once":                       createMany,
 		"each of many readers gets the requested user":         readMany,
 		"an admin who is deleted creates no more users":        createWhileDeleted,

@@ -57,7 +57,8 @@ func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Co
 		Applications: &Applications{db},
 		Groups:       &Groups{db, db.Query(`SELECT ` + columns + `, ` + groupsOf + ` FROM users WHERE ` + byID)},
 		Tokens: &Tokens{db, db.Query(`SELECT ` + tokenColumns + `, ` + groupsOf +
-			`, users.display_name, users.role` + tokenTables + ` WHERE app_tokens.token_hash = ?`)},
+			`, users.display_name, users.role, coalesce(users.disabled_at, 0), coalesce(users.ends_at, 0)` +
+			tokenTables + ` WHERE app_tokens.token_hash = ?`)},
 		Audit: &Audit{db},
 	}
 }

@@ -60,7 +60,7 @@ func TestTOTP_Of100ConfirmationsAtOnceOneEnablesIt(t *testing.T) {
 		if n != 1 || !state.Enabled || !state.Confirmed || state.LastStep != 100 || state.Recovery != 2 || h.recorded("second_factor_on") != 1 {
 			h.Errorf("%d succeeded: %+v", n, state)
 		}
-		if !otto.SecondFactor || otto.SessionStamp == before || !otto.Admits(before, "kept") || otto.Admits(before, "other") || otto.PasswordHash != h.otto.PasswordHash {
+		if !otto.SecondFactor || otto.SessionStamp == before || !otto.Admits(before, "kept", h.now) || otto.Admits(before, "other", h.now) || otto.PasswordHash != h.otto.PasswordHash {
 			h.Errorf("got %+v", otto)
 		}
 		if pending := must(h.Users.PendingRevocations(h.Context(), h.now.Add(time.Hour), 0))(h.T); len(pending) != 1 || pending[0].KeepSession != "kept" {
@@ -208,7 +208,7 @@ func TestSecondFactor_AResetLeavesNothing(t *testing.T) {
 		before := h.present().SessionStamp
 		must(h.Factors.ResetFactor(h.Context(), h.otto.ID, h.anna.ID))(h.T)
 		state, otto := h.state(), h.present()
-		if state.Enabled || state.Sealed != nil || state.LastStep != 0 || state.Recovery != 0 || state.Passkeys != 0 || otto.SecondFactor || otto.Admits(before, "kept") {
+		if state.Enabled || state.Sealed != nil || state.LastStep != 0 || state.Recovery != 0 || state.Passkeys != 0 || otto.SecondFactor || otto.Admits(before, "kept", h.now) {
 			h.Errorf("got %+v, %+v", state, otto)
 		}
 		if must(h.Browsers.KnowsBrowser(h.Context(), h.otto.ID, "phone"))(h.T) || h.recorded("second_factor_reset") != 1 {

@@ -110,6 +110,11 @@ func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (a
 			if err != nil {
 				return audit.Event{}, err
 			}
+			if !taken {
+				if taken, err = tx.isTheirs(ctx, l.Username); err != nil {
+					return audit.Event{}, err
+				}
+			}
 			if taken {
 				return audit.Event{}, user.ErrUsernameTaken
 			}

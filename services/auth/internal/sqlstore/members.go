@@ -2,18 +2,22 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 const memberColumns = `users.id, users.username, users.display_name, users.password_hash, users.avatar_color,
 	users.role, users.created_at, users.session_stamp, users.kept_session,
 	user_factors.enabled_at IS NOT NULL, (SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id),
-	coalesce((` + lastLogin + `), 0), coalesce(user_factors.reset_asked_at, 0), ` + groupsOf
+	coalesce((` + lastLogin + `), 0), coalesce(user_factors.reset_asked_at, 0),
+	coalesce(users.disabled_at, 0), coalesce(users.ends_at, 0), users.picture, ` + groupsOf
 
 // lastLogin is when a row of users logged in last. The sum keeps Postgres from reading the
 // index of all times backwards until it meets a login of that user, who may have none.
@@ -23,15 +27,16 @@ const memberTables = ` FROM users LEFT JOIN user_factors ON user_factors.user_id
 
 func scanMember(row sqldb.Scanner) (user.Details, error) {
 	var m user.Details
-	var created, login, asked int64
+	var created, login, asked, disabled, ends int64
 	var groups string
 	err := row.Scan(&m.ID, &m.Username, &m.DisplayName, &m.PasswordHash, &m.AvatarColor, &m.Role, &created,
 		&m.SessionStamp, &m.KeptSession,
-		&m.SecondFactor, &m.Passkeys, &login, &asked, &groups)
+		&m.SecondFactor, &m.Passkeys, &login, &asked, &disabled, &ends, &m.Picture, &groups)
 	if errors.Is(err, sql.ErrNoRows) {
 		return user.Details{}, user.ErrNotFound
 	}
 	m.CreatedAt, m.LastLoginAt, m.ResetAskedAt = time.Unix(created, 0).UTC(), instant(login), instant(asked)
+	m.DisabledAt, m.EndsAt = instant(disabled), instant(ends)
 	m.Groups, m.PasswordHash = slugs(groups), unmarked(m.PasswordHash)
 	return m, err
 }
@@ -92,11 +97,157 @@ func (s *Users) Change(ctx context.Context, id int64, c user.Change, by int64) e
 		if err := tx.changeGroups(ctx, id, c.Joins); err != nil {
 			return err
 		}
+		if err := s.changeEnd(ctx, tx, u, c); err != nil {
+			return err
+		}
+		if c.Username != nil && *c.Username != u.Username {
+			if err := s.rename(ctx, tx, u, *c.Username); err != nil {
+				return err
+			}
+		}
 		if c.Role == nil || *c.Role == u.Role {
 			return nil
 		}
 		return tx.setRole(ctx, id, *c.Role)
 	})
+}
+
+// changeEnd sets when the account of a user ends. user.ErrGuestAdmin, also for a role.
+func (s *Users) changeEnd(ctx context.Context, tx *transaction, u user.User, c user.Change) error {
+	role, ends := u.Role, u.EndsAt
+	if c.Role != nil {
+		role = *c.Role
+	}
+	if c.EndsAt != nil {
+		ends = c.EndsAt.UTC()
+	}
+	if role == user.Admin && !ends.IsZero() {
+		return user.ErrGuestAdmin
+	}
+	if ends.Equal(u.EndsAt) {
+		return nil
+	}
+	if err := tx.update(ctx, `UPDATE users SET ends_at = ? WHERE id = ?`, orNull(ends), u.ID); err != nil {
+		return err
+	}
+	detail := map[string]any{"ends_at": ""}
+	if !ends.IsZero() {
+		detail["ends_at"] = ends.Format(time.RFC3339)
+	}
+	return tx.record(ctx, about("guest_changed", u, detail))
+}
+
+// orNull is instant for a value to store.
+func orNull(at time.Time) sql.NullInt64 { return sql.NullInt64{Int64: at.Unix(), Valid: !at.IsZero()} }
+
+// rename gives a user another name, and keeps the one of before for them: applications know them by it.
+// user.ErrUsernameTaken, user.ErrUsernameFormer.
+func (s *Users) rename(ctx context.Context, tx *transaction, u user.User, name string) error {
+	if asciiLower(name) != asciiLower(u.Username) {
+		if err := s.keepName(ctx, tx, u.ID); err != nil {
+			return err
+		}
+	}
+	err := tx.update(ctx, `UPDATE users SET username = ? WHERE id = ?`, name, u.ID)
+	if sqldb.IsUnique(err) {
+		return user.ErrUsernameTaken
+	}
+	if err != nil {
+		return err
+	}
+	// After the update, which waits for whoever gives the name up.
+	err = tx.exec(ctx, `DELETE FROM former_usernames WHERE username = ? AND user_id = ?`, asciiLower(name), u.ID)
+	if err != nil {
+		return err
+	}
+	if err := checkFormer(ctx, tx, name); err != nil {
+		return err
+	}
+	before := u.Username
+	u.Username = name
+	return tx.record(ctx, about("username_changed", u, map[string]any{"from": before, "to": name}))
+}
+
+// Disable implements people.Users.
+func (s *Users) Disable(ctx context.Context, id, by int64) (user.Revocation, error) {
+	r := user.Revocation{UserID: id}
+	return s.db.change(ctx, "disable user", r, func(ctx context.Context, tx *transaction) error {
+		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
+			return err
+		}
+		n, err := tx.changed(ctx, `UPDATE users SET disabled_at = ? WHERE id = ? AND disabled_at IS NULL`,
+			s.db.now().Unix(), id)
+		if err != nil {
+			return err
+		}
+		if err := tx.newStamp(ctx, id, ""); err != nil || n == 0 {
+			return err
+		}
+		if err := tx.closeResets(ctx, id); err != nil {
+			return err
+		}
+		return tx.recordAbout(ctx, "user_disabled", id, nil)
+	})
+}
+
+// Enable implements people.Users.
+func (s *Users) Enable(ctx context.Context, id, by int64) error {
+	return s.db.write(ctx, timeout, "enable user", func(ctx context.Context, tx *transaction) error {
+		if err := tx.mayAct(ctx, by); err != nil {
+			return err
+		}
+		u, err := tx.lockUser(ctx, id)
+		if err != nil || u.DisabledAt.IsZero() {
+			return err
+		}
+		if err := tx.update(ctx, `UPDATE users SET disabled_at = NULL WHERE id = ?`, id); err != nil {
+			return err
+		}
+		return tx.record(ctx, about("user_enabled", u, nil))
+	})
+}
+
+// SetPicture implements people.Users.
+func (s *Users) SetPicture(ctx context.Context, id int64, jpeg []byte, by int64) error {
+	return s.db.write(ctx, timeout, "set picture", func(ctx context.Context, tx *transaction) error {
+		if by != id {
+			if err := tx.mayAct(ctx, by); err != nil {
+				return err
+			}
+		}
+		u, err := tx.lockUser(ctx, id)
+		if err != nil {
+			return err
+		}
+		hash := ""
+		if jpeg == nil {
+			err = tx.exec(ctx, `DELETE FROM user_pictures WHERE user_id = ?`, id)
+		} else {
+			sum := sha256.Sum256(jpeg)
+			hash = hex.EncodeToString(sum[:])
+			err = tx.exec(ctx, `INSERT INTO user_pictures (user_id, jpeg) VALUES (?, ?)
+				ON CONFLICT (user_id) DO UPDATE SET jpeg = excluded.jpeg`, id, jpeg)
+		}
+		if err != nil || hash == u.Picture {
+			return err
+		}
+		if err := tx.update(ctx, `UPDATE users SET picture = ? WHERE id = ?`, hash, id); err != nil {
+			return err
+		}
+		return tx.record(ctx, about("profile_changed", u, map[string]any{"fields": []string{"picture"}}))
+	})
+}
+
+// Picture implements people.Users.
+func (s *Users) Picture(ctx context.Context, id int64, hash string) (jpeg []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err = s.db.row(ctx, `SELECT jpeg FROM user_pictures JOIN users ON users.id = user_pictures.user_id
+		WHERE user_id = ? AND users.picture = ?`, id, hash).Scan(&jpeg)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = user.ErrNotFound
+	}
+	return jpeg, err
 }
 
 // mayChange returns ErrNotAdmin and ErrLastAdmin. It locks what it depends on, and the
@@ -108,7 +259,7 @@ func (s *Users) mayChange(ctx context.Context, tx *transaction, id int64, c user
 		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
 			return err
 		}
-	case c.Role != nil || changesGroups || by != id:
+	case c.Role != nil || c.Username != nil || c.EndsAt != nil || changesGroups || by != id:
 		if err := tx.mayAct(ctx, by); err != nil {
 			return err
 		}
@@ -124,7 +275,7 @@ func (s *Users) mayChange(ctx context.Context, tx *transaction, id int64, c user
 // AskForReset implements people.Users.
 func (s *Users) AskForReset(ctx context.Context, username string) error {
 	u, err := s.ByUsername(ctx, username)
-	if err != nil {
+	if err != nil || u.Closed(s.db.now()) {
 		return err
 	}
 	return s.db.write(ctx, timeout, "ask for a new password", func(ctx context.Context, tx *transaction) error {
@@ -164,6 +315,37 @@ func (s *Users) Household(ctx context.Context) (user.Household, error) {
 		}
 	}
 	return h, nil
+}
+
+// NameHousehold implements people.Users.
+func (s *Users) NameHousehold(ctx context.Context, name string, by int64) error {
+	return s.db.write(ctx, timeout, "name household", func(ctx context.Context, tx *transaction) error {
+		if err := tx.mayAct(ctx, by); err != nil {
+			return err
+		}
+		if err := tx.lock(ctx, "household"); err != nil {
+			return err
+		}
+		var before string
+		err := tx.row(ctx, `SELECT value FROM household WHERE key = ?`, householdName).Scan(&before)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if before == name {
+			return nil
+		}
+		if name == "" {
+			err = tx.exec(ctx, `DELETE FROM household WHERE key = ?`, householdName)
+		} else {
+			err = tx.setHousehold(ctx, householdName, name)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.record(ctx, audit.Event{
+			Name: "household_renamed", Detail: map[string]any{"from": before, "to": name},
+		})
+	})
 }
 
 // setHousehold sets one of the household's settings.

@@ -83,7 +83,7 @@ func (s *Passkeys) AddPasskey(
 		if err != nil {
 			return err
 		}
-		if !u.Admits(stamp, sessionKey) {
+		if !u.Admits(stamp, sessionKey, s.db.now()) {
 			return user.ErrChanged
 		}
 		var n int

@@ -107,7 +107,7 @@ func stamps(s *suite) {
 		}
 		seen[now.SessionStamp] = true
 		s.same(now.KeptSession, keep)
-		s.same([]bool{now.Admits(u.SessionStamp, "key"), now.Admits(u.SessionStamp, "another"), now.Admits(u.SessionStamp, ""), now.Admits(now.SessionStamp, "another")},
+		s.same([]bool{now.Admits(u.SessionStamp, "key", s.now()), now.Admits(u.SessionStamp, "another", s.now()), now.Admits(u.SessionStamp, "", s.now()), now.Admits(now.SessionStamp, "another", s.now())},
 			[]bool{keep == "key", false, false, true})
 		u = now
 	}

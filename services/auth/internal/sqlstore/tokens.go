@@ -187,8 +187,13 @@ func (s *Tokens) TokenVisitor(ctx context.Context, hash string) (token.Token, us
 	defer cancel()
 	var groups string
 	var u user.User
-	t, err := scanToken(withMore{s.visitor.Row(ctx, hash), []any{&groups, &u.DisplayName, &u.Role}})
-	if errors.Is(err, token.ErrNotFound) || err == nil && !t.Valid(s.db.now()) {
+	var disabled, ends int64
+	t, err := scanToken(withMore{
+		s.visitor.Row(ctx, hash), []any{&groups, &u.DisplayName, &u.Role, &disabled, &ends},
+	})
+	u.DisabledAt, u.EndsAt = instant(disabled), instant(ends)
+	now := s.db.now()
+	if errors.Is(err, token.ErrNotFound) || err == nil && (!t.Valid(now) || u.Closed(now)) {
 		return token.Token{}, user.User{}, nil, token.ErrInvalid
 	}
 	if err != nil {

@@ -53,13 +53,13 @@ func (s *Users) create(
 	return created, err
 }
 
-// mayAct returns ErrNotAdmin unless by is the Operator or an admin. It locks the
-// admin's row, so that a concurrent deletion or demotion waits for the transaction.
+// mayAct returns ErrNotAdmin unless by is the Operator or an admin. It locks the admin's row, so that a concurrent
+// deletion, demotion or disabling waits for the transaction.
 func (tx *transaction) mayAct(ctx context.Context, by int64) error {
 	if by == user.Operator {
 		return nil
 	}
-	query := `SELECT role FROM users WHERE id = ?`
+	query := `SELECT role FROM users WHERE id = ? AND disabled_at IS NULL`
 	if tx.db.Dialect == sqldb.Postgres {
 		query += ` FOR SHARE`
 	}
@@ -107,11 +107,22 @@ func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, erro
 	if err != nil {
 		return user.User{}, err
 	}
+	// After the insert, which waits for whoever gives the name up.
+	if theirs, err := tx.isTheirs(ctx, u.Username); err != nil || theirs {
+		return user.User{}, cmp.Or(err, user.ErrUsernameTaken)
+	}
 	return u, nil
 }
 
+// isTheirs reports whether a name was that of a user who is here under another. They alone get it again.
+func (tx *transaction) isTheirs(ctx context.Context, username string) (theirs bool, err error) {
+	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM former_usernames WHERE username = ? AND user_id IS NOT NULL)`,
+		asciiLower(username)).Scan(&theirs)
+	return theirs, err
+}
+
 const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, ` +
-	`kept_session, ` + hasSecondFactor
+	`kept_session, ` + hasSecondFactor + `, coalesce(disabled_at, 0), coalesce(ends_at, 0), picture`
 
 const (
 	selectUser = `SELECT ` + columns + ` FROM users WHERE `
@@ -170,9 +181,9 @@ func readUser(ctx context.Context, q querier, where string, args ...any) (user.U
 
 func scan(row sqldb.Scanner) (user.User, error) {
 	var u user.User
-	var created int64
+	var created, disabled, ends int64
 	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created,
-		&u.SessionStamp, &u.KeptSession, &u.SecondFactor)
+		&u.SessionStamp, &u.KeptSession, &u.SecondFactor, &disabled, &ends, &u.Picture)
 	if errors.Is(err, sql.ErrNoRows) {
 		return user.User{}, user.ErrNotFound
 	}
@@ -180,6 +191,7 @@ func scan(row sqldb.Scanner) (user.User, error) {
 		return user.User{}, fmt.Errorf("read user: %w", err)
 	}
 	u.CreatedAt, u.PasswordHash = time.Unix(created, 0).UTC(), unmarked(u.PasswordHash)
+	u.DisabledAt, u.EndsAt = instant(disabled), instant(ends)
 	return u, nil
 }
 
@@ -290,6 +302,14 @@ func (s *Users) SetRole(ctx context.Context, id int64, role user.Role) error {
 			if err := tx.keepAnAdmin(ctx, id, user.Operator); err != nil {
 				return err
 			}
+			return tx.setRole(ctx, id, role)
+		}
+		u, err := tx.lockUser(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !u.EndsAt.IsZero() {
+			return user.ErrGuestAdmin
 		}
 		return tx.setRole(ctx, id, role)
 	})
@@ -326,6 +346,9 @@ func (tx *transaction) recordRole(ctx context.Context, id int64) error {
 func (s *Users) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.db.change(ctx, "delete user", r, func(ctx context.Context, tx *transaction) error {
+		if by == id { // who goes needs no role
+			by = user.Operator
+		}
 		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
 			return err
 		}
@@ -338,14 +361,17 @@ func (s *Users) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 		if err := s.keepName(ctx, tx, id); err != nil {
 			return err
 		}
+		if err := tx.exec(ctx, `UPDATE former_usernames SET user_id = NULL WHERE user_id = ?`, id); err != nil {
+			return err
+		}
 		return tx.update(ctx, `DELETE FROM users WHERE id = ?`, id)
 	})
 }
 
-// keepName makes the name of a user a former one, which no open invite is for.
+// keepName makes the name of a user a former one of theirs, which no open invite is for.
 func (s *Users) keepName(ctx context.Context, tx *transaction, id int64) error {
-	err := tx.exec(ctx, `INSERT INTO former_usernames (username) SELECT lower(username) FROM users WHERE id = ?
-		ON CONFLICT (username) DO NOTHING`, id)
+	err := tx.exec(ctx, `INSERT INTO former_usernames (username, user_id) SELECT lower(username), id FROM users
+		WHERE id = ? ON CONFLICT (username) DO UPDATE SET user_id = excluded.user_id`, id)
 	if err != nil {
 		return err
 	}
@@ -360,7 +386,7 @@ func (s *Users) CheckFormer(ctx context.Context, username string) error {
 	return checkFormer(ctx, s.db, username)
 }
 
-// checkFormer returns ErrUsernameFormer for the name of a deleted user.
+// checkFormer returns ErrUsernameFormer for a name that another user had.
 func checkFormer(ctx context.Context, q querier, username string) error {
 	if !isText(username) {
 		return nil
@@ -376,11 +402,11 @@ func checkFormer(ctx context.Context, q querier, username string) error {
 	return nil
 }
 
-// keepAnAdmin returns ErrLastAdmin when id is the only admin, and ErrNotAdmin unless by is
-// the Operator or an admin. It locks all admins until the transaction ends, so that two
+// keepAnAdmin returns ErrLastAdmin when id is the only admin whose account is open, and ErrNotAdmin unless by is
+// the Operator or one of them. It locks these admins until the transaction ends, so that two
 // who act on each other do so one after the other.
 func (tx *transaction) keepAnAdmin(ctx context.Context, id, by int64) error {
-	query := `SELECT id FROM users WHERE role = 'admin' ORDER BY id`
+	query := `SELECT id FROM users WHERE role = 'admin' AND disabled_at IS NULL AND ends_at IS NULL ORDER BY id`
 	if tx.db.Dialect == sqldb.Postgres {
 		query += ` FOR UPDATE`
 	}

@@ -11,9 +11,12 @@ var (
 	// ErrUsernameTaken: a user has that name, in this or another letter case.
 	ErrUsernameTaken = errors.New("username is taken")
 	// ErrUsernameFormer: a deleted user had that name, in this or another letter case.
-	ErrUsernameFormer = errors.New("username was a deleted user's")
+	// Or one who is here under another name had it.
+	ErrUsernameFormer = errors.New("username was another user's")
 	ErrIDTaken        = errors.New("id is taken")
 	ErrLastAdmin      = errors.New("the last admin must remain")
+	// ErrGuestAdmin: an admin's account has no end, so that there is always one.
+	ErrGuestAdmin = errors.New("an admin's account has no end")
 	// ErrNotAdmin: the acting user is not, or no longer, an admin.
 	ErrNotAdmin = errors.New("the acting user is not an admin")
 	// ErrChanged: the password hash is not the expected one, after a concurrent

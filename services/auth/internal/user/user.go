@@ -53,6 +53,14 @@ type User struct {
 	KeptSession string
 	// SecondFactor reports that a password alone does not log in.
 	SecondFactor bool
+	// DisabledAt is since when an admin has closed the account, EndsAt from when a guest's is closed; zero: it is not.
+	DisabledAt, EndsAt time.Time
+	Picture            string // SHA-256 of the user's, hexadecimal; empty: there is none
+}
+
+// Closed reports whether the account opens nothing: an admin has disabled it, or its time as a guest is over.
+func (u User) Closed(now time.Time) bool {
+	return !u.DisabledAt.IsZero() || !u.EndsAt.IsZero() && !now.Before(u.EndsAt)
 }
 
 // Details is a user as admins see them.
@@ -71,7 +79,9 @@ type Change struct {
 	Role        *Role
 	Groups      *[]string // slugs of all groups of the user
 	// Joins are the slugs of groups that the user joins (true) or leaves (false).
-	Joins map[string]bool
+	Joins    map[string]bool
+	Username *string
+	EndsAt   *time.Time // zero: the account has no end
 }
 
 // Household are the household's own settings.
@@ -85,9 +95,9 @@ type Household struct {
 const MaxHouseholdName = 64
 
 // Admits reports whether a session with the stamp and key is the user's and has not
-// been revoked. The session store may have lost its revocation.
-func (u User) Admits(stamp, key string) bool {
-	return stamp == u.SessionStamp || u.KeptSession != "" && key == u.KeptSession
+// been revoked, and the account is not closed. The session store may have lost its revocation.
+func (u User) Admits(stamp, key string, now time.Time) bool {
+	return !u.Closed(now) && (stamp == u.SessionStamp || u.KeptSession != "" && key == u.KeptSession)
 }
 
 // NewSessionStamp returns a random stamp.
@@ -122,7 +132,33 @@ var (
 	ErrHouseholdName      = errors.New("household name has more than 64 characters or invisible ones")
 	ErrAvatarColor        = errors.New("avatar colour is not #RGB or #RRGGBB")
 	ErrRole               = errors.New("role is neither admin nor member")
+	ErrEndDate            = errors.New("last day of a guest is not YYYY-MM-DD from today on")
 )
+
+// EndOf returns when an account ends whose last day is a date (YYYY-MM-DD) in a time zone; the zero time for "".
+// ErrEndDate for what is no date, and for one before today.
+func EndOf(lastDay string, now time.Time, zone *time.Location) (time.Time, error) {
+	if lastDay == "" {
+		return time.Time{}, nil
+	}
+	day, err := time.ParseInLocation(time.DateOnly, lastDay, zone)
+	if err != nil {
+		return time.Time{}, ErrEndDate
+	}
+	end := day.AddDate(0, 0, 1)
+	if !now.Before(end) {
+		return time.Time{}, ErrEndDate
+	}
+	return end, nil
+}
+
+// LastDay returns the last day of an account in a time zone, as EndOf reads it; "" where it has no end.
+func (u User) LastDay(zone *time.Location) string {
+	if u.EndsAt.IsZero() {
+		return ""
+	}
+	return u.EndsAt.Add(-time.Second).In(zone).Format(time.DateOnly)
+}
 
 var (
 	usernamePattern = regexp.MustCompile(`\A[A-Za-z0-9._-]{3,64}\z`)

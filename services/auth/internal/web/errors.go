@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/people"
+	"github.com/pforte/pforte/services/auth/internal/picture"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -109,6 +110,12 @@ var failures = []Failure{
 		"Der Anzeigename darf nicht leer sein und keine Steuerzeichen enthalten."),
 	row(user.ErrDisplayNameTooLong, http.StatusBadRequest, "", "DisplayNameTooLong", "display_name",
 		"Der Anzeigename darf höchstens 128 Zeichen lang sein."),
+	row(user.ErrEndDate, http.StatusBadRequest, "last_day", "BadEndDate", "last_day",
+		"Der letzte Tag muss die Form JJJJ-MM-TT haben und darf nicht vergangen sein."),
+	row(user.ErrGuestAdmin, http.StatusBadRequest, "guest_admin", "GuestAdmin", "last_day",
+		"Ein Administrator kann kein Gast sein."),
+	row(picture.ErrFormat, http.StatusBadRequest, "", "PictureFormat", "picture", ""),
+	row(picture.ErrTooLarge, http.StatusBadRequest, "", "PictureTooLarge", "picture", ""),
 	row(user.ErrAvatarColor, http.StatusBadRequest, "", "BadColor", "hex",
 		"Die Farbe muss die Form #RGB oder #RRGGBB haben."),
 	row(user.ErrRole, http.StatusBadRequest, "", "BadForm", "", "Die Rolle muss admin oder member sein."),
@@ -116,6 +123,8 @@ var failures = []Failure{
 	row(session.ErrNotFound, http.StatusUnauthorized, "", "", "", "Nicht angemeldet."),
 	row(account.ErrInvalidCredentials, http.StatusUnauthorized, "", "InvalidCredentials", "",
 		"Benutzername oder Passwort ist falsch."),
+	row(account.ErrClosed, http.StatusForbidden, "account_closed", "AccountClosed", "",
+		"Dieses Konto ist deaktiviert oder abgelaufen."),
 	row(account.ErrWrongPassword, http.StatusUnauthorized, "", "WrongPassword", "current",
 		"Das aktuelle Passwort ist falsch."),
 	row(user.ErrNotAdmin, http.StatusForbidden, "", "NotAdmin", noForm, "Dafür sind Administratorrechte nötig."),

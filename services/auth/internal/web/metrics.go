@@ -157,7 +157,9 @@ func provedOutcome(err error) string {
 }
 
 // loginOutcomes are initialized to zero, so that the first of a kind is an increase.
-var loginOutcomes = []string{"success", "second_factor", "invalid_credentials", "bad_request", "busy", "error"}
+var loginOutcomes = []string{
+	"success", "second_factor", "invalid_credentials", "closed", "bad_request", "busy", "error",
+}
 
 func (m *Metrics) login(pending bool, err error) {
 	outcome := "error"
@@ -168,6 +170,8 @@ func (m *Metrics) login(pending bool, err error) {
 		outcome = "success"
 	case errors.Is(err, account.ErrInvalidCredentials), errors.Is(err, factor.ErrPasskeyFailed):
 		outcome = "invalid_credentials"
+	case errors.Is(err, account.ErrClosed):
+		outcome = "closed"
 	case errors.Is(err, account.ErrMissing), errors.Is(err, account.ErrTooLong),
 		errors.Is(err, factor.ErrPasskeysUnavailable):
 		outcome = "bad_request"

@@ -88,4 +88,7 @@ func (w *Web) passkeyFailed(rw http.ResponseWriter, r *http.Request, userID int6
 	if errors.Is(err, factor.ErrPasskeyFailed) {
 		w.LogEvent(rw, r, "passkey_failed", "user_id", userID)
 	}
+	if errors.Is(err, account.ErrClosed) {
+		w.LogEvent(rw, r, "login_refused", "user_id", userID)
+	}
 }

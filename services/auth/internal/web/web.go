@@ -155,6 +155,9 @@ func (w *Web) Login(rw http.ResponseWriter, r *http.Request, username, password 
 		if errors.Is(err, account.ErrInvalidCredentials) {
 			w.LogEvent(rw, r, "login_failed", "user_id", in.User.ID)
 		}
+		if errors.Is(err, account.ErrClosed) {
+			w.LogEvent(rw, r, "login_refused", "user_id", in.User.ID)
+		}
 		return account.LoggedIn{}, err
 	}
 	if in.Pending != nil {

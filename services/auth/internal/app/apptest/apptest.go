@@ -103,7 +103,9 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 			Sealer:    Must(factor.NewSealer(strings.Repeat("0123456789abcdef", 4), ""))(t),
 			Passwords: Must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: s.now,
 		},
-		People: people.Options{Users: s.SQL.Users, Links: s.SQL.Links, Log: log},
+		People: people.Options{
+			Users: s.SQL.Users, Links: s.SQL.Links, Log: log, Location: time.UTC, Now: s.now,
+		},
 		Policy: policy.Options{
 			Applications: s.SQL.Applications, Groups: s.SQL.Groups, Tokens: s.SQL.Tokens, Users: s.SQL.Users,
 			Proxies:   proxyredis.New(s.Redis, "svc", s.now),

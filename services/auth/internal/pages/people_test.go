@@ -1,0 +1,122 @@
+package pages_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+const (
+	otto      = "/pforte/admin/members/2"
+	rulesPage = "/pforte/admin/security"
+	leave     = "/pforte/account/delete"
+)
+
+func TestHousehold_NameIsChangedByAdmins(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	anna.post(rulesPage, "do", "name", "household", " Familie Kern ").leadsTo(rulesPage + "?done=profile")
+	anna.get(rulesPage).shows(`value="Familie Kern"`, "<bdi>Familie Kern</bdi>")
+	f.browser().get("/pforte/login").shows("<bdi>Familie Kern</bdi>")
+	anna.post(rulesPage, "do", "name", "household", "Kern\u202e").want(http.StatusBadRequest).shows(`href="#household"`, `aria-describedby="household-why`)
+	f.otto().post(rulesPage, "do", "name", "household", "Otto").want(http.StatusForbidden)
+	anna.get("/pforte/admin/audit").shows("Haushalt umbenannt", "(kein Name) → Familie Kern")
+	f.advance(11 * time.Minute)
+	anna.post(rulesPage, "do", "name", "household", "Kern").shows("Bestätigen")
+	anna.get(rulesPage).lacks(`value="Kern"`)
+}
+
+func TestUsername_IsChangedByAdminsAndStaysItsPersons(t *testing.T) {
+	f := newFixture(t)
+	anna, b := f.anna(), f.otto()
+	anna.get(otto).shows("Anwendungen hinter Pforte sehen ab sofort den neuen Namen")
+	for name, why := range map[string]string{"anna": "schon vergeben", "-x-": "nicht wählen", "o o": "3 bis 64", "": "3 bis 64"} {
+		anna.post(otto, "do", "rename", "username", name).shows(why, `href="#username"`)
+	}
+	anna.post(otto, "do", "rename", "username", "ottilie").leadsTo(otto + "?done=renamed")
+	b.get("/pforte/account").want(http.StatusOK).shows("<dd>ottilie</dd>") // the session goes on
+	b.get("/pforte/").shows("Benutzername geändert")
+	f.browser().post("/pforte/login", "username", "otto", "password", userPass).want(http.StatusUnauthorized)
+	f.loggedIn("ottilie", userPass)
+	anna.post("/pforte/admin/invites", "do", "invite", "username", "otto", "former", "yes").want(http.StatusConflict).shows("schon vergeben")
+	anna.post("/pforte/admin/members/1", "do", "rename", "username", "otto").want(http.StatusConflict).shows("anderes Mitglied")
+	b.post(otto, "do", "rename", "username", "otto").want(http.StatusForbidden)
+	anna.post(otto, "do", "rename", "username", "otto").leadsTo(otto + "?done=renamed")
+	anna.get("/pforte/admin/audit").shows("Benutzername geändert", "otto → ottilie", "ottilie → otto")
+}
+
+func TestDisabled_AccountEndsAtTheNextRequestAndSaysWhyToItsPersonAlone(t *testing.T) {
+	f := newFixture(t)
+	anna, b := f.anna(), f.otto()
+	anna.post(otto, "do", "disable").leadsTo(otto + "?done=disabled")
+	b.get("/pforte/account").leadsTo("/pforte/login?return=%2Fpforte%2Faccount")
+	right := f.browser().post("/pforte/login", "username", "otto", "password", userPass)
+	right.want(http.StatusForbidden).shows("Dieses Konto ist deaktiviert oder abgelaufen.")
+	wrong := f.browser().post("/pforte/login", "username", "otto", "password", "wrong password")
+	nobody := f.browser().post("/pforte/login", "username", "nobody", "password", "wrong password")
+	if wrong.status != nobody.status || wrong.text() != nobody.text() {
+		t.Errorf("a stranger learns of the account: %d %s, %d %s", wrong.status, wrong.text(), nobody.status, nobody.text())
+	}
+	f.audit.Drain()
+	anna.get("/pforte/admin/members").shows(`<span class="badge bad">Deaktiviert</span>`)
+	anna.get("/pforte/admin/audit").shows("Konto deaktiviert", "Anmeldung abgelehnt")
+	anna.post(otto, "do", "enable").leadsTo(otto + "?done=enabled")
+	f.otto().get("/pforte/account").want(http.StatusOK)
+	b.get("/pforte/account").want(http.StatusSeeOther)
+	anna.post("/pforte/admin/members/1", "do", "disable").want(http.StatusBadRequest).shows("Administrator")
+	f.otto().post("/pforte/admin/members/1", "do", "disable").want(http.StatusForbidden)
+}
+
+func TestDisabled_AccountFinishesNoLogin(t *testing.T) {
+	f := newFixture(t)
+	secret, _ := f.otto().enroll()
+	f.advance(time.Minute)
+	b := f.browser()
+	b.post("/pforte/login", "username", "otto", "password", userPass).want(http.StatusSeeOther)
+	f.anna().post(otto, "do", "disable").want(http.StatusSeeOther)
+	b.post("/pforte/second", "code", codeOf(t, secret, f.Now())).leadsTo("/pforte/login?done=expired")
+	b.get("/pforte/account").want(http.StatusSeeOther)
+}
+
+func TestGuest_EndsWithTheirLastDay(t *testing.T) {
+	f := newFixture(t) // 2026-03-01, 12:00
+	anna, b := f.anna(), f.otto()
+	for _, day := range []string{"2026-02-28", "2026-02-30", "morgen"} {
+		anna.post(otto, "do", "guest", "last_day", day).want(http.StatusBadRequest).shows(`href="#last_day"`, `value="`+day+`"`)
+	}
+	anna.post(otto, "do", "guest", "last_day", "2026-03-02").leadsTo(otto + "?done=profile")
+	anna.get(otto).shows(`value="2026-03-02"`, "Gast bis 2. März 2026")
+	anna.get("/pforte/admin/members").shows(`<span class="badge">Gast bis 2. März 2026</span>`)
+	anna.post(otto, "do", "change", "display_name", "Otto", "color", "#007AFF", "role", "admin").want(http.StatusBadRequest).shows("Ein Gast kann nicht")
+	f.advance(36*time.Hour - time.Second)
+	b.get("/pforte/account").want(http.StatusOK)
+	f.advance(time.Second)
+	b.get("/pforte/account").want(http.StatusSeeOther)
+	f.browser().post("/pforte/login", "username", "otto", "password", userPass).want(http.StatusForbidden).shows("abgelaufen")
+	anna = f.anna()
+	anna.get("/pforte/admin/members").shows(`<span class="badge bad">Gast, abgelaufen</span>`)
+	anna.post(otto, "do", "guest", "last_day", "").leadsTo(otto + "?done=profile")
+	f.otto().get("/pforte/account").want(http.StatusOK)
+	anna.get("/pforte/admin/members/1").lacks("last_day")
+}
+
+func TestAccount_IsDeletedByItsUser(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	b.get("/pforte/account").shows(`href="/pforte/account/delete"`)
+	b.get(leave).want(http.StatusOK).shows("„otto“")
+	b.post(leave, "confirm", "Otto").want(http.StatusBadRequest).shows(`href="#confirm"`)
+	f.advance(11 * time.Minute)
+	b.post(leave, "confirm", "otto").shows("Bestätigen")
+	b = f.otto()
+	b.post(leave, "confirm", "otto").leadsTo("/pforte/login?done=left")
+	if len(b.cookies["svc.sid"]) > 0 {
+		t.Error("the browser keeps the session's cookie")
+	}
+	b.get("/pforte/login?done=left").shows("Dein Konto ist gelöscht.")
+	f.browser().post("/pforte/login", "username", "otto", "password", userPass).want(http.StatusUnauthorized)
+	anna := f.anna()
+	anna.get("/pforte/admin/audit").shows("Konto gelöscht")
+	anna.post(leave, "confirm", "anna").want(http.StatusBadRequest).shows("Mindestens ein Mitglied", `href="#role"`, `id="role"`)
+	anna.get("/pforte/account").want(http.StatusOK)
+}

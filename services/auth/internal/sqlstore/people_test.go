@@ -1,0 +1,242 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+func (h *household) rename(id int64, name string) error {
+	return h.Users.Change(h.Context(), id, user.Change{Username: &name}, h.anna.ID)
+}
+
+// TestRename_NoNamePassesToAnotherPerson: applications know people by their names.
+func TestRename_NoNamePassesToAnotherPerson(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		invite := h.link(link.Link{Kind: link.Invite, Role: "member", Username: "olaf"}, h.anna.ID)
+		h.ok(h.rename(h.otto.ID, "ottilie"))
+		for _, name := range []string{"otto", "OTTO"} {
+			_, err := h.Users.Create(ctx, person(name, user.Member), h.anna.ID)
+			h.refused("another user", err, user.ErrUsernameTaken)
+			_, err = h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Username: name, Former: true}, "x", h.anna.ID)
+			h.refused("an invite that permits former names", err, user.ErrUsernameTaken)
+			_, err = h.Users.Import(ctx, []user.User{{New: person(name, user.Member)}})
+			h.refused("an import", err, user.ErrUsernameTaken)
+			h.refused("the admin", h.rename(h.anna.ID, name), user.ErrUsernameFormer)
+		}
+		_, err := h.Links.Join(ctx, h.invite(), person("otto", user.Member))
+		h.refused("who chooses it", err, user.ErrUsernameTaken)
+		h.refused("a name that is taken", h.rename(h.otto.ID, "ANNA"), user.ErrUsernameTaken)
+
+		h.ok(h.rename(h.otto.ID, "OTTO")) // their own of before
+		h.refused("the name between", h.rename(h.anna.ID, "ottilie"), user.ErrUsernameFormer)
+		h.ok(h.rename(h.otto.ID, "otto")) // the letter case
+		h.ok(h.rename(h.otto.ID, "olaf"))
+		_, err = h.Links.Join(ctx, invite, person("x", user.Member))
+		h.refused("the invite for a name that is taken meanwhile", err, user.ErrUsernameTaken)
+
+		must(h.Users.Delete(ctx, h.otto.ID, h.anna.ID))(h.T)
+		for _, name := range []string{"otto", "ottilie", "olaf"} {
+			h.refused("a name of a deleted user", h.Users.CheckFormer(ctx, name), user.ErrUsernameFormer)
+			_, err := h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Username: name, Former: true}, name, h.anna.ID)
+			h.ok(err) // as an admin says so
+		}
+		if h.recorded("username_changed") != 4 {
+			h.Errorf("%d renamings recorded", h.recorded("username_changed"))
+		}
+	})
+}
+
+func TestRename_OneOfManyGetsAName(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ids := make([]int64, atOnce)
+		for i := range ids {
+			ids[i] = must(h.Users.Create(h.Context(), person(fmt.Sprintf("user%d", i), user.Member), user.Operator))(h.T).ID
+		}
+		name := "wanted"
+		n := h.atOnce(func(s *sqlstore.Stores, i int) error {
+			return s.Users.Change(h.Context(), ids[i%len(ids)], user.Change{Username: &name}, user.Operator)
+		}, user.ErrUsernameTaken)
+		if n != 1 {
+			h.Errorf("%d got the name", n)
+		}
+	})
+}
+
+// TestRename_ANameGivenUpIsNotTakenMeanwhile has half of the callers give a name up, and half take it.
+func TestRename_ANameGivenUpIsNotTakenMeanwhile(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		h.atOnce(func(s *sqlstore.Stores, i int) error {
+			name := "ottilie"
+			if i%2 == 0 {
+				_, err := s.Users.Create(h.Context(), person("otto", user.Member), user.Operator)
+				return err
+			}
+			return s.Users.Change(h.Context(), h.otto.ID, user.Change{Username: &name}, user.Operator)
+		}, user.ErrUsernameTaken)
+		if _, err := h.Users.ByUsername(h.Context(), "otto"); !errors.Is(err, user.ErrNotFound) {
+			h.Errorf("another person has the name: %v", err)
+		}
+	})
+}
+
+func TestDisabled_AccountOpensNothing(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		h.ok(h.Applications.CreateApplication(ctx, app("dav"), h.anna.ID))
+		_, hash := h.newToken(h.otto.ID, "dav")
+		reset := h.reset()
+		r := must(h.Users.Disable(ctx, h.otto.ID, h.anna.ID))(h.T)
+		otto := h.present()
+		if r.UserID != h.otto.ID || !otto.Closed(h.now) || otto.Admits(otto.SessionStamp, "", h.now) {
+			h.Errorf("got %+v, %+v", r, otto)
+		}
+		h.invalid("a token of a disabled user", hash)
+		if _, err := h.Links.Link(ctx, link.Reset, reset); !errors.Is(err, link.ErrInvalid) {
+			h.Errorf("the reset link is %v", err)
+		}
+		must(h.Users.Disable(ctx, h.otto.ID, h.anna.ID))(h.T)
+		_, err := h.Users.Disable(ctx, h.anna.ID, user.Operator)
+		h.refused("the last admin", err, user.ErrLastAdmin)
+		_, err = h.Users.Disable(ctx, h.anna.ID, h.otto.ID)
+		h.refused("by a member", err, user.ErrNotAdmin)
+		h.refused("enabled by a member", h.Users.Enable(ctx, h.otto.ID, h.otto.ID), user.ErrNotAdmin)
+		_, err = h.Users.Disable(ctx, 1<<40, h.anna.ID)
+		h.refused("nobody", err, user.ErrNotFound)
+		for range 2 {
+			h.ok(h.Users.Enable(ctx, h.otto.ID, h.anna.ID))
+		}
+		if h.present().Closed(h.now) || h.recorded("user_disabled") != 1 || h.recorded("user_enabled") != 1 {
+			h.Errorf("events: %v", h.events())
+		}
+		if _, _, _, err := h.Tokens.TokenVisitor(ctx, hash); err != nil {
+			h.Errorf("the token of an enabled user: %v", err)
+		}
+	})
+}
+
+// TestDisabled_AdminIsNoneMeanwhile: they neither act nor count.
+func TestDisabled_AdminIsNoneMeanwhile(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		h.ok(h.Users.SetRole(ctx, h.otto.ID, user.Admin))
+		invite := h.link(link.Link{Kind: link.Invite, Role: "member"}, h.otto.ID)
+		must(h.Users.Disable(ctx, h.otto.ID, h.anna.ID))(h.T)
+		_, err := h.Users.Create(ctx, person("ben", user.Member), h.otto.ID)
+		h.refused("a disabled admin", err, user.ErrNotAdmin)
+		_, err = h.Users.Delete(ctx, h.anna.ID, h.anna.ID)
+		h.refused("the only admin who is not disabled", err, user.ErrLastAdmin)
+		h.refused("their demotion", h.Users.SetRole(ctx, h.anna.ID, user.Member), user.ErrLastAdmin)
+		if _, err := h.Links.Link(ctx, link.Invite, invite); !errors.Is(err, link.ErrInvalid) {
+			h.Errorf("their invite is %v", err)
+		}
+	})
+}
+
+// disableAdmins has 100 admins, each of whom disables the next.
+func disableAdmins(s *suite) {
+	admins := s.createAdmins()
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
+		_, err := store.Users.Disable(ctx, admins[(i+1)%atOnce].ID, admins[i].ID)
+		return err
+	})
+	disabled := s.count(errs, user.ErrNotAdmin, user.ErrLastAdmin)
+	users, err := s.store.Users.List(s.Context())
+	s.ok(err)
+	open := len(slices.DeleteFunc(users, func(u user.User) bool { return u.Closed(s.now()) }))
+	if open != atOnce-disabled || disabled == 0 || open == 0 {
+		s.Fatalf("%d of %d admins disabled, %d open", disabled, atOnce, open)
+	}
+}
+
+// leaveOrDisable has half of 100 admins delete their own account, and the operator disable the others.
+func leaveOrDisable(s *suite) {
+	admins := s.createAdmins()
+	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) (err error) {
+		if i%2 == 0 {
+			_, err = store.Users.Delete(ctx, admins[i].ID, admins[i].ID)
+		} else {
+			_, err = store.Users.Disable(ctx, admins[i].ID, user.Operator)
+		}
+		return err
+	})
+	s.same(s.count(errs, user.ErrLastAdmin), atOnce-1)
+}
+
+func TestGuest_EndsWithTheirLastDay(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		h.ok(h.Applications.CreateApplication(ctx, app("dav"), h.anna.ID))
+		_, hash := h.newToken(h.otto.ID, "dav")
+		ends, never, admin, member := h.now.Add(time.Hour).Truncate(time.Second).UTC(), time.Time{}, user.Admin, user.Member
+		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &ends}, h.anna.ID))
+		h.refused("by themselves", h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &never}, h.otto.ID), user.ErrNotAdmin)
+		h.refused("a guest who becomes an admin", h.Users.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.anna.ID), user.ErrGuestAdmin)
+		h.refused("by command", h.Users.SetRole(ctx, h.otto.ID, admin), user.ErrGuestAdmin)
+		h.refused("an admin who becomes a guest", h.Users.Change(ctx, h.anna.ID, user.Change{EndsAt: &ends}, h.anna.ID), user.ErrGuestAdmin)
+		if otto := h.present(); !otto.EndsAt.Equal(ends) || otto.Closed(h.now) || must(h.Details(h.otto.ID))(h.T).EndsAt != otto.EndsAt {
+			h.Errorf("got %+v", otto)
+		}
+		h.now = ends
+		if !h.present().Closed(h.now) {
+			h.Error("the guest is still there")
+		}
+		h.invalid("a token of a guest who has gone", hash)
+		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &never, Role: &admin}, h.anna.ID))
+		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &ends, Role: &member}, h.anna.ID))
+		if h.recorded("guest_changed") != 3 {
+			h.Errorf("events: %v", h.events())
+		}
+	})
+}
+
+func TestPicture_IsItsUsersAndGoesWithThem(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		h.ok(h.Users.SetPicture(ctx, h.otto.ID, []byte("one"), h.otto.ID))
+		first := h.present().Picture
+		h.ok(h.Users.SetPicture(ctx, h.otto.ID, []byte("two"), h.otto.ID))
+		second := h.present().Picture
+		if got, err := h.Users.Picture(ctx, h.otto.ID, second); err != nil || string(got) != "two" {
+			h.Errorf("got %q, %v", got, err)
+		}
+		for what, wrong := range map[string]struct {
+			id   int64
+			hash string
+		}{"an earlier one": {h.otto.ID, first}, "another user's": {h.anna.ID, second}, "none": {h.anna.ID, ""}} {
+			_, err := h.Users.Picture(ctx, wrong.id, wrong.hash)
+			h.refused(what, err, user.ErrNotFound)
+		}
+		h.refused("by another member", h.Users.SetPicture(ctx, h.anna.ID, nil, h.otto.ID), user.ErrNotAdmin)
+		h.ok(h.Users.SetPicture(ctx, h.otto.ID, nil, h.anna.ID))
+		_, err := h.Users.Picture(ctx, h.otto.ID, second)
+		h.refused("a removed one", err, user.ErrNotFound)
+		h.ok(h.Users.SetPicture(ctx, h.otto.ID, []byte("two"), h.otto.ID))
+		must(h.Users.Delete(ctx, h.otto.ID, h.otto.ID))(h.T)
+		var left int
+		h.ok(h.db.Reader.QueryRowContext(ctx, `SELECT count(*) FROM user_pictures`).Scan(&left))
+		h.same(left, 0)
+	})
+}
+
+func TestHousehold_IsRenamedByAdmins(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		h.refused("by a member", h.Users.NameHousehold(ctx, "Kern", h.otto.ID), user.ErrNotAdmin)
+		for _, name := range []string{"Kern", "Kern", "Familie Kern", ""} {
+			h.ok(h.Users.NameHousehold(ctx, name, h.anna.ID))
+			h.same(must(h.Users.Household(ctx))(h.T).Name, name)
+		}
+		if h.recorded("household_renamed") != 3 {
+			h.Errorf("events: %v", h.events())
+		}
+	})
+}
