@@ -17,7 +17,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
-// books runs "verifier payments" and returns the exit code and everything written.
+// books runs "verifier payments" and returns the exit code and what it printed.
 func (w *world) books(args ...string) (code int, out string) {
 	code, out, _ = w.said(args...)
 	return code, out
