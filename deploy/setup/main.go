@@ -38,7 +38,7 @@ folders auth, verifier and redis, each service's are in the one of its name.
   -from      first copy what an installation has that kept all secrets in one
              folder, once
   -require   fail, naming them all, unless these variables of the environment are
-             set (separated by spaces)
+             set (separated by spaces; of A|B one is enough)
   -household make none for the verifier
   -env       also write auth.env, proxy.env and backup.env for the units of systemd, where they
              are not there yet, for the site that DOMAIN names, and show the commands that are
@@ -171,11 +171,17 @@ func makeLog(folder, site string, witnesses []string) error {
 	return secrets.MakeLog(folder, u.Host, witnesses)
 }
 
-// required returns an error that names every variable that is not set.
+// required returns an error that names every variable that is not set. Of those in A|B one is enough.
 func required(names []string, getenv func(string) string) error {
-	missing := slices.DeleteFunc(names, func(name string) bool { return getenv(name) != "" })
+	isSet := func(name string) bool { return getenv(name) != "" }
+	missing := slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(strings.Split(name, "|"), isSet)
+	})
 	if len(missing) == 0 {
 		return nil
+	}
+	for i, name := range missing {
+		missing[i] = strings.ReplaceAll(name, "|", " or ")
 	}
 	return fmt.Errorf("not set: %s. Set them in the environment or in deploy/.env (deploy/docs/operations.md)",
 		strings.Join(missing, ", "))

@@ -333,8 +333,14 @@ func TestSettings_ThatAreMissingAreNamedAtOnce(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not set: FACILITATOR_URL, PAYMENT_PAY_TO.") || len(files(t, folder)) > 0 {
 		t.Errorf("got %v, and %d files", err, len(files(t, folder)))
 	}
-	if err := run([]string{"-require", "DOMAIN", folder}, getenv, nil, io.Discard); err != nil {
-		t.Error(err)
+	for _, enough := range []string{"DOMAIN", "FACILITATOR_URL|DOMAIN"} {
+		if err := run([]string{"-require", enough, folder}, getenv, nil, io.Discard); err != nil {
+			t.Error(err)
+		}
+	}
+	err = run([]string{"-require", "DOMAIN FACILITATOR_URL|CDP_API_KEY_ID", folder}, getenv, nil, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "not set: FACILITATOR_URL or CDP_API_KEY_ID.") {
+		t.Errorf("got %v", err)
 	}
 }
 

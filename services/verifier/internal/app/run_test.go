@@ -366,3 +366,13 @@ func TestRun_ServesToolsUnlessSwitchedOff(t *testing.T) {
 		t.Errorf("switched off: %d %s", status, body)
 	}
 }
+
+func TestStart_LogsWhatIsSoldToWhom(t *testing.T) {
+	w := newWorld(t, "sqlite:"+filepath.Join(t.TempDir(), "verifier.db"))
+	v := w.run()
+	for _, want := range []string{`"msg":"sells"`, `"pay_to":"` + paymenttest.Seller + `"`, `"network":"eip155:84532"`, `base (1 of 1 nodes)`} {
+		if !strings.Contains(v.stderr.String(), want) {
+			t.Errorf("%s is not in %s", want, v.stderr)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -123,6 +124,7 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	if s.log, err = s.openLog(ctx); err != nil {
 		return nil, err
 	}
+	s.sells(ctx)
 	if err := httpapi.RegisterBooks(s.Registry, s.terms, s.ledger, time.Now); err != nil {
 		return nil, err
 	}
@@ -137,6 +139,18 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, MCP: tools,
 		Receipts: s.log, CheckPage: checkpage.Built(), Log: s.Log, Now: time.Now,
 	})
+}
+
+// sells logs the terms, so that an operator sees what buyers are asked for.
+func (s *server) sells(ctx context.Context) {
+	var chains []string
+	for _, c := range s.chains {
+		chains = append(chains, fmt.Sprintf("%s (%d of %d nodes)", c.Name, c.Agreeing(), len(c.RPCURLs)))
+	}
+	facilitatorURL, _ := url.Parse(s.Facilitator.URL) // it was checked
+	s.Log.InfoContext(ctx, "sells", "chains", chains, "network", s.terms.Network, "amount", s.terms.Amount,
+		"asset", s.terms.Asset, "asset_name", s.terms.AssetName, "pay_to", s.terms.PayTo,
+		"facilitator", facilitatorURL.Host, "free_settlements", s.Facilitator.FreeSettlements)
 }
 
 // openChains opens the readers of all chains and returns the chains as they are served.
