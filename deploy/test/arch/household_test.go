@@ -218,6 +218,11 @@ func TestEvidence_AddsAllThatAVerifierNeeds(t *testing.T) {
 			t.Errorf("%s is not seen by setup, or not said", name)
 		}
 	}
+	var after map[string]struct{ Required *bool }
+	dependsOn := services["backup"].DependsOn
+	if err := dependsOn.Decode(&after); err != nil || after["verifier"].Required == nil || *after["verifier"].Required {
+		t.Errorf("a verifier that does not start keeps the household from starting: %+v, %v", after, err)
+	}
 	if services["proxy"].Environment["VERIFIER_UPSTREAM"] != "verifier:8082" || environments(t, household)["proxy"]["VERIFIER_UPSTREAM"] != "off" {
 		t.Error("the proxy asks a verifier that is not there, or none that is")
 	}
