@@ -16,6 +16,8 @@
 //     something fails;
 //   - edge_root (http.handlers.edge_root) gives out the certificate of Caddy's own authority,
 //     with a page about it;
+//   - edge_apps (tls.permission.edge_apps) has certificates on demand for the hosts of the list,
+//     and edge_own (tls.issuance.edge_own) issues those that no public authority does;
 //   - acmedns and dnsupdate (dns.providers) write the records of DNS challenges;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
