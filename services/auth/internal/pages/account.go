@@ -2,13 +2,14 @@ package pages
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
-	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/people"
+	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -18,16 +19,23 @@ type profile struct{ *Pages }
 // startPage is what the start page shows.
 type startPage struct {
 	Apps    []application.Application // that the user may open
-	Notices []audit.Entry
+	Notices []notice
 	// UpTo is when the newest notice came, in Unix seconds.
 	UpTo int64
 	// Duty: the household requires a second factor and the user has none.
 	Duty bool
 	// Joined: the user has just accepted an invite.
 	Joined bool
-	// Requests are open requests for a new password, for admins.
-	Requests int
+	// Requests are the members who need a new password, for admins: the first of them. More: there are others.
+	Requests []user.Details
+	More     bool
+	// Steps are an admin's first; nil: they are done, or hidden.
+	Steps      []firstStep
+	LastBackup time.Time // for admins
 }
+
+// shownRequests is how many requests for a new password the start page shows.
+const shownRequests = 5
 
 // start shows the start page.
 func (p profile) start(r *request) error {
@@ -35,7 +43,10 @@ func (p profile) start(r *request) error {
 	if err != nil {
 		return err
 	}
-	page := startPage{Notices: notices, Joined: r.QueryParam("done") == "joined"}
+	page := startPage{Joined: r.QueryParam("done") == "joined"}
+	if page.Notices, err = p.notices(r, notices); err != nil {
+		return err
+	}
 	if len(notices) > 0 {
 		page.UpTo = notices[0].At.Unix()
 	}
@@ -52,17 +63,63 @@ func (p profile) start(r *request) error {
 		if err != nil {
 			return err
 		}
-		for _, m := range members {
-			if !m.ResetAskedAt.IsZero() {
-				page.Requests++
-			}
+		if page.Steps, err = p.firstSteps(r, household, len(members) > 1); err != nil {
+			return err
+		}
+		page.LastBackup = household.LastBackup
+		page.Requests = slices.DeleteFunc(members, func(m user.Details) bool {
+			return m.ResetAskedAt.IsZero() || m.ID == r.UserID // who is logged in
+		})
+		if page.More = len(page.Requests) > shownRequests; page.More {
+			page.Requests = page.Requests[:shownRequests]
 		}
 	}
 	return p.render(r, "start", r.text["Start"], page)
 }
 
-// noticesSeen marks the notices that were shown as read.
-func (p profile) noticesSeen(r *request) error {
+// firstStep is one of what a new household's admin does first.
+type firstStep struct {
+	Text, URL string
+	Done      bool
+}
+
+// firstSteps returns the steps, or nil where nothing is left to do or an admin has hidden them.
+func (p profile) firstSteps(r *request, h user.Household, joined bool) ([]firstStep, error) {
+	if h.FirstStepsDone {
+		return nil, nil
+	}
+	steps := []firstStep{{r.text["StepNamed"], root + "admin/security", h.Name != account.DefaultHouseholdName}}
+	if p.Accounts.Passkeys.Off() == nil {
+		passkeys, err := p.Accounts.Passkeys.List(r.ctx(), r.UserID)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, firstStep{r.text["StepPasskey"], securityPath + "#passkeys", len(passkeys) > 0})
+	}
+	invites, err := p.People.Invites(r.ctx())
+	if err != nil {
+		return nil, err
+	}
+	apps, err := p.Policy.Applications(r.ctx())
+	if err != nil {
+		return nil, err
+	}
+	steps = append(steps, firstStep{r.text["StepInvite"], root + "admin/invites", joined || len(invites) > 0},
+		firstStep{r.text["StepApp"], appsPath, len(apps) > 0})
+	if !slices.ContainsFunc(steps, func(s firstStep) bool { return !s.Done }) {
+		return nil, nil
+	}
+	return steps, nil
+}
+
+// changeStart marks the notices that were shown as read, or hides the first steps.
+func (p profile) changeStart(r *request) error {
+	if r.form.get("do") == "hide" {
+		if err := p.People.HideFirstSteps(r.ctx(), r.UserID); err != nil {
+			return err
+		}
+		return r.seeOther(root)
+	}
 	upTo, err := strconv.ParseInt(r.form.get("up_to"), 10, 64)
 	if err != nil {
 		return web.ErrMalformed

@@ -124,13 +124,7 @@ func (p opening) addApp(r *request) error {
 }
 
 // colorOf returns one of the colours for a slug, so that applications are told apart.
-func colorOf(slug string) string {
-	sum := 0
-	for _, c := range []byte(slug) {
-		sum += int(c)
-	}
-	return colors[sum%len(colors)]
-}
+func colorOf(slug string) string { return user.ColorOf(slug) }
 
 // appOf returns the application in the path. application.ErrNotFound.
 func (p opening) appOf(r *request) (application.Application, error) {

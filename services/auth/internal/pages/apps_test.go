@@ -53,7 +53,7 @@ func (f *fixture) stored(slug string) application.Application {
 func TestStart_ShowsTheUsersApplications(t *testing.T) {
 	f := newFixture(t)
 	anna, otto := f.anna(), f.otto()
-	otto.get("/pforte/").want(http.StatusOK).lacks("Anwendungen")
+	otto.get("/pforte/").want(http.StatusOK).shows("Hier erscheinen die Anwendungen deines Haushalts.").lacks(`id="apps"`)
 	f.group("kids", "Kinder", "otto")
 	f.application("photos", "https://photos.example.org", "group:kids", false)
 	f.application("backup", "/backup/", "admin", false)

@@ -172,7 +172,8 @@ func TestForgotten_PasswordIsSetAnew(t *testing.T) {
 	paul.get("/pforte/forgot?done=forgot").shows("Wenn es dieses Konto gibt, haben wir den Administratoren Bescheid gegeben.")
 	f.audit.Drain()
 	old, anna := f.otto(), f.anna()
-	anna.get("/pforte/").shows("Anfragen nach einem neuen Passwort: 1")
+	f.otto().get("/pforte/").lacks("braucht ein neues Passwort")
+	anna.get("/pforte/").shows("Otto braucht ein neues Passwort.", `action="/pforte/admin/members/2"`, `value="reset-link" aria-label="Link erstellen: Otto"`)
 	anna.get("/pforte/admin/members").shows("Braucht ein neues Passwort")
 	path, token := anna.shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	paul.get(path).want(http.StatusOK).shows("otto")
@@ -184,7 +185,7 @@ func TestForgotten_PasswordIsSetAnew(t *testing.T) {
 		shows("Mit diesem Link wurde das Passwort schon geändert.", `href="/pforte/login?name=otto"`)
 	old.get("/pforte/").want(http.StatusSeeOther)
 	b := f.loggedIn("otto", "a new secret")
-	b.get("/pforte/").shows("Sicherheitshinweise", "Neues Passwort über Link")
+	b.get("/pforte/").shows("Sicherheitshinweise", "Neues Passwort über Link", `href="/pforte/account/security?open=wrong#wrong">Das war nicht vereinbart`)
 	b.post("/pforte/", "up_to", "1900000000").leadsTo("/pforte/")
 	b.get("/pforte/").lacks("Sicherheitshinweise")
 }

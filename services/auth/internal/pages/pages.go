@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 	_ "time/tzdata" // for TZ in a container without it
@@ -103,10 +104,28 @@ func New(o Options) (*Pages, error) {
 		if err != nil {
 			return nil, err
 		}
+		content = light(name, content)
 		sum := sha256.Sum256(content)
 		p.assets[name] = asset{content, hex.EncodeToString(sum[:8]), kind}
 	}
 	return p, nil
+}
+
+var (
+	asides = regexp.MustCompile(`(?m)^\s*//.*\n|^/\*.*\*/\n|^[ \t]+`)
+	gaps   = regexp.MustCompile(`\s*([{};,])\s*`)
+)
+
+// light returns a stylesheet or script without the comments and spaces that only its readers need. No text in them has
+// what is left out.
+func light(name string, content []byte) []byte {
+	switch path.Ext(name) {
+	case ".css":
+		return gaps.ReplaceAll(asides.ReplaceAll(content, nil), []byte("$1"))
+	case ".js":
+		return asides.ReplaceAll(content, nil)
+	}
+	return content
 }
 
 // root begins the paths of all pages.
@@ -114,7 +133,7 @@ const root = "/pforte/"
 
 // Routes adds all routes.
 func (p *Pages) Routes(e *echo.Echo) {
-	p.page(e, root, route{needs: needsSession, get: profile{p}.start, post: profile{p}.noticesSeen})
+	p.page(e, root, route{needs: needsSession, get: profile{p}.start, post: profile{p}.changeStart})
 	p.page(e, root+"login", route{get: signIn{p}.loginForm, post: signIn{p}.login})
 	p.page(e, root+"logout", route{needs: needsSession, get: signIn{p}.logoutForm, post: signIn{p}.logout})
 	p.page(e, root+"second", route{get: signIn{p}.secondForm, post: signIn{p}.second})

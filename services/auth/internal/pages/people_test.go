@@ -35,7 +35,7 @@ func TestUsername_IsChangedByAdminsAndStaysItsPersons(t *testing.T) {
 	}
 	anna.post(otto, "do", "rename", "username", "ottilie").leadsTo(otto + "?done=renamed")
 	b.get("/pforte/account").want(http.StatusOK).shows("<dd>ottilie</dd>") // the session goes on
-	b.get("/pforte/").shows("Benutzername geändert")
+	b.get("/pforte/").shows("Anna hat deinen Benutzernamen geändert")
 	f.browser().post("/pforte/login", "username", "otto", "password", userPass).want(http.StatusUnauthorized)
 	f.loggedIn("ottilie", userPass)
 	anna.post("/pforte/admin/invites", "do", "invite", "username", "otto", "former", "yes").want(http.StatusConflict).shows("schon vergeben")

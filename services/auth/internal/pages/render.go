@@ -225,12 +225,6 @@ type swatch struct {
 	Chosen      bool
 }
 
-// colors of the swatches, in the order of their names.
-var colors = [12]string{
-	"#007AFF", "#32ADE6", "#00A3A3", "#34C759", "#6B8E23", "#FFCC00", "#FF9500", "#FF3B30", "#FF2D78", "#AF52DE",
-	"#5856D6", "#8E8E93",
-}
-
 // colorChoice is the choice of a colour.
 type colorChoice struct {
 	Swatches []swatch
@@ -243,7 +237,7 @@ type colorChoice struct {
 // chosen in a form that failed.
 func (v view) Colors(current string) colorChoice {
 	c, names := colorChoice{T: v.T, Own: true}, strings.Fields(v.T["Colors"])
-	for i, color := range colors {
+	for i, color := range user.AvatarColors { // in the order of their names
 		chosen := strings.EqualFold(color, v.Value("color", current))
 		c.Own = c.Own && !chosen
 		c.Swatches = append(c.Swatches, swatch{color, names[i], chosen})

@@ -160,6 +160,7 @@ func (p security) devices(r *request) (all []device, err error) {
 			Since: s.CreatedAt, Used: s.LastUsedAt,
 		})
 	}
+	tellApart(all)
 	slices.SortStableFunc(all, func(a, b device) int { return cmp.Compare(boxOf(b.Current), boxOf(a.Current)) })
 	for _, b := range browsers {
 		name := r.text.agentName(b.Label)
@@ -169,6 +170,22 @@ func (p security) devices(r *request) (all []device, err error) {
 		all = append(all, device{Name: name, Hash: b.Hash, Since: b.FirstSeenAt, Used: b.LastSeenAt})
 	}
 	return all, nil
+}
+
+// tellApart gives devices of one name numbers, from the one on that has been logged in for the longest.
+func tellApart(all []device) {
+	oldest := slices.Clone(all)
+	slices.SortStableFunc(oldest, func(a, b device) int { return a.Since.Compare(b.Since) })
+	seen, number := map[string]int{}, map[string]int{}
+	for _, d := range oldest {
+		seen[d.Name]++
+		number[d.Key] = seen[d.Name]
+	}
+	for i, d := range all {
+		if seen[d.Name] > 1 {
+			all[i].Name = fmt.Sprintf("%s (%d)", d.Name, number[d.Key])
+		}
+	}
 }
 
 // agentName is deviceName for what the audit and known browsers have: "Chrome, Linux".

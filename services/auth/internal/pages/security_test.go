@@ -407,6 +407,20 @@ func TestDevices_AreListedAndEnded(t *testing.T) {
 	b.get("/pforte/").want(http.StatusSeeOther)
 }
 
+func TestDevices_OfOneNameAreToldApart(t *testing.T) {
+	f := newFixture(t)
+	var last *browser
+	for range 3 {
+		last = f.browser()
+		last.headers.Set("User-Agent", "Mozilla/5.0 (Android 16; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0")
+		last.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/")
+		f.clock.Advance(time.Minute)
+	}
+	f.otto()
+	last.get(security).shows(`<strong>Firefox auf Android (3) <span class="badge good">Dieses Gerät`, "<strong>Firefox auf Android (1)</strong>", `aria-label="Abmelden: Firefox auf Android (2)"`,
+		"<strong>Unbekanntes Gerät</strong>")
+}
+
 // TestDevices_AndKnownBrowsersAreOneList: a browser in which the user is logged in is listed once, and one in which
 // they are not as logged out.
 func TestDevices_AndKnownBrowsersAreOneList(t *testing.T) {
@@ -478,7 +492,7 @@ func TestSecondFactor_IsResetByAnAdmin(t *testing.T) {
 	anna.get("/pforte/admin/members/2").shows("Zweiten Faktor zurücksetzen")
 	anna.post("/pforte/admin/members/2", "do", "factor").leadsTo("/pforte/admin/members/2?done=factor-reset")
 	otto.get("/pforte/").want(http.StatusSeeOther)
-	f.otto().get("/pforte/").shows("Zweiter Faktor zurückgesetzt")
+	f.otto().get("/pforte/").shows("<strong>Anna hat deinen zweiten Faktor zurückgesetzt</strong>", "<span>Du hast den zweiten Faktor eingeschaltet</span>")
 }
 
 func TestPasskey_SaysWhyWithoutAnAddress(t *testing.T) {

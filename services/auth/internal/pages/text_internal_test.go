@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // bothTexts returns the texts in German and in English.
@@ -41,7 +42,7 @@ func TestTexts_SayTheSameInBothLanguages(t *testing.T) {
 			t.Errorf("%s: %v in German, %v in English", key, g, e)
 		}
 	}
-	for list, n := range map[string]int{"Months": 12, "Colors": len(colors)} {
+	for list, n := range map[string]int{"Months": 12, "Colors": len(user.AvatarColors)} {
 		if g, e := len(strings.Fields(german[list])), len(strings.Fields(english[list])); g != n || e != n {
 			t.Errorf("%s: %d in German, %d in English, want %d", list, g, e, n)
 		}

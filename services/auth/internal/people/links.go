@@ -119,6 +119,12 @@ func (s *Service) RevokeInvite(ctx context.Context, by, id int64) error {
 	return s.links.RevokeInvite(ctx, id, by)
 }
 
+// colorOf returns the colour of a newcomer.
+func colorOf(displayName string) *string {
+	color := user.ColorOf(displayName)
+	return &color
+}
+
 // Setup creates the first admin and names the household. The link is looked at before
 // the password costs anything, and used up with the change. link.ErrInvalid, link.ErrUsed,
 // user.ErrNotEmpty; account.ErrMissing and the sentinels of password and user, after which the
@@ -138,6 +144,7 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 	role := string(user.Admin)
 	record, err := s.checkOwn(ctx, NewUser{
 		Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &role,
+		AvatarColor: colorOf(n.DisplayName),
 	}, household)
 	if err != nil {
 		return user.User{}, err
@@ -170,6 +177,7 @@ func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.Use
 	}
 	record, err := s.checkOwn(ctx, NewUser{
 		Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &l.Role,
+		AvatarColor: colorOf(n.DisplayName),
 	})
 	if err != nil {
 		return user.User{}, err

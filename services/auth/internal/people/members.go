@@ -183,6 +183,11 @@ func (s *Service) Members(ctx context.Context) ([]user.Details, error) {
 	return members, nil
 }
 
+// HideFirstSteps hides the first steps from all admins, on behalf of one. user.ErrNotAdmin.
+func (s *Service) HideFirstSteps(ctx context.Context, by int64) error {
+	return s.users.HideFirstSteps(ctx, by)
+}
+
 // FactorOverview returns all users as admins see them, with whether they have a second
 // factor, and whether the household requires one.
 func (s *Service) FactorOverview(ctx context.Context) (members []user.Details, required bool, err error) {

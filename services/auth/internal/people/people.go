@@ -74,6 +74,8 @@ type Users interface {
 	// AskForReset opens a request for a new password of the user of exactly this name,
 	// unless one is open. It ends when a link is created or the password changes.
 	AskForReset(ctx context.Context, username string) error
+	// HideFirstSteps has user.Household say that they are done; by as in Create.
+	HideFirstSteps(ctx context.Context, by int64) error
 }
 
 // Links keeps links and carries out what they are for. Every method is one transaction,

@@ -195,6 +195,31 @@ func TestSecondFactor_DutyKeepsIt(t *testing.T) {
 	})
 }
 
+func TestHousehold_FirstStepsAreHiddenByAnAdmin(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		if err := h.Users.HideFirstSteps(h.Context(), h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
+			h.Errorf("by a member: %v", err)
+		}
+		if got := must(h.Users.Household(h.Context()))(h.T); got != (user.Household{}) {
+			h.Errorf("before: %+v", got)
+		}
+		for range 2 {
+			if err := h.Users.HideFirstSteps(h.Context(), h.anna.ID); err != nil {
+				h.Fatal(err)
+			}
+		}
+		h.exec(`INSERT INTO household (key, value) VALUES ('last_backup', '2026-03-01T03:00:00Z')`)
+		want := user.Household{FirstStepsDone: true, LastBackup: time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC)}
+		if got := must(h.Users.Household(h.Context()))(h.T); got != want {
+			h.Errorf("got %+v, want %+v", got, want)
+		}
+		h.exec(`UPDATE household SET value = 'soon' WHERE key = 'last_backup'`)
+		if got := must(h.Users.Household(h.Context()))(h.T); !got.LastBackup.IsZero() {
+			h.Errorf("got %v of what is no time", got.LastBackup)
+		}
+	})
+}
+
 func TestSecondFactor_AResetLeavesNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.enable()

@@ -294,6 +294,8 @@ func (s *Users) AskForReset(ctx context.Context, username string) error {
 const (
 	householdName    = "name"
 	householdRequire = "require_second_factor" // "true", or not there
+	householdSteps   = "first_steps_done"      // "true", or not there
+	householdBackup  = "last_backup"           // in RFC 3339, or not there; the program backup writes it
 )
 
 // Household implements account.Users.
@@ -312,6 +314,11 @@ func (s *Users) Household(ctx context.Context) (user.Household, error) {
 			h.Name = pair[1]
 		case householdRequire:
 			h.RequireSecondFactor = pair[1] == "true"
+		case householdSteps:
+			h.FirstStepsDone = pair[1] == "true"
+		case householdBackup:
+			// What is no time is none: nothing else depends on it.
+			h.LastBackup, _ = time.Parse(time.RFC3339, pair[1])
 		}
 	}
 	return h, nil
@@ -345,6 +352,16 @@ func (s *Users) NameHousehold(ctx context.Context, name string, by int64) error 
 		return tx.record(ctx, audit.Event{
 			Name: "household_renamed", Detail: map[string]any{"from": before, "to": name},
 		})
+	})
+}
+
+// HideFirstSteps implements people.Users.
+func (s *Users) HideFirstSteps(ctx context.Context, by int64) error {
+	return s.db.write(ctx, timeout, "hide first steps", func(ctx context.Context, tx *transaction) error {
+		if err := tx.mayAct(ctx, by); err != nil {
+			return err
+		}
+		return tx.setHousehold(ctx, householdSteps, "true")
 	})
 }
 

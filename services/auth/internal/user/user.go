@@ -89,6 +89,8 @@ type Household struct {
 	Name string // empty: not set
 	// RequireSecondFactor forbids removing the last second factor.
 	RequireSecondFactor bool
+	FirstStepsDone      bool      // admins want to see them no more
+	LastBackup          time.Time // when the program backup made its last archive; zero: it never did
 }
 
 // MaxHouseholdName is how long a household's name may be, in code points.
@@ -247,6 +249,21 @@ func CleanHouseholdName(name string) (string, error) {
 		return "", ErrHouseholdName
 	}
 	return name, nil
+}
+
+// AvatarColors are the colours to choose from.
+var AvatarColors = [...]string{
+	"#007AFF", "#32ADE6", "#00A3A3", "#34C759", "#6B8E23", "#FFCC00", "#FF9500", "#FF3B30", "#FF2D78", "#AF52DE",
+	"#5856D6", "#8E8E93",
+}
+
+// ColorOf returns the one that a name gives of who or what has not chosen any, so that they are told apart.
+func ColorOf(name string) string {
+	sum := 0
+	for _, c := range []byte(name) {
+		sum += int(c)
+	}
+	return AvatarColors[sum%len(AvatarColors)]
 }
 
 // CheckAvatarColor returns ErrAvatarColor unless color is a CSS hex colour.

@@ -30,7 +30,8 @@ export default async (j) => {
   await paul.shows(`Paul ${member}`);
   const applications = await paul.page.$$eval("main a.tile", (tiles) => tiles.map((tile) => tile.getAttribute("href")));
   want("the applications", applications.filter((path) => path.endsWith(`-${member}/`)).join(" "), own.map((slug) => `/${slug}/`).join(" "));
-  await paul.press("main a[href='/pforte/account']");
+  await paul.press(".menu summary", null);
+  await paul.press(".menu a[href='/pforte/account']");
   await paul.send("/pforte/account", { color: "#AF52DE" });
   want("the colour", await paul.attribute("header .avatar circle", "fill"), "#AF52DE");
   want("links to the administration", (await paul.page.$$("a[href^='/pforte/admin']")).length, 0);

@@ -43,13 +43,13 @@ export default async (j) => {
   const others = "li:not(:has(.badge)) form:has([value=end])";
   want("sessions besides the phone's", (await paul.page.$$(others)).length, 1);
   await paul.send(others);
-  await laptop.press("main a[href='/pforte/account']"); // leads to the login
-  laptop.at("/pforte/login?return=%2Fpforte%2Faccount");
+  await laptop.press("main a[href='/pforte/account/security']"); // leads to the login
+  laptop.at("/pforte/login?return=%2Fpforte%2Faccount%2Fsecurity");
 
   await laptop.send("/pforte/login", { username, password });
   await laptop.press("main details summary", null);
   await laptop.send("details form", { code: codes[3].toLowerCase() });
-  laptop.at("/pforte/account");
+  laptop.at("/pforte/account/security");
   await laptop.visit("/pforte/logout");
   await laptop.send("/pforte/logout");
   await laptop.send("/pforte/login", { username, password });

@@ -1,0 +1,77 @@
+package pages_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/people"
+	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+// hidesSteps is the button that hides the first steps.
+const hidesSteps = `name="do" value="hide"`
+
+// TestStart_HasTheFirstStepsOfANewHousehold: for admins, until all are done.
+func TestStart_HasTheFirstStepsOfANewHousehold(t *testing.T) {
+	f := newEmptyFixture(t)
+	_, token, err := f.people.CreateSetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	anna := f.browser()
+	anna.post("/pforte/setup", "t", token, "household", "Familie Kern", "username", "anna", "display_name", "Anna", "password", adminPass, "again", adminPass).leadsTo("/pforte/")
+	anna.get("/pforte/").shows("Die ersten Schritte", "Haushalt benannt<span class=\"unseen\"> (erledigt)", `<a href="/pforte/admin/invites">Familie einladen</a>`, "Erste Anwendung</a>", hidesSteps).
+		lacks("Passkey anlegen") // there are none without the household's address
+	f.add("otto", "Otto", userPass, "member")
+	anna.get("/pforte/").shows("Familie einladen<span")
+	f.otto().get("/pforte/").lacks("Die ersten Schritte", hidesSteps, "/pforte/admin/")
+	f.application("notes", "/notes/", "login", false)
+	anna.get("/pforte/").lacks("Die ersten Schritte", hidesSteps)
+}
+
+func TestStart_FirstStepsAreHiddenByAnAdmin(t *testing.T) {
+	f := newFixture(t, func(o *web.Options) { o.PublicURL = "https://example.com" })
+	anna := f.anna()
+	anna.get("/pforte/").shows(`<a href="/pforte/account/security#passkeys">Passkey anlegen</a>`)
+	f.otto().post("/pforte/", "do", "hide").want(http.StatusForbidden)
+	anna.get("/pforte/").shows("Die ersten Schritte")
+	anna.post("/pforte/", "do", "hide").leadsTo("/pforte/")
+	anna.get("/pforte/").lacks("Die ersten Schritte")
+	f.add("paula", "Paula", adminPass, "admin")
+	f.loggedIn("paula", adminPass).get("/pforte/").lacks("Die ersten Schritte")
+}
+
+func TestStart_SaysWhenTheLastBackupWas(t *testing.T) {
+	database := "sqlite:" + filepath.Join(t.TempDir(), "auth.db")
+	f := newFixtureIn(t, database)
+	f.add("anna", "Anna", adminPass, "admin")
+	f.add("otto", "Otto", userPass, "member")
+	anna := f.anna()
+	anna.get("/pforte/").lacks("Letzte Sicherung")
+	if err := sqldb.ExecWhereTable(t.Context(), database, "household", `INSERT INTO household (key, value) VALUES ('last_backup', '2026-03-01T03:00:00Z')`); err != nil {
+		t.Fatal(err)
+	}
+	anna.get("/pforte/").shows(`Letzte Sicherung: <time datetime="2026-03-01T03:00:00Z">heute, 03:00 UTC`)
+	f.otto().get("/pforte/").lacks("Letzte Sicherung")
+}
+
+// TestJoin_GivesAColourByTheName: the default is for those whom an admin or a program creates.
+func TestJoin_GivesAColourByTheName(t *testing.T) {
+	f := newFixture(t)
+	for id, name := range []string{"Mia", "Paul"} {
+		_, token, err := f.people.Invite(t.Context(), user.Operator, people.NewInvite{DisplayName: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.browser().post("/pforte/join", "t", token, "username", "new-"+name, "display_name", name, "password", "a good secret", "again", "a good secret").want(http.StatusSeeOther)
+		if u := must(f.store.Users.ByID(t.Context(), int64(3+id)))(t); u.AvatarColor != user.ColorOf(name) || u.AvatarColor == user.DefaultAvatarColor {
+			t.Errorf("%s has %s", name, u.AvatarColor)
+		}
+	}
+	if user.ColorOf("Mia") == user.ColorOf("Paul") {
+		t.Error("they have one colour")
+	}
+}
