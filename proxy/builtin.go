@@ -36,7 +36,7 @@ func prepare(version string) error {
 		Short: "Checks that the proxy on this machine runs",
 		Func:  healthcheck,
 	})
-	err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), applications(), certificates(),
+	err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), applications(), routes(), certificates(),
 		sites(), traces(), unsetEmpty())
 	if err != nil {
 		return err
@@ -90,6 +90,9 @@ func applications() error {
 	return errors.Join(
 		os.Setenv("APPS_SWITCH", list), os.Setenv("APPS_TO", strings.Join(fields(os.Getenv("APPS_TO")), " ")))
 }
+
+// routes selects by ROUTES_SWITCH whether there are files with routes.
+func routes() error { return os.Setenv("ROUTES_SWITCH", onOff(os.Getenv("ROUTES_FOLDER") != "")) }
 
 // fields returns what is separated by spaces or commas.
 func fields(list string) []string {

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -150,14 +151,19 @@ func TestListed_AppearsMovesAndGoesOnTwoProxiesWithinTwoSeconds(t *testing.T) {
 func TestListed_AHostHasItsApplicationAndThePagesOfAuthAlone(t *testing.T) {
 	t.Parallel()
 	app, own := stand(t, "app", nil), stand(t, "own", nil)
+	folder := t.TempDir()
+	file := "@photos {\n\thost " + photosHost + "\n\tpath /file/*\n}\nhandle @photos {\n\timport require_app photos\n\treverse_proxy " + own.addr() + "\n}\n"
+	if err := os.WriteFile(filepath.Join(folder, "photos.caddy"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	auth := standListing(t, entry("photos", photosHost, app.addr()))
 	for name, site := range map[string]string{"a site of one host": "http://home.example.org:PORT", "a site of all hosts": ":PORT"} {
-		d := openListed(t, auth, map[string]string{"SITE_ADDRESS": site, "ROUTES": `handle /own/* {
+		d := openListed(t, auth, map[string]string{"SITE_ADDRESS": site, "ROUTES_FOLDER": folder, "ROUTES": `handle /own/* {
 			reverse_proxy ` + own.addr() + `
 		}`}, app)
 		for path, want := range map[string]string{
 			"/": "200 app", "/v1/verify/chain-transaction": "200 app", "/api/v1/auth/me": "200 app", "/health": "200 app", "/pforte/": "200 auth", "/pforten": "200 app",
-			"/.well-known/change-password": "200 auth", "/own/x": "200 own", "/internal/routes": nothingHere, "/internal/forward-auth?app=photos": nothingHere,
+			"/.well-known/change-password": "200 auth", "/own/x": "200 own", "/file/x": "200 own", "/internal/routes": nothingHere, "/internal/forward-auth?app=photos": nothingHere,
 		} {
 			got := d.request(t, "GET", path, "", member(photosHost)...)
 			if is := fmt.Sprintf("%d %s", got.StatusCode, got.body); is != want {
@@ -460,6 +466,9 @@ func TestListed_RequestsDuringChangesAreAnswered(t *testing.T) {
 	}
 	close(stop)
 	all.Wait()
+	if d.close(); strings.Contains(d.log.String(), "DATA RACE") {
+		t.Error(d.log)
+	}
 	if len(second.received()) == 0 {
 		t.Error("the list never changed")
 	}

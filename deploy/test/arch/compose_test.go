@@ -23,8 +23,8 @@ var decided = map[string][]string{
 	"auth": {"ADDR", "SHUTDOWN_DELAY", "SESSION_SECURE", "BOOTSTRAP_ADMIN_USERNAME", "BOOTSTRAP_ADMIN_PASSWORD", "NODE_ENV"},
 	// CHAINS_FILE: the file has to be mounted too.
 	"verifier": {"ADDR", "SHUTDOWN_DELAY", "CHAINS_FILE"},
-	// FRONTEND_ROOT: the folder has to be mounted too.
-	"proxy": {"ADMIN_PORT", "SHUTDOWN_DELAY", "FRONTEND_ROOT"},
+	// FRONTEND_ROOT, ROUTES_FOLDER: the folder has to be mounted too.
+	"proxy": {"ADMIN_PORT", "SHUTDOWN_DELAY", "FRONTEND_ROOT", "ROUTES_FOLDER"},
 }
 
 var settingRow = regexp.MustCompile("(?m)^\\| `([A-Z][A-Z0-9_]{3,})`")
