@@ -122,10 +122,16 @@ func replicas(service string) error {
 func sites() error {
 	addresses := fields(os.Getenv("SITE_ADDRESS"))
 	redirects := slices.ContainsFunc(addresses, hasTLS)
+	wildcard := os.Getenv("TLS") == tlsDNS // one for all hosts below the first of the site's
 	var http, https []string
 	for _, address := range addresses {
 		switch other, found := otherHosts(address); {
 		case !found || os.Getenv("APPS_SWITCH") == "off" || slices.Contains(addresses, other):
+		case hasTLS(address) && wildcard:
+			if len(https) == 0 {
+				host, port := splitAddress(address)
+				https = append(https, "https://*."+host+port)
+			}
 		case hasTLS(address):
 			https = append(https, other)
 		default:
@@ -137,6 +143,7 @@ func sites() error {
 		"REDIRECTS_SWITCH":  onOff(redirects && !slices.Contains(http, "http://")),
 		"LISTED_HTTP_SITES": joined(http), "LISTED_HTTP_SWITCH": onOff(len(http) > 0),
 		"LISTED_HTTPS_SITES": joined(https), "LISTED_HTTPS_SWITCH": onOff(len(https) > 0),
+		"ON_DEMAND_SWITCH": onOff(len(https) > 0 && !wildcard),
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return fmt.Errorf("setting %s: %w", name, err)

@@ -6,11 +6,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A wrong setting says what is wrong in one sentence, without a secret.
@@ -112,5 +116,135 @@ func TestTLS_WithoutAnAuthorityOfItsOwnHasNoRoot(t *testing.T) {
 		if got := isInternal(address); got != want {
 			t.Errorf("%s: %v", address, got)
 		}
+	}
+}
+
+// listedTLS runs a proxy with certificates for the hosts of a list, as far as the settings let it.
+func listedTLS(t *testing.T, a *listingAuth, settings map[string]string, at ...*upstream) *server {
+	t.Helper()
+	var to []string
+	for _, u := range at {
+		to = append(to, u.addr())
+	}
+	all := map[string]string{
+		"AUTH_UPSTREAM": a.addr(), "APPS": "lan", "APPS_TO": strings.Join(to, ","), "SITE_ADDRESS": "home.internal:PORT",
+		"APPS_FILE": filepath.Join(t.TempDir(), "apps.json"),
+	}
+	maps.Copy(all, settings)
+	d, _ := openTLSWith(t, "off", freePort(t), all)
+	return d
+}
+
+// handshake returns the certificate that a visitor of a host gets.
+func (d *server) handshake(host string) (*x509.Certificate, error) {
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}}
+	conn, err := dialer.Dial("tcp", d.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
+}
+
+// wantCertificate waits at most three seconds until a host has one.
+func (d *server) wantCertificate(t *testing.T, host string) {
+	t.Helper()
+	var leaf *x509.Certificate
+	var err error
+	for begun := time.Now(); time.Since(begun) < 3*time.Second; time.Sleep(50 * time.Millisecond) {
+		if leaf, err = d.handshake(host); err == nil {
+			if err = leaf.VerifyHostname(host); err == nil {
+				return
+			}
+		}
+	}
+	t.Errorf("%s has no certificate: %v", host, err)
+}
+
+// certified returns what the last question of a proxy says of certificates.
+func (a *listingAuth) certified() (mode string, slugs []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.asked) == 0 {
+		return "", nil
+	}
+	q := a.asked[len(a.asked)-1]
+	mode, _ = q["tls"].(string)
+	list, _ := q["certified"].([]any)
+	for _, slug := range list {
+		slugs = append(slugs, slug.(string))
+	}
+	slices.Sort(slugs)
+	return mode, slugs
+}
+
+// A host has its certificate when it is in the list, and not before; a name that is in none has none. auth is told, so
+// that its page can say so, and is asked about no name.
+func TestListedTLS_HostsOfTheListHaveACertificateAndNoOthers(t *testing.T) {
+	t.Parallel()
+	for mode, photos := range map[string]string{"auto": "photos.home.internal", "internal": "photos.example.org"} {
+		app := stand(t, "photos", nil)
+		a := standListing(t)
+		d := listedTLS(t, a, map[string]string{"TLS": mode}, app)
+		d.wantCertificate(t, "home.internal")
+		for _, host := range []string{photos, "stranger.example.org", "home.internal.example.org", "127.0.0.1"} {
+			if _, err := d.handshake(host); err == nil {
+				t.Errorf("%s: %s has a certificate", mode, host)
+			}
+		}
+		a.set(entry("photos", photos, app.addr()))
+		deadline := time.Now().Add(5 * time.Second)
+		said, slugs := a.certified()
+		for ; !slices.Equal(slugs, []string{"photos"}) && time.Now().Before(deadline); said, slugs = a.certified() {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if said != mode || !slices.Equal(slugs, []string{"photos"}) {
+			t.Errorf("%s: auth is told %q %v\n%s", mode, said, slugs, d.log)
+		}
+		begun := time.Now()
+		if leaf, err := d.handshake(photos); err != nil || leaf.VerifyHostname(photos) != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("%s: the first visitor waits for %v", mode, took)
+		}
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: photos}}
+		t.Cleanup(transport.CloseIdleConnections)
+		visitor := &server{url: "https://" + d.addr, transport: transport}
+		if got := visitor.request(t, "GET", "/x", "", member(photos)...); got.StatusCode != 200 || got.body != "photos" {
+			t.Errorf("%s: %d %s", mode, got.StatusCode, got.body)
+		}
+		a.mu.Lock()
+		for _, r := range a.seen {
+			if r.URL.Path != "/internal/routes" && r.URL.Path != "/internal/forward-auth" {
+				t.Errorf("%s: auth was asked %s", mode, r.URL)
+			}
+		}
+		a.mu.Unlock()
+	}
+}
+
+// While auth is away the file has the list: a host has its certificate. One that was removed has none after a start.
+func TestListedTLS_FollowsTheFileWhileAuthIsAway(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "app", nil)
+	folder := t.TempDir()
+	settings := map[string]string{"APPS_FILE": filepath.Join(folder, "apps.json"), "XDG_DATA_HOME": folder}
+	a := standListing(t, entry("kept", "kept.home.internal", app.addr()), entry("gone", "gone.home.internal", app.addr()))
+	d := listedTLS(t, a, settings, app)
+	d.wantCertificate(t, "kept.home.internal")
+	d.wantCertificate(t, "gone.home.internal")
+	a.set(entry("kept", "kept.home.internal", app.addr()))
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if kept, err := os.ReadFile(settings["APPS_FILE"]); err == nil && !bytes.Contains(kept, []byte("gone")) {
+			break
+		}
+	}
+	d.close()
+	a.Close()
+	d = listedTLS(t, a, settings, app)
+	d.wantCertificate(t, "kept.home.internal")
+	if _, err := d.handshake("gone.home.internal"); err == nil {
+		t.Error("a host that was removed has a certificate after a start")
 	}
 }

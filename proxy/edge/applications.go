@@ -38,6 +38,8 @@ type Applications struct {
 	Never []string `json:"never,omitempty"`
 	// File has the last good list. Where it is empty, it is apps.json in the folder of Caddy's data.
 	File string `json:"file,omitempty"`
+	// TLS says from where certificates are, for auth's pages.
+	TLS string `json:"tls,omitempty"`
 	// Every is how often auth is asked. A second where it is zero.
 	Every caddy.Duration `json:"every,omitempty"`
 
@@ -50,6 +52,9 @@ type Applications struct {
 	asked   sync.WaitGroup
 	// ports returns the proxy's own, once all of it is provisioned.
 	ports func() []uint16
+	// secure is the port of https, 0 where there is none, and hands are the certificates there.
+	secure uint16
+	hands  hands
 
 	now atomic.Pointer[listing]
 
@@ -82,6 +87,7 @@ func (*Applications) CaddyModule() caddy.ModuleInfo {
 //		never <address>...
 //		to    <address>...
 //		file  <path>
+//		tls   <word>
 //		every <duration>
 //	}
 func parseApplications(d *caddyfile.Dispenser, _ any) (any, error) {
@@ -101,6 +107,8 @@ func parseApplications(d *caddyfile.Dispenser, _ any) (any, error) {
 			a.To = append(a.To, args...)
 		case what == "file" && len(args) < 2:
 			a.File = strings.Join(args, "")
+		case what == "tls" && len(args) == 1:
+			a.TLS = args[0]
 		case what == "every" && len(args) == 1:
 			every, err := caddy.ParseDuration(args[0])
 			if err != nil || every <= 0 {
@@ -141,7 +149,12 @@ func (a *Applications) Provision(ctx caddy.Context) error {
 	if a.reach, err = newReach(a.Mode, a.To, a.Auth, a.Never); err != nil {
 		return err
 	}
-	a.ports = func() []uint16 { return ownPorts(ctx) }
+	a.hands.hosts = map[string]*hand{}
+	a.ports = func() []uint16 {
+		all, secure := ownPorts(ctx)
+		a.secure = secure
+		return all
+	}
 	a.log = ctx.Slogger()
 	a.id, a.hop = rand.Text(), rand.Text()
 	a.routes, a.faults = map[string]*appRoutes{}, map[string]string{}
@@ -260,6 +273,9 @@ func (a *Applications) Start() error {
 	defer cancel()
 	a.note(a.ask(first))
 	a.asked.Go(func() { a.run(ctx) })
+	if a.secure != 0 {
+		a.asked.Go(func() { a.shake(ctx) })
+	}
 	return nil
 }
 
@@ -279,11 +295,11 @@ func (a *Applications) Cleanup() error {
 	return nil
 }
 
-// ownPorts returns the ports at which the proxy is.
-func ownPorts(ctx caddy.Context) (all []uint16) {
+// ownPorts returns the ports at which the proxy is, and the first of those with TLS.
+func ownPorts(ctx caddy.Context) (all []uint16, secure uint16) {
 	app, err := ctx.AppIfConfigured("http")
 	if err != nil {
-		return nil
+		return nil, 0
 	}
 	for _, server := range app.(*caddyhttp.App).Servers {
 		for _, listen := range server.Listen {
@@ -293,10 +309,13 @@ func ownPorts(ctx caddy.Context) (all []uint16) {
 			}
 			for port := at.StartPort; port <= at.EndPort && port <= 65535; port++ {
 				all = append(all, uint16(port))
+				if len(server.TLSConnPolicies) > 0 && (secure == 0 || uint16(port) < secure) {
+					secure = uint16(port)
+				}
 			}
 		}
 	}
-	return all
+	return all, secure
 }
 
 // hostOf returns the host of a request as the list has it.

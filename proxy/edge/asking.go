@@ -27,9 +27,12 @@ type question struct {
 	Proxy   string            `json:"proxy"`
 	Apps    string            `json:"apps"`
 	Named   []string          `json:"named,omitempty"`
+	TLS     string            `json:"tls,omitempty"`
 	Have    string            `json:"have"`
 	Skipped map[string]string `json:"skipped,omitempty"`
 	Probed  []probeAnswer     `json:"probed,omitempty"`
+	// Certified are the slugs of the applications at whose host there is a certificate.
+	Certified []string `json:"certified,omitempty"`
 }
 
 // run asks auth every now and then until ctx ends. No two proxies ask in step.
@@ -123,8 +126,15 @@ func (a *Applications) question() (question, int) {
 	}
 	maps.Copy(skipped, a.faults)
 	probed := append([]probeAnswer(nil), a.answers...)
+	var certified []string
+	for host, app := range list.hosts {
+		if a.hands.certified(host) {
+			certified = append(certified, app.Slug)
+		}
+	}
 	return question{
-		Proxy: a.id, Apps: a.Mode, Named: a.To, Have: list.etag, Skipped: skipped, Probed: probed,
+		Proxy: a.id, Apps: a.Mode, Named: a.To, TLS: a.TLS, Have: list.etag, Skipped: skipped, Probed: probed,
+		Certified: certified,
 	}, len(probed)
 }
 

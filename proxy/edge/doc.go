@@ -16,7 +16,12 @@
 //     something fails;
 //   - edge_root (http.handlers.edge_root) gives out the certificate of Caddy's own authority,
 //     with a page about it;
+//   - edge_apps (tls.permission.edge_apps) has certificates on demand for the hosts of the list,
+//     and edge_own (tls.issuance.edge_own) issues those that no public authority does;
 //   - acmedns and dnsupdate (dns.providers) write the records of DNS challenges;
+//   - edge_apps (http.handlers.edge_apps, and the global option) leads to the applications of a list
+//     that a service is asked for once a second, each by a template with its name filled in;
+//   - edge_app (http.reverse_proxy.transport.edge_app) connects to them where they may be alone;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
 //   - edge (http.reverse_proxy.transport.edge) sends requests to a service whose bodies

@@ -31,6 +31,8 @@ func init() {
 	caddy.RegisterModule(Apps{})
 	caddy.RegisterModule(new(AppTransport))
 	caddy.RegisterModule(Root{})
+	caddy.RegisterModule(Permission{})
+	caddy.RegisterModule(OwnIssuer{})
 	caddy.RegisterModule(new(AcmeDNS))
 	caddy.RegisterModule(new(DNSUpdate))
 	httpcaddyfile.RegisterGlobalOption("edge_apps", parseApplications)

@@ -44,6 +44,71 @@ func TestHousehold_NeedsNoSetting(t *testing.T) {
 	}
 }
 
+// What the file asks the environment for is on the page, and what the table of the page names
+// is taken. What is passed on to a service is in that one's README.
+func TestHousehold_PageHasEverySetting(t *testing.T) {
+	file, page := text(t, household), text(t, "deploy/docs/household.md")
+	for _, name := range regexp.MustCompile(`\$\{([A-Z][A-Z0-9_]+)`).FindAllStringSubmatch(file, -1) {
+		if !strings.Contains(page, "`"+name[1]+"`") && !strings.Contains(page, "`"+name[1]+"=") && !strings.HasSuffix(name[1], "_IMAGE") {
+			t.Errorf("the page does not say what %s is", name[1])
+		}
+	}
+	taken := environments(t, household)
+	rows := regexp.MustCompile("(?m)^\\| (`[A-Z].*?) \\|").FindAllStringSubmatch(page, -1)
+	if len(rows) < 8 {
+		t.Errorf("the page has %d rows of settings", len(rows))
+	}
+	for _, row := range rows {
+		for _, name := range regexp.MustCompile("`([A-Z_0-9]+)`").FindAllStringSubmatch(row[1], -1) {
+			_, auth := taken["auth"][name[1]]
+			_, proxy := taken["proxy"][name[1]]
+			if !auth && !proxy && !strings.Contains(file, "${"+name[1]) {
+				t.Errorf("the file does not take %s", name[1])
+			}
+		}
+	}
+}
+
+// The first lines that anybody runs are those of the README, of the file and of the page.
+func TestHousehold_IsInstalledByThreeLines(t *testing.T) {
+	readme, page, file := text(t, "README.md"), text(t, "deploy/docs/household.md"), text(t, household)
+	lines := regexp.MustCompile("(?s)\n```\n(.*?)\n```").FindStringSubmatch(readme)
+	if lines == nil {
+		t.Fatal("the README shows no lines to run")
+	}
+	run := strings.Split(lines[1], "\n")
+	if len(run) != 3 || !strings.HasPrefix(run[0], "curl -LO https://") || !strings.HasSuffix(run[0], "/compose.household.yml") ||
+		!strings.HasPrefix(run[1], "echo DOMAIN=") || !strings.HasPrefix(run[2], "docker compose -f compose.household.yml up -d --wait") {
+		t.Errorf("the first lines of the README are %q", run)
+	}
+	if !strings.Contains(page, "\n$ "+run[0]+"\n") {
+		t.Errorf("the page gets the file otherwise than by %s", run[0])
+	}
+	for part := range strings.SplitSeq(run[2], " && ") {
+		if !strings.Contains(file, "\n#   "+part+"\n") {
+			t.Errorf("%s does not say %s", household, part)
+		}
+	}
+	workflow := text(t, ".github/workflows/release.yml")
+	if !regexp.MustCompile(`gh release create .* dist/\*\.yml`).MatchString(workflow) {
+		t.Error("the workflow does not publish the file")
+	}
+	first, second, proxies := strings.Index(readme, "docker compose"), strings.Index(readme, "x402"), strings.Index(readme, "deploy/docs/proxies.md")
+	if first < 0 || proxies < first || second < proxies {
+		t.Error("the README does not begin with the household")
+	}
+}
+
+// Who has the network decides where applications may be: at home it is the administrator.
+func TestHousehold_AloneLetsAdministratorsNameAddresses(t *testing.T) {
+	if got := environments(t, household)["proxy"]["APPS"]; got != "${APPS:-lan}" {
+		t.Errorf("at home APPS is %v", got)
+	}
+	if got := environments(t, "deploy/compose.production.yml")["proxy"]["APPS"]; got != "${APPS:-off}" {
+		t.Errorf("in production APPS is %v", got)
+	}
+}
+
 func TestHousehold_IsOneImageOfFourPrograms(t *testing.T) {
 	programs := map[string]string{"setup": "setup", "auth": "auth", "setup-link": "auth", "proxy": "pforte-proxy", "backup": "backup"}
 	services := readCompose(t, household).Services
@@ -152,6 +217,11 @@ func TestEvidence_AddsAllThatAVerifierNeeds(t *testing.T) {
 		if services["setup"].Environment[name] != "${"+name+":-}" || !regexp.MustCompile(`(?m)^#   `+name+` `).MatchString(text(t, evidence)) {
 			t.Errorf("%s is not seen by setup, or not said", name)
 		}
+	}
+	var after map[string]struct{ Required *bool }
+	dependsOn := services["backup"].DependsOn
+	if err := dependsOn.Decode(&after); err != nil || after["verifier"].Required == nil || *after["verifier"].Required {
+		t.Errorf("a verifier that does not start keeps the household from starting: %+v, %v", after, err)
 	}
 	if services["proxy"].Environment["VERIFIER_UPSTREAM"] != "verifier:8082" || environments(t, household)["proxy"]["VERIFIER_UPSTREAM"] != "off" {
 		t.Error("the proxy asks a verifier that is not there, or none that is")

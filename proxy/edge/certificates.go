@@ -1,0 +1,228 @@
+package edge
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddytls"
+	"github.com/caddyserver/certmagic"
+)
+
+// When the proxy shakes its own hand for a host. Certificates of its own authority last for twelve hours, and are
+// renewed by a handshake in the last four. A public authority takes five failures of a host in an hour.
+const (
+	shakeWithin = 2 * time.Minute
+	shakeAgain  = 2 * time.Hour
+	shakeFailed = 5 * time.Minute // once more with each failure
+	shakeLatest = 15 * time.Minute
+	shakeLate   = 2 * time.Second // where the server's own time for a handshake was too short
+	shakeEvery  = 500 * time.Millisecond
+)
+
+// shakesAtOnce is for how many hosts, so that one without its record of DNS does not hold up the others.
+const shakesAtOnce = 4
+
+// hands are what the proxy knows of the certificates for hosts of the list.
+type hands struct {
+	mu    sync.Mutex
+	hosts map[string]*hand
+}
+
+type hand struct {
+	certified, shaking bool
+	failures           int
+	next               time.Time
+}
+
+// due returns the hosts whose hand is to be shaken now, forgets those that are no more, and takes the new ones.
+func (h *hands) due(hosts map[string]*App, now time.Time) (due []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for host, known := range h.hosts {
+		if hosts[host] == nil && !known.shaking {
+			delete(h.hosts, host)
+		}
+	}
+	for host := range hosts {
+		known := h.hosts[host]
+		if known == nil {
+			known = new(hand)
+			h.hosts[host] = known
+		}
+		if !known.shaking && !now.Before(known.next) {
+			known.shaking = true
+			due = append(due, host)
+		}
+	}
+	return due
+}
+
+// shaken notes a handshake's outcome, and reports whether there is something to tell.
+func (h *hands) shaken(host string, err error, now time.Time) (changed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := h.hosts[host]
+	changed = known.certified != (err == nil)
+	known.certified, known.shaking = err == nil, false
+	switch {
+	case err == nil:
+		known.failures, known.next = 0, now.Add(shakeAgain)
+	case isRefusal(err):
+		known.failures++
+		known.next = now.Add(min(time.Duration(known.failures)*shakeFailed, shakeLatest))
+	default:
+		known.next = now.Add(shakeLate)
+	}
+	return changed
+}
+
+// mayTry reports whether a certificate may be loaded or obtained for a host now: after a failure no visitor causes the
+// next attempt.
+func (h *hands) mayTry(host string, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := h.hosts[host]
+	return known == nil || known.certified || known.shaking || known.failures == 0 || !now.Before(known.next)
+}
+
+func (h *hands) certified(host string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := h.hosts[host]
+	return known != nil && known.certified
+}
+
+// isRefusal reports whether the server has ended a handshake by an alert: there is no certificate.
+func isRefusal(err error) bool {
+	var fault *net.OpError
+	return errors.As(err, &fault) && fault.Op == "remote error"
+}
+
+// shake has a certificate for each host of the list before the first visitor wants it, and a new one where nobody comes
+// for long: the proxy opens a connection to itself.
+func (a *Applications) shake(ctx context.Context) {
+	var under sync.WaitGroup
+	defer under.Wait()
+	places := make(chan struct{}, shakesAtOnce)
+	every := time.NewTicker(shakeEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		for _, host := range a.hands.due(a.now.Load().hosts, time.Now()) {
+			under.Go(func() {
+				places <- struct{}{}
+				defer func() { <-places }()
+				err := a.shakeFor(ctx, host)
+				if ctx.Err() != nil {
+					return
+				}
+				if a.hands.shaken(host, err, time.Now()) {
+					a.log.Info("certificate", "host", host, "there", err == nil)
+					a.tell()
+				}
+			})
+		}
+	}
+}
+
+// shakeFor returns why a visitor of a host would have no certificate.
+func (a *Applications) shakeFor(ctx context.Context, host string) error {
+	ctx, cancel := context.WithTimeout(ctx, shakeWithin)
+	defer cancel()
+	dialer := tls.Dialer{Config: &tls.Config{
+		ServerName:         host,
+		InsecureSkipVerify: true, //nolint:gosec // of its own authority, perhaps; nothing is sent
+		MinVersion:         tls.VersionTLS12,
+	}}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(a.secure))))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	leaf := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
+	if err := leaf.VerifyHostname(host); err != nil {
+		return err
+	}
+	if now := time.Now(); now.After(leaf.NotAfter) {
+		return errors.New("the certificate is no longer valid")
+	}
+	return nil
+}
+
+// Permission is the permission for certificates on demand: hosts of the list have one, and no other name has. It asks
+// nobody, so that no list of names leaves the proxy, and certificates are there while auth is away.
+type Permission struct{ apps *Applications }
+
+// CaddyModule returns the Caddy module information.
+func (Permission) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "tls.permission.edge_apps", New: func() caddy.Module { return new(Permission) }}
+}
+
+// UnmarshalCaddyfile reads: permission edge_apps.
+func (*Permission) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return nil
+}
+
+// Provision implements caddy.Provisioner.
+func (p *Permission) Provision(ctx caddy.Context) (err error) {
+	p.apps, err = applicationsOf(ctx)
+	return err
+}
+
+// CertificateAllowed implements caddytls.OnDemandPermission. caddytls.ErrPermissionDenied.
+func (p *Permission) CertificateAllowed(_ context.Context, name string) error {
+	if _, found := p.apps.Host(name); !found {
+		return fmt.Errorf("%w: %s is no application's host", caddytls.ErrPermissionDenied, name)
+	}
+	if !p.apps.hands.mayTry(strings.ToLower(name), time.Now()) {
+		return fmt.Errorf("%w: the last attempt for %s failed", caddytls.ErrPermissionDenied, name)
+	}
+	return nil
+}
+
+// OwnIssuer issues certificates of Caddy's own authority for names that no public one has, and leaves all others to the
+// issuer after it.
+type OwnIssuer struct{ caddytls.InternalIssuer }
+
+// CaddyModule returns the Caddy module information.
+func (OwnIssuer) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "tls.issuance.edge_own", New: func() caddy.Module { return new(OwnIssuer) }}
+}
+
+var errPublic = errors.New("a public authority has certificates for this name")
+
+// PreCheck implements certmagic.PreChecker. errPublic.
+func (*OwnIssuer) PreCheck(_ context.Context, names []string, _ bool) error {
+	for _, name := range names {
+		if !certmagic.SubjectIsInternal(name) {
+			return fmt.Errorf("%w: %s", errPublic, name)
+		}
+	}
+	return nil
+}
+
+var (
+	_ caddytls.OnDemandPermission = (*Permission)(nil)
+	_ caddy.Provisioner           = (*Permission)(nil)
+	_ caddyfile.Unmarshaler       = (*Permission)(nil)
+	_ certmagic.Issuer            = (*OwnIssuer)(nil)
+	_ certmagic.PreChecker        = (*OwnIssuer)(nil)
+	_ caddyfile.Unmarshaler       = (*OwnIssuer)(nil)
+)
