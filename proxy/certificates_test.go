@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net"
@@ -88,9 +89,10 @@ func TestTLSInternal_GivesOutTheRoot(t *testing.T) {
 		t.Errorf("the fingerprint is in the log %d times", n)
 	}
 	page := overTLS(t, transport, d, "/pforte/root")
+	page.body = strings.ReplaceAll(page.body, "<wbr>", "")
 	wantPage(t, page, 200, false, print, "Trust this household", root.Subject.CommonName)
 	plain := &server{url: "http://127.0.0.1:" + port}
-	wantPage(t, plain.request(t, "GET", "/pforte/root", "", "Host", "localhost", "Accept-Language", "de"), 200, false, print, "Diesem Haushalt vertrauen")
+	wantPage(t, plain.request(t, "GET", "/pforte/root", "", "Host", "localhost", "Accept-Language", "de"), 200, false, print[:11], "Diesem Haushalt vertrauen")
 	if got := plain.request(t, "GET", "/pforte/root.crt", "", "Host", "localhost"); got.body != file.body {
 		t.Errorf("by http: %d", got.StatusCode)
 	}
@@ -246,5 +248,95 @@ func TestListedTLS_FollowsTheFileWhileAuthIsAway(t *testing.T) {
 	d.wantCertificate(t, "kept.home.internal")
 	if _, err := d.handshake("gone.home.internal"); err == nil {
 		t.Error("a host that was removed has a certificate after a start")
+	}
+}
+
+// With a record of DNS there is one certificate for all hosts below the portal's, which nobody's handshake asks for.
+func TestTLSDNS_HasOneCertificateForTheHostsOfTheList(t *testing.T) {
+	t.Parallel()
+	for settings, provider := range map[[4]string]string{
+		{"ACMEDNS_SERVER", "https://auth.acme-dns.example", "ACMEDNS_ACCOUNT", `{"username":"u","password":"p","subdomain":"s"}`}: "acmedns",
+		{"DNS_UPDATE_SERVER", "ns.example.org", "DNS_UPDATE_KEY", "pforte:c2VjcmV0"}:                                              "dnsupdate",
+	} {
+		out, err := program(t, map[string]string{
+			"TLS": "dns", "APPS": "lan", "SITE_ADDRESS": "home.example.org, photos.home.example.org", "DNS_RESOLVERS": "192.0.2.53, 192.0.2.54",
+			settings[0]: settings[1], settings[2]: settings[3],
+		}, "adapt", "--config", "Caddyfile", "--adapter", "caddyfile").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Apps struct {
+				HTTP struct {
+					Servers map[string]struct {
+						Routes []struct {
+							Match []struct{ Host []string }
+						}
+					}
+				}
+				TLS struct {
+					Automation struct {
+						Policies []struct {
+							OnDemand bool `json:"on_demand"`
+							Issuers  []struct {
+								Challenges struct {
+									DNS struct {
+										Provider  struct{ Name string }
+										Resolvers []string
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(out, &got); err != nil {
+			t.Fatal(err)
+		}
+		var hosts []string
+		for _, server := range got.Apps.HTTP.Servers {
+			for _, route := range server.Routes {
+				for _, match := range route.Match {
+					hosts = append(hosts, match.Host...)
+				}
+			}
+		}
+		slices.Sort(hosts)
+		if want := []string{"*.home.example.org", "home.example.org", "photos.home.example.org"}; !slices.Equal(hosts, want) {
+			t.Errorf("the sites are %v", hosts)
+		}
+		if len(got.Apps.TLS.Automation.Policies) == 0 {
+			t.Error("there is no policy")
+		}
+		for _, policy := range got.Apps.TLS.Automation.Policies {
+			for _, issuer := range policy.Issuers {
+				dns := issuer.Challenges.DNS
+				if policy.OnDemand || dns.Provider.Name != provider || !slices.Equal(dns.Resolvers, []string{"192.0.2.53", "192.0.2.54"}) {
+					t.Errorf("a policy is %+v", policy)
+				}
+			}
+		}
+	}
+}
+
+// Hosts of the list are plain http, too, behind a proxy that has their certificates.
+func TestTLSOff_HasTheHostsOfTheList(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "photos", nil)
+	a := standListing(t, entry("photos", photosHost, app.addr()))
+	d := openListed(t, a, map[string]string{"TLS": "off", "SITE_ADDRESS": "home.example.org:PORT", "TRUSTED_PROXIES": "127.0.0.1"}, app)
+	d.await(t, "/x", "200 photos", append(member(photosHost), "X-Forwarded-Proto", "https")...)
+	if proto := app.last(t).Header.Get("X-Forwarded-Proto"); proto != "https" {
+		t.Errorf("the application got %q", proto)
+	}
+	if said, slugs := a.certified(); said != "off" || len(slugs) > 0 {
+		t.Errorf("auth is told %q %v", said, slugs)
+	}
+	// Nor waits auth's page for a certificate where the site is plain http by its address.
+	a = standListing(t)
+	openListed(t, a, map[string]string{"SITE_ADDRESS": "http://localhost:PORT"})
+	if said, _ := a.certified(); said != "off" {
+		t.Errorf("of a trial auth is told %q", said)
 	}
 }

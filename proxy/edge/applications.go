@@ -38,7 +38,7 @@ type Applications struct {
 	Never []string `json:"never,omitempty"`
 	// File has the last good list. Where it is empty, it is apps.json in the folder of Caddy's data.
 	File string `json:"file,omitempty"`
-	// TLS says from where certificates are, for auth's pages.
+	// TLS says from where certificates are, for auth's pages. It is off where the site is plain http.
 	TLS string `json:"tls,omitempty"`
 	// Every is how often auth is asked. A second where it is zero.
 	Every caddy.Duration `json:"every,omitempty"`
@@ -269,6 +269,9 @@ func (a *Applications) Start() error {
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.reach.setPorts(a.ports())
+	if a.secure == 0 {
+		a.TLS = "off" // the site is plain http
+	}
 	first, cancel := context.WithTimeout(ctx, firstWithin)
 	defer cancel()
 	a.note(a.ask(first))

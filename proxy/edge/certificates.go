@@ -24,7 +24,7 @@ const (
 	shakeAgain  = 2 * time.Hour
 	shakeFailed = 5 * time.Minute // once more with each failure
 	shakeLatest = 15 * time.Minute
-	shakeLate   = 2 * time.Second // where the server's own time for a handshake was too short
+	shakeSoon   = 3 * time.Second // where a handshake asks no authority, or the server's time for one was too short
 	shakeEvery  = 500 * time.Millisecond
 )
 
@@ -66,8 +66,9 @@ func (h *hands) due(hosts map[string]*App, now time.Time) (due []string) {
 	return due
 }
 
-// shaken notes a handshake's outcome, and reports whether there is something to tell.
-func (h *hands) shaken(host string, err error, now time.Time) (changed bool) {
+// shaken notes a handshake's outcome, and reports whether there is something to tell. refused says that it may have
+// cost an attempt at an authority.
+func (h *hands) shaken(host string, err error, refused bool, now time.Time) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	known := h.hosts[host]
@@ -76,11 +77,11 @@ func (h *hands) shaken(host string, err error, now time.Time) (changed bool) {
 	switch {
 	case err == nil:
 		known.failures, known.next = 0, now.Add(shakeAgain)
-	case isRefusal(err):
+	case refused:
 		known.failures++
 		known.next = now.Add(min(time.Duration(known.failures)*shakeFailed, shakeLatest))
 	default:
-		known.next = now.Add(shakeLate)
+		known.next = now.Add(shakeSoon)
 	}
 	return changed
 }
@@ -129,7 +130,8 @@ func (a *Applications) shake(ctx context.Context) {
 				if ctx.Err() != nil {
 					return
 				}
-				if a.hands.shaken(host, err, time.Now()) {
+				refused := isRefusal(err) && a.TLS != "dns"
+				if a.hands.shaken(host, err, refused, time.Now()) {
 					a.log.Info("certificate", "host", host, "there", err == nil)
 					a.tell()
 				}

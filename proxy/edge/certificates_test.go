@@ -26,7 +26,7 @@ func TestHands_AFailureIsTriedAgainLaterAndByNoVisitor(t *testing.T) {
 			if !h.mayTry(host, now) {
 				t.Fatal("the proxy's own attempt is refused")
 			}
-			h.shaken(host, errAlert, now)
+			h.shaken(host, errAlert, isRefusal(errAlert), now)
 		}
 		if h.mayTry(host, now) {
 			t.Fatal("a visitor causes an attempt")
@@ -35,7 +35,7 @@ func TestHands_AFailureIsTriedAgainLaterAndByNoVisitor(t *testing.T) {
 	if attempts != 5 {
 		t.Errorf("%d attempts in an hour", attempts)
 	}
-	if h.due(hosts, now.Add(shakeLatest)); !h.shaken(host, nil, now) || !h.certified(host) || !h.mayTry(host, now) {
+	if h.due(hosts, now.Add(shakeLatest)); !h.shaken(host, nil, false, now) || !h.certified(host) || !h.mayTry(host, now) {
 		t.Error("a certificate changes nothing")
 	}
 	if len(h.due(hosts, now.Add(shakeAgain-time.Second))) != 0 || len(h.due(hosts, now.Add(shakeAgain))) != 1 {
@@ -50,13 +50,13 @@ func TestHands_AHandshakeThatWasTooSlowIsRepeatedSoon(t *testing.T) {
 	hosts := map[string]*App{"a.example.org": {}}
 	now := time.Now()
 	h.due(hosts, now)
-	if h.shaken("a.example.org", io.EOF, now); !h.mayTry("a.example.org", now) || len(h.due(hosts, now.Add(shakeLate))) != 1 {
+	if h.shaken("a.example.org", io.EOF, isRefusal(io.EOF), now); !h.mayTry("a.example.org", now) || len(h.due(hosts, now.Add(shakeSoon))) != 1 {
 		t.Error("it is taken for a refusal")
 	}
 	if h.due(nil, now); len(h.hosts) != 1 {
 		t.Error("a host whose hand is shaken is forgotten")
 	}
-	h.shaken("a.example.org", nil, now)
+	h.shaken("a.example.org", nil, false, now)
 	if h.due(nil, now); len(h.hosts) != 0 {
 		t.Error("a host that is no more is kept")
 	}

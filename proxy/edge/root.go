@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -82,8 +83,12 @@ func (h *Root) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	case rootPagePath:
 		v := struct {
 			page
-			Name, Fingerprint, File string
-		}{h.pages.begin(r), h.root.Subject.CommonName, fingerprint(h.root), rootPath}
+			Name, File  string
+			Fingerprint []string
+		}{h.pages.begin(r), h.root.Subject.CommonName, rootPath, nil}
+		for group := range slices.Chunk([]byte(fingerprint(h.root)), len("00:00:00:00:")) {
+			v.Fingerprint = append(v.Fingerprint, string(group))
+		}
 		v.Title = v.T["root"]
 		return h.pages.send(w, http.StatusOK, "root", v)
 	default:
