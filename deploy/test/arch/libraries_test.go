@@ -43,7 +43,7 @@ var permitted = map[string][]string{
 	"golang.org/x/term":                             {"services/auth/internal/app"},
 	"golang.org/x/text":                             {"services/auth/internal/user", "services/auth/internal/password", "services/auth/internal/pages", "proxy/edge"},
 	"rsc.io/qr":                                     {"services/auth/internal/pages"},
-	"html/template":                                 {"services/auth/internal/pages", "proxy/edge"},
+	"html/template":                                 {"services/auth/internal/pages", "proxy/edge", "services/verifier/internal/httpapi"},
 	"database/sql":                                  {"pkg/sqldb", "services/auth/internal/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/ledger", "services/verifier/internal/translog/logsql", "services/verifier/internal/beaconchain/bundlesql"},
 	"modernc.org/sqlite":                            {"pkg/sqldb"},
 	"github.com/jackc/pgx/v5":                       {"pkg/sqldb"},

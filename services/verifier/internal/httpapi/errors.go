@@ -218,6 +218,13 @@ func unproven(err error, fault *chain.Fault) errorBody {
 // writeError is the only place that answers errors. A payment that bought nothing and
 // cannot gets a fresh challenge beside the reason.
 func (a *api) writeError(err error, c echo.Context) {
+	if method := c.Request().Method; errors.Is(err, service.ErrWrongMethod) &&
+		(method == http.MethodGet || method == http.MethodHead) {
+		if priced := a.priced[c.Request().URL.Path]; priced != nil {
+			_ = priced(c) // the client is gone if this fails
+			return
+		}
+	}
 	var r *refused
 	isPaid := errors.As(err, &r)
 	ours := a.bodyOf(err, isPaid)

@@ -72,7 +72,9 @@ type Chain struct {
 // api holds the handlers.
 type api struct {
 	Options
-	paid   []*paidRoute
+	paid []*paidRoute
+	// priced answers who opens a paid path.
+	priced map[string]echo.HandlerFunc
 	check  checkPage
 	states *states
 	// logReads are of the log, finalityReads of proofs of finality, which may wait for nodes.
@@ -90,7 +92,9 @@ func New(o Options) (http.Handler, error) {
 	}
 	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered,
 		func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
-	a := &api{Options: o, logReads: newFreeReads(), finalityReads: newFreeReads()}
+	a := &api{
+		Options: o, priced: map[string]echo.HandlerFunc{}, logReads: newFreeReads(), finalityReads: newFreeReads(),
+	}
 	a.states = newStates(a)
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
@@ -112,6 +116,9 @@ func New(o Options) (http.Handler, error) {
 				}
 				a.paid = append(a.paid, route)
 				e.POST(path, route.serve)
+				if a.priced[path], err = route.priced(); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}

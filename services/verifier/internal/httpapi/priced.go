@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// pricedBody answers who opens the address of a paid operation: what it costs, and how to call it.
+type pricedBody struct {
+	errorBody
+	Method   string `json:"method"`
+	PriceUSD string `json:"priceUSD"`
+	Network  string `json:"network"`
+	// Documentation is for models and people, Interface the OpenAPI document.
+	Documentation string `json:"documentation"`
+	Interface     string `json:"interface"`
+}
+
+// pricedPage is the same for people.
+var pricedPage = template.Must(template.New("").Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{{.Title}}</title></head>
+<body><h1>{{.Title}}</h1>
+<p>Programs buy this here: {{.Subject}}, for {{.PriceUSD}} USD, paid by x402 on {{.Network}}.
+They send <code>POST</code> with JSON; nothing is charged for an error.</p>
+<p><a href="{{.Documentation}}">How to buy</a> · <a href="{{.Interface}}">Interface</a> ·
+<a href="{{.Check}}">Check a receipt</a></p>
+</body></html>
+`))
+
+// priced returns the answers to a GET of a paid path: 405, with what a caller needs to buy.
+func (s *paidRoute) priced() (echo.HandlerFunc, error) {
+	header := http.Header{
+		"Cache-Control": {"no-store"},
+		"Vary":          {"Accept"},
+		"Link":          {`</openapi.json>; rel="service-desc", </llms.txt>; rel="service-doc"`},
+		// The page loads nothing, and is in no other page.
+		"Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
+	}
+	kind := s.operation.kind
+	body := pricedBody{
+		errorBody: errorBody{
+			Error: "This is sold: send POST with JSON, and pay " + s.usd() + " USD by x402",
+			Code:  http.StatusMethodNotAllowed, Reason: "method_not_allowed",
+		},
+		Method: http.MethodPost, PriceUSD: s.usd(), Network: s.Terms.Network,
+		Documentation: s.PublicURL + "/llms.txt", Interface: s.PublicURL + "/openapi.json",
+	}
+	object, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	var page bytes.Buffer
+	subject := "signed evidence about " + kind.subject + " on " + s.operation.chain.Name
+	err = pricedPage.Execute(&page, struct {
+		pricedBody
+		Title, Subject, Check string
+	}{body, kind.title, subject, s.PublicURL + checkPath})
+	if err != nil {
+		return nil, err
+	}
+	forPrograms := answer{status: body.Code, header: header, body: object}
+	forPeople := answer{body.Code, header, "text/html; charset=utf-8", page.Bytes()}
+	return func(c echo.Context) error {
+		if strings.Contains(c.Request().Header.Get("Accept"), "text/html") {
+			return forPeople.write(c)
+		}
+		return forPrograms.write(c)
+	}, nil
+}
