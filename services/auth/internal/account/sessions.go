@@ -21,6 +21,24 @@ func about(name string, u user.User) audit.Event {
 	return audit.Event{Name: name, SubjectID: u.ID, SubjectName: u.Username}
 }
 
+// KnownBrowser returns the key of a limit for a user and a browser in which they have logged in, or ""
+// where they have not, or there is no such user. browser is the value of its cookie.
+func (s *Service) KnownBrowser(ctx context.Context, username, browser string) (string, error) {
+	u, err := s.users.ByUsername(ctx, username)
+	if errors.Is(err, user.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	known, err := s.browsers.Browsers(ctx, u.ID)
+	hash := session.BrowserHash(browser)
+	if err != nil || !slices.ContainsFunc(known, func(b factor.Browser) bool { return b.Hash == hash }) {
+		return "", err
+	}
+	return "browser:" + bucket(u.ID, hash), nil
+}
+
 // recordFailed counts a wrong proof of who a session's user is.
 func (s *Service) recordFailed(ctx context.Context, name string, of session.Session) {
 	s.audit.RecordCounted(ctx, audit.Event{Name: name, SubjectID: of.UserID, SubjectName: of.Username})

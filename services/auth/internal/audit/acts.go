@@ -29,6 +29,7 @@ type act struct {
 // acts are all events, by name. What a client does without a transaction, such as a login,
 // is logged by web when it happens, whatever becomes of its row.
 var acts = map[string]act{
+	"access_asked":           {log: "access_asked", fields: "user_id app", admins: true},
 	"app_changed":            {log: "app_changed", fields: "app by"},
 	"app_made":               {log: "app_made", fields: "app by"},
 	"app_removed":            {log: "app_removed", fields: "app by"},
@@ -64,6 +65,7 @@ var acts = map[string]act{
 	"recovery_renewed":       {},
 	"recovery_used":          {notice: true, notify: notifyRecovery},
 	"reset_asked":            {notify: notifyAsked},
+	"reset_dismissed":        {log: "reset_dismissed", fields: "user_id by"},
 	"reset_made":             {log: "reset_link_created", fields: "user_id by", notice: true, notify: notifyReset},
 	"reset_used":             {log: "reset_used", fields: "user_id", notice: true},
 	"role_changed":           {cli: "role_changed", fields: "role", notice: true, notify: notifyRole},

@@ -36,7 +36,7 @@ type Options struct {
 	Pages func(*echo.Echo)
 	// Refusal writes the page of an application's refusal for a person; the application is
 	// zero where it is unknown. nil: the answer is JSON.
-	Refusal func(c echo.Context, status int, reason access.Reason, app application.Application) error
+	Refusal func(c echo.Context, status int, reason access.Reason, app application.Application, by access.Caller) error
 }
 
 // api is what all handlers have: the options, guards and answers. The handlers are methods

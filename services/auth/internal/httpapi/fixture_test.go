@@ -148,7 +148,7 @@ func (h *fixture) build(s settings) {
 	}
 	if s.pages {
 		served.Pages = func(*echo.Echo) {}
-		served.Refusal = func(c echo.Context, status int, reason access.Reason, app application.Application) error {
+		served.Refusal = func(c echo.Context, status int, reason access.Reason, app application.Application, _ access.Caller) error {
 			return c.HTML(status, string(reason)+" "+app.Slug)
 		}
 	}

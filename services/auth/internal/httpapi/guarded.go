@@ -241,7 +241,7 @@ func (a guard) refuse(c echo.Context, d access.Decision, v *visit) error {
 	case d.Action == access.StepUp && v.enrolled:
 		return lead(c, "/pforte/reauth?return="+v.escapedReturn())
 	}
-	return a.Refusal(c, http.StatusForbidden, d.Reason, v.app) // also for those who have no second factor yet
+	return a.Refusal(c, http.StatusForbidden, d.Reason, v.app, v.by) // also for those who have no second factor yet
 }
 
 // handOver redirects from the host of an application to the portal, which redirects back with
@@ -249,7 +249,7 @@ func (a guard) refuse(c echo.Context, d access.Decision, v *visit) error {
 func (a guard) handOver(c echo.Context, v *visit) error {
 	state, err := a.Sessions.BeginHandOver(c.Response(), c.Request())
 	if errors.Is(err, session.ErrLoop) {
-		return a.Refusal(c, http.StatusForbidden, access.CookiesBlocked, v.app)
+		return a.Refusal(c, http.StatusForbidden, access.CookiesBlocked, v.app, v.by)
 	}
 	if err != nil {
 		return err

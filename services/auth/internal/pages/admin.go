@@ -138,6 +138,11 @@ func (p household) changeMember(r *request) error {
 			return err
 		}
 		return r.seeOther(here + "?done=enabled")
+	case "dismiss":
+		if err := p.People.DismissReset(r.ctx(), r.UserID, m.ID); err != nil {
+			return err
+		}
+		return r.seeOther(root)
 	case "reset-link":
 		l, token, err := p.People.ResetLink(r.ctx(), r.UserID, m.ID)
 		if err != nil {
@@ -167,22 +172,6 @@ func (p household) changeMember(r *request) error {
 		return r.seeOther(root + "admin/members?done=deleted")
 	}
 	return web.ErrMalformed
-}
-
-// secretLink is a link that was just made, on its page.
-type secretLink struct {
-	link.Link
-	Path string
-	URL  string // empty: the household's address is not known here
-}
-
-// showLink redirects to the page that shows a link.
-func (p household) showLink(r *request, l link.Link, token, back string) error {
-	shown := secretLink{Link: l, Path: l.Kind.Path(token)}
-	if p.PublicURL != "" {
-		shown.URL = p.PublicURL + shown.Path
-	}
-	return p.showSecret(r, secretPage{Name: "link", At: back, Back: back}, &shown)
 }
 
 // invites lists the open invites and offers a new one.
@@ -220,7 +209,7 @@ func (p household) changeInvites(r *request) error {
 		if err != nil {
 			return err
 		}
-		return p.showLink(r, l, token, root+"admin/invites")
+		return p.showLink(r, l, token, invitesPath)
 	case "revoke":
 		id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
 		if err != nil {
@@ -229,7 +218,7 @@ func (p household) changeInvites(r *request) error {
 		if err := p.People.RevokeInvite(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, link.ErrNotFound) {
 			return err
 		}
-		return r.seeOther(root + "admin/invites?done=revoked")
+		return r.seeOther(invitesPath + "?done=revoked")
 	}
 	return web.ErrMalformed
 }

@@ -50,6 +50,7 @@ func (p handOvers) handOver(r *request) error {
 		return err
 	}
 	r.Caller = caller
+	by := access.Caller{DisplayName: r.User.DisplayName, Role: string(r.User.Role)}
 	if err := p.Sessions.ResendStale(r.Response(), r.Current); err != nil {
 		return err
 	}
@@ -62,14 +63,14 @@ func (p handOvers) handOver(r *request) error {
 	app, code, err := p.Policy.HandOver(r.ctx(), r.Session, slug, state)
 	switch {
 	case errors.Is(err, application.ErrNotFound):
-		return p.refused(r, access.UnknownApp, app, "")
+		return p.refused(r, access.UnknownApp, app, by, "")
 	case errors.Is(err, policy.ErrAppDenied):
 		p.LogEvent(r.Response(), r.Request(), "app_denied", "user_id", r.UserID, "app", app.Slug)
-		return p.refused(r, access.AppDenied, app, "")
+		return p.refused(r, access.AppDenied, app, by, "")
 	case errors.Is(err, policy.ErrSecondFactorNeeded) && r.User.SecondFactor:
 		return r.seeOther(root + "reauth?return=" + escapeReturn(here))
 	case errors.Is(err, policy.ErrSecondFactorNeeded):
-		return p.refused(r, access.SecondFactorNeeded, app, "")
+		return p.refused(r, access.SecondFactorNeeded, app, by, "")
 	case errors.Is(err, session.ErrNotFound), errors.Is(err, user.ErrNotFound): // meanwhile
 		return r.seeOther(root + "login?return=" + escapeReturn(here))
 	case err != nil:
@@ -124,7 +125,7 @@ func (p handOvers) notEntered(r *request, reason access.Reason, to string) error
 		return err
 	}
 	p.LogEvent(r.Response(), r.Request(), "handover_refused", "reason", string(reason))
-	return p.refused(r, reason, application.Application{}, to)
+	return p.refused(r, reason, application.Application{}, access.Caller{}, to)
 }
 
 // requestHost returns the host of a request as application.Host does, or "".
@@ -174,23 +175,28 @@ type refusedPage struct {
 	// URL and Action are what can be done about it; empty: nothing.
 	URL, Action string
 	Portal      string // address of the start page
+	As          string // display name of the user who is logged in; empty: nobody
 }
 
 // Refusal writes the page for a person whom the guard refuses, on the host of the
-// application. The reasons are those of access.Decide for people, and access.CookiesBlocked
-// for session.ErrLoop.
-func (p *Pages) Refusal(c echo.Context, status int, reason access.Reason, app application.Application) error {
+// application; by is the user, where one is logged in. The reasons are those of access.Decide for
+// people, and access.CookiesBlocked for session.ErrLoop.
+func (p *Pages) Refusal(
+	c echo.Context, status int, reason access.Reason, app application.Application, by access.Caller,
+) error {
 	setHeaders(c.Response().Header())
 	r := &request{Context: c, status: status}
 	r.text = p.language(r)
-	return p.refused(r, reason, app, returnpath.Safe(c.Request().Header.Get("X-Forwarded-Uri"), "/"))
+	return p.refused(r, reason, app, by, returnpath.Safe(c.Request().Header.Get("X-Forwarded-Uri"), "/"))
 }
 
 // refused writes the page of a refusal. again is a path of the application's host, to try
 // once more where that may help; empty on the portal's.
-func (p *Pages) refused(r *request, reason access.Reason, app application.Application, again string) error {
+func (p *Pages) refused(
+	r *request, reason access.Reason, app application.Application, by access.Caller, again string,
+) error {
 	portal := p.PublicURL + root
-	page, title := refusedPage{Portal: portal}, r.text["RefusedTitle"]
+	page, title := refusedPage{Portal: portal, As: by.DisplayName}, r.text["RefusedTitle"]
 	if app.Name != "" {
 		title = fmt.Sprintf(r.text["RefusedF"], app.Name)
 	}
@@ -208,6 +214,10 @@ func (p *Pages) refused(r *request, reason access.Reason, app application.Applic
 		page.URL, page.Action = again, r.text["TryAgain"]
 	default:
 		page.Lead, page.Help = r.text["AppDenied"], r.text["AppDeniedHelp"]
+		page.URL, page.Action = p.PublicURL+askPath(app.Slug), r.text["AskButton"]
+		if by.Role == string(user.Admin) {
+			page.Help, page.URL, page.Action = "", portal+"admin/apps/"+app.Slug, r.text["AppDeniedRule"]
+		}
 	}
 	if r.status == 0 {
 		r.status = http.StatusForbidden

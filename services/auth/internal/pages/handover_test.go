@@ -287,7 +287,7 @@ func TestHandover_HostsFollowTheUsersRow(t *testing.T) {
 	if err := f.policy.SetMember(t.Context(), "family", "otto", false); err != nil {
 		t.Fatal(err)
 	}
-	otto.visit(diary+"/").want(http.StatusForbidden).shows("Tagebuch: kein Zugang", "Du darfst diese Anwendung nicht öffnen.")
+	otto.visit(diary+"/").want(http.StatusForbidden).shows("Tagebuch: kein Zugang", "Du darfst diese Anwendung nicht öffnen.", "Angemeldet als Otto", "/pforte/logout", "/pforte/ask?app=", "Um Zugang bitten")
 	otto.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
 	if err := f.people.Remove(t.Context(), "otto"); err != nil {
 		t.Fatal(err)

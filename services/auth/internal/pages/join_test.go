@@ -6,6 +6,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // invited returns the path and token of a new invite.
@@ -122,4 +126,114 @@ func TestLink_FormsHaveOneFieldForAPassword(t *testing.T) {
 			t.Errorf("%s has %d fields for a password", path, got)
 		}
 	}
+}
+
+func TestInvite_PageTellsWhenItIsAccepted(t *testing.T) {
+	f := newFixture(t, func(o *web.Options) { o.PublicURL = "http://localhost:8080" })
+	anna := f.anna()
+	anna.host = "localhost:8080"
+	at := anna.post("/pforte/admin/invites", "do", "invite", "display_name", "Mia").want(http.StatusSeeOther).header.Get("Location")
+	page, _, _ := strings.Cut(at, "?")
+	path, token := anna.get(at).want(http.StatusOK).shows("Einladung für Mia", "○ wartet …", "Nur auf diesem Rechner", "<svg", `data-state="`+page+`/state"`).link()
+	anna.get(page).want(http.StatusOK).shows("Einladung für Mia", "○ wartet …").lacks(token)
+	if a := anna.get(page + "/state").want(http.StatusOK); !strings.Contains(a.body, `"joined":false`) {
+		t.Error(a.body)
+	}
+	f.otto().get(page + "/state").want(http.StatusForbidden)
+	f.browser().get(page + "/state").want(http.StatusSeeOther)
+	mia := f.browser()
+	mia.get(path)
+	mia.post("/pforte/join", "t", token, "username", "mia", "password", userPass).want(http.StatusSeeOther)
+	anna.get(at).want(http.StatusOK).shows("✓ Mia ist beigetreten").lacks(token, "data-state")
+	if a := anna.get(page + "/state").want(http.StatusOK); !strings.Contains(a.body, `{"joined":true,"text":"✓ Mia ist beigetreten"}`) {
+		t.Error(a.body)
+	}
+	anna.get("/pforte/admin/invites/99").want(http.StatusNotFound).shows("Diese Einladung gibt es nicht mehr.")
+	anna.get("/pforte/admin/invites/x/state").want(http.StatusNotFound)
+}
+
+// TestInvite_StateDoesNotRenewTheSession has a page open for as long as a session lasts.
+func TestInvite_StateDoesNotRenewTheSession(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	at := anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusSeeOther).header.Get("Location")
+	page, _, _ := strings.Cut(at, "?")
+	f.advance(23 * time.Hour)
+	anna.get(page + "/state").want(http.StatusOK)
+	f.advance(session.Lifetime - 23*time.Hour + time.Second)
+	anna.get("/pforte/").leadsTo("/pforte/login?return=%2Fpforte%2F")
+}
+
+func TestForgotten_AdminsSeeWhoAsksAndMayDismissIt(t *testing.T) {
+	f := newFixture(t)
+	f.browser().post("/pforte/forgot", "username", "otto").want(http.StatusSeeOther)
+	f.browser().get("/pforte/forgot?done=forgot").shows("auth user reset-link NAME")
+	f.audit.Drain()
+	anna := f.anna()
+	anna.get("/pforte/").shows("Otto braucht ein neues Passwort.", "Link erstellen", "Verwerfen")
+	f.otto().post("/pforte/admin/members/2", "do", "dismiss").want(http.StatusForbidden)
+	anna.post("/pforte/admin/members/2", "do", "dismiss").leadsTo("/pforte/")
+	anna.get("/pforte/").lacks("braucht ein neues Passwort")
+	if rows := must(f.store.Audit.Entries(t.Context(), audit.Query{Event: "reset_dismissed", Limit: 10}))(t); len(rows) != 1 {
+		t.Errorf("%d rows", len(rows))
+	}
+	f.browser().post("/pforte/forgot", "username", "otto").want(http.StatusSeeOther)
+	f.audit.Drain()
+	anna.shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
+	anna.get("/pforte/").lacks("braucht ein neues Passwort")
+}
+
+// TestLogin_AKnownBrowserIsNotKeptOutByOthers has a child type wrong passwords on the same network.
+func TestLogin_AKnownBrowserIsNotKeptOutByOthers(t *testing.T) {
+	f := newFixture(t)
+	known := f.otto()
+	f.audit.Drain()
+	known.post("/pforte/logout").want(http.StatusSeeOther)
+	child := f.browser()
+	for range 5 {
+		child.post("/pforte/login", "username", "anna", "password", "wrong").want(http.StatusUnauthorized)
+	}
+	a := child.post("/pforte/login", "username", "anna", "password", adminPass).want(http.StatusTooManyRequests)
+	a.shows("Versuch es in " + a.header.Get("Retry-After") + " Sekunden noch einmal.")
+	known.copyOf().post("/pforte/login", "username", "anna", "password", adminPass).want(http.StatusTooManyRequests) // not theirs
+	for range 5 {
+		known.post("/pforte/login", "username", "otto", "password", "wrong").want(http.StatusUnauthorized)
+	}
+	known.post("/pforte/login", "username", "otto", "password", userPass).want(http.StatusTooManyRequests)
+	f.advance(time.Minute)
+	known.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/")
+	f.browser().post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/")
+}
+
+func TestLogin_WithoutCookiesIsExplained(t *testing.T) {
+	f := newFixture(t)
+	b := f.browser()
+	page := b.get("/pforte/login").want(http.StatusOK).shows(`name="cookies"`)
+	blocked := f.browser()
+	blocked.post("/pforte/login", "cookies", "yes", "username", "otto", "password", userPass, "return", "/pforte/account").
+		want(http.StatusBadRequest).shows("Cookies", `value="otto"`, `value="/pforte/account"`)
+	blocked.post("/pforte/login", "cookies", "yes", "username", "otto", "password", userPass).leadsTo("/pforte/") // they are on now
+	b.post("/pforte/login", "cookies", "yes", "username", "otto", "password", userPass).leadsTo("/pforte/")
+	if got := page.header.Values("Set-Cookie"); len(got) != 1 || strings.Contains(got[0], "Max-Age") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAccess_IsAskedForOnceADay(t *testing.T) {
+	f := newFixture(t)
+	f.application("dav", "/dav/", "admin", false)
+	anna, otto := f.anna(), f.otto()
+	otto.get("/pforte/ask?app=dav").want(http.StatusOK).shows("Du bist als Otto angemeldet.", "Um Zugang bitten")
+	otto.get("/pforte/ask?app=none").want(http.StatusNotFound)
+	otto.post("/pforte/ask", "app", "none").want(http.StatusNotFound)
+	f.browser().get("/pforte/ask?app=dav").leadsTo("/pforte/login?return=%2Fpforte%2Fask%3Fapp%3Ddav")
+	for range 3 {
+		otto.post("/pforte/ask", "app", "dav").leadsTo("/pforte/ask?app=dav&done=asked")
+	}
+	f.audit.Drain()
+	otto.get("/pforte/ask?app=dav&done=asked").shows("Die Administratoren wissen Bescheid.").lacks("<button")
+	if body := anna.get("/pforte/").shows("Otto bittet um Zugang", "dav").body; strings.Count(body, "bittet um Zugang") != 1 {
+		t.Error("it is told more than once")
+	}
+	otto.get("/pforte/").lacks("bittet um Zugang", "Um Zugang gebeten")
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path"
 	"strconv"
+	"strings"
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
@@ -49,7 +50,24 @@ func (p *Pages) loginAgain(r *request) error {
 	return p.renderLogin(r, loginPage{Return: safeReturn(r.Request().URL.RequestURI()), Kept: r.form.keep()})
 }
 
+// triedCookie is set with the login form: who sends the form without a cookie of ours takes none, and
+// would be led back here without a word.
+const triedCookie = "cookies"
+
+// hasCookie reports whether a request has a cookie of these pages.
+func (p *Pages) hasCookie(r *request) bool {
+	for _, cookie := range r.Cookies() {
+		if strings.HasPrefix(cookie.Name, p.AppName+".") {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
+	if !p.hasCookie(r) {
+		r.SetCookie(p.cookie(triedCookie, "yes", 0))
+	}
 	if page.Empty, err = p.People.IsEmpty(r.ctx()); err != nil {
 		return err
 	}
@@ -66,6 +84,10 @@ func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
 
 // login logs in.
 func (p signIn) login(r *request) error {
+	if r.form.sent("cookies") && !p.hasCookie(r) {
+		r.status, r.fault = http.StatusBadRequest, &fault{Text: r.text["CookiesBlocked"] + " " + r.text["CookiesHelp"]}
+		return p.loginForm(r)
+	}
 	defer p.detach(r)()
 	var in account.LoggedIn
 	err := p.limited(r, web.LimitLogin, func() (err error) {
@@ -117,9 +139,27 @@ func (p *Pages) resume(r *request, in account.LoggedIn, to string) (shown bool, 
 	return true, page.get(r)
 }
 
+// loginKeys are those of the login limit: the client's networks or, of a browser in which this user
+// has logged in before, the browser alone. So the attempts of others behind the same address keep
+// nobody out who has logged in here, and a browser adds attempts for its own users only.
+func (p *Pages) loginKeys(r *request) []string {
+	browser := p.Sessions.Browser(r.Request())
+	if browser == "" {
+		return p.Networks(r.Request())
+	}
+	key, err := p.Accounts.KnownBrowser(r.ctx(), r.form.get("username"), browser)
+	if err != nil {
+		p.Log.ErrorContext(r.ctx(), "look for a known browser failed", "error", err)
+	}
+	if key == "" {
+		return p.Networks(r.Request())
+	}
+	return []string{key}
+}
+
 // limited counts an attempt of a limit. web.ErrLimited.
 func (p *Pages) limited(r *request, limit string, do func() error) (err error) {
-	limiter, keys := p.LoginLimit, p.Networks(r.Request())
+	limiter, keys := p.LoginLimit, p.loginKeys(r)
 	if limit == web.LimitPassword {
 		limiter, keys = p.PasswordLimit, []string{strconv.FormatInt(r.UserID, 10)}
 	}

@@ -97,6 +97,7 @@ func New(o Options) (*Pages, error) {
 		"passkey.js": "text/javascript; charset=utf-8", "time.js": "text/javascript; charset=utf-8",
 		"form.js":      "text/javascript; charset=utf-8",
 		"menu.js":      "text/javascript; charset=utf-8",
+		"invite.js":    "text/javascript; charset=utf-8",
 		"icon-180.png": "image/png", "icon-192.png": "image/png", "icon-512.png": "image/png",
 		"icon-maskable.png": "image/png",
 	} {
@@ -138,6 +139,7 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"logout", route{needs: needsSession, get: signIn{p}.logoutForm, post: signIn{p}.logout})
 	p.page(e, root+"second", route{get: signIn{p}.secondForm, post: signIn{p}.second})
 	p.page(e, root+"reauth", route{needs: needsSession, get: signIn{p}.reauthForm, post: signIn{p}.reauth})
+	p.page(e, root+"ask", route{needs: needsSession, get: asking{p}.form, post: asking{p}.ask})
 	p.page(e, root+"duty", route{needs: needsSession, get: signIn{p}.duty})
 	l := linked{p}
 	p.page(e, root+"forgot", route{counted: true, get: l.forgotForm, post: p.counted(l.forgot)})
@@ -156,8 +158,14 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"admin/members/:id", route{
 		needs: needsAdmin, fresh: true, recent: true, get: household{p}.member, post: household{p}.changeMember,
 	})
-	p.page(e, root+"admin/invites", route{
+	p.page(e, invitesPath, route{
 		needs: needsAdmin, fresh: true, recent: true, get: household{p}.invites, post: household{p}.changeInvites,
+	})
+	p.page(e, invitesPath+"/:id", route{
+		needs: needsAdmin, recent: true, ownSecret: true, get: household{p}.invite, post: household{p}.changeInvites,
+	})
+	p.page(e, invitesPath+"/:id/state", route{
+		needs: needsAdmin, recent: true, passive: true, get: household{p}.inviteState,
 	})
 	p.page(e, appsPath, route{needs: needsAdmin, fresh: true, get: opening{p}.apps, post: opening{p}.addApp})
 	p.page(e, appsPath+"/:id", route{needs: needsAdmin, fresh: true, get: opening{p}.app, post: opening{p}.changeApp})
@@ -206,6 +214,8 @@ type route struct {
 	recent bool
 	// ownSecret: the handler of the page shows its secret (Pages.secret) itself.
 	ownSecret bool
+	// passive: a script asks for it, which does not renew the session.
+	passive bool
 	// counted: the handler of the form counts it for the client's address, and then carries it out.
 	counted bool
 	// onAppHost: the page is on the hosts of applications. All others are not.
@@ -307,6 +317,9 @@ func (p *Pages) guarded(r *request, h handler) error {
 		}
 		return h(r)
 	}
+	if r.page.passive {
+		r.SetRequest(r.Request().WithContext(session.WithoutRenewal(r.ctx())))
+	}
 	caller, err := p.caller(r)
 	if err != nil {
 		return err
@@ -389,6 +402,9 @@ func (p *Pages) failed(r *request, err error) error {
 	}
 	f := web.Fail(r.Response(), err).OnPage()
 	r.status, r.fault = f.Status, &fault{Text: r.text[f.Page], Field: f.Field, err: f.Err}
+	if wait := r.Response().Header().Get("Retry-After"); f.Page == "Limited" && wait != "" {
+		r.fault.Text = fmt.Sprintf(r.text["LimitedF"], wait)
+	}
 	if skew := new(account.SkewError); errors.As(err, &skew) {
 		r.fault.Text += " " + r.text.skew(skew.Ahead)
 	}

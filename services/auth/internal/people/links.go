@@ -114,6 +114,18 @@ func (s *Service) createLink(ctx context.Context, l link.Link, by int64) (link.L
 // Invites returns the open invites, newest first.
 func (s *Service) Invites(ctx context.Context) ([]link.Link, error) { return s.links.Invites(ctx) }
 
+// InviteOf returns an invite that is open, or was used: link.ErrUsed, with the user whom it created.
+// link.ErrNotFound.
+func (s *Service) InviteOf(ctx context.Context, id int64) (link.Link, error) {
+	return s.links.Invite(ctx, id)
+}
+
+// DismissReset ends a request for a new password on behalf of an admin, without a link.
+// user.ErrNotAdmin, user.ErrNotFound.
+func (s *Service) DismissReset(ctx context.Context, by, id int64) error {
+	return s.users.DismissReset(ctx, id, by)
+}
+
 // RevokeInvite makes an invite void. link.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) RevokeInvite(ctx context.Context, by, id int64) error {
 	return s.links.RevokeInvite(ctx, id, by)

@@ -76,6 +76,8 @@ type Users interface {
 	AskForReset(ctx context.Context, username string) error
 	// HideFirstSteps has user.Household say that they are done; by as in Create.
 	HideFirstSteps(ctx context.Context, by int64) error
+	// DismissReset ends the request of a user for a new password, if one is open; by as in Create.
+	DismissReset(ctx context.Context, id, by int64) error
 }
 
 // Links keeps links and carries out what they are for. Every method is one transaction,
@@ -94,6 +96,9 @@ type Links interface {
 	// Link returns an open link. link.ErrInvalid; link.ErrUsed, with the link; user.ErrNotEmpty for
 	// any other set-up when there is a user.
 	Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error)
+	// Invite returns an invite that is open, or was used: link.ErrUsed, with the user whom it created.
+	// link.ErrNotFound.
+	Invite(ctx context.Context, id int64) (link.Link, error)
 	// Invites returns the open invites, newest first.
 	Invites(ctx context.Context) ([]link.Link, error)
 	// RevokeInvite makes an invite void; by as in CreateLink. link.ErrNotFound.

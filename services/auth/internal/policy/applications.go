@@ -2,9 +2,12 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -130,6 +133,20 @@ func set[T any](field *T, value *T) {
 func (s *Service) RemoveApplication(ctx context.Context, by int64, slug string) error {
 	defer s.snapshot.outdate()
 	return s.applications.RemoveApplication(ctx, slug, by)
+}
+
+// AskForAccess tells the admins that a user asks for access to an application, once a day.
+// application.ErrNotFound.
+func (s *Service) AskForAccess(ctx context.Context, u user.User, slug string) error {
+	app, err := s.Application(ctx, slug)
+	if err != nil {
+		return err
+	}
+	s.audit.Record(ctx, audit.Event{
+		Name: "access_asked", SubjectID: u.ID, SubjectName: u.Username, Detail: map[string]any{"app": app.Slug},
+		Bucket: fmt.Sprintf("access_asked %d %d %s", s.now().Truncate(24*time.Hour).Unix(), u.ID, app.Slug),
+	})
+	return nil
 }
 
 // Openable returns the applications whose rule admits a session's user, by position and

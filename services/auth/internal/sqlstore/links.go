@@ -193,6 +193,21 @@ func (s *Links) Link(ctx context.Context, kind link.Kind, hash string) (link.Lin
 	return l, err
 }
 
+// Invite implements people.Links.
+func (s *Links) Invite(ctx context.Context, id int64) (link.Link, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	l, err := scanLink(s.db.row(ctx, `SELECT `+linkColumns+` FROM links WHERE kind = 'invite' AND id = ? AND (`+
+		usedLink+` OR `+openLink+`)`, id, s.db.now().Unix()))
+	switch {
+	case errors.Is(err, link.ErrInvalid):
+		return link.Link{}, link.ErrNotFound
+	case err == nil && !l.UsedAt.IsZero():
+		return l, link.ErrUsed
+	}
+	return l, err
+}
+
 // Invites implements people.Links.
 func (s *Links) Invites(ctx context.Context) ([]link.Link, error) {
 	return list(ctx, s.db, "list invites", scanLink, `SELECT `+linkColumns+` FROM links WHERE kind = 'invite' AND `+

@@ -361,3 +361,49 @@ func TestLink_IsTheSameWhenItsTransactionRunsAgain(t *testing.T) {
 		t.Errorf("stored %q, want %q", got, want)
 	}
 }
+
+// TestInvite_TellsWhomItCreated also has an invite end in other ways.
+func TestInvite_TellsWhomItCreated(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		hash := h.link(link.Link{Kind: link.Invite, Role: "member", DisplayName: "Mia"}, h.anna.ID)
+		open := must(h.Links.Link(ctx, link.Invite, hash))(h.T)
+		if l, err := h.Links.Invite(ctx, open.ID); err != nil || l.DisplayName != "Mia" || !l.UsedAt.IsZero() {
+			h.Errorf("an open one: %+v, %v", l, err)
+		}
+		mia := must(h.Links.Join(ctx, hash, person("mia", user.Member)))(h.T)
+		for what, look := range map[string]func() (link.Link, error){
+			"by its id":    func() (link.Link, error) { return h.Links.Invite(ctx, open.ID) },
+			"by its token": func() (link.Link, error) { return h.Links.Link(ctx, link.Invite, hash) },
+		} {
+			if l, err := look(); !errors.Is(err, link.ErrUsed) || l.UserID != mia.ID || l.Username != "mia" || l.UsedAt.IsZero() {
+				h.Errorf("a used one, %s: %+v, %v", what, l, err)
+			}
+		}
+		_, err := h.Links.Join(ctx, hash, person("eve", user.Member))
+		h.refused("a second use", err, link.ErrUsed)
+		must(h.Users.Delete(ctx, mia.ID, h.anna.ID))(h.T)
+		_, err = h.Links.Invite(ctx, open.ID)
+		h.refused("one whose user is gone", err, link.ErrNotFound)
+		_, err = h.Links.Invite(ctx, 99)
+		h.refused("an unknown one", err, link.ErrNotFound)
+	})
+}
+
+func TestReset_RequestIsDismissedByAnAdmin(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		h.ok(h.Users.AskForReset(ctx, "otto"))
+		h.refused("a member", h.Users.DismissReset(ctx, h.otto.ID, h.otto.ID), user.ErrNotAdmin)
+		h.refused("an unknown user", h.Users.DismissReset(ctx, 99, h.anna.ID), user.ErrNotFound)
+		if m := must(h.Users.Member(ctx, h.otto.ID))(h.T); m.ResetAskedAt.IsZero() {
+			h.Error("the request is gone")
+		}
+		for range 2 {
+			h.ok(h.Users.DismissReset(ctx, h.otto.ID, h.anna.ID))
+		}
+		if m := must(h.Users.Member(ctx, h.otto.ID))(h.T); !m.ResetAskedAt.IsZero() {
+			h.Error("the request is still there")
+		}
+	})
+}

@@ -290,6 +290,27 @@ func (s *Users) AskForReset(ctx context.Context, username string) error {
 	})
 }
 
+// DismissReset implements people.Users.
+func (s *Users) DismissReset(ctx context.Context, id, by int64) error {
+	return s.db.write(ctx, timeout, "dismiss a request for a new password", func(
+		ctx context.Context, tx *transaction,
+	) error {
+		if err := tx.mayAct(ctx, by); err != nil {
+			return err
+		}
+		u, err := tx.user(ctx, id)
+		if err != nil {
+			return err
+		}
+		n, err := tx.changed(ctx, `UPDATE user_factors SET reset_asked_at = NULL
+			WHERE user_id = ? AND reset_asked_at IS NOT NULL`, id)
+		if err != nil || n == 0 {
+			return err
+		}
+		return tx.record(ctx, about("reset_dismissed", u, nil))
+	})
+}
+
 // Keys of the table household.
 const (
 	householdName    = "name"

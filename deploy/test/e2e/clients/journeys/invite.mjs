@@ -15,8 +15,9 @@ export default async (j) => {
   await admin.press("main a[href='/pforte/admin/invites']");
   await admin.send("form:has([name=role])", { display_name: `Paul ${member}`, role: "member", [`group.${group}`]: true });
   await admin.find("main svg.qr");
+  await admin.find("[data-copy=url]");
   const link = new URL(await admin.attribute("main a[href*='/pforte/join?t=']", "href"), j.origin);
-  want("the path of a page that shows a secret", admin.path().split("?once=")[0], "/pforte/admin/invites");
+  want("the path of a page that shows a secret", admin.path().split("?once=")[0].replace(/\d+$/, "ID"), "/pforte/admin/invites/ID");
 
   const paul = await j.open({ name: "phone", lang: j.other, view: phone });
   await paul.visit(link.href);
@@ -26,6 +27,8 @@ export default async (j) => {
   want("the username after a failure", await paul.attribute("[name=username]", "value"), username.toUpperCase());
   await paul.does("join", () => paul.send("/pforte/join", join));
   paul.at("/pforte/?done=joined");
+  await admin.page.waitForSelector(".state.joined");
+  await admin.shows(`✓ Paul ${member}`, ".state.joined");
   await paul.visit("/pforte/");
   await paul.shows(`Paul ${member}`);
   const applications = await paul.page.$$eval("main a.tile", (tiles) => tiles.map((tile) => tile.getAttribute("href")));

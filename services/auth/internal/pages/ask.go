@@ -1,0 +1,31 @@
+package pages
+
+import "net/url"
+
+// asking has the page on which a user asks for access to an application.
+type asking struct{ *Pages }
+
+// askPath is the page for an application.
+func askPath(slug string) string { return root + "ask?app=" + url.QueryEscape(slug) }
+
+// form offers to ask.
+func (p asking) form(r *request) error {
+	slug := r.QueryParam("app")
+	if r.form.sent("app") {
+		slug = r.form.get("app")
+	}
+	app, err := p.Policy.Application(r.ctx(), slug)
+	if err != nil {
+		return err
+	}
+	return p.render(r, "ask", r.text["AskTitle"], app)
+}
+
+// ask tells the admins.
+func (p asking) ask(r *request) error {
+	slug := r.form.get("app")
+	if err := p.Policy.AskForAccess(r.ctx(), r.User, slug); err != nil {
+		return err
+	}
+	return r.seeOther(askPath(slug) + "&done=asked")
+}
