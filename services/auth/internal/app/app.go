@@ -23,6 +23,11 @@ const help = `auth stores users and their sessions, and answers whether a reques
   auth user list [--json]         list all users
   auth user passwd NAME           set a password and end all sessions of the user
   auth user role NAME ROLE        make NAME an admin or a member, in live sessions too
+  auth user rename NAME NEW       give NAME another username; nobody else gets NAME
+  auth user disable NAME          close the account of NAME until enable
+  auth user enable NAME
+  auth user last-day NAME [DATE]  make NAME a guest until the end of DATE (YYYY-MM-DD), or
+                                  without DATE a member without end
   auth user reset-factor NAME     remove the second factor and passkeys of NAME and end
                                   all their sessions
   auth user delete NAME           delete a user and end all sessions of the user
@@ -73,6 +78,7 @@ const help = `auth stores users and their sessions, and answers whether a reques
   auth sessions list NAME         list the live sessions of a user
   auth sessions revoke NAME [KEY] end all sessions of a user, or the one whose key
                                   begins with KEY
+  auth household name TEXT        name the household; "" for the name of the settings
   auth migrate                    bring the database up to date (serve does it too)
   auth healthcheck                fail unless the running service is healthy
   auth --version, auth --help
@@ -116,6 +122,11 @@ func (p Process) commands() map[string]service.Command {
 		"user list":         p.userList,
 		"user passwd":       p.with(p.userPasswd, "NAME"),
 		"user role":         p.with(p.userRole, "NAME", "ROLE"),
+		"user rename":       p.with(p.userRename, "NAME", "NEW"),
+		"user disable":      p.with(p.userDisable, "NAME"),
+		"user enable":       p.with(p.userEnable, "NAME"),
+		"user last-day":     p.with(p.userLastDay, "NAME", "[DATE]"),
+		"household name":    p.with(p.householdName, "TEXT"),
 		"user delete":       p.with(p.userDelete, "NAME"),
 		"user import":       p.userImport,
 		"user reset-link":   p.userResetLink,

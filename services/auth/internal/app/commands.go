@@ -192,6 +192,32 @@ func (p Process) userRole(ctx context.Context, s *stores, words []string) error 
 	return p.done(s.people.SetRole(ctx, name, role), name+" is "+role)
 }
 
+func (p Process) userRename(ctx context.Context, s *stores, words []string) error {
+	u, err := s.people.UpdateNamed(ctx, words[0], people.MemberChange{Username: &words[1]})
+	return p.done(err, words[0]+" is "+u.Username)
+}
+
+func (p Process) userDisable(ctx context.Context, s *stores, words []string) error {
+	return p.done(s.people.DisableNamed(ctx, words[0]), words[0]+" is disabled; all sessions of "+words[0]+" are over")
+}
+
+func (p Process) userEnable(ctx context.Context, s *stores, words []string) error {
+	return p.done(s.people.EnableNamed(ctx, words[0]), words[0]+" is enabled")
+}
+
+func (p Process) userLastDay(ctx context.Context, s *stores, words []string) error {
+	u, err := s.people.UpdateNamed(ctx, words[0], people.MemberChange{LastDay: &words[1]})
+	text := words[0] + " has no last day"
+	if day := s.people.LastDay(u); day != "" {
+		text = "the last day of " + words[0] + " is " + day
+	}
+	return p.done(err, text)
+}
+
+func (p Process) householdName(ctx context.Context, s *stores, words []string) error {
+	return p.done(s.people.NameHousehold(ctx, user.Operator, words[0]), "the household has its name")
+}
+
 func (p Process) userResetFactor(ctx context.Context, s *stores, words []string) error {
 	text := fmt.Sprintf("%s has no second factor and no passkeys; all sessions of %s are over", words[0], words[0])
 	return p.done(s.accounts.SecondFactor.ResetOf(ctx, words[0]), text)

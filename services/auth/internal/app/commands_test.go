@@ -56,10 +56,23 @@ func TestOperator_ManagesUsersWithoutTheService(t *testing.T) {
 	if err := json.Unmarshal([]byte(mustOperate(t, environment, "", "user", "list", "--json")), &list); err != nil || len(list) != 2 || list[0]["role"] != "admin" || list[0]["avatar_color"] != "#123" {
 		t.Errorf("got %v, %v", list, err)
 	}
+	mustOperate(t, environment, "", "user", "rename", "otto", "ottilie")
+	mustOperate(t, environment, "", "user", "rename", "ottilie", "otto")
+	mustOperate(t, environment, "", "user", "disable", "otto")
+	mustOperate(t, environment, "", "user", "enable", "otto")
+	if out := mustOperate(t, environment, "", "user", "last-day", "otto", "2099-12-31"); !strings.Contains(out, "2099-12-31") {
+		t.Errorf("got %s", out)
+	}
+	if code, out := operate(t, environment, "", "user", "role", "otto", "admin"); code != 1 || !strings.Contains(out, "no end") {
+		t.Errorf("a guest is an admin: %d %s", code, out)
+	}
+	mustOperate(t, environment, "", "user", "last-day", "otto")
+	mustOperate(t, environment, "", "household", "name", "Familie Kern")
 	mustOperate(t, environment, "", "user", "role", "otto", "admin")
 	mustOperate(t, environment, "", "user", "delete", "anna")
 	for what, args := range map[string][]string{
-		"last admin": {"user", "delete", "otto"}, "the last admin": {"user", "role", "otto", "member"}, "no such user": {"user", "delete", "anna"},
+		"admin must remain": {"user", "disable", "otto"},
+		"last admin":        {"user", "delete", "otto"}, "the last admin": {"user", "role", "otto", "member"}, "no such user": {"user", "delete", "anna"},
 		"role is neither": {"user", "role", "otto", "owner"}, "username is not": {"user", "add", "x"}, "no password": {"user", "add", "lena"},
 	} {
 		if code, out := operate(t, environment, "", args...); code != 1 || !strings.Contains(out, what) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -49,10 +50,15 @@ func (a members) getUser(c echo.Context, _ caller) (answer, error) {
 		TwoFactor   bool     `json:"two_factor"`
 		Passkeys    int      `json:"passkeys"`
 		LastLoginAt *string  `json:"last_login_at"` // null: unknown, or before the audit began
+		Disabled    bool     `json:"disabled"`
+		LastDay     *string  `json:"last_day"` // of a guest, in the household's time; null: there is none
 	}
 	body := details{
 		ListedUser: Listed([]user.User{d.User})[0], Groups: list(d.Groups), TwoFactor: d.SecondFactor,
-		Passkeys: d.Passkeys,
+		Passkeys: d.Passkeys, Disabled: !d.DisabledAt.IsZero(),
+	}
+	if day := a.People.LastDay(d.User); day != "" {
+		body.LastDay = &day
 	}
 	if !d.LastLoginAt.IsZero() {
 		at := d.LastLoginAt.Format(time.RFC3339)
@@ -74,6 +80,8 @@ func (a members) updateUser(c echo.Context, s caller) (answer, error) {
 		AvatarColor *string   `json:"avatar_color"`
 		Role        *string   `json:"role"`
 		Groups      *[]string `json:"groups"`
+		Username    *string   `json:"username"`
+		LastDay     *string   `json:"last_day"` // YYYY-MM-DD; empty: no end
 		Password    *string   `json:"password"`
 	}
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
@@ -85,8 +93,45 @@ func (a members) updateUser(c echo.Context, s caller) (answer, error) {
 	u, err := a.UpdateMember(c.Response(), c.Request(), s.shared(), id,
 		people.MemberChange{
 			DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role, Groups: body.Groups,
+			Username: body.Username, LastDay: body.LastDay,
 		})
 	return userAnswer(http.StatusOK, u), err
+}
+
+// disableUser is POST /members/:id/disable.
+func (a members) disableUser(c echo.Context, s caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return dataOK, a.People.Disable(c.Request().Context(), s.UserID, id)
+}
+
+// enableUser is POST /members/:id/enable.
+func (a members) enableUser(c echo.Context, s caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return dataOK, a.People.Enable(c.Request().Context(), s.UserID, id)
+}
+
+// nameHousehold is PUT /household.
+func (a members) nameHousehold(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Name *string `json:"name"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	if body.Name == nil {
+		return answer{}, account.ErrMissing
+	}
+	if err := a.People.NameHousehold(c.Request().Context(), s.UserID, *body.Name); err != nil {
+		return answer{}, err
+	}
+	household, err := a.Accounts.Household(c.Request().Context())
+	return data(map[string]string{"name": household.Name}), err
 }
 
 // createResetLink is POST /users/:id/reset-link.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/factor/passkeytest"
 )
 
 var everything = audit.Query{}
@@ -74,6 +75,62 @@ func TestUsers_OneIsShownToAdmins(t *testing.T) {
 	}
 }
 
+func TestMember_IsRenamedAndADayTheirLast(t *testing.T) {
+	h := newFixture(t)
+	anna, otto := h.anna(), h.otto()
+	var body struct {
+		User struct {
+			Username string
+			Disabled bool
+			LastDay  *string `json:"last_day"`
+		}
+	}
+	anna.send(http.MethodPatch, prefix+"/members/2", object("username", "ottilie", "last_day", "2099-12-31")).want(http.StatusOK)
+	anna.get(prefix + "/members/2").want(http.StatusOK).into(&body)
+	if body.User.Username != "ottilie" || body.User.Disabled || body.User.LastDay == nil || *body.User.LastDay != "2099-12-31" {
+		t.Errorf("got %+v", body)
+	}
+	otto.get(prefix + "/me").want(http.StatusOK)
+	anna.send(http.MethodPatch, prefix+"/members/1", object("username", "otto")).because(http.StatusConflict, "username_former")
+	anna.send(http.MethodPatch, prefix+"/members/2", object("username", "ANNA")).want(http.StatusConflict)
+	anna.send(http.MethodPatch, prefix+"/members/2", object("username", "-otto")).because(http.StatusBadRequest, "username_reserved")
+	anna.send(http.MethodPatch, prefix+"/members/2", object("last_day", "2001-01-01")).because(http.StatusBadRequest, "last_day")
+	anna.send(http.MethodPatch, prefix+"/members/2", object("role", "admin")).because(http.StatusBadRequest, "guest_admin")
+	anna.send(http.MethodPatch, prefix+"/members/2", object("last_day", "")).want(http.StatusOK)
+}
+
+func TestMember_IsDisabledAndEnabled(t *testing.T) {
+	h := newFixture(t)
+	anna, otto := h.anna(), h.otto()
+	d := passkeytest.New(t, origin)
+	otto.register(d)
+	anna.send(http.MethodPost, prefix+"/members/2/disable", "").want(http.StatusOK)
+	otto.get(prefix + "/me").want(http.StatusUnauthorized)
+	for range 7 { // who knows the password fails no login
+		h.browser().login("otto", userPass).because(http.StatusForbidden, "account_closed")
+	}
+	h.browser().passkeyLogin(d).because(http.StatusForbidden, "account_closed")
+	h.browser().login("otto", "wrong password").want(http.StatusUnauthorized)
+	anna.send(http.MethodPost, prefix+"/members/1/disable", "").because(http.StatusBadRequest, "own_account")
+	for _, id := range []string{"99", "x"} {
+		for _, do := range []string{"/disable", "/enable"} {
+			anna.send(http.MethodPost, prefix+"/members/"+id+do, "").want(http.StatusNotFound)
+		}
+	}
+	anna.send(http.MethodPost, prefix+"/members/2/enable", "").want(http.StatusOK)
+	h.browser().passkeyLogin(d).want(http.StatusOK)
+}
+
+func TestHousehold_IsNamedByTheAPI(t *testing.T) {
+	h := newFixture(t)
+	anna := h.anna()
+	if got := anna.send(http.MethodPut, prefix+"/household", object("name", " Kern ")).want(http.StatusOK); string(got.body) != `{"data":{"name":"Kern"}}` {
+		t.Errorf("got %s", got.body)
+	}
+	anna.send(http.MethodPut, prefix+"/household", `{}`).want(http.StatusBadRequest)
+	anna.send(http.MethodPut, prefix+"/household", object("name", strings.Repeat("x", 65))).because(http.StatusBadRequest, "household")
+}
+
 // guardedRoute is a request that needs a session, and what it needs besides.
 type guardedRoute struct {
 	request
@@ -85,6 +142,9 @@ var guardedPeople = []guardedRoute{
 	{request{http.MethodPatch, "/me/profile", `{}`}, false, true, false, true},
 	{request{http.MethodGet, "/members/2", ""}, true, false, false, false},
 	{request{http.MethodPatch, "/members/2", `{}`}, true, true, true, true},
+	{request{http.MethodPost, "/members/2/disable", ""}, true, true, true, false},
+	{request{http.MethodPost, "/members/2/enable", ""}, true, true, true, false},
+	{request{http.MethodPut, "/household", `{"name":"Kern"}`}, true, true, true, true},
 	{request{http.MethodPost, "/users/2/reset-link", ""}, true, true, true, false},
 	{request{http.MethodGet, "/invites", ""}, true, false, false, false},
 	{request{http.MethodPost, "/invites", `{}`}, true, true, true, true},

@@ -81,6 +81,9 @@ func (s *Service) changeUser(ctx context.Context, by, id int64, c MemberChange) 
 	return s.users.ByID(ctx, id)
 }
 
+// LastDay returns the last day of a user's account, YYYY-MM-DD in the household's time; "" where it has no end.
+func (s *Service) LastDay(u user.User) string { return u.LastDay(s.location) }
+
 // UpdateNamed is UpdateMember for the operator, who names users by username.
 func (s *Service) UpdateNamed(ctx context.Context, username string, c MemberChange) (user.User, error) {
 	u, err := s.users.ByUsername(ctx, username)
