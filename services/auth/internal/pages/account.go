@@ -1,14 +1,19 @@
 package pages
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/people"
+	"github.com/pforte/pforte/services/auth/internal/picture"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -145,6 +150,47 @@ func (p profile) changeProfile(r *request) error {
 		return err
 	}
 	return r.seeOther(root + "account?done=profile")
+}
+
+// picturePath is where users send their picture.
+const picturePath = root + "account/picture"
+
+// changePicture has a file be the user's picture, or removes it.
+func (p profile) changePicture(r *request) error {
+	if r.form.get("do") == "remove" {
+		if err := p.People.SetPicture(r.ctx(), r.Session, nil); err != nil {
+			return err
+		}
+		return r.seeOther(root + "account?done=picture-removed")
+	}
+	if len(r.file) == 0 {
+		return picture.ErrFormat
+	}
+	if err := p.People.SetPicture(r.ctx(), r.Session, r.file); err != nil {
+		return err
+	}
+	return r.seeOther(root + "account?done=picture")
+}
+
+// picture serves the picture of a user to those who are logged in. Its URL has its hash.
+func (p profile) picture(r *request) error {
+	id, err := strconv.ParseInt(r.Param("id"), 10, 64)
+	if sum, wrong := hex.DecodeString(r.Param("hash")); err != nil || wrong != nil || len(sum) != sha256.Size {
+		return service.ErrNoRoute
+	}
+	jpeg, err := p.People.Picture(r.ctx(), id, r.Param("hash"))
+	if errors.Is(err, user.ErrNotFound) {
+		return service.ErrNoRoute
+	}
+	if err != nil {
+		return err
+	}
+	h := r.Response().Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "private, max-age=604800, immutable")
+	h.Del("Vary")
+	return r.Blob(http.StatusOK, "image/jpeg", jpeg)
 }
 
 // leavePath is the page on which users delete their own account.

@@ -73,7 +73,7 @@ func (p household) memberOf(r *request) (memberPage, error) {
 		return memberPage{}, err
 	}
 	m, err := p.People.Member(r.ctx(), id)
-	return memberPage{Details: m, Own: id == r.UserID, LastDay: m.LastDay(p.Location)}, err
+	return memberPage{Details: m, Own: id == r.UserID, LastDay: p.People.LastDay(m.User)}, err
 }
 
 // member shows a member.
@@ -114,6 +114,11 @@ func (p household) changeMember(r *request) error {
 			return err
 		}
 		return r.seeOther(here + "?done=profile")
+	case "picture":
+		if err := p.People.RemovePicture(r.ctx(), r.UserID, m.ID); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=picture-removed")
 	case "rename":
 		name := r.form.get("username")
 		if _, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID,

@@ -1,13 +1,18 @@
 package pages
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
+	"io"
 	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/picture"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -66,7 +71,10 @@ func boxOf(checked bool) string {
 // service.ErrBodyRead.
 func (r *request) readForm() error {
 	req := r.Request()
-	kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	kind, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	if r.page.upload && err == nil && kind == "multipart/form-data" {
+		return r.readUpload(params["boundary"])
+	}
 	if err != nil || kind != "application/x-www-form-urlencoded" {
 		return web.ErrMalformed
 	}
@@ -79,6 +87,36 @@ func (r *request) readForm() error {
 		return web.ErrMalformed
 	}
 	r.form, r.body = form{values}, string(body)
+	return nil
+}
+
+// maxUpload bounds a form with a file, in bytes; the file may have people's bound of pictures.
+const maxUpload = 1_000_000
+
+// readUpload is readForm for a form with a file, which is in the field "picture". picture.ErrTooLarge.
+func (r *request) readUpload(boundary string) error {
+	body, err := service.ReadBody(r.Response(), r.Request(), maxUpload)
+	if errors.Is(err, service.ErrBodyTooLarge) {
+		return picture.ErrTooLarge
+	}
+	if err != nil {
+		return err
+	}
+	sent, err := multipart.NewReader(bytes.NewReader(body), boundary).ReadForm(maxUpload)
+	if err != nil {
+		return web.ErrMalformed
+	}
+	defer func() { _ = sent.RemoveAll() }() // there is none: all are in memory
+	r.form, r.body = form{sent.Value}, string(body)
+	for _, file := range sent.File["picture"] {
+		opened, err := file.Open()
+		if err != nil {
+			return err
+		}
+		if r.file, err = io.ReadAll(opened); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -147,6 +147,10 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"join", route{counted: true, get: p.unguessed(l.joinForm), post: p.counted(l.join)})
 	p.page(e, root+"reset", route{counted: true, get: p.unguessed(l.resetForm), post: p.counted(l.reset)})
 	p.page(e, root+"account", route{needs: needsSession, get: profile{p}.account, post: profile{p}.changeProfile})
+	p.page(e, picturePath, route{
+		needs: needsSession, upload: true, get: profile{p}.account, post: profile{p}.changePicture,
+	})
+	p.page(e, root+"pictures/:id/:hash", route{needs: needsSession, get: profile{p}.picture})
 	p.page(e, leavePath, route{needs: needsSession, fresh: true, get: profile{p}.leaveForm, post: profile{p}.leave})
 	p.page(e, securityPath, route{needs: needsSession, get: security{p}.page, post: security{p}.change})
 	p.page(e, codeAppPath, route{needs: needsSession, get: security{p}.codeApp, post: security{p}.change})
@@ -218,6 +222,8 @@ type route struct {
 	passive bool
 	// counted: the handler of the form counts it for the client's address, and then carries it out.
 	counted bool
+	// upload: its form may have a file. Its body is read of users alone.
+	upload bool
 	// onAppHost: the page is on the hosts of applications. All others are not.
 	onAppHost bool
 	get       handler
@@ -247,6 +253,7 @@ type request struct {
 	// form holds the fields of a POST, and nothing in a GET. Reading it is safe then too.
 	form   form
 	body   string // of a POST, as it was sent
+	file   []byte // of an upload; nil: there is none
 	status int    // of the page; 0: 200
 	once   *shownOnce
 	fault  *fault // why the page is shown again; nil: it is not
@@ -300,6 +307,12 @@ func (p *Pages) guarded(r *request, h handler) error {
 		}
 	}
 	if post {
+		if r.page.upload {
+			var err error
+			if r.Caller, err = p.caller(r); err != nil {
+				return err
+			}
+		}
 		if err := r.readForm(); err != nil {
 			return err
 		}

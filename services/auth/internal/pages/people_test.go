@@ -1,7 +1,16 @@
 package pages_test
 
 import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -119,4 +128,94 @@ func TestAccount_IsDeletedByItsUser(t *testing.T) {
 	anna.get("/pforte/admin/audit").shows("Konto gelöscht")
 	anna.post(leave, "confirm", "anna").want(http.StatusBadRequest).shows("Mindestens ein Mitglied", `href="#role"`, `id="role"`)
 	anna.get("/pforte/account").want(http.StatusOK)
+}
+
+// upload sends a form with a file.
+func (b *browser) upload(file []byte, fields ...string) reply {
+	b.f.t.Helper()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	if len(fields) == 0 {
+		fields = []string{"csrf", b.cookies["csrf-token"]}
+	}
+	for i := 0; i < len(fields); i += 2 {
+		_ = w.WriteField(fields[i], fields[i+1])
+	}
+	part := must(w.CreateFormFile("picture", "me.svg"))(b.f.t)
+	_, _ = part.Write(file)
+	_ = w.Close()
+	r := httptest.NewRequestWithContext(b.f.t.Context(), http.MethodPost, "/pforte/account/picture", &body)
+	r.Header.Set("Content-Type", w.FormDataContentType())
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	return b.do(r)
+}
+
+func pngOf(t *testing.T, width, height int) []byte {
+	t.Helper()
+	m := image.NewRGBA(image.Rect(0, 0, width, height))
+	for x := range width {
+		for y := range height {
+			m.Set(x, y, color.RGBA{R: 200, A: 255})
+		}
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+var pictureShown = regexp.MustCompile(`/pforte/pictures/\d+/[0-9a-f]{64}`)
+
+func TestPicture_IsEncodedAnewAndSeenByTheHouseholdAlone(t *testing.T) {
+	f := newFixture(t)
+	anna, b := f.anna(), f.otto()
+	file := append(pngOf(t, 300, 200), "<script>alert(1)</script>"...)
+	b.upload(file).leadsTo("/pforte/account?done=picture")
+	url := pictureShown.FindString(b.get("/pforte/account").body)
+	if url == "" || !strings.Contains(anna.get("/pforte/admin/members").body, url) {
+		t.Fatal("the picture is not shown")
+	}
+	got := anna.get(url).want(http.StatusOK)
+	if m, err := jpeg.Decode(strings.NewReader(got.body)); err != nil || m.Bounds() != image.Rect(0, 0, 512, 512) || strings.Contains(got.body, "script") {
+		t.Errorf("got %v, %v", m.Bounds(), err)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "image/jpeg", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox",
+		"Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "private, max-age=604800, immutable",
+	} {
+		if got.header.Get(name) != want {
+			t.Errorf("%s: %q", name, got.header.Get(name))
+		}
+	}
+	f.browser().get(url).want(http.StatusSeeOther).lacks("JFIF")
+	for _, other := range []string{strings.Replace(url, "/2/", "/1/", 1), "/pforte/pictures/2/x", "/pforte/pictures/x/" + url[len(url)-64:], "/pforte/pictures/2/" + strings.Repeat("0", 64)} {
+		anna.get(other).want(http.StatusNotFound)
+	}
+	b.post("/pforte/account/picture", "do", "remove").leadsTo("/pforte/account?done=picture-removed")
+	anna.get(url).want(http.StatusNotFound)
+	b.upload(file).want(http.StatusSeeOther)
+	b.post("/pforte/admin/members/2", "do", "picture").want(http.StatusForbidden)
+	anna.get(otto).shows("Bild entfernen")
+	anna.post(otto, "do", "picture").leadsTo(otto + "?done=picture-removed")
+	b.get("/pforte/account").lacks("/pforte/pictures/")
+}
+
+func TestPicture_OfAnotherKindOrSizeIsRefusedAtItsField(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	for what, file := range map[string][]byte{
+		"an SVG": []byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), "nothing": nil, "a broken one": pngOf(t, 9, 9)[:40],
+		"one of many bytes": append(pngOf(t, 9, 9), make([]byte, 900_000)...), "a body of many bytes": make([]byte, 2_000_000),
+		"one of many pixels": pngOf(t, 4000, 2200),
+	} {
+		got := b.upload(file).want(http.StatusBadRequest).shows(`href="#picture"`, `id="picture-why"`)
+		if !strings.Contains(got.body, "Otto") {
+			t.Errorf("%s: the page is not the user's", what)
+		}
+	}
+	b.upload(pngOf(t, 9, 9), "csrf", "x").want(http.StatusForbidden)
+	stranger := f.browser()
+	stranger.upload(pngOf(t, 9, 9)).lacks("<img")
+	b.get("/pforte/account").lacks("/pforte/pictures/")
 }
