@@ -24,6 +24,7 @@ export default async (j) => {
   await admin.visit("/pforte/");
   await admin.send("/pforte/login", { username, password });
   await admin.does("help with a forgotten password", () => admin.press(`.warning button[aria-label$='${member}']`));
+  const page = new URL(admin.page.url()).pathname; // of the member
   const link = await admin.attribute("main a[href*='/pforte/reset?t=']", "href");
   await j.auth(["user", "reset-factor", member]);
 
