@@ -144,6 +144,7 @@ auth_limiter_decisions_total{decision="taken",limit="password"} 0
 # TYPE auth_logins_total counter
 auth_logins_total{outcome="bad_request"} 0
 auth_logins_total{outcome="busy"} 0
+auth_logins_total{outcome="closed"} 0
 auth_logins_total{outcome="error"} 0
 auth_logins_total{outcome="invalid_credentials"} 5
 auth_logins_total{outcome="second_factor"} 0

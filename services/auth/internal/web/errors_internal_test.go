@@ -22,6 +22,8 @@ var unseen = []string{
 	"userfile.ErrTooLarge", "userfile.ErrColumns", "user.ErrID", "user.ErrIDTaken", "user.ErrCreatedAt",
 	"password.ErrHash", "password.ErrHashCost", "factor.ErrKey", // of an import, and of a key
 	"user.ErrChanged", "session.ErrFenced", "session.ErrLoop", "password.ErrMismatch",
+	"once.ErrGone", "link.ErrUsed", // pages show what became of a secret and of a link
+	"policy.ErrTooManyProbes", "policy.ErrNoProxy", "policy.ErrProbeWaits", // said beside the internal address
 }
 
 // wrapped are the errors that wrap one of the table.
