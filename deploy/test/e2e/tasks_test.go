@@ -1,6 +1,15 @@
 package e2e
 
-import "testing"
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+)
 
 // The commonest tasks of a household, in at most the clicks and fields of clients/tasks.mjs.
 
@@ -22,5 +31,27 @@ func TestTask_AddsAPasskeyAndLogsInByIt(t *testing.T) {
 	inAllVariants(t, func(t *testing.T, v variant) {
 		h := commonHousehold(t)
 		h.journey(t, "key.mjs", v.asMember(t, h, "kim")...)
+	})
+}
+
+// TestTask_AddsAnApplication has an application that says who uses it.
+func TestTask_AddsAnApplication(t *testing.T) {
+	radicale := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprintf(w, "<!doctype html><html lang=de><link rel=icon href=data:,><title>Radicale</title><h1>Radicale: %s</h1>", html.EscapeString(r.Header.Get("X-Remote-User")))
+	}))
+	t.Cleanup(radicale.Close)
+	node(t)
+	chromium(t)
+	var h household
+	o := h.options("localhost", nil)
+	change := o.change
+	o.change = func(l *layout.Layout) {
+		change(l)
+		l.Extra["pforte-proxy"]["APPS"], l.Extra["pforte-proxy"]["APPS_TO"] = "lan", strings.TrimPrefix(radicale.URL, "http://")
+	}
+	h.world = newWorld(t, o)
+	inAllVariants(t, func(t *testing.T, v variant) {
+		h.journey(t, "add.mjs", append(append(h.asAdmin(t), "NAME=Kalender "+v.name, "SLUG=kalender-"+v.name, "UPSTREAM="+radicale.URL), v.env...)...)
 	})
 }

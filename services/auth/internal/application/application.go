@@ -55,6 +55,12 @@ type Application struct {
 	Icon string
 }
 
+// Icon is the picture of an application. The zero value is none.
+type Icon struct {
+	Hash string // SHA-256 of PNG, hexadecimal
+	PNG  []byte
+}
+
 // HasHost reports whether the application has a host of its own.
 func (a Application) HasHost() bool { return !strings.HasPrefix(a.URL, "/") }
 
@@ -97,6 +103,9 @@ var (
 	ErrURL         = errors.New("address is neither /path/ nor an https origin without a path")
 	ErrRule        = errors.New("rule is neither login nor admin nor group with a group")
 	ErrPosition    = errors.New("position is not a whole number from 0 to 9999")
+
+	// ErrIconTooLarge is returned for a file of more than 256 KB or 1024 pixels a side.
+	ErrIconTooLarge = errors.New("picture is too large for an application")
 
 	ErrNotFound      = errors.New("no such application")
 	ErrGroupNotFound = errors.New("no such group")

@@ -31,6 +31,7 @@ type act struct {
 var acts = map[string]act{
 	"access_asked":           {log: "access_asked", fields: "user_id app", admins: true},
 	"app_changed":            {log: "app_changed", fields: "app by"},
+	"app_icon_set":           {log: "app_icon_set", fields: "app by"},
 	"app_made":               {log: "app_made", fields: "app by"},
 	"app_removed":            {log: "app_removed", fields: "app by"},
 	"app_route_set":          {log: "app_route_set", fields: "app by", admins: true},

@@ -232,6 +232,25 @@ func TestRoute_IsSetAndRemovedByAdmins(t *testing.T) {
 	anna.get(prefix + "/apps/all/route").want(http.StatusInternalServerError)
 }
 
+func TestApplication_IsReachedByTheFirstWhoIsLetThrough(t *testing.T) {
+	h := withApplications(t)
+	anna, otto := h.anna(), h.otto()
+	anna.send(http.MethodPost, prefix+"/apps", object("slug", "new", "url", "/new/", "rule", "admin")).want(http.StatusCreated)
+	reached := func() bool {
+		a, err := h.policy.Application(t.Context(), "new")
+		h.ok(err)
+		return a.Reached
+	}
+	otto.visit("new").because(http.StatusForbidden, "app_denied")
+	if reached() {
+		t.Error("by one who was refused")
+	}
+	anna.visit("new").want(http.StatusOK)
+	if !reached() {
+		t.Error("not by one who was let through")
+	}
+}
+
 // mine returns the slugs of the applications that a browser's user may open.
 func (b *browser) mine() string {
 	b.h.t.Helper()

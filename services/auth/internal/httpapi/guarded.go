@@ -104,6 +104,7 @@ func (a guard) guardApplication(c echo.Context, slug string) error {
 		if d.Consumed {
 			h.Set("X-Auth-Consumed", "authorization")
 		}
+		a.Policy.Reached(c.Request().Context(), v.app)
 		return writeJSON(c, done.status, done.body)
 	}
 	return a.refuse(c, d, v)

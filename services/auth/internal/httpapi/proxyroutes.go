@@ -2,9 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"net/http"
 	"regexp"
 	"slices"
@@ -69,7 +66,7 @@ type probedBody struct {
 	Pin    string `json:"pin"`
 }
 
-// routesBody is the answer. Its ETag is that of all but the probes.
+// routesBody is the answer. Its ETag is that of the list, which has no probes.
 type routesBody struct {
 	Version   int         `json:"version"`
 	ETag      string      `json:"etag"`
@@ -220,12 +217,10 @@ func routesOf(listed policy.RouteList, household string) (routesBody, error) {
 		}
 		body.Apps[i] = r
 	}
-	encoded, err := json.Marshal(body)
-	if err != nil {
+	var err error
+	if body.ETag, err = listed.ETag(household); err != nil {
 		return routesBody{}, err
 	}
-	sum := sha256.Sum256(encoded)
-	body.ETag = `"` + hex.EncodeToString(sum[:16]) + `"`
 	for _, p := range listed.Probes {
 		body.Probe = append(body.Probe, probeBody{p.ID, p.To})
 	}

@@ -58,6 +58,7 @@ func (p profile) start(r *request) error {
 	if page.Apps, err = p.Policy.Openable(r.ctx(), r.Session); err != nil {
 		return err
 	}
+	page.Apps = slices.DeleteFunc(page.Apps, func(a application.Application) bool { return !a.Reached })
 	household, err := p.Accounts.Household(r.ctx())
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,12 +21,21 @@ const (
 // opening has the pages of applications and groups.
 type opening struct{ *Pages }
 
-// appsPage is what the page of applications shows, and that of one of them.
+// appsPage is what the page of applications shows.
 type appsPage struct {
 	Apps   []application.Application
-	App    application.Application // of the form; zero: a new one
-	Groups groupList               // to choose from
-	Routes string                  // for the proxy's setting ROUTES
+	Groups groupList
+}
+
+// appPage is what the page of an application shows.
+type appPage struct {
+	App     application.Application
+	Groups  groupList // to choose from
+	Route   routeForm
+	Routing policy.Routing
+	Lines   []proxyLines
+	// New: it has just been added. Leads: something leads to it.
+	New, Leads bool
 	// NoAddress: the application has a host, and the portal's address is not known.
 	NoAddress bool
 }
@@ -96,7 +106,7 @@ func (f form) joins() map[string]bool {
 	return changes
 }
 
-// apps lists the applications and offers a new one.
+// apps lists the applications.
 func (p opening) apps(r *request) (err error) {
 	page := appsPage{}
 	if page.Apps, err = p.Policy.Applications(r.ctx()); err != nil {
@@ -108,44 +118,38 @@ func (p opening) apps(r *request) (err error) {
 	return p.render(r, "apps", r.text["Applications"], page)
 }
 
-// addApp adds an application.
-func (p opening) addApp(r *request) error {
-	f := r.form
-	n := policy.NewApplication{
-		Slug: f.get("slug"), Name: f.get("name"), Description: f.get("description"),
-		URL:   strings.TrimSpace(f.get("url")),
-		Color: colorOf(f.get("slug")),
-	}
-	n.Rule, n.Group, _ = strings.Cut(f.get("rule"), ":")
-	if err := p.Policy.CreateApplication(r.ctx(), r.UserID, n); err != nil {
-		return err
-	}
-	return r.seeOther(appsPath + "/" + n.Slug + "?done=app-added")
-}
-
 // colorOf returns one of the colours for a slug, so that applications are told apart.
 func colorOf(slug string) string { return user.ColorOf(slug) }
 
-// appOf returns the application in the path. application.ErrNotFound.
-func (p opening) appOf(r *request) (application.Application, error) {
-	apps, err := p.Policy.Applications(r.ctx())
-	if err != nil {
-		return application.Application{}, err
-	}
-	at := slices.IndexFunc(apps, func(a application.Application) bool { return a.Slug == r.Param("id") })
-	if at < 0 {
-		return application.Application{}, application.ErrNotFound
-	}
-	return apps[at], nil
-}
-
-// app shows an application.
+// app shows an application. While the proxies take it over, the page is loaded again.
 func (p opening) app(r *request) error {
-	a, err := p.appOf(r)
+	a, err := p.Policy.Application(r.ctx(), r.Param("id"))
 	if err != nil {
 		return err
 	}
-	page := appsPage{App: a, Routes: routes(a), NoAddress: a.HasHost() && p.PublicURL == ""}
+	page := appPage{
+		App: a, Lines: linesOf(a), NoAddress: a.HasHost() && p.PublicURL == "", New: r.QueryParam("done") == "app-new",
+		Route: routeForm{
+			Route: a.Route, Headers: application.UserHeaders, HasPath: !a.HasHost(), Trial: r.trial,
+		},
+	}
+	if page.Route.Trial.Text == "" {
+		page.Route.Trial = r.text.readTrial(r.QueryParam("probe"))
+	}
+	if a.Route != (application.Route{}) {
+		household, err := p.Accounts.Household(r.ctx())
+		if err != nil {
+			return err
+		}
+		if page.Routing, err = p.Policy.RoutingOf(r.ctx(), household.Name, a); err != nil {
+			return err
+		}
+		waits := page.Routing.Proxies > 0 && page.Routing.Skipped == "" && !page.Routing.Taken
+		if r.QueryParam("done") != "" && waits {
+			r.Response().Header().Set("Refresh", "2")
+		}
+	}
+	page.Leads = a.Reached || page.Routing.Taken
 	if page.Groups, err = p.Policy.Groups(r.ctx()); err != nil {
 		return err
 	}
@@ -155,16 +159,29 @@ func (p opening) app(r *request) error {
 // changeApp changes an application or removes it.
 func (p opening) changeApp(r *request) error {
 	slug, f := r.Param("id"), r.form
+	at := appsPath + "/" + url.PathEscape(slug)
 	switch f.get("do") {
 	case "change":
 		change, err := f.application()
 		if err != nil {
 			return err
 		}
+		if change.URL != nil {
+			*change.URL = p.addressOf(r, *change.URL, false)
+		}
 		if err := p.Policy.ChangeApplication(r.ctx(), r.UserID, slug, change); err != nil {
 			return err
 		}
-		return r.seeOther(appsPath + "/" + url.PathEscape(slug) + "?done=profile")
+		return r.seeOther(at + "?done=profile")
+	case "probe":
+		return p.app(r.tried(p.try(r.ctx(), r, f.get("upstream"))))
+	case "route":
+		return p.changeRoute(r, slug, at)
+	case "unroute":
+		if err := p.Policy.RemoveRoute(r.ctx(), r.UserID, slug); err != nil && !errors.Is(err, application.ErrNoRoute) {
+			return err
+		}
+		return r.seeOther(at + "?done=app-unrouted")
 	case "remove":
 		if err := p.Policy.RemoveApplication(r.ctx(), r.UserID, slug); err != nil {
 			return err
@@ -172,6 +189,26 @@ func (p opening) changeApp(r *request) error {
 		return r.seeOther(appsPath + "?done=app-removed")
 	}
 	return web.ErrMalformed
+}
+
+// changeRoute sets where the proxy finds an application, and has the proxies try it.
+func (p opening) changeRoute(r *request, slug, at string) error {
+	f := r.form
+	change := policy.RouteChange{
+		Upstream: strings.TrimSpace(f.get("upstream")), Strip: !f.sent("keep"), UserHeader: f.get("user_header"),
+		Recipe: f.get("recipe"),
+	}
+	if f.sent("repin") {
+		change.Pin = new(string)
+	}
+	if err := p.Policy.SetRoute(r.ctx(), r.UserID, slug, change); err != nil {
+		return err
+	}
+	to := url.Values{"done": {"app-routed"}}
+	if found := p.foundAt(r, slug, change.Upstream); found != "" {
+		to.Set("probe", found)
+	}
+	return r.seeOther(at + "?" + to.Encode())
 }
 
 // application returns what the form of an application changes. What the admin left as it was
@@ -195,19 +232,6 @@ func (f form) application() (policy.ApplicationChange, error) {
 		change.Position = &position
 	}
 	return change, nil
-}
-
-// routes returns the routes of an application for the proxy's setting ROUTES. Only the
-// last address is the operator's to fill in.
-func routes(a application.Application) string {
-	matcher := "path " + strings.TrimSuffix(a.URL, "/") + " " + a.URL + "*"
-	if a.URL == "/" { // what the proxy leads to services of its own stays theirs
-		matcher = "not path /api/* /v1/* /mcp /health /.well-known/* /openapi.json /llms.txt"
-	} else if address, err := url.Parse(a.URL); err == nil && a.HasHost() {
-		matcher = "host " + address.Hostname()
-	}
-	return "@" + a.Slug + " " + matcher + "\nhandle @" + a.Slug + " {\n    import require_app " + a.Slug +
-		"\n    reverse_proxy " + a.Slug + ":8080\n}"
 }
 
 // ruleOf returns an application's rule as the value of the form's choice.

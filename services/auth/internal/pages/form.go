@@ -3,6 +3,8 @@ package pages
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"mime"
@@ -107,7 +109,7 @@ func (r *request) readUpload(boundary string) error {
 		return web.ErrMalformed
 	}
 	defer func() { _ = sent.RemoveAll() }() // there is none: all are in memory
-	r.form, r.body = form{sent.Value}, string(body)
+	r.form = form{sent.Value}
 	for _, file := range sent.File["picture"] {
 		opened, err := file.Open()
 		if err != nil {
@@ -117,6 +119,9 @@ func (r *request) readUpload(boundary string) error {
 			return err
 		}
 	}
+	// Each browser separates the parts by other words each time it sends them.
+	sum := sha256.Sum256(r.file)
+	r.body = r.form.values.Encode() + "&" + hex.EncodeToString(sum[:])
 	return nil
 }
 

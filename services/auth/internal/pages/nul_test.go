@@ -30,6 +30,7 @@ func TestPage_DoesNotFailForWhatPostgresCannotHold(t *testing.T) {
 	f.add("otto", "Otto", userPass, "member")
 	f.group("kids", "Kinder", "otto")
 	f.application("photos", "https://photos.example.org", "login", true)
+	f.application("notes", "/notes/", "login", true)
 	_, invite, err := f.people.Invite(t.Context(), 1, people.NewInvite{})
 	_, reset, resetErr := f.people.ResetLink(t.Context(), 1, 2)
 	if err != nil || resetErr != nil {
@@ -49,7 +50,7 @@ func TestPage_DoesNotFailForWhatPostgresCannotHold(t *testing.T) {
 	for _, path := range []string{
 		"/pforte/", "/pforte/login", "/pforte/second", "/pforte/reauth", "/pforte/forgot", "/pforte/join?t=" + invite, "/pforte/reset?t=" + reset,
 		"/pforte/account", security, codeApp,
-		"/pforte/account/tokens", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/apps", "/pforte/admin/apps/1",
+		"/pforte/account/tokens", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/apps/new", "/pforte/admin/apps/probe", "/pforte/admin/apps/notes", "/pforte/admin/apps/notes/icon",
 		"/pforte/admin/groups", "/pforte/admin/groups/1", "/pforte/admin/security",
 	} {
 		b := f.anna()
@@ -93,7 +94,7 @@ func TestPage_DoesNotFailForWhatPostgresCannotHold(t *testing.T) {
 	}
 	for _, query := range []string{
 		"login?return=\x00&name=\x00&done=\x00", "join?t=\x00", "reset?t=\x00", "setup?t=\x00", "go?app=\x00&state=\x00&return=\x00", "reauth?return=\x00",
-		"admin/audit?user=\x00&event=\x00&from=\x00&to=\x00&before=\x00", "admin/audit.csv?event=\x00", "admin/members/%00", "admin/apps/%00", "admin/groups/%00",
+		"admin/audit?user=\x00&event=\x00&from=\x00&to=\x00&before=\x00", "admin/audit.csv?event=\x00", "admin/members/%00", "admin/apps/%00", "admin/apps/photos?probe=\x00&done=\x00", "icons/%00.png", "admin/groups/%00",
 	} {
 		if got := f.anna().get("/pforte/" + strings.ReplaceAll(query, "\x00", "%00")); got.status >= http.StatusInternalServerError {
 			t.Errorf("%s: %d", query, got.status)

@@ -96,6 +96,7 @@ func New(o Options) (*Pages, error) {
 		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
 		"passkey.js": "text/javascript; charset=utf-8", "time.js": "text/javascript; charset=utf-8",
 		"form.js":      "text/javascript; charset=utf-8",
+		"app.js":       "text/javascript; charset=utf-8",
 		"menu.js":      "text/javascript; charset=utf-8",
 		"invite.js":    "text/javascript; charset=utf-8",
 		"icon-180.png": "image/png", "icon-192.png": "image/png", "icon-512.png": "image/png",
@@ -171,8 +172,17 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, invitesPath+"/:id/state", route{
 		needs: needsAdmin, recent: true, passive: true, get: household{p}.inviteState,
 	})
-	p.page(e, appsPath, route{needs: needsAdmin, fresh: true, get: opening{p}.apps, post: opening{p}.addApp})
+	p.page(e, appsPath, route{needs: needsAdmin, get: opening{p}.apps})
+	p.page(e, newAppPath, route{
+		needs: needsAdmin, fresh: true, upload: true, get: opening{p}.newApp, post: opening{p}.addNewApp,
+	})
+	p.page(e, appsPath+"/probe", route{
+		needs: needsAdmin, fresh: true, get: opening{p}.newApp, post: opening{p}.probe,
+	})
 	p.page(e, appsPath+"/:id", route{needs: needsAdmin, fresh: true, get: opening{p}.app, post: opening{p}.changeApp})
+	p.page(e, appsPath+"/:id/icon", route{
+		needs: needsAdmin, fresh: true, upload: true, get: opening{p}.app, post: opening{p}.changeIcon,
+	})
 	p.page(e, groupsPath, route{needs: needsAdmin, fresh: true, get: opening{p}.groups, post: opening{p}.addGroup})
 	p.page(e, groupsPath+"/:id", route{
 		needs: needsAdmin, fresh: true, recent: true, get: opening{p}.group, post: opening{p}.changeGroup,
@@ -197,6 +207,8 @@ func (p *Pages) Routes(e *echo.Echo) {
 		return c.Redirect(http.StatusSeeOther, securityPath+"?open=password")
 	})
 	nothing := p.handle(route{get: notFound}, notFound)
+	e.GET(iconsPath+":name", p.iconOrNothing(nothing))
+	e.HEAD(iconsPath+":name", p.iconOrNothing(nothing))
 	e.Any(root+"*", nothing)
 	e.Any(root+":section/*", nothing)
 }
@@ -254,6 +266,7 @@ type request struct {
 	form   form
 	body   string // of a POST, as it was sent
 	file   []byte // of an upload; nil: there is none
+	trial  trial  // of the internal address in the form
 	status int    // of the page; 0: 200
 	once   *shownOnce
 	fault  *fault // why the page is shown again; nil: it is not

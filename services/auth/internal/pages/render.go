@@ -308,6 +308,10 @@ var functions = template.FuncMap{
 	"ruleOf":  ruleOf,
 	"boxOf":   boxOf,
 	"onColor": onColor,
+	// unmarked is for a field that may be empty because another one can fill it.
+	"unmarked": func(f field) field { f.Mark = ""; return f },
+	"upstream": upstreamFields,
+	"guide":    recipe{}.Guide,
 }
 
 // maxFew is how many names few returns.

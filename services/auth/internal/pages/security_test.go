@@ -234,7 +234,7 @@ func TestProof_IsAskedWhereSomethingChanges(t *testing.T) {
 	anna := f.anna()
 	own := []string{
 		"/pforte/", "/pforte/account", security, "/pforte/account/tokens",
-		"/pforte/admin/apps", "/pforte/admin/apps/notes", "/pforte/admin/groups",
+		"/pforte/admin/apps", "/pforte/admin/apps/new", "/pforte/admin/apps/notes", "/pforte/admin/groups",
 	}
 	others := []string{
 		"/pforte/admin/members", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/groups/kids", "/pforte/admin/security", "/pforte/admin/audit",
@@ -246,7 +246,8 @@ func TestProof_IsAskedWhereSomethingChanges(t *testing.T) {
 		"/pforte/admin/invites":     {"invite", "revoke"},
 		"/pforte/admin/groups":      {""},
 		"/pforte/admin/groups/kids": {"change", "rename", "remove"},
-		"/pforte/admin/apps":        {""},
+		"/pforte/admin/apps/new":    {"", "add", "probe"},
+		"/pforte/admin/apps/probe":  {""},
 		"/pforte/admin/apps/notes":  {"change", "remove"},
 		"/pforte/admin/security":    {""},
 	}

@@ -53,10 +53,20 @@ func (s *Service) Application(ctx context.Context, slug string) (application.App
 // CreateApplication adds an application on behalf of an admin or user.Operator. The
 // sentinels of application; user.ErrAvatarColor, user.ErrNotAdmin.
 func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplication) error {
+	return s.CreateWith(ctx, by, n, RouteChange{}, application.Icon{})
+}
+
+// CreateWith is CreateApplication with a route, unless its address is empty, and a picture, all together or nothing.
+// The errors of SetRoute. An application of user.Operator is on the start page at once, because who enters it by a
+// command has the proxy's lines, too.
+func (s *Service) CreateWith(
+	ctx context.Context, by int64, n NewApplication, route RouteChange, icon application.Icon,
+) error {
 	a := application.Application{
 		Slug: n.Slug, Name: n.Name, Description: n.Description, URL: n.URL, Rule: application.Rule(n.Rule),
 		Group:        n.Group,
 		SecondFactor: n.SecondFactor, Tokens: n.Tokens, Color: n.Color, Position: n.Position,
+		Reached: by == user.Operator, Icon: icon.Hash,
 	}
 	if a.Name == "" {
 		a.Name = a.Slug
@@ -70,8 +80,14 @@ func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplicat
 	if err := s.checkApplication(&a); err != nil {
 		return err
 	}
+	if route.Upstream != "" {
+		var err error
+		if a.Route, err = s.routeFor(ctx, a, route); err != nil {
+			return err
+		}
+	}
 	defer s.snapshot.outdate()
-	return s.applications.CreateApplication(ctx, a, by)
+	return s.applications.CreateApplication(ctx, a, icon, by)
 }
 
 // checkApplication returns the error of the first field that is wrong, and cleans the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/picture"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -19,9 +20,9 @@ import (
 type Applications interface {
 	// Applications returns all, by position and name.
 	Applications(ctx context.Context) ([]application.Application, error)
-	// CreateApplication adds one. application.ErrSlugTaken, ErrURLTaken, ErrGroupNotFound,
-	// ErrTooMany.
-	CreateApplication(ctx context.Context, a application.Application, by int64) error
+	// CreateApplication adds one, with its route and its picture, and Reached as it says. application.ErrSlugTaken,
+	// ErrURLTaken, ErrGroupNotFound, ErrTooMany.
+	CreateApplication(ctx context.Context, a application.Application, icon application.Icon, by int64) error
 	// ChangeApplication stores what change makes of an application, which is called in
 	// the transaction and possibly several times; its error is returned.
 	// application.ErrNotFound, and as CreateApplication.
@@ -33,6 +34,10 @@ type Applications interface {
 	PinRoute(ctx context.Context, slug, upstream, pin string) error
 	// SetReached stores that an application has been reached.
 	SetReached(ctx context.Context, id int64) error
+	// SetIcon sets the picture of an application; the zero value removes it. application.ErrNotFound.
+	SetIcon(ctx context.Context, slug string, icon application.Icon, by int64) error
+	// Icon returns the picture of a hash. application.ErrNotFound.
+	Icon(ctx context.Context, hash string) ([]byte, error)
 }
 
 // Groups keeps groups of users, as Applications keeps applications.
@@ -97,6 +102,8 @@ type Service struct {
 	audit        *audit.Recorder
 	plainHTTP    bool
 	snapshot     *snapshot // of the applications
+	reached      tries
+	icons        *picture.Encoder
 	unknown      unknownApps
 	wrongTokens  wrongTokens
 	log          *slog.Logger
@@ -118,7 +125,8 @@ func New(o Options) (*Service, error) {
 		applications: o.Applications, groups: o.Groups, tokens: o.Tokens, users: o.Users,
 		proxies: o.Proxies, own: o.Own, handOvers: o.HandOvers,
 		tokenLimit: o.TokenLimit, probeLimit: o.ProbeLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
-		snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, log: o.Log, now: o.Now,
+		snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, icons: newIcons(),
+		log: o.Log, now: o.Now,
 	}, nil
 }
 

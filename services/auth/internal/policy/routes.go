@@ -22,9 +22,7 @@ type RouteChange struct {
 // SetRoute sets the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
 // ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin, and ErrURL where the application has the path / .
 func (s *Service) SetRoute(ctx context.Context, by int64, slug string, c RouteChange) error {
-	r, err := s.checkRoute(ctx, application.Route{
-		Upstream: c.Upstream, Strip: c.Strip, UserHeader: c.UserHeader, Recipe: c.Recipe,
-	})
+	r, err := s.checkRoute(ctx, c.route())
 	if err != nil {
 		return err
 	}
@@ -34,15 +32,28 @@ func (s *Service) SetRoute(ctx context.Context, by int64, slug string, c RouteCh
 		}
 		before := a.Route
 		a.Route = r
-		switch {
-		case c.Pin != nil:
-			a.Route.Pin = *c.Pin
-		case before.Upstream == r.Upstream:
+		if c.Pin == nil && before.Upstream == r.Upstream {
 			a.Route.Pin = before.Pin
 		}
-		a.Route, err = a.Route.Check()
-		return err
+		return nil
 	})
+}
+
+// route returns the route that a change makes of none.
+func (c RouteChange) route() application.Route {
+	r := application.Route{Upstream: c.Upstream, Strip: c.Strip, UserHeader: c.UserHeader, Recipe: c.Recipe}
+	if c.Pin != nil {
+		r.Pin = *c.Pin
+	}
+	return r
+}
+
+// routeFor returns the route of a new application. The errors of SetRoute.
+func (s *Service) routeFor(ctx context.Context, a application.Application, c RouteChange) (application.Route, error) {
+	if a.URL == "/" {
+		return application.Route{}, application.ErrURL
+	}
+	return s.checkRoute(ctx, c.route())
 }
 
 // RemoveRoute removes the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
@@ -113,25 +124,21 @@ func (s *Service) RoutesFor(
 	if err != nil {
 		return RouteList{}, err
 	}
-	list := RouteList{Own: s.own(ctx)}
+	list := s.listOf(ctx, apps)
 	for _, a := range apps {
-		switch {
-		case a.Route == (application.Route{}):
-		case a.Route.IsHTTPS() && a.Route.Pin == "":
+		if waitsForPin(a) {
 			s.ask(ctx, application.Probe{ID: pinProbe(a), To: a.Route.Upstream})
-		default:
-			list.Applications = append(list.Applications, a)
 		}
 	}
-	slices.SortFunc(list.Applications, func(a, b application.Application) int {
-		return strings.Compare(a.Slug, b.Slug)
-	})
 	list.Probes, err = s.proxies.Report(ctx, p, answers)
 	if err != nil {
 		s.log.WarnContext(ctx, "what a proxy reports is not kept", "error", err)
 	}
 	return list, nil
 }
+
+// waitsForPin reports whether the route of an application cannot be served before a proxy has told its pin.
+func waitsForPin(a application.Application) bool { return a.Route.IsHTTPS() && a.Route.Pin == "" }
 
 // pinProbe returns the ID of the probe that finds the pin of an application's address, and of no other.
 func pinProbe(a application.Application) string {
@@ -145,7 +152,7 @@ func (s *Service) pinned(
 ) ([]application.Application, error) {
 	changed := false
 	for _, a := range apps {
-		if !a.Route.IsHTTPS() || a.Route.Pin != "" {
+		if !waitsForPin(a) {
 			continue
 		}
 		i := slices.IndexFunc(answers, func(p application.Probe) bool { return p.ID == pinProbe(a) && p.Pin != "" })

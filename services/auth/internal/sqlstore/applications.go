@@ -61,7 +61,9 @@ func (s *Applications) Applications(ctx context.Context) ([]application.Applicat
 }
 
 // CreateApplication implements policy.Applications.
-func (s *Applications) CreateApplication(ctx context.Context, a application.Application, by int64) error {
+func (s *Applications) CreateApplication(
+	ctx context.Context, a application.Application, icon application.Icon, by int64,
+) error {
 	return s.db.changePolicy(ctx, "create application", by, func(ctx context.Context, tx *transaction) error {
 		if err := tx.hasRoom(ctx, `SELECT count(*) FROM applications`, application.MaxApplications); err != nil {
 			return err
@@ -75,22 +77,23 @@ func (s *Applications) CreateApplication(ctx context.Context, a application.Appl
 		}
 		err = tx.exec(ctx, `INSERT INTO applications (slug, name, description, url, rule, group_id, second_factor,
 			tokens, color, position, reached)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, FALSE)`,
-			a.Slug, a.Name, a.Description, a.URL, string(a.Rule), group, a.SecondFactor, a.Tokens, a.Color, a.Position)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			a.Slug, a.Name, a.Description, a.URL, string(a.Rule), group, a.SecondFactor, a.Tokens, a.Color, a.Position,
+			a.Reached)
 		if err != nil {
 			return err
 		}
 		if err := tx.record(ctx, audit.Event{Name: "app_made", Detail: policyOf(a)}); err != nil {
 			return err
 		}
-		if a.Route == (application.Route{}) {
-			return nil
-		}
 		created, err := s.application(ctx, tx, a.Slug)
-		if err != nil {
-			return err
+		if err == nil && a.Route != (application.Route{}) {
+			err = s.setRoute(ctx, tx, created, a.Route, by)
 		}
-		return s.setRoute(ctx, tx, created, a.Route, by)
+		if err == nil && icon.Hash != "" {
+			err = s.setIcon(ctx, tx, created, icon)
+		}
+		return err
 	})
 }
 

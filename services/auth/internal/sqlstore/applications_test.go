@@ -75,8 +75,8 @@ func TestApplication_IsStoredAsCreatedAndChanged(t *testing.T) {
 			Slug: "photos", Name: "Fotos", Description: "Alle Bilder", URL: "https://photos.example.org", Rule: application.Group, Group: "kids",
 			SecondFactor: true, Tokens: true, Color: "#123456", Position: 7,
 		}
-		h.ok(h.Applications.CreateApplication(ctx, photos, h.anna.ID))
-		h.ok(h.Applications.CreateApplication(ctx, app("notes"), user.Operator))
+		h.ok(h.Applications.CreateApplication(ctx, photos, application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("notes"), application.Icon{}, user.Operator))
 		if diff := cmp.Diff([]application.Application{app("notes"), photos}, h.apps()); diff != "" {
 			h.Errorf("by position and name (-want +got):\n%s", diff)
 		}
@@ -106,8 +106,8 @@ func TestPolicy_ARefusedChangeChangesNothing(t *testing.T) {
 		h.ok(h.Groups.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
 		ruled, other := app("ruled"), app("other")
 		ruled.Rule, ruled.Group = application.Group, "kids"
-		h.ok(h.Applications.CreateApplication(ctx, ruled, h.anna.ID))
-		h.ok(h.Applications.CreateApplication(ctx, other, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, ruled, application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, other, application.Icon{}, h.anna.ID))
 		events, apps := h.events(), h.apps()
 
 		sameURL, noGroup, sameSlug := app("third"), app("third"), app("ruled")
@@ -116,10 +116,10 @@ func TestPolicy_ARefusedChangeChangesNothing(t *testing.T) {
 		changed := func(change func(*application.Application)) func(*application.Application) error {
 			return func(a *application.Application) error { change(a); return nil }
 		}
-		h.refused("a taken slug", h.Applications.CreateApplication(ctx, sameSlug, h.anna.ID), application.ErrSlugTaken)
-		h.refused("a taken address", h.Applications.CreateApplication(ctx, sameURL, h.anna.ID), application.ErrURLTaken)
-		h.refused("an unknown group", h.Applications.CreateApplication(ctx, noGroup, h.anna.ID), application.ErrGroupNotFound)
-		h.refused("by a member", h.Applications.CreateApplication(ctx, app("third"), h.otto.ID), user.ErrNotAdmin)
+		h.refused("a taken slug", h.Applications.CreateApplication(ctx, sameSlug, application.Icon{}, h.anna.ID), application.ErrSlugTaken)
+		h.refused("a taken address", h.Applications.CreateApplication(ctx, sameURL, application.Icon{}, h.anna.ID), application.ErrURLTaken)
+		h.refused("an unknown group", h.Applications.CreateApplication(ctx, noGroup, application.Icon{}, h.anna.ID), application.ErrGroupNotFound)
+		h.refused("by a member", h.Applications.CreateApplication(ctx, app("third"), application.Icon{}, h.otto.ID), user.ErrNotAdmin)
 		h.refused("a change to a taken address", h.Applications.ChangeApplication(ctx, "other", changed(func(a *application.Application) { a.URL = ruled.URL }), h.anna.ID), application.ErrURLTaken)
 		h.refused("a change to an unknown group", h.Applications.ChangeApplication(ctx, "other", changed(func(a *application.Application) { a.Rule, a.Group = application.Group, "x" }), h.anna.ID), application.ErrGroupNotFound)
 		h.refused("a change that is wrong", h.Applications.ChangeApplication(ctx, "other", func(*application.Application) error { return application.ErrName }, h.anna.ID), application.ErrName)
@@ -208,7 +208,7 @@ func TestPolicy_IsBounded(t *testing.T) {
 			h.exec(`INSERT INTO applications (slug, name, url, rule, color) VALUES (?, 'x', ?, 'login', '#000')`, fmt.Sprint("a", i), fmt.Sprintf("/%d/", i))
 		}
 		if n := h.atOnce(func(s *sqlstore.Stores, i int) error {
-			return s.Applications.CreateApplication(h.Context(), app(fmt.Sprint("new", i)), h.anna.ID)
+			return s.Applications.CreateApplication(h.Context(), app(fmt.Sprint("new", i)), application.Icon{}, h.anna.ID)
 		}, application.ErrTooMany); n != room {
 			h.Errorf("%d applications were created", n)
 		}
@@ -231,7 +231,7 @@ func TestPolicy_ARuleNeverLosesItsGroup(t *testing.T) {
 			}
 			a := app(fmt.Sprint("app", i))
 			a.Rule, a.Group = application.Group, "kids"
-			return s.Applications.CreateApplication(h.Context(), a, h.anna.ID)
+			return s.Applications.CreateApplication(h.Context(), a, application.Icon{}, h.anna.ID)
 		}, application.ErrGroupUsed, application.ErrGroupNotFound)
 		if groups, apps := must(h.Groups.Groups(h.Context()))(h.T), h.apps(); len(apps) > 0 && len(groups) != 1 || len(apps) == 0 && len(groups) != 0 {
 			h.Errorf("%d applications, groups %+v", len(apps), groups)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -91,7 +92,7 @@ func TestRename_ANameGivenUpIsNotTakenMeanwhile(t *testing.T) {
 func TestDisabled_AccountOpensNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("dav"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.anna.ID))
 		_, hash := h.newToken(h.otto.ID, "dav")
 		reset := h.reset()
 		r := must(h.Users.Disable(ctx, h.otto.ID, h.anna.ID))(h.T)
@@ -174,7 +175,7 @@ func leaveOrDisable(s *suite) {
 func TestGuest_EndsWithTheirLastDay(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("dav"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.anna.ID))
 		_, hash := h.newToken(h.otto.ID, "dav")
 		ends, never, admin, member := h.now.Add(time.Hour).Truncate(time.Second).UTC(), time.Time{}, user.Admin, user.Member
 		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &ends}, h.anna.ID))

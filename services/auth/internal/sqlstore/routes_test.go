@@ -32,7 +32,7 @@ func TestRoute_IsStoredAndRecordedWithWhatWasBefore(t *testing.T) {
 		first := application.Route{Upstream: "http://notes:80", Strip: true, UserHeader: "Remote-User", Recipe: "radicale"}
 		notes := app("notes")
 		notes.Route = first
-		h.ok(h.Applications.CreateApplication(h.Context(), notes, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), notes, application.Icon{}, h.anna.ID))
 		if got := h.apps()[0]; got != notes {
 			h.Errorf("got %+v, want %+v", got, notes)
 		}
@@ -58,9 +58,9 @@ func TestRoute_EndsWithItsApplication(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		notes := app("notes")
 		notes.Route = application.Route{Upstream: "http://notes:80"}
-		h.ok(h.Applications.CreateApplication(h.Context(), notes, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), notes, application.Icon{}, h.anna.ID))
 		h.ok(h.Applications.RemoveApplication(h.Context(), "notes", h.anna.ID))
-		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), application.Icon{}, h.anna.ID))
 		if got := h.apps()[0]; got.Route != (application.Route{}) || got.Reached {
 			h.Errorf("got %+v", got)
 		}
@@ -72,7 +72,7 @@ func TestRoute_TakesOnePin(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		notes := app("notes")
 		notes.Route = application.Route{Upstream: "https://notes:443"}
-		h.ok(h.Applications.CreateApplication(h.Context(), notes, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), notes, application.Icon{}, h.anna.ID))
 		var all sync.WaitGroup
 		for i := range atOnce {
 			all.Go(func() {
@@ -97,9 +97,34 @@ func TestRoute_TakesOnePin(t *testing.T) {
 	})
 }
 
+func TestIcon_IsStoredServedAndRemoved(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		icon := application.Icon{Hash: strings.Repeat("a1", 32), PNG: []byte("\x89PNG\x00")}
+		photos := app("photos")
+		photos.Icon = icon.Hash
+		h.ok(h.Applications.CreateApplication(h.Context(), photos, icon, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.SetIcon(h.Context(), "notes", icon, h.anna.ID)) // both have the same
+		h.ok(h.Applications.SetIcon(h.Context(), "photos", icon, h.anna.ID))
+		h.ok(h.Applications.SetIcon(h.Context(), "photos", application.Icon{}, h.anna.ID))
+		if png := must(h.Applications.Icon(h.Context(), icon.Hash))(h.T); string(png) != string(icon.PNG) || h.apps()[1].Icon != "" {
+			h.Errorf("%q, %+v", png, h.apps())
+		}
+		h.refused("a member's", h.Applications.SetIcon(h.Context(), "notes", application.Icon{}, h.otto.ID), user.ErrNotAdmin)
+		h.refused("of none", h.Applications.SetIcon(h.Context(), "none", icon, h.anna.ID), application.ErrNotFound)
+		h.ok(h.Applications.RemoveApplication(h.Context(), "notes", h.anna.ID))
+		if _, err := h.Applications.Icon(h.Context(), icon.Hash); !errors.Is(err, application.ErrNotFound) {
+			h.Errorf("of a removed application: %v", err)
+		}
+		if want := []string{"app_made", "app_icon_set", "app_made", "app_icon_set", "app_icon_set", "app_removed"}; !slices.Equal(h.events()[2:], want) {
+			h.Errorf("got %v", h.events())
+		}
+	})
+}
+
 func TestApplication_IsReachedOnceAndForAll(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), application.Icon{}, h.anna.ID))
 		all := must(h.Applications.Applications(h.Context()))(h.T)
 		h.ok(h.Applications.SetReached(h.Context(), all[0].ID))
 		h.ok(h.Applications.ChangeApplication(h.Context(), "notes", func(a *application.Application) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -35,8 +36,8 @@ func (h *household) invalid(what, hash string) {
 func TestToken_ReturnsItsUserAsStoredNow(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), h.anna.ID))
-		h.ok(h.Applications.CreateApplication(ctx, app("dav"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.anna.ID))
 		h.ok(h.Groups.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
 		h.ok(h.Groups.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true}, h.anna.ID))
 		text := token.New()
@@ -67,7 +68,7 @@ func TestToken_ReturnsItsUserAsStoredNow(t *testing.T) {
 func TestToken_ThatEndedIsInvalid(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
 		h.invalid("unknown", token.Hash(token.New()))
 		h.invalid("empty", "")
 
@@ -122,10 +123,10 @@ func TestToken_ThatEndedIsInvalid(t *testing.T) {
 func TestToken_ANewApplicationIsNotTheOneOfItsSlug(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
 		_, hash := h.newToken(h.otto.ID, "photos")
 		h.ok(h.Applications.RemoveApplication(ctx, "photos", h.anna.ID))
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
 		if got, _, _, err := h.Tokens.TokenVisitor(ctx, hash); err != nil || len(got.Applications) != 0 {
 			h.Errorf("got %+v, %v", got, err)
 		}
@@ -135,10 +136,10 @@ func TestToken_ANewApplicationIsNotTheOneOfItsSlug(t *testing.T) {
 func TestToken_WithoutApplicationOrUserIsNotCreated(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
 		closed := app("closed")
 		closed.Tokens = false
-		h.ok(h.Applications.CreateApplication(ctx, closed, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, closed, application.Icon{}, h.anna.ID))
 		before := h.events()
 		create := func(userID, by int64, slugs ...string) error {
 			_, err := h.Tokens.CreateToken(ctx, token.Token{UserID: userID, Name: "x", Applications: slugs}, token.Hash(token.New()), by)
@@ -159,7 +160,7 @@ func TestToken_WithoutApplicationOrUserIsNotCreated(t *testing.T) {
 
 func TestToken_AUserHasABoundedNumber(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		h.ok(h.Applications.CreateApplication(h.Context(), app("photos"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), app("photos"), application.Icon{}, h.anna.ID))
 		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error {
 			_, err := s.Tokens.CreateToken(h.Context(), token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"photos"}}, token.Hash(token.New()), h.otto.ID)
 			return err
@@ -173,7 +174,7 @@ func TestToken_AUserHasABoundedNumber(t *testing.T) {
 func TestToken_UseIsRecordedOnceAnHour(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
 		created, _ := h.newToken(h.otto.ID, "photos")
 		used := func() time.Time { return must(h.Tokens.Tokens(ctx, h.otto.ID))(h.T)[0].LastUsedAt }
 		if !used().IsZero() {
@@ -197,7 +198,7 @@ func TestToken_UseIsRecordedOnceAnHour(t *testing.T) {
 func TestToken_IsNotInTheAudit(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
 		created, _ := h.newToken(h.otto.ID, "photos")
 		h.ok(h.Tokens.RevokeToken(ctx, created.ID, h.otto.ID))
 		entries := must(h.Audit.Entries(ctx, everything))(h.T)
@@ -213,7 +214,7 @@ func TestToken_IsNotInTheAudit(t *testing.T) {
 func TestToken_OnesThatEndedLongAgoAreSwept(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("dav"), h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.anna.ID))
 		endless, _ := h.newToken(h.otto.ID, "dav")
 		revoked, _ := h.newToken(h.otto.ID, "dav")
 		later, _ := h.newToken(h.otto.ID, "dav")

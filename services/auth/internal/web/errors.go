@@ -52,6 +52,8 @@ var (
 	ErrNotLoggedIn = errors.New("request to an application without a session")
 	ErrReadOnly    = errors.New("app token only reads")
 	ErrForeignPage = errors.New("request of a foreign page")
+	// ErrNoPicture is returned for a form without the file that it is for.
+	ErrNoPicture = errors.New("file is missing")
 	// ErrQueueFull is returned to proxies, of which too many ask for the routes at once.
 	ErrQueueFull = errors.New("too many questions for the routes at once")
 )
@@ -235,6 +237,8 @@ var failures = []Failure{
 		"Diese interne Adresse ist gesperrt."),
 	row(application.ErrUserHeader, http.StatusBadRequest, "user_header", "BadUserHeader", "user_header",
 		"Diese Kopfzeile kann den Benutzernamen nicht tragen."),
+	row(application.ErrIconTooLarge, http.StatusBadRequest, "", "IconTooLarge", "picture", ""),
+	row(ErrNoPicture, http.StatusBadRequest, "", "NoPicture", "picture", ""),
 	row(application.ErrPin, http.StatusBadRequest, "pin", "BadForm", "",
 		"Der Fingerabdruck muss aus 64 hexadezimalen Ziffern bestehen."),
 	row(application.ErrNoRoute, http.StatusNotFound, "no_route", "NoApplication", noForm,

@@ -171,7 +171,8 @@ export default async (j) => {
     await show(device, `/pforte/admin/groups/${groups[0][0]}`, "group");
     await show(device, `/pforte/admin/groups/${groups[1][0]}?done=group-added`, "group-added");
     await show(device, "/pforte/admin/apps", "apps");
-    await show(device, `/pforte/admin/apps/${apps[0][0]}?done=app-added`, "app");
+    await show(device, "/pforte/admin/apps/new", "app-new");
+    await show(device, `/pforte/admin/apps/${apps[0][0]}?done=app-new`, "app");
     await send(device, { position: "vorn" }, "button[value=change]");
     await picture(device, "app-wrong", 400);
     await show(device, "/pforte/admin/security", "security");

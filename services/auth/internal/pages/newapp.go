@@ -1,0 +1,309 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+)
+
+const newAppPath = appsPath + "/new"
+
+// newAppPage is what the page of a new application shows.
+type newAppPage struct {
+	Recipes []recipe
+	Groups  groupList
+	App     application.Application // the zero value, for the templates of an application's fields
+	Route   routeForm
+	Hosts   bool   // where applications can have hosts of their own
+	Scheme  string // and the portal's host
+	Host    string
+	// More: a field is wrong that is folded away.
+	More bool
+}
+
+// routeForm is what the fields of a route show.
+type routeForm struct {
+	application.Route
+	Headers []string
+	// HasPath: the application is, or may be, at a path.
+	HasPath bool
+	// Trial is what the probe of the address found, in words; empty: there was none.
+	Trial trial
+}
+
+// upstreamView is what the templates of a route's fields show.
+type upstreamView struct {
+	routeForm
+	T                                 texts
+	Value, Wrong, Header, WrongHeader string
+	// Keep: the application's path stays in requests.
+	Keep bool
+}
+
+// upstreamFields returns what the templates of a route's fields show: what was typed, or the route as stored.
+func upstreamFields(v view, route routeForm) upstreamView {
+	u := upstreamView{
+		routeForm: route, T: v.T, Value: v.Value("upstream", route.Upstream), Wrong: v.Wrong("upstream"),
+		Header: v.Value("user_header", route.UserHeader), WrongHeader: v.Wrong("user_header"),
+		Keep: route.Upstream != "" && !route.Strip,
+	}
+	if v.form.sent("upstream") {
+		u.Keep = v.form.sent("keep")
+	}
+	return u
+}
+
+// skips are the texts of why a proxy leaves out an application.
+var skips = map[string]string{
+	"address": "SkippedAddress", "own": "SkippedOwn", "certificate": "SkippedCertificate",
+}
+
+// Skipped returns why a proxy leaves out an application, in words.
+func (v view) Skipped(reason string) string {
+	if key := skips[reason]; key != "" {
+		return v.T[key]
+	}
+	return fmt.Sprintf(v.T["RouteSkippedF"], reason)
+}
+
+// trial is what a probe of an internal address found, in words.
+type trial struct {
+	Text string `json:"text"`
+	Good bool   `json:"good"`
+}
+
+// newApp shows the form of a new application.
+func (p opening) newApp(r *request) (err error) {
+	portal, err := url.Parse(p.portalOf(r))
+	if err != nil {
+		return err
+	}
+	page := newAppPage{
+		Recipes: recipes, Scheme: portal.Scheme, Host: portal.Host, Hosts: p.PublicURL != "" && namesHosts(portal),
+		Route: routeForm{Headers: application.UserHeaders, HasPath: true, Trial: r.trial},
+	}
+	if r.fault != nil {
+		page.More = slices.Contains([]string{"slug", "description", "user_header"}, r.fault.Field)
+	}
+	if page.Groups, err = p.Policy.Groups(r.ctx()); err != nil {
+		return err
+	}
+	return p.render(r, "app-new", r.text["ApplicationNew"], page)
+}
+
+// portalOf returns the portal's origin.
+func (p *Pages) portalOf(r *request) string {
+	scheme := "http"
+	if p.Secure {
+		scheme = "https"
+	}
+	return cmp.Or(p.PublicURL, scheme+"://"+r.Request().Host)
+}
+
+// namesHosts reports whether there can be hosts below a portal's, which is not so of addresses.
+func namesHosts(portal *url.URL) bool {
+	host := portal.Hostname()
+	return !strings.Contains(host, ":") && strings.Trim(host, "0123456789.") != ""
+}
+
+// addNewApp adds an application with its route and picture, has the proxies try its address, and leads to its page.
+func (p opening) addNewApp(r *request) error {
+	f := r.form
+	if f.get("do") == "probe" {
+		return p.newApp(r.tried(p.try(r.ctx(), r, f.get("upstream"))))
+	}
+	rec := recipeOf(f.get("recipe"))
+	if f.get("filled") == rec.Slug { // a script has filled in the recipe, and what is empty was emptied
+		rec = recipe{Slug: rec.Slug}
+	}
+	n := policy.NewApplication{
+		Name: cmp.Or(strings.TrimSpace(f.get("name")), r.text["recipe."+rec.Slug]), Description: f.get("description"),
+		SecondFactor: f.sent("second_factor"), Tokens: f.sent("tokens") || rec.Tokens,
+	}
+	if n.Name == "" {
+		return application.ErrName
+	}
+	n.Rule, n.Group, _ = strings.Cut(cmp.Or(f.get("rule"), string(application.Login)), ":")
+	n.URL = p.addressOf(r, cmp.Or(strings.TrimSpace(f.get("url")), slugOf(n.Name)), f.get("where") == "path")
+	taken, err := p.Policy.Applications(r.ctx())
+	if err != nil {
+		return err
+	}
+	n.Slug = freeSlug(slugOf(n.Name), taken)
+	if typed := strings.TrimSpace(f.get("slug")); typed != "" {
+		n.Slug = slugOf(typed)
+	}
+	n.Color = colorOf(n.Slug)
+	var icon application.Icon
+	if len(r.file) > 0 {
+		if icon, err = p.Policy.IconOf(r.ctx(), r.file); err != nil {
+			return err
+		}
+	}
+	route := policy.RouteChange{
+		Upstream: cmp.Or(strings.TrimSpace(f.get("upstream")), rec.Upstream), Strip: !f.sent("keep"),
+		UserHeader: cmp.Or(f.get("user_header"), rec.UserHeader), Recipe: rec.Slug,
+	}
+	if err := p.Policy.CreateWith(r.ctx(), r.UserID, n, route, icon); err != nil {
+		return err
+	}
+	to := url.Values{"done": {"app-new"}}
+	if found := p.foundAt(r, n.Slug, route.Upstream); found != "" {
+		to.Set("probe", found)
+	}
+	return r.seeOther(appsPath + "/" + n.Slug + "?" + to.Encode())
+}
+
+// addressOf returns the address of an application of what was typed, which may be a label, a path, a host or a whole
+// URL. What is none stays as it is, and is refused with its fault.
+func (p *Pages) addressOf(r *request, typed string, path bool) string {
+	typed = strings.TrimSpace(typed)
+	portal := p.portalOf(r)
+	if u, err := url.Parse(typed); err == nil && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" {
+		if !application.IsAt(portal, u.Host) {
+			return typed[:len(typed)-len(u.EscapedPath())]
+		}
+		typed = cmp.Or(u.EscapedPath(), "/")
+	}
+	if path || strings.HasPrefix(typed, "/") {
+		if trimmed := strings.Trim(typed, "/"); trimmed != "" {
+			return "/" + trimmed + "/"
+		}
+		return "/"
+	}
+	typed = strings.ToLower(typed)
+	scheme, host, _ := strings.Cut(portal, "://")
+	if !strings.Contains(typed, ".") {
+		typed += "." + host
+	}
+	return scheme + "://" + typed
+}
+
+// german are letters that are spelled out where there are but a to z.
+var german = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss")
+
+// maxLabel is how long slugOf makes a short name, so that there is room for a number.
+const maxLabel = 28
+
+// slugOf returns a text as a short name: "Bücher & Co." is "buecher-co".
+func slugOf(text string) string {
+	words := strings.FieldsFunc(plain(german.Replace(strings.ToLower(text))), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+	slug := strings.Join(words, "-")
+	return cmp.Or(strings.Trim(slug[:min(len(slug), maxLabel)], "-"), "app")
+}
+
+// freeSlug returns a short name that no application has, with a number where it is taken.
+func freeSlug(slug string, taken []application.Application) string {
+	is := func(slug string) bool {
+		return slices.ContainsFunc(taken, func(a application.Application) bool { return a.Slug == slug })
+	}
+	for n, free := 2, slug; ; n++ {
+		if !is(free) {
+			return free
+		}
+		free = slug + "-" + strconv.Itoa(n)
+	}
+}
+
+// probe is what the script of the form asks while the address is typed.
+func (p opening) probe(r *request) error {
+	return r.JSON(http.StatusOK, p.try(r.ctx(), r, r.form.get("upstream")))
+}
+
+// tried has the form show what a probe found.
+func (r *request) tried(t trial) *request { r.trial = t; return r }
+
+// try has the proxies try an internal address, and returns what they found in words.
+func (p opening) try(ctx context.Context, r *request, upstream string) trial {
+	found, err := p.Policy.Probe(ctx, strconv.FormatInt(r.UserID, 10), upstream)
+	if err == nil {
+		return r.text.trial(found)
+	}
+	for _, known := range []struct {
+		err error
+		key string
+	}{
+		{application.ErrUpstream, "BadUpstream"},
+		{application.ErrUpstreamBlocked, "UpstreamBlocked"},
+		{policy.ErrNoProxy, "ProbeNoProxy"},
+		{policy.ErrTooManyProbes, "ProbeLimited"},
+	} {
+		if errors.Is(err, known.err) {
+			return trial{Text: r.text[known.key]}
+		}
+	}
+	if !errors.Is(err, policy.ErrProbeWaits) {
+		p.Log.WarnContext(ctx, "an internal address cannot be tried", "error", err)
+	}
+	return trial{Text: r.text["ProbeWaits"]}
+}
+
+// probeFaults are the texts of why a probe got no answer; all others are ProbeNobody.
+var probeFaults = map[string]string{"name": "ProbeName", "address": "UpstreamBlocked", "tls": "ProbeTLS"}
+
+// trial returns what a probe found, in words.
+func (t texts) trial(found application.Probe) trial {
+	switch {
+	case found.Good():
+		return trial{fmt.Sprintf(t["ProbeGoodF"], found.Status, found.MS), true}
+	case found.Status != 0:
+		return trial{Text: fmt.Sprintf(t["ProbeFaultF"], found.Status)}
+	}
+	return trial{Text: t[cmp.Or(probeFaults[found.Error], "ProbeNobody")]}
+}
+
+// foundAt has the proxies try the address of an application, and returns what they found for the URL of its page; ""
+// without an answer. One that answers is on the start page from now on.
+func (p opening) foundAt(r *request, slug, upstream string) string {
+	if upstream == "" {
+		return ""
+	}
+	found, err := p.Policy.Probe(r.ctx(), strconv.FormatInt(r.UserID, 10), upstream)
+	var limited *ratelimit.LimitedError
+	switch {
+	case errors.Is(err, policy.ErrNoProxy) || errors.Is(err, policy.ErrProbeWaits) || errors.As(err, &limited):
+		return ""
+	case err != nil:
+		p.Log.WarnContext(r.ctx(), "an internal address cannot be tried", "error", err)
+		return ""
+	case found.Status == 0:
+		return found.Error
+	}
+	if found.Good() {
+		if a, err := p.Policy.Application(r.ctx(), slug); err == nil {
+			p.Policy.Reached(r.ctx(), a)
+		}
+	}
+	return strconv.Itoa(found.Status) + "." + strconv.Itoa(found.MS)
+}
+
+// probeWord is the form of what foundAt returns where there was no answer.
+var probeWord = regexp.MustCompile(`\A[a-z]{1,32}\z`)
+
+// readTrial returns what foundAt has returned, in words; the zero value for anything else.
+func (t texts) readTrial(found string) trial {
+	if status, ms, ok := strings.Cut(found, "."); ok {
+		code, err := strconv.Atoi(status)
+		took, tookErr := strconv.Atoi(ms)
+		if err == nil && tookErr == nil && code >= 100 && code <= 599 && took >= 0 {
+			return t.trial(application.Probe{Status: code, MS: took})
+		}
+	}
+	if !probeWord.MatchString(found) {
+		return trial{}
+	}
+	return t.trial(application.Probe{Error: found})
+}

@@ -1,0 +1,54 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/picture"
+)
+
+// MaxIcon bounds the file of an application's picture, in bytes.
+const MaxIcon = 256 << 10
+
+// newIcons returns what writes pictures of applications anew.
+func newIcons() *picture.Encoder {
+	return picture.New(picture.Options{MaxBytes: MaxIcon, MaxSide: 1024, Side: 192, MaxEncoded: 64 << 10})
+}
+
+// IconOf returns the picture of a file as it is kept. picture.ErrFormat, application.ErrIconTooLarge.
+func (s *Service) IconOf(ctx context.Context, file []byte) (application.Icon, error) {
+	png, err := s.icons.Encode(ctx, file)
+	if errors.Is(err, picture.ErrTooLarge) {
+		err = application.ErrIconTooLarge
+	}
+	if err != nil {
+		return application.Icon{}, err
+	}
+	sum := sha256.Sum256(png)
+	return application.Icon{Hash: hex.EncodeToString(sum[:]), PNG: png}, nil
+}
+
+// SetIcon sets the picture of an application on behalf of an admin; the zero value removes it.
+// application.ErrNotFound.
+func (s *Service) SetIcon(ctx context.Context, by int64, slug string, icon application.Icon) error {
+	defer s.snapshot.outdate()
+	return s.applications.SetIcon(ctx, slug, icon, by)
+}
+
+// Icon returns the picture of a hash that an application has. Those that none has cost no SQL.
+// application.ErrNotFound.
+func (s *Service) Icon(ctx context.Context, hash string) ([]byte, error) {
+	apps, err := s.snapshot.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range apps {
+		if a.Icon == hash && hash != "" {
+			return s.applications.Icon(ctx, hash)
+		}
+	}
+	return nil, application.ErrNotFound
+}

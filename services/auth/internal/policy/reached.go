@@ -1,0 +1,50 @@
+package policy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+)
+
+const (
+	// reachedAgain is after how long it is tried again to store that an application has been reached.
+	reachedAgain = time.Minute
+	// reachedTimeout bounds a try, because a visitor waits for it.
+	reachedTimeout = 500 * time.Millisecond
+)
+
+// tries is when it was tried last to store that an application has been reached.
+type tries struct {
+	mu sync.Mutex
+	at map[int64]time.Time // by the application's id
+}
+
+// due reports whether it is to be tried now.
+func (t *tries) due(id int64, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last, ok := t.at[id]; ok && now.Sub(last) < reachedAgain {
+		return false
+	}
+	if t.at == nil || len(t.at) > application.MaxApplications {
+		t.at = map[int64]time.Time{}
+	}
+	t.at[id] = now
+	return true
+}
+
+// Reached stores that somebody has been led to an application, or that a probe has found it: from then on it is on the
+// start page of its users. A visitor does not fail for it.
+func (s *Service) Reached(ctx context.Context, a application.Application) {
+	if a.Reached || !s.reached.due(a.ID, s.now()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachedTimeout)
+	defer cancel()
+	if err := s.applications.SetReached(ctx, a.ID); err != nil {
+		s.log.WarnContext(ctx, "that an application is reached is not stored", "app", a.Slug, "error", err)
+	}
+	s.snapshot.outdate()
+}

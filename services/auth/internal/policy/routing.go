@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+)
+
+// ETag returns the tag of the list for a household of a name. Replicas, commands and restored backups need no
+// versions: the same list has the same tag.
+func (l RouteList) ETag(household string) (string, error) {
+	type entry struct {
+		Slug, Name, URL string
+		Route           application.Route
+	}
+	entries := make([]entry, len(l.Applications))
+	for i, a := range l.Applications {
+		entries[i] = entry{a.Slug, a.Name, a.URL, a.Route}
+	}
+	encoded, err := json.Marshal([]any{household, entries, slices.Sorted(slices.Values(l.Own))})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(encoded)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`, nil
+}
+
+// Routing is how far the proxies have taken over the route of an application.
+type Routing struct {
+	// Proxies is how many asked for routes within the last 10 s.
+	Proxies int
+	// Taken: all of them serve the route as it is stored.
+	Taken bool
+	// Skipped is why one of them leaves it out; empty: none does.
+	Skipped string
+	// Certifies: they get certificates for hosts by themselves. Certified: one of them has that of the application's.
+	Certifies, Certified bool
+}
+
+// RoutingOf returns how far the proxies have taken over the route of an application of a household of a name.
+func (s *Service) RoutingOf(ctx context.Context, household string, a application.Application) (Routing, error) {
+	apps, err := s.applications.Applications(ctx)
+	if err != nil {
+		return Routing{}, err
+	}
+	list := s.listOf(ctx, apps)
+	tag, err := list.ETag(household)
+	if err != nil {
+		return Routing{}, err
+	}
+	proxies, err := s.proxies.Proxies(ctx)
+	if err != nil {
+		return Routing{}, err
+	}
+	listed := slices.ContainsFunc(list.Applications, func(l application.Application) bool { return l.Slug == a.Slug })
+	r := Routing{Proxies: len(proxies), Taken: listed && len(proxies) > 0}
+	for _, p := range proxies {
+		if p.Have != tag || p.Skipped[a.Slug] != "" {
+			r.Taken = false
+		}
+		if p.Have == tag && p.Skipped[a.Slug] != "" {
+			r.Skipped = p.Skipped[a.Slug]
+		}
+		r.Certifies = r.Certifies || p.TLS == "auto"
+		r.Certified = r.Certified || slices.Contains(p.Certified, a.Slug)
+	}
+	return r, nil
+}
+
+// listOf returns the list of those applications that have a route that can be served.
+func (s *Service) listOf(ctx context.Context, apps []application.Application) RouteList {
+	list := RouteList{Own: s.own(ctx)}
+	for _, a := range apps {
+		if a.Route != (application.Route{}) && !waitsForPin(a) {
+			list.Applications = append(list.Applications, a)
+		}
+	}
+	slices.SortFunc(list.Applications, func(a, b application.Application) int {
+		return strings.Compare(a.Slug, b.Slug)
+	})
+	return list
+}
