@@ -55,3 +55,10 @@ func TestTask_AddsAnApplication(t *testing.T) {
 		h.journey(t, "add.mjs", append(append(h.asAdmin(t), "NAME=Kalender "+v.name, "SLUG=kalender-"+v.name, "UPSTREAM="+radicale.URL), v.env...)...)
 	})
 }
+
+func TestTask_EndsASessionElsewhere(t *testing.T) {
+	inAllVariants(t, func(t *testing.T, v variant) {
+		h := commonHousehold(t)
+		h.journey(t, "end.mjs", v.asMember(t, h, "enno")...)
+	})
+}
