@@ -111,7 +111,7 @@ func (p profile) firstSteps(r *request, h user.Household, joined bool) ([]firstS
 		return nil, err
 	}
 	steps = append(steps, firstStep{r.text["StepInvite"], root + "admin/invites", joined || len(invites) > 0},
-		firstStep{r.text["StepApp"], appsPath, len(apps) > 0})
+		firstStep{r.text["StepApp"], appsPath + "/new", len(apps) > 0})
 	if !slices.ContainsFunc(steps, func(s firstStep) bool { return !s.Done }) {
 		return nil, nil
 	}

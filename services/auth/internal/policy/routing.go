@@ -66,7 +66,7 @@ func (s *Service) RoutingOf(ctx context.Context, household string, a application
 		if p.Have == tag && p.Skipped[a.Slug] != "" {
 			r.Skipped = p.Skipped[a.Slug]
 		}
-		r.Certifies = r.Certifies || p.TLS == "auto"
+		r.Certifies = r.Certifies || p.TLS != "" && p.TLS != "off"
 		r.Certified = r.Certified || slices.Contains(p.Certified, a.Slug)
 	}
 	return r, nil
