@@ -211,7 +211,7 @@ func TestApplication_WrongFieldsAreRefused(t *testing.T) {
 	r.ok(err)
 	i := slices.IndexFunc(apps, func(a application.Application) bool { return a.Slug == "notes" })
 	apps[i].ID = 0
-	if want := (application.Application{Slug: "notes", Name: "notes", URL: "/notes/", Rule: application.Login, Color: user.DefaultAvatarColor}); apps[i] != want {
+	if want := (application.Application{Slug: "notes", Name: "notes", URL: "/notes/", Rule: application.Login, Color: user.DefaultAvatarColor, Reached: true}); apps[i] != want {
 		t.Errorf("got %+v, want %+v", apps[i], want)
 	}
 }

@@ -23,7 +23,7 @@ func testMeaning(t *testing.T, open opener) {
 		"a rehash leaves sessions alone and needs the old hash":        rehash,
 		"a role changes, and the last admin keeps it":                  setRole,
 		"a user is deleted once, and never the last admin":             remove,
-		"only an admin or the operator deletes":                        removeBy,
+		"only the user, an admin or the operator deletes":              removeBy,
 		"only an admin or the operator creates":                        createBy,
 		"revocations are pending until done, the oldest first":         revocations,
 		"a change that is refused leaves no revocation":                refusedChange,
@@ -183,11 +183,13 @@ func removeBy(s *suite) {
 	anna, ben := s.create("anna", user.Member), s.create("ben", user.Member)
 	_, err := s.store.Users.Delete(s.Context(), gone.ID, root.ID)
 	s.ok(err)
-	for _, by := range []int64{anna.ID, ben.ID, gone.ID, 1 << 40, -1} {
+	for _, by := range []int64{ben.ID, gone.ID, 1 << 40, -1} {
 		_, err := s.store.Users.Delete(s.Context(), anna.ID, by)
 		s.refused(err, user.ErrNotAdmin)
 	}
 	_, err = s.store.Users.Delete(s.Context(), anna.ID, user.Operator)
+	s.ok(err)
+	_, err = s.store.Users.Delete(s.Context(), ben.ID, ben.ID) // one's own account
 	s.ok(err)
 }
 
