@@ -25,12 +25,10 @@ func about(name string, u user.User) audit.Event {
 // where they have not, or there is no such user. browser is the value of its cookie.
 func (s *Service) KnownBrowser(ctx context.Context, username, browser string) (string, error) {
 	u, err := s.users.ByUsername(ctx, username)
-	if errors.Is(err, user.ErrNotFound) {
-		return "", nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, user.ErrNotFound) {
 		return "", err
 	}
+	// Also where there is no such user, whose id is 0 then: the time tells nobody which names there are.
 	known, err := s.browsers.Browsers(ctx, u.ID)
 	hash := session.BrowserHash(browser)
 	if err != nil || !slices.ContainsFunc(known, func(b factor.Browser) bool { return b.Hash == hash }) {

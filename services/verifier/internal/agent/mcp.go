@@ -43,6 +43,10 @@ elicitation); with another client nothing is bought.
 // minute.
 const answerWithin = 50 * time.Second
 
+// finalWithin is how long a tool call waits by itself for a transaction to be final: one that takes
+// longer is said at once.
+const finalWithin = 20 * time.Second
+
 func parseMCP(args []string, getenv func(string) string, stdout io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("agent mcp", flag.ContinueOnError)
@@ -80,7 +84,7 @@ func newToolbox(o options, stderr io.Writer) (*toolbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.limits.pinned, b.isBrief, b.finalWait = true, true, 0
+	b.limits.pinned, b.isBrief, b.finalWait = true, true, min(o.maxWait, finalWithin)
 	return &toolbox{
 		buyer: b, answers: filepath.Join(o.state, "answers"), answerWithin: answerWithin, confirm: o.confirm, log: log,
 		asked:   map[string]approval{},

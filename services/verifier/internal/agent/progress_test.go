@@ -62,7 +62,7 @@ func TestMCP_ARefusalThatCostsNothingSaysSo(t *testing.T) {
 
 func TestMCP_WhatWaitsIsBoughtOnceThoughTheProcessIsKilled(t *testing.T) {
 	s, state := open(t, deliver(t)), t.TempDir()
-	s.reports("base", `{"status":"included","block":"2000000","finalInSeconds":2}`)
+	s.reports("base", `{"status":"included","block":"2000000","finalInSeconds":60}`)
 	question := asked()
 	question["chain"], question["wait"] = "base", true
 	first := s.assistant(state, nil)

@@ -64,6 +64,12 @@ func (r *Reader) Progress(ctx context.Context, transaction chain.Hash, ask func(
 		return chain.Progress{Stage: seen.stage}, nil
 	}
 	heads, err := r.Reached(ctx)
+	if err == nil && seen.block > heads.Finalized && ask() == nil {
+		// While nobody buys, the heads are up to a minute old.
+		if err = r.pollAll(ctx, nil); err == nil {
+			heads, err = r.Reached(ctx)
+		}
+	}
 	switch {
 	case err != nil:
 		return chain.Progress{}, err
