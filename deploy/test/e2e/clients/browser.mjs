@@ -37,11 +37,11 @@ const checked = new Set();
 export class Device {
   // open opens a device. Options: name, origin; lang ("de" or "en"), view (phone or laptop),
   // address, dark, zone (of time), scripts (false: without JavaScript), faults (false: pages
-  // that are not ours).
-  static async open(browser, { name = "browser", origin, address, lang = "de", view = laptop, dark = false, zone, scripts = true, faults = true }) {
+  // that are not ours), most (bytes of a page).
+  static async open(browser, { name = "browser", origin, address, lang = "de", view = laptop, dark = false, zone, scripts = true, faults = true, most = heaviest }) {
     const context = await browser.createBrowserContext();
     const device = new Device();
-    Object.assign(device, { name, origin, lang, view, scripts, context, clicks: 0, fields: 0, faults: [], kind: `${lang} ${view.width} ${dark}` });
+    Object.assign(device, { name, origin, lang, view, scripts, most, context, clicks: 0, fields: 0, faults: [], kind: `${lang} ${view.width} ${dark}` });
     const page = device.page = await context.newPage();
     page.setDefaultTimeout(20_000);
     await page.setViewport(view);
@@ -150,7 +150,7 @@ export class Device {
     if (page.lang !== this.lang) this.faults.push(`the page is in ${page.lang}`);
     if (page.headings !== 1) this.faults.push(`the page has ${page.headings} headings of the first level`);
     if (page.wide > 0) this.faults.push(`the page is ${page.wide} pixels too wide`);
-    if (page.loaded > heaviest) this.faults.push(`the page has ${page.loaded} bytes`);
+    if (page.loaded > this.most) this.faults.push(`the page has ${page.loaded} bytes`);
     if (this.view.isMobile && page.low > lowest) this.faults.push(`the navigation ends ${page.low} pixels below the top`);
     if (!this.scripts) return this.blame(); // axe waits for promises of the page
     // The same page needs no second look.

@@ -8,7 +8,7 @@ import { laptop, phone } from "../browser.mjs";
 export default async (j) => {
   const { SHOTS: folder, LANGUAGE: lang, THEME: theme, ONLY: only, PAGE: file, SETS: sets } = j.env, faults = [];
   for (const view of [phone, laptop]) {
-    const device = await j.open({ name: `${view.width}`, lang, dark: theme === "dark", view }), { page } = device;
+    const device = await j.open({ name: `${view.width}`, lang, dark: theme === "dark", view, most: 3 << 20 }), { page } = device;
     for (const [name, files] of Object.entries(JSON.parse(sets))) {
       if (only && !new RegExp(only).test(name)) continue;
       await page.goto(pathToFileURL(file).href);

@@ -53,7 +53,7 @@ export default async (j) => {
   };
   try {
     for (const [view, dark, lang] of [[laptop, false, j.lang], [phone, true, j.other]]) {
-      const device = await j.open({ name: `${view.width}`, lang, dark, view }), w = words[lang], { page } = device;
+      const device = await j.open({ name: `${view.width}`, lang, dark, view, most: 3 << 20 }), w = words[lang], { page } = device;
       const asked = alone(device, `${j.origin}/v1/check`);
       await page.goto(`${j.origin}/v1/check`);
       await ready(device);
