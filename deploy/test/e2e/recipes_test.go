@@ -83,6 +83,7 @@ func newApplications(t *testing.T, titles ...string) applications {
 	change := o.change
 	o.change = func(l *layout.Layout) {
 		change(l)
+		l.Extra["pforte-proxy"]["ROUTES"] = "" // those of the page alone
 		_, port, _ := strings.Cut(strings.TrimPrefix(a.origin, "http://"), ":")
 		pairs := []string{
 			"https://home.example.org", a.origin, "https://wiki.example.org", "http://wiki.localhost:" + port, "https://files.example.net", "http://files.test:" + port, "https://board.example.org", "http://board.localhost:" + port,

@@ -267,11 +267,16 @@ func (p journal) auditQuery(r *request) (audit.Query, url.Values) {
 	return query, kept
 }
 
-const auditPath = root + "admin/audit"
+const (
+	auditPath = root + "admin/audit"
+	// auditRows is how many entries the page shows at once, so that it weighs less than 40 KB.
+	auditRows = 40
+)
 
 // audit shows what happened, newest first.
 func (p journal) audit(r *request) error {
 	query, filters := p.auditQuery(r)
+	query.Limit = auditRows
 	page := auditPage{
 		Query: query, From: filters.Get("from"), To: filters.Get("to"), Events: r.text.eventNames(),
 		Filtered: len(filters) > 0, CSV: withQuery(auditPath+".csv", filters),

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -318,7 +317,7 @@ func TestAudit_IsFilteredAndPaged(t *testing.T) {
 		anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
 	}
 	first := anna.get("/pforte/admin/audit?event=invite_made").want(http.StatusOK).shows("Einladung erstellt", "Ältere anzeigen")
-	if got := strings.Count(first.body, "<li>"); got != audit.DefaultPage {
+	if got := strings.Count(first.body, "<li>"); got != 40 {
 		t.Errorf("%d entries on a page", got)
 	}
 	older := regexp.MustCompile(`href="(/pforte/admin/audit\?before=[^"]*)"`).FindStringSubmatch(first.body)
@@ -326,8 +325,8 @@ func TestAudit_IsFilteredAndPaged(t *testing.T) {
 		t.Fatal("there is no link to older entries")
 	}
 	second := anna.get(strings.ReplaceAll(older[1], "&amp;", "&")).want(http.StatusOK).lacks("Ältere anzeigen")
-	if got := strings.Count(second.body, "<li>"); got != 10 {
-		t.Errorf("%d entries on the second page, want 10", got)
+	if got := strings.Count(second.body, "<li>"); got != 20 {
+		t.Errorf("%d entries on the second page, want 20", got)
 	}
 	anna.get("/pforte/admin/audit?event=user_deleted").shows("Keine Einträge.")
 	anna.get("/pforte/admin/audit?from=2026-03-02").shows("Keine Einträge.")
