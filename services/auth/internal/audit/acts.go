@@ -38,6 +38,7 @@ var acts = map[string]act{
 	"audit_swept":            {},
 	"device_new":             {notice: true, notify: notifyDevice},
 	"duty_changed":           {},
+	"email_changed":          {log: "email_changed", fields: "user_id confirmed removed by", notice: true},
 	"group_changed":          {log: "group_changed", fields: "group by"},
 	"group_made":             {log: "group_made", fields: "group by"},
 	"group_removed":          {log: "group_removed", fields: "group by"},

@@ -34,6 +34,42 @@ func (a members) updateProfile(c echo.Context, s caller) (answer, error) {
 	return userAnswer(http.StatusOK, u), err
 }
 
+// emailBody are the members about an e-mail address.
+type emailBody struct {
+	Email     *string `json:"email"` // null: there is none
+	Confirmed bool    `json:"email_confirmed"`
+}
+
+func emailOf(e user.Email) (body emailBody) {
+	if e.Address != "" {
+		body.Email, body.Confirmed = &e.Address, e.Confirmed()
+	}
+	return body
+}
+
+// ownEmail is GET /me/email.
+func (a members) ownEmail(c echo.Context, s caller) (answer, error) {
+	e, err := a.People.OwnEmail(c.Request().Context(), s.Session)
+	return data(emailOf(e)), err
+}
+
+// setOwnEmail is PUT /me/email.
+func (a members) setOwnEmail(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Email *string `json:"email"` // empty: none
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	if body.Email == nil {
+		return answer{}, account.ErrMissing
+	}
+	if err := a.People.SetOwnEmail(c.Request().Context(), s.Session, *body.Email); err != nil {
+		return answer{}, err
+	}
+	return a.ownEmail(c, s)
+}
+
 // getUser is GET /members/:id.
 func (a members) getUser(c echo.Context, _ caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
@@ -52,10 +88,15 @@ func (a members) getUser(c echo.Context, _ caller) (answer, error) {
 		LastLoginAt *string  `json:"last_login_at"` // null: unknown, or before the audit began
 		Disabled    bool     `json:"disabled"`
 		LastDay     *string  `json:"last_day"` // of a guest, in the household's time; null: there is none
+		emailBody
+		Subject *string `json:"subject"` // by what applications know them; null: none has asked
 	}
 	body := details{
 		ListedUser: Listed([]user.User{d.User})[0], Groups: list(d.Groups), TwoFactor: d.SecondFactor,
-		Passkeys: d.Passkeys, Disabled: !d.DisabledAt.IsZero(),
+		Passkeys: d.Passkeys, Disabled: !d.DisabledAt.IsZero(), emailBody: emailOf(d.Email),
+	}
+	if d.Subject != "" {
+		body.Subject = &d.Subject
 	}
 	if day := a.People.LastDay(d.User); day != "" {
 		body.LastDay = &day
@@ -82,6 +123,7 @@ func (a members) updateUser(c echo.Context, s caller) (answer, error) {
 		Groups      *[]string `json:"groups"`
 		Username    *string   `json:"username"`
 		LastDay     *string   `json:"last_day"` // YYYY-MM-DD; empty: no end
+		Email       *string   `json:"email"`    // confirmed by it; empty: none
 		Password    *string   `json:"password"`
 	}
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
@@ -93,7 +135,7 @@ func (a members) updateUser(c echo.Context, s caller) (answer, error) {
 	u, err := a.UpdateMember(c.Response(), c.Request(), s.shared(), id,
 		people.MemberChange{
 			DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role, Groups: body.Groups,
-			Username: body.Username, LastDay: body.LastDay,
+			Username: body.Username, LastDay: body.LastDay, Email: body.Email,
 		})
 	return userAnswer(http.StatusOK, u), err
 }

@@ -99,6 +99,38 @@ func TestMember_IsRenamedAndADayTheirLast(t *testing.T) {
 	anna.send(http.MethodPatch, prefix+"/members/2", object("last_day", "")).want(http.StatusOK)
 }
 
+func TestEmail_IsConfirmedByWhoIsAnAdmin(t *testing.T) {
+	h := newFixture(t)
+	anna, otto := h.anna(), h.otto()
+	const path = prefix + "/me/email"
+	is := func(b *browser, path, want string) {
+		t.Helper()
+		if got := b.get(path).want(http.StatusOK); !strings.Contains(string(got.body), want) {
+			t.Errorf("%s: %s, want %s", path, got.body, want)
+		}
+	}
+	is(otto, path, `{"data":{"email":null,"email_confirmed":false}}`)
+	otto.send(http.MethodPut, path, object("email", " Otto@Example.org ")).want(http.StatusOK)
+	is(otto, path, `{"data":{"email":"Otto@Example.org","email_confirmed":false}}`)
+	is(anna, prefix+"/members/2", `"email":"Otto@Example.org","email_confirmed":false,"subject":null`)
+	anna.send(http.MethodPut, path, object("email", "otto@example.org")).because(http.StatusConflict, "email_taken")
+	anna.send(http.MethodPatch, prefix+"/members/2", object("email", "Otto@Example.org")).want(http.StatusOK)
+	is(otto, path, `"email_confirmed":true`)
+	otto.send(http.MethodPut, path, object("email", "Otto@Example.org")).want(http.StatusOK)
+	is(otto, path, `"email_confirmed":true`) // nothing changed
+	anna.send(http.MethodPatch, prefix+"/members/1", object("email", "OTTO@example.org")).because(http.StatusConflict, "email_taken")
+	otto.send(http.MethodPut, path, object("email", "other@example.org")).want(http.StatusOK)
+	is(otto, path, `"email_confirmed":false`)
+	anna.send(http.MethodPatch, prefix+"/members/1", object("email", "OTHER@example.org")).want(http.StatusOK) // it is hers
+	is(otto, path, `"email":null`)
+	for _, wrong := range []string{"otto", "otto@home", "otto@x.invalid", "ö@example.org", "a b@example.org", ".a@example.org", strings.Repeat("x", 65) + "@example.org"} {
+		otto.send(http.MethodPut, path, object("email", wrong)).because(http.StatusBadRequest, "email")
+	}
+	otto.send(http.MethodPut, path, `{}`).want(http.StatusBadRequest)
+	anna.send(http.MethodPatch, prefix+"/members/1", object("email", "")).want(http.StatusOK)
+	is(anna, path, `"email":null`)
+}
+
 func TestMember_IsDisabledAndEnabled(t *testing.T) {
 	h := newFixture(t)
 	anna, otto := h.anna(), h.otto()
@@ -140,6 +172,8 @@ type guardedRoute struct {
 // guardedPeople are those routes of people that need a session.
 var guardedPeople = []guardedRoute{
 	{request{http.MethodPatch, "/me/profile", `{}`}, false, true, false, true},
+	{request{http.MethodGet, "/me/email", ""}, false, false, false, false},
+	{request{http.MethodPut, "/me/email", `{"email":""}`}, false, true, true, true},
 	{request{http.MethodGet, "/members/2", ""}, true, false, false, false},
 	{request{http.MethodPatch, "/members/2", `{}`}, true, true, true, true},
 	{request{http.MethodPost, "/members/2/disable", ""}, true, true, true, false},

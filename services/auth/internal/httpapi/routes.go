@@ -47,6 +47,8 @@ func (a *api) route(e *echo.Echo) {
 	// Other methods of /users/:id are 405 (AUTH-9.3).
 	beside := []route{
 		{http.MethodPatch, "/me/profile", asUser, members{a}.updateProfile},
+		{http.MethodGet, "/me/email", asUser, members{a}.ownEmail},
+		{http.MethodPut, "/me/email", asUser | fresh, members{a}.setOwnEmail},
 		{http.MethodGet, "/members/:id", asAdmin, members{a}.getUser},
 		{http.MethodPatch, "/members/:id", asAdmin | fresh, members{a}.updateUser},
 		{http.MethodPost, "/members/:id/disable", asAdmin | fresh, members{a}.disableUser},

@@ -25,6 +25,8 @@ type MemberChange struct {
 	Username *string
 	// LastDay is that of a guest, YYYY-MM-DD in the household's time; empty: the account has no end.
 	LastDay *string
+	// Email is confirmed by it; empty: they have none.
+	Email *string
 }
 
 // UpdateProfile changes the profile of a session's user and returns the user. The
@@ -38,6 +40,22 @@ func (s *Service) UpdateProfile(ctx context.Context, of session.Session, p Profi
 // user.ErrNotAdmin, user.ErrLastAdmin; application.ErrGroupNotFound.
 func (s *Service) UpdateMember(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
 	return s.changeUser(ctx, by, id, c)
+}
+
+// OwnEmail returns the e-mail address of a session's user. user.ErrNotFound.
+func (s *Service) OwnEmail(ctx context.Context, of session.Session) (user.Email, error) {
+	d, err := s.users.Member(ctx, of.UserID)
+	return d.Email, err
+}
+
+// SetOwnEmail sets the e-mail address of a session's user, or removes it where it is empty. Unless it is that of
+// before, it is unconfirmed. user.ErrEmail, user.ErrEmailTaken; user.ErrNotFound.
+func (s *Service) SetOwnEmail(ctx context.Context, of session.Session, address string) error {
+	address, err := user.CleanEmail(address)
+	if err != nil {
+		return err
+	}
+	return s.users.Change(ctx, of.UserID, user.Change{Email: &address}, of.UserID)
 }
 
 func (s *Service) changeUser(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
@@ -74,6 +92,13 @@ func (s *Service) changeUser(ctx context.Context, by, id int64, c MemberChange) 
 			return user.User{}, err
 		}
 		change.EndsAt = &ends
+	}
+	if c.Email != nil {
+		address, err := user.CleanEmail(*c.Email)
+		if err != nil {
+			return user.User{}, err
+		}
+		change.Email, change.ConfirmsEmail = &address, true
 	}
 	if err := s.users.Change(ctx, id, change, by); err != nil {
 		return user.User{}, err

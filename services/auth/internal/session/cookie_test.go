@@ -76,7 +76,7 @@ func TestCookie_IsAcceptedWhileItsSessionLives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := session.Session{Ref: session.Ref{UserID: 42, Key: hex.EncodeToString(key[:])}, Role: "member", Factor: session.Password, CreatedAt: time.Unix(0, 0).UTC()}
+	s := session.Session{Ref: session.Ref{UserID: 42, Key: hex.EncodeToString(key[:])}, Role: "member", Login: hex.EncodeToString(key[:]), Factor: session.Password, CreatedAt: time.Unix(0, 0).UTC()}
 	if err := store.Create(t.Context(), s, fence, session.Lifetime); err != nil {
 		t.Fatal(err)
 	}

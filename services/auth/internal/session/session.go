@@ -48,6 +48,9 @@ type Session struct {
 	// version.
 	AuthAt time.Time
 	IP     string // address of the client at the login; empty in sessions of an earlier version
+	// Login is the key that the session had at the login. A session that replaces it when the user proves again who
+	// they are has another key, and the same login. Sessions of an earlier version have their key.
+	Login string
 }
 
 // Factor is a way to authenticate.
@@ -64,6 +67,35 @@ const (
 
 // Second reports whether f is more than a password.
 func (f Factor) Second() bool { return f != "" && f != Password }
+
+// ACR returns the authentication context of a login with f, as applications are told it: "pwd", "mfa", or "phr" where
+// a passkey was used, which no other page can ask for (the names of phr are OpenID Connect EAP ACR Values 1.0's).
+func (f Factor) ACR() string {
+	switch f {
+	case PasswordWithTOTP, PasswordWithRecovery:
+		return "mfa"
+	case PasswordWithPasskey, Passkey:
+		return "phr"
+	default:
+		return "pwd"
+	}
+}
+
+// AMR returns the methods of f, by their names in RFC 8176.
+func (f Factor) AMR() []string {
+	switch f {
+	case PasswordWithTOTP:
+		return []string{"pwd", "otp", "mfa"}
+	case PasswordWithRecovery:
+		return []string{"pwd", "kba", "mfa"}
+	case PasswordWithPasskey:
+		return []string{"pwd", "swk", "mfa"}
+	case Passkey:
+		return []string{"swk", "user", "mfa"}
+	default:
+		return []string{"pwd"}
+	}
+}
 
 // ValidCSRFToken reports whether a token is the session's, in constant time. A
 // session without a token has no valid one.
@@ -90,8 +122,9 @@ const maxUserAgent = 200
 // for the session cookie; a Store holds only its hash.
 func New(userID int64, userAgent string, now time.Time) (s Session, id string) {
 	id = newID()
+	key := keyOf(id)
 	return Session{
-		Ref: Ref{UserID: userID, Key: keyOf(id)}, CSRFToken: NewCSRFToken(),
+		Ref: Ref{UserID: userID, Key: key}, Login: key, CSRFToken: NewCSRFToken(),
 		UserAgent: shortened(userAgent), CreatedAt: now.UTC().Truncate(time.Second),
 		Factor: Password, AuthAt: now.UTC().Truncate(time.Second),
 	}, id

@@ -17,7 +17,9 @@ const memberColumns = `users.id, users.username, users.display_name, users.passw
 	users.role, users.created_at, users.session_stamp, users.kept_session,
 	user_factors.enabled_at IS NOT NULL, (SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id),
 	coalesce((` + lastLogin + `), 0), coalesce(user_factors.reset_asked_at, 0),
-	coalesce(users.disabled_at, 0), coalesce(users.ends_at, 0), users.picture, ` + groupsOf
+	coalesce(users.disabled_at, 0), coalesce(users.ends_at, 0), users.picture,
+	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0),
+	coalesce(users.email_confirmed_by, 0), ` + groupsOf
 
 // lastLogin is when a row of users logged in last. The sum keeps Postgres from reading the
 // index of all times backwards until it meets a login of that user, who may have none.
@@ -27,16 +29,17 @@ const memberTables = ` FROM users LEFT JOIN user_factors ON user_factors.user_id
 
 func scanMember(row sqldb.Scanner) (user.Details, error) {
 	var m user.Details
-	var created, login, asked, disabled, ends int64
+	var created, login, asked, disabled, ends, confirmed int64
 	var groups string
 	err := row.Scan(&m.ID, &m.Username, &m.DisplayName, &m.PasswordHash, &m.AvatarColor, &m.Role, &created,
 		&m.SessionStamp, &m.KeptSession,
-		&m.SecondFactor, &m.Passkeys, &login, &asked, &disabled, &ends, &m.Picture, &groups)
+		&m.SecondFactor, &m.Passkeys, &login, &asked, &disabled, &ends, &m.Picture,
+		&m.Subject, &m.Email.Address, &confirmed, &m.Email.ConfirmedBy, &groups)
 	if errors.Is(err, sql.ErrNoRows) {
 		return user.Details{}, user.ErrNotFound
 	}
 	m.CreatedAt, m.LastLoginAt, m.ResetAskedAt = time.Unix(created, 0).UTC(), instant(login), instant(asked)
-	m.DisabledAt, m.EndsAt = instant(disabled), instant(ends)
+	m.DisabledAt, m.EndsAt, m.Email.ConfirmedAt = instant(disabled), instant(ends), instant(confirmed)
 	m.Groups, m.PasswordHash = slugs(groups), unmarked(m.PasswordHash)
 	return m, err
 }
@@ -105,6 +108,11 @@ func (s *Users) Change(ctx context.Context, id int64, c user.Change, by int64) e
 				return err
 			}
 		}
+		if c.Email != nil {
+			if err := s.setEmail(ctx, tx, u, *c.Email, c.ConfirmsEmail, by); err != nil {
+				return err
+			}
+		}
 		if c.Role == nil || *c.Role == u.Role {
 			return nil
 		}
@@ -166,6 +174,53 @@ func (s *Users) rename(ctx context.Context, tx *transaction, u user.User, name s
 	before := u.Username
 	u.Username = name
 	return tx.record(ctx, about("username_changed", u, map[string]any{"from": before, "to": name}))
+}
+
+// setEmail sets a user's e-mail address, or removes it. One that an admin confirms is taken from a user who only claims
+// it. user.ErrEmailTaken.
+func (s *Users) setEmail(
+	ctx context.Context, tx *transaction, u user.User, address string, confirms bool, by int64,
+) error {
+	if address != "" && confirms {
+		if err := tx.exec(ctx, `UPDATE users SET email = NULL
+			WHERE lower(email) = ? AND id <> ? AND email_confirmed_at IS NULL`, asciiLower(address), u.ID); err != nil {
+			return err
+		}
+	}
+	var at, who sql.NullInt64
+	if address != "" && confirms {
+		at, who = orNull(s.db.now()), sql.NullInt64{Int64: by, Valid: true}
+	}
+	text := sql.NullString{String: address, Valid: address != ""}
+	n, err := tx.changed(ctx, `UPDATE users SET email = ?, email_confirmed_at = ?, email_confirmed_by = ?
+		WHERE id = ? AND (coalesce(email, '') <> ? OR ? AND email_confirmed_at IS NULL)`,
+		text, at, who, u.ID, address, at.Valid)
+	if sqldb.IsUnique(err) {
+		return user.ErrEmailTaken
+	}
+	if err != nil || n == 0 {
+		return err
+	}
+	return tx.record(ctx, about("email_changed", u, map[string]any{"confirmed": at.Valid, "removed": address == ""}))
+}
+
+// Subject implements people.Users.
+func (s *Users) Subject(ctx context.Context, id int64) (subject string, err error) {
+	err = s.db.write(ctx, timeout, "name a user for applications", func(ctx context.Context, tx *transaction) error {
+		subject, err = tx.subject(ctx, id)
+		return err
+	})
+	return subject, err
+}
+
+// subject returns by what applications know a user, from now on where none has asked before. user.ErrNotFound.
+func (tx *transaction) subject(ctx context.Context, id int64) (subject string, err error) {
+	err = tx.row(ctx, `UPDATE users SET subject = coalesce(subject, ?) WHERE id = ? RETURNING subject`,
+		user.NewSubject(), id).Scan(&subject)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = user.ErrNotFound
+	}
+	return subject, err
 }
 
 // Disable implements people.Users.
@@ -259,7 +314,7 @@ func (s *Users) mayChange(ctx context.Context, tx *transaction, id int64, c user
 		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
 			return err
 		}
-	case c.Role != nil || c.Username != nil || c.EndsAt != nil || changesGroups || by != id:
+	case c.Role != nil || c.Username != nil || c.EndsAt != nil || c.ConfirmsEmail || changesGroups || by != id:
 		if err := tx.mayAct(ctx, by); err != nil {
 			return err
 		}

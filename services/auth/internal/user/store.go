@@ -12,6 +12,8 @@ var (
 	ErrUsernameTaken = errors.New("username is taken")
 	// ErrUsernameFormer: a deleted user had that name, in this or another letter case.
 	// Or one who is here under another name had it.
+	// ErrEmailTaken: another user has the e-mail address.
+	ErrEmailTaken     = errors.New("another user has the e-mail address")
 	ErrUsernameFormer = errors.New("username was another user's")
 	ErrIDTaken        = errors.New("id is taken")
 	ErrLastAdmin      = errors.New("the last admin must remain")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -70,7 +71,22 @@ type Details struct {
 	Passkeys     int
 	LastLoginAt  time.Time // zero: unknown, or before the audit began
 	ResetAskedAt time.Time // of an open request for a new password; else zero
+	// Subject is by what applications know the user, a random UUID; empty until the first one asks.
+	Subject string
+	Email   Email
 }
+
+// Email is the address of a user.
+type Email struct {
+	Address string // ASCII; empty: there is none
+	// ConfirmedAt is when an admin entered it, ConfirmedBy who (Operator: a command); zero: the user did, and it may be
+	// another person's.
+	ConfirmedAt time.Time
+	ConfirmedBy int64
+}
+
+// Confirmed reports whether an admin vouches for the address.
+func (e Email) Confirmed() bool { return !e.ConfirmedAt.IsZero() }
 
 // Change are the fields of a user to change; nil leaves one as it is.
 type Change struct {
@@ -82,6 +98,9 @@ type Change struct {
 	Joins    map[string]bool
 	Username *string
 	EndsAt   *time.Time // zero: the account has no end
+	Email    *string    // "" removes it
+	// ConfirmsEmail has Email be confirmed, also where it is that of before. Only admins may.
+	ConfirmsEmail bool
 }
 
 // Household are the household's own settings.
@@ -100,6 +119,14 @@ const MaxHouseholdName = 64
 // been revoked, and the account is not closed. The session store may have lost its revocation.
 func (u User) Admits(stamp, key string, now time.Time) bool {
 	return !u.Closed(now) && (stamp == u.SessionStamp || u.KeptSession != "" && key == u.KeptSession)
+}
+
+// NewSubject returns a random UUID (RFC 9562, version 4).
+func NewSubject() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // NewSessionStamp returns a random stamp.
@@ -134,6 +161,7 @@ var (
 	ErrHouseholdName      = errors.New("household name has more than 64 characters or invisible ones")
 	ErrAvatarColor        = errors.New("avatar colour is not #RGB or #RRGGBB")
 	ErrRole               = errors.New("role is neither admin nor member")
+	ErrEmail              = errors.New("e-mail address is not local@domain in ASCII, of at most 254 characters")
 	ErrEndDate            = errors.New("last day of a guest is not YYYY-MM-DD from today on")
 )
 
@@ -164,7 +192,9 @@ func (u User) LastDay(zone *time.Location) string {
 
 var (
 	usernamePattern = regexp.MustCompile(`\A[A-Za-z0-9._-]{3,64}\z`)
-	colorPattern    = regexp.MustCompile(`\A#(?:[0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})\z`)
+	emailPattern    = regexp.MustCompile(`\A[A-Za-z0-9!#$%&'*+/=?^_{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_{|}~-]+)*` +
+		`@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\z`)
+	colorPattern = regexp.MustCompile(`\A#(?:[0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})\z`)
 )
 
 // CheckUsername returns ErrUsername unless name is 3 to 64 ASCII letters, digits, dots,
@@ -174,6 +204,28 @@ func CheckUsername(name string) error {
 		return ErrUsername
 	}
 	return nil
+}
+
+// Lengths of an e-mail address (RFC 5321, section 4.5.3.1).
+const (
+	maxEmail      = 254
+	maxEmailLocal = 64
+)
+
+// CleanEmail returns an e-mail address without surrounding white space; it may be empty. It is a dot-atom and a domain
+// with a dot (RFC 5322), in ASCII. ErrEmail, also for what ends in ".invalid": such addresses are made for users
+// without one.
+func CleanEmail(address string) (string, error) {
+	address = strings.TrimSpace(address)
+	if address == "" {
+		return "", nil
+	}
+	local, domain, _ := strings.Cut(address, "@")
+	if len(address) > maxEmail || len(local) > maxEmailLocal || !emailPattern.MatchString(address) ||
+		strings.HasSuffix(strings.ToLower(domain), ".invalid") {
+		return "", ErrEmail
+	}
+	return address, nil
 }
 
 // reserved are the names, without dots, hyphens and underscores, by which applications know their administrator or an

@@ -7,7 +7,7 @@
 // one Lua script on them, and one round trip.
 //
 //	<app>:{u42}:session:<sha256 of the id>  hash: username, role, csrf, agent, created, stamp, factor, auth_at, ip,
-//	                                        and h:<host> for each host of an application that it opens
+//	                                        login, and h:<host> for each host of an application that it opens
 //	<app>:{u42}:sessions                    sorted set: those hashes by expiry (Unix ms)
 //	<app>:{u42}:fence                       string: see session.Store.Fence
 //	<app>:{u42}:pending:<sha256 of the id>  hash: fingerprint, browser, replaces, agent, ip, tries, created

@@ -41,7 +41,7 @@ func (f *fakeRedis) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Process
 			return ctx.Err()
 		}
 		for _, cmd := range cmds {
-			cmd.(*redis.Cmd).SetVal([]any{cmd.Args()[5], "member", "csrf", "agent", "1770000000", "stamp", "pwd", "1770000000", ""})
+			cmd.(*redis.Cmd).SetVal([]any{cmd.Args()[5], "member", "csrf", "agent", "1770000000", "stamp", "pwd", "1770000000", "", ""})
 		}
 		return nil
 	}

@@ -53,7 +53,7 @@ func found(s *suite) {
 	made.Username, made.UserAgent = "Anna.B_c-1", "Mozilla/5.0 (\"x\"; ü 👩) \n%s"
 	s.ok(s.store.Create(s.Context(), made, s.fence(42), day))
 	s.same(s.load(made.Ref), made)
-	plain := session.Session{Ref: session.Ref{UserID: 1<<63 - 1, Key: made.Key}, Role: "admin", Factor: session.Password, CreatedAt: made.CreatedAt, AuthAt: made.CreatedAt}
+	plain := session.Session{Ref: session.Ref{UserID: 1<<63 - 1, Key: made.Key}, Role: "admin", Factor: session.Password, CreatedAt: made.CreatedAt, AuthAt: made.CreatedAt, Login: made.Key}
 	s.ok(s.store.Create(s.Context(), plain, s.fence(plain.UserID), day))
 	s.same(s.load(plain.Ref), plain)
 	s.same(s.load(made.Ref), made)

@@ -243,13 +243,13 @@ func encode(s session.Session) []any {
 	return []any{
 		"username", s.Username, "role", s.Role, "csrf", s.CSRFToken, "agent", s.UserAgent, "created",
 		s.CreatedAt.Unix(), "stamp", s.Stamp,
-		"factor", string(s.Factor), "auth_at", s.AuthAt.Unix(), "ip", s.IP,
+		"factor", string(s.Factor), "auth_at", s.AuthAt.Unix(), "ip", s.IP, "login", s.Login,
 	}
 }
 
 // decode reads the values that lua/values.lua returns.
 func decode(ref session.Ref, values []string) (session.Session, error) {
-	if len(values) != 9 {
+	if len(values) != 10 {
 		return session.Session{}, errReply
 	}
 	created, err := unix(values[4])
@@ -260,6 +260,7 @@ func decode(ref session.Ref, values []string) (session.Session, error) {
 		Ref: ref, Username: values[0], Role: values[1], CSRFToken: values[2], UserAgent: values[3], CreatedAt: created,
 		Stamp:  values[5],
 		Factor: session.Factor(cmp.Or(values[6], string(session.Password))), AuthAt: created, IP: values[8],
+		Login: cmp.Or(values[9], ref.Key),
 	}
 	if values[7] != "" { // of an earlier version
 		if s.AuthAt, err = unix(values[7]); err != nil {

@@ -63,7 +63,7 @@ func (s *suite) next(userID int64) session.Session {
 		Ref:      session.Ref{UserID: userID, Key: fmt.Sprintf("%064x", s.made)},
 		Username: "anna", Role: "member", CSRFToken: fmt.Sprintf("%064x", 1000+s.made), UserAgent: "Firefox", Stamp: "STAMP",
 		CreatedAt: time.Date(2026, 3, 1, 12, 0, s.made, 0, time.UTC),
-		Factor:    session.PasswordWithTOTP, AuthAt: time.Date(2026, 3, 1, 13, 0, s.made, 0, time.UTC), IP: "192.0.2.1",
+		Factor:    session.PasswordWithTOTP, AuthAt: time.Date(2026, 3, 1, 13, 0, s.made, 0, time.UTC), IP: "192.0.2.1", Login: fmt.Sprintf("%064x", 2000+s.made),
 	}
 }
 
