@@ -410,7 +410,7 @@ func agree(t *testing.T, program, script string) {
 	if *mutations > 100 && (valid < 20 || valid > *mutations/5) {
 		t.Errorf("%d of %d documents hold", valid, len(all))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, program, script, path).CombinedOutput()
 	t.Logf("%s", out)

@@ -4,6 +4,23 @@ import {sha256, sha512} from '@noble/hashes/sha2.js';
 import {keccak_256} from '@noble/hashes/sha3.js';
 import {bigEndian, concat, equal} from './bytes.ts';
 
+interface Point<P> { add(other: P): P; double(): P }
+
+/** a times p plus b times q. Nothing here is secret, so that the time may depend on it. */
+function sum<P extends Point<P>>(zero: P, a: bigint, p: P, b: bigint, q: P): P {
+  const table = [zero, p, q, p.add(q)];
+  const [x, y] = [a.toString(2), b.toString(2)];
+  const size = Math.max(x.length, y.length);
+  const [bits, others] = [x.padStart(size, '0'), y.padStart(size, '0')];
+  let out = zero;
+  for (let i = 0; i < size; i++) {
+    out = out.double();
+    const at = (bits[i] === '1' ? 1 : 0) + (others[i] === '1' ? 2 : 0);
+    if (at > 0) out = out.add(table[at]!);
+  }
+  return out;
+}
+
 export {sha256, keccak_256 as keccak256};
 
 /**
@@ -13,18 +30,19 @@ export {sha256, keccak_256 as keccak256};
  */
 export function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
   if (publicKey.length !== 32 || signature.length !== 64) return false;
-  const order = ed25519.Point.Fn.ORDER;
+  const {Point} = ed25519;
+  const order = Point.Fn.ORDER;
   const r = signature.slice(0, 32);
   const s = bigEndian(signature.slice(32).reverse());
   if (s >= order) return false;
   let key;
   try {
-    key = ed25519.Point.fromBytes(publicKey, true);
+    key = Point.fromBytes(publicKey, true);
   } catch {
     return false;
   }
   const k = bigEndian(sha512(concat(r, publicKey, message)).reverse()) % order;
-  const point = ed25519.Point.BASE.negate().negate().multiplyUnsafe(s).add(key.negate().multiplyUnsafe(k));
+  const point = sum(Point.ZERO, s, Point.BASE, k, key.negate());
   return equal(point.toBytes(), r);
 }
 
@@ -40,7 +58,7 @@ export function recover(digest: Uint8Array, r: bigint, s: bigint, odd: boolean):
     const inverse = Fn.inv(r);
     const u1 = Fn.mul(Fn.neg(Fn.create(bigEndian(digest))), inverse);
     const u2 = Fn.mul(s, inverse);
-    const key = Point.BASE.negate().negate().multiplyUnsafe(u1).add(Point.fromBytes(x).multiplyUnsafe(u2));
+    const key = sum(Point.ZERO, u1, Point.BASE, u2, Point.fromBytes(x));
     return key.is0() ? undefined : key.toBytes(false).slice(1);
   } catch {
     return undefined; // no point has this x
