@@ -57,6 +57,21 @@ checker: ## write the page that checks receipts as one file, bin/receipt-checker
 	@mkdir -p $(BIN)
 	@$(CHECKER) -o $(BIN)/receipt-checker.html
 
+# The check of receipts for JavaScript and Python, as files that install without a network.
+NPM := pkg/receipt/npm
+PACKAGES := $(BIN)/packages
+.PHONY: packages
+packages: $(NPM)/node_modules/.package-lock.json ## build the npm module and the Python wheel that check receipts into bin/packages/
+	@echo 'build the packages that check receipts'
+	@mkdir -p $(PACKAGES)
+	@rm -f $(PACKAGES)/*
+	@cd $(NPM) && node build.mjs && npm pack --silent --pack-destination $(PACKAGES)
+	@python3 pkg/receipt/python/build_wheel.py $(PACKAGES)
+
+$(NPM)/node_modules/.package-lock.json: $(NPM)/package-lock.json
+	@echo 'install what builds the npm module'
+	@cd $(NPM) && npm ci --ignore-scripts --no-audit --no-fund
+
 build/proxy:
 	@cd proxy && $(PROGRESS) 'build proxy' $(GOBUILD) -o $(BIN)/pforte-proxy .
 
@@ -72,6 +87,9 @@ test: $(if $(PKG),$(if $(filter $(E2E)%,$(PKG:./%=%)),e2e,test/folder),$(MODULES
 
 test/folder:
 	@.ci/test '$(PKG)' '$(RUN)'
+
+# Its tests judge the same documents in Go, JavaScript and Python.
+test/pkg/receipt: packages
 
 $(MODULES:%=test/%): test/%:
 	@echo '== test $*'

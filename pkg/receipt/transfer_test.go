@@ -43,6 +43,10 @@ var transferVectors = []struct {
 		Token: usdcOnDevnet, From: payerOnDevnet, To: payeeOnDevnet, Amount: "10000",
 		Authorization: &receipt.Authorization{Authorizer: payerOnDevnet, Nonce: nonceOnDevnet},
 	}},
+	{"transfer-base", "base-mainnet-2000000", "0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb", receipt.ExpectedTransfer{
+		Token: "0x4200000000000000000000000000000000000006", To: "0xc7b006f084ca79334db41fe216d3195870fac026",
+		Amount: "1218414017899128",
+	}},
 }
 
 const (
