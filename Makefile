@@ -252,10 +252,11 @@ RELEASED := pkg/receipt:-tags=purego,./cmd/... services/auth:./cmd/... \
 	services/verifier:-tags=purego,./cmd/verifier,./cmd/agent,./cmd/devnet deploy:./local,./backup,./setup
 # Where the images are published.
 REGISTRY := ghcr.io/pforte
-release: $(PLATFORMS:%=release/%) ## build archives of all platforms, images and compose files into dist/, with checksums, SBOM and licences
+release: $(PLATFORMS:%=release/%) packages ## build archives of all platforms, images and compose files into dist/, with checksums, SBOM and licences
 	@cd deploy && go run ./release -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) -top .. -built $(DIST)/.built -out $(DIST) \
 		-registry $(REGISTRY) -modcache "$$(go env GOMODCACHE)" -goroot "$$(go env GOROOT)"
 	@rm -rf $(DIST)/.built
+	@cp $(PACKAGES)/* $(DIST)/ && cd $(PACKAGES) && sha256sum * >>$(DIST)/SHA256SUMS
 	@cat $(DIST)/SHA256SUMS
 
 $(PLATFORMS:%=release/%): release/%: checker/page
