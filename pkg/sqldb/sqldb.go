@@ -58,6 +58,8 @@ type DB struct {
 	Writer, Reader *sql.DB
 	// reading has an element for each Query under way, on SQLite.
 	reading chan struct{}
+	// versions is nil where nothing is kept: on Postgres, and in memory.
+	versions *versions
 }
 
 // Open opens the database of the URL ("sqlite:data/auth.db", "sqlite::memory:"
@@ -187,7 +189,12 @@ func openSQLite(path string) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return &DB{Dialect: SQLite, Writer: writer, Reader: reader, reading: make(chan struct{}, sqliteReaders)}, nil
+	return &DB{
+		Dialect: SQLite, Writer: writer, Reader: reader, reading: make(chan struct{}, sqliteReaders),
+		versions: &versions{open: func() (*sql.DB, error) {
+			return openPool(path, 1, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(5000)", "query_only(1)"}})
+		}},
+	}, nil
 }
 
 // openPool returns a pool of so many connections to a SQLite database.
@@ -210,7 +217,7 @@ func (db *DB) Close() error {
 	if db.Reader == db.Writer {
 		return db.Writer.Close()
 	}
-	return errors.Join(db.Reader.Close(), db.Writer.Close())
+	return errors.Join(db.versions.shut(), db.Reader.Close(), db.Writer.Close())
 }
 
 // Ping returns an error unless the database answers.

@@ -49,13 +49,13 @@ func New(db *sqldb.DB, now func() time.Time) *Stores {
 func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Context, audit.Entry)) *Stores {
 	db := &database{opened, now, observe}
 	return &Stores{
-		Users:        &Users{db, db.Query(selectUser + byID)},
+		Users:        &Users{db, sqldb.Keep(opened, db.userReader())},
 		Links:        &Links{db},
 		Factors:      &Factors{db},
 		Browsers:     &Browsers{db},
 		Passkeys:     &Passkeys{db},
 		Applications: &Applications{db},
-		Groups:       &Groups{db, db.Query(`SELECT ` + columns + `, ` + groupsOf + ` FROM users WHERE ` + byID)},
+		Groups:       &Groups{db, sqldb.Keep(opened, db.visitorReader())},
 		Tokens: &Tokens{db, db.Query(`SELECT ` + tokenColumns + `, ` + groupsOf +
 			`, users.display_name, users.role, coalesce(users.disabled_at, 0), coalesce(users.ends_at, 0)` +
 			tokenTables + ` WHERE app_tokens.token_hash = ?`)},

@@ -17,7 +17,13 @@ import (
 // Groups keeps groups of users.
 type Groups struct {
 	db      *database
-	visitor *sqldb.Query // of every guarded request
+	visitor *sqldb.Kept[int64, visitor] // of every guarded request
+}
+
+// visitor is a user and the slugs of their groups, sorted.
+type visitor struct {
+	user   user.User
+	groups []string
 }
 
 func (tx *transaction) groupID(ctx context.Context, slug string) (id int64, err error) {
@@ -248,13 +254,22 @@ const groupsOf = `coalesce((SELECT string_agg(user_groups.slug, ' ') FROM group_
 // slugs returns a list that is separated by spaces, sorted.
 func slugs(list string) []string { return slices.Sorted(strings.FieldsSeq(list)) }
 
-// Visitor implements policy.Groups.
+// Visitor implements policy.Groups. The groups are not the caller's to change.
 func (s *Groups) Visitor(ctx context.Context, id int64) (user.User, []string, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	var groups string
-	u, err := scan(withMore{s.visitor.Row(ctx, id), []any{&groups}})
-	return u, slugs(groups), err
+	v, err := s.visitor.Get(ctx, id)
+	return v.user, v.groups, err
+}
+
+// visitorReader returns the function that reads the visitor of an id.
+func (d *database) visitorReader() func(context.Context, int64) (visitor, error) {
+	query := d.Query(`SELECT ` + columns + `, ` + groupsOf + ` FROM users WHERE ` + byID)
+	return func(ctx context.Context, id int64) (visitor, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		var groups string
+		u, err := scan(withMore{query.Row(ctx, id), []any{&groups}})
+		return visitor{u, slugs(groups)}, err
+	}
 }
 
 // withMore is a row with more columns than those of a user.

@@ -19,7 +19,7 @@ import (
 // Users keeps users, their passwords and the revocations of their sessions.
 type Users struct {
 	db   *database
-	byID *sqldb.Query // of every authenticated request
+	byID *sqldb.Kept[int64, user.User] // of every authenticated request
 }
 
 // Create implements people.Users.
@@ -130,12 +130,18 @@ const (
 )
 
 // ByID implements account.Users.
-func (s *Users) ByID(ctx context.Context, id int64) (user.User, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	ctx, span := tracing.Call(ctx, "sql", "read user")
-	defer span.End("")
-	return scan(s.byID.Row(ctx, id))
+func (s *Users) ByID(ctx context.Context, id int64) (user.User, error) { return s.byID.Get(ctx, id) }
+
+// userReader returns the function that reads the user of an id.
+func (d *database) userReader() func(context.Context, int64) (user.User, error) {
+	query := d.Query(selectUser + byID)
+	return func(ctx context.Context, id int64) (user.User, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		ctx, span := tracing.Call(ctx, "sql", "read user")
+		defer span.End("")
+		return scan(query.Row(ctx, id))
+	}
 }
 
 // ByUsername implements account.Users.
