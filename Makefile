@@ -151,10 +151,21 @@ $(PEERS)/node_modules/.package-lock.json: $(PEERS)/package-lock.json
 # profile, which have one file more.
 MEASURE  := $(BIN)/bench.test
 PROFILED := $(BIN)/profiled
-.PHONY: bench profile profiled $(MEASURE)
-bench: build profiled $(MEASURE) $(PEERS)/node_modules/.package-lock.json ## measure beside peers, as work grows and in overload, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it; ARGS="-test.run Bench/overload": one section)
+BEFORE   := $(shell git describe --tags --abbrev=0 2>/dev/null || echo e59be54)
+.PHONY: bench profile profiled before $(MEASURE)
+bench: build profiled before $(MEASURE) $(PEERS)/node_modules/.package-lock.json ## measure beside peers, as work grows and in overload, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it; ARGS="-test.run Bench/overload": one section)
 	@cd deploy/test/bench/scs && $(PROGRESS) 'build deploy/test/bench/scs' $(GOBUILD) -o $(BIN)/bench-scs .
 	@$(MEASURE) -test.run '^TestBench$$' -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
+
+# The programs of the release before, a tag or a commit, to measure beside these.
+before:
+	@rm -rf $(BIN)/before/source
+	@mkdir -p $(BIN)/before/source
+	@git archive $(BEFORE) services pkg proxy | tar -x -C $(BIN)/before/source
+	@git log -1 --format='%h of %cs' $(BEFORE) >$(BIN)/before/version
+	@for from in services/auth:./cmd/auth services/verifier:./cmd/verifier services/verifier:./cmd/recordednode proxy:.; do \
+		(cd $(BIN)/before/source/$${from%%:*} && $(PROGRESS) "build $${from%%:*} of $(BEFORE)" $(GOBUILD) -o $(BIN)/before/ $${from#*:}) || exit; done
+	@mv $(BIN)/before/proxy $(BIN)/before/pforte-proxy 2>/dev/null || true
 
 profile: build profiled $(MEASURE) ## write profiles of the processor and of allocations under each load into bin/profiles/
 	@$(MEASURE) -test.run '^TestBench$$/^profiles$$' -top $(CURDIR) -bin $(BIN) $(ARGS)

@@ -131,7 +131,7 @@ func (v *versions) connect(ctx context.Context) (err error) {
 		if !ok {
 			return errNoVersion
 		}
-		prepared, err := preparer.PrepareContext(ctx, "PRAGMA data_version") //nolint:sqlclosecheck // with conn
+		prepared, err := preparer.PrepareContext(ctx, "PRAGMA data_version")
 		if err != nil {
 			return err
 		}

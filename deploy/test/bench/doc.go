@@ -1,8 +1,7 @@
-// Package bench measures Pforte as its users meet it and writes
-// deploy/docs/performance.md: the proxy beside bare Caddy, the services beside their
-// peers, work among much that others left, evidence that was not made before,
-// overload, a member beside floods, what starts and idle programs take, tools for agents,
-// and the log of receipts. Run it as make bench; BENCH=quick measures shortly and keeps
+// Package bench measures Pforte as its users meet it and writes deploy/docs/performance.md: this release beside the one
+// before, the proxy beside bare Caddy, the services beside their peers, work among much that others left, evidence that
+// was not made before, overload, a member beside floods, what starts and idle programs take, tools for agents, and the
+// log of receipts. Run it as make bench; BENCH=quick measures shortly and keeps
 // nothing. ARGS='-test.run Bench/overload' measures one section, ARGS='-rounds 1 -for 21m'
 // all for which that time is enough, in the order of their importance; the page has the
 // others as they were measured last (bin/measured). make profile writes profiles of each load.

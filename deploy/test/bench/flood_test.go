@@ -48,20 +48,25 @@ const appPath = "/api/v1/lists"
 // beside is what a member finds.
 type beside struct{ served, p99, idleP99, memory, idleMemory samples }
 
-// floods measures a member of another network beside each flood.
-func (s *suite) floods() {
+// application serves a page of an application of the household, and returns its address.
+func (s *suite) application() string {
 	app, err := (&net.ListenConfig{}).Listen(s.Context(), "tcp", "127.0.0.1:0")
 	s.must(err)
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second}
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "lists") })
 	s.Cleanup(func() { _ = server.Close() })
 	go func() { _ = server.Serve(app) }() // until it is closed
+	return app.Addr().String()
+}
 
+// floods measures a member of another network beside each flood.
+func (s *suite) floods() {
+	app := s.application()
 	found := make([]beside, len(floods))
 	product, generator := s.divideCores()
 	for range s.rounds {
 		for i, f := range floods {
-			s.section(f.name, func(s *suite) { s.besideOnce(f, app.Addr().String(), product, generator, &found[i]) })
+			s.section(f.name, func(s *suite) { s.besideOnce(f, app, product, generator, &found[i]) })
 		}
 	}
 	s.line("\n## A member beside a flood\n\nA user who is logged in sends %d requests a second through the proxy, in turn `GET /me` and a GET to an application behind the guard, from one address; strangers do what the row says from\n"+

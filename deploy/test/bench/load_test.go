@@ -60,7 +60,7 @@ var kinds = []kind{me, login, unpaid, paid}
 
 // service is the one that a kind of load needs.
 func (k kind) service() string {
-	if k == me || k == login {
+	if k == me || k == login || k == guarded {
 		return "auth"
 	}
 	return "verifier"

@@ -54,6 +54,7 @@ var sections = []struct {
 	name    string
 	measure func(*suite)
 }{
+	{"before", (*suite).before},
 	{"peers", (*suite).peers},
 	{"overload", (*suite).overload},
 	{"flood", (*suite).floods},

@@ -29,10 +29,11 @@ func (s *suite) profile() {
 	w.Extra["pforte-proxy"] = map[string]string{"PPROF_ADDR": addrs[0]}
 	w.Extra["auth"]["PPROF_ADDR"], w.Extra["verifier"]["PPROF_ADDR"] = addrs[1], addrs[2]
 	at := map[string]string{"proxy": addrs[0], "auth": addrs[1], "verifier": addrs[2]}
-	w.startAll()
+	w.startGuarded()
 	lines := [][]string{{"load", "program", "processor", "bytes allocated"}}
-	for _, k := range kinds {
-		c := w.cell(k, w.Addresses.Proxy)
+	for _, k := range slices.Concat(kinds, []kind{guarded}) {
+		c := w.cellOf(k)
+		c.addr = w.Addresses.Proxy
 		for _, program := range []string{"proxy", k.service()} {
 			file := filepath.Join(s.profiles, strings.Trim(slug.ReplaceAllString(string(k), "-"), "-")+"."+program)
 			cpu, allocations := w.watch(c, file, at[program])
