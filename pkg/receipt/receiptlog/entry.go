@@ -360,6 +360,22 @@ func parseNumber(text string) (int64, error) {
 	return n, nil
 }
 
+// EntriesOfAnswer returns the entries of an answer: one, or those of each answer of a batch, in
+// their order.
+func EntriesOfAnswer(answer []byte) ([]Entry, error) {
+	answers, err := receipt.SplitAnswers(answer)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, len(answers))
+	for i, single := range answers {
+		if entries[i], err = EntryOfAnswer(single); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
 // EntryOfAnswer returns the entry of an answer as receipt.Response writes it. It reads
 // receipt and signature, which come first, and not the proof, and checks neither: the
 // receipt is taken as it stands there, which is what was signed.

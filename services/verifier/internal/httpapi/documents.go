@@ -24,6 +24,7 @@ func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 	for _, route := range a.paid {
 		urls = append(urls, route.offer.Resource.URL)
 	}
+	urls = append(urls, a.PublicURL+batchPath)
 	keys, err := json.Marshal(a.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("encode the key document: %w", err)
@@ -84,10 +85,13 @@ func matches(tags []string, etag string) bool {
 
 // usd returns the price in dollars. The token must count in millionths, as every
 // known one does.
-func (a *api) usd() string {
-	amount, ok := new(big.Int).SetString(a.Terms.Amount, 10)
+func (a *api) usd() string { return dollars(a.Terms.Amount) }
+
+// dollars returns an amount of atomic units in dollars.
+func dollars(units string) string {
+	amount, ok := new(big.Int).SetString(units, 10)
 	if !ok {
-		return a.Terms.Amount
+		return units
 	}
 	return x402.Dollars(amount)
 }
@@ -122,6 +126,17 @@ func (a *api) openapi() ([]byte, error) {
 			"protocols": []any{map[string]any{"x402": map[string]any{}}},
 		}
 		paths[route.path] = map[string]any{"post": post}
+	}
+	many, _ := paths[batchPath].(map[string]any)
+	post, ok := many["post"].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the OpenAPI document has no %s", batchPath)
+	}
+	post["x-payment-info"] = map[string]any{
+		"price": map[string]any{
+			"mode": "dynamic", "currency": "USD", "min": a.usd(), "max": dollars(a.priceOf(maxQuestions)),
+		},
+		"protocols": []any{map[string]any{"x402": map[string]any{}}},
 	}
 	components, _ := doc["components"].(map[string]any)
 	schemas, _ := components["schemas"].(map[string]any)
@@ -162,6 +177,10 @@ About a payment (paths that end in token-transfer): ` + "`%[5]s`. `token`" + ` i
 		`Optional: from, logPosition (place among the transaction's own logs), ` +
 		`authorization {authorizer, nonce} (the x402 payment that it must be), expectations.minConfirmations. ` +
 		"A 422 has a `hint` and lists the token's transfers under `found`" + `.
+
+About up to 25 of both in one payment: ` + "POST %[4]s/v1/verify/batch with `{\"questions\":[…]}`" + `, each question as above, ` +
+		`with the name of its chain in ` + "`chain`" + `; the price is that of one times their number. ` +
+		"`answers`" + ` are in the order of the questions; a 422 has ` + "`results`" + ` for each, and nothing is charged.
 
 Without a payment the answer is 402: the x402 version 2 challenge is in the PAYMENT-REQUIRED header, ` +
 		`version 1 in the body. ` +

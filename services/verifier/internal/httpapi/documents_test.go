@@ -62,14 +62,14 @@ func TestDiscovery_RegistriesFindThePaidAddresses(t *testing.T) {
 	w := open(t, nil)
 	r := w.do(http.MethodGet, "/.well-known/x402", "")
 	var paths []string
-	for _, path := range []string{base, alias, transfers, transfersAlias} {
+	for _, path := range []string{base, alias, transfers, transfersAlias, batchPath} {
 		paths = append(paths, `"`+publicURL+path+`"`)
 	}
 	if want := `{"chains":[{"name":"base","id":"eip155:8453"}],"mcp":"` + publicURL + `/mcp","resources":[` + strings.Join(paths, ",") + `],"version":1}`; string(r.body) != want {
 		t.Errorf("got %s, want %s", r.body, want)
 	}
 	text := string(w.do(http.MethodGet, "/llms.txt", "").body)
-	for _, want := range []string{publicURL + base, publicURL + transfersAlias, "minAmount", "0.01 USD", "transactionHash", "PAYMENT-REQUIRED", "/openapi.json", publicURL + "/mcp"} {
+	for _, want := range []string{publicURL + base, publicURL + transfersAlias, "minAmount", "0.01 USD", "transactionHash", "PAYMENT-REQUIRED", "/openapi.json", publicURL + "/mcp", publicURL + batchPath} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in llms.txt:\n%s", want, text)
 		}
@@ -155,13 +155,19 @@ func TestOpenAPI_DescribesThisInstallation(t *testing.T) {
 		ids[o.OperationID] = true
 		w.do(http.MethodPost, path, string(o.RequestBody.Content["application/json"].Example)).wantFailure(http.StatusPaymentRequired, "payment_required")
 	}
-	if len(doc.Paths) != 11 {
+	many := doc.Paths[batchPath]["post"]
+	want := map[string]any{"mode": "dynamic", "currency": "USD", "min": "0.01", "max": "0.25"}
+	if diff := cmp.Diff(any(want), many.Payment["price"]); diff != "" || ids[many.OperationID] {
+		t.Errorf("%s: %s %+v", batchPath, diff, many)
+	}
+	w.do(http.MethodPost, batchPath, string(many.RequestBody.Content["application/json"].Example)).wantFailure(http.StatusPaymentRequired, "payment_required")
+	if len(doc.Paths) != 12 {
 		t.Errorf("%d paths are described", len(doc.Paths))
 	}
 }
 
 func TestOpenAPI_DescribesEveryStatusAndReason(t *testing.T) {
-	for _, path := range []string{alias, transfersAlias} {
+	for _, path := range []string{alias, transfersAlias, batchPath} {
 		everyStatusAndReasonIsDescribed(t, open(t, nil), path)
 	}
 }

@@ -51,6 +51,8 @@ func (f failure) Sentinel() error { return f.err }
 // on a paid path a 503, with a fixed text, so that nothing internal leaks.
 var failures = []failure{
 	{errBodyMissing, 400, "invalid_request", "A body is required: a JSON object with transactionHash", 0},
+	{errQuestionsMissing, 400, "invalid_request", "A body is required: a JSON object with questions", 0},
+	{errBatchTooLarge, 400, "invalid_request", "The body is larger than 32 KB", 0},
 	{service.ErrBodyTooLarge, 400, "invalid_request", "The body is larger than 16 KB", 0},
 	{service.ErrBodyRead, 400, "invalid_request", "The body could not be read to its end", 0},
 	{service.ErrMediaType, 400, "invalid_request", "The content type must be application/json", 0},
@@ -143,6 +145,8 @@ type errorBody struct {
 	// PaymentReason is the payment protocol's own word, an open set.
 	PaymentReason string               `json:"paymentReason,omitempty"`
 	Checks        []verification.Check `json:"checks,omitempty"`
+	// Results are of a batch, one for each question.
+	Results []questionResult `json:"results,omitempty"`
 }
 
 // bodyOf returns the answer to an error.
@@ -153,6 +157,10 @@ func (a *api) bodyOf(err error, paid bool) errorBody {
 			Error: sentence(malformed), Code: http.StatusBadRequest, Reason: "invalid_request",
 			Field: malformed.Field(),
 		}
+	}
+	var batch *verification.BatchError
+	if errors.As(err, &batch) {
+		return unprovenBatch(batch)
 	}
 	var fault *chain.Fault
 	if errors.As(err, &fault) {

@@ -50,9 +50,9 @@ func (a *api) offersFinality() bool {
 	return slices.ContainsFunc(a.Chains, func(chain Chain) bool { return chain.Finality != nil })
 }
 
-// finalityLink returns the Link header (RFC 8288) of a sold answer: where the proof that its
-// block is final can be had. "" where the chain has none.
-func (o operation) finalityLink(answer []byte) string {
+// links implements product: where the proof that the block of an answer is final can be had
+// (RFC 8288). "" where the chain has none.
+func (o operation) links(answer []byte) string {
 	if o.chain.Finality == nil {
 		return ""
 	}

@@ -110,17 +110,25 @@ func New(o Options) (http.Handler, error) {
 				paths = append(paths, kind.firstPath)
 			}
 			for _, path := range paths {
-				route, err := a.newPaidRoute(operation, path)
+				route, err := a.newPaidRoute(operation, path, o.Terms)
 				if err != nil {
 					return nil, err
 				}
 				a.paid = append(a.paid, route)
 				e.POST(path, route.serve)
-				if a.priced[path], err = route.priced(); err != nil {
+				if a.priced[path], err = route.priced(kind.title, kind.subject+" on "+chain.Name); err != nil {
 					return nil, err
 				}
 			}
 		}
+	}
+	batch, err := a.newBatchRoute()
+	if err != nil {
+		return nil, err
+	}
+	e.POST(batchPath, batch.serve)
+	if a.priced[batchPath], err = batch.priced(); err != nil {
+		return nil, err
 	}
 	if a.MCP != nil {
 		tools, err := a.newMCPRoute()

@@ -121,36 +121,52 @@ func (o operation) description() string {
 // read reads a request, in JSON. All its errors are *strictjson.Error.
 func (o operation) read(body []byte) (pricedRequest, error) {
 	question, err := o.parse(body)
-	return pricedRequest{o, question}, err
+	return asked{o, question}, err
 }
 
-// pricedRequest is a request of an operation that was read.
-type pricedRequest struct {
+// pricedRequest is what a payment buys the answer to, read.
+type pricedRequest interface {
+	// fingerprint binds a payment to it.
+	fingerprint() payment.Digest
+	// work returns the signed answer, in JSON: what paywall.Order takes as Work.
+	work(ctx context.Context) ([]byte, error)
+	// questions is how many it has.
+	questions() int
+}
+
+// asked is a request of an operation.
+type asked struct {
 	operation operation
 	question  verification.Question
 }
 
-// fingerprint binds a payment to what is requested: operation and request.
-func (p pricedRequest) fingerprint() payment.Digest {
-	return sha256.Sum256(append([]byte("POST "+p.operation.path()+"\n"), p.question.Canonical()...))
+func (a asked) fingerprint() payment.Digest {
+	return sha256.Sum256(append([]byte("POST "+a.operation.path()+"\n"), a.question.Canonical()...))
 }
 
-// work returns the signed answer, in JSON: what paywall.Order takes as Work.
-func (p pricedRequest) work(ctx context.Context) ([]byte, error) {
-	chain := p.operation.chain
-	return p.operation.receipts.Signed(ctx, chain.Name, chain.Verifier, p.question)
+func (a asked) work(ctx context.Context) ([]byte, error) {
+	chain := a.operation.chain
+	return a.operation.receipts.Signed(ctx, chain.Name, chain.Verifier, a.question)
 }
+
+func (a asked) questions() int { return 1 }
 
 // bazaar describes to registries what the paid call takes and returns (x402 extension
 // bazaar).
 func (o operation) bazaar() json.RawMessage {
+	return bazaarOf(o.example, o.schema,
+		`{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}`)
+}
+
+// bazaarOf is that description by the example and the schema of a body, and an example of an answer.
+func bazaarOf(example, schema, answer string) json.RawMessage {
 	return json.RawMessage(`{"info":{"input":{"type":"http","method":"POST","bodyType":"json",` +
-		`"body":` + o.example + `},` +
-		`"output":{"type":"json","example":{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
+		`"body":` + example + `},` +
+		`"output":{"type":"json","example":` + answer + `}},` +
 		`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
 		`"input":{"type":"object","properties":{"type":{"type":"string","const":"http"},` +
 		`"method":{"type":"string","enum":["POST"]},` +
-		`"bodyType":{"type":"string","enum":["json"]},"body":` + o.schema + `},` +
+		`"bodyType":{"type":"string","enum":["json"]},"body":` + schema + `},` +
 		`"required":["type","method","bodyType","body"],"additionalProperties":false},` +
 		`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},` +
 		`"required":["type"]}},"required":["input"]}}`)

@@ -25,9 +25,21 @@ const (
 	maxDescription = 500
 )
 
-// paidRoute sells an operation over HTTP at one path.
+// product is what a path sells: an operation or a batch.
+type product interface {
+	// name is its name in the ledger and in metrics, description its text for people.
+	name() string
+	description() string
+	bazaar() json.RawMessage
+	// links is the Link header of an answer that was sold, or "".
+	links(answer []byte) string
+}
+
+// paidRoute sells a product over HTTP at one path and one price.
 type paidRoute struct {
 	*api
+	product
+	// operation is the product, zero where that is a batch.
 	operation operation
 	path      string
 	offer     payment.Offer
@@ -35,9 +47,9 @@ type paidRoute struct {
 	unpaid answer
 }
 
-func (a *api) newPaidRoute(o operation, path string) (*paidRoute, error) {
-	s := &paidRoute{api: a, operation: o, path: path, offer: payment.Offer{
-		Terms: a.Terms,
+func (a *api) newPaidRoute(o product, path string, terms payment.Terms) (*paidRoute, error) {
+	s := &paidRoute{api: a, product: o, path: path, offer: payment.Offer{
+		Terms: terms,
 		Resource: x402.Resource{
 			URL: a.PublicURL + path, Description: o.description(),
 			MimeType: receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: resourceTags,
@@ -47,6 +59,7 @@ func (a *api) newPaidRoute(o operation, path string) (*paidRoute, error) {
 			payment.ExtensionIdentifier: payment.IdentifierExtension(),
 		},
 	}}
+	s.operation, _ = o.(operation)
 	a.Metrics.sells(o.name(), payment.TransportHTTP)
 	if len(s.offer.Resource.Description) > maxDescription {
 		return nil, fmt.Errorf("description of %s is longer than %d characters", path, maxDescription)
@@ -67,22 +80,27 @@ func (a *api) newPaidRoute(o operation, path string) (*paidRoute, error) {
 	return s, nil
 }
 
-// serve is [api.sell] over HTTP: request and payment are in body and header.
+// serve serves an operation.
 func (s *paidRoute) serve(c echo.Context) error {
-	h := c.Request().Header
-	version, header := paymentOf(h)
 	body, err := service.ReadBody(c.Response(), c.Request(), maxBody)
 	if err != nil {
 		return err
 	}
+	return s.sell(c, body, func() (pricedRequest, error) { return s.readRequest(c.Request().Header, body) })
+}
+
+// sell is [api.sell] over HTTP: request and payment are in body and header.
+func (s *paidRoute) sell(c echo.Context, body []byte, read func() (pricedRequest, error)) error {
+	h := c.Request().Header
+	version, header := paymentOf(h)
 	call := paidCall{
-		operation: s.operation, transport: payment.TransportHTTP, address: c.RealIP(), offer: s.offer, body: body,
-		read: func() (pricedRequest, error) { return s.readRequest(h, body) },
+		operation: s.product, transport: payment.TransportHTTP, address: c.RealIP(), offer: s.offer, body: body,
+		read: read,
 	}
 	if version != 0 {
 		call.payment = func() (payment.Payment, error) { return payment.Read(version, header) }
 	}
-	sold, err := s.sell(c.Request().Context(), call)
+	sold, err := s.api.sell(c.Request().Context(), call)
 	switch {
 	case err != nil && version == 0:
 		return err
@@ -115,15 +133,15 @@ func paymentOf(h http.Header) (version int, header string) {
 func (s *paidRoute) readRequest(h http.Header, body []byte) (pricedRequest, error) {
 	switch {
 	case len(body) == 0:
-		return pricedRequest{}, errBodyMissing
+		return nil, errBodyMissing
 	case !service.IsJSON(h):
-		return pricedRequest{}, service.ErrMediaType
+		return nil, service.ErrMediaType
 	}
 	return s.operation.read(body)
 }
 
 // answer returns the answer to a payment that was settled: the signed receipt in JSON,
-// or as a DSSE envelope where the client accepts that.
+// or as a DSSE envelope where the client accepts that. A batch has no envelope.
 func (s *paidRoute) answer(paid sold, accept []string) (answer, error) {
 	header, err := settlementHeader(paid)
 	if err != nil {
@@ -131,11 +149,11 @@ func (s *paidRoute) answer(paid sold, accept []string) (answer, error) {
 	}
 	header.Set("Cache-Control", "private, no-store")
 	header.Set("Vary", "Accept")
-	if link := s.operation.finalityLink(paid.answer.Bytes()); link != "" {
+	if link := s.links(paid.answer.Bytes()); link != "" {
 		header.Set("Link", link)
 	}
 	ans := answer{http.StatusOK, header, receipt.MediaTypeJSON, paid.answer.Bytes()}
-	if !wantsEnvelope(accept) {
+	if s.operation.kind == nil || !wantsEnvelope(accept) {
 		return ans, nil
 	}
 	var signed receipt.Response

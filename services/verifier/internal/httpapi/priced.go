@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"net/http"
 	"strings"
@@ -34,7 +35,7 @@ They send <code>POST</code> with JSON; nothing is charged for an error.</p>
 `))
 
 // priced returns the answers to a GET of a paid path: 405, with what a caller needs to buy.
-func (s *paidRoute) priced() (echo.HandlerFunc, error) {
+func (s *paidRoute) priced(title, subject string) (echo.HandlerFunc, error) {
 	header := http.Header{
 		"Cache-Control": {"no-store"},
 		"Vary":          {"Accept"},
@@ -42,7 +43,6 @@ func (s *paidRoute) priced() (echo.HandlerFunc, error) {
 		// The page loads nothing, and is in no other page.
 		"Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
 	}
-	kind := s.operation.kind
 	body := pricedBody{
 		errorBody: errorBody{
 			Error: "This is sold: send POST with JSON, and pay " + s.usd() + " USD by x402",
@@ -56,11 +56,10 @@ func (s *paidRoute) priced() (echo.HandlerFunc, error) {
 		return nil, err
 	}
 	var page bytes.Buffer
-	subject := "signed evidence about " + kind.subject + " on " + s.operation.chain.Name
 	err = pricedPage.Execute(&page, struct {
 		pricedBody
 		Title, Subject, Check string
-	}{body, kind.title, subject, s.PublicURL + checkPath})
+	}{body, title, "signed evidence about " + subject, s.PublicURL + checkPath})
 	if err != nil {
 		return nil, err
 	}
@@ -72,4 +71,9 @@ func (s *paidRoute) priced() (echo.HandlerFunc, error) {
 		}
 		return forPrograms.write(c)
 	}, nil
+}
+
+// priced is that of one question.
+func (b *batchRoute) priced() (echo.HandlerFunc, error) {
+	return b.routes[0].priced("Verify many at once", fmt.Sprintf("up to %d transactions and transfers, each", maxQuestions))
 }

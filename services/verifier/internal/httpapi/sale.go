@@ -14,9 +14,10 @@ import (
 // resourceTags are how registries file what is sold.
 var resourceTags = []string{"blockchain", "verification", "evidence", "receipt"}
 
-// paidCall is a call of an operation, as a transport received it.
+// paidCall is a call of what is sold, as a transport received it.
 type paidCall struct {
-	operation operation
+	// operation is an operation or a batch.
+	operation interface{ name() string }
 	// transport is the protocol, as in payment.Record; address is the client's.
 	transport, address string
 	offer              payment.Offer
@@ -66,6 +67,7 @@ func (a *api) sell(ctx context.Context, c paidCall) (sold, error) {
 		return sold{payment: order.Payment}, a.Paywall.Refuse(ctx, order, err)
 	}
 	order.Request, order.Work = request.fingerprint(), request.work
+	order.Questions, order.AtOnce = request.questions(), min(request.questions(), batchAtOnce)
 	sale, err := a.Paywall.Buy(ctx, order)
 	ended := settlementOf(sale, err)
 	if ended != nil {

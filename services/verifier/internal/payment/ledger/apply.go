@@ -35,8 +35,8 @@ const (
 // sale is what was sold with a payment, as far as an event needs it.
 type sale struct {
 	answer []byte
-	logged entry
-	block  *soldBlock
+	logged entries
+	blocks []soldBlock
 }
 
 // lock reads a record that is about to change, so that two replicas do not
@@ -58,7 +58,7 @@ func (u *unit) lock(ctx context.Context, key payment.Key) (payment.Record, error
 func (l *Ledger) Apply(ctx context.Context, key payment.Key, e payment.Event) (ended payment.Outcome, err error) {
 	var sold sale
 	if e.Outcome.State == payment.Settled && (len(l.finality) > 0 || e.By == payment.ByOperator) {
-		if sold.block, err = l.sold(ctx, key); err != nil {
+		if sold.blocks, err = l.sold(ctx, key); err != nil {
 			return ended, err
 		}
 	}
@@ -171,11 +171,9 @@ func (u *unit) carryOut(
 		case payment.DropAnswer:
 			_, err = u.exec(ctx, forgetSQL, key)
 		case payment.QueueEntry:
-			if sold.logged.bytes != nil {
-				err = u.enqueueSale(ctx, key, sold.logged)
-			}
+			err = u.enqueueSale(ctx, key, sold.logged)
 		case payment.QueueBlock:
-			err = u.queueSold(ctx, e.By, sold.block)
+			err = u.queueSold(ctx, e.By, sold.blocks)
 		case payment.KeepDecision:
 			d := e.Decision
 			_, err = u.exec(ctx, decideSQL, u.now(), d.By, d.From, e.Outcome.State, e.Outcome.Transaction, d.Note, key)
@@ -189,25 +187,30 @@ func (u *unit) carryOut(
 	return nil
 }
 
-// queueSold queues a block whose chain has proofs of finality. A command does not know which
+// queueSold queues blocks whose chains have proofs of finality. A command does not know which
 // chains have them, so it queues every block; for another chain nothing looks for it, and Prune
 // forgets it.
-func (u *unit) queueSold(ctx context.Context, by payment.By, b *soldBlock) error {
-	if b == nil || by != payment.ByOperator && !slices.Contains(u.finality, b.Chain) {
-		return nil
+func (u *unit) queueSold(ctx context.Context, by payment.By, blocks []soldBlock) error {
+	for _, b := range blocks {
+		if by != payment.ByOperator && !slices.Contains(u.finality, b.Chain) {
+			continue
+		}
+		if err := u.queueBlock(ctx, b); err != nil {
+			return err
+		}
 	}
-	return u.queueBlock(ctx, b)
+	return nil
 }
 
 // Found implements payment.Ledger.
 func (l *Ledger) Found(
 	ctx context.Context, r payment.Record, answer []byte, transaction string,
 ) (payment.Answer, error) {
-	logged, err := l.entryOf(answer)
+	logged, err := l.entriesOf(answer)
 	if err != nil {
 		return payment.Answer{}, err
 	}
-	sold := sale{answer: answer, logged: logged, block: blockOf(answer)}
+	sold := sale{answer: answer, logged: logged, blocks: blocksOf(answer)}
 	err = l.write(ctx, "write a payment that was found", true, func(ctx context.Context, u *unit) error {
 		e := payment.Event{Kind: payment.EventFound, Claim: r, Month: payment.Month(u.now())}
 		e.Outcome.Transaction = transaction

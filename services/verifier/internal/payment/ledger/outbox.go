@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
@@ -17,20 +19,24 @@ import (
 // What a sale leaves for others: the entry of its answer for the log of receipts, and its
 // block for a proof of finality. Both are queued in the transaction that changes the payment.
 
-// entry is an entry of the log as it is queued; bytes is nil where there is none.
-type entry struct{ leaf, bytes []byte }
+// entries are entries of the log as they are queued, one for each receipt that is sold: their
+// leaves and their bytes, in order.
+type entries struct{ leaves, bytes [][]byte }
 
-// entryOf returns the entry of an answer; none where the ledger has no log.
-func (l *Ledger) entryOf(answer []byte) (entry, error) {
+// entriesOf returns the entries of an answer; none where the ledger has no log.
+func (l *Ledger) entriesOf(answer []byte) (all entries, err error) {
 	if !l.logs {
-		return entry{}, nil
+		return entries{}, nil
 	}
-	e, err := receiptlog.EntryOfAnswer(answer)
+	read, err := receiptlog.EntriesOfAnswer(answer)
 	if err != nil {
-		return entry{}, fmt.Errorf("entry of an answer: %w", err)
+		return entries{}, fmt.Errorf("entries of an answer: %w", err)
 	}
-	leaf := e.Leaf()
-	return entry{leaf: leaf[:], bytes: e.Bytes()}, nil
+	for _, e := range read {
+		leaf := e.Leaf()
+		all.leaves, all.bytes = append(all.leaves, leaf[:]), append(all.bytes, e.Bytes())
+	}
+	return all, nil
 }
 
 const (
@@ -40,36 +46,42 @@ const (
 		"WHERE log = (SELECT max(log) FROM log_head) AND leaf = ?)"
 )
 
-// enqueueSale queues the entry of a payment's answer.
-func (u *unit) enqueueSale(ctx context.Context, key payment.Key, e entry) error {
-	_, err := u.exec(ctx, enqueueSaleSQL, e.leaf, e.bytes, u.now(), key)
-	return err
+// enqueueSale queues the entries of a payment's answer.
+func (u *unit) enqueueSale(ctx context.Context, key payment.Key, all entries) error {
+	for i, leaf := range all.leaves {
+		if _, err := u.exec(ctx, enqueueSaleSQL, leaf, all.bytes[i], u.now(), key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Anew implements payment.Ledger. An entry that has its place needs no other.
 func (l *Ledger) Anew(ctx context.Context, key payment.Key, answer []byte) (payment.Answer, error) {
-	e, err := l.entryOf(answer)
+	all, err := l.entriesOf(answer)
 	if err != nil {
 		return payment.Answer{}, err
 	}
-	placed := e.bytes == nil
-	if !placed {
-		if err := l.row(ctx, placedSQL, e.leaf).Scan(&placed); err != nil {
+	var missing entries
+	for i, leaf := range all.leaves {
+		var placed bool
+		if err := l.row(ctx, placedSQL, leaf).Scan(&placed); err != nil {
 			return payment.Answer{}, fmt.Errorf("find an entry of the log: %w", err)
 		}
+		if !placed {
+			missing.leaves, missing.bytes = append(missing.leaves, leaf), append(missing.bytes, all.bytes[i])
+		}
 	}
-	var block *soldBlock
+	var blocks []soldBlock
 	if len(l.finality) > 0 {
-		block = blockOf(answer)
+		blocks = blocksOf(answer)
 	}
-	if !placed || block != nil {
-		err = l.write(ctx, "queue an answer that was made anew", !placed, func(ctx context.Context, u *unit) error {
-			if !placed {
-				if err := u.enqueueSale(ctx, key, e); err != nil {
-					return err
-				}
+	if queues := len(missing.leaves) > 0; queues || len(blocks) > 0 {
+		err = l.write(ctx, "queue an answer that was made anew", queues, func(ctx context.Context, u *unit) error {
+			if err := u.enqueueSale(ctx, key, missing); err != nil {
+				return err
 			}
-			return u.queueSold(ctx, payment.ByBuyer, block)
+			return u.queueSold(ctx, payment.ByBuyer, blocks)
 		})
 	}
 	if err != nil {
@@ -87,7 +99,21 @@ type soldBlock struct {
 
 const queueBlockSQL = "INSERT INTO finality_queue (chain, block_hash, number, queued) VALUES (?, ?, ?, ?)"
 
-// blockOf returns the block that an answer is about, nil where it names none.
+// blocksOf returns the blocks that an answer is about, each once; none where it names none.
+func blocksOf(answer []byte) (blocks []soldBlock) {
+	answers, err := receipt.SplitAnswers(answer)
+	if err != nil {
+		return nil
+	}
+	for _, single := range answers {
+		if b := blockOf(single); b != nil && !slices.Contains(blocks, *b) {
+			blocks = append(blocks, *b)
+		}
+	}
+	return blocks
+}
+
+// blockOf returns the block that a single answer is about, nil where it names none.
 func blockOf(answer []byte) *soldBlock {
 	var read struct {
 		Receipt struct {
@@ -112,24 +138,24 @@ func blockOf(answer []byte) *soldBlock {
 	return &soldBlock{Chain: read.Receipt.Chain.ID, Hash: payment.Digest(hash), Number: uint64(number)}
 }
 
-// sold returns the block that the answer of a payment is about, nil where the answer is
+// sold returns the blocks that the answer of a payment is about, none where the answer is
 // not there.
-func (l *Ledger) sold(ctx context.Context, key payment.Key) (*soldBlock, error) {
+func (l *Ledger) sold(ctx context.Context, key payment.Key) ([]soldBlock, error) {
 	var answer []byte
 	err := l.row(ctx, answerSQL, key).Scan(&answer)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // see above
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what was sold: %w", err)
 	}
-	return blockOf(answer), nil
+	return blocksOf(answer), nil
 }
 
 const answerSQL = "SELECT answer FROM answers WHERE payment = (SELECT id FROM payments WHERE" + byKey + ")"
 
 // queueBlock queues a block that was sold for its proof of finality.
-func (u *unit) queueBlock(ctx context.Context, b *soldBlock) error {
+func (u *unit) queueBlock(ctx context.Context, b soldBlock) error {
 	_, err := u.exec(ctx, queueBlockSQL, b.Chain, b.Hash, int64(b.Number), u.now())
 	return err
 }

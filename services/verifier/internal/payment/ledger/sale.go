@@ -136,17 +136,18 @@ const (
 	// beginAndKeepSQL is both, on Postgres, where each statement is a round trip.
 	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, " +
 		"answer) SELECT id, claimed, ? FROM begun"
-	// beginAndLogSQL also queues the answer's entry of the log.
+	// beginAndLogSQL also queues the answer's entries of the log.
 	beginAndLogSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed), kept AS (INSERT INTO answers (payment, " +
 		"claimed, answer) SELECT id, claimed, ? FROM begun RETURNING payment)" +
-		" INSERT INTO log_queue (leaf, entry, queued, source) SELECT ?::bytea, ?::bytea, ?::bigint, payment FROM kept"
+		" INSERT INTO log_queue (leaf, entry, queued, source) SELECT leaf, entry, ?::bigint, payment FROM kept, " +
+		"unnest(?::bytea[], ?::bytea[]) AS sold (leaf, entry)"
 )
 
 // Begin implements payment.Ledger. It waits for the disk when it began.
 func (l *Ledger) Begin(
 	ctx context.Context, key payment.Key, owner string, s payment.Settlement,
 ) (sold payment.Answer, duplicate *payment.Record, err error) {
-	logged, err := l.entryOf(s.Answer)
+	logged, err := l.entriesOf(s.Answer)
 	if err != nil {
 		return sold, nil, err
 	}
@@ -178,22 +179,22 @@ func (l *Ledger) Begin(
 	return payment.Queued(s.Answer), nil, nil
 }
 
-// begin writes that a settlement begins, its answer and the answer's entry of the log,
+// begin writes that a settlement begins, its answer and the answer's entries of the log,
 // unless the record is no longer the owner's, or a duplicate has begun.
 func (u *unit) begin(
-	ctx context.Context, key payment.Key, owner string, s payment.Settlement, stranger bool, logged entry,
+	ctx context.Context, key payment.Key, owner string, s payment.Settlement, stranger bool, logged entries,
 ) (began bool, err error) {
 	args := []any{s.Month, s.Deadline, u.now(), flag(stranger), key, owner, s.Request, earlierSince(s)}
 	switch {
-	case u.db.Dialect == sqldb.Postgres && logged.bytes != nil:
-		return u.exec(ctx, beginAndLogSQL, append(args, s.Answer, logged.leaf, logged.bytes, u.now())...)
+	case u.db.Dialect == sqldb.Postgres && logged.leaves != nil:
+		return u.exec(ctx, beginAndLogSQL, append(args, s.Answer, u.now(), logged.leaves, logged.bytes)...)
 	case u.db.Dialect == sqldb.Postgres:
 		return u.exec(ctx, beginAndKeepSQL, append(args, s.Answer)...)
 	}
 	if began, err = u.exec(ctx, beginSQL, args...); began {
 		_, err = u.exec(ctx, keepSQL, s.Answer, key)
 	}
-	if began && err == nil && logged.bytes != nil {
+	if began && err == nil {
 		err = u.enqueueSale(ctx, key, logged)
 	}
 	return began, err

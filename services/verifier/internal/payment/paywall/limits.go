@@ -438,15 +438,15 @@ func (c *crowd) wake(n int, payer, client string) {
 	})
 }
 
-// spendAddress takes an attempt from the client's address, once in a call. A known payer has
+// spendAddress takes so many attempts from the client's address, once in a call. A known payer has
 // as many of their own there: hosted agents share an address.
-func (w *Paywall) spendAddress(c *call) (err error) {
+func (w *Paywall) spendAddress(c *call, n int) (err error) {
 	switch {
 	case c.refundAddress != nil:
 	case c.isKnown():
-		c.refundAddress, err = w.known.spend(c.Payment.Key.Payer+" "+c.Address, w.AttemptsPerAddress)
+		c.refundAddress, err = w.known.spendMany(c.Payment.Key.Payer+" "+c.Address, w.AttemptsPerAddress, n)
 	default:
-		c.refundAddress, err = w.clients.spend(c.Address, w.AttemptsPerAddress)
+		c.refundAddress, err = w.clients.spendMany(c.Address, w.AttemptsPerAddress, n)
 	}
 	return err
 }
@@ -478,11 +478,11 @@ func (c *call) spender() string {
 	return c.Payment.Key.Payer + "+"
 }
 
-// spendPayer takes an attempt from the payer. It is for payments that the payer's key signed
+// spendPayer takes an attempt for each question from the payer. It is for payments that the payer's key signed
 // or the facilitator has verified.
 func (w *Paywall) spendPayer(c *call) (err error) {
 	if c.refundPayer == nil {
-		c.refundPayer, err = w.payers.spend(c.spender(), w.AttemptsPerPayer)
+		c.refundPayer, err = w.payers.spendMany(c.spender(), w.AttemptsPerPayer, c.Questions)
 	}
 	return err
 }
@@ -569,26 +569,31 @@ func networksAround(name string) []string {
 // onePayer names a payer, who is in no group: accounts cost nothing.
 func onePayer(name string) []string { return []string{name, name} }
 
-// spend takes one attempt of limit in a window, in one step. The refund that it
-// returns undoes that; it does nothing once the window is over.
+// spend is spendMany of one.
 func (a *attempts) spend(name string, limit int) (refund func(), err error) {
+	return a.spendMany(name, limit, 1)
+}
+
+// spendMany takes n attempts of limit in a window, in one step; where the limit is smaller, all of
+// them. The refund that it returns undoes that; it does nothing once the window is over.
+func (a *attempts) spendMany(name string, limit, n int) (refund func(), err error) {
 	groups := a.groups(name)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	index := a.roll()
 	counts, place, limit := a.place(groups, limit)
-	if counts[place] >= limit {
+	if n = max(1, min(n, limit)); counts[place]+n > limit {
 		next := time.Unix(0, (index+1)*int64(a.window))
 		return nil, &payment.LaterError{Err: payment.ErrTooMany, After: next.Sub(a.now())}
 	}
-	counts[place]++
+	counts[place] += n
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.roll() != index {
 			return
 		}
-		if counts[place]--; counts[place] <= 0 {
+		if counts[place] -= n; counts[place] <= 0 {
 			delete(counts, place)
 		}
 	}, nil

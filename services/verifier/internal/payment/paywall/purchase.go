@@ -21,6 +21,9 @@ type Order struct {
 	Payment              payment.Payment
 	// Request is the digest of the request: the same for every spelling of it.
 	Request payment.Digest
+	// Questions is how many the work answers, each of which counts as an attempt, and AtOnce
+	// how many of them at a time; zero means one.
+	Questions, AtOnce int
 	// Address is the client's, for the limit of unpaid attempts.
 	Address string
 	// Work makes the answer, the same bytes for the same request. It may run
@@ -57,6 +60,7 @@ type purchaseKey struct {
 // The work goes on while any caller waits. From the moment that money may move it
 // goes on whether callers wait or not.
 func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
+	o.Questions, o.AtOnce = max(o.Questions, 1), max(o.AtOnce, 1)
 	o.Payment, o.misfit = o.Offer.Judge(o.Payment)
 	if o.misfit != nil { // it may have been paid when the terms were others
 		known, err := w.isKnown(ctx, o.Payment)
@@ -329,7 +333,7 @@ func (w *Paywall) admit(ctx context.Context, c *call) error {
 	if err := w.checkHistory(ctx, c); err != nil {
 		return err
 	}
-	if err := w.spendAddress(c); err != nil {
+	if err := w.spendAddress(c, c.Questions); err != nil {
 		return err
 	}
 	return w.checkAccount(ctx, c)
@@ -378,10 +382,11 @@ func (w *Paywall) workAndVerify(ctx context.Context, c *call) (answer []byte, er
 	case c.checked: // those who have never paid share a bound
 		waiting, cancel := context.WithTimeout(ctx, w.WorkTimeout)
 		defer cancel()
-		if w.unknownPayers.Acquire(waiting, 1) != nil {
+		places := int64(min(c.AtOnce, maxUnknownPayers))
+		if w.unknownPayers.Acquire(waiting, places) != nil {
 			return nil, payment.ErrInFlight
 		}
-		defer w.unknownPayers.Release(1)
+		defer w.unknownPayers.Release(places)
 		return w.workCounted(waiting, c)
 	}
 	release, ok := w.mayWorkBeside(c)

@@ -93,7 +93,11 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 		if _, err := w.recognize(ctx, c); err != nil {
 			return Sale{}, err
 		}
-		if err := w.spendAddress(c); err != nil {
+		questions := 1
+		if r.State == payment.Settled { // the answer is made anew
+			questions = c.Questions
+		}
+		if err := w.spendAddress(c, questions); err != nil {
 			return Sale{}, err
 		}
 	}
@@ -202,7 +206,7 @@ func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) 
 // a copy that is not: the money was theirs. They get the answer to their own question, once
 // the chain shows that the money has moved.
 func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (Sale, error) {
-	if err := w.spendAddress(c); err != nil {
+	if err := w.spendAddress(c, c.Questions); err != nil {
 		return Sale{}, err
 	}
 	found, err := w.lookUp(ctx, held)
@@ -236,7 +240,7 @@ func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusa
 			return Sale{}, err
 		}
 	}
-	if err := w.spendAddress(c); err != nil {
+	if err := w.spendAddress(c, c.Questions); err != nil {
 		return Sale{}, err
 	}
 	if !c.sent {

@@ -135,18 +135,18 @@ const (
 	unpaidOfKnown    = 10_000
 )
 
-// workCounted runs the order's work and counts it for the day until it is paid.
+// workCounted runs the order's work and counts its questions for the day until it is paid.
 func (w *Paywall) workCounted(ctx context.Context, c *call) ([]byte, error) {
 	most := unpaidOfKnown
 	if !c.isKnown() {
 		most = unpaidOfStranger
-		refund, err := w.unpaidNear.spend(c.Address, unpaidOfNetwork)
+		refund, err := w.unpaidNear.spendMany(c.Address, unpaidOfNetwork, c.Questions)
 		if err != nil {
 			return nil, err
 		}
 		c.refunds = append(c.refunds, refund)
 	}
-	refund, err := w.unpaidOf.spend(c.spender(), most)
+	refund, err := w.unpaidOf.spendMany(c.spender(), most, c.Questions)
 	if err != nil {
 		return nil, err
 	}
@@ -160,16 +160,17 @@ func (w *Paywall) mayWorkBeside(c *call) (release func(), ok bool) {
 	if c.isKnown() {
 		return func() {}, true
 	}
-	refund, err := w.budgetsOf(c).vain.spend("", maxVain)
+	refund, err := w.budgetsOf(c).vain.spendMany("", maxVain, c.Questions)
 	if err != nil {
 		return nil, false
 	}
-	if !w.beside.TryAcquire(1) {
+	places := int64(min(c.AtOnce, maxBeside))
+	if !w.beside.TryAcquire(places) {
 		refund()
 		return nil, false
 	}
 	c.refunds = append(c.refunds, refund)
-	return func() { w.beside.Release(1) }, true
+	return func() { w.beside.Release(places) }, true
 }
 
 // budget is so many a second, and so many at once after a pause.

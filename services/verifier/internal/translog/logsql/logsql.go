@@ -199,7 +199,7 @@ func (s *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry)
 }
 
 // StoredEntries implements translog.Auditor. An answer that is none, as only tests and
-// releases before receipts were signed have written, has no entry.
+// releases before receipts were signed have written, has no entry; that of a batch has many.
 func (s *Store) StoredEntries(
 	ctx context.Context, after int64, before time.Time, most int,
 ) (entries []translog.StoredEntry, last int64, err error) {
@@ -218,7 +218,11 @@ func (s *Store) StoredEntries(
 	last = after
 	for _, a := range found {
 		last = a.number
-		if e, err := receiptlog.EntryOfAnswer(a.text); err == nil {
+		sold, err := receiptlog.EntriesOfAnswer(a.text)
+		if err != nil {
+			continue
+		}
+		for _, e := range sold {
 			entries = append(entries, translog.StoredEntry{Payment: a.number, Data: e.Bytes()})
 		}
 	}

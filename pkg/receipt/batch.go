@@ -1,0 +1,45 @@
+package receipt
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// A batch is answered by one object with the answer to each of its questions, in their order and
+// in the bytes that it has alone: {"answers":[…]}.
+
+// JoinAnswers returns the answer to a batch of questions, of which answers are the single ones as
+// [Response.JSON] writes them.
+func JoinAnswers(answers [][]byte) []byte {
+	joined := []byte(`{"answers":[`)
+	for i, answer := range answers {
+		if i > 0 {
+			joined = append(joined, ',')
+		}
+		joined = append(joined, answer...)
+	}
+	return append(joined, "]}"...)
+}
+
+// SplitAnswers returns the answers in the answer to a batch, in the order of the questions; an
+// answer that is no batch's is the only one. It verifies none of them. The error is ErrMalformed.
+func SplitAnswers(text []byte) ([][]byte, error) {
+	inside, _ := bytes.CutPrefix(bytes.TrimSpace(text), []byte("{"))
+	if !bytes.HasPrefix(bytes.TrimSpace(inside), []byte(`"answers"`)) {
+		return [][]byte{text}, nil
+	}
+	var batch struct {
+		Answers []json.RawMessage `json:"answers"`
+	}
+	if err := json.Unmarshal(text, &batch); err != nil {
+		return nil, malformed("a batch: %v", err)
+	}
+	if len(batch.Answers) == 0 {
+		return nil, malformed("a batch has no answers")
+	}
+	answers := make([][]byte, len(batch.Answers))
+	for i, answer := range batch.Answers {
+		answers[i] = answer
+	}
+	return answers, nil
+}

@@ -1,0 +1,30 @@
+package receipt_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/pforte/pforte/pkg/receipt"
+)
+
+func TestAnswers_OfABatchKeepTheirBytes(t *testing.T) {
+	all := [][]byte{
+		[]byte(`{"receipt":{"a":1},"signature":{}}`), []byte(`{"receipt":{"a":"},{"},"signature":{"x": 2 }}`), []byte(`{}`),
+	}
+	for n := 1; n <= len(all); n++ {
+		got, err := receipt.SplitAnswers(receipt.JoinAnswers(all[:n]))
+		if err != nil || !slices.EqualFunc(got, all[:n], slices.Equal) {
+			t.Errorf("%d: %q, %v", n, got, err)
+		}
+	}
+	alone, err := receipt.SplitAnswers(all[0])
+	if err != nil || len(alone) != 1 || string(alone[0]) != string(all[0]) {
+		t.Errorf("alone: %q, %v", alone, err)
+	}
+	for _, broken := range []string{`{"answers":[]}`, `{"answers":{}}`, `{"answers":[{}]`, `{"answers":[{},]}`, `{"answers":null}`} {
+		if got, err := receipt.SplitAnswers([]byte(broken)); !errors.Is(err, receipt.ErrMalformed) {
+			t.Errorf("%s: %q, %v", broken, got, err)
+		}
+	}
+}
