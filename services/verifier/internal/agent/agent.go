@@ -32,6 +32,7 @@ const usage = `agent buys a verification of a transaction and checks the signed 
   agent --tx HASH --transfer 0x… --to 0x… --amount 10000 [--from 0x…] [--authorization 0xPAYER:0xNONCE]
                             verify a transfer of a token, or of the chain's own coin (native)
   agent --prove-payment     then verify the agent's own payment as well
+  agent --batch FILE        verify up to 25 transactions and transfers for one payment
   agent mcp --url https://… serve these purchases as tools over stdio; see agent mcp --help
 
 The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex) or from the file that
@@ -48,6 +49,9 @@ answer is there; after a crash the same command sends the same payment again.
 
 With --finality --checkpoint ROOT it then fetches the proof that the receipt's block is final, and
 checks it from that root, of a finalized beacon block, which must come from a source of its own.
+
+The file of --batch is {"questions":[…]}, each question as the verifier's paths take it and with
+the name of its chain in "chain" (without: the first). All must hold, or nothing is paid.
 
 With --json it prints one JSON object, also of a failure: then with "verified":
 false, "error", "reason" and "paid": "no", "unknown" or "yes".
@@ -132,6 +136,9 @@ type run struct {
 func (r *run) do(ctx context.Context) (err error) {
 	if r.buyer, err = r.newBuyer(r.print); err != nil {
 		return err
+	}
+	if r.questions != nil {
+		return r.doBatch(ctx)
 	}
 	p, err := r.purchase(ctx)
 	if err != nil {
@@ -312,6 +319,8 @@ type options struct {
 	// maxWait bounds the wait for finality, and how long one payment is replayed.
 	maxWait       time.Duration
 	json, version bool
+	// questions are those of --batch.
+	questions []question
 	// provePayment means that the agent's own payment is to be verified as well.
 	provePayment bool
 	// confirm means that the user is asked before each payment.
@@ -355,12 +364,16 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 		"`root` of a finalized beacon block, from a source other than the verifier")
 	beaconNetwork := f.String("beacon-network", "", "its `network`: mainnet, sepolia, hoodi or a file; without it "+
 		"the known one of the receipt's chain")
+	batch := f.String("batch", "", "`file` of questions that one payment buys the answers to")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	if err := o.parseCommon(f, args, "", usage, stdout); err != nil {
 		return o, err
 	}
 	if err := o.finality.read(*checkpoint, *beaconNetwork); err != nil {
+		return o, err
+	}
+	if err := o.takeBatch(f, *batch); err != nil {
 		return o, err
 	}
 	if id, ok := x402.ChainID(o.chain); o.chain != "" && (!ok || !id.IsUint64()) {
@@ -382,6 +395,27 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 		return o, errors.New("--prove-payment: the verifier has no known path for transfers beside this --path")
 	}
 	return o, o.takeKey(getenv)
+}
+
+// takeBatch reads the questions of --batch, with which no flag that asks something goes.
+func (o *options) takeBatch(f *flag.FlagSet, file string) (err error) {
+	if file == "" {
+		return nil
+	}
+	f.Visit(func(set *flag.Flag) {
+		switch set.Name {
+		case "path", "rpc", "tx", "chain", "status", "from", "to", "selector", "min-confirmations", "transfer", "amount",
+			"min-amount", "log-position", "authorization", "prove-payment", "finality", "checkpoint", "beacon-network":
+			err = fmt.Errorf("--batch: --%s goes with a single question", set.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if o.questions, err = readBatch(file); err != nil {
+		return fmt.Errorf("--batch: %w", err)
+	}
+	return nil
 }
 
 // askTransfer makes the question one about a transfer, if one is described.

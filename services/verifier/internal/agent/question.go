@@ -21,6 +21,8 @@ type question struct {
 	chain string
 	// aboutTransfer means that the answer is a receipt about a transfer.
 	aboutTransfer bool
+	// batchChain is the name that a question of a batch has for its chain, "" for the first.
+	batchChain string
 }
 
 const (

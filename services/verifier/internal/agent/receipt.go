@@ -64,18 +64,23 @@ func (r *run) reportFailure(err error, code int) {
 	_ = json.NewEncoder(r.stdout).Encode(f) // the exit code shows it as well
 }
 
+// outcome is the payment as --json prints it.
+func (p purchase) outcome() outcomePayment {
+	price, _ := priceOf(p.Offer) // it was chosen
+	return outcomePayment{
+		USD: x402.Dollars(price), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network, Payer: p.Payer,
+		PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed,
+		Reused: p.isReused(),
+	}
+}
+
 func (r *run) report(p purchase, result receipt.Result, final *finality.Result) error {
 	price, _ := priceOf(p.Offer) // it was chosen
 	if r.json {
 		return json.NewEncoder(r.stdout).Encode(outcome{
 			URL: p.URL, Transaction: r.want.TransactionHash, Verified: true, KeyID: result.Key.KeyID,
 			Proven: fields(result.Proven), Attested: fields(result.Attested), Answer: p.answer, Finality: final,
-			Payment: outcomePayment{
-				USD: x402.Dollars(price), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network,
-				Payer: p.Payer,
-				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed,
-				Reused: p.isReused(),
-			},
+			Payment: p.outcome(),
 		})
 	}
 	t := result.Receipt.Transaction

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -52,6 +53,61 @@ func TestCrash_ABuyerGetsTheReceiptWhereverItHappens(t *testing.T) {
 				w.comeBack(second, paid)
 				w.comeBack(second, paid)
 				w.wantTransfers(1)
+			})
+		}
+	}
+}
+
+func TestCrash_ABatchIsChargedOnceAndAnsweredWhole(t *testing.T) {
+	const questions = `{"questions":[` + goodBody + `,{"transactionHash":"` + recordedTx + `"},{"chain":"base","transactionHash":"` + recordedTx + `","expectations":{"minConfirmations":1}}]}`
+	for backend, url := range sqldbtest.URLs(t) {
+		for i, point := range []paywall.Point{paywall.Claimed, paywall.Worked, paywall.Begun, paywall.Asked, paywall.Finished} {
+			t.Run(fmt.Sprintf("%s, %s", backend, point), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, sqldbtest.Another(t, url))
+				offer := payment.Offer{Terms: paymenttest.Terms("eip155:84532"), Resource: x402.Resource{URL: "https://seller.example/v1/verify/batch"}}
+				offer.Terms.Amount = "30000"
+				a := paymenttest.Authorization(fmt.Sprint(i+1), w.began)
+				a.Value = offer.Terms.Amount
+				paid, err := x402.Encode(paymenttest.PayloadV2(offer, a))
+				w.must(err)
+				first, process := w.spawn(point)
+				if status, body := w.ask(first+"/v1/verify/batch", questions, paid); status != 0 {
+					t.Fatalf("answered %d %s, though killed before", status, body)
+				}
+				_ = process.Wait()
+				second, _ := w.spawn("never")
+				until := time.Now().Add(30 * time.Second)
+				for {
+					status, body := w.ask(second+"/v1/verify/batch", questions, paid)
+					if status == http.StatusServiceUnavailable && time.Now().Before(until) {
+						time.Sleep(50 * time.Millisecond)
+						continue
+					}
+					answers, err := receipt.SplitAnswers([]byte(body))
+					if err != nil || len(answers) != 3 {
+						t.Fatalf("%d answers, %v: %d %s", len(answers), err, status, body)
+					}
+					for _, answer := range answers {
+						w.wantReceipt(status, string(answer))
+					}
+					break
+				}
+				w.wantTransfers(1)
+				// The books have its price, and a refund may be as much.
+				var records []struct{ Nonce, Amount, Operation string }
+				w.command(&records, "payments", "list", "--json")
+				if len(records) != 1 || records[0].Amount != "30000" || records[0].Operation != "batch" {
+					t.Fatalf("%+v", records)
+				}
+				nonce := records[0].Nonce
+				w.wantCode(1, "too large", "refund", nonce, "--transaction", w.sim.Refund(40000), "--amount", "30001", "--note", "n")
+				w.wantCode(0, "proven", "refund", nonce, "--transaction", w.sim.Refund(40000), "--amount", "30000", "--note", "n")
+				var sums []payment.Total
+				w.command(&sums, "payments", "sum", "--json")
+				if len(sums) != 1 || sums[0].Payments != 1 || sums[0].Amount != "30000" || sums[0].Net != "0" {
+					t.Errorf("%+v", sums)
+				}
 			})
 		}
 	}

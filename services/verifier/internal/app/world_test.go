@@ -215,7 +215,13 @@ func (w *world) pay(nonce string) string {
 // post requests the evidence with a payment; status 0 means no answer.
 func (w *world) post(url, paid string) (status int, body string) {
 	w.Helper()
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url+path, strings.NewReader(goodBody))
+	return w.ask(url+path, goodBody, paid)
+}
+
+// ask sends a body with a payment; status 0 means no answer.
+func (w *world) ask(url, question, paid string) (status int, body string) {
+	w.Helper()
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, strings.NewReader(question))
 	w.must(err)
 	request.Header.Set("Content-Type", "application/json")
 	if paid != "" {

@@ -179,7 +179,7 @@ func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (tota
 		}
 	}
 	slices.SortFunc(totals, compareTotals)
-	return l.addRefunds(ctx, totals, f, by)
+	return l.addRefunds(ctx, l.db.Reader, totals, f, by)
 }
 
 // group are payments that differ in nothing that is summed by.
@@ -214,10 +214,10 @@ const refundsSQL = `SELECT payments.claimed, network, asset, state, operation, r
 
 // addRefunds adds what was refunded to the totals of the payments, and what is left.
 func (l *Ledger) addRefunds(
-	ctx context.Context, totals []payment.Total, f payment.Filter, by string,
+	ctx context.Context, from querier, totals []payment.Total, f payment.Filter, by string,
 ) ([]payment.Total, error) {
 	where, args := l.where(f)
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(refundsSQL+where), bind(args)...)
+	rows, err := from.QueryContext(ctx, l.db.Rebind(refundsSQL+where), bind(args)...)
 	refunds, err := sqldb.All(rows, err, func(row sqldb.Scanner) (g group, err error) {
 		err = row.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount)
 		return g, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
@@ -82,6 +83,20 @@ func (w *world) bundle(block byte) beaconchain.Bundle {
 	b, err := w.bundles().Bundle(context.Background(), ethereum, digestOf(block))
 	w.must(err)
 	return b
+}
+
+func TestFinality_EachBlockOfABatchIsQueuedOnce(t *testing.T) {
+	onEachFinal(t, func(t *testing.T, w *world) {
+		w.sell("1", receipt.JoinAnswers([][]byte{
+			about(ethereum, 'a', 20), about(ethereum, 'b', 21), about(ethereum, 'a', 20), about("eip155:8453", 'c', 1),
+		}))
+		if b := w.bundle('b'); b.State != beaconchain.BundlePending || b.Number != 21 {
+			t.Errorf("%+v", b)
+		}
+		if n := w.take(); n != 2 {
+			t.Errorf("%d blocks were queued", n)
+		}
+	})
 }
 
 func TestFinality_ABlockIsQueuedAsItsSaleEnds(t *testing.T) {

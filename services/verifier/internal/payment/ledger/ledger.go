@@ -201,11 +201,13 @@ func operationOf(operation, resource string) string {
 	return operation
 }
 
-// list reads records from a pool or in a transaction.
-func (l *Ledger) list(ctx context.Context, from interface {
+// querier is a pool or a transaction.
+type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}, query string, args ...any,
-) ([]payment.Record, error) {
+}
+
+// list reads records from a pool or in a transaction.
+func (l *Ledger) list(ctx context.Context, from querier, query string, args ...any) ([]payment.Record, error) {
 	rows, err := from.QueryContext(ctx, l.db.Rebind(query), bind(args)...)
 	list, err := sqldb.All(rows, err, scan)
 	if err != nil {

@@ -150,7 +150,7 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 		}
 	}
 	slices.SortFunc(totals, compareTotals)
-	return l.addRefunds(ctx, totals, f, "")
+	return l.addRefunds(ctx, tx, totals, f, "") // a second connection may not be there
 }
 
 // addTotal adds payments of one amount each to the total of their month, asset and state.

@@ -135,11 +135,15 @@ func (b *Simulator) receipt(transaction string) any {
 	}
 	for nonce, by := range b.spent {
 		if by == transaction {
+			moved, ok := new(big.Int).SetString(b.values[nonce], 10)
+			if !ok { // carried out by another
+				moved = big.NewInt(10000)
+			}
 			return map[string]any{
 				"status": "0x1", "transactionHash": transaction,
 				"logs": []any{mark(nonce, transaction), map[string]any{
 					"address": Token, "topics": []string{topicTransfer, word(Buyer), word(Seller)},
-					"data": fmt.Sprintf("0x%064x", 10000), "transactionHash": transaction, "logIndex": "0x1",
+					"data": fmt.Sprintf("0x%064x", moved), "transactionHash": transaction, "logIndex": "0x1",
 				}},
 			}
 		}

@@ -27,6 +27,8 @@ type Simulator struct {
 	// it was cancelled.
 	spent map[string]string
 	moved int
+	// values are what authorizations moved that were settled, in units, by their nonces.
+	values map[string]string
 	// reverted are the transactions that failed, by the nonce they were for.
 	reverted map[string]string
 	// refunds are the transactions that paid units back to the buyer.
@@ -57,7 +59,7 @@ type Simulator struct {
 
 // NewSimulator returns a simulator of a network without any transfer.
 func NewSimulator(network string, now func() time.Time) *Simulator {
-	return &Simulator{Network: network, Now: now, spent: map[string]string{}, reverted: map[string]string{}}
+	return &Simulator{Network: network, Now: now, spent: map[string]string{}, reverted: map[string]string{}, values: map[string]string{}}
 }
 
 // ErrCut is a connection that broke.
@@ -143,7 +145,7 @@ func (b *Simulator) settle(body []byte) x402.SettleResponse {
 		return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonNonceAlreadyUsed, Network: name, Payer: a.From}
 	}
 	b.moved++
-	b.spent[a.Nonce] = Hash(b.moved)
+	b.spent[a.Nonce], b.values[a.Nonce] = Hash(b.moved), a.Value
 	return x402.SettleResponse{Success: &yes, Transaction: b.spent[a.Nonce], Network: name, Payer: a.From}
 }
 

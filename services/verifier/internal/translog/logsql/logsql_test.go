@@ -195,6 +195,31 @@ func TestLog_ASaleIsQueuedAsItsSettlementBegins(t *testing.T) {
 	})
 }
 
+func TestLog_EachReceiptOfABatchIsAnEntry(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		all := [][]byte{signed("a"), signed("b"), signed("c")}
+		w.must(sell(w.ledger, "0xpayer", "batch", receipt.JoinAnswers(all), free))
+		for _, answer := range all {
+			if queued, err := w.IsQueued(t.Context(), leafOf(t, answer)); err != nil || !queued {
+				t.Errorf("queued: %v, %v", queued, err)
+			}
+		}
+		sequence(t, w.Store, 100)
+		_, err := w.ledger.Anew(t.Context(), payment.Key{}, receipt.JoinAnswers(append(all, signed("d")))) // the last is missing
+		w.must(err)
+		if q, err := w.Queue(t.Context()); err != nil || q.Entries != 1 {
+			t.Errorf("%+v, %v", q, err)
+		}
+		stored, _, err := w.StoredEntries(t.Context(), 0, time.Now().Add(1000*time.Hour), 10)
+		if err != nil || len(stored) != 3 || stored[0].Payment != stored[2].Payment {
+			t.Errorf("%d entries are stored, %v", len(stored), err)
+		}
+		if err := sell(w.ledger, "0xpayer", "broken", receipt.JoinAnswers([][]byte{signed("e"), []byte("{}")}), free); err == nil {
+			t.Error("a sale began of which an answer has no entry")
+		}
+	})
+}
+
 func TestLog_ANewAnswerIsQueuedUnlessTheLogHasIt(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		answer := signed("a")
