@@ -123,6 +123,42 @@ func TestBuyers_OfThePageBuyAsWritten(t *testing.T) {
 	}
 }
 
+func TestBuyers_ProveTheirOwnPayment(t *testing.T) {
+	w := sharedWorld(t)
+	sent, before, folder := w.buy(t), w.income(t), desk(t)
+	printed := w.shell(t, folder, snippet(t, "prove"), "URL="+w.PublicURL+"/v1/verify/chain-transaction",
+		fmt.Sprintf(`BODY={"transactionHash":%q,"expectations":{"minConfirmations":5}}`, sent.Transaction))
+	if !strings.Contains(printed, "VALID") || !strings.Contains(printed, "log 1 of the transaction") {
+		t.Errorf("printed:\n%s", printed)
+	}
+	if got := w.income(t) - before; got != 2*price {
+		t.Errorf("%d moved", got)
+	}
+}
+
+// The official client pays for two questions at once.
+func TestBuyers_BuyManyInOnePayment(t *testing.T) {
+	w := sharedWorld(t)
+	sent, before, folder := w.buy(t), w.income(t), desk(t)
+	w.shell(t, folder, "node pay.mjs \"$URL\" \"$BODY\" > answers.json", "URL="+w.PublicURL+"/v1/verify/batch", fmt.Sprintf(
+		`BODY={"questions":[{"transactionHash":%q},{"transactionHash":%q,"expectations":{"status":"success"}}]}`,
+		sent.Transaction, sent.Transaction))
+	text, err := os.ReadFile(filepath.Join(folder, "answers.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batch struct{ Answers []json.RawMessage }
+	if err := json.Unmarshal(text, &batch); err != nil || len(batch.Answers) != 2 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for _, answer := range batch.Answers {
+		w.checkReceipt(t, answer)
+	}
+	if got := w.income(t) - before; got != 2*price {
+		t.Errorf("%d moved", got)
+	}
+}
+
 func TestBuyers_ProgramOnThePageIsTheExample(t *testing.T) {
 	if text := snippet(t, "pay.mjs"); !strings.Contains(string(exampleFile(t, "pay.mjs")), text) {
 		t.Errorf("examples/pay.mjs does not hold\n%s", text)

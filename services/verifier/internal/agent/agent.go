@@ -32,6 +32,8 @@ const usage = `agent buys a verification of a transaction and checks the signed 
   agent --tx HASH --transfer 0x… --to 0x… --amount 10000 [--from 0x…] [--authorization 0xPAYER:0xNONCE]
                             verify a transfer of a token, or of the chain's own coin (native)
   agent --prove-payment     then verify the agent's own payment as well
+  agent --payment FILE      verify an x402 payment of anyone: FILE has {"response":…, "sent":…}, the values of
+                            PAYMENT-RESPONSE and of the PAYMENT-SIGNATURE that was sent, or their objects
   agent --batch FILE        verify up to 25 transactions and transfers for one payment
   agent mcp --url https://… serve these purchases as tools over stdio; see agent mcp --help
 
@@ -169,6 +171,11 @@ func (r *run) do(ctx context.Context) (err error) {
 // request that an earlier run made and paid for, else makes a transaction of its own
 // and requests that.
 func (r *run) purchase(ctx context.Context) (purchase, error) {
+	if r.payment {
+		if err := r.findPath(ctx); err != nil {
+			return purchase{}, err
+		}
+	}
 	isDemo := r.want.TransactionHash == ""
 	if isDemo {
 		p, err := r.resumeDemo(ctx)
@@ -319,6 +326,8 @@ type options struct {
 	// maxWait bounds the wait for finality, and how long one payment is replayed.
 	maxWait       time.Duration
 	json, version bool
+	// payment means that the question is that of --payment, about the chain of chain.
+	payment bool
 	// questions are those of --batch.
 	questions []question
 	// provePayment means that the agent's own payment is to be verified as well.
@@ -364,6 +373,7 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 		"`root` of a finalized beacon block, from a source other than the verifier")
 	beaconNetwork := f.String("beacon-network", "", "its `network`: mainnet, sepolia, hoodi or a file; without it "+
 		"the known one of the receipt's chain")
+	payment := f.String("payment", "", "`file` with what seller and buyer said of an x402 payment, to verify it")
 	batch := f.String("batch", "", "`file` of questions that one payment buys the answers to")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
@@ -374,6 +384,9 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 		return o, err
 	}
 	if err := o.takeBatch(f, *batch); err != nil {
+		return o, err
+	}
+	if err := o.takePayment(*payment); err != nil {
 		return o, err
 	}
 	if id, ok := x402.ChainID(o.chain); o.chain != "" && (!ok || !id.IsUint64()) {
@@ -405,7 +418,7 @@ func (o *options) takeBatch(f *flag.FlagSet, file string) (err error) {
 	f.Visit(func(set *flag.Flag) {
 		switch set.Name {
 		case "path", "rpc", "tx", "chain", "status", "from", "to", "selector", "min-confirmations", "transfer", "amount",
-			"min-amount", "log-position", "authorization", "prove-payment", "finality", "checkpoint", "beacon-network":
+			"min-amount", "log-position", "authorization", "prove-payment", "payment", "finality", "checkpoint", "beacon-network":
 			err = fmt.Errorf("--batch: --%s goes with a single question", set.Name)
 		}
 	})
@@ -415,6 +428,27 @@ func (o *options) takeBatch(f *flag.FlagSet, file string) (err error) {
 	if o.questions, err = readBatch(file); err != nil {
 		return fmt.Errorf("--batch: %w", err)
 	}
+	return nil
+}
+
+// takePayment makes the question one about the payment of --payment.
+func (o *options) takePayment(file string) error {
+	if file == "" {
+		return nil
+	}
+	if o.want.TransactionHash != "" {
+		return errors.New("--payment: --tx goes with another question")
+	}
+	text, err := os.ReadFile(file) //nolint:gosec // the user names the file
+	if err != nil {
+		return fmt.Errorf("--payment: %w", err)
+	}
+	confirmations := o.want.Expectations.MinConfirmations
+	o.want, o.chain, err = readPayment(text)
+	if err != nil {
+		return fmt.Errorf("--payment: %w", err)
+	}
+	o.want.Expectations.MinConfirmations, o.payment = confirmations, true
 	return nil
 }
 

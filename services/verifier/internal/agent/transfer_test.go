@@ -356,3 +356,36 @@ func sendSomething(t *testing.T, url string) string {
 	}
 	return tx.Hash().Hex()
 }
+
+func TestTransfer_APaymentIsProvenFromWhatBothSidesSaid(t *testing.T) {
+	s := openTransfers(t, deliverTransfer(t))
+	s.resources = strings.Replace(s.resources, `{`, `{"chains":[{"name":"other","id":"eip155:1"},{"name":"devnet","id":"eip155:84532"}],`, 1)
+	file := filepath.Join(t.TempDir(), "payment.json")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := `{"response":{"success":true,"transaction":"` + paymentHash + `","network":"eip155:84532"},"sent":{"x402Version":2,` +
+		`"accepted":{"scheme":"exact","network":"eip155:84532","amount":"10000","asset":"` + usdc + `","payTo":"` + payee + `"},` +
+		`"payload":{"authorization":{"from":"` + account + `","to":"` + payee + `","value":"10000","nonce":"` + paymentNonce + `"}}}}`
+	write(said)
+	got := s.runWith(t.TempDir(), "--payment", file, "--min-confirmations", "12")
+	const want = `POST /v1/verify/devnet-token-transfer {"transactionHash":"` + paymentHash + `","expectations":{"minConfirmations":12},"transfer":{"token":"0x036c`
+	if asked := s.questions(); len(asked) == 0 || !strings.HasPrefix(asked[0], want) || !strings.Contains(asked[0], paymentNonce) {
+		t.Errorf("asked %s: %+v", asked, got)
+	}
+	// The recorded receipt also has the payer in its question.
+	if got.code != 4 || !strings.Contains(got.stderr, "another question") {
+		t.Errorf("%+v", got)
+	}
+	write(strings.Replace(said, "true", "false", 1))
+	if got := s.runWith(t.TempDir(), "--payment", file); got.code != 2 || !strings.Contains(got.stderr, "not settled") {
+		t.Errorf("%+v", got)
+	}
+	s.resources = `{"chains":[]}`
+	write(said)
+	if got := s.runWith(t.TempDir(), "--payment", file); got.code != 1 || !strings.Contains(got.stderr, "sells nothing") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
@@ -120,6 +121,19 @@ func (o operation) description() string {
 
 // read reads a request, in JSON. All its errors are *strictjson.Error.
 func (o operation) read(body []byte) (pricedRequest, error) {
+	if o.kind == &transferKind {
+		var chain string
+		var err error
+		if body, chain, err = verification.ExpandPayment(body); err != nil {
+			return nil, err
+		}
+		if chain != "" && chain != o.chain.named().ID {
+			return nil, &strictjson.Error{
+				Pointer: "/payment/response", Reason: "is of the chain " + chain + ", and this is sold about " +
+					o.chain.named().ID,
+			}
+		}
+	}
 	question, err := o.parse(body)
 	return asked{o, question}, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
 // maxBody bounds a request body in bytes.
@@ -137,7 +138,25 @@ func (s *paidRoute) readRequest(h http.Header, body []byte) (pricedRequest, erro
 	case !service.IsJSON(h):
 		return nil, service.ErrMediaType
 	}
-	return s.operation.read(body)
+	return s.operationFor(body).read(body)
+}
+
+// operationFor returns the operation of the route; at the path that names no chain, for a payment
+// that was made on another one, the operation about that.
+func (s *paidRoute) operationFor(body []byte) operation {
+	if s.path != transferKind.firstPath {
+		return s.operation
+	}
+	_, chain, err := verification.ExpandPayment(body)
+	if err != nil || chain == "" {
+		return s.operation
+	}
+	for _, route := range s.paid {
+		if o := route.operation; o.kind == &transferKind && o.chain.named().ID == chain {
+			return o
+		}
+	}
+	return s.operation
 }
 
 // answer returns the answer to a payment that was settled: the signed receipt in JSON,

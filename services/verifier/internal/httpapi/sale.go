@@ -67,6 +67,9 @@ func (a *api) sell(ctx context.Context, c paidCall) (sold, error) {
 		return sold{payment: order.Payment}, a.Paywall.Refuse(ctx, order, err)
 	}
 	order.Request, order.Work = request.fingerprint(), request.work
+	if one, ok := request.(asked); ok { // a payment may name another chain than the path
+		order.Operation = one.operation.name()
+	}
 	order.Questions, order.AtOnce = request.questions(), min(request.questions(), batchAtOnce)
 	sale, err := a.Paywall.Buy(ctx, order)
 	ended := settlementOf(sale, err)

@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
+)
+
+// readPayment returns the question whether an x402 payment was made, and the CAIP-2 id of its chain.
+func readPayment(text []byte) (receipt.Request, string, error) {
+	body, err := json.Marshal(map[string]json.RawMessage{"payment": text})
+	if err != nil {
+		return receipt.Request{}, "", errors.New("it is not JSON")
+	}
+	expanded, chain, err := verification.ExpandPayment(body)
+	if err != nil {
+		return receipt.Request{}, "", err
+	}
+	asked, err := verification.ParseTransferRequest(expanded)
+	return asked.Request, chain, err
+}
+
+// findPath finds the path that the seller sells evidence about the question's chain at.
+func (r *run) findPath(ctx context.Context) error {
+	got, err := r.exchange(ctx, http.MethodGet, r.buyer.url+"/.well-known/x402", nil, "")
+	if err == nil && got.status != http.StatusOK {
+		err = got.refusal()
+	}
+	if err != nil {
+		return fmt.Errorf("ask for the chains: %w", err)
+	}
+	var listed struct {
+		Chains []struct{ Name, ID string } `json:"chains"`
+	}
+	if err := json.Unmarshal(got.body, &listed); err != nil {
+		return fmt.Errorf("read the list of chains: %w", err)
+	}
+	for _, chain := range listed.Chains {
+		if chain.ID == r.chain && chainName.MatchString(chain.Name) {
+			r.path = "/v1/verify/" + chain.Name + transferSuffix
+			return nil
+		}
+	}
+	return fmt.Errorf("the payment was made on %s, about which this verifier sells nothing", r.chain)
+}

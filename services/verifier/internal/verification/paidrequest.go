@@ -1,0 +1,132 @@
+package verification
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
+	"github.com/pforte/pforte/pkg/x402"
+)
+
+// wirePayment is a question about an x402 payment by what its two sides said of it: the seller's
+// PAYMENT-RESPONSE, and the PAYMENT-SIGNATURE that the buyer had sent. Each is the header's value, or
+// the object in it, as the transport for MCP has it.
+type wirePayment struct {
+	Payment *struct {
+		Response json.RawMessage `json:"response"`
+		Sent     json.RawMessage `json:"sent"`
+	} `json:"payment"`
+	Expectations json.RawMessage `json:"expectations"`
+}
+
+// ExpandPayment returns the body of a question about a transfer that asks whether an x402 payment of
+// the scheme exact (EIP-3009) was made, and the CAIP-2 id of its chain. A body that has no member
+// payment is returned as it is, without a chain. Every error is a *strictjson.Error.
+//
+// The response says on which chain and by which transaction; what was sent says who was to be paid
+// how much of which token by which authorization. So the evidence is about this very payment, and not
+// about another one of the payer in the same transaction. Signatures are not read: what was sent may
+// be without its own.
+func ExpandPayment(body []byte) (expanded []byte, chain string, err error) {
+	var names struct {
+		Payment json.RawMessage `json:"payment"`
+	}
+	rules := strictjson.Rules{AllowUnknown: true, AllowNull: true}
+	if !bytes.Contains(body, []byte(`"payment"`)) || strictjson.Unmarshal(body, &names, rules) != nil || names.Payment == nil {
+		return body, "", nil // whose faults its own rules name
+	}
+	var wire wirePayment
+	if err := strictjson.Unmarshal(body, &wire, strictjson.Rules{AllowNull: true}); err != nil {
+		return nil, "", err
+	}
+	if wire.Payment == nil {
+		return nil, "", &strictjson.Error{Pointer: "/payment", Reason: "must not be null"}
+	}
+	var settled x402.SettleResponse
+	if err := readSide("/payment/response", wire.Payment.Response, &settled); err != nil {
+		return nil, "", err
+	}
+	var sent x402.Payload
+	if err := readSide("/payment/sent", wire.Payment.Sent, &sent); err != nil {
+		return nil, "", err
+	}
+	fault := func(side, reason string) ([]byte, string, error) {
+		return nil, "", &strictjson.Error{Pointer: "/payment/" + side, Reason: reason}
+	}
+	a := sent.Payload.Authorization
+	switch {
+	case settled.Success == nil || !*settled.Success:
+		return fault("response", "is of a payment that was not settled")
+	case sent.X402Version != x402.V2 || sent.Accepted.Scheme != x402.SchemeExact || a.Nonce == "":
+		return fault("sent", "is no payment of version 2 and the scheme exact (EIP-3009)")
+	case settled.Network != sent.Accepted.Network:
+		return fault("response", "is of another network than what was sent")
+	case settled.Payer != "" && !strings.EqualFold(settled.Payer, a.From):
+		return fault("response", "is of another payer than what was sent")
+	case !strings.EqualFold(a.To, sent.Accepted.PayTo) || a.Value != sent.Accepted.Amount:
+		return fault("sent", "was signed for other terms than it accepts")
+	}
+	if _, ok := x402.ChainID(settled.Network); !ok {
+		return fault("response", "is of no network of the form eip155:8453")
+	}
+	question := struct {
+		TransactionHash string                   `json:"transactionHash"`
+		Transfer        receipt.ExpectedTransfer `json:"transfer"`
+		Expectations    json.RawMessage          `json:"expectations,omitempty"`
+	}{
+		TransactionHash: settled.Transaction, Expectations: wire.Expectations,
+		Transfer: receipt.ExpectedTransfer{
+			Token: sent.Accepted.Asset, To: a.To, Amount: a.Value,
+			Authorization: &receipt.Authorization{Authorizer: a.From, Nonce: a.Nonce},
+		},
+	}
+	expanded, err = json.Marshal(question)
+	if err != nil {
+		return nil, "", &strictjson.Error{Pointer: "/payment", Reason: "cannot be read"}
+	}
+	if _, err := ParseTransferRequest(expanded); err != nil {
+		return nil, "", ofSide(err)
+	}
+	return expanded, settled.Network, nil
+}
+
+// readSide reads what one side said: the value of a header, or an object.
+func readSide(pointer string, text json.RawMessage, into any) error {
+	if text == nil || string(text) == "null" {
+		return &strictjson.Error{Pointer: pointer, Reason: "is required"}
+	}
+	var err error
+	if text[0] == '"' {
+		var header string
+		if err = json.Unmarshal(text, &header); err == nil {
+			err = x402.Decode(header, into)
+		}
+	} else {
+		err = x402.DecodeObject(text, into)
+	}
+	if err == nil {
+		return nil
+	}
+	reason := "is neither the value of the header nor its object"
+	var malformed *strictjson.Error
+	if errors.As(err, &malformed) {
+		reason = "cannot be read: " + malformed.Error()
+	}
+	return &strictjson.Error{Pointer: pointer, Reason: reason}
+}
+
+// ofSide returns a fault of the question as one of the side that it came from.
+func ofSide(err error) error {
+	var malformed *strictjson.Error
+	if !errors.As(err, &malformed) || strings.HasPrefix(malformed.Pointer, "/expectations") {
+		return err
+	}
+	side := "/payment/sent"
+	if malformed.Pointer == "/transactionHash" {
+		side = "/payment/response"
+	}
+	return &strictjson.Error{Pointer: side, Reason: strings.TrimPrefix(malformed.Pointer, "/") + " " + malformed.Reason}
+}
