@@ -363,6 +363,7 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 		"are its parties then")
 	amount := f.String("amount", "", "what the transfer moved, in atomic `units`")
 	minAmount := f.String("min-amount", "", "what the transfer moved at least, in atomic `units`")
+	payment := f.String("payment", "", "`file` with what seller and buyer said of an x402 payment, to verify it")
 	position := f.Int("log-position", -1, "`place` of the transfer among the logs of the transaction")
 	authorization := f.String("authorization", "", "x402 payment (EIP-3009) that the transfer has to be: `payer:nonce`")
 	f.BoolVar(&o.provePayment, "prove-payment", false, "then verify the agent's own payment, for another one; --rpc "+
@@ -373,7 +374,6 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 		"`root` of a finalized beacon block, from a source other than the verifier")
 	beaconNetwork := f.String("beacon-network", "", "its `network`: mainnet, sepolia, hoodi or a file; without it "+
 		"the known one of the receipt's chain")
-	payment := f.String("payment", "", "`file` with what seller and buyer said of an x402 payment, to verify it")
 	batch := f.String("batch", "", "`file` of questions that one payment buys the answers to")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
