@@ -167,7 +167,7 @@ func (u *unit) carryOut(
 		case payment.Return:
 			err = u.add(ctx, effect.Month, -1)
 		case payment.KeepAnswer:
-			_, err = u.exec(ctx, keepSQL, sold.answer, key)
+			_, err = u.exec(ctx, keepSQL, sold.answer, hashOf(sold.answer), key)
 		case payment.DropAnswer:
 			_, err = u.exec(ctx, forgetSQL, key)
 		case payment.QueueEntry:

@@ -55,7 +55,7 @@ func Open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
 	l := &Ledger{db: db, now: o.Now, reading: map[string]*sqldb.Query{}, logs: o.Log, finality: o.Finality}
-	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL, strangersSQL} {
+	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL, strangersSQL, byHashSQL} {
 		l.reading[query] = db.Query(query)
 	}
 	sale := []string{claimSQL, releaseSQL, reservedSQL, tallySQL, strangersSQL, countSQL, settleSQL, findSQL}

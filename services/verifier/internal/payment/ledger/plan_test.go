@@ -36,6 +36,8 @@ func frequent() map[string][]any {
 		endedInSQL:     {"", "", "", "", now, now},
 		placedSQL:      {[]byte{}},
 		enqueueSaleSQL: {[]byte{}, []byte{}, 1, key},
+		byHashSQL:      {payment.Digest{}},
+		hashless:       nil,
 	}
 }
 
@@ -45,8 +47,11 @@ func TestPlan_NoFrequentQueryScansThePayments(t *testing.T) {
 	ctx := context.Background()
 	for query, args := range frequent() {
 		plan := explain(t, l, query, args...)
-		// Going through the index of the open payments reads only those.
-		if strings.Contains(strings.ReplaceAll(plan, "SCAN payments USING INDEX payments_open", ""), "SCAN payments") || strings.Contains(plan, "SCAN answers") || strings.Contains(plan, "SCAN log_entries") {
+		// Going through an index of few rows reads only those.
+		for _, few := range []string{"SCAN payments USING INDEX payments_open", "SCAN answers USING INDEX answers_without_hash"} {
+			plan = strings.ReplaceAll(plan, few, "")
+		}
+		if strings.Contains(plan, "SCAN payments") || strings.Contains(plan, "SCAN answers") || strings.Contains(plan, "SCAN log_entries") {
 			t.Errorf("%s\nis carried out by\n%s", query, plan)
 		}
 	}

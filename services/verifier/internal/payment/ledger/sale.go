@@ -132,13 +132,13 @@ const (
 		AND earlier.payer = payments.payer
 			AND earlier.request = payments.request AND earlier.claimed >= ? AND ` + asked + `
 			AND (` + certain + ` OR payments.plain = 0))`
-	keepSQL = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
+	keepSQL = "INSERT INTO answers (payment, claimed, answer, hash) SELECT id, claimed, ?, ? FROM payments WHERE" + byKey
 	// beginAndKeepSQL is both, on Postgres, where each statement is a round trip.
 	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, " +
-		"answer) SELECT id, claimed, ? FROM begun"
+		"answer, hash) SELECT id, claimed, ?::bytea, ?::bytea FROM begun"
 	// beginAndLogSQL also queues the answer's entries of the log.
 	beginAndLogSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed), kept AS (INSERT INTO answers (payment, " +
-		"claimed, answer) SELECT id, claimed, ? FROM begun RETURNING payment)" +
+		"claimed, answer, hash) SELECT id, claimed, ?::bytea, ?::bytea FROM begun RETURNING payment)" +
 		" INSERT INTO log_queue (leaf, entry, queued, source) SELECT leaf, entry, ?::bigint, payment FROM kept, " +
 		"unnest(?::bytea[], ?::bytea[]) AS sold (leaf, entry)"
 )
@@ -187,12 +187,12 @@ func (u *unit) begin(
 	args := []any{s.Month, s.Deadline, u.now(), flag(stranger), key, owner, s.Request, earlierSince(s)}
 	switch {
 	case u.db.Dialect == sqldb.Postgres && logged.leaves != nil:
-		return u.exec(ctx, beginAndLogSQL, append(args, s.Answer, u.now(), logged.leaves, logged.bytes)...)
+		return u.exec(ctx, beginAndLogSQL, append(args, s.Answer, hashOf(s.Answer), u.now(), logged.leaves, logged.bytes)...)
 	case u.db.Dialect == sqldb.Postgres:
-		return u.exec(ctx, beginAndKeepSQL, append(args, s.Answer)...)
+		return u.exec(ctx, beginAndKeepSQL, append(args, s.Answer, hashOf(s.Answer))...)
 	}
 	if began, err = u.exec(ctx, beginSQL, args...); began {
-		_, err = u.exec(ctx, keepSQL, s.Answer, key)
+		_, err = u.exec(ctx, keepSQL, s.Answer, hashOf(s.Answer), key)
 	}
 	if began && err == nil {
 		err = u.enqueueSale(ctx, key, logged)

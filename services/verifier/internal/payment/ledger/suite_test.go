@@ -230,6 +230,7 @@ func Run(t *testing.T, open Open) {
 		{"ended payments of one moment come together", endedOfOneMoment},
 		{"a settled payment whose transfer is gone is open again", settledIsReopened},
 		{"prune drops old answers and abandoned claims only", pruneDrops},
+		{"an answer is found by its hash as long as one payment keeps it", answerByHash},
 		{"prune goes by the age of claims, not by their order", pruneGoesByAge},
 		{"prune leaves no old answer where nothing is sold any more", pruneWhenNothingIsSold},
 		{"list is newest first, filtered and brief", listFilters},

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -82,6 +83,9 @@ func TestUpgrade_OfALedgerOfTheFirstRelease(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantOpen(t, l, "settling")
+			if got, err := l.Answer(ctx, sha256.Sum256([]byte("answer of unknown"))); err != nil || got.String() != "answer of unknown" {
+				t.Errorf("by its hash it is %q, %v", got, err)
+			}
 		})
 	}
 }

@@ -129,5 +129,11 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 			}
 		}
 	}
+	for more := true; more; {
+		var err error
+		if more, err = l.hashAnswers(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -74,6 +75,34 @@ func pruneDrops(w *world) {
 	w.must(err)
 	if len(list) != 1 {
 		w.Errorf("%d claims are left, want 1", len(list))
+	}
+}
+
+// Two payers buy one answer, the second a minute later.
+func answerByHash(w *world) {
+	ctx := context.Background()
+	first, second := record("first", alice), record("second", alice)
+	w.begin(first)
+	w.finish(first, payment.Outcome{State: payment.Settled})
+	w.advance(time.Minute)
+	w.begin(second)
+	w.finish(second, payment.Outcome{State: payment.Settled})
+	answer := w.get(second.Key).Answer
+	if !w.get(first.Key).Answer.Equal(answer) {
+		w.Fatal("they bought different answers")
+	}
+	hash := payment.Digest(sha256.Sum256(answer.Bytes()))
+	for _, before := range []time.Time{start, start.Add(time.Second)} {
+		w.must(w.Prune(ctx, before))
+		if got, err := w.Ledger.Answer(ctx, hash); err != nil || !got.Equal(answer) {
+			w.Errorf("got %q, %v", got, err)
+		}
+	}
+	w.must(w.Prune(ctx, start.Add(2*time.Minute)))
+	for _, unknown := range []payment.Digest{hash, {}} {
+		if got, err := w.Ledger.Answer(ctx, unknown); !errors.Is(err, payment.ErrNotFound) {
+			w.Errorf("got %q, %v", got, err)
+		}
 	}
 }
 
