@@ -30,6 +30,9 @@ const help = `verifier sells signed evidence about finalized transactions of pub
   verifier payments refund NONCE --transaction HASH --amount N --note TEXT
                           book a refund that was made elsewhere, in atomic units
   verifier payments sum   sum payments by month, token and state
+  verifier payments statement MONTH [--close]
+                          print what a month (2006-01) has brought; --close keeps its lines for good, and
+                          what changes afterwards is a correction beside them
   verifier payments resolve --payer ADDRESS --nonce NONCE [--network ID --asset ADDRESS]
       settled --transaction HASH --reason TEXT [--unchecked] | dead --reason TEXT
                           payments decide under its former name
@@ -50,11 +53,12 @@ const help = `verifier sells signed evidence about finalized transactions of pub
   verifier --help | --version
 
 payments list and sum take --state working|settling|settled|dead|unknown, --from DATE and
---before DATE (2006-01-02, UTC), --json, and list also
+--before DATE (2006-01-02, UTC), --json, --csv with US dollars, and list also
 --limit N (100), --operation base-transaction, --transport http|mcp, --payer ADDRESS, and --open: payments
-without an outcome, the oldest first, with what can be done about each. sum takes also --by operation|transport|day.
-show and look take --json. show, look, decide and refund end with 1 when there is no such payment or it is refused,
-2 for a command line that is wrong, 3 while a process works on the payment.
+without an outcome, the oldest first, with what can be done about each. sum takes also
+--by operation|transport|day|month|payer. statement takes --json and --csv; show and look take --json.
+show, look, decide and refund end with 1 when there is no such payment or it is refused, 2 for a command line that
+is wrong, 3 while a process works on the payment.
 
 Settings are environment variables; a secret NAME may come as NAME_FILE:
 
@@ -85,22 +89,23 @@ func Run(ctx context.Context, p Process) int {
 	return service.Program{
 		Name: "verifier", Help: help + config.Table(), UsageCode: 1,
 		Commands: map[string]service.Command{
-			"serve":            p.serve,
-			"migrate":          p.migrate,
-			"healthcheck":      p.healthcheck,
-			"payments list":    p.paymentsList,
-			"payments sum":     p.paymentsSum,
-			"payments resolve": p.paymentsResolve,
-			"payments show":    exitCodes(p.paymentsShow),
-			"payments look":    exitCodes(p.paymentsLook),
-			"payments decide":  exitCodes(p.paymentsDecide),
-			"payments refund":  exitCodes(p.paymentsRefund),
-			"log status":       p.logStatus,
-			"log audit":        p.logAudit,
-			"log resume":       p.logResume,
-			"log recover":      p.logRecover,
-			"log close":        p.logClose,
-			"log aside":        p.logAside,
+			"serve":              p.serve,
+			"migrate":            p.migrate,
+			"healthcheck":        p.healthcheck,
+			"payments list":      p.paymentsList,
+			"payments sum":       p.paymentsSum,
+			"payments statement": p.paymentsStatement,
+			"payments resolve":   p.paymentsResolve,
+			"payments show":      exitCodes(p.paymentsShow),
+			"payments look":      exitCodes(p.paymentsLook),
+			"payments decide":    exitCodes(p.paymentsDecide),
+			"payments refund":    exitCodes(p.paymentsRefund),
+			"log status":         p.logStatus,
+			"log audit":          p.logAudit,
+			"log resume":         p.logResume,
+			"log recover":        p.logRecover,
+			"log close":          p.logClose,
+			"log aside":          p.logAside,
 		},
 	}.Run(ctx, p.Process)
 }

@@ -3,12 +3,15 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
@@ -147,7 +150,9 @@ func TestBooks_AreReadByTheOperator(t *testing.T) {
 				w.wantCode(0, want, "sum", "--by", by)
 				w.wantCode(0, "REFUNDED", "sum", "--by", by)
 			}
-			w.wantCode(1, "--by", "sum", "--by", "month")
+			w.wantCode(1, "--by", "sum", "--by", "year")
+			w.wantCode(0, time.Now().UTC().Format("2006-01"), "sum", "--by", "month")
+			w.wantCode(0, strings.ToLower(paymenttest.Buyer), "sum", "--by", "payer")
 			var shown map[string]any
 			_, out := w.books("show", paid, "--json")
 			w.must(json.Unmarshal([]byte(out), &shown))
@@ -178,4 +183,49 @@ func TestBooks_WhatIsUnderWayIsNotTouched(t *testing.T) {
 	close(enough)
 	<-answered
 	w.wantCode(0, "state settled, chain paid", "look", nonce)
+}
+
+func TestStatement_IsClosedAndCorrected(t *testing.T) {
+	for backend, database := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, database)
+			node := w.env["PAYMENT_RPC_URL"]
+			w.env["PAYMENT_RPC_URL"], w.env["PAYMENT_CONFIRM"] = "", "facilitator" // so that nothing is reconciled
+			url := w.run().url
+			w.wantReceipt(w.post(url, w.pay("1")))
+			w.leaveOpen(url, "2", true)
+			month := time.Now().UTC().Format("2006-01")
+
+			w.wantCode(1, "no month", "statement", "10/2026")
+			w.wantCode(1, "has not ended", "statement", month, "--close")
+			w.wantCode(0, "not closed", "statement", month)
+			table := func(args ...string) [][]string {
+				t.Helper()
+				_, out := w.books(args...)
+				rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+				w.must(err)
+				return rows
+			}
+			if rows := table("list", "--csv", "--state", "settled"); len(rows) != 2 || rows[1][3] != "0.01" || rows[1][9] != paymenttest.Hash(1) {
+				t.Errorf("listed %v", rows)
+			}
+			if rows := table("sum", "--csv", "--by", "payer", "--state", "settled"); len(rows) != 2 || rows[1][4] != "0.01" || rows[1][1] != strings.ToLower(paymenttest.Buyer) {
+				t.Errorf("summed %v", rows)
+			}
+			w.later = 32 * 24 * time.Hour
+			w.wantCode(0, "closed 2", "statement", month, "--close")
+			w.wantCode(1, "closed already", "statement", month, "--close")
+			before := table("statement", month, "--csv")
+			w.env["PAYMENT_RPC_URL"] = node
+			w.wantCode(0, service.Operator(), "decide", paymenttest.Nonce("2"), "settled", "--transaction", paymenttest.Hash(2), "--note", "=seen")
+			after := table("statement", month, "--csv")
+			if diff := cmp.Diff(before, after[:len(before)]); diff != "" || len(before) != 2 || before[1][6] != "0.01" {
+				t.Errorf("the closed lines: %v %s", before, diff)
+			}
+			if len(after) != 3 || after[2][1] != "correction: decided" || after[2][6] != "0.01" || after[2][12] != "'=seen" {
+				t.Errorf("corrected by %v", after)
+			}
+		})
+	}
 }

@@ -71,7 +71,7 @@ func next(r payment.Record, now time.Time, hasNode bool) string {
 // paymentsList is "verifier payments list".
 func (p Process) paymentsList(ctx context.Context, args []string) error {
 	flags := service.Flags()
-	limit := flags.Int("limit", 100, "")
+	limit, asCSV := flags.Int("limit", 100, ""), flags.Bool("csv", false, "")
 	operation, transport := flags.String("operation", "", ""), flags.String("transport", "", "")
 	payer, open := flags.String("payer", "", ""), flags.Bool("open", false, "")
 	filter, asJSON, err := paymentFilter(flags, args)
@@ -103,6 +103,9 @@ func (p Process) paymentsList(ctx context.Context, args []string) error {
 			}
 			rows[i].Next = next(r, now, hasNode[r.Key.Network])
 		}
+		if *asCSV {
+			return printPayments(p.Stdout, records)
+		}
 		if *open {
 			return printRows(p.Stdout, rows, asJSON,
 				"CLAIMED\tAGE\tAMOUNT\tPAYER\tNONCE\tOPERATION\tTRANSPORT\tREASON\tNEXT", func(r row) []any {
@@ -128,7 +131,7 @@ func listCells(r row) []any {
 // paymentsSum is "verifier payments sum".
 func (p Process) paymentsSum(ctx context.Context, args []string) error {
 	flags := service.Flags()
-	by := flags.String("by", "", "")
+	by, asCSV := flags.String("by", "", ""), flags.Bool("csv", false, "")
 	filter, asJSON, err := paymentFilter(flags, args)
 	if err == nil && *by != "" && !slices.Contains(ledger.Groups(), *by) {
 		err = service.UsageError("payments sum: --by is none of %v", ledger.Groups())
@@ -148,6 +151,9 @@ func (p Process) paymentsSum(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
+		if *asCSV {
+			return printSums(p.Stdout, totals, *by)
+		}
 		return printRows(p.Stdout, totals, asJSON, heading, func(t payment.Total) []any {
 			net := "-" // dead and open payments are no income
 			if t.State == payment.Settled {
@@ -155,7 +161,7 @@ func (p Process) paymentsSum(ctx context.Context, args []string) error {
 			}
 			cells := []any{t.Month, t.State, t.Payments, t.Amount, t.Network, t.Asset, cmp.Or(t.Refunded, "0"), net}
 			if *by != "" {
-				cells = slices.Insert(cells, 0, any(t.Operation+t.Transport+t.Day))
+				cells = slices.Insert(cells, 0, any(splitOf(t, *by)))
 			}
 			return cells
 		})

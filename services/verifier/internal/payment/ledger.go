@@ -308,10 +308,11 @@ type Total struct {
 	// Refunded is how much of it was refunded, and Net the rest; "" where nothing was.
 	Refunded string `json:"refunded,omitempty"`
 	Net      string `json:"net,omitempty"`
-	// Operation, Transport or Day (2006-01-02) is what the total is split by.
+	// Operation, Transport, Day (2006-01-02) or Payer is what the total is split by.
 	Operation string `json:"operation,omitempty"`
 	Transport string `json:"transport,omitempty"`
 	Day       string `json:"day,omitempty"`
+	Payer     string `json:"payer,omitempty"`
 }
 
 // Ledger is what selling needs of the memory of payments. All its methods are atomic over all processes that

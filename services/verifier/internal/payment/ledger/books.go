@@ -151,23 +151,31 @@ const (
 	ByOperation = "operation"
 	ByTransport = "transport"
 	ByDay       = "day"
+	// ByMonth is no split more: every total is of a month.
+	ByMonth = "month"
+	ByPayer = "payer"
 )
 
 // Groups are the values of Grouped's by.
-func Groups() []string { return []string{ByOperation, ByTransport, ByDay} }
+func Groups() []string { return []string{ByOperation, ByTransport, ByDay, ByMonth, ByPayer} }
 
 // Grouped is Totals, split by one of Groups. It reads all payments of the filter.
 func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (totals []payment.Total, err error) {
 	where, args := l.where(f)
 	const day = 24 * 60 * 60 * 1000
-	query := fmt.Sprintf(`SELECT day * %d, network, asset, state, operation, resource, transport, amount, count(*) FROM
-		(SELECT claimed / %d AS day, network, asset, %s AS state, operation, resource, transport, amount
+	payer := "''"
+	if by == ByPayer {
+		payer = "payer"
+	}
+	query := fmt.Sprintf(`SELECT day * %d, network, asset, state, operation, resource, transport, amount, payer,
+		count(*) FROM (SELECT claimed / %d AS day, network, asset, %s AS state, operation, resource, transport, amount, %s AS payer
 		FROM payments%s) AS p
-		GROUP BY day, network, asset, state, operation, resource, transport, amount`, day, day, seenState, where)
+		GROUP BY day, network, asset, state, operation, resource, transport, amount, payer`, day, day, seenState, payer,
+		where)
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(query), bind(append([]any{l.view()}, args...))...)
 	groups, err := sqldb.All(rows, err, func(row sqldb.Scanner) (g group, err error) {
 		err = row.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount,
-			&g.payments)
+			&g.payer, &g.payments)
 		return g, err
 	})
 	if err != nil {
@@ -187,7 +195,7 @@ type group struct {
 	claimed                                        int64
 	network, asset, operation, resource, transport string
 	state                                          payment.State
-	amount                                         string
+	amount, payer                                  string
 	payments                                       int
 }
 
@@ -204,13 +212,15 @@ func (g group) total(by string) payment.Total {
 		t.Transport = g.transport
 	case ByDay:
 		t.Day = moment(g.claimed).Format(time.DateOnly)
+	case ByPayer:
+		t.Payer = g.payer
 	}
 	return t
 }
 
 // refundsSQL goes from the few refunds to their payments: SQLite has no index for a sum.
-const refundsSQL = `SELECT payments.claimed, network, asset, state, operation, resource, transport, refunds.amount
-	FROM refunds JOIN payments ON payments.id = refunds.payment + 0`
+const refundsSQL = `SELECT payments.claimed, network, asset, state, operation, resource, transport, refunds.amount,
+	payer FROM refunds JOIN payments ON payments.id = refunds.payment + 0`
 
 // addRefunds adds what was refunded to the totals of the payments, and what is left.
 func (l *Ledger) addRefunds(
@@ -219,7 +229,8 @@ func (l *Ledger) addRefunds(
 	where, args := l.where(f)
 	rows, err := from.QueryContext(ctx, l.db.Rebind(refundsSQL+where), bind(args)...)
 	refunds, err := sqldb.All(rows, err, func(row sqldb.Scanner) (g group, err error) {
-		err = row.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount)
+		err = row.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount,
+			&g.payer)
 		return g, err
 	})
 	if err != nil {

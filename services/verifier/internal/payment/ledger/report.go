@@ -174,10 +174,10 @@ func addTotal(totals []payment.Total, t payment.Total) ([]payment.Total, error) 
 	return totals, nil
 }
 
-// compareTotals orders totals by month, day, operation, transport, network, asset and
+// compareTotals orders totals by month, day, operation, transport, payer, network, asset and
 // state.
 func compareTotals(a, b payment.Total) int {
 	return cmp.Or(cmp.Compare(a.Month, b.Month), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Operation, b.Operation),
-		cmp.Compare(a.Transport, b.Transport),
+		cmp.Compare(a.Transport, b.Transport), cmp.Compare(a.Payer, b.Payer),
 		cmp.Compare(a.Network, b.Network), cmp.Compare(a.Asset, b.Asset), cmp.Compare(a.State, b.State))
 }

@@ -231,6 +231,7 @@ func Run(t *testing.T, open Open) {
 		{"a settled payment whose transfer is gone is open again", settledIsReopened},
 		{"prune drops old answers and abandoned claims only", pruneDrops},
 		{"an answer is found by its hash as long as one payment keeps it", answerByHash},
+		{"a month that is closed stays, and what changes is a correction", statementKeeps},
 		{"prune goes by the age of claims, not by their order", pruneGoesByAge},
 		{"prune leaves no old answer where nothing is sold any more", pruneWhenNothingIsSold},
 		{"list is newest first, filtered and brief", listFilters},
@@ -256,6 +257,7 @@ func RunConcurrently(t *testing.T, open Open) {
 	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneDuplicate(newWorld(t, open)) })
 	t.Run("of 100 beginnings for one question one wins", func(t *testing.T) { oneQuestion(newWorld(t, open)) })
 	t.Run("of 100 decisions at once one is taken", func(t *testing.T) { decidedOnce(newWorld(t, open)) })
+	t.Run("of 100 who close a month at once one does", func(t *testing.T) { monthIsClosedOnce(newWorld(t, open)) })
 	t.Run("100 refunds at once stop at what was paid", func(t *testing.T) { refundedOnce(newWorld(t, open)) })
 	t.Run("100 repetitions at once stop exactly at the limit", func(t *testing.T) { askedAgainConcurrently(newWorld(t, open)) })
 	t.Run("of 100 beginnings with one identifier in two months one wins", func(t *testing.T) { oneDuplicateAtTheMonthsEnd(newWorld(t, open)) })

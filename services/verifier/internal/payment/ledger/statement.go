@@ -1,0 +1,240 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// reader is a pool, or a transaction.
+type reader interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Statement returns that of a month, "2006-01".
+func (l *Ledger) Statement(ctx context.Context, month time.Time) (s payment.Statement, err error) {
+	now, open, err := l.incomeOf(ctx, l.db.Reader, month)
+	if err != nil {
+		return s, err
+	}
+	s = payment.Statement{
+		Month: payment.Month(month), Lines: now, Corrections: []payment.Correction{}, Open: open,
+	}
+	closed, err := l.closedLines(ctx, &s)
+	if err != nil || s.Closed.IsZero() {
+		return s, err
+	}
+	s.Lines = closed
+	if s.Corrections, err = l.corrections(ctx, month, s.Closed); err != nil {
+		return s, err
+	}
+	rest, err := unexplained(closed, now, s.Corrections)
+	s.Corrections = append(s.Corrections, rest...)
+	return s, err
+}
+
+// CloseMonth keeps the lines of a month as they are now. payment.ErrClosed.
+func (l *Ledger) CloseMonth(ctx context.Context, month time.Time, by string) error {
+	name := payment.Month(month)
+	err := l.write(ctx, "close a month", true, func(ctx context.Context, u *unit) error {
+		if _, err := u.month(ctx, name); err != nil { // of two that close it, one waits here
+			return err
+		}
+		var closed bool
+		err := u.row(ctx, "SELECT EXISTS (SELECT 1 FROM statements WHERE month = ?)", name).Scan(&closed)
+		if err == nil && closed {
+			err = payment.ErrClosed
+		}
+		if err != nil {
+			return err
+		}
+		lines, _, err := l.incomeOf(ctx, u.Tx, month)
+		if err != nil {
+			return err
+		}
+		if len(lines) == 0 {
+			lines = []payment.StatementLine{{Amount: "0", Refunded: "0"}}
+		}
+		for _, line := range lines {
+			if _, err = u.exec(ctx, `INSERT INTO statements
+				(month, network, asset, payments, amount, refunded, closed, by_whom)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, name, line.Network, line.Asset, line.Payments, line.Amount,
+				line.Refunded, u.now(), by); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if sqldb.IsUnique(err) {
+		return payment.ErrClosed
+	}
+	return err
+}
+
+// incomeOf returns what the settled payments of a month have brought, and how many of it are open.
+func (l *Ledger) incomeOf(
+	ctx context.Context, from reader, month time.Time,
+) (lines []payment.StatementLine, open int, err error) {
+	begin, end := month.UnixMilli(), payment.NextMonth(month).UnixMilli()
+	rows, err := from.QueryContext(ctx, l.db.Rebind(`SELECT network, asset, amount, count(*) FROM payments
+		WHERE claimed >= ? AND claimed < ? AND state = 'settled' GROUP BY network, asset, amount
+		ORDER BY network, asset`), begin, end)
+	groups, err := sqldb.All(rows, err, readGroup)
+	if err != nil {
+		return nil, 0, fmt.Errorf("sum a month: %w", err)
+	}
+	rows, err = from.QueryContext(ctx, l.db.Rebind(`SELECT payments.network, payments.asset, refunds.amount, count(*)
+		FROM payments JOIN refunds ON refunds.payment = payments.id
+		WHERE payments.claimed >= ? AND payments.claimed < ? AND payments.state = 'settled'
+		GROUP BY payments.network, payments.asset, refunds.amount`), begin, end)
+	refunds, err := sqldb.All(rows, err, readGroup)
+	if err != nil {
+		return nil, 0, fmt.Errorf("sum the refunds of a month: %w", err)
+	}
+	lines = []payment.StatementLine{}
+	for _, g := range groups {
+		if n := len(lines); n == 0 || lines[n-1].Network != g.network || lines[n-1].Asset != g.asset {
+			lines = append(lines, payment.StatementLine{Network: g.network, Asset: g.asset, Amount: "0", Refunded: "0"})
+		}
+		line := &lines[len(lines)-1]
+		line.Payments += g.payments
+		if line.Amount, err = plus(line.Amount, g.amount, int64(g.payments)); err != nil {
+			return nil, 0, err
+		}
+	}
+	for i := range lines {
+		line := &lines[i]
+		for _, g := range refunds {
+			if g.network == line.Network && g.asset == line.Asset {
+				if line.Refunded, err = plus(line.Refunded, g.amount, int64(g.payments)); err != nil {
+					return nil, 0, err
+				}
+			}
+		}
+		if line.Net, err = plus(line.Amount, line.Refunded, -1); err != nil {
+			return nil, 0, err
+		}
+	}
+	rows, err = from.QueryContext(ctx, l.db.Rebind("SELECT '', '', '', count(*) FROM payments WHERE "+undecided+
+		" AND claimed >= ? AND claimed < ? AND (state = 'settling' OR state = 'unknown')"), begin, end)
+	counted, err := sqldb.All(rows, err, readGroup)
+	if err != nil {
+		return nil, 0, fmt.Errorf("count the open payments of a month: %w", err)
+	}
+	return lines, counted[0].payments, nil
+}
+
+func readGroup(row sqldb.Scanner) (g group, err error) {
+	err = row.Scan(&g.network, &g.asset, &g.amount, &g.payments)
+	return g, err
+}
+
+// closedLines returns the lines that a month was closed with, and writes when and by whom.
+func (l *Ledger) closedLines(ctx context.Context, s *payment.Statement) ([]payment.StatementLine, error) {
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT network, asset, payments, amount, refunded, closed,
+		by_whom FROM statements WHERE month = ? ORDER BY network, asset`), s.Month)
+	lines, err := sqldb.All(rows, err, func(row sqldb.Scanner) (line payment.StatementLine, err error) {
+		var closed int64
+		if err = row.Scan(&line.Network, &line.Asset, &line.Payments, &line.Amount, &line.Refunded, &closed,
+			&s.By); err != nil {
+			return line, err
+		}
+		s.Closed = moment(closed)
+		line.Net, err = plus(line.Amount, line.Refunded, -1)
+		return line, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read a statement: %w", err)
+	}
+	return slices.DeleteFunc(lines, func(line payment.StatementLine) bool { return line.Network == "" }), nil
+}
+
+// corrections returns what operators have decided and refunded of a month's payments since it was
+// closed. What they decided counts where it made income of a payment, or the other way round.
+func (l *Ledger) corrections(ctx context.Context, month, closed time.Time) ([]payment.Correction, error) {
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT 'decided', decisions.at, network, asset, amount,
+		CASE WHEN to_state = 'settled' THEN 1 ELSE 0 END - CASE WHEN from_state = 'settled' THEN 1 ELSE 0 END,
+		nonce, by_whom, note
+		FROM decisions JOIN payments ON payments.id = decisions.payment
+		WHERE decisions.at >= ? AND claimed >= ? AND claimed < ?
+		UNION ALL SELECT 'refunded', refunds.at, network, asset, refunds.amount, -1, nonce, by_whom, note
+		FROM refunds JOIN payments ON payments.id = refunds.payment
+		WHERE refunds.at >= ? AND claimed >= ? AND claimed < ? ORDER BY 2`),
+		bind([]any{closed, month, payment.NextMonth(month), closed, month, payment.NextMonth(month)})...)
+	all, err := sqldb.All(rows, err, func(row sqldb.Scanner) (c payment.Correction, err error) {
+		var at, sign int64
+		if err = row.Scan(&c.Why, &at, &c.Network, &c.Asset, &c.Amount, &sign, &c.Nonce, &c.By, &c.Note); err != nil {
+			return c, err
+		}
+		c.At = moment(at)
+		c.Amount, err = plus("0", c.Amount, sign)
+		return c, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the corrections of a month: %w", err)
+	}
+	return append([]payment.Correction{}, slices.DeleteFunc(all, func(c payment.Correction) bool {
+		return c.Amount == "0"
+	})...), nil
+}
+
+// unexplained returns, for each token, by how much what a month has brought now differs from what
+// it was closed with and the corrections.
+func unexplained(
+	closed, now []payment.StatementLine, known []payment.Correction,
+) (rest []payment.Correction, err error) {
+	type token struct{ network, asset string }
+	difference := map[token]*big.Int{}
+	add := func(network, asset, amount string, sign int64) error {
+		of := token{network, asset}
+		if difference[of] == nil {
+			difference[of] = new(big.Int)
+		}
+		n, err := number(amount)
+		if err == nil {
+			difference[of].Add(difference[of], n.Mul(n, big.NewInt(sign)))
+		}
+		return err
+	}
+	for _, line := range now {
+		err = errors.Join(err, add(line.Network, line.Asset, line.Net, 1))
+	}
+	for _, line := range closed {
+		err = errors.Join(err, add(line.Network, line.Asset, line.Net, -1))
+	}
+	for _, c := range known {
+		err = errors.Join(err, add(c.Network, c.Asset, c.Amount, -1))
+	}
+	for of, n := range difference {
+		if n.Sign() != 0 {
+			rest = append(rest, payment.Correction{
+				Network: of.network, Asset: of.asset, Amount: n.String(), Why: payment.CorrectedByChain,
+			})
+		}
+	}
+	slices.SortFunc(rest, func(a, b payment.Correction) int {
+		return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Asset, b.Asset))
+	})
+	return rest, err
+}
+
+// plus returns sum + times × amount.
+func plus(sum, amount string, times int64) (string, error) {
+	a, err := number(sum)
+	if err != nil {
+		return "", err
+	}
+	b, err := number(amount)
+	if err != nil {
+		return "", err
+	}
+	return a.Add(a, b.Mul(b, big.NewInt(times))).String(), nil
+}
