@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -184,7 +185,7 @@ func (w *world) callTool(url, nonce string) (status int, body string) {
 	w.Helper()
 	offer := payment.Offer{Terms: paymenttest.Terms("eip155:84532"), Resource: x402.Resource{URL: "https://seller.example/mcp"}}
 	call, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{
-		"name": "verify_transaction", "arguments": json.RawMessage(goodBody),
+		"name": "verify_transaction", "arguments": json.RawMessage(strings.Replace(goodBody, "{", `{"proof":"inline",`, 1)),
 		"_meta": map[string]any{"x402/payment": paymenttest.PayloadV2(offer, paymenttest.Authorization(nonce, w.began))},
 	}})
 	w.must(err)
@@ -203,13 +204,13 @@ func (w *world) callTool(url, nonce string) (status int, body string) {
 			Content           []struct{ Text string }
 		}
 	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.Result.Content) != 1 {
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.Result.Content) == 0 {
 		return 0, fmt.Sprint(err)
 	}
 	if answer.Result.IsError {
 		return answer.Result.StructuredContent.Code, answer.Result.Content[0].Text
 	}
-	return response.StatusCode, answer.Result.Content[0].Text
+	return response.StatusCode, answer.Result.Content[1].Text
 }
 
 func TestCrash_AToolsCallIsFinishedOverHTTP(t *testing.T) {

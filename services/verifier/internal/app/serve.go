@@ -137,7 +137,7 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	return httpapi.New(httpapi.Options{
 		Chains: chains, Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
 		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, MCP: tools,
-		Receipts: s.log, CheckPage: checkpage.Built(), Log: s.Log, Now: time.Now,
+		Receipts: s.log, CheckPage: checkpage.Built(), Sold: s.ledger.Answer, Log: s.Log, Now: time.Now,
 	})
 }
 

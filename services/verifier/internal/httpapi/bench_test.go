@@ -58,6 +58,22 @@ func BenchmarkPaidCallOfATool(b *testing.B) {
 	})
 }
 
+// BenchmarkStatus is the free question about a transaction that was sold.
+func BenchmarkStatus(b *testing.B) {
+	w := open(b, nil)
+	w.buy("1").wantReceipt(w)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			recorder := httptest.NewRecorder()
+			w.handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/v1/status/base/"+recordedTx, nil))
+			if recorder.Code != http.StatusOK || !strings.Contains(recorder.Body.String(), `"final"`) {
+				b.Fatal(recorder.Code, recorder.Body)
+			}
+		}
+	})
+}
+
 // benchmarkSales sells to callers, each call with a payment of its own.
 func benchmarkSales(b *testing.B, call func(x402.Payload) (*http.Request, error)) {
 	b.Helper()

@@ -18,6 +18,9 @@ import (
 	openapi "github.com/pforte/pforte/services/verifier/api"
 )
 
+// samplePath is what a call sells, for nothing and about one transaction.
+const samplePath = "/v1/sample"
+
 // pages are the documents that need no payment, by path.
 func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 	var urls []string
@@ -41,16 +44,27 @@ func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the list of resources: %w", err)
 	}
-	openapi, err := a.openapi()
+	description, err := a.openapi()
 	if err != nil {
 		return nil, err
 	}
-	return map[string]echo.HandlerFunc{
-		"/.well-known/receipt-signing-key.json": page(receipt.MediaTypeJSON, keys),
-		"/.well-known/x402":                     page(receipt.MediaTypeJSON, resources),
-		"/openapi.json":                         page(receipt.MediaTypeJSON, openapi),
-		"/llms.txt":                             page("text/plain; charset=utf-8", a.llms(urls)),
-	}, nil
+	pages := map[string]echo.HandlerFunc{}
+	for path, body := range map[string][]byte{
+		"/.well-known/receipt-signing-key.json": keys,
+		"/.well-known/x402":                     resources,
+		"/openapi.json":                         description,
+		"/llms.txt":                             a.llms(urls),
+		samplePath:                              openapi.Sample,
+	} {
+		mediaType := receipt.MediaTypeJSON
+		if path == "/llms.txt" {
+			mediaType = textPlain
+		}
+		if pages[path], err = document(mediaType, body); err != nil {
+			return nil, err
+		}
+	}
+	return pages, nil
 }
 
 // page answers with a document that never changes while the process runs.
@@ -96,6 +110,9 @@ func dollars(units string) string {
 	return x402.Dollars(amount)
 }
 
+// pathTemplate is what the OpenAPI document says of the path of a kind.
+type pathTemplate struct{ get, post map[string]any }
+
 // openapi returns the description of this installation: its address, its price and
 // the paths of its chains, each under a name of its own.
 func (a *api) openapi() ([]byte, error) {
@@ -104,19 +121,21 @@ func (a *api) openapi() ([]byte, error) {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
 	paths, _ := doc["paths"].(map[string]any)
-	templates := map[string]map[string]any{}
+	templates := map[string]pathTemplate{}
 	for _, kind := range kinds {
 		template, _ := paths[kind.firstPath].(map[string]any)
 		post, ok := template["post"].(map[string]any)
-		if !ok {
+		get, isPriced := template["get"].(map[string]any)
+		if !ok || !isPriced {
 			return nil, fmt.Errorf("the OpenAPI document has no %s", kind.firstPath)
 		}
-		templates[kind.firstPath] = post
+		templates[kind.firstPath] = pathTemplate{get, post}
 		delete(paths, kind.firstPath)
 	}
 	for _, route := range a.paid {
 		kind := route.operation.kind
-		post := maps.Clone(templates[kind.firstPath])
+		template := templates[kind.firstPath]
+		get, post := maps.Clone(template.get), maps.Clone(template.post)
 		post["operationId"] = kind.operationID
 		if route.path != kind.firstPath {
 			post["operationId"] = kind.operationID + "_" + strings.ReplaceAll(route.operation.chain.Name, "-", "_")
@@ -125,7 +144,8 @@ func (a *api) openapi() ([]byte, error) {
 			"price":     map[string]any{"mode": "fixed", "currency": "USD", "amount": a.usd()},
 			"protocols": []any{map[string]any{"x402": map[string]any{}}},
 		}
-		paths[route.path] = map[string]any{"post": post}
+		get["operationId"] = fmt.Sprint("price_", post["operationId"])
+		paths[route.path] = map[string]any{"get": get, "post": post}
 	}
 	many, _ := paths[batchPath].(map[string]any)
 	post, ok := many["post"].(map[string]any)
@@ -149,6 +169,9 @@ func (a *api) openapi() ([]byte, error) {
 	if !a.offersFinality() {
 		delete(schemas, "FinalityDocument")
 		maps.DeleteFunc(paths, func(path string, _ any) bool { return strings.HasPrefix(path, finalityPath) })
+	}
+	if a.MCP == nil {
+		delete(paths, mcpPath)
 	}
 	if info, ok := doc["info"].(map[string]any); ok && a.MCP != nil {
 		info["x-guidance"] = fmt.Sprint(info["x-guidance"], " Agents find the same operations as tools at ",
@@ -190,6 +213,7 @@ Without a payment the answer is 402: the x402 version 2 challenge is in the PAYM
 		`After 503 send the same request with the same payment again; do not pay anew.
 
 - How far a transaction is, before you pay: GET %[4]s/v1/status/{chain}/{hash}, free; only a final one can be verified
+- What a call sells, as an example: GET %[4]s/v1/sample, free
 - Interface: %[4]s/openapi.json
 - Keys that sign receipts: %[4]s/.well-known/receipt-signing-key.json
 - People check a receipt in the browser: %[4]s/v1/check

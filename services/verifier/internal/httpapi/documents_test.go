@@ -161,7 +161,7 @@ func TestOpenAPI_DescribesThisInstallation(t *testing.T) {
 		t.Errorf("%s: %s %+v", batchPath, diff, many)
 	}
 	w.do(http.MethodPost, batchPath, string(many.RequestBody.Content["application/json"].Example)).wantFailure(http.StatusPaymentRequired, "payment_required")
-	if len(doc.Paths) != 12 {
+	if len(doc.Paths) != 15 {
 		t.Errorf("%d paths are described", len(doc.Paths))
 	}
 }

@@ -29,7 +29,9 @@ var (
 	errNoLog       = errors.New("there is no log of receipts")
 	errNoCheckPage = errors.New("the program was built without the page that checks receipts")
 	errUnread      = errors.New("the ledger cannot be read")
-	errNoFinality  = errors.New("there are no proofs of finality for this chain")
+	// errUnknownReceipt is the hash of no answer that is kept.
+	errUnknownReceipt = errors.New("no such receipt is kept")
+	errNoFinality     = errors.New("there are no proofs of finality for this chain")
 )
 
 // failure is how an error is answered.
@@ -61,6 +63,8 @@ var failures = []failure{
 	{service.ErrNoRoute, 404, "not_found", "There is nothing here", 0},
 	{service.ErrWrongMethod, 405, "method_not_allowed", "This method is not allowed here", 0},
 	{errNoLog, 404, "log_not_offered", "This verifier has no log of receipts", 0},
+	{errUnknownReceipt, 404, "unknown_receipt", "No receipt of this hash is kept here; they are kept for 90 days " +
+		"or as this verifier's operator has set", 0},
 	{errNoCheckPage, 404, "not_found", "This verifier was built without the page that checks receipts", 0},
 	{translog.ErrNothing, 404, "not_found", "The log of receipts does not have this", 0},
 	{translog.ErrUnknownLeaf, 404, "log_unknown_leaf", "The log of receipts has no such entry", 0},

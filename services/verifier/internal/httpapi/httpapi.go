@@ -50,8 +50,10 @@ type Options struct {
 	// CheckPage is the page that checks receipts, as [checkpage.Built] returns it; nil
 	// where there is none.
 	CheckPage []byte
-	Log       *slog.Logger
-	Now       func() time.Time
+	// Sold returns a sold answer by its SHA-256, or payment.ErrNotFound.
+	Sold func(context.Context, payment.Digest) (payment.Answer, error)
+	Log  *slog.Logger
+	Now  func() time.Time
 }
 
 // Chain is one chain whose transactions are verified.
@@ -77,8 +79,9 @@ type api struct {
 	priced map[string]echo.HandlerFunc
 	check  checkPage
 	states *states
-	// logReads are of the log, finalityReads of proofs of finality, which may wait for nodes.
-	logReads, finalityReads freeReads
+	// logReads are of the log, finalityReads of proofs of finality, which may wait for nodes, and
+	// receiptReads of sold answers.
+	logReads, finalityReads, receiptReads freeReads
 }
 
 // receiptsMemory bounds the signed receipts that are kept, in bytes.
@@ -87,20 +90,22 @@ const receiptsMemory = 16 << 20
 // New checks the options and returns the handler of the verifier's address.
 func New(o Options) (http.Handler, error) {
 	if len(o.Chains) == 0 || o.Paywall == nil || o.Key == nil || o.PublicURL == "" || o.Health == nil ||
-		o.Metrics == nil || o.Log == nil || o.Now == nil {
+		o.Metrics == nil || o.Sold == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("httpapi: an option is missing")
 	}
 	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered,
 		func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
 	a := &api{
 		Options: o, priced: map[string]echo.HandlerFunc{}, logReads: newFreeReads(), finalityReads: newFreeReads(),
+		receiptReads: newFreeReads(),
 	}
+	compressing := newCompressor()
 	a.states = newStates(a)
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
 		Client:     func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) },
 		WriteError: a.writeError, LogErrors: true, Options: true,
-		Headers: everyAnswer, Use: []echo.MiddlewareFunc{crossOrigin},
+		Headers: everyAnswer, Use: []echo.MiddlewareFunc{crossOrigin, compressing.use},
 	}.Echo()
 	for _, kind := range kinds {
 		for i, chain := range o.Chains {
@@ -146,6 +151,7 @@ func New(o Options) (http.Handler, error) {
 	maps.Copy(pages, a.logPages())
 	pages[finalityPath+":chain/:block"] = a.finality
 	pages[statusPath+":chain/:hash"] = a.states.serve
+	pages[receiptsPath+":hash"] = a.soldReceipt
 	for path, page := range pages {
 		e.GET(path, page)
 		e.HEAD(path, page)
@@ -175,6 +181,9 @@ type answer struct {
 // net/http would send the end only, in a write of its own.
 func (a answer) write(c echo.Context) error {
 	maps.Copy(c.Response().Header(), a.header)
+	if z, ok := c.Get(compressorKey).(*compressor); ok && a.status == http.StatusOK && a.mediaType != tileType {
+		a.body = z.compress(c.Response().Header(), c.Request().Header.Values(echo.HeaderAcceptEncoding), a.body)
+	}
 	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(a.body)))
 	return c.Blob(a.status, cmp.Or(a.mediaType, receipt.MediaTypeJSON), a.body)
 }

@@ -28,7 +28,11 @@ const (
 // digits, and the width of a partial one.
 const maxTileElements = 6
 
-const textPlain = "text/plain; charset=utf-8"
+const (
+	textPlain = "text/plain; charset=utf-8"
+	// tileType is of tiles, which are hashes and so do not get smaller.
+	tileType = "application/octet-stream"
+)
 
 // logPages are the paths of the log of receipts (C2SP tlog-tiles), which need no payment.
 func (a *api) logPages() map[string]echo.HandlerFunc {
@@ -63,7 +67,11 @@ func newFreeReads() freeReads { return make(freeReads, 4) }
 // read waits until it may read. What it returns is written afterwards: a client may read
 // slowly. An error that has no answer of its own is that of the store.
 func (f freeReads) read(c echo.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
-	ctx := c.Request().Context()
+	return f.readIn(c.Request().Context(), read)
+}
+
+// readIn is read for a call that came by another protocol.
+func (f freeReads) readIn(ctx context.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
 	select {
 	case f <- struct{}{}:
 		defer func() { <-f }()
@@ -133,7 +141,7 @@ func (a *api) logTile(c echo.Context) error {
 	if tile.Width == receiptlog.BundleSize {
 		cache = cacheFull
 	}
-	return served(cache, "application/octet-stream", data).write(c)
+	return served(cache, tileType, data).write(c)
 }
 
 func (a *api) logProof(c echo.Context) error {

@@ -5,9 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pforte/pforte/pkg/flight"
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -70,13 +76,17 @@ type mcpRoute struct {
 	count func(address string) error
 	// large has an element for each message that is parsed now and over maxMessage.
 	large chan struct{}
+	// direct are the tools that are called without the SDK, by name: see directly.
+	direct map[string]tool
+	api    *api
 }
 
 func (a *api) newMCPRoute() (*mcpRoute, error) {
-	server, err := a.mcpServer()
+	tools, err := a.tools()
 	if err != nil {
 		return nil, err
 	}
+	server := a.mcpServer(tools)
 	transport := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{
 			Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage + maxChecked,
@@ -85,7 +95,16 @@ func (a *api) newMCPRoute() (*mcpRoute, error) {
 			// rebinds its name to this service finds nothing that is not public.
 			DisableLocalhostProtection: true,
 		})
-	return &mcpRoute{transport: transport, count: a.Paywall.CountFree, large: make(chan struct{}, maxLarge)}, nil
+	m := &mcpRoute{
+		transport: transport, count: a.Paywall.CountFree, large: make(chan struct{}, maxLarge), api: a,
+		direct: map[string]tool{},
+	}
+	if !a.MCP.PaymentExtension { // the SDK knows what a client can
+		for _, t := range tools {
+			m.direct[strconv.Quote(t.name)] = t
+		}
+	}
+	return m, nil
 }
 
 // serve answers one message.
@@ -94,6 +113,7 @@ func (m *mcpRoute) serve(c echo.Context) error {
 	caller := mcpCaller{
 		hungUp: r.Context().Done(), address: c.RealIP(),
 		id: c.Response().Header().Get(service.RequestIDHeader), done: func() {},
+		links: r.Header.Get("Mcp-Protocol-Version") >= linksSince,
 	}
 	message, err := service.ReadBody(c.Response(), r, maxMessage+maxChecked)
 	if errors.Is(err, service.ErrBodyTooLarge) {
@@ -114,48 +134,112 @@ func (m *mcpRoute) serve(c echo.Context) error {
 		caller.isCounted, caller.done = true, sync.OnceFunc(func() { <-m.large })
 		defer caller.done()
 	}
-	if message, caller.arguments, err = readMessage(message); err != nil {
+	form, message, err := readMessage(message)
+	if err != nil {
 		return err
 	}
+	if t, ok := m.directly(r.Header, form); ok {
+		return m.call(c, t, form, caller)
+	}
+	if caller.isCounted { // it is large, and the SDK does not get them
+		caller.arguments = form.Params.Arguments
+	}
 	r.Body = io.NopCloser(bytes.NewReader(message))
-	c.Response().Before(func() { c.Response().Header().Set("Cache-Control", "private, no-store") })
+	c.Response().Before(func() { maps.Copy(c.Response().Header(), privateNoStore) })
 	m.transport.ServeHTTP(c.Response(), r.WithContext(context.WithValue(r.Context(), mcpCallerKey{}, caller)))
 	return nil
 }
 
-// readMessage returns what the SDK gets of a message, and of a large one the arguments,
-// which the SDK does not get: it would read them more than ten times. What reads them
-// after this, the tool and package receipt, has rules of its own, which are stricter.
-// There is an error for a message that is not strict JSON or nests deeply, a batch, which
-// would run many calls, or one that is large without a receipt in it.
-func readMessage(message []byte) (forSDK []byte, arguments json.RawMessage, err error) {
+// form is a message as far as calls of tools need it.
+type form struct {
+	Version json.RawMessage `json:"jsonrpc,omitempty"`
+	ID      json.RawMessage `json:"id,omitempty"`
+	Method  json.RawMessage `json:"method,omitempty"`
+	Params  struct {
+		Name      json.RawMessage `json:"name,omitempty"`
+		Arguments json.RawMessage `json:"arguments,omitempty"`
+		Meta      json.RawMessage `json:"_meta,omitempty"`
+	} `json:"params"`
+}
+
+// readMessage reads a message, and returns it as the SDK gets it: of a large one without the
+// arguments, which the SDK would read more than ten times. What reads them after this, the tool
+// and package receipt, has rules of its own, which are stricter. There is an error for a message
+// that is not strict JSON or nests deeply, a batch, which would run many calls, or one that is
+// large without a receipt in it.
+func readMessage(message []byte) (read form, forSDK []byte, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
-		return nil, nil, errBatch
+		return read, nil, errBatch
 	}
-	var form struct {
-		Version json.RawMessage `json:"jsonrpc,omitempty"`
-		ID      json.RawMessage `json:"id,omitempty"`
-		Method  json.RawMessage `json:"method,omitempty"`
-		Params  struct {
-			Name      json.RawMessage `json:"name,omitempty"`
-			Arguments json.RawMessage `json:"arguments,omitempty"`
-			Meta      json.RawMessage `json:"_meta,omitempty"`
-		} `json:"params"`
-	}
-	if err := strictjson.Unmarshal(message, &form, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
-		return nil, nil, err
+	if err := strictjson.Unmarshal(message, &read, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
+		return read, nil, err
 	}
 	if len(message) <= maxMessage {
-		return message, nil, nil
+		return read, message, nil
 	}
-	arguments, form.Params.Arguments = form.Params.Arguments, nil
-	isCheck := string(form.Params.Name) == `"`+toolCheckReceipt+`"`
+	arguments := read.Params.Arguments
+	isCheck := string(read.Params.Name) == `"`+toolCheckReceipt+`"`
 	if !isCheck || len(arguments) > maxChecked || len(message)-len(arguments) > maxMessage {
-		return nil, nil, errMessageTooLarge
+		return read, nil, errMessageTooLarge
 	}
-	forSDK, err = json.Marshal(form)
-	return forSDK, arguments, err
+	rest := read
+	rest.Params.Arguments = nil
+	forSDK, err = json.Marshal(rest)
+	return read, forSDK, err
 }
+
+// directVersions are the versions of the protocol in which a call is nothing but its message, as
+// their header names them; the first has no such header. Links to resources came with linksSince.
+var directVersions = []string{"", "2025-03-26", linksSince, "2025-11-25"}
+
+const linksSince = "2025-06-18"
+
+// directly returns the tool that a message calls, where it is called without the SDK, which reads
+// each message four times and makes a session for it: that took as long as the sale itself. Other
+// messages, and calls with anything unusual about them, are the SDK's.
+func (m *mcpRoute) directly(h http.Header, f form) (tool, bool) {
+	t, ok := m.direct[string(f.Params.Name)]
+	if !ok || string(f.Version) != `"2.0"` || string(f.Method) != `"tools/call"` || len(f.ID) == 0 ||
+		strings.IndexByte(`"0123456789`, f.ID[0]) < 0 || len(f.Params.Meta) > 0 && f.Params.Meta[0] != '{' {
+		return tool{}, false
+	}
+	accepted := strings.Join(h.Values("Accept"), ",")
+	return t, slices.Contains(directVersions, h.Get("Mcp-Protocol-Version")) && service.IsJSON(h) &&
+		strings.Contains(accepted, receipt.MediaTypeJSON) && strings.Contains(accepted, "text/event-stream")
+}
+
+// call answers a call of a tool.
+func (m *mcpRoute) call(c echo.Context, t tool, f form, caller mcpCaller) error {
+	var meta struct {
+		Payment json.RawMessage `json:"x402/payment"`
+	}
+	if len(f.Params.Meta) > 0 {
+		if err := json.Unmarshal(f.Params.Meta, &meta); err != nil { // it was read once
+			return err
+		}
+	}
+	if string(meta.Payment) == "null" {
+		meta.Payment = nil
+	}
+	found, err := m.api.callTool(c.Request().Context(), t, caller, toolCall{
+		arguments: f.Params.Arguments, payment: meta.Payment, links: caller.links,
+	})
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(struct {
+		Version string              `json:"jsonrpc"`
+		ID      json.RawMessage     `json:"id"`
+		Result  *mcp.CallToolResult `json:"result"`
+	}{"2.0", f.ID, found.encode()})
+	if err != nil {
+		return err
+	}
+	return answer{http.StatusOK, privateNoStore, receipt.MediaTypeJSON, body}.write(c)
+}
+
+// privateNoStore is for what was bought.
+var privateNoStore = http.Header{"Cache-Control": {"private, no-store"}}
 
 // mcpCaller is what a tool needs to know of the HTTP request that its call came with.
 type mcpCaller struct {
@@ -168,6 +252,8 @@ type mcpCaller struct {
 	arguments json.RawMessage
 	// isCounted reports that the message, a large one, has taken an attempt.
 	isCounted bool
+	// links is as in toolCall.
+	links bool
 	// done ends the work on a large message: what is left is to write the answer, which a
 	// client may read slowly.
 	done func()
@@ -175,14 +261,10 @@ type mcpCaller struct {
 
 type mcpCallerKey struct{}
 
-// mcpServer returns the server with its tools. Schemas and reading are ours: the SDK's
+// mcpServer returns the server of the tools. Schemas and reading are ours: the SDK's
 // validation would answer before our table, and in its own words.
-func (a *api) mcpServer() (*mcp.Server, error) {
-	tools, err := a.tools()
-	if err != nil {
-		return nil, err
-	}
-	capabilities := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
+func (a *api) mcpServer(tools []tool) *mcp.Server {
+	capabilities := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}
 	if a.MCP.PaymentExtension {
 		capabilities.AddExtension(paymentExtension, map[string]any{})
 	}
@@ -198,23 +280,22 @@ func (a *api) mcpServer() (*mcp.Server, error) {
 		a.Metrics.tools.WithLabelValues(t.name, outcomeOK)
 		server.AddTool(t.described(), a.answerTool(t))
 	}
+	a.addReceipts(server)
 	server.AddReceivingMiddleware(withoutSubscriptions)
 	if a.MCP.PaymentExtension {
 		server.AddReceivingMiddleware(withPaymentExtension)
 	}
-	return server, nil
+	return server
 }
 
-// answerTool returns the handler of a tool. Whatever happens, the answer is a tool's
-// result: clients hide errors of JSON-RPC from their models.
+// answerTool returns the handler of a tool for the SDK.
 func (a *api) answerTool(t tool) mcp.ToolHandler {
 	return func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		began := a.Now()
 		caller, ok := ctx.Value(mcpCallerKey{}).(mcpCaller)
 		if !ok {
 			return nil, errors.New("mcp: a call without its request")
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, a.MCP.AnswerTimeout, payment.ErrInFlight)
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go func() {
 			select {
@@ -223,36 +304,52 @@ func (a *api) answerTool(t tool) mcp.ToolHandler {
 			case <-ctx.Done():
 			}
 		}()
-
-		call := toolCall{
-			arguments: request.Params.Arguments, meta: request.Params.Meta, address: caller.address,
-			isCounted: caller.isCounted,
+		call := toolCall{arguments: request.Params.Arguments, links: caller.links}
+		if paid := request.Params.Meta[metaPayment]; paid != nil {
+			var err error
+			if call.payment, err = json.Marshal(paid); err != nil {
+				return nil, fmt.Errorf("mcp: encode a payment: %w", err)
+			}
 		}
 		if caller.arguments != nil {
 			call.arguments = caller.arguments
 		}
-		if len(call.arguments) == 0 || string(call.arguments) == "null" {
-			call.arguments = []byte("{}")
-		}
-		found, err := flight.Guard(func() (toolResult, error) { return t.answer(ctx, call) })
-		caller.done()
-		if err != nil {
-			found, err = a.toolError(t, found, err)
-		}
+		found, err := a.callTool(ctx, t, caller, call)
 		if err != nil {
 			return nil, err
 		}
-		a.Metrics.toolCalled(t.name, found.outcome)
-		a.logTool(ctx, t.name, found, caller, a.Now().Sub(began))
 		return found.encode(), nil
 	}
+}
+
+// callTool answers a call of a tool. Whatever happens, the answer is a tool's result: clients hide
+// errors of JSON-RPC from their models.
+func (a *api) callTool(ctx context.Context, t tool, caller mcpCaller, call toolCall) (toolResult, error) {
+	began := a.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, a.MCP.AnswerTimeout, payment.ErrInFlight)
+	defer cancel()
+	call.address, call.isCounted = caller.address, caller.isCounted
+	if len(call.arguments) == 0 || string(call.arguments) == "null" {
+		call.arguments = []byte("{}")
+	}
+	found, err := flight.Guard(func() (toolResult, error) { return t.answer(ctx, call) })
+	caller.done()
+	if err != nil {
+		found, err = a.toolError(t, found, err)
+	}
+	if err != nil {
+		return toolResult{}, err
+	}
+	a.Metrics.toolCalled(t.name, found.outcome)
+	a.logTool(ctx, t.name, found, caller, a.Now().Sub(began))
+	return found, nil
 }
 
 // toolError is writeError for tools: the answer of the one table, and a challenge only
 // where a payment bought nothing and cannot.
 func (a *api) toolError(t tool, found toolResult, err error) (toolResult, error) {
 	ours := a.bodyOf(err, t.offer != nil)
-	found.isError, found.outcome, found.err = true, ours.Reason, err
+	found.isError, found.outcome, found.err, found.content = true, ours.Reason, err, nil
 	if !found.isPaid || ours.Code != http.StatusPaymentRequired {
 		found.body, err = json.Marshal(ours)
 		return found, err

@@ -3,6 +3,8 @@ package httpapi_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -12,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,8 +52,15 @@ func message(tool, arguments string, meta any) string {
 // rpc posts a message to the tools.
 func (w *world) rpc(message string, header ...string) reply {
 	w.Helper()
+	if !slices.ContainsFunc(header, func(name string) bool { return strings.EqualFold(name, protocolHeader) }) {
+		header = append(header, protocolHeader, "2025-11-25")
+	}
 	return w.do(http.MethodPost, toolsPath, message, append([]string{"Accept", "application/json, text/event-stream"}, header...)...)
 }
+
+// protocolHeader names the version of the protocol. That of rpc is one in which calls do without
+// the SDK.
+const protocolHeader = "MCP-Protocol-Version"
 
 // call calls a tool without a payment.
 func (w *world) call(tool, arguments string) reply {
@@ -73,14 +83,14 @@ func (w *world) buyTool(nonce string) reply {
 type result struct {
 	IsError           bool            `json:"isError"`
 	StructuredContent json.RawMessage `json:"structuredContent"`
-	Content           []struct{ Type, Text string }
+	Content           []struct{ Type, Text, URI string }
 	Meta              struct {
 		Settlement *x402.SettleResponse `json:"x402/payment-response"`
 	} `json:"_meta"`
 }
 
-// result reads a tool's result, and checks what every one has: status 200, the same
-// object for programs and as text.
+// result reads a tool's result, and checks what every one has: status 200, and the same
+// object for programs and as text, but of what was sold.
 func (r reply) result() (found result) {
 	r.Helper()
 	var envelope struct {
@@ -90,7 +100,15 @@ func (r reply) result() (found result) {
 		r.Fatalf("%d %v: %s", r.status, err, r.body)
 	}
 	found = *envelope.Result
-	if len(found.Content) != 1 || found.Content[0].Type != "text" || found.Content[0].Text != string(found.StructuredContent) {
+	var sold struct{ Verdict string }
+	if err := json.Unmarshal(found.StructuredContent, &sold); err != nil {
+		r.Fatal(err)
+	}
+	want := string(found.StructuredContent)
+	if sold.Verdict != "" {
+		want = sold.Verdict
+	}
+	if len(found.Content) == 0 || found.Content[0].Type != "text" || found.Content[0].Text != want {
 		r.Errorf("text and object differ: %s", r.body)
 	}
 	if cache := r.header.Get("Cache-Control"); cache != "private, no-store" {
@@ -136,8 +154,10 @@ func (r reply) wantSold(w *world) result {
 	if found.IsError {
 		r.Fatalf("got %s", r.body)
 	}
-	if _, err := receipt.Verify([]byte(found.Content[0].Text), keys); err != nil {
-		r.Errorf("the receipt does not verify: %v", err)
+	for from, answer := range map[string]string{"here": found.Content[1].Text, "by the link": string(w.linked(found))} {
+		if verified, err := receipt.Verify([]byte(answer), keys); err != nil || (len(verified.Proven) > 0) != (from == "by the link") {
+			r.Errorf("the receipt %s: %v", from, err)
+		}
 	}
 	s := found.Meta.Settlement
 	if s == nil || !*s.Success || s.Network != network || s.Payer != paymenttest.Buyer {
@@ -146,8 +166,20 @@ func (r reply) wantSold(w *world) result {
 	return found
 }
 
+// linked reads what a sold answer links to.
+func (w *world) linked(sold result) []byte {
+	w.Helper()
+	var object struct{ Hash, Link string }
+	w.must(json.Unmarshal(sold.StructuredContent, &object))
+	r := w.do(http.MethodGet, strings.TrimPrefix(object.Link, publicURL), "")
+	if sum := sha256.Sum256(r.body); r.status != http.StatusOK || hex.EncodeToString(sum[:]) != object.Hash || !strings.HasSuffix(object.Link, "/"+object.Hash) {
+		w.Fatalf("the link %s: %d %s", object.Link, r.status, r.body)
+	}
+	return r.body
+}
+
 // Every way in which a sale can end has one answer, byte for byte. The golden files
-// hold the whole body.
+// hold the whole body. Messages that the SDK reads have the same.
 func TestMCP_EveryEndOfASaleIsAToolsResult(t *testing.T) {
 	no := false
 	refuses := func(settle x402.SettleResponse) func(*world) {
@@ -189,34 +221,38 @@ func TestMCP_EveryEndOfASaleIsAToolsResult(t *testing.T) {
 		"too_many":            {options: func(o *paywall.Options) { o.AttemptsPerAddress = 1 }, before: func(w *world) { w.spendAttempt() }},
 		"identifier_conflict": {before: func(w *world) { w.identified("1", `{"transactionHash":"`+recordedTx+`"}`) }, meta: func(w *world) any { return w.withIdentifier("2") }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := open(t, c.options)
-			if c.before != nil {
-				c.before(w)
-			}
-			body := c.body
-			if body == "" {
-				body = goodBody
-			}
-			var meta any = w.toolPayment("1")
-			switch {
-			case c.unpaid:
-				meta = nil
-			case c.meta != nil:
-				meta = c.meta(w)
-			}
-			r := w.rpc(message("verify_transaction", body, meta))
-			r.result()
-			golden := filepath.Join("testdata", "mcp", name+".json")
-			if *update {
-				w.must(os.WriteFile(golden, append(r.body, '\n'), 0o600))
-			}
-			want, err := os.ReadFile(golden)
-			w.must(err)
-			if string(r.body)+"\n" != string(want) {
-				t.Errorf("got %s\nwant %s", r.body, want)
-			}
-		})
+		for reader, bySDK := range map[string]bool{"directly": false, "by the SDK": true} {
+			t.Run(name+" "+reader, func(t *testing.T) {
+				w := open(t, c.options)
+				w.tools.PaymentExtension = bySDK
+				w.reopen()
+				if c.before != nil {
+					c.before(w)
+				}
+				body := c.body
+				if body == "" {
+					body = goodBody
+				}
+				var meta any = w.toolPayment("1")
+				switch {
+				case c.unpaid:
+					meta = nil
+				case c.meta != nil:
+					meta = c.meta(w)
+				}
+				r := w.rpc(message("verify_transaction", body, meta))
+				r.result()
+				golden := filepath.Join("testdata", "mcp", name+".json")
+				if *update {
+					w.must(os.WriteFile(golden, append(r.body, '\n'), 0o600))
+				}
+				want, err := os.ReadFile(golden)
+				w.must(err)
+				if string(r.body)+"\n" != string(want) {
+					t.Errorf("got %s\nwant %s", r.body, want)
+				}
+			})
+		}
 	}
 }
 
@@ -287,13 +323,13 @@ func TestMCP_APaymentOfOneProtocolIsAnsweredByTheOther(t *testing.T) {
 	name, value := w.v2("1")
 	overHTTP := w.post(goodBody, name, value)
 	overHTTP.wantReceipt(w)
-	if got := w.buyTool("1").wantSold(w); got.Content[0].Text != string(overHTTP.body) {
-		t.Errorf("got %s, want %s", got.Content[0].Text, overHTTP.body)
+	if got := w.linked(w.buyTool("1").wantSold(w)); !bytes.Equal(got, overHTTP.body) {
+		t.Errorf("got %s, want %s", got, overHTTP.body)
 	}
-	asTool := w.buyTool("2").wantSold(w)
+	asTool := w.linked(w.buyTool("2").wantSold(w))
 	name, value = w.v2("2")
-	if r := w.post(goodBody, name, value); string(r.body) != asTool.Content[0].Text {
-		t.Errorf("got %s, want %s", r.body, asTool.Content[0].Text)
+	if r := w.post(goodBody, name, value); !bytes.Equal(r.body, asTool) {
+		t.Errorf("got %s, want %s", r.body, asTool)
 	}
 	w.wantTransfers(2)
 }
@@ -331,7 +367,7 @@ func TestMCP_AQuestionOverBothProtocolsIsPaidOnce(t *testing.T) {
 	overHTTP := w.post(goodBody, name, value)
 	overHTTP.wantReceipt(w)
 	again := w.buyTool("2").wantSold(w)
-	if s := again.Meta.Settlement; again.Content[0].Text != string(overHTTP.body) || string(s.Extra) != `{"repeated":true}` || s.Transaction != paymenttest.Hash(1) {
+	if s := again.Meta.Settlement; !bytes.Equal(w.linked(again), overHTTP.body) || string(s.Extra) != `{"repeated":true}` || s.Transaction != paymenttest.Hash(1) {
 		t.Errorf("got %+v, settled as %+v", again, again.Meta.Settlement)
 	}
 	w.wantTransfers(1)
@@ -345,7 +381,7 @@ func TestMCP_CopiesOverBothProtocolsAreOneTransfer(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() { answers <- string(w.post(goodBody, name, value).body) })
-		all.Go(func() { answers <- w.rpc(message("verify_transaction", goodBody, meta)).wantSold(w).Content[0].Text })
+		all.Go(func() { answers <- string(w.linked(w.rpc(message("verify_transaction", goodBody, meta)).wantSold(w))) })
 	}
 	all.Wait()
 	close(answers)
@@ -370,8 +406,8 @@ func TestMCP_AToolTakesTheChainByName(t *testing.T) {
 	spelled := `{"expectations":{"status":"success"},"chain":"base","transactionHash":"0x` + strings.ToUpper(recordedTx[2:]) + `"}`
 	meta := w.toolPayment("1")
 	first := w.rpc(message("verify_transaction", spelled, meta)).wantSold(w)
-	if again := w.rpc(message("verify_transaction", goodBody, meta)).wantSold(w); again.Content[0].Text != first.Content[0].Text {
-		t.Errorf("got %s, want %s", again.Content[0].Text, first.Content[0].Text)
+	if again := w.rpc(message("verify_transaction", goodBody, meta)).wantSold(w); again.Content[1].Text != first.Content[1].Text {
+		t.Errorf("got %s, want %s", again.Content[1].Text, first.Content[1].Text)
 	}
 	for arguments, field := range map[string]string{
 		`{"chain":"base","chain":"base","transactionHash":"` + recordedTx + `"}`:              "", // refused with the message
@@ -590,15 +626,12 @@ func (w *world) listed() []map[string]any {
 	return list.Result.Tools
 }
 
-func TestMCP_PaidToolsNameTheirPriceAndHaveNoOutputSchema(t *testing.T) {
+func TestMCP_PaidToolsNameTheirPrice(t *testing.T) {
 	w := open(t, nil)
 	var names []string
 	for _, tool := range w.listed() {
 		name, _ := tool["name"].(string)
 		names = append(names, name)
-		if _, has := tool["outputSchema"]; has {
-			t.Errorf("%s has an output schema: official clients then refuse its challenge", name)
-		}
 		hints, _ := tool["annotations"].(map[string]any)
 		schema, _ := json.Marshal(tool["inputSchema"])
 		description, _ := tool["description"].(string)
@@ -721,7 +754,7 @@ func TestMCP_FewCallsOfListChainsWaitForNodes(t *testing.T) {
 
 func TestMCP_CheckReceiptJudgesAnAnswer(t *testing.T) {
 	w := open(t, nil)
-	answer := w.buyTool("1").wantSold(w).Content[0].Text
+	answer := string(w.linked(w.buyTool("1").wantSold(w)))
 	quoted, err := json.Marshal(answer)
 	w.must(err)
 	for form, text := range map[string]string{"object": answer, "text": string(quoted)} {
@@ -819,7 +852,7 @@ func TestMCP_ReadsALargeReceiptNoMoreOftenThanItMust(t *testing.T) {
 
 func TestMCP_AnswersALargeCallAsASmallOne(t *testing.T) {
 	w := open(t, nil)
-	answer := w.buyTool("1").wantSold(w).Content[0].Text
+	answer := string(w.linked(w.buyTool("1").wantSold(w)))
 	room := strings.Repeat(" ", 40<<10)
 	for name, c := range map[string]struct{ arguments, want string }{
 		"valid":      {`{"answer":` + room + answer + `}`, `"valid":true`},
@@ -828,16 +861,19 @@ func TestMCP_AnswersALargeCallAsASmallOne(t *testing.T) {
 		"null":       {`{"answer":null` + room + `}`, `"malformed"`},
 		"no receipt": {`{"answer":{"receipt":[` + room + `]}}`, `"malformed"`},
 	} {
-		text := func(arguments string) string {
+		text := func(arguments, version string) string {
 			call := `{"more":1,"params":{"more":1,"_meta":{"a":"<b>"},"arguments":` + arguments +
 				`,"name":"check_receipt"},"method":"tools/call","id":"<1>","jsonrpc":"2.0"}`
-			got := w.rpc(call)
+			got := w.rpc(call, protocolHeader, version)
 			if !strings.Contains(string(got.body), `"id":"\u003c1\u003e"`) && !strings.Contains(string(got.body), `"id":"<1>"`) {
 				t.Errorf("%s: the id is not answered: %s", name, got.body)
 			}
 			return got.result().Content[0].Text
 		}
-		small, large := text(strings.ReplaceAll(c.arguments, room, "")), text(c.arguments)
+		small, large := text(strings.ReplaceAll(c.arguments, room, ""), "2025-11-25"), text(c.arguments, "2025-11-25")
+		if bySDK := text(c.arguments, "2024-11-05"); bySDK != large {
+			t.Errorf("%s: by the SDK %s, else %s", name, bySDK, large)
+		}
 		if small != large || !strings.Contains(large, c.want) {
 			t.Errorf("%s: got %s, of a small one %s", name, large, small)
 		}

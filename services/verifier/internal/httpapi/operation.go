@@ -23,6 +23,8 @@ type kind struct {
 	subject string
 	// example is a request that reaches the 402: registries replay it.
 	example string
+	// output shows what an answer says of the example, not all of it.
+	output string
 	// schema is the JSON Schema of a request; toolSchema that of the tool's arguments, ""
 	// where it is the same.
 	schema, toolSchema string
@@ -43,6 +45,8 @@ var transactionKind = kind{
 	subject: "one finalized transaction",
 	example: `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb",` +
 		`"expectations":{"status":"success"}}`,
+	output: `{"receipt":{"transaction":{"from":"0xf9868b3960348194371b8ca4fe87ca7de95e40b6",` +
+		`"valueWei":"0"},"verdict":"verified"}}`,
 	schema: `{"type":"object","required":["transactionHash"],"additionalProperties":false,"properties":{` +
 		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
 		`"expectations":{"type":"object","additionalProperties":false,` +
@@ -64,6 +68,9 @@ var transferKind = kind{
 	example: `{"transactionHash":"0x2e1d81473d582450c1e75709902396aa65ac4fbdd2b04f2bc08d24b32a569c1c",` +
 		`"transfer":{"token":"0x4200000000000000000000000000000000000006",` +
 		`"to":"0xebd851ce4af34113ee41e78947194dc71ff1ab03","amount":"29102531643592471"}}`,
+	output: `{"receipt":{"transfer":{"from":"0xfcd3842f85ed87ba2889b4d35893403796e67ff1",` +
+		`"to":"0xebd851ce4af34113ee41e78947194dc71ff1ab03","amount":"29102531643592471"},` +
+		`"verdict":"verified"}}`,
 	schema: `{"type":"object","required":["transactionHash","transfer"],"additionalProperties":false,"properties":{` +
 		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
 		`"transfer":{"type":"object","required":["token","to","amount"],"additionalProperties":false,"properties":{` +
@@ -168,8 +175,7 @@ func (a asked) questions() int { return 1 }
 // bazaar describes to registries what the paid call takes and returns (x402 extension
 // bazaar).
 func (o operation) bazaar() json.RawMessage {
-	return bazaarOf(o.example, o.schema,
-		`{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}`)
+	return bazaarOf(o.example, o.schema, o.output)
 }
 
 // bazaarOf is that description by the example and the schema of a body, and an example of an answer.

@@ -163,7 +163,7 @@ func (s *states) tool() (tool, error) {
 	return freeTool("transaction_status", "State of a transaction",
 		"Says whether a transaction is unknown, pending, included or final, and in how many seconds it will be: "+
 			"only a final one can be verified. By the word of a node, not signed. Free.",
-		schema, strictjson.Rules{},
+		schema, statusOutput, strictjson.Rules{},
 		func(ctx context.Context, call toolCall, in arguments) (any, error) {
 			transaction, err := readHash(in.TransactionHash, "transactionHash")
 			if err != nil {
@@ -176,7 +176,9 @@ func (s *states) tool() (tool, error) {
 			status, err := s.of(ctx, name, transaction, call.address)
 			var unknown *unknownChain
 			if errors.As(err, &unknown) {
-				err = &strictjson.Error{Pointer: "/chain", Reason: "is none of list_chains"}
+				err = &strictjson.Error{
+					Pointer: "/chain", Reason: "is none of list_chains, which are " + strings.Join(unknown.names, ", "),
+				}
 			}
 			return status, err
 		}), nil

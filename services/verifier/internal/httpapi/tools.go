@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,9 +24,10 @@ import (
 // tool is one tool of mcpPath.
 type tool struct {
 	name, title, description string
-	// schema is the JSON Schema of the arguments. No tool has an output schema:
-	// official clients hold a challenge against it too, and then never pay.
-	schema string
+	// schema is the JSON Schema of the arguments, and output that of the object that the tool
+	// answers with. Official clients hold errors and challenges against it too, so that it allows
+	// them: see answers.
+	schema, output string
 	// offer is what a paid tool sells; nil for a free one.
 	offer *payment.Offer
 	// answer answers a call. With an error, of its result only isPaid and settlement
@@ -35,15 +38,21 @@ type tool struct {
 // toolCall is one call of a tool.
 type toolCall struct {
 	arguments []byte
-	meta      mcp.Meta
-	address   string
+	// payment is the x402 payment in JSON, nil where none came with the call.
+	payment []byte
+	address string
 	// isCounted reports that the call has taken an attempt from the address.
 	isCounted bool
+	// links reports that the client knows links to resources, which are not in the first versions
+	// of the protocol.
+	links bool
 }
 
 // toolResult is what a tool answers.
 type toolResult struct {
-	body    []byte // a JSON object
+	body []byte // a JSON object
+	// content is what models read; nil where it is the object as text.
+	content []mcp.Content
 	isError bool
 	// isPaid reports that a payment came with the call; settlement, if not nil, is how
 	// it ended.
@@ -54,12 +63,14 @@ type toolResult struct {
 	err     error
 }
 
-// encode returns the result with its body twice, as the x402 transport requires:
+// encode returns the result. A challenge has its body twice, as the x402 transport requires:
 // programs read the object, and models the text.
 func (r toolResult) encode() *mcp.CallToolResult {
 	result := &mcp.CallToolResult{
-		IsError: r.isError, StructuredContent: json.RawMessage(r.body),
-		Content: []mcp.Content{&mcp.TextContent{Text: string(r.body)}},
+		IsError: r.isError, StructuredContent: json.RawMessage(r.body), Content: r.content,
+	}
+	if r.content == nil {
+		result.Content = []mcp.Content{&mcp.TextContent{Text: string(r.body)}}
 	}
 	if r.settlement != nil {
 		result.Meta = mcp.Meta{metaSettlement: r.settlement}
@@ -77,7 +88,7 @@ func (t tool) described() *mcp.Tool {
 	}
 	return &mcp.Tool{
 		Name: t.name, Title: t.title, Description: t.description, InputSchema: json.RawMessage(t.schema),
-		Annotations: hints,
+		OutputSchema: json.RawMessage(t.output), Annotations: hints,
 	}
 }
 
@@ -109,21 +120,22 @@ func (a *api) paidTool(k *kind) (tool, error) {
 			operations = append(operations, o)
 		}
 	}
-	schema, err := a.withChain(cmp.Or(k.toolSchema, k.schema))
+	schema, err := a.withChain(cmp.Or(k.toolSchema, k.schema), proofArgument)
 	if err != nil {
 		return tool{}, err
 	}
-	t := tool{name: k.tool, title: k.title, schema: schema, offer: &payment.Offer{
+	t := tool{name: k.tool, title: k.title, schema: schema, output: answers(soldOutput, challengeOutput)}
+	t.offer = &payment.Offer{
 		Terms: a.Terms,
 		Resource: x402.Resource{
 			URL: a.PublicURL + mcpPath, Description: "Signed, offline-checkable evidence about " + k.subject +
 				", judged against your expectations.",
 			MimeType: receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: resourceTags,
 		},
-	}}
+	}
 	t.description = t.offer.Resource.Description + " Costs " + a.usd() + " USD, paid by x402; an error costs nothing."
 	t.offer.Extensions = payment.Extensions{
-		"bazaar":                    toolBazaar(t, k.example),
+		"bazaar":                    toolBazaar(t, k),
 		payment.ExtensionIdentifier: payment.IdentifierExtension(),
 	}
 	unpaid, err := json.Marshal(t.offer.Challenge("Payment required: " + a.usd() + " USD in " + a.Terms.AssetName +
@@ -143,8 +155,8 @@ func (a *api) paidTool(k *kind) (tool, error) {
 func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []operation, unpaid []byte,
 	call toolCall,
 ) (toolResult, error) {
-	found := toolResult{isPaid: call.meta[metaPayment] != nil}
-	o, body, err := operationOf(operations, call.arguments)
+	found := toolResult{isPaid: call.payment != nil}
+	o, form, body, err := operationOf(operations, call.arguments)
 	if err == nil && o.kind == &transferKind {
 		body, err = verification.AtomicAmount(o.chain.named().ID, body)
 	}
@@ -157,46 +169,56 @@ func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []op
 	}
 	if found.isPaid {
 		paid.payment = func() (payment.Payment, error) {
-			object, err := json.Marshal(call.meta[metaPayment])
-			if err != nil {
-				return payment.Payment{}, fmt.Errorf("encode the payment: %w", err)
-			}
-			return payment.ReadObject(x402.V2, object)
+			return payment.ReadObject(x402.V2, call.payment)
 		}
 	}
 	sold, err := a.sell(ctx, paid)
-	found.body, found.outcome, found.settlement = sold.answer.Bytes(), outcomeOK, sold.settlement
-	if sold.isUnpaid {
+	found.settlement = sold.settlement
+	switch {
+	case err != nil:
+		return found, err
+	case sold.isUnpaid:
 		found.body, found.isError, found.outcome = unpaid, true, "payment_required"
+		return found, nil
 	}
-	return found, err
+	told, err := a.soldTool(sold.answer.Bytes(), form, call.links)
+	told.isPaid, told.settlement = found.isPaid, found.settlement
+	return told, err
 }
 
-// operationOf returns the operation of the chain that the arguments name, the first
-// without one, and the arguments without it: the body of the HTTP request.
-func operationOf(operations []operation, arguments []byte) (operation, []byte, error) {
+// operationOf returns the operation of the chain that the arguments name, the first without one,
+// the proof that they want, and the arguments without both: the body of the HTTP request.
+func operationOf(operations []operation, arguments []byte) (o operation, form proofForm, body []byte, err error) {
 	var chosen struct {
 		Chain *string `json:"chain"`
+		Proof *string `json:"proof"`
 	}
-	if err := strictjson.Unmarshal(arguments, &chosen,
+	if err = strictjson.Unmarshal(arguments, &chosen,
 		strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
-		return operation{}, nil, err
+		return o, "", nil, err
 	}
-	body, err := without(arguments, "chain")
+	if form, err = proofOf(chosen.Proof); err != nil {
+		return o, "", nil, err
+	}
+	body, err = without(arguments, "chain", "proof")
 	if err != nil || chosen.Chain == nil {
-		return operations[0], body, err
+		return operations[0], form, body, err
 	}
+	var names []string
 	for _, o := range operations {
 		if o.chain.Name == *chosen.Chain {
-			return o, body, nil
+			return o, form, body, nil
 		}
+		names = append(names, o.chain.Name)
 	}
-	return operation{}, nil, &strictjson.Error{Pointer: "/chain", Reason: "is none of list_chains"}
+	return o, "", nil, &strictjson.Error{
+		Pointer: "/chain", Reason: "is none of list_chains, which are " + strings.Join(names, ", "),
+	}
 }
 
-// without returns a JSON object, whose form was checked, without one member. The
+// without returns a JSON object, whose form was checked, without some members. The
 // others keep their bytes and order.
-func without(object []byte, name string) ([]byte, error) {
+func without(object []byte, names ...string) ([]byte, error) {
 	members := json.NewDecoder(bytes.NewReader(object))
 	if _, err := members.Token(); err != nil {
 		return nil, err
@@ -211,7 +233,7 @@ func without(object []byte, name string) ([]byte, error) {
 		if err := members.Decode(&value); err != nil {
 			return nil, err
 		}
-		if key == name {
+		if name, _ := key.(string); slices.Contains(names, name) {
 			continue
 		}
 		quoted, err := json.Marshal(key)
@@ -239,8 +261,8 @@ const transactionArguments = `{"type":"object","required":["transactionHash"],"a
 	`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$","description":"called function"},` +
 	`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`
 
-// withChain returns the schema of a request with the member chain before its own.
-func (a *api) withChain(schema string) (string, error) {
+// withChain returns the schema of a request with the member chain, and others, before its own.
+func (a *api) withChain(schema string, others ...string) (string, error) {
 	var names []string
 	for _, chain := range a.Chains {
 		names = append(names, chain.Name)
@@ -257,19 +279,20 @@ func (a *api) withChain(schema string) (string, error) {
 	if !ok {
 		return "", errors.New("a schema has no properties")
 	}
-	return string(head) + properties + `"chain":` + string(chain) + "," + string(tail), nil
+	return string(head) + properties + `"chain":` + string(chain) + "," +
+		strings.Join(append(others, string(tail)), ","), nil
 }
 
 // toolBazaar describes a tool to registries (x402 extension bazaar).
-func toolBazaar(t tool, example string) json.RawMessage {
+func toolBazaar(t tool, k *kind) json.RawMessage {
 	description, err := json.Marshal(t.description)
 	if err != nil {
 		panic(err) // a string: cannot happen
 	}
 	return json.RawMessage(`{"info":{"input":{"type":"mcp","toolName":"` + t.name + `",` +
 		`"description":` + string(description) +
-		`,"transport":"streamable-http","inputSchema":` + t.schema + `,"example":` + example + `},` +
-		`"output":{"type":"json","example":{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
+		`,"transport":"streamable-http","inputSchema":` + t.schema + `,"example":` + k.example + `},` +
+		`"output":{"type":"json","example":` + k.output + `}},` +
 		`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
 		`"input":{"type":"object","properties":{"type":{"type":"string","const":"mcp"},"toolName":{"type":"string"},` +
 		`"description":{"type":"string"},` +
@@ -282,11 +305,11 @@ func toolBazaar(t tool, example string) json.RawMessage {
 
 // freeTool returns a tool that reads its arguments by rules into an In and answers with
 // what run returns.
-func freeTool[In any](name, title, description, schema string, rules strictjson.Rules,
+func freeTool[In any](name, title, description, schema, output string, rules strictjson.Rules,
 	run func(context.Context, toolCall, In) (any, error),
 ) tool {
 	return tool{
-		name: name, title: title, description: description, schema: schema,
+		name: name, title: title, description: description, schema: schema, output: answers(output),
 		answer: func(ctx context.Context, call toolCall) (toolResult, error) {
 			var in In
 			if err := strictjson.Unmarshal(call.arguments, &in, rules); err != nil {
@@ -325,20 +348,28 @@ const checkNote = "Checked by the service that signs receipts. " +
 func (a *api) checkReceipt() tool {
 	type arguments struct {
 		Answer json.RawMessage `json:"answer"`
+		Link   *string         `json:"link"`
 	}
 	return freeTool(toolCheckReceipt, "Check a receipt",
 		"Checks the signature and the proof of an answer that a paid tool gave, and lists what is proven and what "+
 			"is only attested. Free. "+checkNote,
-		`{"type":"object","required":["answer"],"additionalProperties":false,`+
-			`"properties":{"answer":{"type":["object","string"],`+
-			`"description":"the whole answer, as an object or as its text; at most 256 KB"}}}`,
-		strictjson.Rules{AllowNull: true}, // a receipt has some
-		func(_ context.Context, call toolCall, in arguments) (any, error) {
+		`{"type":"object","additionalProperties":false,"properties":{`+
+			`"link":{"type":"string","description":"the link that a paid tool gave"},`+
+			`"answer":{"type":["object","string"],`+
+			`"description":"in place of a link: the whole answer, as an object or as its text; at most 256 KB"}}}`,
+		checkedOutput, strictjson.Rules{AllowNull: true}, // a receipt has some
+		func(ctx context.Context, call toolCall, in arguments) (any, error) {
 			answer := []byte(in.Answer)
-			if len(answer) == 0 {
-				return nil, &strictjson.Error{Pointer: "/answer", Reason: "is required"}
-			}
-			if answer[0] == '"' {
+			switch {
+			case (len(answer) == 0) == (in.Link == nil):
+				return nil, &strictjson.Error{Pointer: "/answer", Reason: "or link is required, one of them"}
+			case in.Link != nil:
+				kept, err := a.kept(ctx, strings.TrimPrefix(*in.Link, a.PublicURL+receiptsPath))
+				if err != nil {
+					return nil, err
+				}
+				answer = kept
+			case answer[0] == '"':
 				var text string
 				if err := json.Unmarshal(answer, &text); err != nil {
 					return nil, &strictjson.Error{Pointer: "/answer", Reason: "cannot be read"}
@@ -410,7 +441,7 @@ func (a *api) quote(paid []tool) tool {
 		"Returns what each paid tool costs, how it is paid, and whether sales are open. Free.",
 		`{"type":"object","additionalProperties":false,`+
 			`"properties":{"tool":{"type":"string","enum":`+string(enum)+`,"description":"absent: all"}}}`,
-		strictjson.Rules{},
+		quoteOutput, strictjson.Rules{},
 		func(ctx context.Context, _ toolCall, in arguments) (any, error) {
 			out := struct {
 				Prices    []quoted   `json:"prices"`
@@ -474,7 +505,7 @@ func (a *api) listChains() tool {
 	return freeTool("list_chains", "Chains",
 		"Lists the chains whose transactions are verified, with their last final block and the tokens known by "+
 			"symbol. Free.",
-		`{"type":"object","additionalProperties":false}`, strictjson.Rules{},
+		`{"type":"object","additionalProperties":false}`, chainsOutput, strictjson.Rules{},
 		func(ctx context.Context, _ toolCall, _ struct{}) (any, error) {
 			ctx, cancel := context.WithTimeout(ctx, headsTimeout)
 			defer cancel()

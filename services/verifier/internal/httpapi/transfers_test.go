@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -348,11 +349,11 @@ func TestTransfer_BoughtAsAToolIsTheOneOverHTTP(t *testing.T) {
 	paid := w.do(http.MethodPost, transfers, transferBody, name, value)
 	paid.wantTransfer(w)
 	got := w.rpc(message("verify_token_transfer", transferBody, w.toolPayment("1"))).result()
-	if got.IsError || got.Content[0].Text != string(paid.body) {
-		t.Errorf("got %s", got.Content[0].Text)
+	if got.IsError || !bytes.Equal(w.linked(got), paid.body) {
+		t.Errorf("got %+v", got)
 	}
 	w.wantTransfers(1)
-	checked := w.call("check_receipt", `{"answer":`+got.Content[0].Text+`}`).result().Content[0].Text
+	checked := w.call("check_receipt", `{"answer":`+string(paid.body)+`}`).result().Content[0].Text
 	for _, want := range []string{`"valid":true`, `"kind":"chain-evidence-transfer"`, `"transfer.amount"`} {
 		if !strings.Contains(checked, want) {
 			t.Errorf("no %s in %s", want, checked)
@@ -360,8 +361,8 @@ func TestTransfer_BoughtAsAToolIsTheOneOverHTTP(t *testing.T) {
 	}
 	// The payment is of the same question: of decimals a tool makes atomic units.
 	decimal := strings.Replace(transferBody, `"amount":"29102531643592471"`, `"amountDecimal":"0.029102531643592471"`, 1)
-	if same := w.rpc(message("verify_token_transfer", decimal, w.toolPayment("1"))).result(); same.IsError || same.Content[0].Text != string(paid.body) {
-		t.Errorf("got %s", same.Content[0].Text)
+	if same := w.rpc(message("verify_token_transfer", decimal, w.toolPayment("1"))).result(); same.IsError || !bytes.Equal(w.linked(same), paid.body) {
+		t.Errorf("got %+v", same)
 	}
 	w.wantTransfers(1)
 	unknown := strings.Replace(decimal, "0x4200000000000000000000000000000000000006", "0x4200000000000000000000000000000000000007", 1)

@@ -26,6 +26,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
@@ -144,13 +145,22 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	handler, err := httpapi.New(httpapi.Options{
 		Chains:  chains,
 		Paywall: w.paywall, Terms: paymenttest.Terms(network), Key: w.key, Keys: keys, PublicURL: publicURL,
-		Health: func(context.Context) error { return w.sick }, Metrics: metrics, MCP: w.tools, Receipts: w.receipts, CheckPage: w.check, Log: log, Now: w.clock,
+		Health: func(context.Context) error { return w.sick }, Metrics: metrics, MCP: w.tools, Receipts: w.receipts, CheckPage: w.check, Sold: w.sold, Log: log, Now: w.clock,
 	})
 	w.must(err)
 	w.handler = handler
 	server := httptest.NewServer(handler)
 	w.Cleanup(server.Close)
 	w.url = server.URL
+}
+
+// sold returns an answer from the ledger by its hash.
+func (w *world) sold(ctx context.Context, hash payment.Digest) (payment.Answer, error) {
+	sql, ok := w.ledger.(*ledger.Ledger)
+	if !ok {
+		return payment.Answer{}, errors.New("the ledger is no SQL")
+	}
+	return sql.Answer(ctx, hash)
 }
 
 // syncWriter allows many goroutines to log.

@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/time/rate"
+)
+
+// What compressing answers may cost. An answer of up to minCompressed bytes leaves in the first
+// flight of a TCP connection (RFC 6928), so that compressing it saves its reader no time. As who
+// has bought an answer once gets it for nothing, no more than compressedASecond are compressed for
+// everybody together, and compressedAtOnce at once; the others go out as they are.
+const (
+	minCompressed     = 14 << 10
+	compressedASecond = 50
+	compressedAtOnce  = 2
+)
+
+// compressor compresses answers while they are few.
+type compressor struct {
+	places  chan struct{}
+	allowed *rate.Limiter
+	writers sync.Pool
+}
+
+func newCompressor() *compressor {
+	return &compressor{
+		places: make(chan struct{}, compressedAtOnce), allowed: rate.NewLimiter(compressedASecond, compressedASecond),
+		writers: sync.Pool{New: func() any {
+			w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
+			if err != nil {
+				panic(err) // the level is one of the package's
+			}
+			return w
+		}},
+	}
+}
+
+// compressorKey is where handlers find the compressor.
+const compressorKey = "compressor"
+
+// use has the answers of a request compressed.
+func (z *compressor) use(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Set(compressorKey, z)
+		return next(c)
+	}
+}
+
+// compress returns a body as the client takes it, and writes in the header what that is.
+func (z *compressor) compress(h http.Header, accepted []string, body []byte) []byte {
+	if len(body) <= minCompressed || h.Get(echo.HeaderContentEncoding) != "" {
+		return body
+	}
+	h.Add(echo.HeaderVary, echo.HeaderAcceptEncoding)
+	if !acceptsGzip(accepted) {
+		return body
+	}
+	select {
+	case z.places <- struct{}{}:
+		defer func() { <-z.places }()
+	default:
+		return body
+	}
+	if !z.allowed.Allow() {
+		return body
+	}
+	w, _ := z.writers.Get().(*gzip.Writer) // New makes nothing else
+	defer z.writers.Put(w)
+	var packed bytes.Buffer
+	w.Reset(&packed)
+	_, _ = w.Write(body) // to memory
+	_ = w.Close()
+	if packed.Len() >= len(body) {
+		return body
+	}
+	h.Set(echo.HeaderContentEncoding, "gzip")
+	if etag := h.Get("Etag"); etag != "" { // a strong one is of other bytes
+		h.Set("Etag", "W/"+etag)
+	}
+	return packed.Bytes()
+}
+
+// onePacket is how large a document is that is not compressed: it leaves in one anyway.
+const onePacket = 1400
+
+// document is [page] for what is compressed once, when the process starts.
+func document(mediaType string, body []byte) (echo.HandlerFunc, error) {
+	if len(body) <= onePacket {
+		return page(mediaType, body), nil
+	}
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = w.Write(body); err == nil {
+		err = w.Close()
+	}
+	plain, compressed := page(mediaType, body), page(mediaType, packed.Bytes())
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Add(echo.HeaderVary, echo.HeaderAcceptEncoding)
+		if !acceptsGzip(c.Request().Header.Values(echo.HeaderAcceptEncoding)) {
+			return plain(c)
+		}
+		h.Set(echo.HeaderContentEncoding, "gzip")
+		return compressed(c)
+	}, err
+}
