@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -85,6 +86,9 @@ func Run(
 		read, args = parseMCP, args[1:]
 	}
 	o, err := read(args, getenv, stdout)
+	if o.warning != "" {
+		_, _ = fmt.Fprintln(stderr, "agent:", printable(o.warning))
+	}
 	code := exitUsage
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -278,7 +282,7 @@ func (r *run) receive(ctx context.Context, p purchase, tell bool) (receipt.Resul
 		if err != nil {
 			return receipt.Result{}, err
 		}
-		final, err := r.proveFinal(ctx, sold)
+		final, err := r.proveFinal(ctx, r.finality, sold, r.options.maxWait)
 		if err != nil {
 			return receipt.Result{}, err
 		}
@@ -335,6 +339,8 @@ type options struct {
 	// confirm means that the user is asked before each payment.
 	confirm    bool
 	privateKey string
+	// warning is about the file of the key, "" for none.
+	warning string
 	// finality is what the user trusts to see that the receipt's block is final.
 	finality finalityTrust
 }
@@ -368,12 +374,7 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	authorization := f.String("authorization", "", "x402 payment (EIP-3009) that the transfer has to be: `payer:nonce`")
 	f.BoolVar(&o.provePayment, "prove-payment", false, "then verify the agent's own payment, for another one; --rpc "+
 		"is a node of its network")
-	f.BoolVar(&o.finality.wanted, "finality", false, "also fetch the proof that the receipt's block is final, and "+
-		"check it from --checkpoint")
-	checkpoint := f.String("checkpoint", "",
-		"`root` of a finalized beacon block, from a source other than the verifier")
-	beaconNetwork := f.String("beacon-network", "", "its `network`: mainnet, sepolia, hoodi or a file; without it "+
-		"the known one of the receipt's chain")
+	checkpoint, beaconNetwork := o.finality.flags(f)
 	batch := f.String("batch", "", "`file` of questions that one payment buys the answers to")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
@@ -516,6 +517,11 @@ func (o *options) parseCommon(f *flag.FlagSet, args []string, dayCap, usage stri
 
 // newBuyer returns the buyer that the options describe.
 func (o *options) newBuyer(print func(string, ...any)) (*buyer, error) {
+	if o.state == defaultState() {
+		if err := moveState(formerState(), o.state); err != nil {
+			return nil, err
+		}
+	}
 	key, err := crypto.HexToECDSA(strings.TrimPrefix(o.privateKey, "0x"))
 	if err != nil {
 		return nil, errors.New("AGENT_PRIVATE_KEY is not a private key: 0x and 64 hexadecimal digits")
@@ -558,6 +564,7 @@ func (o *options) takeKey(getenv func(string) string) error {
 		if key = strings.TrimSpace(string(text)); key == "" {
 			return fmt.Errorf("AGENT_PRIVATE_KEY_FILE: %s is empty", file)
 		}
+		o.warning = warnKeyFile(file)
 	case key == "" && local:
 		key = devKey
 	case key == "" && !o.version:
@@ -576,9 +583,12 @@ func isPrivateName(host string) bool {
 	return !isNumber && !strings.ContainsAny(host, ".:")
 }
 
-func defaultState() string {
-	if dir, err := os.UserCacheDir(); err == nil {
-		return filepath.Join(dir, "pforte-agent")
+// warnKeyFile returns what is wrong with who may read the file of a key, "" for nothing.
+func warnKeyFile(file string) string {
+	info, err := os.Stat(file)
+	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
+		return ""
 	}
-	return ".pforte-agent"
+	return fmt.Sprintf("warning: AGENT_PRIVATE_KEY_FILE: others may read %s (%04o): chmod 600", file,
+		info.Mode().Perm())
 }

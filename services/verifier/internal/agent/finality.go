@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -27,6 +28,15 @@ type finalityTrust struct {
 	wanted     bool
 	checkpoint finality.Root
 	network    *finality.Network // nil: the known one of the receipt's chain
+}
+
+// flags adds the flags --finality, --checkpoint and --beacon-network, which read then reads.
+func (f *finalityTrust) flags(set *flag.FlagSet) (checkpoint, network *string) {
+	set.BoolVar(&f.wanted, "finality", false, "also fetch the proof that the receipt's block is final, and "+
+		"check it from --checkpoint")
+	return set.String("checkpoint", "", "`root` of a finalized beacon block, from a source other than the verifier"),
+		set.String("beacon-network", "", "its `network`: mainnet, sepolia, hoodi or a file; without it the known "+
+			"one of the receipt's chain")
 }
 
 // read reads the flags --finality, --checkpoint and --beacon-network.
@@ -60,17 +70,19 @@ func (f *finalityTrust) read(checkpoint, network string) (err error) {
 }
 
 // proveFinal fetches the proof that the block of a receipt, which is checked, is final, waiting
-// for it at most maxWait, and checks it from the user's checkpoint. It returns nil where that is not asked
-// for. errFinality, errFinalLater.
-func (r *run) proveFinal(ctx context.Context, sold receipt.Document) (*finality.Result, error) {
-	if !r.finality.wanted {
+// for it at most so long, and checks it from the user's checkpoint. It returns nil where that is
+// not asked for. errFinality, errFinalLater.
+func (r *buyer) proveFinal(
+	ctx context.Context, trust finalityTrust, sold receipt.Document, wait time.Duration,
+) (*finality.Result, error) {
+	if !trust.wanted {
 		return nil, nil //nolint:nilnil // see above
 	}
 	about := sold.Receipt
-	address := r.buyer.url + "/v1/finality/" + url.PathEscape(about.Chain.Name) + "/" +
-		url.PathEscape(about.Block.Hash) + "?checkpoint=" + r.finality.checkpoint.String()
+	address := r.url + "/v1/finality/" + url.PathEscape(about.Chain.Name) + "/" +
+		url.PathEscape(about.Block.Hash) + "?checkpoint=" + trust.checkpoint.String()
 	r.print("Fetching the proof that block %s is final", about.Block.Number)
-	end := time.Now().Add(r.options.maxWait)
+	end := time.Now().Add(wait)
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	for {
@@ -80,7 +92,7 @@ func (r *run) proveFinal(ctx context.Context, sold receipt.Document) (*finality.
 			refused := got.refusal()
 			switch {
 			case got.status == http.StatusOK:
-				return r.checkFinal(sold, got.body)
+				return trust.check(sold, got.body)
 			case got.status != http.StatusAccepted && !refused.mayChange():
 				return nil, fmt.Errorf("%w: %w", errFinality, refused)
 			}
@@ -97,12 +109,13 @@ func (r *run) proveFinal(ctx context.Context, sold receipt.Document) (*finality.
 	}
 }
 
-func (r *run) checkFinal(sold receipt.Document, document []byte) (*finality.Result, error) {
+// check checks the proof that the block of a receipt is final. errFinality.
+func (f *finalityTrust) check(sold receipt.Document, document []byte) (*finality.Result, error) {
 	d, err := finality.Parse(document)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errFinality, err)
 	}
-	trust := finality.Trust{Checkpoint: r.finality.checkpoint, Network: r.finality.network}
+	trust := finality.Trust{Checkpoint: f.checkpoint, Network: f.network}
 	if sold.Proof != nil { // it holds
 		trust.Header = sold.Proof.HeaderRLP
 	}

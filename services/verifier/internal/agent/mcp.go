@@ -34,6 +34,9 @@ changes a cap, or shows the key. The seller is the one of --url, and its payee t
 that was paid first. A question is paid for once: asking it again continues a payment
 that is open, and an answer that is there is not bought again.
 
+With --finality --checkpoint ROOT an answer also says whether its block is proven to be final from
+that root, of a finalized beacon block, which must come from a source of its own.
+
 With --confirm the user is asked before each payment, by a client that can (MCP
 elicitation); with another client nothing is bought.
 
@@ -51,7 +54,11 @@ func parseMCP(args []string, getenv func(string) string, stdout io.Writer) (opti
 	var o options
 	f := flag.NewFlagSet("agent mcp", flag.ContinueOnError)
 	f.BoolVar(&o.confirm, "confirm", false, "ask the user before each payment")
+	checkpoint, beaconNetwork := o.finality.flags(f)
 	if err := o.parseCommon(f, args, "1", mcpUsage, stdout); err != nil {
+		return o, err
+	}
+	if err := o.finality.read(*checkpoint, *beaconNetwork); err != nil {
 		return o, err
 	}
 	return o, o.takeKey(getenv)
@@ -64,6 +71,7 @@ type toolbox struct {
 	answers      string
 	answerWithin time.Duration
 	confirm      bool
+	trust        finalityTrust
 	// waiting are questions that are bought when they can be; added has a value after a new one.
 	waiting waiting
 	added   chan struct{}
@@ -87,6 +95,7 @@ func newToolbox(o options, stderr io.Writer) (*toolbox, error) {
 	b.limits.pinned, b.isBrief, b.finalWait = true, true, min(o.maxWait, finalWithin)
 	return &toolbox{
 		buyer: b, answers: filepath.Join(o.state, "answers"), answerWithin: answerWithin, confirm: o.confirm, log: log,
+		trust:   o.finality,
 		asked:   map[string]approval{},
 		waiting: waiting(filepath.Join(o.state, "waiting")), added: make(chan struct{}, 1),
 	}, nil

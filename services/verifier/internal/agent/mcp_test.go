@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pforte/pforte/pkg/x402"
@@ -57,6 +58,9 @@ type assistant struct {
 	cmd     *exec.Cmd
 	stdin   io.Closer
 	printed *bytes.Buffer // what the process wrote to stdout
+
+	mu      sync.Mutex
+	schemas map[string]*jsonschema.Resolved // of what the tools answer, by name
 }
 
 // assistant starts `agent mcp` and connects to it.
@@ -136,10 +140,45 @@ func (a *assistant) try(tool string, arguments map[string]any) (answered, error)
 	if err == nil {
 		err = json.Unmarshal(structured, &found)
 	}
+	if err == nil && got.StructuredContent != nil {
+		a.isOfItsSchema(tool, got.StructuredContent)
+	}
 	if text, ok := got.Content[0].(*mcp.TextContent); ok {
 		found.text = text.Text
 	}
 	return found, err
+}
+
+// isOfItsSchema checks what a tool answers against its output schema, as official clients do.
+func (a *assistant) isOfItsSchema(tool string, object any) {
+	a.t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.schemas == nil {
+		listed, err := a.ListTools(a.t.Context(), nil)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		a.schemas = map[string]*jsonschema.Resolved{}
+		for _, each := range listed.Tools {
+			var schema jsonschema.Schema
+			text, err := json.Marshal(each.OutputSchema)
+			if err == nil {
+				err = json.Unmarshal(text, &schema)
+			}
+			if err == nil {
+				a.schemas[each.Name], err = schema.Resolve(nil)
+			}
+			if err != nil {
+				a.t.Fatalf("%s: %v", each.Name, err)
+			}
+		}
+	}
+	if schema := a.schemas[tool]; schema != nil {
+		if err := schema.Validate(object); err != nil {
+			a.t.Errorf("%s answers %v: %v", tool, object, err)
+		}
+	}
 }
 
 func (a *assistant) call(tool string, arguments map[string]any) answered {
@@ -602,8 +641,8 @@ func TestMCP_ToolsAreThoseOfTheVerifier(t *testing.T) {
 	got := map[string]bool{}
 	for _, tool := range listed.Tools {
 		got[tool.Name] = tool.Annotations.ReadOnlyHint
-		if tool.OutputSchema != nil {
-			t.Errorf("%s has an output schema", tool.Name)
+		if tool.OutputSchema == nil {
+			t.Errorf("%s has no output schema", tool.Name)
 		}
 	}
 	want := map[string]bool{"verify_transaction": false, "verify_token_transfer": false, "check_receipt": true, "quote": true, "list_chains": true, "spending": true}

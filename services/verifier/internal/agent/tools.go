@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
@@ -38,11 +39,10 @@ const (
 // tool is one tool.
 type tool struct {
 	name, description string
-	// schema is the JSON Schema of the arguments. No tool has an output schema, as at the
-	// verifier.
-	schema string
-	isPaid bool
-	call   func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)
+	// schema is the JSON Schema of the arguments, and output that of the object beside the text.
+	schema, output string
+	isPaid         bool
+	call           func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)
 }
 
 func (t tool) described() *mcp.Tool {
@@ -53,6 +53,7 @@ func (t tool) described() *mcp.Tool {
 	}
 	return &mcp.Tool{
 		Name: t.name, Description: t.description, InputSchema: json.RawMessage(t.schema), Annotations: hints,
+		OutputSchema: json.RawMessage(`{"type":"object","anyOf":[` + t.output + `,` + outputFailure + `]}`),
 	}
 }
 
@@ -92,9 +93,28 @@ const (
 		`"expectations":{"type":"object","additionalProperties":false,"properties":{` + minConfirmed + `}}}}`
 	schemaQuote = `{"type":"object","additionalProperties":false,"properties":{` + schemaChain + `,` +
 		`"tool":{"type":"string","enum":["verify_transaction","verify_token_transfer"]}}}`
-	schemaCheck = `{"type":"object","additionalProperties":false,"required":["answer"],"properties":{` +
-		`"answer":{"type":["object","string"],"description":"the signed answer, with or without its proof, or its ` +
-		`text"}}}`
+	schemaCheck = `{"type":"object","additionalProperties":false,"properties":{` +
+		`"link":{"type":"string","description":"the verifier's link to an answer"},` +
+		`"answer":{"type":["object","string"],"description":"in place of a link: the signed answer, with or without ` +
+		`its proof, or its text"}}}`
+)
+
+// The objects that tools answer with, as JSON Schema.
+const (
+	outputFailure = `{"required":["error","reason","retryable","paid"],"properties":{"error":{"type":"string"},` +
+		`"reason":{"type":"string"},"retryable":{"type":"boolean"},"paid":{"enum":["no","unknown","yes"]},` +
+		`"askAgainAfterSeconds":{"type":"integer"}}}`
+	outputPaid = `{"required":["receipt","signature","proven","attested","payment","file"],"properties":{` +
+		`"receipt":{"type":"object"},"signature":{"type":"object"},"payment":{"type":"object"},` +
+		`"file":{"type":"string","description":"the answer with its proof"}}},` +
+		`{"required":["waiting","status","paid"],"properties":{"waiting":{"const":true}}}`
+	outputChecked = `{"required":["valid","keys"],"properties":{"valid":{"type":"boolean"},"error":{"type":"string"},` +
+		`"receipt":{"type":"object"},"keys":{"enum":["pinned","verifier"]}}}`
+	outputQuote    = `{"required":["usd"],"properties":{"usd":{"type":"string"}}}`
+	outputChains   = `{"required":["chains"],"properties":{"chains":{"type":"array","items":{"type":"object"}}}}`
+	outputSpending = `{"required":["dayUSD","dayCapUSD","capUSD","payer","url","open"],"properties":{` +
+		`"dayUSD":{"type":"string"},"dayCapUSD":{"type":"string"},"capUSD":{"type":"string"},` +
+		`"open":{"type":"array","items":{"type":"object"}}}}`
 )
 
 // tools returns all tools, the paid ones first.
@@ -103,25 +123,36 @@ func (t *toolbox) tools() []tool {
 		"nothing, and the same question is paid for once."
 	return []tool{
 		{
-			name: "verify_transaction", isPaid: true, schema: schemaTransaction, call: t.verifyTransaction,
+			name: "verify_transaction", isPaid: true, schema: schemaTransaction, output: outputPaid,
+			call: t.verifyTransaction,
 			description: "Buys signed evidence about one finalized transaction on a public chain, checks it here, " +
 				"and returns it. " + price,
 		},
 		{
-			name: "verify_token_transfer", isPaid: true, schema: schemaTransfer, call: t.verifyTransfer,
+			name: "verify_token_transfer", isPaid: true, schema: schemaTransfer, output: outputPaid,
+			call: t.verifyTransfer,
 			description: "Buys signed evidence that a finalized transaction moved an amount of a token to an " +
 				"address, such as an x402 payment; checks it here, and returns it. " + price,
 		},
 		{
-			name: "check_receipt", schema: schemaCheck, call: t.checkReceipt,
+			name: "check_receipt", schema: schemaCheck, output: outputChecked, call: t.checkReceipt,
 			description: "Checks a signed receipt on this machine: its signature, and the proof that is in it. Free.",
 		},
-		{name: "quote", schema: schemaQuote, call: t.quote, description: "Returns what an answer costs now, who is " +
-			"paid, and whether the caps allow it. Free."},
-		{name: "list_chains", schema: schemaNothing, call: t.listChains, description: "Returns the chains that the " +
-			"verifier serves. Free."},
-		{name: "spending", schema: schemaNothing, call: t.spending, description: "Returns what was signed for in the " +
-			"last 24 hours, the caps, and the payments that are open. Free."},
+		{
+			name: "quote", schema: schemaQuote, output: outputQuote, call: t.quote,
+			description: "Returns what an answer costs now, who is " +
+				"paid, and whether the caps allow it. Free.",
+		},
+		{
+			name: "list_chains", schema: schemaNothing, output: outputChains, call: t.listChains,
+			description: "Returns the chains that the " +
+				"verifier serves. Free.",
+		},
+		{
+			name: "spending", schema: schemaNothing, output: outputSpending, call: t.spending,
+			description: "Returns what was signed for in the " +
+				"last 24 hours, the caps, and the payments that are open. Free.",
+		},
 	}
 }
 
@@ -202,7 +233,7 @@ func (t *toolbox) sell(
 	case err != nil:
 		return failure(err, got.resumed), nil
 	}
-	return t.sold(got)
+	return t.sold(ctx, got)
 }
 
 // wait keeps a question until its transaction is final, if it will be, and answers that.
@@ -230,6 +261,8 @@ type paidAnswer struct {
 	Payment   paidPayment       `json:"payment"`
 	// File holds the answer with its proof, for `receipt verify`.
 	File string `json:"file"`
+	// Finality is there with --finality, once the block is proven to be final.
+	Finality *finality.Result `json:"finality,omitempty"`
 }
 
 type paidPayment struct {
@@ -249,7 +282,7 @@ type paidPayment struct {
 var transactionHash = regexp.MustCompile("^0x[0-9a-fA-F]{64}$")
 
 // sold returns the result of a purchase: a text for people, and the same for programs.
-func (t *toolbox) sold(got bought) (*mcp.CallToolResult, error) {
+func (t *toolbox) sold(ctx context.Context, got bought) (*mcp.CallToolResult, error) {
 	spent, err := t.limits.spent(t.payer)
 	if err != nil {
 		return failure(err, false), nil
@@ -285,8 +318,20 @@ func (t *toolbox) sold(got bought) (*mcp.CallToolResult, error) {
 	}
 	text := fmt.Sprintf("Verified: %s. The signature and the proof hold. %s %s of %s USD in 24 hours.", summary(r),
 		paid, a.Payment.DayUSD, a.Payment.DayCapUSD)
+	final, err := t.proveFinal(ctx, t.trust, document, finalityWithin)
+	switch {
+	case err != nil:
+		text += " Not proven to be final: " + quoted(err.Error(), maxQuote)
+	case final != nil:
+		a.Finality = final
+		text += " Final: " + strings.Join(final.Sentences(), "; ") + "."
+	}
 	return result(text, a, false), nil
 }
+
+// finalityWithin is how long a tool's call waits for the proof that a block is final. The answer
+// is there without it, and asking again costs nothing.
+const finalityWithin = 5 * time.Second
 
 // result returns a text and the same as an object.
 func result(text string, object any, isError bool) *mcp.CallToolResult {
@@ -664,6 +709,7 @@ func (t *toolbox) checkReceipt(ctx context.Context, call *mcp.CallToolRequest) (
 	}
 	var arguments struct {
 		Answer json.RawMessage `json:"answer"`
+		Link   *string         `json:"link"`
 	}
 	if err := strictjson.Unmarshal(orEmpty(call.Params.Arguments), &arguments,
 		strictjson.Rules{AllowNull: true}); err != nil {
@@ -674,8 +720,14 @@ func (t *toolbox) checkReceipt(ctx context.Context, call *mcp.CallToolRequest) (
 	if json.Unmarshal(document, &text) == nil {
 		document = []byte(text)
 	}
-	if len(document) == 0 {
-		return failure(&strictjson.Error{Pointer: "/answer", Reason: "is required"}, false), nil
+	if (len(document) == 0) == (arguments.Link == nil) {
+		return failure(&strictjson.Error{Pointer: "/answer", Reason: "or link is required, one of them"}, false), nil
+	}
+	if arguments.Link != nil {
+		var err error
+		if document, err = t.linked(ctx, *arguments.Link); err != nil {
+			return failure(err, false), nil
+		}
 	}
 	keys, err := t.keys(ctx)
 	if err != nil {
@@ -702,6 +754,24 @@ func (t *toolbox) checkReceipt(ctx context.Context, call *mcp.CallToolRequest) (
 	}
 	return result(fmt.Sprintf("Valid: %s. Signed by %s (key document: %s), %s.", summary(checked.Receipt), a.KeyID,
 		a.Keys, proof), a, false), nil
+}
+
+var linkForm = regexp.MustCompile("^/v1/receipts/[0-9a-f]{64}$")
+
+// linked fetches an answer that the verifier keeps, by its link. No other address is called.
+func (t *toolbox) linked(ctx context.Context, link string) ([]byte, error) {
+	path, ok := strings.CutPrefix(link, t.url)
+	if !ok || !linkForm.MatchString(path) {
+		return nil, &strictjson.Error{Pointer: "/link", Reason: "is no link to a receipt of " + t.url}
+	}
+	got, err := t.exchange(ctx, http.MethodGet, t.url+path, nil, "")
+	if err != nil {
+		return nil, err
+	}
+	if got.status != http.StatusOK {
+		return nil, got.refusal()
+	}
+	return got.body, nil
 }
 
 // spendingAnswer is the structured content of spending.
