@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -150,4 +151,36 @@ func TestDiscovery_OfficialValidatorRefusesABrokenEntry(t *testing.T) {
 			t.Errorf("%s is accepted: %+v", name, got)
 		}
 	}
+}
+
+// What an installation describes makes a client whose answers need no casts.
+func TestOpenAPI_MakesAClientThatCompiles(t *testing.T) {
+	w, folder := sharedWorld(t), t.TempDir()
+	clients, err := filepath.Abs("clients")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(program string, args ...string) {
+		t.Helper()
+		if code, out := command(t, nil, node(t), append([]string{filepath.Join(clients, "node_modules", program)}, args...)...); code != 0 {
+			t.Fatalf("%s ends with %d: %s", program, code, out)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(clients, "typed.ts"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "typed.ts"), text, 0o600)
+	}
+	if err == nil {
+		err = os.Symlink(filepath.Join(clients, "node_modules"), filepath.Join(folder, "node_modules"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := filepath.Join(folder, "openapi.json")
+	if err := os.WriteFile(document, []byte(fetched(t, w.PublicURL+"/openapi.json")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("openapi-typescript/bin/cli.js", document, "-o", filepath.Join(folder, "typed.generated.ts"))
+	run("typescript/bin/tsc", "--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", "--skipLibCheck",
+		filepath.Join(folder, "typed.ts"))
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -21,7 +23,7 @@ import (
 // toolResult is a tool's result as the official client prints it.
 type toolResult struct {
 	IsError bool `json:"isError"`
-	Content []struct{ Text string }
+	Content []struct{ Type, Text, URI string }
 	Meta    struct {
 		Settlement struct {
 			Success     bool
@@ -54,8 +56,11 @@ func TestMCP_OfficialClientPaysOnceOverBothProtocols(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 			for _, r := range []toolResult{got.Paid, got.Again} {
-				if r.IsError || len(r.Content) != 1 || r.Content[0].Text != got.HTTP.Body || !r.Meta.Settlement.Success || len(r.Meta.Settlement.Transaction) != 66 {
-					t.Errorf("got %+v, over HTTP %+v", r, got.HTTP)
+				if r.IsError || len(r.Content) != 3 || !strings.Contains(r.Content[0].Text, "Proven") || !r.Meta.Settlement.Success || len(r.Meta.Settlement.Transaction) != 66 {
+					t.Fatalf("got %+v, over HTTP %+v", r, got.HTTP)
+				}
+				if linked := fetched(t, r.Content[2].URI); linked != got.HTTP.Body {
+					t.Errorf("the link has %s, over HTTP %+v", linked, got.HTTP)
 				}
 			}
 			if got.HTTP.Status != 200 {
@@ -67,6 +72,25 @@ func TestMCP_OfficialClientPaysOnceOverBothProtocols(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fetched returns the body of an address.
+func fetched(t *testing.T, address string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d %v", address, response.StatusCode, err)
+	}
+	return string(text)
 }
 
 // While the verifier is away the proxy answers 502, and when it is slow 504. Both are
