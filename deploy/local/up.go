@@ -49,6 +49,11 @@ Pforte is up ({{.Took}}).
 Pay for a verification, in another terminal:
 
   make demo     (without make: bin/local demo)
+
+It prints the hash of a transaction that is final then, for the buyers of services/verifier/README.md.
+The key that pays on the development chain is public:
+
+  export PRIVATE_KEY={{.PayerKey}}
 {{end}}
 Ctrl-C stops everything.
 `))
@@ -94,9 +99,11 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 	}
 	if err := screenTemplate.Execute(out, struct {
 		layout.Layout
-		RedisIs, LogIs, FirstRun, ChainID string
-		Took                              time.Duration
-	}{l, redis, logIs, firstRun, layout.Network, time.Since(begin).Round(100 * time.Millisecond)}); err != nil {
+		RedisIs, LogIs, FirstRun, ChainID, PayerKey string
+		Took                                        time.Duration
+	}{
+		l, redis, logIs, firstRun, layout.Network, layout.PayerKey, time.Since(begin).Round(100 * time.Millisecond),
+	}); err != nil {
 		return fmt.Errorf("print the addresses: %w", err)
 	}
 	select {
