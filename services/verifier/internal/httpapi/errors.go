@@ -237,6 +237,9 @@ func (a *api) writeError(err error, c echo.Context) {
 			return
 		}
 	}
+	if errors.Is(err, service.ErrNoRoute) && namesAChain(c.Request().URL.Path) {
+		err = a.unknownChain()
+	}
 	var r *refused
 	isPaid := errors.As(err, &r)
 	ours := a.bodyOf(err, isPaid)

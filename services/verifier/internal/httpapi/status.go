@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,6 +39,24 @@ type unknownChain struct{ names []string }
 
 func (e *unknownChain) Error() string {
 	return "This verifier has no such chain; it has: " + strings.Join(e.names, ", ")
+}
+
+// unknownChain is the error for a name that is none of the chains'.
+func (a *api) unknownChain() error {
+	names := make([]string, len(a.Chains))
+	for i, c := range a.Chains {
+		names[i] = c.Name
+	}
+	return &unknownChain{names}
+}
+
+// namesAChain reports whether a path has the form of those that sell evidence about a chain.
+func namesAChain(path string) bool {
+	rest, ok := strings.CutPrefix(path, "/v1/verify/")
+	return ok && slices.ContainsFunc(kinds, func(k *kind) bool {
+		name, ok := strings.CutSuffix(rest, k.suffix)
+		return ok && name != "" && !strings.Contains(name, "/")
+	})
 }
 
 // statusBody is how far a transaction is, before anything is bought.
@@ -75,9 +94,8 @@ func (s *states) of(ctx context.Context, name string, transaction chain.Hash, ad
 	if name == anyChain {
 		name = s.Chains[0].Name
 	}
-	var names []string
 	for _, c := range s.Chains {
-		if names = append(names, c.Name); c.Name != name {
+		if c.Name != name {
 			continue
 		}
 		status, err := c.Progress(ctx, transaction, ask)
@@ -86,7 +104,7 @@ func (s *states) of(ctx context.Context, name string, transaction chain.Hash, ad
 		}
 		return statusBody{Status: chain.Unknown, KnownOn: s.knownOn(ctx, name, transaction, ask)}, nil
 	}
-	return statusBody{}, &unknownChain{names}
+	return statusBody{}, s.unknownChain()
 }
 
 func bodyOfStatus(status chain.Progress) statusBody {

@@ -109,3 +109,19 @@ func TestStatus_IsAToolToo(t *testing.T) {
 		}
 	}
 }
+
+func TestRoute_OfAnUnknownChainNamesThoseThereAre(t *testing.T) {
+	w := open(t, nil)
+	for _, path := range []string{"/v1/verify/mars-transaction", "/v1/verify/mars-token-transfer", "/v1/status/mars/" + recordedTx} {
+		method := http.MethodPost
+		if strings.HasPrefix(path, "/v1/status/") {
+			method = http.MethodGet
+		}
+		if f := w.do(method, path, goodBody).wantFailure(http.StatusNotFound, "unknown_chain"); !strings.Contains(f.Error, "it has: base") {
+			t.Errorf("%s: %s", path, f.Error)
+		}
+	}
+	for _, path := range []string{"/v1/verify/", "/v1/verify/-transaction", "/v1/verify/a/b-transaction", "/v1/verify/nothing"} {
+		w.do(http.MethodPost, path, goodBody).wantFailure(http.StatusNotFound, "not_found")
+	}
+}
