@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -156,7 +155,11 @@ func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []op
 	call toolCall,
 ) (toolResult, error) {
 	found := toolResult{isPaid: call.payment != nil}
-	o, form, body, err := operationOf(operations, call.arguments)
+	form, arguments, err := takeProof(call.arguments)
+	if err != nil {
+		return found, err
+	}
+	o, body, err := operationOf(operations, arguments)
 	if err == nil && o.kind == &transferKind {
 		body, err = verification.AtomicAmount(o.chain.named().ID, body)
 	}
@@ -186,39 +189,51 @@ func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []op
 	return told, err
 }
 
-// operationOf returns the operation of the chain that the arguments name, the first without one,
-// the proof that they want, and the arguments without both: the body of the HTTP request.
-func operationOf(operations []operation, arguments []byte) (o operation, form proofForm, body []byte, err error) {
+// takeProof returns the proof that the arguments want, and the arguments without it.
+func takeProof(arguments []byte) (form proofForm, rest []byte, err error) {
 	var chosen struct {
-		Chain *string `json:"chain"`
 		Proof *string `json:"proof"`
 	}
 	if err = strictjson.Unmarshal(arguments, &chosen,
 		strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
-		return o, "", nil, err
+		return "", nil, err
 	}
-	if form, err = proofOf(chosen.Proof); err != nil {
-		return o, "", nil, err
+	if form, err = proofOf(chosen.Proof); err != nil || chosen.Proof == nil {
+		return form, arguments, err
 	}
-	body, err = without(arguments, "chain", "proof")
+	rest, err = without(arguments, "proof")
+	return form, rest, err
+}
+
+// operationOf returns the operation of the chain that the arguments name, the first
+// without one, and the arguments without it: the body of the HTTP request.
+func operationOf(operations []operation, arguments []byte) (operation, []byte, error) {
+	var chosen struct {
+		Chain *string `json:"chain"`
+	}
+	if err := strictjson.Unmarshal(arguments, &chosen,
+		strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
+		return operation{}, nil, err
+	}
+	body, err := without(arguments, "chain")
 	if err != nil || chosen.Chain == nil {
-		return operations[0], form, body, err
+		return operations[0], body, err
 	}
 	var names []string
 	for _, o := range operations {
 		if o.chain.Name == *chosen.Chain {
-			return o, form, body, nil
+			return o, body, nil
 		}
 		names = append(names, o.chain.Name)
 	}
-	return o, "", nil, &strictjson.Error{
+	return operation{}, nil, &strictjson.Error{
 		Pointer: "/chain", Reason: "is none of list_chains, which are " + strings.Join(names, ", "),
 	}
 }
 
-// without returns a JSON object, whose form was checked, without some members. The
+// without returns a JSON object, whose form was checked, without one member. The
 // others keep their bytes and order.
-func without(object []byte, names ...string) ([]byte, error) {
+func without(object []byte, name string) ([]byte, error) {
 	members := json.NewDecoder(bytes.NewReader(object))
 	if _, err := members.Token(); err != nil {
 		return nil, err
@@ -233,7 +248,7 @@ func without(object []byte, names ...string) ([]byte, error) {
 		if err := members.Decode(&value); err != nil {
 			return nil, err
 		}
-		if name, _ := key.(string); slices.Contains(names, name) {
+		if key == name {
 			continue
 		}
 		quoted, err := json.Marshal(key)
