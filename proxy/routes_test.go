@@ -135,8 +135,12 @@ func TestRoutes_NoFrontendIsAnAuthorizationServer(t *testing.T) {
 func TestRoutes_UnknownPathsAreNotFoundInTheCommonShape(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)
-	for _, path := range []string{"/nothing", "/api/v2/x", "/api/v1/lists", "/.well-known/other", "/index.html"} {
+	for _, path := range []string{"/nothing", "/api/v2/x", "/api/v1/lists", "/index.html"} {
 		german(t, d.request(t, "GET", path, ""), 404)
+	}
+	// Where programs look for more of the verifier than there is.
+	for _, path := range []string{"/v1", "/docs", "/docs/api", "/terms", "/status", "/.well-known/mcp.json"} {
+		english(t, d.request(t, "GET", path, ""), 404, "not_found", false)
 	}
 }
 
