@@ -178,6 +178,7 @@ type sample struct {
 }
 
 func (s sample) verify() error {
+	note(s.document, s.trust)
 	_, err := finality.Verify(s.receipt, s.document, s.trust)
 	return err
 }

@@ -2,12 +2,16 @@ package verdict
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // maxPacked is how many bytes the npm module may have as it is installed from.
@@ -174,5 +178,45 @@ print(result.transfer["amount"], len(result.proven), len(result.attested))
 	}
 	if got := offline(t, dir, "", "python3", "-E", "check.py"); got != "1218414017899128 36 5\n" {
 		t.Error(got)
+	}
+}
+
+func TestPackages_NPMModuleChecksInABrowser(t *testing.T) {
+	module, err := os.ReadFile(filepath.Join(top, "npm/dist/esm/index.js"))
+	if err != nil {
+		missing(t, "the npm package is not built: make packages")
+	}
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		missing(t, "chromium is not installed")
+	}
+	texts, err := json.Marshal([]string{string(read(t, sampleAnswer)), string(read(t, sampleKeys))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := `<!doctype html><body>nothing</body><script type=module>
+import {verify} from './index.js';
+const [answer, keys] = ` + string(texts) + `;
+document.body.textContent = 'amount ' + verify(answer, {keys}).transfer.amount;
+</script>`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte(page))
+		case "/index.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			_, _ = w.Write(module)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--user-data-dir="+t.TempDir(), "--dump-dom", server.URL).Output()
+	if err != nil || !strings.Contains(string(out), "amount 1218414017899128") {
+		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -36,7 +36,8 @@ const read = (path) => cache.get(path) ?? cache.set(path, readFileSync(top + pat
 /** The documents of a line, with its edits. */
 export function documents(line) {
   const out = {};
-  for (const [name, path] of Object.entries(line.documents)) {
+  for (const [name, data] of Object.entries(line.inline ?? {})) out[name] = new Uint8Array(Buffer.from(data, 'base64'));
+  for (const [name, path] of Object.entries(line.documents ?? {})) {
     let data = read(path);
     for (const e of line.edits ?? []) {
       if (e.document === name) data = Buffer.concat([data.subarray(0, e.at), Buffer.from(e.insert ?? '', 'base64'), data.subarray(e.at + e.remove)]);
