@@ -60,11 +60,13 @@ func TestDirectory_ThatIsNotClearIsRefused(t *testing.T) {
 	} {
 		d := generations(t)
 		change(&d)
+		judgeAlike(t, nil, nil, nil, encode(t, d))
 		if got, err := receiptlog.ParseDirectory(encode(t, d)); err == nil || name != "final of another" && !errors.Is(err, receiptlog.ErrMalformed) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 	for _, text := range []string{"", "[]", "{}", "null", strings.Repeat(" ", 2<<20)} {
+		judgeAlike(t, nil, nil, nil, []byte(text))
 		if got, err := receiptlog.ParseDirectory([]byte(text)); !errors.Is(err, receiptlog.ErrMalformed) {
 			t.Errorf("%.20q: %+v, %v", text, got, err)
 		}

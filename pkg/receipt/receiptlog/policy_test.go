@@ -159,6 +159,7 @@ func TestPolicy_ThatIsNotClearIsRefused(t *testing.T) {
 		"no-break space": "quorum\u00a0none\n", "too large": strings.Repeat("#\n", 40000) + "quorum none\n",
 		"too many witnesses": many(func(n int) string { return fmt.Sprintf("witness w%d %s\n", n, w(n)) }),
 	} {
+		judgeAlike(t, nil, nil, []byte(text), nil)
 		if p, err := receiptlog.ParsePolicy([]byte(text)); !errors.Is(err, receiptlog.ErrMalformed) {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}

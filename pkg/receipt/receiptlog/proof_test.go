@@ -125,6 +125,7 @@ func TestProof_HasOneSpelling(t *testing.T) {
 		"carriage return": strings.ReplaceAll(good, "\n", "\r\n"), "no note": good[:strings.Index(good, "\n\n")+2],
 		"too many hashes": strings.Replace(good, first, strings.Repeat(first+"\n", 60)+first, 1), "too large": good + strings.Repeat("a", 1<<20),
 	} {
+		judgeAlike(t, nil, []byte(text), nil, nil)
 		if p, err := receiptlog.ParseProof([]byte(text)); !errors.Is(err, receiptlog.ErrMalformed) {
 			t.Errorf("%s is read as %+v, %v", name, p, err)
 		}
@@ -141,6 +142,9 @@ func TestProof_NoOtherBytesProve(t *testing.T) {
 		for bit := range 8 {
 			changed := bytes.Clone(data)
 			changed[i] ^= 1 << bit
+			if bit == i%8 {
+				judgeAlike(t, nil, changed, nil, nil)
+			}
 			if got, err := receiptlog.Verify(doc, keys, changed, p); err == nil {
 				t.Errorf("byte %d, %q for %q: %+v", i, changed[i], data[i], got)
 			}

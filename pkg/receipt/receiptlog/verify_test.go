@@ -43,6 +43,7 @@ func TestVerify_ALoggedReceiptIsJudgedByItsKeysState(t *testing.T) {
 		"revoked by another log": {withKey(t, receipt.KeyRevoked, cutOff("verifier.example.com/v1/log/2", "8")), receipt.ErrRevokedKey},
 		"not listed":             {must[receipt.KeyDocument](t)(receipt.NewKeyDocument(must[*receipt.SigningKey](t)(receipt.GenerateKey()), "eip155:1")), receipt.ErrUnknownKey},
 	} {
+		judgeAlike(t, &test.keys, proof, []byte(policyText(t, "two")), nil)
 		got, err := receiptlog.Verify(document(t, "base", "response.json"), test.keys, proof, policy(t, "two"))
 		if !errors.Is(err, test.want) || err == nil && (got.Index != place || got.Key.KeyID != keyDocument(t).KeyID) {
 			t.Errorf("%s: %+v, %v", name, got, err)
@@ -137,8 +138,7 @@ func TestVerify_RefusesALogThatTheVerifierDoesNotList(t *testing.T) {
 	}
 	first, second := m.proof(t, place, m.signed(t, 0, 1)).Bytes(), m.proof(t, place, note).Bytes()
 	line := func(n int) string { return "log " + generation(t, n).Key.String() + "\n" }
-	one := policy(t, "two")
-	three := must[receiptlog.Policy](t)(receiptlog.ParsePolicy([]byte(policyText(t, "two") + line(2) + line(3))))
+	one, three := policyText(t, "two"), policyText(t, "two")+line(2)+line(3)
 	closed := func(size int64) receiptlog.Generation {
 		g := open(t, 1)
 		g.To, g.Final = g.From, string(must[[]byte](t)(m.checkpoint(t, size).Sign(logSigner(t))))
@@ -150,26 +150,34 @@ func TestVerify_RefusesALogThatTheVerifierDoesNotList(t *testing.T) {
 	other.Origin = "another.example.com/v1/log/1"
 	other.Key = must[*receiptlog.Signer](t)(receiptlog.NewLogSigner(other.Origin, seeded("log"))).Key.String()
 	for name, c := range map[string]struct {
-		policy receiptlog.Policy
+		policy string
+		list   []receiptlog.Generation
 		proof  []byte
 		want   error
 	}{
-		"one generation":                        {one, first, nil},
-		"one generation, hidden":                {one, second, receiptlog.ErrUnknownLog},
-		"several generations":                   {three, first, receiptlog.ErrUnlisted},
-		"several generations, hidden":           {three, second, receiptlog.ErrUnlisted},
-		"listed":                                {three.WithList(list(t, open(t, 1))), first, nil},
-		"not listed":                            {three.WithList(list(t, open(t, 1))), second, receiptlog.ErrUnlisted},
-		"listed as another key's":               {three.WithList(list(t, stolen, closed(10))), second, receiptlog.ErrUnlisted},
-		"listed, the next generation":           {three.WithList(list(t, open(t, 2), closed(10))), second, nil},
-		"closed after the entry":                {three.WithList(list(t, open(t, 2), closed(place+1))), first, nil},
-		"closed before the entry":               {three.WithList(list(t, open(t, 2), closed(place))), first, receiptlog.ErrUnlisted},
-		"another verifier's list":               {one.WithList(list(t, other)), first, nil},
-		"another verifier's list, several":      {three.WithList(list(t, other)), second, receiptlog.ErrUnlisted},
-		"closed before the entry, one listed":   {one.WithList(list(t, open(t, 2), closed(place))), first, receiptlog.ErrUnlisted},
-		"a log of no generation, beside others": {three.WithList(list(t, open(t, 3))), first, receiptlog.ErrUnlisted},
+		"one generation":                        {one, nil, first, nil},
+		"one generation, hidden":                {one, nil, second, receiptlog.ErrUnknownLog},
+		"several generations":                   {three, nil, first, receiptlog.ErrUnlisted},
+		"several generations, hidden":           {three, nil, second, receiptlog.ErrUnlisted},
+		"listed":                                {three, []receiptlog.Generation{open(t, 1)}, first, nil},
+		"not listed":                            {three, []receiptlog.Generation{open(t, 1)}, second, receiptlog.ErrUnlisted},
+		"listed as another key's":               {three, []receiptlog.Generation{stolen, closed(10)}, second, receiptlog.ErrUnlisted},
+		"listed, the next generation":           {three, []receiptlog.Generation{open(t, 2), closed(10)}, second, nil},
+		"closed after the entry":                {three, []receiptlog.Generation{open(t, 2), closed(place + 1)}, first, nil},
+		"closed before the entry":               {three, []receiptlog.Generation{open(t, 2), closed(place)}, first, receiptlog.ErrUnlisted},
+		"another verifier's list":               {one, []receiptlog.Generation{other}, first, nil},
+		"another verifier's list, several":      {three, []receiptlog.Generation{other}, second, receiptlog.ErrUnlisted},
+		"closed before the entry, one listed":   {one, []receiptlog.Generation{open(t, 2), closed(place)}, first, receiptlog.ErrUnlisted},
+		"a log of no generation, beside others": {three, []receiptlog.Generation{open(t, 3)}, first, receiptlog.ErrUnlisted},
 	} {
-		if _, err := receiptlog.Verify(doc, keys, c.proof, c.policy); !errors.Is(err, c.want) {
+		p := must[receiptlog.Policy](t)(receiptlog.ParsePolicy([]byte(c.policy)))
+		var listed []byte
+		if c.list != nil {
+			d := list(t, c.list...)
+			p, listed = p.WithList(d), encode(t, d)
+		}
+		judgeAlike(t, nil, c.proof, []byte(c.policy), listed)
+		if _, err := receiptlog.Verify(doc, keys, c.proof, p); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}

@@ -29,8 +29,8 @@ def read(path):
 
 
 def documents(line):
-    out = {}
-    for name, path in line["documents"].items():
+    out = {name: base64.b64decode(data) for name, data in line.get("inline", {}).items()}
+    for name, path in line.get("documents", {}).items():
         data = read(path)
         for e in line.get("edits") or []:
             if e["document"] == name:
@@ -42,7 +42,7 @@ def documents(line):
 def judge(line):
     given = documents(line)
     options = {"keys": given["keys"], "log": given.get("log"), "policy": given.get("policy"), "log_list": given.get("list")}
-    options.update(kind=line.get("kind"), require_proof=not line.get("withoutProof"))
+    options.update(kind=line.get("kind") or None, require_proof=not line.get("withoutProof"))
     try:
         r = verify(given["answer"], **options)
     except VerificationError as err:
@@ -71,7 +71,7 @@ if __name__ == "__main__":
     with open(path, encoding="utf-8") as file:
         lines = [json.loads(text) for text in file]
     # What concerns finality is not for this package.
-    lines = [x for x in lines if "answer" in x["documents"] and "finality" not in x["documents"] and not x.get("checkpoint")]
+    lines = [x for x in lines if not {"finality", "checkpoint"} & {*x.get("documents", {}), *x.get("inline", {}), *(n for n, v in x.items() if v)}]
     with multiprocessing.Pool(2) as pool:
         differ = [text for text in pool.imap_unordered(compare, lines, chunksize=100) if text]
     print("\n".join(differ[:20]))

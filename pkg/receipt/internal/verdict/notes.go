@@ -1,0 +1,93 @@
+package verdict
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// Notes are what a package's tests judge. At their end the packages in other languages judge
+// the same, so that what is wrong in a test of Go is wrong everywhere.
+type Notes struct{ lines map[string][]byte }
+
+// Add notes a question, with the verdict that Go has. Tests that run at once must not share Notes.
+func (n *Notes) Add(q Question) {
+	v := Judge(q)
+	if v.Finality != nil {
+		v.Finality.Proven = nil
+	}
+	inline := map[string][]byte{}
+	for name, text := range map[string][]byte{
+		"answer": q.Answer, "keys": q.Keys, "log": q.Log, "policy": q.Policy, "list": q.List, "finality": q.Finality,
+		"network": q.Network,
+	} {
+		if text != nil {
+			inline[name] = text
+		}
+	}
+	line, err := json.Marshal(map[string]any{
+		"name": "noted", "inline": inline, "checkpoint": q.Checkpoint, "maxCheckpointAge": q.MaxCheckpointAge, "kind": q.Kind,
+		"withoutProof": q.WithoutProof, "verdict": v,
+	})
+	if err != nil {
+		return // it cannot be written, and so not be read
+	}
+	if n.lines == nil {
+		n.lines = map[string][]byte{}
+	}
+	n.lines[string(line)] = line
+}
+
+// Check has the programs in other languages judge what was noted; a program is its name and the
+// script, below pkg/receipt, which top leads to. A program that is not there is passed over, but
+// where everything must be tested (CI).
+func (n *Notes) Check(top string, programs ...[2]string) error {
+	if len(n.lines) == 0 {
+		return nil
+	}
+	folder, err := os.MkdirTemp("", "verdicts")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	path := filepath.Join(folder, "lines.jsonl")
+	var text bytes.Buffer
+	for _, line := range n.lines {
+		text.Write(append(line, '\n'))
+	}
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	for _, p := range programs {
+		_, err := exec.LookPath(p[0])
+		if _, built := os.Stat(filepath.Join(top, "npm/node_modules/esbuild")); p[0] == "node" {
+			err = errors.Join(err, built)
+		}
+		if err != nil {
+			if os.Getenv("CI") != "" {
+				return fmt.Errorf("%w: make packages", err)
+			}
+			continue
+		}
+		out, err := exec.CommandContext(ctx, p[0], filepath.Join(top, p[1]), path).CombinedOutput() //nolint:gosec // of the tests
+		fmt.Printf("%s: %s", p[0], out)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p[0], err)
+		}
+	}
+	return nil
+}
+
+// The programs that judge.
+var (
+	JavaScript = [2]string{"node", "npm/test/agree.mjs"}
+	Python     = [2]string{"python3", "python/tests/agree.py"}
+)
