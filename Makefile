@@ -88,8 +88,8 @@ test: $(if $(PKG),$(if $(filter $(E2E)%,$(PKG:./%=%)),e2e,test/folder),$(MODULES
 test/folder:
 	@.ci/test '$(PKG)' '$(RUN)'
 
-# Its tests judge the same documents in Go, JavaScript and Python.
-test/pkg/receipt: packages
+# Its tests judge the same documents in Go, JavaScript and Python; without npm those of the others are skipped.
+test/pkg/receipt: $(if $(CI)$(shell command -v npm),packages)
 
 $(MODULES:%=test/%): test/%:
 	@echo '== test $*'

@@ -169,6 +169,11 @@ func TestPackages_WheelInstallsOfflineAndChecks(t *testing.T) {
 from pforte_receipt import verify
 result = verify(open("answer.json").read(), keys=open("keys.json").read(), kind="transfer")
 print(result.transfer["amount"], len(result.proven), len(result.attested))
+from pforte_receipt import FinalityUnsupportedError
+try:
+    verify(open("answer.json").read(), keys=open("keys.json").read(), checkpoint="0x00")
+except FinalityUnsupportedError as err:
+    print(err.code)
 `})
 	// pip is not everywhere; a wheel of Python alone is an archive of its modules.
 	if exec.CommandContext(t.Context(), "python3", "-m", "pip", "--version").Run() == nil {
@@ -176,7 +181,7 @@ print(result.transfer["amount"], len(result.proven), len(result.attested))
 	} else {
 		offline(t, dir, "", "python3", "-m", "zipfile", "-e", wheel, dir)
 	}
-	if got := offline(t, dir, "", "python3", "-E", "check.py"); got != "1218414017899128 36 5\n" {
+	if got := offline(t, dir, "", "python3", "-E", "check.py"); got != "1218414017899128 36 5\nfinalityUnsupported\n" {
 		t.Error(got)
 	}
 }
