@@ -32,8 +32,8 @@ func (n *Notes) Add(q Question) {
 		}
 	}
 	line, err := json.Marshal(map[string]any{
-		"name": "noted", "inline": inline, "checkpoint": q.Checkpoint, "maxCheckpointAge": q.MaxCheckpointAge, "kind": q.Kind,
-		"withoutProof": q.WithoutProof, "verdict": v,
+		"name": "noted", "inline": inline, "checkpoint": q.Checkpoint, "maxCheckpointAge": q.MaxCheckpointAge,
+		"kind": q.Kind, "withoutProof": q.WithoutProof, "verdict": v,
 	})
 	if err != nil {
 		return // it cannot be written, and so not be read
@@ -77,7 +77,8 @@ func (n *Notes) Check(top string, programs ...[2]string) error {
 			}
 			continue
 		}
-		out, err := exec.CommandContext(ctx, p[0], filepath.Join(top, p[1]), path).CombinedOutput() //nolint:gosec // of the tests
+		cmd := exec.CommandContext(ctx, p[0], filepath.Join(top, p[1]), path) //nolint:gosec // named by the tests
+		out, err := cmd.CombinedOutput()
 		fmt.Printf("%s: %s", p[0], out)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p[0], err)
