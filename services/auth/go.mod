@@ -24,6 +24,8 @@ require rsc.io/qr v0.2.0
 
 require golang.org/x/image v0.47.0
 
+require github.com/go-jose/go-jose/v4 v4.1.9
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/caarlos0/env/v11 v11.4.2 // indirect

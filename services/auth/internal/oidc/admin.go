@@ -1,0 +1,137 @@
+package oidc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// clean brings addresses into their one form.
+func (c *Client) clean() {
+	c.Redirects, c.AfterLogout = cleaned(c.Redirects), cleaned(c.AfterLogout)
+	c.LogoutURI = strings.TrimSpace(c.LogoutURI)
+}
+
+// cleaned returns addresses without white space around them, each once, sorted.
+func cleaned(addresses []string) []string {
+	var clean []string
+	for _, a := range addresses {
+		if a = strings.TrimSpace(a); a != "" {
+			clean = append(clean, a)
+		}
+	}
+	slices.Sort(clean)
+	return slices.Compact(clean)
+}
+
+// Clients returns the clients as stored now, by slug.
+func (s *Service) Clients(ctx context.Context) ([]Client, error) { return s.o.Clients.Clients(ctx) }
+
+// Client returns the client of an application as stored now. ErrNoClient.
+func (s *Service) Client(ctx context.Context, slug string) (Client, error) {
+	clients, err := s.o.Clients.Clients(ctx)
+	if err != nil {
+		return Client{}, err
+	}
+	i := slices.IndexFunc(clients, func(c Client) bool { return c.Slug == slug })
+	if i < 0 {
+		return Client{}, ErrNoClient
+	}
+	return clients[i], nil
+}
+
+// Create makes the application of a slug a client, and returns its secret, which is shown this once; empty: it is
+// public. What is zero of the client has its default. Errors of Off, of Client.Check and of Clients.CreateClient.
+func (s *Service) Create(ctx context.Context, by int64, c Client) (secret string, err error) {
+	if err := s.Off(ctx); err != nil {
+		return "", err
+	}
+	c.ID, c.Alg, c.PKCE = cmp.Or(c.ID, c.Slug), cmp.Or(c.Alg, RS256), cmp.Or(c.PKCE, Auto)
+	c.Groups = cmp.Or(c.Groups, GroupsAsked)
+	c.clean()
+	if err := c.Check(); err != nil {
+		return "", err
+	}
+	c.Secrets = nil
+	if !c.Public {
+		var kept Secret
+		secret, kept = NewSecret()
+		c.Secrets = []Secret{kept}
+	}
+	defer s.snapshot.outdate()
+	return secret, s.o.Clients.CreateClient(ctx, c, s.o.Issuer, by)
+}
+
+// Change stores what change makes of the client of an application. Errors of change, of Client.Check and of
+// Clients.ChangeClient.
+func (s *Service) Change(ctx context.Context, by int64, slug string, change func(*Client) error) error {
+	defer s.snapshot.outdate()
+	return s.o.Clients.ChangeClient(ctx, slug, func(c *Client) error {
+		if err := change(c); err != nil {
+			return err
+		}
+		c.clean()
+		return c.Check()
+	}, by)
+}
+
+// Remove ends what an application's users have there, and has it log no one in any more. ErrNoClient.
+func (s *Service) Remove(ctx context.Context, by int64, slug string) error {
+	defer s.snapshot.outdate()
+	return s.o.Clients.RemoveClient(ctx, slug, by)
+}
+
+// AddSecret returns a new secret of a client, which is shown this once. ErrNoClient, ErrManySecret, ErrPublic.
+func (s *Service) AddSecret(ctx context.Context, by int64, slug string) (string, error) {
+	defer s.snapshot.outdate()
+	text, secret := NewSecret()
+	return text, s.o.Clients.AddSecret(ctx, slug, secret, by)
+}
+
+// RemoveSecret has a secret of a client not count any more. ErrNoClient, ErrNoSecret.
+func (s *Service) RemoveSecret(ctx context.Context, by int64, slug string, id int64) error {
+	defer s.snapshot.outdate()
+	return s.o.Clients.RemoveSecret(ctx, slug, id, by)
+}
+
+// Refusals returns what was refused last of an application, newest first.
+func (s *Service) Refusals(ctx context.Context, c Client) ([]Refusal, error) {
+	return s.o.Short.Refusals(ctx, c.ApplicationID)
+}
+
+// Unfinished reports whether users were led back to an application that has not asked for their tokens within a minute: it
+// does not reach us.
+func (s *Service) Unfinished(ctx context.Context, c Client) (bool, error) {
+	since, err := s.o.Short.Waiting(ctx, c.ApplicationID)
+	return !since.IsZero() && s.o.Now().Sub(since) > time.Minute, err
+}
+
+// Connections returns the live grants of a user, or with 0 of all, newest first.
+func (s *Service) Connections(ctx context.Context, userID int64) ([]Connection, error) {
+	return s.o.Grants.Connections(ctx, userID)
+}
+
+// ConnectionsOf is Connections by username; "" for all. user.ErrNotFound.
+func (s *Service) ConnectionsOf(ctx context.Context, username string) ([]Connection, error) {
+	if username == "" {
+		return s.Connections(ctx, 0)
+	}
+	u, err := s.o.Users.ByUsername(ctx, username)
+	if err != nil {
+		return nil, err
+	}
+	return s.Connections(ctx, u.ID)
+}
+
+// Disconnect ends a grant at the wish of its user, an admin or user.Operator. ErrNoConnection.
+func (s *Service) Disconnect(ctx context.Context, by int64, id string) error {
+	return s.o.Grants.EndConnection(ctx, id, by)
+}
+
+// Sweep deletes what ended long ago, and takes keys to their next states.
+func (s *Service) Sweep(ctx context.Context) error {
+	return errors.Join(s.o.Grants.SweepGrants(ctx), s.KeepKeys(ctx))
+}

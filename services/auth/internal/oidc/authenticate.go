@@ -1,0 +1,63 @@
+package oidc
+
+import (
+	"context"
+	"crypto/subtle"
+	"time"
+)
+
+// Credentials are what a client authenticates by: Basic, the form, or its id alone.
+type Credentials struct {
+	// ID and Secret are of the form; BasicID and BasicSecret of the header, where Basic says so.
+	ID, Secret           string
+	Basic                bool
+	BasicID, BasicSecret string
+	IP                   string
+}
+
+// Authenticate returns the client of credentials. A public one has no secret: what it sends as one is ignored. ErrIDs,
+// ErrClient.
+func (s *Service) Authenticate(ctx context.Context, by Credentials) (Client, error) {
+	st, err := s.on(ctx)
+	if err != nil {
+		return Client{}, err
+	}
+	id, text := by.ID, by.Secret
+	if by.Basic {
+		if by.ID != "" && by.ID != by.BasicID {
+			return Client{}, ErrIDs
+		}
+		if by.Secret != "" && by.Secret != by.BasicSecret {
+			return Client{}, ErrIDs
+		}
+		id, text = by.BasicID, by.BasicSecret
+	}
+	c, known := st.clients[id]
+	if !known {
+		return Client{}, ErrClient
+	}
+	if c.Public {
+		return c, nil
+	}
+	hash := []byte(Hash(text))
+	for _, secret := range c.Secrets {
+		if subtle.ConstantTimeCompare([]byte(secret.Hash), hash) == 1 {
+			s.used(ctx, secret)
+			return c, nil
+		}
+	}
+	s.note(ctx, c, Refusal{Reason: ErrClient.Error(), IP: by.IP})
+	return Client{}, ErrClient
+}
+
+// used records the use of a secret, once an hour.
+func (s *Service) used(ctx context.Context, secret Secret) {
+	if s.o.Now().Sub(secret.LastUsedAt) < time.Hour {
+		return
+	}
+	s.o.Audit.Later(ctx, func(ctx context.Context) {
+		if err := s.o.Clients.SecretUsed(ctx, secret.ID); err != nil {
+			s.o.Log.WarnContext(ctx, "record use of a secret failed", "error", err)
+		}
+	})
+}

@@ -1,0 +1,448 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Limits of an authorization request, in bytes.
+const (
+	MaxRequest = 8 << 10
+	maxState   = 4 << 10
+	maxNonce   = 1 << 10
+	challenge  = 43 // of S256
+	maxMaxAge  = 10 * 365 * 24 * 60 * 60
+	requestURN = "urn:ietf:params:oauth:request_uri:"
+)
+
+// Attempt is a browser's request for a login at an application.
+type Attempt struct {
+	// Values are the request's parameters, or Handle is that of a kept one.
+	Values url.Values
+	Handle string
+	// Session and User are who is logged in; nil: no one.
+	Session *session.Session
+	User    user.User
+	// Confirmed and Denied are what the user answered when they were asked.
+	Confirmed, Denied bool
+	IP                string
+	// Spend counts a request that is to be kept, and returns an error where there were too many.
+	Spend func(context.Context) error
+}
+
+// StepKind is what is to be done next.
+type StepKind int
+
+// The steps.
+const (
+	Back     StepKind = iota // lead back with Answer
+	ToLogin                  // and then again with Handle
+	ToReauth                 // the user has to prove anew who they are, and then again with Handle
+	ToAsk                    // whether they want this; then again with Handle, and Confirmed or Denied
+	ToChoose                 // whether to go on as this user; as ToAsk
+	NoAccess                 // a page: the rule does not admit the user. Answer leads back
+	NoFactor                 // a page: the user has to set up a second factor first. Answer leads back
+)
+
+// Step is what to do with a request for a login.
+type Step struct {
+	Kind   StepKind
+	Handle string // of the kept request
+	Answer Answer
+	// Slug and Name are of the application.
+	Slug, Name string
+	// LoginHint is the username that the application proposes; empty: none.
+	LoginHint string
+	// Err is why Answer is an error; nil: it has a code.
+	Err error
+}
+
+// Answer leads a browser back to an application.
+type Answer struct {
+	To     string // the entered address
+	Values url.Values
+	// Form has Values sent by a form (response_mode form_post), instead of in the address.
+	Form bool
+}
+
+// URL returns the address with the values of an answer that is no form.
+func (a Answer) URL() string {
+	separator := "?"
+	if strings.Contains(a.To, "?") {
+		separator = "&"
+	}
+	return a.To + separator + a.Values.Encode()
+}
+
+// Proves reports whether an address says by itself which program it belongs to: another one may be at a port of the same
+// machine, and claim the same scheme.
+func (a Answer) Proves() bool { return !IsLoopback(a.To) && !IsOwnScheme(a.To) }
+
+// authorization is a request for a login whose client and address are known.
+type authorization struct {
+	Attempt
+	kept   Kept
+	values url.Values
+	client Client
+	prompt []string
+	maxAge time.Duration // negative: none
+}
+
+// Authorize decides what to do with a request for a login at an application. It is called again with the handle as often
+// as its user had to log in, prove or answer something meanwhile.
+//
+// An error is one of those that a page shows, because it is not known where to lead back to: ErrRequest,
+// ErrUnknownClient, ErrUnknownAddress, ErrRequestGone; those of Off, of Spend, and of a store.
+func (s *Service) Authorize(ctx context.Context, attempt Attempt) (Step, error) {
+	st, err := s.on(ctx)
+	if err != nil {
+		return Step{}, err
+	}
+	a, err := s.request(ctx, attempt)
+	if err != nil {
+		return Step{}, err
+	}
+	// Nothing leads anywhere until the address is the client's.
+	if err := s.address(ctx, st, a); err != nil {
+		return Step{}, err
+	}
+	// From here on errors lead back.
+	if err := a.check(); err != nil {
+		return s.refused(ctx, a, err), nil
+	}
+	if a.Denied {
+		return s.refused(ctx, a, ErrDenied), nil
+	}
+	if kind, why, err := s.missing(ctx, a); why != nil || err != nil {
+		if err != nil {
+			return Step{}, err
+		}
+		return s.interrupt(ctx, a, kind, why)
+	}
+	return s.admit(ctx, a)
+}
+
+// request reads the parameters of a request, or those of a kept one.
+func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization, error) {
+	a := &authorization{Attempt: attempt, values: attempt.Values, maxAge: -1}
+	a.kept = Kept{At: s.o.Now().Unix()}
+	var err error
+	switch pushed, isPushed := strings.CutPrefix(a.values.Get("request_uri"), requestURN); {
+	case a.Handle != "":
+		a.kept, err = s.o.Short.Kept(ctx, Hash(a.Handle))
+	case isPushed && one(a.values, "client_id"):
+		a.kept, err = s.o.Short.TakeKept(ctx, Hash(pushed))
+		if err == nil && a.kept.ClientID != a.values.Get("client_id") {
+			err = ErrRequestGone
+		}
+		a.kept.At = s.o.Now().Unix()
+	default:
+		a.kept.Query = a.values.Encode()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(a.kept.Query) > MaxRequest {
+		return nil, ErrRequest
+	}
+	if a.values, err = url.ParseQuery(a.kept.Query); err != nil {
+		return nil, ErrRequest
+	}
+	for name := range a.values {
+		if !one(a.values, name) {
+			return nil, ErrRequest
+		}
+	}
+	if len(a.values.Get("state")) > maxState || len(a.values.Get("nonce")) > maxNonce {
+		return nil, ErrRequest
+	}
+	return a, nil
+}
+
+func one(values url.Values, name string) bool { return len(values[name]) == 1 }
+
+// address finds the client, and whether the request's address is one of its own.
+func (s *Service) address(ctx context.Context, st *state, a *authorization) error {
+	var known bool
+	if a.client, known = st.clients[a.values.Get("client_id")]; !known {
+		return ErrUnknownClient
+	}
+	if !a.client.Leads(a.values.Get("redirect_uri")) {
+		s.note(ctx, a.client, Refusal{Reason: "redirect_uri", Address: a.values.Get("redirect_uri"), IP: a.IP})
+		return ErrUnknownAddress
+	}
+	return nil
+}
+
+// check returns the error of the first parameter that is wrong. Each check stands alone.
+func (a *authorization) check() error {
+	v := a.values
+	a.prompt = strings.Fields(v.Get("prompt"))
+	if v.Get("response_type") != "code" {
+		return ErrResponseType
+	}
+	if !slices.Contains([]string{"", "query", "form_post"}, v.Get("response_mode")) {
+		return ErrResponseMode
+	}
+	if v.Has("request") {
+		return ErrRequestObject
+	}
+	if v.Has("request_uri") { // of ours, the request is another one by now
+		return ErrRequestURI
+	}
+	if v.Has("registration") {
+		return ErrRegistration
+	}
+	if !slices.Contains(strings.Fields(v.Get("scope")), ScopeOpenID) {
+		return ErrScope
+	}
+	if !v.Has("code_challenge") && (a.client.Public || a.client.PKCE == Required) {
+		return ErrPKCERequired
+	}
+	if v.Has("code_challenge") && (v.Get("code_challenge_method") != "S256" || len(v.Get("code_challenge")) != challenge) {
+		return ErrPKCE
+	}
+	if !v.Has("code_challenge") && v.Has("code_challenge_method") {
+		return ErrPKCE
+	}
+	if slices.Contains(a.prompt, "none") && len(a.prompt) > 1 {
+		return ErrParameter
+	}
+	if v.Has("max_age") {
+		seconds, err := strconv.ParseInt(v.Get("max_age"), 10, 64)
+		if err != nil || seconds < 0 {
+			return ErrParameter
+		}
+		a.maxAge = time.Duration(min(seconds, maxMaxAge)) * time.Second
+	}
+	return nil
+}
+
+// asks reports whether the request asks for a prompt.
+func (a *authorization) asks(prompt string) bool { return slices.Contains(a.prompt, prompt) }
+
+// missing returns what the user has to do first, and the error that says so to prompt=none; nil: nothing.
+func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind, why, err error) {
+	if a.Session == nil {
+		return ToLogin, ErrLoginRequired, nil
+	}
+	if a.outdated() {
+		return ToReauth, ErrReauth, nil
+	}
+	question := a.client.Ask || a.asks("consent") || !(Answer{To: a.values.Get("redirect_uri")}).Proves()
+	if question && !a.Confirmed {
+		// A page of another application at our own origin can send the form of the question, but not prove who the
+		// user is.
+		paths, err := s.o.HasPaths(ctx)
+		if err != nil {
+			return Back, nil, err
+		}
+		if paths && !a.provedSince(a.kept.At) {
+			return ToReauth, ErrConsentRequired, nil
+		}
+		return ToAsk, ErrConsentRequired, nil
+	}
+	if a.asks("select_account") && !a.Confirmed {
+		return ToChoose, ErrInteraction, nil
+	}
+	return Back, nil, nil
+}
+
+// provedSince reports whether the user has proved who they are at or after an instant.
+func (a *authorization) provedSince(unix int64) bool { return a.Session.AuthAt.Unix() >= unix }
+
+// outdated reports whether the session is older or weaker than the request asks for. It is compared with when the
+// request came, so that no one is asked twice.
+func (a *authorization) outdated() bool {
+	if a.provedSince(a.kept.At) {
+		return false
+	}
+	if a.asks("login") || a.maxAge >= 0 && !a.provedSince(a.kept.At-int64(a.maxAge/time.Second)) {
+		return true
+	}
+	return a.User.SecondFactor && a.weak()
+}
+
+// strength orders the values of acr.
+var strength = []string{"pwd", "mfa", "phr"}
+
+// weak reports whether the session has less than the weakest of acr_values.
+func (a *authorization) weak() bool {
+	asked := -1
+	for value := range strings.FieldsSeq(a.values.Get("acr_values")) {
+		if i := slices.Index(strength, value); i >= 0 && (asked < 0 || i < asked) {
+			asked = i
+		}
+	}
+	return asked > slices.Index(strength, a.Session.Factor.ACR())
+}
+
+// interrupt keeps the request and returns the step; with prompt=none it leads back with the error.
+func (s *Service) interrupt(ctx context.Context, a *authorization, kind StepKind, err error) (Step, error) {
+	if a.asks("none") {
+		return s.refused(ctx, a, err), nil
+	}
+	step := Step{Kind: kind, Handle: a.Handle, Slug: a.client.Slug, Name: a.client.Name}
+	if hint := a.values.Get("login_hint"); user.CheckUsername(hint) == nil {
+		step.LoginHint = hint
+	}
+	if step.Handle == "" {
+		if err := a.Spend(ctx); err != nil {
+			return Step{}, err
+		}
+		step.Handle = random()
+		if err := s.o.Short.Keep(ctx, Hash(step.Handle), Kept{Query: a.kept.Query, At: a.kept.At},
+			RequestLifetime); err != nil {
+			return Step{}, err
+		}
+	}
+	return step, nil
+}
+
+// admit leads back with a code, where the rule admits the user.
+func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
+	p, secondFactor, err := s.o.Grants.Person(ctx, a.Session.UserID, a.client.ApplicationID)
+	if errors.Is(err, user.ErrNotFound) { // meanwhile
+		return s.interrupt(ctx, a, ToLogin, ErrLoginRequired)
+	}
+	if errors.Is(err, ErrNotAdmitted) {
+		s.o.Audit.RecordCounted(ctx, audit.Event{
+			Name: "oidc_denied", SubjectID: p.User.ID, SubjectName: p.User.Username,
+			Detail: map[string]any{"app": a.client.Slug},
+		})
+		return s.shut(ctx, a, NoAccess, ErrDenied), nil
+	}
+	if err != nil {
+		return Step{}, err
+	}
+	if secondFactor && !a.Session.Factor.Second() {
+		if a.User.SecondFactor {
+			return s.interrupt(ctx, a, ToReauth, ErrReauth)
+		}
+		return s.shut(ctx, a, NoFactor, ErrDenied), nil
+	}
+	granted := knownScopes(a.values.Get("scope"))
+	code := random()
+	err = s.o.Short.PutCode(ctx, Hash(code), Code{
+		ClientID: a.client.ID, ApplicationID: a.client.ApplicationID, Redirect: a.values.Get("redirect_uri"),
+		Scopes: granted, Nonce: a.values.Get("nonce"), Challenge: a.values.Get("code_challenge"), Grant: NewGrantID(),
+		Offline: a.client.Offline || slices.Contains(granted, ScopeOffline), UserID: p.User.ID, Login: a.Session.Login,
+		Stamp: p.User.SessionStamp, AuthTime: a.Session.AuthAt.Unix(), Factor: a.Session.Factor,
+		ExpiresAt: s.o.Now().Add(CodeLifetime).Unix(),
+	})
+	if err != nil {
+		return Step{}, err
+	}
+	s.o.Audit.Later(ctx, func(ctx context.Context) {
+		if err := s.o.Short.Wait(ctx, a.client.ApplicationID, s.o.Now()); err != nil {
+			s.o.Log.WarnContext(ctx, "note that an application was led to failed", "error", err)
+		}
+	})
+	return s.lead(a, url.Values{"code": {code}}), nil
+}
+
+// shut is the step of a page that ends the request; with prompt=none it leads back at once.
+func (s *Service) shut(ctx context.Context, a *authorization, kind StepKind, err error) Step {
+	step := s.refused(ctx, a, err)
+	if !a.asks("none") {
+		step.Kind = kind
+	}
+	return step
+}
+
+// refused leads back with an error.
+func (s *Service) refused(ctx context.Context, a *authorization, err error) Step {
+	switch {
+	case errors.Is(err, ErrLoginRequired), errors.Is(err, ErrReauth), errors.Is(err, ErrConsentRequired),
+		errors.Is(err, ErrInteraction), errors.Is(err, ErrDenied): // nothing to mend
+	default:
+		s.note(ctx, a.client, Refusal{Reason: err.Error(), IP: a.IP})
+	}
+	step := s.lead(a, url.Values{})
+	step.Err = err
+	return step
+}
+
+// lead leads back to the application, with what every answer has (RFC 9207).
+func (s *Service) lead(a *authorization, values url.Values) Step {
+	values.Set("iss", s.o.Issuer)
+	if a.values.Has("state") {
+		values.Set("state", a.values.Get("state"))
+	}
+	return Step{
+		Slug: a.client.Slug, Name: a.client.Name, Handle: a.Handle,
+		Answer: Answer{
+			To: a.values.Get("redirect_uri"), Values: values, Form: a.values.Get("response_mode") == "form_post",
+		},
+	}
+}
+
+// note keeps a refusal for the application's page, after the request. Those of an application are the last 20.
+func (s *Service) note(ctx context.Context, c Client, r Refusal) {
+	r.At = s.o.Now().UTC()
+	if len(r.Address) > MaxAddressLength {
+		r.Address = r.Address[:MaxAddressLength]
+	}
+	r.Address = strings.ToValidUTF8(r.Address, "")
+	s.o.Audit.Later(ctx, func(ctx context.Context) {
+		if err := s.o.Short.Refuse(ctx, c.ApplicationID, r); err != nil {
+			s.o.Log.WarnContext(ctx, "note refusal failed", "error", err)
+		}
+	})
+}
+
+// Waiting is a kept request, as pages show it while its user logs in or is asked.
+type Waiting struct {
+	Slug, Name string // of the application
+	To         string // the entered address
+	// Origin is what the directive form-action permits for it.
+	Origin string
+	// Scopes are those that mean something.
+	Scopes []string
+	Client Client
+}
+
+// Waiting returns a kept request. ErrRequestGone, also where it leads to no client's address any more.
+func (s *Service) Waiting(ctx context.Context, handle string) (Waiting, error) {
+	st, err := s.on(ctx)
+	if err != nil {
+		return Waiting{}, err
+	}
+	a, err := s.request(ctx, Attempt{Handle: handle})
+	if err != nil {
+		return Waiting{}, err
+	}
+	var known bool
+	a.client, known = st.clients[a.values.Get("client_id")]
+	to := a.values.Get("redirect_uri")
+	if !known || !a.client.Leads(to) {
+		return Waiting{}, fmt.Errorf("%w: client or address changed", ErrRequestGone)
+	}
+	return Waiting{
+		Slug: a.client.Slug, Name: a.client.Name, To: to, Origin: Origin(to),
+		Scopes: knownScopes(a.values.Get("scope")), Client: a.client,
+	}, nil
+}
+
+// Keep keeps a request that came by another site's form, and returns its handle. ErrRequest.
+func (s *Service) Keep(ctx context.Context, values url.Values) (handle string, err error) {
+	if _, err := s.on(ctx); err != nil {
+		return "", err
+	}
+	query := values.Encode()
+	if len(query) > MaxRequest || values.Has("request_uri") {
+		return "", ErrRequest
+	}
+	handle = random()
+	return handle, s.o.Short.Keep(ctx, Hash(handle), Kept{Query: query, At: s.o.Now().Unix()}, RequestLifetime)
+}

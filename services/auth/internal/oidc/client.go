@@ -1,0 +1,230 @@
+package oidc
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Limits of a client.
+const (
+	MaxAddresses     = 10  // of each kind
+	MaxAddressLength = 512 // bytes
+	MaxSecrets       = 2
+)
+
+// Alg is how a client's tokens are signed.
+type Alg string
+
+// The algorithms.
+const (
+	RS256 Alg = "RS256" // the one that every client knows
+	ES256 Alg = "ES256"
+)
+
+// PKCE is whether a confidential client has to send a code challenge. A public one always has to.
+type PKCE string
+
+// The duties.
+const (
+	Auto     PKCE = "auto" // the first exchange with PKCE makes it a duty
+	Required PKCE = "required"
+)
+
+// GroupClaim is when a client learns role and groups.
+type GroupClaim string
+
+// The values.
+const (
+	GroupsAsked  GroupClaim = "asked" // with the scope groups
+	GroupsAlways GroupClaim = "always"
+	GroupsNever  GroupClaim = "never"
+)
+
+// Client is an application that has users log in here.
+type Client struct {
+	ApplicationID int64
+	Slug, Name    string // of the application
+
+	ID     string // client_id
+	Public bool   // it has no secret
+	Alg    Alg
+	PKCE   PKCE
+	Groups GroupClaim
+	// Email has a user without an address be told with one that can belong to nobody.
+	Email bool
+	// Offline gives it refresh tokens that outlive the login without the scope offline_access.
+	Offline bool
+	// Ask has the user asked at each login.
+	Ask bool
+	// LogoutURI is where back-channel logouts are sent; empty: nowhere.
+	LogoutURI string
+	// Redirects and AfterLogout are its addresses, sorted.
+	Redirects, AfterLogout []string
+	Secrets                []Secret // by ID
+	CreatedAt              time.Time
+}
+
+// Secret is one of a client. The secret itself is not stored.
+type Secret struct {
+	ID         int64
+	Hash       string // SHA-256, hexadecimal
+	Hint       string // its last four characters
+	CreatedAt  time.Time
+	LastUsedAt time.Time // within an hour; zero: never
+}
+
+// Errors of clients and their fields.
+var (
+	ErrNoClient   = errors.New("application does not have users log in by OpenID Connect")
+	ErrIsClient   = errors.New("application has users log in by OpenID Connect already")
+	ErrClientID   = errors.New("client id is not 1 to 64 letters, digits, dots, hyphens and underscores")
+	ErrIDTaken    = errors.New("client id is another application's")
+	ErrAddress    = errors.New("address cannot be led back to")
+	ErrAddresses  = errors.New("there is no address to lead back to, or more than 10 of a kind")
+	ErrLogoutURI  = errors.New("address for logouts is neither https nor http, or has a fragment or a user")
+	ErrField      = errors.New("alg, pkce or groups is none of the known values")
+	ErrManySecret = errors.New("client has two secrets already")
+	ErrNoSecret   = errors.New("no such secret of the client")
+	// ErrPublic: a public client has no secrets.
+	ErrPublic = errors.New("public client has no secrets")
+)
+
+var clientIDPattern = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,64}\z`)
+
+// Check returns the error of the first field that is wrong.
+func (c Client) Check() error {
+	switch {
+	case !clientIDPattern.MatchString(c.ID):
+		return ErrClientID
+	case c.Alg != RS256 && c.Alg != ES256, c.PKCE != Auto && c.PKCE != Required,
+		!slices.Contains([]GroupClaim{GroupsAsked, GroupsAlways, GroupsNever}, c.Groups):
+		return ErrField
+	case len(c.Redirects) == 0, len(c.Redirects) > MaxAddresses, len(c.AfterLogout) > MaxAddresses:
+		return ErrAddresses
+	case c.LogoutURI != "" && !isWebAddress(c.LogoutURI):
+		return ErrLogoutURI
+	}
+	for _, address := range slices.Concat(c.Redirects, c.AfterLogout) {
+		if err := CheckAddress(address, c.Public); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusedSchemes are those that run something, or are no application's.
+var refusedSchemes = []string{
+	"about", "blob", "chrome", "data", "file", "filesystem", "ftp", "intent", "javascript", "jar", "mailto", "resource",
+	"sms", "tel", "vbscript", "view-source", "ws", "wss",
+}
+
+var schemePattern = regexp.MustCompile(`\A[a-z][a-z0-9+.-]{0,63}\z`)
+
+// CheckAddress returns ErrAddress unless a client may be led back to an address: one of https; of http on the same
+// machine or, of a confidential client, anywhere; or of a scheme of its own.
+func CheckAddress(s string, public bool) error {
+	scheme, _, found := strings.Cut(s, ":")
+	if !found || !isPlain(s) || !schemePattern.MatchString(scheme) || slices.Contains(refusedSchemes, scheme) {
+		return ErrAddress
+	}
+	if IsOwnScheme(s) {
+		return nil
+	}
+	if !isWebAddress(s) || scheme == "http" && public && !IsLoopback(s) {
+		return ErrAddress
+	}
+	return nil
+}
+
+// isPlain reports whether an address is one that all programs read alike: of ASCII, without a fragment.
+func isPlain(s string) bool {
+	return len(s) <= MaxAddressLength && !strings.ContainsAny(s, "#*\\\"<>^`{|}") &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// isWebAddress reports whether an address is of http or https, with a host and without a user.
+func isWebAddress(s string) bool {
+	u, err := url.Parse(s)
+	return isPlain(s) && err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
+		u.User == nil && !strings.Contains(u.Host, "@") && (strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://"))
+}
+
+// IsOwnScheme reports whether an address is of a program's own scheme, which another program may claim as well.
+func IsOwnScheme(s string) bool {
+	scheme, _, _ := strings.Cut(s, ":")
+	return scheme != "http" && scheme != "https"
+}
+
+// IsLoopback reports whether an address is of a program on the user's own machine.
+func IsLoopback(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// Origin returns what stands for an address in the directive form-action: its origin, or its scheme.
+func Origin(s string) string {
+	scheme, rest, _ := strings.Cut(s, ":")
+	if IsOwnScheme(s) {
+		return scheme + ":"
+	}
+	host, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "/")
+	host, _, _ = strings.Cut(host, "?")
+	return scheme + "://" + host
+}
+
+// Leads reports whether a request's address is one of the client's, as a string. Only the port of a public client's
+// address on the same machine that is entered without one is free: the program takes the one that it gets (RFC 8252,
+// section 7.3).
+func (c Client) Leads(address string) bool {
+	if slices.Contains(c.Redirects, address) {
+		return true
+	}
+	without, ok := withoutPort(address)
+	return ok && c.Public && slices.Contains(c.Redirects, without)
+}
+
+var loopbackPort = regexp.MustCompile(`\A(http://(?:127\.0\.0\.1|\[::1\]|localhost)):[1-9][0-9]{0,4}((?:/[^#]*)?)\z`)
+
+// withoutPort returns an address on the same machine without its port.
+func withoutPort(s string) (string, bool) {
+	m := loopbackPort.FindStringSubmatch(s)
+	if m == nil || !isPlain(s) {
+		return "", false
+	}
+	return m[1] + m[2], true
+}
+
+// secretPrefix is how every secret begins, so that it is told from other credentials.
+const secretPrefix = "pfc_"
+
+// NewSecret returns a random secret, and what a store holds of it.
+func NewSecret() (text string, s Secret) {
+	text = secretPrefix + random()
+	return text, Secret{Hash: Hash(text), Hint: text[len(text)-4:]}
+}
+
+// random returns 256 random bits, base64url.
+func random() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Hash returns what a store holds of a secret, code or token: its SHA-256, hexadecimal.
+func Hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,180 @@
+package oidc
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+)
+
+// Tokens are what a client gets.
+type Tokens struct {
+	Access  string
+	Life    time.Duration // of Access
+	Refresh string        // empty: none
+	ID      string
+	Scopes  []string
+}
+
+// Exchange gives a client tokens for an authorization code, which counts once, whatever the answer. Each condition is
+// checked by itself. A copy of a code that comes later, without PKCE, ends what the code became: it may have been
+// stolen.
+//
+// ErrCodeMissing, ErrCodeUsed, ErrCodeClient, ErrCodeAddress, ErrVerifier, ErrNoChallenge, ErrNotAdmitted. With any other
+// error, of a store, the client may try again with the same code.
+func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifier, ip string) (Tokens, error) {
+	if code == "" {
+		return Tokens{}, ErrCodeMissing
+	}
+	s.asked(ctx, c)
+	taken, err := s.take(ctx, code)
+	if err != nil {
+		return Tokens{}, err
+	}
+	if err := taken.check(c, redirect, verifier); err != nil {
+		s.note(ctx, c, Refusal{Reason: err.Error(), IP: ip})
+		return Tokens{}, err
+	}
+	held, _, err := s.o.Grants.CreateGrant(ctx, taken.grant())
+	if errors.Is(err, ErrNotAdmitted) {
+		return Tokens{}, err
+	}
+	var tokens Tokens
+	if err == nil {
+		tokens, err = s.tokens(ctx, held, held.Scopes, taken.Nonce)
+	}
+	if err != nil {
+		s.giveBack(ctx, code, taken)
+		return Tokens{}, err
+	}
+	if taken.Challenge != "" && !c.Public && c.PKCE == Auto {
+		s.requirePKCE(ctx, c)
+	}
+	s.loggedIn(ctx, held)
+	return tokens, nil
+}
+
+// asked notes that a client reaches us.
+func (s *Service) asked(ctx context.Context, c Client) {
+	s.o.Audit.Later(ctx, func(ctx context.Context) {
+		if err := s.o.Short.Asked(ctx, c.ApplicationID); err != nil {
+			s.o.Log.WarnContext(ctx, "note that an application asked for tokens failed", "error", err)
+		}
+	})
+}
+
+// take takes a code, and ends the grant of one that is used again.
+func (s *Service) take(ctx context.Context, code string) (Code, error) {
+	taken, reused, err := s.o.Short.TakeCode(ctx, Hash(code))
+	if reused == "" || !errors.Is(err, ErrCodeUsed) {
+		return taken, err
+	}
+	if _, fault := s.o.Grants.EndGrant(ctx, reused, EndedCode); fault != nil {
+		return Code{}, fmt.Errorf("end the grant of a code that was used twice: %w", fault)
+	}
+	return Code{}, err
+}
+
+// check returns the error of the first condition that does not hold.
+func (taken Code) check(c Client, redirect, verifier string) error {
+	if taken.ClientID != c.ID {
+		return ErrCodeClient
+	}
+	if taken.ApplicationID != c.ApplicationID { // the id is another application's by now
+		return ErrCodeClient
+	}
+	if taken.Redirect != redirect {
+		return ErrCodeAddress
+	}
+	if taken.Challenge == "" && verifier != "" { // RFC 9700, section 4.8.2
+		return ErrNoChallenge
+	}
+	if taken.Challenge == "" && c.Public {
+		return ErrVerifier
+	}
+	if taken.Challenge != "" && !matches(taken.Challenge, verifier) {
+		return ErrVerifier
+	}
+	return nil
+}
+
+// matches reports whether a verifier is that of a challenge (RFC 7636, section 4.6).
+func matches(challenge, verifier string) bool {
+	const least, most = 43, 128
+	sum := sha256.Sum256([]byte(verifier))
+	of := base64.RawURLEncoding.EncodeToString(sum[:])
+	return len(verifier) >= least && len(verifier) <= most &&
+		subtle.ConstantTimeCompare([]byte(of), []byte(challenge)) == 1
+}
+
+func (taken Code) grant() Grant {
+	return Grant{
+		ID: taken.Grant, ApplicationID: taken.ApplicationID, UserID: taken.UserID, Login: taken.Login, Stamp: taken.Stamp,
+		Scopes: taken.Scopes, Offline: taken.Offline, AuthTime: time.Unix(taken.AuthTime, 0).UTC(), Factor: taken.Factor,
+	}
+}
+
+// giveBackTimeout bounds how long an answer waits for it, as a store may have delayed it already.
+const giveBackTimeout = time.Second
+
+// giveBack keeps a code again that a store has failed to exchange. Whether it became a grant may be unknown: the next
+// one is another.
+func (s *Service) giveBack(ctx context.Context, code string, taken Code) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	defer cancel()
+	taken.Grant = NewGrantID()
+	if err := s.o.Short.PutCode(ctx, Hash(code), taken); err != nil {
+		s.o.Log.WarnContext(ctx, "give a code back failed", "error", err)
+	}
+}
+
+// requirePKCE makes PKCE the duty of a client that has shown that it can.
+func (s *Service) requirePKCE(ctx context.Context, c Client) {
+	s.o.Audit.Later(ctx, func(ctx context.Context) {
+		if err := s.o.Clients.RequirePKCE(ctx, c.ApplicationID); err != nil {
+			s.o.Log.WarnContext(ctx, "require PKCE failed", "error", err)
+			return
+		}
+		s.snapshot.outdate()
+	})
+}
+
+// loggedIn records a login at an application, as an act of its user; those of an hour are one row.
+func (s *Service) loggedIn(ctx context.Context, h Held) {
+	by := audit.From(ctx)
+	by.Kind, by.ID, by.Name = audit.User, h.Person.User.ID, h.Person.User.Username
+	s.o.Audit.Record(audit.With(ctx, by), audit.Event{
+		Name: "oidc_login", SubjectID: by.ID, SubjectName: by.Name, Detail: map[string]any{"app": h.Client.Slug},
+		Bucket: fmt.Sprintf("oidc_login %d %d %d", s.o.Now().Truncate(time.Hour).Unix(), by.ID, h.ApplicationID),
+	})
+}
+
+// tokens makes the tokens of a grant, with a part of its scopes. All checks come before: a signature is dear.
+func (s *Service) tokens(ctx context.Context, h Held, scopes []string, nonce string) (Tokens, error) {
+	now := s.o.Now()
+	t := Tokens{Access: accessPrefix + random(), Life: AccessLifetime, Scopes: scopes}
+	if h.Offline {
+		t.Refresh = refreshToken(s.o.MACKeys[0], h.ID, h.Generation)
+	}
+	claims := s.about(h.Client, h.Person, scopes)
+	maps.Copy(claims, map[string]any{
+		"iss": s.o.Issuer, "sub": h.Person.Subject, "aud": h.Client.ID, "iat": now.Unix(),
+		"exp": now.Add(IDTokenLifetime).Unix(), "auth_time": h.AuthTime.Unix(), "sid": h.ID, "jti": NewGrantID(),
+		"amr": h.Factor.AMR(), "acr": h.Factor.ACR(), "at_hash": halfHash(t.Access),
+	})
+	if nonce != "" {
+		claims["nonce"] = nonce
+	}
+	var err error
+	if t.ID, err = s.Sign(ctx, h.Client.Alg, TypeID, claims); err != nil {
+		return Tokens{}, err
+	}
+	err = s.o.Short.PutAccess(ctx, Hash(t.Access), Access{Grant: h.ID, Scopes: scopes, IssuedAt: now.Unix()})
+	return t, err
+}

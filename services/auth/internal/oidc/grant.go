@@ -1,0 +1,107 @@
+package oidc
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Lifetimes.
+const (
+	CodeLifetime     = time.Minute
+	AccessLifetime   = time.Hour
+	IDTokenLifetime  = time.Hour
+	RefreshIdle      = 30 * 24 * time.Hour  // without use
+	RefreshLifetime  = 365 * 24 * time.Hour // since the login
+	RefreshGrace     = 2 * time.Minute      // in which the token before is answered again
+	KeepEnded        = 30 * 24 * time.Hour  // of a grant
+	KeepEndedLogins  = time.Hour
+	RequestLifetime  = 15 * time.Minute // of a kept request
+	PushedLifetime   = 90 * time.Second // of one that the client has pushed
+	reusedCodeGrace  = 5 * time.Second  // in which a browser may load its callback twice
+	reusedCodeMemory = 10 * time.Minute
+)
+
+// Limits of live grants. Another one ends the oldest.
+const (
+	MaxGrantsPerUser  = 500
+	MaxGrantsPerLogin = 10 // of an application and a login
+)
+
+// Grant is what a user's login at an application rests on.
+type Grant struct {
+	// ID is 128 random bits, base64url. It is the claim sid, and no secret.
+	ID            string
+	ApplicationID int64
+	UserID        int64
+	Login         string // key of the session that the login made (session.Session.Login)
+	Stamp         string // of the user's row when the code was given
+	Scopes        []string
+	// Offline reports that it outlives the login, and has refresh tokens.
+	Offline    bool
+	AuthTime   time.Time
+	Factor     session.Factor
+	Generation int64 // of the refresh token
+	RotatedAt  time.Time
+	CreatedAt  time.Time
+	LastUsedAt time.Time
+	EndedAt    time.Time // zero: it is live
+	Reason     string    // why it ended
+}
+
+// NewGrantID returns a random ID.
+func NewGrantID() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Why a grant ended.
+const (
+	EndedByUser   = "disconnected"
+	EndedByAdmin  = "ended"
+	EndedByClient = "revoked"
+	EndedByLogout = "logout"
+	EndedByStamp  = "password"
+	EndedByRule   = "rule"
+	EndedCode     = "code_reused"
+	EndedRefresh  = "refresh_reused"
+	EndedLimit    = "too_many"
+	EndedRemoved  = "application_removed"
+	EndedChanged  = "client_changed" // public or confidential, or another id
+)
+
+// Person is a user as an application may come to know them, as stored now.
+type Person struct {
+	User    user.User // without the password's hash, and whether they have a second factor
+	Groups  []string  // slugs, sorted
+	Subject string    // by what all applications know them
+	Email   user.Email
+}
+
+// Held is a live grant with its user and client.
+type Held struct {
+	Grant
+	Person Person
+	Client Client // without secrets and addresses
+}
+
+// Connection is a live grant as its user and admins see it.
+type Connection struct {
+	Grant
+	Slug, Name string // of the application
+	Username   string
+	Groups     bool // the application learns role and groups
+}
+
+// Errors of grants. ErrNotAdmitted: the user's row or the rule says no, now.
+var (
+	ErrNotAdmitted  = errors.New("the user or the application's rule does not admit it")
+	ErrFactor       = errors.New("the application demands a second factor")
+	ErrGrantEnded   = errors.New("the login at the application has ended")
+	ErrNoConnection = errors.New("no such connection")
+)

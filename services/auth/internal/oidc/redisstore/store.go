@@ -1,0 +1,253 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+)
+
+const (
+	// timeout bounds a method.
+	timeout = 2 * time.Second
+	// What is kept of a code without PKCE after its use, and in which time a copy is a browser's.
+	usedLife    = 10 * time.Minute
+	usedGrace   = 5 * time.Second
+	maxRefusals = 20
+	refusalLife = 24 * time.Hour
+	waitLife    = time.Hour
+)
+
+type store struct {
+	client redis.UniversalClient
+	app    string
+}
+
+// New returns the store of an APP_NAME.
+func New(client redis.UniversalClient, app string) oidc.Short { return &store{client, app} }
+
+func (s *store) key(kind, hash string) string { return s.app + ":oidc:" + kind + ":" + hash }
+
+// pair are the keys of a code, which a Cluster has in one place.
+func (s *store) pair(hash string) []string {
+	return []string{s.key("code", "{"+hash+"}"), s.key("used", "{"+hash+"}")}
+}
+
+func (s *store) last(application int64) string {
+	return s.key("last", strconv.FormatInt(application, 10))
+}
+
+// bounded returns a context of a method.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, timeout)
+}
+
+func failed(what string, err error) error { return fmt.Errorf("redis: %s: %w", what, err) }
+
+// put keeps a value as JSON.
+func (s *store) put(ctx context.Context, what, key string, value any, life time.Duration) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	encoded, err := json.Marshal(value)
+	if err == nil {
+		err = s.client.Set(ctx, key, encoded, life).Err()
+	}
+	if err != nil {
+		return failed(what, err)
+	}
+	return nil
+}
+
+// decoded returns the value of a reply; gone where there is none.
+func decoded[T any](what string, reply *redis.StringCmd, gone error) (value T, err error) {
+	encoded, err := reply.Bytes()
+	if errors.Is(err, redis.Nil) {
+		return value, gone
+	}
+	if err == nil {
+		err = json.Unmarshal(encoded, &value)
+	}
+	if err != nil {
+		return value, failed(what, err)
+	}
+	return value, nil
+}
+
+// putCode keeps a code and, without PKCE, the grant that ends when it is used again.
+var putCode = redis.NewScript(`
+redis.call('HSET', KEYS[1], 'code', ARGV[1], 'reused', ARGV[2])
+return redis.call('EXPIREAT', KEYS[1], ARGV[3])`)
+
+// PutCode implements oidc.Short.
+func (s *store) PutCode(ctx context.Context, hash string, c oidc.Code) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	encoded, err := json.Marshal(c)
+	if err != nil {
+		return failed("keep code", err)
+	}
+	reused := c.Grant
+	if c.Challenge != "" { // a copy of the code alone is of no use
+		reused = ""
+	}
+	err = putCode.Run(ctx, s.client, s.pair(hash)[:1], encoded, reused, c.ExpiresAt).Err()
+	if err != nil {
+		return failed("keep code", err)
+	}
+	return nil
+}
+
+// takeCode returns a code once. Of one that was used before it returns the grant that has to end, once the grace is
+// over in which a browser loads its callback twice: a copy at once would end what the first is about to be given.
+var takeCode = redis.NewScript(`
+local code = redis.call('HMGET', KEYS[1], 'code', 'reused')
+if code[1] then
+  redis.call('DEL', KEYS[1])
+  if code[2] ~= '' then redis.call('SET', KEYS[2], code[2], 'PX', ARGV[1]) end
+  return {code[1], ''}
+end
+local left = redis.call('PTTL', KEYS[2])
+if left < 0 or left > ARGV[1] - ARGV[2] then return {'', ''} end
+return {'', redis.call('GET', KEYS[2])}`)
+
+// TakeCode implements oidc.Short.
+func (s *store) TakeCode(ctx context.Context, hash string) (c oidc.Code, reused string, err error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	taken, err := takeCode.Run(ctx, s.client, s.pair(hash), usedLife.Milliseconds(),
+		usedGrace.Milliseconds()).StringSlice()
+	if err == nil && len(taken) != 2 {
+		err = errors.New("unexpected reply of the script")
+	}
+	if err != nil {
+		return oidc.Code{}, "", failed("take code", err)
+	}
+	if taken[0] == "" {
+		return oidc.Code{}, taken[1], oidc.ErrCodeUsed
+	}
+	if err := json.Unmarshal([]byte(taken[0]), &c); err != nil {
+		return oidc.Code{}, "", failed("take code", err)
+	}
+	return c, "", nil
+}
+
+// PutAccess implements oidc.Short.
+func (s *store) PutAccess(ctx context.Context, hash string, a oidc.Access) error {
+	return s.put(ctx, "keep access token", s.key("at", hash), a, oidc.AccessLifetime)
+}
+
+// Access implements oidc.Short.
+func (s *store) Access(ctx context.Context, hash string) (oidc.Access, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return decoded[oidc.Access]("read access token", s.client.Get(ctx, s.key("at", hash)), oidc.ErrNoAccess)
+}
+
+// DropAccess implements oidc.Short.
+func (s *store) DropAccess(ctx context.Context, hash string) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if err := s.client.Del(ctx, s.key("at", hash)).Err(); err != nil {
+		return failed("drop access token", err)
+	}
+	return nil
+}
+
+// Keep implements oidc.Short.
+func (s *store) Keep(ctx context.Context, hash string, k oidc.Kept, life time.Duration) error {
+	return s.put(ctx, "keep request", s.key("req", hash), k, life)
+}
+
+// Kept implements oidc.Short.
+func (s *store) Kept(ctx context.Context, hash string) (oidc.Kept, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return decoded[oidc.Kept]("read request", s.client.Get(ctx, s.key("req", hash)), oidc.ErrRequestGone)
+}
+
+// TakeKept implements oidc.Short.
+func (s *store) TakeKept(ctx context.Context, hash string) (oidc.Kept, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return decoded[oidc.Kept]("take request", s.client.GetDel(ctx, s.key("req", hash)), oidc.ErrRequestGone)
+}
+
+func (s *store) wait(application int64) string {
+	return s.key("wait", strconv.FormatInt(application, 10))
+}
+
+// Wait implements oidc.Short.
+func (s *store) Wait(ctx context.Context, application int64, at time.Time) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if err := s.client.SetNX(ctx, s.wait(application), at.Unix(), waitLife).Err(); err != nil {
+		return failed("note a wait", err)
+	}
+	return nil
+}
+
+// Asked implements oidc.Short.
+func (s *store) Asked(ctx context.Context, application int64) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if err := s.client.Del(ctx, s.wait(application)).Err(); err != nil {
+		return failed("end a wait", err)
+	}
+	return nil
+}
+
+// Waiting implements oidc.Short.
+func (s *store) Waiting(ctx context.Context, application int64) (time.Time, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	unix, err := s.client.Get(ctx, s.wait(application)).Int64()
+	if errors.Is(err, redis.Nil) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, failed("read a wait", err)
+	}
+	return time.Unix(unix, 0).UTC(), nil
+}
+
+// Refuse implements oidc.Short.
+func (s *store) Refuse(ctx context.Context, application int64, r oidc.Refusal) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	encoded, err := json.Marshal(r)
+	if err == nil {
+		_, err = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			pipe.LPush(ctx, s.last(application), encoded)
+			pipe.LTrim(ctx, s.last(application), 0, maxRefusals-1)
+			pipe.Expire(ctx, s.last(application), refusalLife)
+			return nil
+		})
+	}
+	if err != nil {
+		return failed("note refusal", err)
+	}
+	return nil
+}
+
+// Refusals implements oidc.Short.
+func (s *store) Refusals(ctx context.Context, application int64) ([]oidc.Refusal, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	encoded, err := s.client.LRange(ctx, s.last(application), 0, maxRefusals-1).Result()
+	if err != nil {
+		return nil, failed("list refusals", err)
+	}
+	refusals := make([]oidc.Refusal, len(encoded))
+	for i := range encoded {
+		if err := json.Unmarshal([]byte(encoded[i]), &refusals[i]); err != nil {
+			return nil, failed("list refusals", err)
+		}
+	}
+	return refusals, nil
+}

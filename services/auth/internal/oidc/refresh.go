@@ -1,0 +1,126 @@
+package oidc
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Refresh gives a client new tokens for a refresh token. Nothing but the user's row, the grant's and the rule decides.
+//
+// A confidential client keeps its token. A public one gets the next; where it has not got that answer, the token before
+// is answered with the same next one, for RefreshGrace. An older one has been stolen, from the client or by it: the grant
+// ends.
+//
+// ErrRefresh, ErrGrantEnded, ErrRefreshUsed, ErrWider. With any other error, of a store, the client may try again.
+func (s *Service) Refresh(ctx context.Context, c Client, token, scope, ip string) (Tokens, error) {
+	grant, generation, ok := s.parseRefresh(token)
+	if !ok {
+		s.note(ctx, c, Refusal{Reason: ErrRefresh.Error(), IP: ip})
+		return Tokens{}, ErrRefresh
+	}
+	h, err := s.refreshable(ctx, c, grant)
+	if err != nil {
+		return Tokens{}, err
+	}
+	scopes := h.Scopes
+	if asked := strings.Fields(scope); len(asked) > 0 {
+		if slices.ContainsFunc(knownScopes(scope), func(s string) bool { return !slices.Contains(h.Scopes, s) }) {
+			return Tokens{}, ErrWider
+		}
+		scopes = slices.DeleteFunc(slices.Clone(h.Scopes), func(s string) bool { return !slices.Contains(asked, s) })
+	}
+	if c.Public {
+		h, err = s.rotate(ctx, h, generation)
+	} else if generation != h.Generation {
+		err = ErrRefresh
+	} else {
+		err = s.o.Grants.Used(ctx, h.ID)
+	}
+	if err != nil {
+		return Tokens{}, err
+	}
+	return s.tokens(ctx, h, scopes, "")
+}
+
+// refreshable returns the live grant of a refresh token.
+func (s *Service) refreshable(ctx context.Context, c Client, grant string) (Held, error) {
+	h, err := s.o.Grants.Held(ctx, grant)
+	if err != nil {
+		return Held{}, err
+	}
+	if h.ApplicationID != c.ApplicationID {
+		return Held{}, ErrRefresh
+	}
+	if !h.Offline {
+		return Held{}, ErrRefresh
+	}
+	if now := s.o.Now(); now.Sub(h.LastUsedAt) > RefreshIdle || now.Sub(h.CreatedAt) > RefreshLifetime {
+		return Held{}, ErrGrantEnded
+	}
+	return h, nil
+}
+
+// rotate takes a grant from the generation of a token to the next, once of many copies at a time.
+func (s *Service) rotate(ctx context.Context, h Held, generation int64) (Held, error) {
+	if generation == h.Generation {
+		rotated, err := s.o.Grants.Rotate(ctx, h.ID, generation)
+		if err != nil {
+			return Held{}, err
+		}
+		if rotated {
+			h.Generation++
+			return h, nil
+		}
+		if h, err = s.o.Grants.Held(ctx, h.ID); err != nil { // a copy was first
+			return Held{}, err
+		}
+	}
+	if generation == h.Generation-1 && s.o.Now().Sub(h.RotatedAt) <= RefreshGrace {
+		return h, nil
+	}
+	if generation >= h.Generation { // the database is older than the token
+		return Held{}, ErrRefresh
+	}
+	if _, err := s.o.Grants.EndGrant(ctx, h.ID, EndedRefresh); err != nil {
+		return Held{}, err
+	}
+	return Held{}, ErrRefreshUsed
+}
+
+const (
+	refreshPrefix    = "pfr_"
+	maxRefreshLength = 200
+)
+
+// refreshToken derives the refresh token of a grant's generation, pfr_GRANT.N.MAC. It is stored nowhere: none is in the
+// database to be stolen, and the answer that a client has not got can be given again.
+func refreshToken(key []byte, grant string, generation int64) string {
+	text := grant + "." + strconv.FormatInt(generation, 10)
+	mac := hmac.New(sha256.New, key)
+	_, _ = mac.Write([]byte(text))
+	return refreshPrefix + text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// parseRefresh returns grant and generation of a refresh token that is ours, whole. One that is not costs no SQL.
+func (s *Service) parseRefresh(token string) (grant string, generation int64, ok bool) {
+	text, found := strings.CutPrefix(token, refreshPrefix)
+	parts := strings.Split(text, ".")
+	if !found || len(token) > maxRefreshLength || len(parts) != 3 {
+		return "", 0, false
+	}
+	generation, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil || generation < 0 {
+		return "", 0, false
+	}
+	for _, key := range s.o.MACKeys {
+		if hmac.Equal([]byte(refreshToken(key, parts[0], generation)), []byte(token)) {
+			return parts[0], generation, true
+		}
+	}
+	return "", 0, false
+}

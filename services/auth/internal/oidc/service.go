@@ -1,0 +1,134 @@
+package oidc
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Options are the parts of a Service. All fields are required unless noted.
+type Options struct {
+	// Issuer is PUBLIC_URL with the path of the provider; empty with Off only.
+	Issuer string
+	// Off is why there is no provider: ErrNoPublicURL, ErrNoPages or ErrNoDataKey; nil: there is.
+	Off     error
+	Clients Clients
+	Keys    Keys
+	Grants  Grants
+	Short   Short
+	Signer  Signer
+	// MACKeys are those of refresh tokens, from NewMACKey: the current one, and that of the previous DATA_KEY. Empty
+	// with ErrNoDataKey only.
+	MACKeys [][]byte
+	// HasPaths reports whether an application is below the portal's own origin, where its scripts can read our pages.
+	HasPaths func(context.Context) (bool, error)
+	Users    Users
+	Audit    *audit.Recorder
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Users finds users.
+type Users interface {
+	// ByUsername returns the user of exactly this name. user.ErrNotFound.
+	ByUsername(ctx context.Context, username string) (user.User, error)
+}
+
+// Service carries out the rules. It is safe for concurrent use.
+type Service struct {
+	o        Options
+	snapshot *snapshot
+	host     string // of the issuer
+}
+
+// New checks the options and returns a Service.
+func New(o Options) (*Service, error) {
+	if o.Clients == nil || o.Keys == nil || o.Grants == nil || o.Short == nil || o.Signer == nil || o.HasPaths == nil ||
+		o.Users == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("oidc: a required option is not set")
+	}
+	if o.Off == nil && (o.Issuer == "" || len(o.MACKeys) == 0) {
+		return nil, errors.New("oidc: Issuer or MACKeys is not set")
+	}
+	issuer, err := url.Parse(o.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("oidc: issuer: %w", err)
+	}
+	s := &Service{o: o, host: issuer.Hostname()}
+	s.snapshot = &snapshot{read: s.read, now: o.Now}
+	return s, nil
+}
+
+// NewMACKey returns the key of refresh tokens that follows from a DATA_KEY.
+func NewMACKey(dataKey []byte) ([]byte, error) {
+	return hkdf.Key(sha256.New, dataKey, nil, "refresh tokens of the OpenID provider", sha256.Size)
+}
+
+// read reads the state. Where there are clients and no key to sign with, it makes them.
+func (s *Service) read(ctx context.Context) (*state, error) {
+	clients, err := s.o.Clients.Clients(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st := &state{clients: make(map[string]Client, len(clients))}
+	for _, c := range clients {
+		st.clients[c.ID] = c
+	}
+	if st.issuer, err = s.o.Clients.Issuer(ctx); err != nil {
+		return nil, err
+	}
+	if st.keys, err = s.o.Keys.Keys(ctx); err != nil {
+		return nil, err
+	}
+	if s.o.Off == nil && len(clients) > 0 && !s.complete(st.keys) {
+		st.keys, err = s.makeKeys(ctx)
+	}
+	return st, err
+}
+
+// Off returns why there is no provider: what Options.Off is, or ErrIssuerChanged; nil: there is.
+func (s *Service) Off(ctx context.Context) error {
+	_, err := s.on(ctx)
+	return err
+}
+
+// on returns the state of a provider that is not off.
+func (s *Service) on(ctx context.Context) (*state, error) {
+	if s.o.Off != nil {
+		return nil, s.o.Off
+	}
+	st, err := s.snapshot.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if st.issuer != "" && st.issuer != s.o.Issuer {
+		return nil, ErrIssuerChanged
+	}
+	return st, nil
+}
+
+// TakeIssuer writes the issuer of today's PUBLIC_URL down, on behalf of an admin or user.Operator.
+func (s *Service) TakeIssuer(ctx context.Context, by int64) error {
+	defer s.snapshot.outdate()
+	return s.o.Clients.SetIssuer(ctx, s.o.Issuer, by)
+}
+
+// WrittenIssuer returns the one that is written down; empty: there was no client yet.
+func (s *Service) WrittenIssuer(ctx context.Context) (string, error) {
+	st, err := s.snapshot.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	return st.issuer, nil
+}
+
+// Issuer returns the issuer of today's PUBLIC_URL; empty: there is none.
+func (s *Service) Issuer() string { return s.o.Issuer }

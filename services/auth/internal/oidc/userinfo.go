@@ -1,0 +1,59 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+const accessPrefix = "pfa_"
+
+// Access returns the live grant of an access token, and what the token is good for. ErrNoAccess, ErrGrantEnded.
+func (s *Service) Access(ctx context.Context, token string) (Held, Access, error) {
+	if _, err := s.on(ctx); err != nil {
+		return Held{}, Access{}, err
+	}
+	if !strings.HasPrefix(token, accessPrefix) || len(token) != len(accessPrefix)+challenge {
+		return Held{}, Access{}, ErrNoAccess
+	}
+	a, err := s.o.Short.Access(ctx, Hash(token))
+	if err != nil {
+		return Held{}, Access{}, err
+	}
+	h, err := s.o.Grants.Held(ctx, a.Grant)
+	return h, a, err
+}
+
+// UserInfo returns the claims that an access token is good for. ErrNoAccess, ErrGrantEnded.
+func (s *Service) UserInfo(ctx context.Context, token string) (map[string]any, error) {
+	h, a, err := s.Access(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	claims := s.about(h.Client, h.Person, a.Scopes)
+	claims["sub"] = h.Person.Subject
+	return claims, nil
+}
+
+// Preview returns the claims that the application of a slug would learn of a user, and why it would not log them in:
+// ErrNotAdmitted, or ErrFactor where they have no second factor. ErrNoClient, user.ErrNotFound.
+func (s *Service) Preview(ctx context.Context, slug, username string) (map[string]any, error) {
+	c, err := s.Client(ctx, slug)
+	if err != nil {
+		return nil, err
+	}
+	u, err := s.o.Users.ByUsername(ctx, username)
+	if err != nil {
+		return nil, err
+	}
+	p, secondFactor, err := s.o.Grants.Person(ctx, u.ID, c.ApplicationID)
+	if err != nil && !errors.Is(err, ErrNotAdmitted) {
+		return nil, err
+	}
+	if err == nil && secondFactor && !u.SecondFactor {
+		err = ErrFactor
+	}
+	claims := s.about(c, p, scopes)
+	claims["iss"], claims["sub"], claims["aud"] = s.o.Issuer, p.Subject, c.ID
+	return claims, err
+}
