@@ -36,6 +36,9 @@ type Stores struct {
 	Groups       *Groups
 	Tokens       *Tokens
 	Audit        *Audit
+	Clients      *Clients
+	Keys         *Keys
+	Grants       *Grants
 }
 
 // New returns the stores of a database that was opened with Migrations. now is the clock
@@ -59,7 +62,7 @@ func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Co
 		Tokens: &Tokens{db, db.Query(`SELECT ` + tokenColumns + `, ` + groupsOf +
 			`, users.display_name, users.role, coalesce(users.disabled_at, 0), coalesce(users.ends_at, 0)` +
 			tokenTables + ` WHERE app_tokens.token_hash = ?`)},
-		Audit: &Audit{db},
+		Audit: &Audit{db}, Clients: &Clients{db}, Keys: &Keys{db}, Grants: &Grants{db, db.Query(selectHeld)},
 	}
 }
 
@@ -106,11 +109,25 @@ type transaction struct {
 func (d *database) write(
 	ctx context.Context, limit time.Duration, what string, do func(context.Context, *transaction) error,
 ) error {
+	return d.writeBy(ctx, limit, what, d.Tx, do)
+}
+
+// writeRelaxed is write for what may be lost with the power of the machine: a user then logs in again.
+func (d *database) writeRelaxed(
+	ctx context.Context, limit time.Duration, what string, do func(context.Context, *transaction) error,
+) error {
+	return d.writeBy(ctx, limit, what, d.TxRelaxed, do)
+}
+
+func (d *database) writeBy(
+	ctx context.Context, limit time.Duration, what string, run func(context.Context, func(*sql.Tx) error) error,
+	do func(context.Context, *transaction) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ctx, span := tracing.Call(ctx, "sql", what)
 	var last *transaction
-	err := d.Tx(ctx, func(tx *sql.Tx) error {
+	err := run(ctx, func(tx *sql.Tx) error {
 		last = &transaction{Tx: tx, db: d}
 		return do(ctx, last)
 	})

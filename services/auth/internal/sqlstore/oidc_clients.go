@@ -1,0 +1,371 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Clients keeps the clients of the OpenID Connect provider.
+type Clients struct{ db *database }
+
+// clientColumns are those that a grant's use needs, too.
+const clientColumns = `applications.id, applications.slug, applications.name, oidc_clients.client_id,
+	oidc_clients.public, oidc_clients.alg, oidc_clients.pkce, oidc_clients.group_claim, oidc_clients.email,
+	oidc_clients.offline, oidc_clients.ask, oidc_clients.logout_uri, oidc_clients.created_at`
+
+const clientTables = ` FROM oidc_clients JOIN applications ON applications.id = oidc_clients.application_id`
+
+func clientDest(c *oidc.Client, created *int64) []any {
+	return []any{
+		&c.ApplicationID, &c.Slug, &c.Name, &c.ID, &c.Public, &c.Alg, &c.PKCE, &c.Groups, &c.Email, &c.Offline, &c.Ask,
+		&c.LogoutURI, created,
+	}
+}
+
+func scanClient(row sqldb.Scanner) (c oidc.Client, err error) {
+	var created int64
+	err = row.Scan(clientDest(&c, &created)...)
+	c.CreatedAt = time.Unix(created, 0).UTC()
+	if errors.Is(err, sql.ErrNoRows) {
+		return oidc.Client{}, oidc.ErrNoClient
+	}
+	return c, err
+}
+
+// clientURI is an address of a client.
+type clientURI struct {
+	application int64
+	kind, uri   string
+}
+
+func scanURI(row sqldb.Scanner) (u clientURI, err error) {
+	err = row.Scan(&u.application, &u.kind, &u.uri)
+	return u, err
+}
+
+// clientSecret is a secret of a client.
+type clientSecret struct {
+	application int64
+	oidc.Secret
+}
+
+func scanSecret(row sqldb.Scanner) (s clientSecret, err error) {
+	var created, used int64
+	err = row.Scan(&s.application, &s.ID, &s.Hash, &s.Hint, &created, &used)
+	s.CreatedAt, s.LastUsedAt = instant(created), instant(used)
+	return s, err
+}
+
+const (
+	selectURIs    = `SELECT application_id, kind, uri FROM oidc_uris`
+	selectSecrets = `SELECT application_id, id, hash, hint, created_at, coalesce(last_used_at, 0) FROM oidc_secrets`
+)
+
+// addresses adds addresses and secrets to their clients.
+func addresses(clients []oidc.Client, uris []clientURI, secrets []clientSecret) {
+	for i := range clients {
+		c := &clients[i]
+		for _, u := range uris {
+			switch {
+			case u.application != c.ApplicationID:
+			case u.kind == "redirect":
+				c.Redirects = append(c.Redirects, u.uri)
+			default:
+				c.AfterLogout = append(c.AfterLogout, u.uri)
+			}
+		}
+		for _, s := range secrets {
+			if s.application == c.ApplicationID {
+				c.Secrets = append(c.Secrets, s.Secret)
+			}
+		}
+	}
+}
+
+// Clients implements oidc.Clients.
+func (s *Clients) Clients(ctx context.Context) ([]oidc.Client, error) {
+	const what = "list clients"
+	clients, err := list(ctx, s.db, what, scanClient, `SELECT `+clientColumns+clientTables+
+		` ORDER BY applications.slug`)
+	if err != nil || len(clients) == 0 {
+		return nil, err
+	}
+	uris, err := list(ctx, s.db, what, scanURI, selectURIs+` ORDER BY application_id, kind, uri`)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := list(ctx, s.db, what, scanSecret, selectSecrets+` ORDER BY id`)
+	if err != nil {
+		return nil, err
+	}
+	addresses(clients, uris, secrets)
+	return clients, nil
+}
+
+// client returns the client of an application's slug, in a transaction.
+func (tx *transaction) client(ctx context.Context, slug string) (oidc.Client, error) {
+	if !isText(slug) {
+		return oidc.Client{}, oidc.ErrNoClient
+	}
+	c, err := scanClient(tx.row(ctx, `SELECT `+clientColumns+clientTables+` WHERE applications.slug = ?`, slug))
+	if err != nil {
+		return oidc.Client{}, err
+	}
+	rows, err := tx.query(ctx, selectURIs+` WHERE application_id = ? ORDER BY kind, uri`, c.ApplicationID)
+	uris, err := sqldb.All(rows, err, scanURI)
+	if err != nil {
+		return oidc.Client{}, err
+	}
+	rows, err = tx.query(ctx, selectSecrets+` WHERE application_id = ? ORDER BY id`, c.ApplicationID)
+	secrets, err := sqldb.All(rows, err, scanSecret)
+	if err != nil {
+		return oidc.Client{}, err
+	}
+	clients := []oidc.Client{c}
+	addresses(clients, uris, secrets)
+	return clients[0], nil
+}
+
+// clientOf returns what decides about a client, for the audit.
+func clientOf(c oidc.Client) map[string]any {
+	return map[string]any{
+		"app": c.Slug, "client_id": c.ID, "public": c.Public, "alg": c.Alg, "pkce": c.PKCE, "groups": c.Groups,
+		"email": c.Email, "offline": c.Offline, "ask": c.Ask, "logout_uri": c.LogoutURI, "redirects": c.Redirects,
+		"after_logout": c.AfterLogout,
+	}
+}
+
+// idIsFree returns oidc.ErrIDTaken when another client has the id.
+func (tx *transaction) idIsFree(ctx context.Context, c oidc.Client) error {
+	var taken bool
+	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM oidc_clients WHERE client_id = ? AND application_id <> ?)`, c.ID,
+		c.ApplicationID).Scan(&taken)
+	if err == nil && taken {
+		return oidc.ErrIDTaken
+	}
+	return err
+}
+
+// CreateClient implements oidc.Clients.
+func (s *Clients) CreateClient(ctx context.Context, c oidc.Client, issuer string, by int64) error {
+	return s.db.changePolicy(ctx, "create client", by, func(ctx context.Context, tx *transaction) error {
+		_, err := tx.client(ctx, c.Slug)
+		switch {
+		case err == nil:
+			return oidc.ErrIsClient
+		case !errors.Is(err, oidc.ErrNoClient):
+			return err
+		}
+		err = tx.row(ctx, `SELECT id FROM applications WHERE slug = ?`, c.Slug).Scan(&c.ApplicationID)
+		if errors.Is(err, sql.ErrNoRows) {
+			return application.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		if err := tx.idIsFree(ctx, c); err != nil {
+			return err
+		}
+		now := s.db.now().Unix()
+		err = tx.exec(ctx, `INSERT INTO oidc_clients (application_id, client_id, public, alg, pkce, group_claim, email,
+			offline, ask, logout_uri, created_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			c.ApplicationID, c.ID, c.Public, string(c.Alg), string(c.PKCE), string(c.Groups), c.Email, c.Offline, c.Ask,
+			c.LogoutURI, now)
+		if err != nil {
+			return err
+		}
+		if err := tx.setAddresses(ctx, c); err != nil {
+			return err
+		}
+		for _, secret := range c.Secrets {
+			if err := tx.addSecret(ctx, c.ApplicationID, secret, now); err != nil {
+				return err
+			}
+		}
+		// The issuer of the first client; applications know users by it and their subject.
+		err = tx.exec(ctx, `INSERT INTO household (key, value) VALUES ('oidc_issuer', ?) ON CONFLICT (key) DO NOTHING`,
+			issuer)
+		if err != nil {
+			return err
+		}
+		return tx.record(ctx, audit.Event{Name: "oidc_client_made", Detail: clientOf(c)})
+	})
+}
+
+// setAddresses replaces the addresses of a client.
+func (tx *transaction) setAddresses(ctx context.Context, c oidc.Client) error {
+	if err := tx.exec(ctx, `DELETE FROM oidc_uris WHERE application_id = ?`, c.ApplicationID); err != nil {
+		return err
+	}
+	for kind, uris := range map[string][]string{"redirect": c.Redirects, "after_logout": c.AfterLogout} {
+		for _, uri := range uris {
+			err := tx.exec(ctx, `INSERT INTO oidc_uris (application_id, kind, uri) VALUES (?, ?, ?)
+				ON CONFLICT DO NOTHING`, c.ApplicationID, kind, uri)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (tx *transaction) addSecret(ctx context.Context, application int64, s oidc.Secret, now int64) error {
+	return tx.exec(ctx, `INSERT INTO oidc_secrets (application_id, hash, hint, created_at) VALUES (?, ?, ?, ?)`,
+		application, s.Hash, s.Hint, now)
+}
+
+// ChangeClient implements oidc.Clients.
+func (s *Clients) ChangeClient(ctx context.Context, slug string, change func(*oidc.Client) error, by int64) error {
+	return s.db.changePolicy(ctx, "change client", by, func(ctx context.Context, tx *transaction) error {
+		before, err := tx.client(ctx, slug)
+		if err != nil {
+			return err
+		}
+		c := before
+		c.Redirects, c.AfterLogout = slices.Clone(before.Redirects), slices.Clone(before.AfterLogout)
+		if err := change(&c); err != nil {
+			return err
+		}
+		c.ApplicationID, c.Slug, c.Name, c.CreatedAt = before.ApplicationID, before.Slug, before.Name, before.CreatedAt
+		if err := tx.idIsFree(ctx, c); err != nil {
+			return err
+		}
+		err = tx.update(ctx, `UPDATE oidc_clients SET client_id = ?, public = ?, alg = ?, pkce = ?, group_claim = ?,
+			email = ?, offline = ?, ask = ?, logout_uri = ? WHERE application_id = ?`,
+			c.ID, c.Public, string(c.Alg), string(c.PKCE), string(c.Groups), c.Email, c.Offline, c.Ask, c.LogoutURI,
+			c.ApplicationID)
+		if err != nil {
+			return err
+		}
+		if err := tx.setAddresses(ctx, c); err != nil {
+			return err
+		}
+		if c.Public != before.Public || c.ID != before.ID { // what was given out is another kind's, or another's
+			if err := tx.exec(ctx, `DELETE FROM oidc_secrets WHERE application_id = ? AND ?`, c.ApplicationID,
+				c.Public); err != nil {
+				return err
+			}
+			if _, err := tx.endGrants(ctx, oidc.EndedChanged, `application_id = ?`, c.ApplicationID); err != nil {
+				return err
+			}
+		}
+		return tx.record(ctx, audit.Event{
+			Name: "oidc_client_changed", Detail: map[string]any{"before": clientOf(before), "after": clientOf(c)},
+		})
+	})
+}
+
+// RemoveClient implements oidc.Clients.
+func (s *Clients) RemoveClient(ctx context.Context, slug string, by int64) error {
+	return s.db.changePolicy(ctx, "remove client", by, func(ctx context.Context, tx *transaction) error {
+		c, err := tx.client(ctx, slug)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.endGrants(ctx, oidc.EndedRemoved, `application_id = ?`, c.ApplicationID); err != nil {
+			return err
+		}
+		if err := tx.update(ctx, `DELETE FROM oidc_clients WHERE application_id = ?`, c.ApplicationID); err != nil {
+			return err
+		}
+		return tx.record(ctx, audit.Event{Name: "oidc_client_removed", Detail: clientOf(c)})
+	})
+}
+
+// AddSecret implements oidc.Clients.
+func (s *Clients) AddSecret(ctx context.Context, slug string, secret oidc.Secret, by int64) error {
+	return s.db.changePolicy(ctx, "add secret", by, func(ctx context.Context, tx *transaction) error {
+		c, err := tx.client(ctx, slug)
+		switch {
+		case err != nil:
+			return err
+		case c.Public:
+			return oidc.ErrPublic
+		case len(c.Secrets) >= oidc.MaxSecrets:
+			return oidc.ErrManySecret
+		}
+		if err := tx.addSecret(ctx, c.ApplicationID, secret, s.db.now().Unix()); err != nil {
+			return err
+		}
+		return tx.record(ctx, audit.Event{
+			Name: "oidc_secret_made", Detail: map[string]any{"app": slug, "hint": secret.Hint},
+		})
+	})
+}
+
+// RemoveSecret implements oidc.Clients.
+func (s *Clients) RemoveSecret(ctx context.Context, slug string, id, by int64) error {
+	return s.db.changePolicy(ctx, "remove secret", by, func(ctx context.Context, tx *transaction) error {
+		c, err := tx.client(ctx, slug)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(c.Secrets, func(s oidc.Secret) bool { return s.ID == id })
+		if i < 0 {
+			return oidc.ErrNoSecret
+		}
+		if err := tx.update(ctx, `DELETE FROM oidc_secrets WHERE id = ?`, id); err != nil {
+			return err
+		}
+		return tx.record(ctx, audit.Event{
+			Name: "oidc_secret_removed", Detail: map[string]any{"app": slug, "hint": c.Secrets[i].Hint},
+		})
+	})
+}
+
+// SecretUsed implements oidc.Clients.
+func (s *Clients) SecretUsed(ctx context.Context, id int64) error {
+	return s.db.write(ctx, timeout, "record use of a secret", func(ctx context.Context, tx *transaction) error {
+		now := s.db.now()
+		return tx.exec(ctx, `UPDATE oidc_secrets SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`,
+			now.Unix(), id, now.Add(-time.Hour).Unix())
+	})
+}
+
+// RequirePKCE implements oidc.Clients.
+func (s *Clients) RequirePKCE(ctx context.Context, applicationID int64) error {
+	return s.db.write(ctx, timeout, "require PKCE", func(ctx context.Context, tx *transaction) error {
+		return tx.exec(ctx, `UPDATE oidc_clients SET pkce = 'required' WHERE application_id = ? AND pkce = 'auto'`,
+			applicationID)
+	})
+}
+
+// Issuer implements oidc.Clients.
+func (s *Clients) Issuer(ctx context.Context) (issuer string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err = s.db.row(ctx, `SELECT value FROM household WHERE key = 'oidc_issuer'`).Scan(&issuer)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read issuer: %w", err)
+	}
+	return issuer, nil
+}
+
+// SetIssuer implements oidc.Clients.
+func (s *Clients) SetIssuer(ctx context.Context, issuer string, by int64) error {
+	return s.db.changePolicy(ctx, "set issuer", by, func(ctx context.Context, tx *transaction) error {
+		err := tx.update(ctx, `UPDATE household SET value = ? WHERE key = 'oidc_issuer' AND value <> ?`, issuer, issuer)
+		if errors.Is(err, user.ErrNotFound) { // there is none yet, or it is this one
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return tx.record(ctx, audit.Event{Name: "oidc_issuer_changed", Detail: map[string]any{"issuer": issuer}})
+	})
+}

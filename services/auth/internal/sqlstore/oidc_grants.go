@@ -1,0 +1,389 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Grants keeps the grants of the OpenID Connect provider.
+type Grants struct {
+	db   *database
+	held *sqldb.Query // of every use of a token
+}
+
+// isOpen is the condition that a user's account is open at an instant, ?, in Unix seconds.
+const isOpen = `users.disabled_at IS NULL AND (users.ends_at IS NULL OR users.ends_at > ?)`
+
+// permits is the condition that an application's rule admits a user, as application.Permits.
+const permits = `(applications.rule = 'login' OR applications.rule = 'admin' AND users.role = 'admin'
+	OR applications.rule = 'group' AND EXISTS (SELECT 1 FROM group_members
+	WHERE group_members.group_id = applications.group_id AND group_members.user_id = users.id))`
+
+// personColumns are what an application may learn of a row of users.
+const personColumns = `users.id, users.username, users.display_name, users.role, users.session_stamp,
+	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0), ` + groupsOf
+
+// personDest is where personColumns are scanned to, and finish reads what is no field.
+func personDest(p *oidc.Person) (dest []any, finish func()) {
+	var confirmed int64
+	var groups string
+	return []any{
+		&p.User.ID, &p.User.Username, &p.User.DisplayName, &p.User.Role, &p.User.SessionStamp, &p.Subject,
+		&p.Email.Address, &confirmed, &groups,
+	}, func() {
+		p.Email.ConfirmedAt, p.Groups = instant(confirmed), slugs(groups)
+	}
+}
+
+// Person implements oidc.Grants.
+func (s *Grants) Person(
+	ctx context.Context, userID, applicationID int64,
+) (p oidc.Person, secondFactor bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ctx, span := tracing.Call(ctx, "sql", "read person")
+	defer span.End("")
+	dest, finish := personDest(&p)
+	var admitted bool
+	now := s.db.now().Unix()
+	err = s.db.row(ctx, `SELECT `+personColumns+`, applications.second_factor, `+permits+`
+		FROM users, applications WHERE users.id = ? AND applications.id = ? AND `+isOpen,
+		userID, applicationID, now).Scan(append(dest, &secondFactor, &admitted)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return oidc.Person{}, false, user.ErrNotFound
+	}
+	if err != nil {
+		return oidc.Person{}, false, fmt.Errorf("read person: %w", err)
+	}
+	finish()
+	if !admitted {
+		return p, secondFactor, oidc.ErrNotAdmitted
+	}
+	if p.Subject == "" {
+		p.Subject, err = (&Users{db: s.db}).Subject(ctx, userID)
+	}
+	return p, secondFactor, err
+}
+
+const grantColumns = `oidc_grants.id, oidc_grants.application_id, oidc_grants.user_id, oidc_grants.login,
+	oidc_grants.stamp, oidc_grants.scopes, oidc_grants.offline, oidc_grants.auth_time, oidc_grants.factor,
+	oidc_grants.generation, oidc_grants.rotated_at, oidc_grants.created_at, oidc_grants.last_used_at`
+
+// grantDest is where grantColumns are scanned to, and finish reads what is no field.
+func grantDest(g *oidc.Grant) (dest []any, finish func()) {
+	var scopes, factor string
+	var proved, rotated, created, used int64
+	return []any{
+		&g.ID, &g.ApplicationID, &g.UserID, &g.Login, &g.Stamp, &scopes, &g.Offline, &proved, &factor, &g.Generation,
+		&rotated, &created, &used,
+	}, func() {
+		g.Scopes, g.Factor = strings.Fields(scopes), session.Factor(factor)
+		g.AuthTime, g.RotatedAt, g.CreatedAt, g.LastUsedAt = instant(proved), instant(rotated), instant(created),
+			instant(used)
+	}
+}
+
+// live is the condition that a grant holds: nothing but its row, the user's and the application's rule decides.
+const live = `oidc_grants.ended_at IS NULL AND users.session_stamp = oidc_grants.stamp
+	AND ` + isOpen + ` AND ` + permits + `
+	AND (NOT applications.second_factor OR oidc_grants.factor NOT IN ('', 'pwd'))`
+
+const selectHeld = `SELECT ` + grantColumns + `, ` + personColumns + `, ` + clientColumns + ` FROM oidc_grants
+	JOIN users ON users.id = oidc_grants.user_id
+	JOIN applications ON applications.id = oidc_grants.application_id
+	JOIN oidc_clients ON oidc_clients.application_id = applications.id
+	WHERE oidc_grants.id = ? AND ` + live
+
+func scanHeld(row sqldb.Scanner) (h oidc.Held, err error) {
+	grant, finishGrant := grantDest(&h.Grant)
+	person, finishPerson := personDest(&h.Person)
+	var created int64
+	err = row.Scan(append(append(grant, person...), clientDest(&h.Client, &created)...)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return oidc.Held{}, oidc.ErrGrantEnded
+	}
+	if err != nil {
+		return oidc.Held{}, fmt.Errorf("read grant: %w", err)
+	}
+	finishGrant()
+	finishPerson()
+	h.Client.CreatedAt = instant(created)
+	return h, nil
+}
+
+// Held implements oidc.Grants.
+func (s *Grants) Held(ctx context.Context, id string) (oidc.Held, error) {
+	if !isText(id) {
+		return oidc.Held{}, oidc.ErrGrantEnded
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ctx, span := tracing.Call(ctx, "sql", "read grant")
+	defer span.End("")
+	return scanHeld(s.held.Row(ctx, id, s.db.now().Unix()))
+}
+
+// CreateGrant implements oidc.Grants.
+func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held, first bool, err error) {
+	err = s.db.writeRelaxed(ctx, timeout, "create grant", func(ctx context.Context, tx *transaction) error {
+		// What the grant rests on is locked by statements of their own: the next one sees what they have waited for.
+		if err := tx.lockForGrant(ctx, g); err != nil {
+			return err
+		}
+		now := s.db.now().Unix()
+		n, err := tx.changed(ctx, `INSERT INTO oidc_grants (id, application_id, user_id, login, stamp, scopes, offline,
+			auth_time, factor, created_at, last_used_at)
+			SELECT CAST(? AS TEXT), applications.id, users.id, CAST(? AS TEXT), users.session_stamp, CAST(? AS TEXT), `+
+			boolean(g.Offline)+`, CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT)
+			FROM users, applications JOIN oidc_clients ON oidc_clients.application_id = applications.id
+			WHERE users.id = ? AND applications.id = ? AND users.session_stamp = ? AND users.subject IS NOT NULL
+			AND `+isOpen+` AND `+permits+` AND (NOT applications.second_factor OR CAST(? AS TEXT) NOT IN ('', 'pwd'))
+			AND NOT EXISTS (SELECT 1 FROM oidc_ended_logins WHERE login = ?)`,
+			g.ID, g.Login, strings.Join(g.Scopes, " "), g.AuthTime.Unix(), string(g.Factor), now, now,
+			g.UserID, g.ApplicationID, g.Stamp, now, string(g.Factor), g.Login)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return oidc.ErrNotAdmitted
+		}
+		if err := tx.limitGrants(ctx, g); err != nil {
+			return err
+		}
+		n, err = tx.changed(ctx, `INSERT INTO oidc_first_logins (application_id, user_id, at) VALUES (?, ?, ?)
+			ON CONFLICT DO NOTHING`, g.ApplicationID, g.UserID, now)
+		if err != nil {
+			return err
+		}
+		first = n == 1
+		if held, err = scanHeld(tx.row(ctx, selectHeld, g.ID, now)); err != nil || !first {
+			return err
+		}
+		return tx.record(ctx, about("oidc_first_login", held.Person.User, map[string]any{
+			"app": held.Client.Slug, "name": held.Client.Name, "scopes": strings.Join(g.Scopes, " "),
+		}))
+	})
+	return held, first, err
+}
+
+// lockForGrant locks the rows of the user and the application, so that a logout, a deletion and a change of the rule come
+// before the grant or after it, and of many grants at once of a user no more than permitted stay. SQLite has one writer.
+func (tx *transaction) lockForGrant(ctx context.Context, g oidc.Grant) error {
+	if tx.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	for _, lock := range []struct {
+		query string
+		id    int64
+	}{
+		{`SELECT id FROM users WHERE id = ? FOR NO KEY UPDATE`, g.UserID},
+		{`SELECT id FROM applications WHERE id = ? FOR SHARE`, g.ApplicationID},
+	} {
+		var id int64
+		if err := tx.row(ctx, lock.query, lock.id).Scan(&id); errors.Is(err, sql.ErrNoRows) {
+			return oidc.ErrNotAdmitted
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boolean is a literal, because Postgres does not know the type of a placeholder in a SELECT.
+func boolean(b bool) string {
+	if b {
+		return "TRUE"
+	}
+	return "FALSE"
+}
+
+// limitGrants ends the oldest live grants of a user, and of a login at an application, where there are too many.
+func (tx *transaction) limitGrants(ctx context.Context, g oidc.Grant) error {
+	for _, limit := range []struct {
+		where string
+		args  []any
+		most  int
+	}{
+		{
+			`user_id = ? AND application_id = ? AND login = ?`,
+			[]any{g.UserID, g.ApplicationID, g.Login},
+			oidc.MaxGrantsPerLogin,
+		},
+		{`user_id = ?`, []any{g.UserID}, oidc.MaxGrantsPerUser},
+	} {
+		var n int
+		err := tx.row(ctx, `SELECT count(*) FROM oidc_grants WHERE ended_at IS NULL AND `+limit.where,
+			limit.args...).Scan(&n)
+		if err != nil {
+			return err
+		}
+		if n <= limit.most {
+			continue
+		}
+		_, err = tx.endGrants(ctx, oidc.EndedLimit, `id IN (SELECT id FROM oidc_grants WHERE ended_at IS NULL AND `+
+			limit.where+` AND id <> ? ORDER BY created_at, id LIMIT ?)`, append(limit.args, g.ID, n-limit.most)...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rotate implements oidc.Grants.
+func (s *Grants) Rotate(ctx context.Context, id string, generation int64) (rotated bool, err error) {
+	err = s.db.writeRelaxed(ctx, timeout, "rotate grant", func(ctx context.Context, tx *transaction) error {
+		now := s.db.now().Unix()
+		n, err := tx.changed(ctx, `UPDATE oidc_grants SET generation = generation + 1, rotated_at = ?, last_used_at = ?
+			WHERE id = ? AND generation = ? AND ended_at IS NULL`, now, now, id, generation)
+		rotated = n == 1
+		return err
+	})
+	return rotated, err
+}
+
+// Used implements oidc.Grants.
+func (s *Grants) Used(ctx context.Context, id string) error {
+	return s.db.writeRelaxed(ctx, timeout, "record use of a grant", func(ctx context.Context, tx *transaction) error {
+		now := s.db.now()
+		return tx.exec(ctx, `UPDATE oidc_grants SET last_used_at = ? WHERE id = ? AND last_used_at <= ?`, now.Unix(), id,
+			now.Add(-time.Hour).Unix())
+	})
+}
+
+// Connections implements oidc.Grants.
+func (s *Grants) Connections(ctx context.Context, userID int64) ([]oidc.Connection, error) {
+	return list(ctx, s.db, "list grants", func(row sqldb.Scanner) (c oidc.Connection, err error) {
+		dest, finish := grantDest(&c.Grant)
+		if err = row.Scan(append(dest, &c.Slug, &c.Name, &c.Username)...); err == nil {
+			finish()
+		}
+		return c, err
+	}, `SELECT `+grantColumns+`, applications.slug, applications.name, users.username FROM oidc_grants
+		JOIN users ON users.id = oidc_grants.user_id
+		JOIN applications ON applications.id = oidc_grants.application_id
+		WHERE (users.id = ? OR ? = 0) AND `+live+` ORDER BY oidc_grants.created_at DESC, oidc_grants.id LIMIT 1000`,
+		userID, userID, s.db.now().Unix())
+}
+
+// EndGrant implements oidc.Grants.
+func (s *Grants) EndGrant(ctx context.Context, id, reason string) (ended bool, err error) {
+	_, err = s.end(ctx, id, reason, func(context.Context, *transaction, int64) error { return nil }, &ended)
+	return ended, err
+}
+
+// EndConnection implements oidc.Grants.
+func (s *Grants) EndConnection(ctx context.Context, id string, by int64) error {
+	var ended bool
+	found, err := s.end(ctx, id, oidc.EndedByUser, func(ctx context.Context, tx *transaction, owner int64) error {
+		if by == owner {
+			return nil
+		}
+		err := tx.mayAct(ctx, by)
+		if errors.Is(err, user.ErrNotAdmin) {
+			return oidc.ErrNoConnection
+		}
+		return err
+	}, &ended)
+	if err == nil && !found {
+		return oidc.ErrNoConnection
+	}
+	return err
+}
+
+// end ends a grant when may returns nil for its user, and reports whether there is one.
+func (s *Grants) end(
+	ctx context.Context, id, reason string, may func(context.Context, *transaction, int64) error, ended *bool,
+) (found bool, err error) {
+	if !isText(id) {
+		return false, nil
+	}
+	err = s.db.write(ctx, timeout, "end grant", func(ctx context.Context, tx *transaction) error {
+		var g oidc.Grant
+		var slug string
+		err := tx.row(ctx, `SELECT user_id, applications.slug FROM oidc_grants
+			JOIN applications ON applications.id = oidc_grants.application_id WHERE oidc_grants.id = ?`,
+			id).Scan(&g.UserID, &slug)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		u, err := tx.lockUser(ctx, g.UserID)
+		if errors.Is(err, user.ErrNotFound) { // and the grant with them
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found = true
+		if err := may(ctx, tx, u.ID); err != nil {
+			return err
+		}
+		n, err := tx.endGrants(ctx, reason, `id = ?`, id)
+		if err != nil || n == 0 {
+			return err
+		}
+		*ended = true
+		return tx.record(ctx, endOf(reason, u, map[string]any{"app": slug, "reason": reason}))
+	})
+	return found, err
+}
+
+// endOf is the event of the end of one grant.
+func endOf(reason string, u user.User, detail map[string]any) audit.Event {
+	switch reason {
+	case oidc.EndedCode:
+		return about("oidc_code_reused", u, detail)
+	case oidc.EndedRefresh:
+		return about("oidc_refresh_reused", u, detail)
+	default:
+		return about("oidc_disconnected", u, detail)
+	}
+}
+
+// SweepGrants implements oidc.Grants.
+func (s *Grants) SweepGrants(ctx context.Context) error {
+	return s.db.write(ctx, sweepTimeout, "sweep grants", func(ctx context.Context, tx *transaction) error {
+		now := s.db.now()
+		// One without refresh tokens is of no use once its access token has ended; nothing is told of it.
+		err := tx.exec(ctx, `DELETE FROM oidc_grants WHERE ended_at < ? OR last_used_at < ? OR created_at < ?`,
+			now.Add(-oidc.KeepEnded).Unix(), now.Add(-oidc.RefreshIdle-oidc.KeepEnded).Unix(),
+			now.Add(-oidc.RefreshLifetime-oidc.KeepEnded).Unix())
+		if err != nil {
+			return err
+		}
+		return tx.exec(ctx, `DELETE FROM oidc_ended_logins WHERE ended_at < ?`,
+			now.Add(-oidc.KeepEndedLogins).Unix())
+	})
+}
+
+// endGrants ends the live grants that a condition on oidc_grants selects, and queues their logouts.
+func (tx *transaction) endGrants(ctx context.Context, reason, where string, args ...any) (int, error) {
+	now := tx.db.now().Unix()
+	err := tx.exec(ctx, `INSERT INTO oidc_logouts (application_id, client_id, alg, sub, sid, uri, due_at, created_at)
+		SELECT oidc_clients.application_id, oidc_clients.client_id, oidc_clients.alg, users.subject, oidc_grants.id,
+		oidc_clients.logout_uri, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM oidc_grants
+		JOIN users ON users.id = oidc_grants.user_id
+		JOIN oidc_clients ON oidc_clients.application_id = oidc_grants.application_id
+		WHERE oidc_clients.logout_uri <> '' AND oidc_grants.ended_at IS NULL AND oidc_grants.id IN
+		(SELECT id FROM oidc_grants WHERE `+where+`)`, append([]any{now, now}, args...)...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := tx.changed(ctx, `UPDATE oidc_grants SET ended_at = ?, reason = ? WHERE ended_at IS NULL AND (`+where+`)`,
+		append([]any{now, reason}, args...)...)
+	return int(n), err
+}
