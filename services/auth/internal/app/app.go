@@ -72,6 +72,33 @@ const help = `auth stores users and their sessions, and answers whether a reques
   auth group remove SLUG          remove a group that no rule names
   auth token list [NAME]          list the app tokens of a user, or all
   auth token revoke ID            revoke an app token at once
+  auth oidc add SLUG              have an application log users in by OpenID Connect, and
+                                  print what is entered there; the secret is shown once
+       --redirect URI               where it is led back to; may be repeated
+       --client-id ID               instead of SLUG
+       --public                     it has no server that keeps a secret
+       --alg ALG                    RS256 (default) or ES256
+       --pkce required              refuse it without PKCE
+       --groups WHEN                asked (default), always or never: role and groups
+       --email=false                tell no address instead of one of .invalid
+       --offline                    it stays logged in without a browser
+       --ask                        ask users each time
+       --after-logout URI           where a logout there may lead; may be repeated
+       --logout-uri URI             where logouts are sent
+  auth oidc set SLUG              change it: the same flags; addresses replace all
+  auth oidc secret SLUG           print a new secret, beside the one that there is
+       --remove ID                  or have one not count any more
+  auth oidc remove SLUG           end it, and who is logged in there by it
+  auth oidc list                  list what logs users in by OpenID Connect
+  auth oidc preview SLUG NAME     show what an application would learn of NAME
+  auth oidc grants [NAME]         list who is logged in where
+  auth oidc end ID                end one of them
+  auth oidc keys                  list the keys that sign
+  auth oidc keys rotate           publish the next ones, which sign in 24 hours
+  auth oidc keys revoke KID       have one verify nothing any more, at once
+  auth oidc issuer                show by which issuer applications know this household
+       --take                       make it that of PUBLIC_URL: many applications then take
+                                    everybody for a new person
   auth audit                      list what was done, newest first
        --since DURATION             in the last 24h, 30m, ...
        --csv                        as a file for spreadsheets
@@ -145,6 +172,16 @@ func (p Process) commands() map[string]service.Command {
 		"group remove":      p.with(p.groupRemove, "SLUG"),
 		"token list":        p.with(p.tokenList, "[NAME]"),
 		"token revoke":      p.with(p.tokenRevoke, "ID"),
+		"oidc add":          p.oidcAdd,
+		"oidc set":          p.oidcSet,
+		"oidc secret":       p.oidcSecret,
+		"oidc remove":       p.with(p.oidcRemove, "SLUG"),
+		"oidc list":         p.with(p.oidcList),
+		"oidc preview":      p.with(p.oidcPreview, "SLUG", "NAME"),
+		"oidc grants":       p.with(p.oidcGrants, "[NAME]"),
+		"oidc end":          p.with(p.oidcEnd, "ID"),
+		"oidc keys":         p.with(p.oidcKeys, "[rotate]", "[KID]"),
+		"oidc issuer":       p.oidcIssuer,
 		"audit":             p.audit,
 		"sessions list":     p.with(p.sessionsList, "NAME"),
 		"sessions revoke":   p.with(p.sessionsRevoke, "NAME", "[KEY]"),

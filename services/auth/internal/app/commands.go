@@ -59,6 +59,10 @@ func (p Process) open(ctx context.Context, do func(*stores) error) (err error) {
 	if err != nil {
 		return settingsError(err)
 	}
+	data, err := config.LoadData(p.Getenv)
+	if err != nil {
+		return settingsError(err)
+	}
 	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	events, err := p.log()
 	if err != nil {
@@ -66,7 +70,7 @@ func (p Process) open(ctx context.Context, do func(*stores) error) (err error) {
 	}
 	redis.SetLogger(redisLog{log})
 	open, err := openStores(ctx, cfg, p.Passwords,
-		rules{policy: policy.Options{PlainHTTP: !cfg.Secure()}},
+		rules{policy: policy.Options{PlainHTTP: !cfg.Secure()}, oidc: newOIDCRules(cfg, data, false)},
 		func(ctx context.Context, e audit.Entry) { audit.Log(ctx, events, e) }, log, newStoreMetrics(nil))
 	if err != nil {
 		return err

@@ -80,6 +80,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 			func(ctx context.Context) { s.stores.audit.Work(ctx) },
 			func(ctx context.Context) { daily(ctx, s.stores.audit.Sweep, "sweep of the audit", s.Log) },
 			func(ctx context.Context) { daily(ctx, s.stores.policy.SweepTokens, "sweep of app tokens", s.Log) },
+			func(ctx context.Context) { hourly(ctx, s.stores.oidc.Sweep, "sweep of logins at applications", s.Log) },
 			s.notifier.Run,
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},
@@ -121,6 +122,7 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 	if err := s.stores.accounts.SecondFactor.Reseal(ctx); err != nil {
 		return nil, err
 	}
+	s.warnOfIssuer(ctx)
 	foreign, err := s.stores.accounts.Passkeys.Foreign(ctx)
 	if err != nil {
 		return nil, err
@@ -165,6 +167,7 @@ func (s *server) rules() (rules, error) {
 	return rules{
 		accounts: a, policy: policy.Options{PlainHTTP: !s.cfg.Secure(), Own: newOwnAddresses(&s.cfg).list},
 		audit: audit.RecorderOptions{Retention: s.cfg.AuditRetention},
+		oidc:  newOIDCRules(s.cfg.Stores, s.cfg.Data, !s.cfg.Pages || s.cfg.CompatV0),
 	}, nil
 }
 
@@ -207,15 +210,17 @@ func (s *server) handler() (http.Handler, error) {
 	linkLimit, linkErr := ratelimit.New(limits)
 	limits.Name, limits.Limit, limits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
 	passkeyLimit, passkeyErr := ratelimit.New(limits)
+	limits.Name, limits.Limit, limits.Window = "signin", web.SignInAttempts, web.SignInWindow
+	signInLimit, signInErr := ratelimit.New(limits)
 	s.stores.register(s.Registry)
 	metrics, metricsErr := web.NewMetrics(s.Registry)
-	if err := errors.Join(loginErr, passwordErr, linkErr, passkeyErr, metricsErr); err != nil {
+	if err := errors.Join(loginErr, passwordErr, linkErr, passkeyErr, signInErr, metricsErr); err != nil {
 		return nil, err
 	}
 	shared, err := web.New(web.Options{
 		Accounts: s.stores.accounts, People: s.stores.people, Policy: s.stores.policy,
 		Audit: s.stores.audit, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit,
-		LinkLimit: linkLimit, PasskeyLimit: passkeyLimit,
+		LinkLimit: linkLimit, PasskeyLimit: passkeyLimit, SignInLimit: signInLimit, OIDC: s.stores.oidc,
 		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0,
 		PublicURL: s.cfg.PublicURL,
 		Metrics:   metrics, Log: s.Log, Now: time.Now,
@@ -239,7 +244,7 @@ func (s *server) handler() (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		options.Pages, options.Refusal = shown.Routes, shown.Refusal
+		options.Pages, options.Refusal, options.SignInPage = shown.Routes, shown.Refusal, shown.SignIn
 	}
 	return httpapi.New(options)
 }
@@ -281,13 +286,24 @@ func sweep(ctx context.Context, store session.Store, log *slog.Logger) {
 	})
 }
 
+// hourly carries out a sweep at once and then hourly, until ctx ends.
+func hourly(ctx context.Context, sweep func(context.Context) error, what string, log *slog.Logger) {
+	every(ctx, time.Hour, sweep, what, log)
+}
+
 // daily carries out a sweep at once and then daily, until ctx ends.
 func daily(ctx context.Context, sweep func(context.Context) error, what string, log *slog.Logger) {
+	every(ctx, 24*time.Hour, sweep, what, log)
+}
+
+func every(
+	ctx context.Context, interval time.Duration, sweep func(context.Context) error, what string, log *slog.Logger,
+) {
 	once := func() {
 		if err := sweep(ctx); err != nil && ctx.Err() == nil {
 			log.WarnContext(ctx, what+" failed", "error", err)
 		}
 	}
 	once()
-	periodic.Run(ctx, 24*time.Hour, once)
+	periodic.Run(ctx, interval, once)
 }

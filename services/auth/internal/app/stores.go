@@ -18,6 +18,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
@@ -38,6 +39,7 @@ type stores struct {
 	people   *people.Service
 	policy   *policy.Service
 	audit    *audit.Recorder
+	oidc     *oidc.Service
 }
 
 // rules are the settings of the rules, of which commands need few.
@@ -45,6 +47,7 @@ type rules struct {
 	accounts account.Options
 	policy   policy.Options
 	audit    audit.RecorderOptions
+	oidc     oidcRules
 }
 
 // openStores opens the database, which it brings up to date, and a client for
@@ -116,7 +119,10 @@ func (s *stores) connect(
 	if p.ProbeLimit, err = policy.NewProbeLimit(create); err != nil {
 		return err
 	}
-	s.policy, err = policy.New(*p)
+	if s.policy, err = policy.New(*p); err != nil {
+		return err
+	}
+	s.oidc, err = s.provider(name, rules.oidc, database, log, metrics)
 	return err
 }
 
@@ -155,6 +161,7 @@ type storeMetrics struct {
 	links   *prometheus.CounterVec
 	// notifications by what became of them.
 	notifications *prometheus.CounterVec
+	signed        prometheus.Histogram
 }
 
 // Why a session ended.
@@ -210,6 +217,11 @@ func newStoreMetrics(r prometheus.Registerer) *storeMetrics {
 	for _, outcome := range []string{audit.NotificationSent, audit.NotificationFailed, audit.NotificationDropped} {
 		m.notifications.WithLabelValues(outcome)
 	}
+	m.signed = create.NewHistogram(prometheus.HistogramOpts{
+		Name: "auth_oidc_sign_seconds", Help: "How long a signature of the OpenID Connect provider took, with the wait for " +
+			"a processor.",
+		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
+	})
 	m.live.Set(math.NaN())
 	for _, reason := range []string{sessionClosed, sessionRevoked, sessionExpired} {
 		m.ended.WithLabelValues(reason)

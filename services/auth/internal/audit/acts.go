@@ -52,6 +52,19 @@ var acts = map[string]act{
 	"login_failed":           {},
 	"login_refused":          {},
 	"logout":                 {},
+	"oidc_client_changed":    {log: "oidc_client_changed", fields: "app by", admins: true},
+	"oidc_client_made":       {log: "oidc_client_made", fields: "app by", admins: true},
+	"oidc_client_removed":    {log: "oidc_client_removed", fields: "app by"},
+	"oidc_code_reused":       {log: "oidc_code_reused", fields: "user_id app"},
+	"oidc_denied":            {log: "oidc_denied", fields: "user_id app"},
+	"oidc_disconnected":      {log: "oidc_disconnected", fields: "user_id app reason by"},
+	"oidc_first_login":       {log: "oidc_first_login", fields: "user_id app", notice: true},
+	"oidc_issuer_changed":    {log: "oidc_issuer_changed", fields: "issuer by", admins: true},
+	"oidc_key_rotated":       {log: "oidc_key_rotated", fields: "by"},
+	"oidc_login":             {},
+	"oidc_refresh_reused":    {log: "oidc_refresh_reused", fields: "user_id app", notice: true, notify: notifyReused},
+	"oidc_secret_made":       {log: "oidc_secret_made", fields: "app by"},
+	"oidc_secret_removed":    {log: "oidc_secret_removed", fields: "app by"},
 	"passkey_added":          {log: "passkey_added", fields: "user_id", notice: true},
 	"passkey_clone":          {notice: true},
 	"passkey_failed":         {},
@@ -154,6 +167,12 @@ func notifyGuessed(e Entry) string {
 
 func notifyRecovery(e Entry) string {
 	return e.SubjectName + " hat einen Wiederherstellungscode benutzt."
+}
+
+func notifyReused(e Entry) string {
+	app, _ := e.Detail["app"].(string)
+	return fmt.Sprintf("Die Verbindung von %s mit einer Anwendung (%s) wurde getrennt: Ein verbrauchter Schlüssel wurde noch "+
+		"einmal benutzt.", e.SubjectName, app)
 }
 
 func notifyReset(e Entry) string {

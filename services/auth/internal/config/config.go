@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,12 @@ type Stores struct {
 	SessionSecure string `env:"SESSION_SECURE" doc:"false allows both cookies over plain http; where it is not set, a PUBLIC_URL of http does"`
 }
 
+// Data are the settings of what is sealed in the database.
+type Data struct {
+	DataKey         string `env:"DATA_KEY" secret:"true" doc:"seals the secrets of authenticator apps, 64 hexadecimal digits; without it they cannot be set up"`
+	DataKeyPrevious string `env:"DATA_KEY_PREVIOUS" secret:"true" doc:"the previous key; what it sealed is sealed again at start"`
+}
+
 // Config are all settings of auth.
 type Config struct {
 	Addr          string        `env:"ADDR" default:":8081" doc:"address to serve on"`
@@ -61,8 +68,7 @@ type Config struct {
 	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"signs the session cookie; at least 32 characters, or auth warns"`
 	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the previous secret; its cookies stay valid"`
 
-	DataKey         string `env:"DATA_KEY" secret:"true" doc:"seals the secrets of authenticator apps, 64 hexadecimal digits; without it they cannot be set up"`
-	DataKeyPrevious string `env:"DATA_KEY_PREVIOUS" secret:"true" doc:"the previous key; what it sealed is sealed again at start"`
+	Data
 
 	SessionLifetime time.Duration `env:"SESSION_LIFETIME" default:"168h" doc:"how long a session and its cookies last without activity, 1h to 9600h; the same for all replicas"`
 
@@ -74,7 +80,7 @@ type Config struct {
 	AuditRetention  time.Duration `env:"AUDIT_RETENTION" default:"9600h" doc:"how long entries of the audit are kept; 0 keeps all"`
 
 	NotifyURL    string   `env:"NOTIFY_URL" secret:"true" doc:"where notifications of events are sent: a webhook, https://host/path, which gets JSON; or a topic of ntfy, ntfy+https://[user:password@]host/topic, which gets text"`
-	NotifyEvents []string `env:"NOTIFY_EVENTS" default:"device_new,recovery_used,reset_asked,reset_made,role_changed,second_factor_guessed,second_factor_reset" doc:"the events of which, comma-separated"`
+	NotifyEvents []string `env:"NOTIFY_EVENTS" default:"device_new,oidc_refresh_reused,recovery_used,reset_asked,reset_made,role_changed,second_factor_guessed,second_factor_reset" doc:"the events of which, comma-separated"`
 
 	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of proxies whose X-Forwarded-For is trusted"`
 	GuardToken     string               `env:"GUARD_TOKEN" secret:"true" doc:"what another proxy sends as X-Guard-Token to be trusted whatever its address, at least 32 characters"`
@@ -109,6 +115,11 @@ func Load(getenv func(string) string) (Config, error) {
 	cfg, err := config.Load[Config](settings)
 	cfg.RandomSecret = random
 	return cfg, err
+}
+
+// LoadData reads the settings of what is sealed only.
+func LoadData(getenv func(string) string) (Data, error) {
+	return config.Load[Data](getenv)
 }
 
 // LoadStores reads the settings of the stores only.
@@ -162,15 +173,30 @@ func (c *Config) Validate() error {
 				strings.Join(audit.Notifiable(), ", ")))
 		}
 	}
-	for name, key := range map[string]string{"DATA_KEY": c.DataKey, "DATA_KEY_PREVIOUS": c.DataKeyPrevious} {
+	faults = append(faults, c.Data.faults()...)
+	return errors.Join(append(faults, c.Tracing.Validate())...)
+}
+
+// Validate checks both keys.
+func (d *Data) Validate() error { return errors.Join(d.faults()...) }
+
+func (d *Data) faults() (faults []error) {
+	for name, key := range map[string]string{"DATA_KEY": d.DataKey, "DATA_KEY_PREVIOUS": d.DataKeyPrevious} {
 		if _, err := factor.NewSealer(key, ""); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	if c.DataKeyPrevious != "" && c.DataKey == "" {
+	if d.DataKeyPrevious != "" && d.DataKey == "" {
 		faults = append(faults, errors.New("DATA_KEY_PREVIOUS: is set without DATA_KEY"))
 	}
-	return errors.Join(append(faults, c.Tracing.Validate())...)
+	return faults
+}
+
+// Raw returns both keys; empty: there is none.
+func (d *Data) Raw() (key, previous []byte) {
+	key, _ = hex.DecodeString(d.DataKey) // checked by Validate
+	previous, _ = hex.DecodeString(d.DataKeyPrevious)
+	return key, previous
 }
 
 // Validate checks the forms of both addresses, the name and the level.

@@ -37,6 +37,8 @@ type Options struct {
 	// Refusal writes the page of an application's refusal for a person; the application is
 	// zero where it is unknown. nil: the answer is JSON.
 	Refusal func(c echo.Context, status int, reason access.Reason, app application.Application, by access.Caller) error
+	// SignInPage writes a page of a login at an application; nil: the OpenID Connect provider is off.
+	SignInPage func(c echo.Context, page web.OIDCPage) error
 }
 
 // api is what all handlers have: the options, guards and answers. The handlers are methods

@@ -1,8 +1,10 @@
 package httpapi_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -24,11 +26,13 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 const (
@@ -57,6 +61,9 @@ type fixture struct {
 	clock    *apptest.Clock
 	log      *apptest.Log
 	opened   *apptest.Stores
+	oidc     *oidc.Service
+	// brokenGrants and brokenShort make the stores of the provider fail.
+	brokenGrants, brokenShort *atomic.Int64
 	// addresses is how many addresses elsewhere has used.
 	addresses int
 	// broken makes the stores fail.
@@ -84,6 +91,7 @@ type settings struct {
 	dataKeyPrevious  string
 	noPasskeys       bool
 	pages            bool // there are pages, which the API leads to
+	database         string
 }
 
 func newFixture(t *testing.T, change ...func(*settings)) *fixture {
@@ -95,9 +103,10 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	h := &fixture{
 		t:           t,
 		brokenUsers: &atomic.Bool{}, brokenRehash: &atomic.Bool{}, brokenSessions: &atomic.Bool{}, brokenRevoke: &atomic.Bool{}, brokenDelete: &atomic.Bool{}, brokenLimits: &atomic.Bool{}, unhealthy: &atomic.Bool{},
+		brokenGrants: &atomic.Int64{}, brokenShort: &atomic.Int64{},
 		brokenPolicy: &atomic.Bool{}, policyReads: &atomic.Int64{},
 	}
-	h.opened = apptest.Open(t, apptest.Memory, nil)
+	h.opened = apptest.Open(t, cmp.Or(s.database, apptest.Memory), nil)
 	h.db, h.database, h.redis, h.clock, h.log, h.stores = h.opened.DB, h.opened.SQL, h.opened.Redis, h.opened.Clock, h.opened.Log, h.opened.Kept
 	h.users = failingUsers{h.database.Users, h.brokenUsers, h.brokenRehash}
 	h.sessions = s.sessions
@@ -131,12 +140,13 @@ func (h *fixture) build(s settings) {
 		if s.compat {
 			o.Sessions.SameSite = http.SameSiteStrictMode
 		}
+		o.OIDC.Grants, o.OIDC.Short = failingGrants{h.database.Grants, h.brokenGrants}, failingShort{o.OIDC.Short, h.brokenShort}
 		o.Web.Secure, o.Web.CompatV0, o.Web.PublicURL = !s.insecure, s.compat, s.publicURL
 		for _, p := range s.proxies {
 			o.Web.TrustedProxies = append(o.Web.TrustedProxies, clientaddr.Network{Prefix: netip.MustParsePrefix(p)})
 		}
 	})
-	h.audit, h.accounts, h.people, h.policy, h.manager, h.registry = parts.Audit, parts.Accounts, parts.People, parts.Policy, parts.Sessions, parts.Registry
+	h.audit, h.accounts, h.people, h.policy, h.manager, h.registry, h.oidc = parts.Audit, parts.Accounts, parts.People, parts.Policy, parts.Sessions, parts.Registry, parts.OIDC
 	served := httpapi.Options{
 		Web: parts.Web, GuardToken: s.guardToken,
 		Health: func(context.Context) error {
@@ -150,6 +160,12 @@ func (h *fixture) build(s settings) {
 		served.Pages = func(*echo.Echo) {}
 		served.Refusal = func(c echo.Context, status int, reason access.Reason, app application.Application, _ access.Caller) error {
 			return c.HTML(status, string(reason)+" "+app.Slug)
+		}
+		served.SignInPage = func(c echo.Context, page web.OIDCPage) error {
+			if page.Err != nil {
+				return c.HTML(http.StatusBadRequest, page.Err.Error())
+			}
+			return c.HTML(http.StatusOK, fmt.Sprint(page.Step.Kind)+" "+web.OIDCAnswer(page.Step).URL())
 		}
 	}
 	h.handler = must(httpapi.New(served))(h.t)

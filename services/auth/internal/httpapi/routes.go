@@ -122,6 +122,9 @@ func (a *api) route(e *echo.Echo) {
 	e.GET("/internal/forward-auth", guard{a}.check)
 	e.POST("/internal/routes", answered(newProxyRoutes(a).list))
 	e.GET("/health", answered(a.healthy))
+	if a.SignInPage != nil {
+		provider{a}.routes(e)
+	}
 }
 
 // checked returns the handler of a route behind the guards that it needs.

@@ -75,7 +75,12 @@ func (s *Service) OriginOf(ctx context.Context, slug string) (string, error) {
 
 // IsAppHost reports whether a host is that of an application.
 func (s *Service) IsAppHost(ctx context.Context, host string) (bool, error) {
-	_, err := s.applicationBy(ctx, func(a application.Application) bool { return a.HasHost() && a.OwnHost() == host })
+	return s.Any(ctx, func(a application.Application) bool { return a.HasHost() && a.OwnHost() == host })
+}
+
+// Any reports whether an application is as is says.
+func (s *Service) Any(ctx context.Context, is func(application.Application) bool) (bool, error) {
+	_, err := s.applicationBy(ctx, is)
 	if errors.Is(err, application.ErrNotFound) {
 		return false, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/picture"
@@ -270,6 +271,35 @@ var failures = []Failure{
 	row(token.ErrActive, http.StatusConflict, "api_token_active", "TokenActive", "",
 		"Der Zugangsschlüssel gilt noch. Bitte zuerst widerrufen."),
 	row(token.ErrNotFound, http.StatusNotFound, "not_found", "NoToken", "", "Zugangsschlüssel nicht gefunden."),
+	row(oidc.ErrNoPublicURL, http.StatusConflict, "no_public_url", "", "",
+		"Dafür fehlt PUBLIC_URL."),
+	row(oidc.ErrNoPages, http.StatusConflict, "no_pages", "", "", "Dafür müssen die Seiten eingeschaltet sein."),
+	row(oidc.ErrNoDataKey, http.StatusConflict, "no_data_key", "", "", "Dafür fehlt DATA_KEY."),
+	row(oidc.ErrIssuerChanged, http.StatusConflict, "issuer_changed", "", "",
+		"PUBLIC_URL hat sich geändert. Anwendungen kennen die Personen unter der früheren Adresse."),
+	row(oidc.ErrNoClient, http.StatusNotFound, "not_found", "NoApplication", noForm,
+		"Diese Anwendung meldet niemanden über den Haushalt an."),
+	row(oidc.ErrIsClient, http.StatusConflict, "is_client", "", "",
+		"Diese Anwendung meldet schon über den Haushalt an."),
+	row(oidc.ErrClientID, http.StatusBadRequest, "client_id", "", "",
+		"Die Kennung muss aus 1 bis 64 Buchstaben, Ziffern, Punkten, Bindestrichen und Unterstrichen bestehen."),
+	row(oidc.ErrIDTaken, http.StatusConflict, "client_id_taken", "", "",
+		"Diese Kennung hat bereits eine andere Anwendung."),
+	row(oidc.ErrAddress, http.StatusBadRequest, "address", "", "",
+		"Diese Adresse kann nicht eingetragen werden: nötig ist https://…, ein eigenes Schema oder eine auf demselben "+
+			"Gerät, ohne # und *."),
+	row(oidc.ErrAddresses, http.StatusBadRequest, "addresses", "", "",
+		"Es braucht 1 bis 10 Adressen."),
+	row(oidc.ErrLogoutURI, http.StatusBadRequest, "logout_uri", "", "",
+		"Die Adresse für Abmeldungen muss mit https:// oder http:// beginnen."),
+	row(oidc.ErrField, http.StatusBadRequest, "field", "BadForm", "",
+		"alg ist RS256 oder ES256, pkce auto oder required, groups asked, always oder never."),
+	row(oidc.ErrManySecret, http.StatusConflict, "too_many", "", "",
+		"Mehr als zwei Geheimnisse sind nicht möglich. Bitte zuerst eines entfernen."),
+	row(oidc.ErrPublic, http.StatusConflict, "public", "", "",
+		"Eine Anwendung ohne Server hat kein Geheimnis."),
+	row(oidc.ErrNoSecret, http.StatusNotFound, "not_found", "NoApplication", noForm, "Geheimnis nicht gefunden."),
+	row(oidc.ErrNoConnection, http.StatusNotFound, "not_found", "NoApplication", noForm, "Verbindung nicht gefunden."),
 	row(ErrSubject, http.StatusForbidden, "subject", "", "",
 		"Für diese Person kann kein Zugangsschlüssel erstellt werden."),
 }

@@ -23,6 +23,8 @@ var unseen = []string{
 	"password.ErrHash", "password.ErrHashCost", "factor.ErrKey", // of an import, and of a key
 	"user.ErrChanged", "session.ErrFenced", "session.ErrLoop", "password.ErrMismatch",
 	"once.ErrGone", "link.ErrUsed", // pages show what became of a secret and of a link
+	"oidc.ErrRequest", "oidc.ErrUnknownClient", "oidc.ErrUnknownAddress", "oidc.ErrRequestGone", // pages of a login at an application
+	"oidc.ErrFactor", "oidc.ErrSealed", "oidc.ErrToken", "oidc.ErrNoKey", // of a preview, and of keys
 	"policy.ErrTooManyProbes", "policy.ErrNoProxy", "policy.ErrProbeWaits", // said beside the internal address
 }
 
@@ -40,6 +42,17 @@ func TestFailures_HaveEveryErrorOfARequest(t *testing.T) {
 	}
 	if len(rows) != len(failures) {
 		t.Fatalf("%d rows are read of %d", len(rows), len(failures))
+	}
+	ofOAuth, err := os.ReadFile("oidc.go") // in the words of OAuth
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^\t+\{?(oidc\.Err\w+), http`).FindAllStringSubmatch(string(ofOAuth), -1)
+	if len(found) != len(oauthFailures)-3 { // those of pkg/service and web
+		t.Fatalf("%d rows are read of %d", len(found), len(oauthFailures))
+	}
+	for _, m := range found {
+		rows = append(rows, m[1])
 	}
 	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/access"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/token"
@@ -23,6 +25,8 @@ type Metrics struct {
 	reauths   *prometheus.CounterVec
 	guard     *prometheus.CounterVec
 	tokens    *prometheus.CounterVec
+
+	authorizations, exchanges, userInfos *prometheus.CounterVec // of the OpenID Connect provider
 }
 
 // NewMetrics registers the metrics.
@@ -40,7 +44,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		}, []string{"outcome"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, " +
-				"password, link, passkey) and decision: taken, given_back, refused, error.",
+				"password, link, passkey, signin) and decision: taken, given_back, refused, error.",
 		}, []string{"limit", "decision"}),
 		second: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_second_factors_total", Help: "Second steps of logins, by method (totp, recovery, passkey) " +
@@ -59,6 +63,28 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		Name: "auth_app_token_uses_total", Help: "App tokens that requests to applications presented, by outcome: " +
 			"right (which does not mean that the request passed), invalid, limited, error.",
 	}, []string{"outcome"})
+	m.authorizations = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "auth_oidc_authorizations_total", Help: "Requests for logins at applications, by result: code, interrupted " +
+			"(the user has to log in, prove or answer something), refused (by a page), or the error that leads back.",
+	}, []string{"result"})
+	m.exchanges = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "auth_oidc_tokens_total", Help: "Requests of applications for tokens, by grant (authorization_code, " +
+			"refresh_token, other) and result: ok, or the error.",
+	}, []string{"grant", "result"})
+	m.userInfos = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "auth_oidc_userinfo_total", Help: "Questions of applications about a user, by result: ok, or the error.",
+	}, []string{"result"})
+	for _, result := range []string{"code", "interrupted", "refused", "access_denied", "login_required", unavailable} {
+		m.authorizations.WithLabelValues(result)
+	}
+	for _, result := range []string{"ok", invalidToken, unavailable} {
+		m.userInfos.WithLabelValues(result)
+	}
+	for _, grant := range []string{"authorization_code", "refresh_token"} {
+		for _, result := range []string{"ok", invalidGrant, invalidClient, invalidRequest, unavailable} {
+			m.exchanges.WithLabelValues(grant, result)
+		}
+	}
 	for _, reason := range guardReasons {
 		m.guard.WithLabelValues(string(reason))
 	}
@@ -74,12 +100,13 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	for _, outcome := range loginOutcomes {
 		m.logins.WithLabelValues(outcome)
 	}
-	for _, limit := range []string{LimitLogin, LimitPassword, LimitLink, LimitPasskey} {
+	for _, limit := range []string{LimitLogin, LimitPassword, LimitLink, LimitPasskey, LimitSignIn} {
 		for _, decision := range []string{decisionTaken, decisionRefunded, decisionRefused, decisionError} {
 			m.decisions.WithLabelValues(limit, decision)
 		}
 	}
-	return m, service.Register(r, m.logins, m.decisions, m.second, m.reauths, m.guard, m.tokens)
+	return m, service.Register(r, m.logins, m.decisions, m.second, m.reauths, m.guard, m.tokens,
+		m.authorizations, m.exchanges, m.userInfos)
 }
 
 // The limits and their decisions. An attempt that is taken and not refunded failed.
@@ -88,6 +115,7 @@ const (
 	LimitPassword    = "password"
 	LimitLink        = "link"
 	LimitPasskey     = "passkey"
+	LimitSignIn      = "signin"
 	decisionTaken    = "taken"
 	decisionRefunded = "given_back"
 	decisionRefused  = "refused"
@@ -138,6 +166,43 @@ func (m *Metrics) TokenUsed(err error) {
 		outcome = "limited"
 	}
 	m.tokens.WithLabelValues(outcome).Inc()
+}
+
+// Authorized counts a request for a login at an application, by its result.
+func (m *Metrics) Authorized(step oidc.Step, err error) {
+	result := "interrupted"
+	switch {
+	case err != nil && OAuthFailureOf(err).Err == nil:
+		result = "refused" // by a page, but for stores
+		if FailureOf(err).Status >= http.StatusInternalServerError {
+			result = unavailable
+		}
+	case err != nil:
+		result = OAuthFailureOf(err).Word
+	case step.Err != nil:
+		result = OAuthFailureOf(step.Err).Word
+	case step.Kind == oidc.Back:
+		result = "code"
+	}
+	m.authorizations.WithLabelValues(result).Inc()
+}
+
+// Exchanged counts a request for tokens of a grant_type.
+func (m *Metrics) Exchanged(grant string, err error) {
+	if grant != "authorization_code" && grant != "refresh_token" {
+		grant = "other"
+	}
+	m.exchanges.WithLabelValues(grant, oauthResult(err)).Inc()
+}
+
+// UserInfo counts a question about a user.
+func (m *Metrics) UserInfo(err error) { m.userInfos.WithLabelValues(oauthResult(err)).Inc() }
+
+func oauthResult(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return OAuthFailureOf(err).Word
 }
 
 func (m *Metrics) reauth(err error) { m.reauths.WithLabelValues(provedOutcome(err)).Inc() }

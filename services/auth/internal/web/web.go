@@ -14,6 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
@@ -35,7 +36,12 @@ type Options struct {
 	LinkLimit *ratelimit.Limiter
 	// PasskeyLimit counts ceremonies by client address: PasskeyAttempts in PasskeyWindow.
 	PasskeyLimit *ratelimit.Limiter
-	PublicURL    string // origin of the pages; empty: no absolute link is made
+	// SignInLimit counts requests for logins at applications that are kept, by client address: SignInAttempts in
+	// SignInWindow.
+	SignInLimit *ratelimit.Limiter
+	// OIDC is the OpenID Connect provider.
+	OIDC      *oidc.Service
+	PublicURL string // origin of the pages; empty: no absolute link is made
 	// TrustedProxies are the peers whose X-Forwarded-For is used; may be empty.
 	TrustedProxies clientaddr.Proxies
 	Secure         bool // the cookies are for https only
@@ -54,7 +60,7 @@ type Web struct {
 // New checks the options and returns a Web.
 func New(o Options) (*Web, error) {
 	if o.Accounts == nil || o.People == nil || o.Policy == nil || o.Audit == nil || o.Sessions == nil ||
-		o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil ||
+		o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil || o.SignInLimit == nil || o.OIDC == nil ||
 		o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("web: a required option is not set")
 	}

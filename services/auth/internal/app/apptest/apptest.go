@@ -17,9 +17,13 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
 	proxyredis "github.com/pforte/pforte/services/auth/internal/application/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	oidcredis "github.com/pforte/pforte/services/auth/internal/oidc/redisstore"
+	"github.com/pforte/pforte/services/auth/internal/oidc/sign"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
@@ -75,6 +79,7 @@ type Parts struct {
 	Policy   *policy.Service
 	Sessions *session.Manager
 	Web      *web.Web
+	OIDC     *oidc.Service
 	Registry *prometheus.Registry // of the metrics
 }
 
@@ -86,6 +91,7 @@ type Options struct {
 	Policy   policy.Options
 	Sessions session.Options
 	Web      web.Options
+	OIDC     oidc.Options
 	// Limited is where the attempts are counted; Attempts is how many failed logins of an address are permitted.
 	Limited  redis.UniversalClient
 	Attempts int
@@ -114,7 +120,11 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 		Sessions: session.Options{
 			Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: s.now,
 		},
-		Web:     web.Options{Secure: true, Log: log, Now: s.now},
+		Web: web.Options{Secure: true, Log: log, Now: s.now},
+		OIDC: oidc.Options{
+			Off: oidc.ErrNoPublicURL, Clients: s.SQL.Clients, Keys: s.SQL.Keys, Grants: s.SQL.Grants, Users: s.SQL.Users,
+			Short: oidcredis.New(s.Redis, "svc"), Log: log, Now: s.now,
+		},
 		Limited: s.Redis, Attempts: 5,
 	}
 	change(&o)
@@ -131,6 +141,20 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 	o.Policy.Audit, o.Policy.TokenLimit = p.Audit, Must(policy.NewTokenLimit(limit))(t)
 	o.Policy.ProbeLimit = Must(policy.NewProbeLimit(limit))(t)
 	p.Policy = Must(policy.New(o.Policy))(t)
+
+	if o.Web.PublicURL != "" {
+		o.OIDC.Off, o.OIDC.Issuer = nil, o.Web.PublicURL+web.OIDCRoot
+	}
+	dataKey := []byte("a DATA_KEY of the tests, 32 bytes")
+	if o.OIDC.Signer == nil {
+		o.OIDC.Signer = Must(sign.New(sign.Options{DataKey: dataKey, Observe: func(time.Duration) {}}))(t)
+	}
+	o.OIDC.MACKeys, o.OIDC.Audit = [][]byte{Must(oidc.NewMACKey(dataKey))(t)}, p.Audit
+	o.OIDC.HasPaths = func(ctx context.Context) (bool, error) {
+		return p.Policy.Any(ctx, func(a application.Application) bool { return !a.HasHost() })
+	}
+	p.OIDC = Must(oidc.New(o.OIDC))(t)
+	o.Web.OIDC, o.Web.SignInLimit = p.OIDC, Must(limit("signin", web.SignInAttempts, web.SignInWindow))(t)
 
 	if o.Sessions.Store == nil {
 		o.Sessions.Store = o.Accounts.Sessions

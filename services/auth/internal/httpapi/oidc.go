@@ -1,0 +1,334 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+// provider has the endpoints of the OpenID Connect provider. They answer on the host of PUBLIC_URL, in the words of
+// OAuth.
+type provider struct{ *api }
+
+// maxOAuthForm bounds a form, in bytes.
+const maxOAuthForm = 16 << 10
+
+// routes adds the endpoints.
+func (a provider) routes(e *echo.Echo) {
+	for _, r := range []struct {
+		method, path string
+		do           echo.HandlerFunc
+	}{
+		{http.MethodGet, web.OIDCDiscovery, a.discovery},
+		{http.MethodGet, web.OIDCKeys, a.keySet},
+		{http.MethodGet, web.OIDCAuthorize, a.authorize},
+		{http.MethodPost, web.OIDCAuthorize, a.keep},
+		{http.MethodPost, web.OIDCToken, a.token},
+		{http.MethodOptions, web.OIDCToken, a.preflight},
+		{http.MethodGet, web.OIDCUserInfo, a.userInfo},
+		{http.MethodPost, web.OIDCUserInfo, a.userInfo},
+		{http.MethodOptions, web.OIDCUserInfo, a.preflight},
+	} {
+		e.Add(r.method, r.path, a.here(r.do))
+	}
+}
+
+// here has an endpoint be nothing where there is no provider, and at other hosts. That costs neither SQL nor Redis.
+func (a provider) here(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if !application.IsAt(a.PublicURL, c.Request().Host) {
+			return service.ErrNoRoute
+		}
+		switch err := a.OIDC.Off(c.Request().Context()); {
+		case errors.Is(err, oidc.ErrNoPublicURL), errors.Is(err, oidc.ErrNoPages), errors.Is(err, oidc.ErrNoDataKey),
+			errors.Is(err, oidc.ErrIssuerChanged):
+			return service.ErrNoRoute
+		case err != nil:
+			return a.refuse(c, err)
+		}
+		return next(c)
+	}
+}
+
+// refuse answers an error in the form of RFC 6749, section 5.2.
+func (a provider) refuse(c echo.Context, err error) error {
+	f, h := web.OAuthFailureOf(err), c.Response().Header()
+	switch f.Status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Basic realm="oidc"`)
+	case http.StatusServiceUnavailable:
+		a.Log.ErrorContext(c.Request().Context(), "a request of an application failed", "route", service.RouteLabel(c),
+			"error", err)
+		h.Set("Retry-After", "3")
+	}
+	return writeJSON(c, f.Status, oauthError{f.Word, f.Description})
+}
+
+// oauthError is the body of an error.
+type oauthError struct {
+	Error       string `json:"error"`
+	Description string `json:"error_description"`
+}
+
+// forScripts permits pages of all origins to read an answer: it says nothing that depends on cookies.
+func forScripts(c echo.Context) { c.Response().Header().Set("Access-Control-Allow-Origin", "*") }
+
+// preflight permits what pages of other origins ask before they send a token.
+func (a provider) preflight(c echo.Context) error {
+	h := c.Response().Header()
+	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
+	h.Set("Access-Control-Max-Age", "600")
+	forScripts(c)
+	return c.NoContent(http.StatusNoContent)
+}
+
+// published answers what all may read and keep for five minutes.
+func (a provider) published(c echo.Context, body any, err error) error {
+	if errors.Is(err, oidc.ErrNoClient) {
+		return service.ErrNoRoute
+	}
+	if err != nil {
+		return a.refuse(c, err)
+	}
+	forScripts(c)
+	c.Response().Header().Set("Cache-Control", "public, max-age=300")
+	return writeJSON(c, http.StatusOK, body)
+}
+
+// discovery is GET /pforte/.well-known/openid-configuration.
+func (a provider) discovery(c echo.Context) error {
+	metadata, err := a.OIDC.Metadata(c.Request().Context())
+	return a.published(c, metadata, err)
+}
+
+// keySet is GET /pforte/oidc/jwks.
+func (a provider) keySet(c echo.Context) error {
+	keys, err := a.OIDC.KeySet(c.Request().Context())
+	return a.published(c, struct {
+		Keys []json.RawMessage `json:"keys"`
+	}{keys}, err)
+}
+
+// authorize is GET /pforte/oidc/authorize, to which an application leads a browser. With r, the handle of a kept
+// request, a page of ours does.
+func (a provider) authorize(c echo.Context) error {
+	values, err := url.ParseQuery(c.Request().URL.RawQuery)
+	if err != nil {
+		return a.page(c, oidc.ErrRequest)
+	}
+	attempt := oidc.Attempt{
+		Values: values, IP: a.Client(c.Request()),
+		Spend: func(context.Context) error {
+			return a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c))
+		},
+	}
+	if handle := values.Get(web.OIDCHandleParam); handle != "" {
+		attempt.Handle, attempt.Values = handle, nil
+	}
+	caller, err := a.Load(c.Response(), c.Request())
+	switch {
+	case err == nil:
+		attempt.Session, attempt.User = &caller.Session, caller.User
+		if err := a.Sessions.ResendStale(c.Response(), caller.Current); err != nil {
+			return err
+		}
+	case !errors.Is(err, session.ErrNotFound) && !errors.Is(err, user.ErrNotFound):
+		return err
+	}
+	c.SetRequest(a.As(c.Response(), c.Request(), caller))
+	step, err := a.OIDC.Authorize(c.Request().Context(), attempt)
+	a.Metrics.Authorized(step, err)
+	if err != nil {
+		return a.page(c, err)
+	}
+	return a.carryOut(c, step)
+}
+
+// carryOut leads a browser on, or shows a page.
+func (a provider) carryOut(c echo.Context, step oidc.Step) error {
+	again := url.QueryEscape(web.OIDCAuthorize + "?" + web.OIDCHandleParam + "=" + url.QueryEscape(step.Handle))
+	switch step.Kind {
+	case oidc.ToLogin:
+		to := "/pforte/login?return=" + again
+		if step.LoginHint != "" {
+			to += "&name=" + url.QueryEscape(step.LoginHint)
+		}
+		return c.Redirect(http.StatusSeeOther, to)
+	case oidc.ToReauth:
+		return c.Redirect(http.StatusSeeOther, "/pforte/reauth?return="+again)
+	case oidc.ToAsk, oidc.ToChoose:
+		return c.Redirect(http.StatusSeeOther, web.OIDCContinuePage+"?"+web.OIDCHandleParam+"="+
+			url.QueryEscape(step.Handle))
+	case oidc.Back:
+		if answer := web.OIDCAnswer(step); !answer.Form && !oidc.IsOwnScheme(answer.To) {
+			return c.Redirect(http.StatusSeeOther, answer.URL())
+		}
+	}
+	return a.SignInPage(c, web.OIDCPage{Step: step})
+}
+
+// page shows an error that leads nowhere; of another one the answer is an error like that of any page.
+func (a provider) page(c echo.Context, err error) error {
+	for _, shown := range []error{oidc.ErrRequest, oidc.ErrUnknownClient, oidc.ErrUnknownAddress, oidc.ErrRequestGone} {
+		if errors.Is(err, shown) {
+			return a.SignInPage(c, web.OIDCPage{Err: shown})
+		}
+	}
+	return err
+}
+
+// keep is POST /pforte/oidc/authorize. A request that another site's page sends has no cookie of ours: it is kept, and
+// led on by a redirect, which has.
+func (a provider) keep(c echo.Context) error {
+	values, err := readOAuthForm(c)
+	if err != nil {
+		return a.page(c, oidc.ErrRequest)
+	}
+	if err := a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c)); err != nil {
+		return err
+	}
+	handle, err := a.OIDC.Keep(c.Request().Context(), values)
+	if err != nil {
+		return a.page(c, err)
+	}
+	return c.Redirect(http.StatusSeeOther, web.OIDCAuthorize+"?"+web.OIDCHandleParam+"="+url.QueryEscape(handle))
+}
+
+// readOAuthForm returns the fields of a form, each of which it has once. What is in the query is not read.
+func readOAuthForm(c echo.Context) (url.Values, error) {
+	kind, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		return nil, oidc.ErrForm
+	}
+	body, err := service.ReadBody(c.Response(), c.Request(), maxOAuthForm)
+	if err != nil {
+		return nil, err
+	}
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, oidc.ErrForm
+	}
+	for _, each := range values {
+		if len(each) != 1 {
+			return nil, oidc.ErrForm
+		}
+	}
+	return values, nil
+}
+
+// client returns the client that sent a form.
+func (a provider) client(c echo.Context, form url.Values) (oidc.Client, error) {
+	by := oidc.Credentials{ID: form.Get("client_id"), Secret: form.Get("client_secret"), IP: a.Client(c.Request())}
+	if id, secret, ok := c.Request().BasicAuth(); ok {
+		var idErr, secretErr error
+		by.Basic = true
+		by.BasicID, idErr = url.QueryUnescape(id) // RFC 6749, section 2.3.1
+		by.BasicSecret, secretErr = url.QueryUnescape(secret)
+		if idErr != nil || secretErr != nil {
+			return oidc.Client{}, oidc.ErrClient
+		}
+	} else if c.Request().Header.Get("Authorization") != "" {
+		return oidc.Client{}, oidc.ErrClient
+	}
+	return a.OIDC.Authenticate(c.Request().Context(), by)
+}
+
+// token is POST /pforte/oidc/token. It never looks at cookies.
+func (a provider) token(c echo.Context) error {
+	forScripts(c)
+	c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
+	form, err := readOAuthForm(c)
+	var tokens oidc.Tokens
+	if err == nil {
+		tokens, err = a.grant(c, form)
+	}
+	a.Metrics.Exchanged(form.Get("grant_type"), err)
+	if err != nil {
+		return a.refuse(c, err)
+	}
+	c.Response().Header().Set("Pragma", "no-cache")
+	return writeJSON(c, http.StatusOK, struct {
+		Access  string `json:"access_token"`
+		Type    string `json:"token_type"`
+		Expires int    `json:"expires_in"`
+		Refresh string `json:"refresh_token,omitempty"`
+		ID      string `json:"id_token"`
+		Scope   string `json:"scope"`
+	}{
+		tokens.Access, "Bearer", int(tokens.Life.Seconds()), tokens.Refresh, tokens.ID, strings.Join(tokens.Scopes, " "),
+	})
+}
+
+// grant returns the tokens that a form asks for.
+func (a provider) grant(c echo.Context, form url.Values) (oidc.Tokens, error) {
+	ctx, ip := c.Request().Context(), a.Client(c.Request())
+	client, err := a.client(c, form)
+	if err != nil {
+		return oidc.Tokens{}, err
+	}
+	switch form.Get("grant_type") {
+	case "authorization_code":
+		return a.OIDC.Exchange(ctx, client, form.Get("code"), form.Get("redirect_uri"), form.Get("code_verifier"), ip)
+	case "refresh_token":
+		return a.OIDC.Refresh(ctx, client, form.Get("refresh_token"), form.Get("scope"), ip)
+	default:
+		return oidc.Tokens{}, oidc.ErrGrantType
+	}
+}
+
+// userInfo is GET and POST /pforte/oidc/userinfo (RFC 6750).
+func (a provider) userInfo(c echo.Context) error {
+	forScripts(c)
+	token, err := presentedToken(c)
+	var claims map[string]any
+	if err == nil {
+		claims, err = a.OIDC.UserInfo(c.Request().Context(), token)
+	}
+	if errors.Is(err, oidc.ErrGrantEnded) {
+		err = oidc.ErrNoAccess
+	}
+	a.Metrics.UserInfo(err)
+	if f := web.OAuthFailureOf(err); err != nil && f.Status == http.StatusUnauthorized {
+		c.Response().Header().Set("WWW-Authenticate", `Bearer realm="oidc", error=`+strconv.Quote(f.Word)+
+			`, error_description=`+strconv.Quote(f.Description))
+		return writeJSON(c, f.Status, oauthError{f.Word, f.Description})
+	}
+	if err != nil {
+		return a.refuse(c, err)
+	}
+	return writeJSON(c, http.StatusOK, claims)
+}
+
+// presentedToken returns the access token of a request: in the header, or in a form.
+func presentedToken(c echo.Context) (string, error) {
+	if header := c.Request().Header.Get("Authorization"); header != "" {
+		scheme, token, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", oidc.ErrNoAccess
+		}
+		return strings.TrimSpace(token), nil
+	}
+	if c.Request().Method != http.MethodPost {
+		return "", oidc.ErrNoAccess
+	}
+	form, err := readOAuthForm(c)
+	if err != nil {
+		return "", err
+	}
+	return form.Get("access_token"), nil
+}

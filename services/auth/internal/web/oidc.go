@@ -1,0 +1,140 @@
+package web
+
+import (
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+)
+
+// Paths of the OpenID Connect provider, on the host of PUBLIC_URL. The issuer is PUBLIC_URL and OIDCRoot.
+const (
+	OIDCRoot          = "/pforte"
+	OIDCDiscovery     = "/pforte/.well-known/openid-configuration"
+	OIDCKeys          = "/pforte/oidc/jwks"
+	OIDCAuthorize     = "/pforte/oidc/authorize"
+	OIDCToken         = "/pforte/oidc/token" //nolint:gosec // a path
+	OIDCUserInfo      = "/pforte/oidc/userinfo"
+	OIDCEndSession    = "/pforte/oidc/end-session"
+	OIDCRevoke        = "/pforte/oidc/revoke"
+	OIDCIntrospect    = "/pforte/oidc/introspect"
+	OIDCPush          = "/pforte/oidc/par"
+	OIDCDevice        = "/pforte/oidc/device"
+	OIDCDevicePage    = "/pforte/device"
+	OIDCContinuePage  = "/pforte/continue" // asks what authorize may not decide: with r, the handle of the request
+	OAuthMetadata     = "/.well-known/oauth-authorization-server/pforte"
+	OIDCWebFinger     = "/.well-known/webfinger"
+	OIDCHandleParam   = "r"
+	OIDCConnectedPage = "/pforte/account/connections"
+)
+
+// OIDCPage is what a person is shown instead of being led on: an error, before it is known where to lead back to, or a
+// step.
+type OIDCPage struct {
+	// Err is oidc.ErrRequest, ErrUnknownClient, ErrUnknownAddress or ErrRequestGone; nil: Step is shown.
+	Err error
+	// Step is of the kind NoAccess or NoFactor; or Back, where the browser follows no redirect, or a form is sent.
+	Step oidc.Step
+}
+
+// OAuthFailure is the answer to an error of the provider in the words of OAuth (RFC 6749, sections 4.1.2.1 and 5.2; OpenID
+// Connect Core, section 3.1.2.6), which clients match.
+type OAuthFailure struct {
+	Err    error
+	Status int
+	Word   string // error
+	// Description says what to mend, in ASCII and in English; never whether a user exists.
+	Description string
+}
+
+// Sentinel implements service.Failure.
+func (f OAuthFailure) Sentinel() error { return f.Err }
+
+// The words of OAuth, which are values of metrics too.
+const (
+	invalidRequest = "invalid_request"
+	invalidGrant   = "invalid_grant"
+	invalidClient  = "invalid_client"
+	invalidToken   = "invalid_token"
+	unavailable    = "temporarily_unavailable"
+)
+
+// oauthFailures are the answers to errors of the provider. Every other one is a store's, of which it is not known what it
+// would have answered: a client that is told invalid_grant would throw its token away.
+var oauthFailures = []OAuthFailure{
+	{oidc.ErrResponseType, http.StatusBadRequest, "unsupported_response_type", "response_type has to be code"},
+	{oidc.ErrResponseMode, http.StatusBadRequest, invalidRequest, "response_mode has to be query or form_post"},
+	{oidc.ErrRequestObject, http.StatusBadRequest, "request_not_supported", "request objects are not supported"},
+	{oidc.ErrRequestURI, http.StatusBadRequest, "request_uri_not_supported", "only a request_uri from here is known"},
+	{oidc.ErrRegistration, http.StatusBadRequest, "registration_not_supported", "clients are entered by an admin"},
+	{oidc.ErrScope, http.StatusBadRequest, "invalid_scope", "scope has to contain openid"},
+	{oidc.ErrPKCERequired, http.StatusBadRequest, invalidRequest, "code_challenge is required (PKCE, S256)"},
+	{
+		oidc.ErrPKCE, http.StatusBadRequest, invalidRequest,
+		"code_challenge has to have 43 characters, and code_challenge_method to be S256",
+	},
+	{oidc.ErrParameter, http.StatusBadRequest, invalidRequest, "prompt or max_age is malformed"},
+	{oidc.ErrLoginRequired, http.StatusBadRequest, "login_required", "the user is not logged in"},
+	{oidc.ErrReauth, http.StatusBadRequest, "login_required", "the user has to prove anew who they are"},
+	{oidc.ErrConsentRequired, http.StatusBadRequest, "consent_required", "the user has to be asked"},
+	{oidc.ErrInteraction, http.StatusBadRequest, "interaction_required", "the user has to choose an account"},
+	{oidc.ErrDenied, http.StatusBadRequest, "access_denied", "the user may not use this application, or declined"},
+	{oidc.ErrForm, http.StatusBadRequest, invalidRequest, "a form is needed, with each parameter once"},
+	{service.ErrBodyTooLarge, http.StatusRequestEntityTooLarge, invalidRequest, "the form is too large"},
+	{service.ErrBodyRead, http.StatusBadRequest, invalidRequest, "the form could not be read to its end"},
+	{oidc.ErrGrantType, http.StatusBadRequest, "unsupported_grant_type", "this grant_type is not supported"},
+	{oidc.ErrClient, http.StatusUnauthorized, invalidClient, "the client or its secret is not known here"},
+	{oidc.ErrIDs, http.StatusUnauthorized, invalidClient, "client_id or client_secret differ in header and form"},
+	{oidc.ErrCodeMissing, http.StatusBadRequest, invalidRequest, "code is missing"},
+	{oidc.ErrCodeUsed, http.StatusBadRequest, invalidGrant, "the code is unknown, was used or has expired"},
+	{oidc.ErrCodeClient, http.StatusBadRequest, invalidGrant, "the code is another client's"},
+	{
+		oidc.ErrCodeAddress, http.StatusBadRequest, invalidGrant,
+		"redirect_uri is not that of the authorization request",
+	},
+	{oidc.ErrVerifier, http.StatusBadRequest, invalidGrant, "code_verifier is missing or does not match"},
+	{
+		oidc.ErrNoChallenge, http.StatusBadRequest, invalidGrant,
+		"code_verifier, but the authorization request had no code_challenge",
+	},
+	{oidc.ErrNotAdmitted, http.StatusBadRequest, invalidGrant, "the login does not hold any more"},
+	{oidc.ErrGrantEnded, http.StatusBadRequest, invalidGrant, "the login does not hold any more"},
+	{oidc.ErrRefresh, http.StatusBadRequest, invalidGrant, "the refresh token is not one of this client"},
+	{oidc.ErrRefreshUsed, http.StatusBadRequest, invalidGrant, "the refresh token was used before"},
+	{oidc.ErrWider, http.StatusBadRequest, "invalid_scope", "scope is wider than that of the login"},
+	{oidc.ErrNoAccess, http.StatusUnauthorized, invalidToken, "the access token is unknown or has expired"},
+	{ErrLimited, http.StatusTooManyRequests, unavailable, "too many requests from this address"},
+}
+
+// away is the answer while a store does not answer.
+var away = OAuthFailure{
+	Status: http.StatusServiceUnavailable, Word: unavailable, Description: "try again in a moment",
+}
+
+// OAuthFailureOf returns the answer to an error.
+func OAuthFailureOf(err error) OAuthFailure { return service.Find(oauthFailures, err, away) }
+
+// OIDCAnswer returns what leads a browser back to an application, with the words of an error.
+func OIDCAnswer(step oidc.Step) oidc.Answer {
+	answer := step.Answer
+	if step.Err != nil {
+		f := OAuthFailureOf(step.Err)
+		answer.Values = maps.Clone(answer.Values)
+		answer.Values.Set("error", f.Word)
+		answer.Values.Set("error_description", f.Description)
+	}
+	return answer
+}
+
+// CountSignIn counts a request for a login at an application that is to be kept. ErrLimited.
+func (w *Web) CountSignIn(rw http.ResponseWriter, r *http.Request, route string) error {
+	return w.counted(rw, r, route, LimitSignIn, w.SignInLimit)
+}
+
+// SignInAttempts and SignInWindow limit the requests for logins of an address that are kept.
+const (
+	SignInAttempts = 30
+	SignInWindow   = time.Minute
+)
