@@ -47,11 +47,14 @@ var ErrTaken = errors.New("something is there already")
 // items returns what is saved, in the order in which it is restored.
 func (s Settings) items() []item {
 	var all []item
-	for _, db := range []struct{ name, url string }{{"users", s.Users}, {"ledger", s.Ledger}} {
+	for _, db := range []struct {
+		name, url string
+		leftOut   []string
+	}{{"users", s.Users, leftOut}, {"ledger", s.Ledger, nil}} {
 		if path, isFile := sqldb.Path(db.url); isFile {
-			all = append(all, item{name: db.name + ".db", thing: file{path, sqldb.Copy, sqldb.CheckFile}})
+			all = append(all, item{name: db.name + ".db", thing: file{path, copyWithout(db.leftOut), sqldb.CheckFile}})
 		} else if db.url != None {
-			all = append(all, item{name: db.name + ".dump", thing: postgres{db.url}})
+			all = append(all, item{name: db.name + ".dump", thing: postgres{db.url, db.leftOut}})
 		} else {
 			continue
 		}
@@ -79,6 +82,25 @@ func (s Settings) items() []item {
 		all = append(all, item{"retired-keys.json", true, file{s.RetiredKeys, place, anything}})
 	}
 	return all
+}
+
+// leftOut are the tables of auth whose rows are in no archive: logins at applications, which may have ended since, as
+// sessions are in none; and what is to be told of those that ended.
+var leftOut = []string{"oidc_grants", "oidc_logouts", "oidc_ended_logins"}
+
+// copyWithout returns a function that copies a SQLite database without the rows of tables, of which some may not exist.
+func copyWithout(tables []string) func(ctx context.Context, from, to string) error {
+	return func(ctx context.Context, from, to string) error {
+		if err := sqldb.Copy(ctx, from, to); err != nil {
+			return err
+		}
+		for _, table := range tables {
+			if err := sqldb.ExecWhereTable(ctx, "sqlite:"+to, table, "DELETE FROM "+table); err != nil {
+				return fmt.Errorf("leave %s out: %w", table, err)
+			}
+		}
+		return nil
+	}
 }
 
 // older is a service's database. What is put back is older than what others have seen since,
@@ -180,10 +202,17 @@ func place(_ context.Context, from, to string) error {
 }
 
 // postgres is a database that the programs of Postgres save and restore.
-type postgres struct{ url string }
+type postgres struct {
+	url     string
+	leftOut []string // tables of which no row is saved
+}
 
 func (p postgres) save(ctx context.Context, to string) error {
-	return p.run(ctx, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--file="+to)
+	args := []string{"--format=custom", "--no-owner", "--no-privileges", "--file=" + to}
+	for _, table := range p.leftOut {
+		args = append(args, "--exclude-table-data="+table)
+	}
+	return p.run(ctx, "pg_dump", args...)
 }
 
 // check reads the table of contents: the sums of the archive are checked before.

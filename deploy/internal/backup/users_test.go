@@ -20,7 +20,10 @@ import (
 // a user with an authenticator app.
 const people = "-- +goose Up\nCREATE TABLE links (id BIGINT, created_at BIGINT, used_at BIGINT, void_at BIGINT);\n" +
 	"INSERT INTO links VALUES (1, 1600000000, NULL, NULL), (2, 1600000000, 1700000000, NULL);\n" +
-	"CREATE TABLE user_factors (user_id BIGINT, totp_sealed TEXT);\n"
+	"CREATE TABLE user_factors (user_id BIGINT, totp_sealed TEXT);\n" +
+	"CREATE TABLE oidc_clients (client_id TEXT);\nINSERT INTO oidc_clients VALUES ('photos');\n" +
+	"CREATE TABLE oidc_grants (id TEXT);\nINSERT INTO oidc_grants VALUES ('a');\n" +
+	"CREATE TABLE oidc_logouts (id BIGINT);\nINSERT INTO oidc_logouts VALUES (1);\n"
 
 // ask opens auth's database, carries a statement out, and returns what a query for a number
 // does.
@@ -77,6 +80,22 @@ func TestRestore_VoidsOpenLinks(t *testing.T) {
 		}
 		if used := ask(t, to.Users, "", "SELECT count(*) FROM links WHERE used_at IS NOT NULL AND void_at IS NULL"); used != 1 {
 			t.Errorf("%d links were used", used)
+		}
+	})
+}
+
+// What ended since the backup would live again.
+func TestSave_LeavesOutLoginsAtApplications(t *testing.T) {
+	onBoth(t, func(t *testing.T, fresh func(testing.TB) string) {
+		archive := savedPeople(t, fresh, "")
+		to := newSettings(t, fresh)
+		if _, err := to.Restore(t.Context(), bytes.NewReader(archive)); err != nil {
+			t.Fatal(err)
+		}
+		for table, want := range map[string]int{"oidc_clients": 1, "oidc_grants": 0, "oidc_logouts": 0} {
+			if n := ask(t, to.Users, "", "SELECT count(*) FROM "+table); n != want {
+				t.Errorf("%s has %d rows, want %d", table, n, want)
+			}
 		}
 	})
 }
