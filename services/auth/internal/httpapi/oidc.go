@@ -42,6 +42,9 @@ func (a provider) routes(e *echo.Echo) {
 		{http.MethodGet, web.OIDCUserInfo, a.userInfo},
 		{http.MethodPost, web.OIDCUserInfo, a.userInfo},
 		{http.MethodOptions, web.OIDCUserInfo, a.preflight},
+		{http.MethodPost, web.OIDCRevoke, a.revoke},
+		{http.MethodOptions, web.OIDCRevoke, a.preflight},
+		{http.MethodPost, web.OIDCIntrospect, a.introspect},
 	} {
 		e.Add(r.method, r.path, a.here(r.do))
 	}

@@ -15,11 +15,18 @@ func (s *Service) Metadata(ctx context.Context) (map[string]any, error) {
 	at := s.o.Issuer + "/oidc/"
 	authentication := []string{"client_secret_basic", "client_secret_post", "none"}
 	return map[string]any{
-		"issuer":                                         s.o.Issuer,
-		"authorization_endpoint":                         at + "authorize",
-		"token_endpoint":                                 at + "token",
-		"userinfo_endpoint":                              at + "userinfo",
-		"jwks_uri":                                       at + "jwks",
+		"issuer":                 s.o.Issuer,
+		"authorization_endpoint": at + "authorize",
+		"token_endpoint":         at + "token",
+		"userinfo_endpoint":      at + "userinfo",
+		"jwks_uri":               at + "jwks",
+		"end_session_endpoint":   at + "end-session",
+		"revocation_endpoint":    at + "revoke",
+		"revocation_endpoint_auth_methods_supported":     authentication,
+		"introspection_endpoint":                         at + "introspect",
+		"introspection_endpoint_auth_methods_supported":  authentication[:2],
+		"backchannel_logout_supported":                   true,
+		"backchannel_logout_session_supported":           true,
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query", "form_post"},
 		"grant_types_supported":                          []string{"authorization_code", "refresh_token"},

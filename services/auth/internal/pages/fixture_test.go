@@ -88,7 +88,7 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 	})
 	f.audit, f.accounts, f.people, f.policy, f.sessions = parts.Audit, parts.Accounts, parts.People, parts.Policy, parts.Sessions
 	f.pages = must(pages.New(pages.Options{Web: parts.Web, Once: must(once.New(once.Options{Client: f.kept, App: "svc"}))(t), AppName: "svc", Location: time.UTC}))(t)
-	f.handler = must(httpapi.New(httpapi.Options{Web: parts.Web, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes, Refusal: f.pages.Refusal}))(t)
+	f.handler = must(httpapi.New(httpapi.Options{Web: parts.Web, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes, Refusal: f.pages.Refusal, SignInPage: f.pages.SignIn}))(t)
 	return f
 }
 

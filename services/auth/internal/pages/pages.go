@@ -194,6 +194,7 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, auditPath+".csv", route{needs: needsAdmin, get: journal{p}.auditFile})
 
 	p.page(e, goPath, route{get: handOvers{p}.handOver})
+	farewells{p}.routes(e)
 	// Not HEAD: a code counts once.
 	e.GET(enterPath, p.handle(route{onAppHost: true, get: handOvers{p}.enter}, handOvers{p}.enter))
 

@@ -1,0 +1,93 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// maxHint bounds an id_token_hint, in bytes.
+const maxHint = 8 << 10
+
+// Farewell is what an application says with which a user wants to log out (OpenID Connect RP-Initiated Logout 1.0). It
+// says nothing where it has no ID token of ours to show.
+type Farewell struct {
+	Client Client // zero: unknown
+	Grant  string // whose ID token was shown
+	// To is where the application wants the user back: an address that an admin has entered, with the state; empty:
+	// nowhere.
+	To string
+}
+
+// Known reports whether an application showed an ID token of ours.
+func (f Farewell) Known() bool { return f.Client.ID != "" }
+
+// EndSession reads a request for a logout, which changes nothing yet. What is wrong about it makes it one that says
+// nothing; nobody is led to where such a request wants. It fails as Off does, and as stores do.
+func (s *Service) EndSession(ctx context.Context, values url.Values) (Farewell, error) {
+	st, err := s.on(ctx)
+	if err != nil {
+		return Farewell{}, err
+	}
+	for _, name := range []string{"id_token_hint", "client_id", "post_logout_redirect_uri", "state"} {
+		if len(values[name]) > 1 {
+			return Farewell{}, nil
+		}
+	}
+	hint := values.Get("id_token_hint")
+	if hint == "" || len(hint) > maxHint {
+		return Farewell{}, nil
+	}
+	text, err := s.VerifyHint(ctx, hint)
+	if errors.Is(err, ErrToken) {
+		return Farewell{}, nil
+	}
+	if err != nil {
+		return Farewell{}, err
+	}
+	var claims struct{ Iss, Aud, Sid string }
+	if err := json.Unmarshal(text, &claims); err != nil {
+		return Farewell{}, nil //nolint:nilerr // it is none of ours then
+	}
+	c, known := st.clients[claims.Aud]
+	if !known || claims.Iss != s.o.Issuer || values.Has("client_id") && values.Get("client_id") != c.ID {
+		return Farewell{}, nil
+	}
+	f := Farewell{Client: c, Grant: claims.Sid}
+	if to := values.Get("post_logout_redirect_uri"); slices.Contains(c.AfterLogout, to) {
+		f.To = withState(to, values.Get("state"))
+	}
+	return f, nil
+}
+
+// withState returns an address with the state of a request; one that is too long is left out.
+func withState(to, state string) string {
+	if state == "" || len(state) > maxState {
+		return to
+	}
+	separator := "?"
+	if strings.Contains(to, "?") {
+		separator = "&"
+	}
+	return to + separator + "state=" + url.QueryEscape(state)
+}
+
+// Leave ends a user's login at the application of a farewell, and at no other. One that has ended already, and one of
+// another user, is no error.
+func (s *Service) Leave(ctx context.Context, f Farewell, userID int64) error {
+	if !f.Known() {
+		return nil
+	}
+	h, err := s.o.Grants.Held(ctx, f.Grant)
+	another := h.UserID != userID || h.ApplicationID != f.Client.ApplicationID
+	if errors.Is(err, ErrGrantEnded) || err == nil && another {
+		return nil
+	}
+	if err == nil {
+		_, err = s.o.Grants.EndGrant(ctx, f.Grant, EndedByClient)
+	}
+	return err
+}

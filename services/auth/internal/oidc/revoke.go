@@ -1,0 +1,73 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// Revoke ends what a token of a client is good for (RFC 7009): an access token by itself, a refresh token with the
+// grant. A token that is unknown, has ended or is another client's is no error, and nothing ends.
+func (s *Service) Revoke(ctx context.Context, c Client, token string) error {
+	if token == "" {
+		return ErrForm
+	}
+	if grant, _, ok := s.parseRefresh(token); ok {
+		h, err := s.o.Grants.Held(ctx, grant)
+		if errors.Is(err, ErrGrantEnded) || err == nil && h.ApplicationID != c.ApplicationID {
+			return nil
+		}
+		if err == nil {
+			_, err = s.o.Grants.EndGrant(ctx, grant, EndedByClient)
+		}
+		return err
+	}
+	h, _, err := s.Access(ctx, token)
+	switch {
+	case errors.Is(err, ErrNoAccess), errors.Is(err, ErrGrantEnded), err == nil && h.ApplicationID != c.ApplicationID:
+		return nil
+	case err != nil:
+		return err
+	}
+	return s.o.Short.DropAccess(ctx, Hash(token))
+}
+
+// Introspect returns what a token of a client is good for, now (RFC 7662): a member active, and with a live one those
+// of section 2.2. Of a token that is not the client's it says no more than of an unknown one. ErrClient for a public
+// client, whose id anyone may use.
+func (s *Service) Introspect(ctx context.Context, c Client, token string) (map[string]any, error) {
+	if c.Public {
+		return nil, ErrClient
+	}
+	if token == "" {
+		return nil, ErrForm
+	}
+	var h Held
+	var a Access
+	var err error
+	kind := "refresh_token"
+	if grant, generation, ok := s.parseRefresh(token); ok {
+		if h, err = s.refreshable(ctx, c, grant); err == nil && generation != h.Generation {
+			err = ErrRefresh
+		}
+		a.Scopes, a.IssuedAt = h.Scopes, h.CreatedAt.Unix()
+	} else {
+		kind = "Bearer"
+		h, a, err = s.Access(ctx, token)
+	}
+	switch {
+	case errors.Is(err, ErrNoAccess), errors.Is(err, ErrGrantEnded), errors.Is(err, ErrRefresh),
+		err == nil && h.ApplicationID != c.ApplicationID:
+		return map[string]any{"active": false}, nil
+	case err != nil:
+		return nil, err
+	}
+	answer := map[string]any{
+		"active": true, "iss": s.o.Issuer, "aud": c.ID, "client_id": c.ID, "sub": h.Person.Subject, "sid": h.ID,
+		"username": h.Person.User.Username, "scope": strings.Join(a.Scopes, " "), "iat": a.IssuedAt, "token_type": kind,
+	}
+	if kind == "Bearer" {
+		answer["exp"] = a.IssuedAt + int64(AccessLifetime.Seconds())
+	}
+	return answer, nil
+}

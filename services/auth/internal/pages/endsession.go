@@ -1,0 +1,155 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+// farewells has the page to which an application leads a user who wants to log out.
+type farewells struct{ *Pages }
+
+// ownForm is the parameter of our own form's address. Other forms are those of applications.
+const ownForm = "ask"
+
+// routes adds the page.
+func (p farewells) routes(e *echo.Echo) {
+	p.page(e, web.OIDCEndSession, route{get: p.form})
+	own := p.handle(route{get: p.form, post: p.leave}, p.leave)
+	e.POST(web.OIDCEndSession, func(c echo.Context) error {
+		if c.QueryParam(ownForm) != "" {
+			return own(c)
+		}
+		return p.fromApplication(c)
+	})
+}
+
+// fromApplication is a POST of an application's page, which brings no cookie of ours: it is led on by a redirect, which
+// does. Neither changes anything.
+func (p farewells) fromApplication(c echo.Context) error {
+	r := &request{Context: c}
+	if err := r.readForm(); err != nil {
+		r.form = form{} // it says nothing, and the user is asked
+	}
+	values := url.Values{}
+	for _, name := range []string{"id_token_hint", "client_id", "post_logout_redirect_uri", "state"} {
+		if r.form.sent(name) {
+			values[name] = r.form.values[name]
+		}
+	}
+	return r.seeOther(web.OIDCEndSession + "?" + values.Encode())
+}
+
+// endPage is what the page shows.
+type endPage struct {
+	Lead, All, One string // One is empty where no application is known
+	To             string // of the form
+	Ended          bool   // the user is logged out: there is nothing to ask
+}
+
+// read reads the application's request, of GET and of our form alike.
+func (p farewells) read(r *request) (oidc.Farewell, error) {
+	if !application.IsAt(p.PublicURL, r.Request().Host) {
+		return oidc.Farewell{}, service.ErrNoRoute
+	}
+	f, err := p.OIDC.EndSession(r.ctx(), r.QueryParams())
+	for _, off := range []error{oidc.ErrNoPublicURL, oidc.ErrNoPages, oidc.ErrNoDataKey, oidc.ErrIssuerChanged} {
+		if errors.Is(err, off) {
+			err = service.ErrNoRoute
+		}
+	}
+	return f, err
+}
+
+// form asks what is to end. Who is logged out already is led back, or told so.
+func (p farewells) form(r *request) error {
+	f, err := p.read(r)
+	if err != nil {
+		return err
+	}
+	if r.Current == nil {
+		r.Caller, err = p.caller(r)
+	}
+	if errors.Is(err, session.ErrNotFound) {
+		return p.ended(r, f)
+	}
+	if err != nil {
+		return err
+	}
+	query := r.QueryParams()
+	query.Set(ownForm, "yes")
+	page := endPage{
+		Lead: r.text["EndSessionLead"], All: r.text["EndSessionAll"], To: web.OIDCEndSession + "?" + query.Encode(),
+	}
+	if f.Known() {
+		page.Lead = fmt.Sprintf(r.text["EndSessionLeadF"], f.Client.Name)
+		page.One = fmt.Sprintf(r.text["EndSessionOneF"], f.Client.Name)
+	}
+	permitForm(r, f)
+	return p.render(r, "end-session", r.text["Logout"], page)
+}
+
+// permitForm permits the form to end at the address of the application: browsers apply form-action to the redirects
+// after a form, too.
+func permitForm(r *request, f oidc.Farewell) {
+	if f.To == "" {
+		return
+	}
+	h := r.Response().Header()
+	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "form-action 'self'",
+		"form-action 'self' "+oidc.Origin(f.To), 1))
+}
+
+// leave ends the session, or the login at the application.
+func (p farewells) leave(r *request) error {
+	f, err := p.read(r)
+	if err != nil {
+		return err
+	}
+	r.Caller, err = p.caller(r)
+	if errors.Is(err, session.ErrNotFound) { // another tab was first
+		return p.ended(r, f)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.CheckCSRF(r.Response(), r.Request(), r.Caller, r.form.get("csrf")); err != nil {
+		return err
+	}
+	r.SetRequest(p.As(r.Response(), r.Request(), r.Caller))
+	if err := p.OIDC.Leave(r.ctx(), f, r.UserID); err != nil {
+		return err
+	}
+	if r.form.get("do") == "one" {
+		if f.To == "" {
+			return r.seeOther(root)
+		}
+		return r.seeOther(f.To)
+	}
+	if err := p.Logout(r.Response(), r.Request(), r.Caller); err != nil {
+		return err
+	}
+	if f.To == "" {
+		return r.seeOther(web.OIDCEndSession)
+	}
+	return r.seeOther(f.To)
+}
+
+// ended leads who is logged out back to the application, or says so.
+func (p farewells) ended(r *request, f oidc.Farewell) error {
+	if f.To != "" {
+		return r.seeOther(f.To)
+	}
+	r.status = http.StatusOK
+	return p.render(r, "end-session", r.text["Logout"], endPage{Ended: true})
+}
