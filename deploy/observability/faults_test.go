@@ -96,8 +96,9 @@ func healthy() series {
 		`process_open_fds{job="auth"}`:                                                    steady(100), `process_max_fds{job="auth"}`: steady(1024),
 		`auth_limiter_decisions_total{limit="login",decision="refused"}`: rising(2), `auth_limiter_decisions_total{limit="login",decision="error"}`: rising(0),
 		`auth_logins_total{outcome="success"}`: rising(10), `auth_logins_total{outcome="invalid_credentials"}`: rising(2),
-		`auth_passwords_refused_total`: rising(0),
-		`verifier_settlements_left`:    steady(600), `verifier_settlements_limit`: steady(1000), `verifier_settlements_failed`: steady(5), `verifier_payments_unknown_oldest_seconds`: steady(20),
+		`auth_passwords_refused_total`:           rising(0),
+		`auth_oidc_logouts_total{result="sent"}`: rising(2), `auth_oidc_logouts_total{result="failed"}`: rising(0), `auth_oidc_logouts_waiting`: steady(0),
+		`verifier_settlements_left`: steady(600), `verifier_settlements_limit`: steady(1000), `verifier_settlements_failed`: steady(5), `verifier_payments_unknown_oldest_seconds`: steady(20),
 		`verifier_sales_total{operation="base-transaction",transport="http",outcome="paid"}`:     rising(30),
 		`verifier_sales_total{operation="base-transaction",transport="mcp",outcome="paid"}`:      rising(10),
 		`verifier_sales_total{operation="base-token-transfer",transport="mcp",outcome="paid"}`:   rising(5),
@@ -163,6 +164,9 @@ var faults = map[string]fault{
 	"LimiterFails":      {changes: series{`auth_limiter_decisions_total{limit="login",decision="error"}`: rising(1)}},
 	"RedisErrors":       {changes: taking(.0004, redisCounts, 20, redisTook, `command="evalsha",outcome="error"`)},
 	"RedisSlow":         {changes: taking(.2, redisCounts, 600, redisTook, `command="evalsha",outcome="ok"`)},
+
+	"LogoutsFail": {changes: series{`auth_oidc_logouts_total{result="failed"}`: rising(.1)}},
+	"LogoutsWait": {changes: series{`auth_oidc_logouts_waiting`: steady(3)}},
 
 	"SettlementsRunOut": {changes: series{`verifier_settlements_left`: steady(150)}},
 	"SettlementsUsedUp": {changes: series{`verifier_settlements_left`: steady(0)}, also: []string{"SettlementsRunOut"}},

@@ -92,6 +92,9 @@ type Users interface {
 	EndSessions(ctx context.Context, id int64) (user.Revocation, error)
 	// EndOthers revokes all sessions but one.
 	EndOthers(ctx context.Context, id int64, keepSession string) (user.Revocation, error)
+	// EndLogin records that a login (session.Session.Login) has ended, and ends what it opened at applications and does
+	// not outlive it, so that no authorization code under way comes of it. A user who is gone is no error.
+	EndLogin(ctx context.Context, id int64, login string) error
 	// Rehash replaces the hash by another one of the same password if it is still
 	// oldHash, else user.ErrChanged. Sessions stay.
 	Rehash(ctx context.Context, id int64, oldHash, newHash string) error

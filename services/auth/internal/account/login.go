@@ -177,7 +177,7 @@ func (s *Service) createSession(
 		return LoggedIn{User: now}, fmt.Errorf("create session: %w", err)
 	}
 	if c.Replaces != (session.Ref{}) {
-		if err := s.sessions.Delete(ctx, c.Replaces); err != nil {
+		if err := s.endReplaced(ctx, c.Replaces); err != nil {
 			undo := s.sessions.Delete(context.WithoutCancel(ctx), created.Ref)
 			return LoggedIn{}, errors.Join(fmt.Errorf("end the replaced session: %w", err), undo)
 		}
@@ -224,19 +224,36 @@ func (s *Service) LearnCosts(ctx context.Context) error {
 
 // Logout ends a session at its user's wish, also when the client hangs up meanwhile.
 func (s *Service) Logout(ctx context.Context, of session.Session) error {
-	if err := s.End(ctx, of.Ref); err != nil {
+	if err := s.End(ctx, of); err != nil {
 		return err
 	}
 	s.audit.Record(ctx, audit.Event{Name: "logout", SubjectID: of.UserID, SubjectName: of.Username})
 	return nil
 }
 
-// End ends a session, likewise.
-func (s *Service) End(ctx context.Context, ref session.Ref) error {
-	if err := s.sessions.Delete(context.WithoutCancel(ctx), ref); err != nil {
+// End ends a session, likewise. What its login opened at applications ends first: what interrupts it leaves a session,
+// and no open application.
+func (s *Service) End(ctx context.Context, of session.Session) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := s.users.EndLogin(ctx, of.UserID, of.Login); err != nil {
+		return err
+	}
+	if err := s.sessions.Delete(ctx, of.Ref); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
 	return nil
+}
+
+// endReplaced ends the session that a login replaces, if it is live.
+func (s *Service) endReplaced(ctx context.Context, ref session.Ref) error {
+	replaced, err := s.sessions.Load(ctx, ref, 0)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.End(ctx, replaced)
 }
 
 // EnsureCSRFToken returns the session with a CSRF token, which it adds to one that

@@ -342,7 +342,7 @@ func (s *Service) finishLogin(
 		return LoggedIn{}, noPending(err)
 	}
 	if p.Replaces != (session.Ref{}) {
-		if err := s.sessions.Delete(ctx, p.Replaces); err != nil {
+		if err := s.endReplaced(ctx, p.Replaces); err != nil {
 			return LoggedIn{}, errors.Join(fmt.Errorf("end the replaced session: %w", err),
 				s.sessions.Delete(ctx, created.Ref))
 		}

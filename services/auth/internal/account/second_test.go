@@ -167,7 +167,7 @@ func TestSecondFactor_ConfirmationIsLostWithTheSessionOnly(t *testing.T) {
 	if _, err := r.Reauth(t.Context(), old, oldPass, codes[1]); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("a session that was replaced: %v", err)
 	}
-	if err := r.End(t.Context(), next.Session.Ref); err != nil {
+	if err := r.End(t.Context(), next.Session); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Reauth(t.Context(), next.Session, oldPass, codes[2]); !errors.Is(err, session.ErrNotFound) || r.live(old.UserID) != 0 {

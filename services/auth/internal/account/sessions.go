@@ -107,10 +107,11 @@ func (s *Service) EndSession(ctx context.Context, of session.Session, key string
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(infos, func(i session.Info) bool { return i.Key == key }) {
+	at := slices.IndexFunc(infos, func(i session.Info) bool { return i.Key == key })
+	if at < 0 {
 		return ErrNoSession
 	}
-	if err := s.End(ctx, session.Ref{UserID: of.UserID, Key: key}); err != nil {
+	if err := s.End(ctx, infos[at].Session); err != nil {
 		return err
 	}
 	s.audit.Record(ctx, audit.Event{Name: "session_ended", SubjectID: of.UserID, SubjectName: of.Username})
@@ -174,7 +175,7 @@ func (s *Service) RevokeSession(ctx context.Context, username, prefix string) er
 	if len(infos) != 1 {
 		return session.ErrNotFound
 	}
-	return s.sessions.Delete(ctx, infos[0].Ref)
+	return s.End(ctx, infos[0].Session)
 }
 
 // Browsers returns the browsers that a session's user has logged in with, the one used

@@ -81,6 +81,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 			func(ctx context.Context) { daily(ctx, s.stores.audit.Sweep, "sweep of the audit", s.Log) },
 			func(ctx context.Context) { daily(ctx, s.stores.policy.SweepTokens, "sweep of app tokens", s.Log) },
 			func(ctx context.Context) { hourly(ctx, s.stores.oidc.Sweep, "sweep of logins at applications", s.Log) },
+			s.deliverLogouts,
 			s.notifier.Run,
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},

@@ -40,6 +40,7 @@ type stores struct {
 	policy   *policy.Service
 	audit    *audit.Recorder
 	oidc     *oidc.Service
+	logouts  oidc.Logouts
 }
 
 // rules are the settings of the rules, of which commands need few.
@@ -122,6 +123,7 @@ func (s *stores) connect(
 	if s.policy, err = policy.New(*p); err != nil {
 		return err
 	}
+	s.logouts = database.Logouts
 	s.oidc, err = s.provider(name, rules.oidc, database, log, metrics)
 	return err
 }
@@ -162,6 +164,9 @@ type storeMetrics struct {
 	// notifications by what became of them.
 	notifications *prometheus.CounterVec
 	signed        prometheus.Histogram
+	// logouts are tries of back-channel logouts, by what became of them.
+	logouts        *prometheus.CounterVec
+	logoutsWaiting prometheus.Gauge
 }
 
 // Why a session ended.
@@ -222,6 +227,18 @@ func newStoreMetrics(r prometheus.Registerer) *storeMetrics {
 			"a processor.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
 	})
+	m.logouts = create.NewCounterVec(prometheus.CounterOpts{
+		Name: "auth_oidc_logouts_total", Help: "Tries to tell an application of a logout, by result: sent, refused " +
+			"(by the application), retried, failed (given up after five tries).",
+	}, []string{"result"})
+	for _, result := range []string{oidc.LogoutSent, oidc.LogoutRefused, oidc.LogoutRetried, oidc.LogoutFailed} {
+		m.logouts.WithLabelValues(result)
+	}
+	m.logoutsWaiting = create.NewGauge(prometheus.GaugeOpts{
+		Name: "auth_oidc_logouts_waiting", Help: "Logouts of all replicas that applications are still to be told of; " +
+			"NaN before the first look.",
+	})
+	m.logoutsWaiting.Set(math.NaN())
 	m.live.Set(math.NaN())
 	for _, reason := range []string{sessionClosed, sessionRevoked, sessionExpired} {
 		m.ended.WithLabelValues(reason)

@@ -62,6 +62,7 @@ var acts = map[string]act{
 	"oidc_issuer_changed":    {log: "oidc_issuer_changed", fields: "issuer by", admins: true},
 	"oidc_key_rotated":       {log: "oidc_key_rotated", fields: "by"},
 	"oidc_login":             {},
+	"oidc_logout_failed":     {admins: true},
 	"oidc_refresh_reused":    {log: "oidc_refresh_reused", fields: "user_id app", notice: true, notify: notifyReused},
 	"oidc_secret_made":       {log: "oidc_secret_made", fields: "app by"},
 	"oidc_secret_removed":    {log: "oidc_secret_removed", fields: "app by"},

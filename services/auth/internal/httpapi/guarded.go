@@ -205,7 +205,7 @@ func (a guard) loadSession(c echo.Context, v *visit) error {
 		if atPortal {
 			return a.End(c.Response(), c.Request(), web.Caller{Current: current})
 		}
-		return a.Accounts.End(c.Request().Context(), current.Ref)
+		return a.Accounts.End(c.Request().Context(), current.Session)
 	}
 	if err != nil {
 		return err

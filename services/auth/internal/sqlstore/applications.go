@@ -9,6 +9,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 )
 
 const selectApplication = `SELECT applications.id, applications.slug, applications.name, description, url, rule,
@@ -31,8 +32,8 @@ func scanApplication(row sqldb.Scanner) (application.Application, error) {
 	return a, err
 }
 
-// changePolicy runs do, on behalf of an admin or the Operator, while no other transaction
-// changes applications or groups.
+// changePolicy runs do, on behalf of an admin or the Operator, while no other transaction changes applications or
+// groups. Logins at applications that the rules do not admit after it end.
 func (d *database) changePolicy(
 	ctx context.Context, what string, by int64, do func(context.Context, *transaction) error,
 ) error {
@@ -43,7 +44,10 @@ func (d *database) changePolicy(
 		if err := tx.lockPolicy(ctx); err != nil {
 			return err
 		}
-		return do(ctx, tx)
+		if err := do(ctx, tx); err != nil {
+			return err
+		}
+		return tx.endUnadmitted(ctx)
 	})
 }
 
@@ -201,6 +205,9 @@ func (s *Applications) RemoveApplication(ctx context.Context, slug string, by in
 	return s.db.changePolicy(ctx, "remove application", by, func(ctx context.Context, tx *transaction) error {
 		a, err := s.application(ctx, tx, slug)
 		if err != nil {
+			return err
+		}
+		if _, err := tx.endGrants(ctx, oidc.EndedRemoved, `application_id = ?`, a.ID); err != nil {
 			return err
 		}
 		if err := tx.update(ctx, `DELETE FROM applications WHERE id = ?`, a.ID); err != nil {

@@ -39,6 +39,7 @@ type Stores struct {
 	Clients      *Clients
 	Keys         *Keys
 	Grants       *Grants
+	Logouts      *Logouts
 }
 
 // New returns the stores of a database that was opened with Migrations. now is the clock
@@ -63,6 +64,7 @@ func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Co
 			`, users.display_name, users.role, coalesce(users.disabled_at, 0), coalesce(users.ends_at, 0)` +
 			tokenTables + ` WHERE app_tokens.token_hash = ?`)},
 		Audit: &Audit{db}, Clients: &Clients{db}, Keys: &Keys{db}, Grants: &Grants{db, db.Query(selectHeld)},
+		Logouts: &Logouts{db},
 	}
 }
 

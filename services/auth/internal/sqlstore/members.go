@@ -100,6 +100,11 @@ func (s *Users) Change(ctx context.Context, id int64, c user.Change, by int64) e
 		if err := tx.changeGroups(ctx, id, c.Joins); err != nil {
 			return err
 		}
+		if c.Groups != nil || len(c.Joins) > 0 {
+			if err := tx.endUnadmitted(ctx); err != nil {
+				return err
+			}
+		}
 		if err := s.changeEnd(ctx, tx, u, c); err != nil {
 			return err
 		}

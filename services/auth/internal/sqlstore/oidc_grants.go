@@ -369,21 +369,3 @@ func (s *Grants) SweepGrants(ctx context.Context) error {
 			now.Add(-oidc.KeepEndedLogins).Unix())
 	})
 }
-
-// endGrants ends the live grants that a condition on oidc_grants selects, and queues their logouts.
-func (tx *transaction) endGrants(ctx context.Context, reason, where string, args ...any) (int, error) {
-	now := tx.db.now().Unix()
-	err := tx.exec(ctx, `INSERT INTO oidc_logouts (application_id, client_id, alg, sub, sid, uri, due_at, created_at)
-		SELECT oidc_clients.application_id, oidc_clients.client_id, oidc_clients.alg, users.subject, oidc_grants.id,
-		oidc_clients.logout_uri, CAST(? AS BIGINT), CAST(? AS BIGINT) FROM oidc_grants
-		JOIN users ON users.id = oidc_grants.user_id
-		JOIN oidc_clients ON oidc_clients.application_id = oidc_grants.application_id
-		WHERE oidc_clients.logout_uri <> '' AND oidc_grants.ended_at IS NULL AND oidc_grants.id IN
-		(SELECT id FROM oidc_grants WHERE `+where+`)`, append([]any{now, now}, args...)...)
-	if err != nil {
-		return 0, err
-	}
-	n, err := tx.changed(ctx, `UPDATE oidc_grants SET ended_at = ?, reason = ? WHERE ended_at IS NULL AND (`+where+`)`,
-		append([]any{now, reason}, args...)...)
-	return int(n), err
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -290,12 +291,15 @@ func (s *Users) EndOthers(ctx context.Context, id int64, keepSession string) (us
 	})
 }
 
-// newStamp sets a new session stamp, and the session that it does not end. The links that the user created end too: the
-// sessions that end may have been another person's.
+// newStamp sets a new session stamp, and the session that it does not end. The links that the user created end too, and
+// their logins at applications: the sessions that end may have been another person's.
 func (tx *transaction) newStamp(ctx context.Context, id int64, keepSession string) error {
 	err := tx.update(ctx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(),
 		keepSession, id)
 	if err != nil {
+		return err
+	}
+	if _, err := tx.endGrants(ctx, oidc.EndedByStamp, `user_id = ?`, id); err != nil {
 		return err
 	}
 	return tx.voidLinks(ctx, `created_by = ?`, id)
@@ -329,6 +333,9 @@ func (tx *transaction) setRole(ctx context.Context, id int64, role user.Role) er
 		if err := tx.voidLinks(ctx, `created_by = ?`, id); err != nil {
 			return err
 		}
+	}
+	if err := tx.endUnadmitted(ctx); err != nil {
+		return err
 	}
 	if err := tx.recordRole(ctx, id); err != nil {
 		return err
@@ -368,6 +375,9 @@ func (s *Users) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 			return err
 		}
 		if err := tx.exec(ctx, `UPDATE former_usernames SET user_id = NULL WHERE user_id = ?`, id); err != nil {
+			return err
+		}
+		if _, err := tx.endGrants(ctx, oidc.EndedByStamp, `user_id = ?`, id); err != nil { // for the logouts
 			return err
 		}
 		return tx.update(ctx, `DELETE FROM users WHERE id = ?`, id)

@@ -131,7 +131,7 @@ func (w *Web) Load(rw http.ResponseWriter, r *http.Request) (Caller, error) {
 
 // End ends the session of a caller and then clears both cookies.
 func (w *Web) End(rw http.ResponseWriter, r *http.Request, c Caller) error {
-	if err := w.Accounts.End(r.Context(), c.Ref); err != nil {
+	if err := w.Accounts.End(r.Context(), c.Session); err != nil {
 		return err
 	}
 	w.Sessions.Clear(rw, c.Current)

@@ -1,0 +1,245 @@
+package oidc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Times and limits of back-channel logouts (OpenID Connect Back-Channel Logout 1.0).
+const (
+	logoutPoll       = 250 * time.Millisecond // how often the queue is read
+	logoutTimeout    = 5 * time.Second        // of one try
+	LogoutLease      = 15 * time.Second       // how long a process has one to itself
+	logoutLifetime   = 2 * time.Minute        // of a logout token
+	logoutReads      = 1 << 10                // bytes of an answer
+	logoutsAtOnce    = 32                     // of one process
+	logoutsAtOnceApp = 4                      // of one process and application, so that a slow one delays no other
+)
+
+// logoutPauses are the pauses after each try but the last.
+var logoutPauses = [...]time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute}
+
+// Logout is one to deliver: a grant has ended, and its application wants to know.
+type Logout struct {
+	ID            int64
+	ApplicationID int64
+	ClientID      string
+	Alg           Alg
+	Subject       string
+	SID           string // the grant's ID
+	URI           string // that an admin has entered
+	Tries         int    // with the one under way
+}
+
+// Logouts keeps the logouts that are to be delivered. Every method is one atomic step.
+type Logouts interface {
+	// ClaimLogouts returns at most so many that are due, oldest first, each to one process for LogoutLease. It leaves
+	// out those of the applications in busy.
+	ClaimLogouts(ctx context.Context, most int, busy []int64) ([]Logout, error)
+	// LogoutDone removes one whose claim holds.
+	LogoutDone(ctx context.Context, l Logout) error
+	// LogoutLater has one whose claim holds be due after a pause.
+	LogoutLater(ctx context.Context, l Logout, pause time.Duration) error
+	// LogoutFailed is LogoutDone for one that could not be delivered, and records it.
+	LogoutFailed(ctx context.Context, l Logout) error
+	// LogoutsWaiting counts them.
+	LogoutsWaiting(ctx context.Context) (int, error)
+	// EndClosed ends the grants of users whose account's time is over.
+	EndClosed(ctx context.Context) error
+}
+
+// What became of a logout, or of a try.
+const (
+	LogoutSent    = "sent"
+	LogoutRefused = "refused" // the application cannot or does not want to
+	LogoutRetried = "retried"
+	LogoutFailed  = "failed"
+)
+
+// LogoutOptions are the parts of a Messenger. All are required but Issuer.
+type LogoutOptions struct {
+	Store Logouts
+	// Sign is Service.Sign.
+	Sign      func(ctx context.Context, alg Alg, typ string, claims any) (string, error)
+	Issuer    string // that applications know; empty: there is no provider, and logouts wait
+	Transport http.RoundTripper
+	// Count is called for each try with what became of it, Waiting with how many wait.
+	Count   func(outcome string)
+	Waiting func(int)
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+// Messenger delivers back-channel logouts: once to each application, by whichever replica, and again when it was not
+// reached.
+type Messenger struct {
+	LogoutOptions
+	client *http.Client
+	ended  chan struct{} // a try has, and made room for another
+
+	mu      sync.Mutex
+	sending map[int64]int // by application
+}
+
+// NewMessenger checks the options and returns a Messenger.
+func NewMessenger(o LogoutOptions) (*Messenger, error) {
+	if o.Store == nil || o.Sign == nil || o.Transport == nil || o.Count == nil || o.Waiting == nil ||
+		o.Log == nil || o.Now == nil {
+		return nil, errors.New("oidc: Store, Sign, Transport, Count, Waiting, Log or Now is not set")
+	}
+	// A redirect would lead to an address that no admin has entered.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Messenger{
+		LogoutOptions: o, sending: map[int64]int{}, ended: make(chan struct{}, 1),
+		client: &http.Client{Transport: o.Transport, Timeout: logoutTimeout, CheckRedirect: stay},
+	}, nil
+}
+
+// Run delivers what is due until ctx ends, and then waits for the tries under way.
+func (m *Messenger) Run(ctx context.Context) {
+	ticker := time.NewTicker(logoutPoll)
+	defer ticker.Stop()
+	var tries sync.WaitGroup
+	defer tries.Wait()
+	failing := false
+	for {
+		err := m.once(ctx, &tries)
+		if err != nil && !failing && ctx.Err() == nil {
+			m.Log.ErrorContext(ctx, "deliver logouts failed", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-m.ended:
+		}
+	}
+}
+
+// once begins a try of each logout that is due.
+func (m *Messenger) once(ctx context.Context, tries *sync.WaitGroup) error {
+	if err := m.Store.EndClosed(ctx); err != nil {
+		return err
+	}
+	waiting, err := m.Store.LogoutsWaiting(ctx)
+	if err != nil {
+		return err
+	}
+	m.Waiting(waiting)
+	if waiting == 0 {
+		return nil
+	}
+	places, busy := m.free()
+	for places > 0 {
+		claimed, err := m.Store.ClaimLogouts(ctx, min(places, logoutsAtOnceApp), busy)
+		if err != nil {
+			return err
+		}
+		for _, l := range claimed {
+			m.add(l.ApplicationID, 1)
+			// A try that has begun is finished, though the process ends.
+			tries.Go(func() { m.try(context.WithoutCancel(ctx), l) })
+		}
+		if len(claimed) == 0 {
+			return nil
+		}
+		places, busy = m.free()
+	}
+	return nil
+}
+
+// free returns how many more tries may begin, and the applications that have as many as they may.
+func (m *Messenger) free() (places int, busy []int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	places = logoutsAtOnce
+	for id, n := range m.sending {
+		places -= n
+		if n >= logoutsAtOnceApp {
+			busy = append(busy, id)
+		}
+	}
+	slices.Sort(busy)
+	return places, busy
+}
+
+func (m *Messenger) add(application int64, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sending[application] += n; m.sending[application] <= 0 {
+		delete(m.sending, application)
+	}
+}
+
+// try delivers a logout, or has it be due later.
+func (m *Messenger) try(ctx context.Context, l Logout) {
+	defer func() {
+		m.add(l.ApplicationID, -1)
+		select {
+		case m.ended <- struct{}{}:
+		default: // the loop looks anyway
+		}
+	}()
+	outcome, err := m.send(ctx, l)
+	switch {
+	case err == nil:
+		err = m.Store.LogoutDone(ctx, l)
+	case l.Tries > len(logoutPauses):
+		outcome = LogoutFailed
+		m.Log.WarnContext(ctx, "an application was not reached about a logout", "client_id", l.ClientID, "error", err)
+		err = m.Store.LogoutFailed(ctx, l)
+	default:
+		outcome = LogoutRetried
+		err = m.Store.LogoutLater(ctx, l, logoutPauses[max(0, l.Tries-1)])
+	}
+	m.Count(outcome)
+	if err != nil { // the claim ends by itself, and the application is told again
+		m.Log.ErrorContext(ctx, "record what became of a logout failed", "client_id", l.ClientID, "error", err)
+	}
+}
+
+// send sends one logout token. An error says that it is worth another try; it names no token.
+func (m *Messenger) send(ctx context.Context, l Logout) (outcome string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
+	defer cancel()
+	now := m.Now()
+	token, err := m.Sign(ctx, l.Alg, TypeLogout, map[string]any{
+		"iss": m.Issuer, "aud": l.ClientID, "sub": l.Subject, "sid": l.SID, "jti": rand.Text(),
+		"iat": now.Unix(), "exp": now.Add(logoutLifetime).Unix(),
+		"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": struct{}{}},
+	})
+	if err != nil {
+		return "", err
+	}
+	form := url.Values{"logout_token": {token}}.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.URI, strings.NewReader(form))
+	if err != nil {
+		return "", fmt.Errorf("logout: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := m.client.Do(request)
+	if err != nil {
+		return "", fmt.Errorf("logout: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, answer.Body, logoutReads)
+	switch answer.StatusCode {
+	case http.StatusOK, http.StatusNoContent:
+		return LogoutSent, nil
+	case http.StatusBadRequest, http.StatusNotImplemented:
+		return LogoutRefused, nil
+	default:
+		return "", fmt.Errorf("logout: %s answered %d", request.URL.Host, answer.StatusCode)
+	}
+}

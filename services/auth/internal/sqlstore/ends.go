@@ -1,0 +1,94 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// What ends grants ends them in its own transaction, by endGrants. Each such transaction locks the user's row or the
+// application's before it looks at grants, and so does what creates a grant, in statements of their own: of the two,
+// the later one sees what the earlier one did.
+
+// enoughFactor is true for a grant and its application where the login had the factor that the application demands.
+const enoughFactor = `(NOT applications.second_factor OR oidc_grants.factor NOT IN ('', 'pwd'))`
+
+// endedAtOnce is how many logouts one statement queues.
+const endedAtOnce = 200
+
+// endGrants ends the live grants that a condition selects, and queues the logouts of those applications that take
+// some. It returns how many it ended.
+func (tx *transaction) endGrants(ctx context.Context, reason, where string, args ...any) (int, error) {
+	now := tx.db.now().Unix()
+	rows, err := tx.query(ctx, `UPDATE oidc_grants SET ended_at = ?, reason = ? WHERE ended_at IS NULL AND (`+where+
+		`) RETURNING id`, append([]any{now, reason}, args...)...)
+	ids, err := sqldb.All(rows, err, func(row sqldb.Scanner) (id any, err error) {
+		var text string
+		err = row.Scan(&text)
+		return text, err
+	})
+	if err != nil || reason == oidc.EndedByClient { // which knows
+		return len(ids), err
+	}
+	for chunk := range slices.Chunk(ids, endedAtOnce) {
+		err := tx.exec(ctx, `INSERT INTO oidc_logouts
+			(application_id, client_id, alg, sub, sid, uri, due_at, created_at)
+			SELECT oidc_clients.application_id, oidc_clients.client_id, oidc_clients.alg, coalesce(users.subject, ''),
+				oidc_grants.id, oidc_clients.logout_uri, CAST(? AS BIGINT), CAST(? AS BIGINT)
+			FROM oidc_grants JOIN oidc_clients ON oidc_clients.application_id = oidc_grants.application_id
+			JOIN users ON users.id = oidc_grants.user_id
+			WHERE oidc_clients.logout_uri <> '' AND oidc_grants.id IN (?`+strings.Repeat(`, ?`, len(chunk)-1)+`)`,
+			append([]any{now, now}, chunk...)...)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), nil
+}
+
+// endUnadmitted ends the grants that a changed rule, group or role does not admit any more.
+func (tx *transaction) endUnadmitted(ctx context.Context) error {
+	_, err := tx.endGrants(ctx, oidc.EndedByRule, `NOT EXISTS (SELECT 1 FROM applications, users
+		WHERE applications.id = oidc_grants.application_id AND users.id = oidc_grants.user_id
+		AND `+permits+` AND `+enoughFactor+`)`)
+	return err
+}
+
+// EndLogin implements account.Users.
+func (s *Users) EndLogin(ctx context.Context, id int64, login string) error {
+	some, err := s.db.hasClients(ctx)
+	if err != nil || !some { // then no code is under way either
+		return err
+	}
+	return s.db.write(ctx, timeout, "end login", func(ctx context.Context, tx *transaction) error {
+		if _, err := tx.lockUser(ctx, id); errors.Is(err, user.ErrNotFound) {
+			return nil // and so are the grants
+		} else if err != nil {
+			return err
+		}
+		err := tx.exec(ctx, `INSERT INTO oidc_ended_logins (login, ended_at) VALUES (?, ?)
+			ON CONFLICT (login) DO UPDATE SET ended_at = excluded.ended_at`, login, s.db.now().Unix())
+		if err != nil {
+			return err
+		}
+		_, err = tx.endGrants(ctx, oidc.EndedByLogout, `login = ? AND NOT offline`, login)
+		return err
+	})
+}
+
+// hasClients reports whether any application has users log in by OpenID Connect.
+func (d *database) hasClients(ctx context.Context) (some bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err = d.row(ctx, `SELECT EXISTS (SELECT 1 FROM oidc_clients)`).Scan(&some)
+	if err != nil {
+		err = fmt.Errorf("read clients: %w", err)
+	}
+	return some, err
+}

@@ -1,0 +1,108 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+)
+
+// Logouts keeps the logouts that are to be delivered to applications.
+type Logouts struct {
+	db *database
+}
+
+// ClaimLogouts implements oidc.Logouts.
+func (s *Logouts) ClaimLogouts(ctx context.Context, most int, busy []int64) (claimed []oidc.Logout, err error) {
+	now := s.db.now()
+	due := `due_at <= ? AND lease_until <= ?`
+	args := []any{now.Unix(), now.Unix()}
+	if len(busy) > 0 {
+		due += ` AND application_id NOT IN (?` + strings.Repeat(`, ?`, len(busy)-1) + `)`
+		for _, id := range busy {
+			args = append(args, id)
+		}
+	}
+	due += ` ORDER BY due_at, id LIMIT ?`
+	args = append(args, most)
+	var some bool
+	err = s.db.row(ctx, `SELECT EXISTS (SELECT 1 FROM oidc_logouts WHERE `+due+`)`, args...).Scan(&some)
+	if err != nil || !some { // without a transaction, which others would wait for
+		return nil, err
+	}
+	if s.db.Dialect == sqldb.Postgres {
+		due += ` FOR UPDATE SKIP LOCKED`
+	}
+	err = s.db.write(ctx, timeout, "claim logouts", func(ctx context.Context, tx *transaction) error {
+		rows, err := tx.query(ctx, `UPDATE oidc_logouts SET lease_until = ?, tries = tries + 1
+			WHERE id IN (SELECT id FROM oidc_logouts WHERE `+due+`)
+			RETURNING id, application_id, client_id, alg, sub, sid, uri, tries`,
+			append([]any{ceilUnix(now.Add(oidc.LogoutLease))}, args...)...)
+		claimed, err = sqldb.All(rows, err, func(row sqldb.Scanner) (l oidc.Logout, err error) {
+			err = row.Scan(&l.ID, &l.ApplicationID, &l.ClientID, &l.Alg, &l.Subject, &l.SID, &l.URI, &l.Tries)
+			return l, err
+		})
+		return err
+	})
+	return claimed, err
+}
+
+// heldLogout is the condition that the claim of a logout still holds: no other process has claimed it since.
+const heldLogout = `id = ? AND tries = ?`
+
+// LogoutDone implements oidc.Logouts.
+func (s *Logouts) LogoutDone(ctx context.Context, l oidc.Logout) error {
+	return s.db.write(ctx, timeout, "remove logout", func(ctx context.Context, tx *transaction) error {
+		return tx.exec(ctx, `DELETE FROM oidc_logouts WHERE `+heldLogout, l.ID, l.Tries)
+	})
+}
+
+// LogoutLater implements oidc.Logouts.
+func (s *Logouts) LogoutLater(ctx context.Context, l oidc.Logout, pause time.Duration) error {
+	return s.db.write(ctx, timeout, "put off logout", func(ctx context.Context, tx *transaction) error {
+		return tx.exec(ctx, `UPDATE oidc_logouts SET due_at = ?, lease_until = 0 WHERE `+heldLogout,
+			ceilUnix(s.db.now().Add(pause)), l.ID, l.Tries)
+	})
+}
+
+// LogoutFailed implements oidc.Logouts.
+func (s *Logouts) LogoutFailed(ctx context.Context, l oidc.Logout) error {
+	return s.db.write(ctx, timeout, "give up logout", func(ctx context.Context, tx *transaction) error {
+		n, err := tx.changed(ctx, `DELETE FROM oidc_logouts WHERE `+heldLogout, l.ID, l.Tries)
+		if err != nil || n == 0 {
+			return err
+		}
+		return tx.record(ctx, audit.Event{
+			Name: "oidc_logout_failed", Detail: map[string]any{"app": l.ClientID, "tries": l.Tries},
+		})
+	})
+}
+
+// LogoutsWaiting implements oidc.Logouts.
+func (s *Logouts) LogoutsWaiting(ctx context.Context) (n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err = s.db.row(ctx, `SELECT count(*) FROM oidc_logouts`).Scan(&n)
+	return n, err
+}
+
+// EndClosed implements oidc.Logouts.
+func (s *Logouts) EndClosed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	const closed = `user_id IN (SELECT id FROM users WHERE ends_at <= ?)`
+	now := s.db.now().Unix()
+	var some bool
+	err := s.db.row(ctx, `SELECT EXISTS (SELECT 1 FROM oidc_grants WHERE ended_at IS NULL AND `+closed+`)`,
+		now).Scan(&some)
+	if err != nil || !some {
+		return err
+	}
+	return s.db.write(ctx, timeout, "end logins of guests", func(ctx context.Context, tx *transaction) error {
+		_, err := tx.endGrants(ctx, oidc.EndedByRule, closed, now)
+		return err
+	})
+}
