@@ -75,8 +75,9 @@ func withState(to, state string) string {
 	return to + separator + "state=" + url.QueryEscape(state)
 }
 
-// Leave ends a user's login at the application of a farewell, and at no other. One that has ended already, and one of
-// another user, is no error.
+// Leave ends a user's login at the application of a farewell, and at no other. The application is told as of any logout
+// (OpenID Connect Back-Channel Logout 1.0). One that has ended already, and one of another user, is no
+// error.
 func (s *Service) Leave(ctx context.Context, f Farewell, userID int64) error {
 	if !f.Known() {
 		return nil
@@ -87,7 +88,7 @@ func (s *Service) Leave(ctx context.Context, f Farewell, userID int64) error {
 		return nil
 	}
 	if err == nil {
-		_, err = s.o.Grants.EndGrant(ctx, f.Grant, EndedByClient)
+		_, err = s.o.Grants.EndGrant(ctx, f.Grant, EndedByLogout)
 	}
 	return err
 }
