@@ -11,4 +11,8 @@ export const tasks = {
   "help with a forgotten password": { clicks: 1, fields: 0 },
   "end a session elsewhere": { clicks: 2, fields: 0 },
   "add an application": { clicks: 2, fields: 3 },
+  "have an application ask who signs in": { clicks: 4, fields: 2 },
+  "take over an address that was refused": { clicks: 1, fields: 0 },
+  "sign in to an application the first time": { clicks: 1, fields: 2 },
+  "disconnect an application": { clicks: 2, fields: 0 },
 };

@@ -137,10 +137,22 @@ func (p profile) changeStart(r *request) error {
 }
 
 // account shows the user's profile.
-func (p profile) account(r *request) error { return p.render(r, "account", r.text["Profile"], nil) }
+func (p profile) account(r *request) error {
+	email, err := p.People.OwnEmail(r.ctx(), r.Session)
+	if err != nil {
+		return err
+	}
+	return p.render(r, "account", r.text["Profile"], email)
+}
 
-// changeProfile changes the user's display name and colour.
+// changeProfile changes the user's display name and colour, or their e-mail address.
 func (p profile) changeProfile(r *request) error {
+	if r.form.get("do") == "email" {
+		if err := p.People.SetOwnEmail(r.ctx(), r.Session, r.form.get("email")); err != nil {
+			return err
+		}
+		return r.seeOther(root + "account?done=profile")
+	}
 	color, change := r.form.color(), people.Profile{}
 	change.AvatarColor = &color
 	// A name of before that the rules now refuse stays until the user types another.

@@ -126,6 +126,13 @@ func (p household) changeMember(r *request) error {
 			return err
 		}
 		return r.seeOther(here + "?done=renamed")
+	case "email": // an admin vouches for what they enter, and for what a member has entered
+		email := r.form.get("email")
+		if _, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID,
+			people.MemberChange{Email: &email}); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=profile")
 	case "guest":
 		day := r.form.get("last_day")
 		if _, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID,

@@ -38,6 +38,9 @@ type appPage struct {
 	New, Leads bool
 	// NoAddress: the application has a host, and the portal's address is not known.
 	NoAddress bool
+	// SignIn says how people sign in there, where the application can ask; IsClient: it does.
+	SignIn   string
+	IsClient bool
 }
 
 // groupList are the groups of the household.
@@ -148,6 +151,9 @@ func (p opening) app(r *request) error {
 		if r.QueryParam("done") != "" && waits {
 			r.Response().Header().Set("Refresh", "2")
 		}
+	}
+	if page.SignIn, page.IsClient, err = (clients{p.Pages}).state(r, a); err != nil {
+		return err
 	}
 	page.Leads = a.Reached || page.Routing.Taken
 	if page.Groups, err = p.Policy.Groups(r.ctx()); err != nil {

@@ -3,6 +3,7 @@ package pages
 import (
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -138,10 +139,14 @@ func requestHost(r *http.Request) string {
 	return host
 }
 
-// leadsToApp permits the forms of a page that lead to a hand-over to end at the origin of its
-// application: browsers apply form-action to the redirects after a form, too. No other
-// origin is permitted.
+// leadsToApp permits the forms of a page that lead to a hand-over, or to an application that asks who signs in, to end
+// at the origin of the application: browsers apply form-action to the redirects after a form, too. No other origin is
+// permitted; of an application that asks it is that of the entered address.
 func (p *Pages) leadsToApp(r *request, to string) error {
+	if w, waits, err := p.waiting(r, to); waits || err != nil {
+		permitForms(r.Response().Header(), w.Origin)
+		return err
+	}
 	u, err := url.Parse(to)
 	if err != nil || u.Path != goPath {
 		return nil
@@ -150,10 +155,14 @@ func (p *Pages) leadsToApp(r *request, to string) error {
 	if err != nil || origin == "" {
 		return err
 	}
-	h := r.Response().Header()
+	permitForms(r.Response().Header(), origin)
+	return nil
+}
+
+// permitForms permits the forms of a page to end at an origin, too.
+func permitForms(h http.Header, origin string) {
 	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "form-action 'self'",
 		"form-action 'self' "+origin, 1))
-	return nil
 }
 
 // elsewhere returns the address of the request on the portal's host when it came to the host
@@ -174,8 +183,11 @@ type refusedPage struct {
 	Lead, Help string
 	// URL and Action are what can be done about it; empty: nothing.
 	URL, Action string
-	Portal      string // address of the start page
-	As          string // display name of the user who is logged in; empty: nobody
+	// Back leads back to the application; empty: nothing does.
+	Back     template.URL
+	BackText string
+	Portal   string // address of the start page
+	As       string // display name of the user who is logged in; empty: nobody
 }
 
 // Refusal writes the page for a person whom the guard refuses, on the host of the

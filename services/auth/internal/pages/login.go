@@ -23,6 +23,7 @@ type signIn struct{ *Pages }
 type loginPage struct {
 	Return string
 	Name   string // proposed
+	To     string // the application to which the login leads; empty: to none, or it is not known
 	// Passkeys: this server has them.
 	Passkeys bool
 	// Empty: there is no user yet, and a set-up link is needed.
@@ -73,6 +74,11 @@ func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
 	}
 	if err := p.leadsToApp(r, page.Return); err != nil {
 		return err
+	}
+	if w, waits, err := p.waiting(r, page.Return); err != nil {
+		return err
+	} else if waits {
+		page.To = w.Name
 	}
 	page.Passkeys = p.Accounts.Passkeys.Off() == nil
 	title := r.text["LoginTitle"]

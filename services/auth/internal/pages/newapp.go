@@ -22,6 +22,7 @@ const newAppPath = appsPath + "/new"
 // newAppPage is what the page of a new application shows.
 type newAppPage struct {
 	Recipes []recipe
+	Clients []clientRecipe // of applications that ask who signs in
 	Groups  groupList
 	App     application.Application // the zero value, for the templates of an application's fields
 	Route   routeForm
@@ -92,6 +93,9 @@ func (p opening) newApp(r *request) (err error) {
 	page := newAppPage{
 		Recipes: recipes, Scheme: portal.Scheme, Host: portal.Host, Hosts: p.PublicURL != "" && namesHosts(portal),
 		Route: routeForm{Headers: application.UserHeaders, HasPath: true, Trial: r.trial},
+	}
+	if p.OIDC.Off(r.ctx()) == nil {
+		page.Clients = clientRecipes
 	}
 	if r.fault != nil {
 		page.More = slices.Contains([]string{"slug", "description", "user_header"}, r.fault.Field)

@@ -1,11 +1,14 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -39,7 +42,7 @@ func (p *Pages) notices(r *request, entries []audit.Entry) (shown []notice, err 
 				return nil, err
 			}
 		}
-		n.Text = r.text.told(e.Event.Name, name, n.Own)
+		n.Text = cmp.Or(r.text.ofApplication(e.Event), r.text.told(e.Event.Name, name, n.Own))
 		shown = append(shown, n)
 	}
 	return shown, nil
@@ -73,4 +76,20 @@ func (t texts) told(event, by string, own bool) string {
 		return fmt.Sprintf(sentence, by)
 	}
 	return what + " · " + by
+}
+
+// ofApplication returns what a sign-in at an application led to, in words; "" for all other events.
+func (t texts) ofApplication(e audit.Event) string {
+	app, _ := e.Detail["app"].(string)
+	name, _ := e.Detail["name"].(string)
+	name = cmp.Or(name, app)
+	switch e.Name {
+	case "oidc_first_login":
+		list, _ := e.Detail["scopes"].(string)
+		scopes := strings.Fields(list)
+		return fmt.Sprintf(t["FirstSignInF"], name, t.learns(scopes, slices.Contains(scopes, oidc.ScopeGroups)))
+	case "oidc_refresh_reused":
+		return fmt.Sprintf(t["KeyReusedF"], name)
+	}
+	return ""
 }

@@ -1,40 +1,247 @@
 package pages
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"html/template"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/pforte/pforte/services/auth/internal/access"
-	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
+
+// authorizing has what people see between an application that asks who signs in, and the answer.
+type authorizing struct{ *Pages }
+
+// resumed is the path at which a kept request for a login goes on.
+func resumed(handle string) string {
+	return web.OIDCAuthorize + "?" + url.Values{web.OIDCHandleParam: {handle}}.Encode()
+}
+
+// handleOf returns the handle of the kept request to which a return path leads; "": it leads to none.
+func handleOf(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Path != web.OIDCAuthorize && u.Path != web.OIDCContinuePage {
+		return ""
+	}
+	return u.Query().Get(web.OIDCHandleParam)
+}
+
+// waiting returns the kept request to which a return path leads. It reports whether there is one.
+func (p *Pages) waiting(r *request, to string) (oidc.Waiting, bool, error) {
+	handle := handleOf(to)
+	if handle == "" {
+		return oidc.Waiting{}, false, nil
+	}
+	w, err := p.OIDC.Waiting(r.ctx(), handle)
+	if errors.Is(err, oidc.ErrRequestGone) || p.OIDC.Off(r.ctx()) != nil {
+		return oidc.Waiting{}, false, nil
+	}
+	return w, err == nil, err
+}
 
 // SignIn writes the page that a person is shown instead of being led on to an application.
 func (p *Pages) SignIn(c echo.Context, page web.OIDCPage) error {
 	setHeaders(c.Response().Header())
-	r := &request{Context: c, status: http.StatusBadRequest}
+	r := &request{Context: c, page: route{get: notFound}}
 	r.text = p.language(r)
-	shown, title := refusedPage{Portal: p.PublicURL + root}, r.text["RefusedTitle"]
-	if page.Err != nil {
-		shown.Lead, shown.Help = r.text["AppUnknown"], r.text["AppUnknownHelp"]
-		return p.render(r, "refused", title, shown)
+	if caller, err := p.caller(r); err == nil {
+		r.Caller = caller
 	}
-	answer := web.OIDCAnswer(page.Step)
-	app := application.Application{Slug: page.Step.Slug, Name: page.Step.Name}
-	switch page.Step.Kind {
-	case oidc.NoAccess, oidc.NoFactor:
-		r.status = 0
-		reason := access.AppDenied
-		if page.Step.Kind == oidc.NoFactor {
-			reason = access.SecondFactorNeeded
+	err := page.Err
+	if err == nil {
+		err = authorizing{p}.step(r, page.Step)
+	} else {
+		err = authorizing{p}.failed(r, err)
+	}
+	if err != nil && !c.Response().Committed {
+		return p.failed(r, err)
+	}
+	return nil
+}
+
+// step carries out a step.
+func (p authorizing) step(r *request, s oidc.Step) error {
+	switch s.Kind {
+	case oidc.Back:
+		return p.back(r, s)
+	case oidc.ToLogin:
+		query := url.Values{"return": {resumed(s.Handle)}}
+		if s.LoginHint != "" {
+			query.Set("name", s.LoginHint)
 		}
-		return p.refused(r, reason, app, access.Caller{}, "")
-	default: // browsers follow no redirect to an own scheme without a tap
-		r.status = http.StatusOK
-		shown.URL, shown.Action = answer.URL(), fmt.Sprint(app.Name)
-		return p.render(r, "refused", app.Name, shown)
+		return r.seeOther(withQuery(root+"login", query))
+	case oidc.ToReauth:
+		return r.seeOther(root + "reauth?return=" + escapeReturn(resumed(s.Handle)))
+	case oidc.ToAsk, oidc.ToChoose:
+		return r.seeOther(withQuery(web.OIDCContinuePage, url.Values{web.OIDCHandleParam: {s.Handle}}))
+	case oidc.NoAccess, oidc.NoFactor:
+		return p.shut(r, s)
 	}
+	return fmt.Errorf("pages: unknown step %d", s.Kind)
+}
+
+// sentOnPage is what the page shows from which a browser goes on to an application.
+type sentOnPage struct {
+	Name string
+	// Link is of a program's own scheme, which browsers open by a press alone; Fields go to To by a form.
+	Link   template.URL
+	To     string
+	Fields []claim
+	Failed bool // the user is not signed in
+}
+
+// back leads back to the application.
+func (p authorizing) back(r *request, s oidc.Step) error {
+	answer := web.OIDCAnswer(s)
+	page := sentOnPage{Name: s.Name, To: answer.To, Failed: s.Err != nil}
+	title := fmt.Sprintf(r.text["ContinueF"], s.Name)
+	switch {
+	case answer.Form && !oidc.IsOwnScheme(answer.To):
+		for _, name := range slices.Sorted(maps.Keys(answer.Values)) {
+			page.Fields = append(page.Fields, claim{name, answer.Values.Get(name)})
+		}
+		permitForms(r.Response().Header(), oidc.Origin(answer.To))
+	case oidc.IsOwnScheme(answer.To):
+		page.Link = template.URL(answer.URL()) //nolint:gosec // an entered address, of a scheme that runs nothing
+	default:
+		return r.seeOther(answer.URL())
+	}
+	return p.render(r, "sent-on", title, page)
+}
+
+// shut says that the user may not use the application, with a way back there.
+func (p authorizing) shut(r *request, s oidc.Step) error {
+	page := refusedPage{
+		Lead: r.text["SignInDenied"], Help: r.text["AppDeniedHelp"], Portal: p.PublicURL + root,
+		As: r.User.DisplayName, URL: p.PublicURL + askPath(s.Slug), Action: r.text["AskButton"],
+	}
+	switch {
+	case s.Kind == oidc.NoFactor:
+		page.Lead, page.Help = r.text["AppSecondFactor"], r.text["AppSecondFactorHelp"]
+		page.URL, page.Action = p.PublicURL+securityPath, r.text["DutyNow"]
+	case r.isAdmin():
+		page.Help, page.URL, page.Action = "", p.PublicURL+appsPath+"/"+s.Slug, r.text["AppDeniedRule"]
+	}
+	page.Back, page.BackText = template.URL(web.OIDCAnswer(s).URL()), fmt.Sprintf(r.text["BackToF"], s.Name) //nolint:gosec // as above
+	r.status = http.StatusForbidden
+	return p.render(r, "refused", fmt.Sprintf(r.text["RefusedF"], s.Name), page)
+}
+
+// failed says why a request leads nowhere.
+func (p authorizing) failed(r *request, err error) error {
+	page := refusedPage{Portal: p.PublicURL + root, As: r.User.DisplayName}
+	r.status = http.StatusBadRequest
+	switch {
+	case errors.Is(err, oidc.ErrUnknownClient):
+		page.Lead, page.Help = r.text["ClientUnknown"], r.text["AppUnknownHelp"]
+	case errors.Is(err, oidc.ErrUnknownAddress):
+		page.Lead = r.text["AddressUnknown"]
+	case errors.Is(err, oidc.ErrRequestGone):
+		page.Lead = r.text["SignInExpired"]
+	case errors.Is(err, oidc.ErrRequest):
+		page.Lead = r.text["SignInBadRequest"]
+	case isOff(err):
+		return service.ErrNoRoute
+	default:
+		return err
+	}
+	if errors.Is(err, oidc.ErrUnknownAddress) && r.Current != nil && r.isAdmin() {
+		if client, known := p.clientOf(r, r.QueryParam("client_id")); known {
+			page.URL, page.Action = p.PublicURL+signInPath+"/"+client.Slug+"#refused", r.text["AddressSee"]
+		}
+	}
+	return p.render(r, "refused", r.text["SignInFailed"], page)
+}
+
+// isOff reports whether there is no provider.
+func isOff(err error) bool {
+	for _, off := range []error{oidc.ErrNoDataKey, oidc.ErrNoPublicURL, oidc.ErrNoPages, oidc.ErrIssuerChanged} {
+		if errors.Is(err, off) {
+			return true
+		}
+	}
+	return false
+}
+
+// clientOf returns the client of an id. It reports whether there is one.
+func (p authorizing) clientOf(r *request, id string) (oidc.Client, bool) {
+	all, err := p.OIDC.Clients(r.ctx())
+	i := slices.IndexFunc(all, func(c oidc.Client) bool { return c.ID == id })
+	if err != nil || i < 0 {
+		return oidc.Client{}, false
+	}
+	return all[i], true
+}
+
+// continuePage is what the page shows that asks before a sign-in.
+type continuePage struct {
+	Handle, Lead, Yes string
+	No, NoText        string // the value of do, and the button
+}
+
+// question asks what a request for a login asks for: whether to sign in, or whether to go on as the user who is logged
+// in. Where nothing is to be asked any more, it goes on.
+func (p authorizing) question(r *request) error {
+	handle := cmp.Or(r.form.get(web.OIDCHandleParam), r.QueryParam(web.OIDCHandleParam))
+	w, err := p.OIDC.Waiting(r.ctx(), handle)
+	if err != nil {
+		return p.failed(r, err)
+	}
+	step, err := p.OIDC.Authorize(r.ctx(), p.attempt(r, handle))
+	if err != nil {
+		return p.failed(r, err)
+	}
+	permitForms(r.Response().Header(), w.Origin)
+	page := continuePage{Handle: handle, No: "no", NoText: r.text["Cancel"]}
+	switch {
+	case step.Kind == oidc.ToChoose:
+		page.Lead, page.Yes = fmt.Sprintf(r.text["ContinueAsLeadF"], w.Name), r.text["ContinueButton"]
+		page.No, page.NoText = "other", r.text["OtherAccount"]
+		return p.render(r, "continue", fmt.Sprintf(r.text["ContinueAsF"], r.User.DisplayName), page)
+	case step.Kind != oidc.ToAsk:
+		return p.step(r, step)
+	case oidc.Answer{To: w.To}.Proves():
+		page.Lead = r.text["AskSignInAppLead"]
+	default:
+		page.Lead = r.text["AskSignInLead"]
+	}
+	page.Yes = r.text["AskSignInButton"]
+	return p.render(r, "continue", fmt.Sprintf(r.text["AskSignInF"], w.Name), page)
+}
+
+// attempt is the one of the user who is logged in, with a kept request.
+func (p authorizing) attempt(r *request, handle string) oidc.Attempt {
+	return oidc.Attempt{Handle: handle, Session: &r.Session, User: r.User, IP: p.Client(r.Request())}
+}
+
+// answer takes what the user answered to the question.
+func (p authorizing) answer(r *request) error {
+	attempt := p.attempt(r, r.form.get(web.OIDCHandleParam))
+	switch r.form.get("do") {
+	case "yes":
+		attempt.Confirmed = true
+	case "no":
+		attempt.Denied = true
+	case "other": // the login leads back to the request, which asks then for no account
+		if err := p.Logout(r.Response(), r.Request(), r.Caller); err != nil && !errors.Is(err, session.ErrNotFound) {
+			return err
+		}
+		return r.seeOther(root + "login?return=" + escapeReturn(resumed(attempt.Handle)))
+	default:
+		return web.ErrMalformed
+	}
+	step, err := p.OIDC.Authorize(r.ctx(), attempt)
+	if err != nil {
+		return p.failed(r, err)
+	}
+	return p.step(r, step)
 }

@@ -170,6 +170,33 @@ php occ user_oidc:provider pforte --clientid={id} --clientsecret={secret} \
   --mapping-display-name=name --mapping-email=email --mapping-groups=groups --group-provisioning=1`,
 	},
 	{
+		Slug: "nodered", Product: "Node-RED",
+		Redirects: []string{"{url}/auth/strategy/callback"},
+		File:      "js",
+		Config: `  adminAuth: {
+    type: 'strategy',
+    strategy: {
+      name: 'openidconnect',
+      label: 'Pforte',
+      icon: 'fa-home',
+      strategy: require('passport-openidconnect').Strategy,
+      options: {
+        issuer: '{issuer}',
+        authorizationURL: '{issuer}/oidc/authorize',
+        tokenURL: '{issuer}/oidc/token',
+        userInfoURL: '{issuer}/oidc/userinfo',
+        clientID: '{id}',
+        clientSecret: '{secret}',
+        callbackURL: '{url}/auth/strategy/callback',
+        scope: ['profile', 'email'],
+        skipUserProfile: false,
+        verify: (issuer, profile, done) => done(null, profile)
+      }
+    },
+    users: username => Promise.resolve({ username, permissions: '*' })
+  }`,
+	},
+	{
 		Slug: "paperless", Product: "Paperless-ngx",
 		Redirects: []string{"{url}/accounts/oidc/pforte/login/callback/"},
 		File:      "env",

@@ -29,9 +29,10 @@ var secretKinds = map[string]struct {
 	title, button string
 	data          func() any
 }{
-	"link":  {"LinkTitle", "Finished", func() any { return new(secretLink) }},
-	"token": {"TokenNew", "Finished", func() any { return new(newToken) }},
-	"codes": {"Codes", "CodesKept", func() any { return new(codesPage) }},
+	"link":   {"LinkTitle", "Finished", func() any { return new(secretLink) }},
+	"token":  {"TokenNew", "Finished", func() any { return new(newToken) }},
+	"client": {"SignIn", "Finished", func() any { return new(enteredPage) }},
+	"codes":  {"Codes", "CodesKept", func() any { return new(codesPage) }},
 }
 
 // shownOnce is what a page says of the secret that it shows.

@@ -99,6 +99,7 @@ func New(o Options) (*Pages, error) {
 		"app.js":       "text/javascript; charset=utf-8",
 		"menu.js":      "text/javascript; charset=utf-8",
 		"invite.js":    "text/javascript; charset=utf-8",
+		"post.js":      "text/javascript; charset=utf-8",
 		"icon-180.png": "image/png", "icon-192.png": "image/png", "icon-512.png": "image/png",
 		"icon-maskable.png": "image/png",
 	} {
@@ -183,6 +184,15 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, appsPath+"/:id/icon", route{
 		needs: needsAdmin, fresh: true, upload: true, get: opening{p}.app, post: opening{p}.changeIcon,
 	})
+	c := clients{p}
+	p.page(e, signInPath+"/:id", route{needs: needsAdmin, fresh: true, recent: true, get: c.page, post: c.change})
+	p.page(e, newClientPath+"/:id", route{needs: needsAdmin, fresh: true, get: c.newClient, post: c.addClient})
+	p.page(e, trialPath+"/:id", route{needs: needsAdmin, get: c.trial})
+	p.page(e, keysPath, route{needs: needsAdmin, fresh: true, get: signingKeys{p}.page, post: signingKeys{p}.rotate})
+	p.page(e, web.OIDCContinuePage, route{
+		needs: needsSession, get: authorizing{p}.question, post: authorizing{p}.answer,
+	})
+	p.page(e, connectionsPath, route{needs: needsSession, get: connections{p}.page, post: connections{p}.change})
 	p.page(e, groupsPath, route{needs: needsAdmin, fresh: true, get: opening{p}.groups, post: opening{p}.addGroup})
 	p.page(e, groupsPath+"/:id", route{
 		needs: needsAdmin, fresh: true, recent: true, get: opening{p}.group, post: opening{p}.changeGroup,

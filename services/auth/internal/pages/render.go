@@ -28,6 +28,7 @@ type view struct {
 	OtherLanguage, Action string
 	User                  *user.User // nil without a session
 	Admin                 bool
+	SignsIn               bool // there is an OpenID Connect provider
 	CSRF                  string
 	FormID                string     // of the forms of the page, by which one that is sent twice is known
 	Once                  *shownOnce // of the page of a secret, else nil
@@ -66,6 +67,7 @@ func (p *Pages) render(r *request, page, title string, data any) error {
 		Fault: r.fault, Notice: r.text["done."+r.QueryParam("done")], Data: data, form: r.form, assets: p.assets,
 		now: p.Now(), location: p.Location,
 	}
+	v.SignsIn = p.OIDC.Off(r.ctx()) == nil
 	if r.fault != nil {
 		v.Notice = ""
 	}
@@ -192,6 +194,14 @@ func (v view) Protection(u user.Details) protection {
 	return protection{v.T["NoSecond"], false}
 }
 
+// Confirmation returns whether an admin vouches for an e-mail address, in words.
+func (v view) Confirmation(e user.Email) protection {
+	if e.Confirmed() {
+		return protection{v.T["EmailConfirmed"], true}
+	}
+	return protection{v.T["EmailUnconfirmed"], false}
+}
+
 // accountState is what is special about whether an account opens anything.
 type accountState struct {
 	Text   string
@@ -309,6 +319,13 @@ var functions = template.FuncMap{
 	"boxOf":   boxOf,
 	"onColor": onColor,
 	// unmarked is for a field that may be empty because another one can fill it.
+	"lines": func(v view, name, label, first string, hint ...string) field {
+		return field{
+			ID: name, Name: name, Label: label, Value: v.Value(name, first), Hint: strings.Join(hint, " "),
+			Wrong: v.Wrong(name),
+		}
+	},
+	"joined":   func(lines []string) string { return strings.Join(lines, "\n") },
 	"unmarked": func(f field) field { f.Mark = ""; return f },
 	"upstream": upstreamFields,
 	"guide":    recipe{}.Guide,

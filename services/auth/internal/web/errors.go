@@ -55,6 +55,8 @@ var (
 	ErrForeignPage = errors.New("request of a foreign page")
 	// ErrNoPicture is returned for a form without the file that it is for.
 	ErrNoPicture = errors.New("file is missing")
+	// ErrAfterLogout is oidc.ErrAddress of the addresses after a logout.
+	ErrAfterLogout = errors.New("address after a logout cannot be led back to")
 	// ErrQueueFull is returned to proxies, of which too many ask for the routes at once.
 	ErrQueueFull = errors.New("too many questions for the routes at once")
 )
@@ -271,30 +273,32 @@ var failures = []Failure{
 	row(token.ErrActive, http.StatusConflict, "api_token_active", "TokenActive", "",
 		"Der Zugangsschlüssel gilt noch. Bitte zuerst widerrufen."),
 	row(token.ErrNotFound, http.StatusNotFound, "not_found", "NoToken", "", "Zugangsschlüssel nicht gefunden."),
-	row(oidc.ErrNoPublicURL, http.StatusConflict, "no_public_url", "", "",
+	row(oidc.ErrNoPublicURL, http.StatusConflict, "no_public_url", "SignInOffAddress", "",
 		"Dafür fehlt PUBLIC_URL."),
-	row(oidc.ErrNoPages, http.StatusConflict, "no_pages", "", "", "Dafür müssen die Seiten eingeschaltet sein."),
-	row(oidc.ErrNoDataKey, http.StatusConflict, "no_data_key", "", "", "Dafür fehlt DATA_KEY."),
-	row(oidc.ErrIssuerChanged, http.StatusConflict, "issuer_changed", "", "",
+	row(oidc.ErrNoPages, http.StatusConflict, "no_pages", "SignInOffMode", "", "Dafür müssen die Seiten eingeschaltet sein."),
+	row(oidc.ErrNoDataKey, http.StatusConflict, "no_data_key", "SignInOffKey", "", "Dafür fehlt DATA_KEY."),
+	row(oidc.ErrIssuerChanged, http.StatusConflict, "issuer_changed", "SignInMoved", "",
 		"PUBLIC_URL hat sich geändert. Anwendungen kennen die Personen unter der früheren Adresse."),
 	row(oidc.ErrNoClient, http.StatusNotFound, "not_found", "NoApplication", noForm,
 		"Diese Anwendung meldet niemanden über den Haushalt an."),
-	row(oidc.ErrIsClient, http.StatusConflict, "is_client", "", "",
+	row(oidc.ErrIsClient, http.StatusConflict, "is_client", "IsClient", "",
 		"Diese Anwendung meldet schon über den Haushalt an."),
 	row(oidc.ErrClientID, http.StatusBadRequest, "client_id", "", "",
 		"Die Kennung muss aus 1 bis 64 Buchstaben, Ziffern, Punkten, Bindestrichen und Unterstrichen bestehen."),
-	row(oidc.ErrIDTaken, http.StatusConflict, "client_id_taken", "", "",
+	row(oidc.ErrIDTaken, http.StatusConflict, "client_id_taken", "ClientIDTaken", "name",
 		"Diese Kennung hat bereits eine andere Anwendung."),
-	row(oidc.ErrAddress, http.StatusBadRequest, "address", "", "",
+	row(ErrAfterLogout, http.StatusBadRequest, "address", "BadAddress", "after",
+		"Eine Adresse nach dem Abmelden kann nicht eingetragen werden."),
+	row(oidc.ErrAddress, http.StatusBadRequest, "address", "BadAddress", "redirects",
 		"Diese Adresse kann nicht eingetragen werden: nötig ist https://…, ein eigenes Schema oder eine auf demselben "+
 			"Gerät, ohne # und *."),
-	row(oidc.ErrAddresses, http.StatusBadRequest, "addresses", "", "",
+	row(oidc.ErrAddresses, http.StatusBadRequest, "addresses", "BadAddresses", "redirects",
 		"Es braucht 1 bis 10 Adressen."),
-	row(oidc.ErrLogoutURI, http.StatusBadRequest, "logout_uri", "", "",
+	row(oidc.ErrLogoutURI, http.StatusBadRequest, "logout_uri", "BadLogoutURI", "logout",
 		"Die Adresse für Abmeldungen muss mit https:// oder http:// beginnen."),
 	row(oidc.ErrField, http.StatusBadRequest, "field", "BadForm", "",
 		"alg ist RS256 oder ES256, pkce auto oder required, groups asked, always oder never."),
-	row(oidc.ErrManySecret, http.StatusConflict, "too_many", "", "",
+	row(oidc.ErrManySecret, http.StatusConflict, "too_many", "TooManySecrets", "",
 		"Mehr als zwei Geheimnisse sind nicht möglich. Bitte zuerst eines entfernen."),
 	row(oidc.ErrPublic, http.StatusConflict, "public", "", "",
 		"Eine Anwendung ohne Server hat kein Geheimnis."),

@@ -1,0 +1,528 @@
+package pages
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+const (
+	signInPath    = root + "admin/sign-in"
+	newClientPath = signInPath + "/new"
+	trialPath     = signInPath + "/trial"
+)
+
+// clients has the pages of applications that ask Pforte who signs in.
+type clients struct{ *Pages }
+
+// firstClaims are those that people look for, before all others.
+var firstClaims = []string{"name", "preferred_username", "email", "email_verified", "groups"}
+
+// claimsOf returns claims as a page shows them.
+func claimsOf(values map[string]any) (all []claim) {
+	names := slices.DeleteFunc(slices.Clone(firstClaims), func(name string) bool { return values[name] == nil })
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		switch value := values[name].(type) {
+		case []string:
+			all = append(all, claim{name, strings.Join(value, ", ")})
+		default:
+			all = append(all, claim{name, fmt.Sprint(value)})
+		}
+	}
+	return all
+}
+
+// newClientPage is what the page of a new client shows.
+type newClientPage struct {
+	App       application.Application // which there is already; the zero value, for the template of the rule: none
+	Groups    groupList
+	Name, URL string
+	Free      bool   // the addresses are not those of a recipe
+	Off       string // why there can be none
+}
+
+// signInOff returns why there is no provider, in words; "": there is one.
+func (p *Pages) signInOff(r *request) string {
+	switch err := p.OIDC.Off(r.ctx()); {
+	case err == nil:
+		return ""
+	case errors.Is(err, oidc.ErrNoDataKey):
+		return r.text["SignInOffKey"]
+	case errors.Is(err, oidc.ErrNoPublicURL):
+		return r.text["SignInOffAddress"]
+	case errors.Is(err, oidc.ErrIssuerChanged):
+		return r.text["SignInMoved"]
+	}
+	return r.text["SignInOffMode"]
+}
+
+// newClient shows the form of a new client by a recipe: of a new application, or of one that there is.
+func (p clients) newClient(r *request) error {
+	c, known := clientRecipeOf(r.Param("id"))
+	if !known {
+		return service.ErrNoRoute
+	}
+	page := newClientPage{Free: len(c.Redirects) == 0, Off: p.signInOff(r), Name: r.text["recipe."+c.Slug]}
+	title := fmt.Sprintf(r.text["ClientNewF"], cmp.Or(c.Product, r.text["OtherApplication"]))
+	portal, err := url.Parse(p.portalOf(r))
+	if err != nil {
+		return err
+	}
+	if page.Name != "" && namesHosts(portal) {
+		page.URL = portal.Scheme + "://" + c.Slug + "." + portal.Host
+	}
+	if slug := cmp.Or(r.form.get("app"), r.QueryParam("app")); slug != "" {
+		if page.App, err = p.Policy.Application(r.ctx(), slug); err != nil {
+			return err
+		}
+		page.URL = strings.TrimSuffix(p.absolute(r, page.App.URL), "/")
+		title = fmt.Sprintf(r.text["ClientForF"], page.App.Name)
+	}
+	if page.Groups, err = p.Policy.Groups(r.ctx()); err != nil {
+		return err
+	}
+	return p.render(r, "client-new", title, page)
+}
+
+// absolute returns the whole address of an application.
+func (p *Pages) absolute(r *request, at string) string {
+	if strings.HasPrefix(at, "/") {
+		return p.portalOf(r) + at
+	}
+	return at
+}
+
+// addClient makes a client, and the application unless there is one, and leads to what is entered there.
+func (p clients) addClient(r *request) error {
+	c, known := clientRecipeOf(r.Param("id"))
+	if !known {
+		return service.ErrNoRoute
+	}
+	if err := p.OIDC.Off(r.ctx()); err != nil {
+		return err
+	}
+	f := r.form
+	at, err := p.typedAddress(r, f.get("url"))
+	if err != nil {
+		return err
+	}
+	filled := c.filled(enteredClient{URL: at})
+	n := oidc.Client{
+		Public: c.Public || f.sent("public"), Alg: oidc.RS256, PKCE: oidc.Auto, Groups: oidc.GroupsAsked, Email: true,
+		Redirects: filled.Redirects, AfterLogout: filled.AfterLogout, LogoutURI: filled.Logout,
+	}
+	if len(c.Redirects) == 0 {
+		n.Redirects = f.lines("redirects")
+	}
+	n.Slug = f.get("app")
+	made := n.Slug == ""
+	var app policy.NewApplication
+	if made {
+		if app, err = p.newApplication(r, cmp.Or(f.get("name"), r.text["recipe."+c.Slug]), at); err != nil {
+			return err
+		}
+		n.Slug = app.Slug
+	}
+	n.ID = n.Slug
+	if err := n.Check(); err != nil { // before the application is made
+		return err
+	}
+	if made {
+		if err := p.Policy.CreateApplication(r.ctx(), r.UserID, app); err != nil {
+			return err
+		}
+	}
+	secret, err := p.OIDC.Create(r.ctx(), r.UserID, n)
+	if err != nil {
+		if made {
+			err = errors.Join(err, p.Policy.RemoveApplication(r.ctx(), r.UserID, n.Slug))
+		}
+		return err
+	}
+	return p.showEntered(r, c, n, at, secret)
+}
+
+// newApplication returns the application that is made with a client.
+func (p clients) newApplication(r *request, name, at string) (n policy.NewApplication, err error) {
+	n = policy.NewApplication{Name: strings.TrimSpace(name), URL: p.addressOf(r, at, false)}
+	if n.Name == "" {
+		return n, application.ErrName
+	}
+	n.Rule, n.Group, _ = strings.Cut(cmp.Or(r.form.get("rule"), string(application.Login)), ":")
+	taken, err := p.Policy.Applications(r.ctx())
+	if err != nil {
+		return n, err
+	}
+	n.Slug = freeSlug(slugOf(n.Name), taken)
+	n.Color = colorOf(n.Slug)
+	return n, nil
+}
+
+// typedAddress returns the whole address of what was typed, which may be a label or a host, without a slash at the end.
+// application.ErrURL.
+func (p clients) typedAddress(r *request, typed string) (string, error) {
+	typed = strings.TrimRight(strings.TrimSpace(typed), "/")
+	if typed == "" {
+		return "", application.ErrURL
+	}
+	if !strings.Contains(typed, "://") {
+		typed = strings.TrimSuffix(p.absolute(r, p.addressOf(r, typed, false)), "/")
+	}
+	u, err := url.Parse(typed)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
+		return "", application.ErrURL
+	}
+	return typed, nil
+}
+
+// lines returns the lines of a field that are not blank.
+func (f form) lines(name string) (lines []string) {
+	for line := range strings.FieldsSeq(f.get(name)) {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// enteredPage is what the page shows that is seen once: what is entered in the application.
+type enteredPage struct {
+	Slug, Name, Recipe, Issuer, Secret string
+	Fields                             []setting
+	Config                             string
+	Rows                               int
+	Guide                              string
+}
+
+// showEntered redirects to the page that says what is entered in the application, with the secret.
+func (p clients) showEntered(r *request, c clientRecipe, n oidc.Client, at, secret string) error {
+	filled := c.filled(enteredClient{URL: at, Issuer: p.OIDC.Issuer(), ID: n.ID, Secret: secret})
+	app, err := p.Policy.Application(r.ctx(), n.Slug)
+	if err != nil { // it exists, and must be shown
+		app.Name = n.Slug
+	}
+	here := signInPath + "/" + url.PathEscape(n.Slug)
+	return p.showSecret(r, secretPage{Name: "client", At: here, Back: here}, &enteredPage{
+		Slug: n.Slug, Name: app.Name, Recipe: c.Slug, Issuer: p.OIDC.Issuer(), Secret: secret, Fields: filled.Fields,
+		Config: filled.Config, Rows: min(strings.Count(filled.Config, "\n")+2, 20),
+		Guide: c.Guide(),
+	})
+}
+
+// signInPage is what the page of how people sign in to an application shows.
+type signInPage struct {
+	App       application.Application
+	Client    oidc.Client // the zero value: it does not ask
+	Recipes   []clientRecipe
+	Issuer    string
+	Guide     string
+	Off       string // why there is no provider, in words
+	Moved     bool   // because PUBLIC_URL has changed
+	Refused   []refusal
+	Connected []connected
+	More      int // signed in beside those
+	Members   []user.Details
+	learned
+	NoToken string // why no sign-in was ever finished, in words
+}
+
+// learned is what an application learns about a user.
+type learned struct {
+	Of     string // username
+	Claims []claim
+	Fails  string // why the user may not use it, in words
+}
+
+// claim is one in words.
+type claim struct{ Name, Value string }
+
+// refusal is what was refused, in words.
+type refusal struct {
+	oidc.Refusal
+	Text  string
+	Takes bool // the address can be taken over
+}
+
+// connected is who is signed in.
+type connected struct {
+	oidc.Connection
+	Who string
+}
+
+const (
+	// shownRefusals and shownConnected are how many of them the page shows, so that it weighs less than 40 KB.
+	shownRefusals  = 6
+	shownConnected = 10
+)
+
+// page shows how people sign in to an application.
+func (p clients) page(r *request) (err error) {
+	page := signInPage{Issuer: p.OIDC.Issuer(), Recipes: clientRecipes, Off: p.signInOff(r)}
+	page.Moved = errors.Is(p.OIDC.Off(r.ctx()), oidc.ErrIssuerChanged)
+	if page.App, err = p.Policy.Application(r.ctx(), r.Param("id")); err != nil {
+		return err
+	}
+	page.Client, err = p.OIDC.Client(r.ctx(), page.App.Slug)
+	if errors.Is(err, oidc.ErrNoClient) {
+		return p.render(r, "signin", fmt.Sprintf(r.text["ClientForF"], page.App.Name), page)
+	}
+	if err != nil {
+		return err
+	}
+	c, _ := recipeOfClient(page.Client)
+	page.Guide = c.Guide()
+	refused, err := p.OIDC.Refusals(r.ctx(), page.Client)
+	if err != nil {
+		return err
+	}
+	page.Refused = r.text.refusals(refused, page.Client)
+	if page.NoToken, err = p.noToken(r, page.App, page.Client); err != nil {
+		return err
+	}
+	if page.Members, err = p.People.Members(r.ctx()); err != nil {
+		return err
+	}
+	if page.Connected, page.More, err = p.connected(r, page.App, page.Members); err != nil {
+		return err
+	}
+	if page.Of = r.QueryParam("user"); page.Of != "" {
+		if page.learned, err = p.learns(r, page.App.Slug, page.Of); err != nil {
+			return err
+		}
+	}
+	page.Of = cmp.Or(page.Of, r.User.Username)
+	return p.render(r, "signin", fmt.Sprintf(r.text["ClientForF"], page.App.Name), page)
+}
+
+// recipeOfClient returns the recipe whose addresses a client has, with the address of the application, or the recipe of
+// other applications.
+func recipeOfClient(client oidc.Client) (c clientRecipe, at string) {
+	for _, c := range clientRecipes {
+		if len(c.Redirects) == 0 || c.Origin { // an origin alone is no recipe's
+			continue
+		}
+		for _, address := range client.Redirects {
+			at, found := strings.CutSuffix(address, strings.TrimPrefix(c.Redirects[0], "{url}"))
+			if found && slices.Contains(client.Redirects, c.filled(enteredClient{URL: at}).Redirects[0]) {
+				return c, at
+			}
+		}
+	}
+	c, _ = clientRecipeOf(otherClient)
+	if len(client.Redirects) > 0 {
+		at = oidc.Origin(client.Redirects[0])
+	}
+	return c, at
+}
+
+// refusals are the texts of why something was refused; all others are RefusedOtherF.
+var refusals = map[string]string{
+	"redirect_uri": "RefusedAddress", oidc.ErrClient.Error(): "RefusedSecret", oidc.ErrIDs.Error(): "RefusedSecret",
+	oidc.ErrCodeUsed.Error(): "RefusedCode", oidc.ErrCodeClient.Error(): "RefusedCode",
+	oidc.ErrCodeAddress.Error(): "RefusedCodeAddress", oidc.ErrVerifier.Error(): "RefusedPKCE",
+	oidc.ErrNoChallenge.Error(): "RefusedPKCE", oidc.ErrPKCE.Error(): "RefusedPKCE",
+	oidc.ErrPKCERequired.Error(): "RefusedPKCE", oidc.ErrScope.Error(): "RefusedScope",
+	oidc.ErrRefresh.Error(): "RefusedRefresh", oidc.ErrRefreshUsed.Error(): "RefusedRefresh",
+}
+
+// refusals returns what was refused of a client, in words.
+func (t texts) refusals(all []oidc.Refusal, client oidc.Client) (shown []refusal) {
+	for _, one := range all[:min(len(all), shownRefusals)] {
+		text := t[refusals[one.Reason]]
+		if text == "" {
+			text = fmt.Sprintf(t["RefusedOtherF"], one.Reason)
+		}
+		shown = append(shown, refusal{
+			Refusal: one, Text: text,
+			Takes: one.Address != "" && !client.Leads(one.Address) && oidc.CheckAddress(one.Address, client.Public) == nil,
+		})
+	}
+	return shown
+}
+
+// noToken says why no sign-in was ever finished; "": one was, or none was begun.
+func (p clients) noToken(r *request, app application.Application, client oidc.Client) (string, error) {
+	begun, err := p.OIDC.Unfinished(r.ctx(), client)
+	if err != nil || !begun {
+		return "", err
+	}
+	return fmt.Sprintf(r.text["TrialNoTokenF"], app.Name, p.OIDC.Issuer()), nil
+}
+
+// connected returns who is signed in to an application: the first of them, and how many more there are.
+func (p clients) connected(r *request, app application.Application, members []user.Details) (shown []connected, more int, err error) {
+	all, err := p.OIDC.Connections(r.ctx(), 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, one := range all {
+		if one.ApplicationID != app.ID {
+			continue
+		}
+		who := one.Username
+		if i := slices.IndexFunc(members, func(m user.Details) bool { return m.ID == one.UserID }); i >= 0 {
+			who = members[i].DisplayName
+		}
+		shown = append(shown, connected{one, who})
+	}
+	more = max(0, len(shown)-shownConnected)
+	return shown[:len(shown)-more], more, nil
+}
+
+// learns returns what an application learns about a user.
+func (p clients) learns(r *request, slug, username string) (l learned, err error) {
+	l.Of = username
+	preview, err := p.OIDC.Preview(r.ctx(), slug, username)
+	switch {
+	case errors.Is(err, oidc.ErrNotAdmitted), errors.Is(err, user.ErrNotFound):
+		l.Fails = fmt.Sprintf(r.text["LearnsNothingF"], username)
+		return l, nil
+	case errors.Is(err, oidc.ErrFactor):
+		l.Fails = fmt.Sprintf(r.text["LearnsFactorF"], username)
+		return l, nil
+	case err != nil:
+		return l, err
+	}
+	l.Claims = claimsOf(preview)
+	return l, nil
+}
+
+// change carries out what the button of a form says.
+func (p clients) change(r *request) error {
+	slug, f := r.Param("id"), r.form
+	here := signInPath + "/" + url.PathEscape(slug)
+	switch f.get("do") {
+	case "change":
+		if err := p.OIDC.Change(r.ctx(), r.UserID, slug, f.changeClient); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=profile")
+	case "take":
+		err := p.OIDC.Change(r.ctx(), r.UserID, slug, func(c *oidc.Client) error {
+			if !slices.Contains(c.Redirects, f.get("address")) {
+				c.Redirects = append(c.Redirects, f.get("address"))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=client-address")
+	case "secret":
+		secret, err := p.OIDC.AddSecret(r.ctx(), r.UserID, slug)
+		if err != nil {
+			return err
+		}
+		client, err := p.OIDC.Client(r.ctx(), slug)
+		if err != nil {
+			return err
+		}
+		c, at := recipeOfClient(client)
+		return p.showEntered(r, c, client, at, secret)
+	case "unsecret":
+		id, err := strconv.ParseInt(f.get("secret"), 10, 64)
+		if err != nil {
+			return web.ErrMalformed
+		}
+		if err := p.OIDC.RemoveSecret(r.ctx(), r.UserID, slug, id); err != nil && !errors.Is(err, oidc.ErrNoSecret) {
+			return err
+		}
+		return r.seeOther(here + "?done=client-secret-removed")
+	case "end":
+		if err := p.OIDC.Disconnect(r.ctx(), r.UserID, f.get("grant")); err != nil && !errors.Is(err,
+			oidc.ErrNoConnection) {
+			return err
+		}
+		return r.seeOther(here + "?done=disconnected")
+	case "issuer":
+		if err := p.OIDC.TakeIssuer(r.ctx(), r.UserID); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=issuer-taken")
+	case "remove":
+		if err := p.OIDC.Remove(r.ctx(), r.UserID, slug); err != nil && !errors.Is(err, oidc.ErrNoClient) {
+			return err
+		}
+		return r.seeOther(appsPath + "/" + url.PathEscape(slug) + "?done=client-removed")
+	}
+	return web.ErrMalformed
+}
+
+// changeClient sets what the form of a client has.
+func (f form) changeClient(c *oidc.Client) error {
+	c.Redirects, c.AfterLogout = f.lines("redirects"), f.lines("after")
+	for _, address := range c.AfterLogout {
+		if oidc.CheckAddress(address, c.Public) != nil {
+			return web.ErrAfterLogout
+		}
+	}
+	c.LogoutURI = strings.TrimSpace(f.get("logout"))
+	c.Groups = oidc.GroupClaim(f.get("groups"))
+	c.Email, c.Offline, c.Ask = f.sent("email"), f.sent("offline"), f.sent("ask")
+	if !c.Public {
+		c.PKCE = oidc.Auto
+		if f.sent("pkce") {
+			c.PKCE = oidc.Required
+		}
+	}
+	return nil
+}
+
+// trial signs the admin in to an application as it would, without telling it, and shows what it would learn, or what
+// was in the way.
+func (p clients) trial(r *request) (err error) {
+	page := struct {
+		App application.Application
+		learned
+		NoToken string
+	}{}
+	if page.App, err = p.Policy.Application(r.ctx(), r.Param("id")); err != nil {
+		return err
+	}
+	client, err := p.OIDC.Client(r.ctx(), page.App.Slug)
+	if err != nil {
+		return err
+	}
+	if page.Fails = p.signInOff(r); page.Fails == "" {
+		if page.learned, err = p.learns(r, page.App.Slug, r.User.Username); err != nil {
+			return err
+		}
+	}
+	if page.NoToken, err = p.noToken(r, page.App, client); err != nil {
+		return err
+	}
+	return p.render(r, "trial", fmt.Sprintf(r.text["TrialF"], page.App.Name), page)
+}
+
+// state says of an application whether it asks who signs in; "": there is no provider, and it does not.
+func (p clients) state(r *request, app application.Application) (text string, is bool, err error) {
+	switch _, err := p.OIDC.Client(r.ctx(), app.Slug); {
+	case err == nil:
+		return fmt.Sprintf(r.text["SignInIsF"], app.Name), true, nil
+	case !errors.Is(err, oidc.ErrNoClient):
+		return "", false, err
+	}
+	switch err := p.OIDC.Off(r.ctx()); {
+	case err == nil:
+		return r.text["SignInNone"], false, nil
+	case errors.Is(err, oidc.ErrNoDataKey), errors.Is(err, oidc.ErrIssuerChanged):
+		return p.signInOff(r), false, nil
+	}
+	return "", false, nil
+}
