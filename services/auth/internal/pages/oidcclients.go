@@ -348,10 +348,8 @@ func (t texts) refusals(all []oidc.Refusal, client oidc.Client) (shown []refusal
 		if text == "" {
 			text = fmt.Sprintf(t["RefusedOtherF"], one.Reason)
 		}
-		shown = append(shown, refusal{
-			Refusal: one, Text: text,
-			Takes: one.Address != "" && !client.Leads(one.Address) && oidc.CheckAddress(one.Address, client.Public) == nil,
-		})
+		takes := oidc.CheckAddress(one.Address, client.Public) == nil && !client.Leads(one.Address)
+		shown = append(shown, refusal{Refusal: one, Text: text, Takes: takes})
 	}
 	return shown
 }
@@ -366,7 +364,9 @@ func (p clients) noToken(r *request, app application.Application, client oidc.Cl
 }
 
 // connected returns who is signed in to an application: the first of them, and how many more there are.
-func (p clients) connected(r *request, app application.Application, members []user.Details) (shown []connected, more int, err error) {
+func (p clients) connected(
+	r *request, app application.Application, members []user.Details,
+) (shown []connected, more int, err error) {
 	all, err := p.OIDC.Connections(r.ctx(), 0)
 	if err != nil {
 		return nil, 0, err
