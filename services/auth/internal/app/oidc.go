@@ -83,7 +83,7 @@ func (s *stores) hasPaths(ctx context.Context) (bool, error) {
 func (s *server) warnOfIssuer(ctx context.Context) {
 	if err := s.stores.oidc.Off(ctx); errors.Is(err, oidc.ErrIssuerChanged) {
 		written, _ := s.stores.oidc.WrittenIssuer(ctx)
-		s.Log.WarnContext(ctx, "PUBLIC_URL has changed: logins at applications by OpenID Connect are off until the new "+
-			"issuer is taken (auth oidc issuer --take)", "written", written, "now", s.stores.oidc.Issuer())
+		s.Log.WarnContext(ctx, "PUBLIC_URL has changed: logins at applications by OpenID Connect are off until "+
+			"the new issuer is taken (auth oidc issuer --take)", "written", written, "now", s.stores.oidc.Issuer())
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// clientFlags are the flags of "auth oidc add" and "auth oidc set". The returned function changes a client by those that
-// are on the command line.
+// clientFlags are the flags of "auth oidc add" and "auth oidc set". The returned function changes a client by those
+// that are on the command line.
 func clientFlags() (*flag.FlagSet, func(*oidc.Client) error) {
 	flags := service.Flags()
 	var changes []func(*oidc.Client)
@@ -116,7 +116,8 @@ func (p Process) oidcSecret(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		if *remove != 0 {
-			return p.done(s.oidc.RemoveSecret(ctx, user.Operator, words[0], *remove), "the secret does not count any more")
+			err := s.oidc.RemoveSecret(ctx, user.Operator, words[0], *remove)
+			return p.done(err, "the secret does not count any more")
 		}
 		secret, err := s.oidc.AddSecret(ctx, user.Operator, words[0])
 		if errors.Is(err, oidc.ErrManySecret) {
@@ -181,7 +182,8 @@ func (p Process) oidcGrants(ctx context.Context, s *stores, words []string) erro
 	return p.table("ID\tUSERNAME\tAPPLICATION\tSINCE\tLAST USED\tOFFLINE\tSCOPES", func(w io.Writer) {
 		for _, c := range connections {
 			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%t\t%s\n", c.ID, c.Username, c.Slug,
-				c.CreatedAt.Format(time.RFC3339), c.LastUsedAt.Format(time.RFC3339), c.Offline, strings.Join(c.Scopes, " "))
+				c.CreatedAt.Format(time.RFC3339), c.LastUsedAt.Format(time.RFC3339), c.Offline,
+				strings.Join(c.Scopes, " "))
 		}
 	})
 }

@@ -223,8 +223,8 @@ func newStoreMetrics(r prometheus.Registerer) *storeMetrics {
 		m.notifications.WithLabelValues(outcome)
 	}
 	m.signed = create.NewHistogram(prometheus.HistogramOpts{
-		Name: "auth_oidc_sign_seconds", Help: "How long a signature of the OpenID Connect provider took, with the wait for " +
-			"a processor.",
+		Name: "auth_oidc_sign_seconds", Help: "How long a signature of the OpenID Connect provider took, with the " +
+			"wait for a processor.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
 	})
 	m.logouts = create.NewCounterVec(prometheus.CounterOpts{

@@ -273,7 +273,8 @@ func (a provider) token(c echo.Context) error {
 		ID      string `json:"id_token"`
 		Scope   string `json:"scope"`
 	}{
-		tokens.Access, "Bearer", int(tokens.Life.Seconds()), tokens.Refresh, tokens.ID, strings.Join(tokens.Scopes, " "),
+		tokens.Access, "Bearer", int(tokens.Life.Seconds()), tokens.Refresh, tokens.ID,
+		strings.Join(tokens.Scopes, " "),
 	})
 }
 

@@ -84,8 +84,8 @@ func (a Answer) URL() string {
 	return a.To + separator + a.Values.Encode()
 }
 
-// Proves reports whether an address says by itself which program it belongs to: another one may be at a port of the same
-// machine, and claim the same scheme.
+// Proves reports whether an address says by itself which program it belongs to: another one may be at a port of the
+// same machine, and claim the same scheme.
 func (a Answer) Proves() bool { return !IsLoopback(a.To) && !IsOwnScheme(a.To) }
 
 // authorization is a request for a login whose client and address are known.
@@ -98,8 +98,8 @@ type authorization struct {
 	maxAge time.Duration // negative: none
 }
 
-// Authorize decides what to do with a request for a login at an application. It is called again with the handle as often
-// as its user had to log in, prove or answer something meanwhile.
+// Authorize decides what to do with a request for a login at an application. It is called again with the handle as
+// often as its user had to log in, prove or answer something meanwhile.
 //
 // An error is one of those that a page shows, because it is not known where to lead back to: ErrRequest,
 // ErrUnknownClient, ErrUnknownAddress, ErrRequestGone; those of Off, of Spend, and of a store.
@@ -209,7 +209,10 @@ func (a *authorization) check() error {
 	if !v.Has("code_challenge") && (a.client.Public || a.client.PKCE == Required) {
 		return ErrPKCERequired
 	}
-	if v.Has("code_challenge") && (v.Get("code_challenge_method") != "S256" || len(v.Get("code_challenge")) != challenge) {
+	if v.Has("code_challenge") && v.Get("code_challenge_method") != "S256" {
+		return ErrPKCE
+	}
+	if v.Has("code_challenge") && len(v.Get("code_challenge")) != challenge {
 		return ErrPKCE
 	}
 	if !v.Has("code_challenge") && v.Has("code_challenge_method") {
@@ -320,7 +323,7 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 			Name: "oidc_denied", SubjectID: p.User.ID, SubjectName: p.User.Username,
 			Detail: map[string]any{"app": a.client.Slug},
 		})
-		return s.shut(ctx, a, NoAccess, ErrDenied), nil
+		return s.shut(ctx, a, NoAccess), nil
 	}
 	if err != nil {
 		return Step{}, err
@@ -329,7 +332,7 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 		if a.User.SecondFactor {
 			return s.interrupt(ctx, a, ToReauth, ErrReauth)
 		}
-		return s.shut(ctx, a, NoFactor, ErrDenied), nil
+		return s.shut(ctx, a, NoFactor), nil
 	}
 	granted := knownScopes(a.values.Get("scope"))
 	code := random()
@@ -352,8 +355,8 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 }
 
 // shut is the step of a page that ends the request; with prompt=none it leads back at once.
-func (s *Service) shut(ctx context.Context, a *authorization, kind StepKind, err error) Step {
-	step := s.refused(ctx, a, err)
+func (s *Service) shut(ctx context.Context, a *authorization, kind StepKind) Step {
+	step := s.refused(ctx, a, ErrDenied)
 	if !a.asks("none") {
 		step.Kind = kind
 	}

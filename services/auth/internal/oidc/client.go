@@ -154,8 +154,8 @@ func isPlain(s string) bool {
 // isWebAddress reports whether an address is of http or https, with a host and without a user.
 func isWebAddress(s string) bool {
 	u, err := url.Parse(s)
-	return isPlain(s) && err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
-		u.User == nil && !strings.Contains(u.Host, "@") && (strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://"))
+	return isPlain(s) && err == nil && u.Host != "" && u.User == nil && !strings.Contains(u.Host, "@") &&
+		(strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://"))
 }
 
 // IsOwnScheme reports whether an address is of a program's own scheme, which another program may claim as well.

@@ -26,8 +26,8 @@ type Tokens struct {
 // checked by itself. A copy of a code that comes later, without PKCE, ends what the code became: it may have been
 // stolen.
 //
-// ErrCodeMissing, ErrCodeUsed, ErrCodeClient, ErrCodeAddress, ErrVerifier, ErrNoChallenge, ErrNotAdmitted. With any other
-// error, of a store, the client may try again with the same code.
+// ErrCodeMissing, ErrCodeUsed, ErrCodeClient, ErrCodeAddress, ErrVerifier, ErrNoChallenge, ErrNotAdmitted. With any
+// other error, of a store, the client may try again with the same code.
 func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifier, ip string) (Tokens, error) {
 	if code == "" {
 		return Tokens{}, ErrCodeMissing
@@ -115,8 +115,9 @@ func matches(challenge, verifier string) bool {
 
 func (taken Code) grant() Grant {
 	return Grant{
-		ID: taken.Grant, ApplicationID: taken.ApplicationID, UserID: taken.UserID, Login: taken.Login, Stamp: taken.Stamp,
-		Scopes: taken.Scopes, Offline: taken.Offline, AuthTime: time.Unix(taken.AuthTime, 0).UTC(), Factor: taken.Factor,
+		ID: taken.Grant, ApplicationID: taken.ApplicationID, UserID: taken.UserID, Login: taken.Login,
+		Stamp: taken.Stamp, Scopes: taken.Scopes, Offline: taken.Offline, Factor: taken.Factor,
+		AuthTime: time.Unix(taken.AuthTime, 0).UTC(),
 	}
 }
 

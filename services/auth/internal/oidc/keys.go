@@ -38,7 +38,8 @@ func (s *Service) makeKeys(ctx context.Context) (made []StoredKey, err error) {
 				continue
 			}
 			if ok {
-				s.o.Log.WarnContext(ctx, "a signing key cannot be opened and is replaced: was DATA_KEY lost?", "kid", k.ID)
+				s.o.Log.WarnContext(ctx, "a signing key cannot be opened and is replaced: was DATA_KEY lost?", "kid",
+					k.ID)
 				s.set(made, k.ID, KeyRetired)
 			}
 			fresh, err := s.fresh(alg, KeyActive)
@@ -59,14 +60,12 @@ func (s *Service) fresh(alg Alg, as KeyState) (StoredKey, error) {
 }
 
 // set changes the state of a key.
-func (s *Service) set(keys []StoredKey, id string, to KeyState) bool {
+func (s *Service) set(keys []StoredKey, id string, to KeyState) {
 	for i := range keys {
 		if keys[i].ID == id && keys[i].State != to {
 			keys[i].State, keys[i].Since = to, s.o.Now().UTC().Truncate(time.Second)
-			return true
 		}
 	}
-	return false
 }
 
 // KeyList returns all keys, for the operator.

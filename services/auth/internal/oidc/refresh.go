@@ -13,8 +13,8 @@ import (
 // Refresh gives a client new tokens for a refresh token. Nothing but the user's row, the grant's and the rule decides.
 //
 // A confidential client keeps its token. A public one gets the next; where it has not got that answer, the token before
-// is answered with the same next one, for RefreshGrace. An older one has been stolen, from the client or by it: the grant
-// ends.
+// is answered with the same next one, for RefreshGrace. An older one has been stolen, from the client or by it: the
+// grant ends.
 //
 // ErrRefresh, ErrGrantEnded, ErrRefreshUsed, ErrWider. With any other error, of a store, the client may try again.
 func (s *Service) Refresh(ctx context.Context, c Client, token, scope, ip string) (Tokens, error) {
@@ -34,11 +34,12 @@ func (s *Service) Refresh(ctx context.Context, c Client, token, scope, ip string
 		}
 		scopes = slices.DeleteFunc(slices.Clone(h.Scopes), func(s string) bool { return !slices.Contains(asked, s) })
 	}
-	if c.Public {
+	switch {
+	case c.Public:
 		h, err = s.rotate(ctx, h, generation)
-	} else if generation != h.Generation {
+	case generation != h.Generation:
 		err = ErrRefresh
-	} else {
+	default:
 		err = s.o.Grants.Used(ctx, h.ID)
 	}
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// snapshotAge is after how long clients, keys and issuer in memory are read again: so late a change by another replica or
-// a command may hold here.
+// snapshotAge is after how long clients, keys and issuer in memory are read again: so late a change by another replica
+// or a command may hold here.
 const snapshotAge = 5 * time.Second
 
 // state is what is kept in memory, so that what an anonymous client asks for costs no SQL. It is not changed.

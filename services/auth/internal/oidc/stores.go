@@ -131,8 +131,8 @@ type Short interface {
 	Kept(ctx context.Context, hash string) (Kept, error)
 	// TakeKept returns one and forgets it. ErrRequestGone.
 	TakeKept(ctx context.Context, hash string) (Kept, error)
-	// Wait notes that an application was led to at an instant, and may ask for tokens; Asked that it has; Waiting returns
-	// since when it has not. Zero: it has, or was not led to for an hour.
+	// Wait notes that an application was led to at an instant, and may ask for tokens; Asked that it has; Waiting
+	// returns since when it has not. Zero: it has, or was not led to for an hour.
 	Wait(ctx context.Context, applicationID int64, at time.Time) error
 	Asked(ctx context.Context, applicationID int64) error
 	Waiting(ctx context.Context, applicationID int64) (time.Time, error)

@@ -68,8 +68,8 @@ func scanSecret(row sqldb.Scanner) (s clientSecret, err error) {
 }
 
 const (
-	selectURIs    = `SELECT application_id, kind, uri FROM oidc_uris`
-	selectSecrets = `SELECT application_id, id, hash, hint, created_at, coalesce(last_used_at, 0) FROM oidc_secrets`
+	selectURIs   = `SELECT application_id, kind, uri FROM oidc_uris`
+	selectHashes = `SELECT application_id, id, hash, hint, created_at, coalesce(last_used_at, 0) FROM oidc_secrets`
 )
 
 // addresses adds addresses and secrets to their clients.
@@ -105,7 +105,7 @@ func (s *Clients) Clients(ctx context.Context) ([]oidc.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := list(ctx, s.db, what, scanSecret, selectSecrets+` ORDER BY id`)
+	secrets, err := list(ctx, s.db, what, scanSecret, selectHashes+` ORDER BY id`)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (tx *transaction) client(ctx context.Context, slug string) (oidc.Client, er
 	if err != nil {
 		return oidc.Client{}, err
 	}
-	rows, err = tx.query(ctx, selectSecrets+` WHERE application_id = ? ORDER BY id`, c.ApplicationID)
+	rows, err = tx.query(ctx, selectHashes+` WHERE application_id = ? ORDER BY id`, c.ApplicationID)
 	secrets, err := sqldb.All(rows, err, scanSecret)
 	if err != nil {
 		return oidc.Client{}, err

@@ -178,8 +178,9 @@ func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held,
 	return held, first, err
 }
 
-// lockForGrant locks the rows of the user and the application, so that a logout, a deletion and a change of the rule come
-// before the grant or after it, and of many grants at once of a user no more than permitted stay. SQLite has one writer.
+// lockForGrant locks the rows of the user and the application, so that a logout, a deletion and a change of the rule
+// come before the grant or after it, and of many grants at once of a user no more than permitted stay. SQLite has one
+// writer.
 func (tx *transaction) lockForGrant(ctx context.Context, g oidc.Grant) error {
 	if tx.db.Dialect != sqldb.Postgres {
 		return nil
@@ -257,8 +258,8 @@ func (s *Grants) Rotate(ctx context.Context, id string, generation int64) (rotat
 func (s *Grants) Used(ctx context.Context, id string) error {
 	return s.db.writeRelaxed(ctx, timeout, "record use of a grant", func(ctx context.Context, tx *transaction) error {
 		now := s.db.now()
-		return tx.exec(ctx, `UPDATE oidc_grants SET last_used_at = ? WHERE id = ? AND last_used_at <= ?`, now.Unix(), id,
-			now.Add(-time.Hour).Unix())
+		return tx.exec(ctx, `UPDATE oidc_grants SET last_used_at = ? WHERE id = ? AND last_used_at <= ?`, now.Unix(),
+			id, now.Add(-time.Hour).Unix())
 	})
 }
 

@@ -64,8 +64,9 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			"right (which does not mean that the request passed), invalid, limited, error.",
 	}, []string{"outcome"})
 	m.authorizations = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "auth_oidc_authorizations_total", Help: "Requests for logins at applications, by result: code, interrupted " +
-			"(the user has to log in, prove or answer something), refused (by a page), or the error that leads back.",
+		Name: "auth_oidc_authorizations_total", Help: "Requests for logins at applications, by result: code, " +
+			"interrupted (the user has to log in, prove or answer something), refused (by a page), or the error that " +
+			"leads back.",
 	}, []string{"result"})
 	m.exchanges = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "auth_oidc_tokens_total", Help: "Requests of applications for tokens, by grant (authorization_code, " +

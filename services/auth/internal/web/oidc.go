@@ -39,8 +39,8 @@ type OIDCPage struct {
 	Step oidc.Step
 }
 
-// OAuthFailure is the answer to an error of the provider in the words of OAuth (RFC 6749, sections 4.1.2.1 and 5.2; OpenID
-// Connect Core, section 3.1.2.6), which clients match.
+// OAuthFailure is the answer to an error of the provider in the words of OAuth (RFC 6749, sections 4.1.2.1 and 5.2;
+// OpenID Connect Core, section 3.1.2.6), which clients match.
 type OAuthFailure struct {
 	Err    error
 	Status int
@@ -61,8 +61,8 @@ const (
 	unavailable    = "temporarily_unavailable"
 )
 
-// oauthFailures are the answers to errors of the provider. Every other one is a store's, of which it is not known what it
-// would have answered: a client that is told invalid_grant would throw its token away.
+// oauthFailures are the answers to errors of the provider. Every other one is a store's, of which it is not known what
+// it would have answered: a client that is told invalid_grant would throw its token away.
 var oauthFailures = []OAuthFailure{
 	{oidc.ErrResponseType, http.StatusBadRequest, "unsupported_response_type", "response_type has to be code"},
 	{oidc.ErrResponseMode, http.StatusBadRequest, invalidRequest, "response_mode has to be query or form_post"},

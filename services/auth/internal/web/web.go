@@ -60,7 +60,8 @@ type Web struct {
 // New checks the options and returns a Web.
 func New(o Options) (*Web, error) {
 	if o.Accounts == nil || o.People == nil || o.Policy == nil || o.Audit == nil || o.Sessions == nil ||
-		o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil || o.SignInLimit == nil || o.OIDC == nil ||
+		o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil ||
+		o.SignInLimit == nil || o.OIDC == nil ||
 		o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("web: a required option is not set")
 	}
