@@ -13,24 +13,27 @@ func TestRoutes_EveryPathHasItsService(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	for path, want := range map[string]string{
-		"/api/v1/auth/login":                    "auth",
-		"/api/v1/auth/users/3":                  "auth",
-		"/api/v1/auth/openapi.json":             "auth",
-		"/pforte":                               "auth",
-		"/pforte/":                              "auth",
-		"/pforte/admin/members/3?page=2":        "auth",
-		"/.well-known/change-password":          "auth",
-		"/api/v1/lists":                         "app",
-		"/v1/verify/chain-transaction":          "verifier",
-		"/v1/verify/base-transaction":           "verifier",
-		"/mcp":                                  "verifier",
-		"/health":                               "verifier",
-		"/.well-known/receipt-signing-key.json": "verifier",
-		"/.well-known/receipt-log.json":         "verifier",
-		"/v1/log/1/tile/0/x001/234.p/5":         "verifier",
-		"/.well-known/x402":                     "verifier",
-		"/openapi.json":                         "verifier",
-		"/llms.txt":                             "verifier",
+		"/api/v1/auth/login":                             "auth",
+		"/api/v1/auth/users/3":                           "auth",
+		"/api/v1/auth/openapi.json":                      "auth",
+		"/pforte":                                        "auth",
+		"/pforte/":                                       "auth",
+		"/pforte/admin/members/3?page=2":                 "auth",
+		"/.well-known/change-password":                   "auth",
+		"/pforte/oidc/token":                             "auth",
+		"/.well-known/webfinger":                         "auth",
+		"/.well-known/oauth-authorization-server/pforte": "auth",
+		"/api/v1/lists":                                  "app",
+		"/v1/verify/chain-transaction":                   "verifier",
+		"/v1/verify/base-transaction":                    "verifier",
+		"/mcp":                                           "verifier",
+		"/health":                                        "verifier",
+		"/.well-known/receipt-signing-key.json":          "verifier",
+		"/.well-known/receipt-log.json":                  "verifier",
+		"/v1/log/1/tile/0/x001/234.p/5":                  "verifier",
+		"/.well-known/x402":                              "verifier",
+		"/openapi.json":                                  "verifier",
+		"/llms.txt":                                      "verifier",
 	} {
 		if got := h.request(t, "GET", path, "", "Cookie", "svc.sid=member"); got.StatusCode != 200 || got.body != want {
 			t.Errorf("%s: %d %s, want %s", path, got.StatusCode, got.body, want)
@@ -124,7 +127,7 @@ func TestRoutes_NoFrontendIsAnAuthorizationServer(t *testing.T) {
 		"server": {"FRONTEND_UPSTREAM": stand(t, "frontend", nil).addr()},
 	} {
 		h := openSite(t, env)
-		for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server"} {
+		for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"} {
 			if got := h.request(t, "GET", path, ""); got.StatusCode != 404 {
 				t.Errorf("%s: %s: %d %s", name, path, got.StatusCode, got.body)
 			}
