@@ -45,6 +45,9 @@ func (a provider) routes(e *echo.Echo) {
 		{http.MethodPost, web.OIDCRevoke, a.revoke},
 		{http.MethodOptions, web.OIDCRevoke, a.preflight},
 		{http.MethodPost, web.OIDCIntrospect, a.introspect},
+		{http.MethodPost, web.OIDCPush, a.push},
+		{http.MethodGet, web.OAuthMetadata, a.discovery},
+		{http.MethodGet, web.OIDCWebFinger, a.webFinger},
 	} {
 		e.Add(r.method, r.path, a.here(r.do))
 	}
@@ -294,6 +297,61 @@ func (a provider) grant(c echo.Context, form url.Values) (oidc.Tokens, error) {
 		return oidc.Tokens{}, oidc.ErrGrantType
 	}
 }
+
+// push is POST /pforte/oidc/par (RFC 9126).
+func (a provider) push(c echo.Context) error {
+	c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
+	form, err := readOAuthForm(c)
+	var client oidc.Client
+	var uri string
+	if err == nil {
+		client, err = a.client(c, form)
+	}
+	if err == nil {
+		uri, err = a.OIDC.Push(c.Request().Context(), client, form, a.Client(c.Request()))
+	}
+	if err != nil {
+		return a.refuse(c, err)
+	}
+	return writeJSON(c, http.StatusCreated, struct {
+		URI     string `json:"request_uri"`
+		Expires int    `json:"expires_in"`
+	}{uri, int(oidc.PushedLifetime.Seconds())})
+}
+
+// webFinger is GET /.well-known/webfinger (RFC 7033; OpenID Connect Discovery, section 2). The answer is the same for
+// all names of this host, so that it lists nobody.
+func (a provider) webFinger(c echo.Context) error {
+	resource := c.QueryParam("resource")
+	if resource == "" {
+		return a.refuse(c, oidc.ErrForm)
+	}
+	rest, isAccount := strings.CutPrefix(resource, "acct:")
+	at := strings.LastIndexByte(rest, '@')
+	if !isAccount || at < 1 || !application.IsAt(a.PublicURL, rest[at+1:]) || len(resource) > maxResource {
+		return service.ErrNoRoute
+	}
+	if _, err := a.OIDC.Metadata(c.Request().Context()); err != nil {
+		return a.published(c, nil, err)
+	}
+	type link struct {
+		Rel  string `json:"rel"`
+		Href string `json:"href"`
+	}
+	body := struct {
+		Subject string `json:"subject"`
+		Links   []link `json:"links"`
+	}{resource, []link{{"http://openid.net/specs/connect/1.0/issuer", a.OIDC.Issuer()}}}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	forScripts(c)
+	return c.Blob(http.StatusOK, "application/jrd+json", data)
+}
+
+// maxResource bounds what WebFinger is asked about, in bytes.
+const maxResource = 512
 
 // userInfo is GET and POST /pforte/oidc/userinfo (RFC 6750).
 func (a provider) userInfo(c echo.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -140,6 +141,9 @@ func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization,
 	switch pushed, isPushed := strings.CutPrefix(a.values.Get("request_uri"), requestURN); {
 	case a.Handle != "":
 		a.kept, err = s.o.Short.Kept(ctx, Hash(a.Handle))
+		if err == nil && a.kept.ClientID != "" { // that counts once, as a request_uri
+			err = ErrRequestGone
+		}
 	case isPushed && one(a.values, "client_id"):
 		a.kept, err = s.o.Short.TakeKept(ctx, Hash(pushed))
 		if err == nil && a.kept.ClientID != a.values.Get("client_id") {
@@ -448,4 +452,31 @@ func (s *Service) Keep(ctx context.Context, values url.Values) (handle string, e
 	}
 	handle = random()
 	return handle, s.o.Short.Keep(ctx, Hash(handle), Kept{Query: query, At: s.o.Now().Unix()}, RequestLifetime)
+}
+
+// Push keeps a request that a client sends itself, before a browser does (RFC 9126), and returns the request_uri that
+// stands for it once. ErrUnknownAddress, ErrClient for another client's request, ErrRequestURI, ErrRequest, and what
+// would lead back.
+func (s *Service) Push(ctx context.Context, c Client, values url.Values, ip string) (uri string, err error) {
+	values = maps.Clone(values)
+	values.Del("client_secret")
+	if id := values.Get("client_id"); id != "" && id != c.ID {
+		return "", ErrClient
+	}
+	values.Set("client_id", c.ID)
+	a := &authorization{Attempt: Attempt{IP: ip}, values: values, client: c, maxAge: -1}
+	query := values.Encode()
+	if len(query) > MaxRequest || len(values.Get("state")) > maxState || len(values.Get("nonce")) > maxNonce {
+		return "", ErrRequest
+	}
+	if !c.Leads(values.Get("redirect_uri")) {
+		s.note(ctx, c, Refusal{Reason: "redirect_uri", Address: values.Get("redirect_uri"), IP: ip})
+		return "", ErrUnknownAddress
+	}
+	if err := a.check(); err != nil {
+		return "", err
+	}
+	handle := random()
+	err = s.o.Short.Keep(ctx, Hash(handle), Kept{Query: query, At: s.o.Now().Unix(), ClientID: c.ID}, PushedLifetime)
+	return requestURN + handle, err
 }

@@ -27,6 +27,7 @@ func (s *Service) Metadata(ctx context.Context) (map[string]any, error) {
 		"introspection_endpoint_auth_methods_supported":  authentication[:2],
 		"backchannel_logout_supported":                   true,
 		"backchannel_logout_session_supported":           true,
+		"pushed_authorization_request_endpoint":          at + "par",
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query", "form_post"},
 		"grant_types_supported":                          []string{"authorization_code", "refresh_token"},

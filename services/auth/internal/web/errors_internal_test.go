@@ -23,7 +23,7 @@ var unseen = []string{
 	"password.ErrHash", "password.ErrHashCost", "factor.ErrKey", // of an import, and of a key
 	"user.ErrChanged", "session.ErrFenced", "session.ErrLoop", "password.ErrMismatch",
 	"once.ErrGone", "link.ErrUsed", // pages show what became of a secret and of a link
-	"oidc.ErrRequest", "oidc.ErrUnknownClient", "oidc.ErrUnknownAddress", "oidc.ErrRequestGone", // pages of a login at an application
+	"oidc.ErrUnknownClient", "oidc.ErrRequestGone", // pages of a login at an application
 	"oidc.ErrFactor", "oidc.ErrSealed", "oidc.ErrToken", "oidc.ErrNoKey", // of a preview, and of keys
 	"policy.ErrTooManyProbes", "policy.ErrNoProxy", "policy.ErrProbeWaits", // said beside the internal address
 }

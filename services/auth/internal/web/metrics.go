@@ -2,7 +2,6 @@ package web
 
 import (
 	"errors"
-	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -173,11 +172,9 @@ func (m *Metrics) TokenUsed(err error) {
 func (m *Metrics) Authorized(step oidc.Step, err error) {
 	result := "interrupted"
 	switch {
-	case err != nil && OAuthFailureOf(err).Err == nil:
-		result = "refused" // by a page, but for stores
-		if FailureOf(err).Status >= http.StatusInternalServerError {
-			result = unavailable
-		}
+	case errors.Is(err, oidc.ErrRequest), errors.Is(err, oidc.ErrUnknownClient), errors.Is(err, oidc.ErrUnknownAddress),
+		errors.Is(err, oidc.ErrRequestGone):
+		result = "refused"
 	case err != nil:
 		result = OAuthFailureOf(err).Word
 	case step.Err != nil:

@@ -81,6 +81,8 @@ var oauthFailures = []OAuthFailure{
 	{oidc.ErrConsentRequired, http.StatusBadRequest, "consent_required", "the user has to be asked"},
 	{oidc.ErrInteraction, http.StatusBadRequest, "interaction_required", "the user has to choose an account"},
 	{oidc.ErrDenied, http.StatusBadRequest, "access_denied", "the user may not use this application, or declined"},
+	{oidc.ErrRequest, http.StatusBadRequest, invalidRequest, "the request is too long, or has a parameter twice"},
+	{oidc.ErrUnknownAddress, http.StatusBadRequest, invalidRequest, "redirect_uri is not entered for this client"},
 	{oidc.ErrForm, http.StatusBadRequest, invalidRequest, "a form is needed, with each parameter once"},
 	{service.ErrBodyTooLarge, http.StatusRequestEntityTooLarge, invalidRequest, "the form is too large"},
 	{service.ErrBodyRead, http.StatusBadRequest, invalidRequest, "the form could not be read to its end"},

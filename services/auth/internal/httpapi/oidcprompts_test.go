@@ -1,0 +1,243 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// step returns the path that a request leads to, and the one to return to.
+func (b *browser) step(changes ...string) (path, again string) {
+	b.h.t.Helper()
+	got := b.at("GET", "/pforte/oidc/authorize?"+asked(changes...).Encode(), "").want(http.StatusSeeOther)
+	to := must(url.Parse(got.header.Get("Location")))(b.h.t)
+	if to.Host != "" {
+		return to.Scheme + "://" + to.Host + to.Path, ""
+	}
+	again = to.Query().Get("return")
+	if again == "" {
+		again = "/pforte/oidc/authorize?r=" + url.QueryEscape(to.Query().Get("r"))
+	}
+	return to.Path, again
+}
+
+// goesOn reports whether a kept request leads back with a code now.
+func (b *browser) goesOn(again string) bool {
+	b.h.t.Helper()
+	return strings.HasPrefix(b.at("GET", again, "").header.Get("Location"), callback+"?code=")
+}
+
+func (b *browser) reauth(pass string) {
+	b.h.t.Helper()
+	b.send(http.MethodPost, prefix+"/reauth", object("password", pass)).want(http.StatusOK)
+}
+
+// TestPrompt_AsksForAProofOnceForEachRequest: what is proved after the request came counts, so that no one is led in a
+// circle; what was proved before does not.
+func TestPrompt_AsksForAProofOnceForEachRequest(t *testing.T) {
+	h := newSigningIn(t)
+	otto := h.otto()
+	h.clock.Advance(time.Minute)
+	for _, changes := range [][]string{{"prompt", "login"}, {"max_age", "0"}, {"max_age", "59"}} {
+		for range 2 {
+			path, again := otto.step(changes...)
+			if path != "/pforte/reauth" {
+				t.Fatalf("%v leads to %s", changes, path)
+			}
+			if otto.goesOn(again) {
+				t.Errorf("%v: without a proof", changes)
+			}
+			otto.reauth(userPass)
+			if !otto.goesOn(again) {
+				t.Errorf("%v: not with a proof", changes)
+			}
+			h.clock.Advance(time.Minute)
+		}
+		if got := otto.back(append(changes, "prompt", "none")...); changes[0] != "prompt" && got.Get("error") != "login_required" {
+			t.Errorf("%v with prompt=none: %v", changes, got)
+		}
+	}
+	if path, _ := otto.step("max_age", "61"); !strings.HasPrefix(path, callback) {
+		t.Errorf("max_age that is not over leads to %s", path)
+	}
+	if path, _ := otto.step("acr_values", "mfa phr"); !strings.HasPrefix(path, callback) {
+		t.Errorf("acr_values that the user cannot meet lead to %s", path)
+	}
+	// A login after the request is a proof, too.
+	b := h.browser()
+	path, again := b.step("prompt", "login")
+	if path != "/pforte/login" {
+		t.Fatalf("anonymous: %s", path)
+	}
+	b.login("otto", userPass).want(http.StatusOK)
+	if !b.goesOn(again) {
+		t.Error("asked again after the login")
+	}
+	if path, _ := b.step("login_hint", "anna", "prompt", "unknown"); !strings.HasPrefix(path, callback) {
+		t.Errorf("an unknown prompt leads to %s", path)
+	}
+}
+
+func TestPrompt_QuestionIsAskedWhereTheAddressProvesNothing(t *testing.T) {
+	h := newSigningIn(t)
+	h.client("asks", func(c *oidc.Client) { c.Ask = true })
+	_, challenge := pkce()
+	h.client("desktop", func(c *oidc.Client) {
+		c.Public, c.Redirects = true, []string{"http://127.0.0.1/cb", "app.desktop:///cb"}
+	})
+	otto := h.otto()
+	h.clock.Advance(time.Minute)
+	for what, changes := range map[string][]string{
+		"the switch":     {"client_id", "asks", "redirect_uri", strings.Replace(callback, "grafana", "asks", 1)},
+		"prompt=consent": {"prompt", "consent"},
+		"loopback":       append([]string{"client_id", "desktop", "redirect_uri", "http://127.0.0.1:49152/cb"}, challenge...),
+		"own scheme":     append([]string{"client_id", "desktop", "redirect_uri", "app.desktop:///cb"}, challenge...),
+		"select_account": {"prompt", "select_account"},
+	} {
+		path, again := otto.step(changes...)
+		if path != "/pforte/continue" {
+			t.Errorf("%s leads to %s", what, path)
+			continue
+		}
+		handle := must(url.Parse(again))(t).Query().Get("r")
+		waiting := must(h.oidc.Waiting(t.Context(), handle))(t)
+		if waiting.To != asked(changes...).Get("redirect_uri") || waiting.Origin == "" {
+			t.Errorf("%s: waiting is %+v", what, waiting)
+		}
+		if got := otto.at("GET", again, "").header.Get("Location"); !strings.HasPrefix(got, "/pforte/continue") {
+			t.Errorf("%s: unanswered leads to %s", what, got)
+		}
+		session := must(h.stores.List(t.Context(), 2))(t)[0].Session
+		holder := must(h.accounts.Holder(t.Context(), session))(t)
+		for denied, want := range map[bool]string{true: "", false: "code"} {
+			step := must(h.oidc.Authorize(t.Context(), oidc.Attempt{Handle: handle, Session: &session, User: holder, Confirmed: !denied, Denied: denied}))(t)
+			if step.Kind != oidc.Back || (step.Answer.Values.Get("code") != "") != (want == "code") || (step.Err != nil) != denied {
+				t.Errorf("%s, denied %v: %+v", what, denied, step)
+			}
+		}
+	}
+	for _, address := range []string{"http://127.0.0.1:0/cb", "http://127.0.0.1:49152/cb/", "http://127.0.0.2:1/cb", "https://127.0.0.1:1/cb", "http://localhost:1/cb", "http://127.0.0.1:1@evil.org/cb", "http://127.0.0.1:1/cb?x"} {
+		if got := otto.at("GET", "/pforte/oidc/authorize?"+asked(append([]string{"client_id", "desktop", "redirect_uri", address}, challenge...)...).Encode(), ""); got.status != http.StatusBadRequest {
+			t.Errorf("%s: %d", address, got.status)
+		}
+	}
+	// A page of an application at our own origin can send the form of the question: the user proves who they are first.
+	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "below", URL: "/below/"}))
+	path, again := otto.step("prompt", "consent")
+	if path != "/pforte/reauth" {
+		t.Errorf("with an application below the portal: %s", path)
+	}
+	otto.reauth(userPass)
+	if got := otto.at("GET", again, "").header.Get("Location"); !strings.HasPrefix(got, "/pforte/continue") {
+		t.Errorf("and then: %s", got)
+	}
+}
+
+func TestRule_RefusesByAPageOrAnError(t *testing.T) {
+	h := newSigningIn(t)
+	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "grafana", policy.ApplicationChange{Rule: ptr("admin")}))
+	otto := h.otto()
+	got := otto.at("GET", "/pforte/oidc/authorize?"+asked().Encode(), "").want(http.StatusOK)
+	if !strings.Contains(string(got.body), "error=access_denied") {
+		t.Errorf("got %s", got.body)
+	}
+	if got := otto.back("prompt", "none"); got.Get("error") != "access_denied" {
+		t.Errorf("prompt=none: %v", got)
+	}
+	if got := h.anna().back(); got.Get("code") == "" {
+		t.Errorf("an admin: %v", got)
+	}
+	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "grafana", policy.ApplicationChange{Rule: ptr("login"), SecondFactor: ptr(true)}))
+	if got := otto.at("GET", "/pforte/oidc/authorize?"+asked().Encode(), "").want(http.StatusOK); !strings.Contains(string(got.body), "error=access_denied") {
+		t.Errorf("without a second factor: %s", got.body)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// TestLimit_OfKeptRequestsIsByAddress: only what is kept counts.
+func TestLimit_OfKeptRequestsIsByAddress(t *testing.T) {
+	h := newSigningIn(t)
+	otto := h.otto()
+	b := h.browser()
+	for range 30 {
+		b.step()
+	}
+	if got := b.at("GET", "/pforte/oidc/authorize?"+asked().Encode(), ""); got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") == "" {
+		t.Errorf("one more: %d", got.status)
+	}
+	otto.code() // from the same address
+	if got := h.elsewhere().at("GET", "/pforte/oidc/authorize?"+asked().Encode(), ""); got.status != http.StatusSeeOther {
+		t.Errorf("another address: %d", got.status)
+	}
+}
+
+func TestPush_KeepsARequestOnce(t *testing.T) {
+	h := newSigningIn(t)
+	otto := h.otto()
+	push := func(changes ...string) answered {
+		values := []string{"client_secret", h.secret}
+		for name, value := range asked() {
+			values = append(values, name, value[0])
+		}
+		return h.form("/pforte/oidc/par", append(values, changes...)...)
+	}
+	var pushed struct {
+		URI     string `json:"request_uri"`
+		Expires int    `json:"expires_in"`
+	}
+	got := push()
+	got.want(http.StatusCreated).into(&pushed)
+	if pushed.Expires != 90 || !strings.HasPrefix(pushed.URI, "urn:ietf:params:oauth:request_uri:") {
+		t.Fatalf("pushed is %+v", pushed)
+	}
+	use := func(client string) reply {
+		return otto.at("GET", "/pforte/oidc/authorize?"+url.Values{"client_id": {client}, "request_uri": {pushed.URI}}.Encode(), "")
+	}
+	if got := use("grafana"); !strings.HasPrefix(got.header.Get("Location"), callback+"?code=") {
+		t.Errorf("led to %s", got.header.Get("Location"))
+	}
+	refused := func(what string, got reply) {
+		t.Helper()
+		if got.status != http.StatusBadRequest || got.header.Get("Location") != "" {
+			t.Errorf("%s: %d, led to %s", what, got.status, got.header.Get("Location"))
+		}
+	}
+	refused("a second time", use("grafana"))
+	push().into(&pushed)
+	handle := strings.TrimPrefix(pushed.URI, "urn:ietf:params:oauth:request_uri:")
+	refused("as a handle", otto.at("GET", "/pforte/oidc/authorize?r="+handle, ""))
+	refused("of another client", use("other"))
+	push().into(&pushed)
+	h.clock.Advance(91 * time.Second)
+	refused("expired", use("grafana"))
+	for what, changes := range map[string][]string{
+		"another address": {"redirect_uri", "https://evil.org/"}, "plain PKCE": {"code_challenge", "x"}, "a request_uri": {"request_uri", pushed.URI}, "no openid": {"scope", "x"},
+	} {
+		if got := push(changes...); got.status != http.StatusBadRequest || got.Error == "" {
+			t.Errorf("%s: %d %s", what, got.status, got.body)
+		}
+	}
+	push("client_secret", "x").is(t, "wrong secret", http.StatusUnauthorized, "invalid_client")
+}
+
+func TestWebFinger_SaysTheSameOfAllNames(t *testing.T) {
+	h := newSigningIn(t)
+	for resource, status := range map[string]int{
+		"acct:otto@home.example.org": 200, "acct:nobody@home.example.org": 200, "acct:otto@example.org": 404, "https://home.example.org": 404, "acct:@home.example.org": 404, "": 400,
+	} {
+		got := h.browser().at("GET", "/.well-known/webfinger?"+url.Values{"resource": {resource}}.Encode(), "")
+		if got.status != status || status == 200 && !strings.Contains(string(got.body), `"href":"`+issuer+`"`) {
+			t.Errorf("%q: %d %s", resource, got.status, got.body)
+		}
+	}
+	if got := h.browser().at("GET", "/.well-known/oauth-authorization-server/pforte", ""); got.status != 200 || !strings.Contains(string(got.body), `"issuer":"`+issuer+`"`) {
+		t.Errorf("metadata: %d %s", got.status, got.body)
+	}
+}
