@@ -52,9 +52,8 @@ type Options struct {
 	Party       factor.RelyingParty
 	PasskeysOff error
 	Passwords   *password.Hasher
-	// SessionLifetime is how long a session lasts without activity; zero is
-	// session.Lifetime.
-	SessionLifetime time.Duration
+	// SessionLifetimes are how long sessions last without activity; zero are those of session.NewLifetimes.
+	SessionLifetimes session.Lifetimes
 	// HouseholdName is the household's name until it is set on a page; empty: Zuhause.
 	HouseholdName string
 	// RefuseCommon refuses well-known passwords also in AUTH-6.9 and AUTH-7.2.
@@ -124,8 +123,8 @@ type Service struct {
 	party        factor.RelyingParty // nil unless passkeysOff is
 	passkeysOff  error
 	passwords    *password.Hasher
-	lifetime     time.Duration // of sessions
-	household    string        // default of its name
+	lifetimes    session.Lifetimes
+	household    string // default of its name
 	refuseCommon bool
 	log          *slog.Logger
 	now          func() time.Time
@@ -148,7 +147,8 @@ func New(o Options) (*Service, error) {
 		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
 		users: o.Users, factors: o.Factors, browsers: o.Browsers, sealer: o.Sealer, limits: o.Limits, audit: o.Audit,
 		sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
-		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
+		lifetimes:    cmp.Or(o.SessionLifetimes, session.NewLifetimes(0, 0)),
+		household:    cmp.Or(o.HouseholdName, DefaultHouseholdName),
 		refuseCommon: o.RefuseCommon, log: o.Log, now: o.Now,
 	}
 	s.Passkeys, s.SecondFactor = &Passkeys{s}, &SecondFactor{s}

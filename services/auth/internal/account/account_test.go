@@ -79,11 +79,11 @@ func (h *hookedSessions) Fence(ctx context.Context, userID int64) (string, error
 	return h.Store.Fence(ctx, userID)
 }
 
-func (h *hookedSessions) Create(ctx context.Context, s session.Session, fence string, lifetime time.Duration) error {
+func (h *hookedSessions) Create(ctx context.Context, s session.Session, fence string, lifetimes session.Lifetimes) error {
 	if h.create != nil {
 		return h.create()
 	}
-	return h.Store.Create(ctx, s, fence, lifetime)
+	return h.Store.Create(ctx, s, fence, lifetimes)
 }
 
 func (h *hookedSessions) Delete(ctx context.Context, ref session.Ref) error {
@@ -139,7 +139,7 @@ func (r *rules) login(username, pass string) (session.Session, error) {
 
 func (r *rules) alive(s session.Session) bool {
 	r.t.Helper()
-	_, err := r.sessions.Load(r.t.Context(), s.Ref, session.Lifetime)
+	_, err := r.sessions.Load(r.t.Context(), s.Ref, session.NewLifetimes(0, 0))
 	return err == nil
 }
 
@@ -281,7 +281,7 @@ func TestSession_WithoutACSRFTokenGetsOne(t *testing.T) {
 	}
 	s, _ := session.New(u.ID, "", time.Now())
 	s.CSRFToken = ""
-	if err := r.sessions.Create(t.Context(), s, fence, session.Lifetime); err != nil {
+	if err := r.sessions.Create(t.Context(), s, fence, session.NewLifetimes(0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if s.ValidCSRFToken("") {
@@ -289,7 +289,7 @@ func TestSession_WithoutACSRFTokenGetsOne(t *testing.T) {
 	}
 	for range 2 {
 		got, err := r.EnsureCSRFToken(t.Context(), s)
-		now, _ := r.sessions.Load(t.Context(), s.Ref, session.Lifetime)
+		now, _ := r.sessions.Load(t.Context(), s.Ref, session.NewLifetimes(0, 0))
 		if err != nil || len(got.CSRFToken) != 64 || now.CSRFToken != got.CSRFToken {
 			t.Errorf("got %+v, %v; the store holds %+v", got, err, now)
 		}
@@ -314,7 +314,7 @@ func TestLogout_Against100Requests(t *testing.T) {
 				}
 				return
 			}
-			if _, err := r.sessions.Load(t.Context(), s.Ref, session.Lifetime); err != nil && !errors.Is(err, session.ErrNotFound) {
+			if _, err := r.sessions.Load(t.Context(), s.Ref, session.NewLifetimes(0, 0)); err != nil && !errors.Is(err, session.ErrNotFound) {
 				t.Error(err)
 			}
 		})

@@ -30,6 +30,9 @@ type Credentials struct {
 	// AUTH-4, which get none.
 	Browser string
 
+	// Device is whose the device is, as the user says.
+	Device session.Device
+
 	rehash bool // Login has verified the password and found that its hash is to be replaced
 	// Replaces is the live session that the request came with, which the login
 	// ends; zero: none.
@@ -172,8 +175,8 @@ func (s *Service) createSession(
 	}
 	created, id := session.New(now.ID, c.UserAgent, s.now())
 	created.Username, created.Role, created.Stamp = now.Username, string(now.Role), now.SessionStamp
-	created.Factor, created.IP = by, c.IP
-	if err := s.sessions.Create(ctx, created, fence, s.lifetime); err != nil {
+	created.Factor, created.IP, created.Device = by, c.IP, c.Device
+	if err := s.sessions.Create(ctx, created, fence, s.lifetimes); err != nil {
 		return LoggedIn{User: now}, fmt.Errorf("create session: %w", err)
 	}
 	if c.Replaces != (session.Ref{}) {

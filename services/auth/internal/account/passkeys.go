@@ -216,7 +216,7 @@ func (k *Passkeys) Register(
 	if err != nil {
 		return PasskeyInfo{}, err
 	}
-	if _, err := k.s.sessions.Load(ctx, of.Ref, 0); err != nil {
+	if _, err := k.s.sessions.Load(ctx, of.Ref, session.Lifetimes{}); err != nil {
 		return PasskeyInfo{}, err
 	}
 	added, err := k.s.passkeys.AddPasskey(ctx, of.UserID, name, created, of.Stamp, of.Key)

@@ -137,7 +137,7 @@ func (s *Service) reauthenticate(
 	}
 	next, id := of.Next(proved, s.now())
 	next.Username, next.Role, next.Stamp = u.Username, string(u.Role), u.SessionStamp
-	err = s.sessions.Rotate(context.WithoutCancel(ctx), of.Ref, next, fence, s.lifetime)
+	err = s.sessions.Rotate(context.WithoutCancel(ctx), of.Ref, next, fence, s.lifetimes)
 	if errors.Is(err, session.ErrFenced) {
 		return LoggedIn{}, session.ErrNotFound
 	}

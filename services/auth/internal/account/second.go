@@ -98,7 +98,7 @@ func (s *Service) pend(ctx context.Context, u user.User, c Credentials) (LoggedI
 		return LoggedIn{}, err
 	}
 	p, id := session.NewPending(u.ID, c.UserAgent, s.now())
-	p.Fingerprint, p.Replaces, p.IP = fingerprint(u), c.Replaces, c.IP
+	p.Fingerprint, p.Replaces, p.IP, p.Device = fingerprint(u), c.Replaces, c.IP, c.Device
 	if c.Browser != "" {
 		hash := session.BrowserHash(c.Browser)
 		known, err := s.browsers.KnowsBrowser(ctx, u.ID, hash)
@@ -337,7 +337,8 @@ func (s *Service) finishLogin(
 	created, id := session.New(u.ID, p.UserAgent, s.now())
 	created.Username, created.Role, created.Stamp, created.Factor, created.IP = u.Username, string(u.Role),
 		u.SessionStamp, proved, p.IP
-	err = s.pendings.FinishPending(ctx, ref, created, fence, s.lifetime)
+	created.Device = p.Device
+	err = s.pendings.FinishPending(ctx, ref, created, fence, s.lifetimes)
 	if err != nil {
 		return LoggedIn{}, noPending(err)
 	}

@@ -20,14 +20,14 @@ type hookedPendings struct {
 	beforeFinish func() error
 }
 
-func (h *hookedPendings) FinishPending(ctx context.Context, ref session.Ref, s session.Session, fence string, lifetime time.Duration) error {
+func (h *hookedPendings) FinishPending(ctx context.Context, ref session.Ref, s session.Session, fence string, lifetimes session.Lifetimes) error {
 	if hook := h.beforeFinish; hook != nil {
 		h.beforeFinish = nil
 		if err := hook(); err != nil {
 			return err
 		}
 	}
-	return h.Pendings.FinishPending(ctx, ref, s, fence, lifetime)
+	return h.Pendings.FinishPending(ctx, ref, s, fence, lifetimes)
 }
 
 // withTOTP returns a user with TOTP, the session that set it up, and the recovery codes.

@@ -59,7 +59,7 @@ func (s *Service) Holder(ctx context.Context, of session.Session) (user.User, er
 // CheckLive returns session.ErrNotFound when a session has ended since it was loaded, as it
 // may while a body arrives.
 func (s *Service) CheckLive(ctx context.Context, of session.Session) error {
-	now, err := s.sessions.Load(ctx, of.Ref, s.lifetime)
+	now, err := s.sessions.Load(ctx, of.Ref, s.lifetimes)
 	if err != nil {
 		return err
 	}
@@ -85,13 +85,19 @@ func (s *Service) OwnSessions(ctx context.Context, of session.Session) ([]sessio
 	for i := range infos {
 		infos[i].Role, infos[i].LastUsedAt = string(u.Role), s.lastUsed(infos[i])
 	}
+	lastUsedFirst(infos)
 	return infos, nil
+}
+
+// lastUsedFirst sorts sessions, which a store has in the order of their expiry.
+func lastUsedFirst(infos []session.Info) {
+	slices.SortStableFunc(infos, func(a, b session.Info) int { return b.LastUsedAt.Compare(a.LastUsedAt) })
 }
 
 // lastUsed follows from the expiry. After a change of the lifetime it is off until the
 // next use.
 func (s *Service) lastUsed(i session.Info) time.Time {
-	at := i.ExpiresAt.Add(-s.lifetime).Truncate(time.Second)
+	at := i.ExpiresAt.Add(-s.lifetimes.Of(i.Device)).Truncate(time.Second)
 	if at.Before(i.CreatedAt) {
 		return i.CreatedAt
 	}

@@ -151,7 +151,7 @@ func (s *server) newNotifier() (*audit.Notifier, error) {
 // rules are the settings of the rules.
 func (s *server) rules() (rules, error) {
 	a := account.Options{
-		SessionLifetime: s.cfg.SessionLifetime, HouseholdName: s.cfg.HouseholdName,
+		SessionLifetimes: s.cfg.Lifetimes(), HouseholdName: s.cfg.HouseholdName,
 		RefuseCommon: s.cfg.CommonPasswords == "refuse",
 	}
 	var err error
@@ -195,7 +195,7 @@ func (s *server) handler() (http.Handler, error) {
 	manager, err := session.NewManager(session.Options{
 		Store: s.stores.sessions, Name: s.cfg.AppName, Secret: s.cfg.SessionSecret,
 		PreviousSecret: s.cfg.SessionSecretPrevious,
-		Secure:         s.cfg.Secure(), SameSite: sameSite, Lifetime: s.cfg.SessionLifetime, Now: time.Now,
+		Secure:         s.cfg.Secure(), SameSite: sameSite, Lifetimes: s.cfg.Lifetimes(), Now: time.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -285,8 +285,10 @@ type countedSessions struct {
 	metrics *storeMetrics
 }
 
-func (c countedSessions) Create(ctx context.Context, s session.Session, fence string, lifetime time.Duration) error {
-	err := c.Store.Create(ctx, s, fence, lifetime)
+func (c countedSessions) Create(
+	ctx context.Context, s session.Session, fence string, lifetimes session.Lifetimes,
+) error {
+	err := c.Store.Create(ctx, s, fence, lifetimes)
 	if err == nil {
 		c.metrics.started.Inc()
 	}
@@ -300,9 +302,9 @@ type countedPendings struct {
 }
 
 func (c countedPendings) FinishPending(
-	ctx context.Context, ref session.Ref, s session.Session, fence string, lifetime time.Duration,
+	ctx context.Context, ref session.Ref, s session.Session, fence string, lifetimes session.Lifetimes,
 ) error {
-	err := c.Pendings.FinishPending(ctx, ref, s, fence, lifetime)
+	err := c.Pendings.FinishPending(ctx, ref, s, fence, lifetimes)
 	if err == nil {
 		c.metrics.started.Inc()
 	}

@@ -22,9 +22,10 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// Bounds of SESSION_LIFETIME. Browsers keep no cookie for more than 400 days.
+// Bounds of SESSION_LIFETIME and REMEMBER_LIFETIME. Browsers keep no cookie for more than 400 days.
 const (
 	minLifetime   = time.Hour
 	minGuardToken = 32
@@ -71,6 +72,8 @@ type Config struct {
 	Data
 
 	SessionLifetime time.Duration `env:"SESSION_LIFETIME" default:"168h" doc:"how long a session and its cookies last without activity, 1h to 9600h; the same for all replicas"`
+	// RememberLifetime is zero where it is not set.
+	RememberLifetime time.Duration `env:"REMEMBER_LIFETIME" doc:"the same for logins on a device that the user has remembered, SESSION_LIFETIME to 9600h; not set: 720h, or SESSION_LIFETIME if that is more"`
 
 	PasskeyRPID string `env:"PASSKEY_RP_ID" doc:"domain that passkeys belong to: the host of PUBLIC_URL, the default, or a parent of it; changing it makes all passkeys useless"`
 
@@ -150,6 +153,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SessionLifetime < minLifetime || c.SessionLifetime > maxLifetime {
 		faults = append(faults, errors.New("SESSION_LIFETIME: is not 1h to 9600h"))
+	}
+	if c.RememberLifetime != 0 && (c.RememberLifetime < c.SessionLifetime || c.RememberLifetime > maxLifetime) {
+		faults = append(faults, errors.New("REMEMBER_LIFETIME: is not SESSION_LIFETIME to 9600h"))
 	}
 	if c.GuardToken != "" && len(c.GuardToken) < minGuardToken {
 		faults = append(faults, errors.New("GUARD_TOKEN: has fewer than 32 characters"))
@@ -236,6 +242,11 @@ func (s *Stores) Secure() bool {
 		return !strings.HasPrefix(s.PublicURL, "http://")
 	}
 	return s.SessionSecure != "false"
+}
+
+// Lifetimes returns how long sessions last without activity.
+func (c *Config) Lifetimes() session.Lifetimes {
+	return session.NewLifetimes(c.SessionLifetime, c.RememberLifetime)
 }
 
 // Sealer returns what seals secrets; nil without a DATA_KEY.

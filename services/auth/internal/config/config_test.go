@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 const secret = "0123456789abcdef0123456789abcdef"
@@ -120,6 +121,29 @@ func TestLoad_SessionLifetimeIs1HourTo400Days(t *testing.T) {
 	for _, bad := range []string{"59m59s", "9600h1ns", "0", "0s", "-168h", "168", "7d", "week"} {
 		_, err := load(t, map[string]string{"SESSION_SECRET": secret, "SESSION_LIFETIME": bad})
 		if err == nil || strings.Count("\n"+err.Error(), "\nSESSION_LIFETIME: ") != 1 {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestLoad_RememberLifetimeIsNoShorterThanThatOfSessions(t *testing.T) {
+	const day = 24 * time.Hour
+	for value, want := range map[[2]string]session.Lifetimes{
+		{"", ""}:           {Any: 7 * day, Own: 30 * day, Shared: day / 2},
+		{"1h", ""}:         {Any: time.Hour, Own: 30 * day, Shared: time.Hour},
+		{"2160h", ""}:      {Any: 90 * day, Own: 90 * day, Shared: day / 2},
+		{"", "168h"}:       {Any: 7 * day, Own: 7 * day, Shared: day / 2},
+		{"24h", "9600h"}:   {Any: day, Own: 400 * day, Shared: day / 2},
+		{"9600h", "9600h"}: {Any: 400 * day, Own: 400 * day, Shared: day / 2},
+	} {
+		cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "SESSION_LIFETIME": value[0], "REMEMBER_LIFETIME": value[1]})
+		if cfg.Lifetimes() != want {
+			t.Errorf("%q: got %+v", value, cfg.Lifetimes())
+		}
+	}
+	for _, bad := range []string{"167h", "9600h1ns", "-1h", "30d"} {
+		_, err := load(t, map[string]string{"SESSION_SECRET": secret, "REMEMBER_LIFETIME": bad})
+		if err == nil || strings.Count("\n"+err.Error(), "\nREMEMBER_LIFETIME: ") != 1 {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -103,7 +103,7 @@ func TestMe_AddsAMissingCSRFToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	fence := must(h.sessions.Fence(t.Context(), 1))(t)
-	if err := h.sessions.Create(t.Context(), s, fence, session.Lifetime); err != nil {
+	if err := h.sessions.Create(t.Context(), s, fence, session.NewLifetimes(0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	delete(b.cookies, "csrf-token")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -82,18 +81,18 @@ type failingSessions struct {
 	brokenRevoke, brokenDelete *atomic.Bool
 }
 
-func (f failingSessions) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
+func (f failingSessions) Load(ctx context.Context, ref session.Ref, lifetimes session.Lifetimes) (session.Session, error) {
 	if err := failure(f.broken); err != nil {
 		return session.Session{}, err
 	}
-	return f.Store.Load(ctx, ref, lifetime)
+	return f.Store.Load(ctx, ref, lifetimes)
 }
 
-func (f failingSessions) Create(ctx context.Context, s session.Session, fence string, lifetime time.Duration) error {
+func (f failingSessions) Create(ctx context.Context, s session.Session, fence string, lifetimes session.Lifetimes) error {
 	if err := failure(f.broken); err != nil {
 		return err
 	}
-	return f.Store.Create(ctx, s, fence, lifetime)
+	return f.Store.Create(ctx, s, fence, lifetimes)
 }
 
 func (f failingSessions) Delete(ctx context.Context, ref session.Ref) error {

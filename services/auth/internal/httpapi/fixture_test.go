@@ -87,6 +87,7 @@ type settings struct {
 	attempts         int
 	sessions         session.Store
 	lifetime         time.Duration
+	remember         time.Duration
 	dataKey          string
 	dataKeyPrevious  string
 	noPasskeys       bool
@@ -127,7 +128,7 @@ func (h *fixture) build(s settings) {
 	limited.AddHook(failingLimits{h.brokenLimits})
 	parts := h.opened.Build(h.t, func(o *apptest.Options) {
 		o.Limited, o.Attempts = limited, s.attempts
-		o.Accounts.Users, o.Accounts.Sessions, o.Accounts.SessionLifetime, o.People.Users = h.users, h.sessions, s.lifetime, h.users
+		o.Accounts.Users, o.Accounts.Sessions, o.Accounts.SessionLifetimes, o.People.Users = h.users, h.sessions, session.NewLifetimes(s.lifetime, s.remember), h.users
 		o.Accounts.Passwords = must(password.New(s.hasher))(h.t)
 		o.Accounts.Sealer = must(factor.NewSealer(s.dataKey, s.dataKeyPrevious))(h.t)
 		if !s.noPasskeys {

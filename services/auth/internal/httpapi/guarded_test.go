@@ -643,7 +643,7 @@ func (h *fixture) enter(b *browser) {
 	secret, hash := session.NewHostSecret()
 	h.ok(h.stores.OpenHost(h.t.Context(), current.Ref, "photos.example.org", hash))
 	w := httptest.NewRecorder()
-	h.ok(h.manager.StartApp(w, current.Ref, secret))
+	h.ok(h.manager.StartApp(w, current.Ref, current.Device, secret))
 	for _, cookie := range w.Result().Cookies() {
 		b.cookies[cookie.Name] = cookie.Value
 	}

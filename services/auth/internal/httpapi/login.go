@@ -17,11 +17,12 @@ func (a signIn) login(c echo.Context, _ caller) (answer, error) {
 	var body struct {
 		Username string `json:"username"`
 		Password string `json:"password"`
+		Remember *bool  `json:"remember"` // this device; missing: SESSION_LIFETIME
 	}
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	in, err := a.Login(c.Response(), c.Request(), body.Username, body.Password)
+	in, err := a.Login(c.Response(), c.Request(), body.Username, body.Password, session.DeviceOf(body.Remember))
 	if err != nil {
 		return answer{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -41,23 +42,26 @@ func (a passkeys) options(c echo.Context, begun account.PasskeyCeremony, err err
 }
 
 // passkeyAnswer reads a browser's answer to the ceremony of its cookie, which is over
-// then. name is the one of a new passkey, or empty.
-func (a passkeys) passkeyAnswer(c echo.Context) (given account.PasskeyAnswer, name string, err error) {
+// then. name is the one of a new passkey, or empty; on is whose the device of a login is.
+func (a passkeys) passkeyAnswer(
+	c echo.Context,
+) (given account.PasskeyAnswer, name string, on session.Device, err error) {
 	var body struct {
 		Name       string          `json:"name"`
+		Remember   *bool           `json:"remember"`
 		Credential json.RawMessage `json:"credential"`
 	}
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return account.PasskeyAnswer{}, "", err
+		return account.PasskeyAnswer{}, "", "", err
 	}
 	if len(body.Credential) == 0 {
-		return account.PasskeyAnswer{}, "", account.ErrMissing
+		return account.PasskeyAnswer{}, "", "", account.ErrMissing
 	}
 	given.Credential = body.Credential
 	if given.CeremonyID, err = a.Sessions.LoadCeremony(c.Request()); err == nil {
 		a.Sessions.ClearCeremony(c.Response())
 	}
-	return given, body.Name, nil
+	return given, body.Name, session.DeviceOf(body.Remember), nil
 }
 
 // passkeyLoginOptions is POST /passkeys/login/options.
@@ -68,20 +72,20 @@ func (a passkeys) passkeyLoginOptions(c echo.Context, _ caller) (answer, error) 
 
 // passkeyLogin is POST /passkeys/login.
 func (a passkeys) passkeyLogin(c echo.Context, _ caller) (answer, error) {
-	return a.byPasskey(c, func(given account.PasskeyAnswer) (account.LoggedIn, error) {
-		return a.PasskeyLogin(c.Response(), c.Request(), given)
+	return a.byPasskey(c, func(given account.PasskeyAnswer, on session.Device) (account.LoggedIn, error) {
+		return a.PasskeyLogin(c.Response(), c.Request(), given, on)
 	})
 }
 
 // byPasskey is the answer with the session that finish creates for a browser's answer.
 func (a passkeys) byPasskey(
-	c echo.Context, finish func(account.PasskeyAnswer) (account.LoggedIn, error),
+	c echo.Context, finish func(account.PasskeyAnswer, session.Device) (account.LoggedIn, error),
 ) (answer, error) {
-	given, _, err := a.passkeyAnswer(c)
+	given, _, on, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := finish(given)
+	in, err := finish(given, on)
 	if err != nil {
 		return answer{}, err
 	}
@@ -100,7 +104,7 @@ func (a passkeys) passkeySecondOptions(c echo.Context, _ caller) (answer, error)
 
 // passkeySecond is POST /2fa/passkey.
 func (a passkeys) passkeySecond(c echo.Context, _ caller) (answer, error) {
-	return a.byPasskey(c, func(given account.PasskeyAnswer) (account.LoggedIn, error) {
+	return a.byPasskey(c, func(given account.PasskeyAnswer, _ session.Device) (account.LoggedIn, error) {
 		return a.PasskeySecond(c.Response(), c.Request(), given)
 	})
 }
@@ -113,7 +117,7 @@ func (a passkeys) passkeyReauthOptions(c echo.Context, s caller) (answer, error)
 
 // passkeyReauth is POST /reauth/passkey.
 func (a passkeys) passkeyReauth(c echo.Context, s caller) (answer, error) {
-	return a.byPasskey(c, func(given account.PasskeyAnswer) (account.LoggedIn, error) {
+	return a.byPasskey(c, func(given account.PasskeyAnswer, _ session.Device) (account.LoggedIn, error) {
 		return a.PasskeyReauth(c.Response(), c.Request(), s.shared(), given)
 	})
 }
@@ -165,7 +169,7 @@ func (a passkeys) passkeyRegisterOptions(c echo.Context, s caller) (answer, erro
 
 // createPasskey is POST /passkeys.
 func (a passkeys) createPasskey(c echo.Context, s caller) (answer, error) {
-	given, name, err := a.passkeyAnswer(c)
+	given, name, _, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err
 	}

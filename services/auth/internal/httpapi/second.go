@@ -232,6 +232,7 @@ type listedSession struct {
 	System     string `json:"system"`
 	IP         string `json:"ip"`
 	Factor     string `json:"factor"`
+	Remember   *bool  `json:"remember,omitempty"` // as said at the login
 }
 
 // listSessions is GET /sessions.
@@ -247,6 +248,7 @@ func (a signIn) listSessions(c echo.Context, s caller) (answer, error) {
 			ID: info.Key, Current: info.Key == s.Key, CreatedAt: rfc3339(info.CreatedAt),
 			LastUsedAt: rfc3339(info.LastUsedAt), ExpiresAt: rfc3339(info.ExpiresAt),
 			Browser: browser, System: system, IP: info.IP, Factor: string(info.Factor),
+			Remember: info.Device.Remember(),
 		}
 	}
 	return data(list), nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/picture"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -41,6 +42,15 @@ func (f form) chosen(prefix string) (names []string) {
 		}
 	}
 	return names
+}
+
+// device returns whose the device of a login is, by the box of the page; programs send none.
+func (f form) device() session.Device {
+	if !f.sent("was_remember") {
+		return session.AnyDevice
+	}
+	remember := f.sent("remember")
+	return session.DeviceOf(&remember)
 }
 
 // changed returns the value of a field, or nil where it is what the field "was_" and the name

@@ -106,7 +106,7 @@ func (p handOvers) enter(r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Sessions.StartApp(r.Response(), of, secret); err != nil {
+	if err := p.Sessions.StartApp(r.Response(), of.Ref, of.Device, secret); err != nil {
 		return err
 	}
 	p.Sessions.CountHandOver(r.Response(), r.Request())

@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"path"
@@ -29,6 +30,8 @@ type loginPage struct {
 	// Empty: there is no user yet, and a set-up link is needed.
 	Empty bool
 	Kept  map[string]string // fields of a form that was sent without a session, by name
+	// RememberHint says what it means that the device is remembered.
+	RememberHint string
 }
 
 // loginForm shows the login page, or redirects a user who is logged in.
@@ -81,6 +84,8 @@ func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
 		page.To = w.Name
 	}
 	page.Passkeys = p.Accounts.Passkeys.Off() == nil
+	kept := p.Sessions.Lifetimes()
+	page.RememberHint = fmt.Sprintf(r.text["RememberHintF"], r.text.duration(kept.Own), r.text.duration(kept.Shared))
 	title := r.text["LoginTitle"]
 	if page.Empty {
 		title = r.text["SetupTitle"]
@@ -98,7 +103,7 @@ func (p signIn) login(r *request) error {
 	var in account.LoggedIn
 	err := p.limited(r, web.LimitLogin, func() (err error) {
 		in, err = p.Login(r.Response(), p.KnowBrowser(r.Response(), r.Request()), r.form.get("username"),
-			r.form.get("password"))
+			r.form.get("password"), r.form.device())
 		return err
 	})
 	if err != nil {

@@ -138,6 +138,7 @@ type device struct {
 	How         string // they logged in, in words
 	IP          string
 	Since, Used time.Time
+	Kept        string // how long the user stays logged in, in words; empty: the user did not say
 }
 
 // devices returns the user's sessions and, after them, the known browsers that have none. Which session is in which
@@ -157,7 +158,7 @@ func (p security) devices(r *request) (all []device, err error) {
 		loggedIn[name]++
 		all = append(all, device{
 			Name: name, Key: s.Key, Current: s.Key == r.Key, How: r.text["factor."+string(s.Factor)], IP: s.IP,
-			Since: s.CreatedAt, Used: s.LastUsedAt,
+			Since: s.CreatedAt, Used: s.LastUsedAt, Kept: r.text.kept(s.Device, p.Sessions.Lifetimes()),
 		})
 	}
 	tellApart(all)
@@ -170,6 +171,17 @@ func (p security) devices(r *request) (all []device, err error) {
 		all = append(all, device{Name: name, Hash: b.Hash, Since: b.FirstSeenAt, Used: b.LastSeenAt})
 	}
 	return all, nil
+}
+
+// kept says how long sessions on a device last.
+func (t texts) kept(d session.Device, l session.Lifetimes) string {
+	switch d {
+	case session.OwnDevice:
+		return fmt.Sprintf(t["KeptOwnF"], t.duration(l.Own))
+	case session.SharedDevice:
+		return t["KeptShared"]
+	}
+	return ""
 }
 
 // tellApart gives devices of one name numbers, from the one on that has been logged in for the longest.

@@ -48,6 +48,20 @@ func (t texts) day(at time.Time) string {
 	return fmt.Sprintf(t["DayF"], at.Day(), strings.Fields(t["Months"])[at.Month()-1], at.Year())
 }
 
+// duration returns a time of whole hours in words: days, where it is some of them.
+func (t texts) duration(d time.Duration) string {
+	hours := int(d.Round(time.Hour).Hours())
+	switch {
+	case hours == 24:
+		return t["DayOne"]
+	case hours%24 == 0:
+		return fmt.Sprintf(t["DaysF"], hours/24)
+	case hours == 1:
+		return t["HourOne"]
+	}
+	return fmt.Sprintf(t["HoursF"], hours)
+}
+
 // eventKey begins the keys of the names of events of the audit in words.
 const eventKey = "event."
 

@@ -39,7 +39,9 @@ func (s *Service) HandOver(
 	case !app.HasHost() || state == "":
 		return app, "", nil
 	}
-	code, err = s.handOvers.CreateHandOver(ctx, session.HandOver{Ref: of.Ref, Host: app.OwnHost(), State: state})
+	code, err = s.handOvers.CreateHandOver(ctx, session.HandOver{
+		Ref: of.Ref, Host: app.OwnHost(), State: state, Device: of.Device,
+	})
 	return app, code, err
 }
 
@@ -48,19 +50,19 @@ func (s *Service) HandOver(
 // session.ErrNotFound.
 func (s *Service) Enter(
 	ctx context.Context, code string, accept func(session.HandOver) bool,
-) (of session.Ref, secret string, err error) {
-	h, err := s.handOvers.TakeHandOver(ctx, code)
+) (h session.HandOver, secret string, err error) {
+	h, err = s.handOvers.TakeHandOver(ctx, code)
 	if err != nil {
-		return session.Ref{}, "", err
+		return session.HandOver{}, "", err
 	}
 	if !accept(h) {
-		return session.Ref{}, "", session.ErrNotFound
+		return session.HandOver{}, "", session.ErrNotFound
 	}
 	secret, hash := session.NewHostSecret()
 	if err := s.handOvers.OpenHost(ctx, h.Ref, h.Host, hash); err != nil {
-		return session.Ref{}, "", err
+		return session.HandOver{}, "", err
 	}
-	return h.Ref, secret, nil
+	return h, secret, nil
 }
 
 // OriginOf returns the origin of an application with a host of its own; empty: there is

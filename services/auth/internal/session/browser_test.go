@@ -19,7 +19,8 @@ type browser struct {
 	manager  *session.Manager
 	store    session.Store
 	now      func() time.Time
-	lifetime time.Duration // of its sessions
+	lifetime session.Lifetimes
+	device   session.Device // of its next session
 	cookies  map[string]string
 	sent     []string // Set-Cookie headers of the last answer
 }
@@ -36,10 +37,10 @@ func newBrowser(t *testing.T, o session.Options) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Lifetime == 0 {
-		o.Lifetime = session.Lifetime
+	if o.Lifetimes == (session.Lifetimes{}) {
+		o.Lifetimes = session.NewLifetimes(0, 0)
 	}
-	return &browser{t: t, manager: manager, store: o.Store, now: o.Now, lifetime: o.Lifetime, cookies: map[string]string{}}
+	return &browser{t: t, manager: manager, store: o.Store, now: o.Now, lifetime: o.Lifetimes, cookies: map[string]string{}}
 }
 
 func (b *browser) request() *http.Request {
@@ -72,7 +73,7 @@ func (b *browser) login(userID int64) (s session.Session) {
 		b.t.Fatal(err)
 	}
 	s, id := session.New(userID, "Firefox", b.now())
-	s.Username, s.Role = "anna", "member"
+	s.Username, s.Role, s.Device = "anna", "member", b.device
 	if err := b.store.Create(b.t.Context(), s, fence, b.lifetime); err != nil {
 		b.t.Fatal(err)
 	}
@@ -140,12 +141,12 @@ type spy struct {
 	err   error
 }
 
-func (s *spy) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
+func (s *spy) Load(ctx context.Context, ref session.Ref, lifetimes session.Lifetimes) (session.Session, error) {
 	s.loads++
 	if s.err != nil {
 		return session.Session{}, s.err
 	}
-	return s.Store.Load(ctx, ref, lifetime)
+	return s.Store.Load(ctx, ref, lifetimes)
 }
 
 func newSpy(t testing.TB) (*spy, *clock) {

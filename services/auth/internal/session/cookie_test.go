@@ -77,7 +77,7 @@ func TestCookie_IsAcceptedWhileItsSessionLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := session.Session{Ref: session.Ref{UserID: 42, Key: hex.EncodeToString(key[:])}, Role: "member", Login: hex.EncodeToString(key[:]), Factor: session.Password, CreatedAt: time.Unix(0, 0).UTC()}
-	if err := store.Create(t.Context(), s, fence, session.Lifetime); err != nil {
+	if err := store.Create(t.Context(), s, fence, session.NewLifetimes(0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	for _, at := range []int64{1, time.Now().Add(-8 * 24 * time.Hour).Unix(), time.Now().Add(time.Hour).Unix()} {
@@ -147,7 +147,7 @@ func TestOptions_AreChecked(t *testing.T) {
 	for name, spoil := range map[string]func(*session.Options){
 		"no store":            func(o *session.Options) { o.Store = nil },
 		"no clock":            func(o *session.Options) { o.Now = nil },
-		"a negative lifetime": func(o *session.Options) { o.Lifetime = -1 },
+		"a negative lifetime": func(o *session.Options) { o.Lifetimes.Any = -1 },
 		"no secret":           func(o *session.Options) { o.Secret = "" },
 		"no name":             func(o *session.Options) { o.Name = "" },
 		"a name with a space": func(o *session.Options) { o.Name = "my app" },

@@ -42,9 +42,10 @@ var ErrLoop = errors.New("hand-overs lead the browser in a loop")
 
 // HandOver is the permission to open the host of an application with a session.
 type HandOver struct {
-	Ref          // of the session
-	Host  string // of the application, as application.Host returns it
-	State string // of Manager.BeginHandOver
+	Ref           // of the session
+	Host   string // of the application, as application.Host returns it
+	State  string // of Manager.BeginHandOver
+	Device Device // of the session
 }
 
 // HandOvers keeps hand-overs for HandOverLifetime, and the hosts that sessions open. Every
@@ -121,18 +122,18 @@ func isRandom(text string) bool {
 
 // StartApp sets the cookie by which the host of an application finds a session that opens
 // it (HandOvers.OpenHost).
-func (m *Manager) StartApp(w http.ResponseWriter, ref Ref, secret string) error {
-	return m.sendApp(w, appToken{ref: ref, secret: secret})
+func (m *Manager) StartApp(w http.ResponseWriter, ref Ref, d Device, secret string) error {
+	return m.sendApp(w, appToken{ref: ref, secret: secret}, d)
 }
 
-func (m *Manager) sendApp(w http.ResponseWriter, t appToken) error {
-	t.signedAt = m.now().Add(-m.early)
+func (m *Manager) sendApp(w http.ResponseWriter, t appToken, d Device) error {
+	t.signedAt = m.signedAt(d)
 	name := m.app + appCookie
 	signed, err := securecookie.EncodeMulti(name, []byte(t.String()), m.codecs[0])
 	if err != nil {
 		return fmt.Errorf("sign cookie of an application's host: %w", err)
 	}
-	m.setOther(w, name, signed, m.lifetime, http.SameSiteLaxMode)
+	m.setOther(w, name, signed, time.Duration(m.maxAge(d))*time.Second, http.SameSiteLaxMode)
 	return nil
 }
 
@@ -140,10 +141,7 @@ func (m *Manager) sendApp(w http.ResponseWriter, t appToken) error {
 // it returns the session that opens the host, in one access to the store. ResendStale and
 // Resend send the cookie of that host again, and no other. ErrNotFound.
 func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
-	name, lifetime := m.app+appCookie, m.lifetime
-	if r.Context().Value(unrenewed{}) != nil {
-		lifetime = 0
-	}
+	name, lifetimes := m.app+appCookie, m.renewal(r)
 	loads := 0
 	cookies := r.CookiesNamed(name)
 	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
@@ -155,10 +153,10 @@ func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
 		if !ok {
 			continue
 		}
-		s, err := m.store.LoadHost(r.Context(), t.ref, host, keyOf(t.secret), lifetime)
+		s, err := m.store.LoadHost(r.Context(), t.ref, host, keyOf(t.secret), lifetimes)
 		if err == nil {
 			return &Current{
-				Session: s, app: &t, stale: lifetime > 0 && m.now().Sub(t.signedAt) >= staleAfter,
+				Session: s, app: &t, stale: lifetimes != Lifetimes{} && m.now().Sub(t.signedAt) >= staleAfter,
 				gs: sessions.NewSession(m, name),
 			}, nil
 		}

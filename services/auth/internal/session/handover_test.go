@@ -21,7 +21,9 @@ func (b *browser) enter(s session.Session, host string) {
 	if err := b.store.(session.HandOvers).OpenHost(b.t.Context(), s.Ref, host, hash); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := b.do(func(w http.ResponseWriter, _ *http.Request) error { return b.manager.StartApp(w, s.Ref, secret) }); err != nil {
+	if err := b.do(func(w http.ResponseWriter, _ *http.Request) error {
+		return b.manager.StartApp(w, s.Ref, s.Device, secret)
+	}); err != nil {
 		b.t.Fatal(err)
 	}
 }

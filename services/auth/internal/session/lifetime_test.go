@@ -36,6 +36,53 @@ func TestSession_InUseLivesOnWhateverTheCookiesAge(t *testing.T) {
 	}
 }
 
+func TestDevice_CookiesLastAsTheSession(t *testing.T) {
+	for d, want := range map[session.Device]string{
+		session.AnyDevice: "; Path=/; Expires=Sun, 08 Mar 2026 12:00:00 GMT; Max-Age=604800; ",
+		session.OwnDevice: "; Path=/; Expires=Tue, 31 Mar 2026 12:00:00 GMT; Max-Age=2592000; ", session.SharedDevice: "; Path=/; ",
+	} {
+		b, c := newHosts(t)
+		b.device = d
+		s := b.login(42)
+		sent := func(names ...string) {
+			t.Helper()
+			for i, name := range names {
+				if len(b.sent) != len(names) || !strings.HasPrefix(b.sent[i], name+"=") || strings.Contains(b.sent[i], "Max-Age") != (d != session.SharedDevice) {
+					t.Errorf("%q: got %q", d, b.sent)
+				}
+			}
+		}
+		if !strings.HasPrefix(b.sent[0], "svc.sid="+b.cookies["svc.sid"]+want+"HttpOnly") || !strings.HasPrefix(b.sent[1], "csrf-token="+s.CSRFToken+want+"Secure") {
+			t.Errorf("%q: got %q", d, b.sent)
+		}
+		b.enter(s, "photos.example")
+		if !strings.HasPrefix(b.sent[0], "svc.app="+b.cookies["svc.app"]+want+"HttpOnly") {
+			t.Errorf("%q: got %q", d, b.sent)
+		}
+		c.advance(11*hour + 30*time.Minute)
+		b.loggedIn(s)
+		c.advance(11*hour + 30*time.Minute) // they are sent again
+		if err := b.resendStale(); err != nil {
+			t.Fatal(err)
+		}
+		sent("svc.sid", "csrf-token")
+		if err := b.do(func(w http.ResponseWriter, r *http.Request) error {
+			current, err := b.manager.AppSession(r, "photos.example")
+			if err != nil {
+				return err
+			}
+			return b.manager.ResendStale(w, current)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		sent("svc.app")
+		c.advance(b.lifetime.Of(d) - time.Second)
+		b.loggedIn(s)
+		c.advance(b.lifetime.Of(d))
+		b.anonymous()
+	}
+}
+
 // A request that the user did not cause, as a check of an open connection, does not keep the session alive.
 func TestLoad_RenewsNothingWithoutRenewal(t *testing.T) {
 	b, c := newHosts(t)
@@ -110,7 +157,7 @@ var lifetimes = map[time.Duration]time.Duration{
 func TestLifetime_IsThatOfTheSetting(t *testing.T) {
 	for lifetime := range lifetimes {
 		store, c := newSpy(t)
-		b := newBrowser(t, session.Options{Store: store, Now: c.now, Lifetime: lifetime})
+		b := newBrowser(t, session.Options{Store: store, Now: c.now, Lifetimes: session.NewLifetimes(lifetime, 0)})
 		s := b.login(42)
 		want := fmt.Sprintf("; Path=/; Expires=%s; Max-Age=%d;", c.now().Add(lifetime).UTC().Format(http.TimeFormat), int(lifetime.Seconds()))
 		if len(b.sent) != 2 || !strings.Contains(b.sent[0], want) || !strings.Contains(b.sent[1], want) {
@@ -128,7 +175,7 @@ func TestLifetime_IsThatOfTheSetting(t *testing.T) {
 func TestLifetime_AQuarterOr12HoursRenewsTheCookies(t *testing.T) {
 	for lifetime, again := range lifetimes {
 		store, c := newSpy(t)
-		b := newBrowser(t, session.Options{Store: store, Now: c.now, Lifetime: lifetime})
+		b := newBrowser(t, session.Options{Store: store, Now: c.now, Lifetimes: session.NewLifetimes(lifetime, 0)})
 		b.login(42)
 		for range 3 {
 			c.advance(again - time.Second)
@@ -154,7 +201,7 @@ func TestLifetime_ReplicasThatDifferEndNoActiveSession(t *testing.T) {
 			store, c := newSpy(t)
 			var replicas [2]*browser
 			for i, lifetime := range lifetimes {
-				replicas[i] = newBrowser(t, session.Options{Store: store, Now: c.now, Lifetime: lifetime})
+				replicas[i] = newBrowser(t, session.Options{Store: store, Now: c.now, Lifetimes: session.NewLifetimes(lifetime, 0)})
 			}
 			s := replicas[0].login(42)
 			cookies, expires := replicas[0].cookies, c.now().Add(lifetimes[0])
@@ -170,12 +217,12 @@ func TestLifetime_ReplicasThatDifferEndNoActiveSession(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(replica.sent) > 0 {
-					expires = c.now().Add(replica.lifetime)
+					expires = c.now().Add(replica.lifetime.Any)
 				}
 			}
 			last := replicas[1]
 			last.loggedIn(s)
-			c.advance(last.lifetime)
+			c.advance(last.lifetime.Any)
 			last.anonymous()
 		}
 	}

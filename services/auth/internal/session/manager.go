@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -49,9 +48,9 @@ type Options struct {
 	Secure bool
 	// SameSite of both cookies; zero is http.SameSiteLaxMode.
 	SameSite http.SameSite
-	// Lifetime of sessions and cookies without activity; zero is the constant Lifetime.
-	Lifetime time.Duration
-	Now      func() time.Time
+	// Lifetimes of sessions and cookies without activity; zero are those of NewLifetimes.
+	Lifetimes Lifetimes
+	Now       func() time.Time
 }
 
 // Manager reads and writes the cookies of sessions: the session cookie, signed, and
@@ -64,9 +63,8 @@ type Manager struct {
 	name   string // of the session cookie
 	codecs []securecookie.Codec
 
-	app      string // Options.Name
-	lifetime time.Duration
-	early    time.Duration // how long before staleAfter the cookies are sent again
+	app       string // Options.Name
+	lifetimes Lifetimes
 	// cookie has the attributes of the session cookie.
 	cookie sessions.Options
 }
@@ -87,16 +85,15 @@ func NewManager(o Options) (*Manager, error) {
 	if o.SameSite == 0 {
 		o.SameSite = http.SameSiteLaxMode
 	}
-	if o.Lifetime < 0 {
-		return nil, errors.New("session manager: lifetime is negative")
+	if o.Lifetimes == (Lifetimes{}) {
+		o.Lifetimes = NewLifetimes(0, 0)
 	}
-	lifetime := cmp.Or(o.Lifetime, Lifetime)
+	if min(o.Lifetimes.Any, o.Lifetimes.Own, o.Lifetimes.Shared) <= 0 {
+		return nil, errors.New("session manager: a lifetime is not positive")
+	}
 	m := &Manager{
-		app: o.Name, store: o.Store, now: o.Now, name: o.Name + ".sid", lifetime: lifetime,
-		early: max(0, staleAfter-lifetime/4),
-		cookie: sessions.Options{
-			Path: "/", MaxAge: int(lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite,
-		},
+		app: o.Name, store: o.Store, now: o.Now, name: o.Name + ".sid", lifetimes: o.Lifetimes,
+		cookie: sessions.Options{Path: "/", Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite},
 	}
 	for _, secret := range []string{o.Secret, o.PreviousSecret} {
 		if secret != "" {
@@ -164,22 +161,44 @@ func (m *Manager) Get(r *http.Request, name string) (*sessions.Session, error) {
 	return sessions.GetRegistry(r).Get(m, name)
 }
 
+// Lifetimes returns how long sessions last without activity.
+func (m *Manager) Lifetimes() Lifetimes { return m.lifetimes }
+
+// renewal returns the lifetimes for which a request renews its session.
+func (m *Manager) renewal(r *http.Request) Lifetimes {
+	if r.Context().Value(unrenewed{}) != nil {
+		return Lifetimes{}
+	}
+	return m.lifetimes
+}
+
+// signedAt returns the time that a cookie of a session on a device is signed with now: earlier by as much as the
+// cookies are to be sent again before staleAfter.
+func (m *Manager) signedAt(d Device) time.Time {
+	return m.now().Add(-max(0, staleAfter-m.lifetimes.Of(d)/4))
+}
+
+// maxAge returns how many seconds browsers keep the cookies of a session on a device; 0: until they are closed.
+func (m *Manager) maxAge(d Device) int {
+	if d == SharedDevice {
+		return 0
+	}
+	return int(m.lifetimes.Of(d).Seconds())
+}
+
 // New implements sessions.Store. An unsigned cookie or an ended session is not an
 // error: the session returned is empty.
 func (m *Manager) New(r *http.Request, name string) (*sessions.Session, error) {
-	gs, lifetime := sessions.NewSession(m, name), m.lifetime
-	if r.Context().Value(unrenewed{}) != nil {
-		lifetime = 0
-	}
+	gs, lifetimes := sessions.NewSession(m, name), m.renewal(r)
 	for _, t := range m.tokens(r) {
-		s, err := m.store.Load(r.Context(), t.ref(), lifetime)
+		s, err := m.store.Load(r.Context(), t.ref(), lifetimes)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return gs, fmt.Errorf("load session: %w", err)
 		}
-		m.hold(gs, s, t).stale = lifetime > 0 && m.now().Sub(t.signedAt) >= staleAfter
+		m.hold(gs, s, t).stale = lifetimes != Lifetimes{} && m.now().Sub(t.signedAt) >= staleAfter
 		break
 	}
 	return gs, nil
@@ -192,14 +211,16 @@ func (m *Manager) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Sess
 	if !ok {
 		return nil
 	}
-	c.token.signedAt, c.stale = m.now().Add(-m.early), false
+	c.token.signedAt, c.stale = m.signedAt(c.Device), false
 	signed, err := securecookie.EncodeMulti(m.name, []byte(c.token.String()), m.codecs[0])
 	if err != nil {
 		return fmt.Errorf("sign session cookie: %w", err)
 	}
-	m.setCookie(w, m.name, signed, m.cookie)
+	kept := m.cookie
+	kept.MaxAge = m.maxAge(c.Device)
+	m.setCookie(w, m.name, signed, kept)
 	if c.CSRFToken != "" {
-		m.setCookie(w, CSRFCookie, c.CSRFToken, m.cookie)
+		m.setCookie(w, CSRFCookie, c.CSRFToken, kept)
 	}
 	return nil
 }
@@ -215,7 +236,7 @@ func (m *Manager) Start(w http.ResponseWriter, s Session, id string) (*Current, 
 func (m *Manager) Resend(w http.ResponseWriter, c *Current) error {
 	if c.app != nil {
 		c.stale = false
-		return m.sendApp(w, *c.app)
+		return m.sendApp(w, *c.app, c.Device)
 	}
 	return m.Save(nil, w, c.gs)
 }
@@ -252,7 +273,7 @@ func (m *Manager) setCookie(w http.ResponseWriter, name, value string, o session
 	o.HttpOnly = name != CSRFCookie
 	cookie := sessions.NewCookie(name, value, &o) //nolint:gosec // the attributes are in the options
 	if o.MaxAge > 0 {
-		cookie.Expires = m.now().Add(m.lifetime)
+		cookie.Expires = m.now().Add(time.Duration(o.MaxAge) * time.Second)
 	}
 	http.SetCookie(w, cookie)
 }

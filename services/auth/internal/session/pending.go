@@ -25,6 +25,7 @@ type Pending struct {
 	Replaces  Ref
 	UserAgent string // shortened
 	IP        string
+	Device    Device
 	Tries     int // answers so far, this one included
 	CreatedAt time.Time
 }
@@ -52,7 +53,7 @@ type Pendings interface {
 	// FinishPending replaces the pending login by the session, which is its user's, in
 	// one step, as Store.Create does. ErrNotFound when the pending login has ended,
 	// ErrFenced; then nothing is written. It is idempotent.
-	FinishPending(ctx context.Context, ref Ref, s Session, fence string, lifetime time.Duration) error
+	FinishPending(ctx context.Context, ref Ref, s Session, fence string, lifetimes Lifetimes) error
 }
 
 // CeremonyLifetime is how long a browser has to answer a WebAuthn ceremony.

@@ -50,7 +50,8 @@ type Session struct {
 	IP     string // address of the client at the login; empty in sessions of an earlier version
 	// Login is the key that the session had at the login. A session that replaces it when the user proves again who
 	// they are has another key, and the same login. Sessions of an earlier version have their key.
-	Login string
+	Login  string
+	Device Device // as the user said at the login
 }
 
 // Factor is a way to authenticate.
@@ -182,22 +183,22 @@ type Store interface {
 	// Fence returns a token for Create. It stays valid for at least a minute
 	// unless Revoke is called for the user.
 	Fence(ctx context.Context, userID int64) (string, error)
-	// Create stores s for lifetime, or returns ErrFenced and stores nothing. It is
+	// Create stores s for the lifetime of its device, or returns ErrFenced and stores nothing. It is
 	// idempotent. When the user has MaxPerUser sessions, the least recently used
-	// one ends.
-	Create(ctx context.Context, s Session, fence string, lifetime time.Duration) error
-	// Load returns a session and renews it for lifetime, less at most a second (or
-	// a thousandth, if that is shorter); one that would last longer is shortened.
-	// With a lifetime of zero it is left as it is.
+	// one ends, by the lifetimes.
+	Create(ctx context.Context, s Session, fence string, lifetimes Lifetimes) error
+	// Load returns a session and renews it for the lifetime of its device, less at most a
+	// second (or a thousandth, if that is shorter); one that would last longer is shortened.
+	// With zero Lifetimes it is left as it is.
 	// ErrNotFound; then nothing is written.
-	Load(ctx context.Context, ref Ref, lifetime time.Duration) (Session, error)
+	Load(ctx context.Context, ref Ref, lifetimes Lifetimes) (Session, error)
 	// LoadHost is Load for a session that has the host of an application open
 	// (HandOvers.OpenHost) by the secret of the hash. ErrNotFound.
-	LoadHost(ctx context.Context, ref Ref, host, secretHash string, lifetime time.Duration) (Session, error)
+	LoadHost(ctx context.Context, ref Ref, host, secretHash string, lifetimes Lifetimes) (Session, error)
 	// Rotate stores next, a session of the same user, and ends old, in one step.
 	// ErrNotFound when old has ended; ErrFenced as Create. Then nothing is written. It
 	// is idempotent.
-	Rotate(ctx context.Context, old Ref, next Session, fence string, lifetime time.Duration) error
+	Rotate(ctx context.Context, old Ref, next Session, fence string, lifetimes Lifetimes) error
 	// AddCSRFToken sets the session's token if it has none, and returns the one it
 	// has. ErrNotFound.
 	AddCSRFToken(ctx context.Context, ref Ref, token string) (string, error)
@@ -209,7 +210,8 @@ type Store interface {
 	// with more than MaxPerUser sessions, from before there was a limit, may lose
 	// one that a login creates meanwhile.
 	Revoke(ctx context.Context, userID int64, keep string) (int, error)
-	// List returns the live sessions of a user, most recently used first.
+	// List returns the live sessions of a user; of those with one lifetime the most recently
+	// used first.
 	List(ctx context.Context, userID int64) ([]Info, error)
 
 	// Sweep deletes what is left of expired sessions, which Load already refuses,

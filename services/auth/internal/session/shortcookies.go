@@ -99,8 +99,11 @@ func (m *Manager) setOther(
 	w http.ResponseWriter, name, value string, lifetime time.Duration, sameSite http.SameSite,
 ) *http.Cookie {
 	cookie := &http.Cookie{ //nolint:gosec // Secure is a setting
-		Name: name, Value: value, Path: "/", MaxAge: int(lifetime.Seconds()), Expires: m.now().Add(lifetime),
+		Name: name, Value: value, Path: "/", MaxAge: int(lifetime.Seconds()),
 		Secure: m.cookie.Secure, HttpOnly: true, SameSite: sameSite,
+	}
+	if lifetime > 0 {
+		cookie.Expires = m.now().Add(lifetime)
 	}
 	http.SetCookie(w, cookie)
 	return cookie

@@ -23,12 +23,14 @@ func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route stri
 
 // PasskeyLogin logs a user in by the passkey that answered and sets the cookies of a new
 // session; the one that the request came with ends. The caller of PasskeyLogin limits its
-// attempts. Errors are those of account.Passkeys.Login, and of the session store.
+// attempts. on is whose the device is. Errors are those of account.Passkeys.Login, and of the session store.
 func (w *Web) PasskeyLogin(
-	rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer,
+	rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer, on session.Device,
 ) (account.LoggedIn, error) {
 	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
-	credentials := account.Credentials{UserAgent: r.UserAgent(), IP: w.Client(r), Browser: w.Sessions.Browser(r)}
+	credentials := account.Credentials{
+		UserAgent: r.UserAgent(), IP: w.Client(r), Browser: w.Sessions.Browser(r), Device: on,
+	}
 	replaced, err := w.Sessions.Load(r.WithContext(session.WithoutRenewal(r.Context())))
 	if err == nil {
 		credentials.Replaces = replaced.Ref

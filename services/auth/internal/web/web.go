@@ -142,12 +142,14 @@ func (w *Web) End(rw http.ResponseWriter, r *http.Request, c Caller) error {
 // Login checks name and password and sets the cookies of a new session; the one that the
 // request came with ends. Of a user with a second factor it sets the cookie of a pending
 // login instead, and the existing session stays valid. The caller of Login limits its
-// attempts. Errors are those of account.Service.Login, and of the session store.
-func (w *Web) Login(rw http.ResponseWriter, r *http.Request, username, password string) (account.LoggedIn, error) {
+// attempts. on is whose the device is. Errors are those of account.Service.Login, and of the session store.
+func (w *Web) Login(
+	rw http.ResponseWriter, r *http.Request, username, password string, on session.Device,
+) (account.LoggedIn, error) {
 	r = w.As(rw, r, Caller{})
 	credentials := account.Credentials{
 		Username: username, Password: password, UserAgent: r.UserAgent(), IP: w.Client(r),
-		Browser: w.Sessions.Browser(r),
+		Browser: w.Sessions.Browser(r), Device: on,
 	}
 	replaced, err := w.Sessions.Load(r.WithContext(session.WithoutRenewal(r.Context())))
 	if err == nil {

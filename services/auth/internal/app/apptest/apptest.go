@@ -159,7 +159,7 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 	if o.Sessions.Store == nil {
 		o.Sessions.Store = o.Accounts.Sessions
 	}
-	o.Sessions.Lifetime = cmp.Or(o.Sessions.Lifetime, o.Accounts.SessionLifetime)
+	o.Sessions.Lifetimes = cmp.Or(o.Sessions.Lifetimes, o.Accounts.SessionLifetimes)
 	p.Sessions = Must(session.NewManager(o.Sessions))(t)
 	o.Web.Accounts, o.Web.People, o.Web.Policy, o.Web.Audit, o.Web.Sessions = p.Accounts, p.People, p.Policy, p.Audit,
 		p.Sessions

@@ -6,7 +6,8 @@
 //   <button type="button" hidden data-print>                          prints the page
 //   <button type="button" hidden data-reveal="ID">                    shows the password of a field
 //
-// which are shown where the browser can. Of a picture in <input type="file" data-shrink="SIDE"> a smaller copy is sent,
+// which are shown where the browser can. A box <input type="checkbox" data-keep="NAME"> is as it was left in this
+// browser. Of a picture in <input type="file" data-shrink="SIDE"> a smaller copy is sent,
 // since photos are larger than what is accepted.
 "use strict";
 
@@ -67,6 +68,12 @@
     b.hidden = false;
     b.addEventListener("click", () => show(input.type === "password"));
     input.form.addEventListener("submit", () => show(false)); // so that browsers offer to keep it
+  }
+  for (const box of document.querySelectorAll("input[data-keep]")) {
+    try {
+      box.checked ||= localStorage.getItem(box.dataset.keep) === "yes";
+      box.addEventListener("change", () => localStorage.setItem(box.dataset.keep, box.checked ? "yes" : ""));
+    } catch { /* the browser keeps nothing */ }
   }
   for (const input of document.querySelectorAll("input[data-shrink]")) {
     input.addEventListener("change", async () => {

@@ -9,7 +9,7 @@
 // the text is shown after the button. A form with data-kept, which holds what was typed before,
 // is sent instead of going to PATH: the server then shows it again. data-csrf is for pages with a session,
 // and data-reauth where they lead when the server asks who it is. "register"
-// sends the field "name" of its form. With "login", and a field whose autocomplete has
+// sends the field "name" of its form, "login" the box "remember". With "login", and a field whose autocomplete has
 // "webauthn", the browser offers passkeys in that field too.
 "use strict";
 
@@ -73,6 +73,8 @@
     const body = { credential: serialize(credential) };
     const name = register && button.form && button.form.elements.namedItem("name");
     if (name) body.name = name.value;
+    const remember = button.form && button.form.elements.namedItem("remember");
+    if (remember) body.remember = remember.checked;
     await post(button, button.dataset.finish, body);
     const kept = document.querySelector("form[data-kept]");
     if (kept) return kept.submit();

@@ -56,7 +56,7 @@ func BenchmarkStore(b *testing.B) {
 			for b.Loop() {
 				i = (i + 7919) % sessions
 				ref := session.Ref{UserID: int64(1 + i/perUser), Key: filledKey(i)}
-				if _, err := store.Load(b.Context(), ref, session.Lifetime); err != nil {
+				if _, err := store.Load(b.Context(), ref, lasting(session.Lifetime)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -86,7 +86,7 @@ func BenchmarkStore(b *testing.B) {
 			}()
 			ref := session.Ref{UserID: 1, Key: filledKey(0)}
 			for b.Loop() {
-				if _, err := store.Load(b.Context(), ref, session.Lifetime); err != nil {
+				if _, err := store.Load(b.Context(), ref, lasting(session.Lifetime)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -55,7 +55,7 @@ func logoutAgainstLoad(s *suite) {
 			s.check(store.Delete(ctx, made.Ref))
 			return
 		}
-		_, err := store.Load(ctx, made.Ref, day)
+		_, err := store.Load(ctx, made.Ref, lasting(day))
 		s.check(err, session.ErrNotFound)
 		_, err = store.AddCSRFToken(ctx, made.Ref, "token")
 		s.check(err, session.ErrNotFound)
@@ -72,7 +72,7 @@ func (s *suite) login(ctx context.Context, store session.Store, made session.Ses
 	if !look() {
 		return
 	}
-	s.check(store.Create(ctx, made, fence, day), session.ErrFenced)
+	s.check(store.Create(ctx, made, fence, lasting(day)), session.ErrFenced)
 }
 
 func loginAgainstDeletion(s *suite) {
@@ -129,7 +129,7 @@ func keepAtOnce(s *suite) {
 	kept := s.create(42, day)
 	s.together(func(ctx context.Context, store session.Store, i int) {
 		if i%2 == 0 {
-			_, err := store.Load(ctx, kept.Ref, day)
+			_, err := store.Load(ctx, kept.Ref, lasting(day))
 			s.check(err)
 			return
 		}
@@ -143,7 +143,7 @@ func keepAtOnce(s *suite) {
 func addCSRFAtOnce(s *suite) {
 	made := s.next(42)
 	made.CSRFToken = ""
-	s.ok(s.store.Create(s.Context(), made, s.fence(42), day))
+	s.ok(s.store.Create(s.Context(), made, s.fence(42), lasting(day)))
 	var tokens [atOnce]string
 	s.together(func(ctx context.Context, store session.Store, i int) {
 		var err error
@@ -184,7 +184,7 @@ func sweepAgainstLoad(s *suite) {
 			s.check(err)
 			return
 		}
-		_, err := store.Load(ctx, made[i%10].Ref, day)
+		_, err := store.Load(ctx, made[i%10].Ref, lasting(day))
 		s.check(err)
 	})
 	for _, m := range made {
@@ -196,19 +196,21 @@ func sweepAgainstLoad(s *suite) {
 func loginsOverLimit(s *suite) {
 	var made []session.Session
 	for range 3 * session.MaxPerUser {
-		made = append(made, s.next(42))
+		m := s.next(42)
+		m.Device = []session.Device{session.AnyDevice, session.OwnDevice, session.SharedDevice}[len(made)%3]
+		made = append(made, m)
 	}
 	fence := s.fence(42)
 	s.together(func(ctx context.Context, store session.Store, i int) {
 		for _, m := range made[3*i : 3*i+3] {
-			s.check(store.Create(ctx, m, fence, day))
+			s.check(store.Create(ctx, m, fence, lasting(day)))
 		}
 	})
 	keys := s.keys(42)
 	s.same(len(keys), session.MaxPerUser)
 	live := 0
 	for _, m := range made {
-		if _, err := s.store.Load(s.Context(), m.Ref, day); err == nil {
+		if _, err := s.store.Load(s.Context(), m.Ref, lasting(day)); err == nil {
 			live++
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
@@ -14,7 +13,7 @@ func (s *store) handOver(key string) []string { return []string{s.app + ":handov
 func (s *store) CreateHandOver(ctx context.Context, h session.HandOver) (string, error) {
 	code, key := session.NewHandOverCode()
 	err := putScript.Run(ctx, s.client, s.handOver(key), milliseconds(session.HandOverLifetime),
-		"user", h.UserID, "key", h.Key, "host", h.Host, "state", h.State).Err()
+		"user", h.UserID, "key", h.Key, "host", h.Host, "state", h.State, "device", string(h.Device)).Err()
 	if err != nil {
 		return "", failed("create hand-over", err)
 	}
@@ -23,21 +22,24 @@ func (s *store) CreateHandOver(ctx context.Context, h session.HandOver) (string,
 
 func (s *store) TakeHandOver(ctx context.Context, code string) (session.HandOver, error) {
 	values, err := takeScript.Run(ctx, s.client, s.handOver(session.HandOverKey(code)), "user", "key", "host",
-		"state").StringSlice()
+		"state", "device").StringSlice()
 	if err != nil {
 		return session.HandOver{}, failed("take hand-over", err)
 	}
 	if len(values) == 0 {
 		return session.HandOver{}, session.ErrNotFound
 	}
-	if len(values) != 4 {
+	if len(values) != 5 {
 		return session.HandOver{}, errReply
 	}
 	userID, err := strconv.ParseInt(values[0], 10, 64)
 	if err != nil {
 		return session.HandOver{}, fmt.Errorf("%w: user is not a number", errReply)
 	}
-	return session.HandOver{Ref: session.Ref{UserID: userID, Key: values[1]}, Host: values[2], State: values[3]}, nil
+	return session.HandOver{
+		Ref: session.Ref{UserID: userID, Key: values[1]}, Host: values[2], State: values[3],
+		Device: session.Device(values[4]),
+	}, nil
 }
 
 func (s *store) OpenHost(ctx context.Context, ref session.Ref, host, secretHash string) error {
@@ -53,7 +55,7 @@ func (s *store) OpenHost(ctx context.Context, ref session.Ref, host, secretHash 
 
 // LoadHost shares the pipelines of Load.
 func (s *store) LoadHost(
-	ctx context.Context, ref session.Ref, host, secretHash string, lifetime time.Duration,
+	ctx context.Context, ref session.Ref, host, secretHash string, lifetimes session.Lifetimes,
 ) (session.Session, error) {
-	return s.load(ctx, &load{ref: ref, lifetime: lifetime, ofHost: []any{host, secretHash}})
+	return s.load(ctx, &load{ref: ref, lifetimes: lifetimes, ofHost: []any{host, secretHash}})
 }

@@ -16,7 +16,7 @@ func handOvers(store session.Store) session.HandOvers { return store.(session.Ha
 // opened reports whether a session has a host open by the hash of a secret.
 func (s *suite) opened(ref session.Ref, host, hash string) bool {
 	s.Helper()
-	_, err := s.store.LoadHost(s.Context(), ref, host, hash, day)
+	_, err := s.store.LoadHost(s.Context(), ref, host, hash, lasting(day))
 	s.check(err, session.ErrNotFound)
 	return err == nil
 }
@@ -50,7 +50,7 @@ func handOverOnce(s *suite) {
 func hostOpened(s *suite) {
 	made, other := s.create(42, day), s.create(42, day)
 	s.ok(handOvers(s.store).OpenHost(s.Context(), made.Ref, "photos.example", "hash"))
-	got, err := s.store.LoadHost(s.Context(), made.Ref, "photos.example", "hash", day)
+	got, err := s.store.LoadHost(s.Context(), made.Ref, "photos.example", "hash", lasting(day))
 	s.ok(err)
 	s.same(got, made)
 	s.same(s.load(made.Ref), made)
@@ -69,7 +69,7 @@ func hostsEnd(s *suite) {
 		"revoked": func(session.Session) error { _, err := s.store.Revoke(s.Context(), 42, ""); return err },
 		"replaced": func(made session.Session) error {
 			next := s.next(42)
-			err := s.store.Rotate(s.Context(), made.Ref, next, s.fence(42), day)
+			err := s.store.Rotate(s.Context(), made.Ref, next, s.fence(42), lasting(day))
 			s.same(s.opened(next.Ref, "photos.example", "hash"), false)
 			return err
 		},
@@ -89,7 +89,7 @@ func hostsEnd(s *suite) {
 func hostRenews(s *suite) {
 	made := s.create(42, short)
 	s.ok(handOvers(s.store).OpenHost(s.Context(), made.Ref, "photos.example", "hash"))
-	_, err := s.store.LoadHost(s.Context(), made.Ref, "photos.example", "wrong", day)
+	_, err := s.store.LoadHost(s.Context(), made.Ref, "photos.example", "wrong", lasting(day))
 	s.refused(err, session.ErrNotFound)
 	kept := s.create(42, short)
 	s.ok(handOvers(s.store).OpenHost(s.Context(), kept.Ref, "photos.example", "hash"))

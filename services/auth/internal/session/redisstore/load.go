@@ -32,8 +32,8 @@ type pipelines struct {
 
 // load is one Load that waits: its arguments, and its result once done is closed.
 type load struct {
-	ref      session.Ref
-	lifetime time.Duration
+	ref       session.Ref
+	lifetimes session.Lifetimes
 	// ofHost are the host and the hash of its secret of a LoadHost, else none.
 	ofHost []any
 
@@ -46,8 +46,8 @@ type load struct {
 // Load is called by every request, and sending and receiving is
 // most of its cost, which concurrent loads share in one pipeline. In a Cluster each is
 // sent alone, so that a node that is away does not delay sessions on other nodes.
-func (s *store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
-	return s.load(ctx, &load{ref: ref, lifetime: lifetime})
+func (s *store) Load(ctx context.Context, ref session.Ref, lifetimes session.Lifetimes) (session.Session, error) {
+	return s.load(ctx, &load{ref: ref, lifetimes: lifetimes})
 }
 
 func (s *store) load(ctx context.Context, l *load) (session.Session, error) {
@@ -63,7 +63,9 @@ func (s *store) load(ctx context.Context, l *load) (session.Session, error) {
 
 // args are those of lua/load.lua.
 func (l *load) args() []any {
-	return append([]any{l.ref.Key, renewal(l.lifetime)}, l.ofHost...)
+	return append([]any{
+		l.ref.Key, renewal(l.lifetimes.Any), renewal(l.lifetimes.Own), renewal(l.lifetimes.Shared),
+	}, l.ofHost...)
 }
 
 // values returns the fields of a session's hash, none when it does not exist. The end of

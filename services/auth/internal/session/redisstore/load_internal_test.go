@@ -41,7 +41,7 @@ func (f *fakeRedis) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Process
 			return ctx.Err()
 		}
 		for _, cmd := range cmds {
-			cmd.(*redis.Cmd).SetVal([]any{cmd.Args()[5], "member", "csrf", "agent", "1770000000", "stamp", "pwd", "1770000000", "", ""})
+			cmd.(*redis.Cmd).SetVal([]any{cmd.Args()[5], "member", "csrf", "agent", "1770000000", "stamp", "pwd", "1770000000", "", "", ""})
 		}
 		return nil
 	}
@@ -57,7 +57,7 @@ func newFake(t *testing.T) (*store, *fakeRedis) {
 }
 
 func loadKey(ctx context.Context, s *store, key string) error {
-	got, err := s.Load(ctx, session.Ref{UserID: 42, Key: key}, session.Lifetime)
+	got, err := s.Load(ctx, session.Ref{UserID: 42, Key: key}, session.NewLifetimes(0, 0))
 	if err == nil && got.Username != key {
 		err = fmt.Errorf("loaded %s instead of %s", got.Username, key)
 	}

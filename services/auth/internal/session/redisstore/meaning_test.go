@@ -17,6 +17,8 @@ func testMeaning(t *testing.T, open opener) {
 		"a session lives on while it is used":                     renewed,
 		"a session that lasts longer is shortened by a use":       shortened,
 		"a session does not live on for being looked at":          lookedAt,
+		"a session lasts as long as its device is to":             ofDevices,
+		"of sessions on devices the one used longest ago ends":    endsLeastUsed,
 		"a deleted session is gone, and only that one":            deleted,
 		"nothing brings a session back that is gone":              neverBack,
 		"nothing brings a session back that has expired":          neverBackExpired,
@@ -51,10 +53,10 @@ func testMeaning(t *testing.T, open opener) {
 func found(s *suite) {
 	made := s.next(42)
 	made.Username, made.UserAgent = "Anna.B_c-1", "Mozilla/5.0 (\"x\"; ü 👩) \n%s"
-	s.ok(s.store.Create(s.Context(), made, s.fence(42), day))
+	s.ok(s.store.Create(s.Context(), made, s.fence(42), lasting(day)))
 	s.same(s.load(made.Ref), made)
 	plain := session.Session{Ref: session.Ref{UserID: 1<<63 - 1, Key: made.Key}, Role: "admin", Factor: session.Password, CreatedAt: made.CreatedAt, AuthAt: made.CreatedAt, Login: made.Key}
-	s.ok(s.store.Create(s.Context(), plain, s.fence(plain.UserID), day))
+	s.ok(s.store.Create(s.Context(), plain, s.fence(plain.UserID), lasting(day)))
 	s.same(s.load(plain.Ref), plain)
 	s.same(s.load(made.Ref), made)
 }
@@ -62,7 +64,7 @@ func found(s *suite) {
 func createAgain(s *suite) {
 	made, fence := s.next(42), s.fence(42)
 	for range 2 {
-		s.ok(s.store.Create(s.Context(), made, fence, day))
+		s.ok(s.store.Create(s.Context(), made, fence, lasting(day)))
 	}
 	s.same(s.load(made.Ref), made)
 	s.same(s.keys(42), []string{made.Key})
@@ -94,7 +96,7 @@ func renewed(s *suite) {
 	made := s.create(42, short)
 	for range 3 {
 		s.pass(short / 2)
-		_, err := s.store.Load(s.Context(), made.Ref, short)
+		_, err := s.store.Load(s.Context(), made.Ref, lasting(short))
 		s.ok(err)
 	}
 	infos, err := s.store.List(s.Context(), 42)
@@ -108,10 +110,10 @@ func renewed(s *suite) {
 // user's that keeps its own.
 func shortened(s *suite) {
 	made, other := s.create(42, day), s.create(42, day)
-	_, err := s.store.Load(s.Context(), made.Ref, 0)
+	_, err := s.store.Load(s.Context(), made.Ref, session.Lifetimes{})
 	s.ok(err)
 	s.pass(short + short/10)
-	_, err = s.store.Load(s.Context(), made.Ref, short)
+	_, err = s.store.Load(s.Context(), made.Ref, lasting(short))
 	s.ok(err)
 	s.pass(short + short/10)
 	s.gone(made.Ref)
@@ -119,11 +121,84 @@ func shortened(s *suite) {
 	s.same(s.keys(42), []string{other.Key})
 }
 
+// devices are lifetimes of which those on shared devices are over first.
+var devices = session.Lifetimes{Any: day, Own: 30 * day, Shared: short}
+
+func (s *suite) on(d session.Device) session.Session {
+	s.Helper()
+	made := s.next(42)
+	made.Device = d
+	s.ok(s.store.Create(s.Context(), made, s.fence(42), devices))
+	return made
+}
+
+func ofDevices(s *suite) {
+	anywhere, own, shared := s.on(session.AnyDevice), s.on(session.OwnDevice), s.on(session.SharedDevice)
+	lasts := func(ref session.Ref, want time.Duration) {
+		s.Helper()
+		infos, err := s.store.List(s.Context(), 42)
+		s.ok(err)
+		for _, i := range infos {
+			if left := time.Until(i.ExpiresAt); s.Advance == nil && i.Ref == ref && (left > want || left < want-2*short) {
+				s.Errorf("%s lasts %v, want %v", i.Device, left, want)
+			}
+		}
+	}
+	for range 3 {
+		for _, m := range []session.Session{anywhere, own, shared} {
+			got, err := s.store.Load(s.Context(), m.Ref, devices)
+			s.ok(err)
+			s.same(got, m)
+			lasts(m.Ref, devices.Of(m.Device))
+		}
+		s.pass(short / 2)
+	}
+	next := shared
+	next.Key = s.next(42).Key
+	s.ok(s.store.Rotate(s.Context(), shared.Ref, next, s.fence(42), devices))
+	lasts(next.Ref, short)
+	s.pass(short + short/10)
+	_, err := s.store.Load(s.Context(), next.Ref, devices)
+	s.refused(err, session.ErrNotFound)
+	for _, m := range []session.Session{anywhere, own} {
+		_, err := s.store.Load(s.Context(), m.Ref, devices)
+		s.ok(err)
+	}
+	// A setting that is lowered holds from the next use.
+	_, err = s.store.Load(s.Context(), own.Ref, session.Lifetimes{Any: day, Own: short, Shared: short})
+	s.ok(err)
+	s.pass(short + short/10)
+	_, err = s.store.Load(s.Context(), own.Ref, devices)
+	s.refused(err, session.ErrNotFound)
+}
+
+// endsLeastUsed fills a user's sessions with those on their own device, which expire last, and one that is used.
+func endsLeastUsed(s *suite) {
+	lifetimes := session.Lifetimes{Any: day, Own: 30 * day, Shared: day / 2}
+	create := func(d session.Device) session.Session {
+		made := s.next(42)
+		made.Device = d
+		s.ok(s.store.Create(s.Context(), made, s.fence(42), lifetimes))
+		s.pass(10 * time.Millisecond)
+		return made
+	}
+	first := create(session.OwnDevice)
+	used := create(session.SharedDevice)
+	for range session.MaxPerUser - 2 {
+		create(session.OwnDevice)
+	}
+	create(session.AnyDevice)
+	s.gone(first.Ref)
+	_, err := s.store.Load(s.Context(), used.Ref, lifetimes)
+	s.ok(err)
+	s.same(len(s.keys(42)), session.MaxPerUser)
+}
+
 func lookedAt(s *suite) {
 	made := s.create(42, short)
 	for range 2 {
 		s.pass(short / 3)
-		seen, err := s.store.Load(s.Context(), made.Ref, 0)
+		seen, err := s.store.Load(s.Context(), made.Ref, session.Lifetimes{})
 		s.ok(err)
 		s.same(seen, made)
 	}
@@ -169,14 +244,14 @@ func neverBackExpired(s *suite) {
 
 func unfenced(s *suite) {
 	made := s.next(42)
-	s.refused(s.store.Create(s.Context(), made, "", day), session.ErrFenced)
-	s.refused(s.store.Create(s.Context(), made, "guess", day), session.ErrFenced)
+	s.refused(s.store.Create(s.Context(), made, "", lasting(day)), session.ErrFenced)
+	s.refused(s.store.Create(s.Context(), made, "guess", lasting(day)), session.ErrFenced)
 	own, foreign := s.fence(42), s.fence(43)
-	s.refused(s.store.Create(s.Context(), made, foreign, day), session.ErrFenced)
+	s.refused(s.store.Create(s.Context(), made, foreign, lasting(day)), session.ErrFenced)
 	s.gone(made.Ref)
 	s.same(s.fence(42), own)
-	s.ok(s.store.Create(s.Context(), made, own, day))
-	s.ok(s.store.Create(s.Context(), s.next(42), own, day))
+	s.ok(s.store.Create(s.Context(), made, own, lasting(day)))
+	s.ok(s.store.Create(s.Context(), s.next(42), own, lasting(day)))
 }
 
 func revokeFence(s *suite) {
@@ -184,12 +259,12 @@ func revokeFence(s *suite) {
 	_, err := s.store.Revoke(s.Context(), 42, "")
 	s.ok(err)
 	made := s.next(42)
-	s.refused(s.store.Create(s.Context(), made, before, day), session.ErrFenced)
+	s.refused(s.store.Create(s.Context(), made, before, lasting(day)), session.ErrFenced)
 	s.gone(made.Ref)
 	after := s.fence(42)
-	s.refused(s.store.Create(s.Context(), made, before, day), session.ErrFenced)
-	s.ok(s.store.Create(s.Context(), made, after, day))
-	s.ok(s.store.Create(s.Context(), s.next(43), other, day))
+	s.refused(s.store.Create(s.Context(), made, before, lasting(day)), session.ErrFenced)
+	s.ok(s.store.Create(s.Context(), made, after, lasting(day)))
+	s.ok(s.store.Create(s.Context(), s.next(43), other, lasting(day)))
 }
 
 func revokeAll(s *suite) {
@@ -222,7 +297,7 @@ func revokeOthers(s *suite) {
 func addCSRF(s *suite) {
 	with, without := s.create(42, day), s.next(42)
 	without.CSRFToken = ""
-	s.ok(s.store.Create(s.Context(), without, s.fence(42), day))
+	s.ok(s.store.Create(s.Context(), without, s.fence(42), lasting(day)))
 	for _, token := range []string{"first", "second"} {
 		got, err := s.store.AddCSRFToken(s.Context(), without.Ref, token)
 		s.ok(err)
@@ -297,7 +372,7 @@ func removesOldest(s *suite) {
 	s.pass(10 * time.Millisecond)
 	last, fence := s.next(42), s.fence(42)
 	for range 3 { // a reply was lost, and the call made again
-		s.ok(s.store.Create(s.Context(), last, fence, day))
+		s.ok(s.store.Create(s.Context(), last, fence, lasting(day)))
 	}
 	s.gone(made[0].Ref)
 	s.load(made[1].Ref)

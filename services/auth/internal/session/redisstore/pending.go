@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
@@ -17,7 +16,7 @@ func (s *store) CreatePending(ctx context.Context, p session.Pending) error {
 	err := putScript.Run(ctx, s.client, s.pending(p.Ref), milliseconds(session.PendingLifetime),
 		"fingerprint", p.Fingerprint, "browser", p.Browser, "replaces", replacedBy(p.Replaces), "agent", p.UserAgent,
 		"ip", p.IP,
-		"tries", p.Tries, "created", p.CreatedAt.Unix()).Err()
+		"device", string(p.Device), "tries", p.Tries, "created", p.CreatedAt.Unix()).Err()
 	if err != nil {
 		return failed("create pending login", err)
 	}
@@ -54,10 +53,13 @@ func (s *store) readPending(ctx context.Context, ref session.Ref, tries int) (se
 
 // decodePending reads the values that lua/pending.lua returns.
 func decodePending(ref session.Ref, values []string) (session.Pending, error) {
-	if len(values) != 7 {
+	if len(values) != 8 {
 		return session.Pending{}, errReply
 	}
-	p := session.Pending{Ref: ref, Fingerprint: values[0], Browser: values[1], UserAgent: values[3], IP: values[4]}
+	p := session.Pending{
+		Ref: ref, Fingerprint: values[0], Browser: values[1], UserAgent: values[3], IP: values[4],
+		Device: session.Device(values[7]),
+	}
 	if values[2] != "" {
 		if _, err := fmt.Sscanf(values[2], "%d %64s", &p.Replaces.UserID, &p.Replaces.Key); err != nil {
 			return session.Pending{}, fmt.Errorf("%w: replaced session: %w", errReply, err)
@@ -81,10 +83,10 @@ func (s *store) DeletePending(ctx context.Context, ref session.Ref) error {
 }
 
 func (s *store) FinishPending(
-	ctx context.Context, ref session.Ref, made session.Session, fence string, lifetime time.Duration,
+	ctx context.Context, ref session.Ref, made session.Session, fence string, lifetimes session.Lifetimes,
 ) error {
 	keys := append(s.createKeys(made.Ref), s.pending(ref)...)
-	return stored("finish login", finishScript.Run(ctx, s.client, keys, s.createArgs(made, fence, lifetime)...))
+	return stored("finish login", finishScript.Run(ctx, s.client, keys, s.createArgs(made, fence, lifetimes)...))
 }
 
 func (s *store) ceremony(key string) []string { return []string{s.app + ":ceremony:" + key} }

@@ -25,7 +25,7 @@ func rotated(s *suite) {
 	old, other := s.create(42, day), s.create(42, day)
 	next, fence := s.next(42), s.fence(42)
 	for range 2 { // a client repeats what it got no answer to
-		s.ok(s.store.Rotate(s.Context(), old.Ref, next, fence, day))
+		s.ok(s.store.Rotate(s.Context(), old.Ref, next, fence, lasting(day)))
 	}
 	s.gone(old.Ref)
 	s.same(s.load(next.Ref), next)
@@ -34,14 +34,14 @@ func rotated(s *suite) {
 
 func notRotated(s *suite) {
 	old, next := s.create(42, day), s.next(42)
-	s.refused(s.store.Rotate(s.Context(), old.Ref, next, "another fence", day), session.ErrFenced)
+	s.refused(s.store.Rotate(s.Context(), old.Ref, next, "another fence", lasting(day)), session.ErrFenced)
 	s.same(s.load(old.Ref), old)
 	s.ok(s.store.Delete(s.Context(), old.Ref))
-	s.refused(s.store.Rotate(s.Context(), old.Ref, next, s.fence(42), day), session.ErrNotFound)
+	s.refused(s.store.Rotate(s.Context(), old.Ref, next, s.fence(42), lasting(day)), session.ErrNotFound)
 	s.gone(next.Ref)
 	expired := s.create(42, short)
 	s.pass(short + 100*time.Millisecond)
-	s.refused(s.store.Rotate(s.Context(), expired.Ref, next, s.fence(42), day), session.ErrNotFound)
+	s.refused(s.store.Rotate(s.Context(), expired.Ref, next, s.fence(42), lasting(day)), session.ErrNotFound)
 	s.gone(next.Ref)
 }
 
@@ -91,7 +91,7 @@ func pendingExpires(s *suite) {
 	s.pass(2 * time.Second)
 	_, err = pendings(s.store).LoadPending(s.Context(), p.Ref)
 	s.refused(err, session.ErrNotFound)
-	s.refused(pendings(s.store).FinishPending(s.Context(), p.Ref, s.next(42), s.fence(42), day), session.ErrNotFound)
+	s.refused(pendings(s.store).FinishPending(s.Context(), p.Ref, s.next(42), s.fence(42), lasting(day)), session.ErrNotFound)
 	s.same(s.keys(42), []string{})
 }
 
@@ -106,17 +106,17 @@ func pendingIsNoSession(s *suite) {
 func pendingFinished(s *suite) {
 	p, made, fence := s.pend(42), s.next(42), s.fence(42)
 	for range 2 {
-		s.ok(pendings(s.store).FinishPending(s.Context(), p.Ref, made, fence, day))
+		s.ok(pendings(s.store).FinishPending(s.Context(), p.Ref, made, fence, lasting(day)))
 	}
 	s.same(s.load(made.Ref), made)
 	_, err := pendings(s.store).LoadPending(s.Context(), p.Ref)
 	s.refused(err, session.ErrNotFound)
-	s.refused(pendings(s.store).FinishPending(s.Context(), p.Ref, s.next(42), fence, day), session.ErrNotFound)
+	s.refused(pendings(s.store).FinishPending(s.Context(), p.Ref, s.next(42), fence, lasting(day)), session.ErrNotFound)
 	cancelled := s.pend(42)
 	for range 2 {
 		s.ok(pendings(s.store).DeletePending(s.Context(), cancelled.Ref))
 	}
-	s.refused(pendings(s.store).FinishPending(s.Context(), cancelled.Ref, s.next(42), fence, day), session.ErrNotFound)
+	s.refused(pendings(s.store).FinishPending(s.Context(), cancelled.Ref, s.next(42), fence, lasting(day)), session.ErrNotFound)
 	s.same(s.keys(42), []string{made.Key})
 }
 
@@ -124,9 +124,9 @@ func pendingFenced(s *suite) {
 	p, made, fence := s.pend(42), s.next(42), s.fence(42)
 	_, err := s.store.Revoke(s.Context(), 42, "")
 	s.ok(err)
-	s.refused(pendings(s.store).FinishPending(s.Context(), p.Ref, made, fence, day), session.ErrFenced)
+	s.refused(pendings(s.store).FinishPending(s.Context(), p.Ref, made, fence, lasting(day)), session.ErrFenced)
 	s.gone(made.Ref)
-	s.ok(pendings(s.store).FinishPending(s.Context(), p.Ref, made, s.fence(42), day))
+	s.ok(pendings(s.store).FinishPending(s.Context(), p.Ref, made, s.fence(42), lasting(day)))
 }
 
 func ceremonyOnce(s *suite) {
@@ -159,7 +159,7 @@ func finishAtOnce(s *suite) {
 	}
 	var finished atomic.Int64
 	s.together(func(ctx context.Context, store session.Store, i int) {
-		err := pendings(store).FinishPending(ctx, p.Ref, made[i], fence, day)
+		err := pendings(store).FinishPending(ctx, p.Ref, made[i], fence, lasting(day))
 		s.check(err, session.ErrNotFound)
 		if err == nil {
 			finished.Add(1)
@@ -190,7 +190,7 @@ func rotateAtOnce(s *suite) {
 	}
 	var replaced atomic.Int64
 	s.together(func(ctx context.Context, store session.Store, i int) {
-		err := store.Rotate(ctx, old.Ref, made[i], fence, day)
+		err := store.Rotate(ctx, old.Ref, made[i], fence, lasting(day))
 		s.check(err, session.ErrNotFound)
 		if err == nil {
 			replaced.Add(1)

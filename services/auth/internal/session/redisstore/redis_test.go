@@ -31,7 +31,7 @@ func create(t testing.TB, store session.Store, userID int64, key string) session
 		t.Fatal(err)
 	}
 	s := made(userID, key)
-	if err := store.Create(t.Context(), s, fence, session.Lifetime); err != nil {
+	if err := store.Create(t.Context(), s, fence, lasting(session.Lifetime)); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -85,7 +85,7 @@ func TestLoad_IsOneRoundTrip(t *testing.T) {
 	store := redisstore.New(client, "svc")
 	s := create(t, store, 42, "aa")
 	load := func() {
-		if _, err := store.Load(t.Context(), s.Ref, session.Lifetime); err != nil {
+		if _, err := store.Load(t.Context(), s.Ref, lasting(session.Lifetime)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestLoad_OnTheHostOfAnApplicationIsOneRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	load := func() {
-		if _, err := store.LoadHost(t.Context(), s.Ref, "photos.example", "hash", session.Lifetime); err != nil {
+		if _, err := store.LoadHost(t.Context(), s.Ref, "photos.example", "hash", lasting(session.Lifetime)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestLoad_OfASessionThatIsGoneWritesNothing(t *testing.T) {
 	create(t, store, 42, "aa")
 	before := commands(t, client)
 	for _, ref := range []session.Ref{{UserID: 42, Key: "bb"}, {UserID: 43, Key: "aa"}} {
-		if _, err := store.Load(t.Context(), ref, session.Lifetime); !errors.Is(err, session.ErrNotFound) {
+		if _, err := store.Load(t.Context(), ref, lasting(session.Lifetime)); !errors.Is(err, session.ErrNotFound) {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestLoad_ASecondWithinASecondWritesNothing(t *testing.T) {
 	s := create(t, store, 42, "aa")
 	load := func() {
 		t.Helper()
-		if _, err := store.Load(t.Context(), s.Ref, session.Lifetime); err != nil {
+		if _, err := store.Load(t.Context(), s.Ref, lasting(session.Lifetime)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,7 +177,7 @@ func TestLoad_ASessionItsUserDoesNotListIsRefused(t *testing.T) {
 	if err := client.Del(t.Context(), "svc:{u42}:sessions").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Load(t.Context(), s.Ref, session.Lifetime); !errors.Is(err, session.ErrNotFound) {
+	if _, err := store.Load(t.Context(), s.Ref, lasting(session.Lifetime)); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("load: %v", err)
 	}
 	if _, err := store.AddCSRFToken(t.Context(), s.Ref, "token"); !errors.Is(err, session.ErrNotFound) {
@@ -194,14 +194,14 @@ func TestSet_LivesAsLongAsItsLastSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Create(t.Context(), made(42, "bb"), fence, time.Millisecond); err != nil {
+	if err := store.Create(t.Context(), made(42, "bb"), fence, lasting(time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(20 * time.Millisecond)
 	if err := client.PExpire(t.Context(), "svc:{u42}:session:aa", session.Lifetime-time.Minute).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Load(t.Context(), long.Ref, session.Lifetime); err != nil {
+	if _, err := store.Load(t.Context(), long.Ref, lasting(session.Lifetime)); err != nil {
 		t.Errorf("load: %v", err)
 	}
 	if n := client.ZCard(t.Context(), "svc:{u42}:sessions").Val(); n != 1 {
@@ -242,13 +242,13 @@ func TestKeys_AppsInOneRedisAreApart(t *testing.T) {
 	client := dial(t, redistest.Start(t))
 	one, two := redisstore.New(client, "one"), redisstore.New(client, "two")
 	s := create(t, one, 42, "aa")
-	if _, err := two.Load(t.Context(), s.Ref, session.Lifetime); !errors.Is(err, session.ErrNotFound) {
+	if _, err := two.Load(t.Context(), s.Ref, lasting(session.Lifetime)); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("load in the other app: %v", err)
 	}
 	if _, err := two.Revoke(t.Context(), 42, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := one.Load(t.Context(), s.Ref, session.Lifetime); err != nil {
+	if _, err := one.Load(t.Context(), s.Ref, lasting(session.Lifetime)); err != nil {
 		t.Errorf("load: %v", err)
 	}
 }
@@ -260,7 +260,7 @@ func TestRedis_DownOrHangingIsAnError(t *testing.T) {
 	s := create(t, store, 42, "aa")
 	fails := func(how string) {
 		start := time.Now()
-		_, load := store.Load(t.Context(), s.Ref, session.Lifetime)
+		_, load := store.Load(t.Context(), s.Ref, lasting(session.Lifetime))
 		took := time.Since(start)
 		_, revoke := store.Revoke(t.Context(), 1, "")
 		for _, err := range []error{load, revoke} {
@@ -275,13 +275,13 @@ func TestRedis_DownOrHangingIsAnError(t *testing.T) {
 	server.Pause()
 	fails("hanging")
 	server.Resume()
-	if _, err := store.Load(t.Context(), s.Ref, session.Lifetime); err != nil {
+	if _, err := store.Load(t.Context(), s.Ref, lasting(session.Lifetime)); err != nil {
 		t.Errorf("load after the pause: %v", err)
 	}
 	server.Kill()
 	fails("away")
 	server.Restart()
-	if _, err := store.Load(t.Context(), s.Ref, session.Lifetime); err != nil {
+	if _, err := store.Load(t.Context(), s.Ref, lasting(session.Lifetime)); err != nil {
 		t.Errorf("load after the restart: %v", err)
 	}
 }
@@ -296,10 +296,10 @@ func TestRedis_ARestartWithoutDataLogsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Restart()
-	if _, err := store.Load(t.Context(), s.Ref, session.Lifetime); !errors.Is(err, session.ErrNotFound) {
+	if _, err := store.Load(t.Context(), s.Ref, lasting(session.Lifetime)); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("load: %v", err)
 	}
-	if err := store.Create(t.Context(), made(42, "bb"), fence, session.Lifetime); !errors.Is(err, session.ErrFenced) {
+	if err := store.Create(t.Context(), made(42, "bb"), fence, lasting(session.Lifetime)); !errors.Is(err, session.ErrFenced) {
 		t.Errorf("a login from before the restart: %v", err)
 	}
 }
@@ -339,7 +339,7 @@ func TestRevoke_ManyEarlierSessionsEndInSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Create(t.Context(), made, fence, session.Lifetime); err != nil {
+	if err := store.Create(t.Context(), made, fence, lasting(session.Lifetime)); err != nil {
 		t.Fatal(err)
 	}
 	if n := client.ZCard(t.Context(), "svc:{u1}:sessions").Val(); n != left-1000+1 {

@@ -106,18 +106,19 @@ func (s *store) Fence(ctx context.Context, userID int64) (string, error) {
 	return token, nil
 }
 
-func (s *store) Create(ctx context.Context, made session.Session, fence string, lifetime time.Duration) error {
+func (s *store) Create(ctx context.Context, made session.Session, fence string, lifetimes session.Lifetimes) error {
 	return stored("create session", createScript.Run(ctx, s.client, s.createKeys(made.Ref),
-		s.createArgs(made, fence, lifetime)...))
+		s.createArgs(made, fence, lifetimes)...))
 }
 
 func (s *store) createKeys(ref session.Ref) []string {
 	return append(s.pair(ref), s.fence(ref.UserID))
 }
 
-func (s *store) createArgs(made session.Session, fence string, lifetime time.Duration) []any {
+func (s *store) createArgs(made session.Session, fence string, lifetimes session.Lifetimes) []any {
 	return append([]any{
-		made.Key, milliseconds(lifetime), fence, s.sessionPrefix(made.UserID), session.MaxPerUser, maxStep,
+		made.Key, milliseconds(lifetimes.Of(made.Device)), fence, s.sessionPrefix(made.UserID), session.MaxPerUser,
+		maxStep, milliseconds(lifetimes.Any), milliseconds(lifetimes.Own), milliseconds(lifetimes.Shared),
 	}, encode(made)...)
 }
 
@@ -136,9 +137,9 @@ func stored(what string, reply *redis.Cmd) error {
 }
 
 func (s *store) Rotate(
-	ctx context.Context, old session.Ref, next session.Session, fence string, lifetime time.Duration,
+	ctx context.Context, old session.Ref, next session.Session, fence string, lifetimes session.Lifetimes,
 ) error {
-	args := append([]any{next.Key, milliseconds(lifetime), fence, old.Key}, encode(next)...)
+	args := append([]any{next.Key, milliseconds(lifetimes.Of(next.Device)), fence, old.Key}, encode(next)...)
 	return stored("replace session", rotateScript.Run(ctx, s.client, append(s.createKeys(next.Ref), s.session(old)),
 		args...))
 }
@@ -244,12 +245,13 @@ func encode(s session.Session) []any {
 		"username", s.Username, "role", s.Role, "csrf", s.CSRFToken, "agent", s.UserAgent, "created",
 		s.CreatedAt.Unix(), "stamp", s.Stamp,
 		"factor", string(s.Factor), "auth_at", s.AuthAt.Unix(), "ip", s.IP, "login", s.Login,
+		"device", string(s.Device),
 	}
 }
 
 // decode reads the values that lua/values.lua returns.
 func decode(ref session.Ref, values []string) (session.Session, error) {
-	if len(values) != 10 {
+	if len(values) != 11 {
 		return session.Session{}, errReply
 	}
 	created, err := unix(values[4])
@@ -260,7 +262,7 @@ func decode(ref session.Ref, values []string) (session.Session, error) {
 		Ref: ref, Username: values[0], Role: values[1], CSRFToken: values[2], UserAgent: values[3], CreatedAt: created,
 		Stamp:  values[5],
 		Factor: session.Factor(cmp.Or(values[6], string(session.Password))), AuthAt: created, IP: values[8],
-		Login: cmp.Or(values[9], ref.Key),
+		Login: cmp.Or(values[9], ref.Key), Device: session.Device(values[10]),
 	}
 	if values[7] != "" { // of an earlier version
 		if s.AuthAt, err = unix(values[7]); err != nil {

@@ -47,6 +47,9 @@ const (
 	short = time.Second
 )
 
+// lasting are the lifetimes where all are one.
+func lasting(d time.Duration) session.Lifetimes { return session.Lifetimes{Any: d, Own: d, Shared: d} }
+
 // pass advances the time.
 func (s *suite) pass(d time.Duration) {
 	if s.Advance == nil {
@@ -70,7 +73,7 @@ func (s *suite) next(userID int64) session.Session {
 func (s *suite) create(userID int64, lifetime time.Duration) session.Session {
 	s.Helper()
 	made := s.next(userID)
-	s.ok(s.store.Create(s.Context(), made, s.fence(userID), lifetime))
+	s.ok(s.store.Create(s.Context(), made, s.fence(userID), lasting(lifetime)))
 	return made
 }
 
@@ -83,7 +86,7 @@ func (s *suite) fence(userID int64) string {
 
 func (s *suite) load(ref session.Ref) session.Session {
 	s.Helper()
-	got, err := s.store.Load(s.Context(), ref, day)
+	got, err := s.store.Load(s.Context(), ref, lasting(day))
 	s.ok(err)
 	return got
 }
@@ -91,7 +94,7 @@ func (s *suite) load(ref session.Ref) session.Session {
 func (s *suite) gone(refs ...session.Ref) {
 	s.Helper()
 	for _, ref := range refs {
-		_, err := s.store.Load(s.Context(), ref, day)
+		_, err := s.store.Load(s.Context(), ref, lasting(day))
 		s.refused(err, session.ErrNotFound)
 	}
 }

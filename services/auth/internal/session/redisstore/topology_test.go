@@ -119,7 +119,7 @@ func TestStore_OnAClusterAcrossAFailover(t *testing.T) {
 	killed := time.Now()
 	for _, s := range all {
 		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			_, err := store.Load(t.Context(), s.Ref, session.Lifetime)
+			_, err := store.Load(t.Context(), s.Ref, lasting(session.Lifetime))
 			if err == nil {
 				break
 			}
@@ -195,14 +195,14 @@ func makeSession(ctx context.Context, store session.Store, i int) (session.Ref, 
 	if err != nil {
 		return s.Ref, err
 	}
-	return s.Ref, store.Create(ctx, s, fence, session.Lifetime)
+	return s.Ref, store.Create(ctx, s, fence, lasting(session.Lifetime))
 }
 
 // lostSessions returns when the lost sessions were acknowledged.
 func lostSessions(t *testing.T, store session.Store, made map[session.Ref]time.Time) (lost []time.Time) {
 	t.Helper()
 	for ref, at := range made {
-		_, err := store.Load(t.Context(), ref, session.Lifetime)
+		_, err := store.Load(t.Context(), ref, lasting(session.Lifetime))
 		if errors.Is(err, session.ErrNotFound) {
 			lost = append(lost, at)
 		} else if err != nil {
@@ -246,7 +246,7 @@ func TestFailover_AMasterThatIsCutOffRefusesSessions(t *testing.T) {
 	if errors.Is(refused, session.ErrFenced) {
 		t.Errorf("a refusal is not a revocation: %v", refused)
 	}
-	if _, err := store.Load(t.Context(), s.Ref, session.Lifetime); errors.Is(err, session.ErrNotFound) {
+	if _, err := store.Load(t.Context(), s.Ref, lasting(session.Lifetime)); errors.Is(err, session.ErrNotFound) {
 		t.Errorf("a session that is there: %v", err)
 	}
 	w.Replica.Resume()

@@ -1,5 +1,23 @@
 -- KEYS: session, set, fence. ARGV: key, lifetime in ms, fence token, prefix of
--- session keys, most sessions of a user, most that end in one step, field, value, ...
+-- session keys, most sessions of a user, most that end in one step, lifetimes on any, own and
+-- shared devices, field, value, ...
+
+-- Ends the sessions that were used longest ago, at most ARGV[6]. What expires first is not that
+-- where lifetimes differ.
+local function endOldest(over)
+  local found, list = redis.call('ZRANGE', KEYS[2], 0, ARGV[6] - 1, 'WITHSCORES'), {}
+  for i = 1, #found, 2 do
+    local device = redis.call('HGET', ARGV[4] .. found[i], 'device')
+    local used = tonumber(found[i + 1]) - tonumber(lifetimeOf(device, ARGV[7], ARGV[8], ARGV[9]))
+    list[#list + 1] = {key = found[i], used = used}
+  end
+  table.sort(list, function(a, b) return a.used < b.used end)
+  for i = 1, math.min(over, #list) do
+    redis.call('ZREM', KEYS[2], list[i].key)
+    redis.call('UNLINK', ARGV[4] .. list[i].key)
+  end
+end
+
 local function create()
   if redis.call('GET', KEYS[3]) ~= ARGV[3] then
     return 0
@@ -8,13 +26,10 @@ local function create()
     redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now()))
     local over = redis.call('ZCARD', KEYS[2]) + 1 - tonumber(ARGV[5])
     if over > 0 then
-      local oldest = redis.call('ZPOPMIN', KEYS[2], math.min(over, tonumber(ARGV[6])))
-      for i = 1, #oldest, 2 do
-        redis.call('UNLINK', ARGV[4] .. oldest[i])
-      end
+      endOldest(over)
     end
   end
-  redis.call('HSET', KEYS[1], unpack(ARGV, 7))
+  redis.call('HSET', KEYS[1], unpack(ARGV, 10))
   keep(KEYS[1], KEYS[2], ARGV[1], ARGV[2])
   return 1
 end

@@ -4,6 +4,16 @@ local function now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- The lifetime of a session on a device.
+local function lifetimeOf(device, any, own, shared)
+  if device == 'own' then
+    return own
+  elseif device == 'shared' then
+    return shared
+  end
+  return any
+end
+
 -- Adds the session to its user's set for lifetime from now, removes the entries of
 -- expired ones, and keeps the set as long as its last session.
 local function keep(session, set, key, lifetime)

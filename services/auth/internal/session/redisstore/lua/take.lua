@@ -5,4 +5,7 @@ redis.call('UNLINK', KEYS[1])
 if not found[1] then
   return {}
 end
+for i = 2, #ARGV do
+  found[i] = found[i] or '' -- of an earlier version
+end
 return found
