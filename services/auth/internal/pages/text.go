@@ -55,7 +55,7 @@ func (t texts) duration(d time.Duration) string {
 	case hours == 24:
 		return t["DayOne"]
 	case hours%24 == 0:
-		return fmt.Sprintf(t["DaysF"], hours/24)
+		return fmt.Sprintf(t["WholeDaysF"], hours/24)
 	case hours == 1:
 		return t["HourOne"]
 	}

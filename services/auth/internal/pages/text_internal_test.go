@@ -51,6 +51,25 @@ func TestTexts_SayTheSameInBothLanguages(t *testing.T) {
 
 // TestTexts_GermanSaysDu refuses the impersonal forms ("Bitte … wählen", "das eigene Konto"),
 // the polite one, and words that pages say otherwise.
+func TestTexts_EachKeyIsThereOnce(t *testing.T) {
+	for _, lang := range []string{"de", "en"} {
+		file, err := files.ReadFile("texts/" + lang + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, key := range regexp.MustCompile(`(?m)^\s*"([^"]+)": "`).FindAllStringSubmatch(string(file), -1) {
+			if seen[key[1]] {
+				t.Errorf("%s: %s is there twice, and the second text is shown in both places", lang, key[1])
+			}
+			seen[key[1]] = true
+		}
+		if len(seen) < 400 {
+			t.Errorf("%s: %d keys", lang, len(seen))
+		}
+	}
+}
+
 func TestTexts_GermanSaysDu(t *testing.T) {
 	german, _ := bothTexts(t)
 	others := regexp.MustCompile(`Bitte\b|\b[Dd](as|em|es) eigenen? |\b(Ihnen|Ihren?)\b|freiwillig|Zugangsschlüssel|Verwaltung des Haushalts`)
