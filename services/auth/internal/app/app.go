@@ -42,6 +42,7 @@ const help = `auth stores users and their sessions, and answers whether a reques
        --admin                      with the role admin
        --display-name TEXT          proposed to them
        --former                     NAME may be that of a deleted user
+       --last-day DATE              they are a guest, until this day
   auth invite list                list the open invites
   auth invite revoke ID           make an invite void
   auth app add SLUG URL           create an application behind the guard; URL is /path/

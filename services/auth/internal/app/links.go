@@ -75,11 +75,12 @@ func (p Process) inviteAdd(ctx context.Context, args []string) error {
 	admin := flags.Bool("admin", false, "")
 	displayName := flags.String("display-name", "", "")
 	former := flags.Bool("former", false, "")
+	lastDay := flags.String("last-day", "", "")
 	words, err := service.Parse(flags, args, "[NAME]")
 	if err != nil {
 		return err
 	}
-	invite := people.NewInvite{Username: words[0], Former: *former, DisplayName: *displayName}
+	invite := people.NewInvite{Username: words[0], Former: *former, DisplayName: *displayName, LastDay: *lastDay}
 	if *admin {
 		invite.Role = string(user.Admin)
 	}

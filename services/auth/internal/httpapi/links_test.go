@@ -451,3 +451,36 @@ func TestInvite_ADeletedUsersNameNeedsAnAdmin(t *testing.T) {
 	create := object("username", "otto", "display_name", "Otto", "password", "a long password")
 	anna.send(http.MethodPost, prefix+"/users", create).want(http.StatusCreated) // AUTH-1.2
 }
+
+func TestInvite_OfAGuestHasALastDay(t *testing.T) {
+	h := newFixture(t)
+	anna := h.anna()
+	for _, bad := range []string{"2026-02-28", "tomorrow", "2026-13-01"} {
+		anna.send(http.MethodPost, prefix+"/invites", object("username", "gast", "last_day", bad)).because(http.StatusBadRequest, "last_day")
+	}
+	anna.send(http.MethodPost, prefix+"/invites", object("username", "gast", "last_day", "2026-03-03", "role", "admin")).because(http.StatusBadRequest, "guest_admin")
+	today := h.invite("username", "gast1", "last_day", "2026-03-01")
+	token := h.invite("username", "gast2", "last_day", "2026-03-03")
+	var list struct {
+		Data struct {
+			Invites []struct {
+				LastDay   string    `json:"last_day"`
+				ExpiresAt time.Time `json:"expires_at"`
+			}
+		}
+	}
+	anna.get(prefix + "/invites").want(http.StatusOK).into(&list)
+	got := list.Data.Invites
+	if len(got) != 2 || got[0].LastDay != "2026-03-03" || got[1].LastDay != "2026-03-01" || got[0].ExpiresAt.After(h.clock.Now().Add(72*time.Hour)) {
+		t.Errorf("got %+v", list)
+	}
+	h.elsewhere().accept(token, "password", newPass).want(http.StatusCreated)
+	b := h.elsewhere()
+	b.login("gast2", newPass).want(http.StatusOK)
+	h.clock.Advance(36 * time.Hour)
+	h.elsewhere().accept(today, "password", newPass).because(http.StatusBadRequest, "invalid_token") // the guest's time is over
+	b.get(prefix + "/me").want(http.StatusOK)
+	h.clock.Advance(36 * time.Hour)
+	b.get(prefix + "/me").want(http.StatusUnauthorized)
+	h.elsewhere().login("gast2", newPass).because(http.StatusForbidden, "account_closed")
+}

@@ -222,7 +222,7 @@ func (a members) listInvites(c echo.Context, _ caller) (answer, error) {
 	}
 	invites := make([]inviteBody, 0, len(links))
 	for _, l := range links {
-		invites = append(invites, inviteOf(l))
+		invites = append(invites, a.inviteOf(l))
 	}
 	return answer{http.StatusOK, struct {
 		Data data `json:"data"`
@@ -238,13 +238,15 @@ type inviteBody struct {
 	InvitedBy   string   `json:"invited_by"` // empty: the operator
 	CreatedAt   string   `json:"created_at"`
 	ExpiresAt   string   `json:"expires_at"`
+	LastDay     string   `json:"last_day,omitempty"` // of a guest
 }
 
-func inviteOf(l link.Link) inviteBody {
+func (a members) inviteOf(l link.Link) inviteBody {
 	return inviteBody{
 		ID: l.ID, Username: l.Username, DisplayName: l.DisplayName, Role: l.Role, Groups: list(l.Groups),
 		InvitedBy: l.CreatorName,
 		CreatedAt: l.CreatedAt.Format(time.RFC3339), ExpiresAt: l.ExpiresAt.Format(time.RFC3339),
+		LastDay: a.People.LastDayOf(l),
 	}
 }
 
@@ -256,7 +258,8 @@ func (a members) createInvite(c echo.Context, s caller) (answer, error) {
 		Role        string   `json:"role"`
 		SystemAdmin bool     `json:"system_admin"` // another way to say role admin
 		Groups      []string `json:"groups"`
-		Former      bool     `json:"former"` // username may be that of a deleted user
+		Former      bool     `json:"former"`   // username may be that of a deleted user
+		LastDay     string   `json:"last_day"` // of a guest, YYYY-MM-DD
 	}
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
@@ -266,7 +269,7 @@ func (a members) createInvite(c echo.Context, s caller) (answer, error) {
 	}
 	l, token, err := a.People.Invite(c.Request().Context(), s.UserID, people.NewInvite{
 		Username: body.Username, Former: body.Former, DisplayName: body.DisplayName, Role: body.Role,
-		Groups: body.Groups,
+		Groups: body.Groups, LastDay: body.LastDay,
 	})
 	if err != nil {
 		return answer{}, err
@@ -279,7 +282,7 @@ func (a members) createInvite(c echo.Context, s caller) (answer, error) {
 	return answer{http.StatusCreated, struct {
 		Data  data   `json:"data"`
 		Token string `json:"token"`
-	}{data{Invite: inviteOf(l), address: a.addressOf(l.Kind, token)}, token}}, nil
+	}{data{Invite: a.inviteOf(l), address: a.addressOf(l.Kind, token)}, token}}, nil
 }
 
 // revokeInvite is DELETE /invites/:id.

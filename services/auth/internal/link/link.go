@@ -63,6 +63,7 @@ type Link struct {
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	UsedAt      time.Time // zero: it was not
+	EndsAt      time.Time // when the account ends of the guest whom an invite creates; zero: it does not
 }
 
 // tokenBytes is the length of a token: 256 bits cannot be guessed.

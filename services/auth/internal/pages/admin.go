@@ -215,7 +215,7 @@ func (p household) changeInvites(r *request) error {
 		n := people.NewInvite{
 			Username: r.form.get("username"), Former: r.form.sent("former"), DisplayName: r.form.get("display_name"),
 			Role:   r.form.get("role"),
-			Groups: r.form.groups(),
+			Groups: r.form.groups(), LastDay: r.form.get("last_day"),
 		}
 		l, token, err := p.People.Invite(r.ctx(), r.UserID, n)
 		if err != nil {

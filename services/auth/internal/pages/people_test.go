@@ -219,3 +219,27 @@ func TestPicture_OfAnotherKindOrSizeIsRefusedAtItsField(t *testing.T) {
 	stranger.upload(pngOf(t, 9, 9)).lacks("<img")
 	b.get("/pforte/account").lacks("/pforte/pictures/")
 }
+
+func TestInvite_OfAGuestIsMadeOnItsPage(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	anna.post("/pforte/admin/invites", "do", "invite", "username", "gast", "last_day", "2001-01-01").want(http.StatusBadRequest).shows(`href="#last_day"`, `value="2001-01-01"`, `value="gast"`)
+	anna.post("/pforte/admin/invites", "do", "invite", "username", "gast", "last_day", "2026-03-02").want(http.StatusSeeOther)
+	anna.get("/pforte/admin/invites").want(http.StatusOK).shows("Gast bis 2. März 2026")
+}
+
+const newPassword = "a new long password"
+
+func TestPasskeyOnly_AccountIsToldWhatItHas(t *testing.T) {
+	f := newFixture(t)
+	otto := f.otto()
+	if err := f.store.Users.Rehash(t.Context(), 2, must(f.store.Users.ByID(t.Context(), 2))(t).PasswordHash, user.NoPassword); err != nil {
+		t.Fatal(err)
+	}
+	otto.get("/pforte/account/security").want(http.StatusOK).shows("Du hast kein Passwort und meldest dich mit Passkeys an.", `name="do" value="first-password"`).lacks(`name="current"`)
+	otto.get("/pforte/reauth").want(http.StatusOK).lacks(`type="password"`)
+	otto.post("/pforte/account/security", "do", "first-password", "password", "short").want(http.StatusBadRequest).shows(`href="#password"`)
+	otto.post("/pforte/account/security", "do", "first-password", "password", newPassword).leadsTo("/pforte/account/security?done=password")
+	otto.post("/pforte/account/security", "do", "first-password", "password", "another long one").leadsTo("/pforte/account/security?done=password")
+	f.loggedIn("otto", newPassword).get("/pforte/account/security").want(http.StatusOK).shows(`name="current"`)
+}

@@ -226,6 +226,14 @@ func (v view) AccountState(u user.User) *accountState {
 // Agent returns what the audit has of a browser, in words.
 func (v view) Agent(agent string) string { return v.T.agentName(agent) }
 
+// GuestUntil returns until when an invite is for a guest; "" where it is not.
+func (v view) GuestUntil(l link.Link) string {
+	if l.EndsAt.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(v.T["GuestUntilF"], v.T.day(l.EndsAt.Add(-time.Second).In(v.location)))
+}
+
 // QRCode returns a text as a QR code with a text alternative.
 func (v view) QRCode(text, label string) (template.HTML, error) { return QR(text, label) }
 

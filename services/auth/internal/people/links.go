@@ -23,6 +23,8 @@ type NewInvite struct {
 	Username, DisplayName, Role string
 	Former                      bool     // Username may be that of a deleted user
 	Groups                      []string // slugs
+	// LastDay is that of a guest, YYYY-MM-DD in the household's time; empty: the account has no end.
+	LastDay string
 }
 
 // NewMember is what an invited person types. The Username counts only where the invite
@@ -79,6 +81,13 @@ func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link,
 			return link.Link{}, "", err
 		}
 		l.Role = string(role)
+	}
+	var err error
+	if l.EndsAt, err = user.EndOf(n.LastDay, s.now(), s.location); err != nil {
+		return link.Link{}, "", err
+	}
+	if n.LastDay != "" && l.Role == string(user.Admin) {
+		return link.Link{}, "", user.ErrGuestAdmin
 	}
 	return s.createLink(ctx, l, by)
 }

@@ -110,6 +110,9 @@ func (s *Service) changeUser(ctx context.Context, by, id int64, c MemberChange) 
 func (s *Service) LastDay(u user.User) string { return u.LastDay(s.location) }
 
 // UpdateNamed is UpdateMember for the operator, who names users by username.
+// LastDayOf is LastDay for the guest whom an invite creates.
+func (s *Service) LastDayOf(l link.Link) string { return s.LastDay(user.User{EndsAt: l.EndsAt}) }
+
 func (s *Service) UpdateNamed(ctx context.Context, username string, c MemberChange) (user.User, error) {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {

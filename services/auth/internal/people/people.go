@@ -88,8 +88,8 @@ type Users interface {
 // A link stops being open when it is used or expires, and when the admin who created it is
 // no longer one or their sessions end. The hash is link.Hash of the token.
 type Links interface {
-	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role and
-	// Groups of l. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a
+	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role, Groups
+	// and EndsAt of l, which is open no longer than that. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a
 	// set-up the earlier ones of that user become void. user.ErrNotFound;
 	// user.ErrUsernameTaken, user.ErrUsernameFormer and application.ErrGroupNotFound for an invite;
 	// user.ErrNotEmpty for a set-up.

@@ -25,7 +25,7 @@ const openLink = `used_at IS NULL AND void_at IS NULL AND expires_at > ?
 const usedLink = `(used_at IS NOT NULL AND user_id IS NOT NULL)`
 
 const linkColumns = `links.id, links.kind, links.user_id, links.username, links.display_name, links.role,
-	links.group_slugs, links.created_by, links.created_at, links.expires_at, links.used_at,
+	links.group_slugs, links.created_by, links.created_at, links.expires_at, links.used_at, coalesce(links.ends_at, 0),
 	coalesce((SELECT username FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.created_by), '')`
@@ -33,10 +33,10 @@ const linkColumns = `links.id, links.kind, links.user_id, links.username, links.
 func scanLink(row sqldb.Scanner) (link.Link, error) {
 	var l link.Link
 	var userID, used sql.NullInt64
-	var created, expires int64
+	var created, expires, ends int64
 	var username, displayName, groups string
 	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, &groups, &l.CreatedBy, &created,
-		&expires, &used, &username, &displayName, &l.CreatorName)
+		&expires, &used, &ends, &username, &displayName, &l.CreatorName)
 	if errors.Is(err, sql.ErrNoRows) {
 		return link.Link{}, link.ErrInvalid
 	}
@@ -46,7 +46,7 @@ func scanLink(row sqldb.Scanner) (link.Link, error) {
 	if used.Valid {
 		l.UsedAt = time.Unix(used.Int64, 0).UTC()
 	}
-	l.Groups = slugs(groups)
+	l.Groups, l.EndsAt = slugs(groups), instant(ends)
 	l.CreatedAt, l.ExpiresAt = time.Unix(created, 0).UTC(), time.Unix(expires, 0).UTC()
 	return l, err
 }
@@ -67,12 +67,18 @@ func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int
 		}
 		now := s.db.now()
 		var id int64
+		expires := now.Add(l.Kind.Lifetime()).Unix()
+		var ends sql.NullInt64
+		if !l.EndsAt.IsZero() { // a guest whose time is over cannot join
+			ends = sql.NullInt64{Int64: l.EndsAt.Unix(), Valid: true}
+			expires = min(expires, ends.Int64)
+		}
 		err = tx.row(ctx, `INSERT INTO links (kind, token_hash, user_id, username, display_name, role, group_slugs,
-			created_by, created_at, expires_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+			created_by, created_at, expires_at, ends_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
 			string(l.Kind), hash, sql.NullInt64{Int64: l.UserID, Valid: l.UserID != 0}, l.Username, l.DisplayName,
 			l.Role, strings.Join(l.Groups, " "), by,
-			now.Unix(), now.Add(l.Kind.Lifetime()).Unix()).Scan(&id)
+			now.Unix(), expires, ends).Scan(&id)
 		if err != nil {
 			return err
 		}
@@ -312,7 +318,7 @@ func (s *Links) Join(ctx context.Context, hash string, n user.New) (user.User, e
 			n.Username = l.Username
 		}
 		n.Role = user.Role(l.Role)
-		if created, err = tx.insert(ctx, user.User{New: n}); err != nil {
+		if created, err = tx.insert(ctx, user.User{New: n, EndsAt: l.EndsAt}); err != nil {
 			return err
 		}
 		if chosen {

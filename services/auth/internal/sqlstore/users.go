@@ -97,6 +97,9 @@ func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, erro
 	args := []any{
 		u.Username, u.DisplayName, u.PasswordHash, u.AvatarColor, string(u.Role), u.CreatedAt.Unix(), u.SessionStamp,
 	}
+	if !u.EndsAt.IsZero() {
+		names, args = names+`, ends_at`, append(args, u.EndsAt.Unix())
+	}
 	if u.ID != 0 {
 		names, args = names+`, id`, append(args, u.ID)
 	}

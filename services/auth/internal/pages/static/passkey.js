@@ -9,7 +9,8 @@
 // the text is shown after the button. A form with data-kept, which holds what was typed before,
 // is sent instead of going to PATH: the server then shows it again. data-csrf is for pages with a session,
 // and data-reauth where they lead when the server asks who it is. "register"
-// sends the field "name" of its form, "login" the box "remember". With "login", and a field whose autocomplete has
+// sends the field "name" of its form, "join" its other fields but the password, of which the server says what is wrong,
+// "login" the box "remember". With "login", and a field whose autocomplete has
 // "webauthn", the browser offers passkeys in that field too.
 "use strict";
 
