@@ -75,6 +75,8 @@ type FactorState struct {
 	Configured bool
 	// PasskeyWorks: a passkey of the user can be used here.
 	PasskeyWorks bool
+	// Password: the user has one.
+	Password bool
 }
 
 // SecondFactor are the rules by which a second factor is set up and ended, over the state of a Service.
@@ -91,8 +93,13 @@ func (f *SecondFactor) State(ctx context.Context, of session.Session) (FactorSta
 		return FactorState{}, err
 	}
 	household, err := f.s.users.Household(ctx)
+	if err != nil {
+		return FactorState{}, err
+	}
+	u, err := f.s.users.ByID(ctx, of.UserID)
 	return FactorState{
 		State: state, Required: household.RequireSecondFactor, Configured: f.s.sealer != nil, PasskeyWorks: works,
+		Password: u.HasPassword(),
 	}, err
 }
 

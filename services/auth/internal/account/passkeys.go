@@ -1,7 +1,9 @@
 package account
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +28,7 @@ const (
 	toFinish   = "second"   // as the second step of a login
 	toRegister = "register" // as a new passkey
 	toReauth   = "reauth"   // by a user with a session
+	toJoin     = "join"     // as the passkey of a new user
 )
 
 // PasskeyCeremony is a WebAuthn ceremony that was begun.
@@ -226,6 +229,71 @@ func (k *Passkeys) Register(
 	return k.info(added), nil
 }
 
+// Newcomer is a person who has a link and no user yet.
+type Newcomer struct {
+	Link                  string // hash of its token
+	Household             string // its name, where they set it up; empty: the stored one
+	Username, DisplayName string
+}
+
+// newcomer is what a ceremony keeps of a Newcomer.
+type newcomer struct {
+	Newcomer
+	Handle, State []byte
+}
+
+func (n newcomer) user() factor.PasskeyUser {
+	return factor.PasskeyUser{Handle: n.Handle, Name: n.Username, DisplayName: n.DisplayName}
+}
+
+// NewcomerOptions begins the registration of the passkey of a person without a user. factor.ErrPasskeysUnavailable.
+func (k *Passkeys) NewcomerOptions(ctx context.Context, who Newcomer) (PasskeyCeremony, error) {
+	if k.s.passkeysOff != nil {
+		return PasskeyCeremony{}, k.s.passkeysOff
+	}
+	household, err := k.s.Household(ctx)
+	if err != nil {
+		return PasskeyCeremony{}, err
+	}
+	n := newcomer{Newcomer: who, Handle: make([]byte, factor.HandleBytes)}
+	_, _ = rand.Read(n.Handle)
+	options, state, err := k.s.party.BeginRegister(cmp.Or(who.Household, household.Name), n.user())
+	if err != nil {
+		return PasskeyCeremony{}, err
+	}
+	n.State = state
+	kept, err := json.Marshal(n)
+	return k.begin(ctx, session.Ceremony{Purpose: toJoin, Owner: who.Link, Data: kept}, options, err)
+}
+
+// Newcomer returns the person of a ceremony and the passkey that answered, which is named after the browser of the
+// User-Agent. factor.ErrPasskeyFailed.
+func (k *Passkeys) Newcomer(
+	ctx context.Context, link string, answer PasskeyAnswer, userAgent string,
+) (Newcomer, factor.FirstPasskey, error) {
+	begun, err := k.take(ctx, answer, session.Ceremony{Purpose: toJoin, Owner: link})
+	if err != nil {
+		return Newcomer{}, factor.FirstPasskey{}, err
+	}
+	var n newcomer
+	if err := json.Unmarshal(begun.Data, &n); err != nil {
+		return Newcomer{}, factor.FirstPasskey{}, fmt.Errorf("decode state of ceremony: %w", err)
+	}
+	created, err := k.s.party.FinishRegister(n.user(), n.State, answer.Credential)
+	return n.Newcomer, factor.FirstPasskey{
+		Credential: created, Handle: n.Handle, Name: cmp.Or(labelOf(userAgent), "Passkey"),
+	}, err
+}
+
+// LoginNewcomer creates the session of a user who has just been created with a passkey. The errors of Login.
+func (k *Passkeys) LoginNewcomer(ctx context.Context, u user.User, c Credentials) (LoggedIn, error) {
+	in, err := k.s.createSession(ctx, u, c, session.Passkey, func(context.Context, user.User) error { return nil })
+	if err == nil {
+		k.s.finished(ctx, in, c.Browser)
+	}
+	return in, err
+}
+
 // ended maps the errors of a user who was deleted, or whose sessions were revoked, to
 // session.ErrNotFound.
 func ended(err error) error {
@@ -264,7 +332,7 @@ func (k *Passkeys) Rename(ctx context.Context, of session.Session, id int64, nam
 
 // Remove deletes a passkey of a session's user. Sessions that it began stay.
 // factor.ErrNoPasskey; factor.ErrRequired when it is the last second factor and the
-// household requires one.
+// household requires one; factor.ErrLastPasskey when they have no password.
 func (k *Passkeys) Remove(ctx context.Context, of session.Session, id int64) error {
 	return ended(k.s.passkeys.RemovePasskey(ctx, of.UserID, id))
 }

@@ -63,6 +63,31 @@ func (s *Service) changeOnce(ctx context.Context, by session.Session, current, r
 	return err
 }
 
+// SetFirstPassword sets the password of a session's user who has none and has just proved who they are.
+// ErrReauthRequired; user.ErrChanged where they have one; the sentinels of password, ErrPending.
+func (s *Service) SetFirstPassword(ctx context.Context, by session.Session, pw string) error {
+	u, err := s.Holder(ctx, by)
+	if err != nil {
+		return err
+	}
+	if err := s.CheckFresh(by, u); err != nil {
+		return err
+	}
+	if err := s.CheckPassword(ctx, pw, u.Username, u.DisplayName); err != nil {
+		return err
+	}
+	hash, err := s.passwords.Hash(ctx, pw)
+	if err != nil {
+		return err
+	}
+	r, err := s.users.SetPasswordHash(ctx, u.ID, user.NoPassword, hash, by.Key)
+	if err != nil {
+		return err
+	}
+	_, err = s.Follow(ctx, r)
+	return err
+}
+
 // CheckPassword checks a password that its owner chooses on a page: password.ErrTooShort,
 // password.ErrTooLong; password.ErrCommon for a well-known one, and for one of the names or
 // the household's.

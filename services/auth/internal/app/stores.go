@@ -17,6 +17,7 @@ import (
 	proxyredis "github.com/pforte/pforte/services/auth/internal/application/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/password"
@@ -346,14 +347,18 @@ func (c countedLinks) RevokeInvite(ctx context.Context, id, by int64) error {
 	return err
 }
 
-func (c countedLinks) Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error) {
-	created, err := c.Links.Setup(ctx, hash, n, household)
+func (c countedLinks) Setup(
+	ctx context.Context, hash string, n user.New, key *factor.FirstPasskey, household string,
+) (user.User, error) {
+	created, err := c.Links.Setup(ctx, hash, n, key, household)
 	c.count(link.Setup, linkUsed, err)
 	return created, err
 }
 
-func (c countedLinks) Join(ctx context.Context, hash string, n user.New) (user.User, error) {
-	created, err := c.Links.Join(ctx, hash, n)
+func (c countedLinks) Join(
+	ctx context.Context, hash string, n user.New, key *factor.FirstPasskey,
+) (user.User, error) {
+	created, err := c.Links.Join(ctx, hash, n, key)
 	c.count(link.Invite, linkUsed, err)
 	return created, err
 }

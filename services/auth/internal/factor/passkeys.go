@@ -25,6 +25,9 @@ var (
 	// ErrRequired: the household requires a second factor, and this is the last.
 	ErrRequired = errors.New("the household requires a second factor")
 
+	// ErrLastPasskey: the user has no password, and this is the last passkey.
+	ErrLastPasskey = errors.New("last passkey of a user without a password")
+
 	// ErrPasskeysUnavailable: this server cannot offer passkeys. The next three say why
 	// and wrap it.
 	ErrPasskeysUnavailable = errors.New("passkeys are not available")
@@ -68,6 +71,13 @@ type Passkey struct {
 	Name       string    // by the user, 1 to MaxPasskeyName characters
 	CreatedAt  time.Time // UTC, whole seconds, as LastUsedAt
 	LastUsedAt time.Time // zero: not used since it was created
+}
+
+// FirstPasskey is what a person registers before they have a user.
+type FirstPasskey struct {
+	Credential
+	Handle []byte // of the user
+	Name   string
 }
 
 // PasskeyUser is a user with their passkeys, as a RelyingParty needs them.
@@ -132,7 +142,8 @@ type PasskeyStore interface {
 	// RenamePasskey returns the passkey with its new name. ErrNoPasskey.
 	RenamePasskey(ctx context.Context, userID, id int64, name string) (Passkey, error)
 	// RemovePasskey deletes a passkey, and turns the second factor off if it was the last
-	// of it. ErrNoPasskey; ErrRequired when the household does not allow that.
+	// of it. ErrNoPasskey; ErrRequired when the household does not allow that; ErrLastPasskey
+	// of a user without a password who has no other one of the same RP ID.
 	RemovePasskey(ctx context.Context, userID, id int64) error
 	// ForeignPasskeys counts the passkeys of each other RP ID.
 	ForeignPasskeys(ctx context.Context, rpID string) (map[string]int, error)

@@ -11,6 +11,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -41,27 +42,28 @@ func (a passkeys) options(c echo.Context, begun account.PasskeyCeremony, err err
 	return answer{http.StatusOK, begun.Options}, nil
 }
 
+// passkeyRequest is what comes with a browser's answer to a ceremony.
+type passkeyRequest struct {
+	Name       string          `json:"name"`     // of a new passkey
+	Remember   *bool           `json:"remember"` // of a login
+	Token      string          `json:"token"`    // of a link
+	Credential json.RawMessage `json:"credential"`
+}
+
 // passkeyAnswer reads a browser's answer to the ceremony of its cookie, which is over
-// then. name is the one of a new passkey, or empty; on is whose the device of a login is.
-func (a passkeys) passkeyAnswer(
-	c echo.Context,
-) (given account.PasskeyAnswer, name string, on session.Device, err error) {
-	var body struct {
-		Name       string          `json:"name"`
-		Remember   *bool           `json:"remember"`
-		Credential json.RawMessage `json:"credential"`
-	}
+// then.
+func (a passkeys) passkeyAnswer(c echo.Context) (body passkeyRequest, given account.PasskeyAnswer, err error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return account.PasskeyAnswer{}, "", "", err
+		return passkeyRequest{}, account.PasskeyAnswer{}, err
 	}
 	if len(body.Credential) == 0 {
-		return account.PasskeyAnswer{}, "", "", account.ErrMissing
+		return passkeyRequest{}, account.PasskeyAnswer{}, account.ErrMissing
 	}
 	given.Credential = body.Credential
 	if given.CeremonyID, err = a.Sessions.LoadCeremony(c.Request()); err == nil {
 		a.Sessions.ClearCeremony(c.Response())
 	}
-	return given, body.Name, session.DeviceOf(body.Remember), nil
+	return body, given, nil
 }
 
 // passkeyLoginOptions is POST /passkeys/login/options.
@@ -81,15 +83,49 @@ func (a passkeys) passkeyLogin(c echo.Context, _ caller) (answer, error) {
 func (a passkeys) byPasskey(
 	c echo.Context, finish func(account.PasskeyAnswer, session.Device) (account.LoggedIn, error),
 ) (answer, error) {
-	given, _, on, err := a.passkeyAnswer(c)
+	body, given, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := finish(given, on)
+	in, err := finish(given, session.DeviceOf(body.Remember))
 	if err != nil {
 		return answer{}, err
 	}
 	return a.sessionAnswer(c, in.User, in.Session), nil
+}
+
+// joinOptions is POST /join/passkey/options, of an invite or a set-up link.
+func (a passkeys) joinOptions(c echo.Context, _ caller) (answer, error) {
+	var body struct {
+		Token       string `json:"token"`
+		Household   string `json:"household"` // of a set-up
+		Username    string `json:"username"`
+		DisplayName string `json:"display_name"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	begun, err := a.People.PasskeyOptions(c.Request().Context(), body.Token, people.NewHousehold{
+		Household: body.Household, Username: body.Username, DisplayName: body.DisplayName,
+	})
+	return a.options(c, begun, err)
+}
+
+// join is POST /join/passkey. The names are those of the options.
+func (a passkeys) join(c echo.Context, _ caller) (answer, error) {
+	body, given, err := a.passkeyAnswer(c)
+	if err != nil {
+		return answer{}, err
+	}
+	created, err := a.JoinByPasskey(c.Response(), c.Request(), body.Token, given)
+	if errors.Is(err, factor.ErrPasskeyFailed) {
+		a.Log.InfoContext(c.Request().Context(), "new passkey refused", "error", err)
+		return answer{}, web.ErrNotRegistered
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return userAnswer(http.StatusCreated, created), nil
 }
 
 // passkeySecondOptions is POST /2fa/passkey/options.
@@ -169,11 +205,11 @@ func (a passkeys) passkeyRegisterOptions(c echo.Context, s caller) (answer, erro
 
 // createPasskey is POST /passkeys.
 func (a passkeys) createPasskey(c echo.Context, s caller) (answer, error) {
-	given, name, _, err := a.passkeyAnswer(c)
+	body, given, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err
 	}
-	added, err := a.Accounts.Passkeys.Register(c.Request().Context(), s.Session, name, given)
+	added, err := a.Accounts.Passkeys.Register(c.Request().Context(), s.Session, body.Name, given)
 	if errors.Is(err, factor.ErrPasskeyFailed) {
 		a.Log.InfoContext(c.Request().Context(), "new passkey refused", "user_id", s.UserID, "error", err)
 		return answer{}, web.ErrNotRegistered

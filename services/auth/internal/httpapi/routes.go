@@ -61,6 +61,8 @@ func (a *api) route(e *echo.Echo) {
 		{http.MethodGet, "/invites/preview", counted, members{a}.previewInvite},
 		{http.MethodPost, "/invites/accept", counted, members{a}.acceptInvite},
 		{http.MethodPost, "/setup", counted, members{a}.setup},
+		{http.MethodPost, "/join/passkey/options", counted, passkeys{a}.joinOptions},
+		{http.MethodPost, "/join/passkey", counted, passkeys{a}.join},
 		{http.MethodPost, "/forgot-password", counted, members{a}.forgotPassword},
 		{http.MethodPost, "/reset-password", counted, members{a}.resetPassword},
 		{http.MethodGet, "/audit", asAdmin, journal{a}.listAudit},

@@ -187,7 +187,7 @@ func (a factors) factorOverview(c echo.Context, _ caller) (answer, error) {
 	}
 	list := make([]member, len(members))
 	for i, m := range members {
-		list[i] = member{m.ID, m.DisplayName, m.SecondFactor}
+		list[i] = member{m.ID, m.DisplayName, m.Protected()}
 	}
 	return answer{http.StatusOK, struct {
 		Data     []member `json:"data"`

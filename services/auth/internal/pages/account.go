@@ -63,7 +63,7 @@ func (p profile) start(r *request) error {
 	if err != nil {
 		return err
 	}
-	page.Duty = household.RequireSecondFactor && !r.User.SecondFactor
+	page.Duty = household.RequireSecondFactor && !r.User.Protected()
 	if r.isAdmin() {
 		members, err := p.People.Members(r.ctx())
 		if err != nil {

@@ -23,6 +23,8 @@ type linked struct{ *Pages }
 type linkPage struct {
 	link.Link
 	Token string
+	// Passkeys: this server has them, and the person can do without a password.
+	Passkeys bool
 }
 
 // linkOf returns the link of a request's token. It changes nothing, because messengers
@@ -36,7 +38,7 @@ func (p linked) linkOf(r *request, kind link.Kind) (linkPage, error) {
 	if err == nil {
 		r.SetCookie(p.cookie(openedCookie, opened(token), int(openedFor.Seconds())))
 	}
-	return linkPage{l, token}, err
+	return linkPage{Link: l, Token: token, Passkeys: p.Accounts.Passkeys.Off() == nil}, err
 }
 
 const (
@@ -135,8 +137,18 @@ func (p linked) setupForm(r *request) error {
 	return p.render(r, "setup", r.text["SetupTitle"], shown)
 }
 
+// wrong returns what is wrong in a form of which a passkey was asked for. Where nothing is, the passkey was.
+func (p linked) wrong(r *request) error {
+	return cmp.Or(p.People.CheckNewcomer(r.ctx(), r.form.get("t"), people.NewHousehold{
+		Household: r.form.get("household"), Username: r.form.get("username"), DisplayName: r.form.get("display_name"),
+	}), web.ErrNotRegistered)
+}
+
 // setup creates the first admin and logs them in.
 func (p linked) setup(r *request) error {
+	if r.form.get("do") == "passkey" {
+		return p.wrong(r)
+	}
 	pw, err := newPassword(r.form)
 	if err != nil {
 		return err
@@ -179,6 +191,9 @@ func (p linked) joinForm(r *request) error {
 
 // join creates the user of an invite and logs them in.
 func (p linked) join(r *request) error {
+	if r.form.get("do") == "passkey" {
+		return p.wrong(r)
+	}
 	pw, err := newPassword(r.form)
 	if err != nil {
 		return err

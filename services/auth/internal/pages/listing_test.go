@@ -22,7 +22,7 @@ func full(t *testing.T) *fixture {
 	for i := 1; i < 200; i++ {
 		n := user.New{
 			Username: fmt.Sprintf("person%03d", i), DisplayName: fmt.Sprintf("Jörg Beispiel-Mustermann %03d", i),
-			PasswordHash: "!", AvatarColor: user.DefaultAvatarColor, Role: user.Member,
+			PasswordHash: "x", AvatarColor: user.DefaultAvatarColor, Role: user.Member,
 		}
 		ids = append(ids, must(f.store.Users.Create(t.Context(), n, user.Operator))(t).ID)
 	}

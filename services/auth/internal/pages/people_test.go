@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 const (

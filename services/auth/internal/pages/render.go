@@ -14,6 +14,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/once"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -186,6 +187,8 @@ type protection struct {
 // password logs in without.
 func (v view) Protection(u user.Details) protection {
 	switch {
+	case !u.HasPassword():
+		return protection{v.T["NoPassword"], true}
 	case u.SecondFactor:
 		return protection{v.T["HasSecond"], true}
 	case u.Passkeys > 0:
@@ -223,9 +226,6 @@ func (v view) AccountState(u user.User) *accountState {
 	return nil
 }
 
-// Agent returns what the audit has of a browser, in words.
-func (v view) Agent(agent string) string { return v.T.agentName(agent) }
-
 // GuestUntil returns until when an invite is for a guest; "" where it is not.
 func (v view) GuestUntil(l link.Link) string {
 	if l.EndsAt.IsZero() {
@@ -233,6 +233,9 @@ func (v view) GuestUntil(l link.Link) string {
 	}
 	return fmt.Sprintf(v.T["GuestUntilF"], v.T.day(l.EndsAt.Add(-time.Second).In(v.location)))
 }
+
+// Agent returns what the audit has of a browser, in words.
+func (v view) Agent(agent string) string { return v.T.agentName(agent) }
 
 // QRCode returns a text as a QR code with a text alternative.
 func (v view) QRCode(text, label string) (template.HTML, error) { return QR(text, label) }

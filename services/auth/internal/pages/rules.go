@@ -35,7 +35,7 @@ func (p rules) page(r *request) error {
 		Required: required, Configured: state.Configured, PasskeysOff: p.passkeysOff(r),
 		RetentionDays: int(math.Ceil(p.Audit.Retention.Hours() / 24)),
 	}
-	members = slices.DeleteFunc(members, func(m user.Details) bool { return m.SecondFactor })
+	members = slices.DeleteFunc(members, func(m user.Details) bool { return m.Protected() })
 	page.Without = listed(r, members, memberText(nil))
 	return p.render(r, "rules", r.text["Rules"], page)
 }

@@ -78,6 +78,7 @@ func (p signIn) goOn(r *request, in account.LoggedIn) error {
 type reauthPage struct {
 	Return        string
 	Code, Passkey bool
+	Password      bool              // the user has one
 	App           bool              // the user's codes come from an app, not of recovery only
 	Kept          map[string]string // fields of a form that was sent without a recent proof, by name
 }
@@ -103,7 +104,8 @@ func (p *Pages) renderReauth(r *request, to string, kept map[string]string) erro
 		return err
 	}
 	return p.render(r, "reauth", r.text["ReauthTitle"], reauthPage{
-		Return: to, Code: state.Enabled, App: state.Confirmed, Passkey: state.PasskeyWorks, Kept: kept,
+		Return: to, Code: state.Enabled, App: state.Confirmed, Passkey: state.PasskeyWorks,
+		Password: state.Password, Kept: kept,
 	})
 }
 
@@ -126,7 +128,7 @@ func (p signIn) duty(r *request) error {
 // requires a second factor and the user has none, else the return path.
 func (p signIn) afterLogin(r *request, in account.LoggedIn, to string) string {
 	household, err := p.Accounts.Household(r.ctx())
-	if err != nil || !household.RequireSecondFactor || in.User.SecondFactor {
+	if err != nil || !household.RequireSecondFactor || in.User.Protected() {
 		return to
 	}
 	return root + "duty?return=" + escapeReturn(to)

@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -217,6 +218,8 @@ func (p security) change(r *request) error {
 	switch r.form.get("do") {
 	case "password":
 		return p.changePassword(r)
+	case "first-password":
+		return p.setPassword(r)
 	case "rename", "remove":
 		return p.changePasskey(r)
 	case "end", "others", "forget":
@@ -246,6 +249,23 @@ func (p security) changePassword(r *request) error {
 	if err := p.limited(r, web.LimitPassword, func() error {
 		return p.ChangePassword(r.Response(), r.Request(), r.Caller, r.form.get("current"), replacement)
 	}); err != nil {
+		return err
+	}
+	return p.done(r, "password")
+}
+
+// setPassword sets the password of a user who has none. Other sessions end.
+func (p security) setPassword(r *request) error {
+	pw, err := newPassword(r.form)
+	if err != nil {
+		return err
+	}
+	defer p.detach(r)()
+	err = p.Accounts.SetFirstPassword(r.ctx(), r.Session, pw)
+	if errors.Is(err, user.ErrChanged) { // it was set meanwhile
+		return p.done(r, "password")
+	}
+	if err != nil && !errors.Is(err, account.ErrPending) {
 		return err
 	}
 	return p.done(r, "password")

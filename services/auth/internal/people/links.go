@@ -155,25 +155,30 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 	if _, err := s.links.Link(ctx, link.Setup, hash); err != nil {
 		return user.User{}, err
 	}
-	household, err := user.CleanHouseholdName(n.Household)
+	first, household, err := n.check()
 	if err != nil {
 		return user.User{}, err
 	}
-	if err := user.CheckNoOption(n.Username); err != nil {
-		return user.User{}, err
-	}
-	role := string(user.Admin)
-	record, err := s.checkOwn(ctx, NewUser{
-		Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &role,
-		AvatarColor: colorOf(n.DisplayName),
-	}, household)
+	record, err := s.checkOwn(ctx, first, household)
 	if err != nil {
 		return user.User{}, err
 	}
 	if record.PasswordHash, err = s.passwords.Hash(ctx, n.Password); err != nil {
 		return user.User{}, err
 	}
-	return s.links.Setup(ctx, hash, record, household)
+	return s.links.Setup(ctx, hash, record, nil, household)
+}
+
+// check returns the first user and the household's name.
+func (n NewHousehold) check() (first NewUser, household string, err error) {
+	if household, err = user.CleanHouseholdName(n.Household); err != nil {
+		return NewUser{}, "", err
+	}
+	role := string(user.Admin)
+	return NewUser{
+		Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &role,
+		AvatarColor: colorOf(n.DisplayName),
+	}, household, user.CheckNoOption(n.Username)
 }
 
 // Join creates the user of an invite. link.ErrInvalid, link.ErrUsed; account.ErrMissing, the sentinels of
@@ -185,28 +190,103 @@ func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.Use
 	if err != nil {
 		return user.User{}, err
 	}
-	if l.Username != "" {
-		n.Username = l.Username
-	} else if err := user.CheckChosenUsername(n.Username); err != nil {
+	invited, err := n.check(l)
+	if err != nil {
 		return user.User{}, err
 	}
-	if n.DisplayName == "" {
-		n.DisplayName = l.DisplayName
-	}
-	if n.DisplayName == "" {
-		n.DisplayName = n.Username
-	}
-	record, err := s.checkOwn(ctx, NewUser{
-		Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &l.Role,
-		AvatarColor: colorOf(n.DisplayName),
-	})
+	record, err := s.checkOwn(ctx, invited)
 	if err != nil {
 		return user.User{}, err
 	}
 	if record.PasswordHash, err = s.passwords.Hash(ctx, n.Password); err != nil {
 		return user.User{}, err
 	}
-	return s.links.Join(ctx, hash, record)
+	return s.links.Join(ctx, hash, record, nil)
+}
+
+// check returns the user of an invite.
+func (n NewMember) check(l link.Link) (NewUser, error) {
+	if l.Username != "" {
+		n.Username = l.Username
+	} else if err := user.CheckChosenUsername(n.Username); err != nil {
+		return NewUser{}, err
+	}
+	name := cmp.Or(n.DisplayName, l.DisplayName, n.Username)
+	return NewUser{
+		Username: n.Username, DisplayName: name, Password: n.Password, Role: &l.Role, AvatarColor: colorOf(name),
+	}, nil
+}
+
+// newcomer returns the open link of a person who joins, or sets the household up, by a passkey, with the user whom
+// it creates.
+func (s *Service) newcomer(
+	ctx context.Context, hash string, n NewHousehold,
+) (l link.Link, record user.New, household string, err error) {
+	var who NewUser
+	if l, err = s.links.Link(ctx, link.Invite, hash); err == nil {
+		who, err = NewMember{Username: n.Username, DisplayName: n.DisplayName}.check(l)
+	} else if errors.Is(err, link.ErrInvalid) {
+		if l, err = s.links.Link(ctx, link.Setup, hash); errors.Is(err, user.ErrNotEmpty) {
+			err = link.ErrInvalid
+		}
+		if err == nil {
+			who, household, err = n.check()
+		}
+	}
+	if err != nil {
+		return link.Link{}, user.New{}, "", err
+	}
+	record, err = who.record()
+	record.PasswordHash = user.NoPassword
+	if err == nil && l.Username == "" {
+		if _, taken := s.users.ByUsername(ctx, record.Username); taken == nil {
+			err = user.ErrUsernameTaken
+		} else if !errors.Is(taken, user.ErrNotFound) {
+			err = taken
+		}
+	}
+	return l, record, household, err
+}
+
+// CheckNewcomer returns why PasskeyOptions would refuse what a person typed.
+func (s *Service) CheckNewcomer(ctx context.Context, token string, n NewHousehold) error {
+	_, _, _, err := s.newcomer(ctx, link.Hash(token), n)
+	return err
+}
+
+// PasskeyOptions begins the registration of the passkey of a person who joins by an invite, or sets the household up,
+// without a password. Errors are those of Join and Setup, and factor.ErrPasskeysUnavailable.
+func (s *Service) PasskeyOptions(ctx context.Context, token string, n NewHousehold) (account.PasskeyCeremony, error) {
+	hash := link.Hash(token)
+	_, record, household, err := s.newcomer(ctx, hash, n)
+	if err != nil {
+		return account.PasskeyCeremony{}, err
+	}
+	return s.accounts.Passkeys.NewcomerOptions(ctx, account.Newcomer{
+		Link: hash, Household: household, Username: record.Username, DisplayName: record.DisplayName,
+	})
+}
+
+// JoinByPasskey creates the user of an invite or a set-up link, who has the passkey that answered and no password.
+// Errors are those of Join and Setup; factor.ErrPasskeyFailed, factor.ErrPasskeyExists.
+func (s *Service) JoinByPasskey(
+	ctx context.Context, token string, answer account.PasskeyAnswer, userAgent string,
+) (user.User, error) {
+	hash := link.Hash(token)
+	typed, key, err := s.accounts.Passkeys.Newcomer(ctx, hash, answer, userAgent)
+	if err != nil {
+		return user.User{}, err
+	}
+	l, record, household, err := s.newcomer(ctx, hash, NewHousehold{
+		Household: typed.Household, Username: typed.Username, DisplayName: typed.DisplayName,
+	})
+	switch {
+	case err != nil:
+		return user.User{}, err
+	case l.Kind == link.Setup:
+		return s.links.Setup(ctx, hash, record, &key, household)
+	}
+	return s.links.Join(ctx, hash, record, &key)
 }
 
 // ResetPasswordByLink sets the password of a link's user and ends all their sessions.

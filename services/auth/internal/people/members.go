@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/picture"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -109,10 +110,10 @@ func (s *Service) changeUser(ctx context.Context, by, id int64, c MemberChange) 
 // LastDay returns the last day of a user's account, YYYY-MM-DD in the household's time; "" where it has no end.
 func (s *Service) LastDay(u user.User) string { return u.LastDay(s.location) }
 
-// UpdateNamed is UpdateMember for the operator, who names users by username.
 // LastDayOf is LastDay for the guest whom an invite creates.
 func (s *Service) LastDayOf(l link.Link) string { return s.LastDay(user.User{EndsAt: l.EndsAt}) }
 
+// UpdateNamed is UpdateMember for the operator, who names users by username.
 func (s *Service) UpdateNamed(ctx context.Context, username string, c MemberChange) (user.User, error) {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/picture"
@@ -105,12 +106,16 @@ type Links interface {
 	// RevokeInvite makes an invite void; by as in CreateLink. link.ErrNotFound.
 	RevokeInvite(ctx context.Context, id, by int64) error
 
-	// Setup uses a set-up link up and creates the first user. user.ErrNotEmpty.
-	Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error)
+	// Setup uses a set-up link up and creates the first user, with a passkey unless that is nil. user.ErrNotEmpty;
+	// factor.ErrPasskeyExists.
+	Setup(
+		ctx context.Context, hash string, n user.New, key *factor.FirstPasskey, household string,
+	) (user.User, error)
 	// Join uses an invite up and creates its user. The role and groups, and the username
 	// where the invite has one, are the invite's; a group that was removed meanwhile is
-	// none. user.ErrUsernameTaken; user.ErrUsernameFormer for a name that the person chose.
-	Join(ctx context.Context, hash string, n user.New) (user.User, error)
+	// none. The passkey is as in Setup. user.ErrUsernameTaken; user.ErrUsernameFormer for a name that the
+	// person chose; factor.ErrPasskeyExists.
+	Join(ctx context.Context, hash string, n user.New, key *factor.FirstPasskey) (user.User, error)
 	// ResetByLink uses a reset up, sets the password and revokes all sessions.
 	ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error)
 }

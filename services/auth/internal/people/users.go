@@ -58,6 +58,14 @@ func (n NewUser) check() (user.New, error) {
 	if err := password.Check(n.Password); err != nil {
 		return user.New{}, err
 	}
+	return n.record()
+}
+
+// record checks the fields beside the password.
+func (n NewUser) record() (user.New, error) {
+	if n.Username == "" || n.DisplayName == "" {
+		return user.New{}, account.ErrMissing
+	}
 	if err := user.CheckUsername(n.Username); err != nil {
 		return user.New{}, err
 	}

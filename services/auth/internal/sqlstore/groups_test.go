@@ -111,7 +111,7 @@ func TestInvite_HasGroupsThatExist(t *testing.T) {
 		if got := h.invitedTo(); !slices.Equal(got, []string{"a-b", "kids"}) {
 			h.Errorf("invited to %q", got)
 		}
-		paul := must(h.Links.Join(ctx, hash, person("paul", user.Member)))(h.T)
+		paul := must(h.Links.Join(ctx, hash, person("paul", user.Member), nil))(h.T)
 		if got := h.groupsOf(paul.ID); !slices.Equal(got, []string{"a-b", "kids"}) {
 			h.Errorf("in %q", got)
 		}
@@ -138,7 +138,7 @@ func TestGroup_IsRemovedFromEveryPlace(t *testing.T) {
 			case 0:
 				return s.Groups.RemoveGroup(h.Context(), slug, h.anna.ID)
 			case 1:
-				_, err := s.Links.Join(h.Context(), invites[i], person(fmt.Sprint("paul", i), user.Member))
+				_, err := s.Links.Join(h.Context(), invites[i], person(fmt.Sprint("paul", i), user.Member), nil)
 				return err
 			case 2:
 				return s.Users.Change(h.Context(), h.otto.ID, user.Change{Groups: &[]string{slug}}, h.anna.ID)

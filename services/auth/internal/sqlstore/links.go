@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -66,13 +67,13 @@ func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int
 			return err
 		}
 		now := s.db.now()
-		var id int64
 		expires := now.Add(l.Kind.Lifetime()).Unix()
 		var ends sql.NullInt64
 		if !l.EndsAt.IsZero() { // a guest whose time is over cannot join
 			ends = sql.NullInt64{Int64: l.EndsAt.Unix(), Valid: true}
 			expires = min(expires, ends.Int64)
 		}
+		var id int64
 		err = tx.row(ctx, `INSERT INTO links (kind, token_hash, user_id, username, display_name, role, group_slugs,
 			created_by, created_at, expires_at, ends_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
@@ -270,7 +271,9 @@ func (tx *transaction) usedFor(ctx context.Context, l link.Link, id int64) error
 }
 
 // Setup implements people.Links.
-func (s *Links) Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error) {
+func (s *Links) Setup(
+	ctx context.Context, hash string, n user.New, key *factor.FirstPasskey, household string,
+) (user.User, error) {
 	var created user.User
 	err := s.db.write(ctx, timeout, "set up", func(ctx context.Context, tx *transaction) error {
 		if err := tx.isEmpty(ctx); err != nil {
@@ -282,6 +285,11 @@ func (s *Links) Setup(ctx context.Context, hash string, n user.New, household st
 		}
 		if created, err = tx.insert(ctx, user.User{New: n}); err != nil {
 			return err
+		}
+		if key != nil {
+			if err := tx.addFirst(ctx, created.ID, *key); err != nil {
+				return err
+			}
 		}
 		if err := tx.usedFor(ctx, l, created.ID); err != nil {
 			return err
@@ -297,7 +305,9 @@ func (s *Links) Setup(ctx context.Context, hash string, n user.New, household st
 }
 
 // Join implements people.Links.
-func (s *Links) Join(ctx context.Context, hash string, n user.New) (user.User, error) {
+func (s *Links) Join(
+	ctx context.Context, hash string, n user.New, key *factor.FirstPasskey,
+) (user.User, error) {
 	var created user.User
 	err := s.db.write(ctx, timeout, "accept invite", func(ctx context.Context, tx *transaction) error {
 		// Before the link's row: RemoveGroup locks them in this order.
@@ -320,6 +330,11 @@ func (s *Links) Join(ctx context.Context, hash string, n user.New) (user.User, e
 		n.Role = user.Role(l.Role)
 		if created, err = tx.insert(ctx, user.User{New: n, EndsAt: l.EndsAt}); err != nil {
 			return err
+		}
+		if key != nil {
+			if err := tx.addFirst(ctx, created.ID, *key); err != nil {
+				return err
+			}
 		}
 		if chosen {
 			if err := checkFormer(ctx, tx, n.Username); err != nil {

@@ -95,7 +95,7 @@ func TestLink_IsUsedOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		invite, reset := h.invite(), h.reset()
 		if n := h.atOnce(func(s *sqlstore.Stores, i int) error {
-			_, err := s.Links.Join(h.Context(), invite, person("paul"+string(rune('a'+i%26))+string(rune('a'+i/26)), user.Member))
+			_, err := s.Links.Join(h.Context(), invite, person("paul"+string(rune('a'+i%26))+string(rune('a'+i/26)), user.Member), nil)
 			return err
 		}, link.ErrInvalid); n != 1 {
 			h.Errorf("an invite was accepted %d times", n)
@@ -118,7 +118,7 @@ func TestSetUp_OfManyAtOnceOneCreatesTheAdmin(t *testing.T) {
 			h := emptyHousehold(t, fresh)
 			hash := h.link(link.Link{Kind: link.Setup, Role: "admin"}, user.Operator)
 			n := h.atOnce(func(s *sqlstore.Stores, i int) error {
-				_, err := s.Links.Setup(h.Context(), hash, person("admin"+string(rune('a'+i%26)), user.Admin), "Familie Berg")
+				_, err := s.Links.Setup(h.Context(), hash, person("admin"+string(rune('a'+i%26)), user.Admin), nil, "Familie Berg")
 				return err
 			}, link.ErrInvalid, user.ErrNotEmpty)
 			users := must(h.Users.List(t.Context()))(t)
@@ -146,7 +146,7 @@ func TestLink_ThatIsNotOpenIsRefused(t *testing.T) {
 			}
 			var err error
 			if kind == link.Invite {
-				_, err = h.Links.Join(ctx, hash, person("paul", user.Member))
+				_, err = h.Links.Join(ctx, hash, person("paul", user.Member), nil)
 			} else {
 				_, err = h.Links.ResetByLink(ctx, hash, "new")
 			}
@@ -252,7 +252,7 @@ func TestFormerName_IsGivenByAnAdminAlone(t *testing.T) {
 		lena := must(h.Users.Create(ctx, person("Lena", user.Member), user.Operator))(h.T)
 		must(h.Users.Delete(ctx, lena.ID, h.anna.ID))(h.T)
 		for _, name := range []string{"Lena", "lena", "LENA"} {
-			_, err := h.Links.Join(ctx, free, person(name, user.Member))
+			_, err := h.Links.Join(ctx, free, person(name, user.Member), nil)
 			h.refused("the name "+name, err, user.ErrUsernameFormer)
 			h.refused("the name "+name, h.Users.CheckFormer(ctx, name), user.ErrUsernameFormer)
 		}
@@ -261,13 +261,13 @@ func TestFormerName_IsGivenByAnAdminAlone(t *testing.T) {
 		_, err := h.Links.CreateLink(ctx, again, "unchecked", h.anna.ID)
 		h.refused("an invite for the name", err, user.ErrUsernameFormer)
 		again.Former = true
-		must(h.Links.Join(ctx, h.link(again, h.anna.ID), person("x", user.Member)))(h.T)
-		must(h.Links.Join(ctx, free, person("paul", user.Member)))(h.T)
+		must(h.Links.Join(ctx, h.link(again, h.anna.ID), person("x", user.Member), nil))(h.T)
+		must(h.Links.Join(ctx, free, person("paul", user.Member), nil))(h.T)
 
 		forPia := h.link(link.Link{Kind: link.Invite, Username: "pia", Role: "member"}, user.Operator)
 		pia := must(h.Users.Create(ctx, person("Pia", user.Member), h.anna.ID))(h.T) // AUTH-6.10: any name that no user has
 		must(h.Users.Delete(ctx, pia.ID, h.anna.ID))(h.T)
-		if _, err := h.Links.Join(ctx, forPia, person("x", user.Member)); !errors.Is(err, link.ErrInvalid) {
+		if _, err := h.Links.Join(ctx, forPia, person("x", user.Member), nil); !errors.Is(err, link.ErrInvalid) {
 			h.Errorf("an invite for a name from before the deletion: %v", err)
 		}
 		pia = must(h.Users.Create(ctx, person("pia", user.Member), h.anna.ID))(h.T)
@@ -280,14 +280,14 @@ func TestInvite_DecidesRoleAndName(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		named := h.link(link.Link{Kind: link.Invite, Username: "paul", DisplayName: "Paul", Role: "member"}, h.anna.ID)
 		free := h.invite()
-		if _, err := h.Links.Join(h.Context(), free, person("OTTO", user.Admin)); !errors.Is(err, user.ErrUsernameTaken) {
+		if _, err := h.Links.Join(h.Context(), free, person("OTTO", user.Admin), nil); !errors.Is(err, user.ErrUsernameTaken) {
 			h.Errorf("a taken name: %v", err)
 		}
-		u := must(h.Links.Join(h.Context(), free, person("petra", user.Admin)))(h.T)
+		u := must(h.Links.Join(h.Context(), free, person("petra", user.Admin), nil))(h.T)
 		if u.Role != user.Member || u.Username != "petra" {
 			h.Errorf("got %+v", u)
 		}
-		if u = must(h.Links.Join(h.Context(), named, person("eve", user.Admin)))(h.T); u.Role != user.Member || u.Username != "paul" {
+		if u = must(h.Links.Join(h.Context(), named, person("eve", user.Admin), nil))(h.T); u.Role != user.Member || u.Username != "paul" {
 			h.Errorf("got %+v", u)
 		}
 		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Username: "Paul", Role: "member"}, "x", h.anna.ID); !errors.Is(err, user.ErrUsernameTaken) {
@@ -371,7 +371,7 @@ func TestInvite_TellsWhomItCreated(t *testing.T) {
 		if l, err := h.Links.Invite(ctx, open.ID); err != nil || l.DisplayName != "Mia" || !l.UsedAt.IsZero() {
 			h.Errorf("an open one: %+v, %v", l, err)
 		}
-		mia := must(h.Links.Join(ctx, hash, person("mia", user.Member)))(h.T)
+		mia := must(h.Links.Join(ctx, hash, person("mia", user.Member), nil))(h.T)
 		for what, look := range map[string]func() (link.Link, error){
 			"by its id":    func() (link.Link, error) { return h.Links.Invite(ctx, open.ID) },
 			"by its token": func() (link.Link, error) { return h.Links.Link(ctx, link.Invite, hash) },
@@ -380,7 +380,7 @@ func TestInvite_TellsWhomItCreated(t *testing.T) {
 				h.Errorf("a used one, %s: %+v, %v", what, l, err)
 			}
 		}
-		_, err := h.Links.Join(ctx, hash, person("eve", user.Member))
+		_, err := h.Links.Join(ctx, hash, person("eve", user.Member), nil)
 		h.refused("a second use", err, link.ErrUsed)
 		must(h.Users.Delete(ctx, mia.ID, h.anna.ID))(h.T)
 		_, err = h.Links.Invite(ctx, open.ID)

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -108,6 +109,22 @@ func (s *Passkeys) AddPasskey(
 	return added, err
 }
 
+// addFirst stores the passkey that a new user has registered. factor.ErrPasskeyExists.
+func (tx *transaction) addFirst(ctx context.Context, id int64, key factor.FirstPasskey) error {
+	err := tx.exec(ctx, `INSERT INTO user_factors (user_id, handle) VALUES (?, ?)
+		ON CONFLICT (user_id) DO UPDATE SET handle = excluded.handle`, id, key.Handle)
+	if err != nil {
+		return err
+	}
+	err = tx.exec(ctx, `INSERT INTO passkeys (user_id, credential_id, rp_id, name, record, sign_count, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`, id, key.CredentialID, key.RPID, key.Name, key.Record, key.SignCount,
+		tx.db.now().Unix())
+	if sqldb.IsUnique(err) {
+		return factor.ErrPasskeyExists
+	}
+	return err
+}
+
 // lockUser returns a user whose row no other transaction changes, or has locked, until the
 // transaction ends. SQLite has one writer. Postgres reads the user by another statement than
 // it locks the row: one that had to wait for the lock still sees the other tables as they
@@ -179,6 +196,14 @@ func (s *Passkeys) RemovePasskey(ctx context.Context, userID, id int64) error {
 		removed, err := s.passkey(ctx, tx, userID, id)
 		if err != nil {
 			return err
+		}
+		if !u.HasPassword() {
+			var others int
+			err := tx.row(ctx, `SELECT count(*) FROM passkeys WHERE user_id = ? AND id <> ? AND rp_id = ?`, userID, id,
+				removed.RPID).Scan(&others)
+			if err != nil || others == 0 {
+				return cmp.Or(err, factor.ErrLastPasskey)
+			}
 		}
 		if err := tx.update(ctx, `DELETE FROM passkeys WHERE id = ?`, id); err != nil {
 			return err

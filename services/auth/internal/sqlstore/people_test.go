@@ -33,7 +33,7 @@ func TestRename_NoNamePassesToAnotherPerson(t *testing.T) {
 			h.refused("an import", err, user.ErrUsernameTaken)
 			h.refused("the admin", h.rename(h.anna.ID, name), user.ErrUsernameFormer)
 		}
-		_, err := h.Links.Join(ctx, h.invite(), person("otto", user.Member))
+		_, err := h.Links.Join(ctx, h.invite(), person("otto", user.Member), nil)
 		h.refused("who chooses it", err, user.ErrUsernameTaken)
 		h.refused("a name that is taken", h.rename(h.otto.ID, "ANNA"), user.ErrUsernameTaken)
 
@@ -41,7 +41,7 @@ func TestRename_NoNamePassesToAnotherPerson(t *testing.T) {
 		h.refused("the name between", h.rename(h.anna.ID, "ottilie"), user.ErrUsernameFormer)
 		h.ok(h.rename(h.otto.ID, "otto")) // the letter case
 		h.ok(h.rename(h.otto.ID, "olaf"))
-		_, err = h.Links.Join(ctx, invite, person("x", user.Member))
+		_, err = h.Links.Join(ctx, invite, person("x", user.Member), nil)
 		h.refused("the invite for a name that is taken meanwhile", err, user.ErrUsernameTaken)
 
 		must(h.Users.Delete(ctx, h.otto.ID, h.anna.ID))(h.T)

@@ -59,6 +59,15 @@ type User struct {
 	Picture            string // SHA-256 of the user's, hexadecimal; empty: there is none
 }
 
+// NoPassword is the PasswordHash of a user without one, who logs in by passkeys. No password matches it.
+const NoPassword = "!"
+
+// HasPassword reports whether the user can log in by a password.
+func (u New) HasPassword() bool { return u.PasswordHash != NoPassword }
+
+// Protected reports whether no password alone opens the account.
+func (u User) Protected() bool { return u.SecondFactor || !u.HasPassword() }
+
 // Closed reports whether the account opens nothing: an admin has disabled it, or its time as a guest is over.
 func (u User) Closed(now time.Time) bool {
 	return !u.DisabledAt.IsZero() || !u.EndsAt.IsZero() && !now.Before(u.EndsAt)

@@ -8,6 +8,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // PasskeyAttempts and PasskeyWindow limit the ceremonies that an address begins.
@@ -45,6 +46,28 @@ func (w *Web) PasskeyLogin(
 		return account.LoggedIn{}, err
 	}
 	return in, w.LoggedIn(rw, r, in)
+}
+
+// JoinByPasskey creates the user of a link by the passkey that answered, and logs them in. Where the login fails, they
+// are there all the same and log in themselves. Errors are those of people.Service.JoinByPasskey.
+func (w *Web) JoinByPasskey(
+	rw http.ResponseWriter, r *http.Request, token string, given account.PasskeyAnswer,
+) (user.User, error) {
+	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
+	created, err := w.People.JoinByPasskey(r.Context(), token, given, r.UserAgent())
+	if err != nil {
+		return user.User{}, err
+	}
+	credentials := account.Credentials{UserAgent: r.UserAgent(), IP: w.Client(r), Browser: w.Sessions.Browser(r)}
+	in, err := w.Accounts.Passkeys.LoginNewcomer(r.Context(), created, credentials)
+	w.Metrics.login(false, err)
+	if err == nil {
+		err = w.LoggedIn(rw, r, in)
+	}
+	if err != nil {
+		w.Log.WarnContext(r.Context(), "log in who used a link failed", "error", err)
+	}
+	return created, nil
 }
 
 // PasskeySecond finishes the pending login of the request by the passkey that answered and

@@ -1,6 +1,6 @@
 // Passkeys (WebAuthn). A page offers one with
 //
-//   <button type="button" hidden data-passkey="login|second|reauth|register"
+//   <button type="button" hidden data-passkey="login|second|reauth|register|join"
 //     data-options="URL" data-finish="URL" data-return="PATH" data-csrf="TOKEN"
 //     data-failed="TEXT" data-exists="TEXT">
 //
@@ -61,17 +61,39 @@
     const headers = { "Content-Type": "application/json", Accept: "application/json" };
     if (button.dataset.csrf) headers["X-CSRF-Token"] = button.dataset.csrf;
     const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
-    if (!answer.ok) throw Object.assign(new Error(`${url}: ${answer.status}`), { reason: (await answer.json()).reason });
+    if (!answer.ok) throw Object.assign(new Error(`${url}: ${answer.status}`), { status: answer.status, reason: (await answer.json()).reason });
     return answer.json();
   }
 
+  function fields(form) {
+    const typed = Object.fromEntries(new FormData(form));
+    return { token: typed.t, household: typed.household, username: typed.username, display_name: typed.display_name };
+  }
+
+  // whole reports whether all fields are filled in that a passkey does not replace, and shows the first that is not.
+  const whole = (form) =>
+    [...form.elements].every((e) => e.type === "password" || !e.reportValidity || e.reportValidity());
+
+  // explain has the server show the form with what is wrong in it.
+  function explain(form) {
+    const how = document.createElement("input");
+    how.type = "hidden";
+    how.name = "do";
+    how.value = "passkey";
+    form.append(how);
+    form.submit();
+  }
+
   async function run(button, how) {
-    const register = button.dataset.passkey === "register";
-    const { publicKey } = await post(button, button.dataset.options, {});
+    const join = button.dataset.passkey === "join";
+    const register = join || button.dataset.passkey === "register";
+    const typed = join ? fields(button.form) : {};
+    const { publicKey } = await post(button, button.dataset.options, typed);
     const credential = register
       ? await navigator.credentials.create({ ...how, publicKey: creation(publicKey) })
       : await navigator.credentials.get({ ...how, publicKey: request(publicKey) });
     const body = { credential: serialize(credential) };
+    if (join) body.token = typed.token;
     const name = register && button.form && button.form.elements.namedItem("name");
     if (name) body.name = name.value;
     const remember = button.form && button.form.elements.namedItem("remember");
@@ -115,12 +137,14 @@
 
   async function press(button) {
     if (button.dataset.passkey === "register" && button.form && !button.form.reportValidity()) return;
+    if (button.dataset.passkey === "join" && !whole(button.form)) return;
     offered.abort();
     button.disabled = true;
     try {
       await run(button, {});
     } catch (error) {
       if (error.reason === "reauth_required" && button.dataset.reauth) return location.assign(button.dataset.reauth);
+      if (error.status && button.dataset.passkey === "join" && error.reason !== "passkey_failed") return explain(button.form);
       show(button, error);
       if (button.dataset.passkey === "login") start(button);
     }
@@ -134,6 +158,8 @@
 
   for (const button of document.querySelectorAll("button[data-passkey]")) {
     button.hidden = false;
+    const offered = button.closest("[data-offer]");
+    if (offered) offered.hidden = false;
     button.addEventListener("click", () => press(button));
     if (button.dataset.passkey === "login") start(button);
   }
