@@ -62,3 +62,26 @@ func TestTask_EndsASessionElsewhere(t *testing.T) {
 		h.journey(t, "end.mjs", v.asMember(t, h, "enno")...)
 	})
 }
+
+func TestTask_InvitesAndJoins(t *testing.T) {
+	inAllVariants(t, func(t *testing.T, v variant) {
+		h := commonHousehold(t)
+		h.journey(t, "join.mjs", append(append(h.asAdmin(t), "MEMBER="+v.name), v.env...)...)
+	})
+}
+
+func TestTask_HelpsWithAForgottenPassword(t *testing.T) {
+	inAllVariants(t, func(t *testing.T, v variant) {
+		h := commonHousehold(t)
+		h.member(t, "vera-"+v.name)
+		h.journey(t, "forgotten.mjs", append(append(h.asAdmin(t), "MEMBER=vera-"+v.name), v.env...)...)
+	})
+}
+
+func TestTwice_PressingAButtonReportsNoFailureAfterSuccess(t *testing.T) {
+	inBothLanguages(t, func(t *testing.T, lang string) {
+		h := commonHousehold(t)
+		h.journey(t, "twice.mjs", append(h.asAdmin(t), "LANGUAGE="+lang)...)
+		h.journey(t, "twice.mjs", append(h.asAdmin(t), "LANGUAGE="+lang, "SCRIPTS=no")...)
+	})
+}
