@@ -48,6 +48,14 @@ func certificates() error {
 		os.Setenv("ROOT_SWITCH", onOff(len(own) > 0)), os.Setenv("ROOT_SITES", joined(own)))
 }
 
+// noWildcard says that the only certificates of TLS=dns are those of the site's own hosts; "" where there are others.
+func noWildcard() string {
+	if os.Getenv("TLS") != tlsDNS || os.Getenv("APPS_SWITCH") != "off" {
+		return ""
+	}
+	return "TLS=dns with APPS=off: there is no wildcard, each host of SITE_ADDRESS has a certificate of its own"
+}
+
 // withoutTLS returns the addresses of the site as they are behind a proxy in front, which must be named: from nobody
 // else is it believed that a request came by https.
 func withoutTLS(addresses []string) ([]string, error) {

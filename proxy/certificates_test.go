@@ -51,6 +51,18 @@ func TestTLS_WrongSettingsEndTheProgram(t *testing.T) {
 	}
 }
 
+func TestTLSDNS_WithoutApplicationsSaysThatItHasNoWildcard(t *testing.T) {
+	for _, c := range []struct{ tls, apps, want string }{
+		{"dns", "off", "TLS=dns with APPS=off: there is no wildcard"}, {"dns", "on", ""}, {"auto", "off", ""},
+	} {
+		t.Setenv("TLS", c.tls)
+		t.Setenv("APPS_SWITCH", c.apps)
+		if got := noWildcard(); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}
+
 // Behind a proxy in front the site has no certificate, and that proxy alone says that a request came by https.
 func TestTLSOff_IsPlainHTTPBehindAProxy(t *testing.T) {
 	t.Parallel()

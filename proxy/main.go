@@ -35,6 +35,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "pforte-proxy:", err)
 		os.Exit(1)
 	}
+	if note := noWildcard(); note != "" {
+		fmt.Fprintln(os.Stderr, "pforte-proxy:", note)
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 		// Caddy sets nine tenths of the machine's memory where the variable is not there.
