@@ -158,8 +158,6 @@
 
   for (const button of document.querySelectorAll("button[data-passkey]")) {
     button.hidden = false;
-    const offered = button.closest("[data-offer]");
-    if (offered) offered.hidden = false;
     button.addEventListener("click", () => press(button));
     if (button.dataset.passkey === "login") start(button);
   }
