@@ -100,7 +100,19 @@ $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json
 	@echo 'install the official payment clients, and what drives Chromium'
 	@cd $(CLIENTS) && npm ci --ignore-scripts --no-audit --no-fund
 
-e2e: build checker $(CLIENTS)/node_modules/.package-lock.json ## run the journeys through the whole stack, with the official payment clients and in Chromium (RUN=Login)
+APPLICATIONS := deploy/test/e2e/applications
+$(APPLICATIONS)/node_modules/.package-lock.json: $(APPLICATIONS)/package-lock.json $(APPLICATIONS)/install
+	@echo 'install the applications that sign in with the household'
+	@$(APPLICATIONS)/install
+
+.PHONY: build/miniflux
+build/miniflux:
+	@cd deploy/test/e2e/miniflux && $(PROGRESS) 'build miniflux' $(GOBUILD) -o $(BIN)/miniflux miniflux.app/v2
+
+# Applications that sign in are for the tests of that name alone.
+SIGNIN = $(if $(or $(if $(RUN),,all),$(findstring SignIn,$(RUN))),$(APPLICATIONS)/node_modules/.package-lock.json build/miniflux)
+
+e2e: build checker $(CLIENTS)/node_modules/.package-lock.json $(SIGNIN) ## run the journeys through the whole stack, with the official payment clients and in Chromium (RUN=Login)
 	@echo '== e2e'
 	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
