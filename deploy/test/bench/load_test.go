@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed" // load.lua
 	"encoding/json"
@@ -79,6 +80,8 @@ type cell struct {
 	requests [][]byte
 	// payments, where it is set, makes requests of which none may be sent twice.
 	payments func(n int) [][]byte
+	// perSecond is how many payments there are for each second; 0: paymentsPerSecond.
+	perSecond int
 }
 
 // cell returns the load of a kind on a server: every client has its own session or
@@ -209,7 +212,7 @@ func (c cell) requestsFor(duration time.Duration) [][]byte {
 	if c.payments == nil {
 		return c.requests
 	}
-	return c.payments(int(paymentsPerSecond * duration.Seconds()))
+	return c.payments(int(float64(cmp.Or(c.perSecond, paymentsPerSecond)) * duration.Seconds()))
 }
 
 // turn runs one cell once and adds its figures.

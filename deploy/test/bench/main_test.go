@@ -59,6 +59,7 @@ var sections = []struct {
 	{"overload", (*suite).overload},
 	{"flood", (*suite).floods},
 	{"logins", (*suite).loginsBesidePeers},
+	{"sign-in", (*suite).signIns},
 	{"sqlite", func(s *suite) { s.ledgerGrows("SQLite") }},
 	{"footprint", (*suite).footprint},
 	{"tools", (*suite).tools},

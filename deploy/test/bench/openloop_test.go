@@ -166,7 +166,10 @@ func (c *connection) close() {
 
 // p99 returns the latency in milliseconds that one in a hundred exceeds: patience,
 // when there are none.
-func p99(outcomes []outcome) float64 {
+func p99(outcomes []outcome) float64 { return latency(outcomes, 0.99) }
+
+// latency returns the latency in milliseconds that a share of the outcomes do not exceed: patience, when there are none.
+func latency(outcomes []outcome, share float64) float64 {
 	if len(outcomes) == 0 {
 		return milli(patience)
 	}
@@ -174,5 +177,5 @@ func p99(outcomes []outcome) float64 {
 	for i, o := range outcomes {
 		took[i] = milli(o.took)
 	}
-	return took.quantile(0.99)
+	return took.quantile(share)
 }

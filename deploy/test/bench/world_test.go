@@ -127,10 +127,7 @@ func (w *world) startPeers() {
 	for name, upstream := range map[string]string{
 		"caddy-auth": w.Addresses.Auth, "caddy-verifier": w.Addresses.Verifier, "caddy-express": w.others["express"], "caddy-x402": w.others["x402"],
 	} {
-		file := filepath.Join(w.State, name+".Caddyfile")
-		text := "{\n\tadmin off\n\tauto_https off\n}\nhttp://:{$PORT} {\n\treverse_proxy " + upstream + "\n}\n"
-		w.must(os.WriteFile(file, []byte(text), 0o600))
-		w.startOther(name, filepath.Join(w.Bin, "pforte-proxy"), []string{"run", "--config", file, "--adapter", "caddyfile"})
+		w.startBareCaddy(name, upstream)
 	}
 }
 
@@ -242,7 +239,10 @@ func request(method, path, body string, header http.Header) []byte {
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\n", method, path)
 	_ = header.Write(&b) // into memory
 	if body != "" {
-		fmt.Fprintf(&b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+		if header.Get("Content-Type") == "" {
+			b.WriteString("Content-Type: application/json\r\n")
+		}
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(body))
 	}
 	b.WriteString("\r\n" + body)
 	return b.Bytes()
