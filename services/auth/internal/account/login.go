@@ -249,7 +249,7 @@ func (s *Service) End(ctx context.Context, of session.Session) error {
 
 // endReplaced ends the session that a login replaces, if it is live.
 func (s *Service) endReplaced(ctx context.Context, ref session.Ref) error {
-	replaced, err := s.sessions.Load(ctx, ref, 0)
+	replaced, err := s.sessions.Load(ctx, ref, session.Lifetimes{})
 	if errors.Is(err, session.ErrNotFound) {
 		return nil
 	}
