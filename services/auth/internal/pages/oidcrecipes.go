@@ -39,6 +39,7 @@ const otherClient = "other"
 var clientRecipes = []clientRecipe{
 	{
 		Slug: "actual", Product: "Actual",
+		Test:      "TestSignIn_ActualBudget",
 		Redirects: []string{"{url}/openid/callback"},
 		File:      "env",
 		Config: `ACTUAL_OPENID_DISCOVERY_URL={issuer}/.well-known/openid-configuration
@@ -50,6 +51,7 @@ ACTUAL_USER_CREATION_MODE=login`,
 	},
 	{
 		Slug: "apache", Product: "Apache (mod_auth_openidc)",
+		Test:        "TestSignIn_Apache",
 		Redirects:   []string{"{url}/oidc"},
 		AfterLogout: []string{"{url}/"},
 		Logout:      "{url}/oidc?logout=backchannel",
@@ -148,6 +150,7 @@ signout_redirect_url = {issuer}/oidc/end-session?post_logout_redirect_uri={url}/
 	},
 	{
 		Slug: "miniflux", Product: "Miniflux",
+		Test:      "TestSignIn_Miniflux",
 		Redirects: []string{"{url}/oauth2/oidc/callback"},
 		File:      "env",
 		Config: `OAUTH2_PROVIDER=oidc
@@ -171,6 +174,7 @@ php occ user_oidc:provider pforte --clientid={id} --clientsecret={secret} \
 	},
 	{
 		Slug: "nodered", Product: "Node-RED",
+		Test:      "TestSignIn_NodeRED",
 		Redirects: []string{"{url}/auth/strategy/callback"},
 		File:      "js",
 		Config: `  adminAuth: {
