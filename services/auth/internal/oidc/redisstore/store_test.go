@@ -1,0 +1,144 @@
+package redisstore_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/oidc/redisstore"
+)
+
+func open(t *testing.T) (oidc.Short, *miniredis.Miniredis) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	server.SetTime(time.Now())
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	return redisstore.New(client, "svc"), server
+}
+
+func code(challenge string) oidc.Code {
+	return oidc.Code{ClientID: "web", Grant: "g1", Challenge: challenge, Scopes: []string{"openid"}, ExpiresAt: time.Now().Add(oidc.CodeLifetime).Unix()}
+}
+
+func TestCode_IsTakenOnce(t *testing.T) {
+	for challenge, want := range map[string]string{"": "g1", "x": ""} {
+		s, server := open(t)
+		if err := s.PutCode(t.Context(), "h", code(challenge)); err != nil {
+			t.Fatal(err)
+		}
+		var taken atomic.Int64
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				got, reused, err := s.TakeCode(t.Context(), "h")
+				switch {
+				case err == nil:
+					taken.Add(1)
+					if got.ClientID != "web" || got.Grant != "g1" {
+						t.Errorf("got %+v", got)
+					}
+				case !errors.Is(err, oidc.ErrCodeUsed) || reused != "":
+					t.Errorf("a copy at once: %q, %v", reused, err)
+				}
+			})
+		}
+		all.Wait()
+		if taken.Load() != 1 {
+			t.Errorf("taken %d times", taken.Load())
+		}
+		server.FastForward(6 * time.Second)
+		if _, reused, err := s.TakeCode(t.Context(), "h"); reused != want || !errors.Is(err, oidc.ErrCodeUsed) {
+			t.Errorf("challenge %q, a late copy: %q, %v", challenge, reused, err)
+		}
+		server.FastForward(10 * time.Minute)
+		if _, reused, _ := s.TakeCode(t.Context(), "h"); reused != "" {
+			t.Errorf("ten minutes later: %q", reused)
+		}
+	}
+}
+
+// TestStore_OnRedis has what miniredis may take otherwise.
+func TestStore_OnRedis(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t)})
+	t.Cleanup(func() { _ = client.Close() })
+	s := redisstore.New(client, "svc")
+	if err := s.PutCode(t.Context(), "h", code("")); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := s.TakeCode(t.Context(), "h"); err != nil || got.Scopes[0] != "openid" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, reused, err := s.TakeCode(t.Context(), "h"); reused != "" || !errors.Is(err, oidc.ErrCodeUsed) {
+		t.Errorf("at once: %q, %v", reused, err)
+	}
+	expired := code("")
+	expired.ExpiresAt = time.Now().Unix()
+	if err := s.PutCode(t.Context(), "old", expired); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.TakeCode(t.Context(), "old"); !errors.Is(err, oidc.ErrCodeUsed) {
+		t.Errorf("expired: %v", err)
+	}
+	if err := s.Keep(t.Context(), "r", oidc.Kept{Query: "a=b"}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.TakeKept(t.Context(), "r"); err != nil || got.Query != "a=b" {
+		t.Errorf("kept: %+v, %v", got, err)
+	}
+	if _, err := s.Kept(t.Context(), "r"); !errors.Is(err, oidc.ErrRequestGone) {
+		t.Errorf("kept, again: %v", err)
+	}
+}
+
+func TestShort_KeepsWhatItIsGivenAsLongAsItLasts(t *testing.T) {
+	s, server := open(t)
+	ctx := t.Context()
+	access := oidc.Access{Grant: "g1", Scopes: []string{"openid"}, IssuedAt: 7}
+	at := time.Now().UTC().Truncate(time.Second)
+	for _, err := range []error{
+		s.PutAccess(ctx, "a", access), s.Keep(ctx, "r", oidc.Kept{Query: "a=b", At: 7}, time.Minute), s.Wait(ctx, 1, at), s.Wait(ctx, 1, at.Add(time.Hour)),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 25 {
+		if err := s.Refuse(ctx, 1, oidc.Refusal{At: at, Reason: string(rune('a' + i))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := s.Access(ctx, "a"); err != nil || cmp.Diff(access, got) != "" {
+		t.Errorf("access is %+v, %v", got, err)
+	}
+	if got, err := s.Kept(ctx, "r"); err != nil || got.At != 7 {
+		t.Errorf("kept is %+v, %v", got, err)
+	}
+	if got, err := s.Waiting(ctx, 1); err != nil || !got.Equal(at) {
+		t.Errorf("waiting since %v, %v", got, err)
+	}
+	if got, err := s.Refusals(ctx, 1); err != nil || len(got) != 20 || got[0].Reason != "y" {
+		t.Errorf("refusals are %+v, %v", got, err)
+	}
+	if err := errors.Join(s.Asked(ctx, 1), s.DropAccess(ctx, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Waiting(ctx, 1); err != nil || !got.IsZero() {
+		t.Errorf("waiting since %v, %v", got, err)
+	}
+	if _, err := s.Access(ctx, "a"); !errors.Is(err, oidc.ErrNoAccess) {
+		t.Errorf("a dropped one: %v", err)
+	}
+	server.FastForward(time.Minute)
+	if _, err := s.Kept(ctx, "r"); !errors.Is(err, oidc.ErrRequestGone) {
+		t.Errorf("kept for too long: %v", err)
+	}
+}
