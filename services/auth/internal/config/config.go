@@ -55,7 +55,7 @@ type Stores struct {
 
 // Data are the settings of what is sealed in the database.
 type Data struct {
-	DataKey         string `env:"DATA_KEY" secret:"true" doc:"seals the secrets of authenticator apps, 64 hexadecimal digits; without it they cannot be set up"`
+	DataKey         string `env:"DATA_KEY" secret:"true" doc:"seals the secrets of authenticator apps and the keys of logins at applications, 64 hexadecimal digits; without it there are neither"`
 	DataKeyPrevious string `env:"DATA_KEY_PREVIOUS" secret:"true" doc:"the previous key; what it sealed is sealed again at start"`
 }
 
