@@ -72,7 +72,10 @@ var basicPlan = []conformant{
 			t.Errorf("a nonce that was not sent: %v", f.claims)
 		}
 	}},
-	{"oidcc-scope-profile", "", scoped("openid profile", "name", "preferred_username", "nickname", "updated_at")},
+	{
+		"oidcc-scope-profile", "passes with a warning: of the claims of this scope there are `name`, `preferred_username` and `nickname`; the others are not kept",
+		scoped("openid profile", "name", "preferred_username", "nickname"),
+	},
 	{"oidcc-scope-email", "passes with a warning: the claims are in the ID token too, because many applications read nothing else", scoped("openid email", "email", "email_verified")},
 	{"oidcc-scope-address", noSuchClaims, scoped("openid address")},
 	{"oidcc-scope-phone", noSuchClaims, scoped("openid phone")},
