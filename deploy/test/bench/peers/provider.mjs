@@ -1,5 +1,5 @@
 // An OpenID Connect provider on npm's oidc-provider, with its store in memory. Codes come without pages, so that only
-// their exchange is compared: GET /mint?client=ID&n=N returns N of them, a line each. Keys are of the kinds that auth has.
+// their exchange is compared: GET /mint?client=ID&n=N returns N of them, a line each. Keys are of the kinds that auth has. Its store is a Map.
 //
 // settings: PORT, SECRET (of the clients rs and es, by the algorithm of their ID tokens), REDIRECT
 import { generateKeyPairSync } from "node:crypto";
@@ -8,6 +8,29 @@ import { Provider } from "oidc-provider";
 
 const { PORT, SECRET, REDIRECT } = process.env;
 const key = (kind, options, alg) => ({ ...generateKeyPairSync(kind, options).privateKey.export({ format: "jwk" }), alg, use: "sig", kid: alg });
+// The package's own store in memory keeps a thousand entries and drops the oldest.
+const store = new Map();
+class Memory {
+  constructor(name) {
+    this.name = name;
+  }
+  key(id) {
+    return `${this.name}:${id}`;
+  }
+  async upsert(id, payload) {
+    store.set(this.key(id), payload);
+  }
+  async find(id) {
+    return store.get(this.key(id));
+  }
+  async consume(id) {
+    store.get(this.key(id)).consumed = Math.floor(Date.now() / 1000);
+  }
+  async destroy(id) {
+    store.delete(this.key(id));
+  }
+  async revokeByGrantId() {}
+}
 const client = (client_id, alg) => ({
   client_id,
   client_secret: SECRET,
@@ -18,6 +41,7 @@ const client = (client_id, alg) => ({
   id_token_signed_response_alg: alg,
 });
 const provider = new Provider(`http://127.0.0.1:${PORT}`, {
+  adapter: Memory,
   jwks: { keys: [key("rsa", { modulusLength: 2048 }, "RS256"), key("ec", { namedCurve: "P-256" }, "ES256")] },
   clients: [client("rs", "RS256"), client("es", "ES256")],
   cookies: { keys: ["a key of the benchmark"] },
