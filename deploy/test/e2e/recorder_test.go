@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -124,6 +125,15 @@ func (w *recorder) check(resp *http.Response) error {
 		Status:                 resp.StatusCode,
 		Header:                 resp.Header,
 		Options:                &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	if resp.Header.Get("Content-Encoding") == "gzip" && len(body) > 0 {
+		unpacked, err := gzip.NewReader(bytes.NewReader(body))
+		if err == nil {
+			body, err = io.ReadAll(unpacked)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	answer.SetBodyBytes(body)
 	err = openapi3filter.ValidateResponse(resp.Request.Context(), answer)
