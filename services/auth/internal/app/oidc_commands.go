@@ -85,10 +85,11 @@ func (p Process) oidcAdd(ctx context.Context, args []string) error {
 
 // printClient prints what is entered in the application.
 func (p Process) printClient(s *stores, id, secret string) error {
-	if secret == "" {
-		secret = "(none: it is public, and uses PKCE)"
+	shown := secret
+	if shown == "" {
+		shown = "(none: it is public, and uses PKCE)"
 	}
-	return p.printf("issuer         %s\nclient id      %s\nclient secret  %s\n", s.oidc.Issuer(), id, secret)
+	return p.printf("issuer         %s\nclient id      %s\nclient secret  %s\n", s.oidc.Issuer(), id, shown)
 }
 
 // oidcSet is "auth oidc set".

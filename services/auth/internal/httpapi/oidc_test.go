@@ -691,7 +691,7 @@ func TestSignIn_IsNothingElsewhereAndWithoutClients(t *testing.T) {
 	if got.header.Get("Cache-Control") != "public, max-age=300" || got.header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("headers are %v", got.header)
 	}
-	var metadata struct{ Issuer, Jwks_uri string } //nolint:revive // as in the document
+	var metadata struct{ Issuer, Jwks_uri string }
 	if err := json.Unmarshal(got.body, &metadata); err != nil || metadata.Issuer != issuer {
 		t.Errorf("%s %v", got.body, err)
 	}

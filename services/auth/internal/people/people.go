@@ -89,9 +89,9 @@ type Users interface {
 // A link stops being open when it is used or expires, and when the admin who created it is
 // no longer one or their sessions end. The hash is link.Hash of the token.
 type Links interface {
-	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role, Groups
-	// and EndsAt of l, which is open no longer than that. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a
-	// set-up the earlier ones of that user become void. user.ErrNotFound;
+	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role, Groups and EndsAt of l, which
+	// is open no longer than that. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a set-up the
+	// earlier ones of that user become void. user.ErrNotFound;
 	// user.ErrUsernameTaken, user.ErrUsernameFormer and application.ErrGroupNotFound for an invite;
 	// user.ErrNotEmpty for a set-up.
 	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)

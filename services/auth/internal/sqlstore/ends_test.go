@@ -58,7 +58,7 @@ func TestEnd_TellsTheApplicationOnce(t *testing.T) {
 				return err
 			}
 			if err := h.Logouts.EndClosed(h.Context()); err != nil || len(h.queued()) != 0 {
-				return fmt.Errorf("before the last day is over: %v, %v", h.queued(), err)
+				return fmt.Errorf("before the last day is over: %v, %w", h.queued(), err)
 			}
 			h.now = h.now.Add(time.Hour)
 			return h.Logouts.EndClosed(h.Context())

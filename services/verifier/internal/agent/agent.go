@@ -418,8 +418,9 @@ func (o *options) takeBatch(f *flag.FlagSet, file string) (err error) {
 	}
 	f.Visit(func(set *flag.Flag) {
 		switch set.Name {
-		case "path", "rpc", "tx", "chain", "status", "from", "to", "selector", "min-confirmations", "transfer", "amount",
-			"min-amount", "log-position", "authorization", "prove-payment", "payment", "finality", "checkpoint", "beacon-network":
+		case "path", "rpc", "tx", "chain", "status", "from", "to", "selector", "min-confirmations",
+			"transfer", "amount", "min-amount", "log-position", "authorization", "prove-payment", "payment",
+			"finality", "checkpoint", "beacon-network":
 			err = fmt.Errorf("--batch: --%s goes with a single question", set.Name)
 		}
 	})

@@ -20,7 +20,7 @@ const batchPath = "/v1/verify/batch"
 
 // readBatch reads the questions of a file, which is a body of batchPath.
 func readBatch(file string) ([]question, error) {
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(file) //nolint:gosec // named by the user
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +169,8 @@ func (r *run) reportBatch(p purchase, results []receipt.Result) error {
 		return json.NewEncoder(r.stdout).Encode(o)
 	}
 	for _, result := range results {
-		r.print("Receipt: transaction %s, in block %s of %s", result.Receipt.Transaction.Hash, result.Receipt.Block.Number,
-			result.Receipt.Chain.ID)
+		r.print("Receipt: transaction %s, in block %s of %s",
+			result.Receipt.Transaction.Hash, result.Receipt.Block.Number, result.Receipt.Chain.ID)
 		if result.Receipt.Transfer != nil {
 			r.print("  moved %s", result.Receipt.Transfer.SentenceOn(result.Receipt.Chain.ID))
 		}

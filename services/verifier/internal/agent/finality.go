@@ -72,22 +72,22 @@ func (f *finalityTrust) read(checkpoint, network string) (err error) {
 // proveFinal fetches the proof that the block of a receipt, which is checked, is final, waiting
 // for it at most so long, and checks it from the user's checkpoint. It returns nil where that is
 // not asked for. errFinality, errFinalLater.
-func (r *buyer) proveFinal(
+func (b *buyer) proveFinal(
 	ctx context.Context, trust finalityTrust, sold receipt.Document, wait time.Duration,
 ) (*finality.Result, error) {
 	if !trust.wanted {
 		return nil, nil //nolint:nilnil // see above
 	}
 	about := sold.Receipt
-	address := r.url + "/v1/finality/" + url.PathEscape(about.Chain.Name) + "/" +
+	address := b.url + "/v1/finality/" + url.PathEscape(about.Chain.Name) + "/" +
 		url.PathEscape(about.Block.Hash) + "?checkpoint=" + trust.checkpoint.String()
-	r.print("Fetching the proof that block %s is final", about.Block.Number)
+	b.print("Fetching the proof that block %s is final", about.Block.Number)
 	end := time.Now().Add(wait)
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	for {
 		pause := usualPause
-		got, err := r.exchange(ctx, http.MethodGet, address, nil, "")
+		got, err := b.exchange(ctx, http.MethodGet, address, nil, "")
 		if err == nil {
 			refused := got.refusal()
 			switch {

@@ -68,8 +68,8 @@ func (r *run) reportFailure(err error, code int) {
 func (p purchase) outcome() outcomePayment {
 	price, _ := priceOf(p.Offer) // it was chosen
 	return outcomePayment{
-		USD: x402.Dollars(price), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network, Payer: p.Payer,
-		PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed,
+		USD: x402.Dollars(price), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network,
+		Payer: p.Payer, PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed,
 		Reused: p.isReused(),
 	}
 }

@@ -43,7 +43,7 @@ func writeCSV(w io.Writer, heading string, rows [][]string) error {
 	for _, row := range rows {
 		for i, cell := range row {
 			_, err := strconv.ParseFloat(cell, 64)
-			if err != nil && cell != "" && strings.Contains("=+-@\t\r", cell[:1]) {
+			if err != nil && cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r") {
 				row[i] = "'" + cell
 			}
 		}
@@ -89,8 +89,8 @@ func printSums(w io.Writer, totals []payment.Total, by string) error {
 			usd(cmp.Or(t.Refunded, "0")), usd(net), t.Amount, cmp.Or(t.Refunded, "0"), net, t.Network, t.Asset,
 		})
 	}
-	return writeCSV(w, "month "+cmp.Or(by, "all")+" state payments usd refunded_usd net_usd amount refunded net network "+
-		"asset", rows)
+	const columns = " state payments usd refunded_usd net_usd amount refunded net network asset"
+	return writeCSV(w, "month "+cmp.Or(by, "all")+columns, rows)
 }
 
 // paymentsStatement is "verifier payments statement".

@@ -53,7 +53,8 @@ func (b batch) description() string {
 }
 
 // batchExample is a request that reaches the 402.
-const batchExample = `{"questions":[{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb",` +
+const batchExample = `{"questions":[` +
+	`{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb",` +
 	`"expectations":{"status":"success"}},` +
 	`{"transactionHash":"0x2e1d81473d582450c1e75709902396aa65ac4fbdd2b04f2bc08d24b32a569c1c",` +
 	`"transfer":{"token":"0x4200000000000000000000000000000000000006",` +

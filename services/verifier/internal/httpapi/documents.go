@@ -201,9 +201,11 @@ About a payment (paths that end in token-transfer): ` + "`%[5]s`. `token`" + ` i
 		`authorization {authorizer, nonce} (the x402 payment that it must be), expectations.minConfirmations. ` +
 		"A 422 has a `hint` and lists the token's transfers under `found`" + `.
 
-About up to 25 of both in one payment: ` + "POST %[4]s/v1/verify/batch with `{\"questions\":[…]}`" + `, each question as above, ` +
-		`with the name of its chain in ` + "`chain`" + `; the price is that of one times their number. ` +
-		"`answers`" + ` are in the order of the questions; a 422 has ` + "`results`" + ` for each, and nothing is charged.
+About up to 25 of both in one payment: ` + "POST %[4]s/v1/verify/batch with `{\"questions\":[…]}`" +
+		`, each question as above, with the name of its chain in ` + "`chain`" +
+		`; the price is that of one times their number. ` +
+		"`answers`" + ` are in the order of the questions; a 422 has ` + "`results`" +
+		` for each, and nothing is charged.
 
 Without a payment the answer is 402: the x402 version 2 challenge is in the PAYMENT-REQUIRED header, ` +
 		`version 1 in the body. ` +

@@ -75,5 +75,6 @@ func (s *paidRoute) priced(title, subject string) (echo.HandlerFunc, error) {
 
 // priced is that of one question.
 func (b *batchRoute) priced() (echo.HandlerFunc, error) {
-	return b.routes[0].priced("Verify many at once", fmt.Sprintf("up to %d transactions and transfers, each", maxQuestions))
+	return b.routes[0].priced("Verify many at once",
+		fmt.Sprintf("up to %d transactions and transfers, each", maxQuestions))
 }

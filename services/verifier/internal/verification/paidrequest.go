@@ -35,7 +35,8 @@ func ExpandPayment(body []byte) (expanded []byte, chain string, err error) {
 		Payment json.RawMessage `json:"payment"`
 	}
 	rules := strictjson.Rules{AllowUnknown: true, AllowNull: true}
-	if !bytes.Contains(body, []byte(`"payment"`)) || strictjson.Unmarshal(body, &names, rules) != nil || names.Payment == nil {
+	if !bytes.Contains(body, []byte(`"payment"`)) || strictjson.Unmarshal(body, &names, rules) != nil ||
+		names.Payment == nil {
 		return body, "", nil // whose faults its own rules name
 	}
 	var wire wirePayment

@@ -168,8 +168,8 @@ func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (tota
 		payer = "payer"
 	}
 	query := fmt.Sprintf(`SELECT day * %d, network, asset, state, operation, resource, transport, amount, payer,
-		count(*) FROM (SELECT claimed / %d AS day, network, asset, %s AS state, operation, resource, transport, amount, %s AS payer
-		FROM payments%s) AS p
+		count(*) FROM (SELECT claimed / %d AS day, network, asset, %s AS state, operation, resource, transport, amount,
+			%s AS payer FROM payments%s) AS p
 		GROUP BY day, network, asset, state, operation, resource, transport, amount, payer`, day, day, seenState, payer,
 		where)
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(query), bind(append([]any{l.view()}, args...))...)

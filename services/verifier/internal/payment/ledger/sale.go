@@ -132,7 +132,8 @@ const (
 		AND earlier.payer = payments.payer
 			AND earlier.request = payments.request AND earlier.claimed >= ? AND ` + asked + `
 			AND (` + certain + ` OR payments.plain = 0))`
-	keepSQL = "INSERT INTO answers (payment, claimed, answer, hash) SELECT id, claimed, ?, ? FROM payments WHERE" + byKey
+	keepSQL = "INSERT INTO answers (payment, claimed, answer, hash) SELECT id, claimed, ?, ? FROM payments WHERE" +
+		byKey
 	// beginAndKeepSQL is both, on Postgres, where each statement is a round trip.
 	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, " +
 		"answer, hash) SELECT id, claimed, ?::bytea, ?::bytea FROM begun"
@@ -187,7 +188,8 @@ func (u *unit) begin(
 	args := []any{s.Month, s.Deadline, u.now(), flag(stranger), key, owner, s.Request, earlierSince(s)}
 	switch {
 	case u.db.Dialect == sqldb.Postgres && logged.leaves != nil:
-		return u.exec(ctx, beginAndLogSQL, append(args, s.Answer, hashOf(s.Answer), u.now(), logged.leaves, logged.bytes)...)
+		args = append(args, s.Answer, hashOf(s.Answer), u.now(), logged.leaves, logged.bytes)
+		return u.exec(ctx, beginAndLogSQL, args...)
 	case u.db.Dialect == sqldb.Postgres:
 		return u.exec(ctx, beginAndKeepSQL, append(args, s.Answer, hashOf(s.Answer))...)
 	}

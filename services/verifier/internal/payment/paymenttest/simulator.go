@@ -59,7 +59,10 @@ type Simulator struct {
 
 // NewSimulator returns a simulator of a network without any transfer.
 func NewSimulator(network string, now func() time.Time) *Simulator {
-	return &Simulator{Network: network, Now: now, spent: map[string]string{}, reverted: map[string]string{}, values: map[string]string{}}
+	return &Simulator{
+		Network: network, Now: now,
+		spent: map[string]string{}, reverted: map[string]string{}, values: map[string]string{},
+	}
 }
 
 // ErrCut is a connection that broke.
