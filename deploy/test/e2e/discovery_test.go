@@ -97,7 +97,7 @@ func TestDiscovery_OfficialValidatorAcceptsEveryEntry(t *testing.T) {
 	w := sharedWorld(t)
 	verdicts := officialVerdicts(t, w.challenges(t))
 	want := map[string]verdict{}
-	for _, path := range []string{"/v1/verify/devnet-transaction", "/v1/verify/chain-transaction", "/v1/verify/devnet-token-transfer", "/v1/verify/token-transfer"} {
+	for _, path := range []string{"/v1/verify/batch", "/v1/verify/devnet-transaction", "/v1/verify/chain-transaction", "/v1/verify/devnet-token-transfer", "/v1/verify/token-transfer"} {
 		want[path] = verdict{Resource: w.PublicURL + path, Method: http.MethodPost}
 	}
 	for _, tool := range []string{"verify_transaction", "verify_token_transfer"} {

@@ -122,24 +122,28 @@ auth_http_requests_total{method="POST",route="/api/v1/auth/login",status="200"} 
 auth_http_requests_total{method="POST",route="/api/v1/auth/login",status="401"} 5
 auth_http_requests_total{method="POST",route="/api/v1/auth/login",status="429"} 2
 auth_http_requests_total{method="other",route="/api/v1/auth/me",status="405"} 1
-# HELP auth_limiter_decisions_total Decisions of the limit of failed attempts, by limit (login, password, link, passkey) and decision: taken, given_back, refused, error.
+# HELP auth_limiter_decisions_total Decisions of the limit of failed attempts, by limit (login, password, link, passkey, signin) and decision: taken, given_back, refused, error.
 # TYPE auth_limiter_decisions_total counter
 auth_limiter_decisions_total{decision="error",limit="link"} 0
 auth_limiter_decisions_total{decision="error",limit="login"} 0
 auth_limiter_decisions_total{decision="error",limit="passkey"} 0
 auth_limiter_decisions_total{decision="error",limit="password"} 0
+auth_limiter_decisions_total{decision="error",limit="signin"} 0
 auth_limiter_decisions_total{decision="given_back",limit="link"} 0
 auth_limiter_decisions_total{decision="given_back",limit="login"} 1
 auth_limiter_decisions_total{decision="given_back",limit="passkey"} 0
 auth_limiter_decisions_total{decision="given_back",limit="password"} 0
+auth_limiter_decisions_total{decision="given_back",limit="signin"} 0
 auth_limiter_decisions_total{decision="refused",limit="link"} 0
 auth_limiter_decisions_total{decision="refused",limit="login"} 2
 auth_limiter_decisions_total{decision="refused",limit="passkey"} 0
 auth_limiter_decisions_total{decision="refused",limit="password"} 0
+auth_limiter_decisions_total{decision="refused",limit="signin"} 0
 auth_limiter_decisions_total{decision="taken",limit="link"} 0
 auth_limiter_decisions_total{decision="taken",limit="login"} 6
 auth_limiter_decisions_total{decision="taken",limit="passkey"} 0
 auth_limiter_decisions_total{decision="taken",limit="password"} 0
+auth_limiter_decisions_total{decision="taken",limit="signin"} 0
 # HELP auth_logins_total Login attempts, by outcome: success, second_factor (a second step follows), invalid_credentials, bad_request, busy, error.
 # TYPE auth_logins_total counter
 auth_logins_total{outcome="bad_request"} 0
