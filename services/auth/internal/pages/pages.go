@@ -94,6 +94,7 @@ func New(o Options) (*Pages, error) {
 	}
 	for name, kind := range map[string]string{
 		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
+		"start.css":  "text/css; charset=utf-8",
 		"passkey.js": "text/javascript; charset=utf-8", "time.js": "text/javascript; charset=utf-8",
 		"form.js":      "text/javascript; charset=utf-8",
 		"app.js":       "text/javascript; charset=utf-8",
@@ -116,7 +117,7 @@ func New(o Options) (*Pages, error) {
 
 var (
 	asides = regexp.MustCompile(`(?m)^\s*//.*\n|^/\*.*\*/\n|^[ \t]+`)
-	gaps   = regexp.MustCompile(`\s*([{};,])\s*`)
+	gaps   = regexp.MustCompile(`\s*([{};,>])\s*|(:) +`)
 )
 
 // light returns a stylesheet or script without the comments and spaces that only its readers need. No text in them has
@@ -124,7 +125,8 @@ var (
 func light(name string, content []byte) []byte {
 	switch path.Ext(name) {
 	case ".css":
-		return gaps.ReplaceAll(asides.ReplaceAll(content, nil), []byte("$1"))
+		content = gaps.ReplaceAll(asides.ReplaceAll(content, nil), []byte("$1$2"))
+		return bytes.ReplaceAll(content, []byte(";}"), []byte("}"))
 	case ".js":
 		return asides.ReplaceAll(content, nil)
 	}
