@@ -114,7 +114,7 @@ SIGNIN = $(if $(or $(if $(RUN),,all),$(findstring SignIn,$(RUN))),$(APPLICATIONS
 
 e2e: build checker $(CLIENTS)/node_modules/.package-lock.json $(SIGNIN) ## run the journeys through the whole stack, with the official payment clients and in Chromium (RUN=Login)
 	@echo '== e2e'
-	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
+	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 40m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: shots
 SHOTS := $(BIN)/shots

@@ -53,11 +53,15 @@ type Grant struct {
 	Reason     string    // why it ended
 }
 
-// NewGrantID returns a random ID.
+// NewGrantID returns a random ID. It begins with no hyphen, which a command would take for a flag.
 func NewGrantID() string {
 	b := make([]byte, 16)
-	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
-	return base64.RawURLEncoding.EncodeToString(b)
+	for {
+		_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
+		if id := base64.RawURLEncoding.EncodeToString(b); id[0] != '-' {
+			return id
+		}
+	}
 }
 
 // Why a grant ended.

@@ -49,7 +49,7 @@ export default async (j) => {
   await ida.find("[name=username][aria-invalid]");
   want("passkeys of a name that is refused", (await authenticator.credentials()).length, 0);
   await ida.does("join", async () => {
-    await ida.fill("form", { username: `ida-${member}` });
+    await ida.fill("form", { username: `ines-${member}` });
     await ida.press("button[data-passkey=join]");
   });
   ida.at("/pforte/?done=joined");
@@ -73,7 +73,7 @@ export default async (j) => {
 
   await ida.visit("/pforte/logout");
   await ida.send("/pforte/logout");
-  await ida.send("/pforte/login", { username: `ida-${member}`, password: "!" }, { status: 401 });
+  await ida.send("/pforte/login", { username: `ines-${member}`, password: "!" }, { status: 401 });
   await ida.page.goto("about:blank");
   await authenticator.present(true); // the field of the login page offers passkeys by itself
   await ida.page.goto(`${j.origin}/pforte/login`);
@@ -87,5 +87,5 @@ export default async (j) => {
   await remove(200);
   await ida.visit("/pforte/logout");
   await ida.send("/pforte/logout");
-  await ida.send("/pforte/login", { username: `ida-${member}`, password: "a passphrase at last" });
+  await ida.send("/pforte/login", { username: `ines-${member}`, password: "a passphrase at last" });
 };
