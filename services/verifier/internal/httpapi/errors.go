@@ -172,7 +172,11 @@ func (a *api) bodyOf(err error, paid bool) errorBody {
 	}
 	var other *unknownChain
 	if errors.As(err, &other) {
-		return errorBody{Error: other.Error(), Code: http.StatusNotFound, Reason: "unknown_chain"}
+		b := errorBody{Error: other.Error(), Code: http.StatusNotFound, Reason: "unknown_chain"}
+		if errors.Is(err, service.ErrNoRoute) {
+			b.Reason = "not_found" // as of every path that there is not
+		}
+		return b
 	}
 	f := service.Find(failures, err, internal)
 	if f == internal && paid {
@@ -238,7 +242,7 @@ func (a *api) writeError(err error, c echo.Context) {
 		}
 	}
 	if errors.Is(err, service.ErrNoRoute) && namesAChain(c.Request().URL.Path) {
-		err = a.unknownChain()
+		err = errors.Join(err, a.unknownChain())
 	}
 	var r *refused
 	isPaid := errors.As(err, &r)

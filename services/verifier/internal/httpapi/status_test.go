@@ -113,11 +113,11 @@ func TestStatus_IsAToolToo(t *testing.T) {
 func TestRoute_OfAnUnknownChainNamesThoseThereAre(t *testing.T) {
 	w := open(t, nil)
 	for _, path := range []string{"/v1/verify/mars-transaction", "/v1/verify/mars-token-transfer", "/v1/status/mars/" + recordedTx} {
-		method := http.MethodPost
+		method, reason := http.MethodPost, "not_found"
 		if strings.HasPrefix(path, "/v1/status/") {
-			method = http.MethodGet
+			method, reason = http.MethodGet, "unknown_chain"
 		}
-		if f := w.do(method, path, goodBody).wantFailure(http.StatusNotFound, "unknown_chain"); !strings.Contains(f.Error, "it has: base") {
+		if f := w.do(method, path, goodBody).wantFailure(http.StatusNotFound, reason); !strings.Contains(f.Error, "it has: base") {
 			t.Errorf("%s: %s", path, f.Error)
 		}
 	}
