@@ -28,7 +28,9 @@ func (p *Pages) again(r *request) (bool, error) {
 	if !ok {
 		return false, nil
 	}
+	restore := p.detach(r) // the first one may compute a password, and is waited for as long
 	answer, sent, err := p.Once.Answer(r.ctx(), f)
+	restore()
 	if err != nil || !sent {
 		return false, err
 	}
@@ -51,6 +53,9 @@ func (p *Pages) carryOut(r *request, h handler) error {
 	if !ok {
 		return h(r)
 	}
+	// The browser that sends a form twice hangs up on the first: the work is finished all the same, and the second
+	// waits as long as it may take.
+	defer p.detach(r)()
 	answer, first, err := p.Once.Begin(r.ctx(), f)
 	if err != nil {
 		return err
@@ -58,8 +63,6 @@ func (p *Pages) carryOut(r *request, h handler) error {
 	if !first {
 		return p.answerAgain(r, answer)
 	}
-	// The browser that sends a form twice hangs up on the first: the work is finished all the same.
-	defer p.detach(r)()
 	finished := false
 	defer func() { // also of a panic
 		if !finished {
