@@ -47,7 +47,7 @@ func TestPage_KeepsWhatOtherRunsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, got, _ := strings.Cut(string(text), "next to each other.\n")
-	want := "\nMachine: new.\n\n## Peers again\n\nMeasured on 2026-01-03 in 2 rounds.\n\nMachine: old.\n\n## Overload\n\nMeasured on 2026-01-02 in 4 rounds.\n\nflood: not measured.\n\nlogins: not measured.\n\nsign-in: not measured.\n\nsqlite: not measured.\n" +
+	want := "\nbefore: not measured.\n\nMachine: new.\n\n## Peers again\n\nMeasured on 2026-01-03 in 2 rounds.\n\nMachine: old.\n\n## Overload\n\nMeasured on 2026-01-02 in 4 rounds.\n\nflood: not measured.\n\nlogins: not measured.\n\nsign-in: not measured.\n\nsqlite: not measured.\n" +
 		"\nfootprint: not measured.\n\ntools: not measured.\n\nlog: not measured.\n\nsessions: not measured.\n\npostgres: not measured.\n\nevidence: not measured.\n\nlog growth: not measured.\n\nprofiles: not measured.\n"
 	if got != want {
 		t.Errorf("got %q, want %q", got, want)
