@@ -155,7 +155,8 @@ func (v *verifier) handler() http.Handler {
 	return must[http.Handler](v)(httpapi.New(httpapi.Options{
 		Chains:  []httpapi.Chain{{Name: "base", ID: 8453, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached}},
 		Paywall: shop, Terms: paymenttest.Terms(network), Key: key, Keys: keys, PublicURL: "https://" + host,
-		Health: func(context.Context) error { return nil }, Metrics: metrics, Receipts: v.log, Log: discard(), Now: time.Now,
+		Health: func(context.Context) error { return nil }, Metrics: metrics, Receipts: v.log, Sold: v.ledger.Answer,
+		Log: discard(), Now: time.Now,
 	}))
 }
 
