@@ -306,6 +306,8 @@ var anonymousRoutes = []request{
 	{http.MethodPost, "/setup", `{}`},
 	{http.MethodPost, "/forgot-password", `{}`},
 	{http.MethodPost, "/reset-password", `{}`},
+	{http.MethodPost, "/join/passkey/options", `{}`},
+	{http.MethodPost, "/join/passkey", `{}`},
 }
 
 func TestLinks_ARequestThatCannotBeCountedFails(t *testing.T) {

@@ -130,6 +130,15 @@ func TestNewcomer_IsRefusedBeforeThePasskeyIsMade(t *testing.T) {
 	h.elsewhere().options(token, "username", "eve").because(http.StatusBadRequest, "invalid_token")
 }
 
+func TestNewcomer_NameTakenWhileThePasskeyWasMadeIsRefused(t *testing.T) {
+	h := newFixture(t)
+	token, late, d := h.invite(), h.elsewhere(), passkeytest.New(t, origin)
+	made := d.Create(late.options(token, "username", "mia").want(http.StatusOK).body)
+	h.elsewhere().joinBy(passkeytest.New(t, origin), h.invite(), "username", "mia").want(http.StatusCreated)
+	late.send(http.MethodPost, prefix+"/join/passkey", object("token", token, "credential", made)).want(http.StatusConflict)
+	late.joinBy(d, token, "username", "maja").want(http.StatusCreated) // the invite was not used up
+}
+
 func TestNewcomer_OfManyAtOnceWithOneInviteOneJoins(t *testing.T) {
 	h := newFixture(t)
 	token := h.invite("username", "paul")
