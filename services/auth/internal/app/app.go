@@ -84,6 +84,7 @@ const help = `auth stores users and their sessions, and answers whether a reques
        --email=false                tell no address instead of one of .invalid
        --offline                    it stays logged in without a browser
        --ask                        ask users each time
+       --device                     devices without a browser show a code for it
        --after-logout URI           where a logout there may lead; may be repeated
        --logout-uri URI             where logouts are sent
   auth oidc set SLUG              change it: the same flags; addresses replace all

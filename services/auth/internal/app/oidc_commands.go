@@ -53,6 +53,7 @@ func clientFlags() (*flag.FlagSet, func(*oidc.Client) error) {
 	is("email", func(c *oidc.Client, value bool) { c.Email = value })
 	is("offline", func(c *oidc.Client, value bool) { c.Offline = value })
 	is("ask", func(c *oidc.Client, value bool) { c.Ask = value })
+	is("device", func(c *oidc.Client, value bool) { c.Device = value })
 	addresses("redirect", func(c *oidc.Client) *[]string { return &c.Redirects })
 	addresses("after-logout", func(c *oidc.Client) *[]string { return &c.AfterLogout })
 	return flags, func(c *oidc.Client) error {

@@ -27,6 +27,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/once"
+	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
@@ -92,6 +94,7 @@ type settings struct {
 	dataKeyPrevious  string
 	noPasskeys       bool
 	pages            bool // there are pages, which the API leads to
+	people           bool // and these are the real ones
 	database         string
 }
 
@@ -168,6 +171,10 @@ func (h *fixture) build(s settings) {
 			}
 			return c.HTML(http.StatusOK, fmt.Sprint(page.Step.Kind)+" "+web.OIDCAnswer(page.Step).URL())
 		}
+	}
+	if s.people {
+		shown := must(pages.New(pages.Options{Web: parts.Web, Once: must(once.New(once.Options{Client: h.redis, App: s.name}))(h.t), AppName: s.name}))(h.t)
+		served.Pages, served.Refusal, served.SignInPage = shown.Routes, shown.Refusal, shown.SignIn
 	}
 	h.handler = must(httpapi.New(served))(h.t)
 }

@@ -46,6 +46,7 @@ func (a provider) routes(e *echo.Echo) {
 		{http.MethodOptions, web.OIDCRevoke, a.preflight},
 		{http.MethodPost, web.OIDCIntrospect, a.introspect},
 		{http.MethodPost, web.OIDCPush, a.push},
+		{http.MethodPost, web.OIDCDevice, a.device},
 		{http.MethodGet, web.OAuthMetadata, a.discovery},
 		{http.MethodGet, web.OIDCWebFinger, a.webFinger},
 	} {
@@ -293,6 +294,8 @@ func (a provider) grant(c echo.Context, form url.Values) (oidc.Tokens, error) {
 		return a.OIDC.Exchange(ctx, client, form.Get("code"), form.Get("redirect_uri"), form.Get("code_verifier"), ip)
 	case "refresh_token":
 		return a.OIDC.Refresh(ctx, client, form.Get("refresh_token"), form.Get("scope"), ip)
+	case oidc.GrantDevice:
+		return a.OIDC.ExchangeDevice(ctx, client, form.Get("device_code"), ip)
 	default:
 		return oidc.Tokens{}, oidc.ErrGrantType
 	}

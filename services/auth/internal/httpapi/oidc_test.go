@@ -97,7 +97,7 @@ type signingIn struct {
 }
 
 // inEach runs a test on both databases.
-func inEach(t *testing.T, test func(*testing.T, *signingIn)) {
+func inEach(t *testing.T, test func(*testing.T, *signingIn), change ...func(*settings)) {
 	t.Helper()
 	for name, fresh := range map[string]func(testing.TB) string{"SQLite": sqldbtest.SQLite, "Postgres": sqldbtest.Postgres} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func inEach(t *testing.T, test func(*testing.T, *signingIn)) {
 			if database == "" {
 				t.Skip("not installed")
 			}
-			test(t, newSigningIn(t, func(s *settings) { s.database = database }))
+			test(t, newSigningIn(t, append(change, func(s *settings) { s.database = database })...))
 		})
 	}
 }

@@ -26,6 +26,7 @@ type clientBody struct {
 	Email       bool            `json:"email"`
 	Offline     bool            `json:"offline"`
 	Ask         bool            `json:"ask"`
+	Device      bool            `json:"device"`
 	Redirects   []string        `json:"redirects"`
 	AfterLogout []string        `json:"after_logout"`
 	LogoutURI   string          `json:"logout_uri"`
@@ -62,7 +63,7 @@ func (a signIns) answer(c echo.Context) (answer, error) {
 	}
 	body := clientBody{
 		a.OIDC.Issuer(), client.ID, client.Public, client.Alg, client.PKCE, client.Groups, client.Email, client.Offline,
-		client.Ask, list(client.Redirects), list(client.AfterLogout), client.LogoutURI,
+		client.Ask, client.Device, list(client.Redirects), list(client.AfterLogout), client.LogoutURI,
 		[]secretBody{},
 		[]refusalBody{},
 	}
@@ -101,6 +102,7 @@ func (a signIns) setClient(c echo.Context, s caller) (answer, error) {
 		Email       *bool            `json:"email"`
 		Offline     *bool            `json:"offline"`
 		Ask         *bool            `json:"ask"`
+		Device      *bool            `json:"device"`
 		Redirects   *[]string        `json:"redirects"`
 		AfterLogout *[]string        `json:"after_logout"`
 		LogoutURI   *string          `json:"logout_uri"`
@@ -117,6 +119,7 @@ func (a signIns) setClient(c echo.Context, s caller) (answer, error) {
 		replace(&client.Email, body.Email)
 		replace(&client.Offline, body.Offline)
 		replace(&client.Ask, body.Ask)
+		replace(&client.Device, body.Device)
 		replace(&client.Redirects, body.Redirects)
 		replace(&client.AfterLogout, body.AfterLogout)
 		replace(&client.LogoutURI, body.LogoutURI)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -259,7 +258,7 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 		}
 		return ToAsk, ErrConsentRequired, nil
 	}
-	if a.asks("select_account") && !a.Confirmed {
+	if a.asks("select_account") && !a.Confirmed && !a.provedSince(a.kept.At) { // a login since then was a choice
 		return ToChoose, ErrInteraction, nil
 	}
 	return Back, nil, nil
@@ -318,36 +317,22 @@ func (s *Service) interrupt(ctx context.Context, a *authorization, kind StepKind
 
 // admit leads back with a code, where the rule admits the user.
 func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
-	p, secondFactor, err := s.o.Grants.Person(ctx, a.Session.UserID, a.client.ApplicationID)
-	if errors.Is(err, user.ErrNotFound) { // meanwhile
-		return s.interrupt(ctx, a, ToLogin, ErrLoginRequired)
-	}
-	if errors.Is(err, ErrNotAdmitted) {
-		s.o.Audit.RecordCounted(ctx, audit.Event{
-			Name: "oidc_denied", SubjectID: p.User.ID, SubjectName: p.User.Username,
-			Detail: map[string]any{"app": a.client.Slug},
-		})
-		return s.shut(ctx, a, NoAccess), nil
-	}
-	if err != nil {
+	p, kind, err := s.admitted(ctx, *a.Session, a.User, a.client)
+	switch {
+	case err != nil:
 		return Step{}, err
+	case kind == ToLogin:
+		return s.interrupt(ctx, a, kind, ErrLoginRequired)
+	case kind == ToReauth:
+		return s.interrupt(ctx, a, kind, ErrReauth)
+	case kind != Back:
+		return s.shut(ctx, a, kind), nil
 	}
-	if secondFactor && !a.Session.Factor.Second() {
-		if a.User.SecondFactor {
-			return s.interrupt(ctx, a, ToReauth, ErrReauth)
-		}
-		return s.shut(ctx, a, NoFactor), nil
-	}
-	granted := knownScopes(a.values.Get("scope"))
+	kept := s.newCode(a.client, p, *a.Session, knownScopes(a.values.Get("scope")))
+	kept.Redirect, kept.Nonce = a.values.Get("redirect_uri"), a.values.Get("nonce")
+	kept.Challenge = a.values.Get("code_challenge")
 	code := random()
-	err = s.o.Short.PutCode(ctx, Hash(code), Code{
-		ClientID: a.client.ID, ApplicationID: a.client.ApplicationID, Redirect: a.values.Get("redirect_uri"),
-		Scopes: granted, Nonce: a.values.Get("nonce"), Challenge: a.values.Get("code_challenge"), Grant: NewGrantID(),
-		Offline: a.client.Offline || slices.Contains(granted, ScopeOffline), UserID: p.User.ID, Login: a.Session.Login,
-		Stamp: p.User.SessionStamp, AuthTime: a.Session.AuthAt.Unix(), Factor: a.Session.Factor,
-		ExpiresAt: s.o.Now().Add(CodeLifetime).Unix(),
-	})
-	if err != nil {
+	if err := s.o.Short.PutCode(ctx, Hash(code), kept); err != nil {
 		return Step{}, err
 	}
 	s.o.Audit.Later(ctx, func(ctx context.Context) {
@@ -356,6 +341,16 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 		}
 	})
 	return s.lead(a, url.Values{"code": {code}}), nil
+}
+
+// newCode returns what stands for the login of a person at a client, as long as a code lasts.
+func (s *Service) newCode(c Client, p Person, by session.Session, scopes []string) Code {
+	return Code{
+		ClientID: c.ID, ApplicationID: c.ApplicationID, Scopes: scopes, Grant: NewGrantID(),
+		Offline: c.Offline || slices.Contains(scopes, ScopeOffline), UserID: p.User.ID, Login: by.Login,
+		Stamp: p.User.SessionStamp, AuthTime: by.AuthAt.Unix(), Factor: by.Factor,
+		ExpiresAt: s.o.Now().Add(CodeLifetime).Unix(),
+	}
 }
 
 // shut is the step of a page that ends the request; with prompt=none it leads back at once.

@@ -65,6 +65,8 @@ type Client struct {
 	Offline bool
 	// Ask has the user asked at each login.
 	Ask bool
+	// Device has devices without a browser log users in by a code (RFC 8628). It may then have no Redirects.
+	Device bool
 	// LogoutURI is where back-channel logouts are sent; empty: nowhere.
 	LogoutURI string
 	// Redirects and AfterLogout are its addresses, sorted.
@@ -108,7 +110,7 @@ func (c Client) Check() error {
 	case c.Alg != RS256 && c.Alg != ES256, c.PKCE != Auto && c.PKCE != Required,
 		!slices.Contains([]GroupClaim{GroupsAsked, GroupsAlways, GroupsNever}, c.Groups):
 		return ErrField
-	case len(c.Redirects) == 0, len(c.Redirects) > MaxAddresses, len(c.AfterLogout) > MaxAddresses:
+	case len(c.Redirects) == 0 && !c.Device, len(c.Redirects) > MaxAddresses, len(c.AfterLogout) > MaxAddresses:
 		return ErrAddresses
 	case c.LogoutURI != "" && !isWebAddress(c.LogoutURI):
 		return ErrLogoutURI

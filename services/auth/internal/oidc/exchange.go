@@ -41,6 +41,18 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 		s.note(ctx, c, Refusal{Reason: err.Error(), IP: ip})
 		return Tokens{}, err
 	}
+	tokens, err := s.redeem(ctx, taken, func(ctx context.Context, again Code) error {
+		return s.o.Short.PutCode(ctx, Hash(code), again)
+	})
+	if err == nil && taken.Challenge != "" && !c.Public && c.PKCE == Auto {
+		s.requirePKCE(ctx, c)
+	}
+	return tokens, err
+}
+
+// redeem makes a grant of what a code stands for, and its tokens. Where a store fails, keep is called to keep the code
+// again.
+func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Context, Code) error) (Tokens, error) {
 	held, _, err := s.o.Grants.CreateGrant(ctx, taken.grant())
 	if errors.Is(err, ErrNotAdmitted) {
 		return Tokens{}, err
@@ -50,11 +62,8 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 		tokens, err = s.tokens(ctx, held, held.Scopes, taken.Nonce)
 	}
 	if err != nil {
-		s.giveBack(ctx, code, taken)
+		s.giveBack(ctx, taken, keep)
 		return Tokens{}, err
-	}
-	if taken.Challenge != "" && !c.Public && c.PKCE == Auto {
-		s.requirePKCE(ctx, c)
 	}
 	s.loggedIn(ctx, held)
 	return tokens, nil
@@ -126,11 +135,11 @@ const giveBackTimeout = time.Second
 
 // giveBack keeps a code again that a store has failed to exchange. Whether it became a grant may be unknown: the next
 // one is another.
-func (s *Service) giveBack(ctx context.Context, code string, taken Code) {
+func (s *Service) giveBack(ctx context.Context, taken Code, keep func(context.Context, Code) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
 	taken.Grant = NewGrantID()
-	if err := s.o.Short.PutCode(ctx, Hash(code), taken); err != nil {
+	if err := keep(ctx, taken); err != nil {
 		s.o.Log.WarnContext(ctx, "give a code back failed", "error", err)
 	}
 }

@@ -131,6 +131,19 @@ type Short interface {
 	Kept(ctx context.Context, hash string) (Kept, error)
 	// TakeKept returns one and forgets it. ErrRequestGone.
 	TakeKept(ctx context.Context, hash string) (Kept, error)
+	// PutDevice keeps a device by the hash of its user's code, until it expires. free reports whether no other device
+	// has that code.
+	PutDevice(ctx context.Context, hash string, d Device) (free bool, err error)
+	// Device returns one whose user has not answered. ErrNoDevice.
+	Device(ctx context.Context, hash string) (Device, error)
+	// AnswerDevice keeps the answer of its user, once: what stands for their login; nil: they refuse. ErrNoDevice.
+	AnswerDevice(ctx context.Context, hash string, allowed *Code) error
+	// PollDevice returns what its user has allowed, once, to the client whose device proves itself by a secret of this
+	// hash. ErrNoDevice, ErrCodeClient, ErrDenied, ErrPending; ErrSlowDown for a question before the interval is over,
+	// which grows by it.
+	PollDevice(ctx context.Context, hash, secret, clientID string, now time.Time) (Code, error)
+	// GiveDeviceBack keeps what was returned by PollDevice again.
+	GiveDeviceBack(ctx context.Context, hash string, c Code) error
 	// Wait notes that an application was led to at an instant, and may ask for tokens; Asked that it has; Waiting
 	// returns since when it has not. Zero: it has, or was not led to for an hour.
 	Wait(ctx context.Context, applicationID int64, at time.Time) error

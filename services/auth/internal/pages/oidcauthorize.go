@@ -131,8 +131,10 @@ func (p authorizing) shut(r *request, s oidc.Step) error {
 	case r.isAdmin():
 		page.Help, page.URL, page.Action = "", p.PublicURL+appsPath+"/"+s.Slug, r.text["AppDeniedRule"]
 	}
-	page.Back = template.URL(web.OIDCAnswer(s).URL()) //nolint:gosec // as above
-	page.BackText = fmt.Sprintf(r.text["BackToF"], s.Name)
+	if s.Answer.To != "" { // a device is told by itself
+		page.Back = template.URL(web.OIDCAnswer(s).URL()) //nolint:gosec // as above
+		page.BackText = fmt.Sprintf(r.text["BackToF"], s.Name)
+	}
 	r.status = http.StatusForbidden
 	return p.render(r, "refused", fmt.Sprintf(r.text["RefusedF"], s.Name), page)
 }

@@ -474,7 +474,7 @@ func (f form) changeClient(c *oidc.Client) error {
 	}
 	c.LogoutURI = strings.TrimSpace(f.get("logout"))
 	c.Groups = oidc.GroupClaim(f.get("groups"))
-	c.Email, c.Offline, c.Ask = f.sent("email"), f.sent("offline"), f.sent("ask")
+	c.Email, c.Offline, c.Ask, c.Device = f.sent("email"), f.sent("offline"), f.sent("ask"), f.sent("device")
 	if !c.Public {
 		c.PKCE = oidc.Auto
 		if f.sent("pkce") {

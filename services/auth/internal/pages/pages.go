@@ -194,6 +194,7 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, web.OIDCContinuePage, route{
 		needs: needsSession, get: authorizing{p}.question, post: authorizing{p}.answer,
 	})
+	p.page(e, web.OIDCDevicePage, route{needs: needsSession, get: devices{p}.page, post: devices{p}.answer})
 	p.page(e, connectionsPath, route{needs: needsSession, get: connections{p}.page, post: connections{p}.change})
 	p.page(e, groupsPath, route{needs: needsAdmin, fresh: true, get: opening{p}.groups, post: opening{p}.addGroup})
 	p.page(e, groupsPath+"/:id", route{

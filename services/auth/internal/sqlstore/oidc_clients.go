@@ -22,14 +22,14 @@ type Clients struct{ db *database }
 // clientColumns are those that a grant's use needs, too.
 const clientColumns = `applications.id, applications.slug, applications.name, oidc_clients.client_id,
 	oidc_clients.public, oidc_clients.alg, oidc_clients.pkce, oidc_clients.group_claim, oidc_clients.email,
-	oidc_clients.offline, oidc_clients.ask, oidc_clients.logout_uri, oidc_clients.created_at`
+	oidc_clients.offline, oidc_clients.ask, oidc_clients.device, oidc_clients.logout_uri, oidc_clients.created_at`
 
 const clientTables = ` FROM oidc_clients JOIN applications ON applications.id = oidc_clients.application_id`
 
 func clientDest(c *oidc.Client, created *int64) []any {
 	return []any{
 		&c.ApplicationID, &c.Slug, &c.Name, &c.ID, &c.Public, &c.Alg, &c.PKCE, &c.Groups, &c.Email, &c.Offline, &c.Ask,
-		&c.LogoutURI, created,
+		&c.Device, &c.LogoutURI, created,
 	}
 }
 
@@ -141,8 +141,8 @@ func (tx *transaction) client(ctx context.Context, slug string) (oidc.Client, er
 func clientOf(c oidc.Client) map[string]any {
 	return map[string]any{
 		"app": c.Slug, "client_id": c.ID, "public": c.Public, "alg": c.Alg, "pkce": c.PKCE, "groups": c.Groups,
-		"email": c.Email, "offline": c.Offline, "ask": c.Ask, "logout_uri": c.LogoutURI, "redirects": c.Redirects,
-		"after_logout": c.AfterLogout,
+		"email": c.Email, "offline": c.Offline, "ask": c.Ask, "device": c.Device, "logout_uri": c.LogoutURI,
+		"redirects": c.Redirects, "after_logout": c.AfterLogout,
 	}
 }
 
@@ -179,10 +179,10 @@ func (s *Clients) CreateClient(ctx context.Context, c oidc.Client, issuer string
 		}
 		now := s.db.now().Unix()
 		err = tx.exec(ctx, `INSERT INTO oidc_clients (application_id, client_id, public, alg, pkce, group_claim, email,
-			offline, ask, logout_uri, created_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			offline, ask, device, logout_uri, created_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			c.ApplicationID, c.ID, c.Public, string(c.Alg), string(c.PKCE), string(c.Groups), c.Email, c.Offline, c.Ask,
-			c.LogoutURI, now)
+			c.Device, c.LogoutURI, now)
 		if err != nil {
 			return err
 		}
@@ -243,9 +243,9 @@ func (s *Clients) ChangeClient(ctx context.Context, slug string, change func(*oi
 			return err
 		}
 		err = tx.update(ctx, `UPDATE oidc_clients SET client_id = ?, public = ?, alg = ?, pkce = ?, group_claim = ?,
-			email = ?, offline = ?, ask = ?, logout_uri = ? WHERE application_id = ?`,
-			c.ID, c.Public, string(c.Alg), string(c.PKCE), string(c.Groups), c.Email, c.Offline, c.Ask, c.LogoutURI,
-			c.ApplicationID)
+			email = ?, offline = ?, ask = ?, device = ?, logout_uri = ? WHERE application_id = ?`,
+			c.ID, c.Public, string(c.Alg), string(c.PKCE), string(c.Groups), c.Email, c.Offline, c.Ask, c.Device,
+			c.LogoutURI, c.ApplicationID)
 		if err != nil {
 			return err
 		}

@@ -307,6 +307,7 @@ var failures = []Failure{
 	row(oidc.ErrPublic, http.StatusConflict, "public", "", "",
 		"Eine Anwendung ohne Server hat kein Geheimnis."),
 	row(oidc.ErrNoSecret, http.StatusNotFound, "not_found", "NoApplication", noForm, "Geheimnis nicht gefunden."),
+	row(oidc.ErrNoDevice, http.StatusBadRequest, "", "DeviceUnknown", "user_code", ""),
 	row(oidc.ErrNoConnection, http.StatusNotFound, "not_found", "NoApplication", noForm, "Verbindung nicht gefunden."),
 	row(ErrSubject, http.StatusForbidden, "subject", "", "",
 		"Für diese Person kann kein Zugangsschlüssel erstellt werden."),

@@ -187,7 +187,11 @@ func (m *Metrics) Authorized(step oidc.Step, err error) {
 
 // Exchanged counts a request for tokens of a grant_type.
 func (m *Metrics) Exchanged(grant string, err error) {
-	if grant != "authorization_code" && grant != "refresh_token" {
+	switch grant {
+	case "authorization_code", "refresh_token":
+	case oidc.GrantDevice:
+		grant = "device_code"
+	default:
 		grant = "other"
 	}
 	m.exchanges.WithLabelValues(grant, oauthResult(err)).Inc()

@@ -27,6 +27,7 @@ const (
 	OAuthMetadata     = "/.well-known/oauth-authorization-server/pforte"
 	OIDCWebFinger     = "/.well-known/webfinger"
 	OIDCHandleParam   = "r"
+	OIDCUserCodeParam = "user_code"
 	OIDCConnectedPage = "/pforte/account/connections"
 )
 
@@ -106,6 +107,10 @@ var oauthFailures = []OAuthFailure{
 	{oidc.ErrRefresh, http.StatusBadRequest, invalidGrant, "the refresh token is not one of this client"},
 	{oidc.ErrRefreshUsed, http.StatusBadRequest, invalidGrant, "the refresh token was used before"},
 	{oidc.ErrWider, http.StatusBadRequest, "invalid_scope", "scope is wider than that of the login"},
+	{oidc.ErrDeviceOff, http.StatusBadRequest, "unauthorized_client", "an admin has not switched codes of devices on"},
+	{oidc.ErrPending, http.StatusBadRequest, "authorization_pending", "the user has not answered yet"},
+	{oidc.ErrSlowDown, http.StatusBadRequest, "slow_down", "wait 5 seconds longer between two questions"},
+	{oidc.ErrNoDevice, http.StatusBadRequest, "expired_token", "the code is unknown, was used or has expired"},
 	{oidc.ErrNoAccess, http.StatusUnauthorized, invalidToken, "the access token is unknown or has expired"},
 	{ErrLimited, http.StatusTooManyRequests, unavailable, "too many requests from this address"},
 }

@@ -142,3 +142,53 @@ func TestShort_KeepsWhatItIsGivenAsLongAsItLasts(t *testing.T) {
 		t.Errorf("kept for too long: %v", err)
 	}
 }
+
+// TestDevice_OnRedis has one device through all its states.
+func TestDevice_OnRedis(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t)})
+	t.Cleanup(func() { _ = client.Close() })
+	s, ctx, now := redisstore.New(client, "svc"), t.Context(), time.Now()
+	d := oidc.Device{ClientID: "tv", Secret: "s", ExpiresAt: now.Add(oidc.DeviceLifetime).Unix()}
+	if free, err := s.PutDevice(ctx, "h", d); !free || err != nil {
+		t.Fatalf("%v, %v", free, err)
+	}
+	if free, err := s.PutDevice(ctx, "h", d); free || err != nil {
+		t.Errorf("a taken code: %v, %v", free, err)
+	}
+	poll := func(secret, client string, want error) {
+		t.Helper()
+		if _, err := s.PollDevice(ctx, "h", secret, client, now); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	poll("x", "tv", oidc.ErrNoDevice)
+	poll("s", "other", oidc.ErrCodeClient)
+	poll("s", "tv", oidc.ErrPending)
+	poll("s", "tv", oidc.ErrSlowDown)
+	given := code("")
+	if err := s.AnswerDevice(ctx, "h", &given); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AnswerDevice(ctx, "h", nil); !errors.Is(err, oidc.ErrNoDevice) {
+		t.Errorf("a second answer: %v", err)
+	}
+	if _, err := s.Device(ctx, "h"); !errors.Is(err, oidc.ErrNoDevice) {
+		t.Errorf("an answered one: %v", err)
+	}
+	if got, err := s.PollDevice(ctx, "h", "s", "tv", now); err != nil || cmp.Diff(given, got) != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	poll("s", "tv", oidc.ErrNoDevice)
+	if err := s.GiveDeviceBack(ctx, "h", given); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PollDevice(ctx, "h", "s", "tv", now); err != nil {
+		t.Errorf("given back: %v", err)
+	}
+	if ttl := client.TTL(ctx, "svc:oidc:device:h").Val(); ttl <= 0 || ttl > oidc.DeviceLifetime {
+		t.Errorf("it lasts for %s", ttl)
+	}
+	if err := s.AnswerDevice(ctx, "none", nil); !errors.Is(err, oidc.ErrNoDevice) {
+		t.Errorf("an unknown one: %v", err)
+	}
+}

@@ -1,0 +1,243 @@
+package oidc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Limits of a device authorization (RFC 8628, sections 3.2 and 3.5).
+const (
+	DeviceLifetime = 10 * time.Minute
+	// DeviceInterval is how long a device waits between two questions, and by how much longer after one that comes
+	// too soon.
+	DeviceInterval = 5 * time.Second
+)
+
+// GrantDevice is the grant_type of a device code.
+const GrantDevice = "urn:ietf:params:oauth:grant-type:device_code"
+
+// The letters of a user code: without vowels, so that no word comes out (RFC 8628, section 6.1). 20^8 codes are 34
+// bits, which last for minutes; guesses are counted for each user.
+const (
+	userCodeLetters = "BCDFGHJKLMNPQRSTVWXZ"
+	userCodeLength  = 8
+)
+
+// Errors of device authorizations. Only ErrPending and ErrSlowDown have the device ask again.
+var (
+	ErrDeviceOff = errors.New("client may not log users in by a code on another device")
+	ErrNoDevice  = errors.New("code of a device is unknown, was used or has expired")
+	ErrPending   = errors.New("user has not answered yet")
+	ErrSlowDown  = errors.New("device asks too soon")
+)
+
+// Device is a request of a device without a browser, or without a keyboard, for a login that its user allows in the
+// browser of another one.
+type Device struct {
+	ClientID      string
+	ApplicationID int64
+	Scopes        []string
+	Secret        string // hash of what the device proves itself by
+	At            int64  // when it came, Unix seconds
+	ExpiresAt     int64  // Unix seconds
+}
+
+// DeviceCodes are what a device gets: one for itself, and one that its user types.
+type DeviceCodes struct{ Device, User string }
+
+// StartDevice begins the login of a user at a client whose device shows a code. ErrDeviceOff, ErrScope.
+func (s *Service) StartDevice(ctx context.Context, c Client, scope, ip string) (DeviceCodes, error) {
+	if !c.Device {
+		s.note(ctx, c, Refusal{Reason: ErrDeviceOff.Error(), IP: ip})
+		return DeviceCodes{}, ErrDeviceOff
+	}
+	granted := knownScopes(scope)
+	if !slices.Contains(granted, ScopeOpenID) {
+		return DeviceCodes{}, ErrScope
+	}
+	now, secret := s.o.Now(), random()
+	d := Device{
+		ClientID: c.ID, ApplicationID: c.ApplicationID, Scopes: granted, Secret: Hash(secret), At: now.Unix(),
+		ExpiresAt: now.Add(DeviceLifetime).Unix(),
+	}
+	const tries = 5 // of codes that another device has
+	for range tries {
+		code := newUserCode()
+		free, err := s.o.Short.PutDevice(ctx, Hash(code), d)
+		if err != nil {
+			return DeviceCodes{}, err
+		}
+		if free {
+			return DeviceCodes{Device: Hash(code) + "." + secret, User: shownUserCode(code)}, nil
+		}
+	}
+	return DeviceCodes{}, errors.New("no code for a device is free")
+}
+
+// newUserCode returns random letters, each with the same chance.
+func newUserCode() string {
+	code := make([]byte, 0, userCodeLength)
+	var b [1]byte
+	for len(code) < userCodeLength {
+		_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+		if n := int(b[0]); n < 256-256%len(userCodeLetters) {
+			code = append(code, userCodeLetters[n%len(userCodeLetters)])
+		}
+	}
+	return string(code)
+}
+
+// shownUserCode is a code as people read it.
+func shownUserCode(code string) string {
+	return code[:userCodeLength/2] + "-" + code[userCodeLength/2:]
+}
+
+// userCode reads a code as people type it, in any case, with spaces and hyphens. It reports whether it can be one.
+func userCode(typed string) (code string, ok bool) {
+	const longest = 64
+	if len(typed) > longest {
+		return "", false
+	}
+	var letters []byte
+	for _, b := range []byte(typed) {
+		if b >= 'a' && b <= 'z' {
+			b -= 'a' - 'A'
+		}
+		switch {
+		case b == '-' || b == ' ':
+		case strings.IndexByte(userCodeLetters, b) >= 0:
+			letters = append(letters, b)
+		default:
+			return "", false
+		}
+	}
+	return string(letters), len(letters) == userCodeLength
+}
+
+// WaitingDevice is a device whose user is asked.
+type WaitingDevice struct {
+	Code       string // as it is shown there
+	Slug, Name string // of the application
+	Scopes     []string
+	Client     Client
+	at         int64
+	hash       string // of the code
+}
+
+// WaitingDevice returns the device that shows a code, as it is typed. ErrNoDevice.
+func (s *Service) WaitingDevice(ctx context.Context, typed string) (WaitingDevice, error) {
+	st, err := s.on(ctx)
+	if err != nil {
+		return WaitingDevice{}, err
+	}
+	code, ok := userCode(typed)
+	if !ok {
+		return WaitingDevice{}, ErrNoDevice
+	}
+	d, err := s.o.Short.Device(ctx, Hash(code))
+	if err != nil {
+		return WaitingDevice{}, err
+	}
+	c, known := st.clients[d.ClientID]
+	if !known || c.ApplicationID != d.ApplicationID || !c.Device { // meanwhile
+		return WaitingDevice{}, ErrNoDevice
+	}
+	return WaitingDevice{
+		Code: shownUserCode(code), Slug: c.Slug, Name: c.Name, Scopes: d.Scopes, Client: c, at: d.At, hash: Hash(code),
+	}, nil
+}
+
+// DeviceUser is who answers for a device.
+type DeviceUser struct {
+	Session session.Session
+	User    user.User
+}
+
+// ProveFirst reports whether a user has to prove who they are before they are asked about a device: a page of an
+// application at our own origin can send the form of the question, but not the proof.
+func (s *Service) ProveFirst(ctx context.Context, w WaitingDevice, by DeviceUser) (bool, error) {
+	paths, err := s.o.HasPaths(ctx)
+	return paths && by.Session.AuthAt.Unix() < w.at, err
+}
+
+// AllowDevice lets a device log its user in. The kind is Back: it may; ToReauth: the user has to prove themselves by a
+// second factor first; NoAccess, NoFactor: the application's rule says no. ErrNoDevice, also where it has an answer.
+func (s *Service) AllowDevice(ctx context.Context, w WaitingDevice, by DeviceUser) (StepKind, error) {
+	if first, err := s.ProveFirst(ctx, w, by); first || err != nil {
+		return ToReauth, err
+	}
+	p, kind, err := s.admitted(ctx, by.Session, by.User, w.Client)
+	if err != nil || kind != Back {
+		return kind, err
+	}
+	code := s.newCode(w.Client, p, by.Session, w.Scopes)
+	return Back, s.o.Short.AnswerDevice(ctx, w.hash, &code)
+}
+
+// DenyDevice refuses a device. ErrNoDevice, also where it has an answer.
+func (s *Service) DenyDevice(ctx context.Context, w WaitingDevice) error {
+	return s.o.Short.AnswerDevice(ctx, w.hash, nil)
+}
+
+// admitted returns a user whom a client's rule admits now. The kind is Back: it does; ToLogin: their account is gone;
+// ToReauth: they have to prove a second factor; NoAccess, NoFactor: it does not.
+func (s *Service) admitted(ctx context.Context, by session.Session, u user.User, c Client) (Person, StepKind, error) {
+	p, secondFactor, err := s.o.Grants.Person(ctx, by.UserID, c.ApplicationID)
+	switch {
+	case errors.Is(err, user.ErrNotFound): // meanwhile
+		return p, ToLogin, nil
+	case errors.Is(err, ErrNotAdmitted):
+		s.o.Audit.RecordCounted(ctx, audit.Event{
+			Name: "oidc_denied", SubjectID: p.User.ID, SubjectName: p.User.Username, Detail: map[string]any{"app": c.Slug},
+		})
+		return p, NoAccess, nil
+	case err != nil:
+		return p, Back, err
+	case !secondFactor || by.Factor.Second():
+		return p, Back, nil
+	case u.SecondFactor:
+		return p, ToReauth, nil
+	}
+	return p, NoFactor, nil
+}
+
+var deviceCodePattern = regexp.MustCompile(`\A([0-9a-f]{64})\.([A-Za-z0-9_-]{1,64})\z`)
+
+// ExchangeDevice gives a client tokens for a device code, once, as soon as its user has allowed it. ErrPending,
+// ErrSlowDown, ErrDenied, ErrNoDevice, ErrCodeClient, ErrCodeMissing, ErrNotAdmitted. With any other error, of a store,
+// the device may ask again with the same code.
+func (s *Service) ExchangeDevice(ctx context.Context, c Client, deviceCode, ip string) (Tokens, error) {
+	if deviceCode == "" {
+		return Tokens{}, ErrCodeMissing
+	}
+	parts := deviceCodePattern.FindStringSubmatch(deviceCode)
+	if parts == nil {
+		return Tokens{}, ErrNoDevice
+	}
+	hash := parts[1]
+	taken, err := s.o.Short.PollDevice(ctx, hash, Hash(parts[2]), c.ID, s.o.Now())
+	if err != nil {
+		return Tokens{}, err
+	}
+	if taken.ApplicationID != c.ApplicationID || !c.Device { // since
+		s.note(ctx, c, Refusal{Reason: ErrCodeClient.Error(), IP: ip})
+		return Tokens{}, ErrCodeClient
+	}
+	s.asked(ctx, c)
+	return s.redeem(ctx, taken, func(ctx context.Context, again Code) error {
+		if err := s.o.Short.GiveDeviceBack(ctx, hash, again); err != nil {
+			return fmt.Errorf("device: %w", err)
+		}
+		return nil
+	})
+}

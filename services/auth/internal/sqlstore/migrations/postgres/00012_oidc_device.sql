@@ -1,0 +1,6 @@
+-- +goose Up
+-- Devices without a browser log users in by a code (RFC 8628).
+ALTER TABLE oidc_clients ADD COLUMN device BOOLEAN NOT NULL DEFAULT FALSE;
+
+-- +goose Down
+ALTER TABLE oidc_clients DROP COLUMN device;
