@@ -7,6 +7,9 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -63,6 +66,41 @@ func BenchmarkStore(b *testing.B) {
 					user.Sort(users)
 				}
 			})
+		}
+	}
+}
+
+// BenchmarkGrant is what a code costs the database that becomes a grant, without the signature.
+func BenchmarkGrant(b *testing.B) {
+	store := sqlstore.New(open(b, sqldbtest.SQLite(b)), time.Now)
+	ctx := b.Context()
+	anna, err := store.Users.Create(ctx, user.New{Username: "anna", DisplayName: "Anna", AvatarColor: "#336699", Role: user.Admin, PasswordHash: "x"}, user.Operator)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := store.Applications.CreateApplication(ctx, app("grafana"), application.Icon{}, anna.ID); err != nil {
+		b.Fatal(err)
+	}
+	if err := store.Clients.CreateClient(ctx, client("grafana"), "https://home.example.org/pforte", anna.ID); err != nil {
+		b.Fatal(err)
+	}
+	clients, err := store.Clients.Clients(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, _, err := store.Grants.Person(ctx, anna.ID, clients[0].ApplicationID)
+	if err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	for b.Loop() {
+		n++
+		_, _, err := store.Grants.CreateGrant(ctx, oidc.Grant{
+			ID: oidc.NewGrantID(), ApplicationID: clients[0].ApplicationID, UserID: anna.ID, Login: fmt.Sprint(n / 5), Stamp: p.User.SessionStamp,
+			Scopes: []string{"openid"}, AuthTime: time.Now(), Factor: session.Password,
+		})
+		if err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -40,11 +40,11 @@ func personDest(p *oidc.Person) (dest []any, finish func()) {
 	var confirmed int64
 	var groups string
 	return []any{
-			&p.User.ID, &p.User.Username, &p.User.DisplayName, &p.User.Role, &p.User.SessionStamp, &p.Subject,
-			&p.Email.Address, &confirmed, &groups,
-		}, func() {
-			p.Email.ConfirmedAt, p.Groups = instant(confirmed), slugs(groups)
-		}
+		&p.User.ID, &p.User.Username, &p.User.DisplayName, &p.User.Role, &p.User.SessionStamp, &p.Subject,
+		&p.Email.Address, &confirmed, &groups,
+	}, func() {
+		p.Email.ConfirmedAt, p.Groups = instant(confirmed), slugs(groups)
+	}
 }
 
 // Person implements oidc.Grants.
@@ -86,13 +86,13 @@ func grantDest(g *oidc.Grant) (dest []any, finish func()) {
 	var scopes, factor string
 	var proved, rotated, created, used int64
 	return []any{
-			&g.ID, &g.ApplicationID, &g.UserID, &g.Login, &g.Stamp, &scopes, &g.Offline, &proved, &factor, &g.Generation,
-			&rotated, &created, &used,
-		}, func() {
-			g.Scopes, g.Factor = strings.Fields(scopes), session.Factor(factor)
-			g.AuthTime, g.RotatedAt, g.CreatedAt, g.LastUsedAt = instant(proved), instant(rotated), instant(created),
-				instant(used)
-		}
+		&g.ID, &g.ApplicationID, &g.UserID, &g.Login, &g.Stamp, &scopes, &g.Offline, &proved, &factor, &g.Generation,
+		&rotated, &created, &used,
+	}, func() {
+		g.Scopes, g.Factor = strings.Fields(scopes), session.Factor(factor)
+		g.AuthTime, g.RotatedAt, g.CreatedAt, g.LastUsedAt = instant(proved), instant(rotated), instant(created),
+			instant(used)
+	}
 }
 
 // live is the condition that a grant holds: nothing but its row, the user's and the application's rule decides.
@@ -212,34 +212,23 @@ func boolean(b bool) string {
 
 // limitGrants ends the oldest live grants of a user, and of a login at an application, where there are too many.
 func (tx *transaction) limitGrants(ctx context.Context, g oidc.Grant) error {
-	for _, limit := range []struct {
-		where string
-		args  []any
-		most  int
-	}{
-		{
-			`user_id = ? AND application_id = ? AND login = ?`,
-			[]any{g.UserID, g.ApplicationID, g.Login},
-			oidc.MaxGrantsPerLogin,
-		},
-		{`user_id = ?`, []any{g.UserID}, oidc.MaxGrantsPerUser},
-	} {
-		var n int
-		err := tx.row(ctx, `SELECT count(*) FROM oidc_grants WHERE ended_at IS NULL AND `+limit.where,
-			limit.args...).Scan(&n)
-		if err != nil {
-			return err
-		}
-		if n <= limit.most {
-			continue
-		}
-		_, err = tx.endGrants(ctx, oidc.EndedLimit, `id IN (SELECT id FROM oidc_grants WHERE ended_at IS NULL AND `+
-			limit.where+` AND id <> ? ORDER BY created_at, id LIMIT ?)`, append(limit.args, g.ID, n-limit.most)...)
-		if err != nil {
-			return err
-		}
+	var ofLogin, ofUser int
+	err := tx.row(ctx, `SELECT count(CASE WHEN application_id = ? AND login = ? THEN 1 END), count(*)
+		FROM oidc_grants WHERE ended_at IS NULL AND user_id = ?`, g.ApplicationID, g.Login, g.UserID).
+		Scan(&ofLogin, &ofUser)
+	if err != nil {
+		return err
 	}
-	return nil
+	ended := 0
+	const oldest = `id IN (SELECT id FROM oidc_grants WHERE ended_at IS NULL AND user_id = ? AND id <> ?`
+	if many := ofLogin - oidc.MaxGrantsPerLogin; many > 0 {
+		ended, err = tx.endGrants(ctx, oidc.EndedLimit, oldest+` AND application_id = ? AND login = ?
+			ORDER BY created_at, id LIMIT ?)`, g.UserID, g.ID, g.ApplicationID, g.Login, many)
+	}
+	if many := ofUser - ended - oidc.MaxGrantsPerUser; err == nil && many > 0 {
+		_, err = tx.endGrants(ctx, oidc.EndedLimit, oldest+` ORDER BY created_at, id LIMIT ?)`, g.UserID, g.ID, many)
+	}
+	return err
 }
 
 // Rotate implements oidc.Grants.
