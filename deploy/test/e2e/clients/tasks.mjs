@@ -14,5 +14,6 @@ export const tasks = {
   "have an application ask who signs in": { clicks: 4, fields: 2 },
   "take over an address that was refused": { clicks: 1, fields: 0 },
   "sign in to an application the first time": { clicks: 1, fields: 2 },
+  "sign in a program that shows a code": { clicks: 2, fields: 1 },
   "disconnect an application": { clicks: 2, fields: 0 },
 };

@@ -83,7 +83,8 @@ export default async (j) => {
   await both(async (device) => {
     await login(device, "anna");
     await show(device, "/pforte/admin/apps", "apps-none");
-    await send(device, { name: "Fotos", url: "http://nas", slug: "Fotos" }, "button[value=add]");
+    await device.page.goto(`${j.origin}/pforte/admin/apps/new`);
+    await send(device, { name: "Fotos", url: "http://nas" }, "button[value=add]");
     await picture(device, "apps-wrong", 400);
     await show(device, "/pforte/admin/groups", "groups-none");
     await show(device, "/pforte/account/tokens", "tokens-none");
@@ -95,6 +96,11 @@ export default async (j) => {
     for (const member of members) await j.auth(["group", "members", slug, "--add", member]);
   }
   for (const app of apps) await j.auth(["app", "add", ...app]);
+  const client = apps[2][0], callback = "http://127.0.0.1:9/callback";
+  await j.auth(["oidc", "add", client, "--public", "--device", "--redirect", callback]);
+  // asks sends what an application sends by itself.
+  const asks = async (path, fields) => (await fetch(`${j.origin}/pforte/oidc/${path}`, { method: "POST", body: new URLSearchParams({ client_id: client, ...fields }) })).json();
+  const authorize = (to) => `/pforte/oidc/authorize?${new URLSearchParams({ client_id: client, redirect_uri: to, response_type: "code", scope: "openid profile", code_challenge: "x".repeat(43), code_challenge_method: "S256" })}`;
 
   await both(async (device) => {
     await show(device, "/pforte/login", "login");
@@ -175,6 +181,21 @@ export default async (j) => {
     await show(device, `/pforte/admin/apps/${apps[0][0]}?done=app-new`, "app");
     await send(device, { position: "vorn" }, "button[value=change]");
     await picture(device, "app-wrong", 400);
+    await show(device, "/pforte/admin/sign-in/new/grafana", "sign-in-new");
+    await show(device, `/pforte/admin/sign-in/${client}`, "sign-in");
+    await show(device, `/pforte/admin/sign-in/trial/${client}`, "sign-in-trial");
+    await show(device, "/pforte/admin/keys", "keys");
+    await show(device, authorize(callback), "sign-in-question");
+    await show(device, authorize("https://evil.example/"), "sign-in-refused", 400);
+    await show(device, "/pforte/oidc/end-session", "end-session");
+    await show(device, "/pforte/device", "device");
+    await show(device, "/pforte/device?user_code=BCDF-GHJK", "device-wrong", 400);
+    const begun = await asks("device", { scope: "openid profile email groups" });
+    await show(device, `/pforte/device?user_code=${begun.user_code}`, "device-question");
+    await send(device, {}, "main [value=yes]");
+    await picture(device, "device-signed-in");
+    await asks("token", { grant_type: "urn:ietf:params:oauth:grant-type:device_code", device_code: begun.device_code });
+    await show(device, "/pforte/account/connections", "connections");
     await show(device, "/pforte/admin/security", "security");
     await send(device, { required: "yes" });
     await picture(device, "security-changed");

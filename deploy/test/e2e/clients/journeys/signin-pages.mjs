@@ -6,8 +6,8 @@ import { want } from "../journey.mjs";
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password, MEMBER: member, MEMBER_PASSWORD: secret, NAME: name, SLUG: slug, GRAFANA: grafana } = j.env;
   const words = {
-    de: { once: `Diese Angaben jetzt in ${name} eintragen`, trial: "Es klappt.", login: `Weiter zu ${name}`, first: `Erste Anmeldung bei ${name}`, learns: "Erfährt: Name, Benutzername, E-Mail, Gruppen", none: "Noch keine.", address: "nicht eingetragen ist", refused: "unbekannte Adresse", denied: `${name}: kein Zugang`, removed: "Das Anmelden mit dem Haushalt ist beendet." },
-    en: { once: `Enter these values in ${name} now`, trial: "It works.", login: `Continue to ${name}`, first: `First sign-in at ${name}`, learns: "Learns: name, username, e-mail, groups", none: "None yet.", address: "that is not entered", refused: "unknown address", denied: `${name}: no access`, removed: "Signing in with the household has ended." },
+    de: { once: `Diese Angaben jetzt in ${name} eintragen`, trial: "Es klappt.", login: `Weiter zu ${name}`, first: `Erste Anmeldung bei ${name}`, learns: "Erfährt: Name, Benutzername, E-Mail, Gruppen", none: "Noch keine.", address: "nicht eingetragen ist", refused: "unbekannte Adresse", unknown: "Diesen Code zeigt gerade kein Gerät", knows: "Name, Benutzername", signed: "Das Gerät ist angemeldet", denied: `${name}: kein Zugang`, removed: "Das Anmelden mit dem Haushalt ist beendet." },
+    en: { once: `Enter these values in ${name} now`, trial: "It works.", login: `Continue to ${name}`, first: `First sign-in at ${name}`, learns: "Learns: name, username, e-mail, groups", none: "None yet.", address: "that is not entered", refused: "unknown address", unknown: "No device shows this code now", knows: "name, username", signed: "The device is signed in", denied: `${name}: no access`, removed: "Signing in with the household has ended." },
   }[j.lang];
   const page = `/pforte/admin/sign-in/${slug}`;
   const admin = await j.open({ name: "admin" }), lotte = await j.open({ name: "lotte" });
@@ -22,6 +22,7 @@ export default async (j) => {
   await admin.visit("/pforte/login");
   await admin.send("/pforte/login", { username, password });
 
+  let settings = {}; // of Grafana
   await admin.does("have an application ask who signs in", async () => {
     await admin.press("main a[href='/pforte/admin/apps/new']");
     await admin.press("main a[href='/pforte/admin/sign-in/new/grafana']");
@@ -30,6 +31,7 @@ export default async (j) => {
     const shown = admin.page.url(), config = await admin.page.$eval("#config", (e) => e.value);
     await admin.visit(shown);
     want("what is shown after loading the page again", await admin.page.$eval("#config", (e) => e.value), config);
+    settings = Object.fromEntries([...config.matchAll(/^(\w+) = (.*)$/gm)].map(([, key, value]) => [key, value]));
     const entered = await fetch(`${j.env.CONFIGURE}/configure`, { method: "POST", body: config });
     want("the status of entering it", entered.status, 200);
     await admin.press(`main a[href='/pforte/admin/sign-in/trial/${slug}']`);
@@ -63,6 +65,32 @@ export default async (j) => {
   }
   await admin.does("take over an address that was refused", () => admin.press("main [value=take]"));
   await signsIn(lotte, `${grafana}/?slash`);
+
+  // A program without a browser shows a code, which Lotte types.
+  await admin.visit(page);
+  await admin.send("form:has([name=redirects])", { device: true }, { button: "[value=change]" });
+  const ask = async (path, fields) => {
+    const body = new URLSearchParams({ client_id: settings.client_id, client_secret: settings.client_secret, ...fields });
+    return (await fetch(`${j.origin}/pforte/oidc/${path}`, { method: "POST", body })).json();
+  };
+  const polled = (begun) => ask("token", { grant_type: "urn:ietf:params:oauth:grant-type:device_code", device_code: begun.device_code });
+  const begun = await ask("device", { scope: "openid profile" });
+  await lotte.visit("/pforte/device");
+  await lotte.send("/pforte/device", { user_code: "BCDF GHJK" }, { status: 400 });
+  await lotte.shows(words.unknown);
+  want("what a program is told before the answer", (await polled(begun)).error, "authorization_pending");
+  await lotte.does("sign in a program that shows a code", async () => {
+    await lotte.send("/pforte/device", { user_code: begun.user_code.toLowerCase().replace("-", " ") });
+    for (const text of [begun.user_code, name, words.knows]) await lotte.shows(text);
+    await lotte.press("main [value=yes]");
+  });
+  await lotte.shows(words.signed);
+  const claims = JSON.parse(Buffer.from((await polled(begun)).id_token.split(".")[1], "base64url"));
+  want("who the program signed in", claims.preferred_username, member);
+  const declined = await ask("device", { scope: "openid" });
+  await lotte.visit(declined.verification_uri_complete.replace(/^https?:\/\/[^/]+/, ""));
+  await lotte.press("main [value=no]");
+  want("what a program is told that was declined", (await polled(declined)).error, "access_denied");
 
   await admin.visit(`/pforte/admin/apps/${slug}`);
   await admin.send(`form:has([name=was_rule])`, { rule: "admin" }, { button: "[value=change]" });
