@@ -120,7 +120,7 @@ e2e: build checker $(CLIENTS)/node_modules/.package-lock.json $(SIGNIN) ## run t
 SHOTS := $(BIN)/shots
 shots: build checker $(CLIENTS)/node_modules/.package-lock.json ## write a picture of every page into bin/shots/ and check it in Chromium (ONLY=login)
 	@rm -rf $(SHOTS)
-	@cd deploy && PFORTE_BIN=$(BIN) SHOTS=$(SHOTS) ONLY=$(ONLY) go test -count=1 -timeout 20m -run '^Test(Pages_AreShown|CheckPage_IsShown)$$' ./test/e2e
+	@cd deploy && PFORTE_BIN=$(BIN) SHOTS=$(SHOTS) ONLY='$(ONLY)' go test -count=1 -timeout 20m -run '^Test(Pages_AreShown|CheckPage_IsShown)$$' ./test/e2e
 	@ls $(SHOTS) | wc -l
 
 PANELS := deploy/test/e2e/panels

@@ -84,7 +84,7 @@ export default async (j) => {
     await login(device, "anna");
     await show(device, "/pforte/admin/apps", "apps-none");
     await device.page.goto(`${j.origin}/pforte/admin/apps/new`);
-    await send(device, { name: "Fotos", url: "http://nas" }, "button[value=add]");
+    await send(device, { name: "", url: "nas" }, "button[value=add]");
     await picture(device, "apps-wrong", 400);
     await show(device, "/pforte/admin/groups", "groups-none");
     await show(device, "/pforte/account/tokens", "tokens-none");
@@ -191,7 +191,9 @@ export default async (j) => {
     await show(device, "/pforte/device", "device");
     await show(device, "/pforte/device?user_code=BCDF-GHJK", "device-wrong", 400);
     const begun = await asks("device", { scope: "openid profile email groups" });
-    await show(device, `/pforte/device?user_code=${begun.user_code}`, "device-question");
+    await device.page.goto(`${j.origin}/pforte/device?user_code=${begun.user_code}`);
+    await send(device, { password }); // an application is below the household's address
+    await picture(device, "device-question");
     await send(device, {}, "main [value=yes]");
     await picture(device, "device-signed-in");
     await asks("token", { grant_type: "urn:ietf:params:oauth:grant-type:device_code", device_code: begun.device_code });
