@@ -185,14 +185,16 @@ export default async (j) => {
     await show(device, `/pforte/admin/sign-in/${client}`, "sign-in");
     await show(device, `/pforte/admin/sign-in/trial/${client}`, "sign-in-trial");
     await show(device, "/pforte/admin/keys", "keys");
-    await show(device, authorize(callback), "sign-in-question");
+    await device.page.goto(j.origin + authorize(callback));
+    await send(device, { password }); // an application is below the household's address
+    await picture(device, "sign-in-question");
     await show(device, authorize("https://evil.example/"), "sign-in-refused", 400);
     await show(device, "/pforte/oidc/end-session", "end-session");
     await show(device, "/pforte/device", "device");
     await show(device, "/pforte/device?user_code=BCDF-GHJK", "device-wrong", 400);
     const begun = await asks("device", { scope: "openid profile email groups" });
     await device.page.goto(`${j.origin}/pforte/device?user_code=${begun.user_code}`);
-    await send(device, { password }); // an application is below the household's address
+    await send(device, { password });
     await picture(device, "device-question");
     await send(device, {}, "main [value=yes]");
     await picture(device, "device-signed-in");
