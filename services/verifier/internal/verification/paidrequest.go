@@ -2,6 +2,7 @@ package verification
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -13,7 +14,8 @@ import (
 
 // wirePayment is a question about an x402 payment by what its two sides said of it: the seller's
 // PAYMENT-RESPONSE, and the PAYMENT-SIGNATURE that the buyer had sent. Each is the header's value, or
-// the object in it, as the transport for MCP has it.
+// the object in it, as the transport for MCP has it. The seller's side may be the signed receipt of
+// the extension offer-receipt instead ([issuedReceipt]).
 type wirePayment struct {
 	Payment *struct {
 		Response json.RawMessage `json:"response"`
@@ -46,8 +48,8 @@ func ExpandPayment(body []byte) (expanded []byte, chain string, err error) {
 	if wire.Payment == nil {
 		return nil, "", &strictjson.Error{Pointer: "/payment", Reason: "must not be null"}
 	}
-	var settled x402.SettleResponse
-	if err := readSide("/payment/response", wire.Payment.Response, &settled); err != nil {
+	settled, err := readResponse(wire.Payment.Response)
+	if err != nil {
 		return nil, "", err
 	}
 	var sent x402.Payload
@@ -92,6 +94,55 @@ func ExpandPayment(body []byte) (expanded []byte, chain string, err error) {
 		return nil, "", ofSide(err)
 	}
 	return expanded, settled.Network, nil
+}
+
+// issuedReceipt is the signed receipt of the x402 extension offer-receipt, whose payload is beside
+// the signature (format eip712) or in it (jws, RFC 7515 section 7.1). Its transaction is optional, and
+// left out unless the seller sets includeTxHash (specs/extensions/extension-offer-and-receipt.md
+// section 5.2; @x402/extensions 2.27.0).
+type issuedReceipt struct {
+	Format    string          `json:"format"`
+	Payload   json.RawMessage `json:"payload"`
+	Signature string          `json:"signature"`
+}
+
+// readResponse reads the seller's side. A receipt of the extension says that the payment was settled.
+// Its signature is not checked, as little as the header has one: the chain decides.
+func readResponse(text json.RawMessage) (settled x402.SettleResponse, err error) {
+	const pointer = "/payment/response"
+	if err = readSide(pointer, text, &settled); err != nil || settled.Success != nil {
+		return settled, err
+	}
+	var issued issuedReceipt
+	if err = readSide(pointer, text, &issued); err != nil || issued.Format == "" {
+		return settled, err
+	}
+	fault := func(reason string) (x402.SettleResponse, error) {
+		return x402.SettleResponse{}, &strictjson.Error{Pointer: pointer, Reason: reason}
+	}
+	payload := []byte(issued.Payload)
+	switch issued.Format {
+	case "eip712":
+	case "jws":
+		parts := strings.Split(issued.Signature, ".")
+		if len(parts) != 3 {
+			return fault("is a receipt whose signature is no JWS")
+		}
+		if payload, err = base64.RawURLEncoding.Strict().DecodeString(parts[1]); err != nil {
+			return fault("is a receipt whose signature is no JWS")
+		}
+	default:
+		return fault("is a receipt of another format than eip712 and jws")
+	}
+	if err = x402.DecodeObject(payload, &settled); err != nil {
+		return fault("is a receipt whose payload cannot be read")
+	}
+	if settled.Transaction == "" {
+		return fault("is a receipt that names no transaction: ask with PAYMENT-RESPONSE")
+	}
+	isSettled := true
+	settled.Success = &isSettled
+	return settled, nil
 }
 
 // readSide reads what one side said: the value of a header, or an object.

@@ -19,6 +19,25 @@ const (
 		`"to":"0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC","value":"10000","validAfter":"0","validBefore":"1","nonce":"0x5be8e543063152124a76988173c8dfe5b3ab21bcf752713794a036f9bf288ba3"}}}`
 )
 
+// Receipts of the same payment that @x402/extensions 2.27.0 made (createReceiptEIP712, createReceiptJWS),
+// and one of each that has no transaction, as it makes them by default.
+const (
+	receiptEIP712 = `{"format":"eip712","payload":{"version":1,"network":"eip155:84532","resourceUrl":"https://seller.example/data","payer":"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",` +
+		`"issuedAt":1795692452,"transaction":"0x42817edbca3b0456092d306c67a7e281f0baab2d987f79b95d7aac26064b6694"},` +
+		`"signature":"0x0d2fc5453e68d19d811783d59cd4c979697944ba172983de8a6e1f4848a8a9b627eefd662952635d064e5bd5fad7c42088badb640aa881039e290125d4531fa31c"}`
+	receiptSigned = `{"format":"jws","signature":"eyJhbGciOiJFZERTQSIsImtpZCI6ImRpZDp3ZWI6c2VsbGVyLmV4YW1wbGUjMSJ9.eyJpc3N1ZWRBdCI6MTc5NTY5MjQ1MiwibmV0d29yayI6ImVpcDE1NTo4NDUzMiIsInBheWVyIjoiMHhmMzlGZDZlNTFhYWQ4OEY2RjRjZTZhQjg4MjcyNzljZmZGYjkyMjY2IiwicmVzb3VyY2VVcmwiOiJodHRwczovL3NlbGxlci5leGFtcGxlL2RhdGEiLCJ0cmFuc2FjdGlvbiI6IjB4NDI4MTdlZGJjYTNiMDQ1NjA5MmQzMDZjNjdhN2UyODFmMGJhYWIyZDk4N2Y3OWI5NWQ3YWFjMjYwNjRiNjY5NCIsInZlcnNpb24iOjF9.` +
+		`pxpisN_KqOoCyHObRgXXAecLVNgTz7d8rXDykQWpWcHCkySfy9u1MiGnU47sn-M9MDp6XT7LGhOFbA2msG7WDg"}`
+	privateEIP712 = `{"format":"eip712","payload":{"version":1,"network":"eip155:84532","resourceUrl":"https://seller.example/data","payer":"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",` +
+		`"issuedAt":1795692452,"transaction":""},"signature":"0x53b94b9f3b52965da99a30bf34aa3be712e7a767f65d622eb9637da3673260a144d945ec37f13a0483750bd73686218ea8b84898e8828c33ec95357af99717061c"}`
+	privateSigned = `{"format":"jws","signature":"eyJhbGciOiJFZERTQSIsImtpZCI6ImRpZDp3ZWI6c2VsbGVyLmV4YW1wbGUjMSJ9.eyJpc3N1ZWRBdCI6MTc5NTY5MjQ1MiwibmV0d29yayI6ImVpcDE1NTo4NDUzMiIsInBheWVyIjoiMHhmMzlGZDZlNTFhYWQ4OEY2RjRjZTZhQjg4MjcyNzljZmZGYjkyMjY2IiwicmVzb3VyY2VVcmwiOiJodHRwczovL3NlbGxlci5leGFtcGxlL2RhdGEiLCJ2ZXJzaW9uIjoxfQ.` +
+		`Jld1JZhMjgQtgrl7BMPr1n0eKxN7XUeSqrJGbonaXLuBswn_fZf-a5viUh6_ZID5jjQpKv3P8N_FFprgdDmyAA"}`
+)
+
+// receiptJWS is a receipt of a payload, in the format jws, with a signature that nobody made.
+func receiptJWS(payload string) string {
+	return `{"format":"jws","signature":"eyJhbGciOiJFZERTQSJ9.` + base64.RawURLEncoding.EncodeToString([]byte(payload)) + `.AA"}`
+}
+
 func header(object string) string {
 	return `"` + base64.StdEncoding.EncodeToString([]byte(object)) + `"`
 }
@@ -31,7 +50,7 @@ func TestPayment_IsAskedForAsWrittenOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, response := range []string{paidResponse, header(paidResponse)} {
+	for _, response := range []string{paidResponse, header(paidResponse), receiptEIP712, receiptSigned} {
 		for _, sent := range []string{paidSent, header(paidSent)} {
 			body, chain, err := verification.ExpandPayment([]byte(`{"payment":{"response":` + response + `,"sent":` + sent + `},"expectations":{"minConfirmations":3}}`))
 			if err != nil || chain != "eip155:84532" {
@@ -72,6 +91,14 @@ func TestPayment_FaultsNameTheSide(t *testing.T) {
 		`{"payment":{"response":` + change(response, "84532", "8453") + `,"sent":` + sent + `}}`:         "/payment/response",
 		`{"payment":{"response":` + change(response, "0xf39F", "0xf390") + `,"sent":` + sent + `}}`:      "/payment/response",
 		`{"payment":{"response":` + change(response, "0x4281", "0x") + `,"sent":` + sent + `}}`:          "/payment/response",
+		`{"payment":{"response":` + change(receiptEIP712, "eip712", "cose") + `,"sent":` + sent + `}}`:   "/payment/response",
+		`{"payment":{"response":` + change(receiptEIP712, "0x4281", "0x") + `,"sent":` + sent + `}}`:     "/payment/response",
+		`{"payment":{"response":` + change(receiptEIP712, "0xf39F", "0xf390") + `,"sent":` + sent + `}}`: "/payment/response",
+		`{"payment":{"response":` + receiptJWS(`{"network":"eip155:84532"}`) + `,"sent":` + sent + `}}`:  "/payment/response",
+		`{"payment":{"response":` + receiptJWS(`[]`) + `,"sent":` + sent + `}}`:                          "/payment/response",
+		`{"payment":{"response":{"format":"jws","signature":"a.b"},"sent":` + sent + `}}`:                "/payment/response",
+		`{"payment":{"response":{"format":"jws","signature":"a.%.c"},"sent":` + sent + `}}`:              "/payment/response",
+		`{"payment":{"response":{"format":"eip712"},"sent":` + sent + `}}`:                               "/payment/response",
 		`{"payment":{"response":` + response + `,"sent":` + change(sent, "exact", "upto") + `}}`:         "/payment/sent",
 		`{"payment":{"response":` + response + `,"sent":` + change(sent, `n":2`, `n":1`) + `}}`:          "/payment/sent",
 		`{"payment":{"response":` + response + `,"sent":` + change(sent, "10000", "1") + `}}`:            "/payment/sent",
@@ -96,9 +123,24 @@ func TestPayment_FaultsNameTheSide(t *testing.T) {
 	}
 }
 
+// The extension leaves the transaction out unless the seller includes it, in JWS by its absence and
+// in EIP-712 by "".
+func TestPayment_ReceiptWithoutItsTransactionIsToldSo(t *testing.T) {
+	for _, response := range []string{privateEIP712, privateSigned} {
+		_, _, err := verification.ExpandPayment([]byte(`{"payment":{"response":` + response + `,"sent":` + paidSent + `}}`))
+		if err == nil || !strings.Contains(err.Error(), "names no transaction") {
+			t.Errorf("%s: %v", response, err)
+		}
+	}
+}
+
 func FuzzPayment_IsAQuestionOrAFault(f *testing.F) {
 	f.Add(header(paidResponse), header(paidSent))
 	f.Add(paidResponse, paidSent)
+	f.Add(receiptEIP712, paidSent)
+	f.Add(receiptSigned, header(paidSent))
+	f.Add(receiptJWS(`{"transaction":7}`), paidSent)
+	f.Add(`{"format":"eip712","payload":null}`, paidSent)
 	f.Add(`"e30="`, `{}`)
 	f.Add(`null`, `[[[`)
 	f.Fuzz(func(t *testing.T, response, sent string) {
