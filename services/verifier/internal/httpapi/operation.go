@@ -81,9 +81,14 @@ var transferKind = kind{
 		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000}}},` +
 		`"expectations":{"type":"object","additionalProperties":false,` +
 		`"properties":{"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
-	toolSchema: `{"type":"object","required":["transactionHash","transfer"],"additionalProperties":false,` +
-		`"properties":{` +
+	toolSchema: `{"type":"object","additionalProperties":false,` +
+		`"description":"transactionHash and transfer, or payment","properties":{` +
 		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
+		`"payment":{"type":"object","required":["response","sent"],"additionalProperties":false,` +
+		`"description":"an x402 payment (exact): the evidence that it was made","properties":{` +
+		`"response":{"type":["string","object"],` +
+		`"description":"PAYMENT-RESPONSE or its object, or a receipt of offer-receipt"},` +
+		`"sent":{"type":["string","object"],"description":"PAYMENT-SIGNATURE or its object"}}},` +
 		`"transfer":{"type":"object","required":["token","to"],"additionalProperties":false,` +
 		`"description":"the payment: one of amount, minAmount (in atomic units) and amountDecimal","properties":{` +
 		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$",` +

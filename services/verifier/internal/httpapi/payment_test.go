@@ -54,3 +54,21 @@ func TestPayment_IsProvenFromWhatBothSidesSaid(t *testing.T) {
 	}
 	w.wantTransfers(1)
 }
+
+// As a tool it needs no chain: the payment says on which one it was made.
+func TestPayment_IsProvenByTheToolToo(t *testing.T) {
+	w := open(t, nil)
+	w.more = []string{"eip3009-devnet"}
+	w.reopen()
+	about := `{"payment":{"response":` + paidResponse + `,"sent":` + paidSent + `}}`
+	bought := w.rpc(message("verify_token_transfer", about, w.toolPayment("1"))).result()
+	if bought.IsError || !strings.Contains(bought.Content[1].Text, "0x5be8e543") {
+		t.Fatalf("%+v", bought)
+	}
+	w.wantTransfers(1)
+	other := strings.Replace(about, "{", `{"chain":"base",`, 1)
+	f := w.rpc(message("verify_token_transfer", other, w.toolPayment("2"))).wantTool(http.StatusBadRequest, "invalid_request")
+	if f.Field != "payment.response" {
+		t.Errorf("%+v", f)
+	}
+}

@@ -147,16 +147,32 @@ func (s *paidRoute) operationFor(body []byte) operation {
 	if s.path != transferKind.firstPath {
 		return s.operation
 	}
+	operations := []operation{s.operation}
+	for _, route := range s.paid {
+		if route.operation.kind == &transferKind {
+			operations = append(operations, route.operation)
+		}
+	}
+	return operationAbout(operations, body)
+}
+
+// operationAbout returns the operation about the chain on which the x402 payment was made that a
+// request asks about; the first for every other request, and for a chain that there is none about.
+func operationAbout(operations []operation, body []byte) operation {
+	first := operations[0]
+	if first.kind != &transferKind {
+		return first
+	}
 	_, chain, err := verification.ExpandPayment(body)
 	if err != nil || chain == "" {
-		return s.operation
+		return first
 	}
-	for _, route := range s.paid {
-		if o := route.operation; o.kind == &transferKind && o.chain.named().ID == chain {
+	for _, o := range operations {
+		if o.chain.named().ID == chain {
 			return o
 		}
 	}
-	return s.operation
+	return first
 }
 
 // answer returns the answer to a payment that was settled: the signed receipt in JSON,
