@@ -136,6 +136,19 @@ func TestBuyers_ProveTheirOwnPayment(t *testing.T) {
 	}
 }
 
+func TestBuyers_ProveTheirOwnPaymentByMCP(t *testing.T) {
+	w := sharedWorld(t)
+	sent, before, folder := w.buy(t), w.income(t), desk(t)
+	printed := w.shell(t, folder, snippet(t, "prove by MCP"), "SELLER="+w.PublicURL+"/mcp", "TOOL=verify_transaction",
+		fmt.Sprintf(`ARGUMENTS={"transactionHash":%q,"expectations":{"minConfirmations":2}}`, sent.Transaction))
+	if !strings.Contains(printed, "VALID") || !strings.Contains(printed, "log 1 of the transaction") {
+		t.Errorf("printed:\n%s", printed)
+	}
+	if got := w.income(t) - before; got != 2*price {
+		t.Errorf("%d moved", got)
+	}
+}
+
 // The official client pays for two questions at once.
 func TestBuyers_BuyManyInOnePayment(t *testing.T) {
 	w := sharedWorld(t)
