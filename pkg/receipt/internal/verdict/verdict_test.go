@@ -373,6 +373,28 @@ func TestVerdicts_AreTheSameInJavaScript(t *testing.T) {
 	agree(t, *mutations, "node", filepath.Join(top, "npm/test/agree.mjs"))
 }
 
+// Deno is from the npm registry, at the version of the lock file. It judges the vectors of the file with
+// the module as it is packed, and may read files, and nothing else.
+func TestVerdicts_AreTheSameInDeno(t *testing.T) {
+	found, err := filepath.Glob(filepath.Join(top, "npm/node_modules/@deno/*/deno"))
+	if err != nil || len(found) != 1 {
+		missing(t, "what builds the npm package is not installed: make packages")
+	}
+	deno, err := filepath.Abs(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs(filepath.Join(top, "npm/test/agree.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), deno, "run", "--no-prompt", "--no-remote", "--allow-read", script).CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestVerdicts_AreTheSameInPython(t *testing.T) {
 	// A third is about finality, which is not for it.
 	agree(t, *mutations*3/2, "python3", filepath.Join(top, "python/tests/agree.py"))
