@@ -6,12 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"unicode"
 
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/trie"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -131,6 +136,85 @@ func TestMCP_ASoldResultIsSmall(t *testing.T) {
 	}
 	if largest < 50_000 { // what a result must not grow with
 		t.Errorf("the largest answer has only %d bytes", largest)
+	}
+}
+
+// longInput is a recording of one block with one transaction, whose input has a number of bytes.
+func longInput(t *testing.T, size int) (recorded.Recording, string) {
+	t.Helper()
+	key, err := crypto.ToECDSA(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := make([]byte, size)
+	for i := range input {
+		input[i] = byte(i % 251)
+	}
+	sent := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1)), &types.DynamicFeeTx{
+		ChainID: big.NewInt(1), GasTipCap: big.NewInt(1), GasFeeCap: big.NewInt(2), Gas: 5_000_000, To: &common.Address{7}, Value: new(big.Int), Data: input,
+	})
+	outcome := &types.Receipt{
+		Type: types.DynamicFeeTxType, Status: 1, CumulativeGasUsed: 4_000_000, GasUsed: 4_000_000, TxHash: sent.Hash(), Logs: []*types.Log{},
+	}
+	block := types.NewBlock(&types.Header{
+		Number: big.NewInt(18_000_000), Difficulty: new(big.Int), GasLimit: 30_000_000, GasUsed: 4_000_000, Time: 1_693_066_895, BaseFee: big.NewInt(1),
+	}, &types.Body{Transactions: types.Transactions{sent}}, types.Receipts{outcome}, trie.NewStackTrie(nil))
+	outcome.BlockHash, outcome.BlockNumber = block.Hash(), block.Number()
+	place := map[string]any{
+		"blockHash": block.Hash(), "blockNumber": "0x112a880", "transactionIndex": "0x0", "from": crypto.PubkeyToAddress(key.PublicKey), "to": sent.To(),
+	}
+	with := func(of any, more map[string]any) map[string]json.RawMessage {
+		members := map[string]json.RawMessage{}
+		for _, part := range []any{of, more} {
+			text, err := json.Marshal(part)
+			if err == nil {
+				err = json.Unmarshal(text, &members)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return members
+	}
+	found := recorded.Block{
+		Block: with(block.Header(), map[string]any{"transactions": []any{with(sent, place)}, "uncles": []any{}, "size": "0x1"}),
+	}
+	text, err := json.Marshal(with(outcome, place))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.Receipts = []json.RawMessage{text}
+	return recorded.Recording{ChainID: 1, Blocks: []recorded.Block{found}}, sent.Hash().Hex()
+}
+
+// The longest answer that was bought had 236,806 bytes. Its block is not among the recordings.
+func TestMCP_ASoldResultIsSmallForALongInput(t *testing.T) {
+	recording, hash := longInput(t, 115_000)
+	key, err := receipt.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := rpc.Open(t.Context(), rpc.Options{
+		Chain: chain.Config{Name: "ethereum", ID: recording.ChainID, RPCURLs: []string{chaintest.NewNode(t, recording).URL}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	question, err := verification.ParseRequest([]byte(`{"transactionHash":"` + hash + `"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipts := verification.NewReceipts(key, 1, func(bool) {}, func(int) {})
+	answer, err := receipts.Signed(t.Context(), "ethereum", verification.Verifier{Reader: reader}, question)
+	if err != nil || len(answer) < 230_000 {
+		t.Fatalf("%d bytes, %v", len(answer), err)
+	}
+	result, err := httpapi.SoldTool("https://verifier.example.org", answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := tokensAtMost(string(result)); n > 2000 {
+		t.Errorf("%d tokens: %s", n, result)
 	}
 }
 
