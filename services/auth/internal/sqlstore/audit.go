@@ -43,14 +43,6 @@ func repeated(now time.Time, by audit.Actor, e audit.Event) string {
 	return fmt.Sprintf("%s %d %d %s %s", e.Name, now.Truncate(time.Hour).Unix(), e.SubjectID, by.Network, by.Agent)
 }
 
-const insertAudit = `INSERT INTO audit
-	(at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key,
-	detail, bucket)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-	ON CONFLICT (bucket) DO UPDATE SET count = audit.count + 1, at = excluded.at, ip = excluded.ip,
-	agent = excluded.agent, request_id = excluded.request_id, session_key = excluded.session_key,
-	detail = excluded.detail`
-
 // record writes the row of an event of the context's actor, or counts it with those of the same actor and bucket, of
 // which the row then tells the last. The actor is a part of the stored bucket: what a stranger does is never counted
 // with what a user did.
@@ -68,7 +60,14 @@ func (tx *transaction) record(ctx context.Context, e audit.Event) error {
 	if bucket != "" {
 		bucket += fmt.Sprintf(" by %s %d %s", by.Kind, by.ID, by.Name)
 	}
-	err := tx.exec(ctx, insertAudit, now.Unix(), e.Name, string(by.Kind), by.ID, by.Name, e.SubjectID, e.SubjectName, by.IP, by.Agent, by.RequestID,
+	err := tx.exec(ctx, `INSERT INTO audit
+		(at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key,
+		detail, bucket)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (bucket) DO UPDATE SET count = audit.count + 1, at = excluded.at, ip = excluded.ip,
+		agent = excluded.agent, request_id = excluded.request_id, session_key = excluded.session_key,
+		detail = excluded.detail`,
+		now.Unix(), e.Name, string(by.Kind), by.ID, by.Name, e.SubjectID, e.SubjectName, by.IP, by.Agent, by.RequestID,
 		by.SessionKey, detail,
 		sql.NullString{String: bucket, Valid: bucket != ""})
 	if err != nil {

@@ -51,7 +51,7 @@ func New(db *sqldb.DB, now func() time.Time) *Stores {
 // NewObserved is New with a function that is called for each event of the audit when it is
 // committed, and must not wait. The entry has no ID.
 func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Context, audit.Entry)) *Stores {
-	db := &database{opened, now, observe, sqldb.NewStatements(often()...)}
+	db := &database{opened, now, observe}
 	return &Stores{
 		Users:        &Users{db, sqldb.Keep(opened, db.userReader())},
 		Links:        &Links{db},
@@ -63,7 +63,7 @@ func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Co
 		Tokens: &Tokens{db, db.Query(`SELECT ` + tokenColumns + `, ` + groupsOf +
 			`, users.display_name, users.role, coalesce(users.disabled_at, 0), coalesce(users.ends_at, 0)` +
 			tokenTables + ` WHERE app_tokens.token_hash = ?`)},
-		Audit: &Audit{db}, Clients: &Clients{db}, Keys: &Keys{db}, Grants: &Grants{db, db.Query(selectHeld), db.Query(selectPerson)},
+		Audit: &Audit{db}, Clients: &Clients{db}, Keys: &Keys{db}, Grants: &Grants{db, db.Query(selectHeld)},
 		Logouts: &Logouts{db},
 	}
 }
@@ -73,15 +73,6 @@ type database struct {
 	*sqldb.DB
 	now     func() time.Time
 	observe func(context.Context, audit.Entry)
-	often   *sqldb.Statements
-}
-
-// often returns the statements of a login at an application, which is what writes most.
-func often() []string {
-	return []string{
-		insertGrant(true), insertGrant(false), countGrants, insertFirstLogin, selectHeld, insertAudit,
-		updateEnded(oldestOfLogin), updateEnded(oldestOfUser),
-	}
 }
 
 // querier is the database or a transaction.
@@ -137,7 +128,6 @@ func (d *database) writeBy(
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ctx, span := tracing.Call(ctx, "sql", what)
-	d.often.Prepare(ctx, d.DB)
 	var last *transaction
 	err := run(ctx, func(tx *sql.Tx) error {
 		last = &transaction{Tx: tx, db: d}
@@ -167,28 +157,16 @@ func (d *database) change(
 }
 
 func (tx *transaction) row(ctx context.Context, query string, args ...any) *sql.Row {
-	if stmt := tx.db.often.In(ctx, tx.Tx, query); stmt != nil {
-		return stmt.QueryRowContext(ctx, args...)
-	}
 	return tx.QueryRowContext(ctx, tx.db.Rebind(query), args...)
 }
 
 func (tx *transaction) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if stmt := tx.db.often.In(ctx, tx.Tx, query); stmt != nil {
-		return stmt.QueryContext(ctx, args...)
-	}
 	return tx.QueryContext(ctx, tx.db.Rebind(query), args...)
 }
 
 // changed returns how many rows a statement has changed.
 func (tx *transaction) changed(ctx context.Context, query string, args ...any) (int64, error) {
-	var result sql.Result
-	var err error
-	if stmt := tx.db.often.In(ctx, tx.Tx, query); stmt != nil {
-		result, err = stmt.ExecContext(ctx, args...)
-	} else {
-		result, err = tx.ExecContext(ctx, tx.db.Rebind(query), args...)
-	}
+	result, err := tx.ExecContext(ctx, tx.db.Rebind(query), args...)
 	if err != nil {
 		return 0, err
 	}

@@ -22,16 +22,12 @@ const enoughFactor = `(NOT applications.second_factor OR oidc_grants.factor NOT 
 // endedAtOnce is how many logouts one statement queues.
 const endedAtOnce = 200
 
-// updateEnded ends the live grants that a condition selects.
-func updateEnded(where string) string {
-	return `UPDATE oidc_grants SET ended_at = ?, reason = ? WHERE ended_at IS NULL AND (` + where + `) RETURNING id`
-}
-
 // endGrants ends the live grants that a condition selects, and queues the logouts of those applications that take
 // some. It returns how many it ended.
 func (tx *transaction) endGrants(ctx context.Context, reason, where string, args ...any) (int, error) {
 	now := tx.db.now().Unix()
-	rows, err := tx.query(ctx, updateEnded(where), append([]any{now, reason}, args...)...)
+	rows, err := tx.query(ctx, `UPDATE oidc_grants SET ended_at = ?, reason = ? WHERE ended_at IS NULL AND (`+where+
+		`) RETURNING id`, append([]any{now, reason}, args...)...)
 	ids, err := sqldb.All(rows, err, func(row sqldb.Scanner) (id any, err error) {
 		var text string
 		err = row.Scan(&text)

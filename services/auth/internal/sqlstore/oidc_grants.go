@@ -20,8 +20,7 @@ import (
 // Grants keeps the grants of the OpenID Connect provider.
 type Grants struct {
 	db   *database
-	held   *sqldb.Query // of every use of a token
-	person *sqldb.Query // of every code
+	held *sqldb.Query // of every use of a token
 }
 
 // isOpen is the condition that a user's account is open at an instant, ?, in Unix seconds.
@@ -48,9 +47,6 @@ func personDest(p *oidc.Person) (dest []any, finish func()) {
 	}
 }
 
-const selectPerson = `SELECT ` + personColumns + `, applications.second_factor, ` + permits + `
-	FROM users, applications WHERE users.id = ? AND applications.id = ? AND ` + isOpen
-
 // Person implements oidc.Grants.
 func (s *Grants) Person(
 	ctx context.Context, userID, applicationID int64,
@@ -62,7 +58,9 @@ func (s *Grants) Person(
 	dest, finish := personDest(&p)
 	var admitted bool
 	now := s.db.now().Unix()
-	err = s.person.Row(ctx, userID, applicationID, now).Scan(append(dest, &secondFactor, &admitted)...)
+	err = s.db.row(ctx, `SELECT `+personColumns+`, applications.second_factor, `+permits+`
+		FROM users, applications WHERE users.id = ? AND applications.id = ? AND `+isOpen,
+		userID, applicationID, now).Scan(append(dest, &secondFactor, &admitted)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return oidc.Person{}, false, user.ErrNotFound
 	}
@@ -137,21 +135,6 @@ func (s *Grants) Held(ctx context.Context, id string) (oidc.Held, error) {
 	return scanHeld(s.held.Row(ctx, id, s.db.now().Unix()))
 }
 
-// insertGrant inserts a grant where all that it rests on admits it.
-func insertGrant(offline bool) string {
-	return `INSERT INTO oidc_grants (id, application_id, user_id, login, stamp, scopes, offline,
-		auth_time, factor, created_at, last_used_at)
-		SELECT CAST(? AS TEXT), applications.id, users.id, CAST(? AS TEXT), users.session_stamp, CAST(? AS TEXT), ` +
-		boolean(offline) + `, CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT)
-		FROM users, applications JOIN oidc_clients ON oidc_clients.application_id = applications.id
-		WHERE users.id = ? AND applications.id = ? AND users.session_stamp = ? AND users.subject IS NOT NULL
-		AND ` + isOpen + ` AND ` + permits + ` AND (NOT applications.second_factor OR CAST(? AS TEXT) NOT IN ('', 'pwd'))
-		AND NOT EXISTS (SELECT 1 FROM oidc_ended_logins WHERE login = ?)`
-}
-
-const insertFirstLogin = `INSERT INTO oidc_first_logins (application_id, user_id, at) VALUES (?, ?, ?)
-	ON CONFLICT DO NOTHING`
-
 // CreateGrant implements oidc.Grants.
 func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held, first bool, err error) {
 	err = s.db.writeRelaxed(ctx, timeout, "create grant", func(ctx context.Context, tx *transaction) error {
@@ -160,7 +143,15 @@ func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held,
 			return err
 		}
 		now := s.db.now().Unix()
-		n, err := tx.changed(ctx, insertGrant(g.Offline), g.ID, g.Login, strings.Join(g.Scopes, " "), g.AuthTime.Unix(), string(g.Factor), now, now,
+		n, err := tx.changed(ctx, `INSERT INTO oidc_grants (id, application_id, user_id, login, stamp, scopes, offline,
+			auth_time, factor, created_at, last_used_at)
+			SELECT CAST(? AS TEXT), applications.id, users.id, CAST(? AS TEXT), users.session_stamp, CAST(? AS TEXT), `+
+			boolean(g.Offline)+`, CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT)
+			FROM users, applications JOIN oidc_clients ON oidc_clients.application_id = applications.id
+			WHERE users.id = ? AND applications.id = ? AND users.session_stamp = ? AND users.subject IS NOT NULL
+			AND `+isOpen+` AND `+permits+` AND (NOT applications.second_factor OR CAST(? AS TEXT) NOT IN ('', 'pwd'))
+			AND NOT EXISTS (SELECT 1 FROM oidc_ended_logins WHERE login = ?)`,
+			g.ID, g.Login, strings.Join(g.Scopes, " "), g.AuthTime.Unix(), string(g.Factor), now, now,
 			g.UserID, g.ApplicationID, g.Stamp, now, string(g.Factor), g.Login)
 		if err != nil {
 			return err
@@ -171,7 +162,8 @@ func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held,
 		if err := tx.limitGrants(ctx, g); err != nil {
 			return err
 		}
-		n, err = tx.changed(ctx, insertFirstLogin, g.ApplicationID, g.UserID, now)
+		n, err = tx.changed(ctx, `INSERT INTO oidc_first_logins (application_id, user_id, at) VALUES (?, ?, ?)
+			ON CONFLICT DO NOTHING`, g.ApplicationID, g.UserID, now)
 		if err != nil {
 			return err
 		}
@@ -218,28 +210,23 @@ func boolean(b bool) string {
 	return "FALSE"
 }
 
-const (
-	countGrants = `SELECT count(CASE WHEN application_id = ? AND login = ? THEN 1 END), count(*)
-		FROM oidc_grants WHERE ended_at IS NULL AND user_id = ?`
-
-	oldest        = `id IN (SELECT id FROM oidc_grants WHERE ended_at IS NULL AND user_id = ? AND id <> ?`
-	oldestOfLogin = oldest + ` AND application_id = ? AND login = ? ORDER BY created_at, id LIMIT ?)`
-	oldestOfUser  = oldest + ` ORDER BY created_at, id LIMIT ?)`
-)
-
 // limitGrants ends the oldest live grants of a user, and of a login at an application, where there are too many.
 func (tx *transaction) limitGrants(ctx context.Context, g oidc.Grant) error {
 	var ofLogin, ofUser int
-	err := tx.row(ctx, countGrants, g.ApplicationID, g.Login, g.UserID).Scan(&ofLogin, &ofUser)
+	err := tx.row(ctx, `SELECT count(CASE WHEN application_id = ? AND login = ? THEN 1 END), count(*)
+		FROM oidc_grants WHERE ended_at IS NULL AND user_id = ?`, g.ApplicationID, g.Login, g.UserID).
+		Scan(&ofLogin, &ofUser)
 	if err != nil {
 		return err
 	}
 	ended := 0
+	const oldest = `id IN (SELECT id FROM oidc_grants WHERE ended_at IS NULL AND user_id = ? AND id <> ?`
 	if many := ofLogin - oidc.MaxGrantsPerLogin; many > 0 {
-		ended, err = tx.endGrants(ctx, oidc.EndedLimit, oldestOfLogin, g.UserID, g.ID, g.ApplicationID, g.Login, many)
+		ended, err = tx.endGrants(ctx, oidc.EndedLimit, oldest+` AND application_id = ? AND login = ?
+			ORDER BY created_at, id LIMIT ?)`, g.UserID, g.ID, g.ApplicationID, g.Login, many)
 	}
 	if many := ofUser - ended - oidc.MaxGrantsPerUser; err == nil && many > 0 {
-		_, err = tx.endGrants(ctx, oidc.EndedLimit, oldestOfUser, g.UserID, g.ID, many)
+		_, err = tx.endGrants(ctx, oidc.EndedLimit, oldest+` ORDER BY created_at, id LIMIT ?)`, g.UserID, g.ID, many)
 	}
 	return err
 }
