@@ -20,7 +20,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 	"github.com/pressly/goose/v3/lock"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite"
 )
 
 // Dialect is the kind of SQL a database speaks.
@@ -203,10 +203,11 @@ func openPool(path string, conns int, options url.Values) (*sql.DB, error) {
 	if path != memory {
 		name = "file:" + (&url.URL{Path: path}).EscapedPath()
 	}
-	pool, err := sql.Open("sqlite", name+"?"+options.Encode())
+	connector, err := sqlite.NewConnector(name + "?" + options.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("open SQLite: %w", err)
 	}
+	pool := sql.OpenDB(preparing{connector})
 	pool.SetMaxOpenConns(conns)
 	pool.SetMaxIdleConns(conns)
 	return pool, nil
