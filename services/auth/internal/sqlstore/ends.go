@@ -28,11 +28,7 @@ func (tx *transaction) endGrants(ctx context.Context, reason, where string, args
 	now := tx.db.now().Unix()
 	rows, err := tx.query(ctx, `UPDATE oidc_grants SET ended_at = ?, reason = ? WHERE ended_at IS NULL AND (`+where+
 		`) RETURNING id`, append([]any{now, reason}, args...)...)
-	ids, err := sqldb.All(rows, err, func(row sqldb.Scanner) (id any, err error) {
-		var text string
-		err = row.Scan(&text)
-		return text, err
-	})
+	ids, err := sqldb.All(rows, err, scanID)
 	if err != nil || reason == oidc.EndedByClient { // which knows
 		return len(ids), err
 	}
@@ -50,6 +46,13 @@ func (tx *transaction) endGrants(ctx context.Context, reason, where string, args
 		}
 	}
 	return len(ids), nil
+}
+
+// scanID reads the id of a grant, to be an argument.
+func scanID(row sqldb.Scanner) (any, error) {
+	var id string
+	err := row.Scan(&id)
+	return id, err
 }
 
 // endUnadmitted ends the grants that a changed rule, group or role does not admit any more.

@@ -210,24 +210,36 @@ func boolean(b bool) string {
 	return "FALSE"
 }
 
-// limitGrants ends the oldest live grants of a user, and of a login at an application, where there are too many.
+// tooMany returns the live grants of a user but one that are older than so many others, or those of a login at an
+// application. SQLite has an OFFSET only after a LIMIT.
+func tooMany(which string, permitted int) string {
+	return fmt.Sprintf(`SELECT id FROM oidc_grants WHERE ended_at IS NULL AND %s AND id <> ?
+		ORDER BY created_at DESC, id DESC LIMIT 10000 OFFSET %d`, which, permitted-1)
+}
+
+var (
+	tooManyOfLogin = tooMany(`login = ? AND application_id = ? AND user_id = ?`, oidc.MaxGrantsPerLogin)
+	tooManyOfUser  = tooMany(`user_id = ?`, oidc.MaxGrantsPerUser)
+)
+
+// limitGrants ends the oldest live grants of a user, and of a login at an application, where there are too many beside
+// a new one.
 func (tx *transaction) limitGrants(ctx context.Context, g oidc.Grant) error {
-	var ofLogin, ofUser int
-	err := tx.row(ctx, `SELECT count(CASE WHEN application_id = ? AND login = ? THEN 1 END), count(*)
-		FROM oidc_grants WHERE ended_at IS NULL AND user_id = ?`, g.ApplicationID, g.Login, g.UserID).
-		Scan(&ofLogin, &ofUser)
-	if err != nil {
+	if err := tx.endFound(ctx, tooManyOfLogin, g.Login, g.ApplicationID, g.UserID, g.ID); err != nil {
 		return err
 	}
-	ended := 0
-	const oldest = `id IN (SELECT id FROM oidc_grants WHERE ended_at IS NULL AND user_id = ? AND id <> ?`
-	if many := ofLogin - oidc.MaxGrantsPerLogin; many > 0 {
-		ended, err = tx.endGrants(ctx, oidc.EndedLimit, oldest+` AND application_id = ? AND login = ?
-			ORDER BY created_at, id LIMIT ?)`, g.UserID, g.ID, g.ApplicationID, g.Login, many)
+	return tx.endFound(ctx, tooManyOfUser, g.UserID, g.ID)
+}
+
+// endFound ends the grants that a query finds. They are named by their ids: SQLite would look for a subquery's in the
+// index of all that are live.
+func (tx *transaction) endFound(ctx context.Context, query string, args ...any) error {
+	rows, err := tx.query(ctx, query, args...)
+	ids, err := sqldb.All(rows, err, scanID)
+	if err != nil || len(ids) == 0 {
+		return err
 	}
-	if many := ofUser - ended - oidc.MaxGrantsPerUser; err == nil && many > 0 {
-		_, err = tx.endGrants(ctx, oidc.EndedLimit, oldest+` ORDER BY created_at, id LIMIT ?)`, g.UserID, g.ID, many)
-	}
+	_, err = tx.endGrants(ctx, oidc.EndedLimit, `id IN (?`+strings.Repeat(`, ?`, len(ids)-1)+`)`, ids...)
 	return err
 }
 
