@@ -300,18 +300,27 @@ func TestGrant_LoginHasABoundedNumberAtAnApplication(t *testing.T) {
 		for i := range grants {
 			grants[i] = h.grant(c, h.otto, "l1")
 		}
-		if n := h.atOnce(func(s *sqlstore.Stores, i int) error {
-			_, _, err := s.Grants.CreateGrant(h.Context(), grants[i])
+		// They wait for the row of the user, one for the other, and on a busy machine the last ones longer than a store
+		// waits: such a one is tried again. It may have been stored all the same, so that the rows tell how many there were.
+		n := h.atOnce(func(s *sqlstore.Stores, i int) (err error) {
+			for range 10 {
+				if _, _, err = s.Grants.CreateGrant(h.Context(), grants[i]); err == nil {
+					return nil
+				}
+				grants[i].ID = oidc.NewGrantID()
+			}
 			return err
-		}); n != len(grants) {
-			t.Errorf("%d were made", n)
+		})
+		var stored, logouts int
+		h.ok(h.db.Reader.QueryRowContext(h.Context(), `SELECT count(*) FROM oidc_grants`).Scan(&stored))
+		h.ok(h.db.Reader.QueryRowContext(h.Context(), `SELECT count(*) FROM oidc_logouts`).Scan(&logouts))
+		if n != len(grants) || stored < n {
+			t.Errorf("%d were made, and %d are stored", n, stored)
 		}
 		if all := must(h.Grants.Connections(h.Context(), h.otto.ID))(h.T); len(all) != oidc.MaxGrantsPerLogin {
 			t.Errorf("%d are live", len(all))
 		}
-		var logouts int
-		h.ok(h.db.Reader.QueryRowContext(h.Context(), `SELECT count(*) FROM oidc_logouts`).Scan(&logouts))
-		if logouts != len(grants)-oidc.MaxGrantsPerLogin {
+		if logouts != stored-oidc.MaxGrantsPerLogin {
 			t.Errorf("%d logouts are queued", logouts)
 		}
 	})
