@@ -79,6 +79,16 @@ func TestPrompt_AsksForAProofOnceForEachRequest(t *testing.T) {
 	if !b.goesOn(again) {
 		t.Error("asked again after the login")
 	}
+	h.clock.Advance(time.Minute)
+	// So is one as somebody else, which a choice of accounts leads to.
+	path, again = b.step("prompt", "select_account")
+	if path != "/pforte/continue" || b.goesOn(again) {
+		t.Fatalf("select_account leads to %s", path)
+	}
+	b.login("anna", adminPass).want(http.StatusOK)
+	if !b.goesOn(again) {
+		t.Error("asked for an account again after another one's login")
+	}
 	if path, _ := b.step("login_hint", "anna", "prompt", "unknown"); !strings.HasPrefix(path, callback) {
 		t.Errorf("an unknown prompt leads to %s", path)
 	}
