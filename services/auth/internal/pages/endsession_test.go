@@ -1,7 +1,14 @@
 package pages_test
 
 import (
+	"crypto/hmac"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -156,4 +163,45 @@ func TestEndSession_IsNothingElsewhere(t *testing.T) {
 	b := h.browser()
 	b.host = "other.example.org"
 	b.get(endSession).want(http.StatusNotFound)
+}
+
+// TestEndSession_HintIsSignedByTheKeyNotWithIt: a published key is no secret that HS256 could be made with.
+func TestEndSession_HintIsSignedByTheKeyNotWithIt(t *testing.T) {
+	h := newSigningIn(t)
+	b := h.member()
+	hint, access := h.signIn(b)
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal([]byte(b.get("/pforte/oidc/jwks").want(http.StatusOK).body), &set); err != nil {
+		t.Fatal(err)
+	}
+	var key struct{ Kid, N, E string }
+	if err := json.Unmarshal(set.Keys[0], &key); err != nil || key.N == "" {
+		t.Fatalf("no RSA key: %v, %s", err, set.Keys)
+	}
+	modulus := must(base64.RawURLEncoding.DecodeString(key.N))(t)
+	exponent := must(base64.RawURLEncoding.DecodeString(key.E))(t)
+	public := &rsa.PublicKey{N: new(big.Int).SetBytes(modulus), E: int(new(big.Int).SetBytes(exponent).Int64())}
+	pkix, pkcs1 := must(x509.MarshalPKIXPublicKey(public))(t), x509.MarshalPKCS1PublicKey(public)
+	header := must(json.Marshal(map[string]string{"alg": "HS256", "typ": "JWT", "kid": key.Kid}))(t)
+	signed := base64.RawURLEncoding.EncodeToString(header) + "." + strings.Split(hint, ".")[1]
+	for what, secret := range map[string][]byte{
+		"JWK": set.Keys[0], "modulus": modulus, "PKIX": pkix, "PKCS #1": pkcs1, "empty": {},
+		"PEM":            pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: pkix}),
+		"PEM of PKCS #1": pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: pkcs1}),
+	} {
+		mac := hmac.New(sha256.New, secret)
+		_, _ = mac.Write([]byte(signed))
+		forged := signed + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+		b.get(farewellOf(forged)).want(http.StatusOK).shows("Überall abmelden").lacks("Nur bei")
+		b.post(farewellOf(forged, "ask", "yes"), "do", "one")
+		if !h.open(access) {
+			t.Fatalf("%s: the login ended", what)
+		}
+		stranger := h.browser()
+		stranger.host = "home.example.org"
+		stranger.get(farewellOf(forged)).want(http.StatusOK).shows("Abgemeldet.")
+	}
+	b.get(farewellOf(hint)).want(http.StatusOK).shows("Nur bei Grafana")
 }
