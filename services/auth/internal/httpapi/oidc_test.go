@@ -710,3 +710,62 @@ func TestSignIn_IsNothingElsewhereAndWithoutClients(t *testing.T) {
 		}
 	}
 }
+
+// TestLimit_AnonymousFloodCostsNoSQL: with the database closed, who is not logged in gets the same answers. Pages are
+// not those of the program here: each reads the household's name.
+func TestLimit_AnonymousFloodCostsNoSQL(t *testing.T) {
+	h := newSigningIn(t)
+	public := "device"
+	h.client(public, func(c *oidc.Client) { c.Public, c.Device = true, true })
+	requests := map[string]func() int{
+		"authorize": func() int {
+			return h.browser().at("GET", "/pforte/oidc/authorize?"+asked().Encode(), "").status
+		},
+		"authorize, prompt=none": func() int {
+			return h.browser().at("GET", "/pforte/oidc/authorize?"+asked("prompt", "none").Encode(), "").status
+		},
+		"authorize, a foreign address": func() int {
+			return h.browser().at("GET", "/pforte/oidc/authorize?"+asked("redirect_uri", "https://evil.example").Encode(), "").status
+		},
+		"authorize, no client of ours": func() int {
+			return h.browser().at("GET", "/pforte/oidc/authorize?"+asked("client_id", "x").Encode(), "").status
+		},
+		"a device": func() int {
+			return h.form("/pforte/oidc/device", "client_id", public, "client_secret", "-", "scope", "openid").status
+		},
+		"a device, asking": func() int {
+			return h.poll(started{}, "client_id", public, "client_secret", "-", "device_code", strings.Repeat("0", 64)+".x").status
+		},
+		"a wrong secret": func() int { return h.form("/pforte/oidc/device", "client_secret", "x").status },
+		"a wrong code": func() int {
+			return h.form("/pforte/oidc/token", "grant_type", "authorization_code", "code", "x").status
+		},
+		"a wrong refresh token": func() int {
+			return h.form("/pforte/oidc/token", "grant_type", "refresh_token", "refresh_token", "pfr_x.0.x").status
+		},
+	}
+	open := map[string]int{}
+	for what, request := range requests {
+		open[what] = request() // and what is kept in memory is read
+	}
+	h.ok(h.db.Close())
+	for what, request := range requests {
+		for range 5 {
+			if got := request(); got != open[what] {
+				t.Errorf("%s: %d, and %d with the database", what, got, open[what])
+			}
+		}
+	}
+	if log := h.log.String(); strings.Contains(log, "database is closed") {
+		t.Errorf("the database was asked: %s", log)
+	}
+	begun := 0
+	for range 100 {
+		if requests["a device"]() == http.StatusOK {
+			begun++
+		}
+	}
+	if kept := must(h.redis.Keys(t.Context(), "*oidc:device:*").Result())(t); begun > 30 || len(kept) > 30 || len(kept) == 0 {
+		t.Errorf("%d were begun of an address, %d are kept", begun, len(kept))
+	}
+}
