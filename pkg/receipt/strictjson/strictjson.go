@@ -58,11 +58,17 @@ func (e *Error) Field() string {
 // Unmarshal reads one JSON value into v, a pointer. All faults are *Error; v is
 // of no use then.
 func Unmarshal(data []byte, v any, rules Rules) error {
+	unknown := json.RejectUnknownMembers(!rules.AllowUnknown)
+	// What cannot hold a null that matters, nor nest too deep, is read in one pass. A fault is found
+	// again below, which has its place.
+	if isPlain(data, rules) && json.Unmarshal(data, v, unknown) == nil {
+		return nil
+	}
 	if err := scan(data, rules); err != nil {
 		return err
 	}
 	// No name comes twice: to look again would take a map of the names of each object.
-	err := json.Unmarshal(data, v, json.RejectUnknownMembers(!rules.AllowUnknown), jsontext.AllowDuplicateNames(true))
+	err := json.Unmarshal(data, v, unknown, jsontext.AllowDuplicateNames(true))
 	if err == nil {
 		return nil
 	}
@@ -75,6 +81,18 @@ func Unmarshal(data []byte, v any, rules Rules) error {
 		fault.Reason = "is not known"
 	}
 	return fault
+}
+
+// isPlain reports whether what scan demands beyond a decoder's own rules holds at a glance: the whole
+// is no null, no member is where none may be, and there are too few brackets to nest too deep. False
+// says nothing.
+func isPlain(data []byte, rules Rules) bool {
+	null := []byte("null")
+	if rules.AllowNull && bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), null) ||
+		!rules.AllowNull && bytes.Contains(data, null) {
+		return false
+	}
+	return bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= maxDepth
 }
 
 // scan checks what the grammar leaves open, before any value is built.
