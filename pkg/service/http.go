@@ -252,10 +252,20 @@ var (
 	ErrBodyRead     = errors.New("body could not be read to its end")
 )
 
+// readAtOnce is how long a body may say it is to get its memory before it came.
+const readAtOnce = 512
+
 // ReadBody reads a body of at most limit bytes. ErrBodyTooLarge, ErrBodyRead.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, ErrBodyTooLarge
+	}
+	if n := r.ContentLength; n >= 0 && n <= readAtOnce { // net/http ends it there
+		body := make([]byte, n)
+		if _, err := io.ReadFull(r.Body, body); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrBodyRead, err)
+		}
+		return body, nil
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
@@ -273,6 +283,9 @@ func IsJSON(h http.Header) bool {
 	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return false
 	}
+	if h.Get("Content-Type") == "application/json" { // nearly always
+		return true
+	}
 	declared, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && declared == "application/json"
 }
@@ -285,7 +298,7 @@ var wellFormedID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 // RequestID returns the id in the request's RequestIDHeader if it is 1 to 64
 // characters of A-Z a-z 0-9 . _ -, else a new one.
 func RequestID(r *http.Request) string {
-	if id := r.Header.Get(RequestIDHeader); wellFormedID.MatchString(id) {
+	if id := r.Header.Get(RequestIDHeader); id != "" && wellFormedID.MatchString(id) {
 		return id
 	}
 	return rand.Text()

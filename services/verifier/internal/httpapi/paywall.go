@@ -95,10 +95,10 @@ func (s *paidRoute) sell(c echo.Context, body []byte, read func() (pricedRequest
 	h := c.Request().Header
 	version, header := paymentOf(h)
 	call := paidCall{
-		operation: s.product, transport: payment.TransportHTTP, address: c.RealIP(), offer: s.offer, body: body,
-		read: read,
+		operation: s.product, transport: payment.TransportHTTP, offer: s.offer, body: body, read: read,
 	}
 	if version != 0 {
+		call.address = c.RealIP()
 		call.payment = func() (payment.Payment, error) { return payment.Read(version, header) }
 	}
 	sold, err := s.api.sell(c.Request().Context(), call)

@@ -18,7 +18,7 @@ var resourceTags = []string{"blockchain", "verification", "evidence", "receipt"}
 type paidCall struct {
 	// operation is an operation or a batch.
 	operation interface{ name() string }
-	// transport is the protocol, as in payment.Record; address is the client's.
+	// transport is the protocol, as in payment.Record; address is the client's, of a call with a payment.
 	transport, address string
 	offer              payment.Offer
 	body               []byte
