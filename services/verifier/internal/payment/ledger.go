@@ -193,8 +193,8 @@ type History struct {
 	PayerMonth int
 	// Paid is how many payments of the payer were ever settled, up to a bound.
 	Paid int
-	// Strangers and StrangersMonth count those of all payers who are not known. They are
-	// counted for one who is not.
+	// Strangers and StrangersMonth count those of all payers who are not known. They, Client and
+	// Around are counted for one who is not.
 	Strangers, StrangersMonth int
 }
 

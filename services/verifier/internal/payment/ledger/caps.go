@@ -45,20 +45,25 @@ const ofPayer = "SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? 
 const failedOfStrangers = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE claimed >= ? AND stranger = 1 AND " +
 	failed + " ORDER BY claimed LIMIT 0 + ?) AS s"
 
-// historySQL counts what has failed, of a payer, a client and the network around it, and
-// what the payer has paid, up to manyPaid.
-const historySQL = "SELECT (" + ofPayer + "?), (" + ofPayer + `?),
-	(SELECT count(*) FROM payments WHERE client = ? AND client <> '' AND claimed >= ? AND ` + failed + `),
-	(SELECT count(*) FROM payments WHERE around = ? AND around <> '' AND claimed >= ? AND ` + failed + `),
-	(` + paidByPayer + `)`
+// historySQL counts what has failed of a payer, today and in the month, and what they have paid,
+// up to manyPaid. For one who is known that is all that counts.
+const historySQL = "SELECT (" + ofPayer + "?), (" + ofPayer + "?), (" + paidByPayer + ")"
+
+// aroundSQL counts what has failed of a client and of the network around it.
+const aroundSQL = `SELECT (SELECT count(*) FROM payments WHERE client = ? AND client <> '' AND claimed >= ? AND ` +
+	failed + `),
+	(SELECT count(*) FROM payments WHERE around = ? AND around <> '' AND claimed >= ? AND ` + failed + ")"
 
 // History implements payment.Ledger.
 func (l *Ledger) History(ctx context.Context, r payment.Record, c payment.Caps) (h payment.History, err error) {
 	payer := r.Key.Payer
-	err = l.row(ctx, historySQL, payer, c.Since, flag(r.Plain), payer, c.MonthSince, flag(r.Plain), r.Client, c.Since,
-		r.Around, c.Since, payer, payer, manyPaid).
-		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &h.Paid)
-	if err == nil && c.Strangers > 0 && !c.Knows(h) {
+	err = l.row(ctx, historySQL, payer, c.Since, flag(r.Plain), payer, c.MonthSince, flag(r.Plain), payer, payer,
+		manyPaid).Scan(&h.Payer, &h.PayerMonth, &h.Paid)
+	known := c.Knows(h)
+	if err == nil && !known {
+		err = l.row(ctx, aroundSQL, r.Client, c.Since, r.Around, c.Since).Scan(&h.Client, &h.Around)
+	}
+	if err == nil && !known && c.Strangers > 0 {
 		_, err = countStrangers(l.row(ctx, strangersSQL, ofStrangers(l.view(), c)...), &h)
 	}
 	if err != nil {
@@ -70,20 +75,19 @@ func (l *Ledger) History(ctx context.Context, r payment.Record, c payment.Caps) 
 // manyPaid bounds the paid ones that tallySQL counts.
 const manyPaid = 64
 
-// tallySQL is what a settlement's beginning looks at, of its payer, its client and the
-// network around it: what has failed, what is under way or open, what ended unclear, and,
-// up to manyPaid, what was paid. Most need no more.
+// tallySQL is what a settlement's beginning looks at of its payer: what has failed, what is under
+// way or open, what ended unclear, and, up to manyPaid, what was paid. For one who is known there is
+// no more.
 const tallySQL = "SELECT (" + ofPayer + "mine.plain), (" + ofPayer + `mine.plain),
-	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + failed + `),
-	(SELECT count(*) FROM payments WHERE around = mine.around AND around <> '' AND claimed >= ? AND ` + failed + `),
 	(SELECT count(*) FROM payments WHERE payer = ? AND plain = mine.plain AND ` + begun + `),
-	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND ` + begun + `),
 	(SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND plain = mine.plain AND ` + unclear + `),
-	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + unclear + `),
-	(` + paidByPayer + `),
-	(SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= mine.client AND client <= mine.client
-	AND client <> '' AND ` + paid + ` ORDER BY client LIMIT 0 + ?) AS p), client, plain, claimed
+	(` + paidByPayer + `), client, around, plain, claimed
 	FROM payments AS mine WHERE` + byKey + ` AND owner = ? AND state = 'working'`
+
+// clientSQL is the same of a client, in one statement, so that what ends meanwhile is counted. It
+// begins as aroundSQL.
+const clientSQL = aroundSQL + ", (SELECT count(*) FROM payments WHERE client = ? AND " + begun + `),
+	(SELECT count(*) FROM payments WHERE client = ? AND claimed >= ? AND ` + unclear + "), (" + paidByClient + ")"
 
 // strangersSQL is what it looks at when the payer is not known: what has failed of all such
 // payers today and in the month, what is under way of theirs, and what is open.
@@ -129,20 +133,25 @@ func (u *unit) refuse(
 	client := capped{column: "client", limit: s.Caps.Client}
 	since, month := s.Caps.Since, s.Caps.MonthSince
 	var h payment.History
+	var around string
 	var claimed int64
-	err = u.row(ctx, tallySQL, key.Payer, since, key.Payer, month, since, since, key.Payer, key.Payer, since, since,
-		key.Payer, key.Payer, manyPaid, manyPaid, key, owner).
-		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &payer.begun, &client.begun, &payer.unclear,
-			&client.unclear, &h.Paid, &client.paid, &client.value, &payer.plain, &claimed)
+	err = u.row(ctx, tallySQL, key.Payer, since, key.Payer, month, key.Payer, key.Payer, since, key.Payer, key.Payer,
+		manyPaid, key, owner).
+		Scan(&h.Payer, &h.PayerMonth, &payer.begun, &payer.unclear, &h.Paid, &client.value, &around, &payer.plain,
+			&claimed)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return false, payment.ErrLost
 	case err != nil:
 		return false, fmt.Errorf("count settlements of a payer: %w", err)
 	}
-	payer.failed, client.failed, payer.paid = h.Payer, h.Client, h.Paid
+	payer.failed, payer.paid = h.Payer, h.Paid
 	payer.limit = s.Caps.OfPayer(h)
-	stranger = !s.Caps.Knows(h)
+	if stranger = !s.Caps.Knows(h); stranger {
+		if err := u.countAround(ctx, &client, around, since, &h); err != nil {
+			return stranger, fmt.Errorf("count settlements of a client: %w", err)
+		}
+	}
 	var underWay int
 	if stranger && s.Caps.Strangers > 0 {
 		if underWay, err = countStrangers(u.row(ctx, strangersSQL, ofStrangers(u.view(), s.Caps)...), &h); err != nil {
@@ -174,6 +183,22 @@ func (u *unit) refuse(
 		}
 	}
 	return stranger, nil
+}
+
+// countAround counts the settlements of a client, which is not known where its value is "", and
+// what has failed in the network around it.
+func (u *unit) countAround(
+	ctx context.Context, client *capped, around string, since time.Time, h *payment.History,
+) error {
+	of := client.value
+	args := []any{of, since, around, since}
+	if of == "" {
+		return u.row(ctx, aroundSQL, args...).Scan(&h.Client, &h.Around)
+	}
+	err := u.row(ctx, clientSQL, append(args, of, of, since, of, of, manyPaid)...).
+		Scan(&h.Client, &h.Around, &client.begun, &client.unclear, &client.paid)
+	client.failed = h.Client
+	return err
 }
 
 // spent returns ErrLimit when the month has no settlement left for a payer.

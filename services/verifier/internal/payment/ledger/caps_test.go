@@ -39,13 +39,22 @@ func (w *world) wantBegin(r payment.Record, want error) {
 	}
 }
 
+// wantFailed looks at what has failed of a payer, and of a client by one of its payers who is not known: where the
+// payer is, their client's does not count.
 func (w *world) wantFailed(payer, client string, since time.Time, ofPayer, ofClient int) {
 	w.Helper()
-	of := payment.Record{Key: payment.Key{Payer: payer}, Plain: true, Client: client}
-	got, err := w.History(context.Background(), of, payment.Caps{Since: since})
-	w.must(err)
-	if got.Payer != ofPayer || got.Client != ofClient {
-		w.Errorf("%s and %q have failed %+v, want %d and %d", payer, client, got, ofPayer, ofClient)
+	history := func(payer string) payment.History {
+		of := payment.Record{Key: payment.Key{Payer: payer}, Plain: true, Client: client}
+		h, err := w.History(context.Background(), of, payment.Caps{Since: since})
+		w.must(err)
+		return h
+	}
+	got, beside := history(payer), history("0xstranger")
+	if got.Payer != ofPayer || beside.Client != ofClient {
+		w.Errorf("%s has failed %+v and %q %+v, want %d and %d", payer, got, client, beside, ofPayer, ofClient)
+	}
+	if got.Paid > 0 && got.Client != 0 {
+		w.Errorf("the client of %s, who is known, was counted: %+v", payer, got)
 	}
 }
 

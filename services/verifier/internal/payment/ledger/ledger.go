@@ -55,10 +55,12 @@ func Open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
 	l := &Ledger{db: db, now: o.Now, reading: map[string]*sqldb.Query{}, logs: o.Log, finality: o.Finality}
-	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL, strangersSQL, byHashSQL} {
+	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL, aroundSQL, strangersSQL, byHashSQL} {
 		l.reading[query] = db.Query(query)
 	}
-	sale := []string{claimSQL, releaseSQL, reservedSQL, tallySQL, strangersSQL, countSQL, settleSQL, findSQL}
+	sale := []string{
+		claimSQL, releaseSQL, reservedSQL, tallySQL, aroundSQL, clientSQL, strangersSQL, countSQL, settleSQL, findSQL,
+	}
 	if db.Dialect == sqldb.Postgres {
 		sale = append(sale, beginAndKeepSQL, beginAndLogSQL)
 	} else {

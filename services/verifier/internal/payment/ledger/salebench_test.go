@@ -77,7 +77,7 @@ func BenchmarkSale(b *testing.B) {
 // writeSale claims, begins and finishes one payment.
 func writeSale(ctx context.Context, l *ledger.Ledger, n int, answer []byte) error {
 	key := payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: fmt.Sprint(n)}
-	r := payment.Record{Key: key, Owner: "me", Deadline: time.Now().Add(time.Hour), Amount: "1", Request: sha256.Sum256([]byte(key.Nonce))}
+	r := payment.Record{Key: key, Owner: "me", Deadline: time.Now().Add(time.Hour), Amount: "1", Client: "client", Around: "around", Plain: true, Request: sha256.Sum256([]byte(key.Nonce))}
 	if n == 1 {
 		if err := l.Heartbeat(ctx, "me", time.Now().Add(time.Hour)); err != nil {
 			return err
