@@ -177,12 +177,19 @@ func (u *unit) refuse(
 	if stranger && reserved >= s.Limit-s.Kept {
 		return stranger, payment.ErrLimit
 	}
-	if claimed < since.UnixMilli() { // it has waited beyond midnight; what fails counts where it began
-		if _, err := u.exec(ctx, "UPDATE payments SET claimed = ? WHERE"+byKey, since, key); err != nil {
-			return stranger, fmt.Errorf("write on which day a settlement begins: %w", err)
-		}
+	return stranger, u.beginOn(ctx, key, claimed, since)
+}
+
+// beginOn moves a claim that has waited beyond midnight to the day, because what fails counts where
+// it began.
+func (u *unit) beginOn(ctx context.Context, key payment.Key, claimed int64, day time.Time) error {
+	if claimed >= day.UnixMilli() {
+		return nil
 	}
-	return stranger, nil
+	if _, err := u.exec(ctx, "UPDATE payments SET claimed = ? WHERE"+byKey, day, key); err != nil {
+		return fmt.Errorf("write on which day a settlement begins: %w", err)
+	}
+	return nil
 }
 
 // countAround counts the settlements of a client, which is not known where its value is "", and
