@@ -3,9 +3,12 @@ package sqldb_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
@@ -26,22 +29,17 @@ func TestStatement_IsCarriedOutWhileItsRowsAreRead(t *testing.T) {
 		}
 		const query = "SELECT count FROM things WHERE count >= ? ORDER BY count"
 		for range 2 { // the second time it is prepared already
-			outer, err := tx.QueryContext(ctx, query, 0)
-			if err != nil {
-				return err
-			}
-			read := 0
-			for ; outer.Next(); read++ {
-				var of, inner int
-				if err := outer.Scan(&of); err != nil {
-					return err
+			rows, err := tx.QueryContext(ctx, query, 0)
+			read, err := sqldb.All(rows, err, func(row sqldb.Scanner) (of int, err error) {
+				var inner int
+				err = errors.Join(row.Scan(&of), tx.QueryRowContext(ctx, query, 2).Scan(&inner))
+				if inner != 2 {
+					t.Errorf("row %d: within it %d", of, inner)
 				}
-				if err := tx.QueryRowContext(ctx, query, 2).Scan(&inner); err != nil || of != read || inner != 2 {
-					t.Errorf("row %d: %d, within it %d, %v", read, of, inner, err)
-				}
-			}
-			if err := outer.Close(); err != nil || read != 3 {
-				t.Errorf("%d rows, %v", read, err)
+				return of, err
+			})
+			if err != nil || !slices.Equal(read, []int{0, 1, 2}) {
+				t.Errorf("rows %v, %v", read, err)
 			}
 		}
 		return firstRows(ctx, tx, query)
@@ -60,6 +58,17 @@ func firstRows(ctx context.Context, tx *sql.Tx, query string) error {
 	return nil
 }
 
+// columnsOf returns the names of a query's columns.
+func columnsOf(ctx context.Context, tx *sql.Tx, query string) ([]string, error) {
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	names, err := rows.Columns()
+	return names, errors.Join(err, rows.Err())
+}
+
 func TestStatement_FollowsTheSchema(t *testing.T) {
 	inTx(t, sqldbtest.SQLite(t), func(ctx context.Context, tx *sql.Tx) error {
 		const insert, columns = "INSERT INTO things (name, count) VALUES ('x', 1)", "SELECT * FROM things"
@@ -69,16 +78,9 @@ func TestStatement_FollowsTheSchema(t *testing.T) {
 					return err
 				}
 			}
-			rows, err := tx.QueryContext(ctx, columns)
-			if err != nil {
-				return err
-			}
-			names, err := rows.Columns()
+			names, err := columnsOf(ctx, tx, columns)
 			if err != nil || len(names) != 3+i%2 {
 				t.Errorf("after %q: %v, %v", change, names, err)
-			}
-			if err := rows.Close(); err != nil {
-				return err
 			}
 			if i == 0 {
 				if _, err := tx.ExecContext(ctx, insert); err != nil {

@@ -56,10 +56,10 @@ func (b *browser) answers(code, do string) reply {
 }
 
 // has checks the status of a page.
-func (a reply) has(status int) {
-	a.t.Helper()
-	if a.status != status {
-		a.t.Errorf("%s: %d, want %d", a.what, a.status, status)
+func (r reply) has(status int) {
+	r.t.Helper()
+	if r.status != status {
+		r.t.Errorf("%s: %d, want %d", r.what, r.status, status)
 	}
 }
 
@@ -165,8 +165,12 @@ func TestDeviceCode_ADeviceThatAsksTooSoonWaitsLonger(t *testing.T) {
 		wait time.Duration
 		word string
 	}{
-		{0, "authorization_pending"}, {5 * time.Second, "authorization_pending"}, {4 * time.Second, "slow_down"}, {5 * time.Second, "slow_down"},
-		{15 * time.Second, "authorization_pending"}, {15 * time.Second, "authorization_pending"},
+		{0, "authorization_pending"},
+		{5 * time.Second, "authorization_pending"},
+		{4 * time.Second, "slow_down"},
+		{5 * time.Second, "slow_down"},
+		{15 * time.Second, "authorization_pending"},
+		{15 * time.Second, "authorization_pending"},
 	} {
 		h.clock.Advance(step.wait)
 		if got := h.poll(s); got.Error != step.word {

@@ -198,7 +198,8 @@ func (s *Service) admitted(ctx context.Context, by session.Session, u user.User,
 		return p, ToLogin, nil
 	case errors.Is(err, ErrNotAdmitted):
 		s.o.Audit.RecordCounted(ctx, audit.Event{
-			Name: "oidc_denied", SubjectID: p.User.ID, SubjectName: p.User.Username, Detail: map[string]any{"app": c.Slug},
+			Name: "oidc_denied", SubjectID: p.User.ID, SubjectName: p.User.Username,
+			Detail: map[string]any{"app": c.Slug},
 		})
 		return p, NoAccess, nil
 	case err != nil:

@@ -61,7 +61,8 @@ func (p devices) page(r *request) error {
 	return p.render(r, "device", fmt.Sprintf(r.text["DeviceAskF"], w.Name), shown)
 }
 
-// waitingFor returns the device that shows a code. A code that no device shows counts for the user, who may be guessing.
+// waitingFor returns the device that shows a code. A code that no device shows counts for the user, who may be
+// guessing.
 func (p devices) waitingFor(r *request, code string) (w oidc.WaitingDevice, err error) {
 	guesser := []string{"device:" + strconv.FormatInt(r.UserID, 10)}
 	refused := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), web.LimitLink, p.LinkLimit, guesser,
@@ -111,5 +112,5 @@ func (p devices) allow(r *request, w oidc.WaitingDevice) error {
 		here := withQuery(web.OIDCDevicePage, url.Values{web.OIDCUserCodeParam: {w.Code}})
 		return r.seeOther(root + "reauth?return=" + escapeReturn(here))
 	}
-	return authorizing{p.Pages}.shut(r, oidc.Step{Kind: kind, Slug: w.Slug, Name: w.Name})
+	return authorizing(p).shut(r, oidc.Step{Kind: kind, Slug: w.Slug, Name: w.Name})
 }

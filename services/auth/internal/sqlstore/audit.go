@@ -83,7 +83,7 @@ type Audit struct{ db *database }
 // Record implements audit.Store. It comes after the answer, which no one has waited with: a row that is lost with the
 // power is one that the process might have lost.
 func (s *Audit) Record(ctx context.Context, e audit.Event) error {
-	return s.db.writeRelaxed(ctx, timeout, "record event", func(ctx context.Context, tx *transaction) error {
+	return s.db.writeRelaxed(ctx, "record event", func(ctx context.Context, tx *transaction) error {
 		return tx.record(ctx, e)
 	})
 }

@@ -116,9 +116,9 @@ func (d *database) write(
 
 // writeRelaxed is write for what may be lost with the power of the machine: a user then logs in again.
 func (d *database) writeRelaxed(
-	ctx context.Context, limit time.Duration, what string, do func(context.Context, *transaction) error,
+	ctx context.Context, what string, do func(context.Context, *transaction) error,
 ) error {
-	return d.writeBy(ctx, limit, what, d.TxRelaxed, do)
+	return d.writeBy(ctx, timeout, what, d.TxRelaxed, do)
 }
 
 func (d *database) writeBy(

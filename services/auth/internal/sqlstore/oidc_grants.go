@@ -137,7 +137,7 @@ func (s *Grants) Held(ctx context.Context, id string) (oidc.Held, error) {
 
 // CreateGrant implements oidc.Grants.
 func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held, first bool, err error) {
-	err = s.db.writeRelaxed(ctx, timeout, "create grant", func(ctx context.Context, tx *transaction) error {
+	err = s.db.writeRelaxed(ctx, "create grant", func(ctx context.Context, tx *transaction) error {
 		// What the grant rests on is locked by statements of their own: the next one sees what they have waited for.
 		if err := tx.lockForGrant(ctx, g); err != nil {
 			return err
@@ -245,7 +245,7 @@ func (tx *transaction) endFound(ctx context.Context, query string, args ...any) 
 
 // Rotate implements oidc.Grants.
 func (s *Grants) Rotate(ctx context.Context, id string, generation int64) (rotated bool, err error) {
-	err = s.db.writeRelaxed(ctx, timeout, "rotate grant", func(ctx context.Context, tx *transaction) error {
+	err = s.db.writeRelaxed(ctx, "rotate grant", func(ctx context.Context, tx *transaction) error {
 		now := s.db.now().Unix()
 		n, err := tx.changed(ctx, `UPDATE oidc_grants SET generation = generation + 1, rotated_at = ?, last_used_at = ?
 			WHERE id = ? AND generation = ? AND ended_at IS NULL`, now, now, id, generation)
@@ -257,7 +257,7 @@ func (s *Grants) Rotate(ctx context.Context, id string, generation int64) (rotat
 
 // Used implements oidc.Grants.
 func (s *Grants) Used(ctx context.Context, id string) error {
-	return s.db.writeRelaxed(ctx, timeout, "record use of a grant", func(ctx context.Context, tx *transaction) error {
+	return s.db.writeRelaxed(ctx, "record use of a grant", func(ctx context.Context, tx *transaction) error {
 		now := s.db.now()
 		return tx.exec(ctx, `UPDATE oidc_grants SET last_used_at = ? WHERE id = ? AND last_used_at <= ?`, now.Unix(),
 			id, now.Add(-time.Hour).Unix())

@@ -205,8 +205,8 @@ func takeProof(arguments []byte) (form proofForm, rest []byte, err error) {
 	return form, rest, err
 }
 
-// operationOf returns the operation of the chain that the arguments name, without one
-// that of the chain on which the payment in question was made, or the first, and the arguments without it: the body of the HTTP request.
+// operationOf returns the operation of the chain that the arguments name, without one that of the chain on which the
+// payment in question was made, or the first, and the arguments without it: the body of the HTTP request.
 func operationOf(operations []operation, arguments []byte) (operation, []byte, error) {
 	var chosen struct {
 		Chain *string `json:"chain"`

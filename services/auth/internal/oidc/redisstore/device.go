@@ -11,8 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 )
 
-// A device is a hash: device (JSON), secret, client, state (waiting, allowed, denied, taken), code (JSON, once allowed),
-// next (when it may ask again, in milliseconds) and interval (milliseconds). Each script is one step.
+// A device is a hash: device (JSON), secret, client, state (waiting, allowed, denied, taken), code (JSON, once
+// allowed), next (when it may ask again, in milliseconds) and interval (milliseconds). Each script is one step.
 var (
 	putDevice = redis.NewScript(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -60,7 +60,7 @@ func (s *store) device(hash string) []string { return []string{s.key("device", h
 func (s *store) PutDevice(ctx context.Context, hash string, d oidc.Device) (free bool, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	encoded, err := json.Marshal(d)
+	encoded, err := json.Marshal(d) //nolint:gosec // of the secret there is the hash
 	if err == nil {
 		free, err = putDevice.Run(ctx, s.client, s.device(hash), encoded, d.Secret, d.ClientID,
 			oidc.DeviceInterval.Milliseconds(), d.ExpiresAt).Bool()
