@@ -85,6 +85,7 @@ func TestPrompt_AsksForAProofOnceForEachRequest(t *testing.T) {
 	if path != "/pforte/continue" || b.goesOn(again) {
 		t.Fatalf("select_account leads to %s", path)
 	}
+	h.clock.Advance(time.Second)
 	b.login("anna", adminPass).want(http.StatusOK)
 	if !b.goesOn(again) {
 		t.Error("asked for an account again after another one's login")

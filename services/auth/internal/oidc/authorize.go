@@ -258,7 +258,8 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 		}
 		return ToAsk, ErrConsentRequired, nil
 	}
-	if a.asks("select_account") && !a.Confirmed && !a.provedSince(a.kept.At) { // a login since then was a choice
+	// A login after the request was a choice; one in the same second may have been before it.
+	if a.asks("select_account") && !a.Confirmed && !a.provedSince(a.kept.At+1) {
 		return ToChoose, ErrInteraction, nil
 	}
 	return Back, nil, nil
