@@ -4,7 +4,7 @@
 // log of receipts. Run it as make bench; BENCH=quick measures shortly and keeps
 // nothing. ARGS='-test.run Bench/overload' measures one section, ARGS='-rounds 1 -for 21m'
 // all for which that time is enough, in the order of their importance; the page has the
-// others as they were measured last (bin/measured). make profile writes profiles of each load.
+// others as they were measured last. make profile writes profiles of each load.
 //
 // The load comes from wrk, which must be installed as Redis, Postgres and taskset must.
 // Each of its clients has a session or payments of its own. Compared servers run side by

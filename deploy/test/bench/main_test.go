@@ -18,7 +18,7 @@ import (
 var (
 	top       = flag.String("top", "../../..", "folder of the project")
 	bin       = flag.String("bin", "", "folder of the built programs, with profiled/ in it; none: nothing is measured")
-	out       = flag.String("out", "", "the page to write, with the results that earlier runs kept of other sections, and a picture beside it; none: nothing is kept")
+	out       = flag.String("out", "", "the page to write, in which sections that are not measured stay, and a picture beside it; none: nothing is kept")
 	quick     = flag.Bool("quick", false, "measure shortly")
 	manyTimes = flag.Int("rounds", 0, "rounds of each measurement; 0: 4, or 1 with -quick")
 	budget    = flag.Duration("for", 35*time.Minute, "how long all sections may take; one that has not ended by then keeps its earlier result")
@@ -105,9 +105,7 @@ func TestBench(t *testing.T) {
 		s.progress("%s", measured.String())
 		s.progress("%s: done in %v", section.name, time.Since(began).Round(time.Second))
 		if *out != "" { // at once, so that a run that is cut off has a page
-			folder := filepath.Join(s.bin, "measured")
-			s.must(keep(folder, section.name, s.resultOf(&measured)))
-			s.must(publish(folder, *out))
+			s.must(publish(*out, section.name, s.textOf(&measured), measured.picture))
 		}
 	}
 }
