@@ -51,7 +51,7 @@ func insert(before, section, text string) string {
 	var after strings.Builder
 	after.WriteString(head)
 	for _, s := range sections {
-		after.WriteString(fmt.Sprintf(mark, s.name))
+		_, _ = fmt.Fprintf(&after, mark, s.name)
 		switch kept, ok := textIn(before, s.name); {
 		case s.name == section:
 			after.WriteString(text + "\n")
