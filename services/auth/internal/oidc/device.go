@@ -216,7 +216,7 @@ var deviceCodePattern = regexp.MustCompile(`\A([0-9a-f]{64})\.([A-Za-z0-9_-]{1,6
 
 // ExchangeDevice gives a client tokens for a device code, once, as soon as its user has allowed it. ErrPending,
 // ErrSlowDown, ErrDenied, ErrNoDevice, ErrCodeClient, ErrCodeMissing, ErrNotAdmitted. With any other error, of a store,
-// the device may ask again with the same code.
+// the device may ask again with the same code, unless it was the answer of Redis that was lost.
 func (s *Service) ExchangeDevice(ctx context.Context, c Client, deviceCode, ip string) (Tokens, error) {
 	if deviceCode == "" {
 		return Tokens{}, ErrCodeMissing
