@@ -51,26 +51,8 @@ func (h *signingIn) poll(s started, changes ...string) answered {
 // answers has a user answer for a device on its page.
 func (b *browser) answers(code, do string) reply {
 	b.h.t.Helper()
-	form := url.Values{"user_code": {code}, "do": {do}, "csrf": {b.csrf()}}
+	form := url.Values{"user_code": {code}, "do": {do}, "csrf": {b.cookies["csrf-token"]}}
 	return b.at("POST", "/pforte/device", form.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", origin)
-}
-
-// has checks the status of a page.
-func (r reply) has(status int) {
-	r.t.Helper()
-	if r.status != status {
-		r.t.Errorf("%s: %d, want %d", r.what, r.status, status)
-	}
-}
-
-// csrf is the token of the session.
-func (b *browser) csrf() string {
-	b.h.t.Helper()
-	var me struct {
-		Token string `json:"csrfToken"`
-	}
-	b.get(prefix + "/me").want(http.StatusOK).into(&me)
-	return me.Token
 }
 
 func TestDeviceCode_SignsInAProgramWithoutABrowser(t *testing.T) {
@@ -101,7 +83,7 @@ func TestDeviceCode_SignsInAProgramWithoutABrowser(t *testing.T) {
 			t.Errorf("userinfo: %d", status)
 		}
 		h.poll(s).is(t, "a second time", http.StatusBadRequest, "expired_token")
-		otto.answers(s.User, "yes").has(http.StatusBadRequest)
+		otto.answers(s.User, "yes").answers(http.StatusBadRequest)
 		otto.send("POST", prefix+"/logout", "").want(http.StatusOK)
 		if _, status := h.userInfo(got.Access); status != http.StatusUnauthorized {
 			t.Errorf("after the logout: %d", status)
@@ -112,7 +94,7 @@ func TestDeviceCode_SignsInAProgramWithoutABrowser(t *testing.T) {
 func TestDeviceCode_CountsOnce(t *testing.T) {
 	inEachWithPages(t, func(t *testing.T, h *signingIn) {
 		s := h.device()
-		h.otto().answers(s.User, "yes").has(http.StatusSeeOther)
+		h.otto().answers(s.User, "yes").answers(http.StatusSeeOther)
 		var won atomic.Int64
 		var all sync.WaitGroup
 		for range 100 {
@@ -136,7 +118,7 @@ func TestDeviceCode_OfManyAnswersOneCounts(t *testing.T) {
 	h := newSigningIn(t, withPages)
 	s := h.device()
 	otto, anna := h.otto(), h.anna()
-	tokens := map[*browser]string{otto: otto.csrf(), anna: anna.csrf()}
+	tokens := map[*browser]string{otto: otto.cookies["csrf-token"], anna: anna.cookies["csrf-token"]}
 	var taken atomic.Int64
 	var all sync.WaitGroup
 	for i := range 100 {
@@ -197,14 +179,14 @@ func TestDeviceCode_IsRefused(t *testing.T) {
 	if got := h.browser().at("GET", "/pforte/device?user_code="+s.User, ""); got.status != http.StatusSeeOther || got.header.Get("Location") != "/pforte/login?return="+url.QueryEscape("/pforte/device?user_code="+s.User) {
 		t.Errorf("without a session: %d, %s", got.status, got.header.Get("Location"))
 	}
-	otto.at("POST", "/pforte/device", url.Values{"user_code": {s.User}, "do": {"yes"}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", origin).has(http.StatusForbidden)
-	otto.answers(s.User, "").has(http.StatusBadRequest)
-	otto.answers(s.User, "no").has(http.StatusSeeOther)
+	otto.at("POST", "/pforte/device", url.Values{"user_code": {s.User}, "do": {"yes"}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", origin).answers(http.StatusForbidden)
+	otto.answers(s.User, "").answers(http.StatusBadRequest)
+	otto.answers(s.User, "no").answers(http.StatusSeeOther)
 	h.clock.Advance(5 * time.Second)
 	h.poll(s).is(t, "declined", http.StatusBadRequest, "access_denied")
 
 	s = h.device()
-	otto.answers(s.User, "yes").has(http.StatusSeeOther)
+	otto.answers(s.User, "yes").answers(http.StatusSeeOther)
 	if err := h.oidc.Change(t.Context(), user.Operator, "grafana", func(c *oidc.Client) error { c.Device = false; return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -221,9 +203,9 @@ func TestDeviceCode_RuleAndAccountDecide(t *testing.T) {
 			}
 		}
 		rule("admin")
-		otto.answers(s.User, "yes").has(http.StatusForbidden)
+		otto.answers(s.User, "yes").answers(http.StatusForbidden)
 		rule("login")
-		otto.answers(s.User, "yes").has(http.StatusSeeOther)
+		otto.answers(s.User, "yes").answers(http.StatusSeeOther)
 		rule("admin") // after the answer
 		h.poll(s).is(t, "the rule changed", http.StatusBadRequest, "invalid_grant")
 	})
@@ -232,7 +214,7 @@ func TestDeviceCode_RuleAndAccountDecide(t *testing.T) {
 func TestDeviceCode_StoreThatIsAwayIsNoNo(t *testing.T) {
 	h := newSigningIn(t, withPages)
 	s := h.device()
-	h.otto().answers(s.User, "yes").has(http.StatusSeeOther)
+	h.otto().answers(s.User, "yes").answers(http.StatusSeeOther)
 	h.brokenGrants.Store(1)
 	h.poll(s).is(t, "users are away", http.StatusServiceUnavailable, "temporarily_unavailable")
 	h.brokenShort.Store(-1)
