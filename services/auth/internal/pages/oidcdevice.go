@@ -27,8 +27,8 @@ type devicePage struct {
 	Done bool
 }
 
-// page asks for a code, or whether the device that shows it may log the user in. It always asks: who sends somebody the
-// address of this page with a code wants to be logged in as them (RFC 8628, section 5.4).
+// page asks for a code, or whether the device that shows it may log the user in. It always asks: an
+// attacker may have sent the address of this page with the code of their own device (RFC 8628, section 5.4).
 func (p devices) page(r *request) error {
 	if err := p.OIDC.Off(r.ctx()); err != nil {
 		if isOff(err) {
@@ -43,8 +43,7 @@ func (p devices) page(r *request) error {
 	}
 	w, err := p.waitingFor(r, shown.Code)
 	if errors.Is(err, oidc.ErrNoDevice) {
-		f := web.Fail(r.Response(), err).OnPage()
-		r.status, r.fault = f.Status, &fault{Text: r.text[f.Page], Field: f.Field, err: f.Err}
+		r.fails(err)
 		return p.render(r, "device", r.text["DeviceTitle"], shown)
 	}
 	if err != nil {

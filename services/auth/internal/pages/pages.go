@@ -426,6 +426,13 @@ func (p *Pages) caller(r *request) (web.Caller, error) {
 	return c, err
 }
 
+// fails has the page show why it is shown again, and returns the answer to that.
+func (r *request) fails(err error) web.Failure {
+	f := web.Fail(r.Response(), err).OnPage()
+	r.status, r.fault = f.Status, &fault{Text: r.text[f.Page], Field: f.Field, err: f.Err}
+	return f
+}
+
 // failed shows the page again after a form of it failed, or the page of an error. Only
 // errors that are not in the table are returned, for the log.
 func (p *Pages) failed(r *request, err error) error {
@@ -440,8 +447,7 @@ func (p *Pages) failed(r *request, err error) error {
 	if err == nil {
 		return nil
 	}
-	f := web.Fail(r.Response(), err).OnPage()
-	r.status, r.fault = f.Status, &fault{Text: r.text[f.Page], Field: f.Field, err: f.Err}
+	f := r.fails(err)
 	if wait := r.Response().Header().Get("Retry-After"); f.Page == "Limited" && wait != "" {
 		r.fault.Text = fmt.Sprintf(r.text["LimitedF"], wait)
 	}
