@@ -47,7 +47,7 @@ type Device struct {
 	ClientID      string
 	ApplicationID int64
 	Scopes        []string
-	Secret        string // hash of what the device proves itself by
+	Secret        string `json:"-"` // hash of what the device proves itself by, which a store keeps beside the rest
 	At            int64  // when it came, Unix seconds
 	ExpiresAt     int64  // Unix seconds
 }

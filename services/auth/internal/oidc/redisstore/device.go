@@ -60,7 +60,7 @@ func (s *store) device(hash string) []string { return []string{s.key("device", h
 func (s *store) PutDevice(ctx context.Context, hash string, d oidc.Device) (free bool, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	encoded, err := json.Marshal(d) //nolint:gosec // of the secret there is the hash
+	encoded, err := json.Marshal(d)
 	if err == nil {
 		free, err = putDevice.Run(ctx, s.client, s.device(hash), encoded, d.Secret, d.ClientID,
 			oidc.DeviceInterval.Milliseconds(), d.ExpiresAt).Bool()
