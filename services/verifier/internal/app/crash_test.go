@@ -150,10 +150,15 @@ func TestCrash_TwoProcessesSettleExactlyTheLimit(t *testing.T) {
 		}
 		one, _ := w.spawn("never")
 		two, process := w.spawn("never")
+		// A part of the month is kept for payers who are known: how many of 500 at once would be
+		// for one who is not depends on when the first of them is settled.
+		if status, body := w.post(one, w.pay("1")); status != http.StatusOK {
+			t.Fatalf("the first: got %d: %s", status, body)
+		}
 		var sold, refused atomic.Int32
 		var all sync.WaitGroup
 		for i := range 500 {
-			paid := w.pay(fmt.Sprintf("%x", i+1))
+			paid := w.pay(fmt.Sprintf("%x", i+2))
 			all.Go(func() {
 				switch status, body := w.post([]string{one, two}[i%2], paid); status {
 				case http.StatusOK:
@@ -166,7 +171,7 @@ func TestCrash_TwoProcessesSettleExactlyTheLimit(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if sold.Load() != 50 || refused.Load() != 450 {
+		if sold.Load() != 49 || refused.Load() != 451 {
 			t.Errorf("%d were sold, %d refused", sold.Load(), refused.Load())
 		}
 		w.wantTransfers(50)
