@@ -18,8 +18,10 @@ import (
 //go:embed migrations
 var Migrations embed.FS
 
+// timeout is of one method, with the wait for a connection and for locks. Only tests change it.
+var timeout = 4 * time.Second
+
 const (
-	timeout       = 4 * time.Second // of one method, with the wait for a connection and for locks
 	importTimeout = 2 * time.Minute // of an import, which no request waits for
 	sweepTimeout  = time.Minute     // of a sweep, which no request waits for
 )
