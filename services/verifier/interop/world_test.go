@@ -148,7 +148,7 @@ func (v *verifier) handler() http.Handler {
 	shop := must[*paywall.Paywall](v)(paywall.Open(context.Background(), paywall.Options{
 		Ledger: v.ledger, Facilitator: simulator, ChainLog: simulator, FreeSettlements: 1,
 		VerifyTimeout: time.Second, SettleTimeout: time.Second, WorkTimeout: time.Second,
-		AttemptsPerPayer: 1, AttemptsPerAddress: 1, KeepAnswers: time.Hour,
+		AttemptsPerPayer: 1, AttemptsPerAddress: 1,
 		Log: discard(), Now: time.Now, Heartbeat: time.Hour, Pause: time.Hour, Ended: metrics.PaymentEnded,
 	}))
 	v.Cleanup(func() { _ = shop.Close(context.Background()) })

@@ -118,7 +118,7 @@ type sold struct {
 	bundles *bundlesql.Store
 }
 
-// Prune implements payment.Ledger.
+// Prune implements payment.Upkeep.
 func (s sold) Prune(ctx context.Context, before time.Time) error {
 	return errors.Join(s.Ledger.Prune(ctx, before), s.bundles.Prune(ctx, before))
 }

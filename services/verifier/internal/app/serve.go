@@ -41,6 +41,8 @@ type server struct {
 	metrics *httpapi.Metrics
 	ledger  *ledger.Ledger
 	paywall *paywall.Paywall
+	// reconciler looks after the payments of all replicas.
+	reconciler *paywall.Reconciler
 	// logStore is that of the ledger's log, which log is on; log is nil without a log of
 	// receipts.
 	logStore *logsql.Store
@@ -80,6 +82,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		Open: s.open,
 		Background: []func(context.Context){
 			func(ctx context.Context) { s.paywall.Run(ctx) },
+			func(ctx context.Context) { s.reconciler.Run(ctx) },
 			s.runLog,
 			s.watchChains,
 			s.runFinality,
@@ -179,11 +182,10 @@ func (s *server) openChains(ctx context.Context) (served []httpapi.Chain, err er
 
 func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error) {
 	options := paywall.Options{
-		Ledger: sold{s.ledger, s.bundles()}, FreeSettlements: s.Facilitator.FreeSettlements,
+		Ledger: s.ledger, FreeSettlements: s.Facilitator.FreeSettlements,
 		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout,
 		WorkTimeout:      workTimeout,
 		AttemptsPerPayer: s.Payment.PerPayer, AttemptsPerAddress: s.Payment.PerAddress,
-		KeepAnswers: s.Payment.AnswerRetention,
 		ReuseWindow: s.Payment.ReuseWindow, ReusesPerPayer: s.Payment.ReusesPerPayer,
 		FailuresPerPayer: s.Payment.FailedPerPayer, FailuresPerAddress: s.Payment.FailedPerAddress,
 		Log: s.Log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: s.process.at, Heartbeat: s.process.heartbeat,
@@ -213,6 +215,10 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 	if options.ClientKey, err = s.clientKey(); err != nil {
 		return nil, err
 	}
+	s.reconciler = paywall.NewReconciler(paywall.ReconcilerOptions{
+		Ledger: sold{s.ledger, s.bundles()}, ChainLog: options.ChainLog, KeepAnswers: s.Payment.AnswerRetention,
+		Log: options.Log, Now: options.Now, Ended: options.Ended,
+	})
 	return paywall.Open(ctx, options)
 }
 

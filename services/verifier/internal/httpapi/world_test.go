@@ -105,7 +105,7 @@ func open(t testing.TB, change func(*paywall.Options)) *world {
 	o := paywall.Options{
 		Ledger: w.ledger, Facilitator: w.sim, ChainLog: w.sim, FreeSettlements: 1000,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
-		AttemptsPerPayer: 10000, AttemptsPerAddress: 10000, KeepAnswers: time.Hour,
+		AttemptsPerPayer: 10000, AttemptsPerAddress: 10000,
 		Log: log, Now: w.clock, Heartbeat: time.Hour, Pause: time.Millisecond, Ended: metrics.PaymentEnded,
 	}
 	if change != nil {

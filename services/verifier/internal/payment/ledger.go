@@ -378,6 +378,15 @@ type Ledger interface {
 	// gone. Heartbeat extends the lease until then; the zero time ends it.
 	Register(ctx context.Context, owner string, until time.Time) error
 	Heartbeat(ctx context.Context, owner string, until time.Time) error
+	// QuotaStatus returns the state of a month.
+	QuotaStatus(ctx context.Context, month string) (QuotaStatus, error)
+}
+
+// Upkeep is what looking after payments that no call waits for needs of the memory of payments. It is
+// shared as Ledger is.
+type Upkeep interface {
+	// Apply is as in Ledger.
+	Apply(ctx context.Context, key Key, e Event) (Outcome, error)
 	// Due returns the Unknown record that is due for longest to be looked up, without
 	// Answer, and puts its next lookup off until next, so that two processes do not
 	// look at once. ErrNotFound: none is due.
@@ -392,9 +401,6 @@ type Ledger interface {
 	// Prune forgets the answers of Settled and Dead records that were claimed
 	// before then, and abandoned Working records.
 	Prune(ctx context.Context, before time.Time) error
-
-	// QuotaStatus returns the state of a month.
-	QuotaStatus(ctx context.Context, month string) (QuotaStatus, error)
 }
 
 // Month returns the calendar month of a moment in UTC, as the ledger writes it.

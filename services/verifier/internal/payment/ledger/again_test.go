@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 // question is what two payments buy.
@@ -138,7 +139,7 @@ func askedAgainIsCounted(w *world) {
 
 func oneQuestion(w *world) {
 	var began atomic.Int32
-	w.at(100, func(i int, l payment.Ledger) {
+	w.at(100, func(i int, l *ledger.Ledger) {
 		r := record(name(i), alice)
 		r.Request = question
 		if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
@@ -162,7 +163,7 @@ func oneQuestion(w *world) {
 
 func askedAgainConcurrently(w *world) {
 	var counted atomic.Int32
-	w.at(100, func(_ int, l payment.Ledger) {
+	w.at(100, func(_ int, l *ledger.Ledger) {
 		ok, err := l.Reuse(context.Background(), of("question", "payer", "").Key, payment.Day(start), 20, true)
 		if err != nil {
 			w.Error(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 func decisionsAreKept(w *world) {
@@ -143,7 +144,7 @@ func decidedOnce(w *world) {
 	w.begin(r)
 	w.finish(r, payment.Outcome{State: payment.Unknown})
 	var decided atomic.Int32
-	w.at(100, func(i int, l payment.Ledger) {
+	w.at(100, func(i int, l *ledger.Ledger) {
 		o := payment.Outcome{State: []payment.State{payment.Settled, payment.Dead}[i%2], Transaction: []string{"0xt", ""}[i%2]}
 		_, err := l.Apply(context.Background(), r.Key, decide(payment.Unknown, o, "n"))
 		switch {
@@ -164,10 +165,8 @@ func refundedOnce(w *world) {
 	w.begin(r)
 	w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xt"})
 	var booked atomic.Int32
-	w.at(100, func(i int, l payment.Ledger) {
-		err := l.(interface {
-			Refund(context.Context, payment.Key, payment.Refund) error
-		}).Refund(context.Background(), r.Key, payment.Refund{Transaction: "0x" + name(i), Amount: "3000", By: "root", Note: "n"})
+	w.at(100, func(i int, l *ledger.Ledger) {
+		err := l.Refund(context.Background(), r.Key, payment.Refund{Transaction: "0x" + name(i), Amount: "3000", By: "root", Note: "n"})
 		switch {
 		case err == nil:
 			booked.Add(1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 var caps = payment.Caps{Since: payment.Day(start), Payer: 3, Client: 10}
@@ -15,7 +16,7 @@ var caps = payment.Caps{Since: payment.Day(start), Payer: 3, Client: 10}
 var vain = payment.Outcome{State: payment.Dead, Transaction: "0xtx", Reason: "reverted"}
 
 // tryBegin claims a payment and begins it with the caps.
-func (w *world) tryBegin(l payment.Ledger, r payment.Record, change func(*payment.Settlement)) error {
+func (w *world) tryBegin(l *ledger.Ledger, r payment.Record, change func(*payment.Settlement)) error {
 	w.Helper()
 	if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
 		w.Errorf("claim: %v, %v", won, err)
@@ -224,7 +225,7 @@ func boughtIsFound(w *world) {
 
 func cappedAtOnce(w *world) {
 	var began, crowded atomic.Int32
-	w.at(100, func(i int, l payment.Ledger) {
+	w.at(100, func(i int, l *ledger.Ledger) {
 		switch err := w.tryBegin(l, of(name(i), "0xpayer", ""), nil); {
 		case err == nil:
 			began.Add(1)
@@ -316,7 +317,7 @@ func knownByPaying(w *world) {
 
 func strangersAtOnce(w *world) {
 	var began, crowded atomic.Int32
-	w.at(100, func(i int, l payment.Ledger) {
+	w.at(100, func(i int, l *ledger.Ledger) {
 		switch err := w.tryBegin(l, of(name(i), "0xpayer"+name(i), "client"+name(i)), strict); {
 		case err == nil:
 			began.Add(1)

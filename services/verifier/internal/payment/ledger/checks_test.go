@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 // ended lists the nonces that a check of at most two gets now.
@@ -106,7 +107,7 @@ func endedConcurrently(w *world) {
 	w.finish(r, payment.Outcome{State: payment.Settled})
 	w.advance(time.Second)
 	var got atomic.Int32
-	w.at(100, func(_ int, l payment.Ledger) {
+	w.at(100, func(_ int, l *ledger.Ledger) {
 		list, err := l.Ended(context.Background(), start.Add(time.Second), 10, start.Add(time.Hour))
 		if err != nil {
 			w.Error(err)

@@ -17,7 +17,7 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Ledger implements payment.Ledger on SQL.
+// Ledger implements payment.Ledger and payment.Upkeep on SQL.
 type Ledger struct {
 	db  *sqldb.DB
 	now func() time.Time
@@ -33,7 +33,10 @@ type Ledger struct {
 	finality []string
 }
 
-var _ payment.Ledger = (*Ledger)(nil)
+var (
+	_ payment.Ledger = (*Ledger)(nil)
+	_ payment.Upkeep = (*Ledger)(nil)
+)
 
 // Options are what a process needs of its ledger. A command needs no more than the clock.
 type Options struct {

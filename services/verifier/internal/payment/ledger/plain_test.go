@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 // copyOf is a record of a copy that is not plain, of the payment that record names.
@@ -174,7 +175,7 @@ func oneCopyGetsTheKey(w *world) {
 			w.begin(copies[i])
 		}
 		var settled, claimed atomic.Int32
-		w.at(100, func(i int, l payment.Ledger) {
+		w.at(100, func(i int, l *ledger.Ledger) {
 			if round%2 == 1 && i%10 == 0 {
 				if _, won, err := l.Claim(context.Background(), record(payment100, alice)); err != nil {
 					w.Error(err)

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 func oneWinner(w *world) {
 	var wins atomic.Int32
-	w.at(100, func(i int, l payment.Ledger) {
+	w.at(100, func(i int, l *ledger.Ledger) {
 		owner := []string{alice, bob}[i%2]
 		r := record("a", owner)
 		r.Request[0] = byte(i)
@@ -33,7 +34,7 @@ func oneWinner(w *world) {
 func exactLimit(w *world) {
 	const limit = 50
 	var began atomic.Int32
-	w.at(500, func(i int, l payment.Ledger) {
+	w.at(500, func(i int, l *ledger.Ledger) {
 		r := record(name(i), alice)
 		if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
 			w.Errorf("claim %d: %v, %v", i, won, err)
@@ -65,7 +66,7 @@ func oneDuplicateAtTheMonthsEnd(w *world) { oneOf100Begins(w, month, "2026-12", 
 func oneOf100Begins(w *world, months ...string) {
 	w.Helper()
 	var began atomic.Int32
-	w.at(100, func(i int, l payment.Ledger) {
+	w.at(100, func(i int, l *ledger.Ledger) {
 		r := record(name(i), alice)
 		r.Identifier = "order_0123456789"
 		if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
@@ -91,7 +92,7 @@ func finishOnce(w *world) {
 		w.begin(record(n, alice))
 	}
 	states := []payment.State{payment.Settled, payment.Dead, payment.Unknown}
-	w.at(100, func(i int, l payment.Ledger) {
+	w.at(100, func(i int, l *ledger.Ledger) {
 		if _, err := l.Apply(context.Background(), record("a", alice).Key, payment.Verdict(payment.Outcome{State: states[i%3]})); err != nil {
 			w.Error(err)
 		}
@@ -111,7 +112,7 @@ func retryOnce(w *world) {
 	w.begin(r)
 	w.finish(r, payment.Outcome{State: payment.Unknown})
 	var won atomic.Int32
-	w.at(100, func(_ int, l payment.Ledger) {
+	w.at(100, func(_ int, l *ledger.Ledger) {
 		switch err := second(l.Apply(context.Background(), r.Key, retry(month, payment.Retry{Limit: 1000}))); {
 		case err == nil:
 			won.Add(1)
@@ -133,7 +134,7 @@ func retriesStayInTheLimit(w *world) {
 		w.finish(record(name(i), alice), payment.Outcome{State: payment.Unknown})
 	}
 	var reserved atomic.Int32
-	w.at(100, func(i int, l payment.Ledger) {
+	w.at(100, func(i int, l *ledger.Ledger) {
 		err := second(l.Apply(context.Background(), record(name(i%50), alice).Key, retry(month, payment.Retry{Retries: i / 50, Limit: limit})))
 		switch {
 		case err == nil:
@@ -153,7 +154,7 @@ func dueConcurrently(w *world) {
 		w.begin(record(name(i), gone))
 	}
 	var seen atomic.Int32
-	w.at(100, func(_ int, l payment.Ledger) {
+	w.at(100, func(_ int, l *ledger.Ledger) {
 		switch _, err := l.Due(context.Background(), start.Add(time.Minute)); {
 		case err == nil:
 			seen.Add(1)

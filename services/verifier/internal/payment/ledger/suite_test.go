@@ -169,7 +169,7 @@ func (w *world) same(got, want payment.Record) {
 	}
 }
 
-// Run holds a ledger against the meaning of payment.Ledger.
+// Run holds a ledger against the meaning of payment.Ledger and payment.Upkeep.
 func Run(t *testing.T, open Open) {
 	tests := []struct {
 		name string
@@ -271,8 +271,8 @@ func RunConcurrently(t *testing.T, open Open) {
 }
 
 // at runs do 100 times or more at once, spread over three processes.
-func (w *world) at(n int, do func(i int, l payment.Ledger)) {
-	handles := []payment.Ledger{w.Ledger, w.store(), w.store()}
+func (w *world) at(n int, do func(i int, l *ledger.Ledger)) {
+	handles := []*ledger.Ledger{w.Ledger, w.store(), w.store()}
 	var all sync.WaitGroup
 	gate := make(chan struct{})
 	for i := range n {

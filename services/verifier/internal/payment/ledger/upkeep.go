@@ -37,7 +37,7 @@ func (l *Ledger) Heartbeat(ctx context.Context, owner string, until time.Time) e
 
 const dueSQL = selectBrief + " WHERE " + unknown + " AND check_at <= ? ORDER BY check_at LIMIT 1"
 
-// Due implements payment.Ledger.
+// Due implements payment.Upkeep.
 func (l *Ledger) Due(ctx context.Context, next time.Time) (due payment.Record, err error) {
 	query := dueSQL
 	if l.db.Dialect == sqldb.Postgres {
@@ -60,7 +60,7 @@ const endedSQL = selectBrief + ` WHERE claimed > ? AND claimed <= COALESCE((SELE
 		AND (state = 'settled' OR state = 'dead') ORDER BY claimed LIMIT 1 OFFSET ?), ?)
 	AND (state = 'settled' OR state = 'dead') ORDER BY claimed`
 
-// Ended implements payment.Ledger.
+// Ended implements payment.Upkeep.
 func (l *Ledger) Ended(
 	ctx context.Context, before time.Time, limit int, taken time.Time,
 ) (ended []payment.Record, err error) {
@@ -81,7 +81,7 @@ func (l *Ledger) Ended(
 	return ended, err
 }
 
-// Checked implements payment.Ledger.
+// Checked implements payment.Upkeep.
 func (l *Ledger) Checked(ctx context.Context, upTo time.Time) error {
 	_, err := l.exec(ctx, "remember what was checked",
 		"UPDATE checks SET taken_for = 0, up_to = CASE WHEN up_to < ? THEN ? ELSE up_to END WHERE id = 1", upTo, upTo)
@@ -106,7 +106,7 @@ const (
 		" AND state IN ('settled', 'dead') LIMIT 1000)"
 )
 
-// Prune implements payment.Ledger. It works in portions, between which payments are
+// Prune implements payment.Upkeep. It works in portions, between which payments are
 // written.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 	for _, step := range []struct {

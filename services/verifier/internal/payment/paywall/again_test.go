@@ -257,7 +257,7 @@ func TestPaywall_PendingRepeatsDoNotKeepAPayerFromTheAnswer(t *testing.T) {
 	}
 	s.sim.CarryOut("1")
 	s.clock.advance(time.Minute)
-	s.paywall.Reconcile(context.Background())
+	s.reconciler(nil).Reconcile(context.Background())
 	if sale := s.mustBuy(s.pay("c")); !sale.Reused {
 		t.Errorf("got %+v", sale)
 	}

@@ -25,13 +25,13 @@ func TestCheck_FindsATransferThatTheChainLost(t *testing.T) {
 	s.clock.advance(time.Second)
 	s.mustBuy(s.pay("2"))
 	s.sim.Lose("1")
-	s.paywall.Check(context.Background()) // too early to decide
+	s.reconciler(nil).Check(context.Background()) // too early to decide
 	s.wantStates(payment.Settled, payment.Settled)
 	s.clock.advance(time.Hour + time.Minute)
 	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
-	s.paywall.Check(context.Background())
+	s.reconciler(nil).Check(context.Background())
 	s.wantStates(payment.Unknown, payment.Settled)
-	s.paywall.Reconcile(context.Background())
+	s.reconciler(nil).Reconcile(context.Background())
 	s.wantStates(payment.Dead, payment.Settled)
 	s.wantReserved(2) // a transaction was made for each
 	s.wantTransfers(1)
@@ -49,7 +49,7 @@ func TestCheck_FindsADeadPaymentThatWasPaid(t *testing.T) {
 	s.wantReserved(0)
 	s.sim.CarryOut("1")
 	s.clock.advance(time.Hour + time.Minute)
-	s.paywall.Check(context.Background())
+	s.reconciler(nil).Check(context.Background())
 	s.wantState(payment.Settled)
 	s.wantReserved(1)
 }
@@ -85,10 +85,10 @@ func TestCheck_WaitsForTheChain(t *testing.T) {
 	s.sim.Lose("1")
 	s.clock.advance(2 * time.Hour)
 	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = errors.New("the node is away") })
-	s.paywall.Check(context.Background())
+	s.reconciler(nil).Check(context.Background())
 	s.wantState(payment.Settled)
 	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog, b.Final = nil, true })
-	s.paywall.Check(context.Background())
+	s.reconciler(nil).Check(context.Background())
 	s.wantState(payment.Unknown)
 }
 
@@ -103,7 +103,7 @@ func TestCheck_UncheckablePaymentsAreOneLineOfTheLog(t *testing.T) {
 	s.clock.advance(26 * time.Hour)
 	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = errors.New("the node is away") })
 	var log bytes.Buffer
-	w := s.replica(func(o *paywall.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	w := s.reconciler(func(o *paywall.ReconcilerOptions) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	for range 2 { // the second one finds none
 		w.Check(context.Background())
 	}
@@ -126,13 +126,13 @@ func TestCheck_ANodeThatIsBehindHasLostNoTransfer(t *testing.T) {
 	p := s.pay("1")
 	s.mustBuy(p)
 	s.clock.advance(2 * time.Hour)
-	late := s.replica(func(o *paywall.Options) { o.ChainLog = behind{s.sim} })
+	late := s.reconciler(func(o *paywall.ReconcilerOptions) { o.ChainLog = behind{s.sim} })
 	late.Check(context.Background())
 	s.wantState(payment.Settled)
 	s.mustBuy(p)
 	s.sim.Lose("1")
 	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
-	s.paywall.Check(context.Background())
+	s.reconciler(nil).Check(context.Background())
 	s.wantState(payment.Unknown)
 }
 

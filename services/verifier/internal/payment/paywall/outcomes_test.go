@@ -188,12 +188,15 @@ func buyFromALiar(t *testing.T, seed uint64, confirm bool) {
 	replica, err := paywall.Open(t.Context(), paywall.Options{
 		Ledger: ledger, Facilitator: l, ChainLog: l, Confirm: confirm, FreeSettlements: limit,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
-		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000, KeepAnswers: time.Hour,
+		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now, Heartbeat: time.Hour,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	reconciler := paywall.NewReconciler(paywall.ReconcilerOptions{
+		Ledger: ledger, ChainLog: l, KeepAnswers: time.Hour, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	})
 	const buyers = 3
 	nonces := [buyers][]string{}
 	answered, payments := [buyers]bool{}, [buyers]payment.Payment{}
@@ -224,7 +227,7 @@ func buyFromALiar(t *testing.T, seed uint64, confirm bool) {
 			try(b)
 		}
 		if draw.IntN(3) == 0 {
-			replica.Reconcile(t.Context())
+			reconciler.Reconcile(t.Context())
 		}
 		time.Sleep(time.Duration(draw.IntN(8000)) * time.Millisecond)
 	}

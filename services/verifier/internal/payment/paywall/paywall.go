@@ -52,13 +52,9 @@ type Options struct {
 	// ClientKey keys the hash that stands for a client's address in the ledger;
 	// replicas have the same.
 	ClientKey []byte
-	// KeepAnswers is how long the answer of a settled payment is kept; later it
-	// is made anew for a buyer who returns.
-	KeepAnswers time.Duration
-	Log         *slog.Logger
-	Now         func() time.Time
-	// Ended may be nil. It is called with the end of each call, and of each payment that
-	// the service decides by itself.
+	Log       *slog.Logger
+	Now       func() time.Time
+	// Ended may be nil. It is called with the end of each call.
 	Ended func(End)
 	// At may be nil. It is called at each Point of a sale.
 	At func(Point)
@@ -113,10 +109,8 @@ type Paywall struct {
 	accountsNear, checksNear *attempts
 	unpaidOf, unpaidNear     *attempts
 	crowd                    crowd
-	// unknownPayers, beside, looking (of known payers) and reconciling bound concurrent work: see limits.go.
-	unknownPayers, beside, looking, reconciling *semaphore.Weighted
-	// distributing is held while open payments are given to reconciling.
-	distributing sync.Mutex
+	// unknownPayers, beside and looking (of known payers) bound concurrent work: see limits.go.
+	unknownPayers, beside, looking *semaphore.Weighted
 
 	stop       context.CancelFunc
 	heartbeats sync.WaitGroup
@@ -155,7 +149,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
 		unpaidOf: newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
 		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside),
-		looking: semaphore.NewWeighted(maxAccounts), reconciling: semaphore.NewWeighted(maxReconciling),
+		looking: semaphore.NewWeighted(maxAccounts),
 	}
 	if err := o.Ledger.Register(ctx, w.owner, o.Now().Add(leaseTTL*o.Heartbeat)); err != nil {
 		return nil, fmt.Errorf("open the paywall: %w", err)

@@ -47,7 +47,7 @@ func TestBuy_ServesThePlainCopyAfterOneThatIsNotWasRefusedOrLeftOpen(t *testing.
 			}
 			s.mustBuy(s.pay("1"))
 			s.wantTransfers(1)
-			s.paywall.Reconcile(context.Background())
+			s.reconciler(nil).Reconcile(context.Background())
 			_, err := s.buyThing(s.forged("1"), "other")
 			s.wantErr(err, payment.ErrUsed)
 			s.mustBuy(s.pay("1"))
@@ -109,7 +109,7 @@ func TestBuy_GivesTheAnswerToThePlainCopyWhenTheChainShowsTheMoney(t *testing.T)
 			}
 			s.sim.CarryOut("1")
 			if order == "it comes after the other was served" {
-				s.paywall.Reconcile(context.Background())
+				s.reconciler(nil).Reconcile(context.Background())
 				if _, err := s.buyThing(s.forged("1"), "other"); err != nil {
 					t.Fatal(err) // it cannot be told from a contract's
 				}
@@ -119,7 +119,7 @@ func TestBuy_GivesTheAnswerToThePlainCopyWhenTheChainShowsTheMoney(t *testing.T)
 				_, err = s.buyThing(s.forged("1"), "other")
 				s.wantErr(err, payment.ErrUsed)
 				s.clock.advance(2 * time.Minute)
-				s.paywall.Reconcile(context.Background())
+				s.reconciler(nil).Reconcile(context.Background())
 			}
 			s.mustBuy(good)
 			settled, err := s.ledger.List(context.Background(), payment.Filter{State: payment.Settled})
@@ -176,7 +176,7 @@ func TestBuy_SellsToThePlainCopyOfAHundredAtOnce(t *testing.T) {
 	s.mustBuy(good)
 	for range 3 {
 		s.clock.advance(time.Minute)
-		s.paywall.Reconcile(context.Background())
+		s.reconciler(nil).Reconcile(context.Background())
 	}
 	settled, err := s.ledger.List(context.Background(), payment.Filter{State: payment.Settled})
 	if err != nil || len(settled) != 1 || !settled[0].Plain {

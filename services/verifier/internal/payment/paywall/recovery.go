@@ -209,7 +209,7 @@ func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (S
 	if err := w.spendAddress(c, c.Questions); err != nil {
 		return Sale{}, err
 	}
-	found, err := w.lookUp(ctx, held)
+	found, err := lookUp(ctx, w.ChainLog, held)
 	switch {
 	case w.ChainLog == nil && held.State == payment.Settled: // the facilitator's word is all there is
 		return Sale{}, payment.ErrUsed
@@ -290,7 +290,7 @@ func (w *Paywall) lookUpOneOfMany(
 		return payment.Authorization{}, err
 	}
 	defer places.Release(1)
-	return w.lookUp(waiting, r)
+	return lookUp(waiting, w.ChainLog, r)
 }
 
 // sellFound claims a payment that the chain shows as paid, and sells.

@@ -203,20 +203,20 @@ const chainLogTimeout = 10 * time.Second
 
 var errNoChainLog = errors.New("no node of the payment network is configured")
 
-// lookUp returns what became, on the chain, of a payment's authorization.
-func (w *Paywall) lookUp(ctx context.Context, r payment.Record) (payment.Authorization, error) {
-	if w.ChainLog == nil {
+// lookUp returns what became, on the chain, of a payment's authorization. log may be nil.
+func lookUp(ctx context.Context, log payment.ChainLog, r payment.Record) (payment.Authorization, error) {
+	if log == nil {
 		return payment.Authorization{}, errNoChainLog
 	}
 	ctx, cancel := context.WithTimeout(ctx, chainLogTimeout)
 	defer cancel()
-	return w.ChainLog.Authorization(ctx, r)
+	return log.Authorization(ctx, r)
 }
 
 // reconcileWithChain returns the outcome o as the chain corrects it.
 func (w *Paywall) reconcileWithChain(ctx context.Context, o payment.Outcome, r payment.Record) payment.Outcome {
 	r.Transaction = cmp.Or(o.Transaction, r.Transaction)
-	found, err := w.lookUp(ctx, r)
+	found, err := lookUp(ctx, w.ChainLog, r)
 	if err != nil {
 		if w.ChainLog != nil {
 			w.Log.Warn("cannot read the payment network", "error", err)
@@ -224,187 +224,6 @@ func (w *Paywall) reconcileWithChain(ctx context.Context, o payment.Outcome, r p
 		return o
 	}
 	return payment.OnChain(o, r, found)
-}
-
-// Intervals and bounds of the background work.
-const (
-	reconcileEvery = 5 * time.Second
-	// maxReconciling is how many payments are looked up at once.
-	maxReconciling = 20
-	// nextLookup is when a payment that could not be decided is looked up again.
-	nextLookup = 30 * time.Second
-	pruneEvery = time.Hour
-	checkEvery = time.Minute
-	// checkBatch is how many payments that have ended are checked in one pass.
-	checkBatch = 100
-	// checkAfter is the age at which a payment that has ended is checked once more:
-	// by then its block is final on every network that payments are made on.
-	checkAfter = time.Hour
-	// checkWithin bounds how long a payment of which the chain shows nothing delays
-	// those after it.
-	checkWithin = 24 * time.Hour
-)
-
-// Run reconciles, retries, checks and prunes until ctx ends. Lookups that take long
-// do not delay the next round.
-func (w *Paywall) Run(ctx context.Context) {
-	pruned, checked := time.Time{}, time.Time{}
-	var looking sync.WaitGroup
-	defer looking.Wait()
-	periodic.Run(ctx, reconcileEvery, func() {
-		looking.Go(func() { w.Reconcile(ctx) })
-		w.retryAllPending(ctx)
-		now := w.Now()
-		if now.Sub(checked) >= checkEvery {
-			checked = now
-			looking.Go(func() { w.Check(ctx) })
-		}
-		if now.Sub(pruned) >= pruneEvery {
-			pruned = now
-			looking.Go(func() {
-				if err := w.Ledger.Prune(ctx, now.Add(-w.KeepAnswers)); err != nil && ctx.Err() == nil {
-					w.Log.Error("cannot prune the ledger", "error", err)
-				}
-			})
-		}
-	})
-}
-
-// Reconcile looks up payments whose outcome is open, those that are due for longest
-// first, as many at once as maxReconciling, until none is due. It only looks: no buyer
-// waits for these, so none is charged by it.
-func (w *Paywall) Reconcile(ctx context.Context) {
-	if w.ChainLog == nil || !w.distributing.TryLock() {
-		return
-	}
-	var all sync.WaitGroup
-	for w.reconciling.Acquire(ctx, 1) == nil {
-		due, err := w.Ledger.Due(ctx, w.Now().Add(nextLookup))
-		if err != nil {
-			w.reconciling.Release(1)
-			if !errors.Is(err, payment.ErrNotFound) && ctx.Err() == nil {
-				w.Log.Error("cannot list open payments", "error", err)
-			}
-			break
-		}
-		all.Go(func() {
-			defer w.reconciling.Release(1)
-			w.lookUpOpen(ctx, due)
-		})
-	}
-	w.distributing.Unlock()
-	all.Wait()
-}
-
-// Check compares payments that have ended with the chain once more, in the order of
-// their claims, when their blocks are final: one that was settled by a transfer that
-// the chain has lost since is open again, and one that was paid after it had ended is
-// settled. When the chain cannot be read, it is read again a minute later, for up to a
-// day; those that are older then are given up, and logged together.
-func (w *Paywall) Check(ctx context.Context) {
-	var unread int
-	var from, to time.Time
-	var fault error
-	defer func() {
-		if unread > 0 {
-			w.Log.Error("cannot compare payments with the chain", "payments", unread, "claimed_from", from,
-				"claimed_to", to, "error", fault)
-		}
-	}()
-	for more := w.ChainLog != nil; more && ctx.Err() == nil; {
-		now := w.Now()
-		ended, err := w.Ledger.Ended(ctx, now.Add(-checkAfter), checkBatch,
-			now.Add(checkEvery+checkBatch*chainLogTimeout))
-		if err != nil {
-			w.Log.Error("cannot list the payments that have ended", "error", err)
-			return
-		}
-		if len(ended) == 0 {
-			return
-		}
-		upTo := ended[len(ended)-1].Claimed
-		more = len(ended) >= checkBatch
-		for _, r := range ended {
-			done, err := w.checkOne(ctx, r)
-			if !done {
-				upTo = r.Claimed.Add(-time.Millisecond) // it comes again, with those of the same moment
-				more = false
-				break
-			}
-			if err != nil {
-				if unread++; unread == 1 {
-					from = r.Claimed
-				}
-				to, fault = r.Claimed, err
-			}
-		}
-		if err := w.Ledger.Checked(context.WithoutCancel(ctx), upTo); err != nil {
-			w.Log.Error("cannot remember which payments were checked", "error", err)
-			return
-		}
-	}
-}
-
-// checkOne reports whether a payment that has ended needs no further check. The error is
-// of the chain, for one that is given up because the chain cannot be read.
-func (w *Paywall) checkOne(ctx context.Context, r payment.Record) (done bool, unread error) {
-	if r.IsFinallyDead() {
-		return true, nil
-	}
-	found, err := w.lookUp(ctx, r)
-	early := w.Now().Sub(r.Claimed) < checkAfter+checkWithin
-	switch {
-	case ctx.Err() != nil:
-		return false, nil
-	case err != nil && early:
-		w.Log.Warn("cannot read the payment network", "error", err)
-		return false, nil
-	case err != nil:
-		return true, err
-	case r.State == payment.Settled && found.Status == payment.Unused && early:
-		return false, nil // the authorization has ended by now, so it is the node that is behind
-	}
-	return w.reconcile(ctx, r, found) == nil, nil
-}
-
-// lookUpOpen looks up an open payment, and writes what became of it.
-func (w *Paywall) lookUpOpen(ctx context.Context, r payment.Record) {
-	found, err := w.lookUp(ctx, r)
-	if err != nil {
-		w.Log.Warn("cannot read the payment network", "error", err)
-	} else if ctx.Err() == nil {
-		_ = w.reconcile(ctx, r, found) // it is due again
-	}
-}
-
-// reconcile writes what the chain shows of a payment for which no call waits, where it shows
-// something else than the record.
-func (w *Paywall) reconcile(ctx context.Context, r payment.Record, found payment.Authorization) error {
-	e, changes := payment.Seen(r, found)
-	if !changes {
-		return nil
-	}
-	e.By = payment.ByService
-	ended, err := w.Ledger.Apply(ctx, r.Key, e)
-	switch {
-	case errors.Is(err, payment.ErrLost), err == nil && ended.State == r.State:
-		return nil // it has changed meanwhile, or the money is another copy's
-	case err != nil:
-		w.Log.Error("cannot record the status of a payment from the chain", "error", err)
-		return err
-	}
-	w.quota.stale()
-	end := "reconciled_" + string(ended.State)
-	if e.Kind == payment.EventLost {
-		end = "reopened"
-		w.Log.Error("the chain has lost a transfer", "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction",
-			r.Transaction)
-	} else {
-		w.Log.Info("the chain has decided a payment", "state", ended.State, "reason", ended.Reason,
-			"payer", r.Key.Payer, "transaction", ended.Transaction)
-	}
-	w.Ended(End{Operation: r.Operation, Transport: r.Transport, Outcome: end})
-	return nil
 }
 
 // What failed to be written.
@@ -425,8 +244,11 @@ func (w *Paywall) release(ctx context.Context, r payment.Record) {
 	}
 }
 
-// maxPending bounds the writes that are remembered while the ledger cannot be written.
-const maxPending = 10_000
+const (
+	// maxPending bounds the writes that are remembered while the ledger cannot be written.
+	maxPending   = 10_000
+	pendingEvery = 5 * time.Second
+)
 
 // pendingWrites are ends of sales that could not be written: the ledger's disk was
 // full, or it was away. The records look as if this process still worked on them, and
@@ -471,8 +293,12 @@ func (w *Paywall) retryPending(ctx context.Context, key payment.Key) error {
 	return nil
 }
 
-// retryAllPending makes the pending writes of payments whose buyers do not return,
-// until one fails.
+// Run makes pending writes, also of payments whose buyers do not return, until ctx ends.
+func (w *Paywall) Run(ctx context.Context) {
+	periodic.Run(ctx, pendingEvery, func() { w.retryAllPending(ctx) })
+}
+
+// retryAllPending makes the pending writes, until one fails.
 func (w *Paywall) retryAllPending(ctx context.Context) {
 	w.pending.mu.Lock()
 	keys := slices.Collect(maps.Keys(w.pending.all))

@@ -336,7 +336,7 @@ func TestReconcile_FinishesWhatNoClientComesBackFor(t *testing.T) {
 				s.sim.Cancel("1")
 			}
 			before := len(s.sim.Bodies)
-			s.paywall.Reconcile(context.Background())
+			s.reconciler(nil).Reconcile(context.Background())
 			s.wantState(c.want)
 			s.wantReserved(c.reserved)
 			if len(s.sim.Bodies) != before {
@@ -561,7 +561,7 @@ func TestReconcile_UndecidablePaymentsHoldUpNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		s.ledger = paymenttest.Ledger(t, time.Now)
-		replica := s.replica(func(o *paywall.Options) { o.ChainLog, o.Now = stuckChainLog{s.sim}, time.Now })
+		reconciler := s.reconciler(func(o *paywall.ReconcilerOptions) { o.ChainLog, o.Now = stuckChainLog{s.sim}, time.Now })
 		for i := range 150 {
 			key := payment.Key{Network: network, Asset: "a", Payer: "p", Nonce: fmt.Sprint(i)}
 			r := payment.Record{Key: key, Owner: "me", Deadline: time.Now(), Amount: "1"}
@@ -574,12 +574,12 @@ func TestReconcile_UndecidablePaymentsHoldUpNoOthers(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 		defer cancel()
-		replica.Run(ctx)
+		reconciler.Run(ctx)
 		dead, err := s.ledger.List(t.Context(), payment.Filter{State: payment.Dead})
 		if err != nil || len(dead) != 135 {
 			t.Errorf("%d are decided, want 135, %v", len(dead), err)
 		}
-		if err := errors.Join(replica.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
+		if err := s.paywall.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -75,7 +75,7 @@ func (s *fixture) replica(change func(*paywall.Options)) *paywall.Paywall {
 	o := paywall.Options{
 		Ledger: s.ledger, Facilitator: s.sim, ChainLog: s.sim, FreeSettlements: 1000,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
-		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000, KeepAnswers: time.Hour,
+		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: s.clock.now, Heartbeat: time.Hour, Pause: time.Millisecond,
 		Ended: func(end paywall.End) {
 			n, _ := s.events.LoadOrStore(end.Outcome, new(atomic.Int32))
@@ -91,6 +91,17 @@ func (s *fixture) replica(change func(*paywall.Options)) *paywall.Paywall {
 	}
 	s.Cleanup(func() { _ = replica.Close(context.Background()) })
 	return replica
+}
+
+// reconciler makes a reconciler on the same ledger; change may alter its options.
+func (s *fixture) reconciler(change func(*paywall.ReconcilerOptions)) *paywall.Reconciler {
+	o := paywall.ReconcilerOptions{
+		Ledger: s.ledger, ChainLog: s.sim, KeepAnswers: time.Hour, Log: slog.New(slog.DiscardHandler), Now: s.clock.now,
+	}
+	if change != nil {
+		change(&o)
+	}
+	return paywall.NewReconciler(o)
 }
 
 // order is a call for the thing with a payment.
