@@ -213,6 +213,7 @@ ifeq ($(CLOCKS),yes)
 else
 	@ln -sf $(BIN)/auth $(BIN)/verifier $(CHAOS)/
 endif
+	@cd services/verifier && go test -count=1 -run '^TestOutcome_NoFacilitatorMakesABuyerPayTwice$$' ./internal/payment/paywall -liars 300
 	@$(FAULTS) -test.run '^TestPromises_HoldWhileEverythingFails$$' -bin $(CHAOS) -runs $(RUNS) -seed $(SEED) $(if $(filter yes,$(CLOCKS)),-clocks) $(ARGS)
 
 # ---- check
