@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -232,14 +231,18 @@ func (db *DB) Rebind(query string) string {
 	if db.Dialect != Postgres {
 		return query
 	}
-	n := 0
-	return placeholder.ReplaceAllStringFunc(query, func(string) string {
-		n++
-		return "$" + strconv.Itoa(n)
-	})
+	var bound strings.Builder
+	bound.Grow(len(query) + 2*strings.Count(query, "?"))
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(query, "?")
+		bound.WriteString(before)
+		if !found {
+			return bound.String()
+		}
+		bound.WriteString("$" + strconv.Itoa(n))
+		query = after
+	}
 }
-
-var placeholder = regexp.MustCompile(`\?`)
 
 // migrate applies what is missing. On Postgres a session lock makes replicas
 // that start together wait for one another; SQLite has a file lock already.

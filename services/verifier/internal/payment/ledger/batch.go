@@ -204,12 +204,7 @@ type unit struct {
 
 // exec carries out a statement and reports whether it changed a row.
 func (u *unit) exec(ctx context.Context, query string, args ...any) (changed bool, err error) {
-	var result sql.Result
-	if stmt, ok := u.writing[query]; ok {
-		result, err = u.StmtContext(ctx, stmt).ExecContext(ctx, bind(args)...) //nolint:sqlclosecheck // by the unit
-	} else {
-		result, err = u.ExecContext(ctx, u.db.Rebind(query), bind(args)...)
-	}
+	result, err := u.ExecContext(ctx, u.db.Rebind(query), bind(args)...)
 	if err != nil {
 		return false, err
 	}
@@ -219,9 +214,6 @@ func (u *unit) exec(ctx context.Context, query string, args ...any) (changed boo
 
 // row reads one row.
 func (u *unit) row(ctx context.Context, query string, args ...any) *sql.Row {
-	if stmt, ok := u.writing[query]; ok {
-		return u.StmtContext(ctx, stmt).QueryRowContext(ctx, bind(args)...) //nolint:sqlclosecheck // by the unit
-	}
 	return u.QueryRowContext(ctx, u.db.Rebind(query), bind(args)...)
 }
 

@@ -19,14 +19,9 @@ var migrations embed.FS
 
 // Ledger implements payment.Ledger and payment.Upkeep on SQL.
 type Ledger struct {
-	db  *sqldb.DB
-	now func() time.Time
-	// writing and reading are the queries of a sale by their text, prepared for the
-	// writer's and the reader's connections: parsing them anew would cost more than
-	// carrying them out.
-	writing map[string]*sql.Stmt
-	reading map[string]*sqldb.Query
-	writes  *batcher // the one way to change something of payments
+	db     *sqldb.DB
+	now    func() time.Time
+	writes *batcher // the one way to change something of payments
 	// logs reports whether what is sold is queued for the log of receipts.
 	logs bool
 	// finality are the chains whose sold blocks are queued for a proof of finality.
@@ -57,40 +52,9 @@ func Open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	l := &Ledger{db: db, now: o.Now, reading: map[string]*sqldb.Query{}, logs: o.Log, finality: o.Finality}
-	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL, aroundSQL, strangersSQL, byHashSQL} {
-		l.reading[query] = db.Query(query)
-	}
-	sale := []string{
-		claimSQL, releaseSQL, reservedSQL, tallySQL, aroundSQL, clientSQL, strangersSQL, countSQL, settleSQL, findSQL,
-	}
-	if db.Dialect == sqldb.Postgres {
-		sale = append(sale, beginAndKeepSQL, beginAndLogSQL)
-	} else {
-		sale = append(sale, beginSQL, keepSQL, enqueueSaleSQL)
-	}
-	if len(o.Finality) > 0 {
-		sale = append(sale, queueBlockSQL)
-		l.reading[answerSQL] = db.Query(answerSQL)
-	}
-	if l.writing, err = l.prepare(ctx, sale...); err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare the ledger: %w", err), db.Close())
-	}
+	l := &Ledger{db: db, now: o.Now, logs: o.Log, finality: o.Finality}
 	l.writes = newBatcher(l) //nolint:contextcheck // batches outlive Open
 	return l, nil
-}
-
-// prepare prepares queries for the writer.
-func (l *Ledger) prepare(ctx context.Context, queries ...string) (map[string]*sql.Stmt, error) {
-	prepared := map[string]*sql.Stmt{}
-	for _, query := range queries {
-		stmt, err := l.db.Writer.PrepareContext(ctx, l.db.Rebind(query)) //nolint:sqlclosecheck // with the database
-		if err != nil {
-			return nil, err
-		}
-		prepared[query] = stmt
-	}
-	return prepared, nil
 }
 
 // Close finishes the writes under way and closes the database.
@@ -161,10 +125,7 @@ func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).
 
 // row reads one row outside of a transaction.
 func (l *Ledger) row(ctx context.Context, query string, args ...any) sqldb.Scanner {
-	if prepared, ok := l.reading[query]; ok {
-		return prepared.Row(ctx, bind(args)...)
-	}
-	return l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), bind(args)...)
+	return l.db.Query(query).Row(ctx, bind(args)...)
 }
 
 // scan reads one record; ErrNotFound when there is none.
