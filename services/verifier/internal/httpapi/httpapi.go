@@ -75,6 +75,8 @@ type Chain struct {
 type api struct {
 	Options
 	paid []*paidRoute
+	// operations are those of each kind, in the order of the chains.
+	operations map[*kind][]operation
 	// priced answers who opens a paid path.
 	priced map[string]echo.HandlerFunc
 	check  checkPage
@@ -96,8 +98,8 @@ func New(o Options) (http.Handler, error) {
 	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered,
 		func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
 	a := &api{
-		Options: o, priced: map[string]echo.HandlerFunc{}, logReads: newFreeReads(), finalityReads: newFreeReads(),
-		receiptReads: newFreeReads(),
+		Options: o, operations: map[*kind][]operation{}, priced: map[string]echo.HandlerFunc{},
+		logReads: newFreeReads(), finalityReads: newFreeReads(), receiptReads: newFreeReads(),
 	}
 	compressing := newCompressor()
 	a.states = newStates(a)
@@ -110,6 +112,7 @@ func New(o Options) (http.Handler, error) {
 	for _, kind := range kinds {
 		for i, chain := range o.Chains {
 			operation := operation{kind: kind, chain: chain, receipts: receipts}
+			a.operations[kind] = append(a.operations[kind], operation)
 			paths := []string{operation.path()}
 			if i == 0 && paths[0] != kind.firstPath {
 				paths = append(paths, kind.firstPath)

@@ -147,13 +147,7 @@ func (s *paidRoute) operationFor(body []byte) operation {
 	if s.path != transferKind.firstPath {
 		return s.operation
 	}
-	operations := []operation{s.operation}
-	for _, route := range s.paid {
-		if route.operation.kind == &transferKind {
-			operations = append(operations, route.operation)
-		}
-	}
-	return operationAbout(operations, body)
+	return operationAbout(s.operations[&transferKind], body)
 }
 
 // operationAbout returns the operation about the chain on which the x402 payment was made that a

@@ -112,12 +112,9 @@ func (a *api) tools() ([]tool, error) {
 
 // paidTool returns the tool that sells one kind of evidence about any chain.
 func (a *api) paidTool(k *kind) (tool, error) {
-	var operations []operation
-	for _, route := range a.paid {
-		if o := route.operation; o.kind == k && route.path == o.path() {
-			a.Metrics.sells(o.name(), payment.TransportMCP)
-			operations = append(operations, o)
-		}
+	operations := a.operations[k]
+	for _, o := range operations {
+		a.Metrics.sells(o.name(), payment.TransportMCP)
 	}
 	schema, err := a.withChain(cmp.Or(k.toolSchema, k.schema), proofArgument)
 	if err != nil {
