@@ -263,6 +263,64 @@ func TestListedTLS_FollowsTheFileWhileAuthIsAway(t *testing.T) {
 	}
 }
 
+// A host that has left the list is unknown at once, on connections that are open too, and is not asked a certificate
+// for. When it is back, it has the one of before.
+func TestListedTLS_AHostThatLeftTheListHasNoCertificateWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "app", nil)
+	kept, gone := entry("kept", "kept.home.internal", app.addr()), entry("gone", "gone.home.internal", app.addr())
+	a := standListing(t, kept, gone)
+	a.any = true
+	data := t.TempDir()
+	d := listedTLS(t, a, map[string]string{"XDG_DATA_HOME": data}, app)
+	d.wantCertificate(t, "kept.home.internal")
+	d.wantCertificate(t, "gone.home.internal")
+	before, err := d.handshake("gone.home.internal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "gone.home.internal"}}
+	t.Cleanup(transport.CloseIdleConnections)
+	visitor := &server{url: "https://" + d.addr, transport: transport}
+	visitor.await(t, "/x", "200 app", member("gone.home.internal")...)
+
+	a.set(kept)
+	removed := time.Now()
+	for err = nil; err == nil && time.Since(removed) < 2*time.Second; time.Sleep(20 * time.Millisecond) {
+		_, err = d.handshake("gone.home.internal")
+	}
+	if err == nil {
+		t.Error("a host that was removed has its certificate after 2 s")
+	}
+	if got := visitor.request(t, "GET", "/x", "", member("gone.home.internal")...); fmt.Sprintf("%d %s", got.StatusCode, got.body) != nothingHere {
+		t.Errorf("on a connection that is open: %d %s", got.StatusCode, got.body)
+	}
+	// What would renew it, would load and obtain another one where there is none.
+	files, err := filepath.Glob(filepath.Join(data, "caddy", "certificates", "*", "gone.home.internal"))
+	if err != nil || len(files) != 1 || os.RemoveAll(files[0]) != nil {
+		t.Fatalf("%v: its certificate is in %v", err, files)
+	}
+	for _, name := range []string{"gone.home.internal", "GONE.home.internal", "stranger.home.internal", ""} {
+		if _, err := d.handshake(name); err == nil {
+			t.Errorf("%q has a certificate", name)
+		}
+	}
+	if _, err := os.Stat(files[0]); !os.IsNotExist(err) {
+		t.Errorf("a certificate was asked for: %v", err)
+	}
+	for _, host := range []string{"home.internal", "HOME.internal", "kept.home.internal"} {
+		if _, err := d.handshake(host); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+
+	a.set(kept, gone)
+	d.wantCertificate(t, "gone.home.internal")
+	if after, err := d.handshake("gone.home.internal"); err != nil || !after.Equal(before) {
+		t.Errorf("a host that is back has another certificate: %v", err)
+	}
+}
+
 // With a record of DNS there is one certificate for all hosts below the portal's, which nobody's handshake asks for.
 func TestTLSDNS_HasOneCertificateForTheHostsOfTheList(t *testing.T) {
 	t.Parallel()

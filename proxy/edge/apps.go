@@ -95,6 +95,12 @@ func (a *Apps) Provision(ctx caddy.Context) (err error) {
 	if a.routes, err = a.apps.routesBy(ctx, a.Route); err != nil {
 		return fmt.Errorf("edge_apps: %w", err)
 	}
+	// The server's connections come after its routes.
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		for _, policy := range server.TLSConnPolicies {
+			policy.HandshakeContextRaw = json.RawMessage(`{"module":"edge_apps"}`)
+		}
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -199,6 +200,69 @@ func (p *Permission) CertificateAllowed(_ context.Context, name string) error {
 	return nil
 }
 
+// acmeProtocol is what an authority speaks alone, when it looks whether a host is ours (RFC 8737).
+const acmeProtocol = "acme-tls/1"
+
+// errHandshake is why a handshake has no certificate.
+var errHandshake = errors.New("no application has this host")
+
+// Handshake ends the handshake for a host that has left the list. The certificate stays in Caddy's cache: none of its
+// functions takes out one that came on demand (certmagic's Cache.RemoveManaged would, and caddytls keeps its cache to
+// itself). It is renewed by a handshake alone, so that this is the end of it. Apps.Provision sets it.
+type Handshake struct {
+	apps *Applications
+	tls  *caddytls.TLS
+}
+
+// CaddyModule returns the Caddy module information.
+func (Handshake) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "tls.context.edge_apps", New: func() caddy.Module { return new(Handshake) }}
+}
+
+// Provision implements caddy.Provisioner.
+func (h *Handshake) Provision(ctx caddy.Context) (err error) {
+	if h.apps, err = applicationsOf(ctx); err != nil {
+		return err
+	}
+	app, err := ctx.App("tls")
+	if err != nil {
+		return fmt.Errorf("edge_apps: %w", err)
+	}
+	h.tls = app.(*caddytls.TLS)
+	return nil
+}
+
+// HandshakeContext implements caddytls.HandshakeContext. errHandshake.
+func (h *Handshake) HandshakeContext(hello *tls.ClientHelloInfo) (context.Context, error) {
+	name := hello.ServerName
+	if name == "" { // a certificate of an address
+		name, _, _ = net.SplitHostPort(hello.Conn.LocalAddr().String())
+		name, _, _ = strings.Cut(name, "%")
+	}
+	// An authority may come to a replica that does not have the list yet.
+	asks := len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acmeProtocol
+	if _, found := h.apps.Host(name); !found && !asks && h.onDemand(name) {
+		return nil, errHandshake
+	}
+	return hello.Context(), nil
+}
+
+// onDemand reports whether a name has its certificate on demand: the others are hosts of the site. The first policy
+// that is for the name decides, as it does for Caddy.
+func (h *Handshake) onDemand(name string) bool {
+	if h.tls.Automation == nil {
+		return false
+	}
+	for _, policy := range h.tls.Automation.Policies {
+		subjects := policy.Subjects()
+		is := func(subject string) bool { return certmagic.MatchWildcard(name, subject) }
+		if len(subjects) == 0 || slices.ContainsFunc(subjects, is) {
+			return policy.OnDemand
+		}
+	}
+	return false
+}
+
 // OwnIssuer issues certificates of Caddy's own authority for names that no public one has, and leaves all others to the
 // issuer after it.
 type OwnIssuer struct{ caddytls.InternalIssuer }
@@ -224,6 +288,8 @@ var (
 	_ caddytls.OnDemandPermission = (*Permission)(nil)
 	_ caddy.Provisioner           = (*Permission)(nil)
 	_ caddyfile.Unmarshaler       = (*Permission)(nil)
+	_ caddytls.HandshakeContext   = (*Handshake)(nil)
+	_ caddy.Provisioner           = (*Handshake)(nil)
 	_ certmagic.Issuer            = (*OwnIssuer)(nil)
 	_ certmagic.PreChecker        = (*OwnIssuer)(nil)
 	_ caddyfile.Unmarshaler       = (*OwnIssuer)(nil)

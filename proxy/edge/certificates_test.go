@@ -1,12 +1,17 @@
 package edge
 
 import (
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/netip"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddytls"
 )
 
@@ -78,6 +83,64 @@ func TestPermission_IsForHostsOfTheListAlone(t *testing.T) {
 		}
 	}
 }
+
+// Hosts of the site are not those of the list, and an authority that looks at a host may come before the list does.
+func TestHandshake_IsForHostsOfTheListAndOfTheSite(t *testing.T) {
+	t.Parallel()
+	policies := `[{"subjects":["home.example.org","*.wild.example.org","192.0.2.1"]},{"on_demand":true}]`
+	permission := `{"permission":{"module":"edge_apps"}}`
+	ctx, err := caddy.ProvisionContext(&caddy.Config{
+		Admin:      &caddy.AdminConfig{Disabled: true},
+		StorageRaw: fmt.Appendf(nil, `{"module":"file_system","root":%q}`, t.TempDir()),
+		AppsRaw: caddy.ModuleMap{
+			"tls":       fmt.Appendf(nil, `{"automation":{"policies":%s,"on_demand":%s}}`, policies, permission),
+			"edge_apps": fmt.Appendf(nil, `{"mode":"lan","auth":["127.0.0.1:9"],"file":%q}`, filepath.Join(t.TempDir(), "apps.json")),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := new(Handshake)
+	if err := h.Provision(ctx); err != nil {
+		t.Fatal(err)
+	}
+	h.apps.now.Store(&listing{appList: new(appList), hosts: map[string]*App{"photos.example.org": {}, "192.0.2.3": {}}})
+	for _, c := range []struct {
+		name, addr string
+		protocols  []string
+		allowed    bool
+	}{
+		{"photos.example.org", "192.0.2.9:443", []string{"h2", "http/1.1"}, true},
+		{"PHOTOS.example.org", "192.0.2.9:443", nil, true},
+		{"home.example.org", "192.0.2.9:443", nil, true},
+		{"x.wild.example.org", "192.0.2.9:443", nil, true},
+		{"", "192.0.2.1:443", nil, true},
+		{"", "192.0.2.3:443", nil, true},
+		{"gone.example.org", "192.0.2.9:443", nil, false},
+		{" photos.example.org", "192.0.2.9:443", nil, false},
+		{"", "192.0.2.9:443", nil, false},
+		{"", "[fe80::1%eth0]:443", nil, false},
+		{"gone.example.org", "192.0.2.9:443", []string{"acme-tls/1"}, true},
+		{"gone.example.org", "192.0.2.9:443", []string{"acme-tls/1", "h2"}, false},
+	} {
+		local := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.addr))
+		_, err := h.HandshakeContext(&tls.ClientHelloInfo{ServerName: c.name, SupportedProtos: c.protocols, Conn: localConn{addr: local}})
+		if (err == nil) != c.allowed || err != nil && !errors.Is(err, errHandshake) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if (&Handshake{tls: new(caddytls.TLS)}).onDemand("gone.example.org") {
+		t.Error("a certificate is on demand without a policy")
+	}
+}
+
+// localConn is a connection at an address.
+type localConn struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (c localConn) LocalAddr() net.Addr { return c.addr }
 
 func TestOwnIssuer_IsForNamesThatNoPublicAuthorityHas(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,7 @@ func init() {
 	caddy.RegisterModule(new(AppTransport))
 	caddy.RegisterModule(Root{})
 	caddy.RegisterModule(Permission{})
+	caddy.RegisterModule(Handshake{})
 	caddy.RegisterModule(OwnIssuer{})
 	caddy.RegisterModule(new(AcmeDNS))
 	caddy.RegisterModule(new(DNSUpdate))
