@@ -222,6 +222,7 @@ func TestListed_NoRequestPassesBeforeTheGuard(t *testing.T) {
 	auth := standListing(t,
 		entry("photos", photosHost, app.addr()), entry("notes", "notes.example.org", app.addr()), entryBelow("cal", "/cal/", app.addr(), true))
 	d := openListed(t, auth, nil, app)
+	d.await(t, "/", `401 {"error":"Nicht angemeldet.","code":401}`+"\n", "Host", photosHost)
 	for _, path := range []string{"/", "/first", "/manifest.webmanifest", "/favicon.ico", "/api/x"} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "PROPFIND"} {
 			if got := d.request(t, method, path, "", "Host", photosHost); got.StatusCode != 401 {
