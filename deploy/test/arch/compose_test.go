@@ -187,6 +187,54 @@ func TestCompose_LetsEveryStackHaveApplications(t *testing.T) {
 	}
 }
 
+// The proxy's last list of applications is in the folder of its data, beside the certificates, unless APPS_FILE says
+// otherwise: it outlives the container, and the proxy's user may write there.
+func TestCompose_KeepsTheListOfApplications(t *testing.T) {
+	const data = "/data"
+	for _, file := range []string{stacks[0], stacks[1], household} {
+		stack := readCompose(t, file)
+		proxy := stack.Services["proxy"]
+		volume := proxy.mounts(t)[data]
+		if _, kept := stack.Volumes[volume]; !kept {
+			t.Errorf("%s: %s of the proxy is %q, which is no volume", file, data, volume)
+		}
+		if apps, _ := proxy.Environment["APPS"].(string); apps == "" {
+			t.Errorf("%s: the proxy has no APPS", file)
+		}
+		for _, setting := range []string{"APPS_FILE", "HOME", "XDG_DATA_HOME"} {
+			if value := proxy.Environment[setting]; value != nil {
+				t.Errorf("%s: %s of the proxy is %v", file, setting, value)
+			}
+		}
+		for name, other := range stack.Services {
+			if mounted := slices.Collect(maps.Values(other.mounts(t))); name != "proxy" && slices.Contains(mounted, volume) {
+				t.Errorf("%s: %s sees the proxy's data", file, name)
+			}
+		}
+	}
+	for _, file := range []string{scale, evidence} { // are added to one of these
+		if proxy := readCompose(t, file).Services["proxy"]; len(proxy.Volumes) > 0 {
+			t.Errorf("%s: the proxy has other volumes", file)
+		}
+	}
+	for file, lines := range map[string][]string{
+		"deploy/Dockerfile": {
+			"mkdir -p /owned" + data + " ", "COPY --from=build --chown=65532:65532 /owned /", " XDG_DATA_HOME=" + data + " ", "USER 65532:65532",
+		},
+		"deploy/release/image.go":             {`"XDG_DATA_HOME=` + data + `"`, ` "data", `},
+		"deploy/systemd/pforte-proxy.service": {"\nStateDirectory=pforte/proxy\n", "\nEnvironment=XDG_DATA_HOME=%S/pforte/proxy\n"},
+	} {
+		for _, line := range lines {
+			if !strings.Contains(text(t, file), line) {
+				t.Errorf("%s has no %s", file, line)
+			}
+		}
+	}
+	if !strings.Contains(text(t, "proxy/README.md"), "| `APPS_FILE` |  | file with the last list of them; `caddy/apps.json` in `XDG_DATA_HOME` unless set |") {
+		t.Error("the proxy's page says something else about the file")
+	}
+}
+
 func TestCompose_SendsTracesOnlyIfAsked(t *testing.T) {
 	for _, file := range []string{"docker-compose.yml", "deploy/compose.production.yml"} {
 		services := environments(t, file)
