@@ -317,25 +317,53 @@ func TestListed_NoSpellingPassesTheGuard(t *testing.T) {
 	}
 }
 
-// A list that does not come, or is none, leaves the last one: also at a start while auth is away.
-func TestListed_ServesFromTheFileWhileAuthIsAway(t *testing.T) {
+// A list that does not come, or is none, leaves the last one: also at a start while auth is away, after the proxy was
+// killed. No request passes the guard meanwhile. When auth has no list, but logins, the applications are there.
+func TestListed_ServesTheLastListWhileAuthIsAway(t *testing.T) {
 	t.Parallel()
 	app := stand(t, "app", nil)
 	auth := standListing(t, entry("photos", photosHost, app.addr()))
-	file := map[string]string{"APPS_FILE": filepath.Join(t.TempDir(), "apps.json"), "SITE_ADDRESS": "http://home.example.org:PORT"}
-	openListed(t, auth, file, app).await(t, "/", "200 app", member(photosHost)...)
+	data := t.TempDir()
+	settings := map[string]string{"APPS_FILE": "", "XDG_DATA_HOME": data, "SITE_ADDRESS": "http://home.example.org:PORT"}
+	d := openListed(t, auth, settings, app)
+	d.await(t, "/", "200 app", member(photosHost)...)
+	file := filepath.Join(data, "caddy", "apps.json")
+	for begun := time.Now(); time.Since(begun) < 2*time.Second; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(file); err == nil {
+			break // it is written after it is served
+		}
+	}
 	auth.Close()
-	d := openListed(t, auth, file, app)
-	if got := d.request(t, "GET", "/", "", member(photosHost)...); got.StatusCode != 502 {
-		t.Errorf("while auth is away: %d %s", got.StatusCode, got.body)
+	away := func(when string) {
+		t.Helper()
+		if got := d.request(t, "GET", "/", "", member(photosHost)...); got.StatusCode != 502 {
+			t.Errorf("%s: %d %s", when, got.StatusCode, got.body)
+		}
+		if got := d.request(t, "GET", "/", "", member("other.example.org")...); got.StatusCode != 404 {
+			t.Errorf("%s, another host: %d %s", when, got.StatusCode, got.body)
+		}
 	}
-	if got := d.request(t, "GET", "/", "", member("other.example.org")...); got.StatusCode != 404 {
-		t.Errorf("another host while auth is away: %d %s", got.StatusCode, got.body)
+	away("auth is away")
+	for begun := time.Now(); !strings.Contains(d.log.String(), "auth gives no list"); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatalf("auth was not asked again:\n%s", d.log)
+		}
 	}
+	away("auth was asked in vain")
+	_ = d.process.Kill()
+	<-d.ended
+	d = openListed(t, auth, settings, app)
+	away("after a start")
 	if n := len(app.received()); n != 1 {
-		t.Errorf("%d requests passed without auth", n)
+		t.Errorf("%d requests passed without auth", n-1)
 	}
-	again := standAt(t, auth.addr(), auth.upstream.Config.Handler.ServeHTTP)
+	again := standAt(t, auth.addr(), func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/internal/routes" {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		auth.upstream.Config.Handler.ServeHTTP(w, r)
+	})
 	defer again.Close()
 	d.await(t, "/", "200 app", member(photosHost)...)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,7 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -77,17 +81,24 @@ func (a *listAuth) await(t *testing.T, what string, f func(question) bool) quest
 	return question{}
 }
 
-// startApplications runs the Caddy app alone.
-func startApplications(t *testing.T, a *Applications) *Applications {
+// provisionApplications prepares the Caddy app alone.
+func provisionApplications(t *testing.T, a *Applications) *Applications {
 	t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	t.Cleanup(cancel)
-	a.Mode, a.Every = reachLAN, caddy.Duration(20*time.Millisecond)
+	a.Mode = reachLAN
 	if err := a.Provision(ctx); err != nil {
 		t.Fatal(err)
 	}
 	a.ports = func() []uint16 { return nil }
-	if err := a.Start(); err != nil {
+	return a
+}
+
+// startApplications runs the Caddy app alone.
+func startApplications(t *testing.T, a *Applications) *Applications {
+	t.Helper()
+	a.Every = caddy.Duration(20 * time.Millisecond)
+	if err := provisionApplications(t, a).Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.Stop() })
@@ -130,6 +141,77 @@ func TestApplications_AreThoseOfTheLastGoodAnswer(t *testing.T) {
 	auth.Close()
 	a = startApplications(t, &Applications{Auth: []string{auth.addr()}, File: file})
 	here("from the file")
+}
+
+// awayAuth is auth that has a list, or is away in one way after another.
+type awayAuth struct {
+	list         atomic.Value // string, empty while it is away
+	asked, lines atomic.Int64
+}
+
+func (a *awayAuth) RoundTrip(r *http.Request) (*http.Response, error) {
+	n, list := a.asked.Add(1), a.list.Load().(string)
+	answer := func(status int, body string) *http.Response {
+		return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))}
+	}
+	switch {
+	case list != "":
+		return answer(http.StatusOK, list), nil
+	case n%4 == 0:
+		return nil, errors.New("connection refused")
+	case n%4 == 1:
+		return answer(http.StatusServiceUnavailable, ""), nil
+	case n%4 == 2:
+		return answer(http.StatusOK, "<html>"), nil
+	}
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// Write counts the lines of a log.
+func (a *awayAuth) Write(b []byte) (int, error) {
+	a.lines.Add(1)
+	return len(b), nil
+}
+
+func TestApplications_StayThroughADayWithoutAuthAndARestart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "apps.json")
+	synctest.Test(t, func(t *testing.T) {
+		auth := new(awayAuth)
+		auth.list.Store(twoApps)
+		start := func() *Applications {
+			a := provisionApplications(t, &Applications{Auth: []string{"127.0.0.1:1"}, File: file, Every: caddy.Duration(5 * time.Second)})
+			a.client.Transport, a.log = auth, slog.New(slog.NewTextHandler(auth, nil))
+			if err := a.Start(); err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		a := start()
+		for _, day := range []string{"in the first day", "in the day after a restart"} {
+			time.Sleep(time.Second)
+			auth.list.Store("")
+			auth.asked.Store(0)
+			auth.lines.Store(0)
+			time.Sleep(24 * time.Hour)
+			kept, err := os.ReadFile(file)
+			if hosts := a.Hosts(); err != nil || string(kept) != twoApps || !slices.Equal(hosts, []string{"notes.example.org"}) {
+				t.Errorf("%s: %q are listed, the file has %s, %v", day, hosts, kept, err)
+			}
+			if asked, lines := auth.asked.Load(), auth.lines.Load(); asked < 24*60*60/10 || lines > 1 {
+				t.Errorf("%s: auth was asked %d times, the log has %d lines", day, asked, lines)
+			}
+			_ = a.Stop()
+			a = start()
+		}
+		auth.list.Store(`{"version":1,"etag":"\"3\"","apps":[{"slug":"cal","host":"cal.example.org","to":"http://10.0.0.1:80"}]}`)
+		time.Sleep(10 * time.Second)
+		if hosts := a.Hosts(); !slices.Equal(hosts, []string{"cal.example.org"}) {
+			t.Errorf("auth is back, and %q are listed", hosts)
+		}
+		_ = a.Stop()
+	})
 }
 
 func TestApplications_AnEmptyListIsOne(t *testing.T) {
