@@ -27,6 +27,13 @@ func TestTask_SetsUpCodesFromAnApp(t *testing.T) {
 	})
 }
 
+func TestTask_LogsInByPasswordAndCode(t *testing.T) {
+	inAllVariants(t, func(t *testing.T, v variant) {
+		h := commonHousehold(t)
+		h.journey(t, "code.mjs", v.asMember(t, h, "toni")...)
+	})
+}
+
 func TestTask_AddsAPasskeyAndLogsInByIt(t *testing.T) {
 	inAllVariants(t, func(t *testing.T, v variant) {
 		h := commonHousehold(t)
