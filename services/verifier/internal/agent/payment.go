@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -47,4 +48,28 @@ func (r *run) findPath(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("the payment was made on %s, about which this verifier sells nothing", r.chain)
+}
+
+// expand returns the arguments of a call with the question about a transfer in place of an x402 payment,
+// and with the chain that it was made on. Without one they are as they were.
+func (t *toolbox) expand(ctx context.Context, asked arguments) (arguments, error) {
+	body, id, err := verification.ExpandPayment(asked.body)
+	if err != nil || id == "" {
+		return asked, err
+	}
+	chains, err := t.chains(ctx)
+	if err != nil {
+		return asked, err
+	}
+	for _, c := range chains {
+		if c.ID == id && (asked.chain == "" || asked.chain == c.Name) {
+			asked.chain, asked.chainID, asked.body = c.Name, id, body
+			return asked, nil
+		}
+	}
+	reason := "is of the chain " + id + ", about which this verifier sells nothing"
+	if asked.chain != "" {
+		reason = "is of the chain " + id + ", which is not " + asked.chain
+	}
+	return asked, &strictjson.Error{Pointer: "/payment/response", Reason: reason}
 }

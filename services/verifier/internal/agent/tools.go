@@ -75,8 +75,15 @@ const (
 		`"status":{"type":"string","enum":["success","reverted"]},"from":` + schemaAddress + `,"to":` + schemaAddress +
 		`,` +
 		`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` + minConfirmed + `}}}}`
-	schemaTransfer = `{"type":"object","additionalProperties":false,"required":["transactionHash","transfer"],` +
-		`"properties":{` + schemaChain + `,` + schemaWait + `,` + schemaHash + `,` +
+	schemaTransfer = `{"type":"object","additionalProperties":false,` +
+		`"description":"transactionHash and transfer, or payment","properties":{` +
+		schemaChain + `,` + schemaWait + `,` + schemaHash + `,` +
+		`"payment":{"type":"object","required":["response","sent"],"additionalProperties":false,` +
+		`"description":"an x402 payment (exact), of the user or of anyone: the evidence that it was made, on the ` +
+		`chain that it was made on","properties":{` +
+		`"response":{"type":["string","object"],` +
+		`"description":"PAYMENT-RESPONSE or its object, or a receipt of offer-receipt"},` +
+		`"sent":{"type":["string","object"],"description":"PAYMENT-SIGNATURE or its object"}}},` +
 		`"transfer":{"type":"object","additionalProperties":false,"required":["token","to"],"description":"with ` +
 		`exactly one of amount, minAmount (in atomic units) and amountDecimal","properties":{` +
 		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$","description":"address of the token, or ` +
@@ -132,7 +139,7 @@ func (t *toolbox) tools() []tool {
 			name: "verify_token_transfer", isPaid: true, schema: schemaTransfer, output: outputPaid,
 			call: t.verifyTransfer,
 			description: "Buys signed evidence that a finalized transaction moved an amount of a token to an " +
-				"address, such as an x402 payment; checks it here, and returns it. " + price,
+				"address, or that an x402 payment was made; checks it here, and returns it. " + price,
 		},
 		{
 			name: "check_receipt", schema: schemaCheck, output: outputChecked, call: t.checkReceipt,
@@ -171,6 +178,9 @@ func (t *toolbox) verifyTransaction(ctx context.Context, call *mcp.CallToolReque
 func (t *toolbox) verifyTransfer(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	asked, err := splitArguments(call.Params.Arguments)
 	if err != nil {
+		return failure(err, false), nil
+	}
+	if asked, err = t.expand(ctx, asked); err != nil {
 		return failure(err, false), nil
 	}
 	if asked.body, err = t.atomic(ctx, asked.chain, asked.body); err != nil {
@@ -217,7 +227,10 @@ func (t *toolbox) sell(
 		}
 		chain = chains[0].Name
 	}
-	q := question{path: "/v1/verify/" + chain + suffix, body: body, aboutTransfer: suffix == transferSuffix}
+	q := question{
+		path: "/v1/verify/" + chain + suffix, body: body, chain: asked.chainID,
+		aboutTransfer: suffix == transferSuffix,
+	}
 	approve, err := t.approver(call, q)
 	if err != nil {
 		return failure(err, false), nil
@@ -520,10 +533,12 @@ func quoted(text string, n int) string {
 
 // arguments are what the tools take beside the body of the HTTP request.
 type arguments struct {
-	// chain is "" for none.
+	// chain is a name, "" for none.
 	chain string
-	wait  bool
-	body  []byte
+	// chainID is the CAIP-2 id of the chain that a payment was made on, "" where none is asked about.
+	chainID string
+	wait    bool
+	body    []byte
 }
 
 // splitArguments takes the arguments of a call apart.

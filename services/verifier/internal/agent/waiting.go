@@ -29,13 +29,15 @@ type waiting string
 
 // ticket is a question that waits.
 type ticket struct {
-	Path     string `json:"path"`
-	Body     string `json:"body"`
+	Path string `json:"path"`
+	Body string `json:"body"`
+	// Chain is the id of the one that a payment in question was made on.
+	Chain    string `json:"chain,omitempty"`
 	Transfer bool   `json:"transfer,omitempty"`
 }
 
 func (t ticket) question() question {
-	return question{path: t.Path, body: t.Body, aboutTransfer: t.Transfer}
+	return question{path: t.Path, body: t.Body, chain: t.Chain, aboutTransfer: t.Transfer}
 }
 
 // add keeps a question under its name.
@@ -47,7 +49,7 @@ func (w waiting) add(name string, q question) error {
 	if _, there := all[name]; !there && len(all) >= maxWaiting {
 		return errManyWait
 	}
-	text, err := json.Marshal(ticket{q.path, q.body, q.aboutTransfer})
+	text, err := json.Marshal(ticket{q.path, q.body, q.chain, q.aboutTransfer})
 	if err != nil {
 		return fmt.Errorf("write a question that waits: %w", err)
 	}
