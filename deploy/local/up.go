@@ -50,10 +50,11 @@ Pay for a verification, in another terminal:
 
   make demo     (without make: bin/local demo)
 
-It prints the hash of a transaction that is final then, for the buyers of services/verifier/README.md.
-The key that pays on the development chain is public:
+The buyers of services/verifier/README.md need a key that pays, which is public on this chain, and the hash of
+a final transaction; this one is final within seconds:
 
   export PRIVATE_KEY={{.PayerKey}}
+  export TRANSACTION={{.Transaction}}
 {{end}}
 Ctrl-C stops everything.
 `))
@@ -86,7 +87,7 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 	defer leave()
 	go leaveWithParent(leave, os.Getppid)
 	defer stop(programs, out) //nolint:contextcheck // ctx has ended by then
-	redis, err := start(ctx, l, programs, out)
+	redis, transaction, err := start(ctx, l, programs, out)
 	if err != nil {
 		return explain(ctx, err)
 	}
@@ -99,10 +100,11 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 	}
 	if err := screenTemplate.Execute(out, struct {
 		layout.Layout
-		RedisIs, LogIs, FirstRun, ChainID, PayerKey string
-		Took                                        time.Duration
+		RedisIs, LogIs, FirstRun, ChainID, PayerKey, Transaction string
+		Took                                                     time.Duration
 	}{
-		l, redis, logIs, firstRun, layout.Network, layout.PayerKey, time.Since(begin).Round(100 * time.Millisecond),
+		l, redis, logIs, firstRun, layout.Network, layout.PayerKey, transaction,
+		time.Since(begin).Round(100 * time.Millisecond),
 	}); err != nil {
 		return fmt.Errorf("print the addresses: %w", err)
 	}
@@ -136,35 +138,41 @@ func prepare(ctx context.Context, l layout.Layout) error {
 	return l.Prepare()
 }
 
-// start starts what the services need, then the services and the proxy.
-func start(ctx context.Context, l layout.Layout, programs *stack.Stack, out io.Writer) (redis string, err error) {
+// start starts what the services need, then the services and the proxy. It returns what Redis is, and the
+// hash of a transaction of the chain, which is about to be final.
+func start(
+	ctx context.Context, l layout.Layout, programs *stack.Stack, out io.Writer,
+) (redis, transaction string, err error) {
 	if l.Household {
 		printLine(out, "Starting Redis, auth and the proxy …")
 		if redis, err = l.StartRedis(ctx, programs); err != nil {
-			return "", err
+			return "", "", err
 		}
-		return redis, programs.Start(ctx, readyWithin, l.Auth(), l.Proxy())
+		return redis, "", programs.Start(ctx, readyWithin, l.Auth(), l.Proxy())
 	}
 	printLine(out, "Starting Redis and the development chain …")
 	if redis, err = l.StartRedis(ctx, programs); err != nil {
-		return "", err
+		return "", "", err
 	}
 	first := []stack.Program{l.Devnet()}
 	if l.Log {
 		witnesses, err := l.Witnesses()
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		first = append(first, witnesses...)
 	}
 	if err := programs.Start(ctx, readyWithin, first...); err != nil {
-		return "", err
+		return "", "", err
+	}
+	if transaction, err = sendFirst(ctx, "http://"+l.Chain); err != nil {
+		return "", "", err
 	}
 	printLine(out, "Starting auth, verifier and the proxy …")
 	if err := programs.Start(ctx, readyWithin, l.Auth(), l.Verifier(), l.Proxy()); err != nil || !l.Log {
-		return redis, err
+		return redis, transaction, err
 	}
-	return redis, programs.Start(ctx, readyWithin, l.Mirror())
+	return redis, transaction, programs.Start(ctx, readyWithin, l.Mirror())
 }
 
 // stop stops the stack. A second Ctrl-C kills what is left.

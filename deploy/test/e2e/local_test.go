@@ -127,6 +127,19 @@ func (l *launch) curl(t *testing.T, username, password string) {
 	}
 }
 
+// buysWhatIsPrinted buys the verification of the transaction that the screen shows, which is final within seconds.
+func (l *launch) buysWhatIsPrinted(t *testing.T) {
+	t.Helper()
+	hash := regexp.MustCompile(`\n  export TRANSACTION=(0x[0-9a-f]{64})\n`).FindStringSubmatch(l.printed())
+	if hash == nil {
+		t.Fatalf("no transaction is printed:\n%s", l.printed())
+	}
+	code, out := command(t, nil, filepath.Join(l.bin, "agent"), "--url", l.origin(t), "--state", t.TempDir(), "--tx", hash[1], "--status", "success")
+	if code != 0 || !bytes.Contains(out, []byte("Checked offline")) {
+		t.Errorf("the purchase ends with %d: %s", code, out)
+	}
+}
+
 func TestLocal_StartsStopsAndRemembers(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("curl is not installed")
@@ -163,6 +176,7 @@ func TestLocal_StartsStopsAndRemembers(t *testing.T) {
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("the second start took %v", took)
 	}
+	second.buysWhatIsPrinted(t)
 	second.curl(t, "admin", "a password of eight") // the user of the first run
 	if err := second.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
