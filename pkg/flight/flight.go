@@ -122,6 +122,15 @@ func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context
 	return r, nil
 }
 
+// Has reports whether a run for a key goes on: it has not ended, and is not cancelled because its last caller
+// has left.
+func (g *Group[K, V]) Has(key K) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, ok := g.runs[key]
+	return ok && !r.gone
+}
+
 // Close starts no new run and waits until those under way have ended, or ctx
 // has. Callers may still join a run that is under way.
 func (g *Group[K, V]) Close(ctx context.Context) error {

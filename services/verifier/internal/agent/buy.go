@@ -59,8 +59,8 @@ type buyer struct {
 	// maxWait bounds how long one payment is replayed, and finalWait how long it is waited, before
 	// anything is signed, until a transaction is final.
 	maxWait, finalWait time.Duration
-	// isBrief means that a payment is not sent again after a refusal that costs nothing: who asked
-	// is told when to ask again.
+	// isBrief means that after a refusal that costs nothing a payment is sent again within finalWithin at
+	// most, and not where the evidence is missing: who asked is told when to ask again.
 	isBrief bool
 	print   func(format string, args ...any)
 	// approve is called before a new payment is counted and signed, and stops it with an
@@ -285,6 +285,10 @@ func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRe
 func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 	p := purchase{entry: e}
 	end := time.Now().Add(b.maxWait)
+	told := end // until when what costs nothing is not told
+	if b.isBrief {
+		told = time.Now().Add(min(b.maxWait, finalWithin))
+	}
 	ctx, cancel := context.WithTimeout(ctx, b.maxWait)
 	defer cancel()
 	for {
@@ -312,8 +316,8 @@ func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 			}
 			open = open || !refused.isUncharged()
 			pause, err = retryafter.Read(got.header, time.Now(), usualPause, longestPause), refused
-			if !open && refused.Status == http.StatusUnprocessableEntity &&
-				(b.isBrief || time.Now().Add(pause).After(e.ValidBefore)) {
+			if !open && (time.Now().Add(pause).After(told) || refused.Status == http.StatusUnprocessableEntity &&
+				(b.isBrief || time.Now().Add(pause).After(e.ValidBefore))) {
 				return p, err // the payment would end before the evidence is there
 			}
 		}

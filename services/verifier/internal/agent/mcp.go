@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,7 +128,7 @@ func (t *toolbox) serve(ctx context.Context, version string, stdin io.Reader, st
 		server.AddTool(tool.described(), func(
 			ctx context.Context, call *mcp.CallToolRequest,
 		) (*mcp.CallToolResult, error) {
-			ctx, cancel := context.WithTimeoutCause(ctx, t.answerWithin, errUnderWay)
+			ctx, cancel := context.WithTimeoutCause(ctx, t.answerWithin, errNoAnswer)
 			defer cancel()
 			return tool.call(ctx, call)
 		})
@@ -169,7 +170,9 @@ type bought struct {
 
 // Faults of a call.
 var (
-	// errUnderWay ends a call whose purchase takes too long, while the purchase goes on.
+	// errNoAnswer ends a call that takes too long.
+	errNoAnswer = errors.New("the verifier does not answer in time; this call has signed nothing")
+	// errUnderWay ends such a call whose purchase may have been signed, and may go on.
 	errUnderWay = errors.New("paid or perhaps paid: the purchase goes on, and asking again continues this payment")
 	// errDeclined means that the user did not confirm the payment.
 	errDeclined = errors.New("the user did not confirm the payment")
@@ -187,7 +190,7 @@ func (t *toolbox) buyOnce(
 ) (bought, error) {
 	e := t.entryOf(q)
 	return t.purchases.Do(ctx, e.name(), func(ctx context.Context) (bought, error) {
-		b, found := *t.buyer, bought{file: filepath.Join(t.answers, e.name()+".json")}
+		b, found := *t.buyer, bought{file: t.answerFile(e)}
 		b.approve, b.answered = approve, func() (bool, error) {
 			answer, err := readAnswer(found.file)
 			return answer != nil, err
@@ -215,6 +218,24 @@ func (t *toolbox) buyOnce(
 		return found, nil
 	})
 }
+
+// late returns what ends the call of a purchase that takes too long. The path is "" where it is not known yet.
+func (t *toolbox) late(q question) error {
+	e := t.entryOf(q)
+	if t.purchases.Has(e.name()) {
+		return errUnderWay
+	}
+	// Its run has ended, or signs nothing any more.
+	open, err := t.journal.all(t.payer)
+	answer, readErr := readAnswer(t.answerFile(e))
+	isOpen := slices.ContainsFunc(open, func(o entry) bool { return canonical(o.URL, o.Body) == q.body })
+	if isOpen || answer != nil || err != nil || readErr != nil {
+		return errUnderWay
+	}
+	return errNoAnswer
+}
+
+func (t *toolbox) answerFile(e entry) string { return filepath.Join(t.answers, e.name()+".json") }
 
 // stored reads and checks the answer that an earlier purchase left, if there is one.
 func (t *toolbox) stored(ctx context.Context, q question, found *bought) (bool, error) {

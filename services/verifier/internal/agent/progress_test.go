@@ -60,6 +60,39 @@ func TestMCP_ARefusalThatCostsNothingSaysSo(t *testing.T) {
 	}
 }
 
+// A seller that is busy refuses without a charge: the model is told so, and when to ask again.
+func TestMCP_WhatTheSellerPutsOffIsNotCalledPaid(t *testing.T) {
+	s := open(t, refuse(http.StatusServiceUnavailable, `{"error":"busy","code":503,"reason":"facilitator_unavailable","retryable":true,"retryAfterSeconds":30}`,
+		"Retry-After", "30"), deliver(t))
+	a := s.assistant(t.TempDir(), nil, "--patience", "2m")
+	began := time.Now()
+	got := a.call("verify_transaction", asked())
+	if !got.isError || got.Reason != "facilitator_unavailable" || got.Paid != "no" || !got.Retryable || got.AskAgainAfterSeconds != 30 ||
+		strings.Contains(got.text, "perhaps") || time.Since(began) > 5*time.Second {
+		t.Errorf("after %v: %+v", time.Since(began), got)
+	}
+	if got := a.call("verify_transaction", asked()); got.isError || got.Payment.DayUSD != "0.01" {
+		t.Errorf("%+v", got)
+	}
+	s.wantOnePayment()
+}
+
+// A seller that is silent before anything is signed has not been paid, and a free tool never pays.
+func TestMCP_ASilentSellerIsNotCalledPaid(t *testing.T) {
+	leave := make(chan struct{})
+	defer close(leave)
+	silent := func(http.ResponseWriter) { <-leave }
+	s := open(t, deliver(t))
+	s.unpaid = []func(http.ResponseWriter){silent}
+	a, _ := s.impatient(t.TempDir())
+	if got := a.call("verify_transaction", asked()); got.Reason != "no_answer" || got.Paid != "no" || !got.Retryable || !strings.Contains(got.text, "signed nothing") {
+		t.Errorf("%+v", got)
+	}
+	if got := a.call("quote", nil); got.Reason != "no_answer" || got.Paid != "no" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestMCP_WhatWaitsIsBoughtOnceThoughTheProcessIsKilled(t *testing.T) {
 	s, state := open(t, deliver(t)), t.TempDir()
 	s.reports("base", `{"status":"included","block":"2000000","finalInSeconds":60}`)

@@ -222,6 +222,9 @@ func (t *toolbox) sell(
 	}
 	if chain == "" {
 		chains, err := t.chains(ctx)
+		if errors.Is(err, errNoAnswer) {
+			err = t.late(question{body: body})
+		}
 		if err != nil {
 			return failure(err, false), nil
 		}
@@ -236,6 +239,9 @@ func (t *toolbox) sell(
 		return failure(err, false), nil
 	}
 	got, err := t.buyOnce(ctx, q, approve)
+	if errors.Is(err, errNoAnswer) {
+		err = t.late(q)
+	}
 	var ask *unconfirmed
 	var early *tooEarly
 	switch {
@@ -394,6 +400,7 @@ type fault struct {
 // faults are looked at in this order.
 var faults = []fault{
 	{err: errUnderWay, reason: "payment_in_progress", paid: "unknown", retryable: true},
+	{err: errNoAnswer, reason: "no_answer", paid: "no", retryable: true},
 	{err: errReceipt, reason: "receipt_invalid", paid: "yes"},
 	{
 		err: errUndecided, reason: "settlement_pending", paid: "unknown", retryable: true,
