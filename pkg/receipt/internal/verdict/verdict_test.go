@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/pkg/receipt"
 )
 
 var (
@@ -237,6 +239,27 @@ func lines(t testing.TB) (all []line) {
 	}
 	key := base.replaced(t, "keys", `"status": "active"`, `"status": "revoked", "logged": {"origin": "verifier.example.com/v1/log/1", "before": "8"}`)
 	add(key) // no active key is left
+	for _, l := range keyStates(t) {
+		add(l)
+	}
+	for _, change := range [][2]string{
+		{`"hash": "0x488e`, `"hash": "0x488f`},
+		{`"committee": "0x8d`, `"committee": "0x8c`},
+		{`"stateRoot": "0x617d`, `"stateRoot": "0x617c`},
+		{`"signature": "0xb436`, `"signature": "0xb437`},
+		{`"bits": "0xffffffffffff`, `"bits": "0x000000000000`},
+		{`"bits": "0xff`, `"bits": "0xfe`},
+		{`"keysRoot": "0x01`, `"keysRoot": "0x02`},
+		{`"blockHash": "0x75`, `"blockHash": "0x74`},
+		{`"0xf893a0b9`, `"0xf893a0b8`},
+		{`"slot": "40"`, `"slot": "42"`},
+		{`"signatureSlot": "41"`, `"signatureSlot": "40"`},
+	} {
+		add(final(t, "signed").replaced(t, "finality", change[0], change[1]))
+	}
+	unknown := final(t, "signed")
+	unknown.Name, unknown.Documents = "finality alone", map[string]string{"finality": unknown.Documents["finality"]}
+	add(unknown.replaced(t, "finality", `"chain": "eip155:1"`, `"chain": "eip155:8453"`))
 	for _, name := range []string{"signed", "pinned"} {
 		l := final(t, name)
 		add(l)
@@ -280,6 +303,61 @@ func lines(t testing.TB) (all []line) {
 	return all
 }
 
+// keyStates are the first vector by key documents whose active key is another one, alone and in the log.
+func keyStates(t testing.TB) (all []line) {
+	t.Helper()
+	active, err := receipt.NewKeyFromSeed(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents := vector("base")
+	own, err := receipt.ParseKeyDocument(read(t, documents["keys"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const origin = "verifier.example.com/v1/log/1"
+	for _, c := range []struct {
+		status string // "" is not listed
+		logged *receipt.Logged
+	}{
+		{"", nil},
+		{receipt.KeyNext, nil},
+		{receipt.KeyRetired, nil},
+		{receipt.KeyRevoked, nil},
+		{receipt.KeyRevoked, &receipt.Logged{Origin: origin, Before: "8"}},
+		{receipt.KeyRevoked, &receipt.Logged{Origin: origin, Before: "7"}},
+		{receipt.KeyRevoked, &receipt.Logged{Origin: "verifier.example.com/v1/log/2", Before: "8"}},
+		{receipt.KeyRevoked, &receipt.Logged{
+			Origin: "verifier.example.com/v1/log/2", Before: "1", Earlier: []receipt.Logged{{Origin: origin, Before: "8"}},
+		}},
+	} {
+		name := "base by a key that is not listed"
+		var listed []receipt.Key
+		if c.status != "" {
+			name = "base by a key that is " + c.status
+			key := own.Keys[0]
+			key.Status, key.Logged = c.status, c.logged
+			listed = append(listed, key)
+		}
+		doc, err := receipt.NewKeyDocument(active, own.Chain, listed...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.logged != nil {
+			name += " but for entries of " + c.logged.Origin + " before " + c.logged.Before
+		}
+		alone := line{Name: name, Documents: documents, Edits: []edit{{"keys", 0, len(read(t, documents["keys"])), text}}}
+		inLog := alone
+		inLog.Name, inLog.Documents = name+", in the log", with(documents, logged...)
+		all = append(all, alone, inLog)
+	}
+	return all
+}
+
 // The verdicts are a file, so that the packages' own tests need no Go.
 func TestVerdicts_AreThoseOfTheFile(t *testing.T) {
 	var made strings.Builder
@@ -306,7 +384,7 @@ func TestVerdicts_AreThoseOfTheFile(t *testing.T) {
 	if diff := cmp.Diff(string(file), made.String()); diff != "" {
 		t.Errorf("%s (-file +judged):\n%s", path, diff)
 	}
-	for _, code := range []string{Valid, "malformed", "otherKind", "unknownLog", "signature", "proof", "noProof", "noPolicy", "noLogProof", "unlisted", "checkpointSignature", "quorum", "inclusion", "noCheckpoint", "noFinality", "otherChain", "otherCheckpoint", "checkpointTooOld"} {
+	for _, code := range []string{Valid, "malformed", "otherKind", "unknownKey", "revokedKey", "unknownLog", "signature", "proof", "noProof", "noPolicy", "noLogProof", "unlisted", "checkpointSignature", "quorum", "inclusion", "noCheckpoint", "noFinality", "otherChain", "otherCheckpoint", "checkpointTooOld", "noNetwork", "otherBlock", "committee", "tooFewSigners", "committeeSignature", "branch", "link"} {
 		if !codes[code] {
 			t.Errorf("no vector has the verdict %s", code)
 		}
