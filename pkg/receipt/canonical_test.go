@@ -69,6 +69,7 @@ func TestSign_RefusesWhatTheFormatDoesNotAllow(t *testing.T) {
 		r := good
 		r.Checks = append([]receipt.Check(nil), good.Checks...)
 		change(&r)
+		judgeSigned(t, r, nil)
 		if _, err := receipt.Sign(testKey(t), r, nil); !errors.Is(err, receipt.ErrMalformed) {
 			t.Errorf("%s: error %v, want ErrMalformed", name, err)
 		}
@@ -90,6 +91,7 @@ func TestSign_RefusesExpectationsThatDoNotHold(t *testing.T) {
 		{MinConfirmations: receipt.MaxConfirmations + 1},
 		{MinConfirmations: -1},
 	} {
+		judgeSigned(t, block.Receipt(3, e), nil)
 		if _, err := receipt.Sign(testKey(t), block.Receipt(3, e), nil); !errors.Is(err, receipt.ErrMalformed) {
 			t.Errorf("%+v: error %v, want ErrMalformed", e, err)
 		}

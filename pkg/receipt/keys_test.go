@@ -132,6 +132,7 @@ func TestKeys_OldReceiptsVerifyAfterARotation(t *testing.T) {
 	}
 	for name, doc := range map[string]receipt.KeyDocument{"before": before, "after": after} {
 		for which, text := range map[string][]byte{"old": oldReceipt, "new": newReceipt} {
+			judgeAlike(text, mustMarshal(t, doc), "")
 			if _, err := receipt.Verify(text, doc); err != nil {
 				t.Errorf("%s receipt, document %s the rotation: %v", which, name, err)
 			}
@@ -148,6 +149,7 @@ func TestKeys_ARevokedOneVerifiesNothing(t *testing.T) {
 	stolen, fresh := newKey(t), newKey(t)
 	text := signedBy(t, stolen)
 	doc := newDocument(t, fresh, withStatus(newDocument(t, stolen).Keys[0], receipt.KeyRevoked))
+	judgeAlike(text, mustMarshal(t, doc), "")
 	if _, err := receipt.Verify(text, doc); !errors.Is(err, receipt.ErrRevokedKey) {
 		t.Errorf("error %v, want ErrRevokedKey", err)
 	}
@@ -157,6 +159,7 @@ func TestKeys_ARevokedOneVerifiesNothing(t *testing.T) {
 }
 
 func TestKeys_AnUnlistedOneVerifiesNothing(t *testing.T) {
+	judgeAlike(signedBy(t, newKey(t)), mustMarshal(t, newDocument(t, newKey(t))), "")
 	if _, err := receipt.Verify(signedBy(t, newKey(t)), newDocument(t, newKey(t))); !errors.Is(err, receipt.ErrUnknownKey) {
 		t.Errorf("error %v, want ErrUnknownKey", err)
 	}
@@ -165,6 +168,7 @@ func TestKeys_AnUnlistedOneVerifiesNothing(t *testing.T) {
 func TestKeys_DocumentMayGrow(t *testing.T) {
 	text := mustMarshal(t, newDocument(t, testKey(t)))
 	text = bytes.Replace(text, []byte("{"), []byte(`{"note":null,"more":[1.5,{}],`), 1)
+	judgeAlike(signedBy(t, testKey(t)), text, "")
 	if _, err := receipt.ParseKeyDocument(text); err != nil {
 		t.Error(err)
 	}
@@ -195,11 +199,13 @@ func TestKeys_DocumentThatIsWrongIsRefused(t *testing.T) {
 	} {
 		doc := newDocument(t, testKey(t))
 		change(&doc)
+		judgeAlike(signedBy(t, testKey(t)), mustMarshal(t, doc), "")
 		if _, err := receipt.ParseKeyDocument(mustMarshal(t, doc)); !errors.Is(err, receipt.ErrMalformed) {
 			t.Errorf("%s: error %v, want ErrMalformed", name, err)
 		}
 	}
 	for _, text := range []string{``, `[]`, `{}`, `{"keys":[],"keys":[]}`, `null`} {
+		judgeAlike(signedBy(t, testKey(t)), []byte(text), "")
 		if _, err := receipt.ParseKeyDocument([]byte(text)); !errors.Is(err, receipt.ErrMalformed) {
 			t.Errorf("%q: error %v, want ErrMalformed", text, err)
 		}

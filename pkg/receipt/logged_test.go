@@ -1,6 +1,7 @@
 package receipt_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -57,6 +58,8 @@ func TestCutOff_ThatIsNotClearIsRefused(t *testing.T) {
 		"earlier than earlier":   revokedKey(t, receipt.KeyRevoked, &receipt.Logged{Origin: "o", Before: "1", Earlier: []receipt.Logged{{Origin: "p", Before: "1", Earlier: []receipt.Logged{{Origin: "q", Before: "1"}}}}}),
 		"too large":              revokedKey(t, receipt.KeyRevoked, &receipt.Logged{Origin: "o", Before: "9223372036854775808"}),
 	} {
+		beside := bytes.Replace(mustMarshal(t, newDocument(t, newKey(t))), []byte(`"keys":[`), append([]byte(`"keys":`), append(bytes.TrimSuffix(data, []byte("]")), ',')...), 1)
+		judgeAlike(signedBy(t, testKey(t)), beside, "")
 		if keys, err := receipt.ParseKeys(data); !errors.Is(err, receipt.ErrMalformed) {
 			t.Errorf("%s: %+v, %v", name, keys, err)
 		}

@@ -15,9 +15,12 @@ import (
 // A signer who lies is the case that proofs are for: they sign anything, and
 // the proof refutes them in everything but what is listed as attested.
 func TestProof_ASignerCannotLieAboutWhatIsProven(t *testing.T) {
+	judged := map[string]bool{}
 	for _, block := range allBlocks(t) {
 		for _, i := range []int{0, block.Len() - 1} {
 			r, proof := block.Receipt(i, receipt.Expectations{}), block.Proof(i)
+			elsewhere := !judged[r.Transaction.Type] // one of each type: other languages take long
+			judged[r.Transaction.Type] = true
 			proven, _, err := receipt.VerifyProof(r, proof)
 			if err != nil {
 				t.Fatalf("%s %d: %v", block.Name, i, err)
@@ -27,6 +30,11 @@ func TestProof_ASignerCannotLieAboutWhatIsProven(t *testing.T) {
 				known[fact.Field] = true
 			}
 			for field, lie := range lies(t, r) {
+				if elsewhere {
+					told := r
+					told.Chain, told.Transaction, told.Block, told.Outcome = lie.Chain, lie.Transaction, lie.Block, lie.Outcome
+					judgeSigned(t, told, &proof)
+				}
 				_, _, err := receipt.VerifyProof(lie, proof)
 				if known[field] && (!errors.Is(err, receipt.ErrProof) || !strings.Contains(err.Error(), field)) {
 					t.Errorf("%s %d: a lie about %s: error %v, want ErrProof that names it", block.Name, i, field, err)
@@ -159,6 +167,7 @@ func TestProof_ThatIsChangedDoesNotHold(t *testing.T) {
 	} {
 		proof := copyProof(*v.response.Proof)
 		change(&proof)
+		judgeSigned(t, r, &proof)
 		if _, _, err := receipt.VerifyProof(r, proof); !errors.Is(err, receipt.ErrProof) {
 			t.Errorf("%s: error %v, want ErrProof", name, err)
 		}

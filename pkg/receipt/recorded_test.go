@@ -31,10 +31,12 @@ func TestRecorded_EveryTransactionIsProven(t *testing.T) {
 	}
 }
 
+// testSeed is that of the vectors' key: RFC 8032 section 7.1, test 1.
+const testSeed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
+
 func testKey(t testing.TB) *receipt.SigningKey {
 	t.Helper()
-	// RFC 8032 section 7.1, test 1.
-	seed, err := hex.DecodeString("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+	seed, err := hex.DecodeString(testSeed)
 	if err != nil {
 		t.Fatal(err)
 	}

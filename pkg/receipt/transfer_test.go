@@ -143,7 +143,9 @@ func TestTransfer_IsNotTakenForTheOtherKind(t *testing.T) {
 			if v.folder == second.folder {
 				own, other = other, own
 			}
-			if _, err := receipt.Parse([]byte(strings.Replace(string(v.files[name]), own, other, 1))); !errors.Is(err, receipt.ErrMalformed) {
+			text := []byte(strings.Replace(string(v.files[name]), own, other, 1))
+			judgeAlike(text, v.files["key.json"], "")
+			if _, err := receipt.Parse(text); !errors.Is(err, receipt.ErrMalformed) {
 				t.Errorf("%s of %s with the other payload type: %v", name, v.folder, err)
 			}
 		}
@@ -171,6 +173,7 @@ func TestTransfer_IsNotTakenForTheOtherKind(t *testing.T) {
 			return m
 		},
 	} {
+		judgeSigned(t, mixed(), nil)
 		if _, err := receipt.Sign(testKey(t), mixed(), nil); !errors.Is(err, receipt.ErrMalformed) {
 			t.Errorf("%s is signed: %v", name, err)
 		}
@@ -187,6 +190,7 @@ func TestTransfer_AnyChangedMemberFailsTheProof(t *testing.T) {
 			t.Fatalf("%s: %v", v.name, err)
 		}
 		for field, lie := range transferLies(t, r) {
+			judgeSigned(t, lie, &proof)
 			if _, _, err := receipt.VerifyProof(lie, proof); !errors.Is(err, receipt.ErrProof) {
 				t.Errorf("%s: a lie about %s: error %v", v.name, field, err)
 			}

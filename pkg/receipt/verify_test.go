@@ -30,6 +30,7 @@ func TestVerify_AReceiptThatAToolRewroteHolds(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"indented": indented.Bytes(), "sorted": mustIndent(t, loose), "escaped": escaped,
 	} {
+		judgeAlike(data, v.files["key.json"], "")
 		got, err := receipt.Verify(data, v.keys)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -90,6 +91,7 @@ func TestVerify_WhatSignWouldNotWriteIsMalformed(t *testing.T) {
 		"an envelope with none":      `{"payloadType":"","payload":"","signatures":[]}`,
 		"an envelope of other bytes": edit(envelope, `"payload":"eyJ`, `"payload":"IHsi`),
 	} {
+		judgeAlike([]byte(data), v.files["key.json"], "")
 		if _, err := receipt.Verify([]byte(data), v.keys); !errors.Is(err, receipt.ErrMalformed) {
 			t.Errorf("%s: error %v, want ErrMalformed", name, err)
 		}
@@ -112,6 +114,7 @@ func TestVerify_AChangedReceiptFailsItsSignature(t *testing.T) {
 		{`"name":"base"`, `"name":"bass"`},
 	} {
 		data := bytes.Replace(v.files["response.json"], []byte(change.old), []byte(change.replacement), 1)
+		judgeAlike(data, v.files["key.json"], "")
 		if _, err := receipt.Verify(data, v.keys); !errors.Is(err, receipt.ErrSignature) {
 			t.Errorf("%s: error %v, want ErrSignature", change.replacement, err)
 		}
