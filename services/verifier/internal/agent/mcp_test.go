@@ -211,7 +211,7 @@ func TestMCP_AnAssistantBuysACheckedReceipt(t *testing.T) {
 	if got.isError || got.Receipt.Verdict != "verified" || got.Receipt.Transaction.Hash != txHash || got.Payment.USD != "0.01" || got.Payment.DayUSD != "0.01" {
 		t.Fatalf("%+v", got)
 	}
-	if !strings.Contains(got.text, "Paid 0.01 USD") || !strings.Contains(got.text, "0.01 of 1.00 USD") {
+	if !strings.Contains(got.text, "in block 2000000 of 2023-") || !strings.Contains(got.text, "Paid 0.01 USD") || !strings.Contains(got.text, "0.01 of 1.00 USD") {
 		t.Error(got.text)
 	}
 	if saved, err := os.ReadFile(got.File); err != nil || !bytes.Equal(saved, read(t, "response.json")) {

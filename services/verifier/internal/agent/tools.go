@@ -848,11 +848,11 @@ func summary(r receipt.Receipt) string {
 		status = *r.Outcome.Status
 	}
 	if r.Transfer != nil {
-		return fmt.Sprintf("transaction %s on %s (%s), in block %s, moved %s", r.Transaction.Hash, r.Chain.Name,
-			r.Chain.ID, r.Block.Number, r.Transfer.SentenceOn(r.Chain.ID))
+		return fmt.Sprintf("transaction %s on %s (%s), in block %s of %s, moved %s", r.Transaction.Hash, r.Chain.Name,
+			r.Chain.ID, r.Block.Number, r.Block.Date(), r.Transfer.SentenceOn(r.Chain.ID))
 	}
-	return fmt.Sprintf("transaction %s on %s (%s): %s, in block %s, from %s", r.Transaction.Hash, r.Chain.Name,
-		r.Chain.ID, status, r.Block.Number, r.Transaction.From)
+	return fmt.Sprintf("transaction %s on %s (%s): %s, in block %s of %s, from %s", r.Transaction.Hash, r.Chain.Name,
+		r.Chain.ID, status, r.Block.Number, r.Block.Date(), r.Transaction.From)
 }
 
 // readAnswer returns a saved answer, nil when there is none.
