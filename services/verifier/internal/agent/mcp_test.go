@@ -104,6 +104,15 @@ func (s *seller) assistantAs(as, state string, options *mcp.ClientOptions, args 
 	return a
 }
 
+// listedChain is a chain of list_chains.
+type listedChain struct {
+	Name, ID string
+	Tokens   []struct {
+		Symbol   string
+		Decimals int
+	}
+}
+
 // answered is what a tool answers, as far as tests look at it.
 type answered struct {
 	text    string
@@ -124,7 +133,7 @@ type answered struct {
 	Seller            struct{ Note, Text string }
 	DayUSD, CapUSD    string
 	Open              []struct{ Question string }
-	Chains            []struct{ Name, ID string }
+	Chains            []listedChain
 	USD, PayTo, Why   string
 	WithinCaps, Valid bool
 	Keys              string
@@ -561,8 +570,12 @@ func TestMCP_EachChainIsListedWithItsID(t *testing.T) {
 		`null`: "[{base eip155:8453} {ethereum }]",
 	} {
 		s.resources = `{"version":1,` + resources + `,"chains":` + chains + `}`
-		if got := a.call("list_chains", nil); fmt.Sprint(got.Chains) != want {
-			t.Errorf("%s: got %v, want %s", chains, got.Chains, want)
+		var got []string
+		for _, c := range a.call("list_chains", nil).Chains {
+			got = append(got, fmt.Sprintf("{%s %s}", c.Name, c.ID))
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: got %v, want %s", chains, got, want)
 		}
 	}
 }

@@ -177,6 +177,29 @@ func TestMCP_AnAssistantBuysEvidenceOfATransfer(t *testing.T) {
 	}
 }
 
+func TestMCP_AnAmountOfAKnownTokenMayBeDecimal(t *testing.T) {
+	s := openTransfers(t, deliverTransfer(t))
+	s.resources = strings.Replace(s.resources, `{`, `{"chains":[{"name":"devnet","id":"eip155:84532"}],`, 1)
+	a := s.assistant(t.TempDir(), nil)
+	listed := a.call("list_chains", nil)
+	if len(listed.Chains) != 1 || len(listed.Chains[0].Tokens) == 0 || listed.Chains[0].Tokens[0].Symbol != "USDC" || listed.Chains[0].Tokens[0].Decimals != 6 {
+		t.Errorf("%+v", listed.Chains)
+	}
+	question := askedTransfer(t)
+	delete(question["transfer"].(map[string]any), "amount")
+	question["transfer"].(map[string]any)["amountDecimal"] = "0.010"
+	if got := a.call("verify_token_transfer", question); got.isError || got.Receipt.Transfer.Amount != "10000" {
+		t.Errorf("%+v", got)
+	}
+	question["transfer"].(map[string]any)["token"] = payee
+	if got := a.call("verify_token_transfer", question); got.Field != "transfer.amountDecimal" || got.Paid != "no" {
+		t.Errorf("%+v", got)
+	}
+	if len(s.sent()) != 1 {
+		t.Errorf("%d payments", len(s.sent()))
+	}
+}
+
 func TestMCP_AReceiptIsOfTheKindItsToolSells(t *testing.T) {
 	s := openTransfers(t, deliver(t))
 	s.keys = read(t, "key.json")
