@@ -136,6 +136,24 @@ func TestFinality_AProofThatDoesNotHoldIsReported(t *testing.T) {
 	}
 }
 
+// An assistant is told whether the block is proven to be final, and has the answer either way.
+func TestFinality_IsToldToAnAssistant(t *testing.T) {
+	document, flags := proof(t)
+	s := open(t, deliver(t))
+	s.final = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+	a := s.assistant(t.TempDir(), nil, flags...)
+	if got := a.call("verify_transaction", asked()); got.isError || got.Payment.USD != "0.01" || got.Finality.Anchor != "" || !strings.Contains(got.text, "Not proven to be final: ") {
+		t.Errorf("%+v", got)
+	}
+	s.mu.Lock()
+	s.final = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(document) }
+	s.mu.Unlock()
+	if got := a.call("verify_transaction", asked()); got.isError || got.Payment.USD != "0.00" || got.Finality.Anchor != finality.AnchorSyncCommittee || !strings.Contains(got.text, " Final: ") {
+		t.Errorf("%+v", got)
+	}
+	s.wantOnePayment()
+}
+
 func TestFinality_NeedsACheckpoint(t *testing.T) {
 	_, flags := proof(t)
 	for _, args := range [][]string{

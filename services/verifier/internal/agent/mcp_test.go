@@ -137,6 +137,7 @@ type answered struct {
 	USD, PayTo, Why   string
 	WithinCaps, Valid bool
 	Keys              string
+	Finality          struct{ Anchor string }
 }
 
 // try calls a tool.
