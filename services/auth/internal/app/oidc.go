@@ -79,11 +79,19 @@ func (s *stores) hasPaths(ctx context.Context) (bool, error) {
 	return s.policy.Any(ctx, func(a application.Application) bool { return !a.HasHost() })
 }
 
-// warnOfIssuer warns of a PUBLIC_URL that is another one than applications know.
-func (s *server) warnOfIssuer(ctx context.Context) {
-	if err := s.stores.oidc.Off(ctx); errors.Is(err, oidc.ErrIssuerChanged) {
-		written, _ := s.stores.oidc.WrittenIssuer(ctx)
+// warnOfProvider warns of settings for which applications that know the provider get no logins: a PUBLIC_URL that is
+// another one than they know, or none, and no DATA_KEY.
+func (s *server) warnOfProvider(ctx context.Context) {
+	off := s.stores.oidc.Off(ctx)
+	if off == nil {
+		return
+	}
+	written, err := s.stores.oidc.WrittenIssuer(ctx)
+	switch {
+	case errors.Is(off, oidc.ErrIssuerChanged):
 		s.Log.WarnContext(ctx, "PUBLIC_URL has changed: logins at applications by OpenID Connect are off until "+
 			"the new issuer is taken (auth oidc issuer --take)", "written", written, "now", s.stores.oidc.Issuer())
+	case err == nil && written != "":
+		s.Log.WarnContext(ctx, "logins at applications by OpenID Connect are off", "error", off)
 	}
 }

@@ -67,3 +67,29 @@ func TestOperator_EntersWhatLogsUsersInByOpenIDConnect(t *testing.T) {
 		t.Errorf("the audit is %s", out)
 	}
 }
+
+// TestDataKey_LostIsSaid starts without the key that seals those of the provider, and with another one.
+func TestDataKey_LostIsSaid(t *testing.T) {
+	t.Parallel()
+	key := strings.Repeat("0123456789abcdef", 4)
+	environment := settings(t, redistest.Start(t), "PUBLIC_URL", "https://home.example.org", "DATA_KEY", key)
+	mustOperate(t, environment, "", "app", "add", "grafana", "https://grafana.example.org")
+	mustOperate(t, environment, "", "oidc", "add", "grafana", "--redirect", "https://grafana.example.org/cb")
+	for _, lost := range []struct{ key, says string }{
+		{key, ""}, // the first start makes the keys
+		{"", `"msg":"logins at applications by OpenID Connect are off","error":"DATA_KEY is not set"`},
+		{strings.Repeat("5a", 32), `"msg":"a signing key cannot be opened and is replaced: was DATA_KEY lost?"`},
+		{key, ""},
+	} {
+		environment["DATA_KEY"] = lost.key
+		p := start(t, environment)
+		p.exit()
+		log := p.log.String()
+		if !strings.Contains(log, lost.says) || strings.Contains(log, key) || lost.key != "" && strings.Contains(log, lost.key) {
+			t.Errorf("with %q it logged %s", lost.key, log)
+		}
+	}
+	if out := mustOperate(t, environment, "", "oidc", "keys"); strings.Count(out, "active") != 2 || strings.Count(out, "retired") != 2 {
+		t.Errorf("the keys are %s", out)
+	}
+}

@@ -123,7 +123,7 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 	if err := s.stores.accounts.SecondFactor.Reseal(ctx); err != nil {
 		return nil, err
 	}
-	s.warnOfIssuer(ctx)
+	s.warnOfProvider(ctx)
 	foreign, err := s.stores.accounts.Passkeys.Foreign(ctx)
 	if err != nil {
 		return nil, err

@@ -134,6 +134,7 @@ func (h *fixture) build(s settings) {
 		o.Accounts.Users, o.Accounts.Sessions, o.Accounts.SessionLifetimes, o.People.Users = h.users, h.sessions, session.NewLifetimes(s.lifetime, s.remember), h.users
 		o.Accounts.Passwords = must(password.New(s.hasher))(h.t)
 		o.Accounts.Sealer = must(factor.NewSealer(s.dataKey, s.dataKeyPrevious))(h.t)
+		o.DataKey, o.DataKeyPrevious, o.NoDataKey = []byte(s.dataKey), []byte(s.dataKeyPrevious), s.dataKey == ""
 		if !s.noPasskeys {
 			o.Accounts.Party = must(passkey.New(passkey.Options{PublicURL: origin}))(h.t)
 		}

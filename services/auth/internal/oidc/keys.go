@@ -28,7 +28,8 @@ func active(keys []StoredKey, alg Alg) (StoredKey, bool) {
 }
 
 // makeKeys makes those that are missing, once of many replicas. One that cannot be opened, because DATA_KEY was lost,
-// is retired.
+// is retired; where an earlier one can, because DATA_KEY was found or another replica has another, that one signs
+// again: no more keys come of it.
 func (s *Service) makeKeys(ctx context.Context) (made []StoredKey, err error) {
 	err = s.o.Keys.ChangeKeys(ctx, false, func(keys []StoredKey) ([]StoredKey, error) {
 		made = s.o.Signer.Reseal(keys)
@@ -41,6 +42,12 @@ func (s *Service) makeKeys(ctx context.Context) (made []StoredKey, err error) {
 				s.o.Log.WarnContext(ctx, "a signing key cannot be opened and is replaced: was DATA_KEY lost?", "kid",
 					k.ID)
 				s.set(made, k.ID, KeyRetired)
+			}
+			if earlier := slices.IndexFunc(made, func(k StoredKey) bool {
+				return k.Alg == alg && k.State == KeyRetired && k.Published(s.o.Now()) && s.o.Signer.Opens(k)
+			}); earlier >= 0 {
+				s.set(made, made[earlier].ID, KeyActive)
+				continue
 			}
 			fresh, err := s.fresh(alg, KeyActive)
 			if err != nil {

@@ -92,6 +92,10 @@ type Options struct {
 	Sessions session.Options
 	Web      web.Options
 	OIDC     oidc.Options
+	// DataKey is the DATA_KEY of the provider, which there is with Web.PublicURL; empty: one of the tests. NoDataKey:
+	// there is none.
+	DataKey, DataKeyPrevious []byte
+	NoDataKey                bool
 	// Limited is where the attempts are counted; Attempts is how many failed logins of an address are permitted.
 	Limited  redis.UniversalClient
 	Attempts int
@@ -145,11 +149,22 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 	if o.Web.PublicURL != "" {
 		o.OIDC.Off, o.OIDC.Issuer = nil, o.Web.PublicURL+web.OIDCRoot
 	}
-	dataKey := []byte("a DATA_KEY of the tests, 32 bytes")
-	if o.OIDC.Signer == nil {
-		o.OIDC.Signer = Must(sign.New(sign.Options{DataKey: dataKey, Observe: func(time.Duration) {}}))(t)
+	if o.NoDataKey {
+		o.OIDC.Off = cmp.Or(o.OIDC.Off, oidc.ErrNoDataKey)
+	} else if len(o.DataKey) == 0 {
+		o.DataKey = []byte("a DATA_KEY of the tests, 32 bytes")
 	}
-	o.OIDC.MACKeys, o.OIDC.Audit = [][]byte{Must(oidc.NewMACKey(dataKey))(t)}, p.Audit
+	if o.OIDC.Signer == nil {
+		o.OIDC.Signer = Must(sign.New(sign.Options{
+			DataKey: o.DataKey, Previous: o.DataKeyPrevious, Observe: func(time.Duration) {},
+		}))(t)
+	}
+	for _, key := range [][]byte{o.DataKey, o.DataKeyPrevious} {
+		if len(key) > 0 {
+			o.OIDC.MACKeys = append(o.OIDC.MACKeys, Must(oidc.NewMACKey(key))(t))
+		}
+	}
+	o.OIDC.Audit = p.Audit
 	o.OIDC.HasPaths = func(ctx context.Context) (bool, error) {
 		return p.Policy.Any(ctx, func(a application.Application) bool { return !a.HasHost() })
 	}
