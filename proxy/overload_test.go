@@ -70,6 +70,7 @@ func TestOverload_NoKindKeepsOutTheOther(t *testing.T) {
 	t.Parallel()
 	me, lists, add := []string{"GET", "/api/v1/auth/me"}, []string{"GET", "/api/v1/lists"}, []string{"POST", "/api/v1/lists"}
 	login, logout := []string{"POST", "/api/v1/auth/login"}, []string{"DELETE", "/api/v1/auth/session"}
+	exchange, revoke := []string{"POST", "/pforte/oidc/token"}, []string{"POST", "/pforte/oidc/revoke"}
 	unpaid, health := []string{"POST", "/v1/verify"}, []string{"GET", "/health"}
 	empty := []string{"POST", "/v1/verify", "X-Payment", ""}
 	paid, paidV1 := []string{"POST", "/v1/verify", "Payment-Signature", "e30="}, []string{"POST", "/v1/verify", "x-payment", "e30="}
@@ -78,8 +79,9 @@ func TestOverload_NoKindKeepsOutTheOther(t *testing.T) {
 		full            []string
 		refused, served [][]string
 	}{
-		"the guard and /me":  {me, [][]string{me, lists, add}, [][]string{login, logout, unpaid}},
-		"logins":             {login, [][]string{login, logout}, [][]string{me, lists, add, unpaid}},
+		"the guard and /me":  {me, [][]string{me, lists, add}, [][]string{login, logout, exchange, unpaid}},
+		"logins":             {login, [][]string{login, logout}, [][]string{me, lists, add, exchange, revoke, unpaid}},
+		"exchanges of codes": {exchange, [][]string{exchange, revoke}, [][]string{me, lists, add, login, logout, unpaid}},
 		"unpaid calls":       {unpaid, [][]string{unpaid, empty, health}, [][]string{paid, paidV1, tool, log, final, me}},
 		"paid calls":         {paid, [][]string{paid, paidV1}, [][]string{unpaid, empty, health, tool, log, final, me}},
 		"tools":              {tool, [][]string{tool}, [][]string{unpaid, health, paid, paidV1, log, final, me}},

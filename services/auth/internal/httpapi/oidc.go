@@ -310,6 +310,9 @@ func (a provider) push(c echo.Context) error {
 	if err == nil {
 		client, err = a.client(c, form)
 	}
+	if err == nil && client.Public { // anyone can say that they are it
+		err = a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c))
+	}
 	if err == nil {
 		uri, err = a.OIDC.Push(c.Request().Context(), client, form, a.Client(c.Request()))
 	}

@@ -252,3 +252,27 @@ func TestWebFinger_SaysTheSameOfAllNames(t *testing.T) {
 		t.Errorf("metadata: %d %s", got.status, got.body)
 	}
 }
+
+// TestLimit_OfPushedRequestsIsForPublicClients: a public client proves nothing, so a stranger can push in its name. The
+// requests of one that proves itself are its own, and many of them come from one address.
+func TestLimit_OfPushedRequestsIsForPublicClients(t *testing.T) {
+	h := newSigningIn(t)
+	h.client("phone", func(c *oidc.Client) { c.Public = true })
+	_, challenge := pkce()
+	push := func(changes ...string) answered {
+		var values []string
+		for name, value := range asked(changes...) {
+			values = append(values, name, value[0])
+		}
+		return h.form("/pforte/oidc/par", values...)
+	}
+	public := append([]string{"client_id", "phone", "client_secret", "-", "redirect_uri", strings.Replace(callback, "grafana", "phone", 1)}, challenge...)
+	for range 30 {
+		push().want(http.StatusCreated)
+		push(append(public, "client_secret", "x")...).want(http.StatusCreated)
+	}
+	if got := push(append(public, "client_secret", "x")...); got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") == "" || got.Error == "" {
+		t.Errorf("one more: %d %s", got.status, got.body)
+	}
+	push().want(http.StatusCreated)
+}
