@@ -92,7 +92,7 @@ func AppendBundled(bundle, entry []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(bundle, uint16(len(entry))), entry...)
 }
 
-// ParseBundle reads a bundle of so many entries. It does not read the entries.
+// ParseBundle returns the entries of a bundle, of which there are exactly width. It does not look into them.
 func ParseBundle(data []byte, width int) ([][]byte, error) {
 	if width < 1 || width > tileWidth || len(data) > MaxBundle {
 		return nil, malformed("a bundle of %d bytes for %d entries", len(data), width)

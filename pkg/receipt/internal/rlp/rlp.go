@@ -104,7 +104,7 @@ func (m *Members) Check(at int, err error) {
 	}
 }
 
-// Bytes reads a string.
+// Bytes returns the string at an index, not a copy of it.
 func (m *Members) Bytes(at int) []byte {
 	if m.Items[at].List {
 		m.Check(at, errList)
