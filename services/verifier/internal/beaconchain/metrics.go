@@ -10,7 +10,7 @@ import (
 // Failures counts what fails when proofs of finality are made.
 type Failures struct{ *prometheus.CounterVec }
 
-// NewFailures registers the metric; with no chain that has proofs there is none.
+// NewFailures registers the metric, which has nothing to show until Of is called for a chain.
 func NewFailures(r prometheus.Registerer) (Failures, error) {
 	f := Failures{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "verifier_finality_failures_total",

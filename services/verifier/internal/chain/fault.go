@@ -13,7 +13,7 @@ type Fault struct {
 	Retryable bool   // whether the same request may succeed later
 }
 
-// Error returns the plain sentence.
+// Error returns Text.
 func (f *Fault) Error() string { return f.Text }
 
 // Every reason that reading a chain can end with.
