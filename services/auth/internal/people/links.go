@@ -32,7 +32,7 @@ type NewInvite struct {
 type NewMember struct{ Username, DisplayName, Password string }
 
 // LinkOf returns the open link of a token and changes nothing. link.ErrInvalid; link.ErrUsed, with
-// the link; user.ErrNotEmpty for any other set-up when there is a user.
+// the link; user.ErrNotEmpty for a set-up link that was not used, once there is a user.
 func (s *Service) LinkOf(ctx context.Context, kind link.Kind, token string) (link.Link, error) {
 	return s.links.Link(ctx, kind, link.Hash(token))
 }

@@ -96,7 +96,7 @@ type Links interface {
 	// user.ErrNotEmpty for a set-up.
 	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)
 	// Link returns an open link. link.ErrInvalid; link.ErrUsed, with the link; user.ErrNotEmpty for
-	// any other set-up when there is a user.
+	// a set-up link that was not used, once there is a user.
 	Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error)
 	// Invite returns an invite that is open, or was used: link.ErrUsed, with the user whom it created.
 	// link.ErrNotFound.

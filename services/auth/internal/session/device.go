@@ -43,7 +43,8 @@ const (
 	SharedLifetime = 12 * time.Hour
 )
 
-// Lifetimes are how long sessions last without activity, by their devices. The zero value of a Load renews none.
+// Lifetimes are how long sessions last without activity, by their devices. With the zero value Store.Load reads a
+// session and does not renew it.
 type Lifetimes struct{ Any, Own, Shared time.Duration }
 
 // NewLifetimes returns the lifetimes of the settings, each of which may be zero for its default.

@@ -44,8 +44,8 @@ type Stores struct {
 	Logouts      *Logouts
 }
 
-// New returns the stores of a database that was opened with Migrations. now is the clock
-// for the times of creation.
+// New returns the stores of a database that was opened with Migrations. now is the clock of all times that they write,
+// and by which something has expired.
 func New(db *sqldb.DB, now func() time.Time) *Stores {
 	return NewObserved(db, now, func(context.Context, audit.Entry) {})
 }

@@ -42,7 +42,7 @@ var (
 	ErrUnknownPasskey = errors.New("unknown passkey")
 	// ErrUnknownGroup is application.ErrGroupNotFound where the path names the group.
 	ErrUnknownGroup = errors.New("unknown group")
-	// ErrUnknownMembers is user.ErrNotFound of the members of a group.
+	// ErrUnknownMembers is user.ErrNotFound where the body names the members of a group.
 	ErrUnknownMembers = errors.New("unknown members")
 	// ErrSubject is returned for a token of another user than the caller, unless they are an
 	// admin and the user exists.

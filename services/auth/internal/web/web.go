@@ -220,8 +220,7 @@ func (w *Web) Logout(rw http.ResponseWriter, r *http.Request, c Caller) error {
 	return nil
 }
 
-// ChangePassword sets the password of a caller. Errors are those of
-// account.Service.ChangePassword.
+// ChangePassword is account.Service.ChangePassword for a caller; a wrong current password is logged.
 func (w *Web) ChangePassword(rw http.ResponseWriter, r *http.Request, c Caller, current, replacement string) error {
 	err := w.Accounts.ChangePassword(r.Context(), c.Session, current, replacement)
 	if errors.Is(err, account.ErrWrongPassword) {

@@ -83,7 +83,7 @@ type Parts struct {
 	Registry *prometheus.Registry // of the metrics
 }
 
-// Options are those of the parts, but for what the parts are to each other.
+// Options are the options of the parts. Build fills in where one part is an option of another.
 type Options struct {
 	Audit    audit.RecorderOptions
 	Accounts account.Options
