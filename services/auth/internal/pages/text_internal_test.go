@@ -49,8 +49,6 @@ func TestTexts_SayTheSameInBothLanguages(t *testing.T) {
 	}
 }
 
-// TestTexts_GermanSaysDu refuses the impersonal forms ("Bitte … wählen", "das eigene Konto"),
-// the polite one, and words that pages say otherwise.
 func TestTexts_EachKeyIsThereOnce(t *testing.T) {
 	for _, lang := range []string{"de", "en"} {
 		file, err := files.ReadFile("texts/" + lang + ".json")
@@ -70,6 +68,8 @@ func TestTexts_EachKeyIsThereOnce(t *testing.T) {
 	}
 }
 
+// TestTexts_GermanSaysDu refuses the impersonal forms ("Bitte … wählen", "das eigene Konto"),
+// the polite one, and words that pages say otherwise.
 func TestTexts_GermanSaysDu(t *testing.T) {
 	german, _ := bothTexts(t)
 	others := regexp.MustCompile(`Bitte\b|\b[Dd](as|em|es) eigenen? |\b(Ihnen|Ihren?)\b|freiwillig|Zugangsschlüssel|Verwaltung des Haushalts`)
