@@ -188,7 +188,7 @@ func TestAudit_SaysWhatItIsAbout(t *testing.T) {
 	if err := f.store.Audit.Record(t.Context(), audit.Event{Name: "unknown_app", Detail: map[string]any{"app": "photos", "host": "evil.example"}}); err != nil {
 		t.Fatal(err)
 	}
-	f.anna().get("/pforte/admin/audit").shows("Gruppe angelegt", "· kids", "otto · + kids", "otto · − kids", "Anwendung geändert", "· notes", "Unbekannte Anwendung aufgerufen", "· photos, evil.example")
+	f.anna().get("/pforte/admin/audit").shows("Gruppe hinzugefügt", "· kids", "otto · + kids", "otto · − kids", "Anwendung geändert", "· notes", "Unbekannte Anwendung aufgerufen", "· photos, evil.example")
 }
 
 func TestGroups_AnAdminChoosesTheMembers(t *testing.T) {

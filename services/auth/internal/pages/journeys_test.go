@@ -184,7 +184,7 @@ func TestForgotten_PasswordIsSetAnew(t *testing.T) {
 		shows("Mit diesem Link wurde das Passwort schon geändert.", `href="/pforte/login?name=otto"`)
 	old.get("/pforte/").want(http.StatusSeeOther)
 	b := f.loggedIn("otto", "a new secret")
-	b.get("/pforte/").shows("Sicherheitshinweise", "Neues Passwort über Link", `href="/pforte/account/security?open=wrong#wrong">Das war nicht vereinbart`)
+	b.get("/pforte/").shows("Sicherheitshinweise", "Passwort über einen Link neu gesetzt", `href="/pforte/account/security?open=wrong#wrong">Das war nicht vereinbart`)
 	b.post("/pforte/", "up_to", "1900000000").leadsTo("/pforte/")
 	b.get("/pforte/").lacks("Sicherheitshinweise")
 }

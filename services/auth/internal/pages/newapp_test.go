@@ -196,7 +196,7 @@ func TestProbe_IsForAdminsAndLimited(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	ask := func(upstream string) reply { return anna.post("/pforte/admin/apps/probe", "upstream", upstream) }
-	ask("nas:80").want(http.StatusOK).shows("Gerade fragt kein Proxy nach.")
+	ask("nas:80").want(http.StatusOK).shows("Gerade ist kein Proxy verbunden.")
 	ask("127.0.0.1:80").want(http.StatusOK).shows("Diese Adresse ist gesperrt.")
 	ask("ftp://x").want(http.StatusOK).shows("Die interne Adresse hat die Form")
 	f.otto().post("/pforte/admin/apps/probe", "upstream", "nas:80").want(http.StatusForbidden).lacks("good")
@@ -216,7 +216,7 @@ func TestApplication_SaysHowFarTheProxyIs(t *testing.T) {
 	anna := f.home()
 	anna.post(newApp, "do", "add", "name", "Fotos", "where", "host", "upstream", "nas:80").leadsTo("/pforte/admin/apps/fotos?done=app-new")
 	const path = "/pforte/admin/apps/fotos"
-	anna.get(path+"?done=app-new").shows("Gerade fragt kein Proxy von Pforte nach.", "server_name fotos.home.example.org;", "proxy_pass http://nas:80;", "reverse_proxy nas:80").lacks("✓ Proxy")
+	anna.get(path+"?done=app-new").shows("Gerade ist kein Proxy von Pforte verbunden.", "server_name fotos.home.example.org;", "proxy_pass http://nas:80;", "reverse_proxy nas:80").lacks("✓ Proxy")
 	report := func(have string, skipped map[string]string) {
 		t.Helper()
 		must(f.policy.RoutesFor(t.Context(), application.Proxy{ID: "one", TLS: "auto", Have: have, Skipped: skipped}, nil))(t)
@@ -344,7 +344,7 @@ func TestIcon_IsWrittenAnewAndServedToAnybody(t *testing.T) {
 	hash := f.stored("notes").Icon
 	src := "/pforte/icons/" + hash + ".png"
 	anna.get("/pforte/").shows(`src="` + src + `"`)
-	anna.get(path).shows(`src="`+src+`"`, "Bild entfernen")
+	anna.get(path).shows(`src="`+src+`"`, "Symbol entfernen")
 	got := f.browser().get(src).want(http.StatusOK)
 	for name, want := range map[string]string{
 		"Content-Type": "image/png", "Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'",
@@ -392,7 +392,7 @@ func TestIcon_ThatIsNoPictureIsRefused(t *testing.T) {
 		"30,000 px":   {giant, format}, // or large, where its checksum were right
 		"1,025 px":    {drawnPNG(t, 1025, 1), large},
 		"300 KB":      {append(drawnPNG(t, 8, 8), make([]byte, 300<<10)...), large},
-		"nothing":     {nil, "Wähle ein Bild."},
+		"nothing":     {nil, "Wähl ein Bild aus."},
 	} {
 		a := anna.sendPicture(path, c.file, "do", "set").want(http.StatusBadRequest).shows(`href="#picture"`, c.text)
 		if f.stored("notes").Icon != "" {

@@ -89,7 +89,7 @@ func TestClients_AreAddedFromTheirRecipeWithASecretShownOnce(t *testing.T) {
 	anna.get(at).shows(secret)
 	anna.get("/pforte/admin/sign-in/grafana").want(http.StatusOK).lacks(secret).shows(
 		"https://grafana.example.org/login/generic_oauth", "…"+secret[len(secret)-4:], "noch nie benutzt", "Gerade niemand.",
-		"Grafana behält seine eigene Anmeldung")
+		"Grafana behält die eigene Anmeldung")
 	anna.get("/pforte/admin/apps/grafana").shows("Grafana fragt Pforte, wer sich anmeldet.")
 	anna.get("/pforte/admin/sign-in/grafana?user=otto").shows("otto@home.example.org.invalid")
 	anna.get("/pforte/admin/sign-in/trial/grafana").want(http.StatusOK).shows("Es klappt.", "anna@home.example.org.invalid", "admin")
@@ -185,7 +185,7 @@ func TestAuthorize_SaysWhyItLeadsNowhere(t *testing.T) {
 	denied := otto.authorize().want(http.StatusForbidden).shows("Grafana: kein Zugang", "Um Zugang bitten", "Zurück zu Grafana", "Angemeldet als Otto")
 	denied.shows("https://grafana.example.org/login/generic_oauth?error=access_denied", "state=s")
 	otto.headers.Set("Accept-Language", "en")
-	otto.authorize().want(http.StatusForbidden).shows("You may not use this application.", "Back to Grafana")
+	otto.authorize().want(http.StatusForbidden).shows("You may not open this application.", "Back to Grafana")
 }
 
 func TestLogin_SaysToWhichApplicationItLeads(t *testing.T) {

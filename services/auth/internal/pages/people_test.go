@@ -40,7 +40,7 @@ func TestHousehold_NameIsChangedByAdmins(t *testing.T) {
 func TestUsername_IsChangedByAdminsAndStaysItsPersons(t *testing.T) {
 	f := newFixture(t)
 	anna, b := f.anna(), f.otto()
-	anna.get(otto).shows("Anwendungen hinter Pforte sehen ab sofort den neuen Namen")
+	anna.get(otto).shows("Anwendungen hinter Pforte sehen ihn sofort")
 	for name, why := range map[string]string{"anna": "schon vergeben", "-x-": "nicht wählen", "o o": "3 bis 64", "": "3 bis 64"} {
 		anna.post(otto, "do", "rename", "username", name).shows(why, `href="#username"`)
 	}

@@ -467,7 +467,7 @@ func TestNotices_SayWhoDidIt(t *testing.T) {
 	_, token := f.anna().shown("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
 	f.browser().post("/pforte/reset", "t", token, "password", "another secret", "again", "another secret").want(http.StatusSeeOther)
 	f.loggedIn("otto", "another secret").get(security).shows("<strong>Anna hat deinen zweiten Faktor zurückgesetzt</strong>", "<strong>Server (Befehlszeile) hat deinen zweiten Faktor zurückgesetzt</strong>",
-		"<strong>Du hast dein Passwort geändert</strong>", "<strong>Anna hat einen Link für dein neues Passwort erstellt</strong>", "<strong>Neues Passwort über Link</strong>", "Das war nicht vereinbart")
+		"<strong>Du hast dein Passwort geändert</strong>", "<strong>Anna hat einen Link für dein neues Passwort erstellt</strong>", "<strong>Passwort über einen Link neu gesetzt</strong>", "Das war nicht vereinbart")
 	f.anna().get(security).lacks("zurückgesetzt")
 }
 

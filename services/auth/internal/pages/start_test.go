@@ -24,7 +24,7 @@ func TestStart_HasTheFirstStepsOfANewHousehold(t *testing.T) {
 	anna := f.browser()
 	anna.post("/pforte/setup", "t", token, "household", "Familie Kern", "username", "anna", "display_name", "Anna", "password", adminPass, "again", adminPass).leadsTo("/pforte/")
 	anna.get("/pforte/").shows("Die ersten Schritte", "Haushalt benannt<span class=\"unseen\"> (erledigt)", `<a href="/pforte/admin/invites">Familie einladen</a>`, "Erste Anwendung</a>", hidesSteps).
-		lacks("Passkey anlegen") // there are none without the household's address
+		lacks("Passkey hinzufügen") // there are none without the household's address
 	f.add("otto", "Otto", userPass, "member")
 	anna.get("/pforte/").shows("Familie einladen<span")
 	f.otto().get("/pforte/").lacks("Die ersten Schritte", hidesSteps, "/pforte/admin/")
@@ -35,7 +35,7 @@ func TestStart_HasTheFirstStepsOfANewHousehold(t *testing.T) {
 func TestStart_FirstStepsAreHiddenByAnAdmin(t *testing.T) {
 	f := newFixture(t, func(o *web.Options) { o.PublicURL = "https://example.com" })
 	anna := f.anna()
-	anna.get("/pforte/").shows(`<a href="/pforte/account/security#passkeys">Passkey anlegen</a>`)
+	anna.get("/pforte/").shows(`<a href="/pforte/account/security#passkeys">Passkey hinzufügen</a>`)
 	f.otto().post("/pforte/", "do", "hide").want(http.StatusForbidden)
 	anna.get("/pforte/").shows("Die ersten Schritte")
 	anna.post("/pforte/", "do", "hide").leadsTo("/pforte/")

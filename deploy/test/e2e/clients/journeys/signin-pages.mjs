@@ -7,7 +7,7 @@ export default async (j) => {
   const { USERNAME: username, PASSWORD: password, MEMBER: member, MEMBER_PASSWORD: secret, NAME: name, SLUG: slug, GRAFANA: grafana } = j.env;
   const words = {
     de: { once: `Diese Angaben jetzt in ${name} eintragen`, trial: "Es klappt.", login: `Weiter zu ${name}`, first: `Erste Anmeldung bei ${name}`, learns: "Erfährt: Name, Benutzername, E-Mail, Gruppen", none: "Noch keine.", address: "nicht eingetragen ist", refused: "unbekannte Adresse", unknown: "Diesen Code zeigt gerade kein Gerät", knows: "Name, Benutzername", signed: "Das Gerät ist angemeldet", denied: `${name}: kein Zugang`, removed: "Das Anmelden mit dem Haushalt ist beendet." },
-    en: { once: `Enter these values in ${name} now`, trial: "It works.", login: `Continue to ${name}`, first: `First sign-in at ${name}`, learns: "Learns: name, username, e-mail, groups", none: "None yet.", address: "that is not entered", refused: "unknown address", unknown: "No device shows this code now", knows: "name, username", signed: "The device is signed in", denied: `${name}: no access`, removed: "Signing in with the household has ended." },
+    en: { once: `Enter these values in ${name} now`, trial: "It works.", login: `Continue to ${name}`, first: `First sign-in to ${name}`, learns: "Learns: name, username, e-mail, groups", none: "None yet.", address: "that is not entered", refused: "unknown address", unknown: "No device shows this code right now", knows: "name, username", signed: "The device is signed in", denied: `${name}: no access`, removed: "Signing in with the household has ended." },
   }[j.lang];
   const page = `/pforte/admin/sign-in/${slug}`;
   const admin = await j.open({ name: "admin" }), lotte = await j.open({ name: "lotte" });
