@@ -112,3 +112,10 @@ export function toBytes(n: bigint): Uint8Array {
   const text = n.toString(16);
   return unhex('0x' + (text.length % 2 ? '0' : '') + text);
 }
+
+/** Reports whether text is a decimal number without leading zeros that fits into so many bits. */
+export const quantity = (text: string, bits: number): boolean =>
+  /^(?:0|[1-9][0-9]{0,86})$/.test(text) && BigInt(text) < 1n << BigInt(bits);
+
+/** Reports whether one quantity is more than another. */
+export const more = (a: string, b: string): boolean => a.length > b.length || (a.length === b.length && a > b);

@@ -2,13 +2,13 @@ import hoodi from '../../finality/networks/hoodi.json' with {type: 'json'};
 import mainnet from '../../finality/networks/mainnet.json' with {type: 'json'};
 import sepolia from '../../finality/networks/sepolia.json' with {type: 'json'};
 import {verifyAggregate} from './bls.ts';
-import {bytesOf, concat, equal, hex0x, isHex, toBytes, unhex, utf8, type Text} from './bytes.ts';
+import {bytesOf, concat, equal, hex0x, isHex, quantity, toBytes, unhex, utf8, type Text} from './bytes.ts';
 import {sha256} from './crypto.ts';
 import {FinalityError, malformed, type Code} from './errors.ts';
 import {decodeHeader, storageAt, type Header} from './evm.ts';
 import {canonicalize, filled, listOf, optional, parseJson, shape, text, whole, type Form} from './json.ts';
 import {date} from './log.ts';
-import {quantity, type Fact, type Receipt} from './receipt.ts';
+import type {Fact, Receipt} from './receipt.ts';
 
 const maxSize = 256 << 10;
 const maxSteps = 64;

@@ -1,8 +1,8 @@
-import {base64, bytesOf, concat, hex, unbase64, utf8, type Text} from './bytes.ts';
+import {base64, bytesOf, concat, hex, quantity, unbase64, utf8, type Text} from './bytes.ts';
 import {sha256, verifyEd25519} from './crypto.ts';
 import {malformed, RevokedKeyError, SignatureError, UnknownKeyError} from './errors.ts';
 import {listOf, loose, orNull, parseJson, text, type Form} from './json.ts';
-import {isChainId, kinds, quantity, type Document} from './receipt.ts';
+import {isChainId, kinds, type Document} from './receipt.ts';
 
 /** A cut-off of a revoked key: what it signed stays good where the log has it before this index. */
 export interface CutOff { origin: string; before: string }

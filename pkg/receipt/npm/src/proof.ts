@@ -1,10 +1,10 @@
-import {hex0x, unhex} from './bytes.ts';
+import {hex0x, quantity, unhex} from './bytes.ts';
 import {ProofError} from './errors.ts';
 import {
   contractAddress, decodeHeader, decodeReceipt, decodeTransaction, verifyTrie, type Header, type Transaction,
   type TxReceipt,
 } from './evm.ts';
-import {facts, quantity, type Check, type Fact, type Proof, type Receipt} from './receipt.ts';
+import {facts, type Check, type Fact, type Proof, type Receipt} from './receipt.ts';
 import {encodeUint} from './rlp.ts';
 import {findTransfer, transferMembers, type Log} from './transfer.ts';
 

@@ -1,4 +1,4 @@
-import {bytesOf, equal, isHex, unbase64, utf8, type Text} from './bytes.ts';
+import {bytesOf, equal, isHex, more, quantity, unbase64, utf8, type Text} from './bytes.ts';
 import {malformed} from './errors.ts';
 import {
   canonicalize, listOf, optional, orNull, parseJson, shape, text, whole, yes, type Form, type Json,
@@ -174,13 +174,6 @@ function validateSignature(signature: Signature, kind: Kind): {signature: Signat
   if (signatureBytes?.length !== 64) throw malformed('the signature is not base64 of 64 bytes');
   return {signature, signatureBytes};
 }
-
-/** Reports whether text is a decimal number without leading zeros that fits into so many bits. */
-export const quantity = (text: string, bits: number): boolean =>
-  /^(?:0|[1-9][0-9]{0,86})$/.test(text) && BigInt(text) < 1n << BigInt(bits);
-
-/** Compares two quantities. */
-export const more = (a: string, b: string): boolean => a.length > b.length || (a.length === b.length && a > b);
 
 export const isChainId = (text: string): boolean =>
   text.startsWith('eip155:') && quantity(text.slice(7), 64) && text !== 'eip155:0';

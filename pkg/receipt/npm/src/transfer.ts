@@ -1,5 +1,5 @@
-import {isHex} from './bytes.ts';
-import {more, quantity, type ExpectedTransfer, type Member, type ProvenTransfer} from './receipt.ts';
+import {isHex, more, quantity} from './bytes.ts';
+import type {ExpectedTransfer, Member, ProvenTransfer} from './receipt.ts';
 
 /** An event of the transaction, as its proven receipt holds it. */
 export interface Log { address: string; topics: string[]; data: string }
