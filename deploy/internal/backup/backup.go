@@ -163,8 +163,9 @@ func (s Settings) mark(name string) string {
 	return filepath.Join(cmp.Or(s.Marks, filepath.Dir(s.SigningKey)), name)
 }
 
-// Check returns an error unless an archive is whole and could be restored by these
-// settings. It changes nothing. ErrArchive.
+// Check returns what an archive has, and an error unless the archive is whole and these
+// settings name a place for each of its files. It does not look whether the places are free,
+// as Restore does. It changes nothing. ErrArchive.
 func (s Settings) Check(ctx context.Context, in io.Reader) (Manifest, error) {
 	return s.look(ctx, in, func([]item, string) error { return nil })
 }

@@ -97,7 +97,8 @@ func (a *Account) Sign(offer x402.PaymentRequired, version int, authorization x4
 	return p, err
 }
 
-// SignDigest returns the parity of the curve's point beside r and s.
+// SignDigest signs a digest of 32 bytes with the account's key. It returns r and s, of 32 bytes
+// each, and the parity, 0 or 1, by which the public key can be computed from the signature.
 func (a *Account) SignDigest(digest []byte) (parity byte, r, s []byte) {
 	compact := ecdsa.SignCompact(a.key, digest, false)
 	return compact[0] - 27, compact[1:33], compact[33:]
