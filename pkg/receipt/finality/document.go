@@ -156,7 +156,8 @@ type AbsentKey struct {
 	Branch []Root    `json:"branch"` // from Key to Signer.KeysRoot
 }
 
-// Execution is the hash of an execution block in the body of a beacon block.
+// Execution is the hash of an execution block in the body of a beacon block. Branch leads from the
+// hash to the BodyRoot of the beacon block's header.
 type Execution struct {
 	BlockHash Root   `json:"blockHash"`
 	Branch    []Root `json:"branch"`

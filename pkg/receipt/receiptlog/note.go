@@ -169,7 +169,8 @@ func newSigner(name string, private ed25519.PrivateKey, kind byte, now func() ti
 // Format prints the verifier key whatever the verb, so that no log shows the secret.
 func (s *Signer) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, s.Key.String()) }
 
-// Sign signs a note's text.
+// Sign returns the signature of a note's text: of a log, Ed25519's 64 bytes; of a witness, the
+// time, in 8 bytes, and then those.
 func (s *Signer) Sign(text []byte) ([]byte, error) {
 	if s.kind == typeLog {
 		return ed25519.Sign(s.private, text), nil
@@ -194,8 +195,8 @@ func (c Checkpoint) Text() string {
 	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
 }
 
-// Sign returns the checkpoint as a note with one signature. The origin must be the
-// signer's name when it is the log's.
+// Sign returns the checkpoint as a note with one signature. Where s is the signer of a log, its
+// name must be the checkpoint's origin.
 func (c Checkpoint) Sign(s *Signer) ([]byte, error) {
 	if s.kind == typeLog && s.name != c.Origin {
 		return nil, fmt.Errorf("sign checkpoint: the key is %s's, not %s's", s.name, c.Origin)
@@ -210,7 +211,7 @@ func (c Checkpoint) Sign(s *Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// Cosign returns the signature lines alone, as a witness answers and as they are
+// Cosign is Sign, but returns the signature line alone, as a witness answers and as it is
 // appended to a note.
 func (c Checkpoint) Cosign(s *Signer) ([]byte, error) {
 	signed, err := c.Sign(s)

@@ -142,7 +142,8 @@ func (t *Tree) hashes(ctx context.Context) tlog.HashReader {
 	return tlog.TileHashReader(tlog.Tree{N: t.checkpoint.Size, Hash: t.checkpoint.Root}, tiles{ctx, t})
 }
 
-// Prove returns the proof that the entry with an index is in the tree.
+// Prove returns the proof that the entry with an index is in the tree. ErrInclusion: the tree has
+// no such index.
 func (t *Tree) Prove(ctx context.Context, index int64) ([]tlog.Hash, error) {
 	if index < 0 || index >= t.checkpoint.Size {
 		return nil, fmt.Errorf("%w: index %d of %d entries", ErrInclusion, index, t.checkpoint.Size)
@@ -170,8 +171,9 @@ func (t *Tree) Continues(ctx context.Context, old Checkpoint) error {
 	return nil
 }
 
-// Entries returns the entries of one bundle, of which Index names the place: those from
-// 256*Index on that the tree has, at most 256.
+// Entries returns the entries of a bundle, which is named by its Tile.Index: those from
+// 256*bundle on that the tree has, at most 256. ErrInclusion: the tree has no such bundle, or the
+// log serves another entry than the tree has.
 func (t *Tree) Entries(ctx context.Context, bundle int64) ([][]byte, error) {
 	first := bundle * tileWidth
 	if bundle < 0 || bundle > MaxSize/tileWidth || first >= t.checkpoint.Size {

@@ -97,7 +97,7 @@ func (i Item) Split() (m Members, err error) {
 	return m, nil
 }
 
-// Check keeps the error of a member as Err, unless there is one.
+// Check keeps err, if it is one, as the error of the member at an index, unless Err is set already.
 func (m *Members) Check(at int, err error) {
 	if err != nil && m.Err == nil {
 		m.Err = fmt.Errorf("member %d: %w", at, err)
@@ -113,7 +113,7 @@ func (m *Members) Bytes(at int) []byte {
 	return m.Items[at].Content
 }
 
-// Fixed copies a string that must fill into exactly.
+// Fixed copies the string at an index to into, which it must fill exactly.
 func (m *Members) Fixed(at int, into []byte) {
 	if item := m.Items[at]; item.List || len(item.Content) != len(into) {
 		m.Check(at, fmt.Errorf("rlp: not a string of %d bytes", len(into)))
@@ -122,10 +122,10 @@ func (m *Members) Fixed(at int, into []byte) {
 	}
 }
 
-// Uint64 reads an unsigned number: big endian, without leading zeros.
+// Uint64 returns the unsigned number of up to 64 bits at an index: big endian, without leading zeros.
 func (m *Members) Uint64(at int) uint64 { return bigEndian(m.number(at, 8)) }
 
-// Big reads an unsigned number of up to 256 bits.
+// Big returns the unsigned number of up to 256 bits at an index, written likewise.
 func (m *Members) Big(at int) *big.Int { return new(big.Int).SetBytes(m.number(at, 32)) }
 
 func (m *Members) number(at, size int) []byte {

@@ -44,9 +44,9 @@ func (n *Notes) Add(q Question) {
 	n.lines[string(line)] = line
 }
 
-// Check has the programs in other languages judge what was noted; a program is its name and the
-// script, below pkg/receipt, which top leads to. A program that is not there is passed over, but
-// where everything must be tested (CI).
+// Check has programs in other languages judge what was noted, and returns an error when one
+// disagrees. A program is its name and the path of its script below top, which is the path of
+// pkg/receipt. A program that is not there is passed over, unless CI is set: then it is an error.
 func (n *Notes) Check(top string, programs ...[2]string) error {
 	if len(n.lines) == 0 {
 		return nil
