@@ -28,7 +28,8 @@ func Keep[K comparable, V any](db *DB, read func(context.Context, K) (V, error))
 	return &Kept[K, V]{db: db, read: read, values: map[K]V{}}
 }
 
-// Get returns the value of a key as the database has it at a moment after the call. All callers share it.
+// Get returns the value of a key as the database has it at some moment between the call and its return. All callers
+// share the value and must not change it.
 func (k *Kept[K, V]) Get(ctx context.Context, key K) (V, error) {
 	before, err := k.db.versions.now(ctx)
 	if err != nil {
