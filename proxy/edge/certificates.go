@@ -165,8 +165,9 @@ func (a *Applications) shakeFor(ctx context.Context, host string) error {
 	return nil
 }
 
-// Permission is the permission for certificates on demand: hosts of the list have one, and no other name has. It asks
-// nobody, so that no list of names leaves the proxy, and certificates are there while auth is away.
+// Permission is the permission for certificates on demand. Hosts of the list of Applications have it, but not while the
+// next attempt is put off because the last one failed. No other name has it. It asks nobody, so that no list of names
+// leaves the proxy, and certificates are there while auth is away.
 type Permission struct{ apps *Applications }
 
 // CaddyModule returns the Caddy module information.
