@@ -192,9 +192,10 @@ func (f *SecondFactor) EnableTOTP(ctx context.Context, of session.Session, typed
 	return codes, err
 }
 
-// EnableByPasskey makes the passkeys of a session's user their second factor, as EnableTOTP.
+// EnableByPasskey makes the passkeys of a session's user their second factor. As EnableTOTP, it
+// returns new recovery codes, to show once, and ends the user's other sessions.
 // factor.ErrPasskeysUnavailable; factor.ErrNoPasskey, also where theirs belong to another
-// address; factor.ErrAlreadyEnabled, ErrPending, with the codes.
+// address; factor.ErrAlreadyEnabled; ErrPending, with the codes.
 func (f *SecondFactor) EnableByPasskey(ctx context.Context, of session.Session) (codes []string, err error) {
 	state, err := f.State(ctx, of)
 	switch {

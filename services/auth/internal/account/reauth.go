@@ -56,8 +56,8 @@ var ErrReauthPassword = errors.New("wrong password")
 
 // Reauth has the user of a session prove again who they are, by the password, and by a
 // code too where they have a second factor. The session is replaced by one with another id.
-// ErrReauthPassword, factor.ErrInvalidCode, ErrMissing, password.ErrBusy; ratelimit.LimitedError with
-// ErrTooManyTries or ErrTooManyCodes; session.ErrNotFound.
+// ErrReauthPassword, factor.ErrInvalidCode, ErrMissing, ErrTooLong, password.ErrBusy;
+// ratelimit.LimitedError with ErrTooManyTries or ErrTooManyCodes; session.ErrNotFound.
 func (s *Service) Reauth(ctx context.Context, of session.Session, pw, code string) (LoggedIn, error) {
 	if pw == "" {
 		return LoggedIn{}, ErrMissing

@@ -190,7 +190,9 @@ func ParseURL(s string, plainHTTP bool) (string, error) {
 	return scheme + "://" + host, nil
 }
 
-// IsAt reports whether a host, as in the header Host, is that of an origin, by equality.
+// IsAt reports whether a host, as in the header Host, is that of an origin. Both are compared in
+// the one spelling that Host returns, so that case and the default port do not matter; a
+// subdomain is another host.
 func IsAt(origin, host string) bool {
 	scheme, want, _ := strings.Cut(strings.ToLower(origin), "://")
 	want, known := Host(scheme, want)

@@ -34,7 +34,8 @@ func NewRecorder(o RecorderOptions) (*Recorder, error) {
 	return &Recorder{o, later{queue: make(chan func(), laterQueue), now: o.Now}}, nil
 }
 
-// Record records an event after the request.
+// Record queues an event, so that the request does not wait until it is stored. A failure is only
+// logged. When the queue is full, the event is dropped and counted.
 func (r *Recorder) Record(ctx context.Context, e Event) {
 	r.Later(ctx, func(ctx context.Context) {
 		if err := r.Store.Record(ctx, e); err != nil {
@@ -43,8 +44,8 @@ func (r *Recorder) Record(ctx context.Context, e Event) {
 	})
 }
 
-// RecordCounted records an event that a client can cause without bounds: those of an
-// hour, network, actor and subject are one row.
+// RecordCounted is Record for an event that a client can cause without bounds: those with the
+// same name, hour, network, actor and subject are one row with a count.
 func (r *Recorder) RecordCounted(ctx context.Context, e Event) {
 	e.Bucket = fmt.Sprintf("%s %d %s %d", e.Name, r.Now().Truncate(time.Hour).Unix(), From(ctx).Network, e.SubjectID)
 	r.Record(ctx, e)

@@ -69,11 +69,12 @@ func Code(secret []byte, step int64) string {
 	return fmt.Sprintf("%0*d", digits, (binary.BigEndian.Uint32(sum[offset:])&0x7fffffff)%modulus)
 }
 
-// StepOf returns the step of an instant.
+// StepOf returns the TOTP step of an instant: how many whole periods of 30 seconds have passed
+// since 1970 (RFC 6238, section 4.2).
 func StepOf(t time.Time) int64 { return t.Unix() / period }
 
-// MatchTOTP returns the step after last, at most one from now, whose code it is.
-// ErrInvalidCode.
+// MatchTOTP returns the step that has the code, among those after last and at most one step from
+// now. ErrInvalidCode.
 func MatchTOTP(secret []byte, code string, last int64, now time.Time) (step int64, err error) {
 	return match(secret, code, max(last+1, StepOf(now)-window), StepOf(now)+window)
 }

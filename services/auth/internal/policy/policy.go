@@ -136,8 +136,9 @@ type Visitor struct {
 	Groups []string // slugs, sorted
 }
 
-// Visitor is Holder with the user's groups, in one read: who leaves a group, is demoted
-// or deleted is refused at the next request.
+// Visitor returns the user of a session with their groups, as stored now, in one read: who leaves
+// a group, is demoted or deleted is refused at the next request. user.ErrNotFound: the user was
+// deleted; session.ErrNotFound: the session has ended.
 func (s *Service) Visitor(ctx context.Context, of session.Session) (Visitor, error) {
 	u, groups, err := s.groups.Visitor(ctx, of.UserID)
 	if err != nil {

@@ -241,10 +241,9 @@ func (m *Manager) Resend(w http.ResponseWriter, c *Current) error {
 	return m.Save(nil, w, c.gs)
 }
 
-// ResendStale is Resend when the request's cookie was signed at least 12 hours, or a
-// quarter of its lifetime, ago.
-// After Resend or Clear, and for a request that does not renew its session, it does
-// nothing.
+// ResendStale is Resend when the request's cookie was signed at least 12 hours ago, or at least
+// a quarter of the session's lifetime ago where that is less. Otherwise it does nothing, and so
+// after Resend or Clear, and for a request that does not renew its session.
 func (m *Manager) ResendStale(w http.ResponseWriter, c *Current) error {
 	if !c.stale {
 		return nil
