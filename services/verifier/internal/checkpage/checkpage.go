@@ -43,7 +43,7 @@ type Site struct {
 	Finality []string `json:"finality,omitempty"`
 }
 
-// Page is the page as one site serves it.
+// Page is the page as one site serves it: its HTML, plain and compressed by gzip.
 type Page struct {
 	Plain      []byte
 	Compressed []byte
@@ -58,7 +58,7 @@ const (
 	maxPage = 16 << 20
 )
 
-// Make puts a site into the compressed page.
+// Make returns the page of a site: the one that Built returned, with what the site offers in it.
 func Make(compressed []byte, site Site) (Page, error) {
 	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // wants: no leading zero byte, so zero is empty. nil means absent. At most 256 bits.
 type Quantity []byte
 
-// UnmarshalJSON reads "0x" and hexadecimal digits. Leading zeros and a bare "0x" are
+// UnmarshalJSON reads "0x" and hexadecimal digits; null is absent. Leading zeros and a bare "0x" are
 // accepted, because some nodes write them; the hashes catch a wrong value.
 func (q *Quantity) UnmarshalJSON(text []byte) error {
 	digits, err := hexDigits(text)
@@ -63,7 +63,7 @@ func (q Quantity) Is(value uint64) bool {
 // Data is JSON-RPC data ("0x" and whole bytes); nil means absent.
 type Data []byte
 
-// UnmarshalJSON reads "0x" and an even number of hexadecimal digits.
+// UnmarshalJSON reads "0x" and an even number of hexadecimal digits; null is absent.
 func (b *Data) UnmarshalJSON(text []byte) error {
 	digits, err := hexDigits(text)
 	if digits == nil {

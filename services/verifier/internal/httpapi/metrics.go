@@ -29,8 +29,8 @@ type Metrics struct {
 	tools       *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. What is alarmed of is counted from zero, so that
-// the first of a kind is a rise.
+// NewMetrics registers the metrics. The counters that alerts watch begin at zero, so that
+// already the first event of a kind is a rise.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	requests, err := service.NewHTTPMetrics(r, "verifier",
 		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60})

@@ -173,15 +173,16 @@ type Caps struct {
 	Strangers, StrangersMonth int
 }
 
-// Asked is what an earlier payment of the payer may have bought already.
+// Asked is what a payer asks for now, and may have bought with an earlier payment already.
 type Asked struct {
 	Payer string
-	// Identifier is the buyer's own; where it is "", Request counts, claimed since Since.
+	// Identifier is the buyer's own: records with the same one are looked for. Where it is "",
+	// those are that have the same Request and were claimed at Since or later.
 	Identifier string
 	Request    Digest
 	Since      time.Time
-	// Plain is of the payment that asks: for one that is plain, records that are not count only
-	// when they are Settled.
+	// Plain reports that the payment which asks is plain (see Record). Then a record that is
+	// not plain counts only when it is Settled.
 	Plain bool
 }
 
@@ -284,7 +285,8 @@ type QuotaStatus struct {
 	Failed int
 }
 
-// Filter narrows what the operator sees. Zero members do not narrow.
+// Filter narrows what the operator sees: of the state, and claimed at From or later and before
+// Before. Zero members do not narrow.
 type Filter struct {
 	State        State
 	From, Before time.Time
@@ -296,7 +298,8 @@ type Filter struct {
 	Limit int
 }
 
-// Total is the sum of the payments of one month, asset and state.
+// Total is the sum of the payments of one month, asset and state. The month ("2006-01") is that
+// of their claims, in UTC.
 type Total struct {
 	Month    string `json:"month"`
 	State    State  `json:"state"`

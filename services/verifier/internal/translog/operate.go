@@ -90,9 +90,10 @@ func (l *Log) AskWitnesses(ctx context.Context) ([]WitnessAnswer, error) {
 	return answers, nil
 }
 
-// Resume lets a frozen log go on, when the mark and as many witnesses as the policy asks
-// for confirm its tree, and none contradicts. Where the policy asks for none, size must
-// also be that of the log, as the operator knows it; else it is not looked at.
+// Resume lets a frozen log go on, when as many witnesses as the policy asks for confirm its
+// tree, and neither another one nor the mark, where there is one, contradicts. Where the
+// policy asks for no witness, size must also be that of the log, as the operator knows it;
+// else size is not looked at. ErrDisagrees; ErrLost when the log has changed meanwhile.
 func (l *Log) Resume(ctx context.Context, size int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +124,8 @@ func (l *Log) Resume(ctx context.Context, size int64) error {
 // Recover brings back what a copy of the log has and the ledger lost: entries between the
 // ledger's tree and a checkpoint that the policy accepts, of which each is compared with
 // its root. Then it resumes the log, as Resume does: size is looked at where the policy
-// asks for no witness. The log must be frozen. It returns how many entries came back.
+// asks for no witness. The log must be frozen. It returns how many entries came back, also
+// with an error. ErrDisagrees, ErrLost.
 func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (recovered int64, err error) {
 	head, err := l.head(ctx)
 	if err != nil {

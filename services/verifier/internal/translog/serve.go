@@ -22,7 +22,7 @@ var (
 	ErrNothing = errors.New("the log does not have that")
 )
 
-// MergeDelay is until when what was sold has a proof, as it is published.
+// MergeDelay is how long after a sale its entry has a proof at the latest, as the list of logs says.
 const MergeDelay = time.Minute
 
 // generation returns the head of a generation and the checkpoint that is served of it.
@@ -41,7 +41,7 @@ func (l *Log) generation(ctx context.Context, log int64) (Head, PublishedCheckpo
 	return Head{}, PublishedCheckpoint{}, ErrNothing
 }
 
-// Checkpoint returns the newest published checkpoint of a generation.
+// Checkpoint returns the newest published checkpoint of a generation, as a signed note. ErrNothing.
 func (l *Log) Checkpoint(ctx context.Context, log int64) ([]byte, error) {
 	_, published, err := l.generation(ctx, log)
 	if err == nil && published.Note == nil {
@@ -50,7 +50,8 @@ func (l *Log) Checkpoint(ctx context.Context, log int64) ([]byte, error) {
 	return published.Note, err
 }
 
-// Tile returns a tile or a bundle of entries of the published tree.
+// Tile returns the bytes of a tile, or of a bundle of entries, of a generation's published tree.
+// ErrNothing.
 func (l *Log) Tile(ctx context.Context, log int64, t receiptlog.Tile) ([]byte, error) {
 	_, published, err := l.generation(ctx, log)
 	if err != nil {
@@ -76,9 +77,9 @@ func (l *Log) Tile(ctx context.Context, log int64, t receiptlog.Tile) ([]byte, e
 	return bundle, nil
 }
 
-// Proof returns the proof of a leaf. Where the published tree does not have it: ErrPending,
-// ErrUnknownLeaf, or ErrFrozen while the log is frozen, because what was lost may
-// come back.
+// Proof returns the proof of a leaf in a generation, as receiptlog.Proof writes it. Where the
+// published tree does not have the leaf: ErrPending, ErrUnknownLeaf, or ErrFrozen while the
+// log is frozen, because what was lost may come back. ErrNothing: there is no such generation.
 func (l *Log) Proof(ctx context.Context, log int64, leaf tlog.Hash) ([]byte, error) {
 	head, published, err := l.generation(ctx, log)
 	if err != nil {

@@ -107,17 +107,18 @@ type Sequencer interface {
 	Freeze(ctx context.Context, log int64, why string) error
 }
 
-// Auditor compares the log with what was sold.
+// Auditor is what it takes to compare the log with what was sold, and to queue what the log lacks.
 type Auditor interface {
 	// Logged returns at most so many entries from an index on, with what is known of their origin.
 	Logged(ctx context.Context, log, from int64, most int) ([]LoggedEntry, error)
 	// Missing returns those of the leaves that the log does not have.
 	Missing(ctx context.Context, log int64, leaves []tlog.Hash) ([]tlog.Hash, error)
-	// StoredEntries returns entries of at most so many stored answers, of which the payments' numbers are greater than
-	// after and the claims older than before, and the greatest number.
+	// StoredEntries returns the entries of stored answers, in the order of the payments' numbers: of at most so many
+	// payments whose number is greater than after and whose claim is older than before. last is the number of the last
+	// of these payments, or after where there is none.
 	StoredEntries(ctx context.Context, after int64, before time.Time,
 		most int) (entries []StoredEntry, last int64, err error)
-	// QueueStored queues the entries of stored answers.
+	// QueueStored queues entries that StoredEntries has returned.
 	QueueStored(ctx context.Context, entries []StoredEntry) error
 }
 

@@ -12,9 +12,9 @@ import (
 // selectorBalance is that of balanceOf(address).
 const selectorBalance = "0x70a08231"
 
-// Account returns what the first node that answers shows of the payer of an authorization
-// over an amount of atomic units. It is for deciding what a payer is worth the effort of,
-// so one node's word is enough, and costs one exchange.
+// Account returns what the first node that answers shows of a payer: of the one in key, for an
+// authorization over an amount, in atomic units, decimal. By it the service decides how much
+// effort a payer is worth. For that one node's word is enough, and it costs one exchange.
 func (r *Reader) Account(ctx context.Context, key payment.Key, amount string) (payment.Account, error) {
 	alone := *r
 	alone.quorum = 1

@@ -236,7 +236,8 @@ func (b *Simulator) Account(_ context.Context, key payment.Key, _ string) (a pay
 	return a, err
 }
 
-// SettleBodies are the distinct bodies that settling was called with.
+// SettleBodies returns the distinct bodies that settling was called with, without white space
+// around them, and how often each was.
 func (b *Simulator) SettleBodies() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
