@@ -8,18 +8,16 @@ import {finalityOf, isRoot, parseFinality, verifyFinality as verifyDocument, typ
 import {checkState, isTime, parseKeys, verifySignature, type Key} from './keys.ts';
 import {included, parseList, parsePolicy, type Logged} from './log.ts';
 import {verifyProof} from './proof.ts';
-import {attested, parse, type Fact, type Kind, type ProvenTransfer, type Receipt} from './receipt.ts';
-import {asTransfer, type Log, type Transfer} from './transfer.ts';
+import {attested, parse, type Fact, type Kind, type Receipt} from './receipt.ts';
+import {asTransfer, type Log, type ProvenTransfer, type Transfer} from './transfer.ts';
 
 export * from './errors.ts';
 export type {Text} from './bytes.ts';
 export type {Finality, Trust} from './finality.ts';
 export type {CutOff, Key} from './keys.ts';
 export type {Logged} from './log.ts';
-export type {
-  Check, ExpectedTransfer, Expectations, Fact, Kind, ProvenTransfer, Receipt,
-} from './receipt.ts';
-export type {Log, Transfer} from './transfer.ts';
+export type {Check, Expectations, Fact, Kind, Receipt} from './receipt.ts';
+export type {ExpectedTransfer, Log, ProvenTransfer, Transfer} from './transfer.ts';
 
 /** What the reader brings. Documents are text, bytes, or what JSON.parse made of them; text is the strictest. */
 export interface Options {

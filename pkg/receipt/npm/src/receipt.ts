@@ -3,7 +3,7 @@ import {malformed} from './errors.ts';
 import {
   canonicalize, listOf, optional, orNull, parseJson, shape, text, whole, yes, type Form, type Json,
 } from './json.ts';
-import {fits, transferMembers, validateRequest} from './transfer.ts';
+import {fits, transferMembers, validateRequest, type ExpectedTransfer, type Member, type ProvenTransfer} from './transfer.ts';
 
 export const maxSize = 16 << 20;
 
@@ -16,28 +16,6 @@ export type Kind = keyof typeof kinds;
 
 export interface Check { name: string; method: string; result: string }
 export interface Expectations { status?: string; from?: string; to?: string; selector?: string; minConfirmations?: number }
-export interface ExpectedTransfer {
-  token: string; // its contract's address, or "native"
-  from?: string;
-  to: string;
-  amount?: string; // atomic units; exactly one of amount and minAmount is there
-  minAmount?: string;
-  logPosition?: number;
-  authorization?: {authorizer: string; nonce: string};
-}
-/** The transfer that answers a request: see the package page, "Which transfer answers". */
-export interface ProvenTransfer {
-  standard: string; // erc20 or native
-  token: string | null; // null for the native coin
-  from: string;
-  to: string;
-  amount: string; // atomic units
-  logPosition: number | null; // among the transaction's own logs
-  matches: string; // how many logs fit
-  toIn: string; // sums of this token to and from `to` in the transaction
-  toOut: string;
-  authorization: {authorizer: string; nonce: string; logPosition: number} | null;
-}
 /** The signed statement. Quantities are decimal strings, bytes are 0x and lower-case hexadecimal digits. */
 export interface Receipt {
   type: string;
@@ -177,9 +155,6 @@ function validateSignature(signature: Signature, kind: Kind): {signature: Signat
 
 export const isChainId = (text: string): boolean =>
   text.startsWith('eip155:') && quantity(text.slice(7), 64) && text !== 'eip155:0';
-
-/** A member of the receipt that is a fact: its path, its value for a list of facts, whether it has its one spelling. */
-export type Member = [field: string, value: string, ok: boolean];
 
 const orNullText = (v: string | null): string => v ?? 'null';
 const hexOrNull = (v: string | null, size: number): boolean => v === null || isHex(v, size);

@@ -1,5 +1,30 @@
 import {isHex, more, quantity} from './bytes.ts';
-import type {ExpectedTransfer, Member, ProvenTransfer} from './receipt.ts';
+
+export interface ExpectedTransfer {
+  token: string; // its contract's address, or "native"
+  from?: string;
+  to: string;
+  amount?: string; // atomic units; exactly one of amount and minAmount is there
+  minAmount?: string;
+  logPosition?: number;
+  authorization?: {authorizer: string; nonce: string};
+}
+/** The transfer that answers a request: see the package page, "Which transfer answers". */
+export interface ProvenTransfer {
+  standard: string; // erc20 or native
+  token: string | null; // null for the native coin
+  from: string;
+  to: string;
+  amount: string; // atomic units
+  logPosition: number | null; // among the transaction's own logs
+  matches: string; // how many logs fit
+  toIn: string; // sums of this token to and from `to` in the transaction
+  toOut: string;
+  authorization: {authorizer: string; nonce: string; logPosition: number} | null;
+}
+
+/** A member of the receipt that is a fact: its path, its value for a list of facts, whether it has its one spelling. */
+export type Member = [field: string, value: string, ok: boolean];
 
 /** An event of the transaction, as its proven receipt holds it. */
 export interface Log { address: string; topics: string[]; data: string }
