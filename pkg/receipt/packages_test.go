@@ -4,7 +4,6 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/hex"
-	"fmt"
 	"os"
 	"testing"
 
@@ -48,13 +47,4 @@ func judgeSigned(t testing.TB, r receipt.Receipt, proof *receipt.Proof) {
 	judgeAlike(answer, readFile(t, vectorFile("transfer-base", "key.json")), "")
 }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if code == 0 {
-		if err := notes.Check(".", verdict.JavaScript, verdict.Python); err != nil {
-			fmt.Println("FAIL:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(notes.Main(m, ".", verdict.JavaScript, verdict.Python)) }

@@ -2,7 +2,6 @@ package finality_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -30,13 +29,4 @@ func note(d *finality.Document, trust finality.Trust) {
 	notes.Add(q)
 }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if code == 0 {
-		if err := notes.Check("..", verdict.JavaScript); err != nil {
-			fmt.Println("FAIL:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(notes.Main(m, "..", verdict.JavaScript)) }

@@ -87,6 +87,18 @@ func (n *Notes) Check(top string, programs ...[2]string) error {
 	return nil
 }
 
+// Main is the TestMain of a package that notes: it runs the tests, then Check, and returns the exit code.
+func (n *Notes) Main(m interface{ Run() int }, top string, programs ...[2]string) int {
+	code := m.Run()
+	if code == 0 {
+		if err := n.Check(top, programs...); err != nil {
+			fmt.Println("FAIL:", err)
+			code = 1
+		}
+	}
+	return code
+}
+
 // The programs that judge.
 var (
 	JavaScript = [2]string{"node", "npm/test/agree.mjs"}
