@@ -122,8 +122,8 @@ func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context
 	return r, nil
 }
 
-// Has reports whether a run for a key goes on: it has not ended, and is not cancelled because its last caller
-// has left.
+// Has reports whether a run for a key is under way: it has not ended, and is not cancelled because its last
+// caller has left.
 func (g *Group[K, V]) Has(key K) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

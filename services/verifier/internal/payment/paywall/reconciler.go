@@ -28,7 +28,7 @@ type ReconcilerOptions struct {
 }
 
 // Reconciler compares payments for which no call waits with the chain, and prunes the ledger.
-// It sells nothing and calls no facilitator, so nobody is charged by it. Those of all replicas
+// It sells nothing and calls no facilitator, so it charges no buyer. Those of all replicas
 // share the work through the ledger.
 type Reconciler struct {
 	ReconcilerOptions
