@@ -146,6 +146,7 @@ func listedTLS(t *testing.T, a *listingAuth, settings map[string]string, at ...*
 	}
 	maps.Copy(all, settings)
 	d, _ := openTLSWith(t, "off", freePort(t), all)
+	d.awaitList(t)
 	return d
 }
 
