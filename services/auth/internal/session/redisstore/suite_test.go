@@ -43,8 +43,8 @@ func newSuite(t *testing.T, open opener) *suite {
 const (
 	// day is a lifetime that no test reaches.
 	day = 24 * time.Hour
-	// short is a lifetime that tests wait for.
-	short = time.Second
+	// short is a lifetime that tests wait for. Half of it may pass unseen while a machine stands still.
+	short = 2 * time.Second
 )
 
 // lasting are the lifetimes where all are one.
