@@ -71,16 +71,11 @@ func TestBeacon_ProvesTheChainsBlocksFinal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	checkpoint, err := n.Beacon.Finalized(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	root, boot, u := begin(t, n, server.URL)
+	// A committee signs in its own period alone, and one may end between the two.
+	for n.Beacon.Network().Period(uint64(u.SignatureSlot)) != n.Beacon.Network().Period(uint64(boot.Header.Beacon.Slot)) {
+		root, boot, u = begin(t, n, server.URL)
 	}
-	root := checkpoint.HashTreeRoot()
-	boot, err := lightclient.ParseBootstrap(ask(t, server.URL+"/eth/v1/beacon/light_client/bootstrap/"+root.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := latestUpdate(t, server.URL, uint64(boot.Header.Execution.BlockNumber)+1)
 	anchor := u.FinalizedHeader.Execution
 	header, err := n.client.HeaderByNumber(t.Context(), new(big.Int).SetUint64(uint64(anchor.BlockNumber)))
 	if err != nil || finality.Root(header.Hash()) != anchor.BlockHash {
@@ -115,6 +110,21 @@ func TestBeacon_ProvesTheChainsBlocksFinal(t *testing.T) {
 			t.Errorf("%s: %v", c.link.Kind, err)
 		}
 	}
+}
+
+// begin returns what is final, the committee of its period, and the first update after it.
+func begin(t *testing.T, n *network, url string) (finality.Root, *lightclient.Bootstrap, *lightclient.Update) {
+	t.Helper()
+	checkpoint, err := n.Beacon.Finalized(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := checkpoint.HashTreeRoot()
+	boot, err := lightclient.ParseBootstrap(ask(t, url+"/eth/v1/beacon/light_client/bootstrap/"+root.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, boot, latestUpdate(t, url, uint64(boot.Header.Execution.BlockNumber)+1)
 }
 
 // history returns the link that the node's eth_getProof makes.
