@@ -32,7 +32,7 @@ func (s *suite) before() {
 		strings.TrimSpace(string(version)))
 	now, then := s.open(s.bin), s.open(folder)
 	for _, w := range []*world{now, then} {
-		w.startGuarded()
+		w.startGuarded(w.application())
 	}
 	var rows [][]string
 	row := func(what, unit string, now, then samples) {
@@ -71,32 +71,60 @@ func (s *suite) before() {
 	s.cells(append([][]string{{"", "unit", "now", "then", "now ÷ then"}}, rows...)...)
 }
 
-// startGuarded starts all of Pforte, and an application behind the guard where the release has applications.
-func (w *world) startGuarded() {
+// startGuarded starts all of Pforte with an application behind the guard, where the release has applications.
+func (w *world) startGuarded(app string) {
 	w.facilitator.serve(w)
 	w.start(w.redis(), w.recordedNode(), w.Auth(), w.Verifier())
 	if w.Extra["pforte-proxy"] == nil {
 		w.Extra["pforte-proxy"] = map[string]string{}
 	}
-	admin, err := w.login(w.Addresses.Auth)
-	w.must(err)
-	r, err := client.NewRequest(w.Context(), http.MethodPost, "http://"+w.Addresses.Auth+"/api/v1/auth/apps",
-		fmt.Sprintf(`{"slug":"photos","name":"Photos","url":%q,"rule":"login"}`, guardedPath))
-	w.must(err)
-	maps.Copy(r.Header, admin)
-	switch answer := client.Do(nil, r); answer.Status {
-	case http.StatusCreated:
+	if w.enter("photos", guardedPath) {
 		w.Extra["pforte-proxy"]["ROUTES"] = fmt.Sprintf("handle %s* {\nimport require_app photos\nreverse_proxy %s\n}\n",
-			guardedPath, w.application())
-	case http.StatusNotFound:
-	default:
-		w.Fatalf("add an application: %s: %s", answer, answer.Body)
+			guardedPath, app)
 	}
 	w.start(w.Proxy())
 }
 
-// guardedPath is where the application is.
-const guardedPath = "/photos/"
+// guardedPath is where the application is that the operator's lines lead to, and listedPath the one of a page's route.
+const (
+	guardedPath = "/photos/"
+	listedPath  = "/albums/"
+)
+
+// enter adds an application, and reports whether the release has any.
+func (w *world) enter(slug, path string) bool {
+	admin, err := w.login(w.Addresses.Auth)
+	w.must(err)
+	r, err := client.NewRequest(w.Context(), http.MethodPost, "http://"+w.Addresses.Auth+"/api/v1/auth/apps",
+		fmt.Sprintf(`{"slug":%q,"name":%q,"url":%q,"rule":"login"}`, slug, slug, path))
+	w.must(err)
+	maps.Copy(r.Header, admin)
+	answer := client.Do(nil, r)
+	if answer.Status != http.StatusCreated && answer.Status != http.StatusNotFound {
+		w.Fatalf("add an application: %s: %s", answer, answer.Body)
+	}
+	return answer.Status == http.StatusCreated
+}
+
+// routes measures a route that an admin entered on the page beside the operator's own lines, to one application.
+func (s *suite) routes() {
+	s.line("\n## A route from the page\n\nA guarded request by a route that an admin entered on the page, beside the same by lines in `ROUTES`. " +
+		"Processor time is that of proxy and auth.")
+	w := s.open(s.bin)
+	app := w.application()
+	w.Extra["pforte-proxy"] = map[string]string{"APPS": "lan", "APPS_TO": app}
+	w.startGuarded(app)
+	w.enter("albums", listedPath)
+	s.run(w.Auth(), "app", "route", "albums", app)
+	byLines, byPage := w.cellOf(guarded), w.guardedAt(listedPath)
+	for began := time.Now(); !w.answers(byPage); time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			s.Fatal("the route from the page leads nowhere")
+		}
+	}
+	r := s.compare(byLines, byPage)
+	s.table("by `ROUTES`", r[1].beside("a guarded request", r[0], atLeast(.95), atLeast(.95))...)
+}
 
 // cellOf returns the load of a kind: on the service itself, or through the proxy where that takes part. It has no
 // requests where the release cannot answer them.
@@ -105,18 +133,24 @@ func (w *world) cellOf(k kind) cell {
 	case me, login:
 		return w.cell(k, w.Addresses.Auth, w.pids("auth")...)
 	case guarded:
-		c := w.cell(me, w.Addresses.Proxy, w.pids("auth", "proxy")...)
-		c.name, c.requests = string(guarded), slices.Clone(c.requests)
-		for i, r := range c.requests {
-			r = bytes.Replace(r, []byte(mePath), []byte(guardedPath), 1)
-			c.requests[i] = bytes.Replace(r, []byte("Host: localhost"), []byte("Host: "+w.Addresses.Proxy), 1)
-		}
+		c := w.guardedAt(guardedPath)
 		if w.Extra["pforte-proxy"]["ROUTES"] == "" {
 			c.requests = nil
 		}
 		return c
 	}
 	return w.cell(k, w.Addresses.Verifier, w.pids("verifier")...)
+}
+
+// guardedAt returns the load of users on an application behind the guard.
+func (w *world) guardedAt(path string) cell {
+	c := w.cell(me, w.Addresses.Proxy, w.pids("auth", "proxy")...)
+	c.name, c.requests = string(guarded)+" at "+path, slices.Clone(c.requests)
+	for i, r := range c.requests {
+		r = bytes.Replace(r, []byte(mePath), []byte(path), 1)
+		c.requests[i] = bytes.Replace(r, []byte("Host: localhost"), []byte("Host: "+w.Addresses.Proxy), 1)
+	}
+	return c
 }
 
 // answers reports whether a server answers a load as it should.

@@ -55,6 +55,7 @@ var sections = []struct {
 	measure func(*suite)
 }{
 	{"before", (*suite).before},
+	{"routes", (*suite).routes},
 	{"peers", (*suite).peers},
 	{"overload", (*suite).overload},
 	{"flood", (*suite).floods},

@@ -29,7 +29,7 @@ func (s *suite) profile() {
 	w.Extra["pforte-proxy"] = map[string]string{"PPROF_ADDR": addrs[0]}
 	w.Extra["auth"]["PPROF_ADDR"], w.Extra["verifier"]["PPROF_ADDR"] = addrs[1], addrs[2]
 	at := map[string]string{"proxy": addrs[0], "auth": addrs[1], "verifier": addrs[2]}
-	w.startGuarded()
+	w.startGuarded(w.application())
 	lines := [][]string{{"load", "program", "processor", "bytes allocated"}}
 	for _, k := range slices.Concat(kinds, []kind{guarded}) {
 		c := w.cellOf(k)
