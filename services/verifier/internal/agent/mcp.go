@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -219,20 +220,33 @@ func (t *toolbox) buyOnce(
 	})
 }
 
-// late returns what ends the call of a purchase that takes too long. The path is "" where it is not known yet.
+// late returns what ends the call of a purchase that takes too long.
 func (t *toolbox) late(q question) error {
 	e := t.entryOf(q)
 	if t.purchases.Has(e.name()) {
 		return errUnderWay
 	}
 	// Its run has ended, or signs nothing any more.
-	open, err := t.journal.all(t.payer)
+	open, err := t.journal.find(e)
 	answer, readErr := readAnswer(t.answerFile(e))
-	isOpen := slices.ContainsFunc(open, func(o entry) bool { return canonical(o.URL, o.Body) == q.body })
-	if isOpen || answer != nil || err != nil || readErr != nil {
+	if open != nil || answer != nil || err != nil || readErr != nil {
 		return errUnderWay
 	}
 	return errNoAnswer
+}
+
+// unlisted returns the result of a call that failed before the chain of its question was known: a payment that
+// is open about the same transaction may be the one for it.
+func (t *toolbox) unlisted(err error, body []byte) *mcp.CallToolResult {
+	hash := hashOf(body)
+	all, journalErr := t.journal.all(t.payer)
+	isOpen := journalErr != nil || slices.ContainsFunc(all, func(e entry) bool {
+		return strings.HasPrefix(e.URL, t.url+"/") && strings.EqualFold(hashOf([]byte(e.Body)), hash)
+	})
+	if isOpen && errors.Is(err, errNoAnswer) {
+		err = errUnderWay
+	}
+	return failure(err, isOpen)
 }
 
 func (t *toolbox) answerFile(e entry) string { return filepath.Join(t.answers, e.name()+".json") }

@@ -51,19 +51,21 @@ func (r *run) findPath(ctx context.Context) error {
 }
 
 // expand returns the arguments of a call with the question about a transfer in place of an x402 payment,
-// and with the chain that it was made on. Without one they are as they were.
+// and with the chain that it was made on. Without one they are as they were. The question is there also
+// where the chain is not.
 func (t *toolbox) expand(ctx context.Context, asked arguments) (arguments, error) {
 	body, id, err := verification.ExpandPayment(asked.body)
 	if err != nil || id == "" {
 		return asked, err
 	}
+	asked.body = body
 	chains, err := t.chains(ctx)
 	if err != nil {
 		return asked, err
 	}
 	for _, c := range chains {
 		if c.ID == id && (asked.chain == "" || asked.chain == c.Name) {
-			asked.chain, asked.chainID, asked.body = c.Name, id, body
+			asked.chain, asked.chainID = c.Name, id
 			return asked, nil
 		}
 	}

@@ -152,3 +152,52 @@ func TestPayment_ThatIsNotFinalWaitsWithItsChain(t *testing.T) {
 		t.Errorf("%v, %s", err, text)
 	}
 }
+
+// A call that fails before its chain is known does not say that nothing was paid, while a payment of an
+// earlier call about this transaction is open. Of another transaction it says so.
+func TestMCP_AnOpenPaymentIsKnownWithoutTheListOfChains(t *testing.T) {
+	inDecimals := func(hash string) map[string]any {
+		return map[string]any{
+			"chain": "devnet", "transactionHash": hash, "transfer": map[string]any{"token": usdc, "to": payee, "amountDecimal": "0.01"},
+		}
+	}
+	for name, c := range map[string]struct {
+		tool     string
+		question map[string]any
+		other    map[string]any
+	}{
+		"no chain": {"verify_transaction", asked(), map[string]any{"transactionHash": paymentHash}},
+		"a payment": {
+			"verify_token_transfer",
+			map[string]any{"payment": map[string]any{"response": json.RawMessage(paidResponse), "sent": json.RawMessage(paidSent)}},
+			map[string]any{"payment": map[string]any{
+				"response": json.RawMessage(strings.Replace(paidResponse, paymentHash, txHash, 1)), "sent": json.RawMessage(paidSent),
+			}},
+		},
+		"a decimal amount": {"verify_token_transfer", inDecimals(paymentHash), inDecimals(txHash)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, state := openPayments(t, hangUp), t.TempDir()
+			if got := s.assistant(state, nil, "--patience", "100ms").call(c.tool, c.question); got.Reason != "settlement_pending" {
+				t.Fatalf("%+v", got)
+			}
+			patient := s.assistant(state, nil)
+			impatient, _ := s.impatient(state)
+			ask := func(question map[string]any, paid string) {
+				t.Helper()
+				s.unlist(refuse(http.StatusServiceUnavailable, `{"error":"no","code":503,"reason":"not_ready","retryable":true}`))
+				if got := patient.call(c.tool, question); !got.isError || got.Paid != paid || strings.Contains(got.text, "Nothing was paid") != (paid == "no") {
+					t.Errorf("refused: %+v", got)
+				}
+				leave := make(chan struct{})
+				defer close(leave)
+				s.unlist(func(http.ResponseWriter) { <-leave })
+				if got := impatient.call(c.tool, question); !got.isError || got.Paid != paid {
+					t.Errorf("no answer: %+v", got)
+				}
+			}
+			ask(c.question, "unknown")
+			ask(c.other, "no")
+		})
+	}
+}

@@ -87,14 +87,12 @@ func (b *buyer) waitFinal(ctx context.Context, e entry) error {
 
 // look asks once. nil means that the transaction is final, or that the seller does not tell.
 func (b *buyer) look(ctx context.Context, e entry) *tooEarly {
-	var asked struct {
-		TransactionHash string `json:"transactionHash"`
-	}
+	hash := hashOf([]byte(e.Body))
 	chain, usual := chainOf(strings.TrimPrefix(e.URL, b.url))
-	if !usual || json.Unmarshal([]byte(e.Body), &asked) != nil || !transactionHash.MatchString(asked.TransactionHash) {
+	if !usual || !transactionHash.MatchString(hash) {
 		return nil
 	}
-	got, err := b.exchange(ctx, http.MethodGet, b.url+"/v1/status/"+chain+"/"+asked.TransactionHash, nil, "")
+	got, err := b.exchange(ctx, http.MethodGet, b.url+"/v1/status/"+chain+"/"+hash, nil, "")
 	early := &tooEarly{chain: chain}
 	if err != nil || got.status != http.StatusOK || json.Unmarshal(got.body, &early.progress) != nil {
 		return nil
@@ -107,6 +105,17 @@ func (b *buyer) look(ctx context.Context, e entry) *tooEarly {
 	default:
 		return nil
 	}
+}
+
+// hashOf returns the hash of the transaction that a request asks about, "" for a request that cannot be read.
+func hashOf(body []byte) string {
+	var asked struct {
+		TransactionHash string `json:"transactionHash"`
+	}
+	if json.Unmarshal(body, &asked) != nil {
+		return ""
+	}
+	return asked.TransactionHash
 }
 
 // Bounds of what a seller says of a transaction: characters of a name or number, and a day.

@@ -55,6 +55,8 @@ type seller struct {
 	progress map[string]string
 	// resources is the list of paid paths.
 	resources string
+	// unlisted answers in place of that list.
+	unlisted func(w http.ResponseWriter)
 
 	mu       sync.Mutex
 	payments []string
@@ -83,6 +85,8 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	if r.Method == http.MethodGet {
 		switch {
+		case r.URL.Path == "/.well-known/x402" && s.unlisted != nil:
+			s.unlisted(w)
 		case r.URL.Path == "/.well-known/x402":
 			_, _ = io.WriteString(w, s.resources)
 		case strings.HasPrefix(r.URL.Path, "/v1/status/"):
@@ -147,6 +151,13 @@ func (s *seller) reports(chain, progress string) {
 		s.progress = map[string]string{}
 	}
 	s.progress[chain] = progress
+}
+
+// unlist decides what is answered in place of the list of paid paths from now on.
+func (s *seller) unlist(answer func(http.ResponseWriter)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unlisted = answer
 }
 
 // sent are the payments that calls carried, in order.

@@ -181,11 +181,13 @@ func (t *toolbox) verifyTransfer(ctx context.Context, call *mcp.CallToolRequest)
 		return failure(err, false), nil
 	}
 	if asked, err = t.expand(ctx, asked); err != nil {
-		return failure(err, false), nil
+		return t.unlisted(err, asked.body), nil
 	}
-	if asked.body, err = t.atomic(ctx, asked.chain, asked.body); err != nil {
-		return failure(err, false), nil
+	body, err := t.atomic(ctx, asked.chain, asked.body)
+	if err != nil {
+		return t.unlisted(err, asked.body), nil
 	}
+	asked.body = body
 	request, err := verification.ParseTransferRequest(asked.body)
 	if err != nil {
 		return failure(err, false), nil
@@ -222,11 +224,8 @@ func (t *toolbox) sell(
 	}
 	if chain == "" {
 		chains, err := t.chains(ctx)
-		if errors.Is(err, errNoAnswer) {
-			err = t.late(question{body: body})
-		}
 		if err != nil {
-			return failure(err, false), nil
+			return t.unlisted(err, asked.body), nil
 		}
 		chain = chains[0].Name
 	}
