@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
@@ -28,22 +27,13 @@ func readPayment(text []byte) (receipt.Request, string, error) {
 
 // findPath finds the path that the seller sells evidence about the question's chain at.
 func (r *run) findPath(ctx context.Context) error {
-	got, err := r.exchange(ctx, http.MethodGet, r.buyer.url+"/.well-known/x402", nil, "")
-	if err == nil && got.status != http.StatusOK {
-		err = got.refusal()
-	}
+	chains, err := r.chains(ctx)
 	if err != nil {
 		return fmt.Errorf("ask for the chains: %w", err)
 	}
-	var listed struct {
-		Chains []struct{ Name, ID string } `json:"chains"`
-	}
-	if err := json.Unmarshal(got.body, &listed); err != nil {
-		return fmt.Errorf("read the list of chains: %w", err)
-	}
-	for _, chain := range listed.Chains {
-		if chain.ID == r.chain && chainName.MatchString(chain.Name) {
-			r.path = "/v1/verify/" + chain.Name + transferSuffix
+	for _, c := range chains {
+		if c.ID == r.chain {
+			r.path = "/v1/verify/" + c.Name + transferSuffix
 			return nil
 		}
 	}

@@ -591,8 +591,8 @@ type chain struct {
 const maxChains = 100
 
 // chains returns the chains of the seller's list of paid paths, the first one first.
-func (t *toolbox) chains(ctx context.Context) ([]chain, error) {
-	got, err := t.exchange(ctx, http.MethodGet, t.url+"/.well-known/x402", nil, "")
+func (b *buyer) chains(ctx context.Context) ([]chain, error) {
+	got, err := b.exchange(ctx, http.MethodGet, b.url+"/.well-known/x402", nil, "")
 	if err != nil {
 		return nil, err
 	}
