@@ -142,6 +142,11 @@ func TestOpenAPI_DescribesThisInstallation(t *testing.T) {
 	if doc.OpenAPI != "3.1.0" || doc.Info["version"] != "0.1.0" || !strings.Contains(fmt.Sprint(doc.Info["x-guidance"]), publicURL+"/mcp") || doc.Servers[0].URL != publicURL {
 		t.Errorf("document is %+v", doc)
 	}
+	license := map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"}
+	contact := map[string]any{"name": "Pforte", "url": "https://github.com/pforte/pforte"}
+	if diff := cmp.Diff([]any{license, contact}, []any{doc.Info["license"], doc.Info["contact"]}); diff != "" {
+		t.Errorf("licence and contact: %s", diff)
+	}
 	ids := map[string]bool{}
 	for _, path := range []string{base, alias, transfers, transfersAlias} {
 		o := doc.Paths[path]["post"]
