@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/pkg/receipt"
 )
 
 // schema is a JSON Schema of the keywords that our documents use to describe a
@@ -156,7 +161,10 @@ func (w *world) wantAll402(g sampler, path string, request schema) {
 // advertised is the extension bazaar of a challenge.
 type advertised struct {
 	Info struct {
-		Input map[string]json.RawMessage `json:"input"`
+		Input  map[string]json.RawMessage `json:"input"`
+		Output struct {
+			Example json.RawMessage `json:"example"`
+		} `json:"output"`
 	} `json:"info"`
 	Schema struct {
 		Properties struct {
@@ -191,6 +199,37 @@ func (w *world) everySampleReaches402(t *testing.T, path string) {
 	}
 	if members := slices.Sorted(maps.Keys(bazaar.Info.Input)); !slices.Equal(members, slices.Sorted(maps.Keys(input.Properties))) {
 		t.Errorf("the example has the members %v", members)
+	}
+}
+
+// A registry shows the example answer: what it says, with payer and amount, is what the example request is sold.
+func TestChallenge_TheExampleAnswerIsOfTheSoldOne(t *testing.T) {
+	w := open(t, nil)
+	type answer struct {
+		Receipt receipt.Receipt `json:"receipt"`
+	}
+	for nonce, path := range []string{base, transfers} {
+		var bazaar advertised
+		w.must(json.Unmarshal(w.do(http.MethodPost, path, "").challenge().Extensions["bazaar"], &bazaar))
+		name, value := w.v2(fmt.Sprint(nonce + 1))
+		bought := w.do(http.MethodPost, path, string(bazaar.Info.Input["body"]), name, value)
+		var sold, shown, both answer
+		example := json.NewDecoder(bytes.NewReader(bazaar.Info.Output.Example))
+		example.DisallowUnknownFields()
+		w.must(example.Decode(&shown))
+		w.must(json.Unmarshal(bought.body, &sold))
+		w.must(json.Unmarshal(bought.body, &both))
+		w.must(json.Unmarshal(bazaar.Info.Output.Example, &both)) // over the sold one, which it changes in nothing
+		if diff := cmp.Diff(sold, both); diff != "" || bought.status != http.StatusOK {
+			t.Errorf("%s: %d, %s", path, bought.status, diff)
+		}
+		payer, amount := shown.Receipt.Transaction.From, shown.Receipt.Transaction.ValueWei
+		if moved := shown.Receipt.Transfer; moved != nil {
+			payer, amount = moved.From, moved.Amount
+		}
+		if payer == "" || amount == "" {
+			t.Errorf("%s: the example is %s", path, bazaar.Info.Output.Example)
+		}
 	}
 }
 
