@@ -110,6 +110,27 @@ func TestStatus_IsAToolToo(t *testing.T) {
 	}
 }
 
+// A model reads a state again and again until a transaction is final: one of the two copies in the result.
+func TestMCP_AStateIsSmall(t *testing.T) {
+	w := open(t, nil)
+	w.more = []string{ethereum}
+	w.node.SetHeads(2000090, 1999970)
+	w.reopen()
+	for arguments, status := range map[string]string{
+		`{"transactionHash":"` + recordedTx + `","chain":"base"}`:             "included",
+		`{"transactionHash":"` + recordedTx + `","chain":"` + ethereum + `"}`: "unknown",
+		`{"transactionHash":"` + unknownTx + `"}`:                             "unknown",
+	} {
+		got := w.call("transaction_status", arguments).result()
+		if !strings.Contains(string(got.StructuredContent), `"status":"`+status+`"`) {
+			t.Errorf("%s: %s", arguments, got.StructuredContent)
+		}
+		if n := tokensAtMost(got.Content[0].Text); n > 60 || len(got.Content) != 1 {
+			t.Errorf("%d tokens: %+v", n, got.Content)
+		}
+	}
+}
+
 func TestRoute_OfAnUnknownChainNamesThoseThereAre(t *testing.T) {
 	w := open(t, nil)
 	for _, path := range []string{"/v1/verify/mars-transaction", "/v1/verify/mars-token-transfer", "/v1/status/mars/" + recordedTx} {
