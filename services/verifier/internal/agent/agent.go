@@ -22,6 +22,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/x402"
 )
 
@@ -343,6 +344,8 @@ type options struct {
 	warning string
 	// finality is what the user trusts to see that the receipt's block is final.
 	finality finalityTrust
+	// logPolicy is what the user trusts of logs of receipts, nil for not looking.
+	logPolicy *receiptlog.Policy
 }
 
 // devKey is the payer of the development network: the first account of the

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/flight"
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/x402"
 )
 
@@ -37,7 +38,8 @@ that was paid first. A question is paid for once: asking it again continues a pa
 that is open, and an answer that is there is not bought again.
 
 With --finality --checkpoint ROOT an answer also says whether its block is proven to be final from
-that root, of a finalized beacon block, which must come from a source of its own.
+that root, of a finalized beacon block, which must come from a source of its own. With --log-policy FILE
+check_receipt also refuses a receipt that is in no log which this policy trusts.
 
 With --confirm the user is asked before each payment, by a client that can (MCP
 elicitation); with another client nothing is bought.
@@ -57,6 +59,8 @@ func parseMCP(args []string, getenv func(string) string, stdout io.Writer) (opti
 	f := flag.NewFlagSet("agent mcp", flag.ContinueOnError)
 	f.BoolVar(&o.confirm, "confirm", false, "ask the user before each payment")
 	checkpoint, beaconNetwork := o.finality.flags(f)
+	f.Func("log-policy", "`file` with the log of receipts and the witnesses to trust (tlog-policy); "+
+		"without it check_receipt looks in no log", o.readLogPolicy)
 	if err := o.parseCommon(f, args, "1", mcpUsage, stdout); err != nil {
 		return o, err
 	}
@@ -74,6 +78,8 @@ type toolbox struct {
 	answerWithin time.Duration
 	confirm      bool
 	trust        finalityTrust
+	// logPolicy is what the user trusts of logs of receipts, nil for not looking.
+	logPolicy *receiptlog.Policy
 	// waiting are questions that are bought when they can be; added has a value after a new one.
 	waiting waiting
 	added   chan struct{}
@@ -97,7 +103,7 @@ func newToolbox(o options, stderr io.Writer) (*toolbox, error) {
 	b.limits.pinned, b.isBrief, b.finalWait = true, true, min(o.maxWait, finalWithin)
 	return &toolbox{
 		buyer: b, answers: filepath.Join(o.state, "answers"), answerWithin: answerWithin, confirm: o.confirm, log: log,
-		trust:   o.finality,
+		trust: o.finality, logPolicy: o.logPolicy,
 		asked:   map[string]approval{},
 		waiting: waiting(filepath.Join(o.state, "waiting")), added: make(chan struct{}, 1),
 	}, nil

@@ -138,6 +138,12 @@ type answered struct {
 	WithinCaps, Valid bool
 	Keys              string
 	Finality          struct{ Anchor string }
+	Log               struct {
+		Origin    string
+		Index     int
+		Witnesses int
+		Earliest  string
+	}
 }
 
 // try calls a tool.

@@ -51,6 +51,8 @@ type seller struct {
 	leave bool
 	// final answers requests for proofs of finality.
 	final func(w http.ResponseWriter, r *http.Request)
+	// pages answers what else is read, by path.
+	pages map[string]func(w http.ResponseWriter)
 	// progress answers how far transactions are, by chain; without it the seller does not tell.
 	progress map[string]string
 	// resources is the list of paid paths.
@@ -98,6 +100,8 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, s.progress[chain])
 		case strings.HasPrefix(r.URL.Path, "/v1/finality/") && s.final != nil:
 			s.final(w, r)
+		case s.pages[r.URL.Path] != nil:
+			s.pages[r.URL.Path](w)
 		default:
 			_, _ = w.Write(s.keys)
 		}

@@ -116,7 +116,7 @@ const (
 		`"file":{"type":"string","description":"the answer with its proof"}}},` +
 		`{"required":["waiting","status","paid"],"properties":{"waiting":{"const":true}}}`
 	outputChecked = `{"required":["valid","keys"],"properties":{"valid":{"type":"boolean"},"error":{"type":"string"},` +
-		`"receipt":{"type":"object"},"keys":{"enum":["pinned","verifier"]}}}`
+		`"receipt":{"type":"object"},"keys":{"enum":["pinned","verifier"]},"log":{"type":"object"}}}`
 	outputQuote    = `{"required":["usd"],"properties":{"usd":{"type":"string"}}}`
 	outputChains   = `{"required":["chains"],"properties":{"chains":{"type":"array","items":{"type":"object"}}}}`
 	outputSpending = `{"required":["dayUSD","dayCapUSD","capUSD","payer","url","open"],"properties":{` +
@@ -413,6 +413,7 @@ var faults = []fault{
 	{err: errDeclined, reason: "declined", paid: "no"},
 	{err: errCannotAsk, reason: "confirmation_unavailable", paid: "no"},
 	{err: errOtherTerms, reason: "terms_changed", paid: "no", retryable: true},
+	{err: errLogLater, reason: "log_proof_pending", paid: "no", retryable: true},
 }
 
 // failure returns the result of a call that failed. resumed means that a payment of an
@@ -721,6 +722,8 @@ type checkAnswer struct {
 	Attested []string         `json:"attested,omitempty"`
 	// Keys is what it was checked against: "pinned" (--keys) or "verifier".
 	Keys string `json:"keys"`
+	// Log is there with --log-policy.
+	Log *logPlace `json:"log,omitempty"`
 }
 
 func (t *toolbox) checkReceipt(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -763,6 +766,12 @@ func (t *toolbox) checkReceipt(ctx context.Context, call *mcp.CallToolRequest) (
 	if err == nil {
 		checked, err = parsed.Verify(keys)
 	}
+	if err == nil {
+		a.Log, err = t.findLogged(ctx, parsed, keys)
+		if err != nil && !errors.Is(err, errNotLogged) {
+			return failure(err, false), nil
+		}
+	}
 	if err != nil {
 		a.Error = quoted(err.Error(), maxQuote)
 		return result("NOT VALID: "+a.Error, a, true), nil
@@ -773,8 +782,13 @@ func (t *toolbox) checkReceipt(ctx context.Context, call *mcp.CallToolRequest) (
 	if len(a.Proven) > 0 {
 		proof = "and the proof holds"
 	}
-	return result(fmt.Sprintf("Valid: %s. Signed by %s (key document: %s), %s.", summary(checked.Receipt), a.KeyID,
-		a.Keys, proof), a, false), nil
+	text = fmt.Sprintf("Valid: %s. Signed by %s (key document: %s), %s.", summary(checked.Receipt), a.KeyID, a.Keys,
+		proof)
+	if a.Log != nil {
+		text += fmt.Sprintf(" Entry %d of the log %s, which %d witnesses saw.", a.Log.Index, a.Log.Origin,
+			a.Log.Witnesses)
+	}
+	return result(text, a, false), nil
 }
 
 var linkForm = regexp.MustCompile("^/v1/receipts/[0-9a-f]{64}$")

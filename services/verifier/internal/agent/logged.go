@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+)
+
+var (
+	// errNotLogged means that a receipt is in no log that the user trusts.
+	errNotLogged = errors.New("NOT LOGGED")
+	// errLogLater means that the proof may be there later.
+	errLogLater = errors.New("the verifier's log has the receipt and not yet a proof; it is there within a minute")
+)
+
+// logPlace is where a log has a receipt.
+type logPlace struct {
+	Origin string `json:"origin"`
+	Index  int64  `json:"index"`
+	// Witnesses is how many of the policy's saw it; Earliest is by when as many as it asks for had, "" for none.
+	Witnesses int    `json:"witnesses"`
+	Earliest  string `json:"earliest,omitempty"`
+}
+
+// readLogPolicy reads the file of --log-policy.
+func (o *options) readLogPolicy(file string) error {
+	text, err := os.ReadFile(file) //nolint:gosec // the user names the file
+	if err != nil {
+		return err
+	}
+	policy, err := receiptlog.ParsePolicy(text)
+	o.logPolicy = &policy
+	return err
+}
+
+// findLogged fetches the proof that the verifier's log has a receipt, and checks it by the user's policy. It
+// returns nil where there is none. errNotLogged, errLogLater.
+func (t *toolbox) findLogged(
+	ctx context.Context, document receipt.Document, keys receipt.KeyDocument,
+) (*logPlace, error) {
+	if t.logPolicy == nil {
+		return nil, nil //nolint:nilnil // see above
+	}
+	entry, err := receiptlog.EntryOf(document)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotLogged, err)
+	}
+	got, err := t.exchange(ctx, http.MethodGet, t.url+receiptlog.DirectoryPath, nil, "")
+	if err == nil && got.status != http.StatusOK {
+		err = got.refusal()
+	}
+	var list receiptlog.Directory
+	if err == nil {
+		list, err = receiptlog.ParseDirectory(got.body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch the list of logs: %w", err)
+	}
+	leaf, missing := entry.Leaf(), fmt.Errorf("%w: the verifier's log does not know the receipt", errNotLogged)
+	for _, log := range slices.Backward(list.Logs) { // the earliest entry says most
+		address := t.url + trimmed(log.Prefix) + "/proof/" + hex.EncodeToString(leaf[:])
+		got, err := t.exchange(ctx, http.MethodGet, address, nil, "")
+		switch {
+		case err == nil && got.status == http.StatusOK:
+			found, err := receiptlog.Verify(document, keys, got.body, t.logPolicy.WithList(list))
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", errNotLogged, err)
+			}
+			place := &logPlace{Origin: found.Origin, Index: found.Index, Witnesses: len(found.Cosignatures)}
+			if at, ok := found.Earliest(); ok {
+				place.Earliest = at.Format(time.RFC3339)
+			}
+			return place, nil
+		case err == nil && got.status == http.StatusAccepted:
+			missing = errLogLater
+		case err == nil && got.status != http.StatusNotFound:
+			err = got.refusal()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("fetch the log's proof: %w", err)
+		}
+	}
+	return nil, missing
+}
