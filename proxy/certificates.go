@@ -19,7 +19,7 @@ const (
 	tlsOff      = "off"      // nowhere: a proxy in front has them
 )
 
-// certificates accepts TLS and the settings that belong to it, and selects the snippets of the Caddyfile for them.
+// certificates checks the setting TLS and those that belong to it, and selects the snippets of the Caddyfile for them.
 func certificates() error {
 	mode := cmp.Or(os.Getenv("TLS"), tlsAuto)
 	addresses := fields(os.Getenv("SITE_ADDRESS"))

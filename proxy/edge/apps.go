@@ -225,7 +225,8 @@ func (t *appRoutes) update(apps []App) (faults map[string]error) {
 
 func (t *appTable) all() []*appRoute { return append(slices.Collect(maps.Values(t.hosts)), t.paths...) }
 
-// enter returns the route of a request, which must leave it, and nil where there is none.
+// enter returns the route of a request, on which the caller calls leave when the request has ended, and nil where there
+// is none. With hosts only the routes by host count, not those by path.
 func (t *appRoutes) enter(r *http.Request, hosts bool) *appRoute {
 	for {
 		route := t.now.Load().find(r, hosts)

@@ -138,14 +138,14 @@ func (a *Applications) question() (question, int) {
 	}, len(probed)
 }
 
-// told forgets the first answers to probes, which auth has.
+// told forgets the first n answers to probes, which auth has now.
 func (a *Applications) told(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.answers = append([]probeAnswer(nil), a.answers[n:]...)
 }
 
-// post returns auth's answer, nil for none that is new.
+// post asks one replica of auth and returns its answer, nil where the proxy has the list already.
 func (a *Applications) post(ctx context.Context, auth string, question []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+auth+"/internal/routes",
 		bytes.NewReader(question))

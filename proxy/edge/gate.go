@@ -22,7 +22,7 @@ type gate struct {
 	mu sync.Mutex
 	// taken are places, and waiting is the length of the queue.
 	taken, waiting int
-	// clients have both; what they can lose is what waits.
+	// clients counts requests with a place and in the queue; only those in the queue can be lost.
 	clients shares[*waiter]
 }
 
@@ -48,7 +48,8 @@ func (g *gate) full(client netip.Addr) bool {
 	return !found
 }
 
-// enter returns a place when the client has one, for leave, or errBusy.
+// enter waits for a place, and returns it; leave gives it back. An error says that there is none:
+// errBusy, or the status of a request that was canceled.
 func (g *gate) enter(ctx context.Context, client netip.Addr) (place *network[*waiter], err error) {
 	g.mu.Lock()
 	if g.taken < g.places {
@@ -87,7 +88,7 @@ func (g *gate) enter(ctx context.Context, client netip.Addr) (place *network[*wa
 	return w.network, err
 }
 
-// giveUp ends the waiting of a request, and returns what was decided about it in the meantime.
+// giveUp takes a request out of the queue and returns why, or what was decided about it before.
 func (g *gate) giveUp(w *waiter, why error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

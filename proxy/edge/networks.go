@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// shares counts what clients have of something scarce by their network at each width: of
-// IPv4 by /24 and address, of IPv6 by /48, /56 and /64, since one customer has all of a /48
-// as easily as one address. What T stands for is what a client can lose to another one.
+// shares counts the units that clients have of something scarce, as connections, by their
+// network at each width: of IPv4 by /24 and address, of IPv6 by /48, /56 and /64, since one
+// customer has all of a /48 as easily as one address. A T is what a client can lose to another.
 type shares[T comparable] struct {
 	all      network[T]
 	byPrefix map[netip.Prefix]*network[T]
 }
 
-// network is what the clients of one network have.
+// network counts the units that the clients of one network have.
 type network[T comparable] struct {
 	prefix netip.Prefix
-	in     *network[T] // the wider one
-	within []*network[T]
-	// has is how much they have, and losing how many of lose are here and within.
+	in     *network[T]   // the network of the next wider width
+	within []*network[T] // those of the next narrower width
+	// has is how many units they have, and losing is how long lose is, here and within together.
 	has, losing int
 	// lose is what clients of a network of the narrowest width can lose, the newest at the end.
 	lose []T
@@ -45,7 +45,7 @@ func prefixes(addr netip.Addr) (all [3]netip.Prefix, n int) {
 	return all, len(widths)
 }
 
-// addrOf returns the address of a peer, and none where it is no address of TCP.
+// addrOf returns the address of a peer, and the zero Addr where it is no address of TCP.
 func addrOf(peer net.Addr) netip.Addr {
 	tcp, ok := peer.(*net.TCPAddr)
 	if !ok {
@@ -54,7 +54,7 @@ func addrOf(peer net.Addr) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
-// enter returns the narrowest network of an address, which has one more from now on.
+// enter returns the narrowest network of an address, which has one unit more from now on.
 func (s *shares[T]) enter(addr netip.Addr) *network[T] {
 	if s.byPrefix == nil {
 		s.byPrefix = map[netip.Prefix]*network[T]{}
@@ -74,7 +74,8 @@ func (s *shares[T]) enter(addr netip.Addr) *network[T] {
 	return n
 }
 
-// add changes how much a network has, and forgets those that have nothing left.
+// add adds much, which may be negative, to the units of a network and of those around it, and
+// forgets those that have nothing left.
 func (s *shares[T]) add(n *network[T], much int) {
 	for ; n != nil; n = n.in {
 		n.has += much
@@ -94,7 +95,7 @@ func (s *shares[T]) canLose(n *network[T], what T) {
 	}
 }
 
-// lost reports whether a client could lose something, and forgets it.
+// lost forgets what a client of a narrowest network could lose, and reports whether it was there.
 func (s *shares[T]) lost(n *network[T], what T) bool {
 	i := slices.Index(n.lose, what)
 	if i < 0 {
@@ -107,10 +108,10 @@ func (s *shares[T]) lost(n *network[T], what T) bool {
 	return true
 }
 
-// loser returns what is lost to a newcomer that wants so much, and reports whether there is
+// loser returns what is lost to a newcomer that wants much units, and reports whether there is
 // something: the newest of the network that has most. At each width, from the widest, the
 // newcomer's own network is the one that loses if it would have as much as any other; and in the
-// end the newest of that is the newcomer.
+// end the newest of that is the newcomer, and nothing else is lost.
 func (s *shares[T]) loser(addr netip.Addr, much int) (what T, found bool) {
 	n := &s.all
 	all, levels := prefixes(addr)
@@ -138,8 +139,8 @@ func (s *shares[T]) loser(addr netip.Addr, much int) (what T, found bool) {
 	return what, false
 }
 
-// most returns the narrower network that has most, of those that can lose something, and the
-// newest of several.
+// most returns the network within n that has most, of those that can lose something, and nil
+// where none can. Of several it is the last: the newest, or the one that next chose last.
 func (n *network[T]) most() (most *network[T]) {
 	for _, other := range n.within {
 		if other.losing > 0 && (most == nil || other.has >= most.has) {
@@ -151,6 +152,7 @@ func (n *network[T]) most() (most *network[T]) {
 
 // next returns the oldest of what can be lost in the network that has least beside it: at each
 // width, from the widest. Of networks with as much it is the one that was not chosen for longest.
+// There must be something that can be lost.
 func (s *shares[T]) next() (what T) {
 	n := &s.all
 	for len(n.within) > 0 {

@@ -66,7 +66,7 @@ type reach struct {
 	mu sync.Mutex
 	// ports are the proxy's own.
 	ports []uint16
-	// reported are addresses of the list's answer.
+	// reported are the addresses host:port at which auth says that it and its stores are.
 	reported []string
 	resolved map[string][]netip.Addr // by host
 	around   *surroundings
@@ -110,7 +110,7 @@ func newReach(mode string, to, auth, others []string) (*reach, error) {
 	return x, nil
 }
 
-// report sets the addresses of the list's answer.
+// report sets the addresses at which auth says that it and its stores are.
 func (x *reach) report(addrs []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
