@@ -142,9 +142,11 @@ func actorOf(ctx context.Context, in LoggedIn) audit.Actor {
 }
 
 // createSession creates the session of u, who proved by a factor who they are, and ends
-// the one that it replaces. check is called when the fence is taken, with the user as they
-// are now, and returns an error unless the proof still holds. session.ErrFenced. With it,
-// and with user.ErrChanged of check, the user is returned as they are now.
+// the one that it replaces; or, of a user with a second factor who proved a password only,
+// the pending login. check is called when the fence is read, with the user as they are now,
+// and returns an error unless the proof still holds. ErrInvalidCredentials, when the user
+// is deleted; the error of check; ErrClosed; session.ErrFenced. With the last three the user
+// is returned as they are now.
 func (s *Service) createSession(
 	ctx context.Context, u user.User, c Credentials, by session.Factor, check func(context.Context, user.User) error,
 ) (LoggedIn, error) {

@@ -73,10 +73,12 @@ type Entry struct {
 	Count int64
 }
 
-// Cursor is the place of an entry in the order of Entries, which is that of At and then of ID; zero: before all.
+// Cursor is the place of an entry in the order of Entries, which is newest first; zero: before the newest.
 type Cursor struct {
 	ID int64
-	At time.Time // zero: that of the entry now, which is later when it was counted again
+	// At is when the entry was when it was read. Zero, from a client that knows the ID alone: when it is now, which
+	// is later where it was counted again.
+	At time.Time
 }
 
 // Query selects entries. Zero fields select all.

@@ -235,8 +235,8 @@ func (f form) color() string {
 	return f.get("hex")
 }
 
-// newPassword returns a password that was typed, on a page that asks for it twice, the same again.
-// account.ErrMissing, web.ErrPasswordsDiffer.
+// newPassword returns the new password of a form. account.ErrMissing; web.ErrPasswordsDiffer where the form has it
+// twice and not alike.
 func newPassword(f form) (string, error) {
 	switch pw := f.get("password"); {
 	case pw == "":

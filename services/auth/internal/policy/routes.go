@@ -20,7 +20,7 @@ type RouteChange struct {
 }
 
 // SetRoute sets the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
-// ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin, and ErrURL where the application has the path / .
+// ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin, and ErrURL where the application's path is "/".
 func (s *Service) SetRoute(ctx context.Context, by int64, slug string, c RouteChange) error {
 	r, err := s.checkRoute(ctx, c.route())
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Service) SetRoute(ctx context.Context, by int64, slug string, c RouteCh
 	})
 }
 
-// route returns the route that a change makes of none.
+// route returns the route that a change makes where there was none.
 func (c RouteChange) route() application.Route {
 	r := application.Route{Upstream: c.Upstream, Strip: c.Strip, UserHeader: c.UserHeader, Recipe: c.Recipe}
 	if c.Pin != nil {
@@ -48,7 +48,7 @@ func (c RouteChange) route() application.Route {
 	return r
 }
 
-// routeFor returns the route of a new application. The errors of SetRoute.
+// routeFor returns the route of a new application. Its errors are those of SetRoute.
 func (s *Service) routeFor(ctx context.Context, a application.Application, c RouteChange) (application.Route, error) {
 	if a.URL == "/" {
 		return application.Route{}, application.ErrURL

@@ -35,7 +35,8 @@ func New(client redis.UniversalClient, app string, now func() time.Time) applica
 	return &store{client, app, now}
 }
 
-// The index of proxies and that of open probes are sorted sets by time, because a Cluster cannot list keys.
+// proxies and probes return the keys of the two indexes: sorted sets by time of the IDs of proxies and of open probes,
+// because a Cluster cannot list keys. proxy and probe return the key of one of them.
 func (s *store) proxies() string        { return s.app + ":routes:proxies" }
 func (s *store) proxy(id string) string { return s.app + ":routes:proxy:" + id }
 func (s *store) probes() string         { return s.app + ":routes:probes" }
@@ -77,7 +78,7 @@ func (s *store) Report(ctx context.Context, p application.Proxy, answers []appli
 	return slices.DeleteFunc(probes, application.Probe.Answered), err
 }
 
-// answer keeps the answer to a probe that there still is.
+// answer keeps the answer to a probe, unless the probe has expired or is answered.
 func (s *store) answer(ctx context.Context, answer application.Probe) error {
 	asked, err := s.Probe(ctx, answer.ID)
 	if err != nil || asked.ID == "" || asked.Answered() {
@@ -139,7 +140,7 @@ func (s *store) Probe(ctx context.Context, id string) (application.Probe, error)
 	return found[0], nil
 }
 
-// read returns the values of IDs that there still are.
+// read returns the values of IDs, without those that have expired.
 func read[T any](ctx context.Context, s *store, key func(string) string, ids []string) ([]T, error) {
 	if len(ids) == 0 {
 		return nil, nil
