@@ -109,7 +109,7 @@ type wireFile struct {
 // ParseChains reads a CHAINS_FILE: {"chains": [{"name", "id", "rpcUrls"} and, where
 // wanted, {"quorum", "rpcTimeoutSeconds", "maxHeadAgeSeconds", "beaconUrls",
 // "beaconNetwork", "usdToken": {"address", "name", "version"}}]}. Names and ids come once each; the first chain
-// is the one that the route "chain" stands for. All faults are reported at once.
+// is the one that the name "chain" in a path stands for. All faults are reported at once.
 func ParseChains(text []byte) ([]chain.Config, error) {
 	var file wireFile
 	if err := strictjson.Unmarshal(text, &file, strictjson.Rules{}); err != nil {

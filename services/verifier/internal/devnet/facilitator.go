@@ -216,7 +216,8 @@ func (f *Facilitator) verify(ctx context.Context, p payment, err error) any {
 	}
 }
 
-// reason returns the protocol's reason for a fault, "" for none.
+// reason returns the protocol's reason for an error, "" for nil. An error that is no refusal is logged, and its reason
+// is unexpected.
 func (f *Facilitator) reason(err error, unexpected string) string {
 	var r refusal
 	switch {

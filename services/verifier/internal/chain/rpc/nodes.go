@@ -75,8 +75,9 @@ func (r *Reader) next(last *endpoint, failure error) *endpoint {
 	return last
 }
 
-// moreSpecific returns the error to report: the later one, unless only the earlier
-// came from an answer, or shows that the nodes disagree.
+// moreSpecific returns the error to report of two attempts: the later one, unless it says no
+// more than that this node cannot be used and the earlier says more, or the earlier shows
+// that the nodes disagree.
 func moreSpecific(earlier, later error) error {
 	noAnswer := isAny(later, chain.ErrUnavailable, chain.ErrRateLimited, chain.ErrWrongChain)
 	if earlier != nil && (noAnswer && !errors.Is(earlier, chain.ErrUnavailable) ||
