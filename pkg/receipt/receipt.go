@@ -262,7 +262,7 @@ func (r Receipt) payloadType() string {
 	return ""
 }
 
-// hasTransfer reports whether the receipt is of the second kind.
+// hasTransfer reports whether the receipt is a transfer receipt.
 func (r Receipt) hasTransfer() bool { return r.Type == TransferType }
 
 // checksInOrder reports whether the checks are those that follow from the expectations.

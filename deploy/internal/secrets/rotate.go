@@ -162,7 +162,7 @@ func RotateDatabases(folder, roles string) error {
 
 // AnnounceReceiptKey makes the next key that signs receipts, and lists its public
 // key as next, so that buyers who keep the key document know it before it signs.
-// Again it does nothing.
+// Called again, it changes nothing.
 func AnnounceReceiptKey(folder string) error {
 	fresh, err := newReceiptKey()
 	if err != nil {

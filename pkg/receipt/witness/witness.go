@@ -303,8 +303,8 @@ func (w *Witness) add(body []byte) (status int, answer []byte) {
 	return http.StatusOK, line
 }
 
-// open reads a checkpoint of one of the logs that have begun. The status is 0, or why it
-// is none.
+// open reads a checkpoint, which one of the logs that have begun must have signed. The
+// status is 0, or with the text the answer of HTTP that refuses it.
 func (w *Witness) open(note []byte) (log receiptlog.Key, c receiptlog.Checkpoint, status int, text []byte) {
 	origin, _, _ := strings.Cut(string(note), "\n")
 	status, text = http.StatusNotFound, []byte("unknown log\n")
