@@ -12,20 +12,21 @@ import (
 	"unicode/utf8"
 )
 
-// App is an application of the list. What is in it has one form each.
+// App is an application of the list. Each member has the one form that parseApp takes.
 type App struct {
 	Slug string
 	// Name is text for people, of any characters.
 	Name string
-	// Host is its own, without a port. Where it is empty the application is below Path of the portal's host.
+	// Host is the application's own, without a port. Where it is empty the application is below Path of the portal's
+	// host.
 	Host, Path string
-	// To is where it is, http://host:port or https://host:port.
+	// To is where the proxy calls it: http://host:port or https://host:port.
 	To string
 	// Strip takes Path from requests.
 	Strip bool
 	// UserHeader is one more request header that names the user; empty: none.
 	UserHeader string
-	// Pin is the SHA-256 of the public key by which its https is known, hexadecimal.
+	// Pin is the SHA-256 of the public key that its certificate must have, hexadecimal; empty: To is http.
 	Pin string
 }
 
@@ -212,7 +213,7 @@ func isPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// text returns what people may read, without what is no character, and not without end.
+// text returns at most 64 characters of a text for people, without control characters and what is no UTF-8.
 func text(s string) string {
 	const most = 64
 	s = strings.Map(func(r rune) rune {

@@ -289,7 +289,7 @@ type connPool struct {
 	closed bool
 }
 
-// get returns a connection to a server that was used last, nil where there is none.
+// get takes the connection to an address that was used last and is still alive, nil where there is none.
 func (p *connPool) get(addr string) *serverConn {
 	for {
 		p.mu.Lock()
