@@ -266,8 +266,9 @@ func (k *Passkeys) NewcomerOptions(ctx context.Context, who Newcomer) (PasskeyCe
 	return k.begin(ctx, session.Ceremony{Purpose: toJoin, Owner: who.Link, Data: kept}, options, err)
 }
 
-// Newcomer returns the person of a ceremony and the passkey that answered, which is named after the browser of the
-// User-Agent. factor.ErrPasskeyFailed.
+// Newcomer returns the person whose ceremony was begun for a link, by the hash of its token, and the passkey that
+// answered, which is named after the browser of the User-Agent. factor.ErrPasskeyFailed,
+// factor.ErrPasskeysUnavailable.
 func (k *Passkeys) Newcomer(
 	ctx context.Context, link string, answer PasskeyAnswer, userAgent string,
 ) (Newcomer, factor.FirstPasskey, error) {

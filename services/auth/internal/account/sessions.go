@@ -107,7 +107,7 @@ func (s *Service) lastUsed(i session.Info) time.Time {
 	return at
 }
 
-// EndSession ends the session of a key of a session's user. ErrNoSession.
+// EndSession ends the session with a session key, which must be of the same user as of; else ErrNoSession.
 func (s *Service) EndSession(ctx context.Context, of session.Session, key string) error {
 	infos, err := s.OwnSessions(ctx, of)
 	if err != nil {

@@ -56,8 +56,9 @@ func opened(token string) string { return link.Hash("opened " + token)[:32] }
 // linkKinds are the kinds of links by the paths of their pages.
 var linkKinds = map[string]link.Kind{root + "setup": link.Setup, root + "join": link.Invite, root + "reset": link.Reset}
 
-// used answers a request for a link that did what it is for: with the way to the login, or, where the
-// same browser has just used it, as when a button is pressed twice, as after that.
+// used answers a request for a link that was used: with 400 and the way to the login; or, where the same browser has
+// just used it, as when a button is pressed twice, with the redirect that follows a use. Of a link that was not used it
+// returns the error.
 func (p linked) used(r *request) error {
 	kind := linkKinds[r.Path()]
 	shown, err := p.linkOf(r, kind)

@@ -395,7 +395,7 @@ func (p *Pages) guarded(r *request, h handler) error {
 	return h(r)
 }
 
-// loginFirst redirects to the login with a return path.
+// loginFirst redirects to the login, with the request as the return path; a form is answered with the login's page.
 func (p *Pages) loginFirst(r *request) error {
 	r.Caller = web.Caller{}
 	if r.Request().Method == http.MethodPost {
@@ -404,7 +404,8 @@ func (p *Pages) loginFirst(r *request) error {
 	return r.seeOther(root + "login?return=" + escapeReturn(r.Request().URL.RequestURI()))
 }
 
-// askAgain redirects to the page of a new proof, with the request as the return path.
+// askAgain redirects to the page of a new proof, with the request as the return path; a form is answered with that
+// page.
 func (p *Pages) askAgain(r *request) error {
 	if r.Request().Method == http.MethodPost {
 		return p.reauthAgain(r)

@@ -67,7 +67,7 @@ func fullOf(networks []string, d ratelimit.Decision) string {
 // is refused again after its next wrong token, and a token remembered after its next use.
 const maxRemembered = 4096
 
-// wrongTokens remembers which clients the limit refuses.
+// wrongTokens remembers in memory which clients the limit refuses, and which tokens were right.
 type wrongTokens struct {
 	mu     sync.Mutex
 	until  map[string]refusal // by network
@@ -79,8 +79,8 @@ type refusal struct {
 	ends  time.Time
 }
 
-// refused reports whether a client of the networks is refused, with the state of its limit
-// now.
+// refused reports whether a client of the networks is refused, and returns the state of its
+// limit now. A client whose token has the hash of one that was right here lately is not.
 func (w *wrongTokens) refused(networks []string, hash string, now time.Time) (ratelimit.Decision, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -231,8 +231,8 @@ func (tx *transaction) limitGrants(ctx context.Context, g oidc.Grant) error {
 	return tx.endFound(ctx, tooManyOfUser, g.UserID, g.ID)
 }
 
-// endFound ends the grants that a query finds. They are named by their ids: SQLite would look for a subquery's in the
-// index of all that are live.
+// endFound ends the grants that a query finds, as those that are too many. They are named by their ids: SQLite would
+// look for a subquery's in the index of all that are live.
 func (tx *transaction) endFound(ctx context.Context, query string, args ...any) error {
 	rows, err := tx.query(ctx, query, args...)
 	ids, err := sqldb.All(rows, err, scanID)

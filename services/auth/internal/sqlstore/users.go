@@ -231,8 +231,8 @@ func (s *Users) Rehash(ctx context.Context, id int64, oldHash, newHash string) e
 	})
 }
 
-// swapHash compares and sets: a second writer waits for the first one's commit and then
-// finds another hash.
+// swapHash sets the hash of a password, if the stored one is oldHash; else user.ErrChanged. A
+// second writer waits for the first one's commit and then finds another hash.
 func (tx *transaction) swapHash(ctx context.Context, id int64, oldHash, newHash string) error {
 	if _, err := tx.lockUser(ctx, id); err != nil {
 		return err
