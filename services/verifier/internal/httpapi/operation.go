@@ -118,11 +118,11 @@ type operation struct {
 	receipts *verification.Receipts
 }
 
-// path is the operation's own, and its name in fingerprints: also where it is
-// reached at firstPath or by another protocol.
+// path is the operation's path, also where a request came by firstPath or by another
+// protocol: by it fingerprints of requests name the operation.
 func (o operation) path() string { return "/v1/verify/" + o.name() }
 
-// name is the operation's in the ledger and in metrics: "base-transaction".
+// name is the operation's name in the ledger and in metrics, as "base-transaction".
 func (o operation) name() string { return o.chain.Name + o.suffix }
 
 // description is the offer's text for people.

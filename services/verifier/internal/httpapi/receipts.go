@@ -114,8 +114,10 @@ type soldObject struct {
 
 const verdictEnd = ". Proven by the block's roots; canonical and final by the signature."
 
-// soldTool returns a sold answer as a tool's result: the verdict for models, the signed receipt,
-// with its proof only where the call wants that here, and where the whole answer is.
+// soldTool returns a sold answer as a tool's result: the verdict as text for models, and the signed
+// receipt, which has its proof only with proofInline. With proofLink the result also says where the
+// whole answer is: by a member of its object and, where links says that the client reads them, by a
+// link beside the texts.
 func (a *api) soldTool(answer []byte, form proofForm, links bool) (toolResult, error) {
 	signed, about, err := withoutProof(answer)
 	if err != nil {

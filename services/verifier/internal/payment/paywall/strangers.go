@@ -46,10 +46,10 @@ func newBudgets(o Options) budgets {
 	}
 }
 
-// isKnown reports whether the payment is certainly that of a known payer.
+// isKnown reports whether the payment is certainly that of a payer who has paid before: their own key signed it.
 func (c *call) isKnown() bool { return c.hasPaid && c.plain }
 
-// budgetsOf returns the budgets that a call shares with others; nil for a known payer.
+// budgetsOf returns the budgets that a call shares with others; nil where isKnown.
 func (w *Paywall) budgetsOf(c *call) *budgets {
 	switch {
 	case c.isKnown():
@@ -111,7 +111,7 @@ func (w *Paywall) verify(ctx context.Context, c *call) error {
 	}
 }
 
-// pause waits, and reports whether it did: not when ctx ends before.
+// pause waits for d, at least minPause, and reports whether it did: not when ctx ends before.
 func pause(ctx context.Context, d time.Duration) bool {
 	d = max(d, minPause)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
