@@ -40,8 +40,9 @@ func (db *DB) TxRelaxed(ctx context.Context, do func(tx *sql.Tx) error) error {
 	return db.retry(ctx, func() error { return db.onceRelaxed(ctx, do) })
 }
 
-// onceRelaxed sets the level on the connection that it uses, and sets it back
-// before another can use it; a connection where that fails is closed.
+// onceRelaxed is once on SQLite without waiting for the disk: it lowers PRAGMA
+// synchronous on the connection that it uses, and sets it back before another
+// transaction can use it. A connection where that fails is closed.
 func (db *DB) onceRelaxed(ctx context.Context, do func(tx *sql.Tx) error) (err error) {
 	conn, err := db.Writer.Conn(ctx)
 	if err != nil {

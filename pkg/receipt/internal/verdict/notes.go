@@ -12,9 +12,11 @@ import (
 	"time"
 )
 
-// Notes are what a package's tests judge. At their end the packages in other languages judge
-// the same, so that what is wrong in a test of Go is wrong everywhere.
-type Notes struct{ lines map[string][]byte }
+// Notes are the questions that a package's tests put to Go, with the verdicts that it had. After
+// the tests the packages in other languages are asked the same, and must have the same verdicts.
+type Notes struct {
+	lines map[string][]byte // of JSON, each by itself: a question that is put again is noted once
+}
 
 // Add notes a question, with the verdict that Go has. Tests that run at once must not share Notes.
 func (n *Notes) Add(q Question) {
