@@ -226,7 +226,7 @@ func (f *Facilitator) reason(err error, unexpected string) string {
 	case errors.As(err, &r):
 		return string(r)
 	}
-	f.log.Error("verify the payment", "error", err)
+	f.log.Error("judge or settle the payment", "reason", unexpected, "error", err)
 	return unexpected
 }
 
