@@ -17,8 +17,8 @@ import (
 
 var errPin = errors.New("the application's certificate has another key than when it was entered")
 
-// AppTransport is the transport of a reverse_proxy to an application of the list: Transport, but that each connection
-// is made where an application may be alone, never by a proxy of the environment, and that an application is known by
+// AppTransport is the transport of a reverse_proxy to an application of the list: Transport, but that connections are
+// made only to where an application may be, never by a proxy of the environment, and that an application is known by
 // the key of its certificate.
 type AppTransport struct {
 	Transport

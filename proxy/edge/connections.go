@@ -134,7 +134,7 @@ func (c *Connections) Provision(ctx caddy.Context) error {
 
 type connectionKey struct{}
 
-// withConnection returns the context of a connection, from which streamOf has it.
+// withConnection returns the context of the requests on a connection, which has the connection under connectionKey.
 func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	if tls, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = tls.NetConn()

@@ -21,7 +21,7 @@
 //   - acmedns and dnsupdate (dns.providers) write the records of DNS challenges;
 //   - edge_apps (http.handlers.edge_apps, and the global option) leads to the applications of a list
 //     that a service is asked for once a second, each by a template with its name filled in;
-//   - edge_app (http.reverse_proxy.transport.edge_app) connects to them where they may be alone;
+//   - edge_app (http.reverse_proxy.transport.edge_app) connects to them, and only to where they may be;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
 //   - edge (http.reverse_proxy.transport.edge) sends requests to a service whose bodies

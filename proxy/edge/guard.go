@@ -252,12 +252,12 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 // statusCanceled is how reverse_proxy answers when its request's context ends.
 const statusCanceled = 499
 
-// passed is the response to a request that passed. One that is ended before it
-// was answered gets the service's answer instead of that status.
+// passed is the response to a request that passed. Of one that was cut before it was
+// answered, statusCanceled is not written: the service's answer comes in its place.
 type passed struct {
 	*caddyhttp.ResponseWriterWrapper
 	wasCut func() bool
-	silent bool
+	silent bool // nothing was written
 }
 
 // WriteHeader implements http.ResponseWriter.

@@ -19,7 +19,7 @@ type users struct {
 	seed maphash.Seed
 
 	mu sync.RWMutex
-	// now and before are of this and the last knownFor, since when now is.
+	// now has the users who became known since since, and before those of the knownFor before that.
 	now, before map[userKey]struct{}
 	since       time.Time
 }
@@ -34,7 +34,7 @@ type credentials struct {
 	sent, token, authorization []string
 }
 
-// after returns the credentials with which a client comes next that was sent these lines of Set-Cookie.
+// after returns the credentials of a client's next request, when it was sent these lines of Set-Cookie.
 func (c credentials) after(lines []string, named names) credentials {
 	for _, line := range lines {
 		cookie, _, _ := strings.Cut(line, ";")
@@ -50,7 +50,7 @@ func (c credentials) after(lines []string, named names) credentials {
 	return c
 }
 
-// key returns that of a request, and 0 when it has neither a cookie that is named nor an app token.
+// key returns the key of a request's credentials, and 0 when it has neither a cookie that is named nor an app token.
 // The order of cookies does not count: a browser keeps it when one is renewed, others may not.
 func (u *users) key(named names, c credentials) (key userKey) {
 	add := func(text string) { key += userKey(maphash.String(u.seed, text)) }

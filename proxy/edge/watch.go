@@ -85,7 +85,7 @@ func (ws *watches) begin(
 	return s
 }
 
-// end must be called before the request's handler returns.
+// end ends the checks of a request. It must be called before the request's handler returns.
 func (ws *watches) end(s *stream) {
 	s.start.Stop()
 	ws.mu.Lock()
