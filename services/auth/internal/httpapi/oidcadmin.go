@@ -69,22 +69,13 @@ func (a signIns) answer(c echo.Context) (answer, error) {
 	}
 	for _, s := range client.Secrets {
 		body.Secrets = append(body.Secrets, secretBody{
-			s.ID, s.Hint, s.CreatedAt.Format(time.RFC3339), whenever(s.LastUsedAt),
+			s.ID, s.Hint, s.CreatedAt.Format(time.RFC3339), orNull(s.LastUsedAt),
 		})
 	}
 	for _, r := range refusals {
 		body.Refused = append(body.Refused, refusalBody{r.At.Format(time.RFC3339), r.Reason, r.Address, r.IP})
 	}
 	return dataAnswer(http.StatusOK, body), nil
-}
-
-// whenever returns an instant, or nil for the zero time.
-func whenever(at time.Time) *string {
-	if at.IsZero() {
-		return nil
-	}
-	text := at.Format(time.RFC3339)
-	return &text
 }
 
 // client is GET /apps/:slug/oidc.
