@@ -119,7 +119,7 @@ func failedLogin(u user.User) LoggedIn {
 	return LoggedIn{User: user.User{ID: u.ID, New: user.New{Username: u.Username}}}
 }
 
-// recordLogin records the result of a login: a session, or credentials that are wrong.
+// recordLogin records the result of a login: a session, an account that is closed, or credentials that are wrong.
 func (s *Service) recordLogin(ctx context.Context, in LoggedIn, err error) {
 	switch {
 	case err == nil && in.SessionID != "":
@@ -236,8 +236,8 @@ func (s *Service) Logout(ctx context.Context, of session.Session) error {
 	return nil
 }
 
-// End ends a session, likewise. What its login opened at applications ends first: what interrupts it leaves a session,
-// and no open application.
+// End ends a session, also when the client hangs up meanwhile. What its login opened at
+// applications ends first: what interrupts it leaves a session, and no open application.
 func (s *Service) End(ctx context.Context, of session.Session) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.users.EndLogin(ctx, of.UserID, of.Login); err != nil {

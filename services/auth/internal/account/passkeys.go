@@ -286,7 +286,7 @@ func (k *Passkeys) Newcomer(
 	}, err
 }
 
-// LoginNewcomer creates the session of a user who has just been created with a passkey. The errors of Login.
+// LoginNewcomer creates the session of a user who has just been created with a passkey. Its errors are those of Login.
 func (k *Passkeys) LoginNewcomer(ctx context.Context, u user.User, c Credentials) (LoggedIn, error) {
 	in, err := k.s.createSession(ctx, u, c, session.Passkey, func(context.Context, user.User) error { return nil })
 	if err == nil {

@@ -54,7 +54,8 @@ func (a provider) routes(e *echo.Echo) {
 	}
 }
 
-// here has an endpoint be nothing where there is no provider, and at other hosts. That costs neither SQL nor Redis.
+// here returns service.ErrNoRoute where there is no provider, and at other hosts; else it calls next. It costs neither
+// SQL nor Redis.
 func (a provider) here(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !application.IsAt(a.PublicURL, c.Request().Host) {

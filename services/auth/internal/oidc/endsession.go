@@ -12,8 +12,8 @@ import (
 // maxHint bounds an id_token_hint, in bytes.
 const maxHint = 8 << 10
 
-// Farewell is what an application says with which a user wants to log out (OpenID Connect RP-Initiated Logout 1.0). It
-// says nothing where it has no ID token of ours to show.
+// Farewell is an application's request to log its user out (OpenID Connect RP-Initiated Logout 1.0). It is zero where
+// the request shows no ID token of ours.
 type Farewell struct {
 	Client Client // zero: unknown
 	Grant  string // whose ID token was shown
@@ -25,8 +25,8 @@ type Farewell struct {
 // Known reports whether an application showed an ID token of ours.
 func (f Farewell) Known() bool { return f.Client.ID != "" }
 
-// EndSession reads a request for a logout, which changes nothing yet. What is wrong about it makes it one that says
-// nothing; nobody is led to where such a request wants. It fails as Off does, and as stores do.
+// EndSession reads a request for a logout, which changes nothing yet. One that is wrong is the zero Farewell, so that
+// nobody is led to where it wants. It fails as Off does, and as stores do.
 func (s *Service) EndSession(ctx context.Context, values url.Values) (Farewell, error) {
 	st, err := s.on(ctx)
 	if err != nil {

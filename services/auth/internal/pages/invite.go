@@ -99,7 +99,7 @@ func (p household) invite(r *request) error {
 	return p.render(r, "link", r.text["LinkTitle"], &shown)
 }
 
-// inviteState is for the script of the page.
+// inviteState answers the page's script whether the invite was accepted, and in words.
 func (p household) inviteState(r *request) error {
 	l, err := p.inviteOf(r)
 	if err != nil {

@@ -138,7 +138,8 @@ func (p linked) setupForm(r *request) error {
 	return p.render(r, "setup", r.text["SetupTitle"], shown)
 }
 
-// wrong returns what is wrong in a form of which a passkey was asked for. Where nothing is, the passkey was.
+// wrong returns the fault of a form that asked for a passkey and came without one: of a field, or else
+// web.ErrNotRegistered.
 func (p linked) wrong(r *request) error {
 	return cmp.Or(p.People.CheckNewcomer(r.ctx(), r.form.get("t"), people.NewHousehold{
 		Household: r.form.get("household"), Username: r.form.get("username"), DisplayName: r.form.get("display_name"),

@@ -10,10 +10,10 @@ import (
 // keysPath is the page of the keys that sign what applications learn.
 const keysPath = root + "admin/keys"
 
-// signingKeys has that page.
+// signingKeys has the page of the keys that sign what applications learn.
 type signingKeys struct{ *Pages }
 
-// keysPage is what it shows.
+// keysPage is what the page of the keys shows.
 type keysPage struct {
 	Keys []oidc.StoredKey
 	Next bool // a next key is published already

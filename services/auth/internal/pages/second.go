@@ -119,7 +119,7 @@ func (p signIn) reauth(r *request) error {
 	return p.goOn(r, in)
 }
 
-// dutyPage reminds a user of the household's rule.
+// duty reminds a user that the household requires a second factor.
 func (p signIn) duty(r *request) error {
 	return p.render(r, "duty", r.text["DutyTitle"], r.returnTo())
 }

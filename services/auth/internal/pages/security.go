@@ -27,7 +27,7 @@ var formerly = map[string]string{
 	root + "account/passkeys": "",
 }
 
-// led is the handler of a page that is part of the page of security now.
+// led redirects to a part of the page of security, from a path that was a page of its own and may be kept as a link.
 func (p security) led(part string) handler {
 	return func(r *request) error {
 		query := r.QueryParams()

@@ -80,7 +80,7 @@ func (s *Service) IsAppHost(ctx context.Context, host string) (bool, error) {
 	return s.Any(ctx, func(a application.Application) bool { return a.HasHost() && a.OwnHost() == host })
 }
 
-// Any reports whether an application is as is says.
+// Any reports whether there is an application for which is returns true.
 func (s *Service) Any(ctx context.Context, is func(application.Application) bool) (bool, error) {
 	_, err := s.applicationBy(ctx, is)
 	if errors.Is(err, application.ErrNotFound) {

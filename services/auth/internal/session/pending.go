@@ -61,9 +61,9 @@ const CeremonyLifetime = 5 * time.Minute
 
 // Ceremony is a WebAuthn ceremony that was begun: what the answer has to match.
 type Ceremony struct {
-	Purpose string // what the answer may be used for: "login", "second", "register", "reauth"
+	Purpose string // what the answer may be used for: "login", "second", "register", "reauth", "join"
 	UserID  int64  // 0: unknown before the answer
-	Owner   string // key of the session or pending login that began it, or empty
+	Owner   string // key of the session or pending login that began it, hash of the link to join by, or empty
 	Data    []byte // of the implementation
 }
 

@@ -34,7 +34,7 @@ type Ref struct {
 // Session is the stored state of a login.
 type Session struct {
 	Ref
-	Username  string    // the user's, which never changes
+	Username  string    // the user's at the login; their row has the current one
 	Role      string    // the user's at the login; their row has the current one
 	Stamp     string    // the user's session stamp at the login (user.User.Admits)
 	CSRFToken string    // 64 hex characters, or empty in a session created without

@@ -310,8 +310,8 @@ func (s *Users) Picture(ctx context.Context, id int64, hash string) (jpeg []byte
 	return jpeg, err
 }
 
-// mayChange returns ErrNotAdmin and ErrLastAdmin. It locks what it depends on, and the
-// row that changes.
+// mayChange returns user.ErrNotAdmin or user.ErrLastAdmin unless by may make a change of the
+// user with an id. It locks what that depends on, and the user's row; user.ErrNotFound.
 func (s *Users) mayChange(ctx context.Context, tx *transaction, id int64, c user.Change, by int64) error {
 	changesGroups := c.Groups != nil || len(c.Joins) > 0
 	switch {

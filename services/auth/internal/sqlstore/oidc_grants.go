@@ -210,8 +210,8 @@ func boolean(b bool) string {
 	return "FALSE"
 }
 
-// tooMany returns the live grants of a user but one that are older than so many others, or those of a login at an
-// application. SQLite has an OFFSET only after a LIMIT.
+// tooMany returns the query for the grants that a new one makes too many: of the live ones that the condition which
+// selects, without the new one, all but the permitted-1 newest. SQLite has an OFFSET only after a LIMIT.
 func tooMany(which string, permitted int) string {
 	return fmt.Sprintf(`SELECT id FROM oidc_grants WHERE ended_at IS NULL AND %s AND id <> ?
 		ORDER BY created_at DESC, id DESC LIMIT 10000 OFFSET %d`, which, permitted-1)

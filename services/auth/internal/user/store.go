@@ -10,11 +10,10 @@ var (
 	ErrNotFound = errors.New("no such user")
 	// ErrUsernameTaken: a user has that name, in this or another letter case.
 	ErrUsernameTaken = errors.New("username is taken")
-	// ErrUsernameFormer: a deleted user had that name, in this or another letter case.
-	// Or one who is here under another name had it.
-	// ErrEmailTaken: another user has the e-mail address.
-	ErrEmailTaken     = errors.New("another user has the e-mail address")
+	// ErrUsernameFormer: a deleted user had that name, in this or another letter case, or
+	// one who is here under another name had it.
 	ErrUsernameFormer = errors.New("username was another user's")
+	ErrEmailTaken     = errors.New("another user has the e-mail address")
 	ErrIDTaken        = errors.New("id is taken")
 	ErrLastAdmin      = errors.New("the last admin must remain")
 	// ErrGuestAdmin: an admin's account has no end, so that there is always one.

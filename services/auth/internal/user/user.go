@@ -318,7 +318,7 @@ var AvatarColors = [...]string{
 	"#5856D6", "#8E8E93",
 }
 
-// ColorOf returns the one that a name gives of who or what has not chosen any, so that they are told apart.
+// ColorOf returns one of AvatarColors for a name, always the same, for who or what has chosen none.
 func ColorOf(name string) string {
 	sum := 0
 	for _, c := range []byte(name) {

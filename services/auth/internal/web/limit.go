@@ -120,7 +120,7 @@ func SetLimitHeaders(rw http.ResponseWriter, d ratelimit.Decision) {
 	h.Set("RateLimit-Reset", strconv.Itoa(d.ResetSeconds()))
 }
 
-// refusedHeaders sets those, and when to try again.
+// refusedHeaders sets the headers of SetLimitHeaders, and when to try again.
 func refusedHeaders(rw http.ResponseWriter, d ratelimit.Decision) {
 	SetLimitHeaders(rw, d)
 	rw.Header().Set("Retry-After", strconv.Itoa(max(1, d.ResetSeconds())))

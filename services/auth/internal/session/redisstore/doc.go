@@ -7,12 +7,12 @@
 // one Lua script on them, and one round trip.
 //
 //	<app>:{u42}:session:<sha256 of the id>  hash: username, role, csrf, agent, created, stamp, factor, auth_at, ip,
-//	                                        login, and h:<host> for each host of an application that it opens
+//	                                        login, device, and h:<host> for each host of an application that it opens
 //	<app>:{u42}:sessions                    sorted set: those hashes by expiry (Unix ms)
 //	<app>:{u42}:fence                       string: see session.Store.Fence
-//	<app>:{u42}:pending:<sha256 of the id>  hash: fingerprint, browser, replaces, agent, ip, tries, created
+//	<app>:{u42}:pending:<sha256 of the id>  hash: fingerprint, browser, replaces, agent, ip, tries, created, device
 //	<app>:ceremony:<sha256 of the id>       hash: purpose, user, owner, data
-//	<app>:handover:<sha256 of the code>     hash: user, key, host, state
+//	<app>:handover:<sha256 of the code>     hash: user, key, host, state, device
 //
 // A session is live while its key exists *and* is in the set: one that a revocation
 // could not find is not accepted, whatever Redis loses. The scripts compute the names
