@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/big"
@@ -13,11 +12,6 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
-
-// reader is a pool, or a transaction.
-type reader interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
 
 // Statement returns that of a month, "2006-01".
 func (l *Ledger) Statement(ctx context.Context, month time.Time) (s payment.Statement, err error) {
@@ -81,7 +75,7 @@ func (l *Ledger) CloseMonth(ctx context.Context, month time.Time, by string) err
 
 // incomeOf returns what the settled payments of a month have brought, and how many of it are open.
 func (l *Ledger) incomeOf(
-	ctx context.Context, from reader, month time.Time,
+	ctx context.Context, from querier, month time.Time,
 ) (lines []payment.StatementLine, open int, err error) {
 	begin, end := month.UnixMilli(), payment.NextMonth(month).UnixMilli()
 	rows, err := from.QueryContext(ctx, l.db.Rebind(`SELECT network, asset, amount, count(*) FROM payments
