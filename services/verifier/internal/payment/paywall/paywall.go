@@ -60,8 +60,8 @@ type Options struct {
 	At func(Point)
 	// Heartbeat is the interval of heartbeats; zero means two seconds. Pause is
 	// the time before the facilitator is called again; zero means half a second.
-	// Answer is how long a caller waits for an answer; zero means the sum of the
-	// timeouts.
+	// Answer is how long a caller waits for an answer; zero means the longer of
+	// VerifyTimeout and WorkTimeout, and SettleTimeout after it.
 	Heartbeat, Pause, Answer time.Duration
 }
 

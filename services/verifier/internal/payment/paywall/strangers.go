@@ -231,7 +231,7 @@ func (b *budget) slow(after time.Duration) {
 }
 
 // nearby names the network of an address that one owner may have whole, IPv6 /48 or IPv4 /24,
-// and a wider one.
+// and a wider one, /32 or /16.
 func nearby(name string) []string {
 	prefix, err := netip.ParsePrefix(name)
 	if err != nil {
