@@ -317,7 +317,7 @@ func validateKeys(keys []Key) error {
 	return nil
 }
 
-// public checks a key and returns what it holds.
+// public checks the members of a key and returns its public key. ErrMalformed.
 func (k Key) public() (ed25519.PublicKey, error) {
 	public, err := parsePublic(k.PublicKey)
 	if err != nil {

@@ -377,7 +377,7 @@ func quantity(text string, bits int) bool {
 	return ok && n.Sign() >= 0 && n.BitLen() <= bits && n.String() == text
 }
 
-// more compares two quantities.
+// more reports whether the quantity a is greater than b.
 func more(a, b string) bool {
 	return len(a) > len(b) || len(a) == len(b) && a > b
 }

@@ -100,7 +100,7 @@ var codes = []struct {
 	{finality.ErrMalformed, "malformed"},
 }
 
-// CodeOf returns the word for an error, which the packages have too; "valid" for nil.
+// CodeOf returns the word for an error, which the packages in other languages have too; "valid" for nil.
 func CodeOf(err error) string {
 	if err == nil {
 		return Valid
@@ -113,7 +113,8 @@ func CodeOf(err error) string {
 	return "unknown: " + err.Error()
 }
 
-// Judge checks an answer, in the order of the packages.
+// Judge checks an answer, in the order in which the packages in other languages do, so that of several faults the same
+// one is found.
 func Judge(q Question) Verdict {
 	v, err := judge(q)
 	if err != nil {
