@@ -18,8 +18,8 @@ import (
 	"github.com/caddyserver/certmagic"
 )
 
-// When the proxy shakes its own hand for a host. Certificates of its own authority last for twelve hours, and are
-// renewed by a handshake in the last four. A public authority takes five failures of a host in an hour.
+// When the proxy makes a handshake with itself for a host. Certificates of its own authority last for twelve hours, and
+// are renewed by a handshake in the last four. A public authority takes five failures of a host in an hour.
 const (
 	shakeWithin = 2 * time.Minute
 	shakeAgain  = 2 * time.Hour
@@ -29,7 +29,8 @@ const (
 	shakeEvery  = 500 * time.Millisecond
 )
 
-// shakesAtOnce is for how many hosts, so that one without its record of DNS does not hold up the others.
+// shakesAtOnce is for how many hosts it does so at once, so that one without its record of DNS does not hold up the
+// others.
 const shakesAtOnce = 4
 
 // hands are what the proxy knows of the certificates for hosts of the list.
@@ -44,7 +45,8 @@ type hand struct {
 	next               time.Time
 }
 
-// due returns the hosts whose hand is to be shaken now, forgets those that are no more, and takes the new ones.
+// due returns the hosts for which a handshake is due now, forgets those that have left the list, and takes the new
+// ones.
 func (h *hands) due(hosts map[string]*App, now time.Time) (due []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
