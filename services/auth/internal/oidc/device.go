@@ -170,8 +170,9 @@ func (s *Service) ProveFirst(ctx context.Context, w WaitingDevice, by DeviceUser
 	return paths && by.Session.AuthAt.Unix() < w.at, err
 }
 
-// AllowDevice lets a device log its user in. The kind is Back: it may; ToReauth: the user has to prove themselves by a
-// second factor first; NoAccess, NoFactor: the application's rule says no. ErrNoDevice, also where it has an answer.
+// AllowDevice lets a device log its user in. The kind is Back: it may; ToReauth: the user has to prove who they are
+// first, because ProveFirst says so, or by a second factor; ToLogin, NoAccess, NoFactor: as admitted says. ErrNoDevice,
+// also where it has an answer.
 func (s *Service) AllowDevice(ctx context.Context, w WaitingDevice, by DeviceUser) (StepKind, error) {
 	if first, err := s.ProveFirst(ctx, w, by); first || err != nil {
 		return ToReauth, err
