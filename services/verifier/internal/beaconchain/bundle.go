@@ -129,7 +129,8 @@ func (c *Chain) anchorsFor(number uint64) (nearest, newest anchor, ok bool) {
 }
 
 // link links a block to a finalized one: the nearest by headers where they are few, else
-// the newest, of which nodes still have the state, by the chain's own record of hashes.
+// the newest, of which nodes still have the state, by the chain's own record of hashes; and
+// where no node proves that, the nearest by up to mostHeaders headers.
 func (c *Chain) link(ctx context.Context, b SoldBlock, nearest, newest anchor) (anchor, finality.Link, error) {
 	distance := nearest.number - b.Number
 	if distance == 0 {

@@ -110,8 +110,9 @@ func Decide(
 }
 
 // Refund books a refund of a Settled payment. Where there is a node, the transaction must
-// show the transfer from the payee to the payer. payment.ErrTooMuch: it refunds more than
-// was paid, or than was transferred.
+// show the transfer from the payee to the payer. payment.ErrUnderWay: a process works on the
+// payment. ErrContradicted: it is not Settled, or the node does not show the transfer.
+// payment.ErrTooMuch: it refunds more than was paid, or than was transferred.
 func Refund(ctx context.Context, books Books, network PaymentNetwork, r payment.Record, refund payment.Refund) error {
 	switch r.State {
 	case payment.Settled:
