@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/factor/passkeytest"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -250,13 +251,56 @@ func TestDeviceCode_WithAnApplicationBelowThePortalTheUserProvesFirst(t *testing
 	if err := h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "photos", URL: "/photos/"}); err != nil {
 		t.Fatal(err)
 	}
-	otto := h.otto()
-	h.clock.Advance(time.Minute)
-	s := h.device()
-	for _, got := range []reply{otto.at("GET", "/pforte/device?user_code="+s.User, ""), otto.answers(s.User, "yes")} {
-		if got.status != http.StatusSeeOther || !strings.HasPrefix(got.header.Get("Location"), "/pforte/reauth?return=") {
-			t.Errorf("%d, led to %s", got.status, got.header.Get("Location"))
+	s, other := h.device(), h.device()
+	otto := h.otto() // a login that came later, as the one that opened that application, is for no device
+	page := "/pforte/device?user_code=" + s.User
+	asked := func(what string) {
+		t.Helper()
+		for _, got := range []reply{otto.at("GET", page, ""), otto.answers(s.User, "yes")} {
+			if got.status != http.StatusSeeOther || got.header.Get("Location") != "/pforte/reauth?return="+url.QueryEscape(page) {
+				t.Errorf("%s: %d, led to %s", what, got.status, got.header.Get("Location"))
+			}
 		}
 	}
+	// confirms has a user prove by their password who they are, on the page that shows code.
+	confirms := func(b *browser, code string) {
+		t.Helper()
+		to := url.QueryEscape("/pforte/device?user_code=" + code)
+		if shown := b.at("GET", "/pforte/reauth?return="+to, "").want(http.StatusOK); !strings.Contains(string(shown.body), ">"+code+"<") {
+			t.Errorf("the page does not show %s: %s", code, shown.body)
+		}
+		form := url.Values{"password": {userPass}, "user_code": {code}, "return": {"/pforte/device?user_code=" + code}, "csrf": {b.cookies["csrf-token"]}}
+		b.at("POST", "/pforte/reauth", form.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", origin).answers(http.StatusSeeOther)
+	}
+	asked("after a login")
+	otto.reauth(userPass)
+	asked("after a proof for something else")
+	confirms(otto, other.User)
+	asked("after a proof for another device")
+	confirms(h.otto(), s.User)
+	asked("after a proof of another login")
 	h.poll(s).is(t, "no answer was taken", http.StatusBadRequest, "authorization_pending")
+
+	confirms(otto, s.User)
+	otto.at("GET", page, "").want(http.StatusOK)
+	otto.answers(s.User, "yes").answers(http.StatusSeeOther)
+	if got := h.poll(s); got.status != http.StatusOK {
+		t.Errorf("after the proof: %d %s", got.status, got.body)
+	}
+
+	d := passkeytest.New(t, origin)
+	otto.register(d)
+	s = h.device()
+	page = "/pforte/device?user_code=" + s.User
+	by := func(code string) {
+		t.Helper()
+		answer := string(credential(d.Get(otto.begin("/reauth/passkey/options")), ""))
+		answer = strings.TrimSuffix(answer, "}") + `,"user_code":"` + code + `"}`
+		otto.send(http.MethodPost, prefix+"/reauth/passkey", answer).want(http.StatusOK)
+	}
+	by("")
+	asked("after a passkey for something else")
+	by(s.User)
+	otto.at("GET", page, "").want(http.StatusOK)
+	otto.answers(s.User, "yes").answers(http.StatusSeeOther)
 }

@@ -44,9 +44,10 @@ func (a passkeys) options(c echo.Context, begun account.PasskeyCeremony, err err
 
 // passkeyRequest is what comes with a browser's answer to a ceremony.
 type passkeyRequest struct {
-	Name       string          `json:"name"`     // of a new passkey
-	Remember   *bool           `json:"remember"` // of a login
-	Token      string          `json:"token"`    // of a link
+	Name       string          `json:"name"`      // of a new passkey
+	Remember   *bool           `json:"remember"`  // of a login
+	Token      string          `json:"token"`     // of a link
+	UserCode   string          `json:"user_code"` // of a device for which the user proves who they are
 	Credential json.RawMessage `json:"credential"`
 }
 
@@ -74,20 +75,20 @@ func (a passkeys) passkeyLoginOptions(c echo.Context, _ caller) (answer, error) 
 
 // passkeyLogin is POST /passkeys/login.
 func (a passkeys) passkeyLogin(c echo.Context, _ caller) (answer, error) {
-	return a.byPasskey(c, func(given account.PasskeyAnswer, on session.Device) (account.LoggedIn, error) {
-		return a.PasskeyLogin(c.Response(), c.Request(), given, on)
+	return a.byPasskey(c, func(given account.PasskeyAnswer, body passkeyRequest) (account.LoggedIn, error) {
+		return a.PasskeyLogin(c.Response(), c.Request(), given, session.DeviceOf(body.Remember))
 	})
 }
 
 // byPasskey is the answer with the session that finish creates for a browser's answer.
 func (a passkeys) byPasskey(
-	c echo.Context, finish func(account.PasskeyAnswer, session.Device) (account.LoggedIn, error),
+	c echo.Context, finish func(account.PasskeyAnswer, passkeyRequest) (account.LoggedIn, error),
 ) (answer, error) {
 	body, given, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := finish(given, session.DeviceOf(body.Remember))
+	in, err := finish(given, body)
 	if err != nil {
 		return answer{}, err
 	}
@@ -140,7 +141,7 @@ func (a passkeys) passkeySecondOptions(c echo.Context, _ caller) (answer, error)
 
 // passkeySecond is POST /2fa/passkey.
 func (a passkeys) passkeySecond(c echo.Context, _ caller) (answer, error) {
-	return a.byPasskey(c, func(given account.PasskeyAnswer, _ session.Device) (account.LoggedIn, error) {
+	return a.byPasskey(c, func(given account.PasskeyAnswer, _ passkeyRequest) (account.LoggedIn, error) {
 		return a.PasskeySecond(c.Response(), c.Request(), given)
 	})
 }
@@ -153,8 +154,12 @@ func (a passkeys) passkeyReauthOptions(c echo.Context, s caller) (answer, error)
 
 // passkeyReauth is POST /reauth/passkey.
 func (a passkeys) passkeyReauth(c echo.Context, s caller) (answer, error) {
-	return a.byPasskey(c, func(given account.PasskeyAnswer, _ session.Device) (account.LoggedIn, error) {
-		return a.PasskeyReauth(c.Response(), c.Request(), s.shared(), given)
+	return a.byPasskey(c, func(given account.PasskeyAnswer, body passkeyRequest) (account.LoggedIn, error) {
+		in, err := a.PasskeyReauth(c.Response(), c.Request(), s.shared(), given)
+		if err == nil {
+			a.OIDC.ProvedForDevice(c.Request().Context(), body.UserCode, in.Session)
+		}
+		return in, err
 	})
 }
 

@@ -48,7 +48,7 @@ type Device struct {
 	ApplicationID int64
 	Scopes        []string
 	Secret        string `json:"-"` // hash of what the device proves itself by, which a store keeps beside the rest
-	At            int64  // when it came, Unix seconds
+	ProvedBy      string `json:"-"` // login whose user has proved for it who they are; empty: none has
 	ExpiresAt     int64  // Unix seconds
 }
 
@@ -65,10 +65,10 @@ func (s *Service) StartDevice(ctx context.Context, c Client, scope, ip string) (
 	if !slices.Contains(granted, ScopeOpenID) {
 		return DeviceCodes{}, ErrScope
 	}
-	now, secret := s.o.Now(), random()
+	secret := random()
 	d := Device{
-		ClientID: c.ID, ApplicationID: c.ApplicationID, Scopes: granted, Secret: Hash(secret), At: now.Unix(),
-		ExpiresAt: now.Add(DeviceLifetime).Unix(),
+		ClientID: c.ID, ApplicationID: c.ApplicationID, Scopes: granted, Secret: Hash(secret),
+		ExpiresAt: s.o.Now().Add(DeviceLifetime).Unix(),
 	}
 	const tries = 5 // of codes that another device has
 	for range tries {
@@ -102,6 +102,16 @@ func shownUserCode(code string) string {
 	return code[:userCodeLength/2] + "-" + code[userCodeLength/2:]
 }
 
+// ShownUserCode returns a code of a device, as people type it, as the device shows it. It reports whether it can be
+// one.
+func ShownUserCode(typed string) (shown string, ok bool) {
+	code, ok := userCode(typed)
+	if !ok {
+		return "", false
+	}
+	return shownUserCode(code), true
+}
+
 // userCode reads a code as people type it, in any case, with spaces and hyphens. It reports whether it can be one.
 func userCode(typed string) (code string, ok bool) {
 	const longest = 64
@@ -130,7 +140,7 @@ type WaitingDevice struct {
 	Slug, Name string // of the application
 	Scopes     []string
 	Client     Client
-	at         int64
+	provedBy   string
 	hash       string // of the code
 }
 
@@ -153,7 +163,8 @@ func (s *Service) WaitingDevice(ctx context.Context, typed string) (WaitingDevic
 		return WaitingDevice{}, ErrNoDevice
 	}
 	return WaitingDevice{
-		Code: shownUserCode(code), Slug: c.Slug, Name: c.Name, Scopes: d.Scopes, Client: c, at: d.At, hash: Hash(code),
+		Code: shownUserCode(code), Slug: c.Slug, Name: c.Name, Scopes: d.Scopes, Client: c, provedBy: d.ProvedBy,
+		hash: Hash(code),
 	}, nil
 }
 
@@ -164,10 +175,23 @@ type DeviceUser struct {
 }
 
 // ProveFirst reports whether a user has to prove who they are before they are asked about a device: a page of an
-// application at our own origin can send the form of the question, but not the proof.
+// application at our own origin can send the form of the question, but not the proof. One for something else does not
+// count, nor does a login: such an application may have begun the device's, and waits for any.
 func (s *Service) ProveFirst(ctx context.Context, w WaitingDevice, by DeviceUser) (bool, error) {
 	paths, err := s.o.HasPaths(ctx)
-	return paths && by.Session.AuthAt.Unix() < w.at, err
+	return paths && w.provedBy != by.Session.Login, err
+}
+
+// ProvedForDevice notes that the user of a session has just proved who they are for the device that shows a code. Where
+// it cannot be noted, they are asked again.
+func (s *Service) ProvedForDevice(ctx context.Context, typed string, by session.Session) {
+	code, ok := userCode(typed)
+	if !ok {
+		return
+	}
+	if err := s.o.Short.ProveDevice(ctx, Hash(code), by.Login); err != nil && !errors.Is(err, ErrNoDevice) {
+		s.o.Log.WarnContext(ctx, "note a proof for a device failed", "error", err)
+	}
 }
 
 // AllowDevice lets a device log its user in. The kind is Back: it may; ToReauth: the user has to prove who they are

@@ -136,6 +136,8 @@ type Short interface {
 	PutDevice(ctx context.Context, hash string, d Device) (free bool, err error)
 	// Device returns one whose user has not answered. ErrNoDevice.
 	Device(ctx context.Context, hash string) (Device, error)
+	// ProveDevice notes the login whose user has proved for one who they are, in place of another. ErrNoDevice.
+	ProveDevice(ctx context.Context, hash, login string) error
 	// AnswerDevice keeps the answer of its user, once: what stands for their login; nil: they refuse. ErrNoDevice.
 	AnswerDevice(ctx context.Context, hash string, allowed *Code) error
 	// PollDevice returns what its user has allowed, once, to the client whose device proves itself by a secret of this

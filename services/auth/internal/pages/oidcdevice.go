@@ -60,6 +60,16 @@ func (p devices) page(r *request) error {
 	return p.render(r, "device", fmt.Sprintf(r.text["DeviceAskF"], w.Name), shown)
 }
 
+// userCodeOf returns the code of a device to whose question a return path leads; "": it leads to none.
+func userCodeOf(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Path != web.OIDCDevicePage {
+		return ""
+	}
+	shown, _ := oidc.ShownUserCode(u.Query().Get(web.OIDCUserCodeParam))
+	return shown
+}
+
 // waitingFor returns the device that shows a code. A code that no device shows counts for the user, who may be
 // guessing.
 func (p devices) waitingFor(r *request, code string) (w oidc.WaitingDevice, err error) {

@@ -80,6 +80,7 @@ type reauthPage struct {
 	Code, Passkey bool
 	Password      bool              // the user has one
 	App           bool              // the user's codes come from an app, not of recovery only
+	UserCode      string            // of a device for which the proof is; empty: it is for none
 	Kept          map[string]string // fields of a form that was sent without a recent proof, by name
 }
 
@@ -105,7 +106,7 @@ func (p *Pages) renderReauth(r *request, to string, kept map[string]string) erro
 	}
 	return p.render(r, "reauth", r.text["ReauthTitle"], reauthPage{
 		Return: to, Code: state.Enabled, App: state.Confirmed, Passkey: state.PasskeyWorks,
-		Password: state.Password, Kept: kept,
+		Password: state.Password, UserCode: userCodeOf(to), Kept: kept,
 	})
 }
 
@@ -116,6 +117,7 @@ func (p signIn) reauth(r *request) error {
 	if err != nil {
 		return err
 	}
+	p.OIDC.ProvedForDevice(r.ctx(), r.form.get(web.OIDCUserCodeParam), in.Session)
 	return p.goOn(r, in)
 }
 

@@ -11,14 +11,20 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 )
 
-// A device is a hash: device (JSON), secret, client, state (waiting, allowed, denied, taken), code (JSON, once
-// allowed), next (when it may ask again, in milliseconds) and interval (milliseconds). Each script is one step.
+// A device is a hash: device (JSON), secret, client, state (waiting, allowed, denied, taken), proved (a login), code
+// (JSON, once allowed), next (when it may ask again, in milliseconds) and interval (milliseconds). Each script is one
+// step.
 var (
 	putDevice = redis.NewScript(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'device', ARGV[1], 'secret', ARGV[2], 'client', ARGV[3], 'state', 'waiting',
   'next', 0, 'interval', ARGV[4])
 redis.call('EXPIREAT', KEYS[1], ARGV[5])
+return 1`)
+
+	proveDevice = redis.NewScript(`
+if redis.call('HGET', KEYS[1], 'state') ~= 'waiting' then return 0 end
+redis.call('HSET', KEYS[1], 'proved', ARGV[1])
 return 1`)
 
 	// answerDevice keeps an answer where the state is the one before.
@@ -75,7 +81,7 @@ func (s *store) PutDevice(ctx context.Context, hash string, d oidc.Device) (free
 func (s *store) Device(ctx context.Context, hash string) (d oidc.Device, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	values, err := s.client.HMGet(ctx, s.device(hash)[0], "state", "device").Result()
+	values, err := s.client.HMGet(ctx, s.device(hash)[0], "state", "device", "proved").Result()
 	if err != nil {
 		return oidc.Device{}, failed("read device", err)
 	}
@@ -86,7 +92,21 @@ func (s *store) Device(ctx context.Context, hash string) (d oidc.Device, err err
 	if err := json.Unmarshal([]byte(encoded), &d); err != nil {
 		return oidc.Device{}, failed("read device", err)
 	}
+	d.ProvedBy, _ = values[2].(string)
 	return d, nil
+}
+
+// ProveDevice implements oidc.Short.
+func (s *store) ProveDevice(ctx context.Context, hash, login string) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	switch noted, err := proveDevice.Run(ctx, s.client, s.device(hash), login).Bool(); {
+	case err != nil:
+		return failed("note a proof for a device", err)
+	case !noted:
+		return oidc.ErrNoDevice
+	}
+	return nil
 }
 
 // AnswerDevice implements oidc.Short.

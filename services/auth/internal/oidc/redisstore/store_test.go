@@ -165,6 +165,12 @@ func TestDevice_OnRedis(t *testing.T) {
 	poll("s", "other", oidc.ErrCodeClient)
 	poll("s", "tv", oidc.ErrPending)
 	poll("s", "tv", oidc.ErrSlowDown)
+	if err := errors.Join(s.ProveDevice(ctx, "h", "l1"), s.ProveDevice(ctx, "h", "l2")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Device(ctx, "h"); err != nil || got.ProvedBy != "l2" {
+		t.Errorf("got %+v, %v", got, err)
+	}
 	given := code("")
 	if err := s.AnswerDevice(ctx, "h", &given); err != nil {
 		t.Fatal(err)
@@ -174,6 +180,11 @@ func TestDevice_OnRedis(t *testing.T) {
 	}
 	if _, err := s.Device(ctx, "h"); !errors.Is(err, oidc.ErrNoDevice) {
 		t.Errorf("an answered one: %v", err)
+	}
+	for _, hash := range []string{"h", "none"} {
+		if err := s.ProveDevice(ctx, hash, "l1"); !errors.Is(err, oidc.ErrNoDevice) {
+			t.Errorf("a proof for %s: %v", hash, err)
+		}
 	}
 	if got, err := s.PollDevice(ctx, "h", "s", "tv", now); err != nil || cmp.Diff(given, got) != "" {
 		t.Errorf("got %+v, %v", got, err)

@@ -10,7 +10,7 @@
 // is sent instead of going to PATH: the server then shows it again. data-csrf is for pages with a session,
 // and data-reauth where they lead when the server asks who it is. "register"
 // sends the field "name" of its form, "join" its other fields but the password, of which the server says what is wrong,
-// "login" the box "remember". With "login", and a field whose autocomplete has
+// "login" the box "remember", "reauth" the field "user_code". With "login", and a field whose autocomplete has
 // "webauthn", the browser offers passkeys in that field too.
 "use strict";
 
@@ -98,6 +98,8 @@
     if (name) body.name = name.value;
     const remember = button.form && button.form.elements.namedItem("remember");
     if (remember) body.remember = remember.checked;
+    const code = button.form && button.form.elements.namedItem("user_code");
+    if (code) body.user_code = code.value;
     await post(button, button.dataset.finish, body);
     const kept = document.querySelector("form[data-kept]");
     if (kept) return kept.submit();
