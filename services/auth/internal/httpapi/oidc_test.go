@@ -75,6 +75,15 @@ func (s failingShort) TakeCode(ctx context.Context, hash string) (oidc.Code, str
 	return s.Short.TakeCode(ctx, hash)
 }
 
+// PollDevice fails after it has done what it should: its answer is lost.
+func (s failingShort) PollDevice(ctx context.Context, hash, secret, clientID string, now time.Time) (oidc.Code, error) {
+	code, err := s.Short.PollDevice(ctx, hash, secret, clientID, now)
+	if fails(s.failing) {
+		return oidc.Code{}, errStore
+	}
+	return code, err
+}
+
 func (s failingShort) PutAccess(ctx context.Context, hash string, a oidc.Access) error {
 	if s.failing.Load() < 0 { // after the grant was stored
 		s.failing.Add(1)

@@ -225,6 +225,80 @@ func TestDeviceCode_StoreThatIsAwayIsNoNo(t *testing.T) {
 	}
 }
 
+// TestDeviceCode_LostAnswerIsGivenAgain: to a device that waits as it should, its login once more, and never another one.
+func TestDeviceCode_LostAnswerIsGivenAgain(t *testing.T) {
+	inEachWithPages(t, func(t *testing.T, h *signingIn) {
+		otto := h.otto()
+		allowed := func() started {
+			t.Helper()
+			s := h.device("scope", "openid offline_access")
+			otto.answers(s.User, "yes").answers(http.StatusSeeOther)
+			return s
+		}
+		connections := func(want int) oidc.Connection {
+			t.Helper()
+			got := must(h.oidc.Connections(t.Context(), 0))(t)
+			if len(got) != want {
+				t.Fatalf("%d connections, want %d", len(got), want)
+			}
+			return got[0]
+		}
+		s := allowed()
+		h.brokenShort.Store(1)
+		h.poll(s).is(t, "Redis' answer is lost", http.StatusServiceUnavailable, "temporarily_unavailable")
+		h.clock.Advance(oidc.DeviceInterval)
+		first := h.poll(s)
+		if first.status != http.StatusOK || first.Refresh == "" {
+			t.Fatalf("afterwards: %d %s", first.status, first.body)
+		}
+		connections(1)
+		h.poll(s).is(t, "a copy at once", http.StatusBadRequest, "expired_token")
+
+		h.clock.Advance(oidc.DeviceInterval)
+		var won atomic.Int64
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				switch got := h.poll(s); {
+				case got.status == http.StatusOK && got.Refresh == first.Refresh:
+					won.Add(1)
+				case got.Error != "expired_token":
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			})
+		}
+		all.Wait()
+		if won.Load() != 1 {
+			t.Errorf("ours is lost: %d got tokens again", won.Load())
+		}
+		c := connections(1)
+		h.clock.Advance(oidc.RefreshGrace)
+		h.poll(s).is(t, "too late", http.StatusBadRequest, "invalid_grant")
+
+		s = allowed()
+		if got := h.poll(s); got.status != http.StatusOK {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		ended := connections(2)
+		if ended.ID == c.ID {
+			t.Fatal("the newest is not the first")
+		}
+		if err := h.oidc.Disconnect(t.Context(), user.Operator, ended.ID); err != nil {
+			t.Fatal(err)
+		}
+		h.clock.Advance(oidc.DeviceInterval)
+		h.poll(s).is(t, "ended meanwhile", http.StatusBadRequest, "invalid_grant")
+
+		s = allowed()
+		h.brokenShort.Store(-1) // once the login is stored
+		h.poll(s).is(t, "half of it was done", http.StatusServiceUnavailable, "temporarily_unavailable")
+		if got := h.poll(s); got.status != http.StatusOK {
+			t.Errorf("then: %d %s", got.status, got.body)
+		}
+		connections(2)
+	})
+}
+
 func TestDeviceCode_GuessesAreCountedForTheUser(t *testing.T) {
 	h := newSigningIn(t, withPages)
 	s, otto := h.device(), h.otto()

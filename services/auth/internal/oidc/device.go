@@ -239,9 +239,10 @@ func (s *Service) admitted(ctx context.Context, by session.Session, u user.User,
 
 var deviceCodePattern = regexp.MustCompile(`\A([0-9a-f]{64})\.([A-Za-z0-9_-]{1,64})\z`)
 
-// ExchangeDevice gives a client tokens for a device code, once, as soon as its user has allowed it. ErrPending,
+// ExchangeDevice gives a client tokens for a device code as soon as its user has allowed it. A device that has not got
+// the answer, and asks again after the interval, gets tokens of the same grant, for RefreshGrace. ErrPending,
 // ErrSlowDown, ErrDenied, ErrNoDevice, ErrCodeClient, ErrCodeMissing, ErrNotAdmitted. With any other error, of a store,
-// the device may ask again with the same code, unless it was the answer of Redis that was lost.
+// the device may ask again with the same code.
 func (s *Service) ExchangeDevice(ctx context.Context, c Client, deviceCode, ip string) (Tokens, error) {
 	if deviceCode == "" {
 		return Tokens{}, ErrCodeMissing

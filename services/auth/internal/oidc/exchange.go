@@ -50,10 +50,13 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 	return tokens, err
 }
 
-// redeem makes a grant of what a code stands for, and its tokens. Where a store fails, keep is called to keep the code
-// again.
+// redeem makes a grant of what a code stands for, or finds the one that an earlier try has made whose answer was lost,
+// and returns its tokens. Where a store fails, keep is called to keep the code again.
 func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Context, Code) error) (Tokens, error) {
 	held, _, err := s.o.Grants.CreateGrant(ctx, taken.grant())
+	if errors.Is(err, ErrNotAdmitted) {
+		held, err = s.made(ctx, taken.Grant)
+	}
 	if errors.Is(err, ErrNotAdmitted) {
 		return Tokens{}, err
 	}
@@ -67,6 +70,16 @@ func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Cont
 	}
 	s.loggedIn(ctx, held)
 	return tokens, nil
+}
+
+// made returns a grant that has just been made, and whose refresh token was not used: its client may not have got it.
+// ErrNotAdmitted.
+func (s *Service) made(ctx context.Context, id string) (Held, error) {
+	h, err := s.o.Grants.Held(ctx, id)
+	if errors.Is(err, ErrGrantEnded) || err == nil && (h.Generation > 0 || s.o.Now().Sub(h.CreatedAt) > RefreshGrace) {
+		return Held{}, ErrNotAdmitted
+	}
+	return h, err
 }
 
 // asked notes that a client reaches us.
@@ -133,12 +146,10 @@ func (taken Code) grant() Grant {
 // giveBackTimeout bounds how long an answer waits for it, as a store may have delayed it already.
 const giveBackTimeout = time.Second
 
-// giveBack keeps a code again that a store has failed to exchange. Whether it became a grant may be unknown: the next
-// one is another.
+// giveBack keeps a code again that a store has failed to exchange. Whether it became a grant may be unknown.
 func (s *Service) giveBack(ctx context.Context, taken Code, keep func(context.Context, Code) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
-	taken.Grant = NewGrantID()
 	if err := keep(ctx, taken); err != nil {
 		s.o.Log.WarnContext(ctx, "give a code back failed", "error", err)
 	}

@@ -51,7 +51,7 @@ type Grants interface {
 	Person(ctx context.Context, userID, applicationID int64) (p Person, secondFactor bool, err error)
 	// CreateGrant stores a grant in one step with the look at what it rests on: the stamp and the state of the user's
 	// row, the rule, and that the login has not ended. With too many live ones the oldest end. first reports whether it
-	// is the user's first login at the application. ErrNotAdmitted.
+	// is the user's first login at the application. ErrNotAdmitted, also where there is or was a grant with its ID.
 	CreateGrant(ctx context.Context, g Grant) (held Held, first bool, err error)
 	// Held returns a live grant whose user and rule still admit it, in one read. ErrGrantEnded.
 	Held(ctx context.Context, id string) (Held, error)
@@ -140,9 +140,9 @@ type Short interface {
 	ProveDevice(ctx context.Context, hash, login string) error
 	// AnswerDevice keeps the answer of its user, once: what stands for their login; nil: they refuse. ErrNoDevice.
 	AnswerDevice(ctx context.Context, hash string, allowed *Code) error
-	// PollDevice returns what its user has allowed, once, to the client whose device proves itself by a secret of this
-	// hash. ErrNoDevice, ErrCodeClient, ErrDenied, ErrPending; ErrSlowDown for a question before the interval is over,
-	// which grows by it.
+	// PollDevice returns what its user has allowed to the client whose device proves itself by a secret of this hash:
+	// once in an interval, because the answer may be lost. ErrNoDevice, ErrCodeClient, ErrDenied, ErrPending;
+	// ErrSlowDown for a question before the interval is over, which grows by it.
 	PollDevice(ctx context.Context, hash, secret, clientID string, now time.Time) (Code, error)
 	// GiveDeviceBack keeps what was returned by PollDevice again.
 	GiveDeviceBack(ctx context.Context, hash string, c Code) error

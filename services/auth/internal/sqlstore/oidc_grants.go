@@ -150,7 +150,7 @@ func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held,
 			FROM users, applications JOIN oidc_clients ON oidc_clients.application_id = applications.id
 			WHERE users.id = ? AND applications.id = ? AND users.session_stamp = ? AND users.subject IS NOT NULL
 			AND `+isOpen+` AND `+permits+` AND (NOT applications.second_factor OR CAST(? AS TEXT) NOT IN ('', 'pwd'))
-			AND NOT EXISTS (SELECT 1 FROM oidc_ended_logins WHERE login = ?)`,
+			AND NOT EXISTS (SELECT 1 FROM oidc_ended_logins WHERE login = ?) ON CONFLICT (id) DO NOTHING`,
 			g.ID, g.Login, strings.Join(g.Scopes, " "), g.AuthTime.Unix(), string(g.Factor), now, now,
 			g.UserID, g.ApplicationID, g.Stamp, now, string(g.Factor), g.Login)
 		if err != nil {

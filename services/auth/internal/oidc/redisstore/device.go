@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"time"
@@ -12,8 +13,8 @@ import (
 )
 
 // A device is a hash: device (JSON), secret, client, state (waiting, allowed, denied, taken), proved (a login), code
-// (JSON, once allowed), next (when it may ask again, in milliseconds) and interval (milliseconds). Each script is one
-// step.
+// (JSON, once allowed), by (the question that took it), next (when it may ask again, in milliseconds) and interval
+// (milliseconds). Each script is one step, and the same again where the client sends it twice because a reply was lost.
 var (
 	putDevice = redis.NewScript(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -27,22 +28,25 @@ if redis.call('HGET', KEYS[1], 'state') ~= 'waiting' then return 0 end
 redis.call('HSET', KEYS[1], 'proved', ARGV[1])
 return 1`)
 
-	// answerDevice keeps an answer where the state is the one before.
+	// answerDevice keeps an answer where the state is the one before. What is allowed names a grant of its own.
 	answerDevice = redis.NewScript(`
-if redis.call('HGET', KEYS[1], 'state') ~= ARGV[1] then return 0 end
+local d = redis.call('HMGET', KEYS[1], 'state', 'code')
+if d[1] == 'allowed' and d[1] == ARGV[2] and d[2] == ARGV[3] then return 1 end
+if d[1] ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'state', ARGV[2], 'code', ARGV[3])
 return 1`)
 
 	pollDevice = redis.NewScript(`
-local d = redis.call('HMGET', KEYS[1], 'secret', 'client', 'state', 'code', 'next', 'interval')
-if not d[1] or d[1] ~= ARGV[1] or d[3] == 'taken' then return {'gone', ''} end
+local d = redis.call('HMGET', KEYS[1], 'secret', 'client', 'state', 'code', 'next', 'interval', 'by')
+if not d[1] or d[1] ~= ARGV[1] then return {'gone', ''} end
 if d[2] ~= ARGV[2] then return {'client', ''} end
-if d[3] == 'allowed' then
-  redis.call('HSET', KEYS[1], 'state', 'taken')
+local now, interval, word = tonumber(ARGV[3]), tonumber(d[6]), 'waiting'
+if d[3] == 'allowed' or d[3] == 'taken' and (now >= tonumber(d[5]) or d[7] == ARGV[6]) then
+  redis.call('HSET', KEYS[1], 'state', 'taken', 'by', ARGV[6], 'next', now + interval - tonumber(ARGV[5]))
   return {'allowed', d[4]}
 end
+if d[3] == 'taken' then return {'gone', ''} end
 if d[3] ~= 'waiting' then return {d[3], ''} end
-local now, interval, word = tonumber(ARGV[3]), tonumber(d[6]), 'waiting'
 if now < tonumber(d[5]) then
   interval, word = interval + tonumber(ARGV[4]), 'slow'
 end
@@ -145,7 +149,7 @@ func (s *store) PollDevice(
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	got, err := pollDevice.Run(ctx, s.client, s.device(hash), secret, clientID, now.UnixMilli(),
-		oidc.DeviceInterval.Milliseconds(), early.Milliseconds()).StringSlice()
+		oidc.DeviceInterval.Milliseconds(), early.Milliseconds(), rand.Text()).StringSlice()
 	if err == nil && len(got) != 2 {
 		err = errors.New("unexpected reply of the script")
 	}

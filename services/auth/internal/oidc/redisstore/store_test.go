@@ -1,7 +1,10 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -201,5 +204,73 @@ func TestDevice_OnRedis(t *testing.T) {
 	}
 	if err := s.AnswerDevice(ctx, "none", nil); !errors.Is(err, oidc.ErrNoDevice) {
 		t.Errorf("an unknown one: %v", err)
+	}
+}
+
+// lossy is a connection that breaks before a reply that has come, as often as left says.
+type lossy struct {
+	net.Conn
+	left *atomic.Int64
+}
+
+func (c lossy) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.left.Load() > 0 {
+		c.left.Add(-1)
+		_ = c.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// TestDevice_LostReplyUsesNothingUp: the client sends a command again whose reply is lost, and the device asks again where
+// that one's is lost too.
+func TestDevice_LostReplyUsesNothingUp(t *testing.T) {
+	left := &atomic.Int64{}
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t), MaxRetries: 1, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return lossy{c, left}, err
+	}})
+	t.Cleanup(func() { _ = client.Close() })
+	s, ctx, now := redisstore.New(client, "svc"), t.Context(), time.Now()
+	device := func(hash string) oidc.Code {
+		t.Helper()
+		if free, err := s.PutDevice(ctx, hash, oidc.Device{ClientID: "tv", Secret: "s", ExpiresAt: now.Add(oidc.DeviceLifetime).Unix()}); !free || err != nil {
+			t.Fatalf("%v, %v", free, err)
+		}
+		return oidc.Code{ClientID: "tv", Grant: oidc.NewGrantID()}
+	}
+	poll := func(hash string, at time.Time) (oidc.Code, error) { return s.PollDevice(ctx, hash, "s", "tv", at) }
+	if err := s.AnswerDevice(ctx, "h", nil); !errors.Is(err, oidc.ErrNoDevice) { // the scripts are known from here on
+		t.Fatal(err)
+	}
+	if _, err := poll("h", now); !errors.Is(err, oidc.ErrNoDevice) {
+		t.Fatal(err)
+	}
+
+	given := device("h")
+	left.Store(1)
+	if err := s.AnswerDevice(ctx, "h", &given); err != nil {
+		t.Errorf("answered: %v", err)
+	}
+	left.Store(1)
+	if got, err := poll("h", now); err != nil || cmp.Diff(given, got) != "" {
+		t.Errorf("one lost reply: %+v, %v", got, err)
+	}
+
+	given = device("i")
+	if err := s.AnswerDevice(ctx, "i", &given); err != nil {
+		t.Fatal(err)
+	}
+	left.Store(2)
+	if _, err := poll("i", now); err == nil || errors.Is(err, oidc.ErrNoDevice) {
+		t.Fatalf("two lost replies: %v", err)
+	}
+	left.Store(0)
+	if _, err := poll("i", now); !errors.Is(err, oidc.ErrNoDevice) {
+		t.Errorf("a copy at once: %v", err)
+	}
+	if got, err := poll("i", now.Add(oidc.DeviceInterval)); err != nil || cmp.Diff(given, got) != "" {
+		t.Errorf("the next question: %+v, %v", got, err)
 	}
 }
