@@ -61,14 +61,14 @@ func (s *Service) Create(ctx context.Context, by int64, c Client) (secret string
 		secret, kept = NewSecret()
 		c.Secrets = []Secret{kept}
 	}
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return secret, s.o.Clients.CreateClient(ctx, c, s.o.Issuer, by)
 }
 
 // Change stores what change makes of the client of an application. Errors of change, of Client.Check and of
 // Clients.ChangeClient.
 func (s *Service) Change(ctx context.Context, by int64, slug string, change func(*Client) error) error {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.o.Clients.ChangeClient(ctx, slug, func(c *Client) error {
 		if err := change(c); err != nil {
 			return err
@@ -80,20 +80,20 @@ func (s *Service) Change(ctx context.Context, by int64, slug string, change func
 
 // Remove ends what an application's users have there, and has it log no one in any more. ErrNoClient.
 func (s *Service) Remove(ctx context.Context, by int64, slug string) error {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.o.Clients.RemoveClient(ctx, slug, by)
 }
 
 // AddSecret returns a new secret of a client, which is shown this once. ErrNoClient, ErrManySecret, ErrPublic.
 func (s *Service) AddSecret(ctx context.Context, by int64, slug string) (string, error) {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	text, secret := NewSecret()
 	return text, s.o.Clients.AddSecret(ctx, slug, secret, by)
 }
 
 // RemoveSecret has a secret of a client not count any more. ErrNoClient, ErrNoSecret.
 func (s *Service) RemoveSecret(ctx context.Context, by int64, slug string, id int64) error {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.o.Clients.RemoveSecret(ctx, slug, id, by)
 }
 

@@ -162,7 +162,7 @@ func (s *Service) requirePKCE(ctx context.Context, c Client) {
 			s.o.Log.WarnContext(ctx, "require PKCE failed", "error", err)
 			return
 		}
-		s.snapshot.outdate()
+		s.snapshot.Outdate()
 	})
 }
 

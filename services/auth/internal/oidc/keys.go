@@ -81,7 +81,7 @@ func (s *Service) KeyList(ctx context.Context) ([]StoredKey, error) { return s.o
 // RotateKeys publishes a next key of each algorithm, which signs from KeyAhead on, so that no client meets a key that
 // it does not know yet.
 func (s *Service) RotateKeys(ctx context.Context) error {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.o.Keys.ChangeKeys(ctx, true, func(keys []StoredKey) ([]StoredKey, error) {
 		for _, alg := range []Alg{RS256, ES256} {
 			if slices.ContainsFunc(keys, func(k StoredKey) bool { return k.Alg == alg && k.State == KeyNext }) {
@@ -99,7 +99,7 @@ func (s *Service) RotateKeys(ctx context.Context) error {
 
 // RevokeKey has a key verify nothing from now on; where it signed, another one does at once. ErrNoKey.
 func (s *Service) RevokeKey(ctx context.Context, id string) error {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.o.Keys.ChangeKeys(ctx, true, func(keys []StoredKey) ([]StoredKey, error) {
 		i := slices.IndexFunc(keys, func(k StoredKey) bool { return k.ID == id })
 		if i < 0 {
@@ -126,7 +126,7 @@ func (s *Service) KeepKeys(ctx context.Context) error {
 	if s.o.Off != nil {
 		return nil
 	}
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.o.Keys.ChangeKeys(ctx, false, func(keys []StoredKey) ([]StoredKey, error) {
 		keys, now := s.o.Signer.Reseal(keys), s.o.Now()
 		for _, k := range slices.Clone(keys) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/snapshot"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -45,8 +46,18 @@ type Users interface {
 // Service carries out the rules. It is safe for concurrent use.
 type Service struct {
 	o        Options
-	snapshot *snapshot
+	snapshot *snapshot.Snapshot[*state]
 	host     string // of the issuer
+}
+
+// stateAge is after how long clients, keys and issuer in memory are read again.
+const stateAge = 5 * time.Second
+
+// state is what is kept in memory. It is not changed.
+type state struct {
+	clients map[string]Client // by client id
+	keys    []StoredKey
+	issuer  string // that is written down; empty: none
 }
 
 // New checks the options and returns a Service.
@@ -63,7 +74,7 @@ func New(o Options) (*Service, error) {
 		return nil, fmt.Errorf("oidc: issuer: %w", err)
 	}
 	s := &Service{o: o, host: issuer.Hostname()}
-	s.snapshot = &snapshot{read: s.read, now: o.Now}
+	s.snapshot = snapshot.New(snapshot.Options[*state]{What: "clients", Age: stateAge, Read: s.read, Now: o.Now})
 	return s, nil
 }
 
@@ -105,7 +116,7 @@ func (s *Service) on(ctx context.Context) (*state, error) {
 	if s.o.Off != nil {
 		return nil, s.o.Off
 	}
-	st, err := s.snapshot.get(ctx)
+	st, err := s.snapshot.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +128,13 @@ func (s *Service) on(ctx context.Context) (*state, error) {
 
 // TakeIssuer writes the issuer of today's PUBLIC_URL down, on behalf of an admin or user.Operator.
 func (s *Service) TakeIssuer(ctx context.Context, by int64) error {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.o.Clients.SetIssuer(ctx, s.o.Issuer, by)
 }
 
 // WrittenIssuer returns the one that is written down; empty: there was no client yet.
 func (s *Service) WrittenIssuer(ctx context.Context) (string, error) {
-	st, err := s.snapshot.get(ctx)
+	st, err := s.snapshot.Get(ctx)
 	if err != nil {
 		return "", err
 	}

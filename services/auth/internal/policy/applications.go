@@ -86,7 +86,7 @@ func (s *Service) CreateWith(
 			return err
 		}
 	}
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.applications.CreateApplication(ctx, a, icon, by)
 }
 
@@ -118,7 +118,7 @@ func (s *Service) checkApplication(a *application.Application) (err error) {
 // ChangeApplication changes an application on behalf of an admin or user.Operator.
 // application.ErrNotFound, and as CreateApplication.
 func (s *Service) ChangeApplication(ctx context.Context, by int64, slug string, c ApplicationChange) error {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.applications.ChangeApplication(ctx, slug, func(a *application.Application) error {
 		set(&a.Name, c.Name)
 		set(&a.Description, c.Description)
@@ -147,7 +147,7 @@ func set[T any](field *T, value *T) {
 // RemoveApplication removes an application on behalf of an admin or user.Operator.
 // application.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) RemoveApplication(ctx context.Context, by int64, slug string) error {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.applications.RemoveApplication(ctx, slug, by)
 }
 

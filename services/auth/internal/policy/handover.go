@@ -94,7 +94,7 @@ func (s *Service) Any(ctx context.Context, is func(application.Application) bool
 func (s *Service) applicationBy(
 	ctx context.Context, matches func(application.Application) bool,
 ) (application.Application, error) {
-	apps, err := s.snapshot.get(ctx)
+	apps, err := s.snapshot.Get(ctx)
 	if err != nil {
 		return application.Application{}, err
 	}

@@ -34,14 +34,14 @@ func (s *Service) IconOf(ctx context.Context, file []byte) (application.Icon, er
 // SetIcon sets the picture of an application on behalf of an admin; the zero value removes it.
 // application.ErrNotFound.
 func (s *Service) SetIcon(ctx context.Context, by int64, slug string, icon application.Icon) error {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.applications.SetIcon(ctx, slug, icon, by)
 }
 
 // Icon returns the picture of a hash that an application has. Those that none has cost no SQL.
 // application.ErrNotFound.
 func (s *Service) Icon(ctx context.Context, hash string) ([]byte, error) {
-	apps, err := s.snapshot.get(ctx)
+	apps, err := s.snapshot.Get(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/picture"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/snapshot"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -101,7 +102,7 @@ type Service struct {
 	probeLimit   *ratelimit.Limiter
 	audit        *audit.Recorder
 	plainHTTP    bool
-	snapshot     *snapshot // of the applications
+	snapshot     *snapshot.Snapshot[map[string]application.Application] // by slug
 	reached      tries
 	icons        *picture.Encoder
 	unknown      unknownApps
@@ -121,13 +122,16 @@ func New(o Options) (*Service, error) {
 	if o.Own == nil {
 		o.Own = func(context.Context) []string { return nil }
 	}
-	return &Service{
+	s := &Service{
 		applications: o.Applications, groups: o.Groups, tokens: o.Tokens, users: o.Users,
 		proxies: o.Proxies, own: o.Own, handOvers: o.HandOvers,
 		tokenLimit: o.TokenLimit, probeLimit: o.ProbeLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
-		snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, icons: newIcons(),
-		log: o.Log, now: o.Now,
-	}, nil
+		icons: newIcons(), log: o.Log, now: o.Now,
+	}
+	s.snapshot = snapshot.New(snapshot.Options[map[string]application.Application]{
+		What: "applications", Age: snapshotAge, Read: s.bySlug, Now: o.Now,
+	})
+	return s, nil
 }
 
 // Visitor is the user of a request to an application, as stored now.

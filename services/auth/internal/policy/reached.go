@@ -46,5 +46,5 @@ func (s *Service) Reached(ctx context.Context, a application.Application) {
 	if err := s.applications.SetReached(ctx, a.ID); err != nil {
 		s.log.WarnContext(ctx, "that an application is reached is not stored", "app", a.Slug, "error", err)
 	}
-	s.snapshot.outdate()
+	s.snapshot.Outdate()
 }

@@ -71,7 +71,7 @@ func (s *Service) RemoveRoute(ctx context.Context, by int64, slug string) error 
 func (s *Service) changeRoute(
 	ctx context.Context, by int64, slug string, change func(*application.Application) error,
 ) error {
-	defer s.snapshot.outdate()
+	defer s.snapshot.Outdate()
 	return s.applications.ChangeApplication(ctx, slug, change, by)
 }
 
@@ -170,7 +170,7 @@ func (s *Service) pinned(
 	if !changed {
 		return apps, nil
 	}
-	s.snapshot.outdate()
+	s.snapshot.Outdate()
 	return s.applications.Applications(ctx)
 }
 
