@@ -84,6 +84,14 @@ func (p Process) printf(format string, args ...any) error {
 	return err
 }
 
+// table prints rows below a head, in columns.
+func (p Process) table(head string, rows func(io.Writer)) error {
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, head)
+	rows(w)
+	return w.Flush()
+}
+
 // done reports a change that a command made by a line of text. err is the change's.
 func (p Process) done(err error, text string) error {
 	if err != nil {
@@ -171,13 +179,12 @@ func (p Process) userList(ctx context.Context, args []string) error {
 			encoder.SetIndent("", "  ")
 			return encoder.Encode(httpapi.Listed(users))
 		}
-		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(w, "ID\tUSERNAME\tROLE\tCREATED\tDISPLAY NAME")
-		for _, u := range users {
-			_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", u.ID, u.Username, u.Role, u.CreatedAt.Format(time.RFC3339),
-				u.DisplayName)
-		}
-		return w.Flush()
+		return p.table("ID\tUSERNAME\tROLE\tCREATED\tDISPLAY NAME", func(w io.Writer) {
+			for _, u := range users {
+				_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", u.ID, u.Username, u.Role,
+					u.CreatedAt.Format(time.RFC3339), u.DisplayName)
+			}
+		})
 	})
 }
 
@@ -236,13 +243,12 @@ func (p Process) sessionsList(ctx context.Context, s *stores, words []string) er
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "KEY\tSINCE\tUNTIL\tROLE\tBROWSER")
-	for _, i := range infos {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%q\n", i.Key[:shownKey], i.CreatedAt.Format(time.RFC3339),
-			i.ExpiresAt.Format(time.RFC3339), i.Role, i.UserAgent)
-	}
-	return w.Flush()
+	return p.table("KEY\tSINCE\tUNTIL\tROLE\tBROWSER", func(w io.Writer) {
+		for _, i := range infos {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%q\n", i.Key[:shownKey], i.CreatedAt.Format(time.RFC3339),
+				i.ExpiresAt.Format(time.RFC3339), i.Role, i.UserAgent)
+		}
+	})
 }
 
 // shownKey is how many characters of a session's key are shown.
@@ -366,19 +372,17 @@ func (p Process) readUsers(ctx context.Context, from string) (file userfile.File
 
 // printImport prints the users as they will be, without their hashes.
 func (p Process) printImport(users []user.User, ignored []string) error {
-	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "ID\tUSERNAME\tROLE\tCREATED\tDISPLAY NAME")
-	for _, u := range users {
-		id, created := "new", "now"
-		if u.ID != 0 {
-			id = fmt.Sprint(u.ID)
+	err := p.table("ID\tUSERNAME\tROLE\tCREATED\tDISPLAY NAME", func(w io.Writer) {
+		for _, u := range users {
+			id := "new"
+			if u.ID != 0 {
+				id = fmt.Sprint(u.ID)
+			}
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", id, u.Username, u.Role, when(u.CreatedAt, "now"),
+				u.DisplayName)
 		}
-		if !u.CreatedAt.IsZero() {
-			created = u.CreatedAt.Format(time.RFC3339)
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", id, u.Username, u.Role, created, u.DisplayName)
-	}
-	if err := w.Flush(); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	if len(ignored) > 0 {

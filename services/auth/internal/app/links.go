@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/pforte/pforte/pkg/service"
@@ -95,13 +95,12 @@ func (p Process) inviteList(ctx context.Context, s *stores, _ []string) error {
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "ID\tUSERNAME\tROLE\tUNTIL\tDISPLAY NAME")
-	for _, l := range links {
-		_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.Username, l.Role, l.ExpiresAt.Format(time.RFC3339),
-			l.DisplayName)
-	}
-	return w.Flush()
+	return p.table("ID\tUSERNAME\tROLE\tUNTIL\tDISPLAY NAME", func(w io.Writer) {
+		for _, l := range links {
+			_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.Username, l.Role,
+				l.ExpiresAt.Format(time.RFC3339), l.DisplayName)
+		}
+	})
 }
 
 func (p Process) inviteRevoke(ctx context.Context, s *stores, words []string) error {
@@ -127,17 +126,16 @@ func (p Process) audit(ctx context.Context, args []string) error {
 		if *asCSV {
 			return s.audit.WriteCSV(ctx, p.Stdout, q)
 		}
-		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(w, "AT\tEVENT\tBY\tABOUT\tADDRESS\tTIMES")
 		q.Limit = audit.MaxPage
 		entries, _, err := s.audit.Entries(ctx, q)
 		if err != nil {
 			return err
 		}
-		for _, e := range entries {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\t%d\n", e.At.Format(time.RFC3339), e.Event.Name, e.Kind,
-				e.Actor.Name, e.SubjectName, e.IP, e.Count)
-		}
-		return w.Flush()
+		return p.table("AT\tEVENT\tBY\tABOUT\tADDRESS\tTIMES", func(w io.Writer) {
+			for _, e := range entries {
+				_, _ = fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\t%d\n", e.At.Format(time.RFC3339), e.Event.Name,
+					e.Kind, e.Actor.Name, e.SubjectName, e.IP, e.Count)
+			}
+		})
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/pforte/pforte/pkg/service"
@@ -18,14 +17,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
-
-// table prints rows below a head, in columns.
-func (p Process) table(head string, rows func(io.Writer)) error {
-	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, head)
-	rows(w)
-	return w.Flush()
-}
 
 // applicationFlags are the flags of "auth app add" and "auth app set". What is not on the
 // command line is nil in the change that the returned function makes of them.
