@@ -152,7 +152,7 @@ func (p opening) app(r *request) error {
 			r.Response().Header().Set("Refresh", "2")
 		}
 	}
-	if page.SignIn, page.IsClient, err = clients(p).state(r, a); err != nil {
+	if page.SignIn, page.IsClient, err = p.signInState(r, a); err != nil {
 		return err
 	}
 	page.Leads = a.Reached || page.Routing.Taken

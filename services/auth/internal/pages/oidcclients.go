@@ -510,8 +510,8 @@ func (p clients) trial(r *request) (err error) {
 	return p.render(r, "trial", fmt.Sprintf(r.text["TrialF"], page.App.Name), page)
 }
 
-// state says of an application whether it asks who signs in; "": there is no provider, and it does not.
-func (p clients) state(r *request, app application.Application) (text string, is bool, err error) {
+// signInState says of an application whether it asks who signs in; "": there is no provider, and it does not.
+func (p *Pages) signInState(r *request, app application.Application) (text string, is bool, err error) {
 	switch _, err := p.OIDC.Client(r.ctx(), app.Slug); {
 	case err == nil:
 		return fmt.Sprintf(r.text["SignInIsF"], app.Name), true, nil
