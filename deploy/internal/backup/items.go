@@ -117,7 +117,9 @@ const freeze = "UPDATE log_head SET frozen = 'restored' WHERE frozen = '' AND cl
 // voidLinks voids links that may have been used or withdrawn since.
 const voidLinks = "UPDATE links SET void_at = created_at WHERE used_at IS NULL AND void_at IS NULL"
 
-const countSealed = "SELECT count(*) FROM user_factors WHERE totp_sealed IS NOT NULL"
+// countSealed counts the secrets that nobody can make anew: their users have them in their apps. An unfinished set-up
+// begins again, and the keys that sign logins at applications are replaced.
+const countSealed = "SELECT count(*) FROM user_factors WHERE totp_confirmed_at IS NOT NULL"
 
 func (o older) put(ctx context.Context, saved string) error {
 	if _, isFile := sqldb.Path(o.url); isFile {

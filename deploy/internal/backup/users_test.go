@@ -20,7 +20,8 @@ import (
 // a user with an authenticator app.
 const people = "-- +goose Up\nCREATE TABLE links (id BIGINT, created_at BIGINT, used_at BIGINT, void_at BIGINT);\n" +
 	"INSERT INTO links VALUES (1, 1600000000, NULL, NULL), (2, 1600000000, 1700000000, NULL);\n" +
-	"CREATE TABLE user_factors (user_id BIGINT, totp_sealed TEXT);\n" +
+	"CREATE TABLE user_factors (user_id BIGINT, totp_sealed TEXT, totp_confirmed_at BIGINT);\n" +
+	"CREATE TABLE oidc_keys (kid TEXT, sealed TEXT);\n" +
 	"CREATE TABLE oidc_clients (client_id TEXT);\nINSERT INTO oidc_clients VALUES ('photos');\n" +
 	"CREATE TABLE oidc_grants (id TEXT);\nINSERT INTO oidc_grants VALUES ('a');\n" +
 	"CREATE TABLE oidc_logouts (id BIGINT);\nINSERT INTO oidc_logouts VALUES (1);\n"
@@ -100,11 +101,15 @@ func TestSave_LeavesOutLoginsAtApplications(t *testing.T) {
 	})
 }
 
+// Who set an app up has its secret there. What signs logins at applications is made anew, and the logins themselves are
+// in no archive.
 func TestRestore_AsksForTheDataKeyOfSealedSecrets(t *testing.T) {
 	onBoth(t, func(t *testing.T, fresh func(testing.TB) string) {
 		for statement, wanted := range map[string]bool{
-			"INSERT INTO user_factors (user_id) VALUES (1)":                        false,
-			"INSERT INTO user_factors (user_id, totp_sealed) VALUES (1, 'sealed')": true,
+			"INSERT INTO user_factors (user_id) VALUES (1)":                                  false,
+			"INSERT INTO user_factors (user_id, totp_sealed) VALUES (1, 'of an unfinished')": false,
+			"INSERT INTO user_factors VALUES (1, 'sealed', 1700000000)":                      true,
+			"INSERT INTO oidc_keys VALUES ('a', 'sealed')":                                   false,
 		} {
 			archive := savedPeople(t, fresh, statement)
 			to := newSettings(t, fresh)
