@@ -179,7 +179,7 @@ type DeviceUser struct {
 // count, nor does a login: such an application may have begun the device's, and waits for any.
 func (s *Service) ProveFirst(ctx context.Context, w WaitingDevice, by DeviceUser) (bool, error) {
 	paths, err := s.o.HasPaths(ctx)
-	return paths && w.provedBy != by.Session.Login, err
+	return paths && (w.provedBy == "" || w.provedBy != by.Session.Login), err
 }
 
 // ProvedForDevice notes that the user of a session has just proved who they are for the device that shows a code. Where
