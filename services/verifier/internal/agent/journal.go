@@ -145,7 +145,7 @@ func (j journal) drop(e entry) error {
 // returns. fs.ErrExist when there is one.
 func createFile(path string, text []byte) error { return writeFile(path, text, os.Link) }
 
-// replaceFile does the same, and replaces a file that is there.
+// replaceFile makes a file that is whole and on the disk, in place of the one that is there.
 func replaceFile(path string, text []byte) error { return writeFile(path, text, os.Rename) }
 
 // writeFile writes a file for its owner only, in a folder that it makes. name gives the

@@ -29,7 +29,7 @@ func defaultState() string {
 	return "." + stateName
 }
 
-// formerState returns the folder of releases before, "" for none.
+// formerState returns the folder that earlier releases kept their state in, "" for none.
 func formerState() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -36,7 +36,7 @@ const (
 	maxChecked = 256 << 10
 )
 
-// tool is one tool.
+// tool is what tools/list shows of a tool, and what tools/call calls.
 type tool struct {
 	name, description string
 	// schema is the JSON Schema of the arguments, and output that of the object beside the text.
@@ -267,7 +267,7 @@ func (t *toolbox) wait(q question, early *tooEarly) *mcp.CallToolResult {
 	default: // it will be seen
 	}
 	return result("Waiting: "+early.Error()+". It is bought once, as soon as it is final; ask the same again for the "+
-		"answer.", waits{Waiting: true, Status: early.Status, FinalInSeconds: early.FinalInSeconds, Paid: "no"}, false)
+		"answer.", waitsAnswer{Waiting: true, Status: early.Status, FinalInSeconds: early.FinalInSeconds, Paid: "no"}, false)
 }
 
 // paidAnswer is the structured content of a purchase.

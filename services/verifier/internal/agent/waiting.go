@@ -139,8 +139,8 @@ func (t *toolbox) buyWaited(ctx context.Context, name string, q question) time.D
 	return longestLook
 }
 
-// waits is what a call with wait answers while its question waits.
-type waits struct {
+// waitsAnswer is what a call with wait answers while its question waits.
+type waitsAnswer struct {
 	Waiting bool   `json:"waiting"`
 	Status  string `json:"status"`
 	// FinalInSeconds is the seller's estimate; 0 is unknown.
