@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,11 @@ func (s *store) pair(hash string) []string {
 func (s *store) last(application int64) string {
 	return s.key("last", strconv.FormatInt(application, 10))
 }
+
+// answer returns the key of what one question takes, in the slot of a tag. The client sends a question again whose
+// reply was lost, and is answered by this key as before. It lasts for as long as a method may take, so what was taken
+// stays in Redis for two seconds more. Another question has another key.
+func (s *store) answer(tag string) string { return s.key("answer", "{"+tag+"}:"+rand.Text()) }
 
 // bounded returns a context of a method.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -106,9 +112,12 @@ func (s *store) PutCode(ctx context.Context, hash string, c oidc.Code) error {
 // takeCode returns a code once. Of one that was used before it returns the grant that has to end, once the grace is
 // over in which a browser loads its callback twice: a copy at once would end what the first is about to be given.
 var takeCode = redis.NewScript(`
+local again = redis.call('GET', KEYS[3])
+if again then return {again, ''} end
 local code = redis.call('HMGET', KEYS[1], 'code', 'reused')
 if code[1] then
   redis.call('DEL', KEYS[1])
+  redis.call('SET', KEYS[3], code[1], 'PX', ARGV[3])
   if code[2] ~= '' then redis.call('SET', KEYS[2], code[2], 'PX', ARGV[1]) end
   return {code[1], ''}
 end
@@ -120,8 +129,8 @@ return {'', redis.call('GET', KEYS[2])}`)
 func (s *store) TakeCode(ctx context.Context, hash string) (c oidc.Code, reused string, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	taken, err := takeCode.Run(ctx, s.client, s.pair(hash), usedLife.Milliseconds(),
-		usedGrace.Milliseconds()).StringSlice()
+	taken, err := takeCode.Run(ctx, s.client, append(s.pair(hash), s.answer(hash)), usedLife.Milliseconds(),
+		usedGrace.Milliseconds(), timeout.Milliseconds()).StringSlice()
 	if err == nil && len(taken) != 2 {
 		err = errors.New("unexpected reply of the script")
 	}
@@ -171,11 +180,24 @@ func (s *store) Kept(ctx context.Context, hash string) (oidc.Kept, error) {
 	return decoded[oidc.Kept]("read request", s.client.Get(ctx, s.key("req", hash)), oidc.ErrRequestGone)
 }
 
+// takeKept returns a request once.
+var takeKept = redis.NewScript(`
+local again = redis.call('GET', KEYS[2])
+if again then return again end
+local kept = redis.call('GET', KEYS[1])
+if kept then
+  redis.call('DEL', KEYS[1])
+  redis.call('SET', KEYS[2], kept, 'PX', ARGV[1])
+end
+return kept`)
+
 // TakeKept implements oidc.Short.
 func (s *store) TakeKept(ctx context.Context, hash string) (oidc.Kept, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	return decoded[oidc.Kept]("take request", s.client.GetDel(ctx, s.key("req", hash)), oidc.ErrRequestGone)
+	key := s.key("req", hash)
+	taken, err := takeKept.Run(ctx, s.client, []string{key, s.answer(key)}, timeout.Milliseconds()).Text()
+	return decoded[oidc.Kept]("take request", redis.NewStringResult(taken, err), oidc.ErrRequestGone)
 }
 
 func (s *store) wait(application int64) string {

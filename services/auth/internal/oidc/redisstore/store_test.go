@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -59,6 +60,13 @@ func TestCode_IsTakenOnce(t *testing.T) {
 			t.Errorf("taken %d times", taken.Load())
 		}
 		server.FastForward(6 * time.Second)
+		var left []string // of what was taken: the grant alone, which ends by a late copy
+		if want != "" {
+			left = []string{"svc:oidc:used:{h}"}
+		}
+		if got := server.Keys(); !slices.Equal(got, left) {
+			t.Errorf("challenge %q: %q are left", challenge, got)
+		}
 		if _, reused, err := s.TakeCode(t.Context(), "h"); reused != want || !errors.Is(err, oidc.ErrCodeUsed) {
 			t.Errorf("challenge %q, a late copy: %q, %v", challenge, reused, err)
 		}
@@ -66,6 +74,33 @@ func TestCode_IsTakenOnce(t *testing.T) {
 		if _, reused, _ := s.TakeCode(t.Context(), "h"); reused != "" {
 			t.Errorf("ten minutes later: %q", reused)
 		}
+	}
+}
+
+func TestKept_IsTakenOnce(t *testing.T) {
+	s, server := open(t)
+	if err := s.Keep(t.Context(), "r", oidc.Kept{Query: "a=b"}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	var taken atomic.Int64
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			switch got, err := s.TakeKept(t.Context(), "r"); {
+			case err == nil && got.Query == "a=b":
+				taken.Add(1)
+			case !errors.Is(err, oidc.ErrRequestGone):
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+	all.Wait()
+	if taken.Load() != 1 {
+		t.Errorf("taken %d times", taken.Load())
+	}
+	server.FastForward(6 * time.Second)
+	if left := server.Keys(); len(left) > 0 {
+		t.Errorf("%q are left", left)
 	}
 }
 
@@ -223,14 +258,76 @@ func (c lossy) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// losing returns how a client dials whose connections lose replies.
+func losing(left *atomic.Int64) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return lossy{c, left}, err
+	}
+}
+
+// TestTake_LostReplyUsesNothingUp: the client sends a command again whose reply is lost, and is answered as it was.
+func TestTake_LostReplyUsesNothingUp(t *testing.T) {
+	for name, addrs := range map[string]func() []string{
+		"alone":      func() []string { return []string{redistest.Start(t)} },
+		"as Cluster": func() []string { return redistest.StartCluster(t, 3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := &atomic.Int64{}
+			client := redis.NewUniversalClient(&redis.UniversalOptions{
+				Addrs: addrs(), MaxRetries: 1, Dialer: losing(left), IsClusterMode: name != "alone",
+			})
+			t.Cleanup(func() { _ = client.Close() })
+			s, ctx := redisstore.New(client, "svc"), t.Context()
+			lost := func(what string) {
+				t.Helper()
+				if left.Load() != 0 {
+					t.Errorf("%s: no reply was lost", what)
+				}
+			}
+			if _, _, err := s.TakeCode(ctx, "h"); !errors.Is(err, oidc.ErrCodeUsed) { // the scripts are known from here on
+				t.Fatal(err)
+			}
+			if _, err := s.TakeKept(ctx, "r"); !errors.Is(err, oidc.ErrRequestGone) {
+				t.Fatal(err)
+			}
+
+			for range 2 { // the second time, it was given back
+				given := code("")
+				if err := s.PutCode(ctx, "h", given); err != nil {
+					t.Fatal(err)
+				}
+				left.Store(1)
+				if got, reused, err := s.TakeCode(ctx, "h"); err != nil || reused != "" || cmp.Diff(given, got) != "" {
+					t.Errorf("code: %+v, %q, %v", got, reused, err)
+				}
+				lost("code")
+				if _, reused, err := s.TakeCode(ctx, "h"); reused != "" || !errors.Is(err, oidc.ErrCodeUsed) {
+					t.Errorf("a copy of the code: %q, %v", reused, err)
+				}
+			}
+
+			given := oidc.Kept{Query: "a=b"}
+			if err := s.Keep(ctx, "r", given, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			left.Store(1)
+			if got, err := s.TakeKept(ctx, "r"); err != nil || cmp.Diff(given, got) != "" {
+				t.Errorf("request: %+v, %v", got, err)
+			}
+			lost("request")
+			if _, err := s.TakeKept(ctx, "r"); !errors.Is(err, oidc.ErrRequestGone) {
+				t.Errorf("the request, again: %v", err)
+			}
+		})
+	}
+}
+
 // TestDevice_LostReplyUsesNothingUp: the client sends a command again whose reply is lost, and the device asks again where
 // that one's is lost too.
 func TestDevice_LostReplyUsesNothingUp(t *testing.T) {
 	left := &atomic.Int64{}
-	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t), MaxRetries: 1, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		return lossy{c, left}, err
-	}})
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t), MaxRetries: 1, Dialer: losing(left)})
 	t.Cleanup(func() { _ = client.Close() })
 	s, ctx, now := redisstore.New(client, "svc"), t.Context(), time.Now()
 	device := func(hash string) oidc.Code {
