@@ -12,8 +12,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// journal has the handlers of the audit.
-type journal struct{ *api }
+// audits has the handlers of the audit.
+type audits struct{ *api }
 
 // auditQuery reads the query of /audit and /audit.csv.
 func auditQuery(c echo.Context) (audit.Query, error) {
@@ -65,7 +65,7 @@ type entryBody struct {
 }
 
 // listAudit is GET /audit.
-func (a journal) listAudit(c echo.Context, _ caller) (answer, error) {
+func (a audits) listAudit(c echo.Context, _ caller) (answer, error) {
 	q, err := auditQuery(c)
 	if err != nil {
 		return answer{}, err
@@ -94,7 +94,7 @@ func (a journal) listAudit(c echo.Context, _ caller) (answer, error) {
 }
 
 // auditCSV is GET /audit.csv: at most audit.MaxFile entries.
-func (a journal) auditCSV(c echo.Context, _ caller) (answer, error) {
+func (a audits) auditCSV(c echo.Context, _ caller) (answer, error) {
 	q, err := auditQuery(c)
 	if err != nil {
 		return answer{}, err

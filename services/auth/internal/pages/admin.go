@@ -235,8 +235,8 @@ func (p household) changeInvites(r *request) error {
 	return web.ErrMalformed
 }
 
-// journal has the pages of the audit.
-type journal struct{ *Pages }
+// audits has the pages of the audit.
+type audits struct{ *Pages }
 
 // auditPage is what the audit page shows.
 type auditPage struct {
@@ -252,7 +252,7 @@ type auditPage struct {
 
 // auditQuery returns what the filters of the audit page select, and those filters; what
 // cannot be read selects nothing.
-func (p journal) auditQuery(r *request) (audit.Query, url.Values) {
+func (p audits) auditQuery(r *request) (audit.Query, url.Values) {
 	query, kept := audit.Query{}, url.Values{}
 	keep := func(name string) { kept.Set(name, r.QueryParam(name)) }
 	if id, err := strconv.ParseInt(r.QueryParam("user"), 10, 64); err == nil && id > 0 {
@@ -281,7 +281,7 @@ const (
 )
 
 // audit shows what happened, newest first.
-func (p journal) audit(r *request) error {
+func (p audits) audit(r *request) error {
 	query, filters := p.auditQuery(r)
 	query.Limit = auditRows
 	page := auditPage{
@@ -312,7 +312,7 @@ func (p journal) audit(r *request) error {
 
 // auditFile is the audit page as a file. A new proof of who the admin is redirects to the page,
 // which then offers the file again.
-func (p journal) auditFile(r *request) error {
+func (p audits) auditFile(r *request) error {
 	query, filters := p.auditQuery(r)
 	if !p.recent(r.Caller) {
 		return r.seeOther(root + "reauth?return=" + escapeReturn(withQuery(auditPath, filters)))

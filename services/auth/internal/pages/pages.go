@@ -203,8 +203,8 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"admin/security", route{
 		needs: needsAdmin, fresh: true, recent: true, get: rules{p}.page, post: rules{p}.change,
 	})
-	p.page(e, auditPath, route{needs: needsAdmin, recent: true, get: journal{p}.audit})
-	p.page(e, auditPath+".csv", route{needs: needsAdmin, get: journal{p}.auditFile})
+	p.page(e, auditPath, route{needs: needsAdmin, recent: true, get: audits{p}.audit})
+	p.page(e, auditPath+".csv", route{needs: needsAdmin, get: audits{p}.auditFile})
 
 	p.page(e, goPath, route{get: handOvers{p}.handOver})
 	farewells{p}.routes(e)
