@@ -27,7 +27,7 @@ type Tokens struct {
 // stolen.
 //
 // ErrCodeMissing, ErrCodeUsed, ErrCodeClient, ErrCodeAddress, ErrVerifier, ErrNoChallenge, ErrNotAdmitted. With any
-// other error, of a store, the client may try again with the same code.
+// other error, of a store, the client may try again with the same code, unless two answers of Redis in a row were lost.
 func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifier, ip string) (Tokens, error) {
 	if code == "" {
 		return Tokens{}, ErrCodeMissing
