@@ -266,8 +266,9 @@ func (t *toolbox) wait(q question, early *tooEarly) *mcp.CallToolResult {
 	case t.added <- struct{}{}:
 	default: // it will be seen
 	}
+	answer := waitsAnswer{Waiting: true, Status: early.Status, FinalInSeconds: early.FinalInSeconds, Paid: "no"}
 	return result("Waiting: "+early.Error()+". It is bought once, as soon as it is final; ask the same again for the "+
-		"answer.", waitsAnswer{Waiting: true, Status: early.Status, FinalInSeconds: early.FinalInSeconds, Paid: "no"}, false)
+		"answer.", answer, false)
 }
 
 // paidAnswer is the structured content of a purchase.
