@@ -1,10 +1,15 @@
 package receiptlog
 
 import (
+	"encoding/hex"
 	"fmt"
+	"iter"
 	"path"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
@@ -55,6 +60,19 @@ func ParseDirectory(data []byte) (Directory, error) {
 	}
 	_, err := ParsePolicy([]byte(d.Policy))
 	return d, err
+}
+
+// ProofPaths returns, with each generation of the log, the path on the verifier's host where it has the proof of an
+// entry (GET: 200; 202 where the proof is not there yet; 404). The first generation comes first: the earliest entry
+// says most, and the cut-off of a revoked key is one of the generation in which it signed.
+func (d Directory) ProofPaths(leaf tlog.Hash) iter.Seq2[Generation, string] {
+	return func(yield func(Generation, string) bool) {
+		for _, g := range slices.Backward(d.Logs) {
+			if !yield(g, strings.TrimSuffix(g.Prefix, "/")+"/proof/"+hex.EncodeToString(leaf[:])) {
+				return
+			}
+		}
+	}
 }
 
 func (g Generation) validate(newest bool) error {

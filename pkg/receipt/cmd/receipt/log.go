@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -210,9 +208,7 @@ func readPolicy(path string) (receiptlog.Policy, error) {
 }
 
 // fetchProof asks a verifier, and each generation of its log from the first on, for the
-// proof of a receipt: the earliest entry says most, and the cut-off of a revoked key is one
-// of the generation in which it signed. It checks nothing but the forms. It also returns
-// the list of the logs.
+// proof of a receipt. It checks nothing but the forms. It also returns the list of the logs.
 func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]byte, *receiptlog.Directory, error) {
 	entry, err := receiptlog.EntryOf(doc)
 	if err != nil {
@@ -222,10 +218,9 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 	if err != nil {
 		return nil, nil, err
 	}
-	leaf := entry.Leaf()
 	unknown := errors.New("the verifier's log does not know the receipt")
-	for _, generation := range slices.Backward(directory.Logs) {
-		site.Path = strings.TrimSuffix(generation.Prefix, "/") + "/proof/" + hex.EncodeToString(leaf[:])
+	for generation, path := range directory.ProofPaths(entry.Leaf()) {
+		site.Path = path
 		status, data, err := get(ctx, site, trusted, "a log", receiptlog.MaxProof)
 		switch {
 		case err != nil:

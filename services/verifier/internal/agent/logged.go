@@ -2,12 +2,10 @@ package agent
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
@@ -64,10 +62,9 @@ func (t *toolbox) findLogged(
 	if err != nil {
 		return nil, fmt.Errorf("fetch the list of logs: %w", err)
 	}
-	leaf, missing := entry.Leaf(), fmt.Errorf("%w: the verifier's log does not know the receipt", errNotLogged)
-	for _, log := range slices.Backward(list.Logs) { // the earliest entry says most
-		address := t.url + trimmed(log.Prefix) + "/proof/" + hex.EncodeToString(leaf[:])
-		got, err := t.exchange(ctx, http.MethodGet, address, nil, "")
+	missing := fmt.Errorf("%w: the verifier's log does not know the receipt", errNotLogged)
+	for _, path := range list.ProofPaths(entry.Leaf()) {
+		got, err := t.exchange(ctx, http.MethodGet, t.url+path, nil, "")
 		switch {
 		case err == nil && got.status == http.StatusOK:
 			found, err := receiptlog.Verify(document, keys, got.body, t.logPolicy.WithList(list))
