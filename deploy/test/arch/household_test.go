@@ -77,8 +77,8 @@ func TestHousehold_IsInstalledByThreeLines(t *testing.T) {
 		t.Fatal("the README shows no lines to run")
 	}
 	run := strings.Split(lines[1], "\n")
-	if len(run) != 3 || !strings.HasPrefix(run[0], "curl -LO https://") || !strings.HasSuffix(run[0], "/compose.household.yml") ||
-		!strings.HasPrefix(run[1], "echo DOMAIN=") || !strings.HasPrefix(run[2], "docker compose -f compose.household.yml up -d --wait") {
+	if len(run) != 3 || !strings.HasPrefix(run[0], "curl -fLO https://") || !strings.HasSuffix(run[0], "/compose.household.yml") ||
+		!strings.HasPrefix(run[1], "echo COMPOSE_FILE=compose.household.yml > .env") || !strings.HasPrefix(run[2], "docker compose up -d --wait") {
 		t.Errorf("the first lines of the README are %q", run)
 	}
 	if !strings.Contains(page, "\n$ "+run[0]+"\n") {
