@@ -23,7 +23,7 @@ func TestStart_HasTheFirstStepsOfANewHousehold(t *testing.T) {
 	}
 	anna := f.browser()
 	anna.post("/pforte/setup", "t", token, "household", "Familie Kern", "username", "anna", "display_name", "Anna", "password", adminPass, "again", adminPass).leadsTo("/pforte/")
-	anna.get("/pforte/").shows("Die ersten Schritte", "Haushalt benannt<span class=\"unseen\"> (erledigt)", `<a href="/pforte/admin/invites">Familie einladen</a>`, "Erste Anwendung</a>", hidesSteps).
+	anna.get("/pforte/").shows("Die ersten Schritte", "Haushalt benennen<span class=\"unseen\"> (erledigt)", `<a href="/pforte/admin/invites">Familie einladen</a>`, "Anwendung hinzufügen</a>", hidesSteps).
 		lacks("Passkey hinzufügen") // there are none without the household's address
 	f.add("otto", "Otto", userPass, "member")
 	anna.get("/pforte/").shows("Familie einladen<span")
