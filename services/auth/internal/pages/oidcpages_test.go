@@ -170,7 +170,7 @@ func TestClients_ARefusedAddressIsTakenOverWithOnePress(t *testing.T) {
 	otto.authorize("redirect_uri", wrong).want(http.StatusBadRequest).shows("nicht eingetragen ist").lacks(wrong)
 	anna.authorize("redirect_uri", wrong).want(http.StatusBadRequest).shows("/pforte/admin/sign-in/grafana#refused")
 	f.audit.Drain()
-	anna.get("/pforte/admin/sign-in/grafana").shows("Zuletzt abgewiesen", "unbekannte Adresse", wrong, "Übernehmen")
+	anna.get("/pforte/admin/sign-in/grafana").shows("Zuletzt abgewiesen", "Unbekannte Adresse", wrong, "Übernehmen")
 	anna.post("/pforte/admin/sign-in/grafana", "do", "take", "address", wrong).leadsTo("/pforte/admin/sign-in/grafana?done=client-address")
 	anna.get("/pforte/admin/sign-in/grafana").lacks("Übernehmen")
 	otto.authorize("redirect_uri", wrong).want(http.StatusSeeOther)
