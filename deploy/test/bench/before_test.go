@@ -28,7 +28,7 @@ func (s *suite) before() {
 	version, err := os.ReadFile(filepath.Join(folder, "version"))
 	s.must(err)
 	s.line("\n## Beside the release before\n\nThis release beside %s, built by the same compiler, each with Redis, databases and a facilitator of its own. "+
-		"The ratio is ours now ÷ ours then: of a rate more is better, of processor time less. Whatever costs more than 5 %% of a row says so in the [changelog](changelog.md).\n",
+		"The ratio is ours now ÷ ours then: of a rate more is better, of processor time less. Whatever costs more than 5 %% of a row says so in the [changelog](changelog.md).",
 		strings.TrimSpace(string(version)))
 	now, then := s.open(s.bin), s.open(folder)
 	for _, w := range []*world{now, then} {

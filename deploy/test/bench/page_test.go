@@ -107,9 +107,11 @@ type page struct {
 
 func (p *page) line(format string, args ...any) { _, _ = fmt.Fprintf(p, format+"\n", args...) }
 
-// cells writes a table; the first row is its head.
+// cells writes a table behind one blank line; the first row is its head.
 func (p *page) cells(rows ...[]string) {
-	p.line("")
+	if !strings.HasSuffix(p.String(), "\n\n") {
+		p.line("")
+	}
 	for i, row := range rows {
 		p.line("| %s |", strings.Join(row, " | "))
 		if i == 0 {

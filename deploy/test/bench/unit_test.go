@@ -72,6 +72,17 @@ func TestRow_IsJudgedByItsRatioOrElseItsFigure(t *testing.T) {
 	}
 }
 
+func TestCells_AreBehindOneBlankLine(t *testing.T) {
+	for _, text := range []string{"A text.", "A text.\n"} {
+		var p page
+		p.line("%s", text)
+		p.cells([]string{"a"}, []string{"1"})
+		if want := "A text.\n\n| a |\n|---|\n| 1 |\n"; p.String() != want {
+			t.Errorf("got %q, want %q", p.String(), want)
+		}
+	}
+}
+
 // server answers 418 to a client that does not name itself.
 func server(t *testing.T) cell {
 	t.Helper()
