@@ -177,7 +177,7 @@ before:
 	@git log -1 --format='%h of %cs' $(BEFORE) >$(BIN)/before/version
 	@for from in services/auth:./cmd/auth services/verifier:./cmd/verifier services/verifier:./cmd/recordednode proxy:.; do \
 		(cd $(BIN)/before/source/$${from%%:*} && $(PROGRESS) "build $${from%%:*} of $(BEFORE)" $(GOBUILD) -o $(BIN)/before/ $${from#*:}) || exit; done
-	@mv $(BIN)/before/proxy $(BIN)/before/pforte-proxy 2>/dev/null || true
+	@mv $(BIN)/before/proxy $(BIN)/before/pforte-proxy
 
 profile: build profiled $(MEASURE) ## write profiles of the processor and of allocations under each load into bin/profiles/
 	@$(MEASURE) -test.run '^TestBench$$/^profiles$$' -top $(CURDIR) -bin $(BIN) $(ARGS)
