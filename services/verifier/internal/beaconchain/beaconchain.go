@@ -89,8 +89,9 @@ type Chain struct {
 	// the members of the last ones.
 	committees map[uint64]finality.Root
 	keys       map[uint64]*lightclient.SyncCommittee
-	// steps are the handovers that are kept, and checkpoints our own ones, by periods.
-	steps       map[uint64]handover
+	// steps are the handovers that are kept, whether the period was over then, and checkpoints our own ones, by
+	// periods.
+	steps       map[uint64]bool
 	checkpoints map[uint64]finality.Root
 	// verified is when an update was last verified, by our clock; zero before the first.
 	verified time.Time
@@ -103,12 +104,6 @@ type Chain struct {
 	anchors       []anchor
 	participation float64
 	newest        time.Time
-}
-
-// handover is a kept step, without its content.
-type handover struct {
-	signers int
-	final   bool
 }
 
 // anchor is a finalized execution block and what shows that it is final.
@@ -129,7 +124,7 @@ func New(o Options) (*Chain, error) {
 	o.Log = o.Log.With("chain", o.Name)
 	c := &Chain{
 		Options: o, committees: map[uint64]finality.Root{}, keys: map[uint64]*lightclient.SyncCommittee{},
-		steps: map[uint64]handover{}, checkpoints: map[uint64]finality.Root{},
+		steps: map[uint64]bool{}, checkpoints: map[uint64]finality.Root{},
 	}
 	for _, n := range o.Nodes {
 		c.nodes = append(c.nodes, &node{BeaconNode: n})

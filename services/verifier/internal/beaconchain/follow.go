@@ -270,7 +270,7 @@ func (c *Chain) begin(ctx context.Context) error {
 			return fmt.Errorf("the step of period %d: %w", k.Period, err)
 		}
 		committees[k.Period+1] = *step.NextCommittee
-		c.steps[k.Period] = handover{k.Signers, k.Final}
+		c.steps[k.Period] = k.Final
 	}
 	c.committees = committees
 	return nil
@@ -500,7 +500,7 @@ func (c *Chain) handOver(ctx context.Context, n *node, period uint64, over bool)
 		return err
 	}
 	c.committees[period+1], c.keys[period+1] = *step.NextCommittee, u.NextSyncCommittee
-	c.steps[period] = handover{step.Signers(), over}
+	c.steps[period] = over
 	for old := range c.keys {
 		if old+1 < period {
 			delete(c.keys, old)
@@ -552,7 +552,7 @@ func (c *Chain) keepHandovers(ctx context.Context) error {
 			continue
 		}
 		over := period < current.period
-		if kept, there := c.steps[period]; there && (kept.final || !over) {
+		if final, there := c.steps[period]; there && (final || !over) {
 			continue
 		}
 		err := c.ask(ctx, c.nodes, func(n *node) error { return c.handOver(ctx, n, period, over) })
