@@ -12,18 +12,16 @@ import (
 
 // Lifetimes.
 const (
-	CodeLifetime     = time.Minute
-	AccessLifetime   = time.Hour
-	IDTokenLifetime  = time.Hour
-	RefreshIdle      = 30 * 24 * time.Hour  // without use
-	RefreshLifetime  = 365 * 24 * time.Hour // since the login
-	RefreshGrace     = 2 * time.Minute      // in which the token before is answered again
-	KeepEnded        = 30 * 24 * time.Hour  // of a grant
-	KeepEndedLogins  = time.Hour
-	RequestLifetime  = 15 * time.Minute // of a kept request
-	PushedLifetime   = 90 * time.Second // of one that the client has pushed
-	reusedCodeGrace  = 5 * time.Second  // in which a browser may load its callback twice
-	reusedCodeMemory = 10 * time.Minute
+	CodeLifetime    = time.Minute
+	AccessLifetime  = time.Hour
+	IDTokenLifetime = time.Hour
+	RefreshIdle     = 30 * 24 * time.Hour  // without use
+	RefreshLifetime = 365 * 24 * time.Hour // since the login
+	RefreshGrace    = 2 * time.Minute      // in which the token before is answered again
+	KeepEnded       = 30 * 24 * time.Hour  // of a grant
+	KeepEndedLogins = time.Hour
+	RequestLifetime = 15 * time.Minute // of a kept request
+	PushedLifetime  = 90 * time.Second // of one that the client has pushed
 )
 
 // Limits of live grants. Another one ends the oldest.
@@ -49,8 +47,6 @@ type Grant struct {
 	RotatedAt  time.Time
 	CreatedAt  time.Time
 	LastUsedAt time.Time
-	EndedAt    time.Time // zero: it is live
-	Reason     string    // why it ended
 }
 
 // NewGrantID returns a random ID. It begins with no hyphen, which a command would take for a flag.
@@ -67,7 +63,6 @@ func NewGrantID() string {
 // Why a grant ended.
 const (
 	EndedByUser   = "disconnected"
-	EndedByAdmin  = "ended"
 	EndedByClient = "revoked"
 	EndedByLogout = "logout"
 	EndedByStamp  = "password"
@@ -99,7 +94,6 @@ type Connection struct {
 	Grant
 	Slug, Name string // of the application
 	Username   string
-	Groups     bool // the application learns role and groups
 }
 
 // Errors of grants. ErrNotAdmitted: the user's row or the rule says no, now.

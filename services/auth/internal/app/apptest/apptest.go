@@ -187,15 +187,6 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 	return p
 }
 
-// Add creates a user without the API and returns the id.
-func (p *Parts) Add(t testing.TB, username, displayName, pass, role string) int64 {
-	t.Helper()
-	return Must(
-		p.People.Add(t.Context(), people.NewUser{
-			Username: username, DisplayName: displayName, Password: pass, Role: &role,
-		}))(t).ID
-}
-
 // Must returns a function that returns v, or ends the test for the error.
 func Must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
