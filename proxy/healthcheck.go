@@ -26,14 +26,14 @@ func healthcheck(caddycmd.Flags) (int, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	if err := lives(ctx, net.JoinHostPort(host, port)); err != nil {
+	if err := checkHealth(ctx, net.JoinHostPort(host, port)); err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
 	return caddy.ExitCodeSuccess, nil
 }
 
-// lives checks a proxy at its internal address.
-func lives(ctx context.Context, addr string) error {
+// checkHealth checks a proxy at its internal address.
+func checkHealth(ctx context.Context, addr string) error {
 	url := "http://" + addr + "/livez"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil) //nolint:gosec // the operator's own setting
 	if err != nil {

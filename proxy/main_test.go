@@ -97,7 +97,7 @@ func tryOpen(t *testing.T, settings map[string]string, args ...string) *server {
 			t.Fatalf("the proxy ended:\n%s", d.log)
 		case <-time.After(50 * time.Millisecond):
 		}
-		if err := lives(t.Context(), strings.TrimPrefix(d.admin, "http://")); err != nil {
+		if err := checkHealth(t.Context(), strings.TrimPrefix(d.admin, "http://")); err != nil {
 			continue
 		}
 		// Caddy starts its servers one after the other: the admin port may answer first.

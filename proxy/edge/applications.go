@@ -52,9 +52,9 @@ type Applications struct {
 	asked   sync.WaitGroup
 	// ports returns the proxy's own, once all of it is provisioned.
 	ports func() []uint16
-	// secure is the port of https, 0 where there is none, and hands are the certificates there.
-	secure uint16
-	hands  hands
+	// secure is the port of https, 0 where there is none, and certificates are those there.
+	secure       uint16
+	certificates certificates
 
 	now atomic.Pointer[listing]
 
@@ -149,7 +149,7 @@ func (a *Applications) Provision(ctx caddy.Context) error {
 	if a.reach, err = newReach(a.Mode, a.To, a.Auth, a.Never); err != nil {
 		return err
 	}
-	a.hands.hosts = map[string]*hand{}
+	a.certificates.hosts = map[string]*certificate{}
 	a.ports = func() []uint16 {
 		all, secure := ownPorts(ctx)
 		a.secure = secure
@@ -277,7 +277,7 @@ func (a *Applications) Start() error {
 	a.note(a.ask(first))
 	a.asked.Go(func() { a.run(ctx) })
 	if a.secure != 0 {
-		a.asked.Go(func() { a.shake(ctx) })
+		a.asked.Go(func() { a.runHandshakes(ctx) })
 	}
 	return nil
 }

@@ -58,8 +58,8 @@ func (a *Applications) run(ctx context.Context) {
 	}
 }
 
-// tell has auth asked soon.
-func (a *Applications) tell() {
+// askSoon has auth asked soon.
+func (a *Applications) askSoon() {
 	select {
 	case a.wake <- struct{}{}:
 	default: // it will be
@@ -96,7 +96,7 @@ func (a *Applications) ask(ctx context.Context) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		a.told(told)
+		a.forgetAnswers(told)
 		if answer == nil {
 			return nil
 		}
@@ -107,7 +107,7 @@ func (a *Applications) ask(ctx context.Context) error {
 		if list.etag == "" || list.etag != q.Have {
 			a.take(ctx, list)
 			a.keep(answer)
-			a.tell()
+			a.askSoon()
 		}
 		a.probe(context.WithoutCancel(ctx), list.probes)
 		return nil
@@ -128,7 +128,7 @@ func (a *Applications) question() (question, int) {
 	probed := append([]probeAnswer(nil), a.answers...)
 	var certified []string
 	for host, app := range list.hosts {
-		if a.hands.certified(host) {
+		if a.certificates.certified(host) {
 			certified = append(certified, app.Slug)
 		}
 	}
@@ -138,8 +138,8 @@ func (a *Applications) question() (question, int) {
 	}, len(probed)
 }
 
-// told forgets the first n answers to probes, which auth has now.
-func (a *Applications) told(n int) {
+// forgetAnswers forgets the first n answers to probes, which auth has now.
+func (a *Applications) forgetAnswers(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.answers = append([]probeAnswer(nil), a.answers[n:]...)

@@ -21,84 +21,84 @@ import (
 // When the proxy makes a handshake with itself for a host. Certificates of its own authority last for twelve hours, and
 // are renewed by a handshake in the last four. A public authority takes five failures of a host in an hour.
 const (
-	shakeWithin = 2 * time.Minute
-	shakeAgain  = 2 * time.Hour
-	shakeFailed = 5 * time.Minute // once more with each failure
-	shakeLatest = 15 * time.Minute
-	shakeSoon   = 3 * time.Second // where a handshake asks no authority, or the server's time for one was too short
-	shakeEvery  = 500 * time.Millisecond
+	handshakeWithin = 2 * time.Minute
+	handshakeAgain  = 2 * time.Hour
+	handshakeFailed = 5 * time.Minute // once more with each failure
+	handshakeLatest = 15 * time.Minute
+	handshakeSoon   = 3 * time.Second // where a handshake asks no authority, or the server's time for one was too short
+	handshakeEvery  = 500 * time.Millisecond
 )
 
-// shakesAtOnce is for how many hosts it does so at once, so that one without its record of DNS does not hold up the
+// handshakesAtOnce is for how many hosts it does so at once, so that one without its record of DNS does not hold up the
 // others.
-const shakesAtOnce = 4
+const handshakesAtOnce = 4
 
-// hands are what the proxy knows of the certificates for hosts of the list.
-type hands struct {
+// certificates are what the proxy knows of the certificates for hosts of the list.
+type certificates struct {
 	mu    sync.Mutex
-	hosts map[string]*hand
+	hosts map[string]*certificate
 }
 
-type hand struct {
-	certified, shaking bool
-	failures           int
-	next               time.Time
+type certificate struct {
+	certified, trying bool
+	failures          int
+	next              time.Time
 }
 
 // due returns the hosts for which a handshake is due now, forgets those that have left the list, and takes the new
 // ones.
-func (h *hands) due(hosts map[string]*App, now time.Time) (due []string) {
+func (h *certificates) due(hosts map[string]*App, now time.Time) (due []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for host, known := range h.hosts {
-		if hosts[host] == nil && !known.shaking {
+		if hosts[host] == nil && !known.trying {
 			delete(h.hosts, host)
 		}
 	}
 	for host := range hosts {
 		known := h.hosts[host]
 		if known == nil {
-			known = new(hand)
+			known = new(certificate)
 			h.hosts[host] = known
 		}
-		if !known.shaking && !now.Before(known.next) {
-			known.shaking = true
+		if !known.trying && !now.Before(known.next) {
+			known.trying = true
 			due = append(due, host)
 		}
 	}
 	return due
 }
 
-// shaken notes a handshake's outcome, and reports whether there is something to tell. refused says that it may have
-// cost an attempt at an authority.
-func (h *hands) shaken(host string, err error, refused bool, now time.Time) (changed bool) {
+// noteHandshake notes a handshake's outcome, and reports whether there is something to tell. refused says that it may
+// have cost an attempt at an authority.
+func (h *certificates) noteHandshake(host string, err error, refused bool, now time.Time) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	known := h.hosts[host]
 	changed = known.certified != (err == nil)
-	known.certified, known.shaking = err == nil, false
+	known.certified, known.trying = err == nil, false
 	switch {
 	case err == nil:
-		known.failures, known.next = 0, now.Add(shakeAgain)
+		known.failures, known.next = 0, now.Add(handshakeAgain)
 	case refused:
 		known.failures++
-		known.next = now.Add(min(time.Duration(known.failures)*shakeFailed, shakeLatest))
+		known.next = now.Add(min(time.Duration(known.failures)*handshakeFailed, handshakeLatest))
 	default:
-		known.next = now.Add(shakeSoon)
+		known.next = now.Add(handshakeSoon)
 	}
 	return changed
 }
 
 // mayTry reports whether a certificate may be loaded or obtained for a host now: after a failure no visitor causes the
 // next attempt.
-func (h *hands) mayTry(host string, now time.Time) bool {
+func (h *certificates) mayTry(host string, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	known := h.hosts[host]
-	return known == nil || known.certified || known.shaking || known.failures == 0 || !now.Before(known.next)
+	return known == nil || known.certified || known.trying || known.failures == 0 || !now.Before(known.next)
 }
 
-func (h *hands) certified(host string) bool {
+func (h *certificates) certified(host string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	known := h.hosts[host]
@@ -111,13 +111,13 @@ func isRefusal(err error) bool {
 	return errors.As(err, &fault) && fault.Op == "remote error"
 }
 
-// shake has a certificate for each host of the list before the first visitor wants it, and a new one where nobody comes
-// for long: the proxy opens a connection to itself.
-func (a *Applications) shake(ctx context.Context) {
+// runHandshakes has a certificate for each host of the list before the first visitor wants it, and a new one where
+// nobody comes for long: the proxy opens a connection to itself.
+func (a *Applications) runHandshakes(ctx context.Context) {
 	var under sync.WaitGroup
 	defer under.Wait()
-	places := make(chan struct{}, shakesAtOnce)
-	every := time.NewTicker(shakeEvery)
+	places := make(chan struct{}, handshakesAtOnce)
+	every := time.NewTicker(handshakeEvery)
 	defer every.Stop()
 	for {
 		select {
@@ -125,27 +125,27 @@ func (a *Applications) shake(ctx context.Context) {
 			return
 		case <-every.C:
 		}
-		for _, host := range a.hands.due(a.now.Load().hosts, time.Now()) {
+		for _, host := range a.certificates.due(a.now.Load().hosts, time.Now()) {
 			under.Go(func() {
 				places <- struct{}{}
 				defer func() { <-places }()
-				err := a.shakeFor(ctx, host)
+				err := a.handshake(ctx, host)
 				if ctx.Err() != nil {
 					return
 				}
 				refused := isRefusal(err) && a.TLS != "dns"
-				if a.hands.shaken(host, err, refused, time.Now()) {
+				if a.certificates.noteHandshake(host, err, refused, time.Now()) {
 					a.log.Info("certificate", "host", host, "there", err == nil)
-					a.tell()
+					a.askSoon()
 				}
 			})
 		}
 	}
 }
 
-// shakeFor returns why a visitor of a host would have no certificate.
-func (a *Applications) shakeFor(ctx context.Context, host string) error {
-	ctx, cancel := context.WithTimeout(ctx, shakeWithin)
+// handshake returns why a visitor of a host would have no certificate.
+func (a *Applications) handshake(ctx context.Context, host string) error {
+	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
 	defer cancel()
 	dialer := tls.Dialer{Config: &tls.Config{
 		ServerName:         host,
@@ -197,7 +197,7 @@ func (p *Permission) CertificateAllowed(_ context.Context, name string) error {
 	if _, found := p.apps.Host(name); !found {
 		return fmt.Errorf("%w: %s is no application's host", caddytls.ErrPermissionDenied, name)
 	}
-	if !p.apps.hands.mayTry(strings.ToLower(name), time.Now()) {
+	if !p.apps.certificates.mayTry(strings.ToLower(name), time.Now()) {
 		return fmt.Errorf("%w: the last attempt for %s failed", caddytls.ErrPermissionDenied, name)
 	}
 	return nil

@@ -20,7 +20,7 @@ var errAlert = &net.OpError{Op: "remote error", Err: errors.New("internal error"
 // A public authority counts failures: visitors cause none, and the proxy's own attempts are few.
 func TestHands_AFailureIsTriedAgainLaterAndByNoVisitor(t *testing.T) {
 	t.Parallel()
-	h := hands{hosts: map[string]*hand{}}
+	h := certificates{hosts: map[string]*certificate{}}
 	hosts := map[string]*App{"photos.example.org": {Slug: "photos"}}
 	const host = "photos.example.org"
 	now := time.Unix(1_800_000_000, 0)
@@ -31,7 +31,7 @@ func TestHands_AFailureIsTriedAgainLaterAndByNoVisitor(t *testing.T) {
 			if !h.mayTry(host, now) {
 				t.Fatal("the proxy's own attempt is refused")
 			}
-			h.shaken(host, errAlert, isRefusal(errAlert), now)
+			h.noteHandshake(host, errAlert, isRefusal(errAlert), now)
 		}
 		if h.mayTry(host, now) {
 			t.Fatal("a visitor causes an attempt")
@@ -40,10 +40,10 @@ func TestHands_AFailureIsTriedAgainLaterAndByNoVisitor(t *testing.T) {
 	if attempts != 5 {
 		t.Errorf("%d attempts in an hour", attempts)
 	}
-	if h.due(hosts, now.Add(shakeLatest)); !h.shaken(host, nil, false, now) || !h.certified(host) || !h.mayTry(host, now) {
+	if h.due(hosts, now.Add(handshakeLatest)); !h.noteHandshake(host, nil, false, now) || !h.certified(host) || !h.mayTry(host, now) {
 		t.Error("a certificate changes nothing")
 	}
-	if len(h.due(hosts, now.Add(shakeAgain-time.Second))) != 0 || len(h.due(hosts, now.Add(shakeAgain))) != 1 {
+	if len(h.due(hosts, now.Add(handshakeAgain-time.Second))) != 0 || len(h.due(hosts, now.Add(handshakeAgain))) != 1 {
 		t.Error("the hand is not shaken again after two hours")
 	}
 }
@@ -51,17 +51,17 @@ func TestHands_AFailureIsTriedAgainLaterAndByNoVisitor(t *testing.T) {
 // The server's own time for a handshake may end before a public authority answers. The certificate is there soon.
 func TestHands_AHandshakeThatWasTooSlowIsRepeatedSoon(t *testing.T) {
 	t.Parallel()
-	h := hands{hosts: map[string]*hand{}}
+	h := certificates{hosts: map[string]*certificate{}}
 	hosts := map[string]*App{"a.example.org": {}}
 	now := time.Now()
 	h.due(hosts, now)
-	if h.shaken("a.example.org", io.EOF, isRefusal(io.EOF), now); !h.mayTry("a.example.org", now) || len(h.due(hosts, now.Add(shakeSoon))) != 1 {
+	if h.noteHandshake("a.example.org", io.EOF, isRefusal(io.EOF), now); !h.mayTry("a.example.org", now) || len(h.due(hosts, now.Add(handshakeSoon))) != 1 {
 		t.Error("it is taken for a refusal")
 	}
 	if h.due(nil, now); len(h.hosts) != 1 {
 		t.Error("a host whose hand is shaken is forgotten")
 	}
-	h.shaken("a.example.org", nil, false, now)
+	h.noteHandshake("a.example.org", nil, false, now)
 	if h.due(nil, now); len(h.hosts) != 0 {
 		t.Error("a host that is no more is kept")
 	}
@@ -70,7 +70,7 @@ func TestHands_AHandshakeThatWasTooSlowIsRepeatedSoon(t *testing.T) {
 func TestPermission_IsForHostsOfTheListAlone(t *testing.T) {
 	t.Parallel()
 	a := &Applications{}
-	a.hands.hosts = map[string]*hand{}
+	a.certificates.hosts = map[string]*certificate{}
 	a.now.Store(&listing{appList: new(appList), hosts: map[string]*App{"photos.example.org": {Slug: "photos"}}})
 	p := &Permission{a}
 	for name, allowed := range map[string]bool{

@@ -58,7 +58,7 @@ func (a *Applications) probe(ctx context.Context, all []probe) {
 			delete(a.probing, p.id)
 			a.answers = append(a.answers, answer)
 			a.mu.Unlock()
-			a.tell()
+			a.askSoon()
 		}()
 	}
 }
