@@ -82,7 +82,7 @@ func TestMCP_OverTwentyMinutesOneAuthorizationIsSigned(t *testing.T) {
 		}
 		return text
 	}
-	for name, wait := range map[string]bool{"asked again and again": false, "by a ticket": true} {
+	for name, wait := range map[string]bool{"asked again and again": false, "by a question that waits": true} {
 		t.Run(name, func(t *testing.T) {
 			state, answer, keys := t.TempDir(), read("response.json"), read("key.json")
 			synctest.Test(t, func(t *testing.T) {

@@ -27,8 +27,8 @@ var (
 // process waits for them too. Each is bought once.
 type waiting string
 
-// ticket is a question that waits.
-type ticket struct {
+// waitingQuestion is a question that waits.
+type waitingQuestion struct {
 	Path string `json:"path"`
 	Body string `json:"body"`
 	// Chain is the id of the one that a payment in question was made on.
@@ -36,7 +36,7 @@ type ticket struct {
 	Transfer bool   `json:"transfer,omitempty"`
 }
 
-func (t ticket) question() question {
+func (t waitingQuestion) question() question {
 	return question{path: t.Path, body: t.Body, chain: t.Chain, aboutTransfer: t.Transfer}
 }
 
@@ -49,7 +49,7 @@ func (w waiting) add(name string, q question) error {
 	if _, there := all[name]; !there && len(all) >= maxWaiting {
 		return errManyWait
 	}
-	text, err := json.Marshal(ticket{q.path, q.body, q.chain, q.aboutTransfer})
+	text, err := json.Marshal(waitingQuestion{q.path, q.body, q.chain, q.aboutTransfer})
 	if err != nil {
 		return fmt.Errorf("write a question that waits: %w", err)
 	}
@@ -66,18 +66,18 @@ func (w waiting) drop(name string) error {
 }
 
 // all returns the questions by name.
-func (w waiting) all() (map[string]ticket, error) {
+func (w waiting) all() (map[string]waitingQuestion, error) {
 	files, err := filepath.Glob(filepath.Join(string(w), "*.json"))
 	if err != nil {
 		return nil, fmt.Errorf("read the questions that wait: %w", err)
 	}
-	all := make(map[string]ticket, len(files))
+	all := make(map[string]waitingQuestion, len(files))
 	for _, file := range files {
 		text, err := os.ReadFile(file) //nolint:gosec // a file of the user's own folder
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // another process has bought it
 		}
-		var one ticket
+		var one waitingQuestion
 		if err == nil {
 			err = json.Unmarshal(text, &one)
 		}

@@ -32,8 +32,8 @@ func exitCodes(command service.Command) service.Command {
 	}
 }
 
-// paper is a payment with everything that is recorded of it but its answer.
-type paper struct {
+// paymentDetails is a payment with everything that is recorded of it but its answer.
+type paymentDetails struct {
 	row
 	Identifier  string             `json:"identifier,omitempty"`
 	PayTo       string             `json:"payTo"`
@@ -58,7 +58,7 @@ func (p Process) paymentsShow(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		shown := paper{
+		shown := paymentDetails{
 			row: rowOf(r, p.clock()), Identifier: r.Identifier, PayTo: r.PayTo, ValidBefore: r.ValidBefore,
 			Changed: r.Changed,
 			Month:   r.Month, Retries: r.Retries,
@@ -77,7 +77,7 @@ func (p Process) paymentsShow(ctx context.Context, args []string) error {
 }
 
 // print prints a payment line by line.
-func (p Process) print(s paper) error {
+func (p Process) print(s paymentDetails) error {
 	var text strings.Builder
 	for _, line := range [][2]string{
 		{"state", string(s.State)},

@@ -116,15 +116,15 @@ func (c *Chain) Follow(ctx context.Context) error {
 func (c *Chain) noHandover(ctx context.Context, lacking []*node, err error) bool {
 	switch {
 	case err == nil:
-		c.lacking = time.Time{}
+		c.noHandoverSince = time.Time{}
 		return false
 	case len(lacking) == 0:
 		return false
-	case c.lacking.IsZero():
-		c.lacking = c.Now()
+	case c.noHandoverSince.IsZero():
+		c.noHandoverSince = c.Now()
 	}
 	c.Failed(CauseHandover)
-	anew := len(lacking) == len(c.nodes) || c.Now().Sub(c.lacking) > c.seconds(lateEpochs*c.Network.SlotsPerEpoch)
+	anew := len(lacking) == len(c.nodes) || c.Now().Sub(c.noHandoverSince) > c.seconds(lateEpochs*c.Network.SlotsPerEpoch)
 	c.Log.ErrorContext(ctx, "finality: no beacon node hands over to the committee after a period; readers need a "+
 		"checkpoint of a later period for blocks from then on",
 		"period", c.lastPeriod(), "nodes", len(lacking), "anew", anew, "error", err)
@@ -354,7 +354,7 @@ func (c *Chain) seconds(slots uint64) time.Duration {
 // another node may have a newer one.
 func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) error {
 	period := c.Network.Period(uint64(u.SignatureSlot))
-	if err := c.reach(ctx, n, period); err != nil {
+	if err := c.readHandovers(ctx, n, period); err != nil {
 		late := (c.lastPeriod()+1)*c.Network.SlotsPerPeriod + lateEpochs*c.Network.SlotsPerEpoch
 		if errors.Is(err, chain.ErrNoBeaconData) && uint64(u.FinalizedHeader.Beacon.Slot) >= late {
 			err = fmt.Errorf("%w: %w", errNoHandover, err)
@@ -443,8 +443,8 @@ func (c *Chain) lastPeriod() (last uint64) {
 	return last
 }
 
-// reach reads handovers until the committee of a period is known.
-func (c *Chain) reach(ctx context.Context, n *node, period uint64) error {
+// readHandovers reads handovers until the committee of a period is known.
+func (c *Chain) readHandovers(ctx context.Context, n *node, period uint64) error {
 	for {
 		if _, known := c.committees[period]; known {
 			return nil

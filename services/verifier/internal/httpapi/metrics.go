@@ -174,7 +174,7 @@ func RegisterStatus(r prometheus.Registerer, p *paywall.Paywall, ping func(conte
 			prometheus.Labels{"store": "database"}, func() float64 {
 				ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 				defer cancel()
-				return yes(ping(ctx) == nil)
+				return boolValue(ping(ctx) == nil)
 			}))
 }
 
@@ -270,7 +270,7 @@ func gauge(name, help string, labels prometheus.Labels, value func() float64) pr
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
 }
 
-func yes(holds bool) float64 {
+func boolValue(holds bool) float64 {
 	if holds {
 		return 1
 	}

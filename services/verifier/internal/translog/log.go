@@ -214,7 +214,7 @@ func (l *Log) confirm(ctx context.Context, head Head) error {
 	var all sync.WaitGroup
 	for i, w := range l.witnesses {
 		if !w.take(l.Now()) {
-			faults[i] = w.spared()
+			faults[i] = w.whyNotAsked()
 			continue
 		}
 		all.Go(func() {
@@ -313,7 +313,7 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 	var faults []error
 	for _, w := range l.witnesses {
 		if !w.take(l.Now()) {
-			faults = append(faults, w.spared())
+			faults = append(faults, w.whyNotAsked())
 			continue
 		}
 		asked++

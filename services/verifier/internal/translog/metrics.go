@@ -63,7 +63,7 @@ func (m *metrics) Collect(all chan<- prometheus.Metric) {
 	}
 	now := m.Now()
 	if at, ok := m.LastAudit(); !at.IsZero() {
-		gauge(m.auditOK, one(ok))
+		gauge(m.auditOK, boolValue(ok))
 		gauge(m.auditAge, now.Sub(at).Seconds())
 	}
 	s, err := m.Status(ctx)
@@ -83,7 +83,7 @@ func (m *metrics) Collect(all chan<- prometheus.Metric) {
 	gauge(m.setAside, float64(s.SetAside))
 	gauge(m.publishedAge, age)
 	for _, why := range []string{FrozenRestored, FrozenBehind, FrozenFork, FrozenMark, FrozenNoMark} {
-		gauge(m.frozen, one(s.Frozen == why), why)
+		gauge(m.frozen, boolValue(s.Frozen == why), why)
 	}
 	for _, w := range s.Witnesses {
 		if !w.Seen.IsZero() {
@@ -93,7 +93,7 @@ func (m *metrics) Collect(all chan<- prometheus.Metric) {
 	}
 }
 
-func one(holds bool) float64 {
+func boolValue(holds bool) float64 {
 	if holds {
 		return 1
 	}

@@ -197,7 +197,7 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 	ours := vkey == head.VKey
 	works := ours && head.Frozen == ""
 	if works && poisoned {
-		at, err := l.poison(ctx, head)
+		at, err := l.firstInvalid(ctx, head)
 		if err != nil {
 			return "", err
 		}
@@ -230,8 +230,8 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 	return opened.Origin, nil
 }
 
-// poison returns the index of the first entry that is none, or -1.
-func (l *Log) poison(ctx context.Context, head Head) (int64, error) {
+// firstInvalid returns the index of the first entry that is none, or -1.
+func (l *Log) firstInvalid(ctx context.Context, head Head) (int64, error) {
 	for at := int64(0); at < head.Size; {
 		entries, err := l.Store.Entries(ctx, head.Log, at, auditPortion)
 		if err != nil {

@@ -47,8 +47,8 @@ func (w *witnessClient) take(now time.Time) bool {
 	return true
 }
 
-// spared is the fault of a witness that may not be asked now.
-func (w *witnessClient) spared() error {
+// whyNotAsked is the fault of a witness that may not be asked now.
+func (w *witnessClient) whyNotAsked() error {
 	return fmt.Errorf("witness %s has failed and is asked again later, or works on an earlier checkpoint", w.Name)
 }
 

@@ -322,9 +322,9 @@ func (w *Paywall) checkAccount(ctx context.Context, c *call) error {
 	return nil
 }
 
-// crowd is a queue of settlements that wait until others of their payer or client
+// settlementQueue is a queue of settlements that wait until others of their payer or client
 // have ended.
-type crowd struct {
+type settlementQueue struct {
 	mu    sync.Mutex
 	queue []*waiter
 }
@@ -336,9 +336,9 @@ type waiter struct {
 	wake     chan struct{}
 }
 
-// crowdPause is how long the first in the queue waits before it looks again:
+// queuePause is how long the first in the queue waits before it looks again:
 // it does not learn of those that end in other processes.
-const crowdPause = 200 * time.Millisecond
+const queuePause = 200 * time.Millisecond
 
 // firstOfClient is how many settlements of one client, of different payers, count as first,
 // and firstOfStrangers how many of payers who are not known. Of those maxWaiting may wait.
@@ -350,7 +350,7 @@ const (
 
 // wait returns when Begin may be tried again, or ErrInFlight when ctx ends. The first
 // pause is short: one may have ended just before this one was queued.
-func (c *crowd) wait(ctx context.Context, w *waiter) error {
+func (c *settlementQueue) wait(ctx context.Context, w *waiter) error {
 	w.wake = make(chan struct{}, 1)
 	if !c.join(w) {
 		return &payment.LaterError{Err: payment.ErrLimit, After: strangersPause}
@@ -360,7 +360,7 @@ func (c *crowd) wait(ctx context.Context, w *waiter) error {
 		defer c.mu.Unlock()
 		c.queue = slices.DeleteFunc(c.queue, func(other *waiter) bool { return other == w })
 	}()
-	for pause := crowdPause / 10; ; pause = crowdPause {
+	for pause := queuePause / 10; ; pause = queuePause {
 		select {
 		case <-w.wake:
 			return nil
@@ -378,7 +378,7 @@ func (c *crowd) wait(ctx context.Context, w *waiter) error {
 const strangersPause = 5 * time.Second
 
 // join puts w into the queue, unless too many wait there who are as little known.
-func (c *crowd) join(w *waiter) bool {
+func (c *settlementQueue) join(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	strangers := 0
@@ -396,7 +396,7 @@ func (c *crowd) join(w *waiter) bool {
 
 // first reports whether w is the first of its payer in the queue, and one of the
 // first of its client, and of the strangers if it is one. If all tried again, the ledger would do little else.
-func (c *crowd) first(w *waiter) bool {
+func (c *settlementQueue) first(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, strangers := 0, 0
@@ -425,7 +425,7 @@ func (c *crowd) first(w *waiter) bool {
 }
 
 // wake takes the next n of the payer or the client from the queue.
-func (c *crowd) wake(n int, payer, client string) {
+func (c *settlementQueue) wake(n int, payer, client string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queue = slices.DeleteFunc(c.queue, func(w *waiter) bool {

@@ -108,7 +108,7 @@ type Paywall struct {
 	strangers, named         budgets
 	accountsNear, checksNear *attempts
 	unpaidOf, unpaidNear     *attempts
-	crowd                    crowd
+	settlements              settlementQueue
 	// unknownPayers, beside and looking (of known payers) bound concurrent work: see limits.go.
 	unknownPayers, beside, looking *semaphore.Weighted
 

@@ -30,8 +30,8 @@ type Order struct {
 	// although the caller has gone, and must not change anything.
 	Work func(ctx context.Context) ([]byte, error)
 
-	// misfit is how the payment differs from the current terms of the offer.
-	misfit error
+	// mismatch is how the payment differs from the current terms of the offer.
+	mismatch error
 }
 
 // Sale is a paid answer.
@@ -61,11 +61,11 @@ type purchaseKey struct {
 // goes on whether callers wait or not.
 func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 	o.Questions, o.AtOnce = max(o.Questions, 1), max(o.AtOnce, 1)
-	o.Payment, o.misfit = o.Offer.Judge(o.Payment)
-	if o.misfit != nil { // it may have been paid when the terms were others
+	o.Payment, o.mismatch = o.Offer.Judge(o.Payment)
+	if o.mismatch != nil { // it may have been paid when the terms were others
 		known, err := w.isKnown(ctx, o.Payment)
 		if !known {
-			return Sale{}, w.Refuse(ctx, o, cmp.Or(err, o.misfit))
+			return Sale{}, w.Refuse(ctx, o, cmp.Or(err, o.mismatch))
 		}
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, w.Answer, payment.ErrInFlight)
@@ -135,7 +135,7 @@ type call struct {
 
 // purchase runs an order to its end, and refunds its attempts when they do not count.
 func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) {
-	c := &call{Order: o, plain: o.misfit == nil && o.Offer.Terms.SignedByPayer(o.Payment)}
+	c := &call{Order: o, plain: o.mismatch == nil && o.Offer.Terms.SignedByPayer(o.Payment)}
 	c.client, c.around = w.client(o.Address)
 	if !c.plain {
 		err = w.keyCopy(ctx, c)
@@ -234,14 +234,14 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 		if earlier, found, err := w.bought(ctx, c); found || err != nil {
 			return earlier, false, err
 		}
-	} else if r, err := w.own(ctx, c); !errors.Is(err, payment.ErrNotFound) {
+	} else if r, err := w.ownRecord(ctx, c); !errors.Is(err, payment.ErrNotFound) {
 		return r, false, ledgerFault(err)
 	}
 	if earlier, found, err := w.earlier(ctx, c); found || err != nil {
 		return earlier, false, err
 	}
 	if err := w.admit(ctx, c); err != nil {
-		r, getErr := w.own(ctx, c)
+		r, getErr := w.ownRecord(ctx, c)
 		if errors.Is(getErr, payment.ErrNotFound) {
 			return payment.Record{}, false, err
 		}
@@ -249,7 +249,7 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 	}
 	if !c.plain && !c.checked {
 		if err := w.check(ctx, c); err != nil {
-			if r, getErr := w.own(ctx, c); getErr == nil && r.Payment == c.Payment.Digest {
+			if r, getErr := w.ownRecord(ctx, c); getErr == nil && r.Payment == c.Payment.Digest {
 				return r, false, nil // a copy was sold while this one was verified
 			}
 			return payment.Record{}, false, err
@@ -265,7 +265,7 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 		c.refund() // it cost one read of the ledger
 	}
 	if err == nil && r.Key != c.Payment.Key { // it was settled meanwhile, or another copy was
-		r, err = w.own(ctx, c)
+		r, err = w.ownRecord(ctx, c)
 		if errors.Is(err, payment.ErrNotFound) {
 			return payment.Record{}, false, payment.ErrUsed
 		}
@@ -273,9 +273,9 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 	return r, won, ledgerFault(err)
 }
 
-// own returns the record of the payment. That of a copy gets the key of the authorization
+// ownRecord returns the record of the payment. That of a copy gets the key of the authorization
 // when it is settled, and the payment has it from then on.
-func (w *Paywall) own(ctx context.Context, c *call) (payment.Record, error) {
+func (w *Paywall) ownRecord(ctx context.Context, c *call) (payment.Record, error) {
 	r, err := w.Ledger.Get(ctx, c.Payment.Key)
 	if !errors.Is(err, payment.ErrNotFound) || !c.Payment.Key.IsCopy() {
 		return r, err
@@ -321,8 +321,8 @@ func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found 
 // open, the month has a settlement left, not too many have failed, the address has an
 // attempt left, and the payment network shows of a payer who has never paid that they can.
 func (w *Paywall) admit(ctx context.Context, c *call) error {
-	if c.misfit != nil {
-		return c.misfit
+	if c.mismatch != nil {
+		return c.mismatch
 	}
 	if err := c.Offer.JudgeWindow(c.Payment, w.Now(), payment.WorkMargin); err != nil {
 		return err
@@ -445,7 +445,7 @@ func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer 
 	w.At(Begun)
 	r.State, r.Answer, r.Month = payment.Settling, sold, s.Month
 	sale, err := w.carryOut(context.WithoutCancel(ctx), c, r)
-	w.crowd.wake(2, r.Key.Payer, r.Client) // one that was paid frees its place and adds one
+	w.settlements.wake(2, r.Key.Payer, r.Client) // one that was paid frees its place and adds one
 	return sale, err
 }
 
@@ -474,7 +474,7 @@ func (w *Paywall) begin(
 		done()
 		if errors.Is(err, payment.ErrCrowded) {
 			flight.Unpin(ctx)
-			if err := w.crowd.wait(waiting, &waiter{
+			if err := w.settlements.wait(waiting, &waiter{
 				payer: r.Key.Payer, client: r.Client, stranger: !c.hasPaid,
 			}); err != nil {
 				return sold, nil, err
@@ -492,7 +492,7 @@ func (w *Paywall) begin(
 		default:
 			err = ledgerFault(err)
 		}
-		w.crowd.wake(others, r.Key.Payer, r.Client)
+		w.settlements.wake(others, r.Key.Payer, r.Client)
 		if err != nil || duplicate != nil {
 			w.quota.stale()
 		}

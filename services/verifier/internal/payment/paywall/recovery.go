@@ -26,7 +26,7 @@ func (w *Paywall) resumeEarlier(ctx context.Context, c *call, earlier payment.Re
 // payment is not spent. Anyone can name an address, so the facilitator verifies this
 // payment first. An explicit identifier decides by itself what is the same.
 func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found bool, err error) {
-	if w.ReuseWindow == 0 || c.Payment.Identifier != "" || c.misfit != nil {
+	if w.ReuseWindow == 0 || c.Payment.Identifier != "" || c.mismatch != nil {
 		return payment.Record{}, false, nil
 	}
 	r, err = w.Ledger.Earlier(ctx, payment.Asked{
@@ -189,7 +189,7 @@ func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) 
 	}
 	changed := w.Now().Sub(r.Changed)
 	early := changed >= 0 && changed < retryPause // a negative one is from a clock that was ahead
-	mayCall := r.Key == c.Payment.Key && c.misfit == nil && w.mayRetry(r) && !early
+	mayCall := r.Key == c.Payment.Key && c.mismatch == nil && w.mayRetry(r) && !early
 	if !mayCall || !flight.Pin(ctx) {
 		return w.answer(r)
 	}

@@ -19,8 +19,8 @@ type budgets struct {
 	// accounts are the lookups at the payment network's node, checks those at the
 	// facilitator.
 	accounts, checks *budget
-	// vain are the works beside the facilitator's check that end unpaid.
-	vain *attempts
+	// unpaidBeside are the works beside the facilitator's check that end unpaid.
+	unpaidBeside *attempts
 	// checking and looking are how many checks and lookups wait for their answers.
 	checking, looking *semaphore.Weighted
 }
@@ -32,17 +32,17 @@ const (
 	sharedAtOnce                       = 300
 	// networkShare is the part that one network, IPv6 /48 or IPv4 /24, may use up in a minute.
 	networkShare = 2
-	// maxVain is how many works beside the check may end unpaid in a minute. Beyond, the
+	// maxUnpaidBeside is how many works beside the check may end unpaid in a minute. Beyond, the
 	// check comes first.
-	maxVain = 20
+	maxUnpaidBeside = 20
 )
 
 func newBudgets(o Options) budgets {
 	most := float64(max(sharedAtOnce, o.AttemptsPerAddress/2))
 	return budgets{
 		accounts: newBudget(o.Now, accountsPerSecond, most), checks: newBudget(o.Now, checksPerSecond, most),
-		vain:     newAttempts(o.Now, attemptWindow, onePayer),
-		checking: semaphore.NewWeighted(maxChecks), looking: semaphore.NewWeighted(maxAccounts),
+		unpaidBeside: newAttempts(o.Now, attemptWindow, onePayer),
+		checking:     semaphore.NewWeighted(maxChecks), looking: semaphore.NewWeighted(maxAccounts),
 	}
 }
 
@@ -160,7 +160,7 @@ func (w *Paywall) mayWorkBeside(c *call) (release func(), ok bool) {
 	if c.isKnown() {
 		return func() {}, true
 	}
-	refund, err := w.budgetsOf(c).vain.spendMany("", maxVain, c.Questions)
+	refund, err := w.budgetsOf(c).unpaidBeside.spendMany("", maxUnpaidBeside, c.Questions)
 	if err != nil {
 		return nil, false
 	}
