@@ -173,7 +173,7 @@ func (s *Service) createSession(
 		if c.rehash { // before the pending login has a fingerprint of the hash
 			now.PasswordHash = s.rehash(ctx, now, c.Password)
 		}
-		return s.pend(ctx, now, c)
+		return s.createPending(ctx, now, c)
 	}
 	created, id := session.New(now.ID, c.UserAgent, s.now())
 	created.Username, created.Role, created.Stamp = now.Username, string(now.Role), now.SessionStamp

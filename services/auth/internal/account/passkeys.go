@@ -114,7 +114,8 @@ func (k *Passkeys) login(ctx context.Context, answer PasskeyAnswer, c Credential
 	}
 	for range loginTries {
 		in, err := k.s.createSession(ctx, u, c, session.Passkey, func(ctx context.Context, _ user.User) error {
-			return k.stillThere(ctx, used.Passkey) // a reset of the factor may have moved the fence before it was taken
+			// A reset of the factor may have moved the fence before it was taken.
+			return k.checkExists(ctx, used.Passkey)
 		})
 		switch {
 		case err == nil:
@@ -434,8 +435,8 @@ func (k *Passkeys) use(ctx context.Context, used factor.Assertion) error {
 	return err
 }
 
-// stillThere returns factor.ErrPasskeyFailed when a passkey was removed.
-func (k *Passkeys) stillThere(ctx context.Context, p factor.Passkey) error {
+// checkExists returns factor.ErrPasskeyFailed when a passkey was removed.
+func (k *Passkeys) checkExists(ctx context.Context, p factor.Passkey) error {
 	list, err := k.s.passkeys.Passkeys(ctx, p.UserID)
 	if err != nil {
 		return err

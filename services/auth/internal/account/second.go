@@ -91,8 +91,8 @@ type PendingLogin struct {
 	Methods           []string // of "totp", "recovery", "passkey"
 }
 
-// pend creates the pending login of u, whose password is verified.
-func (s *Service) pend(ctx context.Context, u user.User, c Credentials) (LoggedIn, error) {
+// createPending creates the pending login of u, whose password is verified.
+func (s *Service) createPending(ctx context.Context, u user.User, c Credentials) (LoggedIn, error) {
 	state, err := s.factors.Factors(ctx, u.ID)
 	if err != nil {
 		return LoggedIn{}, err

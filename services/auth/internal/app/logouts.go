@@ -17,7 +17,7 @@ func (s *server) deliverLogouts(ctx context.Context) {
 		Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: maxLogoutHeaders, DisableKeepAlives: true,
 		ForceAttemptHTTP2: true, TLSHandshakeTimeout: 5 * time.Second,
 	}
-	m, err := oidc.NewMessenger(oidc.LogoutOptions{
+	m, err := oidc.NewLogoutSender(oidc.LogoutOptions{
 		Store: s.stores.logouts, Sign: s.stores.oidc.Sign, Issuer: s.stores.oidc.Issuer(), Transport: transport,
 		Count:   func(outcome string) { s.metrics.logouts.WithLabelValues(outcome).Inc() },
 		Waiting: func(n int) { s.metrics.logoutsWaiting.Set(float64(n)) },

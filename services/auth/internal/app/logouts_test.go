@@ -83,7 +83,7 @@ func TestLogouts_ArriveOnceWithinASecond(t *testing.T) {
 			running, stop := context.WithCancel(ctx)
 			var replicas sync.WaitGroup
 			for range 2 {
-				m := apptest.Must(oidc.NewMessenger(oidc.LogoutOptions{
+				m := apptest.Must(oidc.NewLogoutSender(oidc.LogoutOptions{
 					Store: stores.SQL.Logouts, Sign: parts.OIDC.Sign, Issuer: parts.OIDC.Issuer(), Transport: &http.Transport{}, Count: func(string) {}, Waiting: func(int) {},
 					Log: slog.New(slog.DiscardHandler), Now: time.Now,
 				}))(t)

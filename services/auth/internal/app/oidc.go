@@ -55,7 +55,7 @@ func (s *stores) provider(
 	}
 	o := oidc.Options{
 		Off: r.off(), Clients: database.Clients, Keys: database.Keys, Grants: database.Grants,
-		Short: oidcredis.New(s.redis, name), Signer: signer, Users: database.Users, HasPaths: s.hasPaths,
+		ShortLived: oidcredis.New(s.redis, name), Signer: signer, Users: database.Users, HasPaths: s.hasPaths,
 		Audit: s.audit, Log: log, Now: time.Now,
 	}
 	if r.publicURL != "" {

@@ -145,7 +145,7 @@ func (h *fixture) build(s settings) {
 		if s.compat {
 			o.Sessions.SameSite = http.SameSiteStrictMode
 		}
-		o.OIDC.Grants, o.OIDC.Short = failingGrants{h.database.Grants, h.brokenGrants}, failingShort{o.OIDC.Short, h.brokenShort}
+		o.OIDC.Grants, o.OIDC.ShortLived = failingGrants{h.database.Grants, h.brokenGrants}, failingShort{o.OIDC.ShortLived, h.brokenShort}
 		o.Web.Secure, o.Web.CompatV0, o.Web.PublicURL = !s.insecure, s.compat, s.publicURL
 		for _, p := range s.proxies {
 			o.Web.TrustedProxies = append(o.Web.TrustedProxies, clientaddr.Network{Prefix: netip.MustParsePrefix(p)})

@@ -236,11 +236,11 @@ func (a guard) refuse(c echo.Context, d access.Decision, v *visit) error {
 	}
 	switch {
 	case d.Action == access.Login:
-		return lead(c, "/pforte/login?return="+v.escapedReturn())
+		return redirect(c, "/pforte/login?return="+v.escapedReturn())
 	case d.Action == access.HandOver, d.Action == access.StepUp && v.enrolled && v.app.HasHost():
 		return a.handOver(c, v)
 	case d.Action == access.StepUp && v.enrolled:
-		return lead(c, "/pforte/reauth?return="+v.escapedReturn())
+		return redirect(c, "/pforte/reauth?return="+v.escapedReturn())
 	}
 	return a.Refusal(c, http.StatusForbidden, d.Reason, v.app, v.by) // also for those who have no second factor yet
 }
@@ -255,12 +255,12 @@ func (a guard) handOver(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
-	return lead(c, a.PublicURL+"/pforte/go?app="+url.QueryEscape(v.app.Slug)+"&return="+
+	return redirect(c, a.PublicURL+"/pforte/go?app="+url.QueryEscape(v.app.Slug)+"&return="+
 		v.escapedReturn()+"&state="+url.QueryEscape(state))
 }
 
-// lead redirects a person, by the proxy's answer where the query says that it makes it.
-func lead(c echo.Context, to string) error {
+// redirect redirects a person, by the proxy's answer where the query says that it makes it.
+func redirect(c echo.Context, to string) error {
 	if c.QueryParam("login") == "401" {
 		c.Response().Header().Set("Location", to)
 		return web.ErrNotLoggedIn

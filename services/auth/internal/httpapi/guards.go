@@ -87,16 +87,16 @@ func (a *api) stepUp(h handler) handler {
 		if err := a.Accounts.CheckFresh(s.Session, s.user); err != nil {
 			return answer{}, err
 		}
-		if err := a.arrived(c, s); err != nil {
+		if err := a.awaitBody(c, s); err != nil {
 			return answer{}, err
 		}
 		return h(c, s)
 	}
 }
 
-// arrived waits for the body of a request, which may take a while, and then checks the
-// session again: a thief could have left out the end of a body until they are found out.
-func (a *api) arrived(c echo.Context, s caller) error {
+// awaitBody waits for the body of a request, which may take a while, and then checks the session again: a thief could
+// have left out the end of a body until they are found out.
+func (a *api) awaitBody(c echo.Context, s caller) error {
 	r := c.Request()
 	if r.ContentLength == 0 || r.ContentLength > maxBody || !service.IsJSON(r.Header) {
 		return nil // there is none, or decode refuses it unread

@@ -50,13 +50,13 @@ func (a provider) routes(e *echo.Echo) {
 		{http.MethodGet, web.OAuthMetadata, a.discovery},
 		{http.MethodGet, web.OIDCWebFinger, a.webFinger},
 	} {
-		e.Add(r.method, r.path, a.here(r.do))
+		e.Add(r.method, r.path, a.requireProvider(r.do))
 	}
 }
 
-// here returns service.ErrNoRoute where there is no provider, and at other hosts; else it calls next. It costs neither
-// SQL nor Redis.
-func (a provider) here(next echo.HandlerFunc) echo.HandlerFunc {
+// requireProvider returns service.ErrNoRoute where there is no provider, and at other hosts; else it calls next. It
+// costs neither SQL nor Redis.
+func (a provider) requireProvider(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !application.IsAt(a.PublicURL, c.Request().Host) {
 			return service.ErrNoRoute
@@ -92,8 +92,8 @@ type oauthError struct {
 	Description string `json:"error_description"`
 }
 
-// forScripts permits pages of all origins to read an answer: it says nothing that depends on cookies.
-func forScripts(c echo.Context) { c.Response().Header().Set("Access-Control-Allow-Origin", "*") }
+// allowAllOrigins permits pages of all origins to read an answer: it says nothing that depends on cookies.
+func allowAllOrigins(c echo.Context) { c.Response().Header().Set("Access-Control-Allow-Origin", "*") }
 
 // preflight permits what pages of other origins ask before they send a token.
 func (a provider) preflight(c echo.Context) error {
@@ -101,7 +101,7 @@ func (a provider) preflight(c echo.Context) error {
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
 	h.Set("Access-Control-Max-Age", "600")
-	forScripts(c)
+	allowAllOrigins(c)
 	return c.NoContent(http.StatusNoContent)
 }
 
@@ -113,7 +113,7 @@ func (a provider) published(c echo.Context, body any, err error) error {
 	if err != nil {
 		return a.refuse(c, err)
 	}
-	forScripts(c)
+	allowAllOrigins(c)
 	c.Response().Header().Set("Cache-Control", "public, max-age=300")
 	return writeJSON(c, http.StatusOK, body)
 }
@@ -258,7 +258,7 @@ func (a provider) client(c echo.Context, form url.Values) (oidc.Client, error) {
 
 // token is POST /pforte/oidc/token. It never looks at cookies.
 func (a provider) token(c echo.Context) error {
-	forScripts(c)
+	allowAllOrigins(c)
 	c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
 	form, err := readOAuthForm(c)
 	var tokens oidc.Tokens
@@ -353,7 +353,7 @@ func (a provider) webFinger(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	forScripts(c)
+	allowAllOrigins(c)
 	return c.Blob(http.StatusOK, "application/jrd+json", data)
 }
 
@@ -362,7 +362,7 @@ const maxResource = 512
 
 // userInfo is GET and POST /pforte/oidc/userinfo (RFC 6750).
 func (a provider) userInfo(c echo.Context) error {
-	forScripts(c)
+	allowAllOrigins(c)
 	token, err := presentedToken(c)
 	var claims map[string]any
 	if err == nil {

@@ -330,8 +330,8 @@ func TestIntrospect_TellsAClientOfItsOwnTokensAlone(t *testing.T) {
 	}
 }
 
-// farewell reads a request for a logout.
-func (h *signingIn) farewell(parameters ...string) oidc.Farewell {
+// logoutRequest reads a request for a logout.
+func (h *signingIn) logoutRequest(parameters ...string) oidc.LogoutRequest {
 	h.t.Helper()
 	values := url.Values{}
 	for i := 0; i < len(parameters); i += 2 {
@@ -355,11 +355,11 @@ func TestEndSession_LeadsOnlyWhereAnAdminEntered(t *testing.T) {
 	otto := h.otto()
 	hint := h.exchange(otto.code()).ID
 	head, claims := payload(t, hint)
-	if f := h.farewell("id_token_hint", hint, "post_logout_redirect_uri", after, "state", "s t&x", "client_id", "grafana"); f.To != after+"&state=s+t%26x" || f.Grant != claims["sid"] {
+	if f := h.logoutRequest("id_token_hint", hint, "post_logout_redirect_uri", after, "state", "s t&x", "client_id", "grafana"); f.To != after+"&state=s+t%26x" || f.Grant != claims["sid"] {
 		t.Errorf("got %+v", f)
 	}
 	h.clock.Advance(24 * time.Hour) // the hint has expired
-	if f := h.farewell("id_token_hint", hint, "post_logout_redirect_uri", after); f.To != after {
+	if f := h.logoutRequest("id_token_hint", hint, "post_logout_redirect_uri", after); f.To != after {
 		t.Errorf("an expired hint: %+v", f)
 	}
 	parts := strings.Split(hint, ".")
@@ -378,7 +378,7 @@ func TestEndSession_LeadsOnlyWhereAnAdminEntered(t *testing.T) {
 		"two hints":                  {"id_token_hint", hint, "id_token_hint", hint, "post_logout_redirect_uri", after},
 		"two addresses":              {"id_token_hint", hint, "post_logout_redirect_uri", after, "post_logout_redirect_uri", "https://evil.example.org"},
 	} {
-		if f := h.farewell(parameters...); f.To != "" || f.Known() {
+		if f := h.logoutRequest(parameters...); f.To != "" || f.Known() {
 			t.Errorf("%s: %+v", what, f)
 		}
 	}
@@ -386,7 +386,7 @@ func TestEndSession_LeadsOnlyWhereAnAdminEntered(t *testing.T) {
 		"https://two.example.org/", "https://evil.example.org", "javascript:alert(1)", "data:text/html,x", after + "/", after + "#x", strings.ToUpper(after), "//grafana.example.org/login?a=b",
 		"https://grafana.example.org@evil.example.org/", "https://grafana.example.org/login", " " + after, callback,
 	} {
-		if f := h.farewell("id_token_hint", hint, "post_logout_redirect_uri", to); f.To != "" || !f.Known() {
+		if f := h.logoutRequest("id_token_hint", hint, "post_logout_redirect_uri", to); f.To != "" || !f.Known() {
 			t.Errorf("%s: %+v", to, f)
 		}
 	}
@@ -400,7 +400,7 @@ func TestEndSession_KeysThatWereRevokedVerifyNoHint(t *testing.T) {
 	if err := h.oidc.RevokeKey(t.Context(), fmt.Sprint(head["kid"])); err != nil {
 		t.Fatal(err)
 	}
-	if f := h.farewell("id_token_hint", hint); f.Known() {
+	if f := h.logoutRequest("id_token_hint", hint); f.Known() {
 		t.Errorf("got %+v", f)
 	}
 	if _, status := h.userInfo(h.exchange(h.otto().code()).Access); status != 200 {

@@ -64,7 +64,7 @@ func (g failingGrants) Rotate(ctx context.Context, id string, n int64) (bool, er
 
 // failingShort are what lasts for minutes, in a store that fails.
 type failingShort struct {
-	oidc.Short
+	oidc.ShortLived
 	failing *atomic.Int64
 }
 
@@ -72,12 +72,12 @@ func (s failingShort) TakeCode(ctx context.Context, hash string) (oidc.Code, str
 	if fails(s.failing) {
 		return oidc.Code{}, "", errStore
 	}
-	return s.Short.TakeCode(ctx, hash)
+	return s.ShortLived.TakeCode(ctx, hash)
 }
 
 // PollDevice fails after it has done what it should: its answer is lost.
 func (s failingShort) PollDevice(ctx context.Context, hash, secret, clientID string, now time.Time) (oidc.Code, error) {
-	code, err := s.Short.PollDevice(ctx, hash, secret, clientID, now)
+	code, err := s.ShortLived.PollDevice(ctx, hash, secret, clientID, now)
 	if fails(s.failing) {
 		return oidc.Code{}, errStore
 	}
@@ -89,14 +89,14 @@ func (s failingShort) PutAccess(ctx context.Context, hash string, a oidc.Access)
 		s.failing.Add(1)
 		return errStore
 	}
-	return s.Short.PutAccess(ctx, hash, a)
+	return s.ShortLived.PutAccess(ctx, hash, a)
 }
 
 func (s failingShort) Access(ctx context.Context, hash string) (oidc.Access, error) {
 	if fails(s.failing) {
 		return oidc.Access{}, errStore
 	}
-	return s.Short.Access(ctx, hash)
+	return s.ShortLived.Access(ctx, hash)
 }
 
 // household is a fixture with an application that has users log in by OpenID Connect.

@@ -99,13 +99,13 @@ func (s *Service) RemoveSecret(ctx context.Context, by int64, slug string, id in
 
 // Refusals returns what was refused last of an application, newest first.
 func (s *Service) Refusals(ctx context.Context, c Client) ([]Refusal, error) {
-	return s.o.Short.Refusals(ctx, c.ApplicationID)
+	return s.o.ShortLived.Refusals(ctx, c.ApplicationID)
 }
 
 // Unfinished reports whether users were led back to an application that has not asked for their tokens within a minute:
 // it does not reach us.
 func (s *Service) Unfinished(ctx context.Context, c Client) (bool, error) {
-	since, err := s.o.Short.Waiting(ctx, c.ApplicationID)
+	since, err := s.o.ShortLived.Waiting(ctx, c.ApplicationID)
 	return !since.IsZero() && s.o.Now().Sub(since) > time.Minute, err
 }
 

@@ -139,12 +139,12 @@ func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization,
 	var err error
 	switch pushed, isPushed := strings.CutPrefix(a.values.Get("request_uri"), requestURN); {
 	case a.Handle != "":
-		a.kept, err = s.o.Short.Kept(ctx, Hash(a.Handle))
+		a.kept, err = s.o.ShortLived.Kept(ctx, Hash(a.Handle))
 		if err == nil && a.kept.ClientID != "" { // that counts once, as a request_uri
 			err = ErrRequestGone
 		}
 	case isPushed && one(a.values, "client_id"):
-		a.kept, err = s.o.Short.TakeKept(ctx, Hash(pushed))
+		a.kept, err = s.o.ShortLived.TakeKept(ctx, Hash(pushed))
 		if err == nil && a.kept.ClientID != a.values.Get("client_id") {
 			err = ErrRequestGone
 		}
@@ -180,7 +180,7 @@ func (s *Service) address(ctx context.Context, st *state, a *authorization) erro
 	if a.client, known = st.clients[a.values.Get("client_id")]; !known {
 		return ErrUnknownClient
 	}
-	if !a.client.Leads(a.values.Get("redirect_uri")) {
+	if !a.client.HasRedirect(a.values.Get("redirect_uri")) {
 		s.note(ctx, a.client, Refusal{Reason: "redirect_uri", Address: a.values.Get("redirect_uri"), IP: a.IP})
 		return ErrUnknownAddress
 	}
@@ -308,7 +308,7 @@ func (s *Service) interrupt(ctx context.Context, a *authorization, kind StepKind
 			return Step{}, err
 		}
 		step.Handle = random()
-		if err := s.o.Short.Keep(ctx, Hash(step.Handle), Kept{Query: a.kept.Query, At: a.kept.At},
+		if err := s.o.ShortLived.Keep(ctx, Hash(step.Handle), Kept{Query: a.kept.Query, At: a.kept.At},
 			RequestLifetime); err != nil {
 			return Step{}, err
 		}
@@ -327,21 +327,21 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 	case kind == ToReauth:
 		return s.interrupt(ctx, a, kind, ErrReauth)
 	case kind != Back:
-		return s.shut(ctx, a, kind), nil
+		return s.refusalStep(ctx, a, kind), nil
 	}
 	kept := s.newCode(a.client, p, *a.Session, knownScopes(a.values.Get("scope")))
 	kept.Redirect, kept.Nonce = a.values.Get("redirect_uri"), a.values.Get("nonce")
 	kept.Challenge = a.values.Get("code_challenge")
 	code := random()
-	if err := s.o.Short.PutCode(ctx, Hash(code), kept); err != nil {
+	if err := s.o.ShortLived.PutCode(ctx, Hash(code), kept); err != nil {
 		return Step{}, err
 	}
 	s.o.Audit.Later(ctx, func(ctx context.Context) {
-		if err := s.o.Short.Wait(ctx, a.client.ApplicationID, s.o.Now()); err != nil {
+		if err := s.o.ShortLived.Wait(ctx, a.client.ApplicationID, s.o.Now()); err != nil {
 			s.o.Log.WarnContext(ctx, "note that an application was led to failed", "error", err)
 		}
 	})
-	return s.lead(a, url.Values{"code": {code}}), nil
+	return s.answerStep(a, url.Values{"code": {code}}), nil
 }
 
 // newCode returns what stands for the login of a person at a client, as long as a code lasts.
@@ -354,8 +354,8 @@ func (s *Service) newCode(c Client, p Person, by session.Session, scopes []strin
 	}
 }
 
-// shut is the step of a page that ends the request; with prompt=none it leads back at once.
-func (s *Service) shut(ctx context.Context, a *authorization, kind StepKind) Step {
+// refusalStep is the step of a page that ends the request; with prompt=none it leads back at once.
+func (s *Service) refusalStep(ctx context.Context, a *authorization, kind StepKind) Step {
 	step := s.refused(ctx, a, ErrDenied)
 	if !a.asks("none") {
 		step.Kind = kind
@@ -371,13 +371,13 @@ func (s *Service) refused(ctx context.Context, a *authorization, err error) Step
 	default:
 		s.note(ctx, a.client, Refusal{Reason: err.Error(), IP: a.IP})
 	}
-	step := s.lead(a, url.Values{})
+	step := s.answerStep(a, url.Values{})
 	step.Err = err
 	return step
 }
 
-// lead leads back to the application, with what every answer has (RFC 9207).
-func (s *Service) lead(a *authorization, values url.Values) Step {
+// answerStep leads back to the application, with what every answer has (RFC 9207).
+func (s *Service) answerStep(a *authorization, values url.Values) Step {
 	values.Set("iss", s.o.Issuer)
 	if a.values.Has("state") {
 		values.Set("state", a.values.Get("state"))
@@ -398,7 +398,7 @@ func (s *Service) note(ctx context.Context, c Client, r Refusal) {
 	}
 	r.Address = strings.ToValidUTF8(r.Address, "")
 	s.o.Audit.Later(ctx, func(ctx context.Context) {
-		if err := s.o.Short.Refuse(ctx, c.ApplicationID, r); err != nil {
+		if err := s.o.ShortLived.Refuse(ctx, c.ApplicationID, r); err != nil {
 			s.o.Log.WarnContext(ctx, "note refusal failed", "error", err)
 		}
 	})
@@ -428,7 +428,7 @@ func (s *Service) Waiting(ctx context.Context, handle string) (Waiting, error) {
 	var known bool
 	a.client, known = st.clients[a.values.Get("client_id")]
 	to := a.values.Get("redirect_uri")
-	if !known || !a.client.Leads(to) {
+	if !known || !a.client.HasRedirect(to) {
 		return Waiting{}, fmt.Errorf("%w: client or address changed", ErrRequestGone)
 	}
 	return Waiting{
@@ -447,7 +447,7 @@ func (s *Service) Keep(ctx context.Context, values url.Values) (handle string, e
 		return "", ErrRequest
 	}
 	handle = random()
-	return handle, s.o.Short.Keep(ctx, Hash(handle), Kept{Query: query, At: s.o.Now().Unix()}, RequestLifetime)
+	return handle, s.o.ShortLived.Keep(ctx, Hash(handle), Kept{Query: query, At: s.o.Now().Unix()}, RequestLifetime)
 }
 
 // Push keeps a request that a client sends itself, before a browser does (RFC 9126), and returns the request_uri that
@@ -465,7 +465,7 @@ func (s *Service) Push(ctx context.Context, c Client, values url.Values, ip stri
 	if len(query) > MaxRequest || len(values.Get("state")) > maxState || len(values.Get("nonce")) > maxNonce {
 		return "", ErrRequest
 	}
-	if !c.Leads(values.Get("redirect_uri")) {
+	if !c.HasRedirect(values.Get("redirect_uri")) {
 		s.note(ctx, c, Refusal{Reason: "redirect_uri", Address: values.Get("redirect_uri"), IP: ip})
 		return "", ErrUnknownAddress
 	}
@@ -473,6 +473,7 @@ func (s *Service) Push(ctx context.Context, c Client, values url.Values, ip stri
 		return "", err
 	}
 	handle := random()
-	err = s.o.Short.Keep(ctx, Hash(handle), Kept{Query: query, At: s.o.Now().Unix(), ClientID: c.ID}, PushedLifetime)
+	kept := Kept{Query: query, At: s.o.Now().Unix(), ClientID: c.ID}
+	err = s.o.ShortLived.Keep(ctx, Hash(handle), kept, PushedLifetime)
 	return requestURN + handle, err
 }

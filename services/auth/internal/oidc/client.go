@@ -187,10 +187,10 @@ func Origin(s string) string {
 	return scheme + "://" + host
 }
 
-// Leads reports whether a request's address is one of the client's, as a string. Only the port of a public client's
-// address on the same machine that is entered without one is free: the program takes the one that it gets (RFC 8252,
-// section 7.3).
-func (c Client) Leads(address string) bool {
+// HasRedirect reports whether a request's address is one of the client's, as a string. Only the port of a public
+// client's address on the same machine that is entered without one is free: the program takes the one that it gets (RFC
+// 8252, section 7.3).
+func (c Client) HasRedirect(address string) bool {
 	if slices.Contains(c.Redirects, address) {
 		return true
 	}

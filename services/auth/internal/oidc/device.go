@@ -73,7 +73,7 @@ func (s *Service) StartDevice(ctx context.Context, c Client, scope, ip string) (
 	const tries = 5 // of codes that another device has
 	for range tries {
 		code := newUserCode()
-		free, err := s.o.Short.PutDevice(ctx, Hash(code), d)
+		free, err := s.o.ShortLived.PutDevice(ctx, Hash(code), d)
 		if err != nil {
 			return DeviceCodes{}, err
 		}
@@ -154,7 +154,7 @@ func (s *Service) WaitingDevice(ctx context.Context, typed string) (WaitingDevic
 	if !ok {
 		return WaitingDevice{}, ErrNoDevice
 	}
-	d, err := s.o.Short.Device(ctx, Hash(code))
+	d, err := s.o.ShortLived.Device(ctx, Hash(code))
 	if err != nil {
 		return WaitingDevice{}, err
 	}
@@ -189,7 +189,7 @@ func (s *Service) ProvedForDevice(ctx context.Context, typed string, by session.
 	if !ok {
 		return
 	}
-	if err := s.o.Short.ProveDevice(ctx, Hash(code), by.Login); err != nil && !errors.Is(err, ErrNoDevice) {
+	if err := s.o.ShortLived.ProveDevice(ctx, Hash(code), by.Login); err != nil && !errors.Is(err, ErrNoDevice) {
 		s.o.Log.WarnContext(ctx, "note a proof for a device failed", "error", err)
 	}
 }
@@ -206,12 +206,12 @@ func (s *Service) AllowDevice(ctx context.Context, w WaitingDevice, by DeviceUse
 		return kind, err
 	}
 	code := s.newCode(w.Client, p, by.Session, w.Scopes)
-	return Back, s.o.Short.AnswerDevice(ctx, w.hash, &code)
+	return Back, s.o.ShortLived.AnswerDevice(ctx, w.hash, &code)
 }
 
 // DenyDevice refuses a device. ErrNoDevice, also where it has an answer.
 func (s *Service) DenyDevice(ctx context.Context, w WaitingDevice) error {
-	return s.o.Short.AnswerDevice(ctx, w.hash, nil)
+	return s.o.ShortLived.AnswerDevice(ctx, w.hash, nil)
 }
 
 // admitted returns a user whom a client's rule admits now. The kind is Back: it does; ToLogin: their account is gone;
@@ -252,7 +252,7 @@ func (s *Service) ExchangeDevice(ctx context.Context, c Client, deviceCode, ip s
 		return Tokens{}, ErrNoDevice
 	}
 	hash := parts[1]
-	taken, err := s.o.Short.PollDevice(ctx, hash, Hash(parts[2]), c.ID, s.o.Now())
+	taken, err := s.o.ShortLived.PollDevice(ctx, hash, Hash(parts[2]), c.ID, s.o.Now())
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -262,7 +262,7 @@ func (s *Service) ExchangeDevice(ctx context.Context, c Client, deviceCode, ip s
 	}
 	s.asked(ctx, c)
 	return s.redeem(ctx, taken, func(ctx context.Context, again Code) error {
-		if err := s.o.Short.GiveDeviceBack(ctx, hash, again); err != nil {
+		if err := s.o.ShortLived.GiveDeviceBack(ctx, hash, again); err != nil {
 			return fmt.Errorf("device: %w", err)
 		}
 		return nil

@@ -12,9 +12,9 @@ import (
 // maxHint bounds an id_token_hint, in bytes.
 const maxHint = 8 << 10
 
-// Farewell is an application's request to log its user out (OpenID Connect RP-Initiated Logout 1.0). It is zero where
-// the request shows no ID token of ours.
-type Farewell struct {
+// LogoutRequest is an application's request to log its user out (OpenID Connect RP-Initiated Logout 1.0). It is zero
+// where the request shows no ID token of ours.
+type LogoutRequest struct {
 	Client Client // zero: unknown
 	Grant  string // whose ID token was shown
 	// To is where the application wants the user back: an address that an admin has entered, with the state; empty:
@@ -23,40 +23,40 @@ type Farewell struct {
 }
 
 // Known reports whether an application showed an ID token of ours.
-func (f Farewell) Known() bool { return f.Client.ID != "" }
+func (f LogoutRequest) Known() bool { return f.Client.ID != "" }
 
-// EndSession reads a request for a logout, which changes nothing yet. One that is wrong is the zero Farewell, so that
-// nobody is led to where it wants. It fails as Off does, and as stores do.
-func (s *Service) EndSession(ctx context.Context, values url.Values) (Farewell, error) {
+// EndSession reads a request for a logout, which changes nothing yet. One that is wrong is the zero LogoutRequest, so
+// that nobody is led to where it wants. It fails as Off does, and as stores do.
+func (s *Service) EndSession(ctx context.Context, values url.Values) (LogoutRequest, error) {
 	st, err := s.on(ctx)
 	if err != nil {
-		return Farewell{}, err
+		return LogoutRequest{}, err
 	}
 	for _, name := range []string{"id_token_hint", "client_id", "post_logout_redirect_uri", "state"} {
 		if len(values[name]) > 1 {
-			return Farewell{}, nil
+			return LogoutRequest{}, nil
 		}
 	}
 	hint := values.Get("id_token_hint")
 	if hint == "" || len(hint) > maxHint {
-		return Farewell{}, nil
+		return LogoutRequest{}, nil
 	}
 	text, err := s.VerifyHint(ctx, hint)
 	if errors.Is(err, ErrToken) {
-		return Farewell{}, nil
+		return LogoutRequest{}, nil
 	}
 	if err != nil {
-		return Farewell{}, err
+		return LogoutRequest{}, err
 	}
 	var claims struct{ Iss, Aud, Sid string }
 	if err := json.Unmarshal(text, &claims); err != nil {
-		return Farewell{}, nil //nolint:nilerr // it is none of ours then
+		return LogoutRequest{}, nil //nolint:nilerr // it is none of ours then
 	}
 	c, known := st.clients[claims.Aud]
 	if !known || claims.Iss != s.o.Issuer || values.Has("client_id") && values.Get("client_id") != c.ID {
-		return Farewell{}, nil
+		return LogoutRequest{}, nil
 	}
-	f := Farewell{Client: c, Grant: claims.Sid}
+	f := LogoutRequest{Client: c, Grant: claims.Sid}
 	if to := values.Get("post_logout_redirect_uri"); slices.Contains(c.AfterLogout, to) {
 		f.To = withState(to, values.Get("state"))
 	}
@@ -75,10 +75,9 @@ func withState(to, state string) string {
 	return to + separator + "state=" + url.QueryEscape(state)
 }
 
-// Leave ends a user's login at the application of a farewell, and at no other. The application is told as of any logout
-// (OpenID Connect Back-Channel Logout 1.0). One that has ended already, and one of another user, is no
-// error.
-func (s *Service) Leave(ctx context.Context, f Farewell, userID int64) error {
+// EndLogin ends a user's login at the application of a request, and at no other. The application is told as of any
+// logout (OpenID Connect Back-Channel Logout 1.0). One that has ended already, and one of another user, is no error.
+func (s *Service) EndLogin(ctx context.Context, f LogoutRequest, userID int64) error {
 	if !f.Known() {
 		return nil
 	}

@@ -33,7 +33,7 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 		return Tokens{}, ErrCodeMissing
 	}
 	s.asked(ctx, c)
-	taken, err := s.take(ctx, code)
+	taken, err := s.takeCode(ctx, code)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -42,7 +42,7 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 		return Tokens{}, err
 	}
 	tokens, err := s.redeem(ctx, taken, func(ctx context.Context, again Code) error {
-		return s.o.Short.PutCode(ctx, Hash(code), again)
+		return s.o.ShortLived.PutCode(ctx, Hash(code), again)
 	})
 	if err == nil && taken.Challenge != "" && !c.Public && c.PKCE == Auto {
 		s.requirePKCE(ctx, c)
@@ -55,7 +55,7 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Context, Code) error) (Tokens, error) {
 	held, _, err := s.o.Grants.CreateGrant(ctx, taken.grant())
 	if errors.Is(err, ErrNotAdmitted) {
-		held, err = s.made(ctx, taken.Grant)
+		held, err = s.createdGrant(ctx, taken.Grant)
 	}
 	if errors.Is(err, ErrNotAdmitted) {
 		return Tokens{}, err
@@ -72,9 +72,9 @@ func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Cont
 	return tokens, nil
 }
 
-// made returns a grant that has just been made, and whose refresh token was not used: its client may not have got it.
-// ErrNotAdmitted.
-func (s *Service) made(ctx context.Context, id string) (Held, error) {
+// createdGrant returns a grant that has just been made, and whose refresh token was not used: its client may not have
+// got it. ErrNotAdmitted.
+func (s *Service) createdGrant(ctx context.Context, id string) (Held, error) {
 	h, err := s.o.Grants.Held(ctx, id)
 	if errors.Is(err, ErrGrantEnded) || err == nil && (h.Generation > 0 || s.o.Now().Sub(h.CreatedAt) > RefreshGrace) {
 		return Held{}, ErrNotAdmitted
@@ -85,15 +85,15 @@ func (s *Service) made(ctx context.Context, id string) (Held, error) {
 // asked notes that a client reaches us.
 func (s *Service) asked(ctx context.Context, c Client) {
 	s.o.Audit.Later(ctx, func(ctx context.Context) {
-		if err := s.o.Short.Asked(ctx, c.ApplicationID); err != nil {
+		if err := s.o.ShortLived.Asked(ctx, c.ApplicationID); err != nil {
 			s.o.Log.WarnContext(ctx, "note that an application asked for tokens failed", "error", err)
 		}
 	})
 }
 
-// take takes a code, and ends the grant of one that is used again.
-func (s *Service) take(ctx context.Context, code string) (Code, error) {
-	taken, reused, err := s.o.Short.TakeCode(ctx, Hash(code))
+// takeCode takes a code, and ends the grant of one that is used again.
+func (s *Service) takeCode(ctx context.Context, code string) (Code, error) {
+	taken, reused, err := s.o.ShortLived.TakeCode(ctx, Hash(code))
 	if reused == "" || !errors.Is(err, ErrCodeUsed) {
 		return taken, err
 	}
@@ -196,6 +196,6 @@ func (s *Service) tokens(ctx context.Context, h Held, scopes []string, nonce str
 	if t.ID, err = s.Sign(ctx, h.Client.Alg, TypeID, claims); err != nil {
 		return Tokens{}, err
 	}
-	err = s.o.Short.PutAccess(ctx, Hash(t.Access), Access{Grant: h.ID, Scopes: scopes, IssuedAt: now.Unix()})
+	err = s.o.ShortLived.PutAccess(ctx, Hash(t.Access), Access{Grant: h.ID, Scopes: scopes, IssuedAt: now.Unix()})
 	return t, err
 }

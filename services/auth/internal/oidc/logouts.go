@@ -66,7 +66,7 @@ const (
 	LogoutFailed  = "failed"
 )
 
-// LogoutOptions are the parts of a Messenger. All are required but Issuer.
+// LogoutOptions are the parts of a LogoutSender. All are required but Issuer.
 type LogoutOptions struct {
 	Store Logouts
 	// Sign is Service.Sign.
@@ -80,9 +80,9 @@ type LogoutOptions struct {
 	Now     func() time.Time
 }
 
-// Messenger delivers back-channel logouts: once to each application, by whichever replica, and again when it was not
+// LogoutSender delivers back-channel logouts: once to each application, by whichever replica, and again when it was not
 // reached.
-type Messenger struct {
+type LogoutSender struct {
 	LogoutOptions
 	client *http.Client
 	ended  chan struct{} // a try has, and made room for another
@@ -91,22 +91,22 @@ type Messenger struct {
 	sending map[int64]int // by application
 }
 
-// NewMessenger checks the options and returns a Messenger.
-func NewMessenger(o LogoutOptions) (*Messenger, error) {
+// NewLogoutSender checks the options and returns a LogoutSender.
+func NewLogoutSender(o LogoutOptions) (*LogoutSender, error) {
 	if o.Store == nil || o.Sign == nil || o.Transport == nil || o.Count == nil || o.Waiting == nil ||
 		o.Log == nil || o.Now == nil {
 		return nil, errors.New("oidc: Store, Sign, Transport, Count, Waiting, Log or Now is not set")
 	}
 	// A redirect would lead to an address that no admin has entered.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Messenger{
+	return &LogoutSender{
 		LogoutOptions: o, sending: map[int64]int{}, ended: make(chan struct{}, 1),
 		client: &http.Client{Transport: o.Transport, Timeout: logoutTimeout, CheckRedirect: stay},
 	}, nil
 }
 
 // Run delivers what is due until ctx ends, and then waits for the tries under way.
-func (m *Messenger) Run(ctx context.Context) {
+func (m *LogoutSender) Run(ctx context.Context) {
 	ticker := time.NewTicker(logoutPoll)
 	defer ticker.Stop()
 	var tries sync.WaitGroup
@@ -128,7 +128,7 @@ func (m *Messenger) Run(ctx context.Context) {
 }
 
 // once begins a try of each logout that is due.
-func (m *Messenger) once(ctx context.Context, tries *sync.WaitGroup) error {
+func (m *LogoutSender) once(ctx context.Context, tries *sync.WaitGroup) error {
 	if err := m.Store.EndClosed(ctx); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (m *Messenger) once(ctx context.Context, tries *sync.WaitGroup) error {
 }
 
 // free returns how many more tries may begin, and the applications that have as many as they may.
-func (m *Messenger) free() (places int, busy []int64) {
+func (m *LogoutSender) free() (places int, busy []int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	places = logoutsAtOnce
@@ -174,7 +174,7 @@ func (m *Messenger) free() (places int, busy []int64) {
 	return places, busy
 }
 
-func (m *Messenger) add(application int64, n int) {
+func (m *LogoutSender) add(application int64, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sending[application] += n; m.sending[application] <= 0 {
@@ -183,7 +183,7 @@ func (m *Messenger) add(application int64, n int) {
 }
 
 // try delivers a logout, or has it be due later.
-func (m *Messenger) try(ctx context.Context, l Logout) {
+func (m *LogoutSender) try(ctx context.Context, l Logout) {
 	defer func() {
 		m.add(l.ApplicationID, -1)
 		select {
@@ -210,7 +210,7 @@ func (m *Messenger) try(ctx context.Context, l Logout) {
 }
 
 // send sends one logout token. An error says that it is worth another try; it names no token.
-func (m *Messenger) send(ctx context.Context, l Logout) (outcome string, err error) {
+func (m *LogoutSender) send(ctx context.Context, l Logout) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
 	defer cancel()
 	now := m.Now()

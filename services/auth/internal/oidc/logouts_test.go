@@ -89,7 +89,7 @@ func (q *logoutQueue) LogoutsWaiting(context.Context) (int, error) {
 
 func (q *logoutQueue) EndClosed(context.Context) error { return nil }
 
-// told is a messenger whose tokens are their claims in JSON.
+// told is a sender whose tokens are their claims in JSON.
 type told struct {
 	*testing.T
 	queue    *logoutQueue
@@ -105,12 +105,12 @@ func (o *told) count(outcome string) int64 {
 	return n.(*atomic.Int64).Load()
 }
 
-// deliver runs a messenger until the condition holds.
+// deliver runs a sender until the condition holds.
 func deliver(t *testing.T, until func(*told) bool, all ...oidc.Logout) *told {
 	t.Helper()
 	o := &told{T: t}
 	o.queue = newLogoutQueue(o.now, all...)
-	m, err := oidc.NewMessenger(oidc.LogoutOptions{
+	m, err := oidc.NewLogoutSender(oidc.LogoutOptions{
 		Store: o.queue, Transport: &http.Transport{MaxResponseHeaderBytes: 8 << 10}, Log: slog.New(slog.DiscardHandler), Now: o.now,
 		Issuer: "https://home.example.org/pforte",
 		Sign: func(_ context.Context, alg oidc.Alg, typ string, claims any) (string, error) {

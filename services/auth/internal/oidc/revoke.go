@@ -29,7 +29,7 @@ func (s *Service) Revoke(ctx context.Context, c Client, token string) error {
 	case err != nil:
 		return err
 	}
-	return s.o.Short.DropAccess(ctx, Hash(token))
+	return s.o.ShortLived.DropAccess(ctx, Hash(token))
 }
 
 // Introspect returns what a token of a client is good for, now (RFC 7662): a member active, and with a live one those

@@ -20,12 +20,12 @@ type Options struct {
 	// Issuer is PUBLIC_URL with the path of the provider; empty with Off only.
 	Issuer string
 	// Off is why there is no provider: ErrNoPublicURL, ErrNoPages or ErrNoDataKey; nil: there is.
-	Off     error
-	Clients Clients
-	Keys    Keys
-	Grants  Grants
-	Short   Short
-	Signer  Signer
+	Off        error
+	Clients    Clients
+	Keys       Keys
+	Grants     Grants
+	ShortLived ShortLived
+	Signer     Signer
 	// MACKeys are those of refresh tokens, from NewMACKey: the current one, and that of the previous DATA_KEY. Empty
 	// with ErrNoDataKey only.
 	MACKeys [][]byte
@@ -62,8 +62,8 @@ type state struct {
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Clients == nil || o.Keys == nil || o.Grants == nil || o.Short == nil || o.Signer == nil || o.HasPaths == nil ||
-		o.Users == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
+	if o.Clients == nil || o.Keys == nil || o.Grants == nil || o.ShortLived == nil || o.Signer == nil ||
+		o.HasPaths == nil || o.Users == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("oidc: a required option is not set")
 	}
 	if o.Off == nil && (o.Issuer == "" || len(o.MACKeys) == 0) {

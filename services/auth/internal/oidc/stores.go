@@ -112,8 +112,8 @@ type Refusal struct {
 	IP      string
 }
 
-// Short keeps what lasts for minutes. Every method is one atomic step.
-type Short interface {
+// ShortLived keeps what lasts for minutes. Every method is one atomic step.
+type ShortLived interface {
 	// PutCode keeps a code by its hash, until it expires.
 	PutCode(ctx context.Context, hash string, c Code) error
 	// TakeCode returns a code once. ErrCodeUsed; reused is the grant that a code without PKCE became more than five

@@ -16,7 +16,7 @@ func (s *Service) Access(ctx context.Context, token string) (Held, Access, error
 	if !strings.HasPrefix(token, accessPrefix) || len(token) != len(accessPrefix)+challenge {
 		return Held{}, Access{}, ErrNoAccess
 	}
-	a, err := s.o.Short.Access(ctx, Hash(token))
+	a, err := s.o.ShortLived.Access(ctx, Hash(token))
 	if err != nil {
 		return Held{}, Access{}, err
 	}

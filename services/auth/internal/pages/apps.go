@@ -18,8 +18,8 @@ const (
 	groupsPath = root + "admin/groups"
 )
 
-// opening has the pages of applications and groups.
-type opening struct{ *Pages }
+// appPages has the pages of applications and groups.
+type appPages struct{ *Pages }
 
 // appsPage is what the page of applications shows.
 type appsPage struct {
@@ -110,7 +110,7 @@ func (f form) joins() map[string]bool {
 }
 
 // apps lists the applications.
-func (p opening) apps(r *request) (err error) {
+func (p appPages) apps(r *request) (err error) {
 	page := appsPage{}
 	if page.Apps, err = p.Policy.Applications(r.ctx()); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (p opening) apps(r *request) (err error) {
 func colorOf(slug string) string { return user.ColorOf(slug) }
 
 // app shows an application. While the proxies take it over, the page is loaded again.
-func (p opening) app(r *request) error {
+func (p appPages) app(r *request) error {
 	a, err := p.Policy.Application(r.ctx(), r.Param("id"))
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (p opening) app(r *request) error {
 }
 
 // changeApp changes an application or removes it.
-func (p opening) changeApp(r *request) error {
+func (p appPages) changeApp(r *request) error {
 	slug, f := r.Param("id"), r.form
 	at := appsPath + "/" + url.PathEscape(slug)
 	switch f.get("do") {
@@ -198,7 +198,7 @@ func (p opening) changeApp(r *request) error {
 }
 
 // changeRoute sets where the proxy finds an application, and has the proxies try it.
-func (p opening) changeRoute(r *request, slug, at string) error {
+func (p appPages) changeRoute(r *request, slug, at string) error {
 	f := r.form
 	change := policy.RouteChange{
 		Upstream: strings.TrimSpace(f.get("upstream")), Strip: !f.sent("keep"), UserHeader: f.get("user_header"),
@@ -252,7 +252,7 @@ func ruleOf(a application.Application) string {
 }
 
 // groups lists the groups and offers a new one.
-func (p opening) groups(r *request) error {
+func (p appPages) groups(r *request) error {
 	groups, err := p.Policy.Groups(r.ctx())
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ func (p opening) groups(r *request) error {
 }
 
 // addGroup adds a group.
-func (p opening) addGroup(r *request) error {
+func (p appPages) addGroup(r *request) error {
 	slug := r.form.get("slug")
 	if err := p.Policy.CreateGroup(r.ctx(), r.UserID, slug, r.form.get("name")); err != nil {
 		return err
@@ -285,7 +285,7 @@ type groupUser struct {
 }
 
 // group shows a group and all users, to choose its members.
-func (p opening) group(r *request) error {
+func (p appPages) group(r *request) error {
 	all, err := p.Policy.Groups(r.ctx())
 	if err != nil {
 		return err
@@ -312,7 +312,7 @@ func (p opening) group(r *request) error {
 }
 
 // changeGroup changes the members or the name of a group, or removes it.
-func (p opening) changeGroup(r *request) error {
+func (p appPages) changeGroup(r *request) error {
 	slug := r.Param("id")
 	switch r.form.get("do") {
 	case "change":

@@ -2,14 +2,14 @@ package pages
 
 import "net/url"
 
-// asking has the page on which a user asks for access to an application.
-type asking struct{ *Pages }
+// accessRequests has the page on which a user asks for access to an application.
+type accessRequests struct{ *Pages }
 
 // askPath is the page for an application.
 func askPath(slug string) string { return root + "ask?app=" + url.QueryEscape(slug) }
 
 // form offers to ask.
-func (p asking) form(r *request) error {
+func (p accessRequests) form(r *request) error {
 	slug := r.QueryParam("app")
 	if r.form.sent("app") {
 		slug = r.form.get("app")
@@ -22,7 +22,7 @@ func (p asking) form(r *request) error {
 }
 
 // ask tells the admins.
-func (p asking) ask(r *request) error {
+func (p accessRequests) ask(r *request) error {
 	slug := r.form.get("app")
 	if err := p.Policy.AskForAccess(r.ctx(), r.User, slug); err != nil {
 		return err

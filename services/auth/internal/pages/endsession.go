@@ -16,14 +16,14 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// farewells has the page to which an application leads a user who wants to log out.
-type farewells struct{ *Pages }
+// applicationLogouts has the page to which an application leads a user who wants to log out.
+type applicationLogouts struct{ *Pages }
 
 // ownForm is the parameter of our own form's address. Other forms are those of applications.
 const ownForm = "ask"
 
 // routes adds the page.
-func (p farewells) routes(e *echo.Echo) {
+func (p applicationLogouts) routes(e *echo.Echo) {
 	p.page(e, web.OIDCEndSession, route{get: p.form})
 	own := p.handle(route{get: p.form, post: p.leave}, p.leave)
 	e.POST(web.OIDCEndSession, func(c echo.Context) error {
@@ -36,7 +36,7 @@ func (p farewells) routes(e *echo.Echo) {
 
 // fromApplication is a POST of an application's page, which brings no cookie of ours: it is led on by a redirect, which
 // does. Neither changes anything.
-func (p farewells) fromApplication(c echo.Context) error {
+func (p applicationLogouts) fromApplication(c echo.Context) error {
 	r := &request{Context: c}
 	if err := r.readForm(); err != nil {
 		r.form = form{} // it says nothing, and the user is asked
@@ -58,9 +58,9 @@ type endPage struct {
 }
 
 // read reads the application's request, of GET and of our form alike.
-func (p farewells) read(r *request) (oidc.Farewell, error) {
+func (p applicationLogouts) read(r *request) (oidc.LogoutRequest, error) {
 	if !application.IsAt(p.PublicURL, r.Request().Host) {
-		return oidc.Farewell{}, service.ErrNoRoute
+		return oidc.LogoutRequest{}, service.ErrNoRoute
 	}
 	f, err := p.OIDC.EndSession(r.ctx(), r.QueryParams())
 	for _, off := range []error{oidc.ErrNoPublicURL, oidc.ErrNoPages, oidc.ErrNoDataKey, oidc.ErrIssuerChanged} {
@@ -72,7 +72,7 @@ func (p farewells) read(r *request) (oidc.Farewell, error) {
 }
 
 // form asks what is to end. Who is logged out already is led back, or told so.
-func (p farewells) form(r *request) error {
+func (p applicationLogouts) form(r *request) error {
 	f, err := p.read(r)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (p farewells) form(r *request) error {
 
 // permitForm permits the form to end at the address of the application: browsers apply form-action to the redirects
 // after a form, too.
-func permitForm(r *request, f oidc.Farewell) {
+func permitForm(r *request, f oidc.LogoutRequest) {
 	if f.To == "" {
 		return
 	}
@@ -111,7 +111,7 @@ func permitForm(r *request, f oidc.Farewell) {
 }
 
 // leave ends the session, or the login at the application.
-func (p farewells) leave(r *request) error {
+func (p applicationLogouts) leave(r *request) error {
 	f, err := p.read(r)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (p farewells) leave(r *request) error {
 		return err
 	}
 	r.SetRequest(p.As(r.Response(), r.Request(), r.Caller))
-	if err := p.OIDC.Leave(r.ctx(), f, r.UserID); err != nil {
+	if err := p.OIDC.EndLogin(r.ctx(), f, r.UserID); err != nil {
 		return err
 	}
 	if r.form.get("do") == "one" {
@@ -146,7 +146,7 @@ func (p farewells) leave(r *request) error {
 }
 
 // ended leads who is logged out back to the application, or says so.
-func (p farewells) ended(r *request, f oidc.Farewell) error {
+func (p applicationLogouts) ended(r *request, f oidc.LogoutRequest) error {
 	if f.To != "" {
 		return r.seeOther(f.To)
 	}

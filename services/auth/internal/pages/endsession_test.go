@@ -85,7 +85,7 @@ func (h *signingIn) open(access string) bool {
 	return recorder.Code == http.StatusOK
 }
 
-func farewellOf(hint string, more ...string) string {
+func logoutAddress(hint string, more ...string) string {
 	values := url.Values{"id_token_hint": {hint}, "post_logout_redirect_uri": {afterLogout}, "state": {"s t"}}
 	for i := 0; i < len(more); i += 2 {
 		values.Set(more[i], more[i+1])
@@ -98,13 +98,13 @@ func TestEndSession_AsksAndChangesNothingByGET(t *testing.T) {
 	h := newSigningIn(t)
 	b := h.member()
 	hint, access := h.signIn(b)
-	page := b.get(farewellOf(hint)).want(http.StatusOK)
+	page := b.get(logoutAddress(hint)).want(http.StatusOK)
 	page.shows("Von Grafana abgemeldet. Auch hier und bei allen anderen abmelden?", "Überall abmelden", "Nur bei Grafana")
 	if csp := page.header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https://grafana.example.org;") {
 		t.Errorf("policy is %s", csp)
 	}
 	b.get(endSession).want(http.StatusOK).shows("Überall abmelden").lacks("Nur bei")
-	page = b.get(farewellOf("x")).want(http.StatusOK)
+	page = b.get(logoutAddress("x")).want(http.StatusOK)
 	if page.lacks("Nur bei"); strings.Contains(page.header.Get("Content-Security-Policy"), "grafana") {
 		t.Error("the policy permits an address without a hint")
 	}
@@ -113,10 +113,10 @@ func TestEndSession_AsksAndChangesNothingByGET(t *testing.T) {
 	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
 	led := b.do(foreign).want(http.StatusSeeOther)
 	b.get(led.header.Get("Location")).want(http.StatusOK).shows("Nur bei Grafana")
-	pretended := b.request(farewellOf(hint, "ask", "yes"), "do", "all")
+	pretended := b.request(logoutAddress(hint, "ask", "yes"), "do", "all")
 	pretended.Header.Set("Sec-Fetch-Site", "cross-site")
 	b.do(pretended).want(http.StatusForbidden)
-	b.post(farewellOf(hint, "ask", "yes"), "do", "all", "csrf", strings.Repeat("0", 64)).want(http.StatusForbidden)
+	b.post(logoutAddress(hint, "ask", "yes"), "do", "all", "csrf", strings.Repeat("0", 64)).want(http.StatusForbidden)
 
 	if b.get("/pforte/").want(http.StatusOK); !h.open(access) {
 		t.Error("something ended")
@@ -128,18 +128,18 @@ func TestEndSession_EndsAllOrTheOneApplication(t *testing.T) {
 	b := h.member()
 	hint, access := h.signIn(b)
 	_, other := h.signIn(b)
-	b.post(farewellOf(hint, "ask", "yes"), "do", "one").leadsTo(afterLogout + "?state=s+t")
+	b.post(logoutAddress(hint, "ask", "yes"), "do", "one").leadsTo(afterLogout + "?state=s+t")
 	if b.get("/pforte/").want(http.StatusOK); h.open(access) || !h.open(other) {
 		t.Errorf("the one: %t, the other: %t", h.open(access), h.open(other))
 	}
-	b.post(farewellOf(hint, "ask", "yes"), "do", "all").leadsTo(afterLogout + "?state=s+t")
+	b.post(logoutAddress(hint, "ask", "yes"), "do", "all").leadsTo(afterLogout + "?state=s+t")
 	if b.get("/pforte/").want(http.StatusSeeOther); h.open(other) {
 		t.Error("the other is open")
 	}
 	// Who is logged out is led back, or told so.
-	b.get(farewellOf(hint)).leadsTo(afterLogout + "?state=s+t")
-	b.post(farewellOf(hint, "ask", "yes"), "do", "all").leadsTo(afterLogout + "?state=s+t")
-	for _, path := range []string{endSession, farewellOf("x"), farewellOf(hint, "post_logout_redirect_uri", "https://evil.example.org/"), farewellOf(hint, "client_id", "y")} {
+	b.get(logoutAddress(hint)).leadsTo(afterLogout + "?state=s+t")
+	b.post(logoutAddress(hint, "ask", "yes"), "do", "all").leadsTo(afterLogout + "?state=s+t")
+	for _, path := range []string{endSession, logoutAddress("x"), logoutAddress(hint, "post_logout_redirect_uri", "https://evil.example.org/"), logoutAddress(hint, "client_id", "y")} {
 		b.get(path).want(http.StatusOK).shows("Abgemeldet.")
 	}
 }
@@ -151,8 +151,8 @@ func TestEndSession_OfAnotherUserEndsNothingOfTheirs(t *testing.T) {
 	anna := h.browser()
 	anna.host = "home.example.org"
 	anna.post("/pforte/login", "username", "anna", "password", adminPass).want(http.StatusSeeOther)
-	anna.post(farewellOf(hint, "ask", "yes"), "do", "one").leadsTo(afterLogout + "?state=s+t")
-	anna.post(farewellOf(hint, "ask", "yes"), "do", "all").leadsTo(afterLogout + "?state=s+t")
+	anna.post(logoutAddress(hint, "ask", "yes"), "do", "one").leadsTo(afterLogout + "?state=s+t")
+	anna.post(logoutAddress(hint, "ask", "yes"), "do", "all").leadsTo(afterLogout + "?state=s+t")
 	if !h.open(access) {
 		t.Error("otto's login ended")
 	}
@@ -194,14 +194,14 @@ func TestEndSession_HintIsSignedByTheKeyNotWithIt(t *testing.T) {
 		mac := hmac.New(sha256.New, secret)
 		_, _ = mac.Write([]byte(signed))
 		forged := signed + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-		b.get(farewellOf(forged)).want(http.StatusOK).shows("Überall abmelden").lacks("Nur bei")
-		b.post(farewellOf(forged, "ask", "yes"), "do", "one")
+		b.get(logoutAddress(forged)).want(http.StatusOK).shows("Überall abmelden").lacks("Nur bei")
+		b.post(logoutAddress(forged, "ask", "yes"), "do", "one")
 		if !h.open(access) {
 			t.Fatalf("%s: the login ended", what)
 		}
 		stranger := h.browser()
 		stranger.host = "home.example.org"
-		stranger.get(farewellOf(forged)).want(http.StatusOK).shows("Abgemeldet.")
+		stranger.get(logoutAddress(forged)).want(http.StatusOK).shows("Abgemeldet.")
 	}
-	b.get(farewellOf(hint)).want(http.StatusOK).shows("Nur bei Grafana")
+	b.get(logoutAddress(hint)).want(http.StatusOK).shows("Nur bei Grafana")
 }

@@ -82,7 +82,7 @@ func (p security) changeFactor(r *request) error {
 	case "enable":
 		codes, err := p.Accounts.SecondFactor.EnableTOTP(r.ctx(), r.Session, code)
 		if err == nil {
-			p.raise(r)
+			p.proveSession(r)
 		}
 		return p.showCodes(r, codes, true, err)
 	default:
@@ -91,9 +91,9 @@ func (p security) changeFactor(r *request) error {
 	}
 }
 
-// raise replaces the session by one that counts as proved by the code that has just been right, so that no page asks
-// for another one. When that fails, pages ask.
-func (p security) raise(r *request) {
+// proveSession replaces the session by one that counts as proved by the code that has just been right, so that no page
+// asks for another one. When that fails, pages ask.
+func (p security) proveSession(r *request) {
 	in, err := p.Accounts.Proved(r.ctx(), r.Session, session.PasswordWithTOTP)
 	if err == nil {
 		var next web.Caller

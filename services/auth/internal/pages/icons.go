@@ -17,7 +17,7 @@ import (
 const iconsPath = root + "icons/"
 
 // changeIcon sets the picture of an application, or removes it.
-func (p opening) changeIcon(r *request) error {
+func (p appPages) changeIcon(r *request) error {
 	slug := r.Param("id")
 	var icon application.Icon
 	switch r.form.get("do") {

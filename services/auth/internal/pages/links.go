@@ -16,8 +16,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// linked has the pages that links open, and that of a forgotten password.
-type linked struct{ *Pages }
+// linkPages has the pages that links open, and that of a forgotten password.
+type linkPages struct{ *Pages }
 
 // linkPage is what the page of a link shows.
 type linkPage struct {
@@ -29,7 +29,7 @@ type linkPage struct {
 
 // linkOf returns the link of a request's token. It changes nothing, because messengers
 // fetch links for previews.
-func (p linked) linkOf(r *request, kind link.Kind) (linkPage, error) {
+func (p linkPages) linkOf(r *request, kind link.Kind) (linkPage, error) {
 	token := r.QueryParam("t")
 	if r.form.sent("t") {
 		token = r.form.get("t")
@@ -59,7 +59,7 @@ var linkKinds = map[string]link.Kind{root + "setup": link.Setup, root + "join": 
 // used answers a request for a link that was used: with 400 and the way to the login; or, where the same browser has
 // just used it, as when a button is pressed twice, with the redirect that follows a use. Of a link that was not used it
 // returns the error.
-func (p linked) used(r *request) error {
+func (p linkPages) used(r *request) error {
 	kind := linkKinds[r.Path()]
 	shown, err := p.linkOf(r, kind)
 	if !errors.Is(err, link.ErrUsed) {
@@ -91,7 +91,7 @@ func toLogin(kind link.Kind, username, to string) string {
 
 // logIn logs in who has just chosen their password by a link, and redirects. A second factor is
 // asked for. Where the login fails, the password is set all the same, and they log in themselves.
-func (p linked) logIn(r *request, kind link.Kind, username, pw, to string) error {
+func (p linkPages) logIn(r *request, kind link.Kind, username, pw, to string) error {
 	in, err := p.Login(r.Response(), p.KnowBrowser(r.Response(), r.Request()), username, pw, session.AnyDevice)
 	switch {
 	case err != nil:
@@ -103,10 +103,10 @@ func (p linked) logIn(r *request, kind link.Kind, username, pw, to string) error
 	return r.seeOther(signIn(p).afterLogin(r, in, to))
 }
 
-// unguessed is a handler of a link's page. It keeps the token out of Referer, whatever the
-// answer. A request with a token that opens nothing counts for the client's address as a form
-// does; one with a right token does not, because messengers may fetch the page many times.
-func (p *Pages) unguessed(h handler) handler {
+// limitGuesses returns the handler of a link's page. It keeps the token out of Referer, whatever the answer. A request
+// with a token that opens nothing counts for the client's address as a form does; one with a right token does not,
+// because messengers may fetch the page many times.
+func (p *Pages) limitGuesses(h handler) handler {
 	return func(r *request) (err error) {
 		r.Response().Header().Set("Referrer-Policy", "strict-origin")
 		if r.Request().Method == http.MethodPost { // it was counted
@@ -127,7 +127,7 @@ func (p *Pages) unguessed(h handler) handler {
 }
 
 // setupForm asks for the household's name and its first admin.
-func (p linked) setupForm(r *request) error {
+func (p linkPages) setupForm(r *request) error {
 	shown, err := p.linkOf(r, link.Setup)
 	if errors.Is(err, user.ErrNotEmpty) {
 		return notFound(r)
@@ -140,14 +140,14 @@ func (p linked) setupForm(r *request) error {
 
 // wrong returns the fault of a form that asked for a passkey and came without one: of a field, or else
 // web.ErrNotRegistered.
-func (p linked) wrong(r *request) error {
+func (p linkPages) wrong(r *request) error {
 	return cmp.Or(p.People.CheckNewcomer(r.ctx(), r.form.get("t"), people.NewHousehold{
 		Household: r.form.get("household"), Username: r.form.get("username"), DisplayName: r.form.get("display_name"),
 	}), web.ErrNotRegistered)
 }
 
 // setup creates the first admin and logs them in.
-func (p linked) setup(r *request) error {
+func (p linkPages) setup(r *request) error {
 	if r.form.get("do") == "passkey" {
 		return p.wrong(r)
 	}
@@ -177,7 +177,7 @@ type joinPage struct {
 }
 
 // joinForm shows an invite.
-func (p linked) joinForm(r *request) error {
+func (p linkPages) joinForm(r *request) error {
 	shown, err := p.linkOf(r, link.Invite)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (p linked) joinForm(r *request) error {
 }
 
 // join creates the user of an invite and logs them in.
-func (p linked) join(r *request) error {
+func (p linkPages) join(r *request) error {
 	if r.form.get("do") == "passkey" {
 		return p.wrong(r)
 	}
@@ -211,7 +211,7 @@ func (p linked) join(r *request) error {
 }
 
 // resetForm asks for the new password of a reset link.
-func (p linked) resetForm(r *request) error {
+func (p linkPages) resetForm(r *request) error {
 	shown, err := p.linkOf(r, link.Reset)
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (p linked) resetForm(r *request) error {
 }
 
 // reset sets the password and logs the user in, who is led to what else opens the account.
-func (p linked) reset(r *request) error {
+func (p linkPages) reset(r *request) error {
 	pw, err := newPassword(r.form)
 	if err != nil {
 		return err
@@ -260,12 +260,12 @@ func (p *Pages) counted(h handler) handler {
 }
 
 // forgotForm asks whose password was forgotten.
-func (p linked) forgotForm(r *request) error {
+func (p linkPages) forgotForm(r *request) error {
 	return p.render(r, "forgot", r.text["ForgotTitle"], nil)
 }
 
 // forgot opens a request for the admins. The answer is the same for every name.
-func (p linked) forgot(r *request) error {
+func (p linkPages) forgot(r *request) error {
 	if r.form.get("username") == "" {
 		return account.ErrMissing
 	}

@@ -85,7 +85,7 @@ type trial struct {
 }
 
 // newApp shows the form of a new application.
-func (p opening) newApp(r *request) (err error) {
+func (p appPages) newApp(r *request) (err error) {
 	portal, err := url.Parse(p.portalOf(r))
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func namesHosts(portal *url.URL) bool {
 }
 
 // addNewApp adds an application with its route and picture, has the proxies try its address, and leads to its page.
-func (p opening) addNewApp(r *request) error {
+func (p appPages) addNewApp(r *request) error {
 	f := r.form
 	if f.get("do") == "probe" {
 		return p.newApp(r.tried(p.try(r.ctx(), r, f.get("upstream"))))
@@ -223,7 +223,7 @@ func freeSlug(slug string, taken []application.Application) string {
 }
 
 // probe is what the script of the form asks while the address is typed.
-func (p opening) probe(r *request) error {
+func (p appPages) probe(r *request) error {
 	return r.JSON(http.StatusOK, p.try(r.ctx(), r, r.form.get("upstream")))
 }
 
@@ -231,7 +231,7 @@ func (p opening) probe(r *request) error {
 func (r *request) tried(t trial) *request { r.trial = t; return r }
 
 // try has the proxies try an internal address, and returns what they found in words.
-func (p opening) try(ctx context.Context, r *request, upstream string) trial {
+func (p appPages) try(ctx context.Context, r *request, upstream string) trial {
 	found, err := p.Policy.Probe(ctx, strconv.FormatInt(r.UserID, 10), upstream)
 	if err == nil {
 		return r.text.trial(found)
@@ -271,7 +271,7 @@ func (t texts) trial(found application.Probe) trial {
 
 // foundAt has the proxies try the address of an application, and returns what they found for the URL of its page; ""
 // without an answer. One that answers is on the start page from now on.
-func (p opening) foundAt(r *request, slug, upstream string) string {
+func (p appPages) foundAt(r *request, slug, upstream string) string {
 	if upstream == "" {
 		return ""
 	}

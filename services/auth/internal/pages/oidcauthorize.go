@@ -18,8 +18,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// authorizing has what people see between an application that asks who signs in, and the answer.
-type authorizing struct{ *Pages }
+// authorizations has what people see between an application that asks who signs in, and the answer.
+type authorizations struct{ *Pages }
 
 // resumed is the path at which a kept request for a login goes on.
 func resumed(handle string) string {
@@ -58,9 +58,9 @@ func (p *Pages) SignIn(c echo.Context, page web.OIDCPage) error {
 	}
 	err := page.Err
 	if err == nil {
-		err = authorizing{p}.step(r, page.Step)
+		err = authorizations{p}.step(r, page.Step)
 	} else {
-		err = authorizing{p}.failed(r, err)
+		err = authorizations{p}.failed(r, err)
 	}
 	if err != nil && !c.Response().Committed {
 		return p.failed(r, err)
@@ -69,7 +69,7 @@ func (p *Pages) SignIn(c echo.Context, page web.OIDCPage) error {
 }
 
 // step carries out a step.
-func (p authorizing) step(r *request, s oidc.Step) error {
+func (p authorizations) step(r *request, s oidc.Step) error {
 	switch s.Kind {
 	case oidc.Back:
 		return p.back(r, s)
@@ -84,7 +84,7 @@ func (p authorizing) step(r *request, s oidc.Step) error {
 	case oidc.ToAsk, oidc.ToChoose:
 		return r.seeOther(withQuery(web.OIDCContinuePage, url.Values{web.OIDCHandleParam: {s.Handle}}))
 	case oidc.NoAccess, oidc.NoFactor:
-		return p.shut(r, s)
+		return p.notAdmitted(r, s)
 	}
 	return fmt.Errorf("pages: unknown step %d", s.Kind)
 }
@@ -100,7 +100,7 @@ type sentOnPage struct {
 }
 
 // back leads back to the application.
-func (p authorizing) back(r *request, s oidc.Step) error {
+func (p authorizations) back(r *request, s oidc.Step) error {
 	answer := web.OIDCAnswer(s)
 	page := sentOnPage{Name: s.Name, To: answer.To, Failed: s.Err != nil}
 	title := fmt.Sprintf(r.text["ContinueF"], s.Name)
@@ -118,8 +118,8 @@ func (p authorizing) back(r *request, s oidc.Step) error {
 	return p.render(r, "sent-on", title, page)
 }
 
-// shut says that the user may not use the application, with a way back there.
-func (p authorizing) shut(r *request, s oidc.Step) error {
+// notAdmitted says that the user may not use the application, with a way back there.
+func (p authorizations) notAdmitted(r *request, s oidc.Step) error {
 	page := refusedPage{
 		Lead: r.text["SignInDenied"], Help: r.text["AppDeniedHelp"], Portal: p.PublicURL + root,
 		As: r.User.DisplayName, URL: p.PublicURL + askPath(s.Slug), Action: r.text["AskButton"],
@@ -140,7 +140,7 @@ func (p authorizing) shut(r *request, s oidc.Step) error {
 }
 
 // failed says why a request leads nowhere.
-func (p authorizing) failed(r *request, err error) error {
+func (p authorizations) failed(r *request, err error) error {
 	page := refusedPage{Portal: p.PublicURL + root, As: r.User.DisplayName}
 	r.status = http.StatusBadRequest
 	switch {
@@ -176,7 +176,7 @@ func isOff(err error) bool {
 }
 
 // clientOf returns the client of an id. It reports whether there is one.
-func (p authorizing) clientOf(r *request, id string) (oidc.Client, bool) {
+func (p authorizations) clientOf(r *request, id string) (oidc.Client, bool) {
 	all, err := p.OIDC.Clients(r.ctx())
 	i := slices.IndexFunc(all, func(c oidc.Client) bool { return c.ID == id })
 	if err != nil || i < 0 {
@@ -193,7 +193,7 @@ type continuePage struct {
 
 // question asks what a request for a login asks for: whether to sign in, or whether to go on as the user who is logged
 // in. Where nothing is to be asked any more, it goes on.
-func (p authorizing) question(r *request) error {
+func (p authorizations) question(r *request) error {
 	handle := cmp.Or(r.form.get(web.OIDCHandleParam), r.QueryParam(web.OIDCHandleParam))
 	w, err := p.OIDC.Waiting(r.ctx(), handle)
 	if err != nil {
@@ -222,12 +222,12 @@ func (p authorizing) question(r *request) error {
 }
 
 // attempt is the one of the user who is logged in, with a kept request.
-func (p authorizing) attempt(r *request, handle string) oidc.Attempt {
+func (p authorizations) attempt(r *request, handle string) oidc.Attempt {
 	return oidc.Attempt{Handle: handle, Session: &r.Session, User: r.User, IP: p.Client(r.Request())}
 }
 
 // answer takes what the user answered to the question.
-func (p authorizing) answer(r *request) error {
+func (p authorizations) answer(r *request) error {
 	attempt := p.attempt(r, r.form.get(web.OIDCHandleParam))
 	switch r.form.get("do") {
 	case "yes":

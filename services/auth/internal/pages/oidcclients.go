@@ -348,7 +348,7 @@ func (t texts) refusals(all []oidc.Refusal, client oidc.Client) (shown []refusal
 		if text == "" {
 			text = fmt.Sprintf(t["RefusedOtherF"], one.Reason)
 		}
-		takes := oidc.CheckAddress(one.Address, client.Public) == nil && !client.Leads(one.Address)
+		takes := oidc.CheckAddress(one.Address, client.Public) == nil && !client.HasRedirect(one.Address)
 		shown = append(shown, refusal{Refusal: one, Text: text, Takes: takes})
 	}
 	return shown

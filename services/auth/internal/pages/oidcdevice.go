@@ -121,5 +121,5 @@ func (p devices) allow(r *request, w oidc.WaitingDevice) error {
 		here := withQuery(web.OIDCDevicePage, url.Values{web.OIDCUserCodeParam: {w.Code}})
 		return r.seeOther(root + "reauth?return=" + escapeReturn(here))
 	}
-	return authorizing(p).shut(r, oidc.Step{Kind: kind, Slug: w.Slug, Name: w.Name})
+	return authorizations(p).notAdmitted(r, oidc.Step{Kind: kind, Slug: w.Slug, Name: w.Name})
 }

@@ -108,7 +108,7 @@ func New(o Options) (*Pages, error) {
 		if err != nil {
 			return nil, err
 		}
-		content = light(name, content)
+		content = minify(name, content)
 		sum := sha256.Sum256(content)
 		p.assets[name] = asset{content, hex.EncodeToString(sum[:8]), kind}
 	}
@@ -116,19 +116,19 @@ func New(o Options) (*Pages, error) {
 }
 
 var (
-	asides = regexp.MustCompile(`(?m)^\s*//.*\n|^/\*.*\*/\n|^[ \t]+`)
-	gaps   = regexp.MustCompile(`\s*([{};,>])\s*|(:) +`)
+	comments = regexp.MustCompile(`(?m)^\s*//.*\n|^/\*.*\*/\n|^[ \t]+`)
+	spaces   = regexp.MustCompile(`\s*([{};,>])\s*|(:) +`)
 )
 
-// light returns a stylesheet or script without the comments and spaces that only its readers need. No text in them has
+// minify returns a stylesheet or script without the comments and spaces that only its readers need. No text in them has
 // what is left out.
-func light(name string, content []byte) []byte {
+func minify(name string, content []byte) []byte {
 	switch path.Ext(name) {
 	case ".css":
-		content = gaps.ReplaceAll(asides.ReplaceAll(content, nil), []byte("$1$2"))
+		content = spaces.ReplaceAll(comments.ReplaceAll(content, nil), []byte("$1$2"))
 		return bytes.ReplaceAll(content, []byte(";}"), []byte("}"))
 	case ".js":
-		return asides.ReplaceAll(content, nil)
+		return comments.ReplaceAll(content, nil)
 	}
 	return content
 }
@@ -143,13 +143,13 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"logout", route{needs: needsSession, get: signIn{p}.logoutForm, post: signIn{p}.logout})
 	p.page(e, root+"second", route{get: signIn{p}.secondForm, post: signIn{p}.second})
 	p.page(e, root+"reauth", route{needs: needsSession, get: signIn{p}.reauthForm, post: signIn{p}.reauth})
-	p.page(e, root+"ask", route{needs: needsSession, get: asking{p}.form, post: asking{p}.ask})
-	p.page(e, root+"duty", route{needs: needsSession, get: signIn{p}.duty})
-	l := linked{p}
+	p.page(e, root+"ask", route{needs: needsSession, get: accessRequests{p}.form, post: accessRequests{p}.ask})
+	p.page(e, root+"duty", route{needs: needsSession, get: signIn{p}.remindOfFactor})
+	l := linkPages{p}
 	p.page(e, root+"forgot", route{counted: true, get: l.forgotForm, post: p.counted(l.forgot)})
-	p.page(e, root+"setup", route{counted: true, get: p.unguessed(l.setupForm), post: p.counted(l.setup)})
-	p.page(e, root+"join", route{counted: true, get: p.unguessed(l.joinForm), post: p.counted(l.join)})
-	p.page(e, root+"reset", route{counted: true, get: p.unguessed(l.resetForm), post: p.counted(l.reset)})
+	p.page(e, root+"setup", route{counted: true, get: p.limitGuesses(l.setupForm), post: p.counted(l.setup)})
+	p.page(e, root+"join", route{counted: true, get: p.limitGuesses(l.joinForm), post: p.counted(l.join)})
+	p.page(e, root+"reset", route{counted: true, get: p.limitGuesses(l.resetForm), post: p.counted(l.reset)})
 	p.page(e, root+"account", route{needs: needsSession, get: profile{p}.account, post: profile{p}.changeProfile})
 	p.page(e, picturePath, route{
 		needs: needsSession, upload: true, get: profile{p}.account, post: profile{p}.changePicture,
@@ -159,7 +159,7 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, securityPath, route{needs: needsSession, get: security{p}.page, post: security{p}.change})
 	p.page(e, codeAppPath, route{needs: needsSession, get: security{p}.codeApp, post: security{p}.change})
 	for at, part := range formerly {
-		p.page(e, at, route{needs: needsSession, get: security{p}.led(part)})
+		p.page(e, at, route{needs: needsSession, get: security{p}.redirectTo(part)})
 	}
 	p.page(e, tokensPath, route{needs: needsSession, get: appTokens{p}.tokens, post: appTokens{p}.changeTokens})
 	p.page(e, root+"admin/members", route{needs: needsAdmin, recent: true, get: household{p}.members})
@@ -175,16 +175,16 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, invitesPath+"/:id/state", route{
 		needs: needsAdmin, recent: true, passive: true, get: household{p}.inviteState,
 	})
-	p.page(e, appsPath, route{needs: needsAdmin, get: opening{p}.apps})
+	p.page(e, appsPath, route{needs: needsAdmin, get: appPages{p}.apps})
 	p.page(e, newAppPath, route{
-		needs: needsAdmin, fresh: true, upload: true, get: opening{p}.newApp, post: opening{p}.addNewApp,
+		needs: needsAdmin, fresh: true, upload: true, get: appPages{p}.newApp, post: appPages{p}.addNewApp,
 	})
 	p.page(e, appsPath+"/probe", route{
-		needs: needsAdmin, fresh: true, get: opening{p}.newApp, post: opening{p}.probe,
+		needs: needsAdmin, fresh: true, get: appPages{p}.newApp, post: appPages{p}.probe,
 	})
-	p.page(e, appsPath+"/:id", route{needs: needsAdmin, fresh: true, get: opening{p}.app, post: opening{p}.changeApp})
+	p.page(e, appsPath+"/:id", route{needs: needsAdmin, fresh: true, get: appPages{p}.app, post: appPages{p}.changeApp})
 	p.page(e, appsPath+"/:id/icon", route{
-		needs: needsAdmin, fresh: true, upload: true, get: opening{p}.app, post: opening{p}.changeIcon,
+		needs: needsAdmin, fresh: true, upload: true, get: appPages{p}.app, post: appPages{p}.changeIcon,
 	})
 	c := clients{p}
 	p.page(e, signInPath+"/:id", route{needs: needsAdmin, fresh: true, recent: true, get: c.page, post: c.change})
@@ -192,13 +192,13 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, trialPath+"/:id", route{needs: needsAdmin, get: c.trial})
 	p.page(e, keysPath, route{needs: needsAdmin, fresh: true, get: signingKeys{p}.page, post: signingKeys{p}.rotate})
 	p.page(e, web.OIDCContinuePage, route{
-		needs: needsSession, get: authorizing{p}.question, post: authorizing{p}.answer,
+		needs: needsSession, get: authorizations{p}.question, post: authorizations{p}.answer,
 	})
 	p.page(e, web.OIDCDevicePage, route{needs: needsSession, get: devices{p}.page, post: devices{p}.answer})
 	p.page(e, connectionsPath, route{needs: needsSession, get: connections{p}.page, post: connections{p}.change})
-	p.page(e, groupsPath, route{needs: needsAdmin, fresh: true, get: opening{p}.groups, post: opening{p}.addGroup})
+	p.page(e, groupsPath, route{needs: needsAdmin, fresh: true, get: appPages{p}.groups, post: appPages{p}.addGroup})
 	p.page(e, groupsPath+"/:id", route{
-		needs: needsAdmin, fresh: true, recent: true, get: opening{p}.group, post: opening{p}.changeGroup,
+		needs: needsAdmin, fresh: true, recent: true, get: appPages{p}.group, post: appPages{p}.changeGroup,
 	})
 	p.page(e, root+"admin/security", route{
 		needs: needsAdmin, fresh: true, recent: true, get: rules{p}.page, post: rules{p}.change,
@@ -207,7 +207,7 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, auditPath+".csv", route{needs: needsAdmin, get: audits{p}.auditFile})
 
 	p.page(e, goPath, route{get: handOvers{p}.handOver})
-	farewells{p}.routes(e)
+	applicationLogouts{p}.routes(e)
 	// Not HEAD: a code counts once.
 	e.GET(enterPath, p.handle(route{onAppHost: true, get: handOvers{p}.enter}, handOvers{p}.enter))
 
@@ -443,7 +443,7 @@ func (p *Pages) failed(r *request, err error) error {
 	case errors.Is(err, session.ErrNotFound): // it had ended before, or ended meanwhile
 		err = p.loginFirst(r)
 	case errors.Is(err, link.ErrUsed):
-		err = linked{p}.used(r)
+		err = linkPages{p}.used(r)
 	}
 	if err == nil {
 		return nil

@@ -322,7 +322,7 @@ var functions = template.FuncMap{
 	"optional": func(t texts, f field) field { f.Optional, f.Mark = true, "("+t["Optional"]+")"; return f },
 	// as gives a field another id, where a page has several of one name.
 	"as":      func(v view, id string, f field) field { f.ID, f.Wrong = id, v.Wrong(id); return f },
-	"few":     few,
+	"few":     joinNames,
 	"reveal":  func(t texts, f field) field { f.Reveal = t["PasswordShow"]; return f },
 	"numeric": func(f field) field { f.Mode = "numeric"; return f },
 	"initial": initial,
@@ -342,13 +342,13 @@ var functions = template.FuncMap{
 	"guide":    recipe{}.Guide,
 }
 
-// maxFew is how many names few returns.
-const maxFew = 8
+// maxJoinedNames is how many names joinNames returns.
+const maxJoinedNames = 8
 
-// few returns names in a line, or the first of many and how many more there are.
-func few(names []string) string {
-	if more := len(names) - maxFew; more > 1 {
-		return strings.Join(names[:maxFew], ", ") + ", + " + strconv.Itoa(more)
+// joinNames returns names in a line, or the first of many and how many more there are.
+func joinNames(names []string) string {
+	if more := len(names) - maxJoinedNames; more > 1 {
+		return strings.Join(names[:maxJoinedNames], ", ") + ", + " + strconv.Itoa(more)
 	}
 	return strings.Join(names, ", ")
 }

@@ -62,11 +62,11 @@ func (p signIn) second(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.goOn(r, in)
+	return p.continueLogin(r, in)
 }
 
-// goOn redirects to the return path, or shows the form again that was kept for it.
-func (p signIn) goOn(r *request, in account.LoggedIn) error {
+// continueLogin redirects to the return path, or shows the form again that was kept for it.
+func (p signIn) continueLogin(r *request, in account.LoggedIn) error {
 	to := r.returnTo()
 	if shown, err := p.resume(r, in, to); shown {
 		return err
@@ -118,11 +118,11 @@ func (p signIn) reauth(r *request) error {
 		return err
 	}
 	p.OIDC.ProvedForDevice(r.ctx(), r.form.get(web.OIDCUserCodeParam), in.Session)
-	return p.goOn(r, in)
+	return p.continueLogin(r, in)
 }
 
-// duty reminds a user that the household requires a second factor.
-func (p signIn) duty(r *request) error {
+// remindOfFactor reminds a user that the household requires a second factor.
+func (p signIn) remindOfFactor(r *request) error {
 	return p.render(r, "duty", r.text["DutyTitle"], r.returnTo())
 }
 

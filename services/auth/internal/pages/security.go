@@ -27,8 +27,9 @@ var formerly = map[string]string{
 	root + "account/passkeys": "",
 }
 
-// led redirects to a part of the page of security, from a path that was a page of its own and may be kept as a link.
-func (p security) led(part string) handler {
+// redirectTo redirects to a part of the page of security, from a path that was a page of its own and may be kept as a
+// link.
+func (p security) redirectTo(part string) handler {
 	return func(r *request) error {
 		query := r.QueryParams()
 		if part != "" {
@@ -162,7 +163,7 @@ func (p security) devices(r *request) (all []device, err error) {
 			Since: s.CreatedAt, Used: s.LastUsedAt, Kept: r.text.kept(s.Device, p.Sessions.Lifetimes()),
 		})
 	}
-	tellApart(all)
+	numberDevices(all)
 	slices.SortStableFunc(all, func(a, b device) int { return cmp.Compare(boxOf(b.Current), boxOf(a.Current)) })
 	for _, b := range browsers {
 		name := r.text.agentName(b.Label)
@@ -185,8 +186,8 @@ func (t texts) kept(d session.Device, l session.Lifetimes) string {
 	return ""
 }
 
-// tellApart gives devices of one name numbers, from the one on that has been logged in for the longest.
-func tellApart(all []device) {
+// numberDevices gives devices of one name numbers, from the one on that has been logged in for the longest.
+func numberDevices(all []device) {
 	oldest := slices.Clone(all)
 	slices.SortStableFunc(oldest, func(a, b device) int { return a.Since.Compare(b.Since) })
 	seen, number := map[string]int{}, map[string]int{}

@@ -44,15 +44,15 @@ func (s *Service) PresentedToken(
 	case failed != nil:
 		return token.Token{}, Visitor{}, failed
 	case !d.Allowed:
-		s.wrongTokens.refuse(fullOf(networks, d), d, s.now())
+		s.wrongTokens.refuse(exhaustedNetwork(networks, d), d, s.now())
 		return token.Token{}, Visitor{}, &ratelimit.LimitedError{Limit: d, Err: ErrTooManyTokens}
 	}
 	return token.Token{}, Visitor{}, err
 }
 
-// fullOf returns the network whose window has no attempts left: each has 4 times the
-// attempts of the narrower one (ratelimit.Limiter).
-func fullOf(networks []string, d ratelimit.Decision) string {
+// exhaustedNetwork returns the network whose window has no attempts left: each has 4 times the attempts of the narrower
+// one (ratelimit.Limiter).
+func exhaustedNetwork(networks []string, d ratelimit.Decision) string {
 	limit := WrongTokens
 	for _, network := range networks {
 		if d.Limit == limit {

@@ -146,7 +146,7 @@ func (s *Factors) enabled(
 	if err := tx.replaceRecovery(ctx, id, recovery); err != nil {
 		return err
 	}
-	if err := tx.remark(ctx, id, secondFactorMark); err != nil {
+	if err := tx.setHashMark(ctx, id, secondFactorMark); err != nil {
 		return err
 	}
 	if err := tx.newStamp(ctx, id, keepSession); err != nil {
@@ -155,8 +155,8 @@ func (s *Factors) enabled(
 	return tx.recordAbout(ctx, "second_factor_on", id, map[string]any{"method": method})
 }
 
-// remark sets the mark of the stored hash.
-func (tx *transaction) remark(ctx context.Context, id int64, mark string) error {
+// setHashMark sets the mark of the stored hash.
+func (tx *transaction) setHashMark(ctx context.Context, id int64, mark string) error {
 	var hash string
 	if err := tx.row(ctx, `SELECT password_hash FROM users WHERE id = ?`, id).Scan(&hash); err != nil {
 		return err
@@ -277,7 +277,7 @@ func (tx *transaction) clearFactors(ctx context.Context, id int64) error {
 	if err := tx.replaceRecovery(ctx, id, nil); err != nil {
 		return err
 	}
-	return tx.remark(ctx, id, "")
+	return tx.setHashMark(ctx, id, "")
 }
 
 // ResetFactor implements account.Factors.

@@ -127,7 +127,7 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 		Web: web.Options{Secure: true, Log: log, Now: s.now},
 		OIDC: oidc.Options{
 			Off: oidc.ErrNoPublicURL, Clients: s.SQL.Clients, Keys: s.SQL.Keys, Grants: s.SQL.Grants,
-			Users: s.SQL.Users, Short: oidcredis.New(s.Redis, "svc"), Log: log, Now: s.now,
+			Users: s.SQL.Users, ShortLived: oidcredis.New(s.Redis, "svc"), Log: log, Now: s.now,
 		},
 		Limited: s.Redis, Attempts: 5,
 	}

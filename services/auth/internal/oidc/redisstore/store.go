@@ -31,7 +31,7 @@ type store struct {
 }
 
 // New returns the store of an APP_NAME.
-func New(client redis.UniversalClient, app string) oidc.Short { return &store{client, app} }
+func New(client redis.UniversalClient, app string) oidc.ShortLived { return &store{client, app} }
 
 func (s *store) key(kind, hash string) string { return s.app + ":oidc:" + kind + ":" + hash }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/oidc/redisstore"
 )
 
-func open(t *testing.T) (oidc.Short, *miniredis.Miniredis) {
+func open(t *testing.T) (oidc.ShortLived, *miniredis.Miniredis) {
 	t.Helper()
 	server := miniredis.RunT(t)
 	server.SetTime(time.Now())
