@@ -155,7 +155,7 @@ func (p appPages) app(r *request) error {
 	if page.SignIn, page.IsClient, err = p.signInState(r, a); err != nil {
 		return err
 	}
-	page.Leads = a.Reached || page.Routing.Taken
+	page.Leads = a.Reached || page.Routing.Taken || page.IsClient && !p.missing(r, a)
 	if page.Groups, err = p.Policy.Groups(r.ctx()); err != nil {
 		return err
 	}

@@ -162,7 +162,7 @@ func TestProbe_SaysWhatAnswers(t *testing.T) {
 		{application.Probe{Error: "timeout"}, false, nobody},
 		{application.Probe{Error: "failed"}, false, nobody},
 		{application.Probe{Error: "name"}, false, "Diesen Namen kennt der Proxy nicht."},
-		{application.Probe{Error: "address"}, false, "Diese Adresse ist gesperrt."},
+		{application.Probe{Error: "address"}, false, "Zu dieser Adresse darf der Proxy nicht. Eine auf seinem eigenen Rechner oder im Internet erlaubt, wer ihn betreibt: APPS_TO nennt sie, genauso geschrieben."},
 		{application.Probe{Error: "tls"}, false, "Dort antwortet etwas, aber nicht mit https."},
 	} {
 		t.Run(c.text+c.answer.Error, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestProbe_IsForAdminsAndLimited(t *testing.T) {
 	anna := f.anna()
 	ask := func(upstream string) reply { return anna.post("/pforte/admin/apps/probe", "upstream", upstream) }
 	ask("nas:80").want(http.StatusOK).shows("Gerade ist kein Proxy verbunden.")
-	ask("127.0.0.1:80").want(http.StatusOK).shows("Diese Adresse ist gesperrt.")
+	ask("127.0.0.1:80").want(http.StatusOK).shows("Zu dieser Adresse darf der Proxy nicht.")
 	ask("ftp://x").want(http.StatusOK).shows("Die interne Adresse hat die Form")
 	f.otto().post("/pforte/admin/apps/probe", "upstream", "nas:80").want(http.StatusForbidden).lacks("good")
 	anna.post("/pforte/admin/apps/probe", "upstream", "nas:80", "csrf", "old").want(http.StatusForbidden)

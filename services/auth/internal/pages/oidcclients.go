@@ -56,6 +56,7 @@ type newClientPage struct {
 	Name, URL string
 	Free      bool   // the addresses are not those of a recipe
 	Off       string // why there can be none
+	Route     routeForm
 }
 
 // signInOff returns why there is no provider, in words; "": there is one.
@@ -79,7 +80,9 @@ func (p clients) newClient(r *request) error {
 	if !known {
 		return service.ErrNoRoute
 	}
-	page := newClientPage{Free: len(c.Redirects) == 0, Off: p.signInOff(r), Name: r.text["recipe."+c.Slug]}
+	page := newClientPage{
+		Free: len(c.Redirects) == 0, Off: p.signInOff(r), Name: r.text["recipe."+c.Slug], Route: routeForm{Trial: r.trial},
+	}
 	title := fmt.Sprintf(r.text["ClientNewF"], cmp.Or(c.Product, r.text["OtherApplication"]))
 	portal, err := url.Parse(p.portalOf(r))
 	if err != nil {
@@ -119,6 +122,9 @@ func (p clients) addClient(r *request) error {
 		return err
 	}
 	f := r.form
+	if f.get("do") == "probe" {
+		return p.newClient(r.tried(appPages(p).try(r.ctx(), r, f.get("upstream"))))
+	}
 	at, err := p.typedAddress(r, f.get("url"))
 	if err != nil {
 		return err
@@ -144,8 +150,9 @@ func (p clients) addClient(r *request) error {
 	if err := n.Check(); err != nil { // before the application is made
 		return err
 	}
+	route := policy.RouteChange{Upstream: strings.TrimSpace(f.get("upstream")), Strip: true}
 	if made {
-		if err := p.Policy.CreateApplication(r.ctx(), r.UserID, app); err != nil {
+		if err := p.Policy.CreateWith(r.ctx(), r.UserID, app, route, application.Icon{}); err != nil {
 			return err
 		}
 	}
@@ -155,6 +162,9 @@ func (p clients) addClient(r *request) error {
 			err = errors.Join(err, p.Policy.RemoveApplication(r.ctx(), r.UserID, n.Slug))
 		}
 		return err
+	}
+	if made {
+		appPages(p).foundAt(r, n.Slug, route.Upstream)
 	}
 	return p.showEntered(r, c, n, at, secret)
 }
@@ -208,6 +218,7 @@ type enteredPage struct {
 	Config                             string
 	Rows                               int
 	Guide                              string
+	Missing                            bool // nothing leads to the application yet
 }
 
 // showEntered redirects to the page that says what is entered in the application, with the secret.
@@ -221,8 +232,19 @@ func (p clients) showEntered(r *request, c clientRecipe, n oidc.Client, at, secr
 	return p.showSecret(r, secretPage{Name: "client", At: here, Back: here}, &enteredPage{
 		Slug: n.Slug, Name: app.Name, Recipe: c.Slug, Issuer: p.OIDC.Issuer(), Secret: secret, Fields: filled.Fields,
 		Config: filled.Config, Rows: min(strings.Count(filled.Config, "\n")+2, 20),
-		Guide: c.Guide(),
+		Guide: c.Guide(), Missing: p.missing(r, app),
 	})
+}
+
+// missing reports whether nothing leads to an application that asks who signs in: at an address of its own it needs no
+// route.
+func (p *Pages) missing(r *request, a application.Application) bool {
+	if a.Reached || a.Route.Upstream != "" {
+		return false
+	}
+	portal, err := url.Parse(p.portalOf(r))
+	u, appErr := url.Parse(p.absolute(r, a.URL))
+	return err == nil && appErr == nil && (u.Host == portal.Host || strings.HasSuffix(u.Host, "."+portal.Host))
 }
 
 // signInPage is what the page of how people sign in to an application shows.
@@ -491,6 +513,7 @@ func (p clients) trial(r *request) (err error) {
 		App application.Application
 		learned
 		NoToken string
+		Missing bool
 	}{}
 	if page.App, err = p.Policy.Application(r.ctx(), r.Param("id")); err != nil {
 		return err
@@ -507,6 +530,7 @@ func (p clients) trial(r *request) (err error) {
 	if page.NoToken, err = p.noToken(r, page.App, client); err != nil {
 		return err
 	}
+	page.Missing = p.missing(r, page.App)
 	return p.render(r, "trial", fmt.Sprintf(r.text["TrialF"], page.App.Name), page)
 }
 

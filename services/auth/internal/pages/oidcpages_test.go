@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -96,6 +97,30 @@ func TestClients_AreAddedFromTheirRecipeWithASecretShownOnce(t *testing.T) {
 	_, once, _ := strings.Cut(at, "once=")
 	anna.post("/pforte/admin/sign-in/grafana", "once", once).leadsTo("/pforte/admin/sign-in/grafana")
 	anna.get(at).want(http.StatusNotFound).lacks(secret)
+}
+
+// What signs in below the portal's host needs a way there, which the form asks for and the next pages miss; what has an
+// address of its own needs none.
+func TestClients_OfAHostBelowThePortalAskWhereTheyRun(t *testing.T) {
+	f, anna, _ := newProviding(t)
+	f.proxy(application.Probe{Status: 200}, nil)
+	const page = "/pforte/admin/sign-in/new/miniflux"
+	anna.get(page).want(http.StatusOK).shows(`name="upstream"`, "app.js", `data-app="/pforte/admin/apps/probe"`)
+	anna.post(page, "name", "News", "url", "news", "upstream", "nas:80", "do", "probe").want(http.StatusOK).shows("antwortet (200", `value="nas:80"`)
+	anna.post(page, "name", "News", "url", "news", "upstream", "nas:80/x", "do", "add").want(http.StatusBadRequest).shows("Die interne Adresse hat die Form")
+	if apps := must(f.policy.Applications(t.Context()))(t); len(apps) != 0 {
+		t.Errorf("got %+v", apps)
+	}
+	const missing = "Noch nicht erreichbar"
+	anna.shown(page, "name", "News", "url", "news", "upstream", "nas:80", "do", "add").want(http.StatusOK).lacks(missing)
+	if got := f.stored("news"); got.Route.Upstream != "http://nas:80" || !got.Reached {
+		t.Errorf("got %+v", got)
+	}
+	anna.shown(page, "name", "Neues", "url", "neues", "do", "add").want(http.StatusOK).shows(missing, "/pforte/admin/apps/neues")
+	anna.get("/pforte/admin/sign-in/trial/neues").shows("Es klappt.", missing, "/pforte/admin/apps/neues").lacks("https://neues.home.example.org")
+	anna.shown(page, "name", "Fern", "url", "https://192.168.1.5:2283", "do", "add").want(http.StatusOK).lacks(missing)
+	anna.get("/pforte/admin/apps/fern").want(http.StatusOK).lacks(missing)
+	anna.get("/pforte/admin/apps/neues").want(http.StatusOK).shows(missing)
 }
 
 func TestClients_OfAnApplicationThatThereIsKeepItsName(t *testing.T) {
