@@ -95,8 +95,8 @@ type Chain struct {
 	checkpoints map[uint64]finality.Root
 	// verified is when an update was last verified, by our clock; zero before the first.
 	verified time.Time
-	// noHandoverSince is since when no node that answers has the handover of a period that is over.
-	noHandoverSince time.Time
+	// lackingSince is since when no node that answers has the handover of a period that is over.
+	lackingSince time.Time
 
 	mu sync.Mutex // guards what follows, and what is known of nodes
 	// anchors are the last verified updates by the numbers of their execution blocks,

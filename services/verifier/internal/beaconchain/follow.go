@@ -116,15 +116,15 @@ func (c *Chain) Follow(ctx context.Context) error {
 func (c *Chain) noHandover(ctx context.Context, lacking []*node, err error) bool {
 	switch {
 	case err == nil:
-		c.noHandoverSince = time.Time{}
+		c.lackingSince = time.Time{}
 		return false
 	case len(lacking) == 0:
 		return false
-	case c.noHandoverSince.IsZero():
-		c.noHandoverSince = c.Now()
+	case c.lackingSince.IsZero():
+		c.lackingSince = c.Now()
 	}
 	c.Failed(CauseHandover)
-	anew := len(lacking) == len(c.nodes) || c.Now().Sub(c.noHandoverSince) > c.seconds(lateEpochs*c.Network.SlotsPerEpoch)
+	anew := len(lacking) == len(c.nodes) || c.Now().Sub(c.lackingSince) > c.seconds(lateEpochs*c.Network.SlotsPerEpoch)
 	c.Log.ErrorContext(ctx, "finality: no beacon node hands over to the committee after a period; readers need a "+
 		"checkpoint of a later period for blocks from then on",
 		"period", c.lastPeriod(), "nodes", len(lacking), "anew", anew, "error", err)
