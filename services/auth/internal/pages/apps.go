@@ -134,6 +134,7 @@ func (p appPages) app(r *request) error {
 		App: a, Lines: linesOf(a), NoAddress: a.HasHost() && p.PublicURL == "", New: r.QueryParam("done") == "app-new",
 		Route: routeForm{
 			Route: a.Route, Headers: application.UserHeaders, HasPath: !a.HasHost(), Trial: r.trial,
+			Tries: true,
 		},
 	}
 	if page.Route.Trial.Text == "" {

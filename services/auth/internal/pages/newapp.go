@@ -41,6 +41,8 @@ type routeForm struct {
 	HasPath bool
 	// Trial is what the probe of the address found, in words; empty: there was none.
 	Trial trial
+	// Tries: without scripts the form has a button that tries the address.
+	Tries bool
 }
 
 // upstreamView is what the templates of a route's fields show.
@@ -92,7 +94,7 @@ func (p appPages) newApp(r *request) (err error) {
 	}
 	page := newAppPage{
 		Recipes: recipes, Scheme: portal.Scheme, Host: portal.Host, Hosts: p.PublicURL != "" && namesHosts(portal),
-		Route: routeForm{Headers: application.UserHeaders, HasPath: true, Trial: r.trial},
+		Route: routeForm{Headers: application.UserHeaders, HasPath: true, Trial: r.trial, Tries: true},
 	}
 	if p.OIDC.Off(r.ctx()) == nil {
 		page.Clients = clientRecipes

@@ -81,7 +81,7 @@ func (p clients) newClient(r *request) error {
 		return service.ErrNoRoute
 	}
 	page := newClientPage{
-		Free: len(c.Redirects) == 0, Off: p.signInOff(r), Name: r.text["recipe."+c.Slug], Route: routeForm{Trial: r.trial},
+		Free: len(c.Redirects) == 0, Off: p.signInOff(r), Name: r.text["recipe."+c.Slug],
 	}
 	title := fmt.Sprintf(r.text["ClientNewF"], cmp.Or(c.Product, r.text["OtherApplication"]))
 	portal, err := url.Parse(p.portalOf(r))
@@ -122,9 +122,6 @@ func (p clients) addClient(r *request) error {
 		return err
 	}
 	f := r.form
-	if f.get("do") == "probe" {
-		return p.newClient(r.tried(appPages(p).try(r.ctx(), r, f.get("upstream"))))
-	}
 	at, err := p.typedAddress(r, f.get("url"))
 	if err != nil {
 		return err
