@@ -92,6 +92,26 @@ func TestPage_SaysThatTheLoginIsAway(t *testing.T) {
 	}
 }
 
+// Without its stores the login answers, and cannot say who asks.
+func TestPage_SaysThatTheLoginHasNoStores(t *testing.T) {
+	t.Parallel()
+	const answer = `{"error":"Interner Serverfehler","code":500}`
+	service := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = w.Write([]byte(answer))
+	}).addr()
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": service})
+	for _, headers := range opens {
+		headers = append([]string{"Accept-Language", "de"}, headers...)
+		wantPage(t, h.request(t, "GET", "/api/v1/lists", "", headers...), 500, true, "Die Anmeldung startet gerade neu.", "Jetzt versuchen", "not:Interner Serverfehler")
+		wantPage(t, h.request(t, "POST", "/api/v1/lists", "a=1", headers...), 500, false, "Bitte versuch es gleich noch einmal.", ">Zurück<")
+	}
+	if got := h.request(t, "GET", "/api/v1/lists", ""); got.StatusCode != 500 || got.body != answer || got.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("a program gets %d %v %s", got.StatusCode, got.Header, got.body)
+	}
+}
+
 // The text of an error for programs stays, whatever they accept.
 func TestPage_IsForThoseWhoOpenOne(t *testing.T) {
 	t.Parallel()

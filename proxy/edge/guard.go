@@ -50,6 +50,7 @@ const againVar = "edge.again"
 var (
 	errNameless = errors.New("guard: the answer names no user")
 	errNoAnswer = errors.New("guard: the answer is incomplete")
+	errFailed   = errors.New("guard: the service cannot answer")
 	errChanged  = errors.New("guard: the user or their role changed")
 	errSilent   = errors.New("guard: no answer within the grace period")
 )
@@ -214,7 +215,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return v.err
 	case !v.passed():
 		x.own = true
-		return v.answer.send(w)
+		return v.send(w, x.received)
 	}
 	for _, name := range v.answer.header[Consumed] {
 		r.Header.Del(name)
@@ -245,7 +246,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return no.err
 	default: // nothing was sent yet
 		x.own = true
-		return no.answer.send(w)
+		return no.send(w, x.received)
 	}
 }
 
@@ -313,6 +314,16 @@ func (v verdict) passed() bool { return v.err == nil && v.answer.status/100 == 2
 // refused reports whether the service refused, as opposed to having failed.
 func (v verdict) refused() bool {
 	return v.err == nil && (v.answer.status == http.StatusUnauthorized || v.answer.status == http.StatusForbidden)
+}
+
+// send answers a request that did not pass. Where the service failed, as without its stores, it says so to programs,
+// and a person who opened a page gets the proxy's.
+func (v verdict) send(w http.ResponseWriter, received *http.Request) error {
+	failed := v.answer.status >= http.StatusInternalServerError && one(v.answer.header["Content-Type"]) == "application/json"
+	if failed && isNavigation(received.Method, received.Header) {
+		return caddyhttp.Error(v.answer.status, errFailed)
+	}
+	return v.answer.send(w)
 }
 
 // judge sends a check to the service.
