@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -391,4 +392,22 @@ func TestProfile_KeepsANameThatIsNoLongerAllowed(t *testing.T) {
 	}
 	otto.post("/pforte/account", "display_name", "An\u202ena", "color", color).want(http.StatusBadRequest).
 		shows("keine unsichtbaren Zeichen")
+}
+
+// The box of the login decides how long the cookies last, and stays as it was sent.
+func TestLogin_RemembersTheDeviceAsItsBoxSays(t *testing.T) {
+	f := newFixture(t)
+	f.browser().get("/pforte/login").want(http.StatusOK).shows(`name="remember"`, `name="was_remember"`).lacks("checked")
+	for fields, want := range map[string]string{"was_remember,,remember,yes": "Max-Age=2592000", "was_remember,": "", "": "Max-Age=604800"} {
+		sent := []string{"username", "otto", "password", userPass}
+		if fields != "" {
+			sent = append(sent, strings.Split(fields, ",")...)
+		}
+		answer := f.browser().post("/pforte/login", sent...).want(http.StatusSeeOther)
+		session := slices.IndexFunc(answer.header["Set-Cookie"], func(line string) bool { return strings.HasPrefix(line, "svc.sid=") })
+		if session < 0 || strings.Contains(answer.header["Set-Cookie"][session], "Max-Age=") != (want != "") || !strings.Contains(answer.header["Set-Cookie"][session], want) {
+			t.Errorf("%q: %q", fields, answer.header["Set-Cookie"])
+		}
+	}
+	f.browser().post("/pforte/login", "username", "otto", "password", "wrong", "was_remember", "", "remember", "yes").want(http.StatusUnauthorized).shows("checked")
 }
