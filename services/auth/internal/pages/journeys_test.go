@@ -411,3 +411,20 @@ func TestLogin_RemembersTheDeviceAsItsBoxSays(t *testing.T) {
 	}
 	f.browser().post("/pforte/login", "username", "otto", "password", "wrong", "was_remember", "", "remember", "yes").want(http.StatusUnauthorized).shows("checked")
 }
+
+// Without its stores a page says so, and asks for itself again; what was sent is not sent again.
+func TestPage_WithoutItsStoresComesBack(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	f.redis.SetError("LOADING")
+	if page := anna.get("/pforte/").want(http.StatusInternalServerError).shows("<h1>"); page.header.Get("Refresh") != "5" {
+		t.Errorf("got %v", page.header)
+	}
+	if page := anna.post("/pforte/account", "display_name", "Anna").want(http.StatusInternalServerError).shows("<h1>"); page.header.Get("Refresh") != "" {
+		t.Errorf("got %v", page.header)
+	}
+	f.redis.SetError("")
+	if page := anna.get("/pforte/").want(http.StatusOK); page.header.Get("Refresh") != "" {
+		t.Errorf("got %v", page.header)
+	}
+}

@@ -466,6 +466,9 @@ func (p *Pages) failed(r *request, err error) error {
 			err, known = errors.Join(err, shown), false
 		}
 	}
+	if !known && r.Request().Method == http.MethodGet { // a store may be back soon
+		r.Response().Header().Set("Refresh", "5")
+	}
 	help := ""
 	if errors.Is(err, link.ErrInvalid) {
 		help = r.text["LinkHelp"]
