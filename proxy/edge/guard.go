@@ -319,8 +319,9 @@ func (v verdict) refused() bool {
 // send answers a request that did not pass. Where the service failed, as without its stores, it says so to programs,
 // and a person who opened a page gets the proxy's.
 func (v verdict) send(w http.ResponseWriter, received *http.Request) error {
-	failed := v.answer.status >= http.StatusInternalServerError && one(v.answer.header["Content-Type"]) == "application/json"
-	if failed && isNavigation(received.Method, received.Header) {
+	failed := v.answer.status >= http.StatusInternalServerError
+	if failed && one(v.answer.header["Content-Type"]) == "application/json" &&
+		isNavigation(received.Method, received.Header) {
 		return caddyhttp.Error(v.answer.status, errFailed)
 	}
 	return v.answer.send(w)

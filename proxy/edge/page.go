@@ -221,7 +221,8 @@ func (p *pages) fault(w http.ResponseWriter, r *http.Request, status int, login 
 	}{page: p.begin(r), Home: true}
 	reads := r.Method != http.MethodPost
 	passes := status == http.StatusBadGateway || status == http.StatusServiceUnavailable ||
-		status == http.StatusGatewayTimeout || login && status == http.StatusInternalServerError // as without its stores
+		status == http.StatusGatewayTimeout ||
+		login && status == http.StatusInternalServerError // as without its stores
 	away := passes && status != http.StatusServiceUnavailable
 	name := ""
 	if p.apps != nil {
