@@ -43,11 +43,18 @@ func program(t *testing.T, settings map[string]string, args ...string) *exec.Cmd
 	return cmd
 }
 
+// ownTransport is not http.DefaultTransport, whose connections every httptest.Server that closes takes away from the
+// tests that run beside it.
+var ownTransport http.RoundTripper = func() *http.Transport {
+	t, _ := http.DefaultTransport.(*http.Transport)
+	return t.Clone()
+}()
+
 // server is a running proxy.
 type server struct {
 	// url has no slash at its end.
 	url, addr, admin string
-	// transport is http.DefaultTransport where it is nil.
+	// transport is ownTransport where it is nil.
 	transport http.RoundTripper
 	log       *logBuffer
 	process   *os.Process
@@ -182,7 +189,7 @@ func (d *server) send(t *testing.T, method, path string, body io.Reader, headers
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	req.Host = req.Header.Get("Host")
-	return roundTrip(t, cmp.Or(d.transport, http.DefaultTransport), req)
+	return roundTrip(t, cmp.Or(d.transport, ownTransport), req)
 }
 
 // roundTrip follows no redirect and undoes no compression.

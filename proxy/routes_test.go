@@ -206,7 +206,7 @@ func TestRoutes_PagesAreAuths(t *testing.T) {
 			}
 			req.Host = host
 			req.Header.Set("Cookie", "svc.sid=member")
-			if got := roundTrip(t, http.DefaultTransport, req); got.StatusCode != http.StatusOK || got.body != want {
+			if got := roundTrip(t, ownTransport, req); got.StatusCode != http.StatusOK || got.body != want {
 				t.Errorf("%s%s: %d %s, want %s", host, path, got.StatusCode, got.body, want)
 			}
 		}

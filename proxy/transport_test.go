@@ -43,7 +43,7 @@ func TestTransport_EveryAnswerIsThatOfItsRequest(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 					req, _ := http.NewRequestWithContext(ctx, method, h.url+path, strings.NewReader("left"))
 					req.Header.Set("X-Leaves", "yes")
-					if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
+					if resp, err := ownTransport.RoundTrip(req); err == nil {
 						_ = resp.Body.Close()
 					}
 					cancel()
@@ -181,7 +181,7 @@ func TestTransport_InformationalAnswersArrive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := roundTrip(t, http.DefaultTransport, req); got.body != "the page" || len(hints) != 1 || hints[0] != "</style.css>; rel=preload" {
+	if got := roundTrip(t, ownTransport, req); got.body != "the page" || len(hints) != 1 || hints[0] != "</style.css>; rel=preload" {
 		t.Errorf("%q after %q", got.body, hints)
 	}
 }
