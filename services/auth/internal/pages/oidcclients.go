@@ -239,9 +239,10 @@ func (p *Pages) missing(r *request, a application.Application) bool {
 	if a.Reached || a.Route.Upstream != "" {
 		return false
 	}
-	portal, err := url.Parse(p.portalOf(r))
-	u, appErr := url.Parse(p.absolute(r, a.URL))
-	return err == nil && appErr == nil && (u.Host == portal.Host || strings.HasSuffix(u.Host, "."+portal.Host))
+	portal := p.portalOf(r)
+	_, host, _ := strings.Cut(portal, "://")
+	u, err := url.Parse(p.absolute(r, a.URL))
+	return err == nil && (application.IsAt(portal, u.Host) || strings.HasSuffix(u.Host, "."+host))
 }
 
 // signInPage is what the page of how people sign in to an application shows.
