@@ -165,7 +165,7 @@ MEASURE  := $(BIN)/bench.test
 PROFILED := $(BIN)/profiled
 BEFORE   := $(shell git describe --tags --abbrev=0 2>/dev/null || echo e59be54)
 .PHONY: bench profile profiled before $(MEASURE)
-bench: build profiled before $(MEASURE) $(PEERS)/node_modules/.package-lock.json ## measure beside peers, as work grows and in overload, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it; ARGS="-test.run Bench/overload": one section)
+bench: build profiled before $(MEASURE) $(CLIENTS)/node_modules/.package-lock.json $(PEERS)/node_modules/.package-lock.json ## measure beside peers, as work grows and in overload, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it; ARGS="-test.run Bench/overload": one section)
 	@cd deploy/test/bench/scs && $(PROGRESS) 'build deploy/test/bench/scs' $(GOBUILD) -o $(BIN)/bench-scs .
 	@$(MEASURE) -test.run '^TestBench$$' -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
 

@@ -56,6 +56,7 @@ var sections = []struct {
 }{
 	{"before", (*suite).before},
 	{"routes", (*suite).routes},
+	{"page", (*suite).assets},
 	{"peers", (*suite).peers},
 	{"overload", (*suite).overload},
 	{"flood", (*suite).floods},
