@@ -196,6 +196,15 @@ export class Device {
     if (!shown.includes(text)) throw new Error(`the page does not show ${JSON.stringify(text)}:\n${shown}`);
   }
 
+  // until waits until a page that is loaded again by itself shows a text.
+  async until(text) {
+    for (let tries = 0; tries < 40; tries++) {
+      if ((await this.text().catch(() => "")).includes(text)) return;
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    }
+    await this.shows(text);
+  }
+
   async hides(text, selector = "body") {
     const shown = await this.text(selector);
     if (shown.includes(text)) throw new Error(`the page shows ${JSON.stringify(text)}:\n${shown}`);

@@ -2,15 +2,6 @@
 // page, and takes its internal address away again.
 import { want } from "../journey.mjs";
 
-// until reads the page, which is loaded again by itself, until it shows a text.
-async function until(device, text) {
-  for (let tries = 0; tries < 40; tries++) {
-    if ((await device.text().catch(() => "")).includes(text)) return;
-    await new Promise((resolve) => setTimeout(resolve, 250));
-  }
-  await device.shows(text);
-}
-
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password, NAME: name, SLUG: slug, UPSTREAM: upstream } = j.env;
   const host = new URL(j.origin).host, words = {
@@ -25,12 +16,12 @@ export default async (j) => {
     await device.send("/pforte/admin/apps/new", { recipe: "radicale", name, upstream }, { button: "[value=add]" });
   });
   for (const text of [words.there, words.answers]) await device.shows(text);
-  await until(device, words.taken);
+  await device.until(words.taken);
   await device.visit(`/pforte/admin/apps/${slug}?done=app-new`);
   const address = await device.attribute("main .notice a.button", "href");
   want("the address", address, `http://${slug}.${host}`);
   await Promise.all([device.page.waitForNavigation(), device.click("main .notice a.button")]);
-  await until(device, `Radicale: ${username}`);
+  await device.until(`Radicale: ${username}`);
   want("where it is", new URL(device.page.url()).host, `${slug}.${host}`);
 
   await device.visit("/pforte/");
