@@ -4,9 +4,10 @@ import { want } from "../journey.mjs";
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password } = j.env;
   const device = await j.open({ name: "member" });
-  await device.visit("/pforte/login?return=/pforte/account/security");
+  await device.visit("/pforte/login");
   await device.send("/pforte/login", { username, password });
   if (!device.scripts) {
+    await device.press("main a[href='/pforte/account/security']");
     await device.find("noscript");
     want("buttons of passkeys", (await device.page.$$("[data-passkey]:not([hidden])")).length, 0);
     return;
@@ -20,7 +21,10 @@ export default async (j) => {
     await authenticator.present(false);
     await device.look(200);
   };
-  await device.does("add a passkey", () => by("register"));
+  await device.does("add a passkey", async () => {
+    await device.press("main a[href='/pforte/account/security']");
+    await by("register");
+  });
   want("whether the password alone is enough", (await device.page.$$(".protection.good")).length, 0);
   await device.press("[value=enable-passkey]");
   want("the number of recovery codes", (await device.page.$$("main ol li")).length, 10);
