@@ -4,7 +4,7 @@ export const tasks = {
   "open an application": { clicks: 1, fields: 0 },
   "log in by passkey": { clicks: 1, fields: 0 },
   "log in by password and code": { clicks: 2, fields: 3 },
-  "invite": { clicks: 2, fields: 2 },
+  "invite": { clicks: 3, fields: 2 },
   "join": { clicks: 1, fields: 2 },
   "set up codes from an app": { clicks: 4, fields: 1 },
   "add a passkey": { clicks: 2, fields: 0 },

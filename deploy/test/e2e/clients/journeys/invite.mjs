@@ -15,7 +15,9 @@ export default async (j) => {
   await admin.press("main a[href='/pforte/admin/invites']");
   await admin.send("form:has([name=role])", { display_name: `Paul ${member}`, role: "member", [`group.${group}`]: true });
   await admin.find("main svg.qr");
-  await admin.find("[data-copy=url]");
+  want("whether it offers to share where the browser cannot", await admin.page.$eval("[data-share]", (e) => e.hidden), true);
+  await admin.press("[data-copy=url]", null);
+  await admin.page.waitForFunction(() => document.querySelector("[data-copy=url]").innerText === document.querySelector("[data-copy=url]").dataset.done);
   const link = new URL(await admin.attribute("main a[href*='/pforte/join?t=']", "href"), j.origin);
   want("the path of a page that shows a secret", admin.path().split("?once=")[0].replace(/\d+$/, "ID"), "/pforte/admin/invites/ID");
 

@@ -1,18 +1,30 @@
-// An admin invites Paul for some days, who joins; and Ida, who joins by a passkey alone and then has a password, too.
+// An admin invites Paul and passes the link on, who joins; somebody for some days; and Ida, who joins by a passkey alone and then has a password, too.
 import { want } from "../journey.mjs";
 
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password, MEMBER: member } = j.env;
   const admin = await j.open({ name: "admin" });
+  // Chromium here has no apps to share with.
+  if (j.scripts) await admin.page.evaluateOnNewDocument(() => { navigator.share = async (what) => { window.shared = what; }; });
   await admin.visit("/pforte/login");
   await admin.send("/pforte/login", { username, password });
+  const words = (household, link) => ({
+    de: { title: "Link zum Weitergeben", text: `Einladung in den Haushalt „${household}“: ${link}` },
+    en: { title: "Link to share", text: `Invitation to the household “${household}”: ${link}` },
+  })[j.lang];
   const invite = async (name) => {
     await admin.visit("/pforte/");
     await admin.does("invite", async () => {
       await admin.press("main a[href='/pforte/admin/invites']");
       await admin.send("form:has([name=role])", { display_name: name });
+      if (j.scripts) await admin.press("button[data-share]", null);
     });
-    return admin.attribute("main a[href*='/pforte/join?t=']", "href");
+    const link = await admin.attribute("main a[href*='/pforte/join?t=']", "href");
+    if (j.scripts) {
+      const shared = await admin.page.evaluate(() => window.shared), household = await admin.text("header .brand bdi");
+      want("what is shared", JSON.stringify(shared), JSON.stringify(words(household, link)));
+    }
+    return link;
   };
   const link = await invite(`Paul ${member}`);
 
