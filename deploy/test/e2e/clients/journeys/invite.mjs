@@ -1,5 +1,6 @@
 // An admin invites Paul into a group, who joins on a phone and sees the group's application
-// and that of all members, but not the administrators'.
+// and that of all members, but not the administrators'. Who may not open one is led on: to another account, or to its
+// rule.
 import { phone, want } from "../journey.mjs";
 
 export default async (j) => {
@@ -41,6 +42,15 @@ export default async (j) => {
   want("the colour", await paul.attribute("header .avatar circle", "fill"), "#AF52DE");
   want("links to the administration", (await paul.page.$$("a[href^='/pforte/admin']")).length, 0);
   await paul.visit("/pforte/admin/members", 403);
+
+  await paul.visit(`/pforte/go?app=ops-${member}&return=/`, 403);
+  await paul.press(`main a::-p-text(${{ de: "Anderes Konto", en: "Another account" }[j.other]})`);
+  await paul.send("/pforte/logout");
+  await paul.send("/pforte/login", join);
+  await admin.visit(`/pforte/go?app=${group}&return=/`, 403);
+  await admin.press(`main a::-p-text(${{ de: "Regel ansehen", en: "See the rule" }[j.lang]})`);
+  admin.at(`/pforte/admin/apps/${group}`);
+  want("the rule", await admin.page.$eval("[name=rule]", (e) => e.value), `group:${group}`);
 
   const other = await j.open({ name: "another browser" });
   await other.visit(link.href, 400); // it is used up
