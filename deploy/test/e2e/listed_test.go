@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -179,4 +180,113 @@ func TestRoute_OfRadicaleComesMovesAndGoesWhileAStreamRuns(t *testing.T) {
 				"ROOT="+h.Path("proxy/caddy/pki/authorities/local/root.crt")), v.env...)...)
 		})
 	}
+}
+
+// through is a browser's transport that reaches every host at the proxy at an address.
+func through(t *testing.T, at string) http.RoundTripper {
+	t.Helper()
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, at)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+// TestRoute_BothProxiesFollowAndOneStartsWhileAuthIsAway has proxies with an address and a folder each, as on two
+// machines. While auth is away, the one that starts has the route of its last list, which lets nobody in, and what
+// needs no login passes.
+func TestRoute_BothProxiesFollowAndOneStartsWhileAuthIsAway(t *testing.T) {
+	first, second := named(t, "first", "127.0.0.1:1"), named(t, "second", "127.0.0.1:1")
+	proxies, transports := map[string]stack.Program{}, map[string]http.RoundTripper{}
+	folder := t.TempDir()
+	var h household
+	o := h.options("home.test", nil)
+	o.only = func(l layout.Layout) []stack.Program {
+		auth := l.Auth()
+		for _, name := range []string{"proxy", "proxy-2"} {
+			l.Addresses.Proxy, l.ProxyAdmin, l.State = freeAddr(t), freeAddr(t), filepath.Join(folder, name)
+			_, port := split(l.Addresses.Proxy)
+			l.Extra = map[string]map[string]string{"pforte-proxy": {
+				"SITE_ADDRESS": "http://home.test:" + port, "APPS": "lan", "APPS_TO": first + " " + second,
+				"ROUTES": "handle /open {\n respond open \n}",
+			}}
+			program := l.Proxy()
+			program.Name = name
+			proxies[name], transports[name] = program, through(t, l.Addresses.Proxy)
+		}
+		return []stack.Program{auth, proxies["proxy"], proxies["proxy-2"]}
+	}
+	h.world = newWorld(t, o)
+	notes := strings.Replace(h.origin, "home.test", "notes.home.test", 1)
+	b := newBrowser(t, h.origin)
+	open := func(name, address string, navigates bool) answer {
+		b.Transport = transports[name]
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if navigates {
+			req.Header = http.Header{"Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}, "Accept-Language": {"de"}}
+		}
+		return b.send(req)
+	}
+	// answers waits until the application's host answers so at each proxy, for at most some time.
+	answers := func(want string, within time.Duration) {
+		t.Helper()
+		for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+			got := map[string]string{}
+			for name := range proxies {
+				a := open(name, notes+"/at", true)
+				if text := fmt.Sprint(a.StatusCode, " ", string(a.body)); !strings.HasPrefix(text, want) {
+					got[name] = fmt.Sprintf("%.200s", text)
+				}
+			}
+			if len(got) == 0 {
+				return
+			}
+			if time.Since(begun) > within {
+				t.Fatalf("after %v there is %v, want %s", within, got, want)
+			}
+		}
+	}
+	const follow = 2 * time.Second
+	password, err := h.AdminPassword()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Transport = transports["proxy"]
+	b.login(layout.AdminName, password)
+
+	answers("404 ", 0)
+	h.authCommand(t, "app", "add", "notes", notes)
+	h.route(t, "notes", first)
+	answers("200 first", follow)
+	h.route(t, "notes", second)
+	answers("200 second", follow)
+
+	kept := filepath.Join(folder, "proxy-2", "proxy", "caddy", "apps.json")
+	eventually(t, "the last list is kept", func(context.Context) error {
+		if list, err := os.ReadFile(kept); err != nil || !bytes.Contains(list, []byte(second)) {
+			return fmt.Errorf("%s: %w", list, err)
+		}
+		return nil
+	})
+	h.Programs.Kill("auth")
+	h.Programs.Kill("proxy-2")
+	h.restart(t, proxies["proxy-2"])
+	for name := range proxies {
+		page := open(name, notes+"/at", true)
+		if page.StatusCode != 502 || page.Header.Get("Refresh") != "5" || !strings.Contains(string(page.body), "Die Anmeldung startet gerade neu.") {
+			t.Errorf("%s: the page is %d %v %s", name, page.StatusCode, page.Header, page.body)
+		}
+		open(name, notes+"/at", false).want(t, 502, nil)
+		open(name, strings.Replace(notes, "notes", "strange", 1)+"/at", false).want(t, 404, nil)
+		if got := open(name, notes+"/open", false).want(t, 200, nil); string(got.body) != "open" {
+			t.Errorf("%s: what needs no login is %s", name, got.body)
+		}
+	}
+	h.restart(t, h.Auth())
+	answers("200 second", 10*time.Second)
+	h.authCommand(t, "app", "remove", "notes")
+	answers("404 ", follow)
 }
