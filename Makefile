@@ -112,7 +112,11 @@ build/miniflux:
 # Applications that sign in are for the tests of that name alone.
 SIGNIN = $(if $(or $(if $(RUN),,all),$(findstring SignIn,$(RUN))),$(APPLICATIONS)/node_modules/.package-lock.json build/miniflux)
 
-e2e: build checker $(CLIENTS)/node_modules/.package-lock.json $(SIGNIN) ## run the journeys through the whole stack, with the official payment clients and in Chromium (RUN=Login)
+# The release before is for the test of that name alone, where git has its source.
+BEFORE   := $(shell git describe --tags --abbrev=0 2>/dev/null || echo e59be54)
+ROLLBACK  = $(if $(or $(if $(RUN),,all),$(findstring RollBack,$(RUN))),$(if $(shell git cat-file -t $(BEFORE) 2>/dev/null),before))
+
+e2e: build checker $(CLIENTS)/node_modules/.package-lock.json $(SIGNIN) $(ROLLBACK) ## run the journeys through the whole stack, with the official payment clients and in Chromium (RUN=Login)
 	@echo '== e2e'
 	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 40m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
@@ -163,13 +167,12 @@ $(PEERS)/node_modules/.package-lock.json: $(PEERS)/package-lock.json
 # profile, which have one file more.
 MEASURE  := $(BIN)/bench.test
 PROFILED := $(BIN)/profiled
-BEFORE   := $(shell git describe --tags --abbrev=0 2>/dev/null || echo e59be54)
 .PHONY: bench profile profiled before $(MEASURE)
 bench: build profiled before $(MEASURE) $(CLIENTS)/node_modules/.package-lock.json $(PEERS)/node_modules/.package-lock.json ## measure beside peers, as work grows and in overload, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it; ARGS="-test.run Bench/overload": one section)
 	@cd deploy/test/bench/scs && $(PROGRESS) 'build deploy/test/bench/scs' $(GOBUILD) -o $(BIN)/bench-scs .
 	@$(MEASURE) -test.run '^TestBench$$' -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
 
-# The programs of the release before, a tag or a commit, to measure beside these.
+# The programs of the release before, a tag or a commit: to measure beside these, and to roll back to.
 before:
 	@rm -rf $(BIN)/before/source
 	@mkdir -p $(BIN)/before/source
