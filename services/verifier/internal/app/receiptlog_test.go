@@ -236,6 +236,7 @@ func TestLog_AReplicaGoesOnWhereAnotherIsKilled(t *testing.T) {
 		go func() { defer close(ended); _ = process.Wait() }()
 		w.must(os.WriteFile(w.env[crashAfter], []byte("now"), 0o600))
 		var answer string
+		began := time.Now()
 		for i, dead := 1, false; !dead; i++ { // either of them may give a place to what was sold
 			paid := w.pay(fmt.Sprint(i))
 			if status, body := w.post(first, paid); status == http.StatusOK {
@@ -244,9 +245,9 @@ func TestLog_AReplicaGoesOnWhereAnotherIsKilled(t *testing.T) {
 			select {
 			case <-ended:
 				dead = true
-			default:
+			case <-time.After(10 * time.Millisecond): // so that a busy machine comes to giving places
 			}
-			if i == 500 {
+			if time.Since(began) > time.Minute {
 				t.Fatal("it is not killed")
 			}
 		}
