@@ -66,7 +66,7 @@ const (
 
 func (s *store) device(hash string) []string { return []string{s.key("device", hash)} }
 
-// PutDevice implements oidc.Short.
+// PutDevice implements oidc.ShortLived.
 func (s *store) PutDevice(ctx context.Context, hash string, d oidc.Device) (free bool, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -81,7 +81,7 @@ func (s *store) PutDevice(ctx context.Context, hash string, d oidc.Device) (free
 	return free, nil
 }
 
-// Device implements oidc.Short.
+// Device implements oidc.ShortLived.
 func (s *store) Device(ctx context.Context, hash string) (d oidc.Device, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -100,7 +100,7 @@ func (s *store) Device(ctx context.Context, hash string) (d oidc.Device, err err
 	return d, nil
 }
 
-// ProveDevice implements oidc.Short.
+// ProveDevice implements oidc.ShortLived.
 func (s *store) ProveDevice(ctx context.Context, hash, login string) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -113,7 +113,7 @@ func (s *store) ProveDevice(ctx context.Context, hash, login string) error {
 	return nil
 }
 
-// AnswerDevice implements oidc.Short.
+// AnswerDevice implements oidc.ShortLived.
 func (s *store) AnswerDevice(ctx context.Context, hash string, allowed *oidc.Code) error {
 	if allowed == nil {
 		return s.answerDevice(ctx, hash, deviceWaiting, deviceDenied, oidc.Code{})
@@ -121,7 +121,7 @@ func (s *store) AnswerDevice(ctx context.Context, hash string, allowed *oidc.Cod
 	return s.answerDevice(ctx, hash, deviceWaiting, deviceAllowed, *allowed)
 }
 
-// GiveDeviceBack implements oidc.Short.
+// GiveDeviceBack implements oidc.ShortLived.
 func (s *store) GiveDeviceBack(ctx context.Context, hash string, c oidc.Code) error {
 	return s.answerDevice(ctx, hash, deviceTaken, deviceAllowed, c)
 }
@@ -142,7 +142,7 @@ func (s *store) answerDevice(ctx context.Context, hash, from, to string, c oidc.
 	return nil
 }
 
-// PollDevice implements oidc.Short.
+// PollDevice implements oidc.ShortLived.
 func (s *store) PollDevice(
 	ctx context.Context, hash, secret, clientID string, now time.Time,
 ) (c oidc.Code, err error) {

@@ -17,7 +17,8 @@ import (
 const (
 	// timeout bounds a method.
 	timeout = 2 * time.Second
-	// What is kept of a code without PKCE after its use, and in which time a copy is a browser's.
+	// How long the grant of a code without PKCE is kept after the code's use, and within which time
+	// a second use of the code is taken for a browser that loads its callback twice.
 	usedLife    = 10 * time.Minute
 	usedGrace   = 5 * time.Second
 	maxRefusals = 20
@@ -35,7 +36,7 @@ func New(client redis.UniversalClient, app string) oidc.ShortLived { return &sto
 
 func (s *store) key(kind, hash string) string { return s.app + ":oidc:" + kind + ":" + hash }
 
-// pair are the keys of a code, which a Cluster has in one place.
+// pair returns the keys of a code, which a Cluster has in one place.
 func (s *store) pair(hash string) []string {
 	return []string{s.key("code", "{"+hash+"}"), s.key("used", "{"+hash+"}")}
 }
@@ -90,7 +91,7 @@ var putCode = redis.NewScript(`
 redis.call('HSET', KEYS[1], 'code', ARGV[1], 'reused', ARGV[2])
 return redis.call('EXPIREAT', KEYS[1], ARGV[3])`)
 
-// PutCode implements oidc.Short.
+// PutCode implements oidc.ShortLived.
 func (s *store) PutCode(ctx context.Context, hash string, c oidc.Code) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -125,7 +126,7 @@ local left = redis.call('PTTL', KEYS[2])
 if left < 0 or left > ARGV[1] - ARGV[2] then return {'', ''} end
 return {'', redis.call('GET', KEYS[2])}`)
 
-// TakeCode implements oidc.Short.
+// TakeCode implements oidc.ShortLived.
 func (s *store) TakeCode(ctx context.Context, hash string) (c oidc.Code, reused string, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -146,19 +147,19 @@ func (s *store) TakeCode(ctx context.Context, hash string) (c oidc.Code, reused 
 	return c, "", nil
 }
 
-// PutAccess implements oidc.Short.
+// PutAccess implements oidc.ShortLived.
 func (s *store) PutAccess(ctx context.Context, hash string, a oidc.Access) error {
 	return s.put(ctx, "keep access token", s.key("at", hash), a, oidc.AccessLifetime)
 }
 
-// Access implements oidc.Short.
+// Access implements oidc.ShortLived.
 func (s *store) Access(ctx context.Context, hash string) (oidc.Access, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	return decoded[oidc.Access]("read access token", s.client.Get(ctx, s.key("at", hash)), oidc.ErrNoAccess)
 }
 
-// DropAccess implements oidc.Short.
+// DropAccess implements oidc.ShortLived.
 func (s *store) DropAccess(ctx context.Context, hash string) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -168,12 +169,12 @@ func (s *store) DropAccess(ctx context.Context, hash string) error {
 	return nil
 }
 
-// Keep implements oidc.Short.
+// Keep implements oidc.ShortLived.
 func (s *store) Keep(ctx context.Context, hash string, k oidc.Kept, life time.Duration) error {
 	return s.put(ctx, "keep request", s.key("req", hash), k, life)
 }
 
-// Kept implements oidc.Short.
+// Kept implements oidc.ShortLived.
 func (s *store) Kept(ctx context.Context, hash string) (oidc.Kept, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -191,7 +192,7 @@ if kept then
 end
 return kept`)
 
-// TakeKept implements oidc.Short.
+// TakeKept implements oidc.ShortLived.
 func (s *store) TakeKept(ctx context.Context, hash string) (oidc.Kept, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -204,7 +205,7 @@ func (s *store) wait(application int64) string {
 	return s.key("wait", strconv.FormatInt(application, 10))
 }
 
-// Wait implements oidc.Short.
+// Wait implements oidc.ShortLived.
 func (s *store) Wait(ctx context.Context, application int64, at time.Time) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -214,7 +215,7 @@ func (s *store) Wait(ctx context.Context, application int64, at time.Time) error
 	return nil
 }
 
-// Asked implements oidc.Short.
+// Asked implements oidc.ShortLived.
 func (s *store) Asked(ctx context.Context, application int64) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -224,7 +225,7 @@ func (s *store) Asked(ctx context.Context, application int64) error {
 	return nil
 }
 
-// Waiting implements oidc.Short.
+// Waiting implements oidc.ShortLived.
 func (s *store) Waiting(ctx context.Context, application int64) (time.Time, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -238,7 +239,7 @@ func (s *store) Waiting(ctx context.Context, application int64) (time.Time, erro
 	return time.Unix(unix, 0).UTC(), nil
 }
 
-// Refuse implements oidc.Short.
+// Refuse implements oidc.ShortLived.
 func (s *store) Refuse(ctx context.Context, application int64, r oidc.Refusal) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -257,7 +258,7 @@ func (s *store) Refuse(ctx context.Context, application int64, r oidc.Refusal) e
 	return nil
 }
 
-// Refusals implements oidc.Short.
+// Refusals implements oidc.ShortLived.
 func (s *store) Refusals(ctx context.Context, application int64) ([]oidc.Refusal, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
