@@ -43,8 +43,8 @@ func (s *Service) Client(ctx context.Context, slug string) (Client, error) {
 	return clients[i], nil
 }
 
-// Create makes the application of a slug a client, and returns its secret, which is shown this once; empty: it is
-// public. What is zero of the client has its default. Errors of Off, of Client.Check and of Clients.CreateClient.
+// Create makes the application of a slug a client and returns its secret, which is shown this once, or "" for a
+// public client. Zero fields of c get their defaults. Errors of Off, of Client.Check and of Clients.CreateClient.
 func (s *Service) Create(ctx context.Context, by int64, c Client) (secret string, err error) {
 	if err := s.Off(ctx); err != nil {
 		return "", err
@@ -91,7 +91,7 @@ func (s *Service) AddSecret(ctx context.Context, by int64, slug string) (string,
 	return text, s.o.Clients.AddSecret(ctx, slug, secret, by)
 }
 
-// RemoveSecret has a secret of a client not count any more. ErrNoClient, ErrNoSecret.
+// RemoveSecret removes a secret of a client; from now on it is refused. ErrNoClient, ErrNoSecret.
 func (s *Service) RemoveSecret(ctx context.Context, by int64, slug string, id int64) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.RemoveSecret(ctx, slug, id, by)

@@ -354,7 +354,8 @@ func (s *Service) newCode(c Client, p Person, by session.Session, scopes []strin
 	}
 }
 
-// refusalStep is the step of a page that ends the request; with prompt=none it leads back at once.
+// refusalStep returns the step of a page that ends the request; with prompt=none it leads back at
+// once.
 func (s *Service) refusalStep(ctx context.Context, a *authorization, kind StepKind) Step {
 	step := s.refused(ctx, a, ErrDenied)
 	if !a.asks("none") {
@@ -390,7 +391,8 @@ func (s *Service) answerStep(a *authorization, values url.Values) Step {
 	}
 }
 
-// note keeps a refusal for the application's page, after the request. Those of an application are the last 20.
+// note keeps a refusal for the application's page, once the request is answered. The last 20 of each
+// application are kept.
 func (s *Service) note(ctx context.Context, c Client, r Refusal) {
 	r.At = s.o.Now().UTC()
 	if len(r.Address) > MaxAddressLength {
@@ -410,7 +412,7 @@ type Waiting struct {
 	To         string // the entered address
 	// Origin is what the directive form-action permits for it.
 	Origin string
-	// Scopes are those that mean something.
+	// Scopes are those of the request that are known.
 	Scopes []string
 	Client Client
 }

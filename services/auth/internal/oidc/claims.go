@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The scopes that mean something. All others are passed over.
+// The scopes that are known. All others are ignored.
 const (
 	ScopeOpenID  = "openid"
 	ScopeProfile = "profile"
@@ -18,14 +18,14 @@ const (
 
 var scopes = []string{ScopeOpenID, ScopeProfile, ScopeEmail, ScopeGroups, ScopeOffline}
 
-// knownScopes returns those of a list that mean something, each once.
+// knownScopes returns the known scopes of a list that is separated by spaces, each once.
 func knownScopes(list string) []string {
 	asked := strings.Fields(list)
 	return slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return !slices.Contains(asked, s) })
 }
 
 // about returns the claims about a person that a client learns with scopes, without the subject. They are in the ID
-// token and at userinfo alike: many applications read one of both only.
+// token and at userinfo alike: many applications read only one of the two.
 func (s *Service) about(c Client, p Person, scopes []string) map[string]any {
 	claims := map[string]any{}
 	if slices.Contains(scopes, ScopeProfile) {
@@ -51,8 +51,9 @@ func (c Client) TellsGroups(scopes []string) bool {
 	return c.Groups == GroupsAlways || c.Groups == GroupsAsked && slices.Contains(scopes, ScopeGroups)
 }
 
-// placeholder returns an address that can be no one's: .invalid never is a mailbox (RFC 2606), and a username never
-// becomes another person's without a word. It is told as verified, because applications refuse a user otherwise.
+// placeholder returns an address that can be no one's: .invalid never is a mailbox (RFC 2606), and a former
+// username goes to another person only where an admin says so. It is told as verified, because applications refuse
+// the user otherwise.
 func placeholder(p Person, host string) string {
 	local := strings.ToLower(p.User.Username)
 	if strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
@@ -62,7 +63,7 @@ func placeholder(p Person, host string) string {
 	return local + "@" + strings.ReplaceAll(host, ":", "-") + ".invalid"
 }
 
-// halfHash is the claim at_hash (OpenID Connect Core, section 3.1.3.6).
+// halfHash returns the claim at_hash (OpenID Connect Core, section 3.1.3.6).
 func halfHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(sum[:len(sum)/2])

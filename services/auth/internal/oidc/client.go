@@ -33,7 +33,7 @@ const (
 // PKCE is whether a confidential client has to send a code challenge. A public one always has to.
 type PKCE string
 
-// The duties.
+// The values of PKCE.
 const (
 	Auto     PKCE = "auto" // the first exchange with PKCE makes it a duty
 	Required PKCE = "required"
@@ -42,7 +42,7 @@ const (
 // GroupClaim is when a client learns role and groups.
 type GroupClaim string
 
-// The values.
+// The values of GroupClaim.
 const (
 	GroupsAsked  GroupClaim = "asked" // with the scope groups
 	GroupsAlways GroupClaim = "always"
@@ -59,9 +59,11 @@ type Client struct {
 	Alg    Alg
 	PKCE   PKCE
 	Groups GroupClaim
-	// Email has a user without an address be told with one that can belong to nobody.
+	// Email tells the application, for a user without an e-mail address, a placeholder that can
+	// belong to nobody.
 	Email bool
-	// Offline gives it refresh tokens that outlive the login without the scope offline_access.
+	// Offline gives the client refresh tokens that outlive the login, without the scope
+	// offline_access.
 	Offline bool
 	// Ask has the user asked at each login.
 	Ask bool

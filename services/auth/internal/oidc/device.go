@@ -97,7 +97,7 @@ func newUserCode() string {
 	return string(code)
 }
 
-// shownUserCode is a code as people read it.
+// shownUserCode returns a code as people read it.
 func shownUserCode(code string) string {
 	return code[:userCodeLength/2] + "-" + code[userCodeLength/2:]
 }
@@ -174,9 +174,10 @@ type DeviceUser struct {
 	User    user.User
 }
 
-// ProveFirst reports whether a user has to prove who they are before they are asked about a device: a page of an
-// application at our own origin can send the form of the question, but not the proof. One for something else does not
-// count, nor does a login: such an application may have begun the device's, and waits for any.
+// ProveFirst reports whether a user has to prove who they are before they are asked about a device. A page of an
+// application at our own origin could send the form that allows the device, but not the proof. Only a proof for
+// this device counts, no login and no proof for something else: such an application may have begun the device's
+// request, and would wait for any.
 func (s *Service) ProveFirst(ctx context.Context, w WaitingDevice, by DeviceUser) (bool, error) {
 	paths, err := s.o.HasPaths(ctx)
 	return paths && (w.provedBy == "" || w.provedBy != by.Session.Login), err

@@ -143,7 +143,8 @@ func (taken Code) grant() Grant {
 	}
 }
 
-// giveBackTimeout bounds how long an answer waits for it, as a store may have delayed it already.
+// giveBackTimeout bounds how long an answer waits for giveBack, because a store may have delayed
+// the answer already.
 const giveBackTimeout = time.Second
 
 // giveBack keeps a code again that a store has failed to exchange. Whether it became a grant may be unknown.
@@ -176,7 +177,8 @@ func (s *Service) loggedIn(ctx context.Context, h Held) {
 	})
 }
 
-// tokens makes the tokens of a grant, with a part of its scopes. All checks come before: a signature is dear.
+// tokens makes the tokens of a grant for some of its scopes. The caller has made all checks before, because a
+// signature is expensive.
 func (s *Service) tokens(ctx context.Context, h Held, scopes []string, nonce string) (Tokens, error) {
 	now := s.o.Now()
 	t := Tokens{Access: accessPrefix + random(), Life: AccessLifetime, Scopes: scopes}

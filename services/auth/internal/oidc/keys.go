@@ -27,9 +27,9 @@ func active(keys []StoredKey, alg Alg) (StoredKey, bool) {
 	return keys[i], true
 }
 
-// makeKeys makes those that are missing, once of many replicas. One that cannot be opened, because DATA_KEY was lost,
-// is retired; where an earlier one can, because DATA_KEY was found or another replica has another, that one signs
-// again: no more keys come of it.
+// makeKeys makes the keys that are missing, in one of the replicas only. A key that cannot be opened, because
+// DATA_KEY was lost, is retired. An earlier key that can be opened, because DATA_KEY was found or another replica
+// has another one, signs again, so that no new keys are made each time.
 func (s *Service) makeKeys(ctx context.Context) (made []StoredKey, err error) {
 	err = s.o.Keys.ChangeKeys(ctx, false, func(keys []StoredKey) ([]StoredKey, error) {
 		made = s.o.Signer.Reseal(keys)

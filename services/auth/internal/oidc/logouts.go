@@ -29,7 +29,7 @@ const (
 // logoutPauses are the pauses after each try but the last.
 var logoutPauses = [...]time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute}
 
-// Logout is one to deliver: a grant has ended, and its application wants to know.
+// Logout is a logout to deliver: a grant has ended, and its application is to be told.
 type Logout struct {
 	ID            int64
 	ApplicationID int64
@@ -43,16 +43,16 @@ type Logout struct {
 
 // Logouts keeps the logouts that are to be delivered. Every method is one atomic step.
 type Logouts interface {
-	// ClaimLogouts returns at most so many that are due, oldest first, each to one process for LogoutLease. It leaves
-	// out those of the applications in busy.
+	// ClaimLogouts returns at most so many logouts that are due, oldest first, each to one process for LogoutLease.
+	// It leaves out those of the applications in busy.
 	ClaimLogouts(ctx context.Context, most int, busy []int64) ([]Logout, error)
-	// LogoutDone removes one whose claim holds.
+	// LogoutDone removes a logout that this process still has claimed.
 	LogoutDone(ctx context.Context, l Logout) error
-	// LogoutLater has one whose claim holds be due after a pause.
+	// LogoutLater has a logout that this process still has claimed be due after a pause.
 	LogoutLater(ctx context.Context, l Logout, pause time.Duration) error
-	// LogoutFailed is LogoutDone for one that could not be delivered, and records it.
+	// LogoutFailed is LogoutDone for a logout that could not be delivered, and records the failure.
 	LogoutFailed(ctx context.Context, l Logout) error
-	// LogoutsWaiting counts them.
+	// LogoutsWaiting counts the logouts that are not delivered yet.
 	LogoutsWaiting(ctx context.Context) (int, error)
 	// EndClosed ends the grants of users whose account's time is over.
 	EndClosed(ctx context.Context) error

@@ -132,7 +132,7 @@ func (s *Service) TakeIssuer(ctx context.Context, by int64) error {
 	return s.o.Clients.SetIssuer(ctx, s.o.Issuer, by)
 }
 
-// WrittenIssuer returns the one that is written down; empty: there was no client yet.
+// WrittenIssuer returns the issuer that is written down; empty: there was no client yet.
 func (s *Service) WrittenIssuer(ctx context.Context) (string, error) {
 	st, err := s.snapshot.Get(ctx)
 	if err != nil {

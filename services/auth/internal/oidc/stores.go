@@ -10,7 +10,7 @@ import (
 // Clients keeps clients. What changes something is one transaction with its audit row, on behalf of an admin
 // (user.ErrNotAdmin) or user.Operator.
 type Clients interface {
-	// Clients returns all, by slug.
+	// Clients returns all clients, by slug.
 	Clients(ctx context.Context) ([]Client, error)
 	// CreateClient makes an application a client, with its secret unless it is public, and writes the issuer down with
 	// the first. ErrIsClient, ErrIDTaken, application.ErrNotFound.
@@ -19,25 +19,25 @@ type Clients interface {
 	// times; its error is returned. Grants end where the client becomes public or confidential. ErrNoClient,
 	// ErrIDTaken.
 	ChangeClient(ctx context.Context, slug string, change func(*Client) error, by int64) error
-	// RemoveClient ends its grants, and removes it. ErrNoClient.
+	// RemoveClient ends the grants of a client, and removes it. ErrNoClient.
 	RemoveClient(ctx context.Context, slug string, by int64) error
-	// AddSecret adds a secret. ErrNoClient, ErrManySecret, ErrPublic.
+	// AddSecret adds a secret of a client. ErrNoClient, ErrManySecret, ErrPublic.
 	AddSecret(ctx context.Context, slug string, s Secret, by int64) error
-	// RemoveSecret removes one. ErrNoClient, ErrNoSecret.
+	// RemoveSecret removes a secret of a client. ErrNoClient, ErrNoSecret.
 	RemoveSecret(ctx context.Context, slug string, id, by int64) error
 	// SecretUsed records when a secret was last used, once an hour.
 	SecretUsed(ctx context.Context, id int64) error
 	// RequirePKCE makes PKCE a client's duty.
 	RequirePKCE(ctx context.Context, applicationID int64) error
-	// Issuer returns the one that is written down; empty: none yet.
+	// Issuer returns the issuer that is written down; empty: none yet.
 	Issuer(ctx context.Context) (string, error)
-	// SetIssuer writes another one down.
+	// SetIssuer writes another issuer down.
 	SetIssuer(ctx context.Context, issuer string, by int64) error
 }
 
 // Keys keeps the keys that sign, sealed.
 type Keys interface {
-	// Keys returns all, newest state first.
+	// Keys returns all keys, newest state first.
 	Keys(ctx context.Context) ([]StoredKey, error)
 	// ChangeKeys stores what change makes of the keys, which is called in the transaction and possibly several times,
 	// while no other transaction changes them. rotates has it recorded in the audit.
@@ -49,14 +49,15 @@ type Grants interface {
 	// Person returns a user whose account is open, with a subject, and whether an application demands a second factor.
 	// ErrNotAdmitted with the person where the application's rule says no; user.ErrNotFound.
 	Person(ctx context.Context, userID, applicationID int64) (p Person, secondFactor bool, err error)
-	// CreateGrant stores a grant in one step with the look at what it rests on: the stamp and the state of the user's
-	// row, the rule, and that the login has not ended. With too many live ones the oldest end. first reports whether it
-	// is the user's first login at the application. ErrNotAdmitted, also where there is or was a grant with its ID.
+	// CreateGrant checks what a grant rests on and stores it, in one step: the stamp and the state of the user's
+	// row, the rule, and that the login has not ended. With too many live ones the oldest end. first reports
+	// whether it is the user's first login at the application. ErrNotAdmitted, also where there is or was a grant
+	// with its ID.
 	CreateGrant(ctx context.Context, g Grant) (held Held, first bool, err error)
 	// Held returns a live grant whose user and rule still admit it, in one read. ErrGrantEnded.
 	Held(ctx context.Context, id string) (Held, error)
-	// Rotate makes the refresh token of a generation the one before, where it is the current one. rotated reports
-	// whether it was. It renews LastUsedAt.
+	// Rotate replaces the refresh token of a generation by that of the next, if it is the current one, and renews
+	// LastUsedAt. rotated reports whether it was. The replaced token becomes the previous one.
 	Rotate(ctx context.Context, id string, generation int64) (rotated bool, err error)
 	// Used renews LastUsedAt, once an hour.
 	Used(ctx context.Context, id string) error
@@ -64,10 +65,11 @@ type Grants interface {
 	EndGrant(ctx context.Context, id, reason string) (ended bool, err error)
 	// Connections returns the live grants of a user, or with 0 of all, newest first.
 	Connections(ctx context.Context, userID int64) ([]Connection, error)
-	// EndConnection is EndGrant at the wish of its user, an admin or user.Operator. ErrNoConnection, also to others.
+	// EndConnection is EndGrant at the wish of its user, an admin or user.Operator. ErrNoConnection, also where by
+	// is none of them.
 	EndConnection(ctx context.Context, id string, by int64) error
-	// SweepGrants deletes the grants that ended before KeepEnded or were not used for RefreshIdle, and the ended logins
-	// of before KeepEndedLogins.
+	// SweepGrants deletes the grants that ended more than KeepEnded ago, also by RefreshIdle or RefreshLifetime,
+	// and the ended logins of more than KeepEndedLogins ago.
 	SweepGrants(ctx context.Context) error
 }
 
@@ -100,7 +102,7 @@ type Access struct {
 type Kept struct {
 	Query string // the request's parameters
 	At    int64  // when it came, Unix seconds
-	// ClientID is of a request that the client has pushed; empty: a browser sent it.
+	// ClientID is the client that has pushed the request; empty: a browser sent it.
 	ClientID string
 }
 
@@ -121,38 +123,41 @@ type ShortLived interface {
 	TakeCode(ctx context.Context, hash string) (c Code, reused string, err error)
 	// PutAccess keeps an access token by its hash, for AccessLifetime.
 	PutAccess(ctx context.Context, hash string, a Access) error
-	// Access returns one. ErrNoAccess.
+	// Access returns an access token by its hash. ErrNoAccess.
 	Access(ctx context.Context, hash string) (Access, error)
-	// DropAccess forgets one.
+	// DropAccess forgets an access token.
 	DropAccess(ctx context.Context, hash string) error
 	// Keep keeps a request by the hash of its handle.
 	Keep(ctx context.Context, hash string, k Kept, life time.Duration) error
-	// Kept returns one. ErrRequestGone.
+	// Kept returns a kept request. ErrRequestGone.
 	Kept(ctx context.Context, hash string) (Kept, error)
-	// TakeKept returns one and forgets it. ErrRequestGone.
+	// TakeKept returns a kept request and forgets it. ErrRequestGone.
 	TakeKept(ctx context.Context, hash string) (Kept, error)
 	// PutDevice keeps a device by the hash of its user's code, until it expires. free reports whether no other device
 	// has that code.
 	PutDevice(ctx context.Context, hash string, d Device) (free bool, err error)
-	// Device returns one whose user has not answered. ErrNoDevice.
+	// Device returns a device whose user has not answered. ErrNoDevice.
 	Device(ctx context.Context, hash string) (Device, error)
-	// ProveDevice notes the login whose user has proved for one who they are, in place of another. ErrNoDevice.
+	// ProveDevice notes the login whose user has proved who they are for a device, in place of an earlier one.
+	// ErrNoDevice.
 	ProveDevice(ctx context.Context, hash, login string) error
-	// AnswerDevice keeps the answer of its user, once: what stands for their login; nil: they refuse. ErrNoDevice.
+	// AnswerDevice keeps the answer of a device's user, once: what stands for their login; nil: they refuse.
+	// ErrNoDevice.
 	AnswerDevice(ctx context.Context, hash string, allowed *Code) error
-	// PollDevice returns what its user has allowed to the client whose device proves itself by a secret of this hash:
-	// once in an interval, because the answer may be lost. ErrNoDevice, ErrCodeClient, ErrDenied, ErrPending;
-	// ErrSlowDown for a question before the interval is over, which grows by it.
+	// PollDevice returns what the user has allowed to the client whose device proves itself by a secret with this
+	// hash: once in an interval, because the answer may be lost. ErrNoDevice, ErrCodeClient, ErrDenied, ErrPending;
+	// ErrSlowDown for a question before the interval is over, which makes the interval longer.
 	PollDevice(ctx context.Context, hash, secret, clientID string, now time.Time) (Code, error)
-	// GiveDeviceBack keeps what was returned by PollDevice again.
+	// GiveDeviceBack keeps again what PollDevice has returned.
 	GiveDeviceBack(ctx context.Context, hash string, c Code) error
-	// Wait notes that an application was led to at an instant, and may ask for tokens; Asked that it has; Waiting
-	// returns since when it has not. Zero: it has, or was not led to for an hour.
+	// Wait notes that a user was led back to an application at an instant, so that it should ask for tokens.
+	// Asked notes that it has asked. Waiting returns since when it has not; zero: it has, or no user was led to
+	// it for an hour.
 	Wait(ctx context.Context, applicationID int64, at time.Time) error
 	Asked(ctx context.Context, applicationID int64) error
 	Waiting(ctx context.Context, applicationID int64) (time.Time, error)
-	// Refuse notes a refusal of an application: the last 20, for a day.
+	// Refuse notes a refusal of an application. The last 20 of each are kept, for a day.
 	Refuse(ctx context.Context, applicationID int64, r Refusal) error
-	// Refusals returns them, newest first.
+	// Refusals returns the refusals of an application, newest first.
 	Refusals(ctx context.Context, applicationID int64) ([]Refusal, error)
 }
