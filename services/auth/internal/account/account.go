@@ -26,8 +26,8 @@ var (
 	// ErrPending is returned for a change that is saved while the session store
 	// does not answer; Replay revokes the sessions when it does.
 	ErrPending = errors.New("change saved; session revocation pending until the session store answers and auth runs")
-	// ErrUseOwnPage is returned to admins who act on themselves where their own page is
-	// the way.
+	// ErrUseOwnPage is returned to admins who do to themselves what they have to do on their own
+	// page.
 	ErrUseOwnPage = errors.New("own account: use its page")
 )
 

@@ -46,7 +46,8 @@ type Factors interface {
 	// RequireFactor sets whether the household requires a second factor; by likewise.
 	RequireFactor(ctx context.Context, required bool, by int64) error
 
-	// SealedSecrets returns all TOTP secrets, Reseal replaces one if it is still old.
+	// SealedSecrets returns all TOTP secrets, sealed. Reseal replaces one that is still old by
+	// sealed.
 	SealedSecrets(ctx context.Context) ([]factor.Sealed, error)
 	Reseal(ctx context.Context, id int64, old, sealed []byte) error
 }
@@ -57,12 +58,13 @@ type Browsers interface {
 	// factor. A new one, where others are known, is an event. At most factor.MaxBrowsers are
 	// known.
 	SeeBrowser(ctx context.Context, id int64, hash, label string, second bool) error
-	// KnowsBrowser reports whether a user has proved their present second factor in a
-	// browser: only that keeps those who know the password from having many known browsers.
+	// KnowsBrowser reports whether a user has proved their present second factor in a browser. A
+	// password alone makes no browser known here, so that whoever knows it cannot have many known
+	// browsers.
 	KnowsBrowser(ctx context.Context, id int64, hash string) (bool, error)
 	// Browsers returns the known browsers, the one used last first.
 	Browsers(ctx context.Context, id int64) ([]factor.Browser, error)
-	// ForgetBrowser removes one. An unknown one is not an error.
+	// ForgetBrowser removes a known browser. An unknown one is not an error.
 	ForgetBrowser(ctx context.Context, id int64, hash string) error
 }
 

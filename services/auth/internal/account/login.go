@@ -114,7 +114,7 @@ func (s *Service) login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	return failedLogin(u), ErrInvalidCredentials
 }
 
-// failedLogin is the result of a login that failed for a user who exists.
+// failedLogin returns the result of a login that failed for a user who exists.
 func failedLogin(u user.User) LoggedIn {
 	return LoggedIn{User: user.User{ID: u.ID, New: user.New{Username: u.Username}}}
 }
@@ -134,7 +134,8 @@ func (s *Service) recordLogin(ctx context.Context, in LoggedIn, err error) {
 	}
 }
 
-// actorOf is the user of a login, from where the context's actor is.
+// actorOf returns the user of a login as an actor, with the address and browser of the context's
+// actor.
 func actorOf(ctx context.Context, in LoggedIn) audit.Actor {
 	by := audit.From(ctx)
 	by.Kind, by.ID, by.Name, by.SessionKey = audit.User, in.User.ID, in.User.Username, in.Session.Key
@@ -237,7 +238,7 @@ func (s *Service) Logout(ctx context.Context, of session.Session) error {
 }
 
 // End ends a session, also when the client hangs up meanwhile. What its login opened at
-// applications ends first: what interrupts it leaves a session, and no open application.
+// applications ends first, so that an interruption leaves the session and no open application.
 func (s *Service) End(ctx context.Context, of session.Session) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.users.EndLogin(ctx, of.UserID, of.Login); err != nil {

@@ -60,8 +60,8 @@ func (s *Service) replay(ctx context.Context, before time.Time) error {
 	}
 }
 
-// carryOutAll carries out several concurrently, so that one that waits for its node
-// of the session store does not delay the others. It returns the first error.
+// carryOutAll carries out several revocations concurrently, so that one that waits for its node of
+// the session store does not delay the others. It returns the first error.
 func (s *Service) carryOutAll(ctx context.Context, pending []user.Revocation) error {
 	var all errgroup.Group
 	all.SetLimit(replayAtOnce)

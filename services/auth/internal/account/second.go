@@ -38,9 +38,10 @@ func (e *SkewError) Unwrap() error { return ErrWrongCode }
 
 type watchedLimit struct{}
 
-// WatchLimit returns a context in which a re-authentication leaves the state of its limit,
-// of several the one with the fewest attempts left, after a refund. Limit is 0
-// where no attempt was made. The context is for one goroutine.
+// WatchLimit returns a context and a Decision. A re-authentication in that context sets the
+// Decision to the state of its limit after any refund; of several limits, to the one with the
+// fewest attempts left. Decision.Limit is 0 where no attempt was made. The context is for one
+// goroutine.
 func WatchLimit(ctx context.Context) (context.Context, *ratelimit.Decision) {
 	var watched ratelimit.Decision
 	return context.WithValue(ctx, watchedLimit{}, &watched), &watched
@@ -119,7 +120,7 @@ func (s *Service) createPending(ctx context.Context, u user.User, c Credentials)
 	return LoggedIn{User: u, Pending: pending}, nil
 }
 
-// methods are the ways of a user to prove a second factor.
+// methods returns the ways of a user to prove a second factor.
 func (s *Service) methods(ctx context.Context, id int64, state factor.State) ([]string, error) {
 	methods := []string{}
 	if state.Confirmed && s.sealer != nil {
@@ -200,7 +201,7 @@ func (s *Service) VerifyCode(
 	return in, method, left, err
 }
 
-// bucket is the key of the limits of codes for a user and a browser known of them.
+// bucket returns the key of the limits of codes for a user and a browser known of them.
 func bucket(userID int64, browser string) string {
 	key := strconv.FormatInt(userID, 10)
 	if browser != "" {
@@ -369,7 +370,7 @@ func (s *Service) finished(ctx context.Context, in LoggedIn, browser string) {
 	})
 }
 
-// labelOf is the name of a browser by which its user recognizes it.
+// labelOf returns the name of a browser by which its user recognizes it.
 func labelOf(userAgent string) string {
 	browser, system := session.BrowserOf(userAgent)
 	if browser != "" && system != "" {

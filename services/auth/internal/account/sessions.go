@@ -89,13 +89,14 @@ func (s *Service) OwnSessions(ctx context.Context, of session.Session) ([]sessio
 	return infos, nil
 }
 
-// lastUsedFirst sorts sessions, which a store has in the order of their expiry.
+// lastUsedFirst sorts sessions by their last use; a store returns them in the order of their
+// expiry.
 func lastUsedFirst(infos []session.Info) {
 	slices.SortStableFunc(infos, func(a, b session.Info) int { return b.LastUsedAt.Compare(a.LastUsedAt) })
 }
 
-// lastUsed follows from the expiry. After a change of the lifetime it is off until the
-// next use.
+// lastUsed returns when a session was last used, computed from its expiry. After a change of the
+// lifetime it is wrong until the next use.
 func (s *Service) lastUsed(i session.Info) time.Time {
 	at := i.ExpiresAt.Add(-s.lifetimes.Of(i.Device)).Truncate(time.Second)
 	if at.Before(i.CreatedAt) {
