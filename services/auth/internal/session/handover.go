@@ -56,10 +56,10 @@ type HandOvers interface {
 	// TakeHandOver returns a hand-over and forgets it, so that a code counts once.
 	// ErrNotFound.
 	TakeHandOver(ctx context.Context, code string) (HandOver, error)
-	// OpenHost opens a host with a session, which is not renewed, by the secret of a hash
-	// (Secret.Hash); an earlier secret of the host no longer does. ErrNotFound when the
-	// session has ended. The hosts end with the session, and are not those of a session
-	// that replaces it.
+	// OpenHost opens the host of an application with a session: from now on LoadHost finds the
+	// session by the secret with this hash (NewHostSecret), and by no earlier secret of the host.
+	// The session is not renewed. Open hosts end with the session; a session that replaces it has
+	// none. ErrNotFound when the session has ended.
 	OpenHost(ctx context.Context, ref Ref, host, secretHash string) error
 }
 
@@ -84,8 +84,8 @@ const (
 	beginCookie = ".go"  // of the browser that began a hand-over there
 )
 
-// appToken is the content of the cookie of an application's host before it is signed. It
-// has the key of the session and not its id: the cookie is none of the portal.
+// appToken is the content of the cookie of an application's host before it is signed. It has the
+// key of the session and not its id: it is no cookie of the portal.
 type appToken struct {
 	ref      Ref
 	secret   string

@@ -26,8 +26,8 @@ const CSRFCookie = "csrf-token"
 // the store a session a lifetime after its use.
 const staleAfter = 12 * time.Hour
 
-// A host of the same domain can set cookies of the session's name too, which the
-// browser may send first.
+// How many cookies are read. There may be several of the session's name, because a host of the same
+// domain can set some too, which the browser may send first.
 const (
 	maxCookies = 32 // read of a request
 	maxLoads   = 3  // of those with our signature, loaded until one is live
@@ -172,8 +172,8 @@ func (m *Manager) renewal(r *http.Request) Lifetimes {
 	return m.lifetimes
 }
 
-// signedAt returns the time that a cookie of a session on a device is signed with now: earlier by as much as the
-// cookies are to be sent again before staleAfter.
+// signedAt returns the time to sign into a cookie of a session on a device. It is now or, where the cookies are
+// to be sent again sooner than staleAfter, earlier by the difference.
 func (m *Manager) signedAt(d Device) time.Time {
 	return m.now().Add(-max(0, staleAfter-m.lifetimes.Of(d)/4))
 }
@@ -241,9 +241,9 @@ func (m *Manager) Resend(w http.ResponseWriter, c *Current) error {
 	return m.Save(nil, w, c.gs)
 }
 
-// ResendStale is Resend when the request's cookie was signed at least 12 hours ago, or at least
-// a quarter of the session's lifetime ago where that is less. Otherwise it does nothing, and so
-// after Resend or Clear, and for a request that does not renew its session.
+// ResendStale is Resend when the request's cookie was signed at least 12 hours ago, or at least a
+// quarter of the session's lifetime ago where that is less. Otherwise it does nothing, nor after
+// Resend or Clear, nor for a request that does not renew its session.
 func (m *Manager) ResendStale(w http.ResponseWriter, c *Current) error {
 	if !c.stale {
 		return nil

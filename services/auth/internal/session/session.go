@@ -44,8 +44,8 @@ type Session struct {
 	// Factor is how the user proved who they are, last. Sessions of an earlier version
 	// have none, which means Password.
 	Factor Factor
-	// AuthAt is when they did, UTC in whole seconds; CreatedAt in sessions of an earlier
-	// version.
+	// AuthAt is when the user proved that, UTC in whole seconds; CreatedAt in sessions of an
+	// earlier version.
 	AuthAt time.Time
 	IP     string // address of the client at the login; empty in sessions of an earlier version
 	// Login is the key that the session had at the login. A session that replaces it when the user proves again who

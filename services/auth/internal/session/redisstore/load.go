@@ -61,7 +61,7 @@ func (s *store) load(ctx context.Context, l *load) (session.Session, error) {
 	return decode(l.ref, values)
 }
 
-// args are those of lua/load.lua.
+// args returns those of lua/load.lua.
 func (l *load) args() []any {
 	return append([]any{
 		l.ref.Key, renewal(l.lifetimes.Any), renewal(l.lifetimes.Own), renewal(l.lifetimes.Shared),

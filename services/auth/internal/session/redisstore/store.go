@@ -200,7 +200,7 @@ func (s *store) List(ctx context.Context, userID int64) ([]session.Info, error) 
 // time.
 const scanStep = 500
 
-// Sweep may run in several processes concurrently.
+// Sweep implements session.Store. It may run in several processes concurrently.
 func (s *store) Sweep(ctx context.Context) (session.Swept, error) {
 	var expired, live atomic.Int64
 	sweep := func(ctx context.Context, node redis.Cmdable) error {
