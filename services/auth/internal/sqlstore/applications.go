@@ -122,7 +122,7 @@ func (tx *transaction) hasRoom(ctx context.Context, query string, most int, args
 	return err
 }
 
-// isFree returns ErrSlugTaken or ErrURLTaken when another application has that of a.
+// isFree returns ErrSlugTaken or ErrURLTaken when another application has the slug or the URL of a.
 func (s *Applications) isFree(ctx context.Context, tx *transaction, a application.Application) error {
 	var slug, address bool
 	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM applications WHERE slug = ? AND id <> ?), EXISTS (SELECT 1 FROM `+

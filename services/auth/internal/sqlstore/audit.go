@@ -80,8 +80,8 @@ func (tx *transaction) record(ctx context.Context, e audit.Event) error {
 // Audit keeps the entries of the audit.
 type Audit struct{ db *database }
 
-// Record implements audit.Store. It comes after the answer, which no one has waited with: a row that is lost with the
-// power is one that the process might have lost.
+// Record implements audit.Store. The event comes after the answer that it is about, so Record does not wait for the
+// disk: a row that is lost with the power could have been lost with the process as well.
 func (s *Audit) Record(ctx context.Context, e audit.Event) error {
 	return s.db.writeRelaxed(ctx, "record event", func(ctx context.Context, tx *transaction) error {
 		return tx.record(ctx, e)

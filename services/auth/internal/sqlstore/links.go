@@ -15,8 +15,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// open is the condition of a link that can be used at an instant: nothing else may decide
-// it. Its one argument is the instant in Unix seconds.
+// openLink is the condition of a link that can be used at an instant: nothing else may decide it.
+// Its one argument is the instant in Unix seconds.
 const openLink = `used_at IS NULL AND void_at IS NULL AND expires_at > ?
 	AND (created_by = 0 OR EXISTS (SELECT 1 FROM users AS creator WHERE creator.id = links.created_by
 	AND creator.role = 'admin'))`

@@ -44,7 +44,7 @@ func scanMember(row sqldb.Scanner) (user.Details, error) {
 	return m, err
 }
 
-// instant is the zero time for 0.
+// instant returns the time of Unix seconds; the zero time for 0.
 func instant(unix int64) time.Time {
 	if unix == 0 {
 		return time.Time{}
@@ -125,7 +125,8 @@ func (s *Users) Change(ctx context.Context, id int64, c user.Change, by int64) e
 	})
 }
 
-// changeEnd sets when the account of a user ends. user.ErrGuestAdmin, also for a role.
+// changeEnd sets when the account of a user ends. user.ErrGuestAdmin where the account would have
+// an end and c, or else u, has the role admin.
 func (s *Users) changeEnd(ctx context.Context, tx *transaction, u user.User, c user.Change) error {
 	role, ends := u.Role, u.EndsAt
 	if c.Role != nil {
@@ -153,8 +154,8 @@ func (s *Users) changeEnd(ctx context.Context, tx *transaction, u user.User, c u
 // orNull is instant for a value to store.
 func orNull(at time.Time) sql.NullInt64 { return sql.NullInt64{Int64: at.Unix(), Valid: !at.IsZero()} }
 
-// rename gives a user another name, and keeps the one of before for them: applications know them by it.
-// user.ErrUsernameTaken, user.ErrUsernameFormer.
+// rename gives a user another name, and keeps the previous name for them, because applications know
+// them by it. user.ErrUsernameTaken, user.ErrUsernameFormer.
 func (s *Users) rename(ctx context.Context, tx *transaction, u user.User, name string) error {
 	if asciiLower(name) != asciiLower(u.Username) {
 		if err := s.keepName(ctx, tx, u.ID); err != nil {
@@ -218,7 +219,8 @@ func (s *Users) Subject(ctx context.Context, id int64) (subject string, err erro
 	return subject, err
 }
 
-// subject returns by what applications know a user, from now on where none has asked before. user.ErrNotFound.
+// subject returns the identifier by which applications know a user. The first call for a user creates it.
+// user.ErrNotFound.
 func (tx *transaction) subject(ctx context.Context, id int64) (subject string, err error) {
 	err = tx.row(ctx, `UPDATE users SET subject = coalesce(subject, ?) WHERE id = ? RETURNING subject`,
 		user.NewSubject(), id).Scan(&subject)

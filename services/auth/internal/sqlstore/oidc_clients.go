@@ -19,7 +19,7 @@ import (
 // Clients keeps the clients of the OpenID Connect provider.
 type Clients struct{ db *database }
 
-// clientColumns are those that a grant's use needs, too.
+// clientColumns are the columns of a client that the use of a grant reads too.
 const clientColumns = `applications.id, applications.slug, applications.name, oidc_clients.client_id,
 	oidc_clients.public, oidc_clients.alg, oidc_clients.pkce, oidc_clients.group_claim, oidc_clients.email,
 	oidc_clients.offline, oidc_clients.ask, oidc_clients.device, oidc_clients.logout_uri, oidc_clients.created_at`

@@ -35,7 +35,8 @@ const permits = `(applications.rule = 'login' OR applications.rule = 'admin' AND
 const personColumns = `users.id, users.username, users.display_name, users.role, users.session_stamp,
 	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0), ` + groupsOf
 
-// personDest is where personColumns are scanned to, and finish reads what is no field.
+// personDest returns where personColumns are scanned to; finish then sets the fields whose columns
+// have another form.
 func personDest(p *oidc.Person) (dest []any, finish func()) {
 	var confirmed int64
 	var groups string
@@ -81,7 +82,8 @@ const grantColumns = `oidc_grants.id, oidc_grants.application_id, oidc_grants.us
 	oidc_grants.stamp, oidc_grants.scopes, oidc_grants.offline, oidc_grants.auth_time, oidc_grants.factor,
 	oidc_grants.generation, oidc_grants.rotated_at, oidc_grants.created_at, oidc_grants.last_used_at`
 
-// grantDest is where grantColumns are scanned to, and finish reads what is no field.
+// grantDest returns where grantColumns are scanned to; finish then sets the fields whose columns
+// have another form.
 func grantDest(g *oidc.Grant) (dest []any, finish func()) {
 	var scopes, factor string
 	var proved, rotated, created, used int64
@@ -202,7 +204,7 @@ func (tx *transaction) lockForGrant(ctx context.Context, g oidc.Grant) error {
 	return nil
 }
 
-// boolean is a literal, because Postgres does not know the type of a placeholder in a SELECT.
+// boolean returns a literal, because Postgres does not know the type of a placeholder in a SELECT.
 func boolean(b bool) string {
 	if b {
 		return "TRUE"
@@ -344,7 +346,7 @@ func (s *Grants) end(
 	return found, err
 }
 
-// endOf is the event of the end of one grant.
+// endOf returns the event of the end of one grant.
 func endOf(reason string, u user.User, detail map[string]any) audit.Event {
 	switch reason {
 	case oidc.EndedCode:

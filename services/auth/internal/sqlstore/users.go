@@ -118,7 +118,8 @@ func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, erro
 	return u, nil
 }
 
-// isTheirs reports whether a name was that of a user who is here under another. They alone get it again.
+// isTheirs reports whether a name was that of a user who is here under another. Only they may have it
+// again.
 func (tx *transaction) isTheirs(ctx context.Context, username string) (theirs bool, err error) {
 	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM former_usernames WHERE username = ? AND user_id IS NOT NULL)`,
 		asciiLower(username)).Scan(&theirs)
@@ -162,7 +163,7 @@ func (s *Users) ByUsername(ctx context.Context, username string) (user.User, err
 // isText reports whether a database can hold s. Postgres refuses any other, even to compare.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// asciiLower is lower() of both indexes; stored names are ASCII.
+// asciiLower returns s in lower case, as lower() of both indexes does; stored names are ASCII.
 func asciiLower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -387,7 +388,8 @@ func (s *Users) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 	})
 }
 
-// keepName makes the name of a user a former one of theirs, which no open invite is for.
+// keepName makes the name of a user a former one of theirs, and makes open invites for that name
+// void.
 func (s *Users) keepName(ctx context.Context, tx *transaction, id int64) error {
 	err := tx.exec(ctx, `INSERT INTO former_usernames (username, user_id) SELECT lower(username), id FROM users
 		WHERE id = ? ON CONFLICT (username) DO UPDATE SET user_id = excluded.user_id`, id)
