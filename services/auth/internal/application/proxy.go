@@ -9,7 +9,7 @@ type Proxy struct {
 	Apps, TLS string
 	// Have is the ETag of the list that it serves.
 	Have string
-	// Skipped has the entries of that list that it serves not, by slug, with the reason.
+	// Skipped has the entries of that list that it does not serve, by slug, with the reason.
 	Skipped map[string]string
 	// Certified are the slugs at whose host it has a certificate.
 	Certified []string

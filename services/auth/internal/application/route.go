@@ -14,7 +14,8 @@ import (
 type Route struct {
 	// Upstream is http://host:port or https://host:port, as ParseUpstream returns it.
 	Upstream string
-	// Strip takes the application's path from requests. It has no meaning at a host of its own.
+	// Strip removes the application's path from the paths of requests. It has no meaning at a host
+	// of its own.
 	Strip bool
 	// UserHeader is one more request header that names the user; empty: none.
 	UserHeader string
@@ -24,7 +25,8 @@ type Route struct {
 	Recipe string
 }
 
-// UserHeaders are the names that UserHeader may have. The proxy drops them of requests from clients.
+// UserHeaders are the names that UserHeader may have. The proxy removes them from requests of
+// clients.
 var UserHeaders = []string{
 	"Remote-User", "X-Authenticated-User", "X-Authentik-Username", "X-Forwarded-Preferred-Username", "X-Forwarded-User",
 	"X-Remote-User", "X-User", "X-User-Name", "X-Username", "X-Webauth-User",
@@ -42,7 +44,7 @@ var (
 	ErrNoRoute = errors.New("application has no route")
 )
 
-// upstreamName has no name that a resolver or a browser would read as a number.
+// upstreamName matches no name that a resolver or a browser would read as a number.
 var (
 	upstreamName = regexp.MustCompile(`\A[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\z`)
 	numeric      = regexp.MustCompile(`\A(?:[0-9]+|0x[0-9a-f]*)\z`)
@@ -100,8 +102,8 @@ func upstreamHost(host string, bracketed bool) (string, error) {
 	return host, nil
 }
 
-// never are the networks in which no application is: unspecified, link-local with the metadata of clouds, multicast,
-// reserved, and those that spell other addresses.
+// never are the networks in which no application is: unspecified, link-local with the metadata of clouds,
+// multicast, reserved, and those whose addresses stand for other addresses.
 var never = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("192.88.99.0/24"), netip.MustParsePrefix("224.0.0.0/3"),

@@ -38,8 +38,8 @@ func (s *Service) SetIcon(ctx context.Context, by int64, slug string, icon appli
 	return s.applications.SetIcon(ctx, slug, icon, by)
 }
 
-// Icon returns the picture of a hash that an application has. Those that none has cost no SQL.
-// application.ErrNotFound.
+// Icon returns the picture of a hash that an application has. A hash that no application has costs
+// no SQL. application.ErrNotFound.
 func (s *Service) Icon(ctx context.Context, hash string) ([]byte, error) {
 	apps, err := s.snapshot.Get(ctx)
 	if err != nil {

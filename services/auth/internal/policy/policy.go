@@ -19,16 +19,16 @@ import (
 // behalf of an admin (user.ErrNotAdmin) or user.Operator. What it changes holds from the next request on: no session
 // holds a rule or a group.
 type Applications interface {
-	// Applications returns all, by position and name.
+	// Applications returns all applications, by position and name.
 	Applications(ctx context.Context) ([]application.Application, error)
-	// CreateApplication adds one, with its route and its picture, and Reached as it says. application.ErrSlugTaken,
+	// CreateApplication adds an application with its route, its picture and its Reached. application.ErrSlugTaken,
 	// ErrURLTaken, ErrGroupNotFound, ErrTooMany.
 	CreateApplication(ctx context.Context, a application.Application, icon application.Icon, by int64) error
 	// ChangeApplication stores what change makes of an application, which is called in
 	// the transaction and possibly several times; its error is returned.
 	// application.ErrNotFound, and as CreateApplication.
 	ChangeApplication(ctx context.Context, slug string, change func(*application.Application) error, by int64) error
-	// RemoveApplication removes one, from tokens too. application.ErrNotFound.
+	// RemoveApplication removes an application, from tokens too. application.ErrNotFound.
 	RemoveApplication(ctx context.Context, slug string, by int64) error
 	// PinRoute sets the pin of a route that has this upstream and no pin; of another one nothing changes.
 	// application.ErrNotFound.
@@ -43,15 +43,16 @@ type Applications interface {
 
 // Groups keeps groups of users, as Applications keeps applications.
 type Groups interface {
-	// Groups returns all, by slug.
+	// Groups returns all groups, by slug.
 	Groups(ctx context.Context) ([]application.UserGroup, error)
-	// CreateGroup adds one with members. application.ErrSlugTaken, ErrTooMany;
+	// CreateGroup adds a group with members. application.ErrSlugTaken, ErrTooMany;
 	// user.ErrNotFound.
 	CreateGroup(ctx context.Context, slug, name string, members []int64, by int64) error
-	// ChangeGroup sets the name and members of one; nil leaves them as they are.
+	// ChangeGroup sets the name and members of a group; nil leaves them as they are.
 	// application.ErrGroupNotFound, user.ErrNotFound.
 	ChangeGroup(ctx context.Context, slug string, name *string, members *[]int64, by int64) error
-	// RemoveGroup removes one that no rule names, from open invites too. application.ErrGroupNotFound, ErrGroupUsed.
+	// RemoveGroup removes a group that no rule names, from open invites too. application.ErrGroupNotFound,
+	// ErrGroupUsed.
 	RemoveGroup(ctx context.Context, slug string, by int64) error
 	// ChangeMembers makes users members (true) or not (false), all of them or none.
 	// application.ErrGroupNotFound, user.ErrNotFound.

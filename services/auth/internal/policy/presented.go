@@ -21,10 +21,10 @@ func NewTokenLimit(create ratelimit.Create) (*ratelimit.Limiter, error) {
 // ErrTooManyTokens comes in a ratelimit.LimitedError.
 var ErrTooManyTokens = errors.New("too many wrong app tokens")
 
-// PresentedToken is TokenVisitor for a client, given by what its address counts as from
-// the narrowest to the widest network. Wrong tokens count; a client that presented too many
-// is refused without SQL or Redis until its window ends, unless the token was right here
-// lately: the other devices behind one address go on. ratelimit.LimitedError with ErrTooManyTokens.
+// PresentedToken is TokenVisitor for a client. networks is what the client's address counts as,
+// from the narrowest network to the widest. Wrong tokens count; a client that presented too many is
+// refused without SQL or Redis until its window ends, unless the token was right here lately: the
+// other devices behind one address go on. ratelimit.LimitedError with ErrTooManyTokens.
 func (s *Service) PresentedToken(
 	ctx context.Context, text, username string, networks []string,
 ) (token.Token, Visitor, error) {

@@ -15,13 +15,14 @@ const (
 	reachedTimeout = 500 * time.Millisecond
 )
 
-// tries is when it was tried last to store that an application has been reached.
+// tries holds, by application, when it was last tried to store that the application has been
+// reached.
 type tries struct {
 	mu sync.Mutex
 	at map[int64]time.Time // by the application's id
 }
 
-// due reports whether it is to be tried now.
+// due reports whether to try to store now that an application has been reached, and notes the try.
 func (t *tries) due(id int64, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,8 +36,8 @@ func (t *tries) due(id int64, now time.Time) bool {
 	return true
 }
 
-// Reached stores that somebody has been led to an application, or that a probe has found it: from then on it is on the
-// start page of its users. A visitor does not fail for it.
+// Reached stores that somebody has been led to an application, or that a probe has found it: from then on it is on
+// the start page of its users. A failure is only logged, because a visitor waits.
 func (s *Service) Reached(ctx context.Context, a application.Application) {
 	if a.Reached || !s.reached.due(a.ID, s.now()) {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-// RouteChange is what admins set of a route. A nil Pin keeps the one that there is while the address stays, and an
-// empty one has the next probe take a new one.
+// RouteChange is what admins set of a route. A nil Pin keeps the route's pin unless the address changes; an empty
+// Pin has the next probe take a new one.
 type RouteChange struct {
 	Upstream           string
 	Strip              bool
@@ -146,7 +146,8 @@ func pinProbe(a application.Application) string {
 	return "pin-" + a.Slug + "-" + hex.EncodeToString(sum[:8])
 }
 
-// pinned stores the pins that answers tell of routes without one, and returns the applications as they are then.
+// pinned stores the pins that answers to probes tell for routes without a pin, and returns the applications as
+// they are then.
 func (s *Service) pinned(
 	ctx context.Context, apps []application.Application, answers []application.Probe,
 ) ([]application.Application, error) {

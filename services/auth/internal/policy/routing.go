@@ -11,8 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-// ETag returns the tag of the list for a household of a name. Replicas, commands and restored backups need no
-// versions: the same list has the same tag.
+// ETag returns the tag of the list. household is the household's name. Replicas, commands and restored
+// backups need no versions: the same list has the same tag.
 func (l RouteList) ETag(household string) (string, error) {
 	type entry struct {
 		Slug, Name, URL string
@@ -42,7 +42,8 @@ type Routing struct {
 	Certifies, Certified bool
 }
 
-// RoutingOf returns how far the proxies have taken over the route of an application of a household of a name.
+// RoutingOf returns how far the proxies have taken over the route of an application. household is the
+// household's name.
 func (s *Service) RoutingOf(ctx context.Context, household string, a application.Application) (Routing, error) {
 	apps, err := s.applications.Applications(ctx)
 	if err != nil {

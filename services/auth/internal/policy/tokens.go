@@ -19,12 +19,12 @@ type Tokens interface {
 	// ReadOnly and ExpiresAt of t. user.ErrNotFound, user.ErrNotAdmin; token.ErrScope for
 	// an application that is unknown or accepts none; token.ErrTooMany.
 	CreateToken(ctx context.Context, t token.Token, hash string, by int64) (token.Token, error)
-	// Tokens returns those of a user, newest first; of the id 0, all.
+	// Tokens returns the tokens of a user, newest first; of all users for the id 0.
 	Tokens(ctx context.Context, userID int64) ([]token.Token, error)
 	// RevokeToken ends a token; one that has ended is no error. token.ErrNotFound, also
 	// when by may not see it.
 	RevokeToken(ctx context.Context, id, by int64) error
-	// RevokeTokens ends all of a user and returns how many.
+	// RevokeTokens ends all tokens of a user and returns how many.
 	RevokeTokens(ctx context.Context, userID int64) (int64, error)
 	// RemoveToken deletes a token that has ended. token.ErrActive; token.ErrNotFound as
 	// RevokeToken.
@@ -34,7 +34,7 @@ type Tokens interface {
 	TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error)
 	// TokenUsed records that a token was used now, at most once an hour.
 	TokenUsed(ctx context.Context, id int64) error
-	// SweepTokens deletes those that ended before an instant and returns how many.
+	// SweepTokens deletes the tokens that ended before an instant and returns how many.
 	SweepTokens(ctx context.Context, before time.Time) (int64, error)
 }
 

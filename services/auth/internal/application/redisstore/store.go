@@ -19,7 +19,7 @@ const (
 	probeLife = 30 * time.Second
 	// timeout bounds a method, because no question for routes waits for what is only shown.
 	timeout = time.Second
-	// Of more proxies or open probes the newest ones are kept.
+	// How many proxies and open probes are kept; of more, the newest ones.
 	maxProxies = 32
 	maxProbes  = 64
 )
