@@ -14,14 +14,14 @@ import (
 // apps has the handlers of applications and groups. What they change holds from the next request on.
 type apps struct{ *api }
 
-// dataAnswer is an answer with the member data.
+// dataAnswer returns an answer with the member data.
 func dataAnswer[T any](status int, data T) answer {
 	return answer{status, struct {
 		Data T `json:"data"`
 	}{data}}
 }
 
-// list is never nil, which would be null in JSON.
+// list returns a copy of values, never nil, which would be null in JSON.
 func list[T any](values []T) []T { return append([]T{}, values...) }
 
 // appBody is an application as admins see it.
@@ -55,7 +55,7 @@ func (a apps) listApps(c echo.Context, _ caller) (answer, error) {
 	return dataAnswer(http.StatusOK, bodies), nil
 }
 
-// appAnswer is the answer with an application as stored now.
+// appAnswer returns the answer with an application as stored now.
 func (a apps) appAnswer(ctx context.Context, status int, slug string) (answer, error) {
 	app, err := a.Policy.Application(ctx, slug)
 	if err != nil {
@@ -165,7 +165,8 @@ func (a apps) routeAnswer(ctx context.Context, slug string) (answer, error) {
 	return dataAnswer(http.StatusOK, routeOfBody(app.Route)), nil
 }
 
-// setRoute is PUT /apps/:slug/route. Without a pin the one that there is stays while the address does.
+// setRoute is PUT /apps/:slug/route. A body without a pin leaves the route's pin if the address stays
+// the same.
 func (a apps) setRoute(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Upstream   string  `json:"upstream"`
@@ -216,7 +217,7 @@ func (a apps) listGroups(c echo.Context, _ caller) (answer, error) {
 	return dataAnswer(http.StatusOK, bodies), nil
 }
 
-// groupAnswer is the answer with a group as stored now.
+// groupAnswer returns the answer with a group as stored now.
 func (a apps) groupAnswer(ctx context.Context, status int, slug string) (answer, error) {
 	groups, err := a.Policy.Groups(ctx)
 	if err != nil {

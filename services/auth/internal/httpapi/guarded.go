@@ -153,9 +153,9 @@ func (a guard) visitOf(c echo.Context) *visit {
 	return v
 }
 
-// loadToken finds the user of an app token. Wrong ones of an address are limited, but for
-// an application that accepts none they are not looked up. A check of a request that lasts
-// does not count, because the client cannot cause it.
+// loadToken finds the user of an app token. Wrong tokens of one address are limited. For an
+// application that accepts no tokens none is looked up. A check of a request that lasts does not
+// count, because the client cannot cause it.
 func (a guard) loadToken(c echo.Context, v *visit, credential access.Credential) error {
 	v.by = access.Caller{Kind: access.WithWrongToken}
 	if !v.app.Tokens {

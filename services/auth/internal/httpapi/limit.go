@@ -11,14 +11,15 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// networks are the keys of the login limit.
+// networks returns the keys of the login limit.
 func (a *api) networks(c echo.Context, _ caller) []string { return a.Networks(c.Request()) }
 
-// userID is the key of the limit of wrong current passwords, so that a stolen session
-// does not lead to the password.
+// userID returns the key of the limit of wrong current passwords, so that a stolen session does not
+// lead to the password.
 func userID(_ echo.Context, s caller) []string { return []string{strconv.FormatInt(s.UserID, 10)} }
 
-// limited is web.Web.Limited for a handler, whose request it detaches.
+// limited returns a handler that runs h behind a limit (web.Web.Limited), with its request detached
+// (detach).
 func (a *api) limited(
 	limit string, limiter *ratelimit.Limiter, keys func(echo.Context, caller) []string, h handler,
 ) handler {
@@ -50,8 +51,8 @@ func (a *api) proving(h handler) handler {
 	}
 }
 
-// counted passes requests of anonymous clients, each of which counts, whatever the answer:
-// at most web.LinkAttempts in web.LinkWindow for an address.
+// counted counts every request of an anonymous client, whatever the answer: at most
+// web.LinkAttempts in web.LinkWindow for an address.
 func (a *api) counted(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		defer a.detach(c)()

@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// userAnswer is the answer with a user.
+// userAnswer returns the answer with a user.
 func userAnswer(status int, u user.User) answer {
 	return answer{status, struct {
 		User userBody `json:"user"`

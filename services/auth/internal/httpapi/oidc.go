@@ -190,7 +190,8 @@ func (a provider) carryOut(c echo.Context, step oidc.Step) error {
 	return a.SignInPage(c, web.OIDCPage{Step: step})
 }
 
-// page shows an error that leads nowhere; of another one the answer is an error like that of any page.
+// page answers with the page of an error after which the browser cannot be led back; any other error
+// is returned.
 func (a provider) page(c echo.Context, err error) error {
 	for _, shown := range []error{oidc.ErrRequest, oidc.ErrUnknownClient, oidc.ErrUnknownAddress, oidc.ErrRequestGone} {
 		if errors.Is(err, shown) {

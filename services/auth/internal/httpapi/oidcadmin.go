@@ -50,7 +50,7 @@ type refusalBody struct {
 	IP      string `json:"ip"`
 }
 
-// answer is the answer with a client as stored now.
+// answer returns the answer with a client as stored now.
 func (a signIns) answer(c echo.Context) (answer, error) {
 	ctx := c.Request().Context()
 	client, err := a.OIDC.Client(ctx, c.Param("slug"))
@@ -141,7 +141,7 @@ func replace[T any](field, value *T) {
 	}
 }
 
-// secret is the answer with a secret, which is shown this once.
+// secret returns the answer with a secret, which is shown this once.
 func (a signIns) secret(status int, slug, secret string) (answer, error) {
 	return dataAnswer(status, struct {
 		Slug   string `json:"slug"`
@@ -192,7 +192,7 @@ func (a signIns) preview(c echo.Context, _ caller) (answer, error) {
 	return dataAnswer(http.StatusOK, body), nil
 }
 
-// grantBody is who is logged in where.
+// grantBody is a grant as admins see it: a user's login at an application.
 type grantBody struct {
 	ID         string   `json:"id"`
 	App        string   `json:"app"`

@@ -19,8 +19,8 @@ import (
 // passkeys has the handlers of passkeys.
 type passkeys struct{ *api }
 
-// ceremony passes requests of clients that begin few ceremonies, which the store keeps for
-// minutes: at most web.PasskeyAttempts in web.PasskeyWindow for an address.
+// ceremony bounds how many ceremonies a client begins, because the store keeps each for minutes: at
+// most web.PasskeyAttempts in web.PasskeyWindow for an address.
 func (a *api) ceremony(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if s.Current == nil {
@@ -33,7 +33,7 @@ func (a *api) ceremony(h handler) handler {
 	}
 }
 
-// options is the answer with the options of a ceremony, whose cookie it sets.
+// options returns the answer with the options of a ceremony, whose cookie it sets.
 func (a passkeys) options(c echo.Context, begun account.PasskeyCeremony, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
@@ -80,7 +80,7 @@ func (a passkeys) passkeyLogin(c echo.Context, _ caller) (answer, error) {
 	})
 }
 
-// byPasskey is the answer with the session that finish creates for a browser's answer.
+// byPasskey returns the answer with the session that finish creates for a browser's answer.
 func (a passkeys) byPasskey(
 	c echo.Context, finish func(account.PasskeyAnswer, passkeyRequest) (account.LoggedIn, error),
 ) (answer, error) {

@@ -38,7 +38,8 @@ const (
 	maxMS       = 60_000
 )
 
-// The forms of what a proxy reports. The rest is left out, because it is shown and kept.
+// The forms of what a proxy reports. Values of any other form are left out, because they are stored
+// and shown.
 var (
 	reportedID   = regexp.MustCompile(`\A[A-Za-z0-9_-]{1,64}\z`)
 	reportedWord = regexp.MustCompile(`\A[a-z_-]{1,32}\z`)
@@ -93,8 +94,8 @@ type probeBody struct {
 	To string `json:"to"`
 }
 
-// list is POST /internal/routes: what a proxy has, and the routes where they are others. There is no such path for
-// anybody but TRUSTED_PROXIES, and none for what a proxy forwards.
+// list is POST /internal/routes. It takes what a proxy reports and answers with the routes, unless the proxy has
+// them already. For anybody but TRUSTED_PROXIES, and for requests that a proxy forwards, there is no such path.
 func (a proxyRoutes) list(c echo.Context, _ caller) (answer, error) {
 	r := c.Request()
 	if a.CompatV0 || !a.TrustedProxies.Sent(r) || isForwarded(r.Header) {

@@ -26,7 +26,7 @@ func (a *api) stepUpIfFactor(h handler) handler {
 	}
 }
 
-// pendingAnswer is the answer of login to a user with a second factor.
+// pendingAnswer returns the answer of login to a user with a second factor.
 func pendingAnswer(p *account.PendingLogin) answer {
 	return answer{http.StatusOK, struct {
 		Required          bool     `json:"twoFactorRequired"`
@@ -68,7 +68,7 @@ func (a signIn) cancelLogin(c echo.Context, _ caller) (answer, error) {
 	return done, a.CancelLogin(c.Response(), c.Request())
 }
 
-// data is the answer {"data": v}.
+// data returns the answer {"data": v}.
 func data(v any) answer {
 	return answer{http.StatusOK, struct {
 		Data any `json:"data"`
@@ -111,7 +111,7 @@ func (a factors) setupTOTP(c echo.Context, s caller) (answer, error) {
 	return data(body), nil
 }
 
-// recoveryAnswer is the answer with recovery codes, which are shown once.
+// recoveryAnswer returns the answer with recovery codes, which are shown once.
 func recoveryAnswer(codes []string, err error) (answer, error) {
 	if err != nil && (codes == nil || !errors.Is(err, account.ErrPending)) {
 		return answer{}, err

@@ -51,7 +51,7 @@ func (a tokens) tokenOf(t token.Token) tokenBody {
 	return body
 }
 
-// orNull is an instant in RFC 3339, or nil for the zero time.
+// orNull returns an instant in RFC 3339, or nil for the zero time.
 func orNull(at time.Time) *string {
 	if at.IsZero() {
 		return nil

@@ -29,13 +29,13 @@ func bodyOf(u user.User) userBody {
 	}
 }
 
-// ListedUser is a user of the list.
+// ListedUser is a user as GET /users lists them.
 type ListedUser struct {
 	userBody
 	CreatedAt string `json:"created_at"` // RFC 3339, UTC, in seconds
 }
 
-// Listed returns users as the list has them.
+// Listed returns users as GET /users lists them.
 func Listed(users []user.User) []ListedUser {
 	list := make([]ListedUser, 0, len(users))
 	for _, u := range users {

@@ -12,8 +12,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
-// Networks are the keys of the login limit: the client address, and for IPv6 the
-// networks around it.
+// Networks returns the keys of the login limit: the client address, and for IPv6 the networks
+// around it.
 func (w *Web) Networks(r *http.Request) []string {
 	return clientaddr.Groups(w.TrustedProxies.Of(r))
 }
