@@ -92,7 +92,7 @@ func (p Process) table(head string, rows func(io.Writer)) error {
 	return w.Flush()
 }
 
-// done reports a change that a command made by a line of text. err is the change's.
+// done prints text about a change that a command made, or returns err, the error of the change.
 func (p Process) done(err error, text string) error {
 	if err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// clientFlags are the flags of "auth oidc add" and "auth oidc set". The returned function changes a client by those
-// that are on the command line.
+// clientFlags returns the flags of "auth oidc add" and "auth oidc set". The returned function changes a client by
+// those that are on the command line.
 func clientFlags() (*flag.FlagSet, func(*oidc.Client) error) {
 	flags := service.Flags()
 	var changes []func(*oidc.Client)

@@ -18,7 +18,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// applicationFlags are the flags of "auth app add" and "auth app set". What is not on the
+// applicationFlags returns the flags of "auth app add" and "auth app set". What is not on the
 // command line is nil in the change that the returned function makes of them.
 func applicationFlags() (*flag.FlagSet, func() policy.ApplicationChange) {
 	flags := service.Flags()

@@ -60,8 +60,8 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// run runs a command. That there is no value, or that a script has to be sent
-// whole, is no failure.
+// run runs a command. A missing value (redis.Nil) and a script that has to be sent whole (NOSCRIPT)
+// count as no failure.
 func (h redisHook) run(ctx context.Context, name string, command func(context.Context) error) error {
 	ctx, span := tracing.Call(ctx, "redis", name)
 	began := time.Now()

@@ -148,7 +148,7 @@ func (s *server) newNotifier() (*audit.Notifier, error) {
 	})
 }
 
-// rules are the settings of the rules.
+// rules returns the settings of the rules.
 func (s *server) rules() (rules, error) {
 	a := account.Options{
 		SessionLifetimes: s.cfg.Lifetimes(), HouseholdName: s.cfg.HouseholdName,

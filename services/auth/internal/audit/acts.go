@@ -186,7 +186,7 @@ func notifyRole(e Entry) string {
 	return fmt.Sprintf("Die Rolle von %s ist jetzt %v%s", e.SubjectName, e.Detail["role"], by(e))
 }
 
-// by ends a text with the user who did it.
+// by returns the end of a text: the user who did it, or a full stop alone.
 func by(e Entry) string {
 	if e.Kind != User {
 		return "."

@@ -76,8 +76,8 @@ type Entry struct {
 // Cursor is the place of an entry in the order of Entries, which is newest first; zero: before the newest.
 type Cursor struct {
 	ID int64
-	// At is when the entry was when it was read. Zero, from a client that knows the ID alone: when it is now, which
-	// is later where it was counted again.
+	// At is the entry's time as the client has read it. A client that knows the ID alone leaves it zero: then it is
+	// the entry's time now, which is later if the event was counted again since.
 	At time.Time
 }
 
@@ -98,14 +98,15 @@ type Store interface {
 	// Entries returns entries, newest first, which is by At and then by ID.
 	Entries(ctx context.Context, q Query) ([]Entry, error)
 	// Notices returns the entries of these names that concern a user, newest first, at most 50: those that are
-	// younger than what they have seen, or all.
+	// later than NoticesSeen, or all.
 	Notices(ctx context.Context, userID int64, names []string, all bool) ([]Entry, error)
-	// AdminNotices returns the entries of these names that an admin has not seen and another admin or the operator
-	// has done since an instant and since the admin is there, newest first, at most 50; none for a member.
+	// AdminNotices returns the entries of these names, newest first, at most 50, that another user or the operator
+	// has caused, and that are no earlier than an instant and the admin's account and later than NoticesSeen; none
+	// for a member.
 	AdminNotices(ctx context.Context, userID int64, names []string, since time.Time) ([]Entry, error)
 	// NoticesSeen records that a user has seen their notices up to an instant.
 	NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error
-	// Sweep deletes the entries of before an instant and returns how many. When there
-	// are any, it records itself.
+	// Sweep deletes the entries from before an instant and returns how many. When there are any, it
+	// records an event about that.
 	Sweep(ctx context.Context, before time.Time) (int64, error)
 }

@@ -53,7 +53,7 @@ func (c *CSV) Write(entries []Entry) error {
 	return c.w.Error()
 }
 
-// number is empty for 0.
+// number returns decimal digits, "" for 0.
 func number(n int64) string {
 	if n == 0 {
 		return ""

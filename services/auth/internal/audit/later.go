@@ -11,7 +11,7 @@ const (
 	laterQueue = 256
 	// laterTimeout bounds one piece of that work.
 	laterTimeout = 5 * time.Second
-	// laterDrain bounds when the last piece begins.
+	// laterDrain is for how long Drain begins further work.
 	laterDrain = 5 * time.Second
 )
 

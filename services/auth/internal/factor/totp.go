@@ -47,12 +47,12 @@ func NewSecret() []byte {
 	return b
 }
 
-// SecretText is the secret as authenticator apps take it: base32 without padding.
+// SecretText returns the secret as authenticator apps take it: base32 without padding.
 func SecretText(secret []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 }
 
-// URI is the content of the QR code for authenticator apps (Google's Key Uri Format).
+// URI returns the content of the QR code for authenticator apps (Google's Key Uri Format).
 func URI(issuer, account string, secret []byte) string {
 	return "otpauth://totp/" + url.PathEscape(issuer) + ":" + url.PathEscape(account) +
 		"?secret=" + SecretText(secret) + "&issuer=" + strings.ReplaceAll(url.QueryEscape(issuer), "+", "%20")

@@ -17,8 +17,8 @@ import (
 const (
 	// FormLifetime is how long what a form led to is kept.
 	FormLifetime = 10 * time.Minute
-	// pendingLifetime bounds how long a form may be carried out: after it, as when the process has
-	// ended, it can be sent again.
+	// pendingLifetime bounds how long a form may take to be carried out. After that it can be sent
+	// again, as when the process has ended meanwhile.
 	pendingLifetime = time.Minute
 	// poll is how often a form that is sent again asks what the first one led to.
 	poll = 50 * time.Millisecond
@@ -48,7 +48,8 @@ func NewForm(id string, sent ...string) (Form, bool) {
 	return Form{name: hex.EncodeToString(name[:]), key: digest(id, "key", sent)}, true
 }
 
-// digest is HMAC-SHA-256: without the id, what was sent cannot be found by guessing passwords.
+// digest returns an HMAC-SHA-256 of what was sent, by the id: without the id, what was sent cannot
+// be found by guessing passwords.
 func digest(id, purpose string, sent []string) (sum [32]byte) {
 	h := hmac.New(sha256.New, []byte(id))
 	for _, text := range append([]string{purpose}, sent...) {

@@ -22,11 +22,11 @@ type MemberChange struct {
 	// Joins are the slugs of groups that they join (true) or leave (false); one to leave may
 	// be gone.
 	Joins map[string]bool
-	// Username is a new name. The one of before stays theirs.
+	// Username is a new name. Nobody else gets the previous one while they are here.
 	Username *string
 	// LastDay is that of a guest, YYYY-MM-DD in the household's time; empty: the account has no end.
 	LastDay *string
-	// Email is confirmed by it; empty: they have none.
+	// Email is their address, which the change confirms; empty: they have none.
 	Email *string
 }
 
@@ -49,8 +49,8 @@ func (s *Service) OwnEmail(ctx context.Context, of session.Session) (user.Email,
 	return d.Email, err
 }
 
-// SetOwnEmail sets the e-mail address of a session's user, or removes it where it is empty. Unless it is that of
-// before, it is unconfirmed. user.ErrEmail, user.ErrEmailTaken; user.ErrNotFound.
+// SetOwnEmail sets the e-mail address of a session's user, or removes it where it is empty. A new address is
+// unconfirmed. user.ErrEmail, user.ErrEmailTaken; user.ErrNotFound.
 func (s *Service) SetOwnEmail(ctx context.Context, of session.Session, address string) error {
 	address, err := user.CleanEmail(address)
 	if err != nil {
@@ -171,8 +171,8 @@ var pictures = picture.Options{
 	MaxBytes: 900_000, MaxSide: 4096, MaxPixels: 8 << 20, Side: 512, MaxEncoded: 200_000, Crop: true, JPEG: true,
 }
 
-// SetPicture has a file be the picture of a session's user, encoded anew; nil: they have none.
-// picture.ErrFormat, picture.ErrTooLarge; user.ErrNotFound.
+// SetPicture makes a file the picture of a session's user, encoded anew; a nil file removes the
+// picture. picture.ErrFormat, picture.ErrTooLarge; user.ErrNotFound.
 func (s *Service) SetPicture(ctx context.Context, of session.Session, file []byte) (err error) {
 	if file != nil {
 		if file, err = s.pictures.Encode(ctx, file); err != nil {

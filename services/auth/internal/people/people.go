@@ -56,10 +56,10 @@ type Users interface {
 	// CheckFormer returns user.ErrUsernameFormer for a name that another user had.
 	CheckFormer(ctx context.Context, username string) error
 
-	// Change changes fields; by as in Create, or the user themselves, who cannot change the role, groups, username and
-	// end. A username of before stays its user's: nobody else gets it while they are here. user.ErrNotAdmin,
-	// user.ErrLastAdmin, user.ErrGuestAdmin; user.ErrUsernameTaken, user.ErrUsernameFormer; user.ErrEmailTaken, where
-	// an admin has confirmed it for another user, or the user themselves enters what another one has;
+	// Change changes fields; by as in Create, or the user themselves, who cannot change the role, groups, username
+	// and end. Nobody else gets a user's previous username while they are here. user.ErrNotAdmin,
+	// user.ErrLastAdmin, user.ErrGuestAdmin; user.ErrUsernameTaken, user.ErrUsernameFormer; user.ErrEmailTaken,
+	// where an admin has confirmed it for another user, or the user themselves enters what another one has;
 	// application.ErrGroupNotFound.
 	Change(ctx context.Context, id int64, c user.Change, by int64) error
 	// Disable closes an account until Enable; by as in Create. All sessions are revoked. user.ErrLastAdmin.

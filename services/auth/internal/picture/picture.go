@@ -127,7 +127,7 @@ func middle(r image.Rectangle, width, height int) image.Rectangle {
 	return image.Rectangle{at, at.Add(image.Pt(width, height))}
 }
 
-// format is a kind of file. The standard library would find it in what any package registers.
+// format is a kind of picture file. image.Decode would accept any that some package has registered.
 type format struct {
 	header      func(*bytes.Reader) (image.Config, error)
 	decode      func(*bytes.Reader) (image.Image, error)

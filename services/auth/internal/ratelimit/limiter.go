@@ -88,8 +88,8 @@ func New(o Options) (*Limiter, error) {
 	return &Limiter{options: o, spend: redis.NewScript(luaSpend), refund: redis.NewScript(luaRefund)}, nil
 }
 
-// Decision is the result for an attempt. With several keys the numbers are of the
-// window with the fewest attempts left, and of those of the one that ends last.
+// Decision is the result for an attempt. With several keys the numbers are those of the window with
+// the fewest attempts left; of several such windows, of the one that ends last.
 type Decision struct {
 	Allowed   bool // a refused attempt is not counted
 	Limit     int  // attempts of a window
@@ -107,10 +107,10 @@ type attempt struct {
 	limits  []int
 }
 
-// ResetSeconds is Reset in whole seconds, rounded up: an attempt after it is allowed.
+// ResetSeconds returns Reset in whole seconds, rounded up: an attempt after it is allowed.
 func (d Decision) ResetSeconds() int { return ceilSeconds(d.Reset) }
 
-// WindowSeconds is Window in whole seconds, rounded up.
+// WindowSeconds returns Window in whole seconds, rounded up.
 func (d Decision) WindowSeconds() int { return ceilSeconds(d.Window) }
 
 func ceilSeconds(d time.Duration) int {

@@ -10,7 +10,8 @@ import (
 // Options are the parts of a Snapshot. All fields are required.
 type Options[T any] struct {
 	What string // is read, for errors
-	// Age is after how long it is read again: so late a change by another replica or a command may hold here.
+	// Age is after how long the value is read again. A change by another replica or a command may take as
+	// long to be seen here.
 	Age  time.Duration
 	Read func(context.Context) (T, error)
 	Now  func() time.Time

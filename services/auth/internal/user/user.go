@@ -80,7 +80,8 @@ type Details struct {
 	Passkeys     int
 	LastLoginAt  time.Time // zero: unknown, or before the audit began
 	ResetAskedAt time.Time // of an open request for a new password; else zero
-	// Subject is by what applications know the user, a random UUID; empty until the first one asks.
+	// Subject is the identifier by which applications know the user: a random UUID, empty until the
+	// first one asks.
 	Subject string
 	Email   Email
 }
@@ -108,7 +109,7 @@ type Change struct {
 	Username *string
 	EndsAt   *time.Time // zero: the account has no end
 	Email    *string    // "" removes it
-	// ConfirmsEmail has Email be confirmed, also where it is that of before. Only admins may.
+	// ConfirmsEmail has Email be confirmed, even if it stays the same. Only admins may set it.
 	ConfirmsEmail bool
 }
 
@@ -244,7 +245,8 @@ var reserved = strings.Fields(`admin administrator adm root superuser sysadmin s
 	service daemon support security abuse postmaster hostmaster webmaster mailer mailerdaemon noreply
 	www wwwdata http backup pforte auth api test default null none undefined`)
 
-// administrators are the words that no part of a name between dots, hyphens and underscores is, as in "gitea_admin".
+// administrators are words that no part of a chosen name may be. Dots, hyphens and underscores separate the parts,
+// as in "gitea_admin".
 var administrators = []string{"admin", "administrator", "superuser", "sysadmin"}
 
 // CheckChosenUsername returns ErrUsernameReserved for a name that a person may not choose for themselves: applications

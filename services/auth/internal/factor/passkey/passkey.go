@@ -234,7 +234,7 @@ func begun(options any, state *webauthn.SessionData, err error) (json.RawMessage
 	return encoded, data, nil
 }
 
-// failed keeps what the library says for the log.
+// failed returns factor.ErrPasskeyFailed with the text of the library's error, for the log.
 func failed(err error) error {
 	return fmt.Errorf("%w: %s", factor.ErrPasskeyFailed, err) //nolint:errorlint // no caller needs the library's errors
 }

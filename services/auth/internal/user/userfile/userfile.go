@@ -180,8 +180,9 @@ var fields = []field{
 	{"created_at", false, func(r *user.Record) *string { return &r.CreatedAt }},
 }
 
-// find returns the index of each field among the columns' names, -1 for none, and the
-// other names. It sets names in lower case.
+// find returns the index of each field among the columns' names, -1 for a missing one, and the
+// names of no field. It sets names in lower case. ErrColumns where a required one is missing, or
+// one comes twice.
 func find(names []string) (places []int, ignored []string, err error) {
 	for i, name := range names {
 		names[i] = strings.ToLower(strings.TrimSpace(name))
