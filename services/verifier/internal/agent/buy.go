@@ -28,8 +28,8 @@ const (
 	// does not send how long; longestPause bounds what the seller sends.
 	usualPause   = 2 * time.Second
 	longestPause = 365 * 24 * time.Hour
-	// clockSkew is how far the chain's clock may be behind ours: only so long
-	// after its end is a payment given up.
+	// clockSkew is how far the chain's clock may be behind ours: a payment is given up only so long
+	// after its end.
 	clockSkew = 15 * time.Second
 	// readyWait bounds how long a seller that is not ready is asked for its price: less
 	// than a call of agent mcp may take.
@@ -56,11 +56,12 @@ type buyer struct {
 	// keysFile is the key document that receipts are checked against, "" for the
 	// seller's own.
 	keysFile string
-	// maxWait bounds how long one payment is replayed, and finalWait how long it is waited, before
-	// anything is signed, until a transaction is final.
+	// maxWait bounds how long one payment is replayed. finalWait bounds the wait, before anything
+	// is signed, for a transaction to be final.
 	maxWait, finalWait time.Duration
-	// isBrief means that after a refusal that costs nothing a payment is sent again within finalWithin at
-	// most, and not where the evidence is missing: who asked is told when to ask again.
+	// isBrief bounds the retries after a refusal that costs nothing: a payment is sent again within
+	// finalWithin at most, and not at all where the evidence is missing. The caller is told when to ask
+	// again.
 	isBrief bool
 	print   func(format string, args ...any)
 	// approve is called before a new payment is counted and signed, and stops it with an
@@ -102,7 +103,7 @@ var (
 	errReceipt = errors.New("the receipt was paid for, but does not hold")
 )
 
-// entryOf is the journal's entry for a question, before it is paid.
+// entryOf returns the journal's entry for a question, before it is paid.
 func (b *buyer) entryOf(q question) entry {
 	return entry{URL: b.url + q.path, Body: q.body, Payer: b.payer}
 }
@@ -170,9 +171,9 @@ func (b *buyer) forget(e entry) error {
 	})
 }
 
-// sign requests the price and signs a payment for the request of e, which is counted
-// and in the journal when it returns. When another run was faster, its payment is the
-// one. Nothing is signed for a transaction that cannot be verified yet (*tooEarly).
+// sign requests the price and signs a payment for the request of e, which is counted and in the
+// journal when it returns. When another run was faster, its payment is returned. Nothing is signed
+// for a transaction that cannot be verified yet (*tooEarly).
 func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 	if err := b.waitFinal(ctx, e); err != nil {
 		return e, err
@@ -393,5 +394,5 @@ func parseKeys(text []byte) (receipt.KeyDocument, error) {
 	return keys, nil
 }
 
-// trimmed is an address without a slash at its end.
+// trimmed returns an address without a slash at its end.
 func trimmed(url string) string { return strings.TrimSuffix(url, "/") }

@@ -30,8 +30,8 @@ type entry struct {
 	Demo bool `json:"demo,omitempty"`
 }
 
-// lastMoment is when the payment can last be settled, also by a chain whose clock is
-// behind ours.
+// lastMoment returns when the payment can last be settled, also by a chain whose clock is behind
+// ours.
 func (e entry) lastMoment() time.Time { return e.ValidBefore.Add(clockSkew) }
 
 // name names the request of a payer. Requests with one meaning have one name, because
@@ -45,7 +45,7 @@ func (e entry) name() string {
 // is received.
 type journal string
 
-// path is the file of the payer's payment for a request.
+// path returns the file of the payer's payment for a request.
 func (j journal) path(e entry) string { return filepath.Join(string(j), e.name()+".json") }
 
 // find returns the payment that was signed for the request of e, or nil. Earlier

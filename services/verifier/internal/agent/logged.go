@@ -23,7 +23,8 @@ var (
 type logPlace struct {
 	Origin string `json:"origin"`
 	Index  int64  `json:"index"`
-	// Witnesses is how many of the policy's saw it; Earliest is by when as many as it asks for had, "" for none.
+	// Witnesses is how many witnesses of the policy saw it. Earliest is by when as many as the policy asks for
+	// had seen it, "" for none.
 	Witnesses int    `json:"witnesses"`
 	Earliest  string `json:"earliest,omitempty"`
 }

@@ -50,8 +50,8 @@ elicitation); with another client nothing is bought.
 // minute.
 const answerWithin = 50 * time.Second
 
-// finalWithin is how long a tool call waits by itself for a transaction to be final: one that takes
-// longer is said at once.
+// finalWithin is how long a tool call waits for a transaction to be final. When it will take
+// longer, the call returns at once and says so.
 const finalWithin = 20 * time.Second
 
 func parseMCP(args []string, getenv func(string) string, stdout io.Writer) (options, error) {
@@ -179,7 +179,8 @@ type bought struct {
 var (
 	// errNoAnswer ends a call that takes too long.
 	errNoAnswer = errors.New("the verifier does not answer in time; this call has signed nothing")
-	// errUnderWay ends such a call whose purchase may have been signed, and may go on.
+	// errUnderWay ends a call that takes too long and whose purchase may have been signed, and may
+	// go on.
 	errUnderWay = errors.New("paid or perhaps paid: the purchase goes on, and asking again continues this payment")
 	// errDeclined means that the user did not confirm the payment.
 	errDeclined = errors.New("the user did not confirm the payment")
@@ -226,7 +227,7 @@ func (t *toolbox) buyOnce(
 	})
 }
 
-// late returns what ends the call of a purchase that takes too long.
+// late returns the error that ends a call whose purchase takes too long.
 func (t *toolbox) late(q question) error {
 	e := t.entryOf(q)
 	if t.purchases.Has(e.name()) {
@@ -241,8 +242,8 @@ func (t *toolbox) late(q question) error {
 	return errNoAnswer
 }
 
-// unlisted returns the result of a call that failed before the chain of its question was known: a payment that
-// is open about the same transaction may be the one for it.
+// unlisted returns the result of a call that failed before the chain of its question was known. If a payment
+// about the same transaction is open, it may be the one for this question, and the outcome is unknown.
 func (t *toolbox) unlisted(err error, body []byte) *mcp.CallToolResult {
 	hash := hashOf(body)
 	all, journalErr := t.journal.all(t.payer)
@@ -315,7 +316,7 @@ func (t *toolbox) approver(
 	}, nil
 }
 
-// terms are what a user confirms.
+// terms returns what a user confirms.
 func terms(o x402.Requirements) [4]string { return [4]string{o.Network, o.Asset, o.Amount, o.PayTo} }
 
 // ask requests the confirmation of a payment. Nothing in it is the seller's text.

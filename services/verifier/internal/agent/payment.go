@@ -40,9 +40,9 @@ func (r *run) findPath(ctx context.Context) error {
 	return fmt.Errorf("the payment was made on %s, about which this verifier sells nothing", r.chain)
 }
 
-// expand returns the arguments of a call with the question about a transfer in place of an x402 payment,
-// and with the chain that it was made on. Without one they are as they were. The question is there also
-// where the chain is not.
+// expand replaces an x402 payment in the arguments of a call by the question about its transfer, and
+// adds the chain that it was made on. Arguments without a payment are returned as they are. When the
+// chain cannot be found, the question is returned beside the error.
 func (t *toolbox) expand(ctx context.Context, asked arguments) (arguments, error) {
 	body, id, err := verification.ExpandPayment(asked.body)
 	if err != nil || id == "" {

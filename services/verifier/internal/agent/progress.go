@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// longestLook bounds how long the seller is not asked anew how far a transaction is.
+// longestLook is the longest pause before the seller is asked again how far a transaction is.
 const longestLook = time.Minute
 
 // progress is the seller's word on how far a transaction is, before anything is signed.
@@ -43,7 +43,7 @@ func (e *tooEarly) Error() string {
 	}
 }
 
-// reason is the word that the seller would refuse a payment with.
+// reason returns the word that the seller would refuse a payment with.
 func (e *tooEarly) reason() string {
 	switch e.Status {
 	case "included":

@@ -78,8 +78,8 @@ func newQuestion(path string, want receipt.Request, chain string) (question, err
 	return question{path: path, body: string(body), chain: chain, aboutTransfer: want.Transfer != nil}, nil
 }
 
-// canonical returns a request of the journal in its canonical form, or as it is when it
-// cannot be read or is about a transfer: no version kept those in another form.
+// canonical returns a request of the journal in its canonical form. A request that cannot be read,
+// or is about a transfer, is returned as it is: no version kept those in another form.
 func canonical(_, body string) string {
 	request, err := verification.ParseRequest([]byte(body))
 	if err != nil {
@@ -97,7 +97,7 @@ func (q question) verify(answer []byte, keys receipt.KeyDocument) (receipt.Resul
 	return receipt.Verify(answer, keys)
 }
 
-// suffix is what a path of this question ends with, unless the user names another.
+// suffix returns what a path of this question ends with, unless the user names another.
 func (q question) suffix() string {
 	if q.aboutTransfer {
 		return transferSuffix

@@ -64,7 +64,7 @@ func (r *run) reportFailure(err error, code int) {
 	_ = json.NewEncoder(r.stdout).Encode(f) // the exit code shows it as well
 }
 
-// outcome is the payment as --json prints it.
+// outcome returns the payment as --json prints it.
 func (p purchase) outcome() outcomePayment {
 	price, _ := priceOf(p.Offer) // it was chosen
 	return outcomePayment{
