@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// What a proof is not there for.
+// Why there is no proof.
 var (
 	// ErrUnknownBlock means that no receipt about the block was sold.
 	ErrUnknownBlock = errors.New("no receipt about this block was sold")
@@ -58,7 +58,7 @@ type Options struct {
 
 // The causes of failures.
 const (
-	// CauseNode: a beacon node did not answer, or with what cannot be read.
+	// CauseNode: a beacon node gave no answer, or one that cannot be read.
 	CauseNode = "node"
 	// CauseNetwork: a beacon node is one of another network.
 	CauseNetwork = "network"
@@ -89,8 +89,8 @@ type Chain struct {
 	// the members of the last ones.
 	committees map[uint64]finality.Root
 	keys       map[uint64]*lightclient.SyncCommittee
-	// steps are the handovers that are kept, whether the period was over then, and checkpoints our own ones, by
-	// periods.
+	// steps holds, by period, whether the period was over when its kept handover was read. checkpoints holds
+	// our own checkpoints by period.
 	steps       map[uint64]bool
 	checkpoints map[uint64]finality.Root
 	// verified is when an update was last verified, by our clock; zero before the first.
@@ -154,7 +154,7 @@ func (c *Chain) Run(ctx context.Context) {
 	both.Wait()
 }
 
-// Status is how a chain stands.
+// Status is how far the proofs of a chain have come.
 type Status struct {
 	// Anchor is the time of the newest finalized block that is verified; zero before the
 	// first.
@@ -164,7 +164,7 @@ type Status struct {
 	Bundles       BundleCounts
 }
 
-// Status returns how the chain stands.
+// Status returns how far the proofs of the chain have come.
 func (c *Chain) Status(ctx context.Context) (Status, error) {
 	c.mu.Lock()
 	s := Status{Anchor: c.newest, Participation: c.participation}
@@ -181,7 +181,7 @@ type allowance struct {
 	since time.Time
 	all   int
 	by    map[string]int // by the network of the client, at most namedByAll of them
-	// refusals are at most so many as can be spent for in refusedFor.
+	// refusals holds at most as many refusals as spend permits within refusedFor.
 	refusals map[finality.Root]refusal
 }
 

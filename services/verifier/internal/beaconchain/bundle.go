@@ -21,10 +21,11 @@ const (
 	// giveUpAfter how long it is tried.
 	firstRetry, longestRetry = 2 * time.Second, 2 * time.Minute
 	giveUpAfter              = 20 * time.Minute
-	// longestWait is how long a block waits for a verified update that is as far as it: as
-	// long as nodes know old updates.
+	// longestWait is how long a block waits for a verified update about it or a later block; nodes
+	// know old updates for as long.
 	longestWait = 24 * time.Hour
-	// fewHeaders are smaller than a proof; mostHeaders are sent where no node has one.
+	// fewHeaders headers are smaller than a proof. mostHeaders is how many are sent where no node
+	// has a proof.
 	fewHeaders, mostHeaders = 8, finality.MaxHeaders
 )
 

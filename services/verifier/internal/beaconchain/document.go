@@ -18,8 +18,8 @@ import (
 const (
 	namedByOne = 20
 	namedByAll = 200
-	// refusedFor is how long one is not read again that no node knows, or that is too old:
-	// nodes come to know a newer one with the next epoch.
+	// refusedFor is how long a checkpoint is not read again that no node knows, or that is too old.
+	// Nodes come to know a newer one with the next epoch.
 	refusedFor = 5 * time.Minute
 )
 
@@ -91,16 +91,16 @@ func (c *Chain) document(b Bundle, kept content) *finality.Document {
 	}
 }
 
-// oldest returns the slot before which a checkpoint is too old for a bundle: readers count
-// to its finalized block, or to the begin of its period where that is later.
+// oldest returns the slot before which a checkpoint is too old for a bundle: readers count to its
+// finalized block, or to the beginning of its period where that is later.
 func (c *Chain) oldest(b Bundle) uint64 {
 	end := max(b.Slot, b.Period*c.Network.SlotsPerPeriod)
 	return end - min(end, uint64(finality.DefaultMaxAge.Seconds())/c.Network.SecondsPerSlot)
 }
 
-// fromOwn returns the document from the first of our own checkpoints that are recent enough
-// and from which steps lead to the bundle's. They come the oldest first; order may change
-// that.
+// fromOwn returns the document from the first of our own checkpoints that is recent enough and from
+// which steps lead to the bundle's period. order gets these checkpoints, the oldest first, and may
+// reorder them.
 func (c *Chain) fromOwn(
 	ctx context.Context, b Bundle, kept content, order func([]Checkpoint),
 ) (*finality.Document, error) {

@@ -29,9 +29,9 @@ const (
 	oldEpochs = 4
 	// checkAgain is how long a node of another network is left alone.
 	checkAgain = 10 * time.Minute
-	// lateEpochs is how many epochs after the end of a period, by a node's own finalized
-	// block, an update that hands over is waited for: a node may still be reading it. As long
-	// are the nodes waited for that do not answer.
+	// lateEpochs is how many epochs after the end of a period, by a node's own finalized block, an
+	// update that hands over is waited for: a node may still be reading it. Nodes that do not
+	// answer are waited for as long.
 	lateEpochs = 4
 )
 
@@ -109,10 +109,10 @@ func (c *Chain) Follow(ctx context.Context) error {
 	return err
 }
 
-// noHandover reports whether to follow the beacon chain anew, because no node that answered
-// has the handover of a period that is over, which these nodes lack, so that nothing leads on
-// from what is kept. A node that failed may have it, and is waited for a while. err is how
-// reading the newest update has ended.
+// noHandover reports whether to follow the beacon chain anew, because a period is over and no node
+// that answered has its handover, so that nothing leads on from what is kept. lacking are the nodes
+// without it. A node that failed may have it, and is waited for a while. err is how reading the
+// newest update has ended.
 func (c *Chain) noHandover(ctx context.Context, lacking []*node, err error) bool {
 	switch {
 	case err == nil:
@@ -411,8 +411,8 @@ func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) erro
 	return nil
 }
 
-// signed returns an update as a step that the committee of a period has signed, whose
-// members and root these are. The last step of an anchor hands over to no other committee.
+// signed returns an update as a step that is signed by the committee of a period, with these
+// members and this root. The last step of an anchor hands over to no other committee.
 func (c *Chain) signed(
 	keys *lightclient.SyncCommittee, committee finality.Root, u *lightclient.Update, period uint64, last bool,
 ) (finality.Step, error) {
@@ -435,7 +435,7 @@ func (a anchor) contradicts(earlier anchor) bool {
 		earlier.number == a.number && earlier.execution.BlockHash != a.execution.BlockHash)
 }
 
-// lastPeriod is the newest period of which the committee is known.
+// lastPeriod returns the newest period of which the committee is known.
 func (c *Chain) lastPeriod() (last uint64) {
 	for period := range c.committees {
 		last = max(last, period)

@@ -54,7 +54,8 @@ func (s *Store) row(ctx context.Context, query string, args ...any) *sql.Row {
 	return s.db.Reader.QueryRowContext(ctx, s.db.Rebind(query), args...)
 }
 
-// takeSQL makes a pending bundle, also of one that was given up or has expired. Any other is only sold again.
+// takeSQL makes a bundle pending: a new one, or one that was given up or has expired. Of any other it only
+// updates when the block was last sold.
 const takeSQL = `INSERT INTO finality_bundles AS b (chain, block_hash, number, state, sold, queued, try_at)
 	VALUES (?, ?, ?, 'pending', ?, ?, ?)
 	ON CONFLICT (chain, block_hash) DO UPDATE SET
@@ -332,7 +333,7 @@ func (s *Store) OwnCheckpoints(ctx context.Context, chain string, from uint64) (
 }
 
 const (
-	// sold is looked at once more, because another process may write it meanwhile.
+	// forgetBundlesSQL looks at sold a second time, because another process may write it meanwhile.
 	forgetBundlesSQL = `UPDATE finality_bundles SET state = 'expired', content = NULL
 		WHERE sold < ? AND (chain, block_hash) IN
 		(SELECT chain, block_hash FROM finality_bundles WHERE state <> 'expired' AND sold < ? ORDER BY sold LIMIT 1000)`
