@@ -173,7 +173,7 @@ func (b askedBatch) questions() int { return len(b) }
 // batchRoute sells a batch over HTTP: each number of questions at its own price.
 type batchRoute struct {
 	batch
-	// routes are of one question, two, and so on.
+	// routes are the routes for one question, for two, and so on.
 	routes []*paidRoute
 }
 
@@ -242,8 +242,8 @@ type questionResult struct {
 	Checks            []verification.Check `json:"checks,omitempty"`
 }
 
-// unprovenBatch is the answer to a batch in which not all holds (422): the error of the question
-// that stands for it, and what became of each.
+// unprovenBatch returns the answer to a batch in which not all holds (422): the error of the
+// question that stands for the whole batch, and what became of each.
 func unprovenBatch(refused *verification.BatchError) errorBody {
 	at, _ := refused.Decisive()
 	var body errorBody

@@ -38,7 +38,7 @@ func (a *api) checkPage(c echo.Context) error {
 	return plain(c)
 }
 
-// site is what the page may offer. A log that cannot be read now is left out.
+// site returns what the page may offer. A log that cannot be read now is left out.
 func (a *api) site(c echo.Context) checkpage.Site {
 	site := checkpage.Site{Name: a.PublicURL, Keys: a.Keys}
 	if address, err := url.Parse(a.PublicURL); err == nil && address.Host != "" {

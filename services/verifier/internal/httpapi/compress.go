@@ -12,9 +12,9 @@ import (
 )
 
 // What compressing answers may cost. An answer of up to minCompressed bytes leaves in the first
-// flight of a TCP connection (RFC 6928), so that compressing it saves its reader no time. As who
-// has bought an answer once gets it for nothing, no more than compressedASecond are compressed for
-// everybody together, and compressedAtOnce at once; the others go out as they are.
+// flight of a TCP connection (RFC 6928), so that compressing it saves its reader no time. Buyers
+// get an answer again for nothing, so for all of them together no more than compressedASecond
+// answers are compressed in a second, and compressedAtOnce at once. Others are sent as they are.
 const (
 	minCompressed     = 14 << 10
 	compressedASecond = 50

@@ -21,7 +21,7 @@ import (
 // samplePath is what a call sells, for nothing and about one transaction.
 const samplePath = "/v1/sample"
 
-// pages are the documents that need no payment, by path.
+// pages returns the documents that need no payment, by path.
 func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 	var urls []string
 	for _, route := range a.paid {
@@ -181,7 +181,7 @@ func (a *api) openapi() ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// llms is the short text for language models that want to use the service.
+// llms returns the short text for language models that want to use the service.
 func (a *api) llms(urls []string) []byte {
 	const text = `# Pforte verifier
 

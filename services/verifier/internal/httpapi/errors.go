@@ -29,7 +29,7 @@ var (
 	errNoLog       = errors.New("there is no log of receipts")
 	errNoCheckPage = errors.New("the program was built without the page that checks receipts")
 	errUnread      = errors.New("the ledger cannot be read")
-	// errUnknownReceipt is the hash of no answer that is kept.
+	// errUnknownReceipt is returned for a hash that is of no kept answer.
 	errUnknownReceipt = errors.New("no such receipt is kept")
 	errNoFinality     = errors.New("there are no proofs of finality for this chain")
 )
@@ -217,7 +217,7 @@ func sentence(e *strictjson.Error) string {
 	return "The body " + e.Reason
 }
 
-// unproven is the answer when the chain or the judgement is negative (422).
+// unproven returns the answer when the chain or the judgement is negative (422).
 func unproven(err error, fault *chain.Fault) errorBody {
 	b := errorBody{
 		Error: strings.ToUpper(fault.Text[:1]) + fault.Text[1:], Code: http.StatusUnprocessableEntity,

@@ -77,7 +77,7 @@ type api struct {
 	paid []*paidRoute
 	// operations are those of each kind, in the order of the chains.
 	operations map[*kind][]operation
-	// priced answers who opens a paid path.
+	// priced answers a GET of a paid path.
 	priced map[string]echo.HandlerFunc
 	check  checkPage
 	states *states
@@ -180,8 +180,8 @@ type answer struct {
 	body      []byte
 }
 
-// write sends the length of the body beforehand. Of one that is longer than its buffer
-// net/http would send the end only, in a write of its own.
+// write sends the length of the body beforehand. Without it, net/http would send the end of a body
+// that is longer than its buffer in a write of its own.
 func (a answer) write(c echo.Context) error {
 	maps.Copy(c.Response().Header(), a.header)
 	if z, ok := c.Get(compressorKey).(*compressor); ok && a.status == http.StatusOK && a.mediaType != tileType {

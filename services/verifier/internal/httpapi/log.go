@@ -34,7 +34,7 @@ const (
 	tileType = "application/octet-stream"
 )
 
-// logPages are the paths of the log of receipts (C2SP tlog-tiles), which need no payment.
+// logPages returns the paths of the log of receipts (C2SP tlog-tiles), which need no payment.
 func (a *api) logPages() map[string]echo.HandlerFunc {
 	pages := map[string]echo.HandlerFunc{
 		receiptlog.DirectoryPath:   a.logDirectory,
@@ -94,7 +94,7 @@ func generation(c echo.Context) (int64, error) {
 	return n, nil
 }
 
-// served is an answer of the log.
+// served returns an answer of the log.
 func served(cache, mediaType string, body []byte) answer {
 	return answer{http.StatusOK, http.Header{"Cache-Control": {cache}}, mediaType, body}
 }

@@ -118,14 +118,14 @@ type operation struct {
 	receipts *verification.Receipts
 }
 
-// path is the operation's path, also where a request came by firstPath or by another
-// protocol: by it fingerprints of requests name the operation.
+// path returns the operation's path, also where a request came by firstPath or by another protocol:
+// by it fingerprints of requests name the operation.
 func (o operation) path() string { return "/v1/verify/" + o.name() }
 
-// name is the operation's name in the ledger and in metrics, as "base-transaction".
+// name returns the operation's name in the ledger and in metrics, as "base-transaction".
 func (o operation) name() string { return o.chain.Name + o.suffix }
 
-// description is the offer's text for people.
+// description returns the offer's text for people.
 func (o operation) description() string {
 	return "Signed, offline-checkable evidence about " + o.subject + " on " + o.chain.Name +
 		", judged against your expectations."
@@ -150,13 +150,13 @@ func (o operation) read(body []byte) (pricedRequest, error) {
 	return asked{o, question}, err
 }
 
-// pricedRequest is what a payment buys the answer to, read.
+// pricedRequest is a request, read and checked, whose answer a payment buys.
 type pricedRequest interface {
-	// fingerprint binds a payment to it.
+	// fingerprint returns what binds a payment to the request.
 	fingerprint() payment.Digest
 	// work returns the signed answer, in JSON: what paywall.Order takes as Work.
 	work(ctx context.Context) ([]byte, error)
-	// questions is how many it has.
+	// questions returns how many questions the request has.
 	questions() int
 }
 
@@ -183,7 +183,8 @@ func (o operation) bazaar() json.RawMessage {
 	return bazaarOf(o.example, o.schema, o.output)
 }
 
-// bazaarOf is that description by the example and the schema of a body, and an example of an answer.
+// bazaarOf returns that description by the example and the schema of a body, and an example of an
+// answer.
 func bazaarOf(example, schema, answer string) json.RawMessage {
 	return json.RawMessage(`{"info":{"input":{"type":"http","method":"POST","bodyType":"json",` +
 		`"body":` + example + `},` +

@@ -141,8 +141,8 @@ func (s *paidRoute) readRequest(h http.Header, body []byte) (pricedRequest, erro
 	return s.operationFor(body).read(body)
 }
 
-// operationFor returns the operation of the route; at the path that names no chain, for a payment
-// that was made on another one, the operation about that.
+// operationFor returns the operation of the route. At the path that names no chain, a request about
+// an x402 payment on another chain gets the operation about that chain.
 func (s *paidRoute) operationFor(body []byte) operation {
 	if s.path != transferKind.firstPath {
 		return s.operation
@@ -150,8 +150,8 @@ func (s *paidRoute) operationFor(body []byte) operation {
 	return operationAbout(s.operations[&transferKind], body)
 }
 
-// operationAbout returns the operation about the chain on which the x402 payment was made that a
-// request asks about; the first for every other request, and for a chain that there is none about.
+// operationAbout returns the operation about the chain on which the x402 payment of a request was
+// made. For every other request, and for a chain that no operation is about, it returns the first.
 func operationAbout(operations []operation, body []byte) operation {
 	first := operations[0]
 	if first.kind != &transferKind {

@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// pricedBody answers who opens the address of a paid operation: what it costs, and how to call it.
+// pricedBody is the answer to a GET of a paid path: what a call costs, and how to make it.
 type pricedBody struct {
 	errorBody
 	Method   string `json:"method"`
@@ -22,7 +22,7 @@ type pricedBody struct {
 	Interface     string `json:"interface"`
 }
 
-// pricedPage is the same for people.
+// pricedPage is pricedBody as a page for people.
 var pricedPage = template.Must(template.New("").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{{.Title}}</title></head>
@@ -73,7 +73,7 @@ func (s *paidRoute) priced(title, subject string) (echo.HandlerFunc, error) {
 	}, nil
 }
 
-// priced is that of one question.
+// priced returns the answers to a GET of the path, with the price of one question.
 func (b *batchRoute) priced() (echo.HandlerFunc, error) {
 	return b.routes[0].priced("Verify many at once",
 		fmt.Sprintf("up to %d transactions and transfers, each", maxQuestions))

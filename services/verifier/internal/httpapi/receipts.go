@@ -25,7 +25,7 @@ const receiptsPath = "/v1/receipts/"
 // cacheReceipt: what is found by its hash never changes.
 const cacheReceipt = "public, max-age=86400, immutable"
 
-// linkOf returns the address of an answer, and its hash.
+// linkOf returns the address at which a sold answer can be read, and the hash in it.
 func (a *api) linkOf(answer []byte) (link, hash string) {
 	sum := sha256.Sum256(answer)
 	hash = hex.EncodeToString(sum[:])

@@ -41,7 +41,7 @@ func (e *unknownChain) Error() string {
 	return "This verifier has no such chain; it has: " + strings.Join(e.names, ", ")
 }
 
-// unknownChain is the error for a name that is none of the chains'.
+// unknownChain returns the error for a name that is none of the chains'.
 func (a *api) unknownChain() error {
 	names := make([]string, len(a.Chains))
 	for i, c := range a.Chains {
@@ -167,7 +167,7 @@ func readHash(text, member string) (chain.Hash, error) {
 	return hash, nil
 }
 
-// tool is the same question by mcpPath.
+// tool returns the tool of mcpPath that answers the same question.
 func (s *states) tool() (tool, error) {
 	type arguments struct {
 		Chain           *string `json:"chain"`

@@ -77,7 +77,7 @@ func (r toolResult) encode() *mcp.CallToolResult {
 	return result
 }
 
-// described is how tools/list shows the tool.
+// described returns how tools/list shows the tool.
 func (t tool) described() *mcp.Tool {
 	isPaid, yes := t.offer != nil, true
 	hints := &mcp.ToolAnnotations{ReadOnlyHint: !isPaid, IdempotentHint: isPaid, OpenWorldHint: &isPaid}
@@ -202,8 +202,9 @@ func takeProof(arguments []byte) (form proofForm, rest []byte, err error) {
 	return form, rest, err
 }
 
-// operationOf returns the operation of the chain that the arguments name, without one that of the chain on which the
-// payment in question was made, or the first, and the arguments without it: the body of the HTTP request.
+// operationOf returns the operation of the chain that the arguments name, and the arguments without that name,
+// which are the body of the HTTP request. Where they name none, it is the operation of the chain on which the
+// payment in question was made, or else the first.
 func operationOf(operations []operation, arguments []byte) (operation, []byte, error) {
 	var chosen struct {
 		Chain *string `json:"chain"`
