@@ -108,7 +108,7 @@ type Record struct {
 	// Client stands for the client's address on the day of the claim, and cannot
 	// be read back; "" when it is not known.
 	Client string
-	// Around stands so for the network around it.
+	// Around stands in the same way for the network around the client.
 	Around string
 	// Answer is what the buyer gets, from Settling on; none once it was pruned.
 	Answer Answer
@@ -177,7 +177,7 @@ type Caps struct {
 type Asked struct {
 	Payer string
 	// Identifier is the buyer's own: records with the same one are looked for. Where it is "",
-	// those are that have the same Request and were claimed at Since or later.
+	// records with the same Request that were claimed at Since or later are looked for.
 	Identifier string
 	Request    Digest
 	Since      time.Time
@@ -199,7 +199,7 @@ type History struct {
 	Strangers, StrangersMonth int
 }
 
-// failsOf is, of how many paid settlements, one may fail.
+// failsOf is for how many paid settlements one more may fail.
 const failsOf = 10
 
 // OfPayer returns how many settlements of the payer may fail in a day.
@@ -255,7 +255,7 @@ func (r Record) IsFinallyDead() bool {
 	return r.State == Dead && (r.Reason == ReasonExpired || r.Reason == ReasonUsedElsewhere)
 }
 
-// Outcome is how the settling of the record ended.
+// Outcome returns how the settling of the record ended.
 func (r Record) Outcome() Outcome {
 	return Outcome{State: r.State, Transaction: r.Transaction, Reason: r.Reason}
 }
@@ -325,10 +325,9 @@ type Total struct {
 // record whose owner is gone, or whose Deadline has passed, is abandoned: an abandoned Working
 // record counts as not there, an abandoned Settling record reads as Unknown.
 type Ledger interface {
-	// Claim writes r as Working for r.Owner unless the payment is there, and
-	// reports whether it did; otherwise it returns the record that is there. A plain r
-	// takes over a Dead record that is not; for a copy, a record of the authorization is
-	// there too.
+	// Claim writes r as Working for r.Owner unless the payment is there, and reports whether it
+	// did; otherwise it returns the record that is there. A plain r takes over a Dead record that
+	// is not; for a copy, a record of the authorization itself counts as there, too.
 	Claim(ctx context.Context, r Record) (Record, bool, error)
 	// Found writes that the money of r, which the chain shows, bought the answer: it makes
 	// the owner's Working record Settled by the transaction, or gives r a record that a copy
@@ -368,7 +367,7 @@ type Ledger interface {
 	// now: it is Settled, Settling or Unknown; of several the first. Or ErrNotFound.
 	Earlier(ctx context.Context, a Asked) (Record, error)
 	// Reuse reports whether the payer of a record may get the answer of an earlier payment once more on
-	// the day that begins then: they got fewer than limit, or this record's is owed. Where it counts,
+	// the day that begins at day: they got fewer than limit, or this record's is owed. Where it counts,
 	// it writes that they get it; an answer that is owed counts nothing, once.
 	Reuse(ctx context.Context, key Key, day time.Time, limit int, counts bool) (bool, error)
 	// History counts the failed settlements that the caps are about, for a payment of which

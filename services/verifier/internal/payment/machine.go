@@ -156,8 +156,8 @@ func Next(r Record, e Event) (Record, []Effect, error) {
 	return r, nil, ErrLost
 }
 
-// end is Next for an event that says how a settling ended. What has ended stays as it is, but
-// for money that came after all.
+// end is Next for an event that says how a settling ended. What has ended stays as it is, unless
+// the money came after all.
 func end(r Record, e Event) (Record, []Effect, error) {
 	o := e.Outcome
 	switch {

@@ -120,14 +120,14 @@ func parseMoment(text string) (time.Time, bool) {
 	return time.Unix(n.Int64(), 0).UTC(), true
 }
 
-// digest is the same for every encoding of one payment in either version.
+// digest returns the digest of a payment, the same for every encoding of it in either version.
 func digest(p x402.ExactPayload) Digest {
 	a := p.Authorization
 	return sha256.Sum256([]byte(strings.ToLower(strings.Join(
 		[]string{a.From, a.To, a.Value, a.ValidAfter, a.ValidBefore, a.Nonce, p.Signature}, " "))))
 }
 
-// ValidBefore is when the authorization ends.
+// ValidBefore returns when the authorization ends.
 func (p Payment) ValidBefore() time.Time { return p.validBefore }
 
 // FacilitatorRequest returns what the facilitator is sent: our requirements and the

@@ -30,15 +30,15 @@ type StatementLine struct {
 	Payments int    `json:"payments"`
 	Amount   string `json:"amount"`
 	Refunded string `json:"refunded"`
-	// Net is the rest.
+	// Net is Amount less Refunded.
 	Net string `json:"net"`
 }
 
 // Correction is what changed after the month was closed. Amount is what it adds to the net, and
 // may be negative.
 type Correction struct {
-	// At is zero where it is the difference that no decision and no refund explains: the chain's
-	// word about a payment that was open, or that was lost.
+	// At is zero for the difference that no decision and no refund explains: what the chain has
+	// shown of payments that were open, or whose transfer was lost.
 	At      time.Time `json:"at,omitzero"`
 	Network string    `json:"network"`
 	Asset   string    `json:"asset"`

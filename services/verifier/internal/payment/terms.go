@@ -81,7 +81,7 @@ type Offer struct {
 	Extensions Extensions
 }
 
-// Requirements is the one way to pay, in version 2.
+// Requirements returns the one way to pay, in version 2.
 func (o Offer) Requirements() x402.Requirements {
 	t := o.Terms
 	return x402.Requirements{
@@ -90,8 +90,7 @@ func (o Offer) Requirements() x402.Requirements {
 	}
 }
 
-// RequirementsV1 is the one way to pay, in version 1; false when it
-// cannot be paid so.
+// RequirementsV1 returns the one way to pay, in version 1; false when it cannot be paid so.
 func (o Offer) RequirementsV1() (x402.RequirementsV1, bool) {
 	t := o.Terms
 	name, ok := x402.V1Name(t.Network)

@@ -23,7 +23,7 @@ const (
 	selectorState = "0xe94a0102" // authorizationState(address,bytes32)
 )
 
-// word is an address as 32 bytes, without 0x.
+// word returns an address as 32 bytes, without 0x.
 func word(address string) string {
 	return strings.Repeat("0", 24) + strings.ToLower(strings.TrimPrefix(address, "0x"))
 }
@@ -53,9 +53,9 @@ func (n node) receipt(ctx context.Context, hash string) (t transaction, err erro
 	return t, nil
 }
 
-// named reports whether the transaction that the facilitator named is on the
-// chain, used the authorization and paid us by it. That is the ordinary end, and
-// takes no search; whatever else the node returns of it, the search decides.
+// named reports whether the transaction that the facilitator named is on the chain, used the
+// authorization and paid us by it. That is the ordinary end, and saves a search. Where it returns
+// false, also because the node failed, the search decides.
 func (n node) named(ctx context.Context, p payment.Record) bool {
 	if p.Transaction == "" {
 		return false

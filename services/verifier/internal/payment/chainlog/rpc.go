@@ -53,7 +53,7 @@ func (n node) batch(ctx context.Context, name string, calls ...map[string]any) (
 	return ordered, nil
 }
 
-// request is a JSON-RPC call.
+// request returns a JSON-RPC call.
 func request(id int, method string, params ...any) map[string]any {
 	return map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params}
 }

@@ -31,10 +31,11 @@ func (l *Ledger) Answer(ctx context.Context, hash payment.Digest) (payment.Answe
 	return payment.Queued(answer), nil
 }
 
-// hashless are the answers that a release before this wrote, which may run beside it.
+// hashless selects the answers that have no hash: an earlier release wrote them, which may run
+// beside this one.
 const hashless = "SELECT payment, answer FROM answers WHERE hash IS NULL ORDER BY payment LIMIT 100"
 
-// hashAnswers gives some answers that have none their hash, and reports whether there were any.
+// hashAnswers writes the hash of some answers that have none, and reports whether there were any.
 func (l *Ledger) hashAnswers(ctx context.Context) (found bool, err error) {
 	err = l.write(ctx, "give answers their hash", false, func(ctx context.Context, u *unit) error {
 		type stored struct {

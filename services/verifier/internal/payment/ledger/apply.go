@@ -156,7 +156,7 @@ func (u *unit) move(ctx context.Context, key payment.Key, moves bool) (payment.K
 	return key.Bare(), err
 }
 
-// carryOut does what an event has caused.
+// carryOut carries out the effects of an event.
 func (u *unit) carryOut(
 	ctx context.Context, key payment.Key, e payment.Event, sold sale, effects []payment.Effect,
 ) (err error) {

@@ -156,7 +156,7 @@ const (
 	ByPayer = "payer"
 )
 
-// Groups are the values of Grouped's by.
+// Groups returns what by may be in Grouped.
 func Groups() []string { return []string{ByOperation, ByTransport, ByDay, ByMonth, ByPayer} }
 
 // Grouped is Totals, split by one of Groups. It reads all payments of the filter.
@@ -190,7 +190,7 @@ func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (tota
 	return l.addRefunds(ctx, l.db.Reader, totals, f, by)
 }
 
-// group are payments that differ in nothing that is summed by.
+// group holds payments that are equal in everything by which totals are summed.
 type group struct {
 	claimed                                        int64
 	network, asset, operation, resource, transport string

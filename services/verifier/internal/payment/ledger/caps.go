@@ -12,15 +12,14 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// The conditions of the indexes by payer and client, word for word, as undecided
-// is: a settlement that was made in vain, one that is under way or open, and one
-// that was paid.
+// The conditions of the indexes by payer and client, word for word (see undecided): for a
+// settlement that failed, for one that is under way or open, and for one that was paid.
 const (
 	failed = "state = 'dead' AND month <> ''"
 	begun  = "(state = 'settling' OR state = 'unknown')"
 	paid   = "state = 'settled'"
-	// unclear: it ended because its authorization expired unspent, after the
-	// facilitator was called. Its settlement was given back, so it has not failed.
+	// unclear holds for a settlement that ended because its authorization expired unspent, after
+	// the facilitator was called. The settlement was given back, so it has not failed.
 	unclear = "state = 'dead' AND reason = '" + payment.ReasonExpired + "'"
 )
 
@@ -72,25 +71,26 @@ func (l *Ledger) History(ctx context.Context, r payment.Record, c payment.Caps) 
 	return h, nil
 }
 
-// manyPaid bounds the paid ones that tallySQL counts.
+// manyPaid bounds the paid settlements that tallySQL counts.
 const manyPaid = 64
 
 // tallySQL is what a settlement's beginning looks at of its payer: what has failed, what is under
-// way or open, what ended unclear, and, up to manyPaid, what was paid. For one who is known there is
-// no more.
+// way or open, what ended unclear, and, up to manyPaid, what was paid. For a known payer nothing
+// more is counted.
 const tallySQL = "SELECT (" + ofPayer + "mine.plain), (" + ofPayer + `mine.plain),
 	(SELECT count(*) FROM payments WHERE payer = ? AND plain = mine.plain AND ` + begun + `),
 	(SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND plain = mine.plain AND ` + unclear + `),
 	(` + paidByPayer + `), client, around, plain, claimed
 	FROM payments AS mine WHERE` + byKey + ` AND owner = ? AND state = 'working'`
 
-// clientSQL is the same of a client, in one statement, so that what ends meanwhile is counted. It
+// clientSQL is tallySQL for a client, in one statement, so that what ends meanwhile is counted. It
 // begins as aroundSQL.
 const clientSQL = aroundSQL + ", (SELECT count(*) FROM payments WHERE client = ? AND " + begun + `),
 	(SELECT count(*) FROM payments WHERE client = ? AND claimed >= ? AND ` + unclear + "), (" + paidByClient + ")"
 
-// strangersSQL is what it looks at when the payer is not known: what has failed of all such
-// payers today and in the month, what is under way of theirs, and what is open.
+// strangersSQL is what a settlement's beginning looks at as well when the payer is not known: what
+// has failed of all such payers today and in the month, what is under way of theirs, and what is
+// open.
 const strangersSQL = "SELECT (" + failedOfStrangers + "), (" + failedOfStrangers + `),
 	COALESCE(sum(CASE WHEN state = 'settling' AND NOT ` + abandoned + ` THEN 1 ELSE 0 END), 0),
 	COALESCE(sum(CASE WHEN claimed >= ? AND (state = 'unknown' OR ` + abandoned + `) THEN 1 + repeats ELSE 0 END), 0)
@@ -226,9 +226,8 @@ func (u *unit) spent(ctx context.Context, payer string, reserved, limit, kept in
 // settlements could be held open and begun again without end.
 const openWeight = 10
 
-// crowded reports whether one more settlement may not begin for now. What has begun is
-// counted as it stands in the table first, then it looks whether enough was paid
-// for that, and only then what of it really is under way.
+// crowded reports whether one more settlement may not begin for now. Only where all that has begun
+// is too much, it counts whether enough was paid for that, and then what of it really is under way.
 func (u *unit) crowded(ctx context.Context, c capped, since time.Time) (bool, error) {
 	most := c.failed + c.begun + c.unclear
 	if c.limit == 0 || most < c.limit {

@@ -40,7 +40,7 @@ type Options struct {
 	// Finality are the chains, by their CAIP-2 ids, whose sold blocks are queued for a
 	// proof of finality.
 	Finality []string
-	// Log makes what is sold be queued for the log of receipts.
+	// Log has what is sold queued for the log of receipts.
 	Log bool
 }
 

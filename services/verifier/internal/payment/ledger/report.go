@@ -83,8 +83,8 @@ func (l *Ledger) where(f payment.Filter) (where string, args []any) {
 	return where, args
 }
 
-// nextSQL finds, by the index of totals, the first payment that has ended behind a place
-// in it; and endedInSQL how many there are in a part of it that differ in their claims only.
+// nextSQL finds, in the index of totals, the first payment that has ended after a place. endedInSQL
+// counts, in a part of that index, the payments that differ in their claims only.
 const (
 	nextSQL = `SELECT network, asset, state, amount, claimed FROM payments WHERE check_at IS NULL
 		AND (network, asset, state, amount, claimed) > (?, ?, ?, ?, ?)

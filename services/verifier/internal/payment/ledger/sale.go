@@ -134,7 +134,8 @@ const (
 			AND (` + certain + ` OR payments.plain = 0))`
 	keepSQL = "INSERT INTO answers (payment, claimed, answer, hash) SELECT id, claimed, ?, ? FROM payments WHERE" +
 		byKey
-	// beginAndKeepSQL is both, on Postgres, where each statement is a round trip.
+	// beginAndKeepSQL is beginSQL and keepSQL in one statement, for Postgres, where each statement
+	// is a round trip.
 	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, " +
 		"answer, hash) SELECT id, claimed, ?::bytea, ?::bytea FROM begun"
 	// beginAndLogSQL also queues the answer's entries of the log.
@@ -144,7 +145,7 @@ const (
 		"unnest(?::bytea[], ?::bytea[]) AS sold (leaf, entry)"
 )
 
-// Begin implements payment.Ledger. It waits for the disk when it began.
+// Begin implements payment.Ledger. When it has begun a settlement, that is on disk.
 func (l *Ledger) Begin(
 	ctx context.Context, key payment.Key, owner string, s payment.Settlement,
 ) (sold payment.Answer, duplicate *payment.Record, err error) {
@@ -202,7 +203,8 @@ func (u *unit) begin(
 	return began, err
 }
 
-// earlierSince returns the moment in milliseconds; where none counts, after all claims.
+// earlierSince returns EarlierSince of a settlement in milliseconds; if it is zero, a moment after
+// all claims, so that no earlier record counts.
 func earlierSince(s payment.Settlement) int64 {
 	if s.EarlierSince.IsZero() {
 		return math.MaxInt64
@@ -210,8 +212,8 @@ func earlierSince(s payment.Settlement) int64 {
 	return s.EarlierSince.UnixMilli()
 }
 
-// explainRejection returns why a settlement did not begin: a duplicate, or why, unless
-// the record shows more.
+// explainRejection returns the record of the duplicate because of which a settlement did not begin.
+// Without one it returns payment.ErrLost, if the record is no longer the owner's, or else why.
 func (u *unit) explainRejection(
 	ctx context.Context, key payment.Key, owner string, s payment.Settlement, why error,
 ) (*payment.Record, error) {

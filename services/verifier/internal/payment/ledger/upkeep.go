@@ -88,10 +88,11 @@ func (l *Ledger) Checked(ctx context.Context, upTo time.Time) error {
 	return err
 }
 
-// Answers have the numbers of their payments, and those made before a moment come
-// first: so no index by their age is needed, only the greatest such number. It is
-// sought among several, because a payment that is claimed anew keeps its own; and
-// if none is younger, there is no bound.
+// pruneSQL deletes the answers of records that have ended and were claimed before a moment. Answers
+// have the numbers of their payments, and older payments have smaller numbers, so no index by age
+// is needed, only the greatest number of a payment claimed before the moment. It is sought among
+// several, because a payment that is claimed anew keeps its number. If no payment was claimed
+// later, there is no bound.
 const pruneSQL = `DELETE FROM answers WHERE payment IN (SELECT payment FROM answers WHERE claimed < ?
 	AND payment <= CASE WHEN EXISTS (SELECT 1 FROM payments WHERE claimed >= ?)
 		THEN (SELECT max(id) FROM (SELECT id FROM payments WHERE claimed < ? ORDER BY claimed DESC LIMIT 100) AS latest)
@@ -101,7 +102,8 @@ const pruneSQL = `DELETE FROM answers WHERE payment IN (SELECT payment FROM answ
 
 const (
 	vanishSQL = "DELETE FROM payments WHERE " + undecided + " AND state = 'working' AND " + abandoned
-	// tidySQL is for what a release before undecided has settled.
+	// tidySQL takes records that have ended out of the index of undecided, where a release before
+	// that condition has left them.
 	tidySQL = "UPDATE payments SET check_at = NULL WHERE id IN (SELECT id FROM payments WHERE " + undecided +
 		" AND state IN ('settled', 'dead') LIMIT 1000)"
 )

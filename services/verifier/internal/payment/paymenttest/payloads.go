@@ -41,7 +41,7 @@ func Payer(n int) *ecdsa.PrivateKey {
 	return key
 }
 
-// Address is a payer's.
+// Address returns the address of a payer.
 func Address(key *ecdsa.PrivateKey) string { return crypto.PubkeyToAddress(key.PublicKey).Hex() }
 
 // Sign returns the buyer's signature of an authorization for the token of the
@@ -78,10 +78,10 @@ func Terms(network string) payment.Terms {
 // Nonce makes 32 bytes of some hexadecimal digits.
 func Nonce(digits string) string { return "0x" + strings.Repeat("0", 64-len(digits)) + digits }
 
-// Unix is a moment as authorizations write it.
+// Unix returns a moment as authorizations write it.
 func Unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
-// Authorization is what the buyer signs at a moment, with a nonce of the digits.
+// Authorization returns what the buyer signs at a moment, with a nonce of the digits.
 func Authorization(digits string, now time.Time) x402.Authorization {
 	return x402.Authorization{
 		From: Buyer, To: Seller, Value: "10000", ValidAfter: "0", ValidBefore: Unix(now.Add(time.Minute)),
@@ -89,7 +89,7 @@ func Authorization(digits string, now time.Time) x402.Authorization {
 	}
 }
 
-// PayloadV2 is what a version 2 client sends for the offer.
+// PayloadV2 returns what a version 2 client sends for the offer.
 func PayloadV2(o payment.Offer, a x402.Authorization) x402.Payload {
 	return x402.Payload{
 		X402Version: x402.V2, Resource: &o.Resource, Accepted: o.Requirements(),
@@ -97,7 +97,7 @@ func PayloadV2(o payment.Offer, a x402.Authorization) x402.Payload {
 	}
 }
 
-// PayloadV1 is what a version 1 client sends for the offer.
+// PayloadV1 returns what a version 1 client sends for the offer.
 func PayloadV1(o payment.Offer, a x402.Authorization) x402.PayloadV1 {
 	requirements, _ := o.RequirementsV1()
 	return x402.PayloadV1{

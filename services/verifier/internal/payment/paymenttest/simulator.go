@@ -133,7 +133,7 @@ func (b *Simulator) Settle(ctx context.Context, body []byte) (x402.SettleRespons
 	return b.settle(body), nil
 }
 
-// settle is the honest settling.
+// settle settles as an honest facilitator does.
 func (b *Simulator) settle(body []byte) x402.SettleResponse {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,7 +152,7 @@ func (b *Simulator) settle(body []byte) x402.SettleResponse {
 	return x402.SettleResponse{Success: &yes, Transaction: b.spent[a.Nonce], Network: name, Payer: a.From}
 }
 
-// Hash is that of the n-th transfer.
+// Hash returns the hash of the n-th transfer.
 func Hash(n int) string { return fmt.Sprintf("0x%064x", n) }
 
 // Refund puts a transaction on the chain that pays units back to the buyer, and returns

@@ -219,8 +219,8 @@ func (w *Paywall) recognize(ctx context.Context, c *call) (refused, err error) {
 	return caps.Refuse(history), nil
 }
 
-// tomorrow returns ErrFailing or ErrStrangers as a refusal until the next day. That
-// strangers have used up theirs is a limit as the month's is, of which they are a part.
+// tomorrow returns ErrFailing or ErrStrangers as a refusal until the next day. It returns
+// ErrStrangers as ErrLimit, because what strangers may use up is a part of the month.
 func (w *Paywall) tomorrow(err error) error {
 	switch {
 	case err == nil:

@@ -156,9 +156,9 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	return sale, err
 }
 
-// keyCopy names a payment that is not plain by its copy. It keeps the key of the
-// authorization where that has this copy's record: money has moved by it, or a former
-// release has claimed it. ErrUsed: that has another.
+// keyCopy names a payment that is not plain by its copy. It keeps the key of the authorization
+// where that has this copy's record: money has moved by it, or a former release has claimed it.
+// ErrUsed: that record is of another copy.
 func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
 	r, err := w.Ledger.Get(ctx, c.Payment.Key)
 	switch {

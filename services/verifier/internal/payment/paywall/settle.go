@@ -45,8 +45,8 @@ func (w *Paywall) requestSettlement(ctx context.Context, c *call, r payment.Reco
 	return outcome, err
 }
 
-// secondLook is after how many Pauses the chain is looked at again, which may have been some
-// blocks behind.
+// secondLook is after how many Pauses the chain is looked at a second time, because nodes may have
+// been some blocks behind.
 const secondLook = 4
 
 // confirmOutcome returns what counts of the facilitator's answer. Where settlements
@@ -156,10 +156,11 @@ func (w *Paywall) mayRetry(r payment.Record) bool {
 	return r.Retries < maxRetries && r.ValidBefore.After(w.Now().Add(payment.SettleMargin))
 }
 
-// retrySettlement requests a settlement once more whose outcome, open, is not known.
-// It may cause one more transaction, so it reserves one more settlement; where that
-// cannot be had, the outcome stays as it is. Payers who have never paid get none of
-// those that are kept, whatever the signature: to leave an outcome open costs nothing.
+// retrySettlement requests a settlement again whose outcome, open, is not known, and returns the
+// outcome then. The retry may cause one more transaction, so it reserves one more settlement; where
+// none is left for this payer, the outcome stays open. Payers who have never paid get none of the
+// settlements that are kept for known payers, however they sign, because leaving an outcome open
+// costs them nothing.
 func (w *Paywall) retrySettlement(
 	ctx context.Context, c *call, open payment.Outcome, r *payment.Record,
 ) payment.Outcome {

@@ -30,7 +30,7 @@ const (
 	// many as sharedAtOnce, or half the attempts of one address where that is more.
 	accountsPerSecond, checksPerSecond = 1, 5
 	sharedAtOnce                       = 300
-	// networkShare is the part that one network, IPv6 /48 or IPv4 /24, may use up in a minute.
+	// networkShare: one network, IPv6 /48 or IPv4 /24, may use up 1/networkShare of a budget in a minute.
 	networkShare = 2
 	// maxUnpaidBeside is how many works beside the check may end unpaid in a minute. Beyond, the
 	// check comes first.
@@ -128,7 +128,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // minPause is the shortest time after which a facilitator that is busy is called again.
 const minPause = 100 * time.Millisecond
 
-// Works that end unpaid in a day (UTC), in one process.
+// How many works may end unpaid in a day (UTC), in one process.
 const (
 	unpaidOfStranger = 300
 	unpaidOfNetwork  = 1000
@@ -173,7 +173,7 @@ func (w *Paywall) mayWorkBeside(c *call) (release func(), ok bool) {
 	return func() { w.beside.Release(places) }, true
 }
 
-// budget is so many a second, and so many at once after a pause.
+// budget grows by rate units a second, up to most.
 type budget struct {
 	now        func() time.Time
 	rate, most float64
@@ -195,7 +195,7 @@ func newBudget(now func() time.Time, rate, most float64) *budget {
 	return &budget{now: now, rate: rate, most: most, left: most, at: now(), slowness: 1}
 }
 
-// spend takes one, or returns when there is one again.
+// spend takes a unit and returns 0, or returns how long it takes until there is one.
 func (b *budget) spend() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -217,7 +217,8 @@ func (b *budget) spend() time.Duration {
 	return 0
 }
 
-// slow halves the rate after a pause, once for it.
+// slow stops the budget for a pause, at least minPause, and halves its rate. During a pause it does
+// nothing.
 func (b *budget) slow(after time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
