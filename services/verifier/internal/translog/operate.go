@@ -230,7 +230,7 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 	return opened.Origin, nil
 }
 
-// firstInvalid returns the index of the first entry that is none, or -1.
+// firstInvalid returns the index of the first entry that receiptlog.ParseEntry refuses, or -1.
 func (l *Log) firstInvalid(ctx context.Context, head Head) (int64, error) {
 	for at := int64(0); at < head.Size; {
 		entries, err := l.Store.Entries(ctx, head.Log, at, auditPortion)

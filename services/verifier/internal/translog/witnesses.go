@@ -47,7 +47,7 @@ func (w *witnessClient) take(now time.Time) bool {
 	return true
 }
 
-// whyNotAsked is the fault of a witness that may not be asked now.
+// whyNotAsked returns the fault of a witness that may not be asked now.
 func (w *witnessClient) whyNotAsked() error {
 	return fmt.Errorf("witness %s has failed and is asked again later, or works on an earlier checkpoint", w.Name)
 }
@@ -69,7 +69,7 @@ func (w *witnessClient) release(now time.Time, err error) {
 	w.after = now.Add(w.backoff)
 }
 
-// fault is an error that names the witness.
+// fault returns an error that names the witness.
 func (w *witnessClient) fault(format string, args ...any) error {
 	return fmt.Errorf("witness %s: "+format, append([]any{w.Name}, args...)...)
 }

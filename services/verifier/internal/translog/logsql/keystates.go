@@ -69,7 +69,7 @@ type limit struct {
 
 type limits []limit
 
-// cutOffLimits returns those of all generations, the newest first.
+// cutOffLimits returns the limits of all generations, the newest first.
 func (s *Store) cutOffLimits(ctx context.Context, tx *sql.Tx) (limits, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT origin, log, closed,
 		CASE WHEN closed = 0 THEN size
@@ -106,8 +106,9 @@ func (l limits) check(key receipt.Key) error {
 	return nil
 }
 
-// withClosed returns the keys with a cut-off at the end of each closed generation before
-// the newest one that a key's cut-offs name: what was logged there was logged earlier.
+// withClosed returns the keys with further cut-offs for the revoked ones. Each closed generation
+// that is older than the newest one named by a key's cut-offs, and not named itself, gets a cut-off
+// at its end: what was logged there was logged earlier.
 func withClosed(keys []receipt.Key, all limits) []receipt.Key {
 	keys = slices.Clone(keys)
 	for i, key := range keys {

@@ -145,7 +145,7 @@ const (
 		SELECT id, entry, queued, source, ? FROM log_queue WHERE id = ?`
 	queuedSQL = "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)"
 	storedSQL = "SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"
-	// Of these the condition of Store.in follows.
+	// The condition of Store.in follows these.
 	dequeueSQL = "DELETE FROM log_queue WHERE id "
 	hashesSQL  = "SELECT id, hash FROM log_hashes WHERE log = ? AND id "
 )
@@ -386,7 +386,7 @@ func (s *Store) SetAside(ctx context.Context, most int) ([]translog.SetAside, er
 	return all, nil
 }
 
-// Discard deletes one of what was set aside. translog.ErrNotFound: it is not there.
+// Discard deletes something that was set aside. translog.ErrNotFound: it is not there.
 func (s *Store) Discard(ctx context.Context, number int64) error {
 	found, err := s.write(ctx, s.db.Tx, "discard what was set aside", "DELETE FROM log_set_aside WHERE id = ?", number)
 	if err == nil && !found {
@@ -412,7 +412,7 @@ func (s *Store) Extend(ctx context.Context, log, first int64, entries [][]byte) 
 	return head, err
 }
 
-// place appends entries to the log, but those that it has.
+// place appends entries to the log, except those that it has already.
 func (s *Store) place(ctx context.Context, tx *sql.Tx, h translog.Head, entries []entry) (translog.Head, error) {
 	fresh, err := s.unknown(ctx, tx, h.Log, entries)
 	if err != nil || len(fresh) == 0 {
