@@ -110,7 +110,7 @@ func Run(ctx context.Context, p Process) int {
 	}.Run(ctx, p.Process)
 }
 
-// settingsError is the error of settings that cannot be used.
+// settingsError returns the error of settings that cannot be used.
 func settingsError(err error) error { return fmt.Errorf("the settings are wrong:\n%w", err) }
 
 // with opens the ledger of the settings for a command at the terminal, and says which it is: the

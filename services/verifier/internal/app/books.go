@@ -212,7 +212,7 @@ func (p Process) paymentsLook(ctx context.Context, args []string) error {
 	})
 }
 
-// consequence describes what follows, in a line; nothing when nothing does.
+// consequence describes in one line what follows for the payment; "" when nothing does.
 func (l look) consequence() string {
 	switch {
 	case l.Written:

@@ -19,7 +19,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
-// caip2 is the name of a chain in receipts.
+// caip2 returns the name of a chain in receipts.
 func caip2(id uint64) string { return fmt.Sprintf("eip155:%d", id) }
 
 // loadNetwork returns the beacon network of a chain; nil where it has no beacon nodes.

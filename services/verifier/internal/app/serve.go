@@ -95,7 +95,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 	})
 }
 
-// drain is how long a stop waits for payments under way.
+// drain returns how long a stop waits for payments under way.
 func (s *server) drain() time.Duration {
 	return s.Facilitator.VerifyTimeout + 2*s.Facilitator.SettleTimeout + workTimeout
 }

@@ -68,7 +68,7 @@ func printPayments(w io.Writer, records []payment.Record) error {
 		rows)
 }
 
-// splitOf returns the value that a total is of, where totals are split by by.
+// splitOf returns the value of the column by that a total is about.
 func splitOf(t payment.Total, by string) string {
 	if by == ledger.ByMonth {
 		return t.Month

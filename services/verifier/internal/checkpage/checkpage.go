@@ -52,7 +52,7 @@ type Page struct {
 }
 
 const (
-	// empty is where the page takes what the site offers.
+	// empty is the text in the built page that Make replaces by what the site offers.
 	empty = `<script type="application/json" id="site">null</script>`
 	// maxPage bounds the page in bytes.
 	maxPage = 16 << 20

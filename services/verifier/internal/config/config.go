@@ -120,7 +120,7 @@ func LoadLedger(getenv func(string) string) (Ledger, error) { return config.Load
 // LoadLogged reads the settings of the log and its ledger alone.
 func LoadLogged(getenv func(string) string) (Logged, error) { return config.Load[Logged](getenv) }
 
-// Table is the README's table of all settings.
+// Table returns the README's table of all settings.
 func Table() string { return config.Table[Config]() }
 
 // Validate checks what the types of the settings leave open.

@@ -130,7 +130,7 @@ func genesis(chainID uint64, alloc types.GenesisAlloc) *core.Genesis {
 // Client returns a client of the node that needs no network.
 func (c *Chain) Client() *ethclient.Client { return ethclient.NewClient(c.stack.Attach()) }
 
-// RPCURL is where the node answers JSON-RPC.
+// RPCURL returns where the node answers JSON-RPC.
 func (c *Chain) RPCURL() string { return c.stack.HTTPEndpoint() }
 
 // Close stops the blocks and the node.

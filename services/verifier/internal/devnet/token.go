@@ -73,8 +73,8 @@ func (t token) transfer(a eip3009.Authorization, signature []byte) ([]byte, erro
 	return append(t.settle.ID[:4:4], arguments...), nil
 }
 
-// mappingSlot is where Solidity keeps the member of a mapping: the hash of its
-// key and the mapping's own slot.
+// mappingSlot returns where Solidity keeps the member of a mapping: the hash of its key and the
+// mapping's own slot.
 func mappingSlot(key common.Address, slot uint64) common.Hash {
 	return crypto.Keccak256Hash(common.LeftPadBytes(key.Bytes(), 32),
 		common.BigToHash(new(big.Int).SetUint64(slot)).Bytes())

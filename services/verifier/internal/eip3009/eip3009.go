@@ -82,7 +82,7 @@ func (a Authorization) Wire() x402.Authorization {
 	}
 }
 
-// Digest is the hash that is signed (EIP-712).
+// Digest returns the hash that is signed (EIP-712).
 func (a Authorization) Digest(d Domain) common.Hash {
 	structHash := crypto.Keccak256(typeHash, common.LeftPadBytes(a.From.Bytes(), 32),
 		common.LeftPadBytes(a.To.Bytes(), 32),

@@ -137,7 +137,7 @@ func optional(a *common.Address) []byte {
 	return a[:]
 }
 
-// feeCap is reported as maxFeePerGas; early nodes reported it as gasPrice.
+// feeCap returns what is reported as maxFeePerGas or, by early nodes, as gasPrice.
 func (t *Transaction) feeCap() Quantity {
 	if t.MaxFeePerGas != nil {
 		return t.MaxFeePerGas

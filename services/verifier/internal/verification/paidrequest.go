@@ -107,7 +107,7 @@ type issuedReceipt struct {
 }
 
 // readResponse reads the seller's side. A receipt of the extension says that the payment was settled.
-// Its signature is not checked, as little as the header has one: the chain decides.
+// Its signature is not checked, as the header has none either: the chain decides.
 func readResponse(text json.RawMessage) (settled x402.SettleResponse, err error) {
 	const pointer = "/payment/response"
 	if err = readSide(pointer, text, &settled); err != nil || settled.Success != nil {

@@ -321,7 +321,7 @@ func (w wantedTransfer) inLogs(events []chain.Event) (j judgement) {
 	return j
 }
 
-// role is what a transfer is to the pairing.
+// role returns what a transfer counts as when authorizations are paired with transfers.
 func (w wantedTransfer) role(m movement, fits bool) evm.TokenEvent {
 	switch {
 	case fits:
@@ -332,7 +332,7 @@ func (w wantedTransfer) role(m movement, fits bool) evm.TokenEvent {
 	return evm.OtherTransfer
 }
 
-// mark is what another log of the token is to the pairing.
+// mark returns what any other log of the token counts as in that pairing.
 func (w wantedTransfer) mark(e chain.Event) evm.TokenEvent {
 	switch {
 	case len(e.Topics) != 3 || e.Topics[0] != topicUsed:

@@ -93,13 +93,13 @@ func (r Recording) folded() (Recording, error) {
 	return r, nil
 }
 
-// Number is the block's height.
+// Number returns the block's height.
 func (b Block) Number() uint64 {
 	n, _ := strconv.ParseUint(b.text("number"), 0, 64)
 	return n
 }
 
-// Hash is the block's hash, as the node spelt it.
+// Hash returns the block's hash, as the node spelt it.
 func (b Block) Hash() string { return b.text("hash") }
 
 func (b Block) text(member string) (text string) {

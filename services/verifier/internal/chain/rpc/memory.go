@@ -72,7 +72,8 @@ func (m *Memory) blockWith(transaction chainHash) (*evm.ProvenBlock, bool) {
 	return m.blocks.Get(m.transactions[transaction])
 }
 
-// numberWith returns the number of the block that holds a transaction. It keeps no block longer.
+// numberWith returns the number of the block that holds a transaction. It does not count as a use,
+// for which the block would be kept longer.
 func (m *Memory) numberWith(transaction chainHash) (number uint64, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

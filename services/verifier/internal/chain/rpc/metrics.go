@@ -68,7 +68,7 @@ func (m *Metrics) RegisterQuorum(name string, heard func() bool) error {
 	}))
 }
 
-// Hooks returns those that count how a chain is read.
+// Hooks returns hooks that count how a chain is read.
 func (m *Metrics) Hooks(name string) Hooks {
 	return Hooks{
 		RPC: func(node, method string, took time.Duration, err error) {

@@ -224,9 +224,9 @@ func tooFarAhead(from, to head) bool {
 // report. It returns false, and keeps the old report, when no chain can have come as
 // far.
 //
-// The report is compared with the highest one within maxHeadAge. The first of all
-// becomes that only when a second one follows from it, so that an error at the start
-// does not outweigh what is right.
+// The report is compared with the highest one within maxHeadAge. The first report of all counts as
+// the highest only when a second one follows from it, so that an error at the start does not
+// outweigh what is right.
 func (e *endpoint) setHead(h head) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -31,7 +31,7 @@ type sighting struct {
 // sightings are those of one chain.
 type sightings struct {
 	known *lru.Cache[common.Hash, sighting]
-	// places bounds how many are made at a time.
+	// places bounds how many sightings are made at a time.
 	places chan struct{}
 	asking flight.Group[common.Hash, sighting]
 }
@@ -43,8 +43,8 @@ func newSightings() *sightings {
 }
 
 // Progress reports how far a transaction is. What is known costs no exchange. Else ask is called,
-// which may refuse by an error, and then the nodes are, until one knows the transaction. It keeps no
-// poller busy: callers have paid nothing.
+// which may refuse by an error, and then the nodes are, until one knows the transaction. It does not
+// keep the poller busy, because callers have paid nothing.
 func (r *Reader) Progress(ctx context.Context, transaction chain.Hash, ask func() error) (chain.Progress, error) {
 	hash := common.Hash(transaction)
 	if number, proven := r.memory.numberWith(chainHash{r.identity.ID, hash}); proven {
