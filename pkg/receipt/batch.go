@@ -21,8 +21,8 @@ func JoinAnswers(answers [][]byte) []byte {
 	return append(joined, "]}"...)
 }
 
-// SplitAnswers returns the answers in the answer to a batch, in the order of the questions; an
-// answer that is no batch's is the only one. It verifies none of them. The error is ErrMalformed.
+// SplitAnswers returns the answers in the answer to a batch, in the order of the questions; any
+// other answer is returned as the only one. It verifies none of them. The error is ErrMalformed.
 func SplitAnswers(text []byte) ([][]byte, error) {
 	inside, _ := bytes.CutPrefix(bytes.TrimSpace(text), []byte("{"))
 	if !bytes.HasPrefix(bytes.TrimSpace(inside), []byte(`"answers"`)) {

@@ -244,10 +244,9 @@ func (d KeyDocument) Find(id string) (Key, ed25519.PublicKey, error) {
 	return Key{}, nil, fmt.Errorf("%w: %s", ErrUnknownKey, id)
 }
 
-// ParseKeys reads the keys that do not sign, as RECEIPT_RETIRED_KEYS_FILE has
-// them: a JSON list of keys, or a whole key document of former times. A key that
-// was active then, and one of a list without a status, is retired. A keyId may be
-// left out of a list.
+// ParseKeys reads the keys that do not sign, as RECEIPT_RETIRED_KEYS_FILE has them: a JSON list of
+// keys, or a whole key document that was published earlier. A key that was active then, and one of
+// a list without a status, is retired. A keyId may be left out of a list.
 func ParseKeys(data []byte) ([]Key, error) {
 	var keys []Key
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '[' {

@@ -99,10 +99,10 @@ func Attested(r Receipt, proven []Fact) []Fact {
 	})
 }
 
-// VerifyProof checks that the header of proof hashes to the receipt's block hash, that its
-// roots hold the transaction and its receipt at the index, and that these agree with the
-// signed receipt. It returns the facts and checks that are proven by that, and the
-// transaction's logs. ErrProof names everything that does not hold.
+// VerifyProof checks that the header of proof hashes to the receipt's block hash, that its roots
+// hold the transaction and its receipt at the index, and that these agree with the signed receipt.
+// It returns the facts and checks which that proves, and the transaction's logs. ErrProof names
+// everything that does not hold.
 func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
 	e, err := follow(proof)
 	if err != nil {
@@ -262,11 +262,11 @@ func (e evidence) senderMethod() string {
 	return MethodPreimage
 }
 
-// nonce is nil where neither the transaction nor its receipt commits to one.
+// nonce returns the nonce; nil where neither the transaction nor its receipt commits to one.
 func (e evidence) nonce() *uint64 { return cmp.Or(e.transaction.Nonce, e.receipt.DepositNonce) }
 
-// contractAddress is "null" but for a creation that succeeded and whose address
-// follows from proven facts.
+// contractAddress returns the address of the contract that a successful creation made, if it
+// follows from proven facts, else "null". how says how it is known.
 func (e evidence) contractAddress() (address, how string) {
 	tx, nonce := e.transaction, e.nonce()
 	if tx.To != nil || nonce == nil || !tx.AccountNonce || e.receipt.Success == nil || !*e.receipt.Success {

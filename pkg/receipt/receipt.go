@@ -119,7 +119,8 @@ type Block struct {
 	ReceiptsRoot     string `json:"receiptsRoot"`
 }
 
-// Date is the block's time for people, in UTC (RFC 3339), and as it stands where no calendar has it.
+// Date returns the block's time for people, in UTC (RFC 3339), or the timestamp as it stands where
+// RFC 3339 cannot write it.
 func (b Block) Date() string {
 	seconds, err := strconv.ParseInt(b.Timestamp, 10, 64)
 	if err != nil || seconds < 0 || seconds >= 253402300800 { // the year 10000

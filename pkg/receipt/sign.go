@@ -80,8 +80,8 @@ func Sign(key *SigningKey, r Receipt, proof *Proof) (Response, error) {
 	}, nil
 }
 
-// PAE is what is signed: DSSE's pre-authentication encoding, which binds the
-// type of a document to its bytes.
+// PAE returns the bytes that are signed: DSSE's pre-authentication encoding, which binds the type
+// of a document to its bytes.
 func PAE(payloadType string, body []byte) []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(body), body)
 }

@@ -2,15 +2,15 @@ package receipt
 
 import "strings"
 
-// Summary is what a receipt is evidence of, in one sentence for people and models: who paid whom
-// how much of which token, or who called what, where and when. It is for display, and never
-// signed. Both accounts are whole; the contract of a token that is not known is shortened, and
-// must be read in the receipt.
+// Summary returns what a receipt is evidence of, in one sentence for people and models: who paid
+// whom how much of which token, or who called what, where and when. It is for display, and never
+// signed. Both accounts are whole; the contract of a token that is not known is shortened, and must
+// be read in the receipt.
 func (r Receipt) Summary() string {
 	return r.deed() + " on " + r.Chain.Name + " at " + r.Block.Date() + ", block " + r.Block.Number
 }
 
-// deed is who did what.
+// deed returns who did what.
 func (r Receipt) deed() string {
 	if t := r.Transfer; t != nil {
 		return t.From + " paid " + r.amount(*t) + " to " + t.To
@@ -35,7 +35,7 @@ func (r Receipt) deed() string {
 	return r.Transaction.From + " " + done + " " + to + " " + how
 }
 
-// amount is what a transfer moved.
+// amount returns what a transfer moved.
 func (r Receipt) amount(t ProvenTransfer) string {
 	if t.Token == nil {
 		return t.Amount + " wei of the native coin"
@@ -46,7 +46,7 @@ func (r Receipt) amount(t ProvenTransfer) string {
 	return t.Amount + " of token " + shortened(*t.Token)
 }
 
-// shortened is the beginning and the end of an address.
+// shortened returns the beginning and the end of an address.
 func shortened(address string) string {
 	const head, tail = 6, 4
 	if len(address) <= head+tail {

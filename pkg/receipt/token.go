@@ -86,8 +86,8 @@ func (t Token) Atomic(decimal string) (string, error) {
 // maxDecimalDigits bounds what Atomic reads; 2^256 has 78 digits.
 const maxDecimalDigits = 78
 
-// AmountOf is an amount of atomic units of the token at an address, for people: by its symbol and
-// as a decimal number where it is known on the chain.
+// AmountOf returns an amount of atomic units of the token at an address, for people: a decimal
+// number with the symbol of a known token, or the atomic units with the address of any other.
 func AmountOf(chain, address, atomic string) string {
 	if t, ok := KnownToken(chain, address); ok {
 		return t.Decimal(atomic) + " " + t.Symbol + " (known token, " + strconv.Itoa(t.Decimals) + " decimals)"

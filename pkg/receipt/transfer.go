@@ -172,7 +172,7 @@ func FindTransfer(x ExpectedTransfer, tx Transaction, logs []Log) (found ProvenT
 	return found, true
 }
 
-// payer is who must have paid; "" when anyone may have.
+// payer returns who must have paid; "" when anyone may have.
 func (x ExpectedTransfer) payer() string {
 	if x.Authorization != nil {
 		return x.Authorization.Authorizer
@@ -355,11 +355,11 @@ func (e evidence) transfer(r Receipt, logs []Log) ([]Fact, error) {
 	return list, nil
 }
 
-// Sentence is the transfer for people, with its amount in atomic units.
+// Sentence returns the transfer for people, with its amount in atomic units.
 func (t ProvenTransfer) Sentence() string { return t.SentenceOn("") }
 
-// SentenceOn is the transfer for people. A token that is known on the chain, named by its CAIP-2
-// id, has its symbol and a decimal amount.
+// SentenceOn returns the transfer for people. A token that is known on the chain, named by its
+// CAIP-2 id, has its symbol and a decimal amount.
 func (t ProvenTransfer) SentenceOn(chain string) string {
 	var text strings.Builder
 	if t.Token == nil {

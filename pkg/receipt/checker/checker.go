@@ -98,7 +98,7 @@ type Signature struct {
 	Part
 	KeyID string       `json:"keyId"`         // as the receipt names it
 	Key   *receipt.Key `json:"key,omitempty"` // as the key document lists it
-	// CutOff reports whether the key was revoked, and the receipt was logged before.
+	// CutOff reports whether the key was revoked and the receipt was logged before its cut-off.
 	CutOff bool `json:"cutOff"`
 }
 
@@ -118,7 +118,7 @@ type Log struct {
 	OwnPolicy bool `json:"ownPolicy"`
 }
 
-// Finality is whether the block is final by what the chain's validators signed.
+// Finality is whether the block is final, by what the chain's validators signed.
 type Finality struct {
 	Part
 	// Provable reports whether a finality document can exist for the receipt's chain.
@@ -337,7 +337,7 @@ func parseCheckpoint(text string) (root finality.Root, err error) {
 	return root, root.UnmarshalText([]byte(strings.ToLower(text)))
 }
 
-// recognise returns what a text seems to be. It may still not be readable as that.
+// recognise returns what a text seems to be. It does not check that the text can be read as that.
 func recognise(text string) Kind {
 	trimmed := strings.TrimSpace(text)
 	if strings.HasPrefix(trimmed, "{") {
@@ -413,8 +413,8 @@ func (c *check) checkProof() {
 	}
 }
 
-// checkLog judges whether the receipt's entry is in the log. Whether the signature is
-// good there is for checkSignature.
+// checkLog judges whether the receipt's entry is in the log. checkSignature judges whether the
+// signature is good at that place.
 func (c *check) checkLog() {
 	log := &c.report.Log
 	entry, err := receiptlog.EntryOf(*c.doc)
@@ -455,8 +455,8 @@ func (c *check) checkLog() {
 	}
 }
 
-// checkSignature judges the signature. That of a revoked key is good where the log has it
-// before the key's cut-off.
+// checkSignature judges the signature. A signature of a revoked key is good if the log has the
+// receipt before the key's cut-off.
 func (c *check) checkSignature() {
 	s, log := &c.report.Signature, c.report.Log
 	if c.keys == nil {

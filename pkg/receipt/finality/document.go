@@ -93,7 +93,7 @@ type BeaconHeader struct {
 	BodyRoot      Root   `json:"bodyRoot"`
 }
 
-// HashTreeRoot is what names the block.
+// HashTreeRoot returns the root that names the block.
 func (h BeaconHeader) HashTreeRoot() Root {
 	return ssz.Merkleize([]Root{
 		ssz.Uint64[Root](uint64(h.Slot)), ssz.Uint64[Root](uint64(h.ProposerIndex)), h.ParentRoot, h.StateRoot,
@@ -146,7 +146,7 @@ type Signer struct {
 	Absent []AbsentKey `json:"absent"`
 }
 
-// HashTreeRoot is what names the committee.
+// HashTreeRoot returns the root that names the committee.
 func (s Signer) HashTreeRoot() Root { return ssz.Hash(s.KeysRoot, s.Aggregate.HashTreeRoot()) }
 
 // AbsentKey is a member of a committee that did not sign.
@@ -272,7 +272,7 @@ func (r *Root) UnmarshalText(text []byte) error { return fixed(r[:], text) }
 // PublicKey is a compressed point of BLS12-381's first group.
 type PublicKey [bls.KeySize]byte
 
-// HashTreeRoot is the key's leaf in a committee.
+// HashTreeRoot returns the key's leaf in a committee.
 func (k PublicKey) HashTreeRoot() Root { return ssz.Merkleize(ssz.Chunks[Root](k[:])) }
 
 // MarshalText returns 0x and lower-case hexadecimal digits.

@@ -68,8 +68,8 @@ func Hoodi() *Network {
 		0, 0, 0, 0, 2048, 50688)
 }
 
-// known returns a network of the mainnet preset. epochs are those of its forks from Altair
-// on, which is number 1.
+// known returns a network of the mainnet preset. epochs are the first epochs of its forks from
+// Altair, fork number 1, on.
 func known(name, chain, root string, genesis Uint64, version func(fork byte) ForkVersion, epochs ...Uint64) *Network {
 	n := &Network{
 		Name: name, ChainID: chain, GenesisTime: genesis,
@@ -103,7 +103,8 @@ func find(match func(*Network) bool) (*Network, bool) {
 	return nil, false
 }
 
-// timeOf returns when a slot began; zero where that is not known or no time of this calendar.
+// timeOf returns when a slot began; the zero Time where GenesisTime is not known or the year is
+// beyond 9999.
 func (n *Network) timeOf(slot Uint64) time.Time {
 	const most = 253_402_300_800 // the year 10000, which RFC 3339 cannot write
 	if n.GenesisTime == 0 || uint64(slot) > (most-uint64(n.GenesisTime))/n.SecondsPerSlot {
@@ -183,7 +184,7 @@ func (n *Network) indices(slot Uint64) ssz.Indices {
 	return indices
 }
 
-// SigningRoot is what a sync committee signs in a slot for the root of a beacon block
+// SigningRoot returns what a sync committee signs in a slot for the root of a beacon block
 // (compute_signing_root with DOMAIN_SYNC_COMMITTEE). The fork is that of the slot before.
 func (n *Network) SigningRoot(root Root, signatureSlot uint64) Root {
 	version := n.ForkAt(max(signatureSlot, 1) - 1).Version

@@ -27,8 +27,8 @@ type Result struct {
 	FinalizedSlot Uint64 `json:"finalizedSlot"`
 	// Age is how far the checkpoint lies before the finalized block.
 	Age time.Duration `json:"-"`
-	// Block is the document's. NumberShown reports whether its number is proven, and not only
-	// its hash: for LinkSame nothing in the document shows it, but [Trust.Header] does.
+	// Block is the document's. NumberShown reports whether its number is proven too, not only its
+	// hash: with LinkSame only [Trust.Header] proves it.
 	Block       Block `json:"block"`
 	NumberShown bool  `json:"numberShown"`
 	AnchorBlock Block `json:"anchorBlock"`

@@ -201,8 +201,8 @@ func (n *Network) VerifyStep(s *Step, committee Root, period uint64) error {
 	return fmt.Errorf("%w: %w", ErrSignature, err)
 }
 
-// absentKeys returns the keys of those who did not sign: exactly they are listed,
-// ascending, each at its place in the committee.
+// absentKeys returns the keys of the members that did not sign. ErrCommittee unless exactly these
+// are listed, in ascending order; ErrBranch unless each is at its place in the committee.
 func (s *Step) absentKeys() (keys [][bls.KeySize]byte, err error) {
 	size, listed := 8*len(s.Bits), s.Signer.Absent
 	for member := range size {

@@ -45,10 +45,10 @@ func malformed(format string, args ...any) error {
 // Kinds of entry, as their first lines begin.
 const (
 	ReceiptEntry = "chain-evidence-receipt/v1"
-	// KeyEntry is of a key's state as logs had it before the states were numbered.
+	// KeyEntry is the kind of a key's state as logs had it before the states were numbered.
 	KeyEntry = "chain-evidence-key/v1"
-	// NumberedKeyEntry is of a key's state. A number follows, so that a state which
-	// comes again is an entry again.
+	// NumberedKeyEntry is the kind of a key's state. A number follows, so that a state which comes
+	// again is an entry again.
 	NumberedKeyEntry = "chain-evidence-key/v2"
 )
 

@@ -124,7 +124,7 @@ func (k Key) Verify(text, sig []byte) bool {
 	return at <= math.MaxInt64 && ed25519.Verify(k.public, timed(at, text), sig[8:])
 }
 
-// timed is what a witness signs.
+// timed returns the text that a witness signs: the note's text with the time.
 func timed(at uint64, text []byte) []byte {
 	return append([]byte("cosignature/v1\ntime "+strconv.FormatUint(at, 10)+"\n"), text...)
 }
@@ -245,7 +245,7 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 	return Checkpoint{Origin: lines[0], Size: size, Root: root}, nil
 }
 
-// emptyRoot is the root of a tree without entries (RFC 6962 section 2.1).
+// emptyRoot returns the root of a tree without entries (RFC 6962 section 2.1).
 func emptyRoot() tlog.Hash { return sha256.Sum256(nil) }
 
 // openNote reads a signed checkpoint and checks the signatures of the known keys. The

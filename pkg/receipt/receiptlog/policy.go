@@ -46,9 +46,9 @@ func (p Policy) WithList(d Directory) Policy {
 	return p
 }
 
-// admits checks that a checkpoint which the policy accepts is of a log that the verifier
-// lists. To list a generation to come is to allow its signer a second log beside the open
-// one: a policy that names several generations of a log needs the list. ErrUnlisted.
+// admits checks that a checkpoint which the policy accepts is of a log that the verifier lists. A
+// policy that names several generations of a log needs the list: without it, the signer of a
+// generation to come could run a second log beside the open one. ErrUnlisted.
 func (p Policy) admits(checkpoint []byte, origin string, index int64) error {
 	if p.list != nil {
 		for _, g := range p.list.Logs {
@@ -80,13 +80,13 @@ func SameLog(a, b string) bool {
 	return a == b || ok && ok2 && one == other
 }
 
-// ahead is how many generations after the last one that is known Origins names: setups of
-// former times told witnesses of two to come.
+// ahead is how many generations after the last known one Origins names: earlier setups told
+// witnesses of two future ones.
 const ahead = 3
 
-// Origins returns what a witness is to be asked for by a reader who looks for logs that the
-// verifier does not list: the logs of the policy and of the list, and of each of them the
-// generations before, between and the next ones.
+// Origins returns the origins that a reader asks a witness for to find logs that the verifier does
+// not list: those of the policy and of the list and, for each, those of the earlier generations,
+// the ones between, and the next ones.
 func (p Policy) Origins(d Directory) []string {
 	var all []string
 	last := map[string]int64{}
@@ -315,8 +315,8 @@ type Witnessed struct {
 // cosignature.
 func (w Witnessed) Earliest() (at time.Time, ok bool) { return w.earliest, len(w.Cosignatures) > 0 }
 
-// Newest returns the newest time of which as many witnesses as the policy asks for say that
-// the checkpoint was the log's then or later. ok is false when there is no cosignature.
+// Newest returns the newest time such that as many witnesses as the policy asks for say that the
+// checkpoint was the log's at that time or later. ok is false when there is no cosignature.
 func (w Witnessed) Newest() (at time.Time, ok bool) { return w.newest, len(w.Cosignatures) > 0 }
 
 // Open reads a signed checkpoint and judges it: a log of the policy must have signed it
@@ -372,7 +372,8 @@ func (p Policy) read(data []byte) (w Witnessed, met bool, err error) {
 	return w, met, nil
 }
 
-// setTimes finds when the quorum was met. Where none is asked for, all that cosigned are.
+// setTimes sets when the quorum was met. Where the policy asks for no witness, all that cosigned
+// count.
 func (p Policy) setTimes(w *Witnessed, times []time.Time) {
 	sorted := make([]time.Time, len(w.Cosignatures))
 	for i, c := range w.Cosignatures {

@@ -41,7 +41,7 @@ func (t Tile) Path() string {
 	return "tile/" + rest
 }
 
-// sumdb is the same tile as package tlog has it, which also says the height.
+// sumdb returns the same tile as package tlog has it, which also says the height.
 func (t Tile) sumdb() tlog.Tile { return tlog.Tile{H: tileHeight, L: t.Level, N: t.Index, W: t.Width} }
 
 // ParseTile reads a tile's path in its one spelling.

@@ -48,8 +48,8 @@ func (e *Error) Error() string {
 	return e.Pointer + ": " + e.Reason
 }
 
-// Field is the pointer as a dotted path, "expectations.from", for the "field"
-// member of an error answer.
+// Field returns the pointer as a dotted path, "expectations.from", for the "field" member of an
+// error answer.
 func (e *Error) Field() string {
 	path := strings.ReplaceAll(strings.TrimPrefix(e.Pointer, "/"), "/", ".")
 	return strings.NewReplacer("~1", "/", "~0", "~").Replace(path)
@@ -83,9 +83,8 @@ func Unmarshal(data []byte, v any, rules Rules) error {
 	return fault
 }
 
-// isPlain reports whether what scan demands beyond a decoder's own rules holds at a glance: the whole
-// is no null, no member is where none may be, and there are too few brackets to nest too deep. False
-// says nothing.
+// isPlain reports whether data clearly keeps the rules that scan checks: it has no null that Rules
+// refuse, and too few brackets to nest too deep. Where it returns false, scan decides.
 func isPlain(data []byte, rules Rules) bool {
 	null := []byte("null")
 	if rules.AllowNull && bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), null) ||

@@ -26,8 +26,8 @@ const SizeType = "text/x.tlog.size"
 // maxState bounds the file in bytes: a checkpoint for each log.
 const maxState = 64 * (receiptlog.MaxNote + 4<<10)
 
-// again is how long a checkpoint that was cosigned is answered from memory when it is sent
-// again, which every client may do: without a signature and without a write to the disk.
+// again is how long a repeated request for a checkpoint that was just cosigned is answered from
+// memory, without a new signature or a write to the disk: every client may repeat it.
 const again = 5 * time.Second
 
 // Options configure a Witness. All but Begin are required.
@@ -35,9 +35,9 @@ type Options struct {
 	Signer *receiptlog.Signer // receiptlog.NewWitnessSigner
 	Logs   []receiptlog.Key   // that are cosigned, once they have begun
 	State  string             // the file; Create makes it
-	// Begin are those of Logs that begin by this act. The first of Logs that is a generation
-	// of its log begins by itself. Another generation, or another key, does not: it is a
-	// second log under the same name, which only its operator can tell from a thief's.
+	// Begin names those of Logs that begin now. The first of Logs that is a generation of its log
+	// begins by itself. Another generation or another key does not, because it is a second log
+	// under the same name, and only the operator can tell it from a thief's.
 	Begin []receiptlog.Key
 }
 
@@ -47,15 +47,15 @@ type Witness struct {
 	Options
 	mu   sync.Mutex
 	logs map[string]cosigned // by verifier key, of all that have begun
-	// former are the last checkpoints by origin of logs whose keys are not known: earlier
-	// versions kept no keys.
+	// former holds, by origin, the last checkpoints of logs whose keys are not known, because
+	// earlier versions kept no keys.
 	former map[string]string
 	mux    http.ServeMux
 	lock   *os.File
 }
 
-// cosigned is what a witness has cosigned last of a log: of one that has only begun, the
-// empty tree without a note.
+// cosigned is what a witness has cosigned last of a log: the empty tree, without a note, for a log
+// that has only begun.
 type cosigned struct {
 	receiptlog.Checkpoint
 	note string
@@ -153,8 +153,8 @@ func (w *Witness) read() error {
 	return nil
 }
 
-// readFormer takes what the witness has cosigned of a log by the name alone. Where no log
-// of the list has signed it, it stays as it is.
+// readFormer reads what the witness has cosigned of a log of which only the name is kept. Where no
+// log of the list has signed it, it stays in former.
 func (w *Witness) readFormer(origin, note string) error {
 	for _, log := range w.Logs {
 		if log.Name() != origin {
@@ -168,7 +168,8 @@ func (w *Witness) readFormer(origin, note string) error {
 	return nil
 }
 
-// keep takes what the witness has cosigned of a log, after checking that it has.
+// keep keeps the note that the witness has cosigned last of a log, after checking the signatures of
+// both; a note of "" is that of a log that has only begun.
 func (w *Witness) keep(log receiptlog.Key, note string) error {
 	if note == "" {
 		w.logs[log.String()] = cosigned{Checkpoint: empty(log)}
@@ -229,7 +230,7 @@ func (w *Witness) Waiting() (waiting []receiptlog.Key) {
 	return waiting
 }
 
-// empty is the first checkpoint of every log, which no log has signed.
+// empty returns the first checkpoint of every log, which no log has signed.
 func empty(log receiptlog.Key) receiptlog.Checkpoint {
 	return receiptlog.Checkpoint{Origin: log.Name(), Root: sha256.Sum256(nil)}
 }
@@ -237,7 +238,7 @@ func empty(log receiptlog.Key) receiptlog.Checkpoint {
 // Close frees the file for another process. Nothing may be asked of the witness after it.
 func (w *Witness) Close() error { return w.lock.Close() }
 
-// signatures are the signature lines of a note.
+// signatures returns the signature lines of a note.
 func signatures(note []byte) []byte {
 	_, lines, _ := bytes.Cut(note, []byte("\n\n"))
 	return lines
@@ -395,8 +396,9 @@ func (w *Witness) serveLatest(out http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(out, note)
 }
 
-// latest returns what was cosigned last of an origin by its id. Of several keys those of the
-// list come first; what the list has no more is served nonetheless: others look for it.
+// latest returns what was cosigned last of the origin with an id. Where there are several keys,
+// those of the list come first. It also returns what was cosigned of a log that is no longer
+// listed, because others look for it.
 func (w *Witness) latest(id string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

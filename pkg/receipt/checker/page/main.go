@@ -85,7 +85,8 @@ func run(ctx context.Context, out string) error {
 	return os.WriteFile(out, html, 0o644) //nolint:gosec // a page that everybody may read
 }
 
-// compose puts the parts together. Only what the policy names by its hash runs.
+// compose puts the parts together. The page's Content-Security-Policy names all scripts by their
+// hashes, so that no other runs.
 func compose(worker string, program []byte) ([]byte, error) {
 	scripts := words + picture + script
 	for _, part := range []string{scripts, worker, style} {
@@ -127,7 +128,7 @@ func examples() (string, error) {
 	return string(text), err
 }
 
-// source is a source expression of a Content-Security-Policy.
+// source returns a source expression of a Content-Security-Policy.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
@@ -150,8 +151,8 @@ func compress(data []byte) ([]byte, error) {
 
 const (
 	curve = "github.com/decred/dcrd/dcrec/secp256k1/v4"
-	// table holds multiples of the curve's generator, half a megabyte that nothing
-	// compresses. With the tag tinygo the package works without.
+	// table holds multiples of the curve's generator: half a megabyte that does not compress. With
+	// the tag tinygo its package works without it.
 	table = "compressedbytepoints.go"
 	// scratch is in the module because Go writes its path into the program.
 	scratch = ".checker"

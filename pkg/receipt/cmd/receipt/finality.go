@@ -87,13 +87,15 @@ type finalityReport struct {
 	Result *finality.Result `json:"result,omitempty"`
 }
 
-// errNoFinality is a finality proof that does not exist, or not yet. Its text is a sentence.
+// errNoFinality is the error of a finality proof that does not exist, or not yet. Its text is a
+// sentence.
 type errNoFinality string
 
 func (e errNoFinality) Error() string { return string(e) }
 
-// checkFinality gets a finality document and checks that it shows the receipt's block to be
-// final. Without a document the signer's word stays, unless more is required.
+// checkFinality gets a finality document and checks that it shows the receipt's block to be final.
+// Without a document only the receipt's signature says that the block is final, which is an error
+// if the flags require a proof.
 func (r *report) checkFinality(ctx context.Context, doc receipt.Document, f finalityFlags) {
 	r.Finality = &finalityReport{State: stateInvalid}
 	data, err := f.document(ctx, doc.Receipt)
@@ -175,9 +177,9 @@ func (f *finalityFlags) document(ctx context.Context, r receipt.Receipt) ([]byte
 	return nil, exitError{exitNoKey, fmt.Errorf("%s answers %d %s", target.Redacted(), status, http.StatusText(status))}
 }
 
-// text is what is known about the block's finality, for people, without the end of the
-// line. signature is the state of the signature, which stands for it without a proof; now
-// is when the reader reads it.
+// text returns what is known about the block's finality, for people, without the end of the line.
+// signature is the state of the signature, which stands for it without a proof; now is when the
+// reader reads it.
 func (f *finalityReport) text(signature string, now time.Time) string {
 	var out bytes.Buffer
 	word := "attested by the signer only"

@@ -161,8 +161,8 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	return data, nil
 }
 
-// get fetches what an address answers, up to a size. of is what the address is of, for
-// the error about one that is not trusted.
+// get fetches at most so many bytes from an address. of says what the address is of, for the error
+// about an address that is not allowed.
 func get(
 	ctx context.Context, target *url.URL, allowed func(*url.URL) bool, of string, most int64,
 ) (status int, data []byte, err error) {

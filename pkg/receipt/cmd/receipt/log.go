@@ -106,7 +106,7 @@ func (r *report) checkLog(
 	}
 }
 
-// text is what --log found, for people, without the end of the line.
+// text returns what --log found, for people, without the end of the line.
 func (l *logReport) text() string {
 	if l.State != stateValid {
 		return "Log:       " + l.State
@@ -126,8 +126,8 @@ func (l *logReport) text() string {
 	return printable(text)
 }
 
-// readLog gets proof, policy and list as the flags name them. An exitError is one of what
-// the user named; any other means that there is no proof.
+// readLog gets proof, policy and list as the flags name them. An exitError means that one of them
+// cannot be had; any other error means that there is no proof.
 func readLog(ctx context.Context, asked logFlags, doc receipt.Document) (found logged, err error) {
 	if asked.policy != "" {
 		if found.policy, err = readPolicy(asked.policy); err != nil {
@@ -179,8 +179,8 @@ func readList(ctx context.Context, from string) (*receiptlog.Directory, error) {
 	return &list, nil
 }
 
-// listOfKey asks the site of the key for its list of logs, where the proof is not to be judged
-// without: the policy names several generations of the log, or it is one that began by hand.
+// listOfKey asks the site of the key for its list of logs, where the proof cannot be judged without
+// it: the policy names several generations of the log, or it is one that began by hand.
 func listOfKey(ctx context.Context, key string, doc receipt.Document, found logged) (*receiptlog.Directory, error) {
 	included, unlisted := receiptlog.Included(doc, found.proof, found.policy)
 	_, generation, _ := receiptlog.GenerationOf(included.Origin)

@@ -29,7 +29,7 @@ const (
 	maxState = 16 << 20
 )
 
-// faults are what a watcher has found that must not be.
+// faults are what a watcher has found to be wrong.
 type faults []string
 
 func (f *faults) add(format string, args ...any) {
@@ -54,8 +54,9 @@ type keyState struct {
 // keyStates are the last state of each key, by its id.
 type keyStates map[string]keyState
 
-// take takes the next entry of a key, which must follow the one before. A new generation
-// has the last state again; its states begin in the middle where the earlier one is not read.
+// take takes the next entry of a key, which must follow the one before. A new generation of the log
+// repeats each key's last state. In a later generation a key's first entry may have any number,
+// because the earlier generation may not have been read.
 func (k keyStates) take(e receiptlog.Entry, origin string) error {
 	last, known := k[e.KeyID]
 	_, generation, _ := receiptlog.GenerationOf(origin)
@@ -207,10 +208,9 @@ type sighting struct {
 	at time.Time
 }
 
-// ask asks the witnesses of the policy for what they have cosigned: the only view of a log
-// that its operator does not serve. Not only for the logs that there should be: one that
-// the verifier does not list is what a watcher looks for. It returns, too, why witnesses
-// could not be asked.
+// ask asks the witnesses of the policy what they have cosigned, which is the only view of a log
+// that its operator does not serve. It also asks for logs that the verifier does not list, because
+// a watcher looks for those. notes say why witnesses could not be asked.
 func (w watched) ask(ctx context.Context) (seen []sighting, notes []string) {
 	if w.own {
 		return nil, []string{"the witnesses are not asked: they are of the log's own policy"}

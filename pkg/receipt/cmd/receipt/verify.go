@@ -157,7 +157,7 @@ func (r *report) fail(code int, err error) {
 	r.Error += err.Error()
 }
 
-// text is what was found, for people, at a time.
+// text returns what was found, for people, at a time.
 func (r report) text(now time.Time) []byte {
 	var out bytes.Buffer
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&out, format+"\n", args...) }
@@ -233,7 +233,7 @@ func (r report) text(now time.Time) []byte {
 	return out.Bytes()
 }
 
-// claim is the receipt in one sentence.
+// claim returns the receipt in one sentence.
 func claim(r receipt.Receipt) string {
 	outcome := "ended without a recorded status"
 	if status := r.Outcome.Status; status != nil && *status == receipt.StatusSuccess {

@@ -45,9 +45,9 @@ func (f *watchFlags) define(flags *flag.FlagSet) {
 	flags.DurationVar(&f.maxAge, "max-age", defaultMaxAge, "")
 }
 
-// watch reads the list of a verifier's logs. Without a policy file it is the verifier's
-// own, and then the address must be trusted. With one everything that is read is judged by
-// it, so that plain http will do, as in a network of containers.
+// watch reads the list of a verifier's logs. Without a policy file the policy is the verifier's
+// own, and the address must be trusted. With a policy file everything that is read is judged by it,
+// so that plain http will do, as in a network of containers.
 func watch(ctx context.Context, address string, asked watchFlags, now func() time.Time) (w watched, err error) {
 	w = watched{allowed: trusted, own: asked.policyFile == "", watchFlags: asked, now: now}
 	if !w.own {
@@ -88,8 +88,7 @@ func (w watched) fetch(log receiptlog.Generation) receiptlog.Fetch {
 	}
 }
 
-// newer is a log's checkpoint, and its tree, of which it is checked that it continues an
-// earlier one.
+// newer is a log's checkpoint and its tree, which was checked to continue an earlier one.
 type newer struct {
 	receiptlog.Witnessed
 	note []byte
@@ -307,8 +306,8 @@ func logMirror(ctx context.Context, args []string, s streams) error {
 	}
 }
 
-// pauseAfter returns how long to wait for the next copy: the first checkpoint of a new log
-// comes soon.
+// pauseAfter returns how long to wait before the next copy: less than every while a new log has no
+// checkpoint yet, because its first one comes soon.
 func pauseAfter(err error, every time.Duration) time.Duration {
 	if errors.Is(err, errNothingPublished) {
 		return min(every, max(every/10, time.Second))
@@ -360,8 +359,8 @@ func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s 
 	return found.err()
 }
 
-// mirror is a folder with the files of a log (C2SP tlog-tiles). Only entries are copied:
-// the hashes are made from them.
+// mirror is a folder with the files of a log (C2SP tlog-tiles). Only entries are copied; the hashes
+// are computed from them.
 type mirror struct{ folder string }
 
 func (m mirror) file(path string) string { return filepath.Join(m.folder, filepath.FromSlash(path)) }

@@ -15,8 +15,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
 )
 
-// Execution is the execution chain that a Beacon follows. It never reorganizes, and no
-// two blocks after its genesis block have the same time, which is later than GenesisTime.
+// Execution is the execution chain that a Beacon follows. It never reorganizes, and the blocks
+// after its genesis block have different times, all later than GenesisTime.
 type Execution interface {
 	// Latest returns the number of the latest block.
 	Latest(ctx context.Context) (uint64, error)
@@ -39,8 +39,8 @@ type Faults struct {
 	// WrongBlock has the committee sign execution blocks that the execution chain does
 	// not have.
 	WrongBlock bool `json:"wrongBlock"`
-	// EarlyUpdates has the update of a period be one from its begin: the header that it
-	// proves final is of the period before, so that it must not hand over a committee.
+	// EarlyUpdates has the update of a period come from the period's beginning: the header that it
+	// proves final is of the period before, so it must not hand over a committee.
 	EarlyUpdates bool `json:"earlyUpdates"`
 }
 
@@ -55,8 +55,8 @@ type Config struct {
 	ChainID string
 	// Fork is the name of the fork of every slot; empty means electra.
 	Fork string
-	// Depth is how many blocks before a block the one is that its state calls final, at
-	// least 1.
+	// Depth is how many blocks lie between a block and the one that its state calls final, at least
+	// 1.
 	Depth uint64
 	// Execution is required.
 	Execution Execution
@@ -76,7 +76,7 @@ type Beacon struct {
 	known []named // the blocks from number 1 on
 }
 
-// named is what is kept of a block.
+// named is what the beacon keeps of a block.
 type named struct {
 	slot uint64
 	root finality.Root
@@ -150,7 +150,8 @@ type block struct {
 	// payload is the execution header that the body leads to: the block's own, and from
 	// Gloas on its parent's.
 	payload *lightclient.ExecutionPayloadHeader
-	// finalized is what the state calls final.
+	// finalizedSlot and finalized are the slot and the root of the block that the state calls
+	// final.
 	finalizedSlot uint64
 	finalized     finality.Root
 
@@ -191,7 +192,7 @@ func (b *Beacon) complete(made block) (*block, error) {
 	return &made, nil
 }
 
-// fork is the name of the fork that every slot has.
+// fork returns the name of the fork that every slot has.
 func (b *Beacon) fork() string { return b.network.LastFork().Name }
 
 func (b *Beacon) gloas() bool { return b.fork() == "gloas" }
@@ -409,8 +410,8 @@ func (b *Beacon) sign(attested, finalized *block, slot uint64) (*lightclient.Upd
 	}, nil
 }
 
-// participation returns the bits of a committee of which so many sign; those who do not
-// change from slot to slot.
+// participation returns the bits of a committee of which signers members sign. Which members do not
+// sign changes from slot to slot.
 func participation(slot uint64, signers int) []byte {
 	if signers == 0 {
 		signers = honestSigners

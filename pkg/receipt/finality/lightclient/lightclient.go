@@ -69,7 +69,7 @@ type BeaconHeader struct {
 	BodyRoot      finality.Root   `json:"body_root"`
 }
 
-// HashTreeRoot is what names the block.
+// HashTreeRoot returns the root that names the block.
 func (h BeaconHeader) HashTreeRoot() finality.Root { return finality.BeaconHeader(h).HashTreeRoot() }
 
 // ExecutionPayloadHeader is the execution block as the beacon chain knows it, from Capella
@@ -120,7 +120,7 @@ func (p *ExecutionPayloadHeader) tree() ([][]finality.Root, error) {
 	return ssz.Tree(leaves), nil
 }
 
-// HashTreeRoot is the payload's leaf in the body. ErrMalformed.
+// HashTreeRoot returns the payload's leaf in the body. ErrMalformed.
 func (p *ExecutionPayloadHeader) HashTreeRoot() (finality.Root, error) {
 	rows, err := p.tree()
 	if err != nil {
@@ -160,7 +160,7 @@ type SyncCommittee struct {
 	AggregatePubkey finality.PublicKey   `json:"aggregate_pubkey"`
 }
 
-// keyRoots are the leaves of the committee's keys.
+// keyRoots returns the leaves of the committee's keys.
 func (c *SyncCommittee) keyRoots() []finality.Root {
 	leaves := make([]finality.Root, len(c.Pubkeys))
 	for i, key := range c.Pubkeys {
@@ -169,7 +169,7 @@ func (c *SyncCommittee) keyRoots() []finality.Root {
 	return leaves
 }
 
-// HashTreeRoot is what names the committee.
+// HashTreeRoot returns the root that names the committee.
 func (c *SyncCommittee) HashTreeRoot() finality.Root {
 	return finality.Signer{KeysRoot: ssz.Merkleize(c.keyRoots()), Aggregate: c.AggregatePubkey}.HashTreeRoot()
 }

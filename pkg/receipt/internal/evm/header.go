@@ -25,8 +25,7 @@ type Header struct {
 	Timestamp        uint64 // Unix seconds
 }
 
-// How many members a header has: those of the first headers; a bound far beyond
-// any fork.
+// How many members a header may have: the first headers had 15, and no fork comes near 32.
 const (
 	headerLeast = 15
 	headerMost  = 32
@@ -56,8 +55,8 @@ func DecodeHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// Keccak256 is the hash of everything on these chains: Keccak as submitted, not
-// the SHA-3 standard.
+// Keccak256 returns the hash that all these chains use: Keccak as submitted, not the SHA-3
+// standard.
 func Keccak256(data []byte) (digest Hash) {
 	h := sha3.NewLegacyKeccak256()
 	_, _ = h.Write(data) // a hash.Hash never fails

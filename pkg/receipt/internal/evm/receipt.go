@@ -10,7 +10,7 @@ import (
 // TxReceipt holds what the chain's own receipt of a transaction commits to.
 type TxReceipt struct {
 	Type byte
-	// Success is nil before the Byzantium fork, when a state root stood in its place.
+	// Success is nil before the Byzantium fork, when receipts held a state root instead.
 	Success       *bool
 	CumulativeGas uint64 // of the block up to and with this transaction
 	Logs          []Log

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Notes are the questions that a package's tests put to Go, with the verdicts that it had. After
-// the tests the packages in other languages are asked the same, and must have the same verdicts.
+// Notes are the questions that a package's tests ask Go, with Go's verdicts. After the tests the
+// packages in other languages are asked the same questions, and must reach the same verdicts.
 type Notes struct {
 	lines map[string][]byte // of JSON, each by itself: a question that is put again is noted once
 }

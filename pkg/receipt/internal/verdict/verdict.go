@@ -247,7 +247,7 @@ func (q Question) final() (*finality.Document, finality.Trust, error) {
 	return d, trust, err
 }
 
-// digest is the SHA-256 of all facts, one on a line.
+// digest returns the SHA-256 of all facts, one on a line.
 func digest(proven, attested []receipt.Fact) string {
 	var text strings.Builder
 	for _, list := range [][]receipt.Fact{proven, attested} {

@@ -62,7 +62,7 @@ func Verify(sum [KeySize]byte, absent [][KeySize]byte, message [32]byte, signatu
 	return nil
 }
 
-// publicKey reads a compressed key as KeyValidate does: infinity is none.
+// publicKey reads a compressed key as KeyValidate does: the point at infinity is refused.
 func publicKey(compressed [KeySize]byte) (point bls12381.G1Affine, err error) {
 	if _, err := point.SetBytes(compressed[:]); err != nil || point.IsInfinity() {
 		return point, ErrPoint

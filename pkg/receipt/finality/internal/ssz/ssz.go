@@ -9,7 +9,7 @@ import (
 	"math/bits"
 )
 
-// Hash is the parent of two nodes.
+// Hash returns the parent of two nodes.
 func Hash[R ~[32]byte](left, right R) R {
 	var both [64]byte
 	copy(both[:32], left[:])
@@ -17,7 +17,7 @@ func Hash[R ~[32]byte](left, right R) R {
 	return sha256.Sum256(both[:])
 }
 
-// Uint64 is the chunk of a number.
+// Uint64 returns the chunk of a number.
 func Uint64[R ~[32]byte](v uint64) (chunk R) {
 	binary.LittleEndian.PutUint64(chunk[:], v)
 	return chunk
@@ -32,7 +32,7 @@ func Chunks[R ~[32]byte](data []byte) []R {
 	return chunks
 }
 
-// Merkleize is the root over leaves, which are padded with zero chunks to a power of two.
+// Merkleize returns the root over leaves, which are padded with zero chunks to a power of two.
 func Merkleize[R ~[32]byte](leaves []R) R {
 	rows := Tree(leaves)
 	return rows[len(rows)-1][0]
@@ -57,7 +57,7 @@ func Tree[R ~[32]byte](leaves []R) [][]R {
 	return rows
 }
 
-// Branch is the proof of one leaf of a [Tree]: its sibling in each row but the root.
+// Branch returns the proof of one leaf of a [Tree]: its sibling in each row but the root.
 func Branch[R ~[32]byte](rows [][]R, leaf int) []R {
 	branch := make([]R, 0, len(rows)-1)
 	for _, row := range rows[:len(rows)-1] {
@@ -67,7 +67,8 @@ func Branch[R ~[32]byte](rows [][]R, leaf int) []R {
 	return branch
 }
 
-// Depth is how many hashes a branch to a generalized index has; -1 for 0, which is none.
+// Depth returns how many hashes a branch to a generalized index has; -1 for the index 0, which
+// names nothing.
 func Depth(index uint64) int { return bits.Len64(index) - 1 }
 
 // Leads reports whether branch leads from leaf, at a generalized index, to root. The
@@ -87,7 +88,8 @@ func Leads[R ~[32]byte](root, leaf R, branch []R, index uint64) bool {
 	return leaf == root
 }
 
-// Indices are the generalized indices of what a light client reads. 0: the fork has none.
+// Indices are the generalized indices of what a light client reads; 0 where the fork has no such
+// field.
 type Indices struct {
 	Finalized        uint64 // finalized_checkpoint.root in BeaconState
 	CurrentCommittee uint64 // current_sync_committee in BeaconState
