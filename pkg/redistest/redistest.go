@@ -52,8 +52,8 @@ func New(t testing.TB, args ...string) *Server {
 	return launch(t, "", args...)
 }
 
-// launch starts a redis-server, with a configuration file unless it is "", on
-// other ports when another process took those it was to use.
+// launch starts a redis-server, with a configuration file unless file is "", and tries other ports
+// when another process has taken the ones it was to use.
 func launch(t testing.TB, file string, args ...string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -88,8 +88,7 @@ func launch(t testing.TB, file string, args ...string) *Server {
 
 const host = "127.0.0.1"
 
-// Addr is the address to connect to, host:port. It stays the same over
-// restarts.
+// Addr returns the address to connect to, host:port. It stays the same over restarts.
 func (s *Server) Addr() string { return host + ":" + s.port }
 
 // Kill ends the server at once, as a loss of power would. Killing it again does
@@ -172,8 +171,8 @@ func (s *Server) answers() bool {
 	return err == nil && strings.Contains(info, fmt.Sprintf("\nprocess_id:%d\r", s.cmd.Process.Pid))
 }
 
-// Do sends one command and returns the reply: its text, or the texts of an array one
-// a line. The reply of a server that refuses is an error.
+// Do sends one command and returns the reply: its text, or for an array one text a line. A reply
+// that refuses the command is an error.
 func (s *Server) Do(words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -303,8 +302,7 @@ func (w *Watched) TakenOver() bool {
 	return true
 }
 
-// newSentinel starts a Sentinel. It writes into its configuration file, which is
-// its first argument.
+// newSentinel starts a Sentinel, which writes its state into its configuration file.
 func newSentinel(t testing.TB, port string, silent time.Duration) *Server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sentinel.conf")

@@ -33,7 +33,7 @@ type HTTP struct {
 	Client func(*http.Request) string
 	// WriteError answers an error. Nothing has been written yet.
 	WriteError func(error, echo.Context)
-	// Headers of every answer. Their values must not be changed.
+	// Headers are sent with every answer. Their values must not be changed.
 	Headers http.Header
 
 	// Tracer may be nil: then requests are not traced.
@@ -68,7 +68,7 @@ func (h HTTP) Echo() *echo.Echo {
 	return e
 }
 
-// observe is the outermost: what it logs and counts is what the client gets.
+// observe is the outermost handler, so that what it logs and counts is what the client gets.
 func (h HTTP) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := h.Now()
@@ -252,7 +252,8 @@ var (
 	ErrBodyRead     = errors.New("body could not be read to its end")
 )
 
-// readAtOnce is how long a body may say it is to get its memory before it came.
+// readAtOnce is the largest Content-Length, in bytes, for which ReadBody allocates the whole body
+// before reading it.
 const readAtOnce = 512
 
 // ReadBody reads a body of at most limit bytes. ErrBodyTooLarge, ErrBodyRead.

@@ -45,7 +45,7 @@ func Existing(ctx context.Context, databaseURL string) error {
 	return nil
 }
 
-// Place is the database of a URL for people, without a password: the whole path of a file, or
+// Place returns the database of a URL for people, without a password: the whole path of a file, or
 // host and name.
 func Place(databaseURL string) string {
 	if path, isFile := Path(databaseURL); isFile {

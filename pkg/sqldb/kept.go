@@ -49,7 +49,7 @@ func (k *Kept[K, V]) Get(ctx context.Context, key K) (V, error) {
 	return v, nil
 }
 
-// at returns the value of a key that was read from a version.
+// at returns the value that is kept of a key, if it was read at this version of the file.
 func (k *Kept[K, V]) at(version int64, key K) (v V, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,7 +60,7 @@ func (k *Kept[K, V]) at(version int64, key K) (v V, ok bool) {
 	return v, ok
 }
 
-// keep holds a value, in place of all that is of another version.
+// keep keeps a value that was read at a version, and drops all that were read at another.
 func (k *Kept[K, V]) keep(version int64, key K, v V) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,9 +74,10 @@ func (k *Kept[K, V]) keep(version int64, key K, v V) {
 // errNoVersion is returned for a database that does not tell whether it has changed.
 var errNoVersion = errors.New("the database has no version")
 
-// versions tells by which version of a SQLite file what was read is still true: PRAGMA data_version of one connection
-// that writes nothing (sqlite.org/pragma.html#pragma_data_version). It differs after each commit of another
-// connection, of this process or another. A new connection counts anew, so its numbers are told apart.
+// versions returns the version of a SQLite file, which tells whether what was read before is still true: PRAGMA
+// data_version of one connection that writes nothing (sqlite.org/pragma.html#pragma_data_version). It differs after
+// each commit of another connection, of this process or another. A new connection counts anew, so now makes its
+// numbers differ from those of the earlier one.
 type versions struct {
 	open func() (*sql.DB, error)
 
@@ -92,7 +93,8 @@ type versions struct {
 // maxVersion bounds SQLite's number, which has 32 bits.
 const maxVersion = 1 << 32
 
-// now returns the version at a moment after the call. Two that are equal have nothing written between them.
+// now returns the file's version at some moment between the call and its return. Between two equal versions
+// nothing was written.
 func (v *versions) now(ctx context.Context) (int64, error) {
 	if v == nil {
 		return 0, errNoVersion
@@ -117,7 +119,8 @@ func (v *versions) now(ctx context.Context) (int64, error) {
 	return v.epoch*maxVersion + number, nil
 }
 
-// connect prepares the query on a connection of its own. It goes on for later requests, so no request ends it.
+// connect prepares the query on a connection of its own. Later requests use the connection too, so the end of
+// ctx does not close it.
 func (v *versions) connect(ctx context.Context) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	if v.pool, err = v.open(); err != nil {

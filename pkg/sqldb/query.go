@@ -2,8 +2,8 @@ package sqldb
 
 import "context"
 
-// Query is a query of one row, carried out by the reader. It is for those of every
-// request: on SQLite it costs no goroutines (Row.Scan).
+// Query is a query of one row, carried out by the reader. It is for queries that every request
+// makes: on SQLite they start no goroutines (Row.Scan).
 type Query struct {
 	db   *DB
 	text string

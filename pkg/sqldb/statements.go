@@ -14,8 +14,8 @@ const (
 	maxStatement = 4 << 10
 )
 
-// preparing has each connection to SQLite hold the statements that it has carried out prepared, because to parse one
-// costs SQLite more than to carry it out. Statements in transactions are as cheap as a Query by that.
+// preparing has each connection to SQLite keep the statements that it has carried out prepared, because parsing one
+// costs SQLite more than carrying it out. Statements in transactions then cost as little as a Query.
 type preparing struct{ driver.Connector }
 
 // Connect implements driver.Connector.

@@ -45,8 +45,7 @@ func (s *Settings) on() bool {
 	return !s.Disabled && s.Exporter != "none" && (s.Endpoint != "" || s.TracesEndpoint != "")
 }
 
-// url is where spans go (OpenTelemetry protocol exporter, "Endpoint URLs for
-// OTLP/HTTP").
+// url returns where spans go (OpenTelemetry protocol exporter, "Endpoint URLs for OTLP/HTTP").
 func (s *Settings) url() string {
 	if s.TracesEndpoint != "" {
 		return s.TracesEndpoint

@@ -179,7 +179,7 @@ func (s Span) End(failure string) {
 	s.span.End()
 }
 
-// ID is the id of the trace that ctx belongs to, 32 hexadecimal digits, or "".
+// ID returns the id of the trace that ctx belongs to, 32 hexadecimal digits, or "".
 func ID(ctx context.Context) string {
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		return span.TraceID().String()
