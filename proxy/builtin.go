@@ -20,7 +20,7 @@ import (
 //go:embed Caddyfile
 var configuration string
 
-// setting is how the Caddyfile names one: {$NAME} or {$NAME:default}.
+// setting matches a setting in the Caddyfile: {$NAME} or {$NAME:default}.
 var setting = regexp.MustCompile(`\{\$([A-Z_]+)`)
 
 // prepare makes Caddy's command ours. A call without arguments becomes the run
@@ -71,8 +71,8 @@ func unsetEmpty() error {
 	return nil
 }
 
-// verification selects by VERIFICATION_SWITCH whether there is a verifier. VERIFIER_UPSTREAM=off says that
-// there is none.
+// verification sets VERIFICATION_SWITCH, which selects whether the Caddyfile has a verifier.
+// VERIFIER_UPSTREAM=off says that there is none.
 func verification() error {
 	if strings.TrimSpace(os.Getenv("VERIFIER_UPSTREAM")) != "off" {
 		return os.Setenv("VERIFICATION_SWITCH", "on")
@@ -80,8 +80,8 @@ func verification() error {
 	return errors.Join(os.Setenv("VERIFIER_UPSTREAM", ""), os.Setenv("VERIFICATION_SWITCH", "off"))
 }
 
-// applications selects by APPS_SWITCH whether there is a list of applications, and accepts what is in APPS_TO separated
-// by commas, where Caddy wants spaces.
+// applications sets APPS_SWITCH, which selects whether the Caddyfile has a list of applications, and accepts commas
+// in APPS_TO, where Caddy wants spaces.
 func applications() error {
 	list := "on"
 	if mode := os.Getenv("APPS"); mode == "" || mode == "off" {
@@ -91,7 +91,7 @@ func applications() error {
 		os.Setenv("APPS_SWITCH", list), os.Setenv("APPS_TO", strings.Join(fields(os.Getenv("APPS_TO")), " ")))
 }
 
-// routes selects by ROUTES_SWITCH whether there are files with routes.
+// routes sets ROUTES_SWITCH, which selects whether the Caddyfile has files with routes.
 func routes() error { return os.Setenv("ROUTES_SWITCH", onOff(os.Getenv("ROUTES_FOLDER") != "")) }
 
 // fields returns what is separated by spaces or commas.
@@ -99,9 +99,9 @@ func fields(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
-// replicas accepts the addresses of a service separated by spaces or commas, where
-// Caddy wants spaces, and selects by NAME_REPLICAS the snippet of the Caddyfile
-// that distributes requests over them.
+// replicas accepts commas or spaces between the addresses of a service, where Caddy wants spaces.
+// It sets NAME_REPLICAS, which selects the snippet of the Caddyfile that distributes requests over
+// them.
 func replicas(service string) error {
 	addresses := fields(os.Getenv(service + "_UPSTREAM"))
 	several := "one"
@@ -116,9 +116,9 @@ func replicas(service string) error {
 	return nil
 }
 
-// sites accepts the addresses of the site separated by commas without a space, where
-// Caddy wants one, and selects by REDIRECTS_SWITCH whether it sends http to one of them by https. Where there are
-// applications, all other hosts at their ports are a site too, by LISTED_HTTP_SITES and LISTED_HTTPS_SITES.
+// sites accepts addresses of the site that are separated by commas alone, where Caddy wants a space too. It sets
+// REDIRECTS_SWITCH, which selects whether requests by http are redirected to https. Where there are applications,
+// it sets LISTED_HTTP_SITES and LISTED_HTTPS_SITES to the sites of all other hosts at the same ports.
 func sites() error {
 	addresses := fields(os.Getenv("SITE_ADDRESS"))
 	redirects := slices.ContainsFunc(addresses, hasTLS)
@@ -202,8 +202,8 @@ func hasTLS(address string) bool {
 	return scheme != "http" && !strings.HasPrefix(rest, ":") && !strings.HasSuffix(rest, ":80") && rest != ""
 }
 
-// traces selects by TRACING_SWITCH whether requests are traced: when the standard
-// settings of OpenTelemetry name a collector, as in the services.
+// traces sets TRACING_SWITCH, which selects whether requests are traced: when the standard settings
+// of OpenTelemetry name a collector, as in the services.
 func traces() error {
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	if endpoint == "" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" || os.Getenv("OTEL_SDK_DISABLED") == "true" {

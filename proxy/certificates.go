@@ -48,7 +48,8 @@ func certificates() error {
 		os.Setenv("ROOT_SWITCH", onOff(len(own) > 0)), os.Setenv("ROOT_SITES", joined(own)))
 }
 
-// noWildcard says that the only certificates of TLS=dns are those of the site's own hosts; "" where there are others.
+// noWildcard returns a warning where TLS=dns gives each host of the site a certificate of its own and there is no
+// wildcard; else "".
 func noWildcard() string {
 	if os.Getenv("TLS") != tlsDNS || os.Getenv("APPS_SWITCH") != "off" {
 		return ""
@@ -56,8 +57,8 @@ func noWildcard() string {
 	return "TLS=dns with APPS=off: there is no wildcard, each host of SITE_ADDRESS has a certificate of its own"
 }
 
-// withoutTLS returns the addresses of the site as they are behind a proxy in front, which must be named: from nobody
-// else is it believed that a request came by https.
+// withoutTLS returns the addresses of the site, without TLS, for a proxy in front that has the certificates.
+// TRUSTED_PROXIES must name that proxy, because only a trusted proxy is believed that a request came by https.
 func withoutTLS(addresses []string) ([]string, error) {
 	if strings.TrimSpace(os.Getenv("TRUSTED_PROXIES")) == "" {
 		return nil, errors.New("TRUSTED_PROXIES must have the address of the proxy in front")
@@ -73,7 +74,8 @@ func withoutTLS(addresses []string) ([]string, error) {
 	return addresses, nil
 }
 
-// challenge selects who writes the record of DNS by which a public authority knows that the domain is ours.
+// challenge sets CHALLENGE_SWITCH, which selects who writes the DNS record by which a public authority
+// knows that the domain is ours.
 func challenge() error {
 	acmeDNS, update := os.Getenv("ACMEDNS_SERVER") != "", os.Getenv("DNS_UPDATE_SERVER") != ""
 	by, account := "acmedns", "ACMEDNS_ACCOUNT"

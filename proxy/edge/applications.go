@@ -28,12 +28,14 @@ import (
 // it, and keeps the last good one in memory and in a file, so that the applications are there while auth is away, and
 // after a restart too.
 type Applications struct {
-	// Mode is where applications may be: lan, which is private addresses, or containers, which is the networks that
-	// the machine is in, but for those of auth and towards the world.
+	// Mode is where applications may be: lan means private addresses; containers means the networks that the
+	// machine is in, except those with auth in them and those that lead to the internet.
 	Mode string `json:"mode,omitempty"`
-	// To has what the operator names beside that: addresses, address:port, name:port, networks.
+	// To are the addresses that the operator permits as well: address, address:port, name:port or
+	// network.
 	To []string `json:"to,omitempty"`
-	// Auth has the addresses host:port of auth, and Never those of other services, where no application is.
+	// Auth has the addresses host:port of auth, Never those of other services. No application may be at any
+	// of them.
 	Auth  []string `json:"auth,omitempty"`
 	Never []string `json:"never,omitempty"`
 	// File has the last good list. Where it is empty, it is apps.json in the folder of Caddy's data.
@@ -50,9 +52,10 @@ type Applications struct {
 	client  *http.Client
 	stop    context.CancelFunc
 	asked   sync.WaitGroup
-	// ports returns the proxy's own, once all of it is provisioned.
+	// ports returns the proxy's own ports. It is set once the whole proxy is provisioned.
 	ports func() []uint16
-	// secure is the port of https, 0 where there is none, and certificates are those there.
+	// secure is the port of https, 0 where there is none. certificates has what is known of the
+	// certificates at that port.
 	secure       uint16
 	certificates certificates
 
@@ -187,7 +190,7 @@ func (a *Applications) load() {
 	a.take(context.Background(), list)
 }
 
-// keep writes an answer with the list to the file, which is a whole one at any time.
+// keep replaces the file by an answer with the list, whole or not at all.
 func (a *Applications) keep(answer []byte) {
 	err := os.MkdirAll(filepath.Dir(a.File), 0o700)
 	var file *os.File
@@ -237,7 +240,7 @@ func (a *Applications) take(ctx context.Context, list *appList) {
 	a.log.Info("applications", "served", len(list.apps), "skipped", list.skipped)
 }
 
-// Host returns the application that has a host, which has no port, in any case.
+// Host returns the application with a host, which is given without a port and in any case.
 func (a *Applications) Host(host string) (App, bool) {
 	if app := a.now.Load().hosts[strings.ToLower(host)]; app != nil {
 		return *app, true

@@ -22,7 +22,7 @@ type App struct {
 	Host, Path string
 	// To is where the proxy calls it: http://host:port or https://host:port.
 	To string
-	// Strip takes Path from requests.
+	// Strip removes Path from the paths of requests.
 	Strip bool
 	// UserHeader is one more request header that names the user; empty: none.
 	UserHeader string
@@ -55,7 +55,8 @@ var (
 	pathForm = regexp.MustCompile(`\A/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)+\z`)
 	toForm   = regexp.MustCompile(`\A(https?)://([a-z0-9._-]+|\[[0-9a-f:]+\]):([1-9][0-9]{0,4})\z`)
 	nameForm = regexp.MustCompile(`\A[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\z`)
-	// numberForm is how the last label of a name begins that a resolver takes for an IPv4 address, such as 127.1.
+	// numberForm matches a last label that makes a resolver take the name for an IPv4 address, such as that of
+	// 127.1.
 	numberForm = regexp.MustCompile(`\A(?:[0-9]+|0x[0-9a-f]*)\z`)
 	pinForm    = regexp.MustCompile(`\A[0-9a-f]{64}\z`)
 	probeForm  = regexp.MustCompile(`\A[A-Za-z0-9_-]{1,64}\z`)
@@ -64,7 +65,8 @@ var (
 // ownPaths are those that the Caddyfile leads to Pforte's services.
 var ownPaths = []string{"/pforte/", "/api/", "/internal/", "/v1/", "/mcp/", "/health/", "/.well-known/"}
 
-// userHeaders are the names that UserHeader may have: the Caddyfile drops them of requests from clients.
+// userHeaders are the names that UserHeader may have: the Caddyfile removes them from requests of
+// clients.
 var userHeaders = []string{
 	"Remote-User", "X-Authenticated-User", "X-Authentik-Username", "X-Forwarded-Preferred-Username", "X-Forwarded-User",
 	"X-Remote-User", "X-User", "X-User-Name", "X-Username", "X-Webauth-User",
@@ -136,7 +138,8 @@ func parseList(b []byte) (*appList, error) {
 	return list, nil
 }
 
-// parseApp returns an entry, or why it is none. The slug is empty where it is not one.
+// parseApp returns an entry of the list, and as fault the reason why it is not served, "" if it is.
+// The slug is empty where it is not valid itself.
 func parseApp(raw []byte) (app App, fault string) {
 	var in struct {
 		Slug       string `json:"slug"`

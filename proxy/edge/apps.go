@@ -17,11 +17,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// hopHeader tells a request that came back to the proxy which sent it.
+// hopHeader is the header in which each proxy that a request passes writes its hop, so that a proxy
+// notices a request that comes back to it.
 const hopHeader = "X-Pforte-Hop"
 
-// How long requests by a route that is no more may go on: while their application has another one, and where it has
-// none.
+// How long requests on a route that is no longer used may go on: where the application has another route, and where
+// it has none.
 const (
 	changedWithin = time.Minute
 	removedWithin = 2 * time.Second
@@ -32,8 +33,8 @@ var (
 	errNoApp = errors.New("the route of the application leads nowhere")
 )
 
-// Apps is a handler with a route for each application of the list: Route with the application filled in. What is no
-// application's goes on.
+// Apps is a handler with a route for each application of the list: Route with the application filled in. Requests
+// for no application go on to the next handler.
 type Apps struct {
 	// Route is the template, a subroute as of an operator's own lines for one application. In its strings {edge.app}
 	// is the slug, {edge.to} where the application is, and {edge.user_header} the name of a header; members that have
@@ -135,18 +136,19 @@ func (a *Apps) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 // appRoutes are the routes by one template.
 type appRoutes struct {
 	template []byte
-	// ctx is the parent of those of the routes. It is never canceled by itself: that would run what its own parent
-	// has for its end.
+	// ctx is the parent of the routes' contexts. It ends only with its own parent: canceling it would run the
+	// cleanup of that parent.
 	ctx caddy.Context
 	now atomic.Pointer[appTable]
-	// retired are the routes that are no more, and still have requests. They are the update's own.
+	// retired are the routes that are no longer used and still have requests. Only update reads and
+	// changes them.
 	retired []*appRoute
 }
 
 // appTable has the routes of one list.
 type appTable struct {
 	hosts map[string]*appRoute
-	// paths has the longest first.
+	// paths are sorted by length, the longest first.
 	paths []*appRoute
 }
 
@@ -256,12 +258,13 @@ type appRoute struct {
 	// path is that of app in lower case.
 	path    string
 	handler caddyhttp.Handler
-	// ended ends when its requests have to.
+	// ended is done when the route's requests must end.
 	ended context.Context //nolint:containedctx // of the route, not of a request
 	end   context.CancelFunc
 	// clean ends what the handler has: connections and checks.
 	clean func()
-	// uses counts the requests, and the table as one.
+	// uses counts the requests, and one for the table while it has the route. At 0 the route has
+	// ended.
 	uses atomic.Int64
 }
 
@@ -341,7 +344,7 @@ func (r *appRoute) enter() bool {
 	}
 }
 
-// leave ends what enter began, and the table's use. The last one ends the route.
+// leave takes back one use, a request's (enter) or the table's. The last leave ends the route.
 func (r *appRoute) leave() {
 	if r.uses.Add(-1) > 0 {
 		return

@@ -83,7 +83,7 @@ func (t *AppTransport) verify(state tls.ConnectionState) error {
 	return errPin
 }
 
-// note has auth told why the application is not reached, and that it is again.
+// note tells auth, with the next question, why the application is not reached, or that it is again.
 func (t *AppTransport) note(err error) {
 	switch {
 	case errors.Is(err, errReach):

@@ -58,7 +58,7 @@ func (a *Applications) run(ctx context.Context) {
 	}
 }
 
-// askSoon has auth asked soon.
+// askSoon makes the next question to auth due soon.
 func (a *Applications) askSoon() {
 	select {
 	case a.wake <- struct{}{}:

@@ -29,8 +29,8 @@ const (
 	handshakeEvery  = 500 * time.Millisecond
 )
 
-// handshakesAtOnce is for how many hosts it does so at once, so that one without its record of DNS does not hold up the
-// others.
+// handshakesAtOnce is for how many hosts the proxy makes a handshake at once, so that one host without a DNS record
+// does not hold up the others.
 const handshakesAtOnce = 4
 
 // certificates are what the proxy knows of the certificates for hosts of the list.
@@ -111,8 +111,8 @@ func isRefusal(err error) bool {
 	return errors.As(err, &fault) && fault.Op == "remote error"
 }
 
-// runHandshakes has a certificate for each host of the list before the first visitor wants it, and a new one where
-// nobody comes for long: the proxy opens a connection to itself.
+// runHandshakes gets a certificate for each host of the list before the first visitor needs it, and renews it
+// where nobody comes for long: the proxy makes a handshake with itself.
 func (a *Applications) runHandshakes(ctx context.Context) {
 	var under sync.WaitGroup
 	defer under.Wait()
@@ -143,7 +143,8 @@ func (a *Applications) runHandshakes(ctx context.Context) {
 	}
 }
 
-// handshake returns why a visitor of a host would have no certificate.
+// handshake makes a TLS handshake with the proxy itself for a host. Its error is why a visitor
+// would get no certificate.
 func (a *Applications) handshake(ctx context.Context, host string) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
 	defer cancel()
@@ -203,15 +204,16 @@ func (p *Permission) CertificateAllowed(_ context.Context, name string) error {
 	return nil
 }
 
-// acmeProtocol is what an authority speaks alone, when it looks whether a host is ours (RFC 8737).
+// acmeProtocol is the only protocol that an authority offers when it checks that a host is ours
+// (RFC 8737).
 const acmeProtocol = "acme-tls/1"
 
 // errHandshake is why a handshake has no certificate.
 var errHandshake = errors.New("no application has this host")
 
-// Handshake ends the handshake for a host that has left the list. The certificate stays in Caddy's cache: none of its
-// functions takes out one that came on demand (certmagic's Cache.RemoveManaged would, and caddytls keeps its cache to
-// itself). It is renewed by a handshake alone, so that this is the end of it. Apps.Provision sets it.
+// Handshake ends the handshake for a host that has left the list. The certificate stays in Caddy's cache: none of
+// its functions takes out one that came on demand (certmagic's Cache.RemoveManaged would, and caddytls keeps its
+// cache to itself). Only a handshake renews it, so refusing handshakes lets it expire. Apps.Provision sets it.
 type Handshake struct {
 	apps *Applications
 	tls  *caddytls.TLS

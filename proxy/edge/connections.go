@@ -26,17 +26,20 @@ const (
 	refuseWithin = time.Second
 )
 
-// refuseAfter is the least time after which requests of a network that crowds out others are
-// refused, and half of the longest: who sends the next one at once would take the processor from
-// others with refusals alone, and so would a thousand that are refused at the same moment.
+// refuseAfter is the shortest delay before a request of a network that crowds out others is
+// refused, and half of the longest. Without a delay, a client that sends its next request at once
+// would take the processor from others by refusals alone. With the same delay for all, so would a
+// thousand requests that are refused at one moment.
 const refuseAfter = 500 * time.Millisecond
 
-// refusalDelay returns after what time one request is refused.
+// refusalDelay returns the delay before one request is refused: a random one from refuseAfter to
+// twice that.
 func refusalDelay() time.Duration {
 	return refuseAfter + rand.N(refuseAfter) //nolint:gosec // nothing depends on a client not guessing it
 }
 
-// crowdShare is for how many of all connections a network must have one to crowd out others.
+// crowdShare: a network with no more than 1/crowdShare of the connections that may be open crowds
+// out nobody.
 const crowdShare = 8
 
 // maxStreams is how many requests a connection of HTTP/2 may have at once, which is as much as a
@@ -55,7 +58,7 @@ const (
 // the client's would then have, the largest one loses its newest connection instead: a single
 // network cannot take them all. Networks are compared at each width, the widest first.
 type Connections struct {
-	// Max is of each listener.
+	// Max is how many connections each listener may have open.
 	Max int `json:"max,omitempty"`
 	// Refusal is the JSON of the 503 that a connection above the limit gets.
 	Refusal string `json:"refusal,omitempty"`
@@ -217,8 +220,9 @@ func (l *boundListener) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse reads the beginning of a request, because the answer could be lost if a
-// connection is closed with something unread.
+// refuse answers a connection above the limit, unless it begins with TLS, and closes it. It reads
+// the beginning of the request first, because the answer could be lost if the connection is closed
+// with something unread.
 func (l *boundListener) refuse(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(refuseWithin))
@@ -287,7 +291,8 @@ func refuseLate(r *http.Request) {
 	}
 }
 
-// makePlace closes the connection that is lost to a client, and reports whether there is one.
+// makePlace closes the connection that is lost to the client of c (shares.loser), and reports
+// whether there is one.
 func (l *boundListener) makePlace(of *shares[*boundConn], c *boundConn, much int) bool {
 	if c.trusted {
 		much = math.MinInt / 2 // so that no network has less
@@ -371,16 +376,16 @@ type boundConn struct {
 	framing framing
 	passed  time.Time
 
-	// The fields below are the listener's own, under its lock.
-	// network is nil where the connection is closed, and requests where streams, those that it has
-	// of HTTP/2, are none.
+	// The fields below are the listener's own, under its lock. network is nil where the connection
+	// is closed. streams counts the connection's requests of HTTP/2; requests is nil where there
+	// are none.
 	network, requests *network[*boundConn]
 	streams           int
 }
 
-// Read implements net.Conn. It answers a request that its service would refuse, and
-// returns the next one. Nothing is under way then, because net/http reads the next
-// request after it has answered; but for one byte.
+// Read implements net.Conn. It answers a request that its service would refuse, and goes on to the
+// next one. No other request of the connection is under way then, because net/http reads no more
+// than one byte of a request before it has answered the one before.
 func (c *boundConn) Read(p []byte) (int, error) {
 	for {
 		n, err := c.TCPConn.Read(p)

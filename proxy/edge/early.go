@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	// maxKnown is how many routes are known at once. Clients choose paths.
+	// maxKnown is of how many routes a refusal is kept at once. There must be a bound, because
+	// clients choose paths.
 	maxKnown = 256
-	// maxRoute is how long the address, method, host and path of one are together.
+	// maxRoute is how long the address, method, host and path of a route may be together, in bytes.
 	maxRoute = 256
-	// passEvery is how often a request of a connection takes the common way, whatever
-	// it meets there: net/http has set the deadlines of the connection for it.
+	// passEvery is how often a connection has a request passed to net/http that would be refused
+	// early, because only net/http renews the deadlines of the connection.
 	passEvery = 5 * time.Second
 )
 
@@ -68,7 +69,7 @@ func (s *refusals) add(service *Service, x *exchange, header http.Header) {
 	}
 }
 
-// common reports whether a refusal has only headers that each one has.
+// common reports whether a refusal has only headers that every answer has.
 func common(header http.Header, fields []field) bool {
 	others := len(header)
 	for _, name := range []string{"X-Request-Id", "Content-Type", "Cache-Control", "Retry-After"} {
@@ -171,12 +172,13 @@ type framing struct {
 	lost bool
 	// rest is how much of a body is still to come.
 	rest int64
-	// begun is the beginning of a request, which net/http reads alone: the first byte ahead
-	// while it answers the request before, and of the first request as much as tells it HTTP/2.
+	// begun is the beginning of a request that net/http has read before the rest: one byte of it
+	// while it answers the request before, and of the first request as many as tell that it is not
+	// HTTP/2.
 	begun []byte
 }
 
-// maxBegun is more than net/http reads alone.
+// maxBegun is more than net/http reads before the rest.
 const maxBegun = 32
 
 // read follows what one read returned, and reports whether that is a request, whole and alone.

@@ -23,8 +23,8 @@ func (n names) has(name string) bool {
 // headerSet are names of headers, as headerName has them.
 type headerSet struct {
 	exact map[string]bool
-	// begin is sorted and has no beginning of another one, so that the one before
-	// a name in the order is the only one that it can begin with.
+	// begin is sorted, and none of its entries begins with another, so a name can only begin with
+	// the entry that precedes it in the order.
 	begin []string
 }
 

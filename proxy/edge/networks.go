@@ -25,7 +25,7 @@ type network[T comparable] struct {
 	lose []T
 }
 
-// widths are those of networks, from the widest.
+// widths4 and widths6 are the prefix lengths of networks, from the widest network.
 var widths4, widths6 = []int{24, 32}, []int{48, 56, 64}
 
 // prefixes returns the networks of an address, from the widest. An address that is unknown is
@@ -150,9 +150,9 @@ func (n *network[T]) most() (most *network[T]) {
 	return most
 }
 
-// next returns the oldest of what can be lost in the network that has least beside it: at each
-// width, from the widest. Of networks with as much it is the one that was not chosen for longest.
-// There must be something that can be lost.
+// next returns the oldest of what can be lost in the network that has the fewest units beside what
+// can be lost, chosen at each width from the widest. Of networks with equally few it is the one
+// that was not chosen for longest. There must be something that can be lost.
 func (s *shares[T]) next() (what T) {
 	n := &s.all
 	for len(n.within) > 0 {

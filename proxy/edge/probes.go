@@ -36,7 +36,7 @@ func (a *Applications) probeClient() *http.Client {
 	}
 }
 
-// probe tries addresses, each once, and has auth told.
+// probe tries addresses, each once, and tells auth what was found.
 func (a *Applications) probe(ctx context.Context, all []probe) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

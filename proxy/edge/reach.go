@@ -22,8 +22,8 @@ const (
 	reachContainers = "containers"
 )
 
-// never are the networks in which no application is: unspecified, link-local with the metadata of clouds, multicast,
-// reserved, and those that spell other addresses.
+// never are the networks in which no application is: unspecified, link-local with the metadata of clouds,
+// multicast, reserved, and those whose addresses stand for other addresses.
 var never = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("192.88.99.0/24"), netip.MustParsePrefix("224.0.0.0/3"),

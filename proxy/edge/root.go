@@ -21,7 +21,7 @@ const (
 	rootPagePath = "/pforte/root"
 )
 
-// logRoot is there because the handler is part of several sites.
+// logRoot logs the certificate once, although the handler is part of several sites.
 var logRoot sync.Once
 
 // Root is a handler that gives out the certificate of the proxy's own authority at /pforte/root.crt, and at

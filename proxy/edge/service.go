@@ -30,10 +30,10 @@ var errBusy = caddyhttp.Error(http.StatusServiceUnavailable, errors.New("concurr
 // errSlow is the error of a request whose body did not come in time.
 var errSlow = caddyhttp.Error(http.StatusRequestTimeout, errors.New("the body took too long"))
 
-// maxPrefetch is the longest body that is read before a request gets its place,
-// so that a client that sends slowly takes none from others. prefetchWithin is how
-// long it may take, the same as in our services. The end of a longer one is not waited
-// for, and there is one place for such requests where there are longShare for others.
+// maxPrefetch is the longest body that is read before a request gets its place, so that a client
+// that sends slowly takes none from others. prefetchWithin is how long it may take, the same as in
+// our services. The end of a longer one is not waited for, and such requests have Max/longShare
+// places.
 const (
 	maxPrefetch    = 64 << 10
 	prefetchWithin = 30 * time.Second
@@ -47,15 +47,16 @@ const (
 	usualBody = 4 << 10
 )
 
-// quickShare is for how many places of a service quick requests have one, and strangerShare where
-// those of known users have as many: what a stranger can have at once takes the processor from them.
+// quickShare and strangerShare divide the Max of a service. Quick requests have Max/quickShare
+// places. Where known users have places of their own, these have Max/quickShare, and other quick
+// requests Max/strangerShare: with more, strangers could take the processor from known users.
 const (
 	quickShare    = 2
 	strangerShare = 8
 )
 
-// Requests of networks that crowd out others have one place where there are manyShare for others,
-// and it stays taken for crowdRest after each: as fast as they come, they would take the processor too.
+// Requests of networks that crowd out others have Max/manyShare places, and each place stays taken for
+// crowdRest after its request: else they could take the processor from others.
 const (
 	manyShare = 32
 	crowdRest = 25 * time.Millisecond
@@ -270,9 +271,9 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 func notEmpty(value string) bool { return value != "" }
 
-// gate returns the one that a request passes whose body is not too long. Requests of networks that
-// crowd out others, but for those of known users, have few places: with as many as they want, those
-// of others would wait for the processor.
+// gate returns the gate for a request whose body is not too long. Requests of networks that crowd
+// out others, but for those of known users, have few places: with as many as they want, requests of
+// others would wait for the processor.
 func (s *Service) gate(method string, has func(name string) bool, user userKey, crowding func() bool) *gate {
 	quick := s.Quick.match(method, has)
 	switch {
@@ -343,13 +344,14 @@ func (s *Service) prefetch(w http.ResponseWriter, r *http.Request, client netip.
 	return err == nil && n < maxPrefetch, nil
 }
 
-// body is one that is read until some time, or until another client gets its place.
+// body is a request's body that is being read, until a deadline or until its place goes to another
+// client.
 type body struct {
 	io.Reader
 	until time.Time
 	conn  *http.ResponseController
 	lost  atomic.Bool
-	// network is its client's.
+	// network is that of the body's client.
 	network *network[*body]
 }
 
@@ -364,7 +366,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-// bodies bounds how many are read at once.
+// bodies bounds how many bodies are read at once.
 type bodies struct {
 	mu      sync.Mutex
 	clients shares[*body]

@@ -43,7 +43,7 @@ type Transport struct {
 
 	dial dialFunc
 	pool *connPool
-	// plain is whether no option is set that is net/http's alone.
+	// plain reports that no option is set that only net/http's transport supports.
 	plain bool
 }
 

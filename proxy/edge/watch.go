@@ -151,8 +151,8 @@ func (ws *watches) run(w *watch) {
 	}
 }
 
-// answer returns the service's decision. A panic in the handlers is none: nothing
-// else would keep it from ending the proxy.
+// answer returns the service's decision. A panic in the handlers counts as no decision; it must not
+// end the proxy.
 func (ws *watches) answer(q *http.Request) (v verdict) {
 	defer func() {
 		if p := recover(); p != nil {
