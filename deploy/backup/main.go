@@ -117,8 +117,7 @@ func report(log io.Writer, done string, m backup.Manifest) error {
 // keepDefault is how many archives stay unless told otherwise.
 const keepDefault = 14
 
-// every saves again and again until ctx ends. What it writes to log is for the operator, who
-// may not read it.
+// every saves again and again until ctx ends. Failures go to log and do not end it.
 func every(ctx context.Context, s backup.Settings, args []string, log io.Writer) error {
 	errUsage := errors.New("the time between two archives is needed, and a folder: backup every 24h --keep 14 FOLDER")
 	if len(args) == 0 {
@@ -147,11 +146,11 @@ func every(ctx context.Context, s backup.Settings, args []string, log io.Writer)
 	}.Run(ctx)
 }
 
-// restored is what was done by a restore.
+// restored is the word for what a restore did.
 const restored = "restored"
 
-// carryOut runs a command on a file, or on in and out where none is named, and
-// returns what was done.
+// carryOut runs a command on the named file, or on in and out without one, and returns the word for
+// what was done.
 func carryOut(
 	ctx context.Context, s backup.Settings, command, file string, in io.Reader, out io.Writer,
 ) (done string, m backup.Manifest, err error) {
@@ -188,8 +187,7 @@ func carryOut(
 	return "", m, fmt.Errorf("there is no command %q; see backup --help", command)
 }
 
-// isDevice reports whether what is written there is kept by no file and read by no
-// other program: a terminal, or the null device.
+// isDevice reports whether out is a terminal or the null device, where an archive would be lost.
 func isDevice(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	if !ok {

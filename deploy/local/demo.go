@@ -76,7 +76,8 @@ func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) er
 	return proven(ctx, filepath.Join(l.Bin, "receipt"), verify, out)
 }
 
-// eventually reports whether done did, within a bound.
+// eventually calls done until it returns true or the time is over, and reports whether it returned
+// true.
 func eventually(ctx context.Context, done func(context.Context) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -109,7 +110,8 @@ func proven(ctx context.Context, program string, verify []string, out io.Writer)
 	return err
 }
 
-// parts returns the lines of a report that begin so, with the indented ones after each.
+// parts returns the lines of a report that begin with one of begin, each with the indented lines
+// after it.
 func parts(report []byte, begin ...string) (found []byte) {
 	in := false
 	for line := range bytes.Lines(report) {

@@ -33,16 +33,16 @@ var images = []image{
 	{"pforte-evidence", []string{"verifier", "receipt"}, "compose.evidence.yml"},
 }
 
-// user is as whom the programs run.
+// user is the user id that the programs run as.
 const user = 65532
 
-// folders are those of the user, which a new volume that is mounted there takes over.
+// folders are the folders that user owns. A new volume that is mounted there takes over its owner.
 var folders = []string{
 	"backups", "data", "ledger", "secrets", "secrets/auth", "secrets/redis", "secrets/users", "secrets/verifier", "tmp",
 	"users",
 }
 
-// devel is how the compose files name an image that was built here: no registry has it.
+// devel returns how the compose files name an image that was built here: no registry has it.
 func (i image) devel() string { return "localhost/" + i.name + ":devel" }
 
 // The parts of an image, as the specification of OCI has them.
@@ -147,7 +147,8 @@ func (o options) layer(files map[string][]byte, owned []string) (content []byte,
 	return out.Bytes(), fmt.Sprintf("sha256:%x", sha256.Sum256(plain.Bytes())), err
 }
 
-// authorities are those that browsers trust, but for the ones that they trust in part.
+// authorities returns the certificates, as PEM, of the authorities that browsers trust without a
+// constraint.
 func authorities() []byte {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {
@@ -210,7 +211,7 @@ func (o options) addVariant(l layout, i image, on string, modules []module) (v v
 	return v, err
 }
 
-// blob is the file of what is described.
+// blob returns the path, in the layout, of what a descriptor describes.
 func blob(d descriptor) string { return "blobs/sha256/" + strings.TrimPrefix(d.Digest, "sha256:") }
 
 func (o options) labels() map[string]string {

@@ -26,8 +26,8 @@ type options struct {
 	version string
 	// at is the time of everything in the archives.
 	at time.Time
-	// top is the project's folder, built has a folder of programs for every
-	// platform, named "linux_amd64", and out is where the archives go.
+	// top is the project's folder, built has a folder of programs for every platform, such as
+	// "linux_amd64", and out is where the archives go.
 	top, built, out string
 	// registry is where the images are to be.
 	registry string

@@ -27,7 +27,7 @@ type module struct {
 	path, version string
 	// sum is Go's checksum, "h1:…", none for the standard library.
 	sum string
-	// ids are its licences by SPDX, texts what it comes with, by file.
+	// ids are its licences by SPDX id, texts are its licence files by name.
 	ids   []string
 	texts map[string]string
 }

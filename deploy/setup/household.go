@@ -13,14 +13,15 @@ import (
 	"github.com/pforte/pforte/deploy/internal/secrets"
 )
 
-// household is a stack without a verifier: only, and where it is run by systemd the folder of
-// the units' settings.
+// household describes a stack without a verifier: only is set for one, and env is the folder of the
+// units' settings, "" unless systemd runs the stack.
 type household struct {
 	only bool
 	env  string
 }
 
-// redis is where a stack of systemd has its Redis, unless REDIS_HOST says otherwise.
+// redis returns the host of the stack's Redis under systemd, unless REDIS_HOST says otherwise; else
+// "".
 func (h household) redis() string {
 	if h.env == "" {
 		return ""
@@ -28,7 +29,7 @@ func (h household) redis() string {
 	return "127.0.0.1"
 }
 
-// left is what remains to be done by hand, as root.
+// left is what the operator still has to do, as root.
 var left = template.Must(template.New("").Parse(`Three commands are left:
 
 grep -qxFf {{.Secrets}}/redis.conf /etc/redis/redis.conf || (cat {{.Secrets}}/redis.conf; ` +

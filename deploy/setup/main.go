@@ -187,7 +187,7 @@ func required(names []string, getenv func(string) string) error {
 		strings.Join(missing, ", "))
 }
 
-// roles is the folder with what Postgres reads.
+// roles returns the folder with what Postgres reads.
 func roles(getenv func(string) string) string { return cmp.Or(getenv("POSTGRES_ROLES"), "/data") }
 
 // changes are the options that change a secret, of which one is given.
@@ -256,7 +256,8 @@ func (c changes) cutOff() (*receipt.Logged, error) {
 	return &all[0], nil
 }
 
-// readKey returns what is in a file, or in standard input (-).
+// readKey returns the key in a file, or in standard input (-), of which it reads 1 KB at most;
+// NewDataKey is returned as it is.
 func readKey(file string, in io.Reader) (string, error) {
 	if file == secrets.NewDataKey {
 		return file, nil

@@ -112,8 +112,8 @@ func unpack(in io.Reader, folder string) (Manifest, error) {
 	return m, nil
 }
 
-// describe returns the entry of a file in folder, which it first writes from in
-// unless that is nil.
+// describe returns the entry of a file in folder. Unless in is nil, it first writes the file from
+// in.
 func describe(folder, name string, in io.Reader) (_ Entry, err error) {
 	path, sum := filepath.Join(folder, name), sha256.New()
 	var f *os.File

@@ -25,9 +25,9 @@ type Settings struct {
 	Marks       string `env:"RESTORE_MARKS" doc:"folder where setup looks for the marks of a restore; the key's unless set"`
 }
 
-// None in place of a database's URL means that the database is saved in another way, and in
-// place of the signing key that there is no verifier. An archive then has none, and one that
-// has one is refused.
+// None as a database's URL means that the database is saved in another way, and as the signing key
+// that there is no verifier. Archives are made without that item, and an archive that has it is
+// refused.
 const None = "none"
 
 // Validate returns what is wrong with the settings.
@@ -106,10 +106,10 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 	return m, os.Rename(partial, file)
 }
 
-// Restore restores what an archive holds to places where nothing is: all of it or,
-// when a part fails, nothing. ErrArchive, ErrTaken. The services must not run. Until it
-// has succeeded, setup creates no secrets, and after it no data key where only the earlier
-// one opens what is in auth's database.
+// Restore restores what an archive holds to places where nothing is: all of it or, when a part
+// fails, nothing. ErrArchive, ErrTaken. The services must not run. Until it has succeeded, setup
+// creates no secrets. Afterwards setup creates no data key if auth's database holds secrets that
+// only the earlier data key opens.
 func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
 	mark := s.mark(secrets.Unfinished)
 	begun := s.lost() // else the stack has what it needs, and goes on as it is
@@ -148,8 +148,8 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err er
 	return m, os.Remove(mark)
 }
 
-// lost reports whether a stack cannot go on without what a restore puts back: its key or, of a
-// household, its users.
+// lost reports whether the stack lacks what it needs to go on and a restore puts back: the signing
+// key or, in a household, the users.
 func (s Settings) lost() bool {
 	if s.SigningKey != None {
 		return absent(s.SigningKey) == nil

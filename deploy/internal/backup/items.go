@@ -84,8 +84,8 @@ func (s Settings) items() []item {
 	return all
 }
 
-// leftOut are the tables of auth whose rows are in no archive: logins at applications, which may have ended since, as
-// sessions are in none; and what is to be told of those that ended.
+// leftOut are the tables of auth whose rows are in no archive: the logins at applications, which may have ended
+// since, as sessions may, and the logout messages that are still to be sent.
 var leftOut = []string{"oidc_grants", "oidc_logouts", "oidc_ended_logins"}
 
 // copyWithout returns a function that copies a SQLite database without the rows of tables, of which some may not exist.
@@ -103,8 +103,8 @@ func copyWithout(tables []string) func(ctx context.Context, from, to string) err
 	}
 }
 
-// older is a service's database. What is put back is older than what others have seen since,
-// and is changed before any process can open it.
+// older is a service's database, which is changed when it is restored and before any process can
+// open it: others have seen later states of it.
 type older struct {
 	thing
 	url    string
@@ -117,8 +117,9 @@ const freeze = "UPDATE log_head SET frozen = 'restored' WHERE frozen = '' AND cl
 // voidLinks voids links that may have been used or withdrawn since.
 const voidLinks = "UPDATE links SET void_at = created_at WHERE used_at IS NULL AND void_at IS NULL"
 
-// countSealed counts the secrets that nobody can make anew: their users have them in their apps. An unfinished set-up
-// begins again, and the keys that sign logins at applications are replaced.
+// countSealed counts the secrets of authenticator apps in use, which nobody can make anew. Set-ups that were not
+// finished do not count, because they begin again, nor do the keys that sign logins at applications, because they
+// are replaced.
 const countSealed = "SELECT count(*) FROM user_factors WHERE totp_confirmed_at IS NOT NULL"
 
 func (o older) put(ctx context.Context, saved string) error {
@@ -217,7 +218,7 @@ func (p postgres) save(ctx context.Context, to string) error {
 	return p.run(ctx, "pg_dump", args...)
 }
 
-// check reads the table of contents: the sums of the archive are checked before.
+// check reads the table of contents. The archive's checksums were checked before.
 func (p postgres) check(ctx context.Context, saved string) error {
 	return p.run(ctx, "pg_restore", "--list", saved)
 }
@@ -239,7 +240,7 @@ func (p postgres) put(ctx context.Context, saved string) error {
 		"--dbname="+name, saved)
 }
 
-// remove leaves a database that was filled: to drop it is the operator's.
+// remove leaves the filled database as it is: only the operator may drop it.
 func (p postgres) remove() error { return nil }
 
 func (p postgres) run(ctx context.Context, program string, args ...string) error {

@@ -61,8 +61,8 @@ func FreeAddresses(ctx context.Context) (Addresses, error) {
 	}, nil
 }
 
-// Ports are the addresses with the names of their programs, and the settings of the
-// local stack that choose them.
+// Ports returns the addresses with the names of their programs, and the settings of the local stack
+// that choose them.
 func (a Addresses) Ports() []stack.Port {
 	return []stack.Port{
 		{Program: "the proxy", Setting: "PROXY_PORT", Addr: a.Proxy},
@@ -99,11 +99,11 @@ type Layout struct {
 	Log bool
 	// LogBegin is the key of a later generation of the log that Witnesses begin; else empty.
 	LogBegin string
-	// Extra holds further settings by the name of a program, which win.
+	// Extra holds further settings by the name of a program. They replace the layout's own.
 	Extra map[string]map[string]string
 }
 
-// Path is the path of a file of the state.
+// Path returns the path of a file of the state.
 func (l Layout) Path(name string) string { return filepath.Join(l.State, name) }
 
 // Prepare makes what the state lacks: its folders and secrets.
@@ -150,9 +150,9 @@ func (l Layout) Prepare() error {
 	return nil
 }
 
-// laterLogs are the later generations of a host's log that the policy names and that a witness
-// has begun, or is to begin: setup -log named them. The others are from before generations
-// began by hand.
+// laterLogs returns the origins of the later generations of a host's log that the policy names and
+// that a witness has begun, or is to begin (LogBegin). Earlier versions also named generations that
+// no witness had begun; those are left out.
 func (l Layout) laterLogs(host string) (origins []string, err error) {
 	text, err := os.ReadFile(l.LogPolicy())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +190,7 @@ func (l Layout) LogIsOurs() (bool, error) {
 	return secrets.LogIsOf(l.State, host)
 }
 
-// host is that of the address that clients see, with its port.
+// host returns the host of PublicURL, with its port.
 func (l Layout) host() (string, error) {
 	site, err := url.Parse(l.PublicURL)
 	if err != nil {
@@ -204,11 +204,11 @@ func (l Layout) host() (string, error) {
 //go:embed devnet-network.json
 var beaconNetwork []byte
 
-// BeaconNetwork is the path of the file with the constants of the development chain's
-// beacon network, as CHAIN_BEACON_NETWORK and receipt verify --network take it.
+// BeaconNetwork returns the path of the file with the constants of the development chain's beacon
+// network, as CHAIN_BEACON_NETWORK and receipt verify --network take it.
 func (l Layout) BeaconNetwork() string { return l.Path("devnet-network.json") }
 
-// AdminPassword is the password of the administrator whom a layout with Admin creates.
+// AdminPassword returns the password of the administrator whom a layout with Admin creates.
 func (l Layout) AdminPassword() (string, error) {
 	content, err := os.ReadFile(l.Path(secrets.AdminPassword))
 	if err != nil {
@@ -230,7 +230,7 @@ func (l Layout) program(name string, settings map[string]string, health string) 
 	}
 }
 
-// Devnet is the development chain with its token, facilitator and beacon node.
+// Devnet returns the program of the development chain, with its token, facilitator and beacon node.
 func (l Layout) Devnet() stack.Program {
 	return l.program("devnet", map[string]string{
 		"RPC_ADDR":         l.Chain,
@@ -239,7 +239,7 @@ func (l Layout) Devnet() stack.Program {
 	}, "http://"+l.Facilitator+"/health")
 }
 
-// Auth is the service of users and sessions.
+// Auth returns the program of the service of users and sessions.
 func (l Layout) Auth() stack.Program {
 	settings := map[string]string{
 		"ADDR":                         l.Addresses.Auth,
@@ -278,8 +278,8 @@ func (l Layout) SetupLink(ctx context.Context) (string, error) {
 	return string(printed), nil
 }
 
-// Verifier is the service that sells verifications, of the development chain
-// unless Extra has another.
+// Verifier returns the program that sells verifications, of the development chain unless Extra has
+// another.
 func (l Layout) Verifier() stack.Program {
 	settings := map[string]string{
 		"ADDR":                      l.Addresses.Verifier,
@@ -312,7 +312,7 @@ func (l Layout) Verifier() stack.Program {
 	return l.program("verifier", settings, "http://"+l.Addresses.Verifier+"/health")
 }
 
-// LogPolicy is the file of what the log of receipts trusts.
+// LogPolicy returns the file of what the log of receipts trusts.
 func (l Layout) LogPolicy() string { return l.Path(secrets.LogPolicy) }
 
 // Witnesses cosign the log of receipts. No sale needs them.
@@ -348,7 +348,7 @@ func (l Layout) receipt(name string, args ...string) stack.Program {
 	}
 }
 
-// Proxy is the reverse proxy before both services.
+// Proxy returns the program of the reverse proxy in front of both services.
 func (l Layout) Proxy() stack.Program {
 	_, port, _ := net.SplitHostPort(l.Addresses.Proxy)
 	_, adminPort, _ := net.SplitHostPort(l.ProxyAdmin)
@@ -407,7 +407,7 @@ func (l Layout) StartRedis(ctx context.Context, programs *stack.Stack) (which st
 	return "a stand-in inside the launcher: redis-server is not installed, so sessions end with it", nil
 }
 
-// AgentEnv is the environment of an agent that pays at this stack.
+// AgentEnv returns the environment of an agent that pays at this stack.
 func (l Layout) AgentEnv() []string {
 	return []string{"AGENT_PRIVATE_KEY=" + PayerKey, "HOME=" + l.State}
 }

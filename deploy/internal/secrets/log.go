@@ -17,7 +17,7 @@ import (
 const (
 	LogKey    = "log-key.pem"
 	LogPolicy = "log-policy"
-	// mirror is the folder of what copies the log.
+	// mirror is the folder of the mirror, which copies the log.
 	mirror = "mirror"
 )
 

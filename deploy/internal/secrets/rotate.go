@@ -38,7 +38,7 @@ func RotateSession(folder string) error {
 // previous one: what the one before sealed, and auth has not sealed anew, is lost.
 var ErrTooSoon = errors.New("the data key was replaced less than ten minutes ago: auth has to start with it first")
 
-// tooSoon is how long after a data key was replaced the next one is refused.
+// tooSoon is how long after a data key was replaced RotateDataKey refuses to replace it again.
 const tooSoon = 10 * time.Minute
 
 // RotateDataKey makes a new key that seals the secrets of authenticator apps. The present one
@@ -66,7 +66,8 @@ func RotateDataKey(folder string, now time.Time) error {
 	return WriteFile(file, strings.NewReader(newDataKey()), private)
 }
 
-// NewDataKey in place of a data key to put back: the copy is lost.
+// NewDataKey, given to PutDataKey instead of a key, makes a new one, because no copy of the earlier
+// key is left.
 const NewDataKey = "new"
 
 // PutDataKey puts a data key back: it becomes the present one where there is none, and else
@@ -92,7 +93,7 @@ func PutDataKey(folder, key string) error {
 	return sealed(folder)
 }
 
-// sealed returns ErrSealed while a data key is wanted that is not here.
+// sealed returns ErrSealed while the folder lacks the data key that restored secrets need.
 func sealed(folder string) error {
 	wanted := mark(folder, Sealed)
 	if _, err := os.Stat(wanted); errors.Is(err, fs.ErrNotExist) {

@@ -29,12 +29,12 @@ const (
 	RetiredKeys     = "retired-keys.json"
 )
 
-// Unfinished is a mark (see marks) while a restore was begun and has not succeeded. While it is there, no
-// secrets are made, and so no service starts without what was to be restored.
+// Unfinished is the mark of a restore that was begun and has not succeeded. While it is there, no secrets
+// are made, and so no service starts without what was to be restored.
 const Unfinished = "restore-unfinished"
 
-// Sealed is a mark since users were restored who have authenticator apps. Until their data key is there,
-// none is made: a new one opens none of their secrets.
+// Sealed is the mark that a restore leaves when it has put back users with authenticator apps. Until
+// their data key is there, setup makes no data key, because a new one would open none of their secrets.
 const Sealed = "data-key-wanted"
 
 // The files of stores.
@@ -100,9 +100,9 @@ func restored(folder string) error {
 var ErrSealed = errors.New("users with authenticator apps were restored, and their data key is not here: " +
 	"put its copy back with -data-key FILE or, when it is lost, make a new one with -data-key new")
 
-// Make makes what the services sign and seal with, where it is not there yet, and
-// what they read of former times: a previous session secret and data key that were never
-// used, and an empty list of keys. ErrRestore, ErrSealed.
+// Make makes what the services sign and seal with, where it is not there yet, and the earlier
+// values that they read too: a previous session secret and data key that were never used, and an
+// empty list of keys. ErrRestore, ErrSealed.
 func Make(folder string) error {
 	if err := restored(folder); err != nil {
 		return err
@@ -152,9 +152,9 @@ func MakeAdminPassword(folder string) (string, error) {
 	return string(password), err
 }
 
-// MakeRedis makes, where it is not there yet, the password of a Redis on a host:
-// redis-url for auth, and redis.conf, which Redis reads. Redis is another user, so
-// that one is readable for every user who sees its folder.
+// MakeRedis makes, where it is not there yet, the password of a Redis on a host: redis-url for
+// auth, and redis.conf, which Redis reads. Redis runs as another user, so every user who sees its
+// folder can read redis.conf.
 func MakeRedis(folder, host string) error {
 	password, err := makeURL(path(folder, auth, redisURL),
 		url.URL{Scheme: "redis", User: url.UserPassword("", rand.Text()), Host: net.JoinHostPort(host, "6379")})
@@ -182,11 +182,10 @@ func writeRedis(folder, password string) error {
 	return WriteFile(conf, strings.NewReader(content), readable)
 }
 
-// MakeDatabases makes, where they are not there yet, the secrets of a Postgres
-// on a host: into folder the file SERVICE-database-url for auth and verifier,
-// and into roles what a new Postgres reads: SERVICE.sql, which makes the role and
-// the database, and the superuser's password. Postgres is another user, so those
-// are readable for every user who sees the folder.
+// MakeDatabases makes, where they are not there yet, the secrets of a Postgres on a host: into
+// folder the file SERVICE-database-url for auth and verifier, and into roles what a new Postgres
+// reads: SERVICE.sql, which makes the role and the database, and the superuser's password. Postgres
+// runs as another user, so every user who sees the folder roles can read the files in it.
 func MakeDatabases(folder, roles, host string) error {
 	faults := []error{once(filepath.Join(roles, superuserPassword), rand.Text(), readable)}
 	for _, service := range []string{auth, verifier} {
@@ -209,11 +208,11 @@ func roleOf(service, password string) string {
 		"DATABASE %[1]s FROM PUBLIC;\n", service, password)
 }
 
-// databaseURL is the name of the file with the URL of a service's database.
+// databaseURL returns the name of the file with the URL of a service's database.
 func databaseURL(service string) string { return service + "-database-url" }
 
-// makeURL writes a URL to a file that is not there yet, and returns the password in
-// the file's.
+// makeURL writes a URL with a new password to a file, unless the file is there already, and returns
+// the password in the file.
 func makeURL(file string, fresh url.URL) (password string, err error) {
 	if err := once(file, fresh.String(), private); err != nil {
 		return "", err
@@ -294,7 +293,7 @@ func newReceiptKey() (string, error) {
 	return string(text), err
 }
 
-// once writes a file that is not there yet.
+// once writes a file unless it is there already.
 func once(file, content string, mode os.FileMode) error {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return err

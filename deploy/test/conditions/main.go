@@ -30,7 +30,7 @@ import (
 	"time"
 )
 
-// condition is one place, and what the compiler reads there instead.
+// condition is one condition and the text that the compiler reads in its place.
 type condition struct {
 	file       string
 	line       int

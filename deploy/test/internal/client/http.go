@@ -89,7 +89,7 @@ func (a Answer) Want(status int, v any) error {
 // OK reports whether the whole answer came, with status 200.
 func (a Answer) OK() bool { return a.Err == nil && a.Status == http.StatusOK }
 
-// Reason is the member "reason" of an answer of the verifier.
+// Reason returns the member "reason" of an answer of the verifier.
 func (a Answer) Reason() string {
 	var body struct {
 		Reason string `json:"reason"`
@@ -108,7 +108,7 @@ func (a Answer) Challenge() (c x402.PaymentRequired, err error) {
 	return c, x402.Decode(a.Header.Get(x402.HeaderPaymentRequired), &c)
 }
 
-// String is the answer in a line of a journal.
+// String returns the answer in a line of a journal.
 func (a Answer) String() string {
 	if a.Err != nil {
 		return "no answer: " + a.Err.Error()
