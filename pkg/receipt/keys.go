@@ -192,8 +192,8 @@ func (l Logged) Index() (int64, error) {
 	return before, nil
 }
 
-// NewKeyDocument makes the document of an active key and of others, which
-// ParseKeys reads. A key that is both is active; one that is revoked is refused.
+// NewKeyDocument makes the document of an active key and of others, which ParseKeys reads. A key
+// that is both is active; the active key listed as revoked is ErrRevokedKey.
 func NewKeyDocument(active *SigningKey, chain string, others ...Key) (KeyDocument, error) {
 	first := Key{
 		KeyID: active.id, Status: KeyActive,

@@ -214,8 +214,8 @@ func ChecksFor(senderMethod string, e Expectations) []Check {
 // maxName bounds the name of a chain, a segment of a URL path.
 const maxName = 64
 
-// validate reports whether the receipt is one that may exist: every member in its
-// one spelling, and nothing in it that contradicts another.
+// validate returns an error unless the receipt is one that may exist: every member in its one
+// spelling, and nothing in it that contradicts another.
 func (r Receipt) validate() error {
 	for _, fault := range []struct {
 		what string
@@ -310,7 +310,7 @@ func (r Receipt) members() []member {
 	}, r.Transfer.members()...)
 }
 
-// consistent reports whether the facts can all be true of one transaction.
+// consistent returns an error unless the facts can all be true of one transaction.
 func (r Receipt) consistent() error {
 	t, o := r.Transaction, r.Outcome
 	creation := t.To == nil
@@ -327,9 +327,8 @@ func (r Receipt) consistent() error {
 	return nil
 }
 
-// expectationsHold reports whether every expectation is right in its spelling and
-// holds for the receipt's facts. minConfirmations is judged by the signer alone: a
-// receipt carries no head.
+// expectationsHold returns an error unless every expectation is right in its spelling and holds for
+// the receipt's facts. minConfirmations is judged by the signer alone: a receipt carries no head.
 func (r Receipt) expectationsHold() error {
 	e := r.Request.Expectations
 	for _, expectation := range []struct {

@@ -230,7 +230,7 @@ func (x ExpectedTransfer) paidBy(logs []Log, transfers map[int]Transfer, fitting
 	return -1, -1
 }
 
-// validate reports whether a request for a transfer is one that may be asked.
+// validate returns an error unless a request for a transfer is one that may be asked.
 func (x ExpectedTransfer) validate() error {
 	position, auth := x.LogPosition, x.Authorization
 	for _, fault := range []struct {
@@ -290,8 +290,8 @@ func intOrNull(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// transferHolds reports whether the transfer is the one that is asked for, and can be
-// one of this transaction.
+// transferHolds returns an error unless the transfer is the one that is asked for, and can be one
+// of this transaction.
 func (r Receipt) transferHolds() error {
 	if err := r.Request.Transfer.validate(); err != nil {
 		return err

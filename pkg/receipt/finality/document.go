@@ -210,7 +210,7 @@ func read(data []byte, into any) error {
 	return nil
 }
 
-// validate reports whether the document has a form that can be verified.
+// validate returns ErrMalformed unless the document has a form that can be verified.
 func (d *Document) validate() error {
 	a, l := &d.Anchor, &d.Link
 	signed := a.Kind == AnchorSyncCommittee

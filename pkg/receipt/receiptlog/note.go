@@ -276,8 +276,9 @@ func openNote(data []byte, known ...note.Verifier) (*note.Note, Checkpoint, erro
 	return opened, c, err
 }
 
-// OpenCheckpoint reads a signed checkpoint of one log and checks the log's signature.
-// Other lines are left aside. It is how a witness reads what a log asks it to cosign.
+// OpenCheckpoint reads a signed checkpoint of one log and checks the log's signature. Other lines
+// are left aside. It is how a witness reads what a log asks it to cosign. ErrMalformed,
+// ErrSignature, ErrUnknownLog.
 func OpenCheckpoint(data []byte, log Key) (Checkpoint, error) {
 	opened, c, err := openNote(data, log)
 	switch {
@@ -289,8 +290,8 @@ func OpenCheckpoint(data []byte, log Key) (Checkpoint, error) {
 	return c, nil
 }
 
-// OpenCosigned reads a signed checkpoint of any log and checks the signature of one
-// witness, with its time. It is how a reader takes what a witness itself serves.
+// OpenCosigned reads a signed checkpoint of any log and checks the signature of one witness, with
+// its time. It is how a reader takes what a witness itself serves. ErrMalformed, ErrSignature.
 func OpenCosigned(data []byte, witness Key) (Checkpoint, time.Time, error) {
 	opened, c, err := openNote(data, witness)
 	switch {

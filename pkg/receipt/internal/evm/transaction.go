@@ -76,8 +76,8 @@ var (
 // submitRetryable(bytes32,uint256,uint256,uint256,uint256,uint64,uint256,address,address,address,bytes).
 var submitRetryable = [4]byte{0xc9, 0xf9, 0x5d, 0x32}
 
-// DecodeTransaction reads a transaction as its trie holds it and recovers the
-// sender where the type has a signature.
+// DecodeTransaction reads a transaction as its trie holds it and recovers the sender where the type
+// has a signature. ErrUnsupportedType.
 func DecodeTransaction(raw []byte) (Transaction, error) {
 	kind, payload, err := splitType(raw)
 	if err != nil {
