@@ -177,8 +177,8 @@ func writeJSON(w http.ResponseWriter, status int, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// Bounds on one connection. Writing is not bounded here: an answer may wait for
-// a payment to settle, so handlers bound their own work.
+// Bounds on one connection, and the default of Server.Drain. Writing is not bounded here: an answer
+// may wait for a payment to settle, so handlers bound their own work.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second

@@ -14,7 +14,8 @@ import (
 var ErrMissing = errors.New("is no database of this program")
 
 // Existing returns an error unless Open has been in the database of the URL: ErrMissing where there
-// is no file, or the database has no migrations. It creates nothing.
+// is no file, or the database has no migrations. It creates nothing. ErrURL, ErrUnreachable,
+// ErrNotSQLite.
 func Existing(ctx context.Context, databaseURL string) error {
 	if path, isFile := Path(databaseURL); isFile {
 		if at, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && at.Size() == 0 {

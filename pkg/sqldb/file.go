@@ -66,9 +66,9 @@ func Path(databaseURL string) (string, bool) {
 	return path, err == nil && dialect == SQLite && path != memory
 }
 
-// Copy writes a copy of the SQLite file at path to a new file, as it was at one
-// moment; the program that uses it may go on writing. The copy is on the disk
-// when Copy returns. ErrNotSQLite; an error when the new file exists.
+// Copy writes a copy of the SQLite file at path to a new file, as it was at one moment; the program
+// that uses it may go on writing. The copy is on the disk when Copy returns. ErrNotSQLite;
+// fs.ErrExist.
 func Copy(ctx context.Context, path, to string) (err error) {
 	if _, err := head(path); err != nil {
 		return err
