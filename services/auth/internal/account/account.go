@@ -31,8 +31,7 @@ var (
 	ErrUseOwnPage = errors.New("own account: use its page")
 )
 
-// Options are the parts of a Service. Users, Factors, Browsers, Limits, Audit, Sessions, Pendings, Ceremonies,
-// Passwords, Log and Now are required.
+// Options are the parts of a Service. All fields are required unless noted.
 type Options struct {
 	Users    Users
 	Factors  Factors

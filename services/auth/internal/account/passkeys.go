@@ -177,7 +177,7 @@ func (k *Passkeys) Reauth(ctx context.Context, of session.Session, answer Passke
 }
 
 // RegisterOptions begins the registration of a passkey for a session's user.
-// factor.ErrPasskeysUnavailable, session.ErrNotFound.
+// factor.ErrPasskeysUnavailable, factor.ErrTooManyPasskeys, session.ErrNotFound.
 func (k *Passkeys) RegisterOptions(ctx context.Context, of session.Session) (PasskeyCeremony, error) {
 	if k.s.passkeysOff != nil {
 		return PasskeyCeremony{}, k.s.passkeysOff
