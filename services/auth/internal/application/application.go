@@ -127,8 +127,8 @@ func CheckSlug(s string) error {
 	return nil
 }
 
-// CheckGroupSlug is CheckSlug for a group, which is not named after a role: applications
-// read both in one list.
+// CheckGroupSlug is CheckSlug for a group, which is not named after a role: applications read both
+// in one list. ErrSlug.
 func CheckGroupSlug(s string) error {
 	if s == "admin" || s == "member" {
 		return ErrSlug

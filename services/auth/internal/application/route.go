@@ -44,7 +44,8 @@ var (
 	ErrNoRoute = errors.New("application has no route")
 )
 
-// upstreamName matches no name that a resolver or a browser would read as a number.
+// The forms of a route's fields. A host name is of the form upstreamName, and its last label is not
+// numeric: a resolver or a browser would read it as a number.
 var (
 	upstreamName = regexp.MustCompile(`\A[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\z`)
 	numeric      = regexp.MustCompile(`\A(?:[0-9]+|0x[0-9a-f]*)\z`)

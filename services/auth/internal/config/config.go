@@ -25,7 +25,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// Bounds of SESSION_LIFETIME and REMEMBER_LIFETIME. Browsers keep no cookie for more than 400 days.
+// Bounds of SESSION_LIFETIME and REMEMBER_LIFETIME, and the least length of GUARD_TOKEN. Browsers
+// keep no cookie for more than 400 days.
 const (
 	minLifetime   = time.Hour
 	minGuardToken = 32
@@ -198,7 +199,7 @@ func (d *Data) faults() (faults []error) {
 	return faults
 }
 
-// Raw returns both keys; empty: there is none.
+// Raw returns both keys as bytes; empty: there is none.
 func (d *Data) Raw() (key, previous []byte) {
 	key, _ = hex.DecodeString(d.DataKey) // checked by Validate
 	previous, _ = hex.DecodeString(d.DataKeyPrevious)

@@ -123,7 +123,7 @@ func writeJSON(c echo.Context, status int, body any) error {
 	return c.Blob(status, "application/json", data)
 }
 
-// healthy reports whether both stores answer.
+// healthy answers whether both stores answer.
 func (a *api) healthy(c echo.Context, _ caller) (answer, error) {
 	if err := a.Health(c.Request().Context()); err != nil {
 		a.Log.WarnContext(c.Request().Context(), "health check failed", "error", err)

@@ -15,7 +15,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Limits of an authorization request, in bytes.
+// Limits of an authorization request: in bytes, and of max_age in seconds. requestURN begins a
+// request_uri.
 const (
 	MaxRequest = 8 << 10
 	maxState   = 4 << 10

@@ -144,7 +144,8 @@ func (s *Service) KeepKeys(ctx context.Context) error {
 	})
 }
 
-// KeySet returns the published keys (RFC 7517), RSA first. It fails as Off does.
+// KeySet returns the published keys (RFC 7517), RSA first. It fails as Off does, and with
+// ErrNoClient until the first client.
 func (s *Service) KeySet(ctx context.Context) ([]json.RawMessage, error) {
 	st, err := s.on(ctx)
 	if err != nil {
@@ -164,7 +165,8 @@ func (s *Service) KeySet(ctx context.Context) ([]json.RawMessage, error) {
 	return set, nil
 }
 
-// Sign signs a token for a client, of a type. Logouts are signed by it, too.
+// Sign signs a token for a client, of a type. Logouts are signed by it, too. It fails as Off does.
+// ErrSealed.
 func (s *Service) Sign(ctx context.Context, alg Alg, typ string, claims any) (string, error) {
 	st, err := s.on(ctx)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 )
 
 // Revoke ends what a token of a client is good for (RFC 7009): an access token by itself, a refresh token with the
-// grant. A token that is unknown, has ended or is another client's is no error, and nothing ends.
+// grant. A token that is unknown, has ended or is another client's is no error, and nothing ends. ErrForm without
+// a token.
 func (s *Service) Revoke(ctx context.Context, c Client, token string) error {
 	if token == "" {
 		return ErrForm
@@ -32,9 +33,9 @@ func (s *Service) Revoke(ctx context.Context, c Client, token string) error {
 	return s.o.ShortLived.DropAccess(ctx, Hash(token))
 }
 
-// Introspect returns what a token of a client is good for, now (RFC 7662): a member active, and with a live one those
-// of section 2.2. Of a token that is not the client's it says no more than of an unknown one. ErrClient for a public
-// client, whose id anyone may use.
+// Introspect returns what a token of a client is good for, now (RFC 7662): a member active, and with a live one
+// those of section 2.2. Of a token that is not the client's it says no more than of an unknown one. ErrClient for a
+// public client, whose id anyone may use; ErrForm without a token.
 func (s *Service) Introspect(ctx context.Context, c Client, token string) (map[string]any, error) {
 	if c.Public {
 		return nil, ErrClient

@@ -55,9 +55,9 @@ func (s *Service) CreateSetupLink(ctx context.Context) (link.Link, string, error
 	return s.createLink(ctx, link.Link{Kind: link.Setup, Role: string(user.Admin)}, user.Operator)
 }
 
-// Invite creates an invite on behalf of an admin or user.Operator and returns its token.
-// The sentinels of user for its fields; user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrNotAdmin;
-// application.ErrGroupNotFound.
+// Invite creates an invite on behalf of an admin or user.Operator and returns its token. The sentinels
+// of user for its fields; user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrGuestAdmin,
+// user.ErrNotAdmin; application.ErrGroupNotFound.
 func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link, string, error) {
 	l := link.Link{
 		Kind: link.Invite, Username: n.Username, Former: n.Former, Role: string(user.Member),

@@ -120,7 +120,7 @@ type Links interface {
 	ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error)
 }
 
-// Options are the parts of a Service. All fields are required but for the last two.
+// Options are the parts of a Service. All fields are required unless noted.
 type Options struct {
 	Users     Users
 	Links     Links
