@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Why a payment bought nothing. ErrLimit (ledger.go) is the sixth.
+// Why a payment bought nothing, beside ErrLimit (ledger.go).
 var (
 	// ErrInvalid: the payment does not match the terms. Nothing was
 	// done with it.

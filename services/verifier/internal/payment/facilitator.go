@@ -33,8 +33,9 @@ var ErrFacilitatorBusy = errors.New("facilitator is busy")
 // payment is good. That may be the payment's fault, so it counts as an attempt.
 var ErrNoVerdict = errors.New("facilitator returned no verdict")
 
-// CheckVerified turns the facilitator's answer about a payment into nil, a
-// *Refusal of ErrRefused, ErrLimit or ErrFacilitator.
+// CheckVerified turns the facilitator's answer about a payment into nil, a *Refusal of ErrRefused,
+// ErrLimit or ErrFacilitator, which comes with ErrNoVerdict where the facilitator has not judged
+// the payment.
 func CheckVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	switch {
 	case errors.Is(err, ErrFacilitatorLimit):

@@ -97,9 +97,9 @@ type Effect struct {
 	Month string
 }
 
-// Next returns the record after an event, and what else the event causes. A record without a
-// State stands for none; a Settling record that no process works on is Unknown, as the ledger
-// reads it. An error means that the event does not apply: nothing changes.
+// Next returns the record after an event, and what else the event causes. A record without a State
+// stands for none; a Settling record that no process works on is Unknown, as the ledger reads it.
+// An error means that the event does not apply: nothing changes. ErrLost, ErrNotFound, ErrUsed.
 //
 // What depends on other records is the ledger's to refuse: the limits, and duplicates.
 func Next(r Record, e Event) (Record, []Effect, error) {

@@ -65,7 +65,8 @@ func (n node) named(ctx context.Context, p payment.Record) bool {
 	return err == nil && t.Status == "0x1" && marks && pays(t.Logs, p)
 }
 
-// paid reports whether the transaction that used the authorization paid us by it.
+// paid returns whether the transaction that used the authorization paid us by it (PaidToUs) or not
+// (UsedElsewhere).
 func (n node) paid(ctx context.Context, p payment.Record, used entry) (payment.Authorization, error) {
 	t, err := n.receipt(ctx, used.TransactionHash)
 	switch {

@@ -11,7 +11,7 @@ const (
 	// window is how many blocks one eth_getLogs covers; public nodes allow
 	// little more.
 	window = 1000
-	// closeEnough ends the search for a moment's block.
+	// closeEnough is how many blocks the search for a moment's block may leave between its bounds.
 	closeEnough = 128
 )
 

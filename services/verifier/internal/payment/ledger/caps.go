@@ -23,11 +23,11 @@ const (
 	unclear = "state = 'dead' AND reason = '" + payment.ReasonExpired + "'"
 )
 
-// paidByPayer and paidByClient count at most so many settled payments. They take the value
-// twice: for =, Postgres may misestimate how many match and scan another index or the whole
-// table, to its end for a payer who has none. For a range in order it reads the index of
-// the column. SQLite would plan a
-// statement with LIMIT ? anew for each value that is bound, so it is LIMIT 0 + ?.
+// paidByPayer and paidByClient count at most so many settled payments. Their arguments are the
+// value, twice, and the bound. They compare by a range and not by =, for which Postgres may
+// misestimate how many match, and scan another index or the whole table; for a range in order it
+// reads the index of the column. The bound is LIMIT 0 + ? because SQLite would plan a statement
+// with LIMIT ? anew for each value.
 const (
 	paidByPayer = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer >= ? AND payer <= ? AND " + paid +
 		" ORDER BY payer LIMIT 0 + ?) AS p"

@@ -348,8 +348,9 @@ const (
 	maxWaiting       = 256
 )
 
-// wait returns when Begin may be tried again, or ErrInFlight when ctx ends. The first
-// pause is short: one may have ended just before this one was queued.
+// wait returns when Begin may be tried again: ErrInFlight when ctx ends before, and ErrLimit in a
+// payment.LaterError when too many wait. The first pause is short: one may have ended just before
+// this one was queued.
 func (c *settlementQueue) wait(ctx context.Context, w *waiter) error {
 	w.wake = make(chan struct{}, 1)
 	if !c.join(w) {
