@@ -162,7 +162,7 @@ func New(o Options) (http.Handler, error) {
 	return e, nil
 }
 
-// health reports whether the service can do its work.
+// health answers whether the service can do its work.
 func (a *api) health(c echo.Context) error {
 	if err := a.Health(c.Request().Context()); err != nil {
 		a.Log.WarnContext(c.Request().Context(), "not ready", "error", err)

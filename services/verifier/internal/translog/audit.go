@@ -15,7 +15,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/witness"
 )
 
-// An audit that was not clean is made again sooner, to see whether it is now.
+// Times between two audits: auditEvery after a clean one, and auditAgain after one that was not, to
+// see whether it is now.
 const (
 	auditEvery = 24 * time.Hour
 	auditAgain = time.Hour

@@ -177,12 +177,12 @@ func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (
 	return recovered, l.Resume(ctx, size)
 }
 
-// Close ends the generation, with the checkpoint that is served as its final one, and
-// opens the next, under the host and key of the options, into which go the entries that are
-// queued and those of all stored answers. It cannot be undone. origin must be the log's own,
-// as the operator has typed it, and the log be frozen, or have another key or host than the
-// options: a key that was lost; or be poisoned and hold something that is no entry, so that
-// nothing can read it. It returns the new origin.
+// Close ends the generation, with the checkpoint that is served as its final one, and opens the
+// next, under the host and key of the options. Entries that are queued and those of all stored
+// answers go into the next. It cannot be undone. origin must be the log's own, as the operator has
+// typed it. Besides, one of these must hold: the log is frozen; its key or host is not that of the
+// options, as when the key was lost; or poisoned is true and the log holds something that is no
+// entry, so that nothing can read it. It returns the new origin. ErrDisagrees.
 func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

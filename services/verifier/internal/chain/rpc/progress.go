@@ -13,7 +13,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// What one node says of a transaction is kept as long as it hardly changes.
+// What one node says of a transaction is kept as long as it hardly changes, of maxSightings
+// transactions. parallelSightings is how many are asked about at once.
 const (
 	maxSightings      = 4096
 	sightingTTL       = 2 * time.Second
