@@ -109,8 +109,8 @@ func Free(ctx context.Context, ports ...Port) error {
 // ErrRunning is returned when another stack uses the same state.
 var ErrRunning = errors.New("a stack with this state runs already")
 
-// Lock claims a folder of state for this process until the file is closed or
-// the process ends.
+// Lock claims a folder of state for this process until the file is closed or the process ends.
+// ErrRunning.
 func Lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("folder for state: %w", err)
