@@ -67,7 +67,8 @@ type probedBody struct {
 	Pin    string `json:"pin"`
 }
 
-// routesBody is the answer. Its ETag is that of the list, which has no probes.
+// routesBody is the answer to POST /internal/routes. Its ETag is that of the list, which has no
+// probes.
 type routesBody struct {
 	Version   int         `json:"version"`
 	ETag      string      `json:"etag"`

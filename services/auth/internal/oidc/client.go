@@ -98,7 +98,7 @@ var (
 	ErrField      = errors.New("alg, pkce or groups is none of the known values")
 	ErrManySecret = errors.New("client has two secrets already")
 	ErrNoSecret   = errors.New("no such secret of the client")
-	// ErrPublic: a public client has no secrets.
+	// ErrPublic: the client is public, and has no secrets.
 	ErrPublic = errors.New("public client has no secrets")
 )
 

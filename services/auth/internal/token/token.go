@@ -32,11 +32,11 @@ var (
 	// expired.
 	ErrInvalid  = errors.New("app token is invalid")
 	ErrNotFound = errors.New("no such app token")
-	// ErrActive: a token is revoked before it is removed.
+	// ErrActive: the token to remove has not ended yet.
 	ErrActive = errors.New("app token is still valid")
 	ErrScope  = errors.New("app token needs at least one application that accepts tokens and that its user may use")
 	ErrExpiry = errors.New("app token would expire in the past")
-	// ErrTooMany: the user has MaxPerUser.
+	// ErrTooMany: the user has MaxPerUser tokens.
 	ErrTooMany = errors.New("too many app tokens")
 )
 

@@ -16,7 +16,8 @@ var (
 	ErrEmailTaken     = errors.New("another user has the e-mail address")
 	ErrIDTaken        = errors.New("id is taken")
 	ErrLastAdmin      = errors.New("the last admin must remain")
-	// ErrGuestAdmin: an admin's account has no end, so that there is always one.
+	// ErrGuestAdmin: the user would be an admin whose account ends. An admin's account has no end,
+	// so that there is always an admin.
 	ErrGuestAdmin = errors.New("an admin's account has no end")
 	// ErrNotAdmin: the acting user is not, or no longer, an admin.
 	ErrNotAdmin = errors.New("the acting user is not an admin")

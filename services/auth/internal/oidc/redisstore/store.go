@@ -50,7 +50,7 @@ func (s *store) last(application int64) string {
 // stays in Redis for two seconds more. Another question has another key.
 func (s *store) answer(tag string) string { return s.key("answer", "{"+tag+"}:"+rand.Text()) }
 
-// bounded returns a context of a method.
+// bounded returns a context that ends after timeout.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, timeout)
 }
