@@ -128,7 +128,7 @@ func examples() (string, error) {
 	return string(text), err
 }
 
-// source returns a source expression of a Content-Security-Policy.
+// source returns the source expression of a Content-Security-Policy that names a text by its hash.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
