@@ -247,8 +247,8 @@ func newStoreMetrics(r prometheus.Registerer) *storeMetrics {
 	return m
 }
 
-// register registers the load of the password hasher and, for each store, whether it
-// answers, which every scrape finds out with a ping.
+// register registers the load of the password hasher, how much work of the audit was dropped, and
+// for each store whether it answers, which every scrape finds out with a ping.
 func (s *stores) register(r prometheus.Registerer) {
 	create := promauto.With(r)
 	for store, ping := range map[string]func(context.Context) error{"database": s.db.Ping, "redis": s.pingRedis} {
