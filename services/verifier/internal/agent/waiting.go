@@ -117,8 +117,9 @@ func (t *toolbox) buyWaiting(ctx context.Context) {
 	}
 }
 
-// buyWaited buys one question if it can be bought, and returns when it is worth another look. It forgets
-// a question that has an answer, or an error that waiting does not change: who asks again is told.
+// buyWaited buys one question if it can be bought, and returns after how long it is worth another look.
+// It forgets a question that has an answer, or an error that waiting does not change: who asks again is
+// told.
 func (t *toolbox) buyWaited(ctx context.Context, name string, q question) time.Duration {
 	_, err := t.buyOnce(ctx, q, nil)
 	var early *tooEarly

@@ -219,10 +219,11 @@ func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (S
 	return w.serveFound(ctx, c, w.record(c), found.Transaction)
 }
 
-// mayHavePaid reports whether the chain must be asked before the buyer is told err: a payment
-// that its payer signed was refused, or its window is not open by our clock, and another may have
-// carried it out; or the ledger was restored and has forgotten it. Of a copy that is not plain,
-// the holder is not known.
+// mayHavePaid reports whether the chain must be asked before the buyer is told err, and returns err
+// as a refusal. It must be for a payment that its payer signed, and that the facilitator refused or
+// whose window is not open by our clock: another may have carried it out, or the ledger, restored
+// from a copy, has forgotten it. The holder of a copy that is not plain is not known, so the chain
+// is not asked.
 func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may bool) {
 	if w.ChainLog == nil || !c.plain || !errors.As(err, &refusal) {
 		return nil, false

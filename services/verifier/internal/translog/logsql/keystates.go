@@ -172,7 +172,8 @@ func (s keyStates) begin() (entries []entry) {
 	return entries
 }
 
-// The condition of the index log_entries_keys, word for word.
+// Queries for the states of keys in the log, by a condition that repeats that of the index
+// log_entries_keys word for word, and in the queue.
 const (
 	keyStatesSQL = "SELECT log_entries.log, origin, entry FROM log_entries " +
 		"JOIN log_head ON log_head.log = log_entries.log WHERE "
