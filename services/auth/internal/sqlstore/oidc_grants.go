@@ -31,7 +31,8 @@ const permits = `(applications.rule = 'login' OR applications.rule = 'admin' AND
 	OR applications.rule = 'group' AND EXISTS (SELECT 1 FROM group_members
 	WHERE group_members.group_id = applications.group_id AND group_members.user_id = users.id))`
 
-// personColumns are what an application may learn of a row of users.
+// personColumns are the columns of an oidc.Person: what an application may learn of a user, and the
+// user's session stamp.
 const personColumns = `users.id, users.username, users.display_name, users.role, users.session_stamp,
 	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0), ` + groupsOf
 
