@@ -329,10 +329,10 @@ type Ledger interface {
 	// did; otherwise it returns the record that is there. A plain r takes over a Dead record that
 	// is not; for a copy, a record of the authorization itself counts as there, too.
 	Claim(ctx context.Context, r Record) (Record, bool, error)
-	// Found writes that the money of r, which the chain shows, bought the answer: it makes
-	// the owner's Working record Settled by the transaction, or gives r a record that a copy
-	// that is not plain was Settled with. It counts one settlement, also beyond the limit.
-	// The answer's entry of the log is queued; all that is on disk when it returns.
+	// Found writes that the money of r, which the chain shows, bought the answer: it makes the
+	// owner's Working record Settled by the transaction, or, where a copy that is not plain was
+	// Settled with that money, makes its record that of r. It counts one settlement, also beyond
+	// the limit. The answer's entry of the log is queued; all that is on disk when it returns.
 	// ErrLost: the record is neither. ErrUsed: the payment was refunded.
 	Found(ctx context.Context, r Record, answer []byte, transaction string) (Answer, error)
 	// Begin turns the owner's Working record into Settling, queues the answer's entry of the
