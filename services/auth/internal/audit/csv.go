@@ -53,7 +53,7 @@ func (c *CSV) Write(entries []Entry) error {
 	return c.w.Error()
 }
 
-// number returns decimal digits, "" for 0.
+// number returns n in decimal digits, "" for 0.
 func number(n int64) string {
 	if n == 0 {
 		return ""
