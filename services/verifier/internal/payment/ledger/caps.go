@@ -71,7 +71,7 @@ func (l *Ledger) History(ctx context.Context, r payment.Record, c payment.Caps) 
 	return h, nil
 }
 
-// manyPaid bounds the paid settlements that tallySQL counts.
+// manyPaid bounds the paid settlements that historySQL, tallySQL and clientSQL count.
 const manyPaid = 64
 
 // tallySQL is what a settlement's beginning looks at of its payer: what has failed, what is under

@@ -163,7 +163,7 @@ func retryAfter(err error) time.Duration {
 // for known payers.
 const keptShare = 3
 
-// kept returns how many of the month's free settlements that is, rounded down: of
+// kept returns how many of the month's free settlements are kept for known payers, rounded down: of
 // one, two or three none is kept.
 func (w *Paywall) kept() int { return w.FreeSettlements * keptShare / 10 }
 
