@@ -66,7 +66,7 @@ func RotateDataKey(folder string, now time.Time) error {
 	return WriteFile(file, strings.NewReader(newDataKey()), private)
 }
 
-// NewDataKey, given to PutDataKey instead of a key, makes a new one, because no copy of the earlier
+// NewDataKey is given to PutDataKey instead of a key to make a new one, because no copy of the earlier
 // key is left.
 const NewDataKey = "new"
 
