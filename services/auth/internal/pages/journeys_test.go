@@ -45,8 +45,8 @@ func TestSetUp_FirstAdminSetsTheHouseholdUp(t *testing.T) {
 	b.post("/pforte/setup", "t", token, "household", "Familie Kern", "username", "anna", "display_name", "Anna", "password", adminPass, "again", adminPass).leadsTo("/pforte/")
 	b.get("/pforte/").want(http.StatusOK).shows("Hallo, Anna", "Familie Kern", "Mitglieder")
 	f.browser().get("/pforte/login").want(http.StatusOK).shows(`name="password"`).lacks("Einrichtungslink")
-	f.browser().get(path).want(http.StatusBadRequest).shows("Dieses Konto gibt es schon.")
-	f.browser().post("/pforte/setup", "t", token, "username", "evil", "display_name", "E", "password", adminPass).want(http.StatusBadRequest).shows("Dieses Konto gibt es schon.")
+	f.browser().get(path).want(http.StatusBadRequest).shows("Der Haushalt ist schon eingerichtet.", `href="/pforte/login?name=anna"`)
+	f.browser().post("/pforte/setup", "t", token, "username", "evil", "display_name", "E", "password", adminPass).want(http.StatusBadRequest).shows("Der Haushalt ist schon eingerichtet.")
 	f.browser().get("/pforte/setup?t=" + token[1:]).want(http.StatusNotFound).shows("Diese Seite gibt es nicht.")
 	f.browser().post("/pforte/setup", "t", "other", "username", "evil", "display_name", "E", "password", adminPass).want(http.StatusNotFound)
 }

@@ -56,6 +56,9 @@ func opened(token string) string { return link.Hash("opened " + token)[:32] }
 // linkKinds are the kinds of links by the paths of their pages.
 var linkKinds = map[string]link.Kind{root + "setup": link.Setup, root + "join": link.Invite, root + "reset": link.Reset}
 
+// usedTitles are the texts of links that were used.
+var usedTitles = map[link.Kind]string{link.Setup: "UsedSetup", link.Invite: "UsedAccount", link.Reset: "UsedReset"}
+
 // used answers a request for a link that was used: with 400 and the way to the login; or, where the same browser has
 // just used it, as when a button is pressed twice, with the redirect that follows a use. Of a link that was not used it
 // returns the error.
@@ -67,12 +70,8 @@ func (p linkPages) used(r *request) error {
 	}
 	cookie, err := r.Cookie(p.AppName + "." + openedCookie)
 	if err != nil || cookie.Value != opened(shown.Token) || p.Now().Sub(shown.UsedAt) >= justUsed {
-		title := r.text["UsedAccount"]
-		if kind == link.Reset {
-			title = r.text["UsedReset"]
-		}
 		r.status = http.StatusBadRequest
-		return p.render(r, "used", title, shown)
+		return p.render(r, "used", r.text[usedTitles[kind]], shown)
 	}
 	if _, err := p.caller(r); err == nil {
 		return r.seeOther(root)

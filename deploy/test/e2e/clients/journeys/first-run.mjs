@@ -16,7 +16,7 @@ export default async (j) => {
 
   const another = await j.open({ name: "another", lang: "en" });
   await another.visit(link, 400);
-  await another.shows("This account exists already.");
+  await another.shows("The household is set up already.");
   await another.visit("/");
   await another.send("/pforte/login", { username, password });
   another.at("/pforte/");
