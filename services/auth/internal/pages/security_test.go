@@ -72,13 +72,16 @@ func (b *browser) prove(pass, secret string) {
 	b.post("/pforte/reauth", "password", pass, "code", codeOf(b.f.t, secret, b.f.Now())).leadsTo("/pforte/")
 }
 
+// wrongCode is said of every code that does not hold, so that who guesses learns nothing.
+const wrongCode = "Der Code ist falsch, abgelaufen oder schon benutzt. Jeder gilt nur einmal: Zeigt die App noch denselben, warte auf den nächsten."
+
 func TestSecondFactor_IsSetUpAndAskedFor(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	b.get(codeApp).leadsTo(security) // nothing has begun
 	b.get(security).want(http.StatusOK).shows("<h2 id=\"state\">Das Passwort allein genügt noch</h2>").lacks("Gut geschützt")
 	b.post(security, "do", "setup").leadsTo(codeApp)
-	b.post(codeApp, "do", "enable", "code", "000000").want(http.StatusBadRequest).shows("Der Code ist falsch oder abgelaufen.", `role="img"`, `href="#code"`)
+	b.post(codeApp, "do", "enable", "code", "000000").want(http.StatusBadRequest).shows(wrongCode, `role="img"`, `href="#code"`)
 	secret, codes := b.enroll()
 	b.get(codeApp).leadsTo(security)
 	b.get(security).want(http.StatusOK).shows("<h2 id=\"state\">Gut geschützt</h2>", "Noch übrig: 10").lacks(codes[0], secret, "Das Passwort allein genügt noch")
@@ -93,10 +96,13 @@ func TestSecondFactor_IsSetUpAndAskedFor(t *testing.T) {
 	other.get("/pforte/account").want(http.StatusSeeOther)
 	other.get("/pforte/second?return=/pforte/account").want(http.StatusOK).shows("Sechs Ziffern aus der App.")
 	other.post("/pforte/second", "do", "verify", "code", "000000", "return", "/pforte/account").want(http.StatusUnauthorized).
-		shows("Der Code ist falsch oder abgelaufen.", `value="/pforte/account"`).lacks("000000")
+		shows(wrongCode, `value="/pforte/account"`).lacks("000000")
 	f.advance(time.Minute)
 	other.post("/pforte/second", "do", "verify", "code", codeOf(t, secret, f.Now()), "return", "/pforte/account").leadsTo("/pforte/account")
 	other.get("/pforte/account").want(http.StatusOK)
+	another := f.browser()
+	another.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/second?return=%2Fpforte%2F")
+	another.post("/pforte/second", "do", "verify", "code", codeOf(t, secret, f.Now())).want(http.StatusUnauthorized).shows(wrongCode)
 	b.get("/pforte/account").want(http.StatusOK)
 
 	third := f.browser()
