@@ -167,7 +167,7 @@ func TestInvite_StateDoesNotRenewTheSession(t *testing.T) {
 func TestForgotten_AdminsSeeWhoAsksAndMayDismissIt(t *testing.T) {
 	f := newFixture(t)
 	f.browser().post("/pforte/forgot", "username", "otto").want(http.StatusSeeOther)
-	f.browser().get("/pforte/forgot?done=forgot").shows("auth user reset-link NAME")
+	f.browser().get("/pforte/forgot?done=forgot").shows("<code>docker compose exec auth /bin/auth user reset-link NAME</code>", "<code>auth user reset-link NAME</code>")
 	f.audit.Drain()
 	anna := f.anna()
 	anna.get("/pforte/").shows("Otto braucht ein neues Passwort.", "Link erstellen", "Verwerfen")

@@ -34,7 +34,7 @@ func TestSetUp_FirstAdminSetsTheHouseholdUp(t *testing.T) {
 	}
 	b := f.browser()
 	b.get("/pforte/").leadsTo("/pforte/login?return=%2Fpforte%2F")
-	b.get("/pforte/login?return=%2Fpforte%2F").want(http.StatusOK).shows("noch kein Konto", "Einrichtungslink").lacks(token, `name="password"`)
+	b.get("/pforte/login?return=%2Fpforte%2F").want(http.StatusOK).shows("noch kein Konto", "Einrichtungslink", "docker compose run --rm setup-link", "auth setup-link").lacks(token, `name="password"`)
 	path := "/pforte/setup?t=" + token
 	for range 3 {
 		b.do(head(t, path)).want(http.StatusOK)
