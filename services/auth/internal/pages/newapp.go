@@ -21,7 +21,7 @@ const newAppPath = appsPath + "/new"
 
 // newAppPage is what the page of a new application shows.
 type newAppPage struct {
-	Recipes []recipe
+	Recipes []recipe       // but those of Clients
 	Clients []clientRecipe // of applications that ask who signs in
 	Groups  groupList
 	App     application.Application // the zero value, for the templates of an application's fields
@@ -98,6 +98,10 @@ func (p appPages) newApp(r *request) (err error) {
 	}
 	if p.OIDC.Off(r.ctx()) == nil {
 		page.Clients = clientRecipes
+		page.Recipes = slices.DeleteFunc(slices.Clone(recipes), func(rec recipe) bool {
+			_, asks := clientRecipeOf(rec.Slug)
+			return asks
+		})
 	}
 	if r.fault != nil {
 		page.More = slices.Contains([]string{"slug", "description", "user_header"}, r.fault.Field)

@@ -76,6 +76,15 @@ func (b *browser) signedIn(secret string) {
 	}
 }
 
+func TestNewApplication_OffersAProductInOnePlace(t *testing.T) {
+	_, anna, _ := newProviding(t)
+	for _, product := range []string{"grafana", "home-assistant", "immich", "jellyfin", "paperless"} {
+		anna.get(newApp).want(http.StatusOK).shows(`href="/pforte/admin/sign-in/new/` + product + `"`).lacks(`<option value="` + product + `"`)
+	}
+	anna.get(newApp).shows("Steht deine Anwendung hier, wähl sie hier", "Für alle anderen", `<option value="radicale"`)
+	newFixture(t).anna().get(newApp).want(http.StatusOK).shows(`<option value="grafana"`) // there is no other way to it
+}
+
 func TestClients_AreAddedFromTheirRecipeWithASecretShownOnce(t *testing.T) {
 	_, anna, _ := newProviding(t)
 	anna.get("/pforte/admin/apps/new").want(http.StatusOK).shows("Was soll dazukommen?", "/pforte/admin/sign-in/new/grafana")
