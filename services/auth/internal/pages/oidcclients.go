@@ -510,18 +510,18 @@ func (p clients) trial(r *request) (err error) {
 	page := struct {
 		App application.Application
 		learned
-		NoToken string
-		Missing bool
-	}{}
-	if page.App, err = p.Policy.Application(r.ctx(), r.Param("id")); err != nil {
+		Slug, NoToken string
+		Missing       bool // as in enteredPage
+	}{Slug: r.Param("id")}
+	if page.App, err = p.Policy.Application(r.ctx(), page.Slug); err != nil {
 		return err
 	}
-	client, err := p.OIDC.Client(r.ctx(), page.App.Slug)
+	client, err := p.OIDC.Client(r.ctx(), page.Slug)
 	if err != nil {
 		return err
 	}
 	if page.Fails = p.signInOff(r); page.Fails == "" {
-		if page.learned, err = p.learns(r, page.App.Slug, r.User.Username); err != nil {
+		if page.learned, err = p.learns(r, page.Slug, r.User.Username); err != nil {
 			return err
 		}
 	}
