@@ -130,7 +130,7 @@ func TestForm_WithoutASessionIsShownAfterTheLogin(t *testing.T) {
 func TestLogout_NeedsAForm(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
-	b.get("/pforte/logout").want(http.StatusOK).shows("Du wirst auf diesem Gerät abgemeldet.")
+	b.get("/pforte/logout").want(http.StatusOK).shows("Du wirst auf diesem Gerät abgemeldet.", `href="/pforte/account/security?open=others#devices">Alle anderen Geräte abmelden`)
 	b.get("/pforte/account").want(http.StatusOK)
 	b.post("/pforte/logout").leadsTo("/pforte/login?done=logout")
 	b.get("/pforte/login?done=logout").shows("Du bist abgemeldet.")
