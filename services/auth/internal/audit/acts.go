@@ -172,8 +172,8 @@ func notifyRecovery(e Entry) string {
 
 func notifyReused(e Entry) string {
 	app, _ := e.Detail["app"].(string)
-	return fmt.Sprintf("Die Verbindung von %s mit einer Anwendung (%s) wurde getrennt: Ein verbrauchter Schlüssel "+
-		"wurde noch einmal benutzt.", e.SubjectName, app)
+	return fmt.Sprintf("Die Verbindung von %s mit einer Anwendung (%s) wurde getrennt: Ein verbrauchtes "+
+		"Refresh-Token wurde noch einmal benutzt.", e.SubjectName, app)
 }
 
 func notifyReset(e Entry) string {

@@ -80,6 +80,16 @@ func TestTexts_GermanSaysDu(t *testing.T) {
 	}
 }
 
+// TestTexts_AKeyIsWhatSigns has other things named otherwise: certificate, refresh token, set-up key.
+func TestTexts_AKeyIsWhatSigns(t *testing.T) {
+	german, _ := bothTexts(t)
+	for key, text := range german {
+		if strings.Contains(text, "Schlüssel") && !regexp.MustCompile(`^Keys|[._]keys?[._-]`).MatchString(key) {
+			t.Errorf("%s: %s", key, text)
+		}
+	}
+}
+
 // TestTexts_AreThoseThatAreUsed looks for keys in templates and sources, and for the ends of
 // keys that begin with a lower-case word anywhere in the service.
 func TestTexts_AreThoseThatAreUsed(t *testing.T) {
