@@ -162,7 +162,7 @@ func TestProbe_SaysWhatAnswers(t *testing.T) {
 		{application.Probe{Error: "timeout"}, false, nobody},
 		{application.Probe{Error: "failed"}, false, nobody},
 		{application.Probe{Error: "name"}, false, "Diesen Namen kennt der Proxy nicht."},
-		{application.Probe{Error: "address"}, false, "Zu dieser Adresse darf der Proxy nicht. Eine auf seinem eigenen Rechner oder im Internet erlaubt, wer ihn betreibt: APPS_TO nennt sie, genauso geschrieben."},
+		{application.Probe{Error: "address"}, false, "Zu dieser Adresse darf der Proxy nicht. Soll er eine auf seinem eigenen Rechner oder im Internet erreichen, muss sie genauso in seiner Einstellung APPS_TO stehen."},
 		{application.Probe{Error: "tls"}, false, "Dort antwortet etwas, aber nicht mit https."},
 	} {
 		t.Run(c.text+c.answer.Error, func(t *testing.T) {

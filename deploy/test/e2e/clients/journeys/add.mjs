@@ -6,7 +6,7 @@ export default async (j) => {
   const { USERNAME: username, PASSWORD: password, NAME: name, SLUG: slug, UPSTREAM: upstream } = j.env;
   const host = new URL(j.origin).host, words = {
     de: { there: `${name} ist da.`, taken: "✓ Proxy hat es übernommen", answers: "✓ antwortet (200" },
-    en: { there: `${name} is there.`, taken: "✓ The proxy has taken it over", answers: "✓ answers (200" },
+    en: { there: `${name} has been added.`, taken: "✓ The proxy leads there", answers: "✓ answers (200" },
   }[j.lang];
   const device = await j.open({ name: "admin" });
   await device.visit("/pforte/login");
