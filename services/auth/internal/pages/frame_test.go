@@ -198,7 +198,7 @@ func TestAssets_AreKeptByTheirHash(t *testing.T) {
 func TestPage_ForAWrongPath(t *testing.T) {
 	f := newFixture(t)
 	for _, path := range []string{"/pforte/none", "/pforte/account/none", "/pforte/account/"} {
-		f.browser().get(path).want(http.StatusNotFound).shows("Diese Seite gibt es nicht.")
+		f.browser().get(path).want(http.StatusNotFound).shows("<h1>Diese Seite gibt es nicht.</h1>").lacks("Das hat nicht geklappt")
 	}
 	f.browser().get("/pforte").leadsTo("/pforte/")
 	for from, to := range map[string]string{"password": "?done=x&open=password", "devices": "?done=x", "second-factor": "?done=x", "passkeys": "?done=x"} {

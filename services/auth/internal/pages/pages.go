@@ -469,11 +469,14 @@ func (p *Pages) failed(r *request, err error) error {
 	if !known && r.Request().Method == http.MethodGet { // a store may be back soon
 		r.Response().Header().Set("Refresh", "5")
 	}
-	help := ""
-	if errors.Is(err, link.ErrInvalid) {
+	title, help := r.text["Error"], ""
+	switch {
+	case errors.Is(err, link.ErrInvalid):
 		help = r.text["LinkHelp"]
+	case errors.Is(err, service.ErrNoRoute): // nothing was tried that did not work
+		title, r.fault = r.fault.Text, nil
 	}
-	if shown := p.render(r, "error", r.text["Error"], help); shown != nil {
+	if shown := p.render(r, "error", title, help); shown != nil {
 		return errors.Join(err, shown)
 	}
 	if known {
