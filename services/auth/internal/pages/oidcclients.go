@@ -83,7 +83,10 @@ func (p clients) newClient(r *request) error {
 	page := newClientPage{
 		Free: len(c.Redirects) == 0, Off: p.signInOff(r), Name: r.text["recipe."+c.Slug],
 	}
-	title := fmt.Sprintf(r.text["ClientNewF"], cmp.Or(c.Product, r.text["OtherApplication"]))
+	title := r.text["ApplicationNew"]
+	if c.Product != "" {
+		title = fmt.Sprintf(r.text["ClientNewF"], c.Product)
+	}
 	portal, err := url.Parse(p.portalOf(r))
 	if err != nil {
 		return err

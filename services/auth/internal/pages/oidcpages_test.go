@@ -81,6 +81,7 @@ func TestNewApplication_OffersAProductInOnePlace(t *testing.T) {
 	for _, product := range []string{"grafana", "home-assistant", "immich", "jellyfin", "paperless"} {
 		anna.get(newApp).want(http.StatusOK).shows(`href="/pforte/admin/sign-in/new/` + product + `"`).lacks(`<option value="` + product + `"`)
 	}
+	anna.get("/pforte/admin/sign-in/new/other").want(http.StatusOK).shows("<h1>Neue Anwendung</h1>")
 	anna.get(newApp).shows("Steht deine Anwendung hier, wähl sie hier", "Für alle anderen", `<option value="radicale"`)
 	newFixture(t).anna().get(newApp).want(http.StatusOK).shows(`<option value="grafana"`) // there is no other way to it
 }
