@@ -114,12 +114,6 @@ func parseAppToken(text string) (appToken, bool) {
 	return t, valid && t.String() == text && strings.ToLower(parts[1]) == parts[1]
 }
 
-// isRandom reports whether a text has the form of newID.
-func isRandom(text string) bool {
-	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	return err == nil && len(id) == idBytes
-}
-
 // StartApp sets the cookie by which the host of an application finds a session that opens
 // it (HandOvers.OpenHost).
 func (m *Manager) StartApp(w http.ResponseWriter, ref Ref, d Device, secret string) error {

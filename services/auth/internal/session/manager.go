@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -326,9 +325,8 @@ func parseToken(text string) (token, bool) {
 		return token{}, false
 	}
 	userID, userErr := strconv.ParseInt(parts[0], 10, 64)
-	id, idErr := base64.RawURLEncoding.Strict().DecodeString(parts[1])
 	signedAt, timeErr := strconv.ParseInt(parts[2], 10, 64)
 	t := token{userID: userID, id: parts[1], signedAt: time.Unix(signedAt, 0)}
-	valid := userErr == nil && userID > 0 && idErr == nil && len(id) == idBytes && timeErr == nil
+	valid := userErr == nil && userID > 0 && isRandom(parts[1]) && timeErr == nil
 	return t, valid && t.String() == text
 }

@@ -152,6 +152,12 @@ func newID() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// isRandom reports whether a text has the form of newID.
+func isRandom(text string) bool {
+	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return err == nil && len(id) == idBytes
+}
+
 // keyOf returns the storage key of a session id: its SHA-256, so that the store's
 // content does not yield a cookie.
 func keyOf(id string) string {

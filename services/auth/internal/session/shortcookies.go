@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"time"
@@ -88,7 +87,7 @@ func BrowserHash(id string) string { return keyOf(id) }
 func randomValue(r *http.Request, name string) (string, error) {
 	cookies := r.CookiesNamed(name)
 	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
-		if id, err := base64.RawURLEncoding.Strict().DecodeString(cookie.Value); err == nil && len(id) == idBytes {
+		if isRandom(cookie.Value) {
 			return cookie.Value, nil
 		}
 	}
