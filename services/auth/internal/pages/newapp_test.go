@@ -339,6 +339,7 @@ func TestIcon_IsWrittenAnewAndServedToAnybody(t *testing.T) {
 	f.application("notes", "/notes/", "login", false)
 	anna := f.anna()
 	const path = "/pforte/admin/apps/notes"
+	anna.get(path).want(http.StatusOK).shows(`<label for="picture">Bild</label>`) // it is all that the form has
 	secret := append(drawnPNG(t, 300, 200), "<script>alert(1)</script>"...)
 	anna.sendPicture(path+"/icon", secret, "do", "set").leadsTo(path + "?done=profile")
 	hash := f.stored("notes").Icon
