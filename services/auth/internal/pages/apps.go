@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"slices"
@@ -124,7 +125,7 @@ func (p appPages) apps(r *request) (err error) {
 // colorOf returns one of the colours for a slug, so that applications are told apart.
 func colorOf(slug string) string { return user.ColorOf(slug) }
 
-// app shows an application. While the proxies take it over, the page is loaded again.
+// app shows an application. While the proxies take it over and get its certificate, the page is loaded again.
 func (p appPages) app(r *request) error {
 	a, err := p.Policy.Application(r.ctx(), r.Param("id"))
 	if err != nil {
@@ -148,9 +149,9 @@ func (p appPages) app(r *request) error {
 		if page.Routing, err = p.Policy.RoutingOf(r.ctx(), household.Name, a); err != nil {
 			return err
 		}
-		waits := page.Routing.Proxies > 0 && page.Routing.Skipped == "" && !page.Routing.Taken
-		if r.QueryParam("done") != "" && waits {
-			r.Response().Header().Set("Refresh", "2")
+		if state := page.Routing; state.Proxies > 0 && state.Skipped == "" &&
+			(!state.Taken || a.HasHost() && state.Certifies && !state.Certified) {
+			loadAgain(r)
 		}
 	}
 	if page.SignIn, page.IsClient, err = p.signInState(r, a); err != nil {
@@ -161,6 +162,21 @@ func (p appPages) app(r *request) error {
 		return err
 	}
 	return p.render(r, "app", a.Name, page)
+}
+
+// maxAgain is how often the page of an application is loaded again. A certificate may fail for ever, and somebody may
+// begin to type.
+const maxAgain = 30
+
+// loadAgain loads the page of an application that has just been changed again in two seconds.
+func loadAgain(r *request) {
+	query := r.QueryParams()
+	n, err := strconv.Atoi(cmp.Or(query.Get("again"), "0"))
+	if query.Get("done") == "" || err != nil || n >= maxAgain {
+		return
+	}
+	query.Set("again", strconv.Itoa(n+1))
+	r.Response().Header().Set("Refresh", "2; url="+r.Request().URL.Path+"?"+query.Encode())
 }
 
 // changeApp changes an application or removes it.

@@ -222,12 +222,18 @@ func TestApplication_SaysHowFarTheProxyIs(t *testing.T) {
 		must(f.policy.RoutesFor(t.Context(), application.Proxy{ID: "one", TLS: "auto", Have: have, Skipped: skipped}, nil))(t)
 	}
 	report(`"old"`, nil)
-	if a := anna.get(path+"?done=app-new").shows("Der Proxy übernimmt es gerade …", "Das Zertifikat wird geholt …"); a.header.Get("Refresh") != "2" {
-		t.Error("the page is not loaded again")
+	again := func(path, want string) {
+		t.Helper()
+		if got := anna.get(path).header.Get("Refresh"); got != want {
+			t.Errorf("%s is loaded again: %q, want %q", path, got, want)
+		}
 	}
-	if a := anna.get(path); a.header.Get("Refresh") != "" {
-		t.Error("a page on which somebody types is loaded again")
-	}
+	anna.get(path+"?done=app-new").shows("Der Proxy übernimmt es gerade …", "Das Zertifikat wird geholt …")
+	again(path+"?done=app-new", "2; url="+path+"?again=1&done=app-new")
+	again(path+"?again=1&done=app-new", "2; url="+path+"?again=2&done=app-new")
+	again(path+"?again=30&done=app-new", "") // a certificate may fail for ever
+	again(path+"?again=x&done=app-new", "")
+	again(path, "") // somebody may type there
 	household := must(f.accounts.Household(t.Context()))(t)
 	list := must(f.policy.RoutesFor(t.Context(), application.Proxy{ID: "one"}, nil))(t)
 	tag := must(list.ETag(household.Name))(t)
@@ -236,7 +242,10 @@ func TestApplication_SaysHowFarTheProxyIs(t *testing.T) {
 	report(tag, map[string]string{"fotos": "<i>"})
 	anna.get(path).shows("Der Proxy übernimmt diese Anwendung nicht (<i>).").lacks("✓ Proxy")
 	report(tag, nil)
-	anna.get(path).shows("✓ Proxy hat es übernommen")
+	anna.get(path).shows("✓ Proxy hat es übernommen", "Das Zertifikat wird geholt …")
+	again(path+"?done=app-new", "2; url="+path+"?again=1&done=app-new")
+	must(f.policy.RoutesFor(t.Context(), application.Proxy{ID: "one", TLS: "auto", Have: tag, Certified: []string{"fotos"}}, nil))(t)
+	again(path+"?done=app-new", "")
 	must(f.policy.RoutesFor(t.Context(), application.Proxy{ID: "two", Have: `"old"`}, nil))(t)
 	anna.get(path).shows("Der Proxy übernimmt es gerade …").lacks("✓ Proxy") // another replica has not
 }
