@@ -2,6 +2,7 @@ package access
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,6 +156,9 @@ func decideAnonymous(r Request, app application.Application, portal Portal) Deci
 		return Decision{Action: HandOver, Status: http.StatusSeeOther, Reason: NotLoggedIn}
 	}
 	d := refuse(http.StatusUnauthorized, NotLoggedIn)
+	if !app.HasHost() || portal.Origin != "" {
+		d = forPerson(r, http.StatusUnauthorized, NotLoggedIn) // no redirect, which would lose a form without a word
+	}
 	d.Challenges = basicChallenge(r, app)
 	return d
 }
@@ -166,9 +170,9 @@ func decideSession(r Request, app application.Application, by Caller) Decision {
 	case app.SecondFactor && !by.SecondFactor && isNavigation(r):
 		return Decision{Action: StepUp, Status: http.StatusSeeOther, Reason: SecondFactorNeeded}
 	case app.SecondFactor && !by.SecondFactor:
-		return refuse(http.StatusForbidden, SecondFactorNeeded)
+		return forPerson(r, http.StatusForbidden, SecondFactorNeeded)
 	case !fromOwnPage(r):
-		return refuse(http.StatusForbidden, ForeignPage)
+		return forPerson(r, http.StatusForbidden, ForeignPage)
 	}
 	return pass(false)
 }
@@ -201,7 +205,7 @@ func refuse(status int, reason Reason) Decision {
 // forPerson refuses with a page where a person sees the answer.
 func forPerson(r Request, status int, reason Reason) Decision {
 	d := refuse(status, reason)
-	if isNavigation(r) {
+	if isNavigation(r) || sendsForm(r) {
 		d.Action = Page
 	}
 	return d
@@ -242,18 +246,44 @@ func accepts(h http.Header, media string) bool {
 
 // isNavigation reports whether a person opens a page: only then is a redirect of use.
 // fetch() must see a 401, because a redirect to another origin fails in it without a word.
-// Over plain http browsers send no Sec-Fetch-*.
 func isNavigation(r Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || IsWebSocket(r.Header) {
+	return reads(r.Method) && isShown(r.Header)
+}
+
+// sendsForm reports whether a person sends a form, and reads the answer. Over plain http a program may ask for a page
+// among others; browsers name it first.
+func sendsForm(r Request) bool {
+	return r.Method == http.MethodPost && isShown(r.Header) &&
+		(hasFetchMetadata(r.Header) || strings.HasPrefix(strings.ToLower(r.Header.Get("Accept")), "text/html"))
+}
+
+func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// isShown reports whether a browser shows a person the answer to a request with these headers. Over plain http it
+// sends no Sec-Fetch-*.
+func isShown(h http.Header) bool {
+	if IsWebSocket(h) {
 		return false
 	}
-	h := r.Header
 	if hasFetchMetadata(h) {
 		// A service worker that passes a navigation on has "empty"; a script cannot ask for the mode.
 		dest := One(h, "Sec-Fetch-Dest")
 		return One(h, "Sec-Fetch-Mode") == "navigate" && (dest == "document" || dest == "empty")
 	}
 	return accepts(h, "text/html") && len(h.Values("X-Requested-With")) == 0
+}
+
+// PageOf returns the path, with the query, of the page that a person opens, or of the one with the form that they send:
+// empty where the request does not name one of the same origin. It is as the client sent it.
+func PageOf(r Request) string {
+	if reads(r.Method) {
+		return r.URI
+	}
+	from, err := url.Parse(One(r.Header, "Referer"))
+	if err != nil || from.User != nil || !isOrigin(from.Scheme+"://"+from.Host, r) {
+		return ""
+	}
+	return from.RequestURI()
 }
 
 // IsWebSocket reports whether a request with these headers may open a WebSocket. Upgrade ends
@@ -292,7 +322,7 @@ func fromOwnPage(r Request) bool {
 	if IsWebSocket(r.Header) {
 		return len(origins) == 1 && isOrigin(origins[0], r)
 	}
-	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+	if reads(r.Method) || r.Method == http.MethodOptions {
 		return true
 	}
 	switch {

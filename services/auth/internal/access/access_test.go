@@ -218,8 +218,84 @@ func TestDecide_OnlyANavigationIsRedirected(t *testing.T) {
 		"a device":                     {device("PROPFIND"), false},
 	} {
 		d := decide(c.r, photos, caller("anonymous"))
-		if (d.Action == access.HandOver) != c.want || !c.want && (d.Status != http.StatusUnauthorized || d.Action != access.Refuse) {
+		if (d.Action == access.HandOver) != c.want || !c.want && d.Status != http.StatusUnauthorized {
 			t.Errorf("%s: %+v", what, d)
+		}
+	}
+}
+
+// TestDecide_WhoSendsAFormReadsAPage also checks that programs do not, whatever refuses them.
+func TestDecide_WhoSendsAFormReadsAPage(t *testing.T) {
+	form, plain := to("navigate", http.MethodPost), device(http.MethodPost, "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	strict, adminsOnly := photos, photos
+	strict.SecondFactor, adminsOnly.Rule = true, application.Admin
+	for what, c := range map[string]struct {
+		r    access.Request
+		want bool
+	}{
+		"a form":                                {form, true},
+		"a form by a service worker":            {with(form, "Sec-Fetch-Dest", "empty"), true},
+		"a form in a frame":                     {with(form, "Sec-Fetch-Dest", "iframe"), false},
+		"half of the metadata":                  {with(form, "Sec-Fetch-Mode", ""), false},
+		"fetch":                                 {with(to("fetch", http.MethodPost), "Accept", "text/html"), false},
+		"a form on plain http":                  {plain, true},
+		"XMLHttpRequest on plain http":          {with(plain, "X-Requested-With", "XMLHttpRequest"), false},
+		"fetch on plain http":                   {with(plain, "Accept", "*/*"), false},
+		"a program that would take a page, too": {with(plain, "Accept", "application/json, text/html;q=0.5"), false},
+		"a script that asks for a stream first": {with(plain, "Accept", "text/vnd.turbo-stream.html, text/html, application/xhtml+xml"), false},
+		"PUT":                                   {access.Request{Method: http.MethodPut, URI: form.URI, Scheme: form.Scheme, Host: form.Host, Header: form.Header}, false},
+		"OPTIONS":                               {access.Request{Method: http.MethodOptions, URI: form.URI, Scheme: form.Scheme, Host: form.Host, Header: form.Header}, false},
+		"a WebSocket":                           {with(form, "Sec-WebSocket-Key", "eA=="), false},
+		"in lower case":                         {access.Request{Method: "post", URI: form.URI, Scheme: form.Scheme, Host: form.Host, Header: form.Header}, false},
+	} {
+		for reason, d := range map[access.Reason]access.Decision{
+			access.NotLoggedIn:        decide(c.r, photos, caller("anonymous")),
+			access.AppDenied:          decide(c.r, adminsOnly, caller("member")),
+			access.SecondFactorNeeded: decide(c.r, strict, caller("member")),
+			access.ForeignPage:        decide(with(c.r, "Sec-Fetch-Site", "", "Origin", "https://evil.example"), photos, caller("member")),
+			access.UnknownApp:         access.Decide(c.r, photos, false, portal, caller("member")),
+		} {
+			status := http.StatusForbidden
+			if reason == access.NotLoggedIn {
+				status = http.StatusUnauthorized
+			}
+			if reason == access.ForeignPage && c.r.Method == http.MethodOptions {
+				continue // which changes nothing
+			}
+			if (d.Action == access.Page) != c.want || !c.want && d.Action != access.Refuse || d.Reason != reason || d.Status != status {
+				t.Errorf("%s, %s: %+v", what, reason, d)
+			}
+		}
+		if d := decide(c.r, photos, access.Caller{Kind: access.WithWrongToken}); d.Action != access.Refuse {
+			t.Errorf("%s with a wrong token: %+v", what, d)
+		}
+	}
+	if d := access.Decide(form, photos, true, access.Portal{}, caller("anonymous")); d.Action != access.Refuse {
+		t.Errorf("a host without a portal to log in: %+v", d)
+	}
+}
+
+func TestPageOf_IsOfTheSameOrigin(t *testing.T) {
+	form := to("navigate", http.MethodPost)
+	for referer, want := range map[string]string{
+		"https://photos.example.org/new?x=1&y=%2F#z": "/new?x=1&y=%2F", "https://PHOTOS.example.org:443/new": "/new", "https://photos.example.org": "/",
+		"https://photos.example.org/%2e%2e/x": "/%2e%2e/x", // Safe judges it
+		"":                                    "", "/new": "", "//photos.example.org/new": "", "http://photos.example.org/new": "", "https://photos.example.org:8443/new": "",
+		"https://evil.example/new": "", "https://photos.example.org.evil.example/": "", "https://photos.example.org@evil.example/": "", "https://evil.example@photos.example.org/": "",
+		"https:photos.example.org/new": "", "javascript:alert(1)//photos.example.org/": "", "https://photos.example.org\\@evil.example/": "", "https://photos.example.org/\r\nX: y": "",
+	} {
+		if got := access.PageOf(with(form, "Referer", referer)); got != want {
+			t.Errorf("%q: %q, want %q", referer, got, want)
+		}
+	}
+	two := with(form)
+	two.Header["Referer"] = []string{"https://photos.example.org/a", "https://photos.example.org/b"}
+	if got := access.PageOf(two); got != "" {
+		t.Errorf("two: %q", got)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		if got := access.PageOf(with(to("navigate", method), "Referer", "https://photos.example.org/a")); got != "/album?x=1" {
+			t.Errorf("%s: %q", method, got)
 		}
 	}
 }

@@ -35,8 +35,10 @@ type Options struct {
 	// Pages adds the routes of the pages; nil: there are none.
 	Pages func(*echo.Echo)
 	// Refusal writes the page of an application's refusal for a person; the application is
-	// zero where it is unknown. nil: the answer is JSON.
-	Refusal func(c echo.Context, status int, reason access.Reason, app application.Application, by access.Caller) error
+	// zero where it is unknown. to is the path on its host that leads back. nil: the answer is JSON.
+	Refusal func(
+		c echo.Context, status int, reason access.Reason, app application.Application, by access.Caller, to string,
+	) error
 	// SignInPage writes a page of a login at an application; nil: the OpenID Connect provider is off.
 	SignInPage func(c echo.Context, page web.OIDCPage) error
 }

@@ -163,7 +163,7 @@ func (h *fixture) build(s settings) {
 	}
 	if s.pages {
 		served.Pages = func(*echo.Echo) {}
-		served.Refusal = func(c echo.Context, status int, reason access.Reason, app application.Application, _ access.Caller) error {
+		served.Refusal = func(c echo.Context, status int, reason access.Reason, app application.Application, _ access.Caller, _ string) error {
 			return c.HTML(status, string(reason)+" "+app.Slug)
 		}
 		served.SignInPage = func(c echo.Context, page web.OIDCPage) error {

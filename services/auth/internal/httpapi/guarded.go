@@ -242,7 +242,11 @@ func (a guard) refuse(c echo.Context, d access.Decision, v *visit) error {
 	case d.Action == access.StepUp && v.enrolled:
 		return redirect(c, "/pforte/reauth?return="+v.escapedReturn())
 	}
-	return a.Refusal(c, http.StatusForbidden, d.Reason, v.app, v.by) // also for those who have no second factor yet
+	status := http.StatusForbidden // also for those who have no second factor yet
+	if d.Action == access.Page {
+		status = d.Status
+	}
+	return a.Refusal(c, status, d.Reason, v.app, v.by, v.returnPath())
 }
 
 // handOver redirects from the host of an application to the portal, which redirects back with
@@ -250,7 +254,7 @@ func (a guard) refuse(c echo.Context, d access.Decision, v *visit) error {
 func (a guard) handOver(c echo.Context, v *visit) error {
 	state, err := a.Sessions.BeginHandOver(c.Response(), c.Request())
 	if errors.Is(err, session.ErrLoop) {
-		return a.Refusal(c, http.StatusForbidden, access.CookiesBlocked, v.app, v.by)
+		return a.Refusal(c, http.StatusForbidden, access.CookiesBlocked, v.app, v.by, v.returnPath())
 	}
 	if err != nil {
 		return err
@@ -268,14 +272,18 @@ func redirect(c echo.Context, to string) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// escapedReturn returns the request's path as the value of a query's parameter.
-func (v *visit) escapedReturn() string {
+// returnPath returns the path that leads back: of the page that was opened, or of the one with the form that was sent,
+// and where that is not safe of the application's start.
+func (v *visit) returnPath() string {
 	fallback := v.app.URL
 	if v.app.HasHost() {
 		fallback = "/"
 	}
-	return url.QueryEscape(returnpath.Safe(v.URI, fallback))
+	return returnpath.Safe(access.PageOf(v.Request), fallback)
 }
+
+// escapedReturn returns the path that leads back as the value of a query's parameter.
+func (v *visit) escapedReturn() string { return url.QueryEscape(v.returnPath()) }
 
 // logRefusal logs what operators and programs like fail2ban look for, and records a slug
 // that the proxy should not ask about.

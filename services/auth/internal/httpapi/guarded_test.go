@@ -155,15 +155,44 @@ func TestGuard_LeadsToTheLoginAndBack(t *testing.T) {
 		b.open("login", "X-Forwarded-Uri", uri).leads("/pforte/login?return=" + back)
 	}
 	b.visit("login").because(http.StatusUnauthorized, "not_logged_in")
-	b.open("login", "X-Forwarded-Method", "POST").because(http.StatusUnauthorized, "not_logged_in")
+	b.open("login", "X-Forwarded-Method", "POST", "X-Auth-Renew", "no").because(http.StatusUnauthorized, "not_logged_in")
 	b.open("login", "Sec-Fetch-Mode", "websocket", "Upgrade", "websocket").because(http.StatusUnauthorized, "not_logged_in")
 	// A request that lasts is ended by a 401; its answer reaches no browser.
 	b.open("login", "X-Auth-Renew", "no").because(http.StatusUnauthorized, "not_logged_in")
 }
 
+// TestGuard_AnswersAFormWithAPage is about people whose session ended while they wrote; what the page says is tested
+// where it is made.
+func TestGuard_AnswersAFormWithAPage(t *testing.T) {
+	h := withApplications(t)
+	b, otto := h.browser(), h.otto()
+	send := func(b *browser, app string, headers ...string) reply {
+		return b.open(app, append([]string{"X-Forwarded-Method", "POST", "Sec-Fetch-Site", "same-origin"}, headers...)...)
+	}
+	for _, got := range []reply{
+		send(b, "login"), send(b, "login&login=401"),
+		b.device("login", "", "X-Forwarded-Method", "POST", "Accept", "text/html,*/*;q=0.8", "Content-Type", "application/x-www-form-urlencoded"),
+	} {
+		if got.page(http.StatusUnauthorized, "not_logged_in login"); got.header.Get("Location") != "" || len(got.header["Set-Cookie"]) != 0 || len(got.header["Www-Authenticate"]) != 0 {
+			t.Errorf("%s: %v", got.what, got.header)
+		}
+	}
+	send(b, "photos", "X-Forwarded-Host", "photos.example.org").page(http.StatusUnauthorized, "not_logged_in photos")
+	send(otto, "group").page(http.StatusForbidden, "app_denied group")
+	send(otto, "strict").page(http.StatusForbidden, "second_factor_needed strict")
+	send(otto, "nothing").page(http.StatusForbidden, "unknown_app ")
+	send(otto, "login", "Sec-Fetch-Site", "same-site").page(http.StatusForbidden, "foreign_page login")
+	send(otto, "login").want(http.StatusOK)
+	for _, method := range []string{"PUT", "PATCH", "DELETE", "OPTIONS", "post", "PROPFIND"} {
+		send(b, "login", "X-Forwarded-Method", method).because(http.StatusUnauthorized, "not_logged_in")
+	}
+	b.visit("login", "X-Forwarded-Method", "POST", "Accept", "text/html").because(http.StatusUnauthorized, "not_logged_in")
+}
+
 func TestGuard_WithoutPagesAnswersPeopleAsPrograms(t *testing.T) {
 	h := withApplications(t, func(s *settings) { s.pages = false })
 	h.browser().open("login").because(http.StatusUnauthorized, "not_logged_in")
+	h.browser().open("login", "X-Forwarded-Method", "POST").because(http.StatusUnauthorized, "not_logged_in")
 	otto := h.otto()
 	otto.open("admin").because(http.StatusForbidden, "app_denied")
 	otto.open("strict").because(http.StatusForbidden, "second_factor_needed")
@@ -473,7 +502,7 @@ func TestAppToken_ADeviceIsAskedForBasic(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for what, got := range map[string]reply{
-		"a script": b.visit("login"), "a browser over plain http": b.device("login", "", "X-Forwarded-Method", "POST", "Accept", "text/html"),
+		"a script": b.visit("login"), "a browser over plain http": b.device("login", "", "X-Forwarded-Method", "PUT", "Accept", "text/html"),
 		"with a cookie of ours": b.device("login", "", "Cookie", "svc.app=x"), "where no token counts": b.device("closed", ""),
 	} {
 		if got := got.because(http.StatusUnauthorized, "not_logged_in").header.Get("Www-Authenticate"); got != "" {

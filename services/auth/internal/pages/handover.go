@@ -191,15 +191,42 @@ type refusedPage struct {
 }
 
 // Refusal writes the page for a person whom the guard refuses, on the host of the
-// application; by is the user, where one is logged in. The reasons are those of access.Decide for
-// people, and access.CookiesBlocked for session.ErrLoop.
+// application; by is the user, where one is logged in, and to the path on that host that leads back. The reasons are
+// those of access.Decide for people, and access.CookiesBlocked for session.ErrLoop.
 func (p *Pages) Refusal(
-	c echo.Context, status int, reason access.Reason, app application.Application, by access.Caller,
+	c echo.Context, status int, reason access.Reason, app application.Application, by access.Caller, to string,
 ) error {
 	setHeaders(c.Response().Header())
 	r := &request{Context: c, status: status}
 	r.text = p.language(r)
-	return p.refused(r, reason, app, by, returnpath.Safe(c.Request().Header.Get("X-Forwarded-Uri"), "/"))
+	if access.One(c.Request().Header, "X-Forwarded-Method") == http.MethodPost {
+		return p.undelivered(r, reason, app, by, to)
+	}
+	return p.refused(r, reason, app, by, to)
+}
+
+// undelivered writes the page for a person whose form the guard refuses. What they sent is lost, so the page says so,
+// and leads to a page of the application by way of the portal, which asks for what is lacking.
+func (p *Pages) undelivered(
+	r *request, reason access.Reason, app application.Application, by access.Caller, to string,
+) error {
+	page := refusedPage{
+		Lead: r.text["Undelivered"], Portal: p.PublicURL + root, As: by.DisplayName,
+		URL:    p.PublicURL + goPath + "?" + url.Values{"app": {app.Slug}, "return": {to}}.Encode(),
+		Action: r.text["ContinueButton"],
+	}
+	title := fmt.Sprintf(r.text["RefusedF"], app.Name)
+	switch reason {
+	case access.NotLoggedIn:
+		title, page.Help, page.Action = r.text["LoggedOutTitle"], r.text["LoggedOutHelp"], r.text["LoginButton"]
+	case access.SecondFactorNeeded:
+		page.Help = r.text["AppSecondFactor"]
+	case access.ForeignPage:
+		page.Help = r.text["ForeignPage"]
+	default:
+		return p.refused(r, reason, app, by, to)
+	}
+	return p.render(r, "refused", title, page)
 }
 
 // refused writes the page of a refusal. again is a path of the application's host, to try

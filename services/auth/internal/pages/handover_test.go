@@ -669,3 +669,97 @@ func TestHandover_AFailingStoreHandsNothingOver(t *testing.T) {
 	f.redis.SetError("")
 	p.visit(enter).welcomed(photos+"/album", "Fotos for otto")
 }
+
+// sendForm sends a form to an application, with a referer, or with none for "".
+func (p *person) sendForm(to, referer string, headers ...string) shown {
+	p.f.t.Helper()
+	r := httptest.NewRequestWithContext(p.f.t.Context(), http.MethodPost, to, strings.NewReader("text=a+letter"))
+	r.RemoteAddr = "192.0.2.1:1234"
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if referer != "" {
+		r.Header.Set("Referer", referer)
+	}
+	for name, value := range p.jars[r.Host] {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	w := httptest.NewRecorder()
+	p.f.ServeHTTP(w, r)
+	return shown{reply{p.f.t, to, w.Code, w.Header(), w.Body.String()}, to}
+}
+
+// action is where the first button of a refusal leads.
+func (s shown) action() string {
+	s.t.Helper()
+	found := regexp.MustCompile(`<a class="button" href="([^"]*)"`).FindStringSubmatch(s.body)
+	if found == nil {
+		s.t.Fatalf("there is no button: %s", s.body)
+	}
+	return html.UnescapeString(found[1])
+}
+
+func TestGuard_SaysThatAFormHasNotArrived(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	page := p.sendForm(photos+"/album/delete", photos+"/album?x=1&y=%3C", "Accept-Language", "de")
+	page.want(http.StatusUnauthorized).shows("<h1>Du bist abgemeldet</h1>", "Was du gesendet hast, ist nicht angekommen.", "Melde dich an und sende es noch einmal.", ">Anmelden</a>", `lang="de"`).lacks("Fotos", "delete", "letter")
+	h := page.header
+	if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || h.Get("X-Frame-Options") != "DENY" || h.Get("Cache-Control") != "no-store" || h.Get("Location") != "" || len(h["Set-Cookie"]) != 0 {
+		t.Errorf("headers: %v", h)
+	}
+	p.login(p.visit(page.action()), "otto", userPass).welcomed(photos+"/album?x=1&y=%3C", "Fotos for otto")
+	p.sendForm(photos+"/album/delete", photos+"/album").want(http.StatusOK)
+	f.person().sendForm(photos+"/x", "", "Accept-Language", "en").want(http.StatusUnauthorized).shows("<h1>You are logged out</h1>", "What you sent has not arrived.", ">Log in</a>")
+
+	// Who is logged in meanwhile, in another tab, is led on.
+	delete(p.jars["photos.example.org"], "svc.app")
+	page = p.sendForm(photos+"/album/delete", photos+"/album")
+	p.visit(page.action()).welcomed(photos+"/album", "Fotos for otto")
+}
+
+func TestGuard_AFormLeadsBackToItsHouseholdOnly(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	p.login(p.visit(portal+"/pforte/login"), "otto", userPass)
+	for _, referer := range slices.Concat(hostileReturns, []string{
+		"https://evil.example/album", "http://photos.example.org/album", portal + "/album", "https://photos.example.org@evil.example/", "https://evil.example@photos.example.org/", "https://photos.example.org.evil.example/",
+		photos + "//evil.example", photos + "/\\evil.example", photos + "/%2f%2fevil.example", photos + "/%5cevil.example", photos + "/..//evil.example", photos + "/pforte/logout", photos + "/api/v1/auth/me",
+		photos + "/\r\nLocation: https://evil.example", photos + "/" + strings.Repeat("a", 3000), photos + "/\xff",
+	}) {
+		delete(p.jars["photos.example.org"], "svc.app")
+		page := p.sendForm(photos+`/%22%3E%3Cscript%3Ealert(1)%3C/script%3E`, referer)
+		page.want(http.StatusUnauthorized).lacks("evil", "alert")
+		p.visit(page.action()).welcomed(photos+"/", "Fotos for otto")
+		f.advance(time.Minute)
+	}
+	p.sendForm(music+"/", music+`/"><script>alert(1)</script>`).want(http.StatusUnauthorized).lacks("<script>", "alert(1)")
+}
+
+func TestGuard_SaysWhatAFormLacks(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	p.login(p.visit(photos+"/"), "otto", userPass).welcomed(photos+"/", "Fotos for otto")
+	const lost = "Was du gesendet hast, ist nicht angekommen."
+	refused := func(site string) shown {
+		page := p.sendForm(photos+"/album/delete", photos+"/album", "Accept-Language", "de", "Sec-Fetch-Site", site)
+		page.want(http.StatusForbidden)
+		return page
+	}
+	page := refused("same-site")
+	page.shows("<h1>Fotos: kein Zugang</h1>", lost, "Diese Anfrage kam von einer fremden Seite.", "Otto")
+	p.visit(page.action()).welcomed(photos+"/album", "Fotos for otto")
+
+	yes, rule := true, "admin"
+	for _, change := range []policy.ApplicationChange{{SecondFactor: &yes}, {Rule: &rule}} {
+		if err := f.policy.ChangeApplication(t.Context(), user.Operator, "photos", change); err != nil {
+			t.Fatal(err)
+		}
+		if page = refused("same-origin"); change.Rule == nil {
+			page.shows("<h1>Fotos: kein Zugang</h1>", lost, "Für diese Anwendung brauchst du einen zweiten Faktor.")
+			p.visit(page.action()).want(http.StatusForbidden).shows(`href="` + portal + `/pforte/account/security"`)
+		}
+	}
+	page.shows("<h1>Fotos: kein Zugang</h1>", "Du darfst diese Anwendung nicht öffnen.", ">Um Zugang bitten</a>")
+}
