@@ -442,3 +442,37 @@ func differing(got, want string) string {
 	known := strings.Split(want, "\n")
 	return strings.Join(slices.DeleteFunc(strings.Split(got, "\n"), func(line string) bool { return slices.Contains(known, line) }), "\n")
 }
+
+// letters is the route of an application that shows a form, and says where it arrives.
+const letters = `handle%s {
+	import require_app %s
+	header Content-Type "text/html; charset=utf-8"
+	@sent method POST
+	respond @sent "<!doctype html><html lang=de><link rel=icon href=data:,><title>Da</title><h1>Da</h1>"
+	respond "<!doctype html><html lang=de><link rel=icon href=data:,><title>Brief</title><form method=post action=send><button>Senden</button></form>"
+}
+`
+
+// TestForm_OfALoginThatHasEndedLeadsBack is about what people see in Chromium.
+func TestForm_OfALoginThatHasEndedLeadsBack(t *testing.T) {
+	node(t)
+	chromium(t)
+	h := household{}
+	o := h.options("localhost", nil)
+	change := o.change
+	o.change = func(l *layout.Layout) {
+		change(l)
+		l.Extra["pforte-proxy"]["ROUTES"] = "@near host near.localhost\n@far host far.test\n" + fmt.Sprintf(letters, " @near", "near") + fmt.Sprintf(letters, " @far", "far") + fmt.Sprintf(letters, " /letters/*", "letters")
+	}
+	h.world = newWorld(t, o)
+	_, port, _ := strings.Cut(strings.TrimPrefix(h.origin, "http://"), ":")
+	for slug, address := range map[string]string{"letters": "/letters/", "near": "http://near.localhost:" + port, "far": "http://far.test:" + port} {
+		h.authCommand(t, "app", "add", slug, address)
+	}
+	for lang, view := range map[string]string{"de": "phone", "en": "laptop"} {
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			h.journey(t, "late.mjs", append(h.person(t, "rosa", lang), "VIEW="+view)...)
+		})
+	}
+}
