@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -109,6 +111,42 @@ func TestPage_SaysThatTheLoginHasNoStores(t *testing.T) {
 	}
 	if got := h.request(t, "GET", "/api/v1/lists", ""); got.StatusCode != 500 || got.body != answer || got.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("a program gets %d %v %s", got.StatusCode, got.Header, got.body)
+	}
+}
+
+// A login that cannot answer yet says when it can.
+func TestPage_SaysThatTheLoginStarts(t *testing.T) {
+	t.Parallel()
+	const starts = `{"error":"Der Dienst startet gerade. Bitte gleich erneut versuchen.","code":503}`
+	var after atomic.Value
+	service := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if value, _ := after.Load().(string); value != "" {
+			w.Header().Set("Retry-After", value)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(starts))
+	}).addr()
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": service})
+	for _, value := range []string{"7", ""} {
+		after.Store(value)
+		wait := cmp.Or(value, "2")
+		for _, headers := range opens {
+			headers = append([]string{"Accept-Language", "de"}, headers...)
+			got := h.request(t, "GET", "/api/v1/lists", "", headers...)
+			wantPage(t, got, 503, true, "Die Anmeldung startet gerade neu.", "Jetzt versuchen", "not:Bitte gleich erneut")
+			form := h.request(t, "POST", "/api/v1/lists", "a=1", headers...)
+			wantPage(t, form, 503, false, "Bitte versuch es gleich noch einmal.", ">Zurück<")
+			for _, page := range []answer{got, form} {
+				if page.Header.Get("Retry-After") != wait {
+					t.Errorf("Retry-After is %q, want %q", page.Header["Retry-After"], wait)
+				}
+			}
+		}
+		got := h.request(t, "GET", "/api/v1/lists", "")
+		if got.StatusCode != 503 || got.body != starts || got.Header.Get("Retry-After") != value || got.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("a program gets %d %v %s", got.StatusCode, got.Header, got.body)
+		}
 	}
 }
 

@@ -222,7 +222,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	err = next.ServeHTTP(a, r)
 	a.begin(http.StatusOK) // for an answer that is nothing but headers
 	if fault, ok := errors.AsType[caddyhttp.HandlerError](err); ok &&
-		fault.StatusCode == http.StatusServiceUnavailable && !errors.Is(err, errBusy) {
+		fault.StatusCode == http.StatusServiceUnavailable && !errors.Is(err, errBusy) && !errors.Is(err, errFailed) {
 		fault.StatusCode = http.StatusBadGateway // no replica to be had is the same as the one that is away
 		return fault
 	}

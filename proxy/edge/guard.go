@@ -316,12 +316,13 @@ func (v verdict) refused() bool {
 	return v.err == nil && (v.answer.status == http.StatusUnauthorized || v.answer.status == http.StatusForbidden)
 }
 
-// send answers a request that did not pass. Where the service failed, as without its stores, it says so to programs,
-// and a person who opened a page gets the proxy's.
+// send answers a request that did not pass. Where the service failed, as without its stores or while it starts, it says
+// so to programs, and a person who opened a page gets the proxy's.
 func (v verdict) send(w http.ResponseWriter, received *http.Request) error {
 	failed := v.answer.status >= http.StatusInternalServerError
 	if failed && one(v.answer.header["Content-Type"]) == "application/json" &&
 		isNavigation(received.Method, received.Header) {
+		setLines(w.Header(), "Retry-After", v.answer.header["Retry-After"])
 		return caddyhttp.Error(v.answer.status, errFailed)
 	}
 	return v.answer.send(w)

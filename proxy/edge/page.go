@@ -223,7 +223,7 @@ func (p *pages) fault(w http.ResponseWriter, r *http.Request, status int, login 
 	passes := status == http.StatusBadGateway || status == http.StatusServiceUnavailable ||
 		status == http.StatusGatewayTimeout ||
 		login && status == http.StatusInternalServerError // as without its stores
-	away := passes && status != http.StatusServiceUnavailable
+	away := passes && (login || status != http.StatusServiceUnavailable)
 	name := ""
 	if p.apps != nil {
 		name = p.apps.nameAt(r)
@@ -245,7 +245,9 @@ func (p *pages) fault(w http.ResponseWriter, r *http.Request, status int, login 
 	h := w.Header()
 	if passes {
 		v.Again, v.Then = reads, v.T["soon"]
-		h["Retry-After"] = retryAfter
+		if len(h["Retry-After"]) == 0 {
+			h["Retry-After"] = retryAfter
+		}
 	}
 	if passes && reads {
 		h["Refresh"] = []string{"5"}
