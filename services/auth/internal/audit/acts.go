@@ -33,6 +33,7 @@ var acts = map[string]act{
 	"app_changed":            {log: "app_changed", fields: "app by"},
 	"app_icon_set":           {log: "app_icon_set", fields: "app by"},
 	"app_made":               {log: "app_made", fields: "app by"},
+	"app_probed":             {log: "app_probed", fields: "upstream by"},
 	"app_removed":            {log: "app_removed", fields: "app by"},
 	"app_route_set":          {log: "app_route_set", fields: "app by", admins: true},
 	"audit_swept":            {},

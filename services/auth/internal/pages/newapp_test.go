@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -209,6 +211,55 @@ func TestProbe_IsForAdminsAndLimited(t *testing.T) {
 	ask("nas:80").want(http.StatusOK).shows("Zu viele Adressen ausprobiert.")
 	// An application can be added all the same.
 	anna.post(newApp, "do", "add", "name", "Fotos", "where", "path", "upstream", "nas:80").leadsTo("/pforte/admin/apps/fotos?done=app-new")
+}
+
+func TestProbe_LeavesAnAuditEntry(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	ask := func(upstream string) { anna.post("/pforte/admin/apps/probe", "upstream", upstream).want(http.StatusOK) }
+	entries := func() []audit.Entry {
+		f.audit.Drain()
+		all, _, err := f.audit.Entries(t.Context(), audit.Query{Event: "app_probed"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	ask("nas:80") // while there is no proxy
+	f.proxy(application.Probe{Status: 200}, nil)
+	for _, refused := range []string{"", "ftp://x", "127.0.0.1:80", "http://u:p@nas:80", "http://nas:80/secret", strings.Repeat("a", 300) + ":80"} {
+		ask(refused)
+	}
+	f.otto().post("/pforte/admin/apps/probe", "upstream", "nas:80").want(http.StatusForbidden)
+	if got := entries(); len(got) != 0 {
+		t.Fatalf("nothing was tried, and there are %+v", got)
+	}
+	ask("NAS:80")
+	ask("https://192.168.1.20:8443")
+	anna.post(newApp, "do", "probe", "upstream", "nas:81").want(http.StatusOK)
+	var tried []any
+	for _, e := range entries() {
+		if tried = append(tried, e.Detail["upstream"]); e.Actor.Name != "anna" || len(e.Detail) != 1 || e.Count != 1 || e.IP == "" {
+			t.Errorf("got %+v", e)
+		}
+	}
+	if want := []any{"http://nas:81", "https://192.168.1.20:8443", "http://nas:80"}; !slices.Equal(tried, want) {
+		t.Errorf("tried %v, want %v", tried, want)
+	}
+	anna.get("/pforte/admin/audit").want(http.StatusOK).shows("Interne Adresse ausprobiert", "· http://nas:80", "· https://192.168.1.20:8443")
+	anna.headers.Set("Accept-Language", "en")
+	anna.get("/pforte/admin/audit").want(http.StatusOK).shows("Internal address tried")
+	anna.get("/pforte/admin/audit.csv?event=app_probed").want(http.StatusOK).shows("https://192.168.1.20:8443")
+	if n := strings.Count(f.log.String(), `"event":"app_probed"`); n != 3 || !strings.Contains(f.log.String(), `"upstream":"http://nas:80"`) {
+		t.Errorf("%d lines in the log: %s", n, f.log.String())
+	}
+	// What is refused because of the limit was not tried either.
+	for range policy.Probes {
+		ask("nas:80")
+	}
+	if got := entries(); len(got) != policy.Probes {
+		t.Errorf("%d entries, want %d", len(got), policy.Probes)
+	}
 }
 
 func TestApplication_SaysHowFarTheProxyIs(t *testing.T) {

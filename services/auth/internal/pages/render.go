@@ -149,7 +149,7 @@ func (v view) About(e audit.Event) string {
 		to, _ := e.Detail["to"].(string)
 		return cmp.Or(from, v.T["NoName"]) + " → " + cmp.Or(to, v.T["NoName"])
 	}
-	for _, key := range []string{"app", "group", "added", "removed", "name"} {
+	for _, key := range []string{"app", "group", "added", "removed", "name", "upstream"} {
 		what, ok := after[key].(string)
 		if !ok {
 			what, ok = e.Detail[key].(string)

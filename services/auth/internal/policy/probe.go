@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
@@ -36,7 +37,8 @@ const (
 	probeStep = 100 * time.Millisecond
 )
 
-// Probe has the proxies try an internal address on behalf of a user, and returns their answer. The errors of SetRoute
+// Probe has the proxies try an internal address on behalf of a user, and returns their answer. Each try leaves an audit
+// entry, whatever is found. The errors of SetRoute
 // about the address; ErrNoProxy, ErrProbeWaits, ratelimit.LimitedError with ErrTooManyProbes.
 func (s *Service) Probe(ctx context.Context, by, upstream string) (application.Probe, error) {
 	r, err := s.checkRoute(ctx, application.Route{Upstream: upstream})
@@ -61,6 +63,7 @@ func (s *Service) Probe(ctx context.Context, by, upstream string) (application.P
 	if err := s.proxies.Ask(ctx, asked); err != nil {
 		return application.Probe{}, err
 	}
+	s.audit.Record(ctx, audit.Event{Name: "app_probed", Detail: map[string]any{"upstream": asked.To}})
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	for {
