@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -225,8 +226,8 @@ func TestLocal_HouseholdIsTheLoginAlone(t *testing.T) {
 		}
 	}
 	env := ports(t)
-	public := strings.Replace(env[0], "PROXY_PORT=", "http://phones-reach-it.localhost:", 1)
-	l := upFrom(t, bin, state, append(env, "PATH="+os.Getenv("PATH"), "PUBLIC_URL="+public, `ROUTES=respond /notes/ "notes"`), "--household")
+	public, here := strings.Replace(env[0], "PROXY_PORT=", "http://phones-reach-it.localhost:", 1), strings.Replace(env[0], "PROXY_PORT=", "http://127.0.0.1:", 1)
+	l := upFrom(t, bin, state, append(env, "PATH="+os.Getenv("PATH"), "PUBLIC_URL="+public, "SITE_ADDRESS="+public+", "+here, `ROUTES=respond /notes/ "notes"`), "--household")
 	if printed := l.printed(); !strings.Contains(printed, "\n"+public+"/pforte/setup?t=") || strings.Contains(printed, "verifier") || strings.Contains(printed, "demo") {
 		t.Errorf("it prints\n%s", printed)
 	}
@@ -235,9 +236,19 @@ func TestLocal_HouseholdIsTheLoginAlone(t *testing.T) {
 			t.Errorf("it makes %s", made)
 		}
 	}
-	b := newBrowser(t, "http://127.0.0.1:"+strings.TrimPrefix(env[0], "PROXY_PORT="))
+	b := newBrowser(t, here)
 	b.request("GET", "/pforte/login", "").want(t, 200, nil)
 	b.request("GET", "/notes/", "").want(t, 200, nil)
+	for host, want := range map[string]int{strings.TrimPrefix(public, "http://"): 200, strings.TrimPrefix(here, "http://"): 200, "elsewhere.localhost": 404} { // by SITE_ADDRESS
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, here+"/api/v1/auth/openapi.json", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		if got := b.send(req); got.StatusCode != want {
+			t.Errorf("the site at %s: %d %s", host, got.StatusCode, got.body)
+		}
+	}
 	if err := l.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
