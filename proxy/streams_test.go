@@ -199,6 +199,25 @@ func TestStream_EndsSoonAfterItsSession(t *testing.T) {
 	}
 }
 
+// Who waits for a page, or for the answer to a form, reads that the login has ended.
+func TestStream_EndsWithAPageForAPerson(t *testing.T) {
+	t.Parallel()
+	auth, app := standSessions(t), lasting(t)
+	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "APP_UPSTREAM": app.addr(), "GUARD_RECHECK": "200ms"})
+	polls := map[string]chan answer{"GET": make(chan answer, 1), "POST": make(chan answer, 1)}
+	for method, poll := range polls {
+		go func() {
+			poll <- d.request(t, method, "/api/v1/poll", "", append([]string{"Cookie", "svc.sid=anna", "Accept-Language", "de"}, opens["a browser"]...)...)
+		}()
+	}
+	for auth.rechecks.Load() < 2 {
+		time.Sleep(20 * time.Millisecond)
+	}
+	auth.set("anna", "")
+	wantPage(t, <-polls["GET"], 401, false, "Du bist abgemeldet.", "Zur Startseite", "not:Nicht angemeldet.")
+	wantPage(t, <-polls["POST"], 401, false, "Du bist abgemeldet.", ">Zurück<", "not:Nicht angemeldet.")
+}
+
 func TestStream_AnUploadEndsSoonAfterItsSession(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)

@@ -51,6 +51,7 @@ var (
 	errNameless = errors.New("guard: the answer names no user")
 	errNoAnswer = errors.New("guard: the answer is incomplete")
 	errFailed   = errors.New("guard: the service cannot answer")
+	errEnded    = errors.New("guard: the login has ended meanwhile")
 	errChanged  = errors.New("guard: the user or their role changed")
 	errSilent   = errors.New("guard: no answer within the grace period")
 )
@@ -244,6 +245,9 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	case no.err != nil:
 		x.own = true
 		return no.err
+	case isNavigation(x.received.Method, x.received.Header): // which the check was not about
+		x.own = true
+		return caddyhttp.Error(no.answer.status, errEnded)
 	default: // nothing was sent yet
 		x.own = true
 		return no.send(w, x.received)
