@@ -137,15 +137,19 @@ func TestPage_SaysThatTheLoginStarts(t *testing.T) {
 			wantPage(t, got, 503, true, "Die Anmeldung startet gerade neu.", "Jetzt versuchen", "not:Bitte gleich erneut")
 			form := h.request(t, "POST", "/api/v1/lists", "a=1", headers...)
 			wantPage(t, form, 503, false, "Bitte versuch es gleich noch einmal.", ">Zurück<")
+			wantPage(t, h.request(t, "GET", "/pforte/login", "", headers...), 503, true, "Die Anmeldung startet gerade neu.")
+			wantPage(t, h.request(t, "POST", "/pforte/login", "a=1", headers...), 503, false, "Die Anmeldung startet gerade neu.")
 			for _, page := range []answer{got, form} {
 				if page.Header.Get("Retry-After") != wait {
 					t.Errorf("Retry-After is %q, want %q", page.Header["Retry-After"], wait)
 				}
 			}
 		}
-		got := h.request(t, "GET", "/api/v1/lists", "")
-		if got.StatusCode != 503 || got.body != starts || got.Header.Get("Retry-After") != value || got.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("a program gets %d %v %s", got.StatusCode, got.Header, got.body)
+		for _, path := range []string{"/api/v1/lists", "/api/v1/auth/me", "/pforte/login"} {
+			got := h.request(t, "GET", path, "")
+			if got.StatusCode != 503 || got.body != starts || got.Header.Get("Retry-After") != value || got.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s: a program gets %d %v %s", path, got.StatusCode, got.Header, got.body)
+			}
 		}
 	}
 }

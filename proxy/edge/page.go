@@ -27,9 +27,10 @@ var (
 	pageCSS string
 )
 
-// Page is a handler for the route for errors. It answers a person who opened a page with a page that says what
-// happened, in their language, and passes all other requests on. The page needs nothing of any service: it has its
-// style in it, no script, and asks for itself again while what is missing may come back.
+// Page is a handler for the route for errors, and for an answer of reverse_proxy that people cannot read. It answers a
+// person who opened a page with a page that says what happened, in their language, and passes all other requests on.
+// The page needs nothing of any service: it has its style in it, no script, and asks for itself again while what is
+// missing may come back.
 type Page struct{ pages *pages }
 
 // CaddyModule returns the Caddy module information.
@@ -62,8 +63,16 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 		return next.ServeHTTP(w, r)
 	}
 	status := http.StatusInternalServerError
-	if fault, ok := r.Context().Value(caddyhttp.ErrorCtxKey).(caddyhttp.HandlerError); ok && fault.StatusCode != 0 {
-		status = fault.StatusCode
+	switch fault := r.Context().Value(caddyhttp.ErrorCtxKey).(type) {
+	case nil:
+		repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		if answered, known := repl.Get("http.reverse_proxy.status_code"); known {
+			status, _ = answered.(int)
+		}
+	case caddyhttp.HandlerError:
+		if fault.StatusCode != 0 {
+			status = fault.StatusCode
+		}
 	}
 	return p.pages.fault(w, sent, status, x != nil && x.own)
 }
