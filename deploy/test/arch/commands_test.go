@@ -76,6 +76,13 @@ func TestCommands_OfPagesNameWhatComposeHas(t *testing.T) {
 	}
 }
 
+// Without the dot, a second copy would be a folder within the first, whose archives stay the old ones.
+func TestCommands_CopyTheArchivesTheSameWayEachTime(t *testing.T) {
+	if page := text(t, "deploy/docs/household.md"); !strings.Contains(page, "$ docker compose cp backup:/backups/. ./archives\n") {
+		t.Error("household.md copies archives otherwise")
+	}
+}
+
 // The stack with Postgres has no SQLite file to save, and our images no pg_dump.
 func TestCommands_ScaledStackSavesKeysWithoutDatabases(t *testing.T) {
 	backup, verifier := environments(t, composed[1])["backup"], environments(t, composed[0])["verifier"]
