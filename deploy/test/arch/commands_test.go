@@ -83,6 +83,15 @@ func TestCommands_CopyTheArchivesTheSameWayEachTime(t *testing.T) {
 	}
 }
 
+// A version that the shell alone has is gone with it: the next command would go back to the former one.
+func TestCommands_OfAnUpgradeKeepTheVersion(t *testing.T) {
+	kept := regexp.MustCompile(`(?s)\n\$ export VERSION=\S+; git checkout \$VERSION; make images\n` +
+		`\$ sed -i "s/\^VERSION=\.\*/VERSION=\$VERSION/" deploy/\.env\n\$ docker compose -f deploy/compose.production.yml up -d\n`)
+	if !strings.Contains(text(t, "deploy/docs/operations.md"), "\nVERSION=") || !kept.MatchString(text(t, "deploy/docs/upgrade.md")) {
+		t.Error("upgrade.md does not write the version down where operations.md has it")
+	}
+}
+
 // The stack with Postgres has no SQLite file to save, and our images no pg_dump.
 func TestCommands_ScaledStackSavesKeysWithoutDatabases(t *testing.T) {
 	backup, verifier := environments(t, composed[1])["backup"], environments(t, composed[0])["verifier"]
