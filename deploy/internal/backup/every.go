@@ -40,12 +40,13 @@ const (
 )
 
 // Run saves until ctx ends, at once where the newest archive is too old. It removes old
-// archives of its own after a new one is there, and nothing else.
+// archives of its own after a new one is there, and nothing else. It ends where it may not
+// write into the folder.
 func (s Schedule) Run(ctx context.Context) error {
 	if s.Every <= 0 || s.Keep < 1 {
 		return errors.New("the time between two archives, and how many are kept, must be more than 0")
 	}
-	if err := s.removeLeft(); err != nil {
+	if err := errors.Join(s.removeLeft(), s.mayWrite()); err != nil {
 		return err
 	}
 	var notBefore time.Time // after a try that failed
@@ -113,6 +114,15 @@ func (s Schedule) removeLeft() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// mayWrite returns why no archive can be written into the folder.
+func (s Schedule) mayWrite() error {
+	tried, err := os.MkdirTemp(s.Folder, temporary)
+	if err != nil {
+		return fmt.Errorf("no archive can be written: %w", err)
+	}
+	return os.Remove(tried)
 }
 
 // Note writes into auth's database when an archive was made, for the page of administrators.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -157,6 +158,19 @@ func TestSchedule_RefusesNoTimeAndNoArchive(t *testing.T) {
 		if err := s.Run(t.Context()); err == nil {
 			t.Errorf("%v, %d: no error", s.Every, s.Keep)
 		}
+	}
+}
+
+// Its log is read by nobody until an archive is missed: only a program that ends is noticed.
+func TestSchedule_EndsWhereItMayNotWrite(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no folder where root may not write")
+	}
+	s := backup.Schedule{Settings: household(t, sqldbtest.SQLite), Folder: "/proc", Every: time.Hour, Keep: 1, Now: time.Now}
+	s.Wait = func(context.Context, time.Duration) error { return context.Canceled }
+	s.Failed = func(err error) { t.Errorf("it goes on after %v", err) }
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "/proc") {
+		t.Errorf("it ends with %v", err)
 	}
 }
 
