@@ -28,7 +28,7 @@ var made = []string{"deploy/.env", "licences.md"}
 
 // foreignSettings are read by programs and libraries that are not ours, or are
 // made up of two parts.
-var foreignSettings = regexp.MustCompile(`^(OTEL|GO|REDIS|POSTGRES)_|^(XDG_.*_HOME|BUILDKIT_.*)$`)
+var foreignSettings = regexp.MustCompile(`^(OTEL|GO|REDIS|POSTGRES)_|^(XDG_.*_HOME|BUILDKIT_.*|SSL_CERT_FILE|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE)$`)
 
 // Names returns every name in a page, or in a comment of Go, of a file, a package
 // or a setting that does not exist.
