@@ -172,6 +172,33 @@ func TestCompose_LetsProductionSetEverySetting(t *testing.T) {
 	}
 }
 
+// In a network with the proxy, auth would see another address of it than the one that it trusts. A file named
+// compose.override.yml is read by itself only beside a compose.yml.
+func TestCompose_WayOutOfAuthIsNotTheProxys(t *testing.T) {
+	page := text(t, "deploy/docs/operations.md")
+	block := regexp.MustCompile("(?s)\n## Notifications\n.*?\n```yaml\n(.*?)```").FindStringSubmatch(page)
+	if block == nil {
+		t.Fatal("the page shows no file")
+	}
+	var out compose
+	if err := yaml.Unmarshal([]byte(block[1]), &out); err != nil {
+		t.Fatal(err)
+	}
+	for network := range out.Services["auth"].joined(t) {
+		if _, made := out.Networks[network]; !made {
+			t.Errorf("the file does not make %s", network)
+		}
+		for _, file := range []string{stacks[1], household} {
+			if _, there := readCompose(t, file).Networks[network]; there {
+				t.Errorf("%s has a network %s already", file, network)
+			}
+		}
+	}
+	if !strings.Contains(page, "`COMPOSE_FILE=compose.household.yml:notify.yml`") {
+		t.Error("the page does not say how the file is read")
+	}
+}
+
 // An application behind the login needs its lines, and often a host of its own.
 func TestCompose_LetsEveryStackHaveApplications(t *testing.T) {
 	for file, site := range map[string]string{stacks[0]: "${SITE_ADDRESS:-:8080}", stacks[1]: "${SITE_ADDRESS:-${DOMAIN:-}}"} {
