@@ -66,7 +66,7 @@ func (h *household) forwardAuth(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://home.example.org/pforte/go?app=photos&return="+r.Header.Get("X-Forwarded-Uri"), http.StatusSeeOther)
 		return
 	default:
-		http.Error(w, `{"error":"Nicht angemeldet.","code":401}`, http.StatusUnauthorized)
+		refuse(w, http.StatusUnauthorized, `{"error":"Nicht angemeldet.","code":401}`)
 		return
 	}
 	for name, value := range map[string]string{"User-Id": "7", "Username": "anna", "Role": "member", "Name": "%C3%84nne", "Groups": "member,kids"} {

@@ -154,6 +154,24 @@ func TestPage_SaysThatTheLoginStarts(t *testing.T) {
 	}
 }
 
+// auth has no page for a guard without an application.
+func TestPage_SaysWhoIsLoggedOut(t *testing.T) {
+	t.Parallel()
+	h := openSite(t, nil)
+	for _, headers := range opens {
+		headers = append([]string{"Accept-Language", "de"}, headers...)
+		wantPage(t, h.request(t, "GET", "/api/v1/lists", "", headers...), 401, false, "Du bist abgemeldet.", `href="/pforte/"`)
+		wantPage(t, h.request(t, "POST", "/api/v1/lists", "a=1", headers...), 401, false, "Du bist abgemeldet.", ">Zurück<")
+		wantPage(t, h.request(t, "POST", "/api/v1/lists", "a=1", append(headers, "Cookie", "svc.sid=member")...), 403, false, "Das ist nicht erlaubt.")
+		if got := h.request(t, "GET", "/api/v1/lists", "", append(headers, "Authorization", "Bearer x")...); got.StatusCode != 401 || got.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("a program with a token gets %d %v %s", got.StatusCode, got.Header, got.body)
+		}
+	}
+	if got := h.request(t, "GET", "/api/v1/lists", ""); got.StatusCode != 401 || got.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("a program gets %d %v %s", got.StatusCode, got.Header, got.body)
+	}
+}
+
 // The text of an error for programs stays, whatever they accept.
 func TestPage_IsForThoseWhoOpenOne(t *testing.T) {
 	t.Parallel()

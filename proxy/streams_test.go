@@ -39,7 +39,7 @@ func standSessions(t *testing.T) *sessions {
 		}
 		cookie, err := r.Cookie("svc.sid")
 		if err != nil {
-			http.Error(w, `{"error":"Nicht angemeldet.","code":401}`, http.StatusUnauthorized)
+			refuse(w, http.StatusUnauthorized, `{"error":"Nicht angemeldet.","code":401}`)
 			return
 		}
 		s.mu.Lock()

@@ -94,12 +94,12 @@ func guard(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet || method == "" || r.Header.Get("X-Forwarded-Uri") == "":
 		http.Error(w, `{"error":"forwarded","code":400}`, http.StatusBadRequest)
 	case err != nil || session.Value != "member" && session.Value != "admin":
-		http.Error(w, `{"error":"Nicht angemeldet.","code":401}`, http.StatusUnauthorized)
+		refuse(w, http.StatusUnauthorized, `{"error":"Nicht angemeldet.","code":401}`)
 	case r.URL.Query().Get("role") == "admin" && session.Value != "admin":
 		http.Error(w, `{"error":"admin","code":403}`, http.StatusForbidden)
 	case !safe && r.Header.Get("X-CSRF-Token") != csrfToken:
 		w.Header().Set("X-CSRF-Token", csrfToken)
-		http.Error(w, `{"error":"csrf","code":403}`, http.StatusForbidden)
+		refuse(w, http.StatusForbidden, `{"error":"csrf","code":403}`)
 	default:
 		w.Header().Set("X-Auth-User-Id", "7")
 		w.Header().Set("X-Auth-Username", "anna")
@@ -110,4 +110,11 @@ func guard(w http.ResponseWriter, r *http.Request) {
 		}
 		_, _ = io.WriteString(w, `{"ok":true}`)
 	}
+}
+
+// refuse answers as auth does.
+func refuse(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n")
 }

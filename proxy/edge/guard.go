@@ -51,7 +51,7 @@ var (
 	errNameless = errors.New("guard: the answer names no user")
 	errNoAnswer = errors.New("guard: the answer is incomplete")
 	errFailed   = errors.New("guard: the service cannot answer")
-	errEnded    = errors.New("guard: the login has ended meanwhile")
+	errRefused  = errors.New("guard: refused")
 	errChanged  = errors.New("guard: the user or their role changed")
 	errSilent   = errors.New("guard: no answer within the grace period")
 )
@@ -216,7 +216,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return v.err
 	case !v.passed():
 		x.own = true
-		return v.send(w, x.received)
+		return v.send(w, x)
 	}
 	for _, name := range v.answer.header[Consumed] {
 		r.Header.Del(name)
@@ -245,12 +245,9 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	case no.err != nil:
 		x.own = true
 		return no.err
-	case isNavigation(x.received.Method, x.received.Header): // which the check was not about
-		x.own = true
-		return caddyhttp.Error(no.answer.status, errEnded)
 	default: // nothing was sent yet
 		x.own = true
-		return no.send(w, x.received)
+		return no.send(w, x)
 	}
 }
 
@@ -320,16 +317,19 @@ func (v verdict) refused() bool {
 	return v.err == nil && (v.answer.status == http.StatusUnauthorized || v.answer.status == http.StatusForbidden)
 }
 
-// send answers a request that did not pass. Where the service failed, as without its stores or while it starts, it says
-// so to programs, and a person who opened a page gets the proxy's.
-func (v verdict) send(w http.ResponseWriter, received *http.Request) error {
-	failed := v.answer.status >= http.StatusInternalServerError
-	if failed && one(v.answer.header["Content-Type"]) == "application/json" &&
-		isNavigation(received.Method, received.Header) {
-		setLines(w.Header(), "Retry-After", v.answer.header["Retry-After"])
-		return caddyhttp.Error(v.answer.status, errFailed)
+// send answers a request that did not pass. A program gets the service's answer, and so does a person where the service
+// has a page for them. Where it has none, as without an application or while it starts, they get the proxy's.
+func (v verdict) send(w http.ResponseWriter, x *exchange) error {
+	if one(v.answer.header["Content-Type"]) != "application/json" || len(x.token)+len(x.authorization) > 0 ||
+		!isNavigation(x.received.Method, x.received.Header) {
+		return v.answer.send(w)
 	}
-	return v.answer.send(w)
+	setLines(w.Header(), "Retry-After", v.answer.header["Retry-After"])
+	why := errRefused
+	if !v.refused() {
+		why = errFailed
+	}
+	return caddyhttp.Error(v.answer.status, why)
 }
 
 // judge sends a check to the service.

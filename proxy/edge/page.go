@@ -121,8 +121,9 @@ var pageTexts = map[string]map[string]string{
 	"de": {
 		"502": "%s antwortet gerade nicht.", "away": "Diese Seite antwortet gerade nicht.",
 		"503": "Gerade ist viel los.", "login": "Die Anmeldung startet gerade neu.",
-		"401": "Du bist abgemeldet.", "404": "Hier ist nichts.", "404 then": "Stimmt die Adresse?",
-		"413": "Das ist zu groß.", "508": "Diese Adresse führt zu Pforte selbst.", "other": "Das hat nicht geklappt.",
+		"401": "Du bist abgemeldet.", "403": "Das ist nicht erlaubt.",
+		"404": "Hier ist nichts.", "404 then": "Stimmt die Adresse?", "413": "Das ist zu groß.",
+		"508": "Diese Adresse führt zu Pforte selbst.", "other": "Das hat nicht geklappt.",
 		"soon": "Wir versuchen es gleich noch einmal.", "retry": "Bitte versuch es gleich noch einmal.",
 		"again": "Jetzt versuchen", "home": "Zur Startseite", "back": "Zurück",
 
@@ -154,8 +155,9 @@ var pageTexts = map[string]map[string]string{
 	"en": {
 		"502": "%s is not responding.", "away": "This page is not responding.",
 		"503": "Very busy right now.", "login": "The login is restarting.",
-		"401": "You are logged out.", "404": "There is nothing here.", "404 then": "Is the address right?",
-		"413": "That is too large.", "508": "This address leads back to Pforte.", "other": "That did not work.",
+		"401": "You are logged out.", "403": "That is not allowed.",
+		"404": "There is nothing here.", "404 then": "Is the address right?", "413": "That is too large.",
+		"508": "This address leads back to Pforte.", "other": "That did not work.",
 		"soon": "We will try again in a moment.", "retry": "Please try again in a moment.",
 		"again": "Try now", "home": "To the start page", "back": "Back",
 
