@@ -12,6 +12,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
@@ -76,7 +77,7 @@ func (f freeReads) readIn(ctx context.Context, read func(context.Context) ([]byt
 	case f <- struct{}{}:
 		defer func() { <-f }()
 		text, err := read(ctx)
-		if err != nil {
+		if err != nil && service.Find(failures, err, internal) == internal {
 			err = errors.Join(errUnread, err)
 		}
 		return text, err

@@ -210,6 +210,9 @@ func TestLog_WhatItDoesNotHaveIsNotFound(t *testing.T) {
 		w.do(http.MethodGet, "/v1/log/"+path, "").wantFailure(http.StatusNotFound, reason)
 	}
 	w.do(http.MethodPost, "/v1/log/1/checkpoint", "{}").wantFailure(http.StatusMethodNotAllowed, "method_not_allowed")
+	if log := w.logged.String(); strings.Contains(log, "cannot be read") {
+		t.Errorf("the ledger was read, and the log is %s", log)
+	}
 }
 
 func TestLog_WhileFrozenSalesGoOnAndProofsDoNot(t *testing.T) {
