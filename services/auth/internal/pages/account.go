@@ -34,7 +34,7 @@ type startPage struct {
 	// Requests are the members who need a new password, for admins: the first of them. More: there are others.
 	Requests []user.Details
 	More     bool
-	// Steps are an admin's first; nil: they are done, or hidden.
+	// Steps are the user's first; nil: they are done, or hidden by an admin.
 	Steps      []firstStep
 	LastBackup time.Time // for admins
 }
@@ -79,28 +79,68 @@ func (p profile) start(r *request) error {
 		if page.More = len(page.Requests) > shownRequests; page.More {
 			page.Requests = page.Requests[:shownRequests]
 		}
+	} else if p.Now().Sub(r.User.CreatedAt) < newFor {
+		step, err := p.protectStep(r)
+		if err != nil {
+			return err
+		}
+		if step.Text != "" && !step.Done {
+			page.Steps = []firstStep{step}
+		}
 	}
 	return p.render(r, "start", r.text["Start"], page)
 }
 
-// firstStep is one of what a new household's admin does first.
+// newFor is how long a member is shown how to protect the account, which an admin can hide.
+const newFor = 30 * 24 * time.Hour
+
+// firstStep is one of what a new household's admin does first, or a new member.
 type firstStep struct {
 	Text, URL string
 	Done      bool
+	// Protects: it is done by a passkey, which gets the name PasskeyName (empty: there can be none here), or where
+	// Codes is set by codes from an app.
+	Protects    bool
+	PasskeyName string
+	Codes       bool
 }
 
-// firstSteps returns the steps, or nil where nothing is left to do or an admin has hidden them.
+// protectStep returns the step to more protection than by a password, without a text where this server has none.
+func (p profile) protectStep(r *request) (firstStep, error) {
+	step := firstStep{Protects: true}
+	passkeys, err := p.Accounts.Passkeys.List(r.ctx(), r.UserID)
+	if err != nil {
+		return firstStep{}, err
+	}
+	state, err := p.Accounts.SecondFactor.State(r.ctx(), r.Session)
+	if err != nil {
+		return firstStep{}, err
+	}
+	step.Done = len(passkeys) > 0 || r.User.Protected()
+	if step.Codes = state.Configured; step.Codes {
+		step.Text = r.text["AppSetup"]
+	}
+	if p.Accounts.Passkeys.Off() == nil {
+		step.Text = r.text["StepPasskey"]
+		step.PasskeyName = proposedName(r.text.deviceName(r.Request().UserAgent()), passkeys)
+	}
+	return step, nil
+}
+
+// firstSteps returns an admin's, or nil where nothing is left to do or an admin has hidden them.
 func (p profile) firstSteps(r *request, h user.Household, joined bool) ([]firstStep, error) {
 	if h.FirstStepsDone {
 		return nil, nil
 	}
-	steps := []firstStep{{r.text["StepNamed"], root + "admin/security", h.Name != account.DefaultHouseholdName}}
-	if p.Accounts.Passkeys.Off() == nil {
-		passkeys, err := p.Accounts.Passkeys.List(r.ctx(), r.UserID)
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, firstStep{r.text["StepPasskey"], securityPath + "#passkeys", len(passkeys) > 0})
+	steps := []firstStep{{
+		Text: r.text["StepNamed"], URL: root + "admin/security", Done: h.Name != account.DefaultHouseholdName,
+	}}
+	protect, err := p.protectStep(r)
+	if err != nil {
+		return nil, err
+	}
+	if protect.Text != "" {
+		steps = append(steps, protect)
 	}
 	invites, err := p.People.Invites(r.ctx())
 	if err != nil {
@@ -110,8 +150,9 @@ func (p profile) firstSteps(r *request, h user.Household, joined bool) ([]firstS
 	if err != nil {
 		return nil, err
 	}
-	steps = append(steps, firstStep{r.text["StepInvite"], root + "admin/invites", joined || len(invites) > 0},
-		firstStep{r.text["StepApp"], appsPath + "/new", len(apps) > 0})
+	steps = append(steps,
+		firstStep{Text: r.text["StepInvite"], URL: root + "admin/invites", Done: joined || len(invites) > 0},
+		firstStep{Text: r.text["StepApp"], URL: appsPath + "/new", Done: len(apps) > 0})
 	if !slices.ContainsFunc(steps, func(s firstStep) bool { return !s.Done }) {
 		return nil, nil
 	}

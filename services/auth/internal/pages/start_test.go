@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/people"
@@ -27,15 +28,41 @@ func TestStart_HasTheFirstStepsOfANewHousehold(t *testing.T) {
 		lacks("Passkey hinzufügen") // there are none without the household's address
 	f.add("otto", "Otto", userPass, "member")
 	anna.get("/pforte/").shows("Familie einladen<span")
-	f.otto().get("/pforte/").lacks("Die ersten Schritte", hidesSteps, "/pforte/admin/")
+	f.otto().get("/pforte/").lacks("Familie einladen", hidesSteps, "/pforte/admin/")
 	f.application("notes", "/notes/", "login", false)
+	anna.get("/pforte/").shows("Die ersten Schritte", `value="setup">Code aus einer App</button>`)
+	anna.enroll()
 	anna.get("/pforte/").lacks("Die ersten Schritte", hidesSteps)
+}
+
+// TestStart_ANewMemberProtectsTheAccount: by a passkey or by codes, from the start page, for as long as they are new.
+func TestStart_ANewMemberProtectsTheAccount(t *testing.T) {
+	f := newFixture(t, func(o *web.Options) { o.PublicURL = "https://example.com" })
+	otto := f.otto()
+	otto.get("/pforte/").shows("Die ersten Schritte", `data-return="/pforte/account/security?done=passkey-added"`, `value="setup">Code aus einer App</button>`, "passkey.js").lacks(hidesSteps)
+	f.advance(30 * 24 * time.Hour)
+	otto = f.otto()
+	otto.get("/pforte/").lacks("Die ersten Schritte", "passkey.js")
+	f.add("ida", "Ida", userPass, "member")
+	ida := f.loggedIn("ida", userPass)
+	ida.get("/pforte/").shows("Die ersten Schritte")
+	ida.enroll()
+	ida.get("/pforte/").lacks("Die ersten Schritte", "passkey.js")
+}
+
+func TestStart_AnAdminInvites(t *testing.T) {
+	f := newFixture(t)
+	f.otto().get("/pforte/").lacks(`value="invite"`)
+	anna := f.anna()
+	anna.get("/pforte/").shows(`action="/pforte/admin/invites"`, `value="invite">Jemanden einladen</button>`)
+	link := anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
+	link.shows("/pforte/join?t=")
 }
 
 func TestStart_FirstStepsAreHiddenByAnAdmin(t *testing.T) {
 	f := newFixture(t, func(o *web.Options) { o.PublicURL = "https://example.com" })
 	anna := f.anna()
-	anna.get("/pforte/").shows(`<a href="/pforte/account/security#passkeys">Passkey hinzufügen</a>`)
+	anna.get("/pforte/").shows(">Passkey hinzufügen</button>")
 	f.otto().post("/pforte/", "do", "hide").want(http.StatusForbidden)
 	anna.get("/pforte/").shows("Die ersten Schritte")
 	anna.post("/pforte/", "do", "hide").leadsTo("/pforte/")

@@ -12,19 +12,19 @@ export default async (j) => {
     de: { title: "Link zum Weitergeben", text: `Einladung in den Haushalt „${household}“: ${link}` },
     en: { title: "Link to share", text: `Invitation to the household “${household}”: ${link}` },
   })[j.lang];
+  await admin.does("invite", async () => {
+    await admin.press("main button[value=invite]");
+    if (j.scripts) await admin.press("button[data-share]", null);
+  });
+  const linkShown = () => admin.attribute("main a[href*='/pforte/join?t=']", "href");
+  if (j.scripts) {
+    const shared = await admin.page.evaluate(() => window.shared), household = await admin.text("header .brand bdi");
+    want("what is shared", JSON.stringify(shared), JSON.stringify(words(household, await linkShown())));
+  }
   const invite = async (name) => {
-    await admin.visit("/pforte/");
-    await admin.does("invite", async () => {
-      await admin.press("main a[href='/pforte/admin/invites']");
-      await admin.send("form:has([name=role])", { display_name: name });
-      if (j.scripts) await admin.press("button[data-share]", null);
-    });
-    const link = await admin.attribute("main a[href*='/pforte/join?t=']", "href");
-    if (j.scripts) {
-      const shared = await admin.page.evaluate(() => window.shared), household = await admin.text("header .brand bdi");
-      want("what is shared", JSON.stringify(shared), JSON.stringify(words(household, link)));
-    }
-    return link;
+    await admin.visit("/pforte/admin/invites");
+    await admin.send("form:has([name=role])", { display_name: name });
+    return linkShown();
   };
   const link = await invite(`Paul ${member}`);
 
