@@ -78,20 +78,22 @@ func (s *Service) Change(ctx context.Context, by int64, slug string, change func
 	}, by)
 }
 
-// Remove ends what an application's users have there, and has it log no one in any more. ErrNoClient.
+// Remove deletes the client of an application and ends its grants, on behalf of an admin or user.Operator. ErrNoClient,
+// user.ErrNotAdmin.
 func (s *Service) Remove(ctx context.Context, by int64, slug string) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.RemoveClient(ctx, slug, by)
 }
 
-// AddSecret returns a new secret of a client, which is shown this once. ErrNoClient, ErrManySecret, ErrPublic.
+// AddSecret returns a new secret of a client, which is shown this once. ErrNoClient, ErrManySecret, ErrPublic,
+// user.ErrNotAdmin.
 func (s *Service) AddSecret(ctx context.Context, by int64, slug string) (string, error) {
 	defer s.snapshot.Outdate()
 	text, secret := NewSecret()
 	return text, s.o.Clients.AddSecret(ctx, slug, secret, by)
 }
 
-// RemoveSecret removes a secret of a client; from now on it is refused. ErrNoClient, ErrNoSecret.
+// RemoveSecret removes a secret of a client; from now on it is refused. ErrNoClient, ErrNoSecret, user.ErrNotAdmin.
 func (s *Service) RemoveSecret(ctx context.Context, by int64, slug string, id int64) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.RemoveSecret(ctx, slug, id, by)
@@ -109,7 +111,7 @@ func (s *Service) Unfinished(ctx context.Context, c Client) (bool, error) {
 	return !since.IsZero() && s.o.Now().Sub(since) > time.Minute, err
 }
 
-// Connections returns the live grants of a user, or with 0 of all, newest first.
+// Connections returns at most 1000 live grants of a user, or with 0 of all, newest first.
 func (s *Service) Connections(ctx context.Context, userID int64) ([]Connection, error) {
 	return s.o.Grants.Connections(ctx, userID)
 }

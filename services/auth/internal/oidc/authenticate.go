@@ -16,7 +16,7 @@ type Credentials struct {
 }
 
 // Authenticate returns the client of credentials. A public one has no secret: what it sends as one is ignored. ErrIDs,
-// ErrClient.
+// ErrClient and the errors of Off.
 func (s *Service) Authenticate(ctx context.Context, by Credentials) (Client, error) {
 	st, err := s.on(ctx)
 	if err != nil {

@@ -31,7 +31,7 @@ type Attempt struct {
 	// Values are the request's parameters, or Handle is that of a kept one.
 	Values url.Values
 	Handle string
-	// Session and User are who is logged in; nil: no one.
+	// Session and User are who is logged in; no one if Session is nil.
 	Session *session.Session
 	User    user.User
 	// Confirmed and Denied are what the user answered when they were asked.
@@ -64,7 +64,7 @@ type Step struct {
 	Slug, Name string
 	// LoginHint is the username that the application proposes; empty: none.
 	LoginHint string
-	// Err is why Answer is an error; nil: it has a code.
+	// Err is why Answer is an error; nil: it has a code, or there is none yet.
 	Err error
 }
 
@@ -85,11 +85,12 @@ func (a Answer) URL() string {
 	return a.To + separator + a.Values.Encode()
 }
 
-// Proves reports whether an address says by itself which program it belongs to: another one may be at a port of the
-// same machine, and claim the same scheme.
+// Proves reports whether the address of an answer says by itself which program gets it. One on the user's machine and
+// one of a program's own scheme do not: another program may be at the port, or claim the scheme.
 func (a Answer) Proves() bool { return !IsLoopback(a.To) && !IsOwnScheme(a.To) }
 
-// authorization is a request for a login whose client and address are known.
+// authorization is a request for a login that Authorize or Push decides about. The method address of Service sets
+// client, check sets prompt and maxAge.
 type authorization struct {
 	Attempt
 	kept   Kept
@@ -133,7 +134,7 @@ func (s *Service) Authorize(ctx context.Context, attempt Attempt) (Step, error) 
 	return s.admit(ctx, a)
 }
 
-// request reads the parameters of a request, or those of a kept one.
+// request reads the parameters of a request, or those of a kept one. ErrRequest, ErrRequestGone.
 func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization, error) {
 	a := &authorization{Attempt: attempt, values: attempt.Values, maxAge: -1}
 	a.kept = Kept{At: s.o.Now().Unix()}
@@ -175,7 +176,8 @@ func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization,
 
 func one(values url.Values, name string) bool { return len(values[name]) == 1 }
 
-// address finds the client, and whether the request's address is one of its own.
+// address sets the client of a request. ErrUnknownClient; ErrUnknownAddress if the request's address is not one of the
+// client's.
 func (s *Service) address(ctx context.Context, st *state, a *authorization) error {
 	var known bool
 	if a.client, known = st.clients[a.values.Get("client_id")]; !known {
@@ -188,7 +190,7 @@ func (s *Service) address(ctx context.Context, st *state, a *authorization) erro
 	return nil
 }
 
-// check returns the error of the first parameter that is wrong. Each check stands alone.
+// check reads prompt and max_age, and returns the error of the first parameter that is wrong. Each check stands alone.
 func (a *authorization) check() error {
 	v := a.values
 	a.prompt = strings.Fields(v.Get("prompt"))
@@ -269,8 +271,8 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 // provedSince reports whether the user has proved who they are at or after an instant.
 func (a *authorization) provedSince(unix int64) bool { return a.Session.AuthAt.Unix() >= unix }
 
-// outdated reports whether the session is older or weaker than the request asks for. It is compared with when the
-// request came, so that no one is asked twice.
+// outdated reports whether the session is older than the request asks for or, if the user has a second factor, weaker.
+// A proof since the request came is always enough, so that no one is asked twice.
 func (a *authorization) outdated() bool {
 	if a.provedSince(a.kept.At) {
 		return false
@@ -317,7 +319,8 @@ func (s *Service) interrupt(ctx context.Context, a *authorization, kind StepKind
 	return step, nil
 }
 
-// admit leads back with a code, where the rule admits the user.
+// admit leads back with a code, where the rule admits the user, and otherwise returns the step of the kind that
+// admitted says.
 func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 	p, kind, err := s.admitted(ctx, *a.Session, a.User, a.client)
 	switch {
@@ -418,7 +421,8 @@ type Waiting struct {
 	Client Client
 }
 
-// Waiting returns a kept request. ErrRequestGone, also where it leads to no client's address any more.
+// Waiting returns a kept request. ErrRequest; ErrRequestGone, also where it leads to no client's address any more; the
+// errors of Off.
 func (s *Service) Waiting(ctx context.Context, handle string) (Waiting, error) {
 	st, err := s.on(ctx)
 	if err != nil {
@@ -440,7 +444,7 @@ func (s *Service) Waiting(ctx context.Context, handle string) (Waiting, error) {
 	}, nil
 }
 
-// Keep keeps a request that came by another site's form, and returns its handle. ErrRequest.
+// Keep keeps a request that came by another site's form, and returns its handle. ErrRequest and the errors of Off.
 func (s *Service) Keep(ctx context.Context, values url.Values) (handle string, err error) {
 	if _, err := s.on(ctx); err != nil {
 		return "", err
@@ -454,8 +458,8 @@ func (s *Service) Keep(ctx context.Context, values url.Values) (handle string, e
 }
 
 // Push keeps a request that a client sends itself, before a browser does (RFC 9126), and returns the request_uri that
-// stands for it once. ErrUnknownAddress, ErrClient for another client's request, ErrRequestURI, ErrRequest, and what
-// would lead back.
+// stands for it once. ErrRequest, ErrUnknownAddress, ErrClient for another client's request, and the errors of wrong
+// parameters with which Authorize leads back.
 func (s *Service) Push(ctx context.Context, c Client, values url.Values, ip string) (uri string, err error) {
 	values = maps.Clone(values)
 	values.Del("client_secret")

@@ -71,7 +71,7 @@ type Client struct {
 	Device bool
 	// LogoutURI is where back-channel logouts are sent; empty: nowhere.
 	LogoutURI string
-	// Redirects and AfterLogout are its addresses, sorted.
+	// Redirects are the addresses that logins may lead back to, AfterLogout those of logouts; both sorted.
 	Redirects, AfterLogout []string
 	Secrets                []Secret // by ID
 	CreatedAt              time.Time
@@ -83,7 +83,7 @@ type Secret struct {
 	Hash       string // SHA-256, hexadecimal
 	Hint       string // its last four characters
 	CreatedAt  time.Time
-	LastUsedAt time.Time // within an hour; zero: never
+	LastUsedAt time.Time // exact to an hour; zero: never
 }
 
 // Errors of clients and their fields.
@@ -149,13 +149,14 @@ func CheckAddress(s string, public bool) error {
 	return nil
 }
 
-// isPlain reports whether an address is one that all programs read alike: of ASCII, without a fragment.
+// isPlain reports whether an address is one that all programs read alike: of at most MaxAddressLength characters of
+// ASCII, without white space, a fragment, * and characters that a URL may not have.
 func isPlain(s string) bool {
 	return len(s) <= MaxAddressLength && !strings.ContainsAny(s, "#*\\\"<>^`{|}") &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// isWebAddress reports whether an address is of http or https, with a host and without a user.
+// isWebAddress reports whether an address is plain, of http or https, with a host and without a user.
 func isWebAddress(s string) bool {
 	u, err := url.Parse(s)
 	return isPlain(s) && err == nil && u.Host != "" && u.User == nil && !strings.Contains(u.Host, "@") &&
@@ -202,7 +203,7 @@ func (c Client) HasRedirect(address string) bool {
 
 var loopbackPort = regexp.MustCompile(`\A(http://(?:127\.0\.0\.1|\[::1\]|localhost)):[1-9][0-9]{0,4}((?:/[^#]*)?)\z`)
 
-// withoutPort returns an address on the same machine without its port.
+// withoutPort returns an http address on the same machine without its port, and whether it is one with a port.
 func withoutPort(s string) (string, bool) {
 	m := loopbackPort.FindStringSubmatch(s)
 	if m == nil || !isPlain(s) {

@@ -102,8 +102,7 @@ func shownUserCode(code string) string {
 	return code[:userCodeLength/2] + "-" + code[userCodeLength/2:]
 }
 
-// ShownUserCode returns a code of a device, as people type it, as the device shows it. It reports whether it can be
-// one.
+// ShownUserCode returns a code that people typed as the device shows it. It reports whether it can be one.
 func ShownUserCode(typed string) (shown string, ok bool) {
 	code, ok := userCode(typed)
 	if !ok {
@@ -144,7 +143,7 @@ type WaitingDevice struct {
 	hash       string // of the code
 }
 
-// WaitingDevice returns the device that shows a code, as it is typed. ErrNoDevice.
+// WaitingDevice returns the device that shows a code, which people typed. ErrNoDevice and the errors of Off.
 func (s *Service) WaitingDevice(ctx context.Context, typed string) (WaitingDevice, error) {
 	st, err := s.on(ctx)
 	if err != nil {
@@ -196,8 +195,8 @@ func (s *Service) ProvedForDevice(ctx context.Context, typed string, by session.
 }
 
 // AllowDevice lets a device log its user in. The kind is Back: it may; ToReauth: the user has to prove who they are
-// first, because ProveFirst says so, or by a second factor; ToLogin, NoAccess, NoFactor: as admitted says. ErrNoDevice,
-// also where it has an answer.
+// first, because ProveFirst says so, or by a second factor; ToLogin: their account is gone; NoFactor: they have to set
+// up a second factor; NoAccess: the rule does not admit them. ErrNoDevice, also where it has an answer.
 func (s *Service) AllowDevice(ctx context.Context, w WaitingDevice, by DeviceUser) (StepKind, error) {
 	if first, err := s.ProveFirst(ctx, w, by); first || err != nil {
 		return ToReauth, err
@@ -216,7 +215,7 @@ func (s *Service) DenyDevice(ctx context.Context, w WaitingDevice) error {
 }
 
 // admitted returns a user whom a client's rule admits now. The kind is Back: it does; ToLogin: their account is gone;
-// ToReauth: they have to prove a second factor; NoAccess, NoFactor: it does not.
+// ToReauth: they have to prove a second factor; NoFactor: they have to set one up; NoAccess: it does not.
 func (s *Service) admitted(ctx context.Context, by session.Session, u user.User, c Client) (Person, StepKind, error) {
 	p, secondFactor, err := s.o.Grants.Person(ctx, by.UserID, c.ApplicationID)
 	switch {
@@ -242,8 +241,8 @@ var deviceCodePattern = regexp.MustCompile(`\A([0-9a-f]{64})\.([A-Za-z0-9_-]{1,6
 
 // ExchangeDevice gives a client tokens for a device code as soon as its user has allowed it. A device that has not got
 // the answer, and asks again after the interval, gets tokens of the same grant, for RefreshGrace. ErrPending,
-// ErrSlowDown, ErrDenied, ErrNoDevice, ErrCodeClient, ErrCodeMissing, ErrNotAdmitted. With any other error, of a store,
-// the device may ask again with the same code.
+// ErrSlowDown, ErrDenied, ErrNoDevice, ErrCodeClient, ErrCodeMissing, ErrNotAdmitted. With any other error, of a store
+// or of signing, the device may ask again with the same code.
 func (s *Service) ExchangeDevice(ctx context.Context, c Client, deviceCode, ip string) (Tokens, error) {
 	if deviceCode == "" {
 		return Tokens{}, ErrCodeMissing

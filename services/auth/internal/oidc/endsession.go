@@ -13,7 +13,7 @@ import (
 const maxHint = 8 << 10
 
 // LogoutRequest is an application's request to log its user out (OpenID Connect RP-Initiated Logout 1.0). It is zero
-// where the request shows no ID token of ours.
+// unless it is Known.
 type LogoutRequest struct {
 	Client Client // zero: unknown
 	Grant  string // whose ID token was shown
@@ -22,7 +22,7 @@ type LogoutRequest struct {
 	To string
 }
 
-// Known reports whether an application showed an ID token of ours.
+// Known reports whether the request is well formed and shows an ID token of ours for a client that still exists.
 func (f LogoutRequest) Known() bool { return f.Client.ID != "" }
 
 // EndSession reads a request for a logout, which changes nothing yet. One that is wrong is the zero LogoutRequest, so

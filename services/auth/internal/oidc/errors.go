@@ -2,11 +2,11 @@ package oidc
 
 import "errors"
 
-// Why there is no provider.
+// Why there is no provider. ErrNoDataKey is another reason.
 var (
 	ErrNoPublicURL = errors.New("PUBLIC_URL is not set")
 	ErrNoPages     = errors.New("there are no pages, or the earlier variant is served")
-	// ErrIssuerChanged: PUBLIC_URL is another one than when the first client was made.
+	// ErrIssuerChanged: PUBLIC_URL makes another issuer than the one that is written down.
 	ErrIssuerChanged = errors.New("PUBLIC_URL has changed, and applications know users by the former one")
 )
 

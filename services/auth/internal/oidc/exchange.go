@@ -22,12 +22,13 @@ type Tokens struct {
 	Scopes  []string
 }
 
-// Exchange gives a client tokens for an authorization code, which counts once, whatever the answer. Each condition is
-// checked by itself. A copy of a code that comes later, without PKCE, ends what the code became: it may have been
-// stolen.
+// Exchange gives a client tokens for an authorization code, which counts once, also where it is refused. Each condition
+// is checked by itself. A code that was given without PKCE and is used again later ends the grant that it became: it
+// may have been stolen.
 //
 // ErrCodeMissing, ErrCodeUsed, ErrCodeClient, ErrCodeAddress, ErrVerifier, ErrNoChallenge, ErrNotAdmitted. With any
-// other error, of a store, the client may try again with the same code, unless two answers of Redis in a row were lost.
+// other error, of a store or of signing, the client may try again with the same code, unless two answers of Redis in a
+// row were lost.
 func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifier, ip string) (Tokens, error) {
 	if code == "" {
 		return Tokens{}, ErrCodeMissing
@@ -51,7 +52,7 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 }
 
 // redeem makes a grant of what a code stands for, or finds the one that an earlier try has made whose answer was lost,
-// and returns its tokens. Where a store fails, keep is called to keep the code again.
+// and returns its tokens. Where a store or signing fails, keep is called to keep the code again. ErrNotAdmitted.
 func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Context, Code) error) (Tokens, error) {
 	held, _, err := s.o.Grants.CreateGrant(ctx, taken.grant())
 	if errors.Is(err, ErrNotAdmitted) {
@@ -72,8 +73,8 @@ func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Cont
 	return tokens, nil
 }
 
-// createdGrant returns a grant that has just been made, and whose refresh token was not used: its client may not have
-// got it. ErrNotAdmitted.
+// createdGrant returns a grant that was made within RefreshGrace, and whose refresh token was not replaced: its client
+// may not have got it. ErrNotAdmitted.
 func (s *Service) createdGrant(ctx context.Context, id string) (Held, error) {
 	h, err := s.o.Grants.Held(ctx, id)
 	if errors.Is(err, ErrGrantEnded) || err == nil && (h.Generation > 0 || s.o.Now().Sub(h.CreatedAt) > RefreshGrace) {
@@ -91,7 +92,7 @@ func (s *Service) asked(ctx context.Context, c Client) {
 	})
 }
 
-// takeCode takes a code, and ends the grant of one that is used again.
+// takeCode takes a code. ErrCodeUsed, once the grant has ended that TakeCode returns as reused.
 func (s *Service) takeCode(ctx context.Context, code string) (Code, error) {
 	taken, reused, err := s.o.ShortLived.TakeCode(ctx, Hash(code))
 	if reused == "" || !errors.Is(err, ErrCodeUsed) {

@@ -18,10 +18,10 @@ const (
 	RefreshIdle     = 30 * 24 * time.Hour  // without use
 	RefreshLifetime = 365 * 24 * time.Hour // since the login
 	RefreshGrace    = 2 * time.Minute      // in which the token before is answered again
-	KeepEnded       = 30 * 24 * time.Hour  // of a grant
-	KeepEndedLogins = time.Hour
-	RequestLifetime = 15 * time.Minute // of a kept request
-	PushedLifetime  = 90 * time.Second // of one that the client has pushed
+	KeepEnded       = 30 * 24 * time.Hour  // of a grant, after its end
+	KeepEndedLogins = time.Hour            // after their end
+	RequestLifetime = 15 * time.Minute     // of a kept request
+	PushedLifetime  = 90 * time.Second     // of one that the client has pushed
 )
 
 // Limits of live grants. Another one ends the oldest.
@@ -76,7 +76,7 @@ const (
 
 // Person is a user as an application may come to know them, as stored now.
 type Person struct {
-	User    user.User // without the password's hash, and whether they have a second factor
+	User    user.User // PasswordHash and SecondFactor are not set
 	Groups  []string  // slugs, sorted
 	Subject string    // by what all applications know them
 	Email   user.Email
@@ -86,7 +86,7 @@ type Person struct {
 type Held struct {
 	Grant
 	Person Person
-	Client Client // without secrets and addresses
+	Client Client // without Secrets, Redirects and AfterLogout
 }
 
 // Connection is a live grant as its user and admins see it.

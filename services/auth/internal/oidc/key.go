@@ -49,7 +49,7 @@ const (
 type Signer interface {
 	// Generate returns a new key, sealed. ErrNoDataKey.
 	Generate(alg Alg) (StoredKey, error)
-	// Reseal returns keys that the former DATA_KEY sealed, sealed by the current one.
+	// Reseal returns keys. One that the former DATA_KEY sealed is then sealed by the current one.
 	Reseal(keys []StoredKey) []StoredKey
 	// Opens reports whether the private key can be opened.
 	Opens(key StoredKey) bool

@@ -18,7 +18,7 @@ func (s *Service) complete(keys []StoredKey) bool {
 	return true
 }
 
-// active returns the key that signs.
+// active returns the key that signs with alg, and whether there is one.
 func active(keys []StoredKey, alg Alg) (StoredKey, bool) {
 	i := slices.IndexFunc(keys, func(k StoredKey) bool { return k.Alg == alg && k.State == KeyActive })
 	if i < 0 {
@@ -78,8 +78,8 @@ func (s *Service) set(keys []StoredKey, id string, to KeyState) {
 // KeyList returns all keys, for the operator.
 func (s *Service) KeyList(ctx context.Context) ([]StoredKey, error) { return s.o.Keys.Keys(ctx) }
 
-// RotateKeys publishes a next key of each algorithm, which signs from KeyAhead on, so that no client meets a key that
-// it does not know yet.
+// RotateKeys publishes a next key of each algorithm that has none. It signs after KeyAhead, so that no client meets a
+// key that it does not know yet. ErrNoDataKey.
 func (s *Service) RotateKeys(ctx context.Context) error {
 	defer s.snapshot.Outdate()
 	return s.o.Keys.ChangeKeys(ctx, true, func(keys []StoredKey) ([]StoredKey, error) {
@@ -97,7 +97,8 @@ func (s *Service) RotateKeys(ctx context.Context) error {
 	})
 }
 
-// RevokeKey has a key verify nothing from now on; where it signed, another one does at once. ErrNoKey.
+// RevokeKey has a key verify nothing from now on; where it signed, another one does at once. ErrNoKey; ErrNoDataKey if
+// none can be made.
 func (s *Service) RevokeKey(ctx context.Context, id string) error {
 	defer s.snapshot.Outdate()
 	return s.o.Keys.ChangeKeys(ctx, true, func(keys []StoredKey) ([]StoredKey, error) {
@@ -121,7 +122,7 @@ func (s *Service) RevokeKey(ctx context.Context, id string) error {
 }
 
 // KeepKeys takes keys to their next states when it is time, seals again what the previous DATA_KEY has sealed, and
-// forgets keys that verify nothing any more.
+// forgets keys that were retired or revoked KeyVerifies ago. It does nothing where Options.Off is set.
 func (s *Service) KeepKeys(ctx context.Context) error {
 	if s.o.Off != nil {
 		return nil
@@ -144,8 +145,8 @@ func (s *Service) KeepKeys(ctx context.Context) error {
 	})
 }
 
-// KeySet returns the published keys (RFC 7517), RSA first. It fails as Off does, and with
-// ErrNoClient until the first client.
+// KeySet returns the published keys (RFC 7517), RSA first. It fails as Off does, and with ErrNoClient while there are
+// no clients.
 func (s *Service) KeySet(ctx context.Context) ([]json.RawMessage, error) {
 	st, err := s.on(ctx)
 	if err != nil {
@@ -179,7 +180,7 @@ func (s *Service) Sign(ctx context.Context, alg Alg, typ string, claims any) (st
 	return s.o.Signer.Sign(ctx, k, typ, claims)
 }
 
-// VerifyHint returns the claims, JSON, of an ID token of ours, which may have expired. ErrToken.
+// VerifyHint returns the claims, JSON, of an ID token of ours, which may have expired. ErrToken; it fails as Off does.
 func (s *Service) VerifyHint(ctx context.Context, token string) ([]byte, error) {
 	st, err := s.on(ctx)
 	if err != nil {

@@ -71,7 +71,7 @@ type LogoutOptions struct {
 	Store Logouts
 	// Sign is Service.Sign.
 	Sign      func(ctx context.Context, alg Alg, typ string, claims any) (string, error)
-	Issuer    string // that applications know; empty: there is no provider, and logouts wait
+	Issuer    string // that applications know; empty: there is no provider, and Sign fails
 	Transport http.RoundTripper
 	// Count is called for each try with what became of it, Waiting with how many wait.
 	Count   func(outcome string)

@@ -13,10 +13,11 @@ import (
 // Refresh gives a client new tokens for a refresh token. Nothing but the user's row, the grant's and the rule decides.
 //
 // A confidential client keeps its token. A public one gets the next; where it has not got that answer, the token before
-// is answered with the same next one, for RefreshGrace. An older one has been stolen, from the client or by it: the
-// grant ends.
+// is answered with the same next one, for RefreshGrace. Any earlier one ends the grant, because it may have been
+// stolen.
 //
-// ErrRefresh, ErrGrantEnded, ErrRefreshUsed, ErrWider. With any other error, of a store, the client may try again.
+// ErrRefresh, ErrGrantEnded, ErrRefreshUsed, ErrWider. With any other error, of a store or of signing, the client may
+// try again.
 func (s *Service) Refresh(ctx context.Context, c Client, token, scope, ip string) (Tokens, error) {
 	grant, generation, ok := s.parseRefresh(token)
 	if !ok {
@@ -48,7 +49,8 @@ func (s *Service) Refresh(ctx context.Context, c Client, token, scope, ip string
 	return s.tokens(ctx, h, scopes, "")
 }
 
-// refreshable returns the live grant of a refresh token.
+// refreshable returns the live grant of a refresh token. ErrGrantEnded; ErrRefresh if it is another client's or has
+// none.
 func (s *Service) refreshable(ctx context.Context, c Client, grant string) (Held, error) {
 	h, err := s.o.Grants.Held(ctx, grant)
 	if err != nil {
@@ -66,7 +68,9 @@ func (s *Service) refreshable(ctx context.Context, c Client, grant string) (Held
 	return h, nil
 }
 
-// rotate takes a grant from the generation of a token to the next, once of many copies at a time.
+// rotate takes a grant from the generation of a token to the next, once for all copies of the token that come within
+// RefreshGrace. ErrRefresh for a generation that is not reached yet; ErrRefreshUsed for an earlier one, which ends the
+// grant; ErrGrantEnded.
 func (s *Service) rotate(ctx context.Context, h Held, generation int64) (Held, error) {
 	if generation == h.Generation {
 		rotated, err := s.o.Grants.Rotate(ctx, h.ID, generation)

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Revoke ends what a token of a client is good for (RFC 7009): an access token by itself, a refresh token with the
-// grant. A token that is unknown, has ended or is another client's is no error, and nothing ends. ErrForm without
-// a token.
+// Revoke ends an access token, or the grant of a refresh token, be the token current or replaced (RFC 7009). It does
+// nothing for a token that is unknown or of another client, or whose grant has ended. ErrForm without a token.
 func (s *Service) Revoke(ctx context.Context, c Client, token string) error {
 	if token == "" {
 		return ErrForm

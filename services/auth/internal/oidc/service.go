@@ -27,7 +27,7 @@ type Options struct {
 	ShortLived ShortLived
 	Signer     Signer
 	// MACKeys are those of refresh tokens, from NewMACKey: the current one, and that of the previous DATA_KEY. Empty
-	// with ErrNoDataKey only.
+	// without a DATA_KEY, with Off only.
 	MACKeys [][]byte
 	// HasPaths reports whether an application is below the portal's own origin, where its scripts can read our pages.
 	HasPaths func(context.Context) (bool, error)
@@ -105,13 +105,13 @@ func (s *Service) read(ctx context.Context) (*state, error) {
 	return st, err
 }
 
-// Off returns why there is no provider: what Options.Off is, or ErrIssuerChanged; nil: there is.
+// Off returns why there is no provider: what Options.Off is, ErrIssuerChanged, or the error of a store; nil: there is.
 func (s *Service) Off(ctx context.Context) error {
 	_, err := s.on(ctx)
 	return err
 }
 
-// on returns the state of a provider that is not off.
+// on returns the state of a provider that is not off. It fails as Off does.
 func (s *Service) on(ctx context.Context) (*state, error) {
 	if s.o.Off != nil {
 		return nil, s.o.Off
@@ -126,7 +126,8 @@ func (s *Service) on(ctx context.Context) (*state, error) {
 	return st, nil
 }
 
-// TakeIssuer writes the issuer of today's PUBLIC_URL down, on behalf of an admin or user.Operator.
+// TakeIssuer replaces the issuer that is written down by that of today's PUBLIC_URL, on behalf of an admin or
+// user.Operator.
 func (s *Service) TakeIssuer(ctx context.Context, by int64) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.SetIssuer(ctx, s.o.Issuer, by)

@@ -15,9 +15,9 @@ type Clients interface {
 	// CreateClient makes an application a client, with its secret unless it is public, and writes the issuer down with
 	// the first. ErrIsClient, ErrIDTaken, application.ErrNotFound.
 	CreateClient(ctx context.Context, c Client, issuer string, by int64) error
-	// ChangeClient stores what change makes of a client, which is called in the transaction and possibly several
-	// times; its error is returned. Grants end where the client becomes public or confidential. ErrNoClient,
-	// ErrIDTaken.
+	// ChangeClient stores what change makes of a client, which is called in the transaction and possibly several times;
+	// its error is returned. Grants end where the client becomes public or confidential or gets another id, and its
+	// secrets where it becomes public. ErrNoClient, ErrIDTaken.
 	ChangeClient(ctx context.Context, slug string, change func(*Client) error, by int64) error
 	// RemoveClient ends the grants of a client, and removes it. ErrNoClient.
 	RemoveClient(ctx context.Context, slug string, by int64) error
@@ -31,7 +31,7 @@ type Clients interface {
 	RequirePKCE(ctx context.Context, applicationID int64) error
 	// Issuer returns the issuer that is written down; empty: none yet.
 	Issuer(ctx context.Context) (string, error)
-	// SetIssuer writes another issuer down.
+	// SetIssuer replaces the issuer that is written down, if one is.
 	SetIssuer(ctx context.Context, issuer string, by int64) error
 }
 
@@ -47,7 +47,8 @@ type Keys interface {
 // Grants keeps grants.
 type Grants interface {
 	// Person returns a user whose account is open, with a subject, and whether an application demands a second factor.
-	// ErrNotAdmitted with the person where the application's rule says no; user.ErrNotFound.
+	// ErrNotAdmitted with the person, perhaps without a subject, where the application's rule says no;
+	// user.ErrNotFound.
 	Person(ctx context.Context, userID, applicationID int64) (p Person, secondFactor bool, err error)
 	// CreateGrant checks what a grant rests on and stores it, in one step: the stamp and the state of the user's
 	// row, the rule, and that the login has not ended. With too many live ones the oldest end. first reports
@@ -61,9 +62,10 @@ type Grants interface {
 	Rotate(ctx context.Context, id string, generation int64) (rotated bool, err error)
 	// Used renews LastUsedAt, once an hour.
 	Used(ctx context.Context, id string) error
-	// EndGrant ends a grant for a reason, and queues its logout. ended reports whether it was live.
+	// EndGrant ends a grant for a reason, and queues its logout unless the reason is EndedByClient. ended reports
+	// whether it was live.
 	EndGrant(ctx context.Context, id, reason string) (ended bool, err error)
-	// Connections returns the live grants of a user, or with 0 of all, newest first.
+	// Connections returns at most 1000 live grants of a user, or with 0 of all, newest first.
 	Connections(ctx context.Context, userID int64) ([]Connection, error)
 	// EndConnection is EndGrant at the wish of its user, an admin or user.Operator. ErrNoConnection, also where by
 	// is none of them.
@@ -73,7 +75,7 @@ type Grants interface {
 	SweepGrants(ctx context.Context) error
 }
 
-// Code is what an authorization code stands for.
+// Code is what an authorization code, or a device that its user has allowed, stands for.
 type Code struct {
 	ClientID      string
 	ApplicationID int64
@@ -109,17 +111,17 @@ type Kept struct {
 // Refusal is what an admin sees of a request that was refused.
 type Refusal struct {
 	At      time.Time
-	Reason  string // a word
+	Reason  string // the text of an error, or a parameter's name
 	Address string // that is not entered
 	IP      string
 }
 
-// ShortLived keeps what lasts for minutes. Every method is one atomic step.
+// ShortLived keeps what lasts for minutes, or for a day as refusals. Every method but Refuse is one atomic step.
 type ShortLived interface {
 	// PutCode keeps a code by its hash, until it expires.
 	PutCode(ctx context.Context, hash string, c Code) error
-	// TakeCode returns a code once. ErrCodeUsed; reused is the grant that a code without PKCE became more than five
-	// seconds ago, within ten minutes.
+	// TakeCode returns a code once. ErrCodeUsed; reused is then the grant of a code without PKCE that was taken more
+	// than five seconds and less than ten minutes ago; empty: none.
 	TakeCode(ctx context.Context, hash string) (c Code, reused string, err error)
 	// PutAccess keeps an access token by its hash, for AccessLifetime.
 	PutAccess(ctx context.Context, hash string, a Access) error
@@ -144,19 +146,18 @@ type ShortLived interface {
 	// AnswerDevice keeps the answer of a device's user, once: what stands for their login; nil: they refuse.
 	// ErrNoDevice.
 	AnswerDevice(ctx context.Context, hash string, allowed *Code) error
-	// PollDevice returns what the user has allowed to the client whose device proves itself by a secret with this
-	// hash: once in an interval, because the answer may be lost. ErrNoDevice, ErrCodeClient, ErrDenied, ErrPending;
-	// ErrSlowDown for a question before the interval is over, which makes the interval longer.
+	// PollDevice returns what the user has allowed to the client whose device proves itself by a secret with this hash:
+	// first at once and then again after each interval, because the answer may be lost. ErrNoDevice, ErrCodeClient,
+	// ErrDenied, ErrPending; ErrSlowDown for a question before the interval is over, which makes the interval longer.
 	PollDevice(ctx context.Context, hash, secret, clientID string, now time.Time) (Code, error)
-	// GiveDeviceBack keeps again what PollDevice has returned.
+	// GiveDeviceBack keeps again what PollDevice has returned. ErrNoDevice if it has expired.
 	GiveDeviceBack(ctx context.Context, hash string, c Code) error
-	// Wait notes that a user was led back to an application at an instant, so that it should ask for tokens.
-	// Asked notes that it has asked. Waiting returns since when it has not; zero: it has, or no user was led to
-	// it for an hour.
+	// Wait notes that a user was led back to an application at an instant, so that it should ask for tokens. Asked
+	// notes that it has asked. Waiting returns since when it has not; zero: it has, or an hour has passed since.
 	Wait(ctx context.Context, applicationID int64, at time.Time) error
 	Asked(ctx context.Context, applicationID int64) error
 	Waiting(ctx context.Context, applicationID int64) (time.Time, error)
-	// Refuse notes a refusal of an application. The last 20 of each are kept, for a day.
+	// Refuse notes a refusal of an application. The last 20 of each are kept, until a day after the last.
 	Refuse(ctx context.Context, applicationID int64, r Refusal) error
 	// Refusals returns the refusals of an application, newest first.
 	Refusals(ctx context.Context, applicationID int64) ([]Refusal, error)

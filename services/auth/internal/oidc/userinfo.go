@@ -8,7 +8,8 @@ import (
 
 const accessPrefix = "pfa_"
 
-// Access returns the live grant of an access token, and what the token is good for. ErrNoAccess, ErrGrantEnded.
+// Access returns the live grant of an access token, and what the token is good for. ErrNoAccess, ErrGrantEnded and the
+// errors of Off.
 func (s *Service) Access(ctx context.Context, token string) (Held, Access, error) {
 	if _, err := s.on(ctx); err != nil {
 		return Held{}, Access{}, err
@@ -24,7 +25,7 @@ func (s *Service) Access(ctx context.Context, token string) (Held, Access, error
 	return h, a, err
 }
 
-// UserInfo returns the claims that an access token is good for. ErrNoAccess, ErrGrantEnded.
+// UserInfo returns the claims that an access token is good for. Errors are those of Access.
 func (s *Service) UserInfo(ctx context.Context, token string) (map[string]any, error) {
 	h, a, err := s.Access(ctx, token)
 	if err != nil {
@@ -35,8 +36,9 @@ func (s *Service) UserInfo(ctx context.Context, token string) (map[string]any, e
 	return claims, nil
 }
 
-// Preview returns the claims that the application of a slug would learn of a user, and why it would not log them in:
-// ErrNotAdmitted, or ErrFactor where they have no second factor. ErrNoClient, user.ErrNotFound.
+// Preview returns the claims that the application of a slug would learn of a user, and with them why it would not log
+// the user in: ErrNotAdmitted, or ErrFactor where they have no second factor. Without claims: ErrNoClient,
+// user.ErrNotFound.
 func (s *Service) Preview(ctx context.Context, slug, username string) (map[string]any, error) {
 	c, err := s.Client(ctx, slug)
 	if err != nil {
