@@ -65,11 +65,11 @@ type Options struct {
 // atomic step and safe for concurrent use, also by several processes. Methods that name a user
 // return user.ErrNotFound.
 //
-// Sessions are in another store, so a change that they must follow is recorded with it: the same
-// transaction writes a user.Revocation, which is returned. The caller carries it out and then calls
-// RevocationDone; a record that a process leaves behind is returned by PendingRevocations. Changes
-// that revoke sessions also set a new SessionStamp, by which the sessions end at once even if their
-// store never follows.
+// Sessions are in another store, so a change that they must follow is recorded with it: the same transaction writes a
+// user.Revocation, which is returned. The caller carries it out and then calls RevocationDone; a record that a process
+// leaves behind is returned by PendingRevocations. Changes that revoke sessions also end the user's logins at
+// applications and the links that the user created, and set a new SessionStamp, by which the sessions end at once even
+// if their store never follows.
 type Users interface {
 	ByID(ctx context.Context, id int64) (user.User, error)
 	// ByUsername returns the user of exactly this name (case matters), which may be
@@ -86,7 +86,7 @@ type Users interface {
 	SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error)
 	// ResetPassword replaces any hash. All sessions are revoked.
 	ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error)
-	// EndSessions revokes all sessions and changes nothing else.
+	// EndSessions revokes all sessions.
 	EndSessions(ctx context.Context, id int64) (user.Revocation, error)
 	// EndOthers revokes all sessions but one.
 	EndOthers(ctx context.Context, id int64, keepSession string) (user.Revocation, error)

@@ -12,9 +12,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Factors keeps what users have beside their password but for passkeys. Every method is one
-// transaction, with its audit row. Methods that name a user return user.ErrNotFound. Hashes of
-// recovery codes are factor.RecoveryHash.
+// Factors keeps what users have beside their password but for passkeys. Every method is one transaction. All that
+// change something but SetupTOTP, UseTOTP and Reseal write an audit row in it. Methods that name a user return
+// user.ErrNotFound, but for UseTOTP, UseRecovery and Reseal. Hashes of recovery codes are factor.RecoveryHash.
 type Factors interface {
 	Factors(ctx context.Context, id int64) (factor.State, error)
 	// SetupTOTP stores a sealed secret that is not confirmed yet, instead of an earlier
@@ -54,9 +54,8 @@ type Factors interface {
 
 // Browsers keeps the browsers that users have logged in with. Every method is one transaction.
 type Browsers interface {
-	// SeeBrowser records that a user has logged in with a browser, and whether by a second
-	// factor. A new one, where others are known, is an event. At most factor.MaxBrowsers are
-	// known.
+	// SeeBrowser records that a user has logged in with a browser, and whether by a second factor. A new one, where
+	// others are known, is an event. At most factor.MaxBrowsers are known. user.ErrNotFound.
 	SeeBrowser(ctx context.Context, id int64, hash, label string, second bool) error
 	// KnowsBrowser reports whether a user has proved their present second factor in a browser. A
 	// password alone makes no browser known here, so that whoever knows it cannot have many known
@@ -111,10 +110,9 @@ type TOTPSetup struct {
 	URI    string // for a QR code
 }
 
-// SetupTOTP begins the set-up of TOTP for a session's user: a new secret, which counts
-// once EnableTOTP has confirmed it in the same session. Otherwise a person with a stolen
-// session could have the user confirm a secret that they know, long after it has ended.
-// factor.ErrAlreadyEnabled, factor.ErrNotConfigured.
+// SetupTOTP begins the set-up of TOTP for a session's user: a new secret, which counts once EnableTOTP has confirmed it
+// in the same session. Otherwise a thief of a session could have the user confirm a secret that the thief knows, long
+// after the session has ended. factor.ErrAlreadyEnabled, factor.ErrNotConfigured.
 func (f *SecondFactor) SetupTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
 	household, err := f.s.Household(ctx)
 	if err != nil {
@@ -131,8 +129,8 @@ func (f *SecondFactor) SetupTOTP(ctx context.Context, of session.Session) (TOTPS
 	return TOTPSetup{Secret: factor.SecretText(secret), URI: factor.URI(household.Name, of.Username, secret)}, nil
 }
 
-// PendingTOTP returns the set-up that SetupTOTP began in this session, to show it again.
-// factor.ErrNoPendingSetup, factor.ErrNotConfigured.
+// PendingTOTP returns the set-up that SetupTOTP began in this session, to show it again. factor.ErrNoPendingSetup,
+// factor.ErrAlreadyEnabled, factor.ErrNotConfigured.
 func (f *SecondFactor) PendingTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
 	_, secret, err := f.pendingSecret(ctx, of)
 	if err != nil {
@@ -225,10 +223,9 @@ func (f *SecondFactor) enable(
 	return codes, err
 }
 
-// Disable removes the second factor of a session's user, who proves to have it by a
-// code, or without a code by a passkey that they used within FreshFor. Passkeys stay.
-// factor.ErrNotEnabled, factor.ErrRequired; ErrWrongCode, ratelimit.LimitedError with
-// ErrTooManyCodes.
+// Disable removes the second factor of a session's user, who proves to have it by a code, or without a code by a
+// passkey that they used within FreshFor. Passkeys stay. factor.ErrNotEnabled, factor.ErrRequired; ErrWrongCode,
+// ratelimit.LimitedError with ErrTooManyCodes; factor.ErrNotConfigured, factor.ErrSealed.
 func (f *SecondFactor) Disable(ctx context.Context, of session.Session, typed string) error {
 	state, err := f.State(ctx, of)
 	switch {
@@ -245,9 +242,8 @@ func (f *SecondFactor) Disable(ctx context.Context, of session.Session, typed st
 	return f.s.factors.DisableFactor(ctx, of.UserID)
 }
 
-// NewRecoveryCodes returns a new set of recovery codes for a session's user, who proves as for Disable
-// to have the second factor; the old ones are void. factor.ErrNotEnabled,
-// ErrWrongCode, ratelimit.LimitedError with ErrTooManyCodes.
+// NewRecoveryCodes returns a new set of recovery codes for a session's user, who proves as for Disable to have the
+// second factor; the old ones are void. Errors are those of Disable but factor.ErrRequired.
 func (f *SecondFactor) NewRecoveryCodes(ctx context.Context, of session.Session, typed string) ([]string, error) {
 	state, err := f.s.factors.Factors(ctx, of.UserID)
 	if err != nil {
@@ -264,7 +260,7 @@ func (f *SecondFactor) NewRecoveryCodes(ctx context.Context, of session.Session,
 }
 
 // prove uses a code of a session's user up, or takes the passkey that they used within FreshFor. ErrWrongCode,
-// ratelimit.LimitedError with ErrTooManyCodes.
+// ratelimit.LimitedError with ErrTooManyCodes, factor.ErrNotConfigured, factor.ErrSealed.
 func (f *SecondFactor) prove(ctx context.Context, of session.Session, typed string) error {
 	byPasskey := of.Factor == session.Passkey || of.Factor == session.PasswordWithPasskey
 	if typed == "" && byPasskey && f.s.provedWithin(of, FreshFor) {

@@ -43,7 +43,7 @@ type PasskeyAnswer struct {
 	Credential json.RawMessage // the PublicKeyCredential
 }
 
-// PasskeyInfo is a passkey as its user sees it.
+// PasskeyInfo is a passkey as its user sees it. Synced and Foreign are false while passkeys are off.
 type PasskeyInfo struct {
 	factor.Passkey
 	// Synced reports that copies of it are, or may be, on other devices.
@@ -55,8 +55,8 @@ type PasskeyInfo struct {
 // Passkeys are the rules of passkeys, over the state of a Service.
 type Passkeys struct{ s *Service }
 
-// Off returns why this server has no passkeys: nil, factor.ErrNoPublicURL,
-// ErrNotHTTPS or ErrIPAddress.
+// Off returns why this server has no passkeys: an error that wraps factor.ErrPasskeysUnavailable, such as
+// factor.ErrNoPublicURL; nil: it has them.
 func (k *Passkeys) Off() error { return k.s.passkeysOff }
 
 // LoginOptions begins a login by passkey. factor.ErrPasskeysUnavailable.
@@ -129,8 +129,8 @@ func (k *Passkeys) login(ctx context.Context, answer PasskeyAnswer, c Credential
 	return failedLogin(u), factor.ErrPasskeyFailed
 }
 
-// SecondOptions begins the second step of a login by passkey. ErrNoPendingLogin;
-// factor.ErrPasskeysUnavailable, factor.ErrNoPasskey.
+// SecondOptions begins the second step of a login by passkey. ErrNoPendingLogin; factor.ErrPasskeysUnavailable,
+// factor.ErrNoPasskey; session.ErrNotFound when the user was deleted.
 func (k *Passkeys) SecondOptions(ctx context.Context, ref session.Ref) (PasskeyCeremony, error) {
 	if _, err := k.s.pendings.PeekPending(ctx, ref); err != nil {
 		return PasskeyCeremony{}, noPending(err)
@@ -138,8 +138,9 @@ func (k *Passkeys) SecondOptions(ctx context.Context, ref session.Ref) (PasskeyC
 	return k.beginVerify(ctx, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
 }
 
-// Second finishes a pending login by a passkey of its user. browser is the value of
-// the browser's cookie, or "". ErrNoPendingLogin, factor.ErrPasskeyFailed.
+// Second finishes a pending login by a passkey of its user. browser is the value of the browser's cookie, or "".
+// ErrNoPendingLogin, factor.ErrPasskeyFailed, factor.ErrPasskeysUnavailable; session.ErrNotFound when the user was
+// deleted.
 func (k *Passkeys) Second(
 	ctx context.Context, ref session.Ref, browser string, answer PasskeyAnswer,
 ) (LoggedIn, error) {
@@ -155,14 +156,14 @@ func (k *Passkeys) Second(
 	return in, err
 }
 
-// ReauthOptions begins a ceremony in which a session's user proves again who they
-// are. factor.ErrPasskeysUnavailable, factor.ErrNoPasskey.
+// ReauthOptions begins a ceremony in which a session's user proves again who they are. factor.ErrPasskeysUnavailable,
+// factor.ErrNoPasskey, session.ErrNotFound.
 func (k *Passkeys) ReauthOptions(ctx context.Context, of session.Session) (PasskeyCeremony, error) {
 	return k.beginVerify(ctx, session.Ceremony{Purpose: toReauth, UserID: of.UserID, Owner: of.Key})
 }
 
-// Reauth replaces a session by a fresh one with another id. factor.ErrPasskeyFailed;
-// session.ErrNotFound when it has ended meanwhile.
+// Reauth replaces a session by a fresh one with another id, once its user has answered by a passkey.
+// factor.ErrPasskeyFailed, factor.ErrPasskeysUnavailable; session.ErrNotFound when it has ended meanwhile.
 func (k *Passkeys) Reauth(ctx context.Context, of session.Session, answer PasskeyAnswer) (LoggedIn, error) {
 	var u user.User
 	key := of.Key
@@ -198,9 +199,9 @@ func (k *Passkeys) RegisterOptions(ctx context.Context, of session.Session) (Pas
 		err)
 }
 
-// Register stores a new passkey of a session's user. ErrMissing, ErrPasskeyName;
-// factor.ErrPasskeyFailed, factor.ErrPasskeyExists, factor.ErrTooManyPasskeys;
-// session.ErrNotFound when the session has ended meanwhile.
+// Register stores a new passkey of a session's user. ErrMissing, ErrPasskeyName; factor.ErrPasskeyFailed,
+// factor.ErrPasskeysUnavailable, factor.ErrPasskeyExists, factor.ErrTooManyPasskeys; session.ErrNotFound when the
+// session has ended meanwhile.
 func (k *Passkeys) Register(
 	ctx context.Context, of session.Session, name string, answer PasskeyAnswer,
 ) (PasskeyInfo, error) {
@@ -287,7 +288,8 @@ func (k *Passkeys) Newcomer(
 	}, err
 }
 
-// LoginNewcomer creates the session of a user who has just been created with a passkey. Its errors are those of Login.
+// LoginNewcomer creates the session of a user who has just been created with a passkey. ErrInvalidCredentials when they
+// are deleted already; ErrClosed; session.ErrFenced.
 func (k *Passkeys) LoginNewcomer(ctx context.Context, u user.User, c Credentials) (LoggedIn, error) {
 	in, err := k.s.createSession(ctx, u, c, session.Passkey, func(context.Context, user.User) error { return nil })
 	if err == nil {
@@ -332,15 +334,15 @@ func (k *Passkeys) Rename(ctx context.Context, of session.Session, id int64, nam
 	return k.info(renamed), nil
 }
 
-// Remove deletes a passkey of a session's user. Sessions that it began stay.
-// factor.ErrNoPasskey; factor.ErrRequired when it is the last second factor and the
-// household requires one; factor.ErrLastPasskey when they have no password.
+// Remove deletes a passkey of a session's user. Sessions that it began stay. factor.ErrNoPasskey; factor.ErrRequired
+// when it is the last second factor and the household requires one; factor.ErrLastPasskey when they have no password
+// and no other passkey of its RP ID; session.ErrNotFound when they were deleted.
 func (k *Passkeys) Remove(ctx context.Context, of session.Session, id int64) error {
 	return ended(k.s.passkeys.RemovePasskey(ctx, of.UserID, id))
 }
 
-// Foreign counts the passkeys of each other RP ID, which do not work here; empty
-// while passkeys are off.
+// Foreign counts the passkeys of each of at most 20 other RP IDs, which do not work here. It is empty while passkeys
+// are off.
 func (k *Passkeys) Foreign(ctx context.Context) (map[string]int, error) {
 	if k.s.passkeysOff != nil {
 		return nil, nil
@@ -409,8 +411,8 @@ func (k *Passkeys) beginVerify(ctx context.Context, c session.Ceremony) (Passkey
 	return k.begin(ctx, c, options, err)
 }
 
-// verify uses up the ceremony and the answer of a passkey of one user.
-// factor.ErrPasskeyFailed unless the answer counts.
+// verify uses up the ceremony and the answer of a passkey of one user. factor.ErrPasskeyFailed unless the answer
+// counts; factor.ErrPasskeysUnavailable; session.ErrNotFound when the user was deleted.
 func (k *Passkeys) verify(ctx context.Context, answer PasskeyAnswer, want session.Ceremony) error {
 	begun, err := k.take(ctx, answer, want)
 	if err != nil {

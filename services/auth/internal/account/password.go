@@ -10,10 +10,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// ChangePassword sets the password of a session's user and ends all their other
-// sessions. In this order: ErrMissing; password.ErrTooShort, password.ErrTooLong;
-// user.ErrNotFound; ErrWrongPassword; ErrPending. Of several concurrent changes
-// with the same old password exactly one succeeds.
+// ChangePassword sets the password of a session's user and ends all their other sessions. In this order: ErrMissing;
+// password.ErrTooShort, password.ErrTooLong; the errors of CheckSetPassword; user.ErrNotFound; ErrWrongPassword,
+// password.ErrBusy; ErrPending. Of several concurrent changes with the same old password exactly one succeeds.
 func (s *Service) ChangePassword(ctx context.Context, by session.Session, current, replacement string) error {
 	if current == "" || replacement == "" {
 		return ErrMissing
@@ -64,7 +63,8 @@ func (s *Service) changeOnce(ctx context.Context, by session.Session, current, r
 }
 
 // SetFirstPassword sets the password of a session's user who has none and has just proved who they are.
-// ErrReauthRequired; user.ErrChanged where they have one; the sentinels of password, ErrPending.
+// ErrReauthRequired; user.ErrChanged where they have one; the sentinels of password, ErrPending; user.ErrNotFound,
+// session.ErrNotFound as Holder.
 func (s *Service) SetFirstPassword(ctx context.Context, by session.Session, pw string) error {
 	u, err := s.Holder(ctx, by)
 	if err != nil {
@@ -102,8 +102,8 @@ func (s *Service) CheckPassword(ctx context.Context, pw string, names ...string)
 	return password.CheckCommon(pw, append(names, household.Name)...)
 }
 
-// CheckSetPassword is CheckPassword for what a client of the API sets, whose password may be a
-// well-known one unless the settings refuse it.
+// CheckSetPassword is CheckPassword for what a client of the API sets, if Options.RefuseCommon is set. Otherwise it
+// checks nothing.
 func (s *Service) CheckSetPassword(ctx context.Context, pw string, names ...string) error {
 	if !s.refuseCommon {
 		return nil
@@ -111,8 +111,8 @@ func (s *Service) CheckSetPassword(ctx context.Context, pw string, names ...stri
 	return s.CheckPassword(ctx, pw, names...)
 }
 
-// ResetPassword sets a user's password and ends all of their sessions.
-// user.ErrNotFound, password.ErrTooShort, password.ErrTooLong, ErrPending.
+// ResetPassword sets a user's password and ends all of their sessions. user.ErrNotFound, password.ErrTooShort,
+// password.ErrTooLong, password.ErrBusy, ErrPending.
 func (s *Service) ResetPassword(ctx context.Context, username, replacement string) error {
 	if err := password.Check(replacement); err != nil {
 		return err

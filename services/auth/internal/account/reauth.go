@@ -54,10 +54,10 @@ func (s *Service) provedWithin(of session.Session, d time.Duration) bool {
 // ErrReauthPassword is returned for a wrong password of a session's user.
 var ErrReauthPassword = errors.New("wrong password")
 
-// Reauth has the user of a session prove again who they are, by the password, and by a
-// code too where they have a second factor. The session is replaced by one with another id.
-// ErrReauthPassword, factor.ErrInvalidCode, ErrMissing, ErrTooLong, password.ErrBusy;
-// ratelimit.LimitedError with ErrTooManyTries or ErrTooManyCodes; session.ErrNotFound.
+// Reauth has the user of a session prove again who they are, by the password, and by a code too where they have a
+// second factor. The session is replaced by one with another id. ErrReauthPassword, factor.ErrInvalidCode,
+// factor.ErrNotConfigured, factor.ErrSealed, ErrMissing, ErrTooLong, password.ErrBusy; ratelimit.LimitedError with
+// ErrTooManyTries or ErrTooManyCodes; session.ErrNotFound.
 func (s *Service) Reauth(ctx context.Context, of session.Session, pw, code string) (LoggedIn, error) {
 	if pw == "" {
 		return LoggedIn{}, ErrMissing

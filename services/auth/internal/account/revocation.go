@@ -74,9 +74,8 @@ func (s *Service) carryOutAll(ctx context.Context, pending []user.Revocation) er
 	return all.Wait()
 }
 
-// Follow carries out a revocation that was just recorded and returns how many
-// sessions were ended. The change is already committed, so it goes on when the client
-// hangs up. ErrPending: the session store failed, and Replay carries it out.
+// Follow carries out a revocation that was just recorded and returns how many sessions were ended. The change is
+// already committed, so it goes on when the client hangs up. ErrPending: that failed, and Replay tries again.
 func (s *Service) Follow(ctx context.Context, r user.Revocation) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followTimeout)
 	defer cancel()

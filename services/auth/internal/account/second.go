@@ -38,10 +38,9 @@ func (e *SkewError) Unwrap() error { return ErrWrongCode }
 
 type watchedLimit struct{}
 
-// WatchLimit returns a context and a Decision. A re-authentication in that context sets the
-// Decision to the state of its limit after any refund; of several limits, to the one with the
-// fewest attempts left. Decision.Limit is 0 where no attempt was made. The context is for one
-// goroutine.
+// WatchLimit returns a context and a Decision. A re-authentication or a code in that context sets the Decision to the
+// state of its limit after any refund; of several limits, to the one with the fewest attempts left. Decision.Limit is 0
+// where no attempt was made. The context is for one goroutine.
 func WatchLimit(ctx context.Context) (context.Context, *ratelimit.Decision) {
 	var watched ratelimit.Decision
 	return context.WithValue(ctx, watchedLimit{}, &watched), &watched
@@ -69,7 +68,7 @@ type Limits struct {
 
 const (
 	codesPerDay = 20
-	// guessedAt is how many wrong codes in a day the user is told about.
+	// guessedAt is the wrong TOTP code of a day from which on the user is told.
 	guessedAt = 10
 )
 
@@ -201,7 +200,8 @@ func (s *Service) VerifyCode(
 	return in, method, left, err
 }
 
-// bucket returns the key of the limits of codes for a user and a browser known of them.
+// bucket returns the key of a user's limits. browser is the hash of a known browser's cookie, "session" for a user with
+// a session, or "".
 func bucket(userID int64, browser string) string {
 	key := strconv.FormatInt(userID, 10)
 	if browser != "" {
@@ -217,9 +217,9 @@ func methodOf(typed string) string {
 	return "recovery"
 }
 
-// limitedCode counts an attempt before it is made, and refunds it unless the code was
-// wrong: ratelimit.LimitedError with ErrTooManyCodes. A wrong code is recorded; a user with a second
-// factor is told from the tenth in a day on.
+// limitedCode counts an attempt before it is made, and refunds it unless the code was wrong. ratelimit.LimitedError
+// with ErrTooManyCodes, and the errors of attempt. A wrong code is recorded; a user with a second factor is told from
+// the tenth TOTP code of a day on.
 func (s *Service) limitedCode(ctx context.Context, u user.User, key, method string, attempt func() error) error {
 	limiters := []*ratelimit.Limiter{s.limits.CodeDay, s.limits.Code}
 	if method == "recovery" {

@@ -157,8 +157,8 @@ func (s *Service) change(
 	return s.Follow(ctx, r)
 }
 
-// Sessions returns the live sessions of a user with their current role, the one used
-// last first. user.ErrNotFound.
+// Sessions returns the live sessions of a user with their current role, in the order of session.Store.List.
+// user.ErrNotFound.
 func (s *Service) Sessions(ctx context.Context, username string) ([]session.Info, error) {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {
