@@ -146,10 +146,9 @@ func colorOf(displayName string) *string {
 	return &color
 }
 
-// Setup creates the first admin and names the household. The link is looked at before
-// the password costs anything, and used up with the change. link.ErrInvalid, link.ErrUsed,
-// user.ErrNotEmpty; account.ErrMissing and the sentinels of password and user, after which the
-// link can still be used; user.ErrHouseholdName.
+// Setup creates the first admin and names the household. The link is looked at before the password costs anything, and
+// used up with the change. link.ErrInvalid, link.ErrUsed, user.ErrNotEmpty; account.ErrMissing and the sentinels of
+// password and user, after which the link can still be used.
 func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user.User, error) {
 	hash := link.Hash(token)
 	if _, err := s.links.Link(ctx, link.Setup, hash); err != nil {
@@ -268,7 +267,7 @@ func (s *Service) PasskeyOptions(ctx context.Context, token string, n NewHouseho
 }
 
 // JoinByPasskey creates the user of an invite or a set-up link, who has the passkey that answered and no password.
-// Errors are those of Join and Setup; factor.ErrPasskeyFailed, factor.ErrPasskeyExists.
+// Errors are those of Join and Setup; factor.ErrPasskeyFailed, factor.ErrPasskeyExists, factor.ErrPasskeysUnavailable.
 func (s *Service) JoinByPasskey(
 	ctx context.Context, token string, answer account.PasskeyAnswer, userAgent string,
 ) (user.User, error) {

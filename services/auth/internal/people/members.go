@@ -36,9 +36,8 @@ func (s *Service) UpdateProfile(ctx context.Context, of session.Session, p Profi
 	return s.changeUser(ctx, of.UserID, of.UserID, MemberChange{DisplayName: p.DisplayName, AvatarColor: p.AvatarColor})
 }
 
-// UpdateMember changes a user on behalf of an admin or user.Operator and returns the user. Live sessions
-// follow at once. The sentinels of user for its fields; user.ErrNotFound,
-// user.ErrNotAdmin, user.ErrLastAdmin; application.ErrGroupNotFound.
+// UpdateMember changes a user on behalf of an admin or user.Operator and returns the user. Live sessions follow at
+// once. The sentinels of user for its fields; user.ErrNotFound, and the errors of Users.Change.
 func (s *Service) UpdateMember(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
 	return s.changeUser(ctx, by, id, c)
 }

@@ -24,9 +24,8 @@ var (
 	ErrResetLinkOnly = errors.New("only the user sets their password")
 )
 
-// Users keeps users. Every method is one atomic step and safe for concurrent use, also by
-// several processes. Methods that name a user return user.ErrNotFound. Delete and Import
-// record revocations, as account.Users describes.
+// Users keeps users. Every method is one atomic step and safe for concurrent use, also by several processes. Methods
+// that name a user return user.ErrNotFound. Delete, Disable and Import record revocations, as account.Users describes.
 type Users interface {
 	// Create adds a user and returns it with id and creation time. by is the acting
 	// user, who must be an admin at that instant (user.ErrNotAdmin), or the user.Operator.
@@ -73,8 +72,9 @@ type Users interface {
 	NameHousehold(ctx context.Context, name string, by int64) error
 	// SetRole changes the role, also to the current one. user.ErrLastAdmin, user.ErrGuestAdmin.
 	SetRole(ctx context.Context, id int64, role user.Role) error
-	// AskForReset opens a request for a new password of the user of exactly this name,
-	// unless one is open. It ends when a link is created or the password changes.
+	// AskForReset opens a request for a new password of the user of exactly this name, unless one is open or the
+	// account is closed. It ends when a reset link is created, the password changes, the account is disabled, or by
+	// DismissReset.
 	AskForReset(ctx context.Context, username string) error
 	// HideFirstSteps has user.Household say that they are done; by as in Create.
 	HideFirstSteps(ctx context.Context, by int64) error
@@ -89,11 +89,10 @@ type Users interface {
 // A link stops being open when it is used or expires, and when the admin who created it is
 // no longer one or their sessions end. The hash is link.Hash of the token.
 type Links interface {
-	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role, Groups and EndsAt of l, which
-	// is open no longer than that. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a set-up the
-	// earlier ones of that user become void. user.ErrNotFound;
-	// user.ErrUsernameTaken, user.ErrUsernameFormer and application.ErrGroupNotFound for an invite;
-	// user.ErrNotEmpty for a set-up.
+	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role, Groups and EndsAt of l. It is
+	// open until EndsAt at the latest. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a set-up the
+	// earlier ones of that user become void. user.ErrNotFound; user.ErrUsernameTaken, user.ErrUsernameFormer and
+	// application.ErrGroupNotFound for an invite; user.ErrNotEmpty for a set-up.
 	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)
 	// Link returns an open link. link.ErrInvalid; link.ErrUsed, with the link; user.ErrNotEmpty for
 	// a set-up link that was not used, once there is a user.

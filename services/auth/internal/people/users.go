@@ -17,10 +17,10 @@ type NewUser struct {
 	AvatarColor, Role               *string
 }
 
-// Create adds a user on behalf of the admin of a session. In this order:
-// account.ErrMissing; password.ErrTooShort, password.ErrTooLong; the sentinels of user
-// for username, display name, role, colour; session.ErrNotFound when the session
-// has ended meanwhile; user.ErrNotAdmin; user.ErrUsernameTaken.
+// Create adds a user on behalf of the admin of a session. In this order: account.ErrMissing; password.ErrTooShort,
+// password.ErrTooLong; the sentinels of user for username, display name, role, colour; the errors of
+// account.Service.CheckSetPassword, password.ErrBusy; session.ErrNotFound when the session has ended meanwhile;
+// user.ErrNotAdmin; user.ErrUsernameTaken.
 //
 // The session is checked again because the caller loaded it before it read a body
 // that may have taken a minute to arrive.
@@ -158,8 +158,8 @@ func (s *Service) CheckFormer(ctx context.Context, username string) error {
 	return s.users.CheckFormer(ctx, username)
 }
 
-// SetRole changes a user's role, in live sessions at once. user.ErrNotFound,
-// user.ErrRole, user.ErrLastAdmin.
+// SetRole changes a user's role, in live sessions at once. user.ErrNotFound, user.ErrRole, user.ErrLastAdmin,
+// user.ErrGuestAdmin.
 func (s *Service) SetRole(ctx context.Context, username, role string) error {
 	parsed, err := user.ParseRole(role)
 	if err != nil {

@@ -57,8 +57,8 @@ func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplicat
 }
 
 // CreateWith is CreateApplication with a route, unless its address is empty, and a picture, all together or nothing.
-// The errors of SetRoute. An application of user.Operator is on the start page at once, because who enters it by a
-// command has the proxy's lines, too.
+// Errors are those of CreateApplication and SetRoute. An application of user.Operator is on the start page at once,
+// because who enters it by a command has the proxy's lines, too.
 func (s *Service) CreateWith(
 	ctx context.Context, by int64, n NewApplication, route RouteChange, icon application.Icon,
 ) error {
@@ -90,8 +90,7 @@ func (s *Service) CreateWith(
 	return s.applications.CreateApplication(ctx, a, icon, by)
 }
 
-// checkApplication returns the error of the first field that is wrong, and cleans the
-// others.
+// checkApplication brings the fields into their clean form, and returns the error of the first that is wrong.
 func (s *Service) checkApplication(a *application.Application) (err error) {
 	if err := application.CheckSlug(a.Slug); err != nil {
 		return err

@@ -89,8 +89,7 @@ func (s *Service) Any(ctx context.Context, is func(application.Application) bool
 	return err == nil, err
 }
 
-// applicationBy returns the application that matches, as App knows it.
-// application.ErrNotFound.
+// applicationBy returns an application that matches, as App knows it. application.ErrNotFound.
 func (s *Service) applicationBy(
 	ctx context.Context, matches func(application.Application) bool,
 ) (application.Application, error) {

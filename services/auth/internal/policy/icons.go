@@ -31,8 +31,8 @@ func (s *Service) IconOf(ctx context.Context, file []byte) (application.Icon, er
 	return application.Icon{Hash: hex.EncodeToString(sum[:]), PNG: png}, nil
 }
 
-// SetIcon sets the picture of an application on behalf of an admin; the zero value removes it.
-// application.ErrNotFound.
+// SetIcon sets the picture of an application on behalf of an admin; the zero value removes it. application.ErrNotFound,
+// user.ErrNotAdmin.
 func (s *Service) SetIcon(ctx context.Context, by int64, slug string, icon application.Icon) error {
 	defer s.snapshot.Outdate()
 	return s.applications.SetIcon(ctx, slug, icon, by)

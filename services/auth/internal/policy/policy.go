@@ -15,9 +15,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Applications keeps applications. Every method that changes something is one transaction, with its audit rows, on
-// behalf of an admin (user.ErrNotAdmin) or user.Operator. What it changes holds from the next request on: no session
-// holds a rule or a group.
+// Applications keeps applications. Every method that changes something is one transaction, with its audit rows but for
+// SetReached. by is an admin (user.ErrNotAdmin) or user.Operator. No session holds a rule or a group.
 type Applications interface {
 	// Applications returns all applications, by position and name.
 	Applications(ctx context.Context) ([]application.Application, error)

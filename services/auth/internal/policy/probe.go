@@ -38,8 +38,8 @@ const (
 )
 
 // Probe has the proxies try an internal address on behalf of a user, and returns their answer. Each try leaves an audit
-// entry, whatever is found. The errors of SetRoute
-// about the address; ErrNoProxy, ErrProbeWaits, ratelimit.LimitedError with ErrTooManyProbes.
+// entry, whatever is found. Errors are those of SetRoute about the address; ErrNoProxy, ErrProbeWaits,
+// ratelimit.LimitedError with ErrTooManyProbes.
 func (s *Service) Probe(ctx context.Context, by, upstream string) (application.Probe, error) {
 	r, err := s.checkRoute(ctx, application.Route{Upstream: upstream})
 	if err != nil {

@@ -20,7 +20,8 @@ type RouteChange struct {
 }
 
 // SetRoute sets the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
-// ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin, and ErrURL where the application's path is "/".
+// ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin, and ErrURL where the application's path is "/";
+// user.ErrNotAdmin.
 func (s *Service) SetRoute(ctx context.Context, by int64, slug string, c RouteChange) error {
 	r, err := s.checkRoute(ctx, c.route())
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Service) routeFor(ctx context.Context, a application.Application, c Rou
 }
 
 // RemoveRoute removes the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
-// ErrNoRoute.
+// ErrNoRoute; user.ErrNotAdmin.
 func (s *Service) RemoveRoute(ctx context.Context, by int64, slug string) error {
 	return s.changeRoute(ctx, by, slug, func(a *application.Application) error {
 		if a.Route == (application.Route{}) {
@@ -75,8 +76,8 @@ func (s *Service) changeRoute(
 	return s.applications.ChangeApplication(ctx, slug, change, by)
 }
 
-// checkRoute returns a route in its one spelling, unless its address is one that no application may have, auth's own,
-// or one that the operator of a proxy has to name and has not.
+// checkRoute returns a route in its one spelling. Errors are those of Route.Check; ErrUpstreamBlocked also for an
+// address of auth or its stores, and for one that the operator of a proxy has to name and none has.
 func (s *Service) checkRoute(ctx context.Context, r application.Route) (application.Route, error) {
 	r, err := r.Check()
 	if err != nil {

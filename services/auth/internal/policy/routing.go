@@ -11,8 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-// ETag returns the tag of the list. household is the household's name. Replicas, commands and restored
-// backups need no versions: the same list has the same tag.
+// ETag returns the tag of the list, without its probes. household is the household's name. Replicas, commands and
+// restored backups need no versions: the same list has the same tag.
 func (l RouteList) ETag(household string) (string, error) {
 	type entry struct {
 		Slug, Name, URL string
@@ -34,11 +34,11 @@ func (l RouteList) ETag(household string) (string, error) {
 type Routing struct {
 	// Proxies is how many asked for routes within the last 10 s.
 	Proxies int
-	// Taken: all of them serve the route as it is stored.
+	// Taken: there are some, and all of them serve the route as it is stored.
 	Taken bool
-	// Skipped is why one of them leaves it out; empty: none does.
+	// Skipped is why one that has the present list leaves the route out; empty: none does.
 	Skipped string
-	// Certifies: they get certificates for hosts by themselves. Certified: one of them has that of the application's.
+	// Certifies: one of them gets certificates for hosts by itself. Certified: one has that of the application's host.
 	Certifies, Certified bool
 }
 

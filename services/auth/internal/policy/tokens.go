@@ -11,9 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Tokens keeps app tokens. Every method is one atomic step; those that change something
-// are one transaction with their audit rows. by is the token's user, an admin or
-// user.Operator. The hash is token.Hash of the token.
+// Tokens keeps app tokens. Every method is one atomic step; CreateToken, RevokeToken and RevokeTokens write an audit
+// row in it. by is the token's user, an admin or user.Operator. The hash is token.Hash of the token.
 type Tokens interface {
 	// CreateToken adds a token with the fields UserID, Name, Shown, Applications,
 	// ReadOnly and ExpiresAt of t. user.ErrNotFound, user.ErrNotAdmin; token.ErrScope for
@@ -74,8 +73,8 @@ func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.
 	return created, text, nil
 }
 
-// checkScope returns token.ErrScope unless a user may use each of the applications, and
-// there is one. What they may use later is found out at each use.
+// checkScope returns token.ErrScope unless a user may use each of the applications, and there is one. user.ErrNotFound.
+// What they may use later is found out at each use.
 func (s *Service) checkScope(ctx context.Context, userID int64, slugs []string) error {
 	u, groups, err := s.groups.Visitor(ctx, userID)
 	if err != nil {
