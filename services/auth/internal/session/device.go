@@ -37,8 +37,8 @@ func (d Device) Remember() *bool {
 
 // Lifetimes without activity.
 const (
-	// RememberLifetime is the lifetime of sessions on a device of the user's own, unless
-	// REMEMBER_LIFETIME is set.
+	// RememberLifetime is the lifetime of sessions on a device of the user's own, or SESSION_LIFETIME if that is more,
+	// unless REMEMBER_LIFETIME is set.
 	RememberLifetime = 30 * 24 * time.Hour
 	// SharedLifetime is the lifetime of sessions on a device of several people, or SESSION_LIFETIME
 	// if that is less.

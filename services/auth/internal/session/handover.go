@@ -131,9 +131,9 @@ func (m *Manager) sendApp(w http.ResponseWriter, t appToken, d Device) error {
 	return nil
 }
 
-// AppSession is Load on the host of an application, in its spelling of application.Host:
-// it returns the session that opens the host, in one access to the store. ResendStale and
-// Resend send the cookie of that host again, and no other. ErrNotFound.
+// AppSession is Load on the host of an application, in its spelling of application.Host: it returns the session that
+// opens the host, in one access to the store for each cookie. ResendStale and Resend send the cookie of that host
+// again, and no other. ErrNotFound.
 func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
 	name, lifetimes := m.app+appCookie, m.renewal(r)
 	loads := 0

@@ -43,9 +43,9 @@ type Options struct {
 	// Secret signs session cookies. PreviousSecret may be empty; it verifies those
 	// signed before the secret was changed.
 	Secret, PreviousSecret string
-	// Secure sets that attribute on both cookies, which limits them to https.
+	// Secure sets that attribute on all cookies, which limits them to https.
 	Secure bool
-	// SameSite of both cookies; zero is http.SameSiteLaxMode.
+	// SameSite of the session cookie and the CSRF cookie; zero is http.SameSiteLaxMode.
 	SameSite http.SameSite
 	// Lifetimes of sessions and cookies without activity; zero are those of NewLifetimes.
 	Lifetimes Lifetimes
@@ -121,8 +121,8 @@ type Current struct {
 	gs    *sessions.Session
 }
 
-// SealingKey returns a key that only the browser of the session can name: it follows from the id
-// in the session cookie, of which the store has the hash.
+// SealingKey returns a key that only the browser of the session can name: it follows from the id in the session cookie,
+// of which the store has the hash. It is for sessions of Load and Start: AppSession knows no id.
 func (c *Current) SealingKey() (key [sha256.Size]byte, err error) {
 	derived, err := hkdf.Key(sha256.New, []byte(c.token.id), nil, "secrets shown to the session", len(key))
 	copy(key[:], derived)
@@ -163,7 +163,7 @@ func (m *Manager) Get(r *http.Request, name string) (*sessions.Session, error) {
 // Lifetimes returns how long sessions last without activity.
 func (m *Manager) Lifetimes() Lifetimes { return m.lifetimes }
 
-// renewal returns the lifetimes for which a request renews its session.
+// renewal returns the lifetimes for which a request renews its session; zero: it does not.
 func (m *Manager) renewal(r *http.Request) Lifetimes {
 	if r.Context().Value(unrenewed{}) != nil {
 		return Lifetimes{}

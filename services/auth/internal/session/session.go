@@ -131,8 +131,8 @@ func New(userID int64, userAgent string, now time.Time) (s Session, id string) {
 	}, id
 }
 
-// Next returns the session that replaces s when its user proves again who they are: with a
-// new id and CSRF token, and otherwise as s. It is not stored yet.
+// Next returns the session that replaces s when its user proves again who they are: with a new id and CSRF token, the
+// factor and AuthAt of that proof, and otherwise as s. It is not stored yet.
 func (s Session) Next(factor Factor, now time.Time) (next Session, id string) {
 	id = newID()
 	next = s

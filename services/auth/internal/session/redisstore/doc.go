@@ -3,8 +3,8 @@
 //
 // # Keys
 //
-// All keys of a user have the hash tag {u<user id>} and so one slot; each method is
-// one Lua script on them, and one round trip.
+// All keys of a user have the hash tag {u<user id>} and so one slot; each method is one command or Lua script on them,
+// and one round trip; Revoke and Sweep may need several.
 //
 //	<app>:{u42}:session:<sha256 of the id>  hash: username, role, csrf, agent, created, stamp, factor, auth_at, ip,
 //	                                        login, device, and h:<host> for each host of an application that it opens

@@ -89,7 +89,7 @@ func (s *store) setAndFence(user int64) []string { return []string{s.set(user), 
 func milliseconds(d time.Duration) int64         { return max(1, d.Milliseconds()) }
 func failed(what string, err error) error        { return fmt.Errorf("redis: %s: %w", what, err) }
 
-// renewal returns the lifetime for lua/load.lua, of which 0 means none.
+// renewal returns a lifetime in milliseconds for lua/load.lua; 0: it renews nothing.
 func renewal(d time.Duration) int64 {
 	if d == 0 {
 		return 0
