@@ -33,7 +33,7 @@ func scanApplication(row sqldb.Scanner) (application.Application, error) {
 }
 
 // changePolicy runs do, on behalf of an admin or the Operator, while no other transaction changes applications or
-// groups. Logins at applications that the rules do not admit after it end.
+// groups. Logins at applications that the rules do not admit after it end. user.ErrNotAdmin.
 func (d *database) changePolicy(
 	ctx context.Context, what string, by int64, do func(context.Context, *transaction) error,
 ) error {

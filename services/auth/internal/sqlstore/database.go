@@ -18,7 +18,7 @@ import (
 //go:embed migrations
 var Migrations embed.FS
 
-// timeout bounds one method, with the wait for a connection and for locks. Only tests change it.
+// timeout bounds a read or a transaction, with the wait for a connection and for locks. Only tests change it.
 var timeout = 4 * time.Second
 
 const (

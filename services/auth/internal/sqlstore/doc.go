@@ -1,4 +1,4 @@
-// Package sqlstore keeps users, and what belongs to them, in SQLite or Postgres.
+// Package sqlstore keeps users, applications and all else of auth that lasts, in SQLite or Postgres.
 //
 // It owns the whole database and its migrations, so that an act, what it uses up and
 // its audit row are one transaction. SQLite has one writer at a time; on Postgres rows

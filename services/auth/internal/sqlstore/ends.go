@@ -22,8 +22,8 @@ const enoughFactor = `(NOT applications.second_factor OR oidc_grants.factor NOT 
 // endedAtOnce is how many logouts one statement queues.
 const endedAtOnce = 200
 
-// endGrants ends the live grants that a condition selects, and queues the logouts of those applications that take
-// some. It returns how many it ended.
+// endGrants ends the live grants that a condition selects, and queues the logouts of those applications that take some,
+// unless the reason is oidc.EndedByClient. It returns how many it ended.
 func (tx *transaction) endGrants(ctx context.Context, reason, where string, args ...any) (int, error) {
 	now := tx.db.now().Unix()
 	rows, err := tx.query(ctx, `UPDATE oidc_grants SET ended_at = ?, reason = ? WHERE ended_at IS NULL AND (`+where+

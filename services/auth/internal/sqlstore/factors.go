@@ -138,8 +138,8 @@ func (s *Factors) EnableByPasskey(
 	})
 }
 
-// enabled does what follows from a second factor: the hash is marked, sessions that were
-// opened with the password alone end, and there are recovery codes.
+// enabled does what follows from a second factor: the hash is marked, all sessions but keepSession end, and there are
+// new recovery codes.
 func (s *Factors) enabled(
 	ctx context.Context, tx *transaction, id int64, recovery []string, keepSession, method string,
 ) error {
@@ -248,8 +248,8 @@ func (s *Factors) whereEnabled(
 	})
 }
 
-// disable ends a user's second factor unless the household requires one. Passkeys stay:
-// they still log in.
+// disable ends a user's second factor unless the household requires one. Passkeys stay: they still log in.
+// factor.ErrRequired.
 func (tx *transaction) disable(ctx context.Context, u user.User) error {
 	required, err := tx.requiresFactor(ctx)
 	if err != nil {

@@ -151,7 +151,7 @@ func (s *Users) changeEnd(ctx context.Context, tx *transaction, u user.User, c u
 	return tx.record(ctx, about("guest_changed", u, detail))
 }
 
-// orNull is instant for a value to store.
+// orNull returns a time as Unix seconds to store; NULL for the zero time.
 func orNull(at time.Time) sql.NullInt64 { return sql.NullInt64{Int64: at.Unix(), Valid: !at.IsZero()} }
 
 // rename gives a user another name, and keeps the previous name for them, because applications know
@@ -210,7 +210,8 @@ func (s *Users) setEmail(
 	return tx.record(ctx, about("email_changed", u, map[string]any{"confirmed": at.Valid, "removed": address == ""}))
 }
 
-// Subject implements people.Users.
+// Subject returns the identifier by which applications know a user. The first call for a user creates it.
+// user.ErrNotFound.
 func (s *Users) Subject(ctx context.Context, id int64) (subject string, err error) {
 	err = s.db.write(ctx, timeout, "name a user for applications", func(ctx context.Context, tx *transaction) error {
 		subject, err = tx.subject(ctx, id)
@@ -219,8 +220,7 @@ func (s *Users) Subject(ctx context.Context, id int64) (subject string, err erro
 	return subject, err
 }
 
-// subject returns the identifier by which applications know a user. The first call for a user creates it.
-// user.ErrNotFound.
+// subject is Users.Subject in a transaction.
 func (tx *transaction) subject(ctx context.Context, id int64) (subject string, err error) {
 	err = tx.row(ctx, `UPDATE users SET subject = coalesce(subject, ?) WHERE id = ? RETURNING subject`,
 		user.NewSubject(), id).Scan(&subject)

@@ -113,7 +113,7 @@ func (s *Clients) Clients(ctx context.Context) ([]oidc.Client, error) {
 	return clients, nil
 }
 
-// client returns the client of an application's slug, in a transaction.
+// client returns the client of the application with a slug, with its addresses and secrets. oidc.ErrNoClient.
 func (tx *transaction) client(ctx context.Context, slug string) (oidc.Client, error) {
 	if !isText(slug) {
 		return oidc.Client{}, oidc.ErrNoClient

@@ -182,8 +182,8 @@ func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held,
 }
 
 // lockForGrant locks the rows of the user and the application, so that a logout, a deletion and a change of the rule
-// come before the grant or after it, and of many grants at once of a user no more than permitted stay. SQLite has one
-// writer.
+// come before the grant or after it, and of many grants at once of a user no more than permitted stay.
+// oidc.ErrNotAdmitted if the user or the application is gone. SQLite has one writer, and needs no lock.
 func (tx *transaction) lockForGrant(ctx context.Context, g oidc.Grant) error {
 	if tx.db.Dialect != sqldb.Postgres {
 		return nil
@@ -213,8 +213,8 @@ func boolean(b bool) string {
 	return "FALSE"
 }
 
-// tooMany returns the query for the grants that a new one makes too many: of the live ones that the condition which
-// selects, without the new one, all but the permitted-1 newest. SQLite has an OFFSET only after a LIMIT.
+// tooMany returns the query for the ids of grants that a new one makes too many: of the live ones that meet a
+// condition, and without the new one, all but the permitted-1 newest. SQLite has an OFFSET only after a LIMIT.
 func tooMany(which string, permitted int) string {
 	return fmt.Sprintf(`SELECT id FROM oidc_grants WHERE ended_at IS NULL AND %s AND id <> ?
 		ORDER BY created_at DESC, id DESC LIMIT 10000 OFFSET %d`, which, permitted-1)
@@ -307,7 +307,7 @@ func (s *Grants) EndConnection(ctx context.Context, id string, by int64) error {
 	return err
 }
 
-// end ends a grant when may returns nil for its user, and reports whether there is one.
+// end ends a grant when may returns nil for its user. It reports whether there is one, and sets ended if it was live.
 func (s *Grants) end(
 	ctx context.Context, id, reason string, may func(context.Context, *transaction, int64) error, ended *bool,
 ) (found bool, err error) {

@@ -125,10 +125,9 @@ func (tx *transaction) addFirst(ctx context.Context, id int64, key factor.FirstP
 	return err
 }
 
-// lockUser returns a user whose row no other transaction changes, or has locked, until the
-// transaction ends. SQLite has one writer. Postgres reads the user by another statement than
-// it locks the row: one that had to wait for the lock still sees the other tables as they
-// were before.
+// lockUser returns a user whose row no other transaction changes, or has locked, until the transaction ends. SQLite has
+// one writer. Postgres reads the user by another statement than it locks the row: one that had to wait for the lock
+// still sees the other tables as they were before. user.ErrNotFound.
 func (tx *transaction) lockUser(ctx context.Context, id int64) (user.User, error) {
 	if tx.db.Dialect == sqldb.Postgres {
 		if err := tx.exec(ctx, `SELECT 1 FROM users WHERE id = $1 FOR UPDATE`, id); err != nil {

@@ -54,8 +54,8 @@ func (s *Users) create(
 	return created, err
 }
 
-// mayAct returns ErrNotAdmin unless by is the Operator or an admin. It locks the admin's row, so that a concurrent
-// deletion, demotion or disabling waits for the transaction.
+// mayAct returns ErrNotAdmin unless by is the Operator or an admin who is not disabled. It locks the admin's row, so
+// that a concurrent deletion, demotion or disabling waits for the transaction.
 func (tx *transaction) mayAct(ctx context.Context, by int64) error {
 	if by == user.Operator {
 		return nil
@@ -87,7 +87,7 @@ func (tx *transaction) isEmpty(ctx context.Context) error {
 	return nil
 }
 
-// insert adds u, under its ID unless that is 0, and returns it as stored.
+// insert adds u, under its ID unless that is 0, and returns it as stored. user.ErrUsernameTaken.
 func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, error) {
 	if u.CreatedAt.IsZero() {
 		u.CreatedAt = tx.db.now()
@@ -296,7 +296,7 @@ func (s *Users) EndOthers(ctx context.Context, id int64, keepSession string) (us
 }
 
 // newStamp sets a new session stamp, and the session that it does not end. The links that the user created end too, and
-// their logins at applications: the sessions that end may have been another person's.
+// the user's logins at applications: the sessions that end may have been another person's.
 func (tx *transaction) newStamp(ctx context.Context, id int64, keepSession string) error {
 	err := tx.update(ctx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(),
 		keepSession, id)
