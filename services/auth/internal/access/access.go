@@ -24,7 +24,7 @@ type Request struct {
 
 // Portal is where users log in.
 type Portal struct {
-	// Origin is that of PUBLIC_URL; empty: unset, and applications have no host of their own.
+	// Origin is that of PUBLIC_URL; empty: unset, and nobody is handed over to a host of an application.
 	Origin string
 }
 
@@ -177,8 +177,9 @@ func decideSession(r Request, app application.Application, by Caller) Decision {
 	return pass(false)
 }
 
-// decideToken does not ask for a second factor: an admin has decided that the application
-// accepts tokens, and creating one needs a recent authentication.
+// decideToken decides about a request with a valid app token: whether the token is for the application, the rule admits
+// its user, and a token that only reads is used to read. It asks for no second factor: an admin has decided that the
+// application accepts tokens, and creating one needs a recent authentication.
 func decideToken(r Request, app application.Application, by Caller) Decision {
 	switch {
 	case !app.Tokens || !slices.Contains(by.Applications, app.Slug) ||
@@ -304,8 +305,8 @@ func One(h http.Header, name string) string {
 	return ""
 }
 
-// onlyReads reports whether a method changes nothing: those that RFC 9110, 4918, 3253 and
-// 5323 call safe, which DAV clients read with.
+// onlyReads reports whether a method is one to read with: those that RFC 9110, 4918, 3253 and 5323 call safe, but for
+// TRACE.
 func onlyReads(method string) bool {
 	return slices.Contains([]string{
 		http.MethodGet, http.MethodHead, http.MethodOptions, "PROPFIND", "REPORT", "SEARCH",
@@ -344,9 +345,8 @@ func isOrigin(origin string, r Request) bool {
 	return found && ok && known && page == target && scheme == strings.ToLower(r.Scheme)
 }
 
-// Identity returns the headers that name the user to an application: always all of them,
-// none of them empty, so that none of the client's is left. What is not visible ASCII is
-// percent-encoded, and so is the percent sign.
+// Identity returns the headers that name the user to an application: always all of them, none of them empty, so that
+// none of the client's is left. What is not printable ASCII is percent-encoded, and so is the percent sign.
 func Identity(by Caller) http.Header {
 	h := http.Header{}
 	h.Set("X-Auth-User-Id", strconv.FormatInt(by.UserID, 10))

@@ -14,7 +14,7 @@ const TokenHeader = "X-Pforte-Token" //nolint:gosec // a name
 
 // Credential is an app token as a request presents it.
 type Credential struct {
-	// Text is the token; one that cannot be valid where the request is ambiguous.
+	// Text is the token; empty, which is never valid, where the request is ambiguous.
 	Text string
 	// Authorization reports that it came in Authorization, which the application must not
 	// see then.

@@ -161,7 +161,7 @@ func isLine(s string, most int) bool {
 
 var pathPattern = regexp.MustCompile(`\A/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*\z`)
 
-// ownPaths are those that the proxy leads to Pforte itself.
+// ownPaths are the prefixes, in lower case, under which no application may be: the proxy has uses of its own for them.
 var ownPaths = []string{
 	"/pforte/", "/api/", "/internal/", "/v1/", "/mcp/", "/health/", "/.well-known/", "/openapi.json/", "/llms.txt/",
 }

@@ -11,7 +11,7 @@ type Proxy struct {
 	Have string
 	// Skipped has the entries of that list that it does not serve, by slug, with the reason.
 	Skipped map[string]string
-	// Certified are the slugs at whose host it has a certificate.
+	// Certified are the slugs of the applications for whose host it has a certificate.
 	Certified []string
 	// Named are the addresses that its operator permits beside private ones.
 	Named []string

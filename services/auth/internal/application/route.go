@@ -81,7 +81,7 @@ func ParseUpstream(s string) (string, error) {
 	return scheme + "://" + host + ":" + port, nil
 }
 
-// upstreamHost returns the one spelling of a host name or address.
+// upstreamHost returns the one spelling of a host name or address. ErrUpstream, ErrUpstreamBlocked.
 func upstreamHost(host string, bracketed bool) (string, error) {
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Is6() == bracketed {
 		if addr.Zone() != "" {
@@ -103,8 +103,8 @@ func upstreamHost(host string, bracketed bool) (string, error) {
 	return host, nil
 }
 
-// never are the networks in which no application is: unspecified, link-local with the metadata of clouds,
-// multicast, reserved, and those whose addresses stand for other addresses.
+// never are the networks that no application may be in: unspecified, link-local, multicast and reserved addresses, the
+// metadata services of clouds, and addresses that stand for others, as those of NAT64 and 6to4.
 var never = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("192.88.99.0/24"), netip.MustParsePrefix("224.0.0.0/3"),

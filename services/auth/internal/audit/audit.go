@@ -24,8 +24,8 @@ type Actor struct {
 	ID   int64  // of a user; else 0
 	Name string // username, or the operating system's user
 	IP   string
-	// Network is what the address counts as: events that a client can cause without
-	// bounds are counted by it. It is not stored.
+	// Network is what the address counts as: events that a client can cause without bounds are counted by it. It is
+	// stored as a part of the bucket only.
 	Network string
 	// Agent is the browser and system, in words, of the request.
 	Agent      string
@@ -84,7 +84,7 @@ type Cursor struct {
 // Query selects entries. Zero fields select all.
 type Query struct {
 	Before Cursor // only older entries
-	Limit  int    // at most so many
+	Limit  int    // at most so many; 0: DefaultPage of Recorder.Entries
 	Event  string // of this name
 	UserID int64  // done by this user, or concerning them
 	From   time.Time

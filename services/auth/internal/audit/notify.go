@@ -52,7 +52,7 @@ func ParseNotifyTarget(s string) (NotifyTarget, error) {
 	return NotifyTarget{url: address, text: text}, nil
 }
 
-// NotifierOptions are the parts of a Notifier. All are required but Target.
+// NotifierOptions are the parts of a Notifier. All are required but Target and Events.
 type NotifierOptions struct {
 	Target NotifyTarget // zero: nothing is sent
 	// Events are the events to send, of Notifiable.

@@ -105,8 +105,8 @@ func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
 // adminNotices is for how long admins are told what another one has done.
 const adminNotices = 30 * 24 * time.Hour
 
-// Notices returns what a user should know and has not marked as read, newest first: what concerns them and, of the
-// last 30 days, what admins should know of each other.
+// Notices returns what a user should know and has not marked as read, newest first: what concerns them and, for an
+// admin, what others of them and the operator did in the last 30 days; at most 50 of each.
 func (r *Recorder) Notices(ctx context.Context, userID int64) ([]Entry, error) {
 	own, err := r.Store.Notices(ctx, userID, noticed(), false)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *Recorder) Notices(ctx context.Context, userID int64) ([]Entry, error) {
 	return entries, err
 }
 
-// LastNotices returns what a user should know, read or not, newest first.
+// LastNotices returns the last 50 entries that concern a user and that they should know, read or not, newest first.
 func (r *Recorder) LastNotices(ctx context.Context, userID int64) ([]Entry, error) {
 	return r.Store.Notices(ctx, userID, noticed(), true)
 }

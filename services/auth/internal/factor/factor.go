@@ -19,7 +19,7 @@ func (s State) Pending() bool { return s.Sealed != nil && !s.Confirmed }
 
 // Browser is one that a user has logged in with.
 type Browser struct {
-	Hash        string // of its cookie; not a credential
+	Hash        string // of its cookie or, without one, of its label; not a credential
 	Label       string // browser and system, in words; may be empty
 	FirstSeenAt time.Time
 	LastSeenAt  time.Time

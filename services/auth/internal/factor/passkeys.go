@@ -25,7 +25,7 @@ var (
 	// ErrRequired: the household requires a second factor, and this is the last.
 	ErrRequired = errors.New("the household requires a second factor")
 
-	// ErrLastPasskey: the user has no password, and this is the last passkey.
+	// ErrLastPasskey: the user has no password, and this is the last passkey of its RP ID.
 	ErrLastPasskey = errors.New("last passkey of a user without a password")
 
 	// ErrPasskeysUnavailable: this server cannot offer passkeys. The next three say why
@@ -141,10 +141,10 @@ type PasskeyStore interface {
 	UsePasskey(ctx context.Context, a Assertion) error
 	// RenamePasskey returns the passkey with its new name. ErrNoPasskey.
 	RenamePasskey(ctx context.Context, userID, id int64, name string) (Passkey, error)
-	// RemovePasskey deletes a passkey, and turns the second factor off if it was the last
-	// of it. ErrNoPasskey; ErrRequired when the household does not allow that; ErrLastPasskey
-	// of a user without a password who has no other one of the same RP ID.
+	// RemovePasskey deletes a passkey, and turns the second factor off if it was the last of it. ErrNoPasskey;
+	// ErrRequired when the household does not allow that; ErrLastPasskey of a user without a password who has no other
+	// one of the same RP ID; user.ErrNotFound.
 	RemovePasskey(ctx context.Context, userID, id int64) error
-	// ForeignPasskeys counts the passkeys of each other RP ID.
+	// ForeignPasskeys counts the passkeys of each of at most 20 other RP IDs.
 	ForeignPasskeys(ctx context.Context, rpID string) (map[string]int, error)
 }

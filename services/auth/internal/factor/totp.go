@@ -34,7 +34,7 @@ const (
 	modulus = 1_000_000 // 10 to the power of digits
 	// window is how many steps a clock may be off by (RFC 6238, section 5.2).
 	window = 1
-	// skewWindow is how far SkewOf looks.
+	// skewWindow is how many steps SkewOf looks back and ahead.
 	skewWindow = 20
 	// secretBytes is the length of a secret, as RFC 4226, section 4 recommends.
 	secretBytes = 20
@@ -103,7 +103,7 @@ func match(secret []byte, code string, from, to int64) (int64, error) {
 	return 0, ErrInvalidCode
 }
 
-// CleanCode returns a typed code without white space and hyphens.
+// CleanCode returns a typed code without spaces, tabs and hyphens.
 func CleanCode(typed string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' || r == '\t' || r == '\u00a0' {

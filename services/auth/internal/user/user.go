@@ -250,7 +250,7 @@ var reserved = strings.Fields(`admin administrator adm root superuser sysadmin s
 var administrators = []string{"admin", "administrator", "superuser", "sysadmin"}
 
 // CheckChosenUsername returns ErrUsernameReserved for a name that a person may not choose for themselves: applications
-// may know another by it. An admin may give it to a user.
+// may know another by it. An admin may give it to a user, unless CheckNoOption refuses it too.
 func CheckChosenUsername(name string) error {
 	parts := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("._-", r) })
 	ofAdministrator := func(part string) bool { return slices.Contains(administrators, part) }

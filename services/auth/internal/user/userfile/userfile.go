@@ -23,7 +23,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// MaxBytes is how large a file may be.
+// MaxBytes is how large a file may be, in bytes.
 const MaxBytes = 64 << 20
 
 const maxUsers = 100_000
