@@ -79,8 +79,8 @@ func (s *stores) hasPaths(ctx context.Context) (bool, error) {
 	return s.policy.Any(ctx, func(a application.Application) bool { return !a.HasHost() })
 }
 
-// warnOfProvider warns of settings for which applications that know the provider get no logins: a PUBLIC_URL that is
-// another one than they know, or none, and no DATA_KEY.
+// warnOfProvider warns where applications know the provider and the settings turn it off: PUBLIC_URL is another one
+// than they know, PUBLIC_URL or DATA_KEY is not set, or there are no pages.
 func (s *server) warnOfProvider(ctx context.Context) {
 	off := s.stores.oidc.Off(ctx)
 	if off == nil {

@@ -89,7 +89,7 @@ func (o *ownAddresses) resolve(ctx context.Context) ([]string, error) {
 	return slices.Compact(all), failed
 }
 
-// interfaces returns a port of each address of this machine.
+// interfaces returns a port at each address of this machine that is not link-local.
 func interfaces(port string) []string {
 	found, _ := net.InterfaceAddrs()
 	var all []string

@@ -129,7 +129,7 @@ func (s *stores) connect(
 	return err
 }
 
-// Close closes both.
+// Close closes the database and the client for Redis.
 func (s *stores) Close() error { return errors.Join(s.redis.Close(), s.db.Close()) }
 
 // healthTimeout bounds how long a store may take to answer a ping.

@@ -236,8 +236,8 @@ func (c *Config) WeakSecret() bool {
 	return utf8.RuneCountInString(c.SessionSecret) < strongSecret || previous > 0 && previous < strongSecret
 }
 
-// Secure reports whether both cookies have the attribute Secure: unless SESSION_SECURE is
-// exactly "false" (AUTH-2.3), or is not set and the pages are at a PUBLIC_URL of plain http.
+// Secure reports whether cookies have the attribute Secure: unless SESSION_SECURE is exactly "false" (AUTH-2.3), or is
+// not set and the pages are at a PUBLIC_URL of plain http.
 func (s *Stores) Secure() bool {
 	if s.SessionSecure == "" {
 		return !strings.HasPrefix(s.PublicURL, "http://")

@@ -56,10 +56,10 @@ type Link struct {
 	Username    string
 	Former      bool     // of an invite that is created: Username may be that of a deleted user
 	DisplayName string   // of an open invite, a proposal; else the user's
-	Role        string   // of the user whom an invite creates
+	Role        string   // of the user whom an invite or a set-up creates
 	Groups      []string // slugs, sorted, of that user's groups
 	CreatedBy   int64    // id of the admin; 0: the operator
-	CreatorName string   // display name of that admin; empty: the operator
+	CreatorName string   // display name of that admin; empty: the operator, or the admin was deleted
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	UsedAt      time.Time // zero: it was not

@@ -68,9 +68,9 @@ type Answer struct {
 
 func (s *Store) form(f Form) string { return s.o.App + ":form:" + f.name }
 
-// Begin reports whether the caller is the first to send a form and carries it out, and then calls
-// Finish or Abandon. Of any number of concurrent calls one is the first; the others wait and return
-// its answer, or, where it abandons the form, one of them is the first.
+// Begin reports whether the caller is the first to send a form. The first carries it out, and then calls Finish or
+// Abandon. Of any number of concurrent calls one is the first; the others wait and return its answer, or, where it
+// abandons the form, one of them is the first.
 func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, err error) {
 	for {
 		held, err := beginScript.Run(ctx, s.o.Client, []string{s.form(f)}, pending,

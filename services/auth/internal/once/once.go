@@ -19,7 +19,7 @@ const SecretLifetime = 5 * time.Minute
 // ErrGone is returned for a secret that was removed, is too old, or is another session's.
 var ErrGone = errors.New("secret is no longer shown")
 
-// Key seals a secret.
+// Key seals a secret, or what a form led to.
 type Key [32]byte
 
 // Options configure a Store. All fields are required.

@@ -28,7 +28,7 @@ type caller struct {
 	turn    chan error // receives nil when the caller holds a slot, or ErrBusy
 }
 
-// acquire returns nil when the caller holds a slot; release must follow.
+// acquire returns nil when the caller holds a slot; release must follow. ErrBusy, or ctx's error.
 func (g *gate) acquire(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

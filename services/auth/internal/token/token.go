@@ -28,8 +28,8 @@ const KeepEnded = 30 * 24 * time.Hour
 
 // Errors of tokens.
 var (
-	// ErrInvalid is the one error of a token that cannot be used: unknown, revoked or
-	// expired.
+	// ErrInvalid is the one error of a token that cannot be used: unknown, revoked or expired, of another user than the
+	// one named with it, or of one whose account is closed.
 	ErrInvalid  = errors.New("app token is invalid")
 	ErrNotFound = errors.New("no such app token")
 	// ErrActive: the token to remove has not ended yet.
@@ -54,7 +54,7 @@ type Token struct {
 	CreatedAt    time.Time
 	ExpiresAt    time.Time // zero: never
 	RevokedAt    time.Time // zero: not
-	LastUsedAt   time.Time // within an hour; zero: never
+	LastUsedAt   time.Time // exact to an hour; zero: never
 }
 
 // Valid reports whether the token can be used at an instant.
