@@ -49,11 +49,10 @@ type LoggedIn struct {
 	Pending *PendingLogin
 }
 
-// Login checks name and password and creates a session or, of a user with a second factor,
-// a pending login. ErrMissing, ErrTooLong;
-// ErrInvalidCredentials, always after the same amount of work; ErrClosed for the right ones; password.ErrBusy.
-// On an error no session was created and none has ended; the user's ID
-// and Username are returned where the name was found, for the log.
+// Login checks name and password and creates a session or, of a user with a second factor, a pending login. ErrMissing,
+// ErrTooLong; ErrInvalidCredentials, always after the same amount of work; ErrClosed for the right ones;
+// password.ErrBusy. With an error no session is returned, but the user's ID and Username where the name was found, for
+// the log.
 //
 // A concurrent deletion, password change or revocation never leaves a session
 // behind: the fence is taken before the user is read, and creating the session

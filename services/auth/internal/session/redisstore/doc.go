@@ -18,21 +18,19 @@
 // could not find is not accepted, whatever Redis loses. The scripts compute the names
 // of session keys from the set; they are in the slot of the declared keys.
 //
-// A user has at most session.MaxPerUser sessions: Create ends the first of the set.
-// No script reads more than 1000 sessions; a revocation of more, from before there
-// was a limit, takes several steps.
+// A user has at most session.MaxPerUser sessions: Create ends the one that was used longest ago. No script reads more
+// than 1000 sessions; a revocation of more, from before there was a limit, takes several steps.
 //
 // # Expiry
 //
-// Session keys expire by themselves, and a set with its last session. Entries of
-// expired sessions are removed from a set whenever a session of that user is used or
-// created, and by Sweep, which scans the keys in small steps so that no request waits.
+// Session keys expire by themselves, and a set with its last session. Entries of expired sessions are removed from a
+// set whenever a session of that user is renewed or created, and by Sweep, which scans the keys in small steps so that
+// no request waits.
 //
 // # Requirements
 //
-// maxmemory-policy noeviction, else users are logged out when memory is short.
-// Without persistence they are when it restarts. A failover may lose the last
-// second: logins of that second are then lost, and a logout of that second may
-// have to be repeated. What a deletion, a new password or a change of role
-// revokes holds without Redis, by the user's row (user.User.Admits).
+// maxmemory-policy noeviction, else users are logged out when memory is short. Without persistence they are logged out
+// when Redis restarts. A failover may lose the last second: logins of that second are then lost, and a logout of that
+// second may have to be repeated. What a deletion, a new password or a change of role revokes holds without Redis, by
+// the user's row (user.User.Admits).
 package redisstore
