@@ -12,8 +12,8 @@ import (
 
 // act is what follows from an event beside its row.
 type act struct {
-	// log is the name of its line in the log; empty: none. cli is that of a command's line,
-	// where it is another, or "-".
+	// log is the name of its line in the log; empty: none. cli is that of a command's line, where it is another; "-":
+	// none.
 	log, cli string
 	// fields are those of the line, beside the actor's: user_id, by (the user who acted), and
 	// keys of the detail.

@@ -49,8 +49,8 @@ func From(ctx context.Context) Actor {
 	return Actor{Kind: System}
 }
 
-// Event is what happened. It never holds a password, token, code, cookie, or the name
-// that was typed at a failed login.
+// Event is what happened. It never holds a password, token, code, cookie, or a name that was typed at a failed login
+// and is no user's.
 type Event struct {
 	Name string // for example "user_created"
 	// Subject is the user whom it concerns; zero where there is none.

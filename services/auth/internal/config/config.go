@@ -206,7 +206,7 @@ func (d *Data) Raw() (key, previous []byte) {
 	return key, previous
 }
 
-// Validate checks the forms of both addresses, the name and the level.
+// Validate checks the forms of the three addresses, the name and the level.
 func (s *Stores) Validate() error { return errors.Join(s.faults()...) }
 
 func (s *Stores) faults() (faults []error) {

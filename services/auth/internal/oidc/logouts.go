@@ -80,7 +80,7 @@ type LogoutOptions struct {
 	Now     func() time.Time
 }
 
-// LogoutSender delivers back-channel logouts: once to each application, by whichever replica, and again when it was not
+// LogoutSender delivers back-channel logouts, each by one of the replicas, and again when the application was not
 // reached.
 type LogoutSender struct {
 	LogoutOptions

@@ -127,7 +127,7 @@ func (s *Service) on(ctx context.Context) (*state, error) {
 }
 
 // TakeIssuer replaces the issuer that is written down by that of today's PUBLIC_URL, on behalf of an admin or
-// user.Operator.
+// user.Operator. user.ErrNotAdmin.
 func (s *Service) TakeIssuer(ctx context.Context, by int64) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.SetIssuer(ctx, s.o.Issuer, by)

@@ -42,7 +42,7 @@ type New struct {
 
 // User is a stored user.
 type User struct {
-	ID int64 // set by the store and never used again, also after a deletion
+	ID int64 // set by the store; only an import may use that of a deleted user again
 	New
 	CreatedAt time.Time // UTC, whole seconds
 	// SessionStamp is the stamp that a session of the user must have. The store sets
