@@ -104,7 +104,7 @@ func (w *Paywall) warn(q *quota) {
 }
 
 // Quota returns the status of the month as last read, how many settlements it has
-// left, and for how long the oldest of the unknown payments has been so.
+// left, and how long ago the oldest of the unknown payments was claimed; zero without one.
 func (w *Paywall) Quota(ctx context.Context) (s payment.QuotaStatus, left int, oldest time.Duration) {
 	now := w.Now()
 	_ = w.refresh(ctx, now, payment.Month(now)) // what cannot be read stays as it was
@@ -336,19 +336,19 @@ type waiter struct {
 	wake     chan struct{}
 }
 
-// queuePause is how long the first in the queue waits before it looks again:
-// it does not learn of those that end in other processes.
+// queuePause is how long, up to twice that, a settlement in the queue waits before it looks whether
+// it is first: it does not learn of those that end in other processes.
 const queuePause = 200 * time.Millisecond
 
 // firstOfClient is how many settlements of one client, of different payers, count as first,
-// and firstOfStrangers how many of payers who are not known. Of those maxWaiting may wait.
+// and firstOfStrangers how many of payers who are not known. Of the latter, maxWaiting may wait.
 const (
 	firstOfClient    = 4
 	firstOfStrangers = 8
 	maxWaiting       = 256
 )
 
-// wait returns when Begin may be tried again: ErrInFlight when ctx ends before, and ErrLimit in a
+// wait returns nil when Begin may be tried again, ErrInFlight when ctx ends before, and ErrLimit in a
 // payment.LaterError when too many wait. The first pause is short: one may have ended just before
 // this one was queued.
 func (c *settlementQueue) wait(ctx context.Context, w *waiter) error {
@@ -378,7 +378,7 @@ func (c *settlementQueue) wait(ctx context.Context, w *waiter) error {
 // strangersPause is when payers who are not known may try again when too many wait.
 const strangersPause = 5 * time.Second
 
-// join puts w into the queue, unless too many wait there who are as little known.
+// join puts w into the queue and returns true, unless w is a stranger's and maxWaiting of those wait.
 func (c *settlementQueue) join(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

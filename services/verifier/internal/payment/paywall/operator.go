@@ -62,12 +62,12 @@ func Look(
 }
 
 // Decide ends an Unknown payment as an operator decided. Settled is refused unless the
-// chain shows the payment by o.Transaction; without a node (network is nil) unless it is
-// unchecked. Dead is refused while the authorization may still be spent, and when the
-// chain shows a payment; it never returns a settlement to the month, and a buyer who
-// returns is looked up all the same. It returns what the chain showed. ErrUnderWay: a process
-// works on the payment. ErrContradicted: it is refused. payment.ErrLost: it was decided
-// meanwhile.
+// chain shows the payment by d.Transaction; without a node (network is nil) unless it is
+// unchecked, which is refused with one. Dead is refused until DecidableAfter has passed, and
+// when the chain shows a payment; it never returns a settlement to the month, and a buyer who
+// returns is looked up all the same. chain is "agrees", "not asked" without a node, or why the
+// chain could not be read. payment.ErrUnderWay: a process works on the payment.
+// ErrContradicted: it is refused. payment.ErrLost: it was decided meanwhile.
 func Decide(
 	ctx context.Context, books Books, network PaymentNetwork, now time.Time, r payment.Record, d payment.Decision,
 	unchecked bool,
@@ -112,7 +112,8 @@ func Decide(
 // Refund books a refund of a Settled payment. Where there is a node, the transaction must
 // show the transfer from the payee to the payer. payment.ErrUnderWay: a process works on the
 // payment. ErrContradicted: it is not Settled, or the node does not show the transfer.
-// payment.ErrTooMuch: it refunds more than was paid, or than was transferred.
+// payment.ErrTooMuch: it refunds more than was paid, or than was transferred. payment.ErrBooked:
+// the transaction is booked for it. payment.ErrLost: it is not Settled any more.
 func Refund(ctx context.Context, books Books, network PaymentNetwork, r payment.Record, refund payment.Refund) error {
 	switch r.State {
 	case payment.Settled:

@@ -21,14 +21,14 @@ import (
 type Options struct {
 	Ledger      payment.Ledger
 	Facilitator payment.Facilitator
-	// StrangersFacilitator may be nil; else it is called for payers who are not known, so
-	// that what stops those checks does not stop the others.
+	// StrangersFacilitator may be nil; else it is called for payments that are not certainly a
+	// known payer's, so that what stops those checks does not stop the others.
 	StrangersFacilitator payment.Facilitator
 	// ChainLog may be nil: then an outcome that the facilitator leaves open stays
 	// open until the facilitator reports it, or an operator decides.
 	ChainLog payment.ChainLog
-	// Accounts may be nil: then nothing is known of payers who have never paid here before
-	// the facilitator is called.
+	// Accounts may be nil: then the facilitator is called without a look at the accounts of
+	// payers who are not known.
 	Accounts Accounts
 	// Confirm accepts a facilitator's yes only when ChainLog confirms it.
 	Confirm bool
@@ -168,9 +168,9 @@ func (w *Paywall) heartbeat(ctx context.Context) {
 	})
 }
 
-// Close accepts no new sale, waits for those under way until ctx ends, and
-// deregisters. A sale that is cut off is resumed, by any process that has the
-// ledger open then, as soon as the lease has expired.
+// Close accepts no new sale and waits for those under way. When all have ended it
+// deregisters. When ctx ends before, it returns an error: a sale that is cut off is resumed,
+// by any process that has the ledger open then, as soon as the lease has expired.
 func (w *Paywall) Close(ctx context.Context) error {
 	err := w.purchases.Close(ctx)
 	w.stop()

@@ -42,7 +42,8 @@ type Sale struct {
 	// Reused reports that an earlier payment of the payer has bought the answer, and
 	// this one was not spent.
 	Reused bool
-	// replay reports that an earlier call with the same payment had paid.
+	// replay reports that an earlier call had paid, with this payment or with an earlier one
+	// that counts for it.
 	replay bool
 }
 
@@ -53,9 +54,9 @@ type purchaseKey struct {
 }
 
 // Buy sells one answer for one payment. Concurrent copies of a call share one sale.
-// An error is one of package payment's or the work's own; none of them was charged,
-// and after ErrPending the same payment gets its answer as soon as the outcome is
-// known.
+// An error is one of package payment's, the context's or the work's own. After
+// ErrPending, ErrInFlight and the context's, money may have moved: the same payment gets
+// its answer as soon as the outcome is known.
 //
 // The work goes on while any caller waits. From the moment that money may move it
 // goes on whether callers wait or not.
@@ -123,7 +124,7 @@ type call struct {
 	client, around string
 	// request is what the facilitator is sent, each time in the same bytes.
 	request []byte
-	// hasPaid reports that the payer is known: a payment of theirs was settled before.
+	// hasPaid reports that the payer is known, as Caps.Knows says.
 	hasPaid bool
 	// account is what the payment network shows of the payer; nil while it is not known.
 	account *payment.Account
@@ -171,9 +172,9 @@ func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
 	return ledgerFault(err)
 }
 
-// isFree reports whether the end of a call refunds its attempts: it paid, the fault is
-// ours, or the facilitator was away before any work began. An answer that an earlier
-// call or payment has paid for is not free: where it cost nothing, no attempt was taken.
+// isFree reports whether the end of a call refunds its attempts: it paid, the limit or the
+// ledger stopped it, or the facilitator was away before any work began. An answer that an
+// earlier call or payment has paid for is not free: where it cost nothing, no attempt was taken.
 func (c *call) isFree(sale Sale, err error) bool {
 	switch {
 	case err == nil:
@@ -301,9 +302,9 @@ func (w *Paywall) record(c *call) payment.Record {
 	}
 }
 
-// bought returns the record that the payment's identifier has bought with, if there
-// is one. The payer chooses the identifier, so it counts only with a payment that is
-// certainly theirs and whose window is open.
+// bought returns the record of an earlier payment that has bought, or is buying, with the
+// same identifier, if there is one. The payer chooses the identifier, so it counts only with
+// a payment that is certainly theirs and whose window is open.
 func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found bool, err error) {
 	if c.Payment.Identifier == "" || c.Offer.JudgeWindow(c.Payment, w.Now(), payment.SettleMargin) != nil {
 		return payment.Record{}, false, nil
@@ -450,8 +451,9 @@ func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer 
 }
 
 // begin begins the settlement in the ledger as soon as the caps allow one more, or
-// returns the record of a duplicate: an earlier payment that its identifier has
-// bought with. While it waits nothing has begun, and it ends when no caller waits.
+// returns the record of a duplicate: an earlier payment that has bought, or is buying, with its
+// identifier or, without one, the answer to the same question. While it waits nothing has
+// begun, and it ends when no caller waits.
 func (w *Paywall) begin(
 	ctx context.Context, c *call, r payment.Record, s *payment.Settlement,
 ) (sold payment.Answer, duplicate *payment.Record, err error) {

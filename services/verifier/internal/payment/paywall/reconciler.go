@@ -59,8 +59,8 @@ const (
 	// checkAfter is the age at which a payment that has ended is checked once more:
 	// by then its block is final on every network that payments are made on.
 	checkAfter = time.Hour
-	// checkWithin bounds how long a payment of which the chain shows nothing delays
-	// those after it.
+	// checkWithin bounds how long a payment that the chain does not show, or that cannot be
+	// looked up, delays those after it.
 	checkWithin = 24 * time.Hour
 )
 

@@ -13,7 +13,7 @@ import (
 )
 
 // resumeEarlier is for a payment whose identifier was used by an earlier one: it resumes the
-// earlier payment.
+// earlier payment, or returns ErrIdentifier if that is for another request.
 func (w *Paywall) resumeEarlier(ctx context.Context, c *call, earlier payment.Record) (Sale, error) {
 	if earlier.Request != c.Request {
 		return Sale{}, payment.ErrIdentifier
@@ -118,8 +118,8 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 }
 
 // Times between two lookups on the chain for a payment that is dead, and for one that
-// is open although its authorization has ended: nothing new is made for that, and the
-// service reconciles it too.
+// is open although its authorization has ended: that is not settled again, and the
+// reconciler looks it up too.
 const (
 	deadLookupPause = time.Minute
 	openLookupPause = 10 * time.Second
@@ -232,8 +232,8 @@ func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may
 }
 
 // findPaid serves the holder of a payment that was refused, where the chain shows that it
-// has paid us. Where that cannot be known there is no new challenge. Only a payment that
-// was sent to the facilitator, or that a first look shows as used, is searched for; and
+// has paid us. Where that cannot be known there is no new challenge. A payment that was not
+// sent to the facilitator, and that a first look shows as unused, is not searched for; and
 // strangers share what they may search.
 func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusal) (Sale, error) {
 	if !c.hasPaid { // or it was refused before that was looked at

@@ -13,9 +13,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// carryOut has a begun settlement carried out and ends it in the ledger. An open
-// outcome is looked up on the chain; if it stays open, the facilitator is called once
-// more with the same bytes, and the chain after it.
+// carryOut has a begun settlement carried out and ends it in the ledger. If the facilitator
+// leaves the outcome open and the chain does not decide it, the facilitator is called once
+// more with the same bytes, unless it is at its own limit, and the chain after it.
 func (w *Paywall) carryOut(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	result, err := w.requestSettlement(ctx, c, r)
 	w.At(Asked)

@@ -21,13 +21,13 @@ type budgets struct {
 	accounts, checks *budget
 	// unpaidBeside are the works beside the facilitator's check that end unpaid.
 	unpaidBeside *attempts
-	// checking and looking are how many checks and lookups wait for their answers.
+	// checking and looking bound how many checks and lookups wait for their answers.
 	checking, looking *semaphore.Weighted
 }
 
 const (
-	// accountsPerSecond and checksPerSecond are what the budgets grow by, after a pause to as
-	// many as sharedAtOnce, or half the attempts of one address where that is more.
+	// accountsPerSecond and checksPerSecond are what the budgets grow by in a second, up to
+	// sharedAtOnce, or half the attempts of one address in a minute where that is more.
 	accountsPerSecond, checksPerSecond = 1, 5
 	sharedAtOnce                       = 300
 	// networkShare: one network, IPv6 /48 or IPv4 /24, may use up 1/networkShare of a budget in a minute.
@@ -181,7 +181,7 @@ type budget struct {
 	mu   sync.Mutex
 	left float64
 	at   time.Time
-	// slowness divides the rate; it halves in each quietFor without a pause.
+	// slowness divides rate and most; it halves in each quietFor without a pause.
 	slowness    float64
 	pausedUntil time.Time
 }
