@@ -10,25 +10,27 @@ var (
 	// ErrInvalid: the payment does not match the terms. Nothing was
 	// done with it.
 	ErrInvalid = errors.New("payment does not match the terms")
-	// ErrRefused: the facilitator refused the payment before any money moved.
+	// ErrRefused: the facilitator, or a look at the payer's account, refused the payment before
+	// it was settled.
 	ErrRefused = errors.New("payment was refused")
-	// ErrNotSettled: the transfer was refused; no money moved.
+	// ErrNotSettled: the settling has ended, and no money came as far as can be known.
 	ErrNotSettled = errors.New("payment was not settled")
-	// ErrUsed: the payment has bought, or is buying, something else.
+	// ErrUsed: the payment has bought, or is buying, something else, or was refunded.
 	ErrUsed = errors.New("payment was used for another request")
 	// ErrInFlight: a copy of this call is under way, and no answer came while
 	// it was waited for.
 	ErrInFlight = errors.New("payment is being processed")
 	// ErrPending: whether the money moved is not known yet.
 	ErrPending = errors.New("settlement is pending")
-	// ErrFacilitator: the facilitator returned no usable answer, and was not called
-	// to move money.
+	// ErrFacilitator: the facilitator returned no usable answer, or payers who are not known
+	// have used up their share of calls for now. It was not called to move money.
 	ErrFacilitator = errors.New("facilitator is unavailable")
-	// ErrLedger: the ledger could not be read or written; no money was moved.
+	// ErrLedger: the ledger could not be read or written; this call moved no money.
 	ErrLedger = errors.New("payment ledger is unavailable")
 	// ErrIdentifier: the buyer's payment identifier was used for another request.
 	ErrIdentifier = errors.New("payment identifier was used for another request")
-	// ErrTooMany: too many attempts of this payer or address ended unpaid.
+	// ErrTooMany: too many attempts of this payer or address ended unpaid, or they have had
+	// too many free answers.
 	ErrTooMany = errors.New("too many unpaid attempts")
 )
 
@@ -37,7 +39,8 @@ type Refusal struct {
 	Of error
 	// Reason is a word of the x402 vocabulary, an open set.
 	Reason string
-	// Transaction is the hash of a transfer that failed on the chain, or "".
+	// Transaction is the hash of a transaction that was named for the payment and did not pay
+	// for it, or "".
 	Transaction string
 	// Unspent reports that the chain shows the authorization as unused: nothing was charged.
 	Unspent bool
@@ -62,8 +65,8 @@ func (*PendingError) Unwrap() error { return ErrPending }
 
 func invalid(reason string) error { return &Refusal{Of: ErrInvalid, Reason: reason} }
 
-// LaterError is an error that ends after a while: ErrTooMany, ErrFailing, ErrLimit while
-// the facilitator is left alone, or an error of the facilitator that wants no calls.
+// LaterError is an error that ends after a while: ErrTooMany, ErrFailing, ErrLimit if it ends
+// before the month, or an error of a facilitator that wants no calls.
 type LaterError struct {
 	Err error
 	// After is the time until then; zero when the facilitator names none.

@@ -11,9 +11,9 @@ import (
 
 // Facilitator checks whether a payment is good, and carries it out. body is
 // an x402.Request. An answer is returned whatever its content; an error means that
-// there was no usable one: it holds ErrFacilitatorLimit when the facilitator
-// has used up its free share, and a *LaterError when it wants no calls for a
-// while. Nothing else is known of it.
+// there was no usable one: it holds ErrFacilitatorLimit when the free share is used up,
+// ErrFacilitatorBusy when the facilitator wants a pause, ErrNoVerdict when it answers without
+// a verdict, and a *LaterError when it is not to be called for a while.
 type Facilitator interface {
 	Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error)
 	// Settle may have moved the money whenever its error is not nil.

@@ -13,27 +13,30 @@ import (
 var (
 	// ErrNotFound means that the ledger has no such payment.
 	ErrNotFound = errors.New("payment is not in the ledger")
-	// ErrLost means that a claim is no longer its owner's.
+	// ErrLost means that a record is not as its change needs it: the claim is no longer its
+	// owner's, or the state has changed.
 	ErrLost = errors.New("payment claim was lost")
-	// ErrLimit means that the month's free settlements are used up.
+	// ErrLimit means that the month's free settlements are used up, all of them or those that
+	// the payer may use, or that the facilitator is at its own limit.
 	ErrLimit = errors.New("free-settlement limit is reached")
-	// ErrFailing means that too many settlements of the payer or the client have
-	// failed today.
+	// ErrFailing means that too many settlements of the payer, the client or the network
+	// around it have failed today.
 	ErrFailing = errors.New("too many settlements have failed")
 	// ErrStrangers means that too many settlements of payers who never paid have failed,
 	// of all of them together.
 	ErrStrangers = errors.New("too many settlements of new payers have failed")
-	// ErrCrowded means that too many settlements of the payer or the client are
-	// under way for what is known of them: one may begin when others have ended.
+	// ErrCrowded means that too many settlements of the payer, the client or all payers who are
+	// not known are under way: one may begin when others have ended.
 	ErrCrowded = errors.New("too many settlements are under way")
 )
 
 // State is how far a payment has come.
 type State string
 
-// The states. Working may vanish; the others stay for good.
+// The states. A Working record may vanish; one in another state stays for good.
 //
-//	Working → Settling → Settled | Dead | Unknown;  Unknown → Settled | Dead;  Dead → Settled;  Settled → Unknown
+//	Working → Settling | Settled;  Settling → Settled | Dead | Unknown;  Unknown → Settled | Dead
+//	Dead → Settled, or Working for a plain copy;  Settled → Unknown
 const (
 	// Working: claimed, the work and the facilitator's check are under way.
 	Working State = "working"
@@ -61,7 +64,7 @@ type Key struct {
 }
 
 // OfCopy returns the key of one copy of the authorization: of one that is not plain (see
-// Record), until money has moved by it. So it holds nothing that belongs to the payer.
+// Record), until money has moved by it. A claim of such a copy does not block the payer's own.
 func (k Key) OfCopy(d Digest) Key {
 	k.Nonce = k.Bare().Nonce + "+" + hex.EncodeToString(d[:])
 	return k
@@ -110,7 +113,8 @@ type Record struct {
 	Client string
 	// Around stands in the same way for the network around the client.
 	Around string
-	// Answer is what the buyer gets, from Settling on; none once it was pruned.
+	// Answer is what the buyer gets, from Settling on; none once it was pruned, or the record
+	// is Dead.
 	Answer Answer
 	// Month is the month of the settlement that is reserved, "2006-01"; "" when
 	// none is.
@@ -152,7 +156,7 @@ type Settlement struct {
 	Kept     int
 	Caps     Caps
 	Deadline time.Time
-	// EarlierSince is as in Earlier; zero means that no earlier record counts.
+	// EarlierSince is as Asked.Since; zero means that no earlier record counts.
 	EarlierSince time.Time
 }
 
@@ -202,7 +206,7 @@ type History struct {
 // failsOf is for how many paid settlements one more may fail.
 const failsOf = 10
 
-// OfPayer returns how many settlements of the payer may fail in a day.
+// OfPayer returns how many settlements of the payer may fail in a day; zero means no bound.
 func (c Caps) OfPayer(h History) int {
 	if c.Payer == 0 {
 		return 0
@@ -210,8 +214,8 @@ func (c Caps) OfPayer(h History) int {
 	return max(c.Payer, h.Paid/failsOf)
 }
 
-// Knows reports whether the payer is known: they have paid, and have not failed more often
-// in the month than they may in a day. To become known must cost more than it can waste.
+// Knows reports whether the payer is known: they have paid, and have failed less often in the
+// month than they may in a day. To become known must cost more than it can waste.
 func (c Caps) Knows(h History) bool {
 	return h.Paid > 0 && (c.Payer == 0 || h.PayerMonth < c.OfPayer(h))
 }
@@ -244,8 +248,8 @@ type Outcome struct {
 	Echo bool
 	// Unspent means that the chain showed the authorization as unused. It is not kept.
 	Unspent bool
-	// Durable makes Apply wait until the outcome is on disk, where nothing else
-	// could restore it after a loss of power.
+	// Durable makes Apply wait until the outcome is on disk. The caller sets it if nothing
+	// else could restore the outcome after a loss of power.
 	Durable bool
 }
 
@@ -344,8 +348,8 @@ type Ledger interface {
 	// Unknown or Settled (and counts, as in Asked), nothing changes and that record is returned; and so is, where
 	// there is no Identifier, what Earlier returns.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (Answer, *Record, error)
-	// Anew queues the entry of an answer that was made anew for a record whose answer was
-	// dropped, which is on disk when it returns, and the block that it is about.
+	// Anew queues, for an answer that was made anew because that of the record was dropped, its
+	// entry, which is on disk when Anew returns, and its block. It does not keep the answer.
 	Anew(ctx context.Context, key Key, answer []byte) (Answer, error)
 	// Apply carries out what Next makes of an event, while it holds the record, and returns what
 	// the record then holds of its outcome. A decision, a retry and a Durable outcome are on

@@ -13,7 +13,8 @@ type EventKind string
 
 // The kinds of events.
 const (
-	// EventClaim: a process wants to work for Event.Claim.
+	// EventClaim: a process takes the payment of the record Event.Claim, to do the work that
+	// it pays for.
 	EventClaim EventKind = "claim"
 	// EventRelease: the work of Event.Claim's owner ends without a settlement.
 	EventRelease EventKind = "release"

@@ -106,7 +106,7 @@ func PayloadV1(o payment.Offer, a x402.Authorization) x402.PayloadV1 {
 	}
 }
 
-// WithIdentifier adds the buyer's idempotency key.
+// WithIdentifier returns p with the buyer's idempotency key as its one extension.
 func WithIdentifier(p x402.Payload, id string) x402.Payload {
 	extension := json.RawMessage(`{"info":{"required":false,"id":"` + id + `"},"schema":{}}`)
 	p.Extensions = map[string]json.RawMessage{payment.ExtensionIdentifier: extension}

@@ -29,9 +29,9 @@ type Simulator struct {
 	moved int
 	// values are what authorizations moved that were settled, in units, by their nonces.
 	values map[string]string
-	// reverted are the transactions that failed, by the nonce they were for.
+	// reverted are the nonces that failed transactions were for, by their hashes.
 	reverted map[string]string
-	// refunds are the transactions that paid units back to the buyer.
+	// refunds are the units that transactions paid back to the buyer, by their hashes.
 	refunds map[string]int64
 	// Bodies are the settlements that were requested.
 	Bodies [][]byte
@@ -42,8 +42,8 @@ type Simulator struct {
 	// Signed, when set, reports whether a signature is good; else every one is, as
 	// if each payer were a contract that agrees to all.
 	Signed func(p x402.ExactPayload) bool
-	// OnVerify and OnSettle, when set, answer in place of the honest one, which
-	// they may call.
+	// OnVerify and OnSettle, when set, answer in place of the honest facilitator, which
+	// OnSettle may call.
 	OnVerify func() (x402.VerifyResponse, error)
 	OnSettle func(ctx context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error)
 	// OnSettleOf is OnSettle with the payment that is to be settled.
