@@ -3,7 +3,6 @@
 // and whether that transaction moved the money to us.
 //
 // It owns the JSON-RPC calls for that and the rule that pairs an
-// AuthorizationUsed event with its Transfer. It is used only when a
-// facilitator left an outcome open, so it makes plain single calls that every
-// node answers, and no call twice in parallel.
+// AuthorizationUsed event with its Transfer. It also reads a payer's account and
+// the token's contract. It makes plain calls that every node answers.
 package chainlog

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A circuit opens after so many failures in a row and stays open so long; then
-// one question at a time tries whether the facilitator is back. It is open too for
+// A circuit opens after openAfter failures in a row and stays open for openFor; then
+// one question in each openFor tries whether the facilitator is back. It is open too for
 // as long as the pause that the facilitator has requested.
 const (
 	openAfter = 5

@@ -114,14 +114,14 @@ func countStrangers(row sqldb.Scanner, h *payment.History) (underWay int, err er
 // capped is what counts against the cap of a payer or of a client.
 type capped struct {
 	column, value          string
-	plain                  int // of the payer's
+	plain                  int // of a payer: 1 counts the plain copies, 0 the others
 	limit                  int
 	failed, begun, unclear int
 	paid                   int // at most manyPaid
 }
 
-// refuse returns why a settlement may not begin, if it may not: the caps are
-// reached, or the month has none left for its payer. It reports whether the payer is a
+// refuse returns why a settlement may not begin, if it may not: the caps are reached, the month
+// has none left for its payer, or the claim is lost. It reports whether the payer is a
 // stranger, which the record keeps: what fails of theirs counts against a cap of them all.
 func (u *unit) refuse(
 	ctx context.Context, key payment.Key, owner string, s payment.Settlement, reserved int,

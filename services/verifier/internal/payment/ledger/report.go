@@ -94,7 +94,8 @@ const (
 )
 
 // Totals sums the payments by month of their claim (UTC), asset and state, all of one
-// moment. Those that have ended are counted by their index, a month at a time.
+// moment. f may have State, From and Before, and nothing else. Payments that have ended are
+// counted by their index, a month at a time.
 func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment.Total, err error) {
 	options := &sql.TxOptions{ReadOnly: true}
 	if l.db.Dialect == sqldb.Postgres { // in SQLite each transaction is of one moment

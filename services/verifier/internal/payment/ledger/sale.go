@@ -117,7 +117,7 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 	return current, won, err
 }
 
-// find reads a record as it is, an abandoned claim too.
+// find is Get in a unit, but returns an abandoned claim too.
 func (u *unit) find(ctx context.Context, key payment.Key) (payment.Record, error) {
 	return scan(u.row(ctx, findSQL, u.view(), key))
 }

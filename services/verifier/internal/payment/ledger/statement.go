@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Statement returns that of a month, "2006-01".
+// Statement returns the statement of a month, named by its first moment in UTC.
 func (l *Ledger) Statement(ctx context.Context, month time.Time) (s payment.Statement, err error) {
 	now, open, err := l.incomeOf(ctx, l.db.Reader, month)
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *Ledger) Statement(ctx context.Context, month time.Time) (s payment.Stat
 	return s, err
 }
 
-// CloseMonth keeps the lines of a month as they are now. payment.ErrClosed.
+// CloseMonth keeps the lines of a month as they are now. payment.ErrClosed: it is closed already.
 func (l *Ledger) CloseMonth(ctx context.Context, month time.Time, by string) error {
 	name := payment.Month(month)
 	err := l.write(ctx, "close a month", true, func(ctx context.Context, u *unit) error {
@@ -73,7 +73,8 @@ func (l *Ledger) CloseMonth(ctx context.Context, month time.Time, by string) err
 	return err
 }
 
-// incomeOf returns what the settled payments of a month have brought, and how many of it are open.
+// incomeOf returns what the settled payments of a month have brought, and how many payments of the
+// month are open.
 func (l *Ledger) incomeOf(
 	ctx context.Context, from querier, month time.Time,
 ) (lines []payment.StatementLine, open int, err error) {
@@ -131,7 +132,8 @@ func readGroup(row sqldb.Scanner) (g group, err error) {
 	return g, err
 }
 
-// closedLines returns the lines that a month was closed with, and writes when and by whom.
+// closedLines returns the lines that the month of s was closed with, and sets s.Closed and s.By. A
+// month that is open has none, and leaves s as it is.
 func (l *Ledger) closedLines(ctx context.Context, s *payment.Statement) ([]payment.StatementLine, error) {
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT network, asset, payments, amount, refunded, closed,
 		by_whom FROM statements WHERE month = ? ORDER BY network, asset`), s.Month)
