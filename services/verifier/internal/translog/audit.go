@@ -29,7 +29,7 @@ const auditPortion = 1000
 type Audit struct {
 	Origin  string `json:"origin"`
 	Entries int64  `json:"entries"`
-	// Faults are what must not be; without any, the audit is clean.
+	// Faults are what must not be, the first 20; without any, the audit is clean.
 	Faults []string `json:"faults"`
 	// Notes are what could not be compared.
 	Notes []string `json:"notes,omitempty"`
@@ -113,7 +113,7 @@ func (l *Log) auditAndLog(ctx context.Context) {
 	}
 }
 
-// LastAudit returns when this process made its last audit, and whether it was clean.
+// LastAudit returns when this process made its last audit, zero before the first, and whether it was clean.
 func (l *Log) LastAudit() (at time.Time, ok bool) {
 	l.audited.mu.Lock()
 	defer l.audited.mu.Unlock()
@@ -237,7 +237,8 @@ func (l *Log) auditTree(ctx context.Context, head Head, moment time.Time, a *Aud
 	return nil
 }
 
-// origin counts an entry that was not queued here.
+// origin counts an entry that came back from a copy, or was not queued here, which is a fault. So is
+// what is no entry.
 func (a *Audit) origin(at int64, entry LoggedEntry) {
 	e, err := receiptlog.ParseEntry(entry.Data)
 	switch {

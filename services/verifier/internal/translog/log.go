@@ -30,7 +30,7 @@ type Options struct {
 	Keys []receipt.Key
 	// Mark is the file of the greatest tree that was signed; "" means none.
 	Mark string
-	// Interval is the time between two checkpoints, Timeout that of a request to a witness.
+	// Interval is the time between two steps of Run, Timeout that of a request to a witness.
 	Interval, Timeout time.Duration
 	Client            *http.Client
 	Log               *slog.Logger
@@ -247,7 +247,7 @@ func (e *frozenError) Error() string { return e.err.Error() }
 
 func (e *frozenError) Unwrap() error { return e.err }
 
-// freezeFor freezes the log when a fault demands it, and returns nil for any other.
+// freezeFor freezes the log when a fault demands it, and returns ErrFrozen; for any other fault nil.
 func (l *Log) freezeFor(ctx context.Context, head Head, fault error) error {
 	var frozen *frozenError
 	if !errors.As(fault, &frozen) {
@@ -280,8 +280,8 @@ func (l *Log) sign(head Head) (receiptlog.Checkpoint, []byte, error) {
 
 // publish signs a head, has the witnesses cosign it, all at once, and stores it as soon as
 // the policy is content, and again with the cosignatures of the others. It returns when the
-// policy is, or when all have answered. A witness that still works on an older checkpoint
-// is left out.
+// policy is, or when all have answered. A witness that still works on an older checkpoint, or
+// has failed just now, is left out.
 func (l *Log) publish(ctx context.Context, head Head) error {
 	// Read anew: what is signed must be what the store holds.
 	current, err := l.head(ctx)

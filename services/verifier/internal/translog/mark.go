@@ -38,8 +38,9 @@ func (l *Log) readMark() (receiptlog.Checkpoint, bool, error) {
 	return c, true, nil
 }
 
-// requireMark returns a frozenError where the log was published and its mark is gone, as on
-// another machine: then nothing here shows whether the ledger is an older one.
+// requireMark freezes the log and returns ErrFrozen where the log was published, or is no first
+// generation, and its mark is gone, as on another machine: then nothing here shows whether the
+// ledger is an older one.
 func (l *Log) requireMark(ctx context.Context, head Head) error {
 	if l.Mark == "" {
 		return nil
@@ -56,9 +57,9 @@ func (l *Log) requireMark(ctx context.Context, head Head) error {
 	})
 }
 
-// checkMark returns a frozenError unless the tree continues the mark, and the greatest one
-// that this process has signed: without a mark, a database that fell back to an older state
-// while the process runs is behind that one.
+// checkMark freezes the log and returns ErrFrozen unless the tree continues the mark, and the
+// newest one that this process has signed: without a mark, a database that fell back to an older
+// state while the process runs is behind that one.
 func (l *Log) checkMark(ctx context.Context, head Head) error {
 	mark, found, err := l.readMark()
 	if err != nil {

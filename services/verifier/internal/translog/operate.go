@@ -182,7 +182,8 @@ func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (
 // answers go into the next. It cannot be undone. origin must be the log's own, as the operator has
 // typed it. Besides, one of these must hold: the log is frozen; its key or host is not that of the
 // options, as when the key was lost; or poisoned is true and the log holds something that is no
-// entry, so that nothing can read it. It returns the new origin. ErrDisagrees.
+// entry, so that nothing can read it. It returns the new origin. ErrDisagrees; ErrLost when the log
+// has changed meanwhile.
 func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -61,7 +61,8 @@ type SetAside struct {
 }
 
 // Store is where a log of receipts is kept: in the database of the payments, whose ledger queues the entry of a sale in
-// the transaction that begins its settlement. All its methods are atomic over all processes that share it.
+// the transaction that begins its settlement. All its methods are atomic over all processes that share it, but for
+// the queueing of EndLog.
 type Store interface {
 	Reader
 	Sequencer
@@ -135,8 +136,8 @@ type Operator interface {
 	Resume(ctx context.Context, log, size int64, why string) error
 	// Extend appends entries of a copy of the log, the first with that index. ErrLost: the log has another size.
 	Extend(ctx context.Context, log, first int64, entries [][]byte) (Head, error)
-	// EndLog closes a generation with its final checkpoint, opens the next and queues all stored answers for it.
-	// ErrLost: it is closed, or another checkpoint is served.
+	// EndLog closes a generation with its final checkpoint and opens the next, in one step, and then queues all stored
+	// answers for that. ErrLost: it is closed, or another checkpoint is served.
 	EndLog(ctx context.Context, log int64, final []byte, next Head) error
 }
 

@@ -46,8 +46,8 @@ func New(o Options) *Store { return &Store{db: o.DB, now: o.Now, placing: o.Plac
 type Name func(log int64) (origin, vkey string, err error)
 
 // Begin opens generation 1 where there is none, lists the keys as ListKeys does, and queues
-// the stored answers that are not in the log. translog.ErrOtherLog: the log that is open has
-// another name.
+// all stored answers, unless that was done for the generation. translog.ErrOtherLog: the log
+// that is open has another name. receiptlog.ErrKeyState: as of ListKeys.
 func (s *Store) Begin(ctx context.Context, name Name, keys []receipt.Key) (listed []receipt.Key, err error) {
 	heads, err := s.Heads(ctx)
 	if err != nil {
