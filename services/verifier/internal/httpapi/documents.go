@@ -67,7 +67,7 @@ func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 	return pages, nil
 }
 
-// page answers with a document that never changes while the process runs.
+// page is tagged for a document that clients may keep for five minutes.
 func page(mediaType string, body []byte) echo.HandlerFunc {
 	return tagged("max-age=300", mediaType, body)
 }

@@ -16,7 +16,8 @@ import (
 // finalityPath is the path of proofs of finality, which need no payment.
 const finalityPath = "/v1/finality/"
 
-// cacheFinality: a document stays valid, and a later one may begin at another checkpoint.
+// cacheFinality is the Cache-Control of a proof of finality: it stays valid, and a later one may begin
+// at another checkpoint.
 const cacheFinality = "public, max-age=300"
 
 // finality answers with the proof that a block is final (package finality).

@@ -238,7 +238,7 @@ func (m *mcpRoute) call(c echo.Context, t tool, f form, caller mcpCaller) error 
 	return answer{http.StatusOK, privateNoStore, receipt.MediaTypeJSON, body}.write(c)
 }
 
-// privateNoStore is for what was bought.
+// privateNoStore is for answers to messages, which may hold what was bought.
 var privateNoStore = http.Header{"Cache-Control": {"private, no-store"}}
 
 // mcpCaller is what a tool needs to know of the HTTP request that its call came with.
@@ -254,8 +254,8 @@ type mcpCaller struct {
 	isCounted bool
 	// links is as in toolCall.
 	links bool
-	// done ends the work on a large message: what is left is to write the answer, which a
-	// client may read slowly.
+	// done gives back the place of a large message before its answer is written, which a client
+	// may read slowly. It does nothing for other messages.
 	done func()
 }
 

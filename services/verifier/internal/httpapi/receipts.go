@@ -22,7 +22,7 @@ import (
 // knows the hash of an answer, with its signature, has seen it or was given the link.
 const receiptsPath = "/v1/receipts/"
 
-// cacheReceipt: what is found by its hash never changes.
+// cacheReceipt is the Cache-Control of a sold answer, which is found by its hash and so never changes.
 const cacheReceipt = "public, max-age=86400, immutable"
 
 // linkOf returns the address at which a sold answer can be read, and the hash in it.

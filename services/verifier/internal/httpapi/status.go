@@ -34,7 +34,7 @@ const (
 
 var errTooManyLookups = errors.New("too many free questions about transactions")
 
-// unknownChain is the name of a chain that is none of the names.
+// unknownChain is the error for a name of a chain that is none of names.
 type unknownChain struct{ names []string }
 
 func (e *unknownChain) Error() string {
