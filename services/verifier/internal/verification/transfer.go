@@ -14,10 +14,10 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// VerifyTransfer reads the transaction, finds the transfer that is asked for in its
-// proven logs and returns the evidence of it. What Verify says of evidence and errors
-// holds here too: pkg/receipt finds the transfer anew, in the proof alone, by code of
-// its own, and where the two differ nothing is signed.
+// VerifyTransfer reads the transaction and returns the evidence of the transfer that is
+// asked for: in its proven logs or, for the native coin, the transaction's own value.
+// Evidence and errors are as for Verify: pkg/receipt finds the transfer anew, in the proof
+// alone, by code of its own, and where the two differ nothing is signed.
 func (v Verifier) VerifyTransfer(ctx context.Context, r TransferRequest) (Evidence, error) {
 	snapshot, err := v.Reader.Read(ctx, r.hash)
 	if err != nil {
@@ -79,8 +79,8 @@ type FoundTransfer struct {
 // maxFound bounds the transfers that a 422 lists.
 const maxFound = 8
 
-// evaluateTransfer finds the transfer, and returns it when it fits, the transaction
-// succeeded and has the expected confirmations.
+// evaluateTransfer finds the transfer, and returns it when it fits and is the one of the expected
+// authorization, if any, and the transaction succeeded and has the expected confirmations.
 func evaluateTransfer(r TransferRequest, s chain.Snapshot, events []chain.Event) (receipt.ProvenTransfer, error) {
 	var checks []Check
 	add := func(name string, holds bool, expected, found any, hint string) {

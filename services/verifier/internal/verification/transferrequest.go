@@ -26,7 +26,7 @@ type wantedTransfer struct {
 	token  chain.Address
 	payer  *chain.Address // nil is anyone; with an authorization the authorizer
 	payee  chain.Address
-	// amount is exact, or the least.
+	// amount is in atomic units: the least if atLeast, else the exact amount.
 	amount        *big.Int
 	atLeast       bool
 	position      *int

@@ -116,8 +116,8 @@ func (n *Node) block(which string, full bool) any {
 	return out
 }
 
-// find looks a block up by tag, number or hash. A head beyond the recordings is
-// made up: its header is not recorded, but its height is known.
+// find looks a block up by tag, number or hash. A head that is not recorded is made up:
+// only its height is known.
 func (n *Node) find(which string) (Block, bool) {
 	latest, finalized := n.heads()
 	number := latest

@@ -57,8 +57,9 @@ func (r *Reader) poll(ctx context.Context) {
 }
 
 // Heads returns how far the chain is, never older than the bound, or
-// ErrFinalityUnavailable. It polls the nodes itself when their last reports are older,
-// once for all callers that wait.
+// ErrFinalityUnavailable; ErrWrongChain if all nodes serve another chain, ErrUnavailable if
+// ctx ends. It polls the nodes itself when their last reports are older, once for all callers
+// that wait.
 //
 // With a quorum of k, the heads are the k-th highest of what the endpoints reported
 // last. With a quorum of one they are the report of one endpoint, the best that

@@ -24,10 +24,10 @@ type reading struct {
 // attempts is how many endpoints one read is tried with.
 const attempts = 2
 
-// try reads from an endpoint and, when that fails, once more from another one. A
-// single endpoint is tried again, unless it is slow or its circuit is open: a
-// balancer may have another node behind it. Of two errors the more specific one is
-// returned.
+// try reads from an endpoint and, when that fails, once more from another one, unless only
+// waiting for finality can help. A single endpoint is tried again, unless it is slow or its
+// circuit is open: a balancer may have another node behind it. Of two errors the more
+// specific one is returned.
 func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, error)) (reading, error) {
 	var last *endpoint
 	var err, failure error
