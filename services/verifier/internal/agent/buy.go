@@ -172,8 +172,8 @@ func (b *buyer) forget(e entry) error {
 }
 
 // sign requests the price and signs a payment for the request of e, which is counted and in the
-// journal when it returns. When another run was faster, its payment is returned. Nothing is signed
-// for a transaction that cannot be verified yet (*tooEarly).
+// journal when it returns. When another run was faster, its payment is returned, or errAnswered if
+// it has saved the answer. Nothing is signed for a transaction that cannot be verified yet (*tooEarly).
 func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 	if err := b.waitFinal(ctx, e); err != nil {
 		return e, err
@@ -281,8 +281,9 @@ func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRe
 	}
 }
 
-// pay sends a payment until the seller answers for good. open means that it was
-// sent before and its outcome is not known. The journal drops nothing here.
+// pay sends a payment until the seller answers for good, or until maxWait has passed:
+// errUndecided where money may have moved. open means that it was sent before and its outcome is
+// not known. The journal drops nothing here.
 func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 	p := purchase{entry: e}
 	end := time.Now().Add(b.maxWait)
@@ -341,7 +342,7 @@ func unfinished(open bool, err error) error {
 	return err
 }
 
-// isUnsent reports whether a request reached no server.
+// isUnsent reports whether err shows that the request reached no server.
 func isUnsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

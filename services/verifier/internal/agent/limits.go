@@ -15,7 +15,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// day is how long a payment counts against the cap of a day.
+// day is how long after its end a payment counts against the cap of a day.
 const day = 24 * time.Hour
 
 // Faults of a payment that is about to be signed.
@@ -122,7 +122,7 @@ func (l limits) close(e entry) error {
 	return nil
 }
 
-// spent returns what the payer has signed for in the last 24 hours, in atomic units.
+// spent returns what the payer has signed for and that still counts, in atomic units.
 func (l limits) spent(payer string) (*big.Int, error) {
 	sum := new(big.Int)
 	all, err := l.counted()
@@ -161,7 +161,7 @@ func (s signed) amount() *big.Int {
 }
 
 // pin keeps the payee of a seller on a network, or compares it with the one that was
-// kept at the first payment. Needs the lock. ErrPayee.
+// kept at the first payment. Unless l.pinned it does nothing. Needs the lock. ErrPayee.
 func (l limits) pin(seller, network, payee string) error {
 	if !l.pinned {
 		return nil

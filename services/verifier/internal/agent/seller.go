@@ -82,8 +82,8 @@ func (d *denied) Error() string {
 
 func (d *denied) Unwrap() error { return d.refusal }
 
-// after returns the refusal of a payment that was sent, whose outcome was open before or
-// not.
+// after returns the refusal of a payment that was sent: as a *denied as long as the payment can be
+// settled, if it was refused by a 402 or its outcome was open before.
 func (r *refusal) after(open bool) error {
 	if (open || r.Status == http.StatusPaymentRequired) && time.Now().Before(r.until) {
 		return &denied{r}

@@ -373,7 +373,8 @@ type callFailure struct {
 	Seller *sellersWords `json:"seller,omitempty"`
 }
 
-// sellersWords is what a seller wrote, as far as it can be printed.
+// sellersWords is what a failure quotes as data: a seller's refusal, or the text of an error that
+// may hold a seller's words. Texts are made printable and cut.
 type sellersWords struct {
 	Note          string `json:"note"`
 	Status        int    `json:"status,omitempty"`
@@ -539,7 +540,7 @@ func quoted(text string, n int) string {
 	return string([]rune(text)[:n]) + "…"
 }
 
-// arguments are what the tools take beside the body of the HTTP request.
+// arguments are those of a paid tool: the body of the HTTP request, and what stands beside it.
 type arguments struct {
 	// chain is a name, "" for none.
 	chain string
