@@ -32,7 +32,7 @@ func exitCodes(command service.Command) service.Command {
 	}
 }
 
-// paymentDetails is a payment with everything that is recorded of it but its answer.
+// paymentDetails is a payment as show prints it, with the decisions and refunds about it.
 type paymentDetails struct {
 	row
 	Identifier  string             `json:"identifier,omitempty"`
@@ -158,7 +158,8 @@ type look struct {
 	// Chain is unspent, paid, elsewhere, expired or reverted.
 	Chain       string `json:"chain"`
 	Transaction string `json:"transaction,omitempty"`
-	// Decides is the state that this makes of an open payment, and Written whether it was written.
+	// Decides is the state that follows for an open payment, or for a dead one that was paid after
+	// all; empty if none. Written reports whether it was written.
 	Decides payment.State `json:"decides,omitempty"`
 	Written bool          `json:"written"`
 }
@@ -313,7 +314,7 @@ func (b books) decided(d payment.Decision, chain string) {
 // finder returns the one payment that a command is about.
 type finder func(context.Context, *ledger.Ledger) (payment.Record, error)
 
-// named returns the finder of a nonce.
+// named returns the finder of the payment with a nonce, or a transaction.
 func (p Process) named(nonce string) finder {
 	return func(ctx context.Context, ledger *ledger.Ledger) (payment.Record, error) {
 		return p.one(ctx, ledger, nonce)

@@ -116,7 +116,7 @@ func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	return l, nil
 }
 
-// beginLog begins the log. The key document says what the log does.
+// beginLog begins the log, and has the key document list the keys as the log lists them.
 func (s *server) beginLog(ctx context.Context) error {
 	listed, err := s.logStore.Begin(ctx, s.settings.log.name, s.keys.Keys)
 	switch {

@@ -29,8 +29,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// workTimeout bounds the work for one piece of evidence. A payment must stay
-// valid for as long and be settled after it.
+// workTimeout bounds the work for one sale. A payment must stay valid for as long and
+// be settled after it.
 const workTimeout = 15 * time.Second
 
 // server is the program while it serves.

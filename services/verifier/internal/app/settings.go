@@ -109,7 +109,8 @@ func under(prefix string, err error) error {
 	return errors.New(prefix + strings.ReplaceAll(err.Error(), "\n", "\n"+prefix))
 }
 
-// loadTerms completes the terms with what is known of the network's token.
+// loadTerms sets the terms, completed with what is known of the network's token, and the nodes of
+// the payment network.
 func (s *settings) loadTerms() error {
 	p := s.Payment
 	s.terms = payment.Terms{

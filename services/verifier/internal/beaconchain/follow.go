@@ -132,7 +132,7 @@ func (c *Chain) noHandover(ctx context.Context, lacking []*node, err error) bool
 }
 
 // ask lets nodes answer in turn until what one returns is used without an error. The error
-// names each node; a node that does not have it is no failure, if no other fails.
+// names each node. A node that does not have it, or has nothing newer, is not counted as a failure.
 func (c *Chain) ask(ctx context.Context, nodes []*node, use func(*node) error) error {
 	var faults []error
 	for _, n := range nodes {
@@ -157,7 +157,8 @@ func (c *Chain) ask(ctx context.Context, nodes []*node, use func(*node) error) e
 	return errors.Join(faults...)
 }
 
-// check compares a node's constants with the network's, once.
+// check compares a node's constants with the network's, once. errOtherNetwork: they differ, and are
+// compared again after checkAgain.
 func (c *Chain) check(ctx context.Context, n *node) error {
 	c.mu.Lock()
 	fits, checked := n.fits, n.checked
@@ -351,7 +352,8 @@ func (c *Chain) seconds(slots uint64) time.Duration {
 }
 
 // accept verifies a finality update and keeps it as an anchor. errOld: it is kept, and
-// another node may have a newer one.
+// another node may have a newer one. errTooFar, errNoHandover: the committee that signed it
+// cannot be known. errUnverified: it does not verify.
 func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) error {
 	period := c.Network.Period(uint64(u.SignatureSlot))
 	if err := c.readHandovers(ctx, n, period); err != nil {

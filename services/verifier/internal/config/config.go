@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// Ledger is where payments are recorded: all that a command at the terminal needs.
+// Ledger is where payments are recorded, and the level of the program's log.
 type Ledger struct {
 	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/verifier.db" secret:"true" doc:"payments: sqlite:PATH for one machine, postgres://… for replicas"`
 	LogLevel    string `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`

@@ -112,7 +112,8 @@ func answer(w http.ResponseWriter, status int, v any) {
 type payment struct {
 	// network is the one that the seller requires, in the words of the version.
 	network string
-	// payer, authorization and signature are set when they could be read.
+	// payer, authorization and signature are set together, once the terms hold and all of
+	// them are well formed.
 	payer         string
 	authorization eip3009.Authorization
 	signature     []byte
