@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// outcome is what --json prints.
+// outcome is what --json prints of a run that succeeds.
 type outcome struct {
 	URL         string          `json:"url"`
 	Transaction string          `json:"transaction"`
@@ -42,7 +42,7 @@ type outcomePayment struct {
 	Reused bool `json:"repeated"`
 }
 
-// failed is what --json prints when there is no receipt that holds.
+// failed is what --json prints of a run that fails.
 type failed struct {
 	URL         string `json:"url"`
 	Transaction string `json:"transaction"`

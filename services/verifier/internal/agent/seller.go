@@ -119,8 +119,8 @@ func (a answer) challenge() (x402.PaymentRequired, error) {
 	return c, nil
 }
 
-// settled reads the seller's report of the payment; it is for the buyer's records
-// and decides nothing.
+// settled reads the seller's report of the payment, the zero value if there is none that
+// can be read. It is the seller's word, and proves nothing.
 func (a answer) settled() x402.SettleResponse {
 	var s x402.SettleResponse
 	if x402.Decode(a.header.Get(x402.HeaderPaymentResponse), &s) != nil {

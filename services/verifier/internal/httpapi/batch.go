@@ -111,7 +111,7 @@ func (b batch) read(body []byte) (askedBatch, error) {
 	return all, nil
 }
 
-// fieldOf points to a question.
+// fieldOf returns the JSON pointer to a question.
 func fieldOf(at int) string { return "/questions/" + strconv.Itoa(at) }
 
 // question reads one question of a batch.

@@ -52,7 +52,8 @@ func (z *compressor) use(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// compress returns a body as the client takes it, and writes in the header what that is.
+// compress returns the body as it is sent, compressed where the client accepts that and it saves
+// time, and sets the headers that say so.
 func (z *compressor) compress(h http.Header, accepted []string, body []byte) []byte {
 	if len(body) <= minCompressed || h.Get(echo.HeaderContentEncoding) != "" {
 		return body

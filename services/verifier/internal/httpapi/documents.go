@@ -87,7 +87,7 @@ func tagged(cache, mediaType string, body []byte) echo.HandlerFunc {
 	}
 }
 
-// matches compares weakly (RFC 9110, section 13.1.2).
+// matches reports whether one of the tags is etag, compared weakly (RFC 9110, section 13.1.2), or *.
 func matches(tags []string, etag string) bool {
 	for _, tag := range strings.Split(strings.Join(tags, ","), ",") {
 		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == etag || tag == "*" {

@@ -65,7 +65,7 @@ type Chain struct {
 	Verifier verification.Verifier
 	// Heads returns how far the chain is.
 	Heads func(context.Context) (chain.Heads, error)
-	// Progress returns how far a transaction is. It calls ask before it asks a node.
+	// Progress returns how far a transaction is. It calls ask before it asks a node about it.
 	Progress func(ctx context.Context, transaction chain.Hash, ask func() error) (chain.Progress, error)
 	// Finality may be nil: then no proofs of finality are made for it.
 	Finality *beaconchain.Chain

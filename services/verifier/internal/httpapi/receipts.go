@@ -86,11 +86,11 @@ const (
 	proofNone   proofForm = "none"
 )
 
-// proofArgument is the schema of that argument.
+// proofArgument is the schema of the argument proof.
 const proofArgument = `"proof":{"type":"string","enum":["link","inline","none"],` +
 	`"description":"the proof: by a free link (default), in the answer, or not at all"}`
 
-// proofOf reads the argument.
+// proofOf reads the argument proof; nil stands for proofLink.
 func proofOf(argument *string) (proofForm, error) {
 	if argument == nil {
 		return proofLink, nil

@@ -45,7 +45,7 @@ type Refund struct {
 	Moved *big.Int `json:"-"`
 }
 
-// DecidedReason returns why a record has the state that an operator decided.
+// DecidedReason returns the Reason of a record that an operator decided with a note.
 func DecidedReason(note string) string { return "decided: " + word(note) }
 
 // IsAmount reports whether a text is an amount of at least one atomic unit.

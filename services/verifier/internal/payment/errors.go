@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Why a payment bought nothing, beside ErrLimit (ledger.go).
+// Why a payment bought nothing, beside ErrLimit and ErrFailing (ledger.go).
 var (
 	// ErrInvalid: the payment does not match the terms. Nothing was
 	// done with it.
@@ -51,8 +51,8 @@ func (r *Refusal) Error() string { return r.Of.Error() + ": " + r.Reason }
 // Unwrap returns the kind of refusal.
 func (r *Refusal) Unwrap() error { return r.Of }
 
-// PendingError is ErrPending with the transaction that was broadcast, if any, and
-// the time until the facilitator may be called again; zero when it is not called.
+// PendingError is ErrPending with the transaction that was broadcast, if any, and the time
+// until the facilitator may be called again; zero when that is now, or it is not called.
 type PendingError struct {
 	Transaction string
 	After       time.Duration

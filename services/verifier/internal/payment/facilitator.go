@@ -86,7 +86,7 @@ const (
 	reasonDoubt    = "answer_in_doubt"
 )
 
-// isAbout reports whether a yes speaks of this payment.
+// isAbout reports whether a yes is about this payment.
 func isAbout(answer x402.SettleResponse, r Record) bool {
 	v1, ok := x402.V1Name(r.Key.Network)
 	return strings.EqualFold(answer.Payer, r.Key.Payer) && (answer.Network == r.Key.Network ||

@@ -137,7 +137,7 @@ const (
 
 // Retry is a settlement that is requested once more.
 type Retry struct {
-	// Retries is how often it was, as the caller read it.
+	// Retries is how often it was requested again before, as the caller read it.
 	Retries int
 	// Limit and Kept are as in Settlement.
 	Limit, Kept int
@@ -145,7 +145,7 @@ type Retry struct {
 
 // Settlement is what is written before the facilitator is called to settle.
 type Settlement struct {
-	// Request is that of the claim, which the Answer answers.
+	// Request is the digest in the claim; the Answer is to that request.
 	Request Digest
 	Answer  []byte
 	// Month and Limit are the calendar month to reserve a settlement in and how
@@ -203,7 +203,7 @@ type History struct {
 	Strangers, StrangersMonth int
 }
 
-// failsOf is for how many paid settlements one more may fail.
+// failsOf is for how many paid settlements one may fail in a day, where that is more than Caps.Payer.
 const failsOf = 10
 
 // OfPayer returns how many settlements of the payer may fail in a day; zero means no bound.
@@ -289,8 +289,8 @@ type QuotaStatus struct {
 	Failed int
 }
 
-// Filter narrows what the operator sees: of the state, and claimed at From or later and before
-// Before. Zero members do not narrow.
+// Filter narrows what the operator sees to payments of State that were claimed at From or later and
+// before Before. Zero members do not narrow.
 type Filter struct {
 	State        State
 	From, Before time.Time
@@ -388,7 +388,7 @@ type Ledger interface {
 	QuotaStatus(ctx context.Context, month string) (QuotaStatus, error)
 }
 
-// Upkeep is what looking after payments that no call waits for needs of the memory of payments. It is
+// Upkeep is the memory of payments as it is needed to look after those that no call waits for. It is
 // shared as Ledger is.
 type Upkeep interface {
 	// Apply is as in Ledger.

@@ -47,7 +47,7 @@ const (
 	ByOperator
 )
 
-// Event is an event in the life of a payment. Beside Kind it has what its kind says.
+// Event is an event in the life of a payment. Beside Kind and By it has the members that its kind needs.
 type Event struct {
 	Kind EventKind
 	By   By

@@ -85,7 +85,7 @@ func read(version int, decode func(payload any) error) (Payment, error) {
 	return p, nil
 }
 
-// check judges the parts by themselves: forms and ranges.
+// check judges the parts by themselves, forms and ranges, and sets the window and the identifier.
 func (p *Payment) check() (err error) {
 	a := p.exact.Authorization
 	if !isHex(a.From, 20) || !isHex(a.To, 20) || !isHex(a.Nonce, 32) || isZero(a.From) {
@@ -205,8 +205,8 @@ func (e Extensions) identifier() (string, error) {
 	return *id, nil
 }
 
-// over returns what the buyer echoed, with our own words where the extension is
-// ours and its content not the buyer's.
+// over returns the extensions that the buyer echoed, with our content in each of e but the
+// identifier, which is the buyer's; nil if they echoed none.
 func (e Extensions) over(echoed Extensions) Extensions {
 	if len(echoed) == 0 {
 		return nil
@@ -262,9 +262,9 @@ const (
 	reasonTooFar   = "invalid_exact_evm_payload_authorization_valid_before_too_far"
 )
 
-// judgeAccepted compares the entry that a version 2 buyer chose with ours. Its
-// maxTimeoutSeconds and the members they added to extra do not matter: what counts
-// is signed, or ours.
+// judgeAccepted compares the entry that a version 2 buyer chose with ours, and returns the
+// reason of a difference, or "". maxTimeoutSeconds and the members they added to extra do
+// not matter: what counts is signed, or ours.
 func (o Offer) judgeAccepted(accepted x402.Requirements) string {
 	t := o.Terms
 	switch {

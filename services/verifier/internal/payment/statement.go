@@ -17,7 +17,7 @@ type Statement struct {
 	Closed time.Time       `json:"closed,omitzero"`
 	By     string          `json:"by,omitempty"`
 	Lines  []StatementLine `json:"lines"`
-	// Corrections are there once it is closed, the oldest first.
+	// Corrections are there once it is closed, the oldest first, those without At last.
 	Corrections []Correction `json:"corrections"`
 	// Open is how many payments of the month have no outcome yet.
 	Open int `json:"open"`

@@ -58,7 +58,7 @@ func (t Terms) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Separator returns that of the token's EIP-712 domain, as 0x and hexadecimal digits.
+// Separator returns the separator of the token's EIP-712 domain, as 0x and hexadecimal digits.
 func (t Terms) Separator() string {
 	id, _ := x402.ChainID(t.Network) // Validate has checked it
 	return eip3009.Domain{

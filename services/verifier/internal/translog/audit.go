@@ -83,8 +83,8 @@ func (a *lastAudit) begin(now time.Time) bool {
 	return true
 }
 
-// end takes the outcome of an audit. Of one that has queued what was missing, the next
-// shows whether that was all.
+// end takes the outcome of an audit, and sets when the next is due: soon after one that has
+// queued what was missing, to see whether that was all.
 func (a *lastAudit) end(now time.Time, ok, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,8 +161,7 @@ func (a *Audit) fault(format string, args ...any) {
 	}
 }
 
-// frontier keeps the hashes that the next entry may need, and compares each hash that it
-// makes with the stored one.
+// frontier holds the hashes that were made of the entries so far and that the next may need.
 type frontier map[int64]tlog.Hash
 
 // ReadHashes implements tlog.HashReader. A hash is read once: then its parent takes its

@@ -134,7 +134,7 @@ func evaluateTransfer(r TransferRequest, s chain.Snapshot, events []chain.Event)
 	return found.transfer, nil
 }
 
-// judgement is what a transaction says to a request for a transfer.
+// judgement is what was found in a transaction for a request for a transfer.
 type judgement struct {
 	transfer receipt.ProvenTransfer // when it fits and, with an authorization, is paired
 	fits     bool

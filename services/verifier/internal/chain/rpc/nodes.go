@@ -58,8 +58,8 @@ func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock
 	return reading{}, err
 }
 
-// next returns the endpoint to try: not the last one, unless there is no other and
-// it may answer differently at once.
+// next returns the endpoint to try, nil if there is none: not the last one, unless there is
+// no other and it may answer differently at once.
 func (r *Reader) next(last *endpoint, failure error) *endpoint {
 	now := r.now()
 	for _, e := range r.available() {

@@ -43,8 +43,9 @@ func newSightings() *sightings {
 	}
 }
 
-// Progress reports how far a transaction is. What is known costs no exchange. Else ask is called,
-// which may refuse by an error, and then the nodes are, until one knows the transaction. It does not
+// Progress reports how far a transaction is. If it is not known, ask is called, whose error is
+// returned, and then one node after the other is asked until one knows the transaction. If its block
+// is not final by the known heads, ask also decides whether newer ones are polled. Progress does not
 // keep the poller busy, because callers have paid nothing.
 func (r *Reader) Progress(ctx context.Context, transaction chain.Hash, ask func() error) (chain.Progress, error) {
 	hash := common.Hash(transaction)

@@ -167,8 +167,8 @@ const keptShare = 3
 // one, two or three none is kept.
 func (w *Paywall) kept() int { return w.FreeSettlements * keptShare / 10 }
 
-// Of the month's free settlements, those that may be lost to payers who are not known: in
-// percent, and at least so many, so that a small month can be sold too.
+// How many settlements payers who are not known may waste: in percent of the month's free ones,
+// and at least so many, so that a small month can be sold too.
 const (
 	lostInADay, leastInADay     = 2, 3
 	lostInAMonth, leastInAMonth = 10, 6
@@ -331,7 +331,7 @@ type settlementQueue struct {
 
 type waiter struct {
 	payer, client string
-	// stranger reports that the payer is not known: they wait for each other too.
+	// stranger reports that the payer is not known: strangers wait for each other too.
 	stranger bool
 	wake     chan struct{}
 }
@@ -425,7 +425,7 @@ func (c *settlementQueue) first(w *waiter) bool {
 	return true
 }
 
-// wake takes the next n of the payer or the client from the queue.
+// wake takes the next n of the payer or the client from the queue, and ends their waiting.
 func (c *settlementQueue) wake(n int, payer, client string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -439,8 +439,8 @@ func (c *settlementQueue) wake(n int, payer, client string) {
 	})
 }
 
-// spendAddress takes so many attempts from the client's address, once in a call. A known payer has
-// as many of their own there: hosted agents share an address.
+// spendAddress takes n attempts from the client's address, once in a call. A known payer has as many
+// of their own there: hosted agents share an address.
 func (w *Paywall) spendAddress(c *call, n int) (err error) {
 	switch {
 	case c.refundAddress != nil:
@@ -470,8 +470,8 @@ func (w *Paywall) CountLookup(address string) error {
 	return err
 }
 
-// spender names the payer in the counts of this process. Copies that are not plain count for
-// themselves: a facilitator may call valid what anyone has made.
+// spender names the payer in the counts of this process. Copies that are not plain are counted
+// apart: a facilitator may call valid what anyone has made.
 func (c *call) spender() string {
 	if c.plain {
 		return c.Payment.Key.Payer
@@ -575,8 +575,9 @@ func (a *attempts) spend(name string, limit int) (refund func(), err error) {
 	return a.spendMany(name, limit, 1)
 }
 
-// spendMany takes n attempts of limit in a window, in one step; where the limit is smaller, all of
-// them. The refund that it returns undoes that; it does nothing once the window is over.
+// spendMany takes n of the limit attempts of a window in one step; where the limit is smaller, all
+// of them. refund gives them back, and does nothing once the window is over. ErrTooMany in a
+// payment.LaterError: too few are left.
 func (a *attempts) spendMany(name string, limit, n int) (refund func(), err error) {
 	groups := a.groups(name)
 	a.mu.Lock()

@@ -108,9 +108,9 @@ func (w *Paywall) Refuse(ctx context.Context, o Order, err error) error {
 // has taken.
 type call struct {
 	Order
-	// plain reports that the payer's own key signed the authorization, which needs
-	// no facilitator to be known. Any other signature is the facilitator's to
-	// verify: it may be a contract's, or broken.
+	// plain reports that the payer's own key signed the authorization, which is known
+	// without the facilitator. Any other signature is the facilitator's to verify: it may
+	// be a contract's, or broken.
 	plain bool
 	// checked reports that the facilitator has verified the payment, worked that
 	// work has begun.
@@ -157,9 +157,9 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	return sale, err
 }
 
-// keyCopy names a payment that is not plain by its copy. It keeps the key of the authorization
-// where that has this copy's record: money has moved by it, or a former release has claimed it.
-// ErrUsed: that record is of another copy.
+// keyCopy gives a payment that is not plain the key of its copy. It leaves it the key of the
+// authorization where that has this copy's record: money has moved by it, or a former release has
+// claimed it. ErrUsed: that record is of another copy.
 func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
 	r, err := w.Ledger.Get(ctx, c.Payment.Key)
 	switch {

@@ -76,8 +76,8 @@ func (w *Paywall) mayReuse(ctx context.Context, c *call, r payment.Record) error
 	return nil
 }
 
-// countedBy returns the key by which it is counted that r's answer is reused. What the
-// payer's key has bought and a copy that is not plain asks for counts apart from the payer.
+// countedBy returns the key under which a reuse of r's answer is counted. What the payer's
+// key has bought and a copy that is not plain asks for counts apart from the payer.
 func (c *call) countedBy(r payment.Record) payment.Key {
 	key := r.Key
 	if r.Plain {
@@ -86,8 +86,8 @@ func (c *call) countedBy(r payment.Record) payment.Key {
 	return key
 }
 
-// resumeForBuyer returns what a buyer's payment is worth by now. Only an answer that
-// is there costs no attempt.
+// resumeForBuyer returns what a buyer gets by now for a payment that the ledger has. Only an
+// answer that is there costs no attempt.
 func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	if r.State != payment.Settled || r.Answer.IsZero() {
 		if _, err := w.recognize(ctx, c); err != nil {
@@ -125,8 +125,8 @@ const (
 	openLookupPause = 10 * time.Second
 )
 
-// resume returns what a payment is worth by now, after a lookup on the chain where
-// that may know more than the record.
+// resume returns what a buyer gets by now for a payment, after a lookup on the chain where
+// that may show more than the record.
 func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	switch r.State {
 	case payment.Settled:

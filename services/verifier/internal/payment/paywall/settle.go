@@ -28,8 +28,8 @@ func (w *Paywall) carryOut(ctx context.Context, c *call, r payment.Record) (Sale
 	return w.finish(ctx, r, outcome)
 }
 
-// requestSettlement calls the facilitator to settle. It returns what the answer means, and
-// why there was none. A facilitator at its own limit is not called again for a while.
+// requestSettlement calls the facilitator to settle. It returns the outcome that the answer means,
+// and an error if there was no answer. A facilitator at its own limit is not called again for a while.
 func (w *Paywall) requestSettlement(ctx context.Context, c *call, r payment.Record) (payment.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
@@ -49,9 +49,9 @@ func (w *Paywall) requestSettlement(ctx context.Context, c *call, r payment.Reco
 // been some blocks behind.
 const secondLook = 4
 
-// confirmOutcome returns what counts of the facilitator's answer. Where settlements
-// are confirmed, a yes is open until the chain shows the transfer; nodes may be some
-// blocks behind, so it waits for them.
+// confirmOutcome returns the outcome that follows from the facilitator's answer and the chain.
+// Where settlements are confirmed, a yes is open until the chain shows the transfer; nodes
+// may be some blocks behind, so it waits for them.
 func (w *Paywall) confirmOutcome(ctx context.Context, result payment.Outcome, r payment.Record) payment.Outcome {
 	if result.State != payment.Settled {
 		outcome := w.reconcileWithChain(ctx, result, r)
@@ -112,7 +112,7 @@ func (w *Paywall) finish(ctx context.Context, r payment.Record, o payment.Outcom
 	return sale, withUnspent(err, o)
 }
 
-// withUnspent adds to a refusal what the chain showed.
+// withUnspent returns err, with Unspent set if it is a refusal and o is Unspent.
 func withUnspent(err error, o payment.Outcome) error {
 	var refusal *payment.Refusal
 	if errors.As(err, &refusal) && o.Unspent {
@@ -214,7 +214,8 @@ func lookUp(ctx context.Context, log payment.ChainLog, r payment.Record) (paymen
 	return log.Authorization(ctx, r)
 }
 
-// reconcileWithChain returns the outcome o as the chain corrects it.
+// reconcileWithChain returns the outcome o as the chain corrects it, or as it is where the chain
+// cannot be read.
 func (w *Paywall) reconcileWithChain(ctx context.Context, o payment.Outcome, r payment.Record) payment.Outcome {
 	r.Transaction = cmp.Or(o.Transaction, r.Transaction)
 	found, err := lookUp(ctx, w.ChainLog, r)

@@ -75,7 +75,7 @@ func (w *Paywall) spendShared(c *call, from *budget, within *attempts) error {
 
 var errShared = errors.New("what new payers may use up is used up for now")
 
-// facilitatorOf returns the facilitator as it is called for c.
+// facilitatorOf returns the facilitator that is called for c.
 func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
 	if w.StrangersFacilitator != nil && !c.isKnown() {
 		return w.StrangersFacilitator
@@ -83,8 +83,8 @@ func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
 	return w.Facilitator
 }
 
-// verify checks with the facilitator whether the payment is good. A known payer waits
-// while it is busy, which strangers may have made it; strangers come again.
+// verify checks with the facilitator whether the payment is good. While that is busy, which
+// strangers may have caused, the call of a known payer waits, and any other returns the error.
 func (w *Paywall) verify(ctx context.Context, c *call) error {
 	ctx, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
 	defer cancel()
