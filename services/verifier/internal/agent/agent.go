@@ -331,7 +331,7 @@ type options struct {
 	// maxWait bounds the wait for finality, and how long one payment is replayed.
 	maxWait       time.Duration
 	json, version bool
-	// payment means that the question is that of --payment, about the chain of chain.
+	// payment means that the question is that of --payment; chain is the payment's then.
 	payment bool
 	// questions are those of --batch.
 	questions []question

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// errNotLogged means that a receipt is in no log that the user trusts.
+	// errNotLogged means that the verifier does not show the receipt in a log that the user trusts.
 	errNotLogged = errors.New("NOT LOGGED")
 	// errLogLater means that the proof may be there later.
 	errLogLater = errors.New("the verifier's log has the receipt and not yet a proof; it is there within a minute")

@@ -177,7 +177,7 @@ type bought struct {
 
 // Faults of a call.
 var (
-	// errNoAnswer ends a call that takes too long.
+	// errNoAnswer ends a call that takes too long and has signed nothing.
 	errNoAnswer = errors.New("the verifier does not answer in time; this call has signed nothing")
 	// errUnderWay ends a call that takes too long and whose purchase may have been signed, and may
 	// go on.

@@ -67,7 +67,7 @@ func (r *refusal) mayChange() bool {
 	return r.Retryable || r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests
 }
 
-// notReady is the reason of a verifier that is about to start.
+// notReady is the reason of a verifier that is not ready, as while it starts.
 const notReady = "not_ready"
 
 // denied is a refusal by a seller that holds a signed payment. That nothing was charged is

@@ -366,7 +366,7 @@ type callFailure struct {
 	Reason    string `json:"reason"`
 	Retryable bool   `json:"retryable"`
 	Field     string `json:"field,omitempty"`
-	// AskAgainAfterSeconds is how long the same call has no other answer.
+	// AskAgainAfterSeconds is after how long the same call may have another answer; 0 is unknown.
 	AskAgainAfterSeconds int `json:"askAgainAfterSeconds,omitempty"`
 	// Paid is "no", "unknown" or "yes".
 	Paid   string        `json:"paid"`

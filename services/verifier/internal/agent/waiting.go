@@ -31,7 +31,7 @@ type waiting string
 type waitingQuestion struct {
 	Path string `json:"path"`
 	Body string `json:"body"`
-	// Chain is the id of the one that a payment in question was made on.
+	// Chain is the id of the chain that the payment in the question was made on, "" for another question.
 	Chain    string `json:"chain,omitempty"`
 	Transfer bool   `json:"transfer,omitempty"`
 }

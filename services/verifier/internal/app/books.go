@@ -148,7 +148,7 @@ func (p Process) one(ctx context.Context, ledger *ledger.Ledger, text string) (p
 	return payment.Record{}, fmt.Errorf("there are %d such payments", len(found))
 }
 
-// lookTimeout bounds what a command reads of the payment network.
+// lookTimeout bounds how long a command about one payment reads the payment network and writes.
 const lookTimeout = 30 * time.Second
 
 // look is what became of a payment, as the payment network shows it.

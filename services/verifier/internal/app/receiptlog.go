@@ -34,7 +34,7 @@ type logSettings struct {
 	policy string // the file's text
 }
 
-// loadLog reads key and policy; nil where there is no log.
+// loadLog reads key and policy; nil where there is no log, or what is wrong is reported already.
 func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error) (*logSettings, error) {
 	if c.Key == "" || c.PolicyFile == "" {
 		return nil, nil //nolint:nilnil // reported already, or there is none
@@ -386,7 +386,7 @@ func (p Process) logAside(ctx context.Context, args []string) error {
 	})
 }
 
-// copyTimeout bounds one file of a copy.
+// copyTimeout bounds the fetch of one file of a copy that is served.
 const copyTimeout = 30 * time.Second
 
 // copyOf reads a mirror of the log, as receipt log mirror makes it: a folder, or the

@@ -193,7 +193,7 @@ type refusal struct {
 	slot  uint64
 }
 
-// stale reports whether it is to be read again.
+// stale reports whether the checkpoint is to be read again.
 func (r refusal) stale(now time.Time) bool {
 	return now.Before(r.at) || now.Sub(r.at) >= refusedFor
 }

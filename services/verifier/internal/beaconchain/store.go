@@ -39,7 +39,8 @@ type Bundle struct {
 	Queued, Tried time.Time
 	// Tries counts the tries that failed since Tried.
 	Tries int
-	// Period and Slot are those of the finalized header that it ends in.
+	// Period is that of the committee that signed the last step, and Slot that of the finalized
+	// header that it ends in.
 	Period, Slot uint64
 	// Content is all of it but what leads from a checkpoint to the last period; nil unless
 	// it is made.

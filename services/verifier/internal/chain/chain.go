@@ -143,7 +143,7 @@ const (
 // no evidence.
 type Progress struct {
 	Stage Stage
-	// Block holds the transaction once it is included.
+	// Block is the number of the block that holds the transaction, once it is included.
 	Block uint64
 	// FinalIn estimates how long an included transaction takes to be final.
 	FinalIn time.Duration

@@ -205,7 +205,8 @@ func (a *api) priceOf(questions int) string {
 	return unit.Mul(unit, big.NewInt(int64(questions))).String()
 }
 
-// serve serves a batch. One that is malformed has the price of one question, though no one pays it.
+// serve answers a POST of a batch. One that is malformed has the price of one question, though no one
+// pays it.
 func (b *batchRoute) serve(c echo.Context) error {
 	body, err := service.ReadBody(c.Response(), c.Request(), maxBatchBody)
 	if errors.Is(err, service.ErrBodyTooLarge) {

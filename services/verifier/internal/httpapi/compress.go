@@ -41,7 +41,7 @@ func newCompressor() *compressor {
 	}
 }
 
-// compressorKey is where handlers find the compressor.
+// compressorKey is the key in the context under which answers find the compressor.
 const compressorKey = "compressor"
 
 // use has the answers of a request compressed.

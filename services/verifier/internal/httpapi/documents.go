@@ -18,7 +18,7 @@ import (
 	openapi "github.com/pforte/pforte/services/verifier/api"
 )
 
-// samplePath is what a call sells, for nothing and about one transaction.
+// samplePath is the path of an example of what a call sells, which is free.
 const samplePath = "/v1/sample"
 
 // pages returns the documents that need no payment, by path.

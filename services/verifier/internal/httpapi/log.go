@@ -31,7 +31,7 @@ const maxTileElements = 6
 
 const (
 	textPlain = "text/plain; charset=utf-8"
-	// tileType is of tiles, which are hashes and so do not get smaller.
+	// tileType is of tiles and bundles of entries, which are mostly hashes and so are not compressed.
 	tileType = "application/octet-stream"
 )
 

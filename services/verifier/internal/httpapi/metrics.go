@@ -87,7 +87,7 @@ var outcomes = []string{
 	"reconciled_settled", "reconciled_dead", "reopened",
 }
 
-// sells counts the sales of an operation over a transport from zero.
+// sells has the counts of an operation's sales over a transport begin at zero.
 func (m *Metrics) sells(operation, transport string) {
 	for _, outcome := range outcomes {
 		m.sales.WithLabelValues(operation, transport, outcome)

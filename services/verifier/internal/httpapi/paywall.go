@@ -81,7 +81,7 @@ func (a *api) newPaidRoute(o product, path string, terms payment.Terms) (*paidRo
 	return s, nil
 }
 
-// serve serves an operation.
+// serve answers a POST to the route's path.
 func (s *paidRoute) serve(c echo.Context) error {
 	body, err := service.ReadBody(c.Response(), c.Request(), maxBody)
 	if err != nil {

@@ -414,7 +414,7 @@ func verified(answer []byte, keys receipt.KeyDocument) (receipt.Result, error) {
 	return doc.Verify(keys)
 }
 
-// reasonOf returns the kind of a receipt's fault.
+// reasonOf returns the text of the error of package receipt that err is one of, or of ErrMalformed.
 func reasonOf(err error) string {
 	for _, known := range []error{
 		receipt.ErrUnknownKey, receipt.ErrRevokedKey, receipt.ErrSignature,

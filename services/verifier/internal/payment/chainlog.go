@@ -13,7 +13,7 @@ type ChainLog interface {
 // Authorization is what became of an authorization.
 type Authorization struct {
 	Status AuthorizationStatus
-	// Transaction is the hash of the transfer to us.
+	// Transaction is the hash of the transfer to us; "" unless the Status is PaidToUs.
 	Transaction string
 }
 

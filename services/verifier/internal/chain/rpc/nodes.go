@@ -21,7 +21,7 @@ type reading struct {
 	from  *endpoint
 }
 
-// attempts is how many endpoints one read is tried with.
+// attempts is how often one read is tried.
 const attempts = 2
 
 // try reads from an endpoint and, when that fails, once more from another one, unless only

@@ -42,11 +42,11 @@ const (
 type Hooks struct {
 	// RPC is called after an exchange with a node: its host, the method or "batch".
 	RPC func(node, method string, took time.Duration, err error)
-	// Cache is called after a lookup of a proven transaction.
+	// Cache is called after a lookup whether a transaction's block was proven before.
 	Cache func(hit bool)
-	// Proof is called when a block was proven, or not.
+	// Proof is called after an attempt to prove a block; err is nil if it is proven.
 	Proof func(transactions int, took time.Duration, err error)
-	// Heads is called with how far the chain is.
+	// Heads is called after each poll of Run with how far the chain is, if that is known.
 	Heads func(chain.Heads)
 }
 

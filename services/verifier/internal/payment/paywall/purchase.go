@@ -79,7 +79,7 @@ func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 	return sale, err
 }
 
-// isKnown reports whether the ledger has the payment.
+// isKnown reports whether the ledger has this copy of the payment.
 func (w *Paywall) isKnown(ctx context.Context, p payment.Payment) (bool, error) {
 	for _, key := range []payment.Key{p.Key, p.Key.OfCopy(p.Digest)} {
 		r, err := w.Ledger.Get(ctx, key)
