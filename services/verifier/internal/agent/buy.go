@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// usualPause is the wait before a payment is sent again when the seller
-	// does not send how long; longestPause bounds what the seller sends.
+	// usualPause is the wait before a request is sent again when the seller sends no
+	// Retry-After; longestPause bounds that.
 	usualPause   = 2 * time.Second
 	longestPause = 365 * 24 * time.Hour
 	// clockSkew is how far the chain's clock may be behind ours: a payment is given up only so long

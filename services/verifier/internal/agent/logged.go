@@ -40,8 +40,8 @@ func (o *options) readLogPolicy(file string) error {
 	return err
 }
 
-// findLogged fetches the proof that the verifier's log has a receipt, and checks it by the user's policy. It
-// returns nil where there is none. errNotLogged, errLogLater.
+// findLogged fetches the proof that the verifier's log has a receipt, and checks it by the user's policy. Without
+// such a policy it returns nil. errNotLogged, errLogLater.
 func (t *toolbox) findLogged(
 	ctx context.Context, document receipt.Document, keys receipt.KeyDocument,
 ) (*logPlace, error) {

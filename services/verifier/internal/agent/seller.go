@@ -97,8 +97,8 @@ var unchargedReasons = []string{
 	"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", notReady,
 }
 
-// isUncharged reports whether by the answer no money moves for it. A failure of unknown origin,
-// such as a proxy's, does not say so, and neither does the refusal of a payment.
+// isUncharged reports whether the answer says that the payment moves no money. A failure of unknown
+// origin, such as a proxy's, does not say so, and neither does the refusal of a payment.
 func (r *refusal) isUncharged() bool {
 	return r.Status != http.StatusPaymentRequired && r.Status < http.StatusInternalServerError ||
 		slices.Contains(unchargedReasons, r.Reason)

@@ -113,7 +113,7 @@ func Run(ctx context.Context, p Process) int {
 // settingsError returns the error of settings that cannot be used.
 func settingsError(err error) error { return fmt.Errorf("the settings are wrong:\n%w", err) }
 
-// with opens the ledger of the settings for a command at the terminal, and says which it is: the
+// with opens the ledger of the settings for a command at the terminal, and prints where it is: the
 // default is a path below the folder in which the command runs. A ledger that is not there is not
 // created, because an empty one would answer that nothing is open.
 func (p Process) with(ctx context.Context, do func(*ledger.Ledger, config.Ledger) error) error {

@@ -122,8 +122,8 @@ func (c *Chain) fromOwn(
 	return nil, ErrUnavailable
 }
 
-// checkpoint returns the checkpoint with a root: one that is kept, or else, a few times a
-// minute, one that a node knows. What was read for nothing is refused before that counts.
+// checkpoint returns the checkpoint with a root: one that is kept, or else, as often as the
+// allowance permits, one that a node knows. What was read for nothing is refused before that counts.
 func (c *Chain) checkpoint(
 	ctx context.Context, client string, b Bundle, root finality.Root,
 ) (from finality.Checkpoint, err error) {

@@ -413,8 +413,9 @@ func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) erro
 	return nil
 }
 
-// signed returns an update as a step that is signed by the committee of a period, with these
-// members and this root. The last step of an anchor hands over to no other committee.
+// signed returns an update as a step, which is verified to be signed by the committee of a period,
+// with these members and this root. If it is the last step of an anchor, it is without the next
+// committee. errUnverified.
 func (c *Chain) signed(
 	keys *lightclient.SyncCommittee, committee finality.Root, u *lightclient.Update, period uint64, last bool,
 ) (finality.Step, error) {

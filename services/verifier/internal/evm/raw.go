@@ -32,7 +32,7 @@ func (r *ReportedBlock) UnknownTypes() (places []int) {
 // SetRawTransaction sets the bytes of the transaction at a place.
 func (r *ReportedBlock) SetRawTransaction(at int, raw []byte) { r.Transactions[at].raw = raw }
 
-// SetRawBlock takes the transactions of unknown types out of the block's own RLP: a list of the
+// SetRawBlock sets the transactions of unknown types from the block's own RLP: a list of the
 // header, the transactions and more. A typed transaction is a string in it. ErrNoRaw.
 func (r *ReportedBlock) SetRawBlock(block []byte) error {
 	content, _, err := rlp.SplitList(block)
@@ -52,8 +52,9 @@ func (r *ReportedBlock) SetRawBlock(block []byte) error {
 	return nil
 }
 
-// SetRawReceipts takes the receipts of the transactions of unknown types out of all the block's.
-// Their cumulative gas must be in them: the next transaction's gas is the difference. ErrNoRaw.
+// SetRawReceipts sets the receipts of the transactions of unknown types from all the block's. Each
+// must hold the cumulative gas that was reported: the next transaction's gas is the difference.
+// ErrNoRaw.
 func (r *ReportedBlock) SetRawReceipts(all []Data) error {
 	if len(all) != len(r.Receipts) {
 		return ErrNoRaw

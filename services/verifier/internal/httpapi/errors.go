@@ -231,8 +231,8 @@ func unproven(err error, fault *chain.Fault) errorBody {
 	return b
 }
 
-// writeError is the only place that answers errors. A payment that bought nothing and
-// cannot gets a fresh challenge beside the reason.
+// writeError answers every error of a route; toolError answers those of tools. A payment that
+// bought nothing and cannot gets a fresh challenge beside the reason.
 func (a *api) writeError(err error, c echo.Context) {
 	if method := c.Request().Method; errors.Is(err, service.ErrWrongMethod) &&
 		(method == http.MethodGet || method == http.MethodHead) {

@@ -32,8 +32,8 @@ type MCP struct {
 	// AnswerTimeout bounds a call: clients give up after a minute. What is paid by
 	// then goes on, and the same call with the same payment gets its answer.
 	AnswerTimeout time.Duration
-	// PaymentExtension answers clients that have the capability org.x402/payment with
-	// a result of its own type in place of a tool's error.
+	// PaymentExtension has clients with the capability org.x402/payment get a challenge as a
+	// result of its own type in place of a tool's error.
 	PaymentExtension bool
 	// Version is the program's.
 	Version string

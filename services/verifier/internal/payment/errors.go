@@ -23,7 +23,7 @@ var (
 	// ErrPending: whether the money moved is not known yet.
 	ErrPending = errors.New("settlement is pending")
 	// ErrFacilitator: the facilitator returned no usable answer, or payers who are not known
-	// have used up their share of calls for now. It was not called to move money.
+	// have used up what they share for now. The facilitator was not called to move money.
 	ErrFacilitator = errors.New("facilitator is unavailable")
 	// ErrLedger: the ledger could not be read or written; this call moved no money.
 	ErrLedger = errors.New("payment ledger is unavailable")

@@ -283,8 +283,8 @@ func (o Offer) judgeAccepted(accepted x402.Requirements) string {
 
 // Margins of an authorization's window.
 const (
-	// WorkMargin must be left when the work begins, SettleMargin when the
-	// facilitator is called to settle; official ones want six seconds.
+	// WorkMargin must be left when the work begins, SettleMargin when the facilitator
+	// is called to settle; official facilitators want six seconds.
 	WorkMargin   = 10 * time.Second
 	SettleMargin = 6 * time.Second
 	// clockSkew is how far ahead of ours a buyer's clock may be.

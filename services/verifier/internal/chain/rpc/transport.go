@@ -167,8 +167,8 @@ func (e *endpoint) exchange(ctx context.Context, r *reservation, calls []*call, 
 
 // newHTTPClient returns a client for JSON-RPC: connections are kept, responses may
 // be compressed, redirects are not followed. Each call's time is bounded by its
-// context, and that of a connection by less, so that a node that is gone is given up
-// soon.
+// context, and that of a connection and of its TLS handshake by five seconds at most, so
+// that a node that is gone is given up soon.
 func newHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext

@@ -69,8 +69,8 @@ func New(o Options) (*Client, error) {
 }
 
 // ForStrangers returns a client for the payments of those of whom little is known. When it
-// is told to pause, or gets no usable answers, that does not stop the checks of c; what
-// stops those stops its own too.
+// is told to pause, or gets no usable answers, that does not stop the checks of c. What
+// stops the checks of c stops its checks too.
 func (c *Client) ForStrangers() *Client {
 	apart := *c
 	apart.circuit = &circuit{now: c.Now, over: c.circuit}

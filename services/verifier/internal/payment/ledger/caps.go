@@ -36,7 +36,7 @@ const (
 )
 
 // ofPayer counts what has failed of a payer since a moment. Copies that are not plain may be
-// made by anyone who knows the address, so they count for themselves.
+// made by anyone who knows the address, so they are counted apart.
 const ofPayer = "SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND " + failed + " AND plain = "
 
 // failedOfStrangers counts what has failed, at most so many, of payers who were not known when it

@@ -459,8 +459,8 @@ func (w *Paywall) CountFree(address string) error {
 	return err
 }
 
-// lookupsPerAddress is how many questions about the state of transactions an address may ask a minute
-// that nodes have to answer.
+// lookupsPerAddress is how many questions about the state of transactions, of those that nodes have
+// to answer, an address may ask in a minute.
 const lookupsPerAddress = 60
 
 // CountLookup takes one of the free questions of a client's address. They are apart from its attempts

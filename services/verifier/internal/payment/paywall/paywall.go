@@ -102,9 +102,9 @@ type Paywall struct {
 	clients *attempts
 	known   *attempts // of known payers at their addresses
 	lookups *attempts // of clients' addresses, free
-	// strangers and named are what payers of whom little is known share, and accountsNear
-	// and checksNear what those of one network have of it. unpaidOf and unpaidNear count
-	// the day's works that end unpaid, of payers and of networks.
+	// strangers is what payers who are not known share, and named what payments share that only
+	// name a known payer. accountsNear and checksNear count what one network takes of it, unpaidOf
+	// and unpaidNear the day's works that end unpaid, of payers and of networks.
 	strangers, named         budgets
 	accountsNear, checksNear *attempts
 	unpaidOf, unpaidNear     *attempts

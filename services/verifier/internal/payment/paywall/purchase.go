@@ -21,8 +21,8 @@ type Order struct {
 	Payment              payment.Payment
 	// Request is the digest of the request: the same for every spelling of it.
 	Request payment.Digest
-	// Questions is how many the work answers, each of which counts as an attempt, and AtOnce
-	// how many of them at a time; zero means one.
+	// Questions is how many questions the work answers, each of which counts as an attempt,
+	// and AtOnce how many of them it answers at a time; zero means one.
 	Questions, AtOnce int
 	// Address is the client's, for the limit of unpaid attempts.
 	Address string
