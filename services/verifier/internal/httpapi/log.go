@@ -31,7 +31,8 @@ const maxTileElements = 6
 
 const (
 	textPlain = "text/plain; charset=utf-8"
-	// tileType is of tiles and bundles of entries, which are mostly hashes and so are not compressed.
+	// tileType is of tiles and bundles of entries. They are not compressed: tiles are hashes, which do
+	// not get smaller.
 	tileType = "application/octet-stream"
 )
 

@@ -83,8 +83,8 @@ func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
 	return w.Facilitator
 }
 
-// verify checks with the facilitator whether the payment is good. While that is busy, which
-// strangers may have caused, the call of a known payer waits, and any other returns the error.
+// verify checks with the facilitator whether the payment is good. While the facilitator is busy,
+// perhaps with strangers, the call of a known payer waits, and any other returns the error.
 func (w *Paywall) verify(ctx context.Context, c *call) error {
 	ctx, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
 	defer cancel()
