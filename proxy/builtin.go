@@ -15,7 +15,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
-// configuration has settings that come from the environment.
+// configuration is the built-in Caddyfile. Its settings come from the environment.
 //
 //go:embed Caddyfile
 var configuration string
@@ -23,9 +23,9 @@ var configuration string
 // setting matches a setting in the Caddyfile: {$NAME} or {$NAME:default}.
 var setting = regexp.MustCompile(`\{\$([A-Z_]+)`)
 
-// prepare makes Caddy's command ours. A call without arguments becomes the run
-// of the built-in Caddyfile, which Caddy reads from standard input because a
-// container's file system may be read-only.
+// prepare makes Caddy's command ours, and checks and completes the settings of the environment. A call without
+// arguments becomes the run of the built-in Caddyfile, which Caddy reads from standard input because a container's
+// file system may be read-only.
 func prepare(version string) error {
 	caddy.CustomBinaryName = "pforte-proxy"
 	caddy.CustomVersion = version
@@ -117,8 +117,9 @@ func replicas(service string) error {
 }
 
 // sites accepts addresses of the site that are separated by commas alone, where Caddy wants a space too. It sets
-// REDIRECTS_SWITCH, which selects whether requests by http are redirected to https. Where there are applications,
-// it sets LISTED_HTTP_SITES and LISTED_HTTPS_SITES to the sites of all other hosts at the same ports.
+// REDIRECTS_SWITCH, which selects whether requests by http are redirected to https. LISTED_HTTP_SITES and
+// LISTED_HTTPS_SITES become the sites of all other hosts at the same ports, or with TLS=dns the one of the hosts below
+// the first. They are empty without applications.
 func sites() error {
 	addresses := fields(os.Getenv("SITE_ADDRESS"))
 	redirects := slices.ContainsFunc(addresses, hasTLS)

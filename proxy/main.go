@@ -20,14 +20,13 @@ import (
 // version is set by the linker.
 var version = "devel"
 
-// heapBallast is how many bytes of garbage accumulate before Go collects them.
-// They are never written, so they take addresses and no memory. A heap as
-// small as a proxy's would be collected dozens of times a second (package service of
-// the services does the same).
+// heapBallast is how many bytes are allocated at the start, so that about as much garbage accumulates before Go
+// collects it. They are never written, so they take addresses and no memory. A heap as small as a proxy's would be
+// collected dozens of times a second (package service of the services does the same).
 const heapBallast = 16 << 20
 
-// memoryLimit is when Go collects garbage more often, unless GOMEMLIMIT is set: as
-// many connections as there may be would else double the memory that they need.
+// memoryLimit is how many bytes of memory the proxy has before Go collects garbage more often, unless GOMEMLIMIT is
+// set: as many connections as there may be would else double the memory that they need.
 const memoryLimit = 128 << 20
 
 func main() {

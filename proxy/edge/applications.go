@@ -63,7 +63,7 @@ type Applications struct {
 
 	mu       sync.Mutex
 	routes   map[string]*appRoutes // by template
-	faults   map[string]string     // of entries that are served, by slug
+	faults   map[string]string     // why entries of the list are not reached, by slug
 	next     int                   // of Auth, who is asked next
 	probing  map[string]bool
 	answers  []probeAnswer
@@ -212,7 +212,7 @@ func (a *Applications) keep(answer []byte) {
 	}
 }
 
-// take makes a list the one that is served.
+// take makes a list the one that is served. Entries whose address is not permitted are moved to its skipped.
 func (a *Applications) take(ctx context.Context, list *appList) {
 	a.reach.report(list.never)
 	serve := &listing{appList: list, hosts: map[string]*App{}}
@@ -267,7 +267,7 @@ func (a *Applications) fault(slug, reason string) {
 	}
 }
 
-// Start implements caddy.App. Auth is asked once before the proxy serves, if it answers at once.
+// Start implements caddy.App. It asks auth once before the proxy serves, for at most firstWithin.
 func (a *Applications) Start() error {
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
@@ -301,7 +301,7 @@ func (a *Applications) Cleanup() error {
 	return nil
 }
 
-// ownPorts returns the ports at which the proxy is, and the first of those with TLS.
+// ownPorts returns the ports at which the proxy is, and the lowest of those with TLS, 0 if there is none.
 func ownPorts(ctx caddy.Context) (all []uint16, secure uint16) {
 	app, err := ctx.AppIfConfigured("http")
 	if err != nil {

@@ -62,7 +62,8 @@ var (
 	probeForm  = regexp.MustCompile(`\A[A-Za-z0-9_-]{1,64}\z`)
 )
 
-// ownPaths are those that the Caddyfile leads to Pforte's services.
+// ownPaths are the prefixes, in lower case, under which no application may be: the Caddyfile has uses of its own for
+// them.
 var ownPaths = []string{"/pforte/", "/api/", "/internal/", "/v1/", "/mcp/", "/health/", "/.well-known/"}
 
 // userHeaders are the names that UserHeader may have: the Caddyfile removes them from requests of
@@ -195,7 +196,7 @@ type target struct {
 	addr netip.AddrPort
 }
 
-// parseTarget reports whether to has the one form of an address.
+// parseTarget returns where to leads, and reports whether it has the one form of an address.
 func parseTarget(to string) (target, bool) {
 	parts := toForm.FindStringSubmatch(to)
 	if parts == nil || len(to) > 300 || !isPort(parts[3]) {

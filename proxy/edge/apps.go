@@ -140,8 +140,8 @@ type appRoutes struct {
 	// cleanup of that parent.
 	ctx caddy.Context
 	now atomic.Pointer[appTable]
-	// retired are the routes that are no longer used and still have requests. Only update reads and
-	// changes them.
+	// retired are routes that were replaced and may still have requests, of applications that have a route. Only
+	// update reads and changes them.
 	retired []*appRoute
 }
 
@@ -176,7 +176,8 @@ func (a *Applications) routesBy(ctx caddy.Context, template []byte) (*appRoutes,
 	return t, nil
 }
 
-// serve has routes follow the list.
+// serve brings routes up to date with the present list. Applications whose routes cannot be made are logged and
+// reported as skipped.
 func (a *Applications) serve(t *appRoutes) {
 	for slug, err := range t.update(a.now.Load().apps) {
 		a.log.Error("the route of an application is not made", "app", slug, "error", err)
@@ -184,7 +185,8 @@ func (a *Applications) serve(t *appRoutes) {
 	}
 }
 
-// update makes the routes that are new or changed. The others go on, with their connections.
+// update makes the routes that are new or changed. The others go on, with their connections. It returns why routes
+// could not be made, by slug.
 func (t *appRoutes) update(apps []App) (faults map[string]error) {
 	old, faults := map[App]*appRoute{}, map[string]error{}
 	for _, route := range t.now.Load().all() {

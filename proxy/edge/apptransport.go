@@ -83,7 +83,8 @@ func (t *AppTransport) verify(state tls.ConnectionState) error {
 	return errPin
 }
 
-// note tells auth, with the next question, why the application is not reached, or that it is again.
+// note has the next question tell auth that the application's address is not permitted or its key is another, or that
+// it is reached again. Other errors are not told.
 func (t *AppTransport) note(err error) {
 	switch {
 	case errors.Is(err, errReach):

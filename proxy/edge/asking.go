@@ -145,7 +145,8 @@ func (a *Applications) forgetAnswers(n int) {
 	a.answers = append([]probeAnswer(nil), a.answers[n:]...)
 }
 
-// post asks one replica of auth and returns its answer, nil where the proxy has the list already.
+// post asks one replica of auth and returns its answer. It is nil if the proxy has the list already and there is
+// nothing to probe.
 func (a *Applications) post(ctx context.Context, auth string, question []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+auth+"/internal/routes",
 		bytes.NewReader(question))

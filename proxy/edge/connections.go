@@ -377,8 +377,8 @@ type boundConn struct {
 	passed  time.Time
 
 	// The fields below are the listener's own, under its lock. network is nil where the connection
-	// is closed. streams counts the connection's requests of HTTP/2; requests is nil where there
-	// are none.
+	// is closed. streams counts the connection's requests of HTTP/2; requests is their network, and
+	// means nothing where there are none.
 	network, requests *network[*boundConn]
 	streams           int
 }

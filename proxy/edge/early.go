@@ -42,7 +42,7 @@ type refusal struct {
 // meet something else: a guard, or a header that is not of every answer and may be about
 // this request, as a cookie or Access-Control-Allow-Origin. What came over TLS is not
 // noted: its answers have other headers, and the same host and path without TLS may have
-// another route.
+// another route. Nor is a HEAD, or a request that gets a page.
 func (s *refusals) add(service *Service, x *exchange, header http.Header) {
 	r, body := x.received, service.Refusal
 	local, found := r.Context().Value(http.LocalAddrContextKey).(net.Addr)

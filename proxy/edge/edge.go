@@ -66,8 +66,8 @@ var (
 // formed, or a random one. It is passed on, answered, logged as request_id, and the
 // placeholder {request_id}. The header AppToken, and an Authorization with an app token,
 // reach the service that edge_guard checks with, and nothing else. A path that servers may read differently is an
-// error 404, and a method with a space in it, which HTTP/2 lets pass and HTTP/1.1 would
-// read as the end of the method, an error 400. A client's Connection header ends here,
+// error 404, and a method that is no token an error 400: HTTP/2 lets a space in it pass, which
+// HTTP/1.1 would read as the end of the method. A client's Connection header ends here,
 // and an Upgrade to anything but a WebSocket. So do trailers of a request, because
 // servers may take them for headers. In a route for errors only the answer's headers are
 // put right.
@@ -82,7 +82,7 @@ type Edge struct {
 	// for browsers. A "*" at the end stands for any end.
 	Cookies []string `json:"cookies,omitempty"`
 	// Answer has headers that an answer gets unless it has them already, and
-	// AnswerTLS those of an answer over TLS. Server and Via are dropped.
+	// AnswerTLS more of them for an answer over TLS. Server and Via are dropped.
 	Answer    map[string]string `json:"answer,omitempty"`
 	AnswerTLS map[string]string `json:"answer_tls,omitempty"`
 

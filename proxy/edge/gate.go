@@ -49,7 +49,7 @@ func (g *gate) full(client netip.Addr) bool {
 }
 
 // enter waits for a place, and returns it; leave gives it back. An error says that there is none:
-// errBusy, or the status of a request that was canceled.
+// errBusy, or one with statusCanceled when ctx ends.
 func (g *gate) enter(ctx context.Context, client netip.Addr) (place *network[*waiter], err error) {
 	g.mu.Lock()
 	if g.taken < g.places {

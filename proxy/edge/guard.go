@@ -44,7 +44,8 @@ const AppToken = "X-Pforte-Token" //nolint:gosec // a name
 // appTokenBegin is how such a token begins. In an Authorization it reaches nothing else either.
 const appTokenBegin = "pft_"
 
-// againVar is set for these checks.
+// againVar is the Caddy variable that marks a check of a request that already passed, so that edge_service lets the
+// check through uncounted.
 const againVar = "edge.again"
 
 var (
@@ -58,8 +59,9 @@ var (
 
 // Guard is a handler that passes a request on when a service allows it: with a
 // status of 2xx and every header of Identity, which the next handlers get in place
-// of the client's. Any other answer is the client's. A request that takes longer
-// is checked again, and ended when it may not pass any more.
+// of the client's. Without one of these headers it is an error 502. The client gets an answer
+// with another status, but a person whose page meets a failure of the service gets the proxy's.
+// A request that takes longer is checked again, and ended when it may not pass any more.
 type Guard struct {
 	// Ask holds the routes to the guarding service, as a rule a reverse_proxy. They get
 	// the request with all its cookies and without its body.
@@ -304,7 +306,7 @@ func again(ctx context.Context, q *http.Request) *http.Request {
 
 // verdict is the service's decision about a request.
 type verdict struct {
-	// err is set when there is no decision.
+	// err is set in place of the answer: there is no decision, or the user changed.
 	err      error
 	answer   *recorded
 	identity []string
@@ -332,7 +334,7 @@ func (v verdict) send(w http.ResponseWriter, x *exchange) error {
 	return caddyhttp.Error(v.answer.status, why)
 }
 
-// judge sends a check to the service.
+// judge sends a check to the service and returns its verdict.
 func (g *Guard) judge(q *http.Request) verdict {
 	a := newRecorded()
 	if err := a.record(g.check, q); err != nil {
@@ -361,7 +363,7 @@ type recorded struct {
 
 func newRecorded() *recorded { return &recorded{header: http.Header{}} }
 
-// record returns the answer of h.
+// record lets h answer a request and keeps the answer in a. The error is that of h, or errNoAnswer.
 func (a *recorded) record(h caddyhttp.Handler, r *http.Request) (err error) {
 	defer func() {
 		switch p := recover(); p {

@@ -58,9 +58,9 @@ func (s *headerSet) has(name string) bool {
 	return found || i > 0 && strings.HasPrefix(name, s.begin[i-1])
 }
 
-// headerName returns what applications behind CGI, WSGI or PHP make of a header's
-// name, where everything but letters and digits is one: lighttpd and Apache write
-// "_" for "+" or "~" too.
+// headerName returns a header's name in lower case, with "-" for everything but letters and
+// digits. Applications behind CGI, WSGI or PHP do not tell apart names for which it returns
+// the same: lighttpd and Apache write "_" for "+" or "~" too.
 func headerName(name string) string {
 	b := []byte(name)
 	for i, c := range b {

@@ -286,7 +286,7 @@ func (p *pages) send(w http.ResponseWriter, status int, name string, v any) erro
 	return err
 }
 
-// cameFrom returns the page of the same origin that a form was on, and else the start page.
+// cameFrom returns the page of the same host that a form was on, and else the start page.
 func cameFrom(r *http.Request) string {
 	from, err := url.Parse(r.Header.Get("Referer"))
 	if err != nil || from.Scheme != "http" && from.Scheme != "https" || from.Host != r.Host || from.User != nil {

@@ -15,7 +15,8 @@ import (
 // probeWithin is how long an address has for its answer.
 const probeWithin = 3 * time.Second
 
-// probeAnswer is what a probe found: nothing of the answer but its status, and the key of a certificate.
+// probeAnswer is what a probe found after MS milliseconds: nothing of the answer but its status and the key of a
+// certificate, or as Error why there is none.
 type probeAnswer struct {
 	ID     string `json:"id"`
 	Status int    `json:"status,omitempty"`

@@ -22,8 +22,8 @@ const (
 	reachContainers = "containers"
 )
 
-// never are the networks in which no application is: unspecified, link-local with the metadata of clouds,
-// multicast, reserved, and those whose addresses stand for other addresses.
+// never are the networks that no application may be in: unspecified, link-local, multicast and reserved addresses,
+// the metadata services of clouds, and addresses that stand for others, as those of NAT64 and 6to4.
 var never = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("192.88.99.0/24"), netip.MustParsePrefix("224.0.0.0/3"),
@@ -78,7 +78,7 @@ type surroundings struct {
 	services map[netip.AddrPort]bool
 	local    []netip.Addr
 	ports    []uint16
-	// withAuth are the networks in which auth is too, containers those of applications alone.
+	// withAuth are the machine's networks in which auth is too, containers the others that do not lead outward.
 	withAuth, containers []netip.Prefix
 }
 
@@ -126,7 +126,8 @@ func (x *reach) setPorts(ports []uint16) {
 	x.ports, x.until = ports, time.Time{}
 }
 
-// entry decides about an address as it was entered. What is behind a name is decided at each connection.
+// entry returns errReach unless an application may be at an address as it was entered. What is behind a name is decided
+// at each connection.
 func (x *reach) entry(ctx context.Context, t target) error {
 	if t.addr.IsValid() {
 		return x.check(ctx, t.addr, false)
@@ -141,7 +142,8 @@ func (x *reach) entry(ctx context.Context, t target) error {
 	return nil
 }
 
-// check decides about an address. named is whether the operator named its name.
+// check returns errReach unless an application may be at an address. named is whether the operator named the name that
+// it was looked up by.
 func (x *reach) check(ctx context.Context, a netip.AddrPort, named bool) error {
 	a = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 	addr := a.Addr()
