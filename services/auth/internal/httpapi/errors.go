@@ -20,7 +20,8 @@ type errorBody struct {
 	ClockSkew int `json:"clock_skew_seconds,omitempty"`
 }
 
-// writeError is the only place that answers errors.
+// writeError answers the errors that handlers return. Those of the OpenID Connect provider that
+// an application gets are answered by provider.refuse.
 func writeError(err error, c echo.Context) {
 	f := web.Fail(c.Response(), err)
 	if c.Request().Method == http.MethodHead {

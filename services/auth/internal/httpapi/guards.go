@@ -50,7 +50,7 @@ func (a *api) loggedIn(h, gone handler) handler {
 	}
 }
 
-// endDead ends the session of a deleted user.
+// endDead ends the session of a deleted user. session.ErrNotFound.
 func (a *api) endDead(c echo.Context, s caller) (answer, error) {
 	if err := a.End(c.Response(), c.Request(), s.shared()); err != nil {
 		return answer{}, err

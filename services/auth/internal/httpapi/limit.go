@@ -38,7 +38,7 @@ func (a *api) limited(
 	}
 }
 
-// proving sends the RateLimit headers of a re-authentication, where one was attempted.
+// proving sends the RateLimit headers of a proof of who the user is, where one was attempted.
 func (a *api) proving(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		ctx, limit := account.WatchLimit(c.Request().Context())

@@ -54,8 +54,8 @@ func (a provider) routes(e *echo.Echo) {
 	}
 }
 
-// requireProvider returns service.ErrNoRoute where there is no provider, and at other hosts; else it calls next. It
-// costs neither SQL nor Redis.
+// requireProvider returns service.ErrNoRoute where there is no provider, and at other hosts. It refuses a request while
+// it cannot tell, and else calls next.
 func (a provider) requireProvider(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !application.IsAt(a.PublicURL, c.Request().Host) {
@@ -105,7 +105,7 @@ func (a provider) preflight(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// published answers what all may read and keep for five minutes.
+// published answers with body, which all may read and keep for five minutes, or with err.
 func (a provider) published(c echo.Context, body any, err error) error {
 	if errors.Is(err, oidc.ErrNoClient) {
 		return service.ErrNoRoute

@@ -96,7 +96,8 @@ type probeBody struct {
 }
 
 // list is POST /internal/routes. It takes what a proxy reports and answers with the routes, unless the proxy has
-// them already. For anybody but TRUSTED_PROXIES, and for requests that a proxy forwards, there is no such path.
+// them already and there is nothing to probe. For anybody but TRUSTED_PROXIES, and for requests that a proxy forwards,
+// there is no such path.
 func (a proxyRoutes) list(c echo.Context, _ caller) (answer, error) {
 	r := c.Request()
 	if a.CompatV0 || !a.TrustedProxies.Sent(r) || isForwarded(r.Header) {

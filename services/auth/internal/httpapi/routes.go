@@ -23,7 +23,7 @@ const (
 	asAdmin                          // asUser, and the user is an admin
 	fresh                            // a recent proof of who the user is
 	freshWithFactor                  // fresh, of users with a second factor
-	ceremony                         // the client's address has not begun too many ceremonies
+	ceremony                         // the client's address has not sent too many requests about ceremonies
 	proving                          // nothing more; its answer tells how many proofs are left
 )
 

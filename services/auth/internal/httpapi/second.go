@@ -15,7 +15,8 @@ import (
 // factors has the handlers of second factors.
 type factors struct{ *api }
 
-// stepUpIfFactor is stepUp on the routes of AUTH-6 and AUTH-7: for users with a second factor only.
+// stepUpIfFactor is stepUp for users with a second factor; others pass. It guards making and deleting users (AUTH-6)
+// and changing one's password (AUTH-7).
 func (a *api) stepUpIfFactor(h handler) handler {
 	fresh := a.stepUp(h)
 	return func(c echo.Context, s caller) (answer, error) {

@@ -86,7 +86,7 @@ func (a members) deleteUser(c echo.Context, s caller) (answer, error) {
 	return done, a.People.Delete(c.Request().Context(), s.Session, id)
 }
 
-// parseID parses a decimal integer of digits only. ErrNotFound for anything else.
+// parseID parses a decimal integer of digits only. user.ErrNotFound for anything else.
 func parseID(s string) (int64, error) {
 	id, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {

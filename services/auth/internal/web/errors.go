@@ -44,11 +44,11 @@ var (
 	ErrUnknownGroup = errors.New("unknown group")
 	// ErrUnknownMembers is user.ErrNotFound where the body names the members of a group.
 	ErrUnknownMembers = errors.New("unknown members")
-	// ErrSubject is returned for a token of another user than the caller, unless they are an
+	// ErrSubject is returned for a token of another user than the caller, unless the caller is an
 	// admin and the user exists.
 	ErrSubject = errors.New("app token for a user who is another or does not exist")
 	// The guard refuses a request to an application with these, ErrForwarded, and errors of
-	// account and token. ErrForeignPage is a form's, too.
+	// policy and token. ErrForeignPage is a form's, too.
 	ErrUnknownApp  = errors.New("no such application, or not at this host")
 	ErrNotLoggedIn = errors.New("request to an application without a session")
 	ErrReadOnly    = errors.New("app token only reads")
@@ -68,7 +68,7 @@ type Failure struct {
 	Reason string // for programs; empty where AUTH-9.1 has none
 	// Page is the key of the text that pages show; empty: no page returns the error.
 	Page string
-	// Field is the one of the form that is wrong, empty, or noForm.
+	// Field is the field of the form that is wrong; empty: none is; noForm: the form is not shown again.
 	Field  string
 	German string // of the API, for the user (AUTH-9.1)
 }

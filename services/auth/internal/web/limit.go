@@ -22,8 +22,8 @@ func (w *Web) fromNetwork(ctx context.Context, r *http.Request) context.Context 
 	return password.From(ctx, clientaddr.Neighborhood(w.TrustedProxies.Of(r)))
 }
 
-// Limited counts an attempt before do runs, and refunds it unless do returns 401, the
-// status of its answer. On an error, ErrLimited or one of the store, do did not run.
+// Limited counts an attempt before do runs, and refunds it unless the status that do returns,
+// that of its answer, is 401. On an error, ErrLimited or one of the store, do did not run.
 // route is the pattern of the request's route, for the log.
 //
 // When the client hangs up the work is finished all the same, if the request is detached,
@@ -69,7 +69,7 @@ func (w *Web) spend(
 	return decision, nil
 }
 
-// LinkAttempts and LinkWindow limit the requests for links of an address.
+// LinkAttempts and LinkWindow limit what LinkLimit counts of an address.
 const (
 	LinkAttempts = 10
 	LinkWindow   = time.Minute

@@ -109,7 +109,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		m.authorizations, m.exchanges, m.userInfos)
 }
 
-// The limits and their decisions. An attempt that is taken and not refunded failed.
+// The limits and their decisions. An attempt that is taken and not refunded failed, or counts
+// whatever its answer (Counted, CountedPasskey, CountSignIn).
 const (
 	LimitLogin       = "login"
 	LimitPassword    = "password"

@@ -135,7 +135,7 @@ func OIDCAnswer(step oidc.Step) oidc.Answer {
 	return answer
 }
 
-// CountSignIn counts a request for a login at an application that is to be kept. ErrLimited.
+// CountSignIn counts a request for a login at an application, or on a device, that is to be kept. ErrLimited.
 func (w *Web) CountSignIn(rw http.ResponseWriter, r *http.Request, route string) error {
 	return w.counted(rw, r, route, LimitSignIn, w.SignInLimit)
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// PasskeyAttempts and PasskeyWindow limit the ceremonies that an address begins.
+// PasskeyAttempts and PasskeyWindow limit the requests of an address that CountedPasskey counts.
 const (
 	PasskeyAttempts = 30
 	PasskeyWindow   = time.Minute
 )
 
-// CountedPasskey is Counted for a request that begins a ceremony.
+// CountedPasskey is Counted for a request that begins or finishes a ceremony, but for a login, which Limited counts.
 func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route string) error {
 	return w.counted(rw, r, route, LimitPasskey, w.PasskeyLimit)
 }
@@ -71,7 +71,8 @@ func (w *Web) JoinByPasskey(
 }
 
 // PasskeySecond finishes the pending login of the request by the passkey that answered and
-// sets the cookies of its session. account.ErrNoPendingLogin, factor.ErrPasskeyFailed.
+// sets the cookies of its session. Errors are account.ErrNoPendingLogin and those of
+// account.Passkeys.Second.
 func (w *Web) PasskeySecond(
 	rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer,
 ) (account.LoggedIn, error) {

@@ -32,9 +32,10 @@ type Options struct {
 	// LoginLimit counts failed logins by client address, PasswordLimit wrong
 	// current passwords by user.
 	LoginLimit, PasswordLimit *ratelimit.Limiter
-	// LinkLimit counts requests for links by client address: LinkAttempts in LinkWindow.
+	// LinkLimit counts requests of links, set-ups and forgotten passwords by client address, and wrong codes of
+	// devices by user: LinkAttempts in LinkWindow.
 	LinkLimit *ratelimit.Limiter
-	// PasskeyLimit counts ceremonies by client address: PasskeyAttempts in PasskeyWindow.
+	// PasskeyLimit counts requests about ceremonies by client address: PasskeyAttempts in PasskeyWindow.
 	PasskeyLimit *ratelimit.Limiter
 	// SignInLimit counts requests for logins at applications that are kept, by client address: SignInAttempts in
 	// SignInWindow.
@@ -177,8 +178,8 @@ func (w *Web) Login(
 }
 
 // KnowBrowser sets the device cookie, the same that the browser has if it has one, and returns
-// the request with it. Login by the API, which sets two cookies and no other (AUTH-4.5), does
-// without.
+// the request with it. In the earlier variant it does nothing. Login by the API, which sets two
+// cookies and no other (AUTH-4.5), does without.
 func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request {
 	if w.CompatV0 {
 		return r
