@@ -250,8 +250,8 @@ type auditPage struct {
 	Filtered bool
 }
 
-// auditQuery returns what the filters of the audit page select, and those filters; what
-// cannot be read selects nothing.
+// auditQuery returns what the filters of the audit page select, and those filters; a filter
+// that cannot be read is left out.
 func (p audits) auditQuery(r *request) (audit.Query, url.Values) {
 	query, kept := audit.Query{}, url.Values{}
 	keep := func(name string) { kept.Set(name, r.QueryParam(name)) }
@@ -310,8 +310,8 @@ func (p audits) audit(r *request) error {
 	return p.render(r, "audit", r.text["Audit"], page)
 }
 
-// auditFile is the audit page as a file. A new proof of who the admin is redirects to the page,
-// which then offers the file again.
+// auditFile is the audit page as a file. Without a recent proof of who the admin is it redirects
+// to the page of one, which leads on to the audit page.
 func (p audits) auditFile(r *request) error {
 	query, filters := p.auditQuery(r)
 	if !p.recent(r.Caller) {

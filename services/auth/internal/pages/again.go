@@ -20,9 +20,9 @@ func (r *request) sentForm() (once.Form, bool) {
 	return once.NewForm(r.form.get("form"), r.Request().URL.RequestURI(), r.body)
 }
 
-// again answers a form that was sent before, and reports whether it was. It comes before all
-// guards, because the first one may have ended the session that both came with; whoever has the
-// form's id and all that was sent, is who sent the first one.
+// again answers a form that was sent before, and reports whether it was. It comes before the
+// guards of sessions, but for forms with a file, because the first one may have ended the session
+// that both came with; whoever has the form's id and all that was sent, is who sent the first one.
 func (p *Pages) again(r *request) (bool, error) {
 	f, ok := r.sentForm()
 	if !ok {
@@ -46,8 +46,8 @@ func (p *Pages) answerAgain(r *request, answer once.Answer) error {
 	return r.seeOther(answer.To)
 }
 
-// carryOut calls the handler of a form, once for each form, however often and by how many requests
-// at once it is sent. One that leads to no redirect can be sent again.
+// carryOut calls the handler of a form, once for each form with an id, however often and by how many
+// requests at once it is sent. One that leads to no redirect can be sent again.
 func (p *Pages) carryOut(r *request, h handler) error {
 	f, ok := r.sentForm()
 	if !ok {
@@ -81,7 +81,7 @@ func (p *Pages) carryOut(r *request, h handler) error {
 	return nil
 }
 
-// logForm logs that the store of forms failed after a form was carried out, which is nothing to
+// logForm logs err, if there is one, of the store of forms after a handler has run. It is nothing to
 // tell the user.
 func (p *Pages) logForm(r *request, err error) {
 	if err != nil {

@@ -179,7 +179,7 @@ func loadAgain(r *request) {
 	r.Response().Header().Set("Refresh", "2; url="+r.Request().URL.Path+"?"+query.Encode())
 }
 
-// changeApp changes an application or removes it.
+// changeApp carries out what the button of a form on an application's page says.
 func (p appPages) changeApp(r *request) error {
 	slug, f := r.Param("id"), r.form
 	at := appsPath + "/" + url.PathEscape(slug)

@@ -110,7 +110,8 @@ func permitForm(r *request, f oidc.LogoutRequest) {
 		"form-action 'self' "+oidc.Origin(f.To), 1))
 }
 
-// leave ends the session, or the login at the application.
+// leave ends the login at the application and, unless the form asks for that alone, the session. It then leads the user
+// back.
 func (p applicationLogouts) leave(r *request) error {
 	f, err := p.read(r)
 	if err != nil {

@@ -115,7 +115,7 @@ type codesPage struct {
 	File template.URL
 }
 
-// showCodes redirects to the page of new recovery codes.
+// showCodes redirects to the page of new recovery codes, or returns err unless it is account.ErrPending.
 func (p security) showCodes(r *request, codes []string, first bool, err error) error {
 	if err != nil && !errors.Is(err, account.ErrPending) {
 		return err

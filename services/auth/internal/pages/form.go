@@ -53,8 +53,8 @@ func (f form) device() session.Device {
 	return session.DeviceOf(&remember)
 }
 
-// changed returns the value of a field, or nil where it is what the field "was_" and the name
-// has: the page's value when it was shown, which another person may have changed since.
+// changed returns value, that of the field name, or nil where the user left it as the page showed
+// it, which the field "was_"+name has: another person may have changed it since.
 func (f form) changed(name, value string) *string {
 	if was := "was_" + name; f.sent(was) && f.get(was) == value {
 		return nil
@@ -80,7 +80,7 @@ func boxOf(checked bool) string {
 }
 
 // readForm reads the body of a POST. web.ErrMalformed, service.ErrBodyTooLarge,
-// service.ErrBodyRead.
+// service.ErrBodyRead; errors of readUpload for a form with a file.
 func (r *request) readForm() error {
 	req := r.Request()
 	kind, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
@@ -102,10 +102,11 @@ func (r *request) readForm() error {
 	return nil
 }
 
-// maxUpload bounds a form with a file, in bytes; the file may have people's bound of pictures.
+// maxUpload bounds a form with a file, in bytes. A file may have as many as people allows a picture.
 const maxUpload = 1_000_000
 
-// readUpload is readForm for a form with a file, which is in the field "picture". picture.ErrTooLarge.
+// readUpload is readForm for a form with a file, which is in the field "picture". web.ErrMalformed,
+// service.ErrBodyRead; picture.ErrTooLarge for a form that is too large.
 func (r *request) readUpload(boundary string) error {
 	body, err := service.ReadBody(r.Response(), r.Request(), maxUpload)
 	if errors.Is(err, service.ErrBodyTooLarge) {

@@ -40,7 +40,8 @@ func (p appPages) changeIcon(r *request) error {
 }
 
 // icon serves the picture of an application, to anybody: it has its hash for a name, and what is shown to people who
-// are not logged in needs it, too. It is a picture that was written anew, and as a page it would be none.
+// are not logged in needs it, too. It was encoded anew, and its headers keep browsers from taking it for a page.
+// application.ErrNotFound.
 func (p *Pages) icon(c echo.Context) error {
 	hash, ok := strings.CutSuffix(c.Param("name"), ".png")
 	if !ok {

@@ -13,7 +13,7 @@ const languageLifetime = 365 * 24 * time.Hour
 
 // language returns the texts of the language that the footer's link chooses, which is
 // kept, or has chosen before, or else of the one that the browser prefers: English, unless that is
-// German or a language whose readers know German.
+// German or a language whose readers know German. Without Accept-Language it is German.
 func (p *Pages) language(r *request) texts {
 	if chosen := p.texts[r.QueryParam("lang")]; chosen != nil {
 		r.SetCookie(p.cookie("lang", chosen["Lang"], int(languageLifetime.Seconds())))

@@ -168,7 +168,8 @@ func (p *Pages) loginKeys(r *request) []string {
 	return []string{key}
 }
 
-// limited counts an attempt of a limit. web.ErrLimited.
+// limited returns the error of do, which it counts as an attempt of a limit. On web.ErrLimited, or an error of the
+// store, do did not run.
 func (p *Pages) limited(r *request, limit string, do func() error) (err error) {
 	limiter, keys := p.LoginLimit, p.loginKeys(r)
 	if limit == web.LimitPassword {

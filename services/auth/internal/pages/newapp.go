@@ -276,7 +276,7 @@ func (t texts) trial(found application.Probe) trial {
 }
 
 // foundAt has the proxies try the address of an application, and returns what they found for the URL of its page; ""
-// without an answer. One that answers is on the start page from now on.
+// without an answer. One that answers well (application.Probe.Good) is on the start page from now on.
 func (p appPages) foundAt(r *request, slug, upstream string) string {
 	if upstream == "" {
 		return ""

@@ -221,7 +221,7 @@ func (p authorizations) question(r *request) error {
 	return p.render(r, "continue", fmt.Sprintf(r.text["AskSignInF"], w.Name), page)
 }
 
-// attempt is the one of the user who is logged in, with a kept request.
+// attempt returns the attempt of the user who is logged in, with a kept request.
 func (p authorizations) attempt(r *request, handle string) oidc.Attempt {
 	return oidc.Attempt{Handle: handle, Session: &r.Session, User: r.User, IP: p.Client(r.Request())}
 }

@@ -203,7 +203,7 @@ func (p clients) typedAddress(r *request, typed string) (string, error) {
 	return typed, nil
 }
 
-// lines returns the lines of a field that are not blank.
+// lines returns the entries of a field, one a line. White space within a line separates entries too.
 func (f form) lines(name string) (lines []string) {
 	for line := range strings.FieldsSeq(f.get(name)) {
 		lines = append(lines, line)
@@ -211,7 +211,8 @@ func (f form) lines(name string) (lines []string) {
 	return lines
 }
 
-// enteredPage is what the page shows that is seen once: what is entered in the application.
+// enteredPage is the content of the page with the settings, the secret among them, that an admin enters in the
+// application. It is shown once.
 type enteredPage struct {
 	Slug, Name, Recipe, Issuer, Secret string
 	Fields                             []setting

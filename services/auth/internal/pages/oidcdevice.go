@@ -23,7 +23,7 @@ type devicePage struct {
 	Asks   bool
 	Name   string // of the application
 	Learns string // in words
-	// Done has the answer taken: nothing is asked any more.
+	// Done: the answer was taken, and nothing is asked any more.
 	Done bool
 }
 

@@ -283,7 +283,7 @@ func anchorOf(heading string) string {
 // enteredClient is what is filled into a recipe.
 type enteredClient struct{ URL, Issuer, ID, Secret string }
 
-// filled returns a recipe with the values of a client. Without a secret the fields and lines of secrets stay away.
+// filled returns a recipe with the values of a client. Without a secret Fields has no field for one.
 func (c clientRecipe) filled(with enteredClient) clientRecipe {
 	at := strings.TrimRight(with.URL, "/")
 	if u, err := url.Parse(at); c.Origin && err == nil {

@@ -435,7 +435,7 @@ func (r *request) fails(err error) web.Failure {
 }
 
 // failed shows the page again after a form of it failed, or the page of an error. Only
-// errors that are not in the table are returned, for the log.
+// errors that are answered with 500 are returned, for the log.
 func (p *Pages) failed(r *request, err error) error {
 	switch {
 	case errors.Is(err, account.ErrReauthRequired):

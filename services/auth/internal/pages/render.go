@@ -111,8 +111,8 @@ func (v view) Wrong(field string) string {
 	return ""
 }
 
-// On reports whether the page is the one at a path, or, for a path that ends with a
-// slash, below it.
+// On reports whether the page is the one at a path, or, for a path that ends with "/*", at
+// or below what precedes that.
 func (v view) On(path string) bool {
 	if below, ok := strings.CutSuffix(path, "/*"); ok {
 		return v.Action == below || strings.HasPrefix(v.Action, below+"/")
@@ -124,7 +124,7 @@ func (v view) On(path string) bool {
 func (v view) Asset(name string) string { return root + name + "?v=" + v.assets[name].hash }
 
 // Time returns an element with a time in words, as people say it. A time in UTC, which is
-// probably not the reader's, says so.
+// probably not the reader's, says so. The zero time is the word for never.
 func (v view) Time(at time.Time) template.HTML {
 	if at.IsZero() {
 		return template.HTML(template.HTMLEscapeString(v.T["Never"])) //nolint:gosec // escaped
@@ -329,7 +329,7 @@ var functions = template.FuncMap{
 	"ruleOf":  ruleOf,
 	"boxOf":   boxOf,
 	"onColor": onColor,
-	// unmarked is for a field that may be empty because another one can fill it.
+	// lines is a field of several lines. unmarked is for a field that may be empty because another one can fill it.
 	"lines": func(v view, name, label, first string, hint ...string) field {
 		return field{
 			ID: name, Name: name, Label: label, Value: v.Value(name, first), Hint: strings.Join(hint, " "),
@@ -342,7 +342,7 @@ var functions = template.FuncMap{
 	"guide":    recipe{}.Guide,
 }
 
-// maxJoinedNames is how many names joinNames returns.
+// maxJoinedNames is how many names joinNames returns where it counts the rest.
 const maxJoinedNames = 8
 
 // joinNames returns names in a line, or the first of many and how many more there are.

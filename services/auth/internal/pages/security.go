@@ -21,7 +21,7 @@ type security struct{ *Pages }
 
 const securityPath = root + "account/security"
 
-// formerly are the pages that the one page of security replaces, with its part that they were.
+// formerly are the pages that the one page of security replaces, each with the part of it to open; empty: none.
 var formerly = map[string]string{
 	root + "account/password": "password", root + "account/devices": "", root + "account/second-factor": "",
 	root + "account/passkeys": "",
@@ -59,7 +59,7 @@ type securityPage struct {
 	// Tokens are how many app tokens are valid.
 	Tokens     int
 	TokensLeft bool // they are to be looked at, after a reset of the password
-	// Open is the value of do of the step that is shown open.
+	// Open names the step that is shown open, as the field do of its form does; empty: none is.
 	Open string
 }
 
