@@ -82,7 +82,8 @@
 //  3. walks receipt from receiptsRoot by the same key to the transaction receipt;
 //     reads status, cumulative gas and the logs;
 //  4. compares all of it with the receipt, and the expectations with it; of a transfer
-//     receipt, finds the transfer in the logs and compares each of its members.
+//     receipt, finds the transfer, in the logs or for the native coin in the transaction
+//     itself, and compares each of its members.
 //
 // Every node must be on the way, in order, and every encoding the only one.
 //

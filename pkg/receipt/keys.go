@@ -162,7 +162,7 @@ const (
 	KeyActive  = "active"  // signs now
 	KeyNext    = "next"    // published ahead, will sign; accepted, because documents are cached
 	KeyRetired = "retired" // signs no more; its receipts stay valid for ever
-	KeyRevoked = "revoked" // withdrawn; nothing that it signed is valid
+	KeyRevoked = "revoked" // withdrawn; nothing that it signed is valid, but for what Logged spares
 )
 
 // GoodAt reports whether a signature by the key is good at an index of the log with an
@@ -192,8 +192,8 @@ func (l Logged) Index() (int64, error) {
 	return before, nil
 }
 
-// NewKeyDocument makes the document of an active key and of others, which ParseKeys reads. A key
-// that is both is active; the active key listed as revoked is ErrRevokedKey.
+// NewKeyDocument makes the document of an active key and of others, as ParseKeys returns them. A
+// key that is both is active; the active key listed as revoked is ErrRevokedKey. ErrMalformed.
 func NewKeyDocument(active *SigningKey, chain string, others ...Key) (KeyDocument, error) {
 	first := Key{
 		KeyID: active.id, Status: KeyActive,
@@ -219,7 +219,7 @@ func NewKeyDocument(active *SigningKey, chain string, others ...Key) (KeyDocumen
 }
 
 // ParseKeyDocument reads a key document. Members that it does not know are left
-// aside, so that documents may grow; everything it knows must be right.
+// aside, so that documents may grow; everything it knows must be right. ErrMalformed.
 func ParseKeyDocument(data []byte) (KeyDocument, error) {
 	var doc KeyDocument
 	if err := strictjson.Unmarshal(data, &doc, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
@@ -228,8 +228,8 @@ func ParseKeyDocument(data []byte) (KeyDocument, error) {
 	return doc, doc.validate()
 }
 
-// Find returns the key with an id. ErrUnknownKey when there is none, ErrRevokedKey
-// when it must not be trusted any more.
+// Find returns the key with an id. ErrUnknownKey when there is none; ErrRevokedKey,
+// with the Key, when it must not be trusted any more.
 func (d KeyDocument) Find(id string) (Key, ed25519.PublicKey, error) {
 	for _, key := range d.Keys {
 		if key.KeyID != id {

@@ -102,7 +102,7 @@ func Attested(r Receipt, proven []Fact) []Fact {
 // VerifyProof checks that the header of proof hashes to the receipt's block hash, that its roots
 // hold the transaction and its receipt at the index, and that these agree with the signed receipt.
 // It returns the facts and checks which that proves, and the transaction's logs. ErrProof names
-// everything that does not hold.
+// where the proof breaks off, or every member that differs.
 func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
 	e, err := follow(proof)
 	if err != nil {

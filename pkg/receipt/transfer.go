@@ -56,8 +56,9 @@ type Authorization struct {
 	Nonce      string `json:"nonce"`
 }
 
-// ProvenTransfer is the transfer that was found: that of the lowest log which fits,
-// or, with an authorization, of the log that belongs to it.
+// ProvenTransfer is the transfer that was found: that of the lowest log which fits or,
+// with an authorization, of the log that belongs to it; for the native coin, that of the
+// transaction itself.
 type ProvenTransfer struct {
 	Standard string  `json:"standard"` // StandardERC20 or StandardNative
 	Token    *string `json:"token"`    // nil for the native coin
@@ -66,10 +67,10 @@ type ProvenTransfer struct {
 	Amount   string  `json:"amount"` // atomic units
 	// LogPosition is the place among the transaction's own logs; nil for the native coin.
 	LogPosition *int `json:"logPosition"`
-	// Matches counts the logs that fit. Two equal payments are two.
+	// Matches counts the logs that fit. Two equal payments are two. For the native coin it is 1.
 	Matches string `json:"matches"`
 	// ToIn and ToOut are the sums of all transfers of this token to To and from To in the
-	// transaction. Where they are equal, To passed everything on.
+	// transaction. Where ToOut is not less than ToIn, To passed everything on.
 	ToIn  string `json:"toIn"`
 	ToOut string `json:"toOut"`
 	// Authorization is the log by which the token marked it as used; nil when none was
@@ -99,8 +100,7 @@ func ChecksForTransfer(senderMethod string, x ExpectedTransfer, e Expectations) 
 	return checks
 }
 
-// Topics of the events, the Keccak-256 of AuthorizationUsed(address,bytes32); that of
-// a transfer is transferTopic.
+// usedTopic is the Keccak-256 of AuthorizationUsed(address,bytes32).
 const usedTopic = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5"
 
 const (

@@ -64,8 +64,8 @@ func (d Document) Verify(keys KeyDocument) (result Result, err error) {
 	return result, nil
 }
 
-// VerifySignature checks the signature alone and returns the key that made it.
-// ErrUnknownKey, ErrRevokedKey, ErrSignature.
+// VerifySignature checks the signature alone and returns the key that it names.
+// ErrUnknownKey; with the key, ErrRevokedKey and ErrSignature.
 func (d Document) VerifySignature(keys KeyDocument) (Key, error) {
 	key, public, err := keys.Find(d.Signature.KeyID)
 	if err != nil {

@@ -134,8 +134,8 @@ func (r *Result) Sentences() []string {
 	return list
 }
 
-// Warning returns a sentence for people where the checkpoint is of more than DefaultMaxAge
-// before now, or "". The check of its age compares two slots of the past: validators who left
+// Warning returns a sentence for people where sync committees signed from a checkpoint of more than
+// DefaultMaxAge before now, or "". The check of its age compares two slots of the past: validators who left
 // since then can have written both.
 func (r *Result) Warning(now time.Time) string {
 	age := now.Sub(r.CheckpointTime)

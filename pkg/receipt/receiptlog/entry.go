@@ -24,7 +24,9 @@ var (
 	ErrMalformed = errors.New("malformed")
 	// ErrUnknownLog is a checkpoint that no log of the policy has signed.
 	ErrUnknownLog = errors.New("not signed by a log of the policy")
-	// ErrUnlisted is a log that the policy trusts and the verifier does not list.
+	// ErrUnlisted is a log that the policy trusts and the verifier's list does not confirm: it lacks this
+	// generation of the log, has it with another key or as closed before the entry, or is missing where the
+	// policy names several generations.
 	ErrUnlisted = errors.New("a log that the verifier does not list")
 	// ErrSignature is a checkpoint with a line of a listed key that does not verify.
 	ErrSignature = errors.New("signature of the checkpoint does not match")
@@ -192,7 +194,7 @@ func (e Entry) States(key receipt.Key, origin string) bool {
 // Follows checks that e may be the next state of a key after last, both in a log with an
 // origin: its number is the next one, what was revoked stays so, and no cut-off goes up. A
 // state from before they were numbered has the number 0, and could name the cut-off of its
-// own generation alone. ErrKeyState.
+// own generation alone; two of those may follow in any order. ErrKeyState.
 func (e Entry) Follows(last Entry, origin string) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s: %s", ErrKeyState, e.KeyID, fmt.Sprintf(format, args...))

@@ -39,16 +39,17 @@ type Policy struct {
 	list      *Directory // what the verifier lists, where it is known
 }
 
-// WithList returns the policy of a reader who has the verifier's list of its logs: a proof
-// of a log that the list does not have, or has as ended before the entry, is refused.
+// WithList returns the policy of a reader who has the verifier's list of its logs. Of a log on
+// it, a proof of a generation that the list does not have, or has with another key or as closed
+// before the entry, is refused. Logs that are not on it are judged as without a list.
 func (p Policy) WithList(d Directory) Policy {
 	p.list = &d
 	return p
 }
 
-// admits checks that a checkpoint which the policy accepts is of a log that the verifier lists. A
-// policy that names several generations of a log needs the list: without it, the signer of a
-// generation to come could run a second log beside the open one. ErrUnlisted.
+// admits checks that the verifier's list does not contradict a checkpoint which the policy accepts
+// (WithList). A policy that names several generations of a log needs the list: without it, the
+// signer of a generation to come could run a second log beside the open one. ErrUnlisted.
 func (p Policy) admits(checkpoint []byte, origin string, index int64) error {
 	if p.list != nil {
 		for _, g := range p.list.Logs {

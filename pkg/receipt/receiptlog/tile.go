@@ -155,8 +155,8 @@ func (t *Tree) Prove(ctx context.Context, index int64) ([]tlog.Hash, error) {
 	return hashes, nil
 }
 
-// Continues returns ErrConsistency unless the tree begins with that of an older
-// checkpoint of the same log.
+// Continues checks that the tree begins with that of an older checkpoint of the same log.
+// ErrConsistency: it does not.
 func (t *Tree) Continues(ctx context.Context, old Checkpoint) error {
 	if old.Size == 0 || old.Size >= t.checkpoint.Size || old.Origin != t.checkpoint.Origin {
 		return t.checkpoint.CheckConsistency(old, nil)

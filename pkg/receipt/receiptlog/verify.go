@@ -18,8 +18,8 @@ type Result struct {
 // Verify checks that a signed receipt is in a log that the policy trusts, that witnesses
 // saw it as the policy asks, and that the key that signed it was good for its entry. It
 // checks the receipt's signature too, but not the proof that the receipt itself carries
-// ([receipt.VerifyProof]). With a list of the verifier's logs ([Policy.WithList]) the log must
-// be on it; a policy that names several generations of the log needs one. ErrMalformed,
+// ([receipt.VerifyProof]). A list of the verifier's logs must confirm the log if it has any
+// generation of it ([Policy.WithList]); a policy that names several needs one. ErrMalformed,
 // ErrSignature, ErrUnknownLog, ErrUnlisted, ErrQuorum, ErrInclusion; receipt.ErrUnknownKey,
 // receipt.ErrRevokedKey, receipt.ErrSignature.
 func Verify(doc receipt.Document, keys receipt.KeyDocument, proof []byte, policy Policy) (Result, error) {

@@ -87,8 +87,8 @@ type finalityReport struct {
 	Result *finality.Result `json:"result,omitempty"`
 }
 
-// errNoFinality is the error of a finality proof that does not exist, or not yet. Its text is a
-// sentence.
+// errNoFinality is the error of a finality proof that was not given, or that does not exist, or not
+// yet. Its text is a sentence.
 type errNoFinality string
 
 func (e errNoFinality) Error() string { return string(e) }

@@ -41,7 +41,7 @@ type logged struct {
 
 // logReport is the outcome of --log, in the form of its JSON.
 type logReport struct {
-	State     string `json:"state"` // valid, not valid
+	State     string `json:"state"` // valid, not valid, not checked
 	Origin    string `json:"origin,omitempty"`
 	Index     int64  `json:"index"`
 	Size      int64  `json:"size"`               // entries of the checkpoint

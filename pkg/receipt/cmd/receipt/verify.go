@@ -145,7 +145,7 @@ func (r *report) checkProof(doc receipt.Document, required bool) {
 	}
 }
 
-// fail keeps the first reason and the gravest code: an invalid receipt is
+// fail adds a reason and keeps the gravest code: an invalid receipt is
 // invalid, whether or not there is a key.
 func (r *report) fail(code int, err error) {
 	if r.code != exitInvalid {

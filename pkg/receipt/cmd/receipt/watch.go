@@ -474,7 +474,7 @@ const (
 	witnessIdle    = 2 * time.Minute
 )
 
-// witnessCommand serves a witness until it is stopped.
+// witnessCommand prints the key of a witness and, where there are logs to cosign, serves it until it is stopped.
 func witnessCommand(ctx context.Context, args []string, s streams) error {
 	flags := flag.NewFlagSet("witness", flag.ContinueOnError)
 	keyFile, name := flags.String("key", "", ""), flags.String("name", "", "")
