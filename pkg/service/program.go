@@ -89,9 +89,9 @@ func IsUsage(err error) bool {
 	return errors.As(err, &usage)
 }
 
-// Run carries out the command line and returns the exit code: 0, 1 when the
-// command failed, UsageCode when there is no such command, and otherwise that of an
-// ExitError.
+// Run carries out the command line and returns the exit code: 0; when the command
+// failed, that of its ExitError, or 1; UsageCode for a command line that is not
+// understood.
 func (p Program) Run(ctx context.Context, proc Process) int {
 	err := p.run(ctx, proc)
 	exit := ExitError{Code: 1}
@@ -186,7 +186,8 @@ const healthcheckTimeout = 3 * time.Second
 
 // Healthcheck requests /health of a server on this machine and fails unless the
 // status is 200. A container runs it, where there is no shell. addr is the
-// address that the server listens on; an empty host means 127.0.0.1.
+// address that the server listens on; a host that is empty or stands for all
+// addresses means 127.0.0.1.
 func Healthcheck(ctx context.Context, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -320,7 +320,8 @@ const (
 )
 
 // WaitFor calls open until it succeeds, with growing pauses and a line in the log
-// for each, and returns an error for which mayCome does not report true.
+// for each. It returns an error for which mayCome does not report true, and ctx.Err()
+// when ctx ends.
 func WaitFor(
 	ctx context.Context, log *slog.Logger, store string, open func(context.Context) error, mayCome func(error) bool,
 ) error {

@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 )
 
-// ErrMissing is returned for a database in which Open has never been.
+// ErrMissing is returned for a database that is not there, or in which Open has never been.
 var ErrMissing = errors.New("is no database of this program")
 
-// Existing returns an error unless Open has been in the database of the URL: ErrMissing where there
-// is no file, or the database has no migrations. It creates nothing. ErrURL, ErrUnreachable,
-// ErrNotSQLite.
+// Existing returns an error unless the database of the URL is there: ErrMissing where there is no
+// file or an empty one, or where a Postgres has no migrations. Any SQLite file passes. It creates
+// nothing. ErrURL, ErrUnreachable, ErrNotSQLite.
 func Existing(ctx context.Context, databaseURL string) error {
 	if path, isFile := Path(databaseURL); isFile {
 		if at, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && at.Size() == 0 {

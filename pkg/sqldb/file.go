@@ -117,8 +117,8 @@ func CheckFile(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// Empty reports whether the database of a URL has no table, or its SQLite file is
-// not there. The error never holds the password of the URL; ErrURL,
+// Empty reports whether a Postgres has no table, or a SQLite file is not there, by the
+// URL of the database. The error never holds the password of the URL; ErrURL,
 // ErrUnreachable.
 func Empty(ctx context.Context, databaseURL string) (empty bool, err error) {
 	if path, ok := Path(databaseURL); ok {

@@ -51,7 +51,7 @@ var (
 )
 
 // DB is an open database. Writer is the pool for statements that change
-// something, Reader for those that do not; on Postgres both are the same pool.
+// something, Reader for those that do not; on Postgres and in memory both are the same pool.
 type DB struct {
 	Dialect        Dialect
 	Writer, Reader *sql.DB
@@ -271,10 +271,9 @@ func (db *DB) migrate(ctx context.Context, files fs.FS) error {
 // retryPause is between two tries of a SQLite file that another process changes.
 const retryPause = 50 * time.Millisecond
 
-// up runs the provider. Processes that open one new SQLite file at the same
-// moment all find a migration missing; all but one fail in it and find it applied
-// when they try again. So up returns an error only after several tries between
-// which the schema's version did not change.
+// up runs the provider. On SQLite, where processes that open one new file at the
+// same moment fail in each other's migrations, it tries again until several tries
+// in a row leave the schema's version as it was, or ctx ends.
 func (db *DB) up(ctx context.Context, provider *goose.Provider) error {
 	const tries = 10
 	last := int64(-1)

@@ -43,7 +43,7 @@ func Each(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// Another returns the URL of one more such database, of the same backend.
+// Another returns the URL of one more fresh, empty database, of the backend of url.
 func Another(t testing.TB, url string) string {
 	t.Helper()
 	if strings.HasPrefix(url, "sqlite:") {
