@@ -117,7 +117,7 @@ func report(log io.Writer, done string, m backup.Manifest) error {
 // keepDefault is how many archives stay unless told otherwise.
 const keepDefault = 14
 
-// every saves again and again until ctx ends. Failures go to log and do not end it.
+// every saves again and again until ctx ends. A save that fails goes to log and does not end it.
 func every(ctx context.Context, s backup.Settings, args []string, log io.Writer) error {
 	errUsage := errors.New("the time between two archives is needed, and a folder: backup every 24h --keep 14 FOLDER")
 	if len(args) == 0 {

@@ -28,8 +28,8 @@ const (
 )
 
 // demo runs the agent, configured to pay at the stack that `make up` runs, and then for
-// the evidence of that payment. At last it finds the receipt of it in the log, and proves
-// its block final.
+// the evidence of that payment. At last, unless the agent prints JSON or there is no log,
+// it finds the receipt of it in the log, and proves its block final.
 func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) error {
 	for _, program := range []string{"agent", "receipt"} {
 		if err := stack.Check(filepath.Join(l.Bin, program)); err != nil {

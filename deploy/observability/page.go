@@ -25,7 +25,8 @@ var (
 	labelled   = regexp.MustCompile("^`([a-z_]+)`$")
 )
 
-// ReadPage reads deploy/docs/metrics.md: every metric by its name.
+// ReadPage reads the page of metrics at path, which has the form of deploy/docs/metrics.md, and
+// returns them by name. It fails for a malformed row and for a name that comes twice.
 func ReadPage(path string) (map[string]Metric, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the caller names the page
 	if err != nil {

@@ -222,8 +222,8 @@ func (o options) labels() map[string]string {
 	}
 }
 
-// addImage writes an image for all platforms into files, with its SBOM and its compose file. It
-// does nothing where its programs were not built.
+// addImage writes an image for all platforms into files, and unless local its SBOM, reference and
+// compose file. It does nothing where its programs were not built.
 func (o options) addImage(i image, platforms []string, files map[string][]byte) error {
 	var programs []string
 	for _, on := range platforms {

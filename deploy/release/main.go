@@ -77,7 +77,7 @@ func main() {
 	fmt.Println(strings.Join(names, "\n"))
 }
 
-// release writes all files and SHA256SUMS, and returns their names.
+// release writes all files and, unless local, SHA256SUMS, and returns their names.
 func release(o options) (names []string, err error) {
 	platforms, err := os.ReadDir(o.built)
 	if err != nil || len(platforms) == 0 {

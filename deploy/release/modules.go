@@ -92,8 +92,8 @@ var errLicence = errors.New("its licence is not recognized")
 // licenceFile is how the text of a licence is named.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([._-].*)?$`)
 
-// known are the licences that we may pass on, each with words that only it has. The
-// first that matches counts. Copyleft of whole programs (GPL, AGPL) is not among
+// known are the licences that we may pass on, each with words of its text. The first
+// of which all are found counts. Copyleft of whole programs (GPL, AGPL) is not among
 // them: go-ethereum's library is LGPL, its commands, which we do not use, GPL.
 var known = [][]string{
 	{"Apache-2.0", "Apache License", "Version 2.0"},

@@ -13,15 +13,15 @@ import (
 	"github.com/pforte/pforte/deploy/internal/secrets"
 )
 
-// household describes a stack without a verifier: only is set for one, and env is the folder of the
-// units' settings, "" unless systemd runs the stack.
+// household has the options of a stack without a verifier: only selects such a stack, and env is
+// the folder of the units' settings, "" unless systemd runs it.
 type household struct {
 	only bool
 	env  string
 }
 
-// redis returns the host of the stack's Redis under systemd, unless REDIS_HOST says otherwise; else
-// "".
+// redis returns the host of the stack's Redis if REDIS_HOST does not name it: this machine where
+// systemd runs the stack, else "".
 func (h household) redis() string {
 	if h.env == "" {
 		return ""

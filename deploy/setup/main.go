@@ -190,7 +190,8 @@ func required(names []string, getenv func(string) string) error {
 // roles returns the folder with what Postgres reads.
 func roles(getenv func(string) string) string { return cmp.Or(getenv("POSTGRES_ROLES"), "/data") }
 
-// changes are the options that change a secret, of which one is given.
+// changes are the options that change an installation's secrets or log. One may be given, and logged
+// beside revoke.
 type changes struct {
 	rotate, revoke, logged, dataKey, log string
 	announce                             bool

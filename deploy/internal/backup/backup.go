@@ -107,8 +107,9 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 }
 
 // Restore restores what an archive holds to places where nothing is: all of it or, when a part
-// fails, nothing. ErrArchive, ErrTaken. The services must not run. Until it has succeeded, setup
-// creates no secrets. Afterwards setup creates no data key if auth's database holds secrets that
+// fails, nothing; but a Postgres that was filled by then stays so. ErrArchive, ErrTaken. The services
+// must not run. Where the stack lacked what it needs to go on, setup creates no secrets until a
+// restore has succeeded. Afterwards setup creates no data key if auth's database holds secrets that
 // only the earlier data key opens.
 func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
 	mark := s.mark(secrets.Unfinished)

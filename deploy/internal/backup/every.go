@@ -22,7 +22,7 @@ type Schedule struct {
 	// Version is that of the program.
 	Version string
 	Now     func() time.Time
-	// Wait returns after a while, or ctx's error.
+	// Wait returns after d, or ctx's error when ctx ends before.
 	Wait func(ctx context.Context, d time.Duration) error
 	// Saved and Failed are told what came of each try.
 	Saved  func(file string, m Manifest)
@@ -39,9 +39,9 @@ const (
 	look = time.Minute
 )
 
-// Run saves until ctx ends, at once where the newest archive is too old. It removes old
-// archives of its own after a new one is there, and nothing else. It ends where it may not
-// write into the folder.
+// Run saves until ctx ends, at once where the newest archive is too old. It removes what a
+// save that was killed left, and old archives of its own after a new one is there. It ends
+// where it may not write into the folder.
 func (s Schedule) Run(ctx context.Context) error {
 	if s.Every <= 0 || s.Keep < 1 {
 		return errors.New("the time between two archives, and how many are kept, must be more than 0")

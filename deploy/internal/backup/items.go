@@ -31,13 +31,13 @@ type item struct {
 type thing interface {
 	// save writes a new file. fs.ErrNotExist: there is nothing to save.
 	save(ctx context.Context, to string) error
-	// check returns an error unless the file is whole.
+	// check returns an error unless the file is whole, as far as that can be seen.
 	check(ctx context.Context, file string) error
 	// free returns an error when something is where it would be put.
 	free(ctx context.Context) error
 	// put restores the file.
 	put(ctx context.Context, file string) error
-	// remove undoes put.
+	// remove undoes put, but in a Postgres.
 	remove() error
 }
 

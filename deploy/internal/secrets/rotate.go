@@ -34,11 +34,12 @@ func RotateSession(folder string) error {
 	return WriteFile(path(folder, auth, Session), strings.NewReader(newSecret()), private)
 }
 
-// ErrTooSoon means that the data key was replaced just now. auth reads the present key and the
-// previous one: what the one before sealed, and auth has not sealed anew, is lost.
+// ErrTooSoon means that the file of the previous data key is less than ten minutes old. Another
+// rotation would lose what that key sealed and auth, which reads the present and the previous key
+// only, has not sealed anew.
 var ErrTooSoon = errors.New("the data key was replaced less than ten minutes ago: auth has to start with it first")
 
-// tooSoon is how long after a data key was replaced RotateDataKey refuses to replace it again.
+// tooSoon is how old the file of the previous data key must be for RotateDataKey to replace it.
 const tooSoon = 10 * time.Minute
 
 // RotateDataKey makes a new key that seals the secrets of authenticator apps. The present one
@@ -93,7 +94,8 @@ func PutDataKey(folder, key string) error {
 	return sealed(folder)
 }
 
-// sealed returns ErrSealed while the folder lacks the data key that restored secrets need.
+// sealed returns ErrSealed while the folder lacks the data key that restored secrets need. When a data key is there,
+// it removes the mark Sealed.
 func sealed(folder string) error {
 	wanted := mark(folder, Sealed)
 	if _, err := os.Stat(wanted); errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,7 @@ import (
 const (
 	// pollEvery is how often it is checked whether a program is ready.
 	pollEvery = 25 * time.Millisecond
-	// maxLog is the size at which a log is renamed at the next start.
+	// maxLog is the size in bytes above which a log is renamed at the next start.
 	maxLog = 10 << 20
 	// tailLines and tailBytes are how much of a log is shown when its program fails.
 	tailLines = 15
@@ -65,7 +65,7 @@ func start(program Program, log string) (*process, error) {
 	return p, nil
 }
 
-// waitReady returns when the program can be used.
+// waitReady returns nil when the program can be used, and a *Failure when the program or ctx ends before.
 func (p *process) waitReady(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()

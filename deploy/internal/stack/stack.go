@@ -69,11 +69,11 @@ func New(logs string) (*Stack, error) {
 	return &Stack{logs: logs, died: make(chan *Failure, 1)}, nil
 }
 
-// Died delivers the first program that ended without being stopped.
+// Died delivers the first program, of those that are not optional, that ended without being stopped.
 func (s *Stack) Died() <-chan *Failure { return s.died }
 
-// Start starts programs and waits until all of them are ready, each within the
-// given time. The error is a *Failure when a program is to blame.
+// Start starts programs and waits until all of them are ready, within the given time
+// for all. The error is a *Failure when a program is to blame.
 func (s *Stack) Start(ctx context.Context, within time.Duration, programs ...Program) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

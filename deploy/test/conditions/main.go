@@ -180,7 +180,7 @@ func conditionsIn(name string, source []byte) (list []condition, err error) {
 // passesOn reports whether a condition only passes an error on.
 func passesOn(text string) bool { return text == "err != nil" || text == "err == nil" }
 
-// judge runs the tests without a condition.
+// judge runs the tests without a condition, and returns "killed" if they fail, else "survived".
 func (r run) judge(ctx context.Context, c condition) (verdict string, err error) {
 	source, err := os.ReadFile(c.file)
 	if err != nil {

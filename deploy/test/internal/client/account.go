@@ -55,7 +55,7 @@ func Pay(ctx context.Context, c *http.Client, url, body string, p *Payment) Answ
 }
 
 // Authorize returns an authorization (EIP-3009) for the first way to pay of an offer,
-// good from now until the seller's longest wait.
+// good at once, until the seller's longest wait is over.
 func (a *Account) Authorize(offer x402.PaymentRequired) (x402.Authorization, error) {
 	if len(offer.Accepts) == 0 {
 		return x402.Authorization{}, errors.New("there is no way to pay")

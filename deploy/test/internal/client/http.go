@@ -42,7 +42,7 @@ func NewRequest(ctx context.Context, method, url string, body any) (*http.Reques
 	return request, err
 }
 
-// Do sends a request and reads its answer; nil is http.DefaultClient.
+// Do sends a request by c, nil for http.DefaultClient, and reads at most maxAnswer of the answer's body.
 func Do(c *http.Client, request *http.Request) Answer {
 	if c == nil {
 		c = http.DefaultClient
