@@ -36,8 +36,8 @@ Settings are environment variables:
 
 `
 
-// Settings are the ports of the local stack, of which everything but the proxy listens
-// on 127.0.0.1 only, and its first administrator.
+// Settings are the ports of the local stack, on which everything but the proxy listens on
+// 127.0.0.1 only, and what else may be chosen for its programs.
 type Settings struct {
 	Proxy         int `env:"PROXY_PORT" default:"8080" doc:"the proxy: the only port a browser or a buyer needs"`
 	ProxyAdmin    int `env:"PROXY_ADMIN_PORT" default:"9080" doc:"the proxy's /metrics and /livez"`

@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
-// MaxHeader bounds a payment header, in bytes of base64.
+// MaxHeader bounds a payment header, in bytes of base64, and the JSON object of DecodeObject.
 const MaxHeader = 16 << 10
 
 // Errors of a header.

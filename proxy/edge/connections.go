@@ -148,8 +148,8 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// enterStream counts a request of HTTP/2, until leave is called. It returns an error when there is
-// no place for it.
+// enterStream counts a request, if it is one of HTTP/2, until leave is called. errBusy: there is no
+// place for it.
 func enterStream(r *http.Request) (leave func(), err error) {
 	c, ok := r.Context().Value(connectionKey{}).(*boundConn)
 	if !ok || r.ProtoMajor != 2 {

@@ -59,9 +59,9 @@ var (
 
 // Guard is a handler that passes a request on when a service allows it: with a
 // status of 2xx and every header of Identity, which the next handlers get in place
-// of the client's. Without one of these headers it is an error 502. The client gets an answer
-// with another status, but a person whose page meets a failure of the service gets the proxy's.
-// A request that takes longer is checked again, and ended when it may not pass any more.
+// of the client's. A 2xx without one of these headers is an error 502. Any other answer is the
+// client's, but where the service failed a person who opened a page gets the proxy's. A request
+// that takes longer is checked again, and ended when it may not pass any more.
 type Guard struct {
 	// Ask holds the routes to the guarding service, as a rule a reverse_proxy. They get
 	// the request with all its cookies and without its body.

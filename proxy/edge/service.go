@@ -68,9 +68,9 @@ const (
 // up to Queue requests wait, each for at most Wait; any more get a 503. Some requests have places
 // of their own, and a queue: quick ones half as many, and those with a body that is too long
 // for our services an eighth. With Known, the half is for quick ones of users that the service has
-// named a moment ago; those of others have an eighth, and all from networks that crowd out others
-// a 32nd. Places and queues are shared between the networks of clients. A request behind a trusted
-// proxy has the client's address alone in X-Forwarded-For.
+// named a moment ago; those of others have an eighth, and what else comes from networks that crowd
+// out others a 32nd. Places and queues are shared between the networks of clients. A request behind
+// a trusted proxy has the client's address alone in X-Forwarded-For.
 type Service struct {
 	// Name is the service's. All handlers with the same name share the places.
 	Name string `json:"name,omitempty"`

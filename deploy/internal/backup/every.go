@@ -103,7 +103,7 @@ func (s Schedule) archives() (times []time.Time, err error) {
 	return times, err
 }
 
-// removeLeft removes what a save that was killed left behind, of which there is one at a time.
+// removeLeft removes from Folder what saves that were killed left there. No other save may run.
 func (s Schedule) removeLeft() error {
 	var faults []error
 	for _, pattern := range []string{"pforte-*.tar.new", temporary + "*"} {

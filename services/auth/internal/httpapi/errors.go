@@ -14,7 +14,7 @@ import (
 type errorBody struct {
 	Error string `json:"error"`
 	Code  int    `json:"code"`
-	// Reason is empty in the answers of AUTH-4 to AUTH-7.
+	// Reason is empty for the errors that AUTH-4 to AUTH-7 name.
 	Reason string `json:"reason,omitempty"`
 	// ClockSkew is by how many seconds the clock that made a code is ahead.
 	ClockSkew int `json:"clock_skew_seconds,omitempty"`

@@ -110,8 +110,9 @@ func (a guard) guardApplication(c echo.Context, slug string) error {
 	return a.refuse(c, d, v)
 }
 
-// decide reads a request's credentials and decides. Requests that are refused for everyone
-// touch no store, and an app token touches Redis only when it is wrong.
+// decide reads a request's credentials and decides. Requests that are refused for everyone cost
+// no store anything but the applications, which are read once a second for all of them, and an
+// app token touches Redis only when it is wrong.
 func (a guard) decide(c echo.Context, slug string) (access.Decision, *visit, error) {
 	v := a.visitOf(c)
 	app, err := a.Policy.App(c.Request().Context(), slug)

@@ -19,8 +19,9 @@ import (
 // passkeys has the handlers of passkeys.
 type passkeys struct{ *api }
 
-// ceremony bounds the requests that begin or finish ceremonies, because the store keeps each for
-// minutes: at most web.PasskeyAttempts in web.PasskeyWindow for an address.
+// ceremony bounds the requests that begin ceremonies, because the store keeps each for minutes, and
+// those that finish one for a second step or a new proof: at most web.PasskeyAttempts in
+// web.PasskeyWindow for an address.
 func (a *api) ceremony(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if s.Current == nil {

@@ -536,7 +536,8 @@ func (p clients) trial(r *request) (err error) {
 	return p.render(r, "trial", fmt.Sprintf(r.text["TrialF"], page.App.Name), page)
 }
 
-// signInState says of an application whether it asks who signs in; "": there is no provider, and it does not.
+// signInState says in words whether an application asks who signs in, and as is reports it. The text is "" where it
+// does not, and there is no provider for want of an address or of pages.
 func (p *Pages) signInState(r *request, app application.Application) (text string, is bool, err error) {
 	switch _, err := p.OIDC.Client(r.ctx(), app.Slug); {
 	case err == nil:

@@ -32,7 +32,7 @@ type Options struct {
 	// LoginLimit counts failed logins by client address, PasswordLimit wrong
 	// current passwords by user.
 	LoginLimit, PasswordLimit *ratelimit.Limiter
-	// LinkLimit counts requests of links, set-ups and forgotten passwords by client address, and wrong codes of
+	// LinkLimit counts requests about links, set-ups and forgotten passwords by client address, and wrong codes of
 	// devices by user: LinkAttempts in LinkWindow.
 	LinkLimit *ratelimit.Limiter
 	// PasskeyLimit counts requests about ceremonies by client address: PasskeyAttempts in PasskeyWindow.
