@@ -118,8 +118,8 @@ func replicas(service string) error {
 
 // sites accepts addresses of the site that are separated by commas alone, where Caddy wants a space too. It sets
 // REDIRECTS_SWITCH, which selects whether requests by http are redirected to https. LISTED_HTTP_SITES and
-// LISTED_HTTPS_SITES become the sites of all other hosts at the same ports, or with TLS=dns the one of the hosts below
-// the first. They are empty without applications.
+// LISTED_HTTPS_SITES become the sites of all other hosts at the same ports; the latter with TLS=dns that of the hosts
+// below the first one. They are empty without applications.
 func sites() error {
 	addresses := fields(os.Getenv("SITE_ADDRESS"))
 	redirects := slices.ContainsFunc(addresses, hasTLS)

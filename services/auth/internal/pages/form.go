@@ -102,7 +102,7 @@ func (r *request) readForm() error {
 	return nil
 }
 
-// maxUpload bounds a form with a file, in bytes. A file may have as many as people allows a picture.
+// maxUpload bounds a form with a file, in bytes. It has room for the largest picture that people takes.
 const maxUpload = 1_000_000
 
 // readUpload is readForm for a form with a file, which is in the field "picture". web.ErrMalformed,

@@ -69,7 +69,7 @@ func (w *Web) spend(
 	return decision, nil
 }
 
-// LinkAttempts and LinkWindow limit what LinkLimit counts of an address.
+// LinkAttempts and LinkWindow limit what LinkLimit counts, of an address or a user.
 const (
 	LinkAttempts = 10
 	LinkWindow   = time.Minute
