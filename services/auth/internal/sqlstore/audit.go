@@ -152,7 +152,8 @@ func (s *Audit) Notices(ctx context.Context, userID int64, names []string, all b
 		append(args, maxNotices)...)
 }
 
-// AdminNotices implements audit.Store.
+// AdminNotices implements audit.Store. What the service itself does by its settings is no news, but that an application
+// was not told of a logout is.
 func (s *Audit) AdminNotices(
 	ctx context.Context, userID int64, names []string, since time.Time,
 ) ([]audit.Entry, error) {
@@ -163,7 +164,7 @@ func (s *Audit) AdminNotices(
 	return list(ctx, s.db, "read notices of admins", scanEntry, `SELECT `+auditColumns+` FROM audit
 		WHERE at >= ? AND at >= (SELECT created_at FROM users WHERE id = ? AND role = 'admin')
 		AND at > coalesce((SELECT notices_seen_at FROM user_factors WHERE user_id = ?), 0)
-		AND actor_kind IN ('user', 'operator') AND actor_id <> ? AND event IN (?`+
+		AND (actor_kind IN ('user', 'operator') AND actor_id <> ? OR event = 'oidc_logout_failed') AND event IN (?`+
 		strings.Repeat(`, ?`, len(names)-1)+`) ORDER BY at DESC, id DESC LIMIT ?`,
 		append(args, maxNotices)...)
 }

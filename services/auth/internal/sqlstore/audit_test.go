@@ -266,7 +266,7 @@ func TestNotices_AreThoseTheUserHasNotSeen(t *testing.T) {
 
 func TestNotices_OfAdminsAreThoseOfTheOthers(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		names, since := []string{"app_made"}, start.Add(-time.Hour)
+		names, since := []string{"app_made", "oidc_logout_failed"}, start.Add(-time.Hour)
 		told := func(id int64) int { return len(must(h.Audit.AdminNotices(h.Context(), id, names, since))(h.T)) }
 		as := func(kind audit.Kind, id int64) context.Context {
 			return audit.With(h.Context(), audit.Actor{Kind: kind, ID: id, Name: "x"})
@@ -289,6 +289,11 @@ func TestNotices_OfAdminsAreThoseOfTheOthers(t *testing.T) {
 		since = h.now.Add(time.Second)
 		if n := told(h.anna.ID); n != 0 {
 			h.Errorf("too old, and told %d", n)
+		}
+		h.now = since
+		h.ok(h.Audit.Record(as(audit.System, 0), audit.Event{Name: "oidc_logout_failed"}))
+		if n, other := told(h.anna.ID), told(h.otto.ID); n != 1 || other != 1 {
+			h.Errorf("an application was not told, and they are told %d and %d", n, other)
 		}
 	})
 }
