@@ -18,7 +18,8 @@ func (s *server) deliverLogouts(ctx context.Context) {
 		ForceAttemptHTTP2: true, TLSHandshakeTimeout: 5 * time.Second,
 	}
 	m, err := oidc.NewLogoutSender(oidc.LogoutOptions{
-		Store: s.stores.logouts, Sign: s.stores.oidc.Sign, Issuer: s.stores.oidc.Issuer(), Transport: transport,
+		Store: s.stores.logouts, Off: s.stores.oidc.Off, Sign: s.stores.oidc.Sign,
+		Issuer: s.stores.oidc.Issuer(), Transport: transport,
 		Count:   func(outcome string) { s.metrics.logouts.WithLabelValues(outcome).Inc() },
 		Waiting: func(n int) { s.metrics.logoutsWaiting.Set(float64(n)) },
 		Log:     s.Log, Now: time.Now,

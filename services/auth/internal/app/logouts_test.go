@@ -84,7 +84,7 @@ func TestLogouts_ArriveOnceWithinASecond(t *testing.T) {
 			var replicas sync.WaitGroup
 			for range 2 {
 				m := apptest.Must(oidc.NewLogoutSender(oidc.LogoutOptions{
-					Store: stores.SQL.Logouts, Sign: parts.OIDC.Sign, Issuer: parts.OIDC.Issuer(), Transport: &http.Transport{}, Count: func(string) {}, Waiting: func(int) {},
+					Store: stores.SQL.Logouts, Off: parts.OIDC.Off, Sign: parts.OIDC.Sign, Issuer: parts.OIDC.Issuer(), Transport: &http.Transport{}, Count: func(string) {}, Waiting: func(int) {},
 					Log: slog.New(slog.DiscardHandler), Now: time.Now,
 				}))(t)
 				replicas.Go(func() { m.Run(running) })

@@ -69,9 +69,11 @@ const (
 // LogoutOptions are the parts of a LogoutSender. All are required but Issuer.
 type LogoutOptions struct {
 	Store Logouts
+	// Off is Service.Off: while there is no provider, logouts wait.
+	Off func(context.Context) error
 	// Sign is Service.Sign.
 	Sign      func(ctx context.Context, alg Alg, typ string, claims any) (string, error)
-	Issuer    string // that applications know; empty: there is no provider, and Sign fails
+	Issuer    string // that applications know; empty: there is no provider
 	Transport http.RoundTripper
 	// Count is called for each try with what became of it, Waiting with how many wait.
 	Count   func(outcome string)
@@ -93,9 +95,9 @@ type LogoutSender struct {
 
 // NewLogoutSender checks the options and returns a LogoutSender.
 func NewLogoutSender(o LogoutOptions) (*LogoutSender, error) {
-	if o.Store == nil || o.Sign == nil || o.Transport == nil || o.Count == nil || o.Waiting == nil ||
+	if o.Store == nil || o.Off == nil || o.Sign == nil || o.Transport == nil || o.Count == nil || o.Waiting == nil ||
 		o.Log == nil || o.Now == nil {
-		return nil, errors.New("oidc: Store, Sign, Transport, Count, Waiting, Log or Now is not set")
+		return nil, errors.New("oidc: Store, Off, Sign, Transport, Count, Waiting, Log or Now is not set")
 	}
 	// A redirect would lead to an address that no admin has entered.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -139,6 +141,9 @@ func (m *LogoutSender) once(ctx context.Context, tries *sync.WaitGroup) error {
 	m.Waiting(waiting)
 	if waiting == 0 {
 		return nil
+	}
+	if err := m.Off(ctx); err != nil {
+		return err // each try would fail, and after the last one the application is never told
 	}
 	places, busy := m.free()
 	for places > 0 {

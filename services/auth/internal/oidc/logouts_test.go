@@ -96,6 +96,7 @@ type told struct {
 	outcomes sync.Map // by outcome: *atomic.Int64
 	waiting  atomic.Int64
 	nanos    atomic.Int64
+	off      atomic.Int64 // for how many looks there is no provider
 }
 
 func (o *told) now() time.Time { return time.Unix(1_770_000_000, o.nanos.Load()).UTC() }
@@ -108,11 +109,22 @@ func (o *told) count(outcome string) int64 {
 // deliver runs a sender until the condition holds.
 func deliver(t *testing.T, until func(*told) bool, all ...oidc.Logout) *told {
 	t.Helper()
-	o := &told{T: t}
+	return new(told).deliver(t, until, all...)
+}
+
+func (o *told) deliver(t *testing.T, until func(*told) bool, all ...oidc.Logout) *told {
+	t.Helper()
+	o.T = t
 	o.queue = newLogoutQueue(o.now, all...)
 	m, err := oidc.NewLogoutSender(oidc.LogoutOptions{
 		Store: o.queue, Transport: &http.Transport{MaxResponseHeaderBytes: 8 << 10}, Log: slog.New(slog.DiscardHandler), Now: o.now,
 		Issuer: "https://home.example.org/pforte",
+		Off: func(context.Context) error {
+			if o.off.Add(-1) >= 0 {
+				return errAway
+			}
+			return nil
+		},
 		Sign: func(_ context.Context, alg oidc.Alg, typ string, claims any) (string, error) {
 			if typ != oidc.TypeLogout {
 				t.Errorf("typ is %q", typ)
@@ -301,6 +313,17 @@ func TestMessenger_TriesAgain(t *testing.T) {
 		if pause := times[i+1] - times[i]; pause < least || pause > least+time.Hour {
 			t.Errorf("pause %d is %s, want %s", i+1, pause, least)
 		}
+	}
+}
+
+func TestMessenger_WaitsForAProvider(t *testing.T) {
+	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer app.Close()
+	o := new(told)
+	o.off.Store(2)
+	o.deliver(t, func(o *told) bool { return o.count(oidc.LogoutSent) == 1 }, logoutTo(app.URL))
+	if o.off.Load() >= 0 || o.count(oidc.LogoutRetried) != 0 {
+		t.Errorf("looks left: %d, tries before there was a provider: %d", o.off.Load(), o.count(oidc.LogoutRetried))
 	}
 }
 
