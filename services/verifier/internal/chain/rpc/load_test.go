@@ -73,7 +73,7 @@ func TestBlock_ACallerThatLeavesDoesNotEndOthersRead(t *testing.T) {
 }
 
 // TestMemory_StaysBoundedUnderManyLargeBlocks reads many blocks at once, with memory
-// for two under way and none kept: 100 of half a MB, mostly white space, then real
+// for two under way and none kept: 100 of half a MB, mostly white space, then five real
 // ones of nearly a MB, then answers that become as large as a node can make them.
 func TestMemory_StaysBoundedUnderManyLargeBlocks(t *testing.T) {
 	base, ethereum := chaintest.Load(t, chaintest.BaseBlock), chaintest.Load(t, "ethereum-18000000")
@@ -88,7 +88,7 @@ func TestMemory_StaysBoundedUnderManyLargeBlocks(t *testing.T) {
 		want         *chain.Fault
 	}{
 		"100 blocks":      {served: base, told: base, count: 100, space: 1 << 19},
-		"real blocks":     {served: ethereum, told: ethereum, count: 12},
+		"real blocks":     {served: ethereum, told: ethereum, count: 5},
 		"hostile answers": {served: base, told: hostile, count: 4, want: chain.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
