@@ -123,7 +123,8 @@ func (h HTTP) log(c echo.Context, err error, took time.Duration) {
 	h.Log.LogAttrs(context.Background(), level, "request", attrs...) // a context with a trace would add its id again
 }
 
-// recovered turns a panic into an error that holds its stack.
+// recovered turns a panic into an error that holds its stack. It lets http.ErrAbortHandler pass, with which a handler
+// drops the connection.
 func recovered(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {

@@ -106,7 +106,8 @@ type Layout struct {
 // Path returns the path of a file of the state.
 func (l Layout) Path(name string) string { return filepath.Join(l.State, name) }
 
-// Prepare makes what the state lacks, its folders and secrets, and the policy of the log anew.
+// Prepare creates the folders and secrets that the state lacks. Unless it is a household's, it also rewrites the beacon
+// network's file and, with Log, the log's policy.
 func (l Layout) Prepare() error {
 	for _, folder := range []string{"", "redis", "proxy"} {
 		if err := os.MkdirAll(l.Path(folder), 0o700); err != nil {

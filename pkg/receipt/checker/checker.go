@@ -79,8 +79,8 @@ type Report struct {
 // Text is one of the texts.
 type Text struct {
 	Kind Kind `json:"kind"`
-	// Used is false for a text that a later one of its kind replaces, or that no part
-	// of the check needs.
+	// Used reports whether the check used the text. It is false for one that cannot be read, is not needed, or is
+	// replaced by a later one of its kind.
 	Used  bool   `json:"used"`
 	Error string `json:"error,omitempty"` // why it cannot be read
 }

@@ -16,7 +16,8 @@ import (
 type Network struct {
 	Name    string `json:"name"`
 	ChainID string `json:"chain"` // CAIP-2 of the execution chain
-	// GenesisValidatorsRoot is in what every signature of the network covers.
+	// GenesisValidatorsRoot is the hash-tree-root of the validators at genesis. The signatures of sync committees
+	// cover it.
 	GenesisValidatorsRoot Root `json:"genesisValidatorsRoot"`
 	// GenesisTime is when slot 0 was, in Unix seconds; 0 where it is not known. It dates
 	// checkpoints for people, and decides nothing.

@@ -171,9 +171,9 @@ func (t *Tree) Continues(ctx context.Context, old Checkpoint) error {
 	return nil
 }
 
-// Entries returns the entries of a bundle, which is named by its Tile.Index: those from
-// 256*bundle on that the tree has, at most 256. ErrInclusion: the tree has no such bundle, or the
-// log serves another entry than the tree has.
+// Entries returns the entries of a bundle, which is named by its Tile.Index, from 256*bundle on, at most 256, checked
+// against the tree. ErrInclusion: there is no such bundle, or an entry does not match the log's tiles. Tiles that are
+// not of the tree are another error.
 func (t *Tree) Entries(ctx context.Context, bundle int64) ([][]byte, error) {
 	first := bundle * tileWidth
 	if bundle < 0 || bundle > MaxSize/tileWidth || first >= t.checkpoint.Size {

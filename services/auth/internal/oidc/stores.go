@@ -57,8 +57,8 @@ type Grants interface {
 	CreateGrant(ctx context.Context, g Grant) (held Held, first bool, err error)
 	// Held returns a live grant whose user and rule still admit it, in one read. ErrGrantEnded.
 	Held(ctx context.Context, id string) (Held, error)
-	// Rotate replaces the refresh token of a generation by that of the next, if it is the current one, and renews
-	// LastUsedAt. rotated reports whether it was. The replaced token becomes the previous one.
+	// Rotate replaces the current refresh token of a grant, which becomes the previous one, and renews LastUsedAt.
+	// rotated is false if the grant has ended or generation is not the current one.
 	Rotate(ctx context.Context, id string, generation int64) (rotated bool, err error)
 	// Used renews LastUsedAt, once an hour.
 	Used(ctx context.Context, id string) error

@@ -48,7 +48,7 @@ func linesOf(a application.Application) []proxyLines {
 	)
 }
 
-// traefik replaces the tabs of traefikLines, which are none of YAML.
+// traefik replaces each tab of traefikLines by two spaces, because YAML allows no tabs in indentation.
 var traefik = strings.NewReplacer("\t", "  ")
 
 // traefikLines are those of the application notes in deploy/proxies/traefik.

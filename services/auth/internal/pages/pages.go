@@ -39,8 +39,8 @@ type Options struct {
 	Once *once.Store
 	// AppName begins the names of cookies.
 	AppName string
-	// Location is the time zone of times in words, which time.js replaces by the reader's;
-	// nil: the machine's, or that of the environment's TZ.
+	// Location is the time zone in which pages show times and read dates; nil means time.Local. In <time> elements,
+	// time.js replaces it by the reader's.
 	Location *time.Location
 }
 

@@ -26,7 +26,8 @@ type Options struct {
 	MaxBytes, MaxSide, MaxPixels int
 	// Side is the width and height of the pictures returned.
 	Side int
-	// MaxEncoded bounds them, in bytes: they are made smaller until they fit.
+	// MaxEncoded bounds a returned picture, in bytes. One that is larger is scaled down, and ErrTooLarge if it does not
+	// fit at minSide pixels.
 	MaxEncoded int
 	// Crop cuts what is wider or higher than a square; else the rest of it is transparent.
 	Crop bool

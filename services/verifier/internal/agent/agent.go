@@ -348,8 +348,8 @@ type options struct {
 	logPolicy *receiptlog.Policy
 }
 
-// devKey is the payer of the development network: the first account of the
-// mnemonic that every Ethereum development chain uses, which is public.
+// devKey is the payer's private key on the development network. It is public: the first account of the default
+// mnemonic of Anvil and Hardhat.
 const devKey = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 
 func parse(args []string, getenv func(string) string, stdout io.Writer) (options, error) {

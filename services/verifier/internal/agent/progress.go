@@ -124,7 +124,8 @@ const (
 	maxFinalSeconds = 24 * 60 * 60
 )
 
-// chainOf returns the name in the path of a paid route; false when the path is none of the usual ones.
+// chainOf returns the chain's name in the path of a paid route, or anyChain for a path without one.
+// It returns false for any other path.
 func chainOf(route string) (chain string, ok bool) {
 	if route == firstPaths[transferSuffix] {
 		return anyChain, true

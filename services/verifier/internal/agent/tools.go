@@ -213,8 +213,8 @@ func (t *toolbox) atomic(ctx context.Context, chain string, body []byte) ([]byte
 	return verification.AtomicAmount("", body)
 }
 
-// sell answers a call of a paid tool: body asks about the chain, at the path with the
-// suffix.
+// sell buys the answer to body from the route of the asked chain that ends in suffix; the first chain is the default.
+// A purchase that fails is reported in the result.
 func (t *toolbox) sell(
 	ctx context.Context, call *mcp.CallToolRequest, asked arguments, suffix, body string,
 ) (*mcp.CallToolResult, error) {

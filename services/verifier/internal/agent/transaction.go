@@ -22,8 +22,8 @@ import (
 // it, which an ordinary account takes without doing anything.
 var demoCall = []byte{0xfe, 0xed, 0xbe, 0xef}
 
-// makeTransaction sends 1 wei from the payer to itself, to have a transaction to
-// verify, and waits until it is final.
+// makeTransaction sends 1 wei from the payer to itself and waits up to maxWait until that is final. It sets r.want and
+// r.chain to ask about it; errNotFinal if the time is over.
 func (r *run) makeTransaction(ctx context.Context) error {
 	node, chainID, err := r.dial(ctx)
 	if err != nil {

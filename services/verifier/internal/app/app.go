@@ -131,7 +131,8 @@ func (p Process) with(ctx context.Context, do func(*ledger.Ledger, config.Ledger
 	return open(ctx, cfg, do)
 }
 
-// open opens the ledger, and creates it where it is not there.
+// open opens the ledger, creating it if it is missing, calls do with it, and closes it. It returns the errors of all
+// three.
 func open(ctx context.Context, cfg config.Ledger, do func(*ledger.Ledger, config.Ledger) error) (err error) {
 	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, ledger.Options{Now: time.Now})
 	if err != nil {

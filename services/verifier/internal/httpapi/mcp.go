@@ -76,7 +76,8 @@ type mcpRoute struct {
 	count func(address string) error
 	// large has an element for each message that is parsed now and over maxMessage.
 	large chan struct{}
-	// direct are the tools that are called without the SDK, by name: see directly.
+	// direct has the tools that may be called without the SDK, by their names as quoted JSON strings; see directly.
+	// It is empty with the payment extension.
 	direct map[string]tool
 	api    *api
 }

@@ -86,7 +86,7 @@ func isPriceRequest(body []byte) bool {
 	return len(body) == 0 || isObject && string(bytes.TrimSpace(inside)) == "}"
 }
 
-// settlementOf returns how the settlement of a call ended, nil when it did not come to one.
+// settlementOf returns the outcome of a call's settlement, which may be pending. It is nil if there was no settlement.
 func settlementOf(sale paywall.Sale, err error) *x402.SettleResponse {
 	var refusal *payment.Refusal
 	var pending *payment.PendingError

@@ -195,7 +195,7 @@ func parseAmount(text string) (*big.Int, error) {
 	return nil, fmt.Errorf("must be a decimal number of atomic units, from 1 to 2^256-1, without leading zeros")
 }
 
-// expected returns the transfer in the receipt's spelling.
+// expected returns the wanted transfer in the receipt's spelling. From is set only if the request, t, has it.
 func (w wantedTransfer) expected(t *wireTransfer) *receipt.ExpectedTransfer {
 	x := receipt.ExpectedTransfer{Token: w.token.String(), To: w.payee.String(), LogPosition: w.position}
 	if w.native {

@@ -30,7 +30,7 @@ type store struct {
 	now    func() time.Time
 }
 
-// New returns the store of an APP_NAME.
+// New returns a store whose keys begin with app, the setting APP_NAME.
 func New(client redis.UniversalClient, app string, now func() time.Time) application.Proxies {
 	return &store{client, app, now}
 }

@@ -31,7 +31,7 @@ type store struct {
 	app    string
 }
 
-// New returns the store of an APP_NAME.
+// New returns a store whose keys begin with app, the setting APP_NAME.
 func New(client redis.UniversalClient, app string) oidc.ShortLived { return &store{client, app} }
 
 func (s *store) key(kind, hash string) string { return s.app + ":oidc:" + kind + ":" + hash }

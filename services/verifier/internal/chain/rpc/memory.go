@@ -136,7 +136,8 @@ func reserve(ctx context.Context, budget *semaphore.Weighted, bytes int64) (*res
 
 func (r *reservation) release() { r.budget.Release(r.reserved) }
 
-// take accounts for n more bytes.
+// take accounts for n more bytes and takes what is missing from the budget. It never waits: errNoMemory if the budget
+// has too little left.
 func (r *reservation) take(n int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -310,8 +310,8 @@ func (f *blockFetch) readBlock(c *call) error {
 	}
 }
 
-// readReceipts reports whether the result is the receipts of this block: some nodes
-// ignore the hash and return those of another block, or null, or some of them.
+// readReceipts keeps the receipts of a result and reports whether all are of this block: some nodes return those of
+// another one, or null. One may be missing, as that of Polygon's state sync may be.
 func (f *blockFetch) readReceipts(c *call) bool {
 	var receipts evm.Receipts
 	if found, err := c.decode(&receipts); err != nil || !found || len(receipts) < len(f.reported.Transactions)-1 {

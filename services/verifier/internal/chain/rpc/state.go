@@ -106,7 +106,8 @@ func nodes(list []evm.Data) [][]byte {
 	return out
 }
 
-// readHeader returns the header that a node has answered with, and its parent's hash.
+// readHeader returns a node's header in RLP, checked against number and hash, and its parent's hash.
+// chain.ErrInconsistent if the node has no such block, and the errors of ProveHeader.
 func readHeader(c *call, number uint64, hash common.Hash) (header []byte, parent common.Hash, err error) {
 	var h evm.Header
 	found, err := c.decode(&h)

@@ -26,9 +26,8 @@ const (
 // errClosed is returned for writes after Close.
 var errClosed = errors.New("ledger is closed")
 
-// write makes a change in a batch. run may be called more than once, each time in a
-// fresh transaction, so it must not add to what it returns. A durable write is on
-// disk when write returns.
+// write runs a change in a transaction shared with others, and waits for the commit, on disk if durable. run may be
+// called again after a rollback, so it must reset the variables that it sets; what prefixes errors.
 func (l *Ledger) write(ctx context.Context, what string, durable bool, run func(context.Context, *unit) error) error {
 	err := l.writes.do(ctx, durable, run)
 	if err == nil || isRefusal(err) {

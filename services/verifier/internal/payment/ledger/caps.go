@@ -208,7 +208,8 @@ func (u *unit) countAround(
 	return err
 }
 
-// spent returns ErrLimit when the month has no settlement left for a payer.
+// spent returns payment.ErrLimit if a month's reserved settlements have reached limit; for a payer who has never paid,
+// limit-kept.
 func (u *unit) spent(ctx context.Context, payer string, reserved, limit, kept int) error {
 	if reserved < limit-kept {
 		return nil

@@ -83,7 +83,7 @@ func (s *Store) cutOffLimits(ctx context.Context, tx *sql.Tx) (limits, error) {
 	})
 }
 
-// check returns an error where a cut-off of a key lies beyond the log.
+// check returns receiptlog.ErrKeyState if a cut-off of a key names no generation of this log or lies beyond its end.
 func (l limits) check(key receipt.Key) error {
 	if key.Logged == nil {
 		return nil
