@@ -195,7 +195,7 @@ func TestLog_ALedgerThatLostCommitsMakesNoSecondHistory(t *testing.T) {
 				w.queue("lost")
 				disk := w.keep()
 				w.must(os.WriteFile(w.env[crashAfter], []byte("now"), 0o600))
-				_, process = w.spawn(paywall.Point("log " + string(c.point)))
+				process, _ = w.start(paywall.Point("log " + string(c.point)))
 				_ = process.Wait()
 				disk.lose()
 				if c.lostMark {

@@ -182,8 +182,17 @@ func (w *world) run() running {
 
 func (w *world) getenv(name string) string { return w.env[name] }
 
-// spawn starts the program as a process of its own, to be killed at a point.
+// spawn starts the program as a process of its own, to be killed at a point that it meets when it is asked.
 func (w *world) spawn(point paywall.Point) (url string, process *exec.Cmd) {
+	w.Helper()
+	process, out := w.start(point)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	w.must(err)
+	return "http://" + strings.TrimSpace(line), process
+}
+
+// start is spawn without waiting until the process serves: it may be killed before.
+func (w *world) start(point paywall.Point) (process *exec.Cmd, out io.Reader) {
 	w.Helper()
 	binary, err := os.Executable()
 	w.must(err)
@@ -194,13 +203,11 @@ func (w *world) spawn(point paywall.Point) (url string, process *exec.Cmd) {
 	for name, value := range env {
 		process.Env = append(process.Env, name+"="+value)
 	}
-	out, err := process.StdoutPipe()
+	out, err = process.StdoutPipe()
 	w.must(err)
 	w.must(process.Start())
 	w.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	w.must(err)
-	return "http://" + strings.TrimSpace(line), process
+	return process, out
 }
 
 // pay makes the header of a version 2 payment.
