@@ -322,15 +322,16 @@ func (v verdict) refused() bool {
 // send answers a request that did not pass. A program gets the service's answer, and so does a person where the service
 // has a page for them. Where it has none, as without an application or while it starts, they get the proxy's.
 func (v verdict) send(w http.ResponseWriter, x *exchange) error {
-	if one(v.answer.header["Content-Type"]) != "application/json" || len(x.token)+len(x.authorization) > 0 ||
+	why := errFailed
+	if v.refused() {
+		why = errRefused
+	}
+	byToken := v.refused() && len(x.token)+len(x.authorization) > 0
+	if one(v.answer.header["Content-Type"]) != "application/json" || byToken ||
 		!isNavigation(x.received.Method, x.received.Header) {
 		return v.answer.send(w)
 	}
 	setLines(w.Header(), "Retry-After", v.answer.header["Retry-After"])
-	why := errRefused
-	if !v.refused() {
-		why = errFailed
-	}
 	return caddyhttp.Error(v.answer.status, why)
 }
 
