@@ -79,7 +79,7 @@ func (p profile) start(r *request) error {
 		if page.More = len(page.Requests) > shownRequests; page.More {
 			page.Requests = page.Requests[:shownRequests]
 		}
-	} else if p.Now().Sub(r.User.CreatedAt) < newFor {
+	} else if !r.User.Protected() && p.Now().Sub(r.User.CreatedAt) < newFor {
 		step, err := p.protectStep(r)
 		if err != nil {
 			return err
