@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // The ports to choose from: below those that systems use for outgoing
@@ -15,23 +16,45 @@ import (
 // of those, which any connection may take before the program listens, or while
 // it is started again.
 const (
-	lowest  = 20_000
-	highest = 32_000
+	lowest = 20_000
+	count  = 6_000
 )
 
+// claims are the listeners by which this process keeps others from the ports that
+// it was given, count above each. They stay until it ends: its programs may listen
+// late, and may be started again.
+var claims struct {
+	sync.Mutex
+	listeners []net.Listener
+}
+
 // Addrs returns n different addresses 127.0.0.1:port on which no process listens.
+// None was returned before in this process, nor in one that still runs.
 func Addrs(ctx context.Context, n int) ([]string, error) {
 	var addrs []string
 	for range 100 * (n + 1) {
 		if len(addrs) == n {
 			return addrs, nil
 		}
-		number := lowest + rand.IntN(highest-lowest) //nolint:gosec // no secret
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(number))
-		if l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr); err == nil {
-			defer func() { _ = l.Close() }() // all at the end, so that no port comes twice
-			addrs = append(addrs, addr)
+		port := lowest + rand.IntN(count) //nolint:gosec // no secret
+		claim, err := listen(ctx, port+count)
+		if err != nil {
+			continue
 		}
+		l, err := listen(ctx, port)
+		if err != nil {
+			_ = claim.Close()
+			continue
+		}
+		addrs = append(addrs, l.Addr().String())
+		_ = l.Close()
+		claims.Lock()
+		claims.listeners = append(claims.listeners, claim)
+		claims.Unlock()
 	}
 	return nil, errors.New("no free ports")
+}
+
+func listen(ctx context.Context, port int) (net.Listener, error) {
+	return (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
