@@ -247,12 +247,12 @@ func (db *DB) Rebind(query string) string {
 // migrate applies what is missing. On Postgres a session lock makes replicas
 // that start together wait for one another; SQLite has a file lock already.
 func (db *DB) migrate(ctx context.Context, files fs.FS) error {
-	migrations, err := fs.Sub(files, "migrations/"+string(db.Dialect))
+	steps, err := db.migrations(files)
 	if err != nil {
-		return fmt.Errorf("find migrations: %w", err)
+		return fmt.Errorf("read migrations: %w", err)
 	}
 	dialect := database.DialectSQLite3
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(steps...)}
 	if db.Dialect == Postgres {
 		dialect = database.DialectPostgres
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
@@ -261,11 +261,54 @@ func (db *DB) migrate(ctx context.Context, files fs.FS) error {
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	provider, err := goose.NewProvider(dialect, db.Writer, migrations, options...)
+	provider, err := goose.NewProvider(dialect, db.Writer, nil, options...)
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
 	return db.up(ctx, provider)
+}
+
+// noTransaction is what goose's files say that are no transaction. No migration here needs it.
+const noTransaction = "+goose NO TRANSACTION"
+
+// migrations returns the files of the dialect as steps of one script and one transaction each.
+// goose's own reader splits the script, which neither database needs, with a buffer of 4 MB for
+// each line: under the race detector that was most of what many tests did.
+func (db *DB) migrations(files fs.FS) ([]*goose.Migration, error) {
+	paths, err := fs.Glob(files, "migrations/"+string(db.Dialect)+"/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	steps := make([]*goose.Migration, 0, len(paths))
+	for _, path := range paths {
+		version, err := goose.NumericComponent(path)
+		if err != nil {
+			return nil, err
+		}
+		text, err := fs.ReadFile(files, path)
+		if err != nil {
+			return nil, err
+		}
+		_, up, found := strings.Cut(string(text), "-- +goose Up\n")
+		if !found || strings.Contains(string(text), noTransaction) {
+			return nil, fmt.Errorf("%s: it is not one script after the line -- +goose Up, for one transaction", path)
+		}
+		up, _, _ = strings.Cut(up, "-- +goose Down\n")
+		steps = append(steps, goose.NewGoMigration(version, &goose.GoFunc{RunTx: db.script(up)}, nil))
+	}
+	return steps, nil
+}
+
+// script returns a function that carries out statements that ; separates.
+func (db *DB) script(statements string) func(context.Context, *sql.Tx) error {
+	var args []any
+	if db.Dialect == Postgres {
+		args = []any{pgx.QueryExecModeSimpleProtocol} // the others take one statement
+	}
+	return func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, statements, args...)
+		return err
+	}
 }
 
 // retryPause is between two tries of a SQLite file that another process changes.
