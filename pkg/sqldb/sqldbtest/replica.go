@@ -8,14 +8,10 @@ import (
 	"time"
 )
 
-// replicaScript is script for a replica of the Postgres at $3, which it follows.
-const replicaScript = `PATH=$1:$PATH port=$2
-dir=$(mktemp -d /tmp/pforte-postgres-XXXXXX) &&
-pg_basebackup -D "$dir/data" -R --no-sync -c fast -X stream -d "$3" >"$dir/log" 2>&1 &&
-pg_ctl -D "$dir/data" -l "$dir/log" -w start >/dev/null -o "-p $port -c listen_addresses=127.0.0.1 \
-  -c unix_socket_directories= -c fsync=off -c max_connections=200" && echo ready || cat "$dir/log"
-cat >/dev/null
-pg_ctl -D "$dir/data" -m immediate stop >/dev/null 2>&1; rm -rf "$dir"`
+// replicaScript runs a replica of the Postgres at $3, which it follows.
+const replicaScript = begin +
+	`pg_basebackup -D "$dir/data" -R --no-sync -c fast -X stream -d "$3" >"$dir/log" 2>&1 &&
+` + end
 
 // Replica is a second Postgres that follows that of a test database without keeping its
 // commits up (asynchronous streaming replication), until it is detached.
