@@ -18,31 +18,30 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// profile has the start page and those of the user's profile and password.
+// profile has the start page, that of the user's profile and picture, and that on which they delete their account.
 type profile struct{ *Pages }
 
-// startPage is what the start page shows.
 type startPage struct {
-	Apps    []application.Application // that the user may open
+	Apps    []application.Application // that the user may open and that were reached
 	Notices []notice
-	// UpTo is when the newest notice came, in Unix seconds.
+	// UpTo is the time of the newest notice, in Unix seconds; 0: there is none.
 	UpTo int64
-	// Duty: the household requires a second factor and the user has none.
+	// Duty: the household requires a second factor, and the user's password alone opens the account.
 	Duty bool
 	// Joined: the user has just accepted an invite.
 	Joined bool
-	// Requests are the members who need a new password, for admins: the first of them. More: there are others.
+	// Requests are, for admins, other members who have asked for a new password, at most shownRequests. More: there
+	// are others.
 	Requests []user.Details
 	More     bool
-	// Steps are the user's first; nil: they are done, or hidden by an admin.
+	// Steps are the first steps that the user is shown; nil: none.
 	Steps      []firstStep
-	LastBackup time.Time // for admins
+	LastBackup time.Time // for admins; zero: there is none
 }
 
-// shownRequests is how many requests for a new password the start page shows.
+// shownRequests is how many requests for a new password the start page shows at most.
 const shownRequests = 5
 
-// start shows the start page.
 func (p profile) start(r *request) error {
 	notices, err := p.Audit.Notices(r.ctx(), r.UserID)
 	if err != nil {
@@ -91,21 +90,22 @@ func (p profile) start(r *request) error {
 	return p.render(r, "start", r.text["Start"], page)
 }
 
-// newFor is how long a member is shown how to protect the account, which an admin can hide.
+// newFor is how long after their creation members, who are no admins, are shown how to protect the account.
 const newFor = 30 * 24 * time.Hour
 
-// firstStep is one of what a new household's admin does first, or a new member.
+// firstStep is something that an admin of a new household, or a new member, does first.
 type firstStep struct {
 	Text, URL string
 	Done      bool
-	// Protects: it is done by a passkey, which gets the name PasskeyName (empty: there can be none here), or where
-	// Codes is set by codes from an app.
+	// Protects: the step is to protect the account by a passkey, which gets the name PasskeyName (empty: there can be
+	// none here), or, where Codes is set, by codes from an app.
 	Protects    bool
 	PasskeyName string
 	Codes       bool
 }
 
-// protectStep returns the step to more protection than by a password, without a text where this server has none.
+// protectStep returns the step by which the account gets more protection than a password; without a text where this
+// server offers none.
 func (p profile) protectStep(r *request) (firstStep, error) {
 	step := firstStep{Protects: true}
 	passkeys, err := p.Accounts.Passkeys.List(r.ctx(), r.UserID)
@@ -127,7 +127,8 @@ func (p profile) protectStep(r *request) (firstStep, error) {
 	return step, nil
 }
 
-// firstSteps returns an admin's, or nil where nothing is left to do or an admin has hidden them.
+// firstSteps returns the steps of an admin; nil: all are done, or an admin has hidden them. joined: there are other
+// members.
 func (p profile) firstSteps(r *request, h user.Household, joined bool) ([]firstStep, error) {
 	if h.FirstStepsDone {
 		return nil, nil
@@ -177,7 +178,6 @@ func (p profile) changeStart(r *request) error {
 	return r.seeOther(root)
 }
 
-// account shows the user's profile.
 func (p profile) account(r *request) error {
 	email, err := p.People.OwnEmail(r.ctx(), r.Session)
 	if err != nil {
@@ -206,10 +206,10 @@ func (p profile) changeProfile(r *request) error {
 	return r.seeOther(root + "account?done=profile")
 }
 
-// picturePath is where users send their picture.
+// picturePath is where the form with a user's picture is sent.
 const picturePath = root + "account/picture"
 
-// changePicture has a file be the user's picture, or removes it.
+// changePicture makes the file of the form the user's picture, or removes it.
 func (p profile) changePicture(r *request) error {
 	if r.form.get("do") == "remove" {
 		if err := p.People.SetPicture(r.ctx(), r.Session, nil); err != nil {
@@ -247,10 +247,10 @@ func (p profile) picture(r *request) error {
 	return r.Blob(http.StatusOK, "image/jpeg", jpeg)
 }
 
-// leavePath is the page on which users delete their own account.
+// leavePath is the path of the page on which users delete their own account.
 const leavePath = root + "account/delete"
 
-// leaveForm says what goes with the account.
+// leaveForm asks whether to delete the account, and says what goes with it.
 func (p profile) leaveForm(r *request) error { return p.render(r, "leave", r.text["Leave"], nil) }
 
 // leave deletes the user's own account.
@@ -265,7 +265,7 @@ func (p profile) leave(r *request) error {
 	return r.seeOther(root + "login?done=left")
 }
 
-// ownColor is the value of the choice beside the swatches.
+// ownColor is the value of the field color where the colour is typed in the field hex.
 const ownColor = "own"
 
 // color returns the colour that was chosen or typed.

@@ -19,7 +19,6 @@ import (
 // household has the pages of members and invites.
 type household struct{ *Pages }
 
-// members lists the household.
 func (p household) members(r *request) error {
 	members, err := p.People.Members(r.ctx())
 	if err != nil {
@@ -32,13 +31,12 @@ func (p household) members(r *request) error {
 	return p.render(r, "members", r.text["Members"], membersPage{listed(r, members, memberText(groups)), groups})
 }
 
-// membersPage is what the page of the members shows.
 type membersPage struct {
 	Members listing[user.Details]
 	Groups  groupList
 }
 
-// memberText returns what a search for members looks at.
+// memberText returns a function that returns the text of a member that a search looks at.
 func memberText(groups groupList) func(user.Details) string {
 	return func(m user.Details) string {
 		text := m.DisplayName + " " + m.Username
@@ -49,7 +47,6 @@ func memberText(groups groupList) func(user.Details) string {
 	}
 }
 
-// memberPage is what the page of a member shows.
 type memberPage struct {
 	user.Details
 	Own       bool // the admin's own account
@@ -76,7 +73,6 @@ func (p household) memberOf(r *request) (memberPage, error) {
 	return memberPage{Details: m, Own: id == r.UserID, LastDay: p.People.LastDay(m.User)}, err
 }
 
-// member shows a member.
 func (p household) member(r *request) error {
 	m, err := p.memberOf(r)
 	if err != nil {
@@ -201,7 +197,6 @@ func (p household) invites(r *request) error {
 	})
 }
 
-// invitesPage is what the page of invites shows.
 type invitesPage struct {
 	Invites []link.Link
 	Groups  groupList
@@ -235,10 +230,8 @@ func (p household) changeInvites(r *request) error {
 	return web.ErrMalformed
 }
 
-// audits has the pages of the audit.
 type audits struct{ *Pages }
 
-// auditPage is what the audit page shows.
 type auditPage struct {
 	Entries  []audit.Entry
 	Members  []user.Details
@@ -310,8 +303,8 @@ func (p audits) audit(r *request) error {
 	return p.render(r, "audit", r.text["Audit"], page)
 }
 
-// auditFile is the audit page as a file. Without a recent proof of who the admin is it redirects
-// to the page of one, which leads on to the audit page.
+// auditFile sends what the filters of the audit page select as a CSV file. Without a proof of the last day it
+// redirects to the page of a new one, which leads on to the audit page.
 func (p audits) auditFile(r *request) error {
 	query, filters := p.auditQuery(r)
 	if !p.recent(r.Caller) {

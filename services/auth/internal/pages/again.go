@@ -11,8 +11,7 @@ import (
 // browser that sends it twice at once drops the first answer, and its cookies with it.
 const sentAgainFor = time.Minute
 
-// sentForm returns the form of a POST, and reports whether it has an id. A page gives each of its
-// forms one; programs send none.
+// sentForm returns the form of a POST, and reports whether it has an id. Programs send none.
 func (r *request) sentForm() (once.Form, bool) {
 	if r.body == "" {
 		return once.Form{}, false
@@ -20,9 +19,9 @@ func (r *request) sentForm() (once.Form, bool) {
 	return once.NewForm(r.form.get("form"), r.Request().URL.RequestURI(), r.body)
 }
 
-// again answers a form that was sent before, and reports whether it was. It comes before the
-// guards of sessions, but for forms with a file, because the first one may have ended the session
-// that both came with; whoever has the form's id and all that was sent, is who sent the first one.
+// again answers a form that was sent before with the same redirect, and reports whether it did. Unless the form has a
+// file, this comes before the session is looked at, because the first sending may have ended it: whoever has the
+// form's id and all that was sent counts as who sent it first.
 func (p *Pages) again(r *request) (bool, error) {
 	f, ok := r.sentForm()
 	if !ok {
@@ -46,8 +45,9 @@ func (p *Pages) answerAgain(r *request, answer once.Answer) error {
 	return r.seeOther(answer.To)
 }
 
-// carryOut calls the handler of a form, once for each form with an id, however often and by how many
-// requests at once it is sent. One that leads to no redirect can be sent again.
+// carryOut calls the handler of a form. A form with an id that has led to a redirect, or is being carried out by
+// another request, gets that redirect instead, for as long as it is kept (once.FormLifetime). One that leads to none
+// can be sent again.
 func (p *Pages) carryOut(r *request, h handler) error {
 	f, ok := r.sentForm()
 	if !ok {
@@ -81,8 +81,7 @@ func (p *Pages) carryOut(r *request, h handler) error {
 	return nil
 }
 
-// logForm logs err, if there is one, of the store of forms after a handler has run. It is nothing to
-// tell the user.
+// logForm logs err, of the store of forms after a handler has run; nil: nothing. The user is not told.
 func (p *Pages) logForm(r *request, err error) {
 	if err != nil {
 		p.Log.ErrorContext(r.ctx(), "keep what a form led to failed", "error", err)

@@ -22,13 +22,11 @@ const (
 // appPages has the pages of applications and groups.
 type appPages struct{ *Pages }
 
-// appsPage is what the page of applications shows.
 type appsPage struct {
 	Apps   []application.Application
 	Groups groupList
 }
 
-// appPage is what the page of an application shows.
 type appPage struct {
 	App     application.Application
 	Groups  groupList // to choose from
@@ -39,7 +37,7 @@ type appPage struct {
 	New, Leads bool
 	// NoAddress: the application has a host, and the portal's address is not known.
 	NoAddress bool
-	// SignIn says how people sign in there, where the application can ask; IsClient: it does.
+	// SignIn says in words whether the application asks who signs in; empty: it cannot. IsClient: it does.
 	SignIn   string
 	IsClient bool
 }
@@ -47,7 +45,7 @@ type appPage struct {
 // groupList are the groups of the household.
 type groupList []application.UserGroup
 
-// Name returns the name of a group.
+// Name returns the name of a group, or the slug where there is no such group.
 func (l groupList) Name(slug string) string {
 	for _, g := range l {
 		if g.Slug == slug {
@@ -60,14 +58,12 @@ func (l groupList) Name(slug string) string {
 // groupPrefix begins the name of the box of a group, which ends with its slug.
 const groupPrefix = "group."
 
-// groupChoice is the choice of the groups of a user.
 type groupChoice struct {
 	T     texts
 	Boxes []groupBox
-	Shown string // the slugs that were checked when the form was shown
+	Shown string // the slugs that were checked when the form was shown, as shownGroups returns them
 }
 
-// groupBox is the box of a group.
 type groupBox struct {
 	Name, Label string
 	Checked     bool
@@ -84,8 +80,7 @@ func (v view) GroupChoice(do string, groups groupList, slugs []string) groupChoi
 	return c
 }
 
-// shownGroups returns slugs as a form with a groupChoice remembers which were checked when
-// it was shown.
+// shownGroups returns slugs sorted and with spaces between them, as a form with a groupChoice sends them again.
 func shownGroups(slugs []string) string {
 	return strings.Join(slices.Sorted(slices.Values(slugs)), " ")
 }
@@ -110,7 +105,6 @@ func (f form) joins() map[string]bool {
 	return changes
 }
 
-// apps lists the applications.
 func (p appPages) apps(r *request) (err error) {
 	page := appsPage{}
 	if page.Apps, err = p.Policy.Applications(r.ctx()); err != nil {
@@ -122,10 +116,11 @@ func (p appPages) apps(r *request) (err error) {
 	return p.render(r, "apps", r.text["Applications"], page)
 }
 
-// colorOf returns one of the colours for a slug, so that applications are told apart.
+// colorOf returns the colour of a new application, always the same for a slug.
 func colorOf(slug string) string { return user.ColorOf(slug) }
 
-// app shows an application. While the proxies take it over and get its certificate, the page is loaded again.
+// app shows an application. After a change the page is loaded again, at most maxAgain times, until the proxies have
+// taken the route over and have the certificate of its host.
 func (p appPages) app(r *request) error {
 	a, err := p.Policy.Application(r.ctx(), r.Param("id"))
 	if err != nil {
@@ -164,11 +159,12 @@ func (p appPages) app(r *request) error {
 	return p.render(r, "app", a.Name, page)
 }
 
-// maxAgain is how often the page of an application is loaded again. A certificate may fail for ever, and somebody may
-// begin to type.
+// maxAgain is how often the page of an application is loaded again at most. A certificate may fail for ever, and
+// somebody may begin to type.
 const maxAgain = 30
 
-// loadAgain loads the page of an application that has just been changed again in two seconds.
+// loadAgain has the browser load the page again in two seconds, if its query says that something has just been done
+// and it was not loaded again maxAgain times.
 func loadAgain(r *request) {
 	query := r.QueryParams()
 	n, err := strconv.Atoi(cmp.Or(query.Get("again"), "0"))
@@ -234,8 +230,8 @@ func (p appPages) changeRoute(r *request, slug, at string) error {
 	return r.seeOther(at + "?" + to.Encode())
 }
 
-// application returns what the form of an application changes. What the admin left as it was
-// stays as another admin may have changed it since.
+// application returns what the form of an application changes. What the admin left as it was is not changed, as
+// another admin may have done so since. application.ErrPosition.
 func (f form) application() (policy.ApplicationChange, error) {
 	change := policy.ApplicationChange{
 		Name: f.changed("name", f.get("name")), Description: f.changed("description", f.get("description")),
@@ -279,7 +275,6 @@ func (p appPages) groups(r *request) error {
 	}))
 }
 
-// addGroup adds a group.
 func (p appPages) addGroup(r *request) error {
 	slug := r.form.get("slug")
 	if err := p.Policy.CreateGroup(r.ctx(), r.UserID, slug, r.form.get("name")); err != nil {
@@ -288,7 +283,6 @@ func (p appPages) addGroup(r *request) error {
 	return r.seeOther(groupsPath + "/" + slug + "?done=group-added")
 }
 
-// groupPage is what the page of a group shows.
 type groupPage struct {
 	application.UserGroup
 	Users listing[groupUser]
@@ -301,7 +295,7 @@ type groupUser struct {
 	Member bool
 }
 
-// group shows a group and all users, to choose its members.
+// group shows a group and the users to choose its members from, a page of them at a time.
 func (p appPages) group(r *request) error {
 	all, err := p.Policy.Groups(r.ctx())
 	if err != nil {
@@ -356,8 +350,8 @@ func (p appPages) changeGroup(r *request) error {
 	return web.ErrMalformed
 }
 
-// members returns which users a form of a group adds (true) and removes (false), compared
-// with the members that the page showed: what another admin changed since then stays.
+// members returns which users a form of a group adds (true) and removes (false), compared with the members that the
+// page showed: what another admin changed since then stays. web.ErrMalformed.
 func (f form) members() (map[int64]bool, error) {
 	changes := map[int64]bool{}
 	for name := range f.values {

@@ -5,10 +5,9 @@ import "net/url"
 // accessRequests has the page on which a user asks for access to an application.
 type accessRequests struct{ *Pages }
 
-// askPath is the page for an application.
+// askPath returns the path and query of the page for an application.
 func askPath(slug string) string { return root + "ask?app=" + url.QueryEscape(slug) }
 
-// form offers to ask.
 func (p accessRequests) form(r *request) error {
 	slug := r.QueryParam("app")
 	if r.form.sent("app") {
@@ -21,7 +20,7 @@ func (p accessRequests) form(r *request) error {
 	return p.render(r, "ask", r.text["AskTitle"], app)
 }
 
-// ask tells the admins.
+// ask records that the user asks, which the admins are told.
 func (p accessRequests) ask(r *request) error {
 	slug := r.form.get("app")
 	if err := p.Policy.AskForAccess(r.ctx(), r.User, slug); err != nil {

@@ -1,9 +1,9 @@
-// Package pages serves what people look at, under /pforte/: HTML rendered on the server,
-// in German and English, which works without scripts, passkeys excepted.
+// Package pages serves what people look at, under /pforte/: HTML rendered on the server, in German and English, which
+// works without scripts, passkeys excepted.
 //
-// A page calls the same rules as the API, those of account, people, policy and oidc, and never the API itself. It
-// is a handler for GET and, where it has a form, one for POST, which answers 303 to a
-// page or fails; then the page is shown again with the reason and what was typed. A form that
-// is sent twice acts once (again.go); a secret that it makes is on the page to which it
-// redirects, for five minutes (once.go).
+// The handlers of a page call the rules of account, people, policy and oidc, as the API does, and never the API;
+// scripts for passkeys call it. A page has a handler for GET and, where it has a form, one for POST. That answers 303
+// in most cases; when it fails, most pages are shown again with the reason and with what was typed, secrets excepted.
+// A form that led to a redirect and is sent again acts once (again.go). A secret that can be shown only now, such as
+// a new link, is on the page to which its form redirects, for at most five minutes (once.go).
 package pages

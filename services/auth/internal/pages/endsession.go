@@ -34,8 +34,8 @@ func (p applicationLogouts) routes(e *echo.Echo) {
 	})
 }
 
-// fromApplication is a POST of an application's page, which brings no cookie of ours: it is led on by a redirect, which
-// does. Neither changes anything.
+// fromApplication answers a POST of an application's page, which brings no cookie of ours, with a redirect to the
+// page, which does bring them. Neither changes anything.
 func (p applicationLogouts) fromApplication(c echo.Context) error {
 	r := &request{Context: c}
 	if err := r.readForm(); err != nil {
@@ -50,14 +50,15 @@ func (p applicationLogouts) fromApplication(c echo.Context) error {
 	return r.seeOther(web.OIDCEndSession + "?" + values.Encode())
 }
 
-// endPage is what the page shows.
+// endPage is what the page of a logout shows.
 type endPage struct {
 	Lead, All, One string // One is empty where no application is known
 	To             string // of the form
 	Ended          bool   // the user is logged out: there is nothing to ask
 }
 
-// read reads the application's request, of GET and of our form alike.
+// read reads the application's request, of GET and of our form alike. service.ErrNoRoute at another host than the
+// portal's, and where there is no provider.
 func (p applicationLogouts) read(r *request) (oidc.LogoutRequest, error) {
 	if !application.IsAt(p.PublicURL, r.Request().Host) {
 		return oidc.LogoutRequest{}, service.ErrNoRoute
@@ -99,8 +100,8 @@ func (p applicationLogouts) form(r *request) error {
 	return p.render(r, "end-session", r.text["Logout"], page)
 }
 
-// permitForm permits the form to end at the address of the application: browsers apply form-action to the redirects
-// after a form, too.
+// permitForm permits the form to end at the origin to which the request leads back, if it has an address: browsers
+// apply form-action to the redirects after a form, too.
 func permitForm(r *request, f oidc.LogoutRequest) {
 	if f.To == "" {
 		return
@@ -110,8 +111,8 @@ func permitForm(r *request, f oidc.LogoutRequest) {
 		"form-action 'self' "+oidc.Origin(f.To), 1))
 }
 
-// leave ends the login at the application and, unless the form asks for that alone, the session. It then leads the user
-// back.
+// leave ends the login at the application and, unless the form asks for that alone, the session. It leads the user
+// back where the request has an address to which it may.
 func (p applicationLogouts) leave(r *request) error {
 	f, err := p.read(r)
 	if err != nil {
@@ -146,7 +147,7 @@ func (p applicationLogouts) leave(r *request) error {
 	return r.seeOther(f.To)
 }
 
-// ended leads who is logged out back to the application, or says so.
+// ended leads who is logged out back to the application or, where the request has no address, tells them so.
 func (p applicationLogouts) ended(r *request, f oidc.LogoutRequest) error {
 	if f.To != "" {
 		return r.seeOther(f.To)

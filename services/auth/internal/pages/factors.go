@@ -11,7 +11,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// codeAppPath is where codes from an app are set up.
 const codeAppPath = securityPath + "/app"
 
 // codeAppPage is what the page shows on which codes from an app are set up.
@@ -25,7 +24,8 @@ type codeAppPage struct {
 	Again bool
 }
 
-// codeApp shows the secret of the set-up that has begun in this session.
+// codeApp shows the secret of the set-up that has begun in this session. Where there is none, it redirects to the
+// page of security.
 func (p security) codeApp(r *request) error {
 	setup, err := p.Accounts.SecondFactor.PendingTOTP(r.ctx(), r.Session)
 	if errors.Is(err, factor.ErrNoPendingSetup) || errors.Is(err, factor.ErrAlreadyEnabled) ||
@@ -41,7 +41,7 @@ func (p security) codeApp(r *request) error {
 	})
 }
 
-// groups separates a text into groups of four characters.
+// groups separates a text of ASCII into groups of four characters.
 func groups(text string) string {
 	var b strings.Builder
 	for i, c := range text {
@@ -54,7 +54,7 @@ func groups(text string) string {
 }
 
 // changeFactor sets the second factor up, renews its recovery codes or switches it off. To renew the codes, and to
-// switch it off, the user proves who they are by a code of the form.
+// switch it off, the user proves who they are by a code of the form or, without a code, by a passkey used lately.
 func (p security) changeFactor(r *request) error {
 	code := r.form.code()
 	switch r.form.get("do") {
@@ -109,7 +109,7 @@ func (p security) proveSession(r *request) {
 // codesPage is what the page of new recovery codes shows.
 type codesPage struct {
 	Codes []string
-	// First: the second factor has just been switched on.
+	// First: an app or a passkey has just become the second factor.
 	First bool
 	// File has the codes as a file to save.
 	File template.URL
@@ -124,7 +124,7 @@ func (p security) showCodes(r *request, codes []string, first bool, err error) e
 	return p.showSecret(r, secretPage{Name: "codes", At: securityPath, Back: securityPath}, &page)
 }
 
-// codesFile returns the address of a text file of codes, which it has in itself: the codes are sent once.
+// codesFile returns a URL that holds a text file of codes itself: no request fetches it.
 func codesFile(codes []string) template.URL {
 	lines := strings.Join(codes, "%0D%0A") + "%0D%0A"
 	return template.URL("data:text/plain;charset=utf-8," + lines) //nolint:gosec // ours

@@ -19,7 +19,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// maxForm bounds a form, in bytes.
+// maxForm bounds a form without a file, in bytes.
 const maxForm = 64 << 10
 
 // form holds the fields of a form that was sent. The zero value is an empty one.
@@ -30,7 +30,6 @@ func (f form) get(name string) string { return f.values.Get(name) }
 // code returns the code that was typed, of an app or of recovery.
 func (f form) code() string { return cmp.Or(f.get("recovery"), f.get("code")) }
 
-// sent reports whether the form has the field.
 func (f form) sent(name string) bool { return f.values.Has(name) }
 
 // chosen returns what follows a prefix in the names of the fields that were sent: the checked
@@ -44,7 +43,8 @@ func (f form) chosen(prefix string) (names []string) {
 	return names
 }
 
-// device returns whose the device of a login is, by the box of the page; programs send none.
+// device returns whose the device of a login is, by the login page's box; session.AnyDevice for a form without that
+// box.
 func (f form) device() session.Device {
 	if !f.sent("was_remember") {
 		return session.AnyDevice
@@ -53,8 +53,8 @@ func (f form) device() session.Device {
 	return session.DeviceOf(&remember)
 }
 
-// changed returns value, that of the field name, or nil where the user left it as the page showed
-// it, which the field "was_"+name has: another person may have changed it since.
+// changed returns a pointer to value, that of the field name, or nil where it is what the page showed, which the
+// field "was_"+name has: another person may have changed it since.
 func (f form) changed(name, value string) *string {
 	if was := "was_" + name; f.sent(was) && f.get(was) == value {
 		return nil
@@ -62,7 +62,7 @@ func (f form) changed(name, value string) *string {
 	return &value
 }
 
-// changedBox is changed for a box: whether it is checked.
+// changedBox is changed for a box, and returns whether it is checked.
 func (f form) changedBox(name string) *bool {
 	if f.changed(name, f.get(name)) == nil {
 		return nil
@@ -71,7 +71,7 @@ func (f form) changedBox(name string) *bool {
 	return &checked
 }
 
-// boxOf returns what a box sends.
+// boxOf returns the value that a box sends; "" where it is not checked.
 func boxOf(checked bool) string {
 	if checked {
 		return "yes"
@@ -102,7 +102,7 @@ func (r *request) readForm() error {
 	return nil
 }
 
-// maxUpload bounds a form with a file, in bytes. It has room for the largest picture that people takes.
+// maxUpload bounds a form with a file, in bytes. It has room for the largest picture that package people takes.
 const maxUpload = 1_000_000
 
 // readUpload is readForm for a form with a file, which is in the field "picture". web.ErrMalformed,
@@ -136,14 +136,14 @@ func (r *request) readUpload(boundary string) error {
 	return nil
 }
 
-// secretFields are never sent back to the browser.
+// secretFields are not shown again (view.Value) and not kept (form.keep).
 var secretFields = []string{"password", "again", "current", "code", "recovery", "csrf", "form", "t"}
 
-// kept begins the name of a field that a login, or a new proof of who the user is, keeps
-// for the form that was sent without.
+// kept begins the names of the fields of a form that was sent without a session or a fresh proof: the pages of the
+// login and of the proof keep them in fields of these names.
 const kept = "kept."
 
-// keep returns the fields of a form to keep, without secrets.
+// keep returns the fields of a form by name, but for secrets and for the fields that it keeps of another form.
 func (f form) keep() map[string]string {
 	fields := map[string]string{}
 	for name := range f.values {
@@ -154,7 +154,7 @@ func (f form) keep() map[string]string {
 	return fields
 }
 
-// restore returns the form that was kept.
+// restore returns the form that this one keeps; it is empty where it keeps none.
 func (f form) restore() form {
 	values := url.Values{}
 	for name := range f.values {
@@ -174,7 +174,7 @@ func isSecret(field string) bool {
 	return false
 }
 
-// cookie returns a cookie of the pages that lasts for seconds.
+// cookie returns a cookie of the pages that lasts for seconds; 0: until the browser is closed.
 func (p *Pages) cookie(name, value string, seconds int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure as the session's cookies
 		Name: p.AppName + "." + name, Value: value, Path: "/", MaxAge: seconds, Secure: p.Secure, HttpOnly: true,

@@ -19,9 +19,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// The pages of a hand-over: the guard on an application's host begins it (Manager.BeginHandOver)
-// and redirects to the first, on the portal's host, which redirects to the second, on that of
-// the application.
+// The pages of a hand-over: the guard on an application's host begins it (session.Manager.BeginHandOver) and
+// redirects to the first, on the portal's host, which redirects to the second, on that of the application.
 const (
 	goPath    = root + "go"
 	enterPath = root + "enter"
@@ -33,10 +32,11 @@ const begunMargin = time.Minute
 // handOvers has the pages between the hosts of the portal and of applications.
 type handOvers struct{ *Pages }
 
-// handOver is GET /pforte/go?app=SLUG&return=PATH&state=STATE on the portal's host, to which
-// the guard redirects users who have no session on an application's host, or must prove a
-// second factor for an application, which may have a path then and no state. It leads to the
-// application: to its page enter with a code, or to the path.
+// handOver is GET /pforte/go?app=SLUG&return=PATH&state=STATE on the portal's host. The guard redirects users to it
+// who have no session on an application's host, or must prove a second factor for such an application. The page of a
+// form that was not delivered links to it without a state, also for an application with a path. It has the user log
+// in, or prove a second factor, where that is lacking. Then it leads to the application: with a state to its page
+// enter and a code, else to the path.
 func (p handOvers) handOver(r *request) error {
 	slug, state, to := r.QueryParam("app"), r.QueryParam("state"), returnpath.Safe(r.QueryParam("return"), "/")
 	here := goPath + "?" + url.Values{"app": {slug}, "return": {to}, "state": {state}}.Encode()
@@ -90,7 +90,8 @@ func (p handOvers) handOver(r *request) error {
 // enter is GET /pforte/enter?code=CODE&return=PATH on the host of an application. It opens
 // the host with the session of the code, in the browser that began the hand-over.
 func (p handOvers) enter(r *request) error {
-	// Another browser's code may still count, and the next page of this host is the application's.
+	// The code may still count for another browser: the next page, which is the application's, must not get it as
+	// Referer.
 	r.Response().Header().Set("Referrer-Policy", "strict-origin")
 	to := returnpath.Safe(r.QueryParam("return"), "/")
 	if !p.Sessions.HasBegunAny(r.Request()) {
@@ -139,9 +140,9 @@ func requestHost(r *http.Request) string {
 	return host
 }
 
-// leadsToApp permits the forms of a page that lead to a hand-over, or to an application that asks who signs in, to end
-// at the origin of the application: browsers apply form-action to the redirects after a form, too. No other origin is
-// permitted; of an application that asks it is that of the entered address.
+// leadsToApp permits the forms of a page to end at an application's origin, because browsers apply form-action to the
+// redirects after a form, too. It is that of the application to which the return path leads by a hand-over, or that
+// of the address of a kept request to sign in. No other origin is permitted.
 func (p *Pages) leadsToApp(r *request, to string) error {
 	if w, waits, err := p.waiting(r, to); waits || err != nil {
 		permitForms(r.Response().Header(), w.Origin)
@@ -178,10 +179,10 @@ func (p *Pages) elsewhere(r *request) (string, error) {
 	return p.PublicURL + r.Request().URL.RequestURI(), nil
 }
 
-// refusedPage is what the page shows that a person sees instead of an application.
+// refusedPage is what the page of a refusal shows, which a person sees instead of an application.
 type refusedPage struct {
 	Lead, Help string
-	// URL and Action are what can be done about it; empty: nothing.
+	// URL and Action are a link to what can be done about it, and its text; empty: nothing.
 	URL, Action string
 	// Back leads back to the application; empty: nothing does.
 	Back     template.URL
@@ -190,9 +191,9 @@ type refusedPage struct {
 	As       string // display name of the user who is logged in; empty: nobody
 }
 
-// Refusal writes the page for a person whom the guard refuses, on the host of the
-// application; by is the user, where one is logged in, and to the path on that host that leads back. The reasons are
-// those of access.Decide for people, and access.CookiesBlocked for session.ErrLoop.
+// Refusal writes the page for a person whom the guard refuses, at the application's address. by is the user who is
+// logged in, or the zero value, and to is the path on that host that leads back. The reasons are those of
+// access.Decide for people, and access.CookiesBlocked for session.ErrLoop.
 func (p *Pages) Refusal(
 	c echo.Context, status int, reason access.Reason, app application.Application, by access.Caller, to string,
 ) error {
@@ -206,7 +207,8 @@ func (p *Pages) Refusal(
 }
 
 // undelivered writes the page for a person whose form the guard refuses. What they sent is lost, so the page says so,
-// and leads to a page of the application by way of the portal, which asks for what is lacking.
+// and leads to a page of the application by way of the portal, which asks for what is lacking. For a reason that the
+// portal cannot mend it writes the page of refused.
 func (p *Pages) undelivered(
 	r *request, reason access.Reason, app application.Application, by access.Caller, to string,
 ) error {

@@ -39,9 +39,8 @@ func (p appPages) changeIcon(r *request) error {
 	return r.seeOther(appsPath + "/" + url.PathEscape(slug) + "?done=profile")
 }
 
-// icon serves the picture of an application, to anybody: it has its hash for a name, and what is shown to people who
-// are not logged in needs it, too. It was encoded anew, and its headers keep browsers from taking it for a page.
-// application.ErrNotFound.
+// icon serves the picture of an application to anybody who knows its hash. The picture was encoded anew, and the
+// headers keep browsers from taking it for a page. application.ErrNotFound.
 func (p *Pages) icon(c echo.Context) error {
 	hash, ok := strings.CutSuffix(c.Param("name"), ".png")
 	if !ok {
@@ -65,7 +64,7 @@ func (p *Pages) icon(c echo.Context) error {
 	return err
 }
 
-// iconOrNothing is icon, and the page of what is not there.
+// iconOrNothing returns a handler that calls icon and, where there is no such picture, nothing.
 func (p *Pages) iconOrNothing(nothing echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := p.icon(c)

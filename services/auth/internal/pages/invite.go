@@ -16,19 +16,19 @@ import (
 
 const invitesPath = root + "admin/invites"
 
-// invitePath is the path of the page of an invite.
+// invitePath returns the path of the page of an invite.
 func invitePath(l link.Link) string { return invitesPath + "/" + strconv.FormatInt(l.ID, 10) }
 
-// secretLink is a link on its page: with its address, where it was just made.
+// secretLink is a link as its page shows it: with its address as long as that is kept.
 type secretLink struct {
 	link.Link
-	Path string // empty: it is not shown any more
-	URL  string // empty: the household's address is not known here
-	// Here: the address opens on this machine alone.
+	Path string // empty: the address is not shown any more
+	URL  string // empty: as Path, or PUBLIC_URL is not set
+	// Here: the URL opens on this machine alone.
 	Here bool
 }
 
-// State is the path that tells whether an invite was accepted; empty: it was, or the link is another.
+// State returns the path at which a script asks whether an invite was accepted; "": it was, or the link is no invite.
 func (l secretLink) State() string {
 	if l.Kind != link.Invite || l.Joined() {
 		return ""
@@ -39,7 +39,6 @@ func (l secretLink) State() string {
 // Joined reports whether an invite was accepted.
 func (l secretLink) Joined() bool { return l.Kind == link.Invite && !l.UsedAt.IsZero() }
 
-// showLink redirects to the page that shows a link.
 func (p household) showLink(r *request, l link.Link, token, back string) error {
 	shown, at := secretLink{Link: l, Path: l.Kind.Path(token)}, back
 	if p.PublicURL != "" {
@@ -51,7 +50,7 @@ func (p household) showLink(r *request, l link.Link, token, back string) error {
 	return p.showSecret(r, secretPage{Name: "link", At: at, Back: back}, &shown)
 }
 
-// isHere reports whether an address leads every machine to itself.
+// isHere reports whether the host of an address is localhost, a name below that, or a loopback address.
 func isHere(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -62,7 +61,7 @@ func isHere(address string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.IsLoopback()
 }
 
-// inviteOf returns the invite of the path. link.ErrNotFound.
+// inviteOf returns the invite of the path, which is open or was used. link.ErrNotFound.
 func (p household) inviteOf(r *request) (link.Link, error) {
 	id, err := strconv.ParseInt(r.Param("id"), 10, 64)
 	if err != nil {
@@ -99,7 +98,7 @@ func (p household) invite(r *request) error {
 	return p.render(r, "link", r.text["LinkTitle"], &shown)
 }
 
-// inviteState answers the page's script whether the invite was accepted, and in words.
+// inviteState answers the script of the page whether the invite was accepted, also in words, as JSON.
 func (p household) inviteState(r *request) error {
 	l, err := p.inviteOf(r)
 	if err != nil {

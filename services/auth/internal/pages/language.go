@@ -11,9 +11,9 @@ import (
 // languageLifetime is how long a chosen language is kept.
 const languageLifetime = 365 * 24 * time.Hour
 
-// language returns the texts of the language that the footer's link chooses, which is
-// kept, or has chosen before, or else of the one that the browser prefers: English, unless that is
-// German or a language whose readers know German. Without Accept-Language it is German.
+// language returns the texts of the language that the query chooses, which a cookie keeps; else of the one that the
+// cookie has; else of the one that Accept-Language prefers: German for German and what is close to it, English for
+// all others. Without a readable Accept-Language it is German.
 func (p *Pages) language(r *request) texts {
 	if chosen := p.texts[r.QueryParam("lang")]; chosen != nil {
 		r.SetCookie(p.cookie("lang", chosen["Lang"], int(languageLifetime.Seconds())))
@@ -23,7 +23,7 @@ func (p *Pages) language(r *request) texts {
 		return p.texts[kept.Value]
 	}
 	wanted, _, err := language.ParseAcceptLanguage(strings.Join(r.Request().Header["Accept-Language"], ","))
-	if err != nil || len(wanted) == 0 { // no browser's: the language of the API
+	if err != nil || len(wanted) == 0 { // not of a browser: the language of the API
 		return p.texts["de"]
 	}
 	if _, i, _ := p.languages.Match(wanted...); i == 1 {
@@ -32,9 +32,8 @@ func (p *Pages) language(r *request) texts {
 	return p.texts["en"]
 }
 
-// otherLanguage returns the URL of the page in the other language. The token of a link
-// stays in it, so that no redirect carries it. It is empty where the page is shown once, or
-// in place of an application's.
+// otherLanguage returns the URL of the page in the other language, with the token of a link where the form has one.
+// It is "" for the page enter, whose code counts once, and for pages in place of an application's.
 func otherLanguage(r *request) string {
 	if at := r.Request().URL.Path; at == enterPath || !strings.HasPrefix(at, root) {
 		return ""

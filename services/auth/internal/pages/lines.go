@@ -9,11 +9,12 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-// proxyLines are the lines by which a proxy leads to an application.
+// proxyLines are the lines by which a proxy leads to an application. ID is that of their element.
 type proxyLines struct{ Name, ID, Lines string }
 
-// linesOf returns the lines of an application for Pforte's proxy and, for one with a host of its own, for other proxies
-// with the files of deploy/proxies. At a path those would pass the session itself to the application.
+// linesOf returns the lines of an application for Pforte's proxy and, for one with a host of its own, for other
+// proxies with the files of deploy/proxies. At a path the other proxies would pass the session itself to the
+// application.
 func linesOf(a application.Application) []proxyLines {
 	lines := []proxyLines{{"Pforte (ROUTES)", "routes", routes(a)}}
 	if !a.HasHost() {
@@ -48,7 +49,7 @@ func linesOf(a application.Application) []proxyLines {
 	)
 }
 
-// traefik replaces each tab of traefikLines by two spaces, because YAML allows no tabs in indentation.
+// traefik replaces each tab by two spaces, because YAML allows no tabs in indentation.
 var traefik = strings.NewReplacer("\t", "  ")
 
 // traefikLines are those of the application notes in deploy/proxies/traefik.
@@ -77,13 +78,13 @@ const traefikLines = "http:\n" +
 	"\t\tnotes:\n" +
 	"\t\t\tloadBalancer: {servers: [{url: http://notes:8080}]}"
 
-// upstreamOf returns the internal address of an application, or one to replace.
+// upstreamOf returns the internal address of an application or, without a route, an example that the operator
+// replaces.
 func upstreamOf(a application.Application) string {
 	return cmp.Or(a.Route.Upstream, "http://"+a.Slug+":8080")
 }
 
-// routes returns the routes of an application for the proxy's setting ROUTES. Without a route of its own the last
-// address is the operator's to fill in.
+// routes returns the lines of an application for the proxy's setting ROUTES, with the address of upstreamOf.
 func routes(a application.Application) string {
 	matcher := "path " + strings.TrimSuffix(a.URL, "/") + " " + a.URL + "*"
 	if a.URL == "/" { // what the proxy leads to services of its own stays theirs

@@ -27,8 +27,9 @@ type linkPage struct {
 	Passkeys bool
 }
 
-// linkOf returns the link of a request's token. It changes nothing, because messengers
-// fetch links for previews.
+// linkOf returns the link of a request's token, and sets openedCookie for one that is open. Nothing is stored,
+// because messengers fetch links for previews. Errors are those of people.Service.LinkOf; with link.ErrUsed the link
+// is returned.
 func (p linkPages) linkOf(r *request, kind link.Kind) (linkPage, error) {
 	token := r.QueryParam("t")
 	if r.form.sent("t") {
@@ -42,26 +43,25 @@ func (p linkPages) linkOf(r *request, kind link.Kind) (linkPage, error) {
 }
 
 const (
-	// openedCookie is set with the form of a link, so that the browser that used the link is known.
-	// It admits to nothing.
+	// openedCookie is set with the form of a link, so that the browser that used the link is known. It opens nothing.
 	openedCookie = "link"
 	openedFor    = time.Hour
 	// justUsed is how long after its use a link leads on in that browser.
 	justUsed = time.Minute
 )
 
-// opened is the value of the cookie of a link.
+// opened returns the value of openedCookie for a token.
 func opened(token string) string { return link.Hash("opened " + token)[:32] }
 
 // linkKinds are the kinds of links by the paths of their pages.
 var linkKinds = map[string]link.Kind{root + "setup": link.Setup, root + "join": link.Invite, root + "reset": link.Reset}
 
-// usedTitles are the texts of links that were used.
+// usedTitles are the keys of the titles of pages of used links.
 var usedTitles = map[link.Kind]string{link.Setup: "UsedSetup", link.Invite: "UsedAccount", link.Reset: "UsedReset"}
 
 // used answers a request for a link that was used: with 400 and the way to the login; or, where the same browser has
-// just used it, as when a button is pressed twice, with the redirect that follows a use. Of a link that was not used it
-// returns the error.
+// just used it, as when a button is pressed twice, with a redirect to the start page or, without a session, to the
+// login. Of a link that was not used it returns an error.
 func (p linkPages) used(r *request) error {
 	kind := linkKinds[r.Path()]
 	shown, err := p.linkOf(r, kind)
@@ -79,7 +79,7 @@ func (p linkPages) used(r *request) error {
 	return r.seeOther(toLogin(shown.Kind, shown.Username, root))
 }
 
-// toLogin is the path of the login after a link was used.
+// toLogin returns the path of the login after a link was used; to is the return path.
 func toLogin(kind link.Kind, username, to string) string {
 	done := "joined"
 	if kind == link.Reset {
@@ -88,8 +88,8 @@ func toLogin(kind link.Kind, username, to string) string {
 	return root + "login?done=" + done + "&name=" + url.QueryEscape(username) + "&return=" + escapeReturn(to)
 }
 
-// logIn logs in who has just chosen their password by a link, and redirects. A second factor is
-// asked for. Where the login fails, the password is set all the same, and they log in themselves.
+// logIn logs in who has just chosen their password by a link, and redirects: to the second step where they have a
+// second factor. Where the login fails, the password is set all the same, and they log in themselves.
 func (p linkPages) logIn(r *request, kind link.Kind, username, pw, to string) error {
 	in, err := p.Login(r.Response(), p.KnowBrowser(r.Response(), r.Request()), username, pw, session.AnyDevice)
 	switch {
@@ -102,8 +102,8 @@ func (p linkPages) logIn(r *request, kind link.Kind, username, pw, to string) er
 	return r.seeOther(signIn(p).afterLogin(r, in, to))
 }
 
-// limitGuesses returns the handler of a link's page. It keeps the token out of Referer, whatever the answer. A request
-// with a token that opens nothing counts for the client's address as a form does; one with a right token does not,
+// limitGuesses returns a handler that calls h, that of a link's page, and keeps the token out of the header Referer.
+// A GET whose token opens nothing counts for the client's address as a form does; one with a right token does not,
 // because messengers may fetch the page many times.
 func (p *Pages) limitGuesses(h handler) handler {
 	return func(r *request) (err error) {
@@ -137,8 +137,8 @@ func (p linkPages) setupForm(r *request) error {
 	return p.render(r, "setup", r.text["SetupTitle"], shown)
 }
 
-// wrong returns the fault of a form that asked for a passkey and came without one: of a field, or else
-// web.ErrNotRegistered.
+// wrong returns the error of a form that asked for a passkey and came without one: that of
+// people.Service.CheckNewcomer, or else web.ErrNotRegistered.
 func (p linkPages) wrong(r *request) error {
 	return cmp.Or(p.People.CheckNewcomer(r.ctx(), r.form.get("t"), people.NewHousehold{
 		Household: r.form.get("household"), Username: r.form.get("username"), DisplayName: r.form.get("display_name"),
@@ -172,10 +172,9 @@ func (p linkPages) setup(r *request) error {
 type joinPage struct {
 	linkPage
 	As       *user.User // the user who is logged in on this browser, or nil
-	Proposed string     // username, where the person chooses
+	Proposed string     // username, where the person chooses; may be empty
 }
 
-// joinForm shows an invite.
 func (p linkPages) joinForm(r *request) error {
 	shown, err := p.linkOf(r, link.Invite)
 	if err != nil {
@@ -218,7 +217,8 @@ func (p linkPages) resetForm(r *request) error {
 	return p.render(r, "reset", r.text["ResetTitle"], shown)
 }
 
-// reset sets the password and logs the user in, who is led to what else opens the account.
+// reset sets the password and logs the user in. They are led to their passkeys or app tokens, which still open the
+// account, unless there are none.
 func (p linkPages) reset(r *request) error {
 	pw, err := newPassword(r.form)
 	if err != nil {
@@ -243,11 +243,10 @@ func (p linkPages) reset(r *request) error {
 	return p.logIn(r, link.Reset, of.Username, pw, to)
 }
 
-// passkeysLeft marks the page of passkeys after a reset of the password.
+// passkeysLeft is the value of done in the query of the page of security after a reset that left passkeys.
 const passkeysLeft = "passkeys-left"
 
-// counted is a handler each of whose requests counts for the client's address, whatever
-// the answer.
+// counted returns a handler each of whose requests counts for the client's address, whatever the answer.
 func (p *Pages) counted(h handler) handler {
 	return func(r *request) error {
 		r.SetRequest(p.As(r.Response(), r.Request(), web.Caller{}))
@@ -263,7 +262,7 @@ func (p linkPages) forgotForm(r *request) error {
 	return p.render(r, "forgot", r.text["ForgotTitle"], nil)
 }
 
-// forgot opens a request for the admins. The answer is the same for every name.
+// forgot opens a request for the admins. The answer does not depend on whether a user has the name.
 func (p linkPages) forgot(r *request) error {
 	if r.form.get("username") == "" {
 		return account.ErrMissing

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// perPage is how many entries of a list a page shows at once.
+	// perPage is how many entries of a list a page shows at most.
 	perPage = 50
 	// searchable is how many entries a list has at least for a search to be offered.
 	searchable = 10
@@ -18,7 +18,7 @@ const (
 	maxSearch = 256
 )
 
-// listing is the part of a list that a page shows: one page of those that a search finds.
+// listing is the part of a list that a page shows: one page of the entries that a search finds.
 type listing[T any] struct {
 	Shown []T
 	Place place

@@ -17,14 +17,13 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// signIn has the pages of logins and of new proofs of who the user is.
+// signIn has the pages of logins, logouts and new proofs of who the user is.
 type signIn struct{ *Pages }
 
-// loginPage is what the login page shows.
 type loginPage struct {
 	Return string
-	Name   string // proposed
-	To     string // the application to which the login leads; empty: to none, or it is not known
+	Name   string // username that is proposed
+	To     string // name of the application that waits for the login; empty: none is known
 	// Passkeys: this server has them.
 	Passkeys bool
 	// Empty: there is no user yet, and a set-up link is needed.
@@ -54,11 +53,11 @@ func (p *Pages) loginAgain(r *request) error {
 	return p.renderLogin(r, loginPage{Return: safeReturn(r.Request().URL.RequestURI()), Kept: r.form.keep()})
 }
 
-// triedCookie is set with the login form: who sends the form without a cookie of ours takes none, and
-// would be led back here without a word.
+// triedCookie is set with the login form in a browser that has no cookie of ours. A browser that sends the form
+// without any takes none: it is told so, as a login would lead back here without a word.
 const triedCookie = "cookies"
 
-// hasCookie reports whether a request has a cookie of these pages.
+// hasCookie reports whether a request has a cookie whose name begins with AppName and a dot.
 func (p *Pages) hasCookie(r *request) bool {
 	for _, cookie := range r.Cookies() {
 		if strings.HasPrefix(cookie.Name, p.AppName+".") {
@@ -93,7 +92,6 @@ func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
 	return p.render(r, "login", title, page)
 }
 
-// login logs in.
 func (p signIn) login(r *request) error {
 	if r.form.sent("cookies") && !p.hasCookie(r) {
 		r.status, r.fault = http.StatusBadRequest, &fault{Text: r.text["CookiesBlocked"] + " " + r.text["CookiesHelp"]}
@@ -122,9 +120,8 @@ func (p signIn) login(r *request) error {
 	return r.seeOther(p.afterLogin(r, in, to))
 }
 
-// resume shows the form again that was sent without a session, or without a recent proof of
-// who the user is, as it was filled in. It reports whether there is such a form; if not, it
-// did nothing.
+// resume shows again the form that the login, or the new proof, has kept, as it was filled in, and reports whether it
+// did. It does not where none is kept, or where its page is unknown or not the user's.
 func (p *Pages) resume(r *request, in account.LoggedIn, to string) (shown bool, err error) {
 	form := r.form.restore()
 	target, err := url.Parse(to)
@@ -150,9 +147,9 @@ func (p *Pages) resume(r *request, in account.LoggedIn, to string) (shown bool, 
 	return true, page.get(r)
 }
 
-// loginKeys are those of the login limit: the client's networks or, of a browser in which this user
-// has logged in before, the browser alone. So the attempts of others behind the same address keep
-// nobody out who has logged in here, and a browser adds attempts for its own users only.
+// loginKeys returns the keys of the login limit: the client's networks or, in a browser in which this user has logged
+// in before, one for the user and the browser. So others behind the same address keep nobody out who has logged in
+// here, and such a browser adds attempts for its own users only.
 func (p *Pages) loginKeys(r *request) []string {
 	browser := p.Sessions.Browser(r.Request())
 	if browser == "" {
@@ -168,8 +165,9 @@ func (p *Pages) loginKeys(r *request) []string {
 	return []string{key}
 }
 
-// limited returns the error of do, which it counts as an attempt of a limit. On web.ErrLimited, or an error of the
-// store, do did not run.
+// limited runs do behind the login limit or, with web.LimitPassword, behind the limit of the user's passwords, and
+// returns its error. web.Web.Limited decides which attempts count. web.ErrLimited, or an error of the limit's store:
+// do did not run.
 func (p *Pages) limited(r *request, limit string, do func() error) (err error) {
 	limiter, keys := p.LoginLimit, p.loginKeys(r)
 	if limit == web.LimitPassword {
@@ -184,10 +182,8 @@ func (p *Pages) limited(r *request, limit string, do func() error) (err error) {
 	return cmp.Or(refused, err)
 }
 
-// logoutForm asks whether to log out.
 func (p signIn) logoutForm(r *request) error { return p.render(r, "logout", r.text["Logout"], nil) }
 
-// logout ends the session.
 func (p signIn) logout(r *request) error {
 	if err := p.Logout(r.Response(), r.Request(), r.Caller); err != nil {
 		return err

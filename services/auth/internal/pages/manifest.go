@@ -26,8 +26,8 @@ type manifestIcon struct {
 	Purpose string `json:"purpose,omitempty"`
 }
 
-// manifest says how the household is shown among the applications of a phone. Browsers ask for it
-// without cookies, and only now and then: a household's new name is there at once.
+// manifest answers how a phone shows the household among its applications, with its name as it is now. Browsers ask
+// for it without cookies.
 func (p *Pages) manifest(r *request) error {
 	household, err := p.Accounts.Household(r.ctx())
 	if err != nil {

@@ -19,17 +19,16 @@ import (
 
 const newAppPath = appsPath + "/new"
 
-// newAppPage is what the page of a new application shows.
 type newAppPage struct {
 	Recipes []recipe       // but those of Clients
 	Clients []clientRecipe // of applications that ask who signs in
 	Groups  groupList
 	App     application.Application // the zero value, for the templates of an application's fields
 	Route   routeForm
-	Hosts   bool   // where applications can have hosts of their own
-	Scheme  string // and the portal's host
+	Hosts   bool   // applications can have hosts of their own
+	Scheme  string // of the portal, as Host
 	Host    string
-	// More: a field is wrong that is folded away.
+	// More: a field is wrong that the page does not show at first.
 	More bool
 }
 
@@ -67,7 +66,7 @@ func upstreamFields(v view, route routeForm) upstreamView {
 	return u
 }
 
-// skips are the texts of why a proxy leaves out an application.
+// skips are the keys of the texts of why a proxy leaves out an application; all others are RouteSkippedF.
 var skips = map[string]string{
 	"address": "SkippedAddress", "own": "SkippedOwn", "certificate": "SkippedCertificate",
 }
@@ -80,13 +79,12 @@ func (v view) Skipped(reason string) string {
 	return fmt.Sprintf(v.T["RouteSkippedF"], reason)
 }
 
-// trial is what a probe of an internal address found, in words.
+// trial is what a probe of an internal address found, or why there was none, in words.
 type trial struct {
 	Text string `json:"text"`
 	Good bool   `json:"good"`
 }
 
-// newApp shows the form of a new application.
 func (p appPages) newApp(r *request) (err error) {
 	portal, err := url.Parse(p.portalOf(r))
 	if err != nil {
@@ -112,7 +110,7 @@ func (p appPages) newApp(r *request) (err error) {
 	return p.render(r, "app-new", r.text["ApplicationNew"], page)
 }
 
-// portalOf returns the portal's origin.
+// portalOf returns the portal's origin; without PUBLIC_URL, that of the request.
 func (p *Pages) portalOf(r *request) string {
 	scheme := "http"
 	if p.Secure {
@@ -121,13 +119,14 @@ func (p *Pages) portalOf(r *request) string {
 	return cmp.Or(p.PublicURL, scheme+"://"+r.Request().Host)
 }
 
-// namesHosts reports whether there can be hosts below a portal's, which is not so of addresses.
+// namesHosts reports whether there can be hosts below a portal's, as below a name and not below an IP address.
 func namesHosts(portal *url.URL) bool {
 	host := portal.Hostname()
 	return !strings.Contains(host, ":") && strings.Trim(host, "0123456789.") != ""
 }
 
 // addNewApp adds an application with its route and picture, has the proxies try its address, and leads to its page.
+// Its button probe has them try the address alone.
 func (p appPages) addNewApp(r *request) error {
 	f := r.form
 	if f.get("do") == "probe" {
@@ -175,8 +174,9 @@ func (p appPages) addNewApp(r *request) error {
 	return r.seeOther(appsPath + "/" + n.Slug + "?" + to.Encode())
 }
 
-// addressOf returns the address of an application of what was typed, which may be a label, a path, a host or a whole
-// URL. What is none stays as it is, and is refused with its fault.
+// addressOf returns the address of an application that was typed as a label, a path, a host or a whole URL; with
+// path, what is no URL of another host is a path. It refuses nothing: what is no address is refused when it is to be
+// stored.
 func (p *Pages) addressOf(r *request, typed string, path bool) string {
 	typed = strings.TrimSpace(typed)
 	portal := p.portalOf(r)
@@ -200,13 +200,13 @@ func (p *Pages) addressOf(r *request, typed string, path bool) string {
 	return scheme + "://" + typed
 }
 
-// german are letters that are spelled out where there are but a to z.
+// german replaces the letters of German that are none of a to z.
 var german = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss")
 
-// maxLabel is how long slugOf makes a short name, so that there is room for a number.
+// maxLabel is how long the short names of slugOf are at most, in bytes, so that there is room for a number.
 const maxLabel = 28
 
-// slugOf returns a text as a short name: "Bücher & Co." is "buecher-co".
+// slugOf returns a text as a short name: "Bücher & Co." is "buecher-co"; "app" where nothing is left of it.
 func slugOf(text string) string {
 	words := strings.FieldsFunc(plain(german.Replace(strings.ToLower(text))), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
@@ -228,7 +228,7 @@ func freeSlug(slug string, taken []application.Application) string {
 	}
 }
 
-// probe is what the script of the form asks while the address is typed.
+// probe answers the script of the form, which asks while the address is typed.
 func (p appPages) probe(r *request) error {
 	return r.JSON(http.StatusOK, p.try(r.ctx(), r, r.form.get("upstream")))
 }
@@ -236,7 +236,7 @@ func (p appPages) probe(r *request) error {
 // tried has the form show what a probe found.
 func (r *request) tried(t trial) *request { r.trial = t; return r }
 
-// try has the proxies try an internal address, and returns what they found in words.
+// try has the proxies try an internal address, and returns in words what they found, or why they did not.
 func (p appPages) try(ctx context.Context, r *request, upstream string) trial {
 	found, err := p.Policy.Probe(ctx, strconv.FormatInt(r.UserID, 10), upstream)
 	if err == nil {
@@ -261,10 +261,10 @@ func (p appPages) try(ctx context.Context, r *request, upstream string) trial {
 	return trial{Text: r.text["ProbeWaits"]}
 }
 
-// probeFaults are the texts of why a probe got no answer; all others are ProbeNobody.
+// probeFaults are the keys of the texts of why a probe got no answer; all others are ProbeNobody.
 var probeFaults = map[string]string{"name": "ProbeName", "address": "UpstreamBlocked", "tls": "ProbeTLS"}
 
-// trial returns what a probe found, in words.
+// trial returns in words what a probe found.
 func (t texts) trial(found application.Probe) trial {
 	switch {
 	case found.Good():
@@ -276,7 +276,8 @@ func (t texts) trial(found application.Probe) trial {
 }
 
 // foundAt has the proxies try the address of an application, and returns what they found for the URL of its page; ""
-// without an answer. One that answers well (application.Probe.Good) is on the start page from now on.
+// where they did not, or upstream is "". An application that answers well (application.Probe.Good) is on the start
+// page from now on.
 func (p appPages) foundAt(r *request, slug, upstream string) string {
 	if upstream == "" {
 		return ""
@@ -303,7 +304,7 @@ func (p appPages) foundAt(r *request, slug, upstream string) string {
 // probeWord is the form of what foundAt returns where there was no answer.
 var probeWord = regexp.MustCompile(`\A[a-z]{1,32}\z`)
 
-// readTrial returns what foundAt has returned, in words; the zero value for anything else.
+// readTrial returns in words what foundAt has returned; the zero value for anything else.
 func (t texts) readTrial(found string) trial {
 	if status, ms, ok := strings.Cut(found, "."); ok {
 		code, err := strconv.Atoi(status)

@@ -13,13 +13,13 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// notice is what happened to a user's account, in words that say who did it.
+// notice is an entry of the audit that a user should know, in words.
 type notice struct {
 	audit.Entry
 	Text string
 	// Own: the user did it.
 	Own bool
-	// Here: it was done in this session, or in this browser at this address.
+	// Here: they did it in this session, or in a browser of this name and system at this address.
 	Here bool
 }
 
@@ -35,7 +35,7 @@ func (p *Pages) notices(r *request, entries []audit.Entry) (shown []notice, err 
 		switch {
 		case e.Kind == audit.Operator:
 			name = r.text["Operator"]
-		case e.Kind != audit.User: // nobody who has a name
+		case e.Kind != audit.User: // no person
 			name = ""
 		case !n.Own:
 			if name, err = p.displayName(r, names, e); err != nil {
@@ -48,7 +48,8 @@ func (p *Pages) notices(r *request, entries []audit.Entry) (shown []notice, err 
 	return shown, nil
 }
 
-// displayName returns the name of the user who acted, as it is now or, of a deleted one, as it was.
+// displayName returns the display name of the user who acted or, of a deleted one, the username that the entry has.
+// known has the names that were found before.
 func (p *Pages) displayName(r *request, known map[int64]string, e audit.Entry) (string, error) {
 	if name, ok := known[e.Actor.ID]; ok {
 		return name, nil
@@ -64,7 +65,7 @@ func (p *Pages) displayName(r *request, known map[int64]string, e audit.Entry) (
 	return name, nil
 }
 
-// told returns what happened, as a sentence with who did it where there is one.
+// told returns in words what happened, and who did it where by is not "" and it is not the user's own act.
 func (t texts) told(event, by string, own bool) string {
 	what := t[eventKey+event]
 	switch sentence := t["by."+event]; {
@@ -78,7 +79,8 @@ func (t texts) told(event, by string, own bool) string {
 	return what + " · " + by
 }
 
-// ofApplication returns what a sign-in at an application led to, in words; "" for all other events.
+// ofApplication returns in words a first sign-in at an application, or that a used refresh token came again; "" for
+// all other events.
 func (t texts) ofApplication(e audit.Event) string {
 	app, _ := e.Detail["app"].(string)
 	name, _ := e.Detail["name"].(string)

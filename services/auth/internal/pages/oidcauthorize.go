@@ -21,7 +21,7 @@ import (
 // authorizations has what people see between an application that asks who signs in, and the answer.
 type authorizations struct{ *Pages }
 
-// resumed is the path at which a kept request for a login goes on.
+// resumed returns the path at which a kept request for a login goes on.
 func resumed(handle string) string {
 	return web.OIDCAuthorize + "?" + url.Values{web.OIDCHandleParam: {handle}}.Encode()
 }
@@ -35,7 +35,8 @@ func handleOf(to string) string {
 	return u.Query().Get(web.OIDCHandleParam)
 }
 
-// waiting returns the kept request to which a return path leads. It reports whether there is one.
+// waiting returns the kept request to which a return path leads, and reports whether there is one. Where there is no
+// provider, there is none.
 func (p *Pages) waiting(r *request, to string) (oidc.Waiting, bool, error) {
 	handle := handleOf(to)
 	if handle == "" {
@@ -48,7 +49,7 @@ func (p *Pages) waiting(r *request, to string) (oidc.Waiting, bool, error) {
 	return w, err == nil, err
 }
 
-// SignIn writes the page that a person is shown instead of being led on to an application.
+// SignIn writes the page that a person is shown instead of being led on to an application, or that of an error.
 func (p *Pages) SignIn(c echo.Context, page web.OIDCPage) error {
 	setHeaders(c.Response().Header())
 	r := &request{Context: c, page: route{get: notFound}}
@@ -68,7 +69,7 @@ func (p *Pages) SignIn(c echo.Context, page web.OIDCPage) error {
 	return nil
 }
 
-// step carries out a step.
+// step leads the user to where a step of a sign-in is done, or shows its page.
 func (p authorizations) step(r *request, s oidc.Step) error {
 	switch s.Kind {
 	case oidc.Back:
@@ -92,14 +93,14 @@ func (p authorizations) step(r *request, s oidc.Step) error {
 // sentOnPage is what the page shows from which a browser goes on to an application.
 type sentOnPage struct {
 	Name string
-	// Link is of a program's own scheme, which browsers open by a press alone; Fields go to To by a form.
+	// Link is of a program's own scheme, which browsers open only when it is pressed; Fields go to To by a form.
 	Link   template.URL
 	To     string
 	Fields []claim
-	Failed bool // the user is not signed in
+	Failed bool // the user was not signed in
 }
 
-// back leads back to the application.
+// back leads back to the application: by a redirect, by a page with a form, or by one with a link.
 func (p authorizations) back(r *request, s oidc.Step) error {
 	answer := web.OIDCAnswer(s)
 	page := sentOnPage{Name: s.Name, To: answer.To, Failed: s.Err != nil}
@@ -118,7 +119,7 @@ func (p authorizations) back(r *request, s oidc.Step) error {
 	return p.render(r, "sent-on", title, page)
 }
 
-// notAdmitted says that the user may not use the application, with a way back there.
+// notAdmitted says that the user may not use the application, with a way back there unless a device asks.
 func (p authorizations) notAdmitted(r *request, s oidc.Step) error {
 	page := refusedPage{
 		Lead: r.text["SignInDenied"], Help: r.text["AppDeniedHelp"], Portal: p.PublicURL + root,
@@ -139,7 +140,7 @@ func (p authorizations) notAdmitted(r *request, s oidc.Step) error {
 	return p.render(r, "refused", fmt.Sprintf(r.text["RefusedF"], s.Name), page)
 }
 
-// failed says why a request leads nowhere.
+// failed says why a request leads nowhere. It returns errors that are not about the request.
 func (p authorizations) failed(r *request, err error) error {
 	page := refusedPage{Portal: p.PublicURL + root, As: r.User.DisplayName}
 	r.status = http.StatusBadRequest
@@ -165,7 +166,7 @@ func (p authorizations) failed(r *request, err error) error {
 	return p.render(r, "refused", r.text["SignInFailed"], page)
 }
 
-// isOff reports whether there is no provider.
+// isOff reports whether an error says that there is no provider.
 func isOff(err error) bool {
 	for _, off := range []error{oidc.ErrNoDataKey, oidc.ErrNoPublicURL, oidc.ErrNoPages, oidc.ErrIssuerChanged} {
 		if errors.Is(err, off) {
@@ -175,7 +176,7 @@ func isOff(err error) bool {
 	return false
 }
 
-// clientOf returns the client of an id. It reports whether there is one.
+// clientOf returns the client of an id, and reports whether it was found.
 func (p authorizations) clientOf(r *request, id string) (oidc.Client, bool) {
 	all, err := p.OIDC.Clients(r.ctx())
 	i := slices.IndexFunc(all, func(c oidc.Client) bool { return c.ID == id })
@@ -188,7 +189,7 @@ func (p authorizations) clientOf(r *request, id string) (oidc.Client, bool) {
 // continuePage is what the page shows that asks before a sign-in.
 type continuePage struct {
 	Handle, Lead, Yes string
-	No, NoText        string // the value of do, and the button
+	No, NoText        string // the value of do of the other button, and its text
 }
 
 // question asks what a request for a login asks for: whether to sign in, or whether to go on as the user who is logged

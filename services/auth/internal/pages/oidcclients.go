@@ -27,7 +27,7 @@ const (
 // clients has the pages of applications that ask Pforte who signs in.
 type clients struct{ *Pages }
 
-// firstClaims are those that people look for, before all others.
+// firstClaims are the claims that a page shows before all others.
 var firstClaims = []string{"name", "preferred_username", "email", "email_verified", "groups"}
 
 // claimsOf returns claims as a page shows them.
@@ -51,11 +51,11 @@ func claimsOf(values map[string]any) (all []claim) {
 
 // newClientPage is what the page of a new client shows.
 type newClientPage struct {
-	App       application.Application // which there is already; the zero value, for the template of the rule: none
+	App       application.Application // whose client it will be; the zero value: a new one
 	Groups    groupList
 	Name, URL string
 	Free      bool   // the addresses are not those of a recipe
-	Off       string // why there can be none
+	Off       string // why there can be no client, in words; empty: there can
 	Route     routeForm
 }
 
@@ -74,7 +74,7 @@ func (p *Pages) signInOff(r *request) string {
 	return r.text["SignInOffMode"]
 }
 
-// newClient shows the form of a new client by a recipe: of a new application, or of one that there is.
+// newClient shows the form of a new client by a recipe: with a new application, or for the one that the query names.
 func (p clients) newClient(r *request) error {
 	c, known := clientRecipeOf(r.Param("id"))
 	if !known {
@@ -115,7 +115,8 @@ func (p *Pages) absolute(r *request, at string) string {
 	return at
 }
 
-// addClient makes a client, and the application unless there is one, and leads to what is entered there.
+// addClient makes a client, and its application unless there is one, and redirects to the page that shows what to
+// enter in the application.
 func (p clients) addClient(r *request) error {
 	c, known := clientRecipeOf(r.Param("id"))
 	if !known {
@@ -185,8 +186,8 @@ func (p clients) newApplication(r *request, name, at string) (n policy.NewApplic
 	return n, nil
 }
 
-// typedAddress returns the whole address of what was typed, which may be a label or a host, without a slash at the end.
-// application.ErrURL.
+// typedAddress returns the whole address of what was typed, which may be a label, a host or a URL, without a slash at
+// the end. application.ErrURL.
 func (p clients) typedAddress(r *request, typed string) (string, error) {
 	typed = strings.TrimRight(strings.TrimSpace(typed), "/")
 	if typed == "" {
@@ -203,7 +204,7 @@ func (p clients) typedAddress(r *request, typed string) (string, error) {
 	return typed, nil
 }
 
-// lines returns the entries of a field, one a line. White space within a line separates entries too.
+// lines returns the entries of a field, which white space separates.
 func (f form) lines(name string) (lines []string) {
 	for line := range strings.FieldsSeq(f.get(name)) {
 		lines = append(lines, line)
@@ -211,8 +212,8 @@ func (f form) lines(name string) (lines []string) {
 	return lines
 }
 
-// enteredPage is the content of the page with the settings, the secret among them, that an admin enters in the
-// application. It is shown once.
+// enteredPage is what the page shows with the settings, the secret among them, that an admin enters in the
+// application.
 type enteredPage struct {
 	Slug, Name, Recipe, Issuer, Secret string
 	Fields                             []setting
@@ -222,7 +223,7 @@ type enteredPage struct {
 	Missing                            bool // nothing leads to the application yet
 }
 
-// showEntered redirects to the page that says what is entered in the application, with the secret.
+// showEntered redirects to the page that shows what to enter in the application, with the secret.
 func (p clients) showEntered(r *request, c clientRecipe, n oidc.Client, at, secret string) error {
 	filled := c.filled(enteredClient{URL: at, Issuer: p.OIDC.Issuer(), ID: n.ID, Secret: secret})
 	app, err := p.Policy.Application(r.ctx(), n.Slug)
@@ -237,8 +238,8 @@ func (p clients) showEntered(r *request, c clientRecipe, n oidc.Client, at, secr
 	})
 }
 
-// missing reports whether nothing leads to an application that asks who signs in: at an address of its own it needs no
-// route.
+// missing reports whether nothing leads to an application that asks who signs in: it was not reached, has no route,
+// and its address is at the portal's host or below it.
 func (p *Pages) missing(r *request, a application.Application) bool {
 	if a.Reached || a.Route.Upstream != "" {
 		return false
@@ -249,53 +250,50 @@ func (p *Pages) missing(r *request, a application.Application) bool {
 	return err == nil && (application.IsAt(portal, u.Host) || strings.HasSuffix(u.Host, "."+host))
 }
 
-// signInPage is what the page of how people sign in to an application shows.
 type signInPage struct {
 	App       application.Application
 	Client    oidc.Client // the zero value: it does not ask
 	Recipes   []clientRecipe
 	Issuer    string
 	Guide     string
-	Off       string // why there is no provider, in words
-	Moved     bool   // because PUBLIC_URL has changed
+	Off       string // why there is no provider, in words; empty: there is one
+	Moved     bool   // there is none because PUBLIC_URL has changed
 	Refused   []refusal
 	Connected []connected
-	More      int // signed in beside those
+	More      int // how many are signed in beside those
 	Members   []user.Details
 	learned
-	NoToken string // why no sign-in was ever finished, in words
+	NoToken string // as noToken returns it
 }
 
 // learned is what an application learns about a user.
 type learned struct {
 	Of     string // username
 	Claims []claim
-	Fails  string // why the user may not use it, in words
+	Fails  string // why the user cannot sign in there, in words
 }
 
-// claim is one in words.
+// claim is a claim, or a field of a form, and its value.
 type claim struct{ Name, Value string }
 
 // refusal is what was refused, in words.
 type refusal struct {
 	oidc.Refusal
 	Text  string
-	Takes bool // the address can be taken over
+	Takes bool // the address can be entered for the client
 }
 
-// connected is who is signed in.
 type connected struct {
 	oidc.Connection
 	Who string
 }
 
 const (
-	// shownRefusals and shownConnected are how many of them the page shows, so that it weighs less than 40 KB.
+	// shownRefusals and shownConnected are how many the page shows at most, so that it weighs less than 40 KB.
 	shownRefusals  = 6
 	shownConnected = 10
 )
 
-// page shows how people sign in to an application.
 func (p clients) page(r *request) (err error) {
 	page := signInPage{Issuer: p.OIDC.Issuer(), Recipes: clientRecipes, Off: p.signInOff(r)}
 	page.Moved = errors.Is(p.OIDC.Off(r.ctx()), oidc.ErrIssuerChanged)
@@ -334,8 +332,8 @@ func (p clients) page(r *request) (err error) {
 	return p.render(r, "signin", fmt.Sprintf(r.text["ClientForF"], page.App.Name), page)
 }
 
-// recipeOfClient returns the recipe whose addresses a client has, with the address of the application, or the recipe of
-// other applications.
+// recipeOfClient returns the recipe whose first address a client has, with the address of the application, or the
+// recipe of other applications, with the origin of the client's first address.
 func recipeOfClient(client oidc.Client) (c clientRecipe, at string) {
 	for _, c := range clientRecipes {
 		if len(c.Redirects) == 0 || c.Origin { // an origin alone is no recipe's
@@ -355,7 +353,7 @@ func recipeOfClient(client oidc.Client) (c clientRecipe, at string) {
 	return c, at
 }
 
-// refusals are the texts of why something was refused; all others are RefusedOtherF.
+// refusals are the keys of the texts of why something was refused; all others are RefusedOtherF.
 var refusals = map[string]string{
 	"redirect_uri": "RefusedAddress", oidc.ErrClient.Error(): "RefusedSecret", oidc.ErrIDs.Error(): "RefusedSecret",
 	oidc.ErrCodeUsed.Error(): "RefusedCode", oidc.ErrCodeClient.Error(): "RefusedCode",
@@ -365,7 +363,7 @@ var refusals = map[string]string{
 	oidc.ErrRefresh.Error(): "RefusedRefresh", oidc.ErrRefreshUsed.Error(): "RefusedRefresh",
 }
 
-// refusals returns what was refused of a client, in words.
+// refusals returns in words what was refused of a client: the first shownRefusals.
 func (t texts) refusals(all []oidc.Refusal, client oidc.Client) (shown []refusal) {
 	for _, one := range all[:min(len(all), shownRefusals)] {
 		text := t[refusals[one.Reason]]
@@ -378,7 +376,8 @@ func (t texts) refusals(all []oidc.Refusal, client oidc.Client) (shown []refusal
 	return shown
 }
 
-// noToken says why no sign-in was ever finished; "": one was, or none was begun.
+// noToken says in words that users were led back to an application that has not asked for their tokens since; "": it
+// has, or none were.
 func (p clients) noToken(r *request, app application.Application, client oidc.Client) (string, error) {
 	begun, err := p.OIDC.Unfinished(r.ctx(), client)
 	if err != nil || !begun {
@@ -409,7 +408,7 @@ func (p clients) connected(
 	return shown[:len(shown)-more], more, nil
 }
 
-// learns returns what an application learns about a user.
+// learns returns what an application learns about a user, or why nothing.
 func (p clients) learns(r *request, slug, username string) (l learned, err error) {
 	l.Of = username
 	preview, err := p.OIDC.Preview(r.ctx(), slug, username)
@@ -488,7 +487,7 @@ func (p clients) change(r *request) error {
 	return web.ErrMalformed
 }
 
-// changeClient sets what the form of a client has.
+// changeClient sets the fields of c to those of the form of a client. web.ErrAfterLogout.
 func (f form) changeClient(c *oidc.Client) error {
 	c.Redirects, c.AfterLogout = f.lines("redirects"), f.lines("after")
 	for _, address := range c.AfterLogout {
@@ -508,8 +507,8 @@ func (f form) changeClient(c *oidc.Client) error {
 	return nil
 }
 
-// trial signs the admin in to an application as it would, without telling it, and shows what it would learn, or what
-// was in the way.
+// trial shows what an application would learn if the admin signed in to it now, or what would be in the way. The
+// application is not told.
 func (p clients) trial(r *request) (err error) {
 	page := struct {
 		App application.Application
@@ -536,8 +535,8 @@ func (p clients) trial(r *request) (err error) {
 	return p.render(r, "trial", fmt.Sprintf(r.text["TrialF"], page.App.Name), page)
 }
 
-// signInState says in words whether an application asks who signs in, and as is reports it. The text is "" where it
-// does not, and there is no provider for want of an address or of pages.
+// signInState says in words whether an application asks who signs in, which is tells too. The text is "" where it
+// does not and there is no provider, unless that is for want of a data key or because PUBLIC_URL has changed.
 func (p *Pages) signInState(r *request, app application.Application) (text string, is bool, err error) {
 	switch _, err := p.OIDC.Client(r.ctx(), app.Slug); {
 	case err == nil:

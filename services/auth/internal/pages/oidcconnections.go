@@ -20,12 +20,12 @@ type connections struct{ *Pages }
 type connection struct {
 	App         application.Application
 	Since, Used time.Time
-	Stays       bool   // without a browser
+	Stays       bool   // it has access without a browser (offline_access)
 	Learns      string // in words
 	Keeps       bool   // it is not told of a logout, and keeps its own login
 }
 
-// page lists them, the one used last first.
+// page lists the applications, the one used last first.
 func (p connections) page(r *request) error {
 	all, err := p.OIDC.Connections(r.ctx(), r.UserID)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p connections) page(r *request) error {
 	return p.render(r, "connections", r.text["Connections"], shown)
 }
 
-// learns returns what an application learns with scopes.
+// learns returns in words what an application learns with scopes; groups: it learns the groups too.
 func (t texts) learns(scopes []string, groups bool) string {
 	var what []string
 	if slices.Contains(scopes, "profile") {
@@ -85,7 +85,7 @@ func (t texts) learns(scopes []string, groups bool) string {
 	return strings.Join(what, ", ")
 }
 
-// change ends all connections with an application.
+// change ends all of the user's connections with an application.
 func (p connections) change(r *request) error {
 	if r.form.get("do") != "disconnect" {
 		return web.ErrMalformed

@@ -14,7 +14,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// devices has the page on which a user types the code of a device that has no browser, and lets it log them in.
+// devices has the page on which a user types the code of a device that has no browser, and lets it log them in or
+// not.
 type devices struct{ *Pages }
 
 // devicePage is what the page shows: the field for a code, or the question about the device that shows it.
@@ -27,8 +28,9 @@ type devicePage struct {
 	Done bool
 }
 
-// page asks for a code, or whether the device that shows it may log the user in. It always asks: an
-// attacker may have sent the address of this page with the code of their own device (RFC 8628, section 5.4).
+// page asks for a code, or whether the device that shows it may log the user in, after a new proof where one is
+// needed. A code in the query lets no device in by itself: an attacker may have sent the address of this page with
+// the code of their own device (RFC 8628, section 5.4).
 func (p devices) page(r *request) error {
 	if err := p.OIDC.Off(r.ctx()); err != nil {
 		if isOff(err) {

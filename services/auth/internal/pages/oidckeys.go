@@ -7,19 +7,18 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// keysPath is the page of the keys that sign what applications learn.
+// keysPath is the path of the page of the keys that sign what applications learn.
 const keysPath = root + "admin/keys"
 
-// signingKeys has the page of the keys that sign what applications learn.
+// signingKeys has the page of the keys.
 type signingKeys struct{ *Pages }
 
-// keysPage is what the page of the keys shows.
 type keysPage struct {
 	Keys []oidc.StoredKey
 	Next bool // a next key is published already
 }
 
-// page lists the keys, those that sign first.
+// page lists the keys: those that sign, then the next, the retired and the revoked ones.
 func (p signingKeys) page(r *request) (err error) {
 	page := keysPage{}
 	if page.Keys, err = p.OIDC.KeyList(r.ctx()); err != nil {
@@ -33,7 +32,7 @@ func (p signingKeys) page(r *request) (err error) {
 	return p.render(r, "keys", r.text["Keys"], page)
 }
 
-// rotate publishes the next keys.
+// rotate publishes a next key of each algorithm that has none.
 func (p signingKeys) rotate(r *request) error {
 	if r.form.get("do") != "rotate" {
 		return web.ErrMalformed

@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// clientRecipe is how an application that asks Pforte who signs in is set up: what is entered here, and what there. Its
-// texts are those of §8 of the documentation of signing in, which is tested against them. In them {url} is the address
-// of the application without a slash at the end, {issuer} that of the provider, {id} and {secret} are the client's.
+// clientRecipe is how an application that asks Pforte who signs in is set up: what is entered here, and what there.
+// Its texts are those of the recipes in the documentation of signing in, which a test compares. In them {url} is the
+// address of the application without a slash at the end, {issuer} that of the provider, {id} and {secret} are the
+// client's.
 type clientRecipe struct {
 	Slug, Product string
 	// Public: the application keeps no secret.
 	Public bool
 	// Redirects, AfterLogout and Logout are the application's addresses: to which a sign-in leads, to which a logout
-	// leads, and to which Pforte sends what ends there; empty: none.
+	// leads, and to which Pforte tells that a login has ended; empty: none.
 	Redirects, AfterLogout []string
 	Logout                 string
 	// Origin: {url} is without a path.
 	Origin bool
 	// Fields are what is entered in a form of the application, in its own words.
 	Fields []setting
-	// Config is what is put into File, or run where File is "sh".
+	// Config is a text for the application, in the format File; where that is "sh", it is commands to run.
 	File, Config string
 	// Test is the journey that runs the recipe as it is here; empty: it was not run.
 	Test string
@@ -30,12 +31,12 @@ type clientRecipe struct {
 // setting is a field of a form of an application, and what is entered there.
 type setting struct{ Name, Value string }
 
-// otherClient is the slug of the recipe of an application that has none.
+// otherClient is the slug of the recipe for applications that have none of their own.
 const otherClient = "other"
 
-// clientRecipes are in the order of their products' names, the other applications last. The texts
-// where.SLUG, keep.SLUG and accounts.SLUG say where the settings are, what to keep in mind, and how the application
-// finds the accounts that it has already.
+// clientRecipes are in the order of their products' names, that of other applications last. The texts where.SLUG,
+// keep.SLUG and accounts.SLUG say where the settings are, what to keep in mind, and how the application finds the
+// accounts that it has already.
 var clientRecipes = []clientRecipe{
 	{
 		Slug: "actual", Product: "Actual",
@@ -259,7 +260,7 @@ const signInGuide = "https://github.com/pforte/pforte/blob/main/deploy/docs/sign
 // Guide returns the URL of the recipe's documentation.
 func (c clientRecipe) Guide() string { return signInGuide + "#" + anchorOf(c.title()) }
 
-// title is the heading of the recipe's documentation.
+// title returns the heading of the recipe's documentation.
 func (c clientRecipe) title() string {
 	if c.Slug == otherClient {
 		return "Another application"

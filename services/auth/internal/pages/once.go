@@ -10,21 +10,20 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/once"
 )
 
-// secretPage is a page that shows a secret. The form that makes the secret redirects to it, so that
-// loading it again repeats nothing; only the session that made the secret can see it.
+// secretPage is a page that shows a secret. The form that makes the secret redirects to it, so that loading it again
+// repeats nothing. Only the session for which the secret is kept can see it.
 type secretPage struct {
 	Name string // of the template
 	At   string // the page's path
-	Back string // path to which the button leads that ends it
+	Back string // path to which the button leads that removes the secret
 }
 
-// keptSecret is what is kept of a secret page.
 type keptSecret struct {
 	secretPage
 	Secret json.RawMessage
 }
 
-// secretKinds are what the templates of secret pages show, with the keys of their titles and buttons.
+// secretKinds are what secret pages show, by template, with the keys of their titles and buttons.
 var secretKinds = map[string]struct {
 	title, button string
 	data          func() any
@@ -38,8 +37,8 @@ var secretKinds = map[string]struct {
 // shownOnce is what a page says of the secret that it shows.
 type shownOnce struct {
 	Name    string
-	Minutes int    // for which it still is shown
-	Button  string // that ends it
+	Minutes int    // for which it can still be shown
+	Button  string // label of the button that removes it
 }
 
 // showSecret redirects to the page of a secret, which has just been made. Where it cannot be kept
@@ -99,8 +98,7 @@ func (p *Pages) readSecret(r *request) (kept keptSecret, shown shownOnce, err er
 	return kept, shown, nil
 }
 
-// secret shows the page of a secret, or says that it is gone. Whoever did not make it is told the
-// same.
+// secret shows the page of a secret, or says that it is gone, as it does in any other session.
 func (p *Pages) secret(r *request) error {
 	kept, shown, err := p.readSecret(r)
 	if errors.Is(err, once.ErrGone) {

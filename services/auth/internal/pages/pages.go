@@ -37,28 +37,28 @@ var files embed.FS
 type Options struct {
 	*web.Web
 	Once *once.Store
-	// AppName begins the names of cookies.
+	// AppName and a dot begin the names of the cookies that pages set.
 	AppName string
-	// Location is the time zone in which pages show times and read dates; nil means time.Local. In <time> elements,
-	// time.js replaces it by the reader's.
+	// Location is the time zone in which pages show times and read dates; nil means time.Local. For users who are
+	// logged in, time.js shows the <time> elements in the time zone of their browser.
 	Location *time.Location
 }
 
-// Pages are what all pages share, and their routes. The handlers are methods of one type for
-// each capability.
+// Pages has what all pages share, and their routes. Most handlers are methods of a type for each capability, such as
+// signIn.
 type Pages struct {
 	Options
 	templates map[string]*template.Template // by page, for example "login"
 	assets    map[string]asset              // by file name
 	languages language.Matcher
 	texts     map[string]texts // by language
-	routes    map[string]route // by path, those with a form
+	routes    map[string]route // by pattern of the path, those with a form
 }
 
-// asset is an embedded file.
+// asset is an embedded file as it is served.
 type asset struct {
 	content []byte
-	hash    string // of the content, in the URL, so that browsers may keep it for ever
+	hash    string // of the content; browsers keep a file for a year under a URL with it
 	kind    string
 }
 
@@ -120,8 +120,8 @@ var (
 	spaces   = regexp.MustCompile(`\s*([{};,>])\s*|(:) +`)
 )
 
-// minify returns a stylesheet or script without the comments and spaces that only its readers need. No text in them has
-// what is left out.
+// minify returns a stylesheet without comments and most spaces, a script without comment lines and indentation, and
+// any other file as it is. It does not know strings, so none in these files may contain what it removes.
 func minify(name string, content []byte) []byte {
 	switch path.Ext(name) {
 	case ".css":
@@ -133,7 +133,7 @@ func minify(name string, content []byte) []byte {
 	return content
 }
 
-// root begins the paths of all pages.
+// root is how the paths of pages begin.
 const root = "/pforte/"
 
 // Routes adds all routes.
@@ -236,27 +236,28 @@ const (
 	needsAdmin
 )
 
-// route is a page.
+// route is a page: its handlers, and what holds for requests to it.
 type route struct {
 	needs need
-	fresh bool // its form needs a recent proof of who the user is; looking at it does not
-	// recent: it shows what is other people's, and needs a proof of the last day (account.RecentFor).
+	fresh bool // its forms need a fresh proof of who the user is (account.FreshFor), unless they remove a kept secret
+	// recent: it shows other people's data, and each request needs a proof of the last day (account.RecentFor).
 	recent bool
-	// ownSecret: the handler of the page shows its secret (Pages.secret) itself.
+	// ownSecret: its handler shows the secret that the query names, in place of Pages.secret.
 	ownSecret bool
-	// passive: a script asks for it, which does not renew the session.
+	// passive: a script asks for it; such requests do not renew the session.
 	passive bool
-	// counted: the handler of the form counts it for the client's address, and then carries it out.
+	// counted: the handler of its form counts the request for the client's address, and calls carryOut itself.
 	counted bool
-	// upload: its form may have a file. Its body is read of users alone.
+	// upload: its form may have a file; the body is read only of a request with a session.
 	upload bool
-	// onAppHost: the page is on the hosts of applications. All others are not.
+	// onAppHost: it is on the hosts of applications too. There, a GET of another page redirects to the portal, and a
+	// POST finds none.
 	onAppHost bool
 	get       handler
 	post      handler // nil: the page has no form
 }
 
-// handler answers a request, or fails; it has written nothing then.
+// handler answers a request, or returns an error, which Pages.failed answers.
 type handler func(*request) error
 
 func (p *Pages) page(e *echo.Echo, at string, r route) {
@@ -270,25 +271,24 @@ func (p *Pages) page(e *echo.Echo, at string, r route) {
 
 func notFound(*request) error { return service.ErrNoRoute }
 
-// request is a request to a page.
 type request struct {
 	echo.Context
-	web.Caller // zero without a session
+	web.Caller // zero unless the page needs a session or its handler has loaded one
 	page       route
 	text       texts
-	// form holds the fields of a POST, and nothing in a GET. Reading it is safe then too.
+	// form holds the fields of a POST, or of a form that was kept (Pages.resume). It is empty in a GET.
 	form   form
-	body   string // of a POST, as it was sent
+	body   string // of a POST, as it was sent; of an upload, the fields and the hash of the file
 	file   []byte // of an upload; nil: there is none
 	trial  trial  // of the internal address in the form
 	status int    // of the page; 0: 200
 	once   *shownOnce
-	fault  *fault // why the page is shown again; nil: it is not
+	fault  *fault // what the page says has failed; nil: nothing
 }
 
 func (r *request) ctx() context.Context { return r.Request().Context() }
 
-// detach is web.Web.Detach. The returned function restores the request, because a page
+// detach gives r the request of web.Web.Detach. The returned function gives it the former one back, because a page
 // may be shown after its work has failed.
 func (p *Pages) detach(r *request) func() {
 	before := r.Request()
@@ -300,13 +300,12 @@ func (p *Pages) detach(r *request) func() {
 	}
 }
 
-// seeOther answers 303.
 func (r *request) seeOther(to string) error {
 	return r.Redirect(http.StatusSeeOther, to)
 }
 
-// handle returns the handler of a page's method: its guards from the outside in, and what
-// happens when it fails.
+// handle returns the echo handler of a page's method: it sets the headers and the language, calls guarded, and has
+// failed answer an error.
 func (p *Pages) handle(at route, h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		setHeaders(c.Response().Header())
@@ -320,7 +319,8 @@ func (p *Pages) handle(at route, h handler) echo.HandlerFunc {
 	}
 }
 
-// guarded checks what a page needs and calls its handler.
+// guarded checks what the page of a request needs and calls its handler h, unless it answers otherwise: with a
+// redirect to the portal or to what a form has led to before, with the page of a new proof, or with a kept secret.
 func (p *Pages) guarded(r *request, h handler) error {
 	post := r.Request().Method == http.MethodPost
 	if !r.page.onAppHost {
@@ -373,7 +373,7 @@ func (p *Pages) guarded(r *request, h handler) error {
 			return err
 		}
 	}
-	// Before the token: a form without it is shown again, with all that needs the proof.
+	// Before the CSRF token: a form with a wrong one has the page shown again, with all that needs the proof.
 	ends := post && r.form.sent("once")
 	if post && !ends && r.page.fresh && !p.fresh(r.Caller) || r.page.recent && !p.recent(r.Caller) {
 		return p.askAgain(r)
@@ -413,8 +413,8 @@ func (p *Pages) askAgain(r *request) error {
 	return r.seeOther(root + "reauth?return=" + escapeReturn(r.Request().URL.RequestURI()))
 }
 
-// caller returns the caller of a request. session.ErrNotFound: the request is anonymous.
-// Their session has a CSRF token.
+// caller returns the caller of a request, whose session has a CSRF token. session.ErrNotFound: there is no session,
+// or it has ended; that of a deleted user is ended here.
 func (p *Pages) caller(r *request) (web.Caller, error) {
 	c, err := p.Load(r.Response(), r.Request())
 	if errors.Is(err, user.ErrNotFound) {
@@ -427,15 +427,17 @@ func (p *Pages) caller(r *request) (web.Caller, error) {
 	return c, err
 }
 
-// fails has the page show why it is shown again, and returns the answer to that.
+// fails has the page that is shown say why, and returns the answer to err. It sets the status and headers of the
+// answer.
 func (r *request) fails(err error) web.Failure {
 	f := web.Fail(r.Response(), err).OnPage()
 	r.status, r.fault = f.Status, &fault{Text: r.text[f.Page], Field: f.Field, err: f.Err}
 	return f
 }
 
-// failed shows the page again after a form of it failed, or the page of an error. Only
-// errors that are answered with 500 are returned, for the log.
+// failed answers err: with the login or a new proof, with the page of a used link, with the page again whose form has
+// failed, or with the page of an error. It returns errors that are answered with 500, for the log, and those that
+// kept it from writing a page.
 func (p *Pages) failed(r *request, err error) error {
 	switch {
 	case errors.Is(err, account.ErrReauthRequired):
@@ -485,8 +487,8 @@ func (p *Pages) failed(r *request, err error) error {
 	return err
 }
 
-// setHeaders sets the headers of every page. The policy of referrers is not no-referrer:
-// browsers then send Origin: null with forms.
+// setHeaders sets the headers of every page. Referrer-Policy is not no-referrer, with which browsers send Origin:
+// null with forms.
 func setHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
 		"img-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
@@ -497,7 +499,7 @@ func setHeaders(h http.Header) {
 	h.Set("Vary", "Accept-Language, Cookie")
 }
 
-// asset serves an embedded file. With its hash in the URL it may be kept for ever.
+// asset serves an embedded file. With its hash in the URL browsers may keep it for a year.
 func (p *Pages) asset(c echo.Context) error {
 	file := p.assets[path.Base(c.Path())]
 	h := c.Response().Header()

@@ -5,17 +5,17 @@ import "slices"
 // recipe fills in the form of an application that many households have.
 type recipe struct {
 	Slug, Product string
-	// Upstream is where it is in the network of containers by its own instructions.
+	// Upstream is its address in the network of containers, as its own instructions have it.
 	Upstream string
 	// UserHeader is the header by which it takes the user, beside those that all applications get; empty: none.
 	UserHeader string
-	// Tokens: programs without a login page use it.
+	// Tokens: programs that cannot show a login page use it, with app tokens.
 	Tokens bool
 	// Section is the anchor of its section in the documentation.
 	Section string
 }
 
-// recipes are in the order of their products' names. Their names in a household are texts.
+// recipes are in the order of their products' names. The texts recipe.SLUG are the names that are proposed.
 var recipes = []recipe{
 	{"grafana", "Grafana", "http://grafana:3000", "X-Webauth-User", false, "grafana"},
 	{"home-assistant", "Home Assistant", "http://homeassistant:8123", "", false, "home-assistant"},
@@ -37,7 +37,7 @@ func recipeOf(slug string) recipe {
 // guide is where the documentation of applications is.
 const guide = "https://github.com/pforte/pforte/blob/main/deploy/docs/applications.md"
 
-// Guide returns the URL of the documentation of the recipe, or of all applications.
+// Guide returns the URL of the documentation of the recipe; of the zero value, of all applications.
 func (r recipe) Guide() string {
 	if r.Section == "" {
 		return guide

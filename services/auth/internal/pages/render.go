@@ -24,16 +24,15 @@ type view struct {
 	T         texts
 	Title     string
 	Household string
-	// OtherLanguage is the page's URL in the other language; Action is the page's path
-	// without query, for its forms.
+	// OtherLanguage is the page's URL in the other language, or ""; Action is its path without query, for its forms.
 	OtherLanguage, Action string
-	User                  *user.User // nil without a session
+	User                  *user.User // nil unless the request has a Caller
 	Admin                 bool
 	SignsIn               bool // there is an OpenID Connect provider
 	CSRF                  string
-	FormID                string     // of the forms of the page, by which one that is sent twice is known
-	Once                  *shownOnce // of the page of a secret, else nil
-	Fault                 *fault     // why the page is shown again; nil: it is not
+	FormID                string     // of the forms of the page: a form that is sent twice is known by it
+	Once                  *shownOnce // of the kept secret that the page shows; nil: it shows none
+	Fault                 *fault     // what has failed; nil: nothing
 	Notice                string     // what has just been done, or ""
 	Data                  any        // of the page
 
@@ -43,13 +42,12 @@ type view struct {
 	location *time.Location
 }
 
-// fault is why a page is shown again.
+// fault is what a page says has failed.
 type fault struct {
 	Text, Field string
 	err         error // the sentinel
 }
 
-// render writes a page.
 func (p *Pages) render(r *request, page, title string, data any) error {
 	t := p.templates[page]
 	if t == nil {
@@ -82,8 +80,8 @@ func (p *Pages) render(r *request, page, title string, data any) error {
 	return r.HTMLBlob(cmp.Or(r.status, http.StatusOK), b.Bytes())
 }
 
-// Value returns what was typed into a field, or, when the form was not sent, what it
-// holds at first. Secrets are never sent back.
+// Value returns what was sent in a field; where the form has no such field, the argument otherwise; and "" for the
+// fields of secrets.
 func (v view) Value(field, otherwise string) string {
 	if isSecret(field) {
 		return ""
@@ -123,8 +121,8 @@ func (v view) On(path string) bool {
 // Asset returns the URL of an embedded file.
 func (v view) Asset(name string) string { return root + name + "?v=" + v.assets[name].hash }
 
-// Time returns an element with a time in words, as people say it. A time in UTC, which is
-// probably not the reader's, says so. The zero time is the word for never.
+// Time returns an element with a time in words. In the zone UTC, which is probably not the reader's, the words say
+// so. Of the zero time it returns the word "never" alone.
 func (v view) Time(at time.Time) template.HTML {
 	if at.IsZero() {
 		return template.HTML(template.HTMLEscapeString(v.T["Never"])) //nolint:gosec // escaped
@@ -138,7 +136,7 @@ func (v view) Time(at time.Time) template.HTML {
 	return template.HTML(html) //nolint:gosec // escaped
 }
 
-// Event returns the name of an event in words, or, of one without words, as it is.
+// Event returns the name of an event in words, or the name itself where there are none.
 func (v view) Event(name string) string { return cmp.Or(v.T[eventKey+name], name) }
 
 // About returns what an event is about beside its user, such as the slug of an application
@@ -164,7 +162,7 @@ func (v view) About(e audit.Event) string {
 	return ""
 }
 
-// Actor returns who acted, in words.
+// Actor returns who acted: the name, or words for an actor that is no user and no app token.
 func (v view) Actor(a audit.Actor) string {
 	switch a.Kind {
 	case audit.Operator:
@@ -177,14 +175,14 @@ func (v view) Actor(a audit.Actor) string {
 	return a.Name
 }
 
-// protection is how well an account is protected, in words.
+// protection is a state in words, such as how well an account is protected.
 type protection struct {
 	Text string
-	Good bool // a password alone does not open it
+	Good bool // the state is as it should be
 }
 
-// Protection returns how well a user's account is protected. A passkey alone does not protect it: who knows the
-// password logs in without.
+// Protection returns how well a user's account is protected; good is that no password alone opens it. A passkey
+// beside a password is not enough, because the password still logs in without it.
 func (v view) Protection(u user.Details) protection {
 	switch {
 	case !u.HasPassword():
@@ -197,7 +195,7 @@ func (v view) Protection(u user.Details) protection {
 	return protection{v.T["NoSecond"], false}
 }
 
-// Confirmation returns whether an admin vouches for an e-mail address, in words.
+// Confirmation returns in words whether an admin vouches for an e-mail address, which is good.
 func (v view) Confirmation(e user.Email) protection {
 	if e.Confirmed() {
 		return protection{v.T["EmailConfirmed"], true}
@@ -205,13 +203,13 @@ func (v view) Confirmation(e user.Email) protection {
 	return protection{v.T["EmailUnconfirmed"], false}
 }
 
-// accountState is what is special about whether an account opens anything.
+// accountState says that an account is disabled, or that it is a guest's, which ends or has ended.
 type accountState struct {
 	Text   string
 	Closed bool
 }
 
-// AccountState returns that of a user; nil: nothing is special.
+// AccountState returns the state of a user's account; nil: it is open and has no end.
 func (v view) AccountState(u user.User) *accountState {
 	closed := u.Closed(v.now)
 	switch {
@@ -226,7 +224,7 @@ func (v view) AccountState(u user.User) *accountState {
 	return nil
 }
 
-// GuestUntil returns until when an invite is for a guest; "" where it is not.
+// GuestUntil returns in words the last day of the guest whom an invite creates; "": the account has no end.
 func (v view) GuestUntil(l link.Link) string {
 	if l.EndsAt.IsZero() {
 		return ""
@@ -240,17 +238,15 @@ func (v view) Agent(agent string) string { return v.T.agentName(agent) }
 // QRCode returns a text as a QR code with a text alternative.
 func (v view) QRCode(text, label string) (template.HTML, error) { return QR(text, label) }
 
-// swatch is a colour to choose.
 type swatch struct {
 	Color, Name string
 	Chosen      bool
 }
 
-// colorChoice is the choice of a colour.
 type colorChoice struct {
 	Swatches []swatch
-	Own      bool  // another colour is chosen
-	Hex      field // in which it is typed
+	Own      bool  // a colour is chosen that is no swatch
+	Hex      field // in which such a colour is typed
 	T        texts
 }
 
@@ -279,12 +275,12 @@ type field struct {
 	ID                                                  string // of the element; mostly the name
 	Name, Label, Type, Autocomplete, Value, Hint, Wrong string
 	Optional                                            bool
-	Mark                                                string // after the label
+	Mark                                                string // a note after the label
 	Mode                                                string // of the keyboard on a phone
 	Reveal                                              string // label of the button that shows a password
 }
 
-// codeFields are the inputs of a code: of an app, where the user has one, or of recovery.
+// codeFields are the inputs of a code: of an app where App is set, or of recovery.
 type codeFields struct {
 	App            bool
 	Code, Recovery field
@@ -353,7 +349,7 @@ func joinNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// initial returns the first letter or digit of a name, as a capital.
+// initial returns the first letter or digit of a name, as a capital, or "?".
 func initial(name string) string {
 	for _, r := range name {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -363,8 +359,8 @@ func initial(name string) string {
 	return "?"
 }
 
-// onColor returns black or white, whichever has the greater contrast to a colour, which is
-// 4.5:1 or more (WCAG 2.2, relative luminance).
+// onColor returns black or white, whichever has the greater contrast to a colour, which is 4.5:1 or more (WCAG 2.2,
+// relative luminance); white for what is no colour.
 func onColor(color string) string {
 	hex := strings.TrimPrefix(color, "#")
 	if len(hex) == 3 {

@@ -10,18 +10,16 @@ import (
 // rules has the page of the household: its name, and its rules about second factors.
 type rules struct{ *Pages }
 
-// rulesPage is what the page of the household's rules shows.
 type rulesPage struct {
 	Required   bool
 	Without    listing[user.Details] // whose password alone is enough
 	Configured bool                  // TOTP is possible on this server
 	// PasskeysOff is why there can be no passkeys; empty: there can.
 	PasskeysOff string
-	// RetentionDays is how long entries of the audit are kept; 0: for ever.
+	// RetentionDays is how many days entries of the audit are kept, rounded up; 0: for ever.
 	RetentionDays int
 }
 
-// page shows the household's rules.
 func (p rules) page(r *request) error {
 	members, required, err := p.People.FactorOverview(r.ctx())
 	if err != nil {

@@ -38,7 +38,7 @@ func (p signIn) renderSecond(r *request, pending account.PendingLogin) error {
 	})
 }
 
-// returnTo returns the return path of a request.
+// returnTo returns the return path in the form of a request or, without one, in its query.
 func (r *request) returnTo() string {
 	if r.form.sent("return") {
 		return safeReturn(r.form.get("return"))
@@ -65,7 +65,7 @@ func (p signIn) second(r *request) error {
 	return p.continueLogin(r, in)
 }
 
-// continueLogin redirects to the return path, or shows the form again that was kept for it.
+// continueLogin shows the form again that was kept, or redirects to the return path.
 func (p signIn) continueLogin(r *request, in account.LoggedIn) error {
 	to := r.returnTo()
 	if shown, err := p.resume(r, in, to); shown {
@@ -79,18 +79,17 @@ type reauthPage struct {
 	Return        string
 	Code, Passkey bool
 	Password      bool              // the user has one
-	App           bool              // the user's codes come from an app, not of recovery only
+	App           bool              // the user has codes from an app, and not those of recovery alone
 	UserCode      string            // of a device for which the proof is; empty: it is for none
-	Kept          map[string]string // fields of a form that was sent without a recent proof, by name
+	Kept          map[string]string // fields of a form that was sent without a fresh proof, by name
 }
 
-// reauthForm asks the user to prove again who they are.
 func (p signIn) reauthForm(r *request) error {
 	return p.renderReauth(r, r.returnTo(), r.form.restore().keep())
 }
 
-// reauthAgain asks a user for a new proof whose form needs one. After it the form is shown
-// with what was typed, secrets excepted.
+// reauthAgain shows the page of a new proof to a user whose form needs one. After the proof the form is shown with
+// what was typed, secrets excepted.
 func (p *Pages) reauthAgain(r *request) error {
 	r.status, r.fault = http.StatusForbidden, &fault{Text: r.text["ReauthRequired"]}
 	return p.renderReauth(r, safeReturn(r.Request().URL.RequestURI()), r.form.keep())
@@ -110,7 +109,7 @@ func (p *Pages) renderReauth(r *request, to string, kept map[string]string) erro
 	})
 }
 
-// reauth replaces the session by one that may make changes for a while.
+// reauth replaces the session by one that counts as freshly proved.
 func (p signIn) reauth(r *request) error {
 	defer p.detach(r)()
 	in, err := p.Reauth(r.Response(), r.Request(), r.Caller, r.form.get("password"), r.form.code())
@@ -126,8 +125,8 @@ func (p signIn) remindOfFactor(r *request) error {
 	return p.render(r, "duty", r.text["DutyTitle"], r.returnTo())
 }
 
-// afterLogin returns the path to which a login redirects: the reminder where the household
-// requires a second factor and the user has none, else the return path.
+// afterLogin returns the path to which a login redirects: the reminder where the household requires a second factor
+// and the user's password alone opens the account, else the return path.
 func (p signIn) afterLogin(r *request, in account.LoggedIn, to string) string {
 	household, err := p.Accounts.Household(r.ctx())
 	if err != nil || !household.RequireSecondFactor || in.User.Protected() {
@@ -136,9 +135,8 @@ func (p signIn) afterLogin(r *request, in account.LoggedIn, to string) string {
 	return root + "duty?return=" + escapeReturn(to)
 }
 
-// fresh reports whether a caller proved who they are recently, as strongly as their
-// account asks for.
+// fresh reports whether a caller proved who they are within account.FreshFor, by a second factor if they have one.
 func (p *Pages) fresh(c web.Caller) bool { return p.Accounts.CheckFresh(c.Session, c.User) == nil }
 
-// recent reports whether a caller proved who they are within a day.
+// recent reports whether a caller proved who they are within account.RecentFor.
 func (p *Pages) recent(c web.Caller) bool { return p.Accounts.CheckRecent(c.Session) == nil }

@@ -21,14 +21,13 @@ type security struct{ *Pages }
 
 const securityPath = root + "account/security"
 
-// formerly are the pages that the one page of security replaces, each with the part of it to open; empty: none.
+// formerly are paths that redirect to the page of security, each with the step to open there; empty: none.
 var formerly = map[string]string{
 	root + "account/password": "password", root + "account/devices": "", root + "account/second-factor": "",
 	root + "account/passkeys": "",
 }
 
-// redirectTo redirects to a part of the page of security, from a path that was a page of its own and may be kept as a
-// link.
+// redirectTo returns a handler that redirects to the page of security, with a step of it open.
 func (p security) redirectTo(part string) handler {
 	return func(r *request) error {
 		query := r.QueryParams()
@@ -49,21 +48,21 @@ type securityPage struct {
 	PasskeyName string
 	// Added: a passkey was just added.
 	Added bool
-	// Proved: the user proved by a passkey to have the second factor, and need not again.
+	// Proved: the user proved lately by a passkey to have the second factor, so that no code is asked for.
 	Proved  bool
 	Devices []device
 	Others  bool // the user is logged in elsewhere
 	Notices []notice
 	// ProofFirst: to change the password needs a new proof of who the user is.
 	ProofFirst bool
-	// Tokens are how many app tokens are valid.
+	// Tokens is how many app tokens of the user are valid.
 	Tokens     int
-	TokensLeft bool // they are to be looked at, after a reset of the password
-	// Open names the step that is shown open, as the field do of its form does; empty: none is.
+	TokensLeft bool // the tokens are to be looked at, after a reset of the password
+	// Open names the step that is shown open, such as "password"; empty: none is.
 	Open string
 }
 
-// shownNotices is how many notices the page of security shows.
+// shownNotices is how many notices the page of security shows at most.
 const shownNotices = 8
 
 // page shows how the user's account is protected.
@@ -116,7 +115,8 @@ func (p *Pages) passkeysOff(r *request) string {
 	return ""
 }
 
-// provedByPasskey reports whether the user has proved by a passkey, lately, to have the second factor.
+// provedByPasskey reports whether the user has proved by a passkey, within account.FreshFor, to have the second
+// factor.
 func (p *Pages) provedByPasskey(r *request) bool {
 	byPasskey := r.Session.Factor == session.Passkey || r.Session.Factor == session.PasswordWithPasskey
 	return byPasskey && p.fresh(r.Caller)
@@ -135,16 +135,17 @@ func proposedName(device string, there []account.PasskeyInfo) string {
 type device struct {
 	Name        string // browser and system
 	Key         string // of the session; empty: the user is logged out there
-	Hash        string // of the known browser without a session
+	Hash        string // of a known browser without a session; else empty
 	Current     bool
-	How         string // they logged in, in words
+	How         string // how they logged in, in words
 	IP          string
 	Since, Used time.Time
-	Kept        string // how long the user stays logged in, in words; empty: the user did not say
+	Kept        string // how long the user stays logged in, in words; empty: not known, or logged out
 }
 
-// devices returns the user's sessions and, after them, the known browsers that have none. Which session is in which
-// browser is not stored: of those with one name as many are left out as there are sessions.
+// devices returns the user's sessions, this one first, and after them the known browsers that have none. Which
+// session is in which browser is not stored: of the browsers with one name as many are left out as there are sessions
+// with it.
 func (p security) devices(r *request) (all []device, err error) {
 	sessions, err := p.Accounts.OwnSessions(r.ctx(), r.Session)
 	if err != nil {
@@ -175,7 +176,7 @@ func (p security) devices(r *request) (all []device, err error) {
 	return all, nil
 }
 
-// kept says how long sessions on a device last.
+// kept says in words how long sessions on a device last; "" for session.AnyDevice.
 func (t texts) kept(d session.Device, l session.Lifetimes) string {
 	switch d {
 	case session.OwnDevice:
@@ -186,7 +187,7 @@ func (t texts) kept(d session.Device, l session.Lifetimes) string {
 	return ""
 }
 
-// numberDevices gives devices of one name numbers, from the one on that has been logged in for the longest.
+// numberDevices gives devices of one name numbers, from 1 for the one that has been logged in for the longest.
 func numberDevices(all []device) {
 	oldest := slices.Clone(all)
 	slices.SortStableFunc(oldest, func(a, b device) int { return a.Since.Compare(b.Since) })
@@ -272,7 +273,6 @@ func (p security) setPassword(r *request) error {
 	return p.done(r, "password")
 }
 
-// changePasskey renames or removes a passkey.
 func (p security) changePasskey(r *request) error {
 	id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
 	if err != nil {
@@ -293,7 +293,6 @@ func (p security) changePasskey(r *request) error {
 	return p.done(r, "passkey-removed")
 }
 
-// changeDevices ends sessions or forgets a browser.
 func (p security) changeDevices(r *request) error {
 	switch id := r.form.get("id"); r.form.get("do") {
 	case "end":

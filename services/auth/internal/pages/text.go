@@ -11,12 +11,11 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// texts are all words of the pages in one language, by key. One whose key ends with F is a
-// format for fmt.Sprintf. Keys that begin with "done." are what a redirect says has just been
-// done, with "factor." how a session was proved, with eventKey what the audit records.
+// texts are all words of the pages in one language, by key. Those whose keys end with F, and some others, are formats
+// for fmt.Sprintf. Keys that begin with "done." are what a redirect says has just been done, with "factor." how a
+// session was proved, with eventKey what the audit records.
 type texts map[string]string
 
-// readTexts returns the texts of a language.
 func readTexts(lang string) (t texts, err error) {
 	file, err := files.ReadFile("texts/" + lang + ".json")
 	if err != nil {
@@ -28,7 +27,7 @@ func readTexts(lang string) (t texts, err error) {
 	return t, nil
 }
 
-// moment returns a time in words, seen from now.
+// moment returns a time in words, as of now: the day by name if it is today or next to it, else the date.
 func (t texts) moment(at, now time.Time) string {
 	day := func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC) }
 	clock := at.Format("15:04")
@@ -43,12 +42,11 @@ func (t texts) moment(at, now time.Time) string {
 	return fmt.Sprintf(t["DateF"], at.Day(), strings.Fields(t["Months"])[at.Month()-1], at.Year(), clock)
 }
 
-// day returns a date in words.
 func (t texts) day(at time.Time) string {
 	return fmt.Sprintf(t["DayF"], at.Day(), strings.Fields(t["Months"])[at.Month()-1], at.Year())
 }
 
-// duration returns a time of whole hours in words: days, where it is some of them.
+// duration returns a duration in words, rounded to hours: in days where these are whole days.
 func (t texts) duration(d time.Duration) string {
 	hours := int(d.Round(time.Hour).Hours())
 	switch {

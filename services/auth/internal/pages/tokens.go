@@ -25,7 +25,6 @@ var tokenDays = []int{30, 90, 365, 0}
 // appTokens has the page of app tokens.
 type appTokens struct{ *Pages }
 
-// tokensPage is what the page of app tokens shows.
 type tokensPage struct {
 	Tokens []shownToken
 	Valid  int                       // how many of them can be used
@@ -42,7 +41,6 @@ type shownToken struct {
 	Why string
 }
 
-// tokens lists the user's app tokens.
 func (p appTokens) tokens(r *request) error {
 	page := tokensPage{Days: tokenDays}
 	tokens, err := p.Policy.TokensOf(r.ctx(), r.Session)
@@ -60,7 +58,6 @@ func (p appTokens) tokens(r *request) error {
 	return p.render(r, "tokens", r.text["Tokens"], page)
 }
 
-// shownTokens returns app tokens in words.
 func (p *Pages) shownTokens(r *request, tokens []token.Token) (shown []shownToken, err error) {
 	apps, err := p.Policy.Applications(r.ctx())
 	if err != nil {
@@ -129,11 +126,11 @@ func (p *Pages) changeToken(r *request, here string) error {
 	return web.ErrMalformed
 }
 
-// newToken is an app token that was just created and is shown once.
+// newToken is an app token that was just created, as its page shows it.
 type newToken struct {
 	token.Token
 	Text string
-	Apps []application.Application // that it opens
+	Apps []application.Application // that it opens, as far as they could be read
 	At   string                    // origin of the portal; empty: not known
 }
 
@@ -164,7 +161,6 @@ func (p appTokens) createToken(r *request) error {
 	return p.showSecret(r, secretPage{Name: "token", At: tokensPath, Back: tokensPath}, &shown)
 }
 
-// validTokens counts the app tokens that can be used.
 func (p *Pages) validTokens(tokens []token.Token) (n int) {
 	for _, t := range tokens {
 		if t.Valid(p.Now()) {
