@@ -32,30 +32,31 @@ var (
 	ErrQuery     = errors.New("query of the audit is malformed")
 	// ErrLimited is returned for a request that is refused because of those before it.
 	ErrLimited = errors.New("too many failed attempts")
-	// ErrPasswordsDiffer and ErrConfirmation are returned for what has to be typed twice.
+	// ErrPasswordsDiffer is returned where a password has to be typed twice, ErrConfirmation where the name of the
+	// user to delete has to be typed.
 	ErrPasswordsDiffer = errors.New("the two passwords differ")
 	ErrConfirmation    = errors.New("the typed name is not the user's")
-	// ErrNotRegistered is factor.ErrPasskeyFailed of a registration, which authenticates no
-	// user.
+	// ErrNotRegistered is returned instead of factor.ErrPasskeyFailed for a new passkey, and for a form that should
+	// have come with one.
 	ErrNotRegistered = errors.New("new passkey was not accepted")
-	// ErrUnknownPasskey is factor.ErrNoPasskey where the request names a passkey.
+	// ErrUnknownPasskey is returned where the request names a passkey that the user does not have.
 	ErrUnknownPasskey = errors.New("unknown passkey")
-	// ErrUnknownGroup is application.ErrGroupNotFound where the path names the group.
+	// ErrUnknownGroup is returned where the path names a group that does not exist.
 	ErrUnknownGroup = errors.New("unknown group")
-	// ErrUnknownMembers is user.ErrNotFound where the body names the members of a group.
+	// ErrUnknownMembers is returned where the body names members of a group of whom one does not exist.
 	ErrUnknownMembers = errors.New("unknown members")
 	// ErrSubject is returned for a token of another user than the caller, unless the caller is an
 	// admin and the user exists.
 	ErrSubject = errors.New("app token for a user who is another or does not exist")
-	// The guard refuses a request to an application with these, ErrForwarded, and errors of
-	// policy and token. ErrForeignPage is a form's, too.
+	// The guard refuses a request to an application with the next four, with ErrForwarded, and with errors of policy
+	// and token. ErrForeignPage is also returned for a form of a page.
 	ErrUnknownApp  = errors.New("no such application, or not at this host")
 	ErrNotLoggedIn = errors.New("request to an application without a session")
 	ErrReadOnly    = errors.New("app token only reads")
 	ErrForeignPage = errors.New("request of a foreign page")
-	// ErrNoPicture is returned for a form without the file that it is for.
+	// ErrNoPicture is returned for an application's picture without a file.
 	ErrNoPicture = errors.New("file is missing")
-	// ErrAfterLogout is oidc.ErrAddress of the addresses after a logout.
+	// ErrAfterLogout is returned instead of oidc.ErrAddress for an address after a logout.
 	ErrAfterLogout = errors.New("address after a logout cannot be led back to")
 	// ErrQueueFull is returned to proxies, of which too many ask for the routes at once.
 	ErrQueueFull = errors.New("too many questions for the routes at once")
@@ -65,12 +66,12 @@ var (
 type Failure struct {
 	Err    error
 	Status int
-	Reason string // for programs; empty where AUTH-9.1 has none
-	// Page is the key of the text that pages show; empty: no page returns the error.
+	Reason string // for programs; empty: the body has none
+	// Page is the key of the text that pages show; empty: pages do not show the error.
 	Page string
 	// Field is the field of the form that is wrong; empty: none is; noForm: the form is not shown again.
 	Field  string
-	German string // of the API, for the user (AUTH-9.1)
+	German string // text of the API for the user (AUTH-9.1); empty: the API does not return the error
 }
 
 // noForm is the Field of an error with which a page does not show its form again.
@@ -79,7 +80,7 @@ const noForm = "-"
 // ShowsForm reports whether a page shows the form again that failed.
 func (f Failure) ShowsForm() bool { return f.Field != noForm }
 
-// OnPage returns what a page shows: an internal error where no page returns this one.
+// OnPage returns what a page shows: an internal error where f has no text for pages.
 func (f Failure) OnPage() Failure {
 	if f.Page == "" {
 		return internal
@@ -90,8 +91,8 @@ func (f Failure) OnPage() Failure {
 // Sentinel implements service.Failure.
 func (f Failure) Sentinel() error { return f.Err }
 
-// failures is the one table from errors to answers, of the API and of pages. Every other
-// error is a 500 with a fixed text, so that nothing internal leaks.
+// failures is the one table from errors to answers, of the API and of pages; oauthFailures is that of the OpenID
+// Connect provider. An error that failures does not list is a 500 with a fixed text, so that nothing internal leaks.
 var failures = []Failure{
 	row(ErrMalformed, http.StatusBadRequest, "", "BadForm", noForm, "Die Anfrage ist kein gültiges JSON-Objekt."),
 	row(service.ErrBodyRead, http.StatusBadRequest, "", "BadForm", noForm,
@@ -344,7 +345,7 @@ func Fail(rw http.ResponseWriter, err error) Failure {
 	return f
 }
 
-// OfPasskey returns the error of a request that names a passkey.
+// OfPasskey returns ErrUnknownPasskey for factor.ErrNoPasskey, and any other error as it is.
 func OfPasskey(err error) error {
 	if errors.Is(err, factor.ErrNoPasskey) {
 		return ErrUnknownPasskey
@@ -352,7 +353,8 @@ func OfPasskey(err error) error {
 	return err
 }
 
-// OfGroup returns the error of a request whose path names a group and whose body names users.
+// OfGroup returns ErrUnknownGroup for application.ErrGroupNotFound, ErrUnknownMembers for user.ErrNotFound, and any
+// other error as it is.
 func OfGroup(err error) error {
 	switch {
 	case errors.Is(err, application.ErrGroupNotFound):

@@ -12,8 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
-// Networks returns the keys of the login limit: the client address, and for IPv6 the networks
-// around it.
+// Networks returns what a client's address counts as for limits: itself, or the /64, /56 and /48 of IPv6 (AUTH-5.7).
 func (w *Web) Networks(r *http.Request) []string {
 	return clientaddr.Groups(w.TrustedProxies.Of(r))
 }
@@ -50,7 +49,7 @@ func (w *Web) Limited(
 	return nil
 }
 
-// spend counts an attempt. ErrLimited, with the headers of the answer.
+// spend counts an attempt. ErrLimited, for which it sets the headers of the answer.
 func (w *Web) spend(
 	rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter, keys []string,
 ) (ratelimit.Decision, error) {
@@ -93,8 +92,8 @@ func (w *Web) counted(rw http.ResponseWriter, r *http.Request, route, limit stri
 // delayed it already.
 const refundTimeout = 500 * time.Millisecond
 
-// refund refunds an attempt and returns the new state. After a failure the attempt
-// counts until its window ends.
+// refund refunds an attempt and returns the new state. Where that fails it returns d, and the attempt counts until
+// its window ends.
 func (w *Web) refund(
 	ctx context.Context, limit string, limiter *ratelimit.Limiter, d ratelimit.Decision,
 ) ratelimit.Decision {
@@ -110,8 +109,7 @@ func (w *Web) refund(
 	return refunded
 }
 
-// SetLimitHeaders sets the headers of draft-ietf-httpapi-ratelimit-headers-06, the
-// standard ones of AUTH-5.8.
+// SetLimitHeaders sets the RateLimit headers of draft-ietf-httpapi-ratelimit-headers-06 (AUTH-5.8).
 func SetLimitHeaders(rw http.ResponseWriter, d ratelimit.Decision) {
 	h := rw.Header()
 	h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", d.Limit, d.WindowSeconds()))

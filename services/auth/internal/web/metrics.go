@@ -28,7 +28,7 @@ type Metrics struct {
 	authorizations, exchanges, userInfos *prometheus.CounterVec // of the OpenID Connect provider
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics registers the metrics and returns them.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	requests, err := service.NewHTTPMetrics(r, "auth",
 		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
@@ -109,7 +109,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		m.authorizations, m.exchanges, m.userInfos)
 }
 
-// The limits and their decisions. An attempt that is taken and not refunded failed, or counts
+// The limits and their decisions. An attempt that is taken and not refunded failed, could not be refunded, or counts
 // whatever its answer (Counted, CountedPasskey, CountSignIn).
 const (
 	LimitLogin       = "login"
@@ -155,7 +155,7 @@ var guardReasons = []access.Reason{
 // Guarded counts a decision about a request to an application.
 func (m *Metrics) Guarded(reason access.Reason) { m.guard.WithLabelValues(string(reason)).Inc() }
 
-// TokenUsed counts an app token that was looked up, by the error of that.
+// TokenUsed counts an app token that was looked up, by the error of the look-up.
 func (m *Metrics) TokenUsed(err error) {
 	outcome := "error"
 	switch {

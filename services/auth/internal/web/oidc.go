@@ -9,7 +9,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 )
 
-// Paths of the OpenID Connect provider, on the host of PUBLIC_URL. The issuer is PUBLIC_URL and OIDCRoot.
+// Paths of the OpenID Connect provider and its pages, on the host of PUBLIC_URL, and parameters of their queries. The
+// issuer is PUBLIC_URL and OIDCRoot.
 const (
 	OIDCRoot          = "/pforte"
 	OIDCDiscovery     = "/pforte/.well-known/openid-configuration"
@@ -23,7 +24,7 @@ const (
 	OIDCPush          = "/pforte/oidc/par"
 	OIDCDevice        = "/pforte/oidc/device"
 	OIDCDevicePage    = "/pforte/device"
-	OIDCContinuePage  = "/pforte/continue" // asks what authorize may not decide: with r, the handle of the request
+	OIDCContinuePage  = "/pforte/continue" // asks what OIDCAuthorize may not decide
 	OAuthMetadata     = "/.well-known/oauth-authorization-server/pforte"
 	OIDCWebFinger     = "/.well-known/webfinger"
 	OIDCHandleParam   = "r"
@@ -36,7 +37,8 @@ const (
 type OIDCPage struct {
 	// Err is oidc.ErrRequest, ErrUnknownClient, ErrUnknownAddress or ErrRequestGone; nil: Step is shown.
 	Err error
-	// Step is of the kind NoAccess or NoFactor; or Back, where the browser follows no redirect, or a form is sent.
+	// Step is of the kind NoAccess or NoFactor; or Back, where the browser goes on by a form, or to a program's own
+	// scheme.
 	Step oidc.Step
 }
 
@@ -45,7 +47,7 @@ type OIDCPage struct {
 type OAuthFailure struct {
 	Err    error
 	Status int
-	Word   string // error
+	Word   string // the value of error
 	// Description says what to mend, in ASCII and in English; never whether a user exists.
 	Description string
 }
@@ -53,7 +55,7 @@ type OAuthFailure struct {
 // Sentinel implements service.Failure.
 func (f OAuthFailure) Sentinel() error { return f.Err }
 
-// The words of OAuth, which are values of metrics too.
+// Words of OAuth, which are values of metrics too.
 const (
 	invalidRequest = "invalid_request"
 	invalidGrant   = "invalid_grant"
@@ -62,8 +64,9 @@ const (
 	unavailable    = "temporarily_unavailable"
 )
 
-// oauthFailures are the answers to errors of the provider. Every other one is a store's, of which it is not known what
-// it would have answered: a client that is told invalid_grant would throw its token away.
+// oauthFailures are the answers to errors of the provider. Every other error is taken for one of a store, and
+// answered by away: a client that is told invalid_grant would throw its token away, though the store might have known
+// it.
 var oauthFailures = []OAuthFailure{
 	{oidc.ErrResponseType, http.StatusBadRequest, "unsupported_response_type", "response_type has to be code"},
 	{oidc.ErrResponseMode, http.StatusBadRequest, invalidRequest, "response_mode has to be query or form_post"},
@@ -115,7 +118,7 @@ var oauthFailures = []OAuthFailure{
 	{ErrLimited, http.StatusTooManyRequests, unavailable, "too many requests from this address"},
 }
 
-// away is the answer while a store does not answer.
+// away is the answer to errors that are not in oauthFailures.
 var away = OAuthFailure{
 	Status: http.StatusServiceUnavailable, Word: unavailable, Description: "try again in a moment",
 }
@@ -123,7 +126,7 @@ var away = OAuthFailure{
 // OAuthFailureOf returns the answer to an error.
 func OAuthFailureOf(err error) OAuthFailure { return service.Find(oauthFailures, err, away) }
 
-// OIDCAnswer returns what leads a browser back to an application, with the words of an error.
+// OIDCAnswer returns what leads a browser back to an application, with the words of the error if there is one.
 func OIDCAnswer(step oidc.Step) oidc.Answer {
 	answer := step.Answer
 	if step.Err != nil {
@@ -140,7 +143,7 @@ func (w *Web) CountSignIn(rw http.ResponseWriter, r *http.Request, route string)
 	return w.counted(rw, r, route, LimitSignIn, w.SignInLimit)
 }
 
-// SignInAttempts and SignInWindow limit the requests for logins of an address that are kept.
+// SignInAttempts and SignInWindow limit the requests of an address that CountSignIn counts.
 const (
 	SignInAttempts = 30
 	SignInWindow   = time.Minute

@@ -23,9 +23,8 @@ func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route stri
 	return w.counted(rw, r, route, LimitPasskey, w.PasskeyLimit)
 }
 
-// PasskeyLogin logs a user in by the passkey that answered and sets the cookies of a new
-// session; the one that the request came with ends. The caller of PasskeyLogin limits its
-// attempts. on is whose the device is. Errors are those of account.Passkeys.Login, and of the session store.
+// PasskeyLogin is Login by the passkey that answered, which is both factors at once: no login is pending. Errors are
+// those of account.Passkeys.Login, and of the session store.
 func (w *Web) PasskeyLogin(
 	rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer, on session.Device,
 ) (account.LoggedIn, error) {

@@ -30,8 +30,8 @@ func (w *Web) CancelLogin(rw http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// VerifyCode finishes the pending login of the request and sets the cookies of its
-// session. The results are those of account.Service.VerifyCode.
+// VerifyCode finishes the pending login of the request and sets the cookies of its session. It returns the method of
+// the code and how many recovery codes are left. Errors are those of account.Service.VerifyCode.
 func (w *Web) VerifyCode(
 	rw http.ResponseWriter, r *http.Request, code string,
 ) (in account.LoggedIn, method string, left int, err error) {

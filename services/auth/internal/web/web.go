@@ -29,16 +29,16 @@ type Options struct {
 	Policy   *policy.Service
 	Audit    *audit.Recorder
 	Sessions *session.Manager
-	// LoginLimit counts failed logins by client address, PasswordLimit wrong
-	// current passwords by user.
+	// LoginLimit counts failed logins by client address or known browser, PasswordLimit wrong current passwords by
+	// user.
 	LoginLimit, PasswordLimit *ratelimit.Limiter
-	// LinkLimit counts requests about links, set-ups and forgotten passwords by client address, and wrong codes of
-	// devices by user: LinkAttempts in LinkWindow.
+	// LinkLimit counts requests about links, set-ups and forgotten passwords by client address, but for a look at the
+	// page of a right link, and wrong codes of devices by user: LinkAttempts in LinkWindow.
 	LinkLimit *ratelimit.Limiter
-	// PasskeyLimit counts requests about ceremonies by client address: PasskeyAttempts in PasskeyWindow.
+	// PasskeyLimit counts what CountedPasskey counts, by client address: PasskeyAttempts in PasskeyWindow.
 	PasskeyLimit *ratelimit.Limiter
-	// SignInLimit counts requests for logins at applications that are kept, by client address: SignInAttempts in
-	// SignInWindow.
+	// SignInLimit counts requests for logins at applications and on devices that are to be kept, by client address:
+	// SignInAttempts in SignInWindow.
 	SignInLimit *ratelimit.Limiter
 	// OIDC is the OpenID Connect provider.
 	OIDC      *oidc.Service
@@ -79,16 +79,15 @@ func New(o Options) (*Web, error) {
 // Client returns the client's address.
 func (w *Web) Client(r *http.Request) string { return w.TrustedProxies.Of(r).String() }
 
-// LogEvent logs an event for operators and programs like fail2ban, where audit.Log does not. No
-// attribute may be a secret, nor a name typed at a login, which could be a password.
+// LogEvent logs an event that audit.Log leaves out, for operators and programs like fail2ban. No attribute may be a
+// secret, nor a name typed at a login, which could be a password.
 func (w *Web) LogEvent(rw http.ResponseWriter, r *http.Request, event string, attrs ...any) {
 	attrs = append([]any{"event", event, "ip", w.Client(r), "request_id", rw.Header().Get(service.RequestIDHeader)},
 		attrs...)
 	w.Log.InfoContext(r.Context(), "audit", attrs...)
 }
 
-// As returns the request with a context in which the caller acts, or, where the caller is
-// zero, an anonymous client.
+// As returns the request with a context in which the caller acts, or an anonymous client if c is zero.
 func (w *Web) As(rw http.ResponseWriter, r *http.Request, c Caller) *http.Request {
 	groups := w.Networks(r)
 	browser, system := session.BrowserOf(r.UserAgent())
@@ -108,10 +107,9 @@ type Caller struct {
 	User user.User
 }
 
-// Load returns the caller of a request. The session is loaded and renewed in one access
-// to its store, then the user is read. session.ErrNotFound: the request is anonymous, or
-// came with a session that the user's row does not admit, which is ended. user.ErrNotFound:
-// the user was deleted; the caller is returned and the session is not ended yet.
+// Load returns the caller of a request: it loads the session as session.Manager.Load does, and then reads the user.
+// session.ErrNotFound: the request is anonymous, or its session is not one that the user's row admits, and has been
+// ended. user.ErrNotFound: the user was deleted; the caller is returned and the session is not ended yet.
 func (w *Web) Load(rw http.ResponseWriter, r *http.Request) (Caller, error) {
 	current, err := w.Sessions.Load(r)
 	if err != nil {
@@ -140,10 +138,10 @@ func (w *Web) End(rw http.ResponseWriter, r *http.Request, c Caller) error {
 	return nil
 }
 
-// Login checks name and password and sets the cookies of a new session; the one that the
-// request came with ends. Of a user with a second factor it sets the cookie of a pending
-// login instead, and the existing session stays valid. The caller of Login limits its
-// attempts. on is whose the device is. Errors are those of account.Service.Login, and of the session store.
+// Login checks name and password and sets the cookies of a new session; the one that the request came with ends. Of a
+// user with a second factor it sets the cookie of a pending login instead, and the existing session stays valid. The
+// caller of Login limits its attempts. on is whose the device is. Errors are those of account.Service.Login, and of
+// the session store.
 func (w *Web) Login(
 	rw http.ResponseWriter, r *http.Request, username, password string, on session.Device,
 ) (account.LoggedIn, error) {
@@ -177,9 +175,9 @@ func (w *Web) Login(
 	return in, w.LoggedIn(rw, r, in)
 }
 
-// KnowBrowser sets the device cookie, the same that the browser has if it has one, and returns
-// the request with it. In the earlier variant it does nothing. Login by the API, which sets two
-// cookies and no other (AUTH-4.5), does without.
+// KnowBrowser sets the cookie by which the browser is known, with the value that it has already if there is one, and
+// returns the request with it. In the earlier variant it does nothing. Login by the API, which sets two cookies and
+// no other (AUTH-4.5), does without.
 func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request {
 	if w.CompatV0 {
 		return r
@@ -193,8 +191,8 @@ func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request
 	return r
 }
 
-// LoggedIn sets the cookies of a finished login, however the user proved who they are, and
-// clears that of a pending one.
+// LoggedIn sets the cookies of a finished login, however the user proved who they are, and clears that of the pending
+// login that the request has.
 func (w *Web) LoggedIn(rw http.ResponseWriter, r *http.Request, in account.LoggedIn) error {
 	if _, err := w.Sessions.Start(rw, in.Session, in.SessionID); err != nil {
 		return err
@@ -211,7 +209,7 @@ func (w *Web) LoggedIn(rw http.ResponseWriter, r *http.Request, in account.Logge
 	return nil
 }
 
-// Logout ends the session of a caller at their wish.
+// Logout ends the session of a caller at their wish, and clears its cookies.
 func (w *Web) Logout(rw http.ResponseWriter, r *http.Request, c Caller) error {
 	if err := w.Accounts.Logout(r.Context(), c.Session); err != nil {
 		return err
@@ -260,9 +258,8 @@ func (w *Web) UpdateMember(
 	return u, err
 }
 
-// passwordTimeout bounds a request that computes a password, which may take
-// seconds on a small machine. Waiting in the queue, and each step of a store,
-// have their own, closer bounds.
+// passwordTimeout bounds a request that computes a password, which may take seconds on a small machine. Waiting in
+// the queue, and each step of a store, have their own, closer bounds.
 const passwordTimeout = 30 * time.Second
 
 // Detach returns, for a request that computes a password, one with a context that does not
