@@ -23,7 +23,8 @@ func jpegOrientation(file []byte) int {
 	return 1
 }
 
-// tiffOrientation returns the orientation of the first directory of TIFF (tag 274).
+// tiffOrientation returns the orientation (tag 274) in the first directory of a TIFF structure; 1 where there is
+// none.
 func tiffOrientation(b []byte) int {
 	if len(b) < 8 {
 		return 1
@@ -58,7 +59,7 @@ type turned struct {
 	orientation int
 }
 
-// upright returns a picture as it was seen.
+// upright returns a picture as it was seen, by its orientation of Exif.
 func upright(m image.Image, orientation int) image.Image {
 	if orientation == 1 {
 		return m

@@ -26,10 +26,11 @@ type Options struct {
 	MaxBytes, MaxSide, MaxPixels int
 	// Side is the width and height of the pictures returned.
 	Side int
-	// MaxEncoded bounds a returned picture, in bytes. One that is larger is scaled down, and ErrTooLarge if it does not
-	// fit at minSide pixels.
+	// MaxEncoded bounds a returned picture, in bytes. One that is larger is scaled down, as long as its side is at
+	// least 64 pixels; ErrTooLarge if none fits.
 	MaxEncoded int
-	// Crop cuts what is wider or higher than a square; else the rest of it is transparent.
+	// Crop cuts what is wider or higher than a square; else the rest of the square is transparent, or white in a
+	// JPEG.
 	Crop bool
 	// JPEG: pictures are returned as JPEG; else as PNG.
 	JPEG bool
@@ -44,10 +45,11 @@ type Encoder struct {
 // New returns an Encoder.
 func New(o Options) *Encoder { return &Encoder{o, make(chan struct{}, 1)} }
 
-// minSide is the least size of a picture that is made smaller to fit.
+// minSide is the least side, in pixels, of a picture that is scaled down to fit.
 const minSide = 64
 
-// Encode returns the picture of a file, square. ErrFormat, ErrTooLarge.
+// Encode returns the picture of a file, square. ErrFormat, ErrTooLarge; the error of ctx if it ends while another
+// picture is encoded.
 func (e *Encoder) Encode(ctx context.Context, file []byte) ([]byte, error) {
 	if len(file) > e.MaxBytes {
 		return nil, ErrTooLarge
