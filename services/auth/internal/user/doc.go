@@ -1,7 +1,6 @@
-// Package user describes users: the User, what its fields may be (AUTH-1), and the errors
-// of the stores that keep them.
+// Package user describes users: the User, what its fields may be (AUTH-1), and the errors of the stores that keep
+// them.
 //
-// It knows no HTTP, no session and no SQL. The interfaces of the stores are in the packages
-// whose rules need them, as account and people; sqlstore implements them, and sees to it
-// that there is always an admin.
+// It knows no HTTP, no session and no SQL. The interfaces of the stores are in the packages whose rules need them, as
+// account and people; sqlstore implements them, and leaves the last admin in place.
 package user

@@ -8,10 +8,11 @@ import (
 // Errors of the stores of users.
 var (
 	ErrNotFound = errors.New("no such user")
-	// ErrUsernameTaken: a user has that name, in this or another letter case.
+	// ErrUsernameTaken: a user has that name, in this or another letter case; or, where a user or an invite is
+	// created, one who is here under another name had it.
 	ErrUsernameTaken = errors.New("username is taken")
-	// ErrUsernameFormer: a deleted user had that name, in this or another letter case, or
-	// one who is here under another name had it.
+	// ErrUsernameFormer: a deleted user, or one who is here under another name, had that name, in this or another
+	// letter case.
 	ErrUsernameFormer = errors.New("username was another user's")
 	ErrEmailTaken     = errors.New("another user has the e-mail address")
 	ErrIDTaken        = errors.New("id is taken")
@@ -19,7 +20,7 @@ var (
 	// ErrGuestAdmin: the user would be an admin whose account ends. An admin's account has no end,
 	// so that there is always an admin.
 	ErrGuestAdmin = errors.New("an admin's account has no end")
-	// ErrNotAdmin: the acting user is not, or no longer, an admin.
+	// ErrNotAdmin: the acting user is not, or no longer, an admin, or is disabled.
 	ErrNotAdmin = errors.New("the acting user is not an admin")
 	// ErrChanged: the password hash is not the expected one, after a concurrent change, or the user's row no longer
 	// admits the session.

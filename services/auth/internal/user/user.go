@@ -27,7 +27,7 @@ const (
 	Member Role = "member"
 )
 
-// DefaultAvatarColor is the colour of a user created without one.
+// DefaultAvatarColor is the colour of a user, or an application, that is created without one.
 const DefaultAvatarColor = "#007AFF"
 
 // New are the fields of a user to create; the store sets the others. The password hash
@@ -42,27 +42,27 @@ type New struct {
 
 // User is a stored user.
 type User struct {
-	ID int64 // set by the store; only an import may use that of a deleted user again
+	ID int64 // set by the store or an import, which alone may use that of a deleted user again
 	New
 	CreatedAt time.Time // UTC, whole seconds
-	// SessionStamp is the stamp that a session of the user must have. The store sets
-	// a new, random one for a new user and whenever all sessions are to end; users of
-	// an earlier version have none until then.
+	// SessionStamp is the stamp that a session of the user must have, unless it is KeptSession. The store sets a new,
+	// random one for a new user and whenever sessions are to end; users of an earlier version have none until then.
 	SessionStamp string
 	// KeptSession is the key of the session that the last such change kept, whatever
 	// its stamp; empty: none.
 	KeptSession string
-	// SecondFactor reports that a password alone does not log in.
+	// SecondFactor reports that a login by password needs a second factor, too.
 	SecondFactor bool
-	// DisabledAt is since when an admin has closed the account, EndsAt from when a guest's is closed; zero: it is not.
+	// DisabledAt is when an admin closed the account, zero: none has; EndsAt is when a guest's account ends, zero: it
+	// does not.
 	DisabledAt, EndsAt time.Time
-	Picture            string // SHA-256 of the user's, hexadecimal; empty: there is none
+	Picture            string // SHA-256 of the picture, hexadecimal; empty: there is none
 }
 
 // NoPassword is the PasswordHash of a user without one, who logs in by passkeys. No password matches it.
 const NoPassword = "!"
 
-// HasPassword reports whether the user can log in by a password.
+// HasPassword reports whether the user has a password.
 func (u New) HasPassword() bool { return u.PasswordHash != NoPassword }
 
 // Protected reports whether no password alone opens the account.
@@ -78,10 +78,9 @@ type Details struct {
 	User
 	Groups       []string // slugs, sorted
 	Passkeys     int
-	LastLoginAt  time.Time // zero: unknown, or before the audit began
+	LastLoginAt  time.Time // zero: the audit has no login
 	ResetAskedAt time.Time // of an open request for a new password; else zero
-	// Subject is the identifier by which applications know the user: a random UUID, empty until the
-	// first one asks.
+	// Subject is the identifier by which applications know the user: a random UUID, empty until it is first needed.
 	Subject string
 	Email   Email
 }
@@ -89,8 +88,8 @@ type Details struct {
 // Email is the address of a user.
 type Email struct {
 	Address string // ASCII; empty: there is none
-	// ConfirmedAt is when an admin entered it, ConfirmedBy who (Operator: a command); zero: the user did, and it may be
-	// another person's.
+	// ConfirmedAt is when an admin entered it, ConfirmedBy who (Operator: a command); zero: nobody did but the user,
+	// and it may be another person's.
 	ConfirmedAt time.Time
 	ConfirmedBy int64
 }
@@ -109,7 +108,7 @@ type Change struct {
 	Username *string
 	EndsAt   *time.Time // zero: the account has no end
 	Email    *string    // "" removes it
-	// ConfirmsEmail has Email be confirmed, even if it stays the same. Only admins may set it.
+	// ConfirmsEmail confirms Email, even if it stays the same. Only an admin or the Operator may set it.
 	ConfirmsEmail bool
 }
 
@@ -216,7 +215,7 @@ func CheckUsername(name string) error {
 	return nil
 }
 
-// Lengths of an e-mail address (RFC 5321, section 4.5.3.1).
+// Lengths of an e-mail address in bytes (RFC 5321, section 4.5.3.1).
 const (
 	maxEmail      = 254
 	maxEmailLocal = 64
@@ -238,8 +237,8 @@ func CleanEmail(address string) (string, error) {
 	return address, nil
 }
 
-// reserved are the names, without dots, hyphens and underscores, by which applications know their administrator or an
-// account of their own.
+// reserved are the names by which applications know their administrator or an account of their own, in lower case and
+// without dots, hyphens and underscores.
 var reserved = strings.Fields(`admin administrator adm root superuser sysadmin system sys operator owner moderator
 	manager supervisor nobody anonymous guest user member users members admins everyone all public self me
 	service daemon support security abuse postmaster hostmaster webmaster mailer mailerdaemon noreply
@@ -268,8 +267,8 @@ func CheckNoOption(name string) error {
 	return nil
 }
 
-// ProposeUsername returns a username for a display name: its first word in plain letters, or "" where
-// that is none that a person may choose.
+// ProposeUsername returns a username for a display name: its first word in the letters a to z, or "" where that is
+// not one that a person may choose.
 func ProposeUsername(displayName string) string {
 	words := strings.Fields(umlauts.Replace(strings.ToLower(displayName)))
 	if len(words) == 0 {
@@ -289,9 +288,8 @@ func ProposeUsername(displayName string) string {
 
 var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss")
 
-// CleanDisplayName returns the name without surrounding white space. ErrDisplayName for
-// one without a visible character or with one that is invisible,
-// ErrDisplayNameTooLong for one over 128 code points.
+// CleanDisplayName returns the name without surrounding white space. ErrDisplayNameTooLong for one over 128 code
+// points; ErrDisplayName for one without a visible character, with an invisible one, or that is no UTF-8.
 func CleanDisplayName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if utf8.RuneCountInString(name) > MaxDisplayName {
@@ -329,7 +327,7 @@ func ColorOf(name string) string {
 	return AvatarColors[sum%len(AvatarColors)]
 }
 
-// CheckAvatarColor returns ErrAvatarColor unless color is a CSS hex colour.
+// CheckAvatarColor returns ErrAvatarColor unless color is #RGB or #RRGGBB.
 func CheckAvatarColor(color string) error {
 	if !colorPattern.MatchString(color) {
 		return ErrAvatarColor
@@ -363,7 +361,7 @@ type Record struct {
 	ID, Username, DisplayName, PasswordHash, AvatarColor, Role, CreatedAt string
 }
 
-// ParseID returns the id in a text, 0 for an empty one, else ErrID.
+// ParseID returns the id in a text, from 1 to MaxID, or 0 for an empty one; else ErrID.
 func ParseID(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -375,15 +373,14 @@ func ParseID(text string) (int64, error) {
 	return id, nil
 }
 
-// maxSeconds separates seconds since 1970 from milliseconds: the year 5138, or March
-// 1973.
+// maxSeconds separates seconds since 1970 from milliseconds: it is in the year 5138, or in March 1973.
 const maxSeconds = 1e11
 
 // timeLayouts are RFC 3339 with or without a fraction of a second, and SQLite's
 // CURRENT_TIMESTAMP, which is UTC.
 var timeLayouts = []string{time.RFC3339, time.DateTime}
 
-// ParseCreatedAt returns the instant in a text, the zero time for an empty one, else
+// ParseCreatedAt returns the instant in a text, in whole seconds, or the zero time for an empty one; else
 // ErrCreatedAt.
 func ParseCreatedAt(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)

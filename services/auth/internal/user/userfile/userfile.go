@@ -101,7 +101,7 @@ func readSQLite(ctx context.Context, path string) (file File, err error) {
 	return file, nil
 }
 
-// query calls do with each row of a query for so many columns of text.
+// query calls do with each row of a query that returns so many columns of text.
 func query(ctx context.Context, db *sql.DB, text string, columns int, do func(row []string) error) (err error) {
 	rows, err := db.QueryContext(ctx, text)
 	if err != nil {
@@ -180,8 +180,8 @@ var fields = []field{
 	{"created_at", false, func(r *user.Record) *string { return &r.CreatedAt }},
 }
 
-// find returns the index of each field among the columns' names, -1 for a missing one, and the
-// names of no field. It sets names in lower case. ErrColumns where a required one is missing, or
+// find sets the columns' names in lower case, without surrounding white space. It returns the index of each field
+// among them, -1 for a missing one, and the names that are no field's. ErrColumns where a required one is missing, or
 // one comes twice.
 func find(names []string) (places []int, ignored []string, err error) {
 	for i, name := range names {
