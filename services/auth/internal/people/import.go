@@ -56,8 +56,8 @@ func (s *Service) CheckImport(ctx context.Context, records []user.Record) ([]use
 	return users, nil, nil
 }
 
-// fromRecord returns the user of a record and all its errors. A wrong field is empty, but for the password hash and the
-// colour.
+// fromRecord returns the user of a record and all its errors. A wrong field has its zero value, but for the password
+// hash and the colour.
 func fromRecord(r user.Record) (user.User, []error) {
 	id, idErr := user.ParseID(r.ID)
 	nameErr := user.CheckUsername(r.Username)

@@ -31,8 +31,7 @@ type NewInvite struct {
 // has none; an empty DisplayName is the invite's, or the username.
 type NewMember struct{ Username, DisplayName, Password string }
 
-// LinkOf returns the open link of a token and changes nothing. link.ErrInvalid; link.ErrUsed, with
-// the link; user.ErrNotEmpty for a set-up link that was not used, once there is a user.
+// LinkOf returns the open link of a token and changes nothing. Errors are those of Links.Link.
 func (s *Service) LinkOf(ctx context.Context, kind link.Kind, token string) (link.Link, error) {
 	return s.links.Link(ctx, kind, link.Hash(token))
 }
@@ -49,15 +48,14 @@ func (s *Service) IsEmpty(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// CreateSetupLink returns the token of a new set-up link, for the operator; older ones
-// are void. user.ErrNotEmpty.
+// CreateSetupLink returns a new set-up link and its token, for the operator; older ones are void. user.ErrNotEmpty.
 func (s *Service) CreateSetupLink(ctx context.Context) (link.Link, string, error) {
 	return s.createLink(ctx, link.Link{Kind: link.Setup, Role: string(user.Admin)}, user.Operator)
 }
 
-// Invite creates an invite on behalf of an admin or user.Operator and returns its token. The sentinels
-// of user for its fields; user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrGuestAdmin,
-// user.ErrNotAdmin; application.ErrGroupNotFound.
+// Invite creates an invite on behalf of an admin or user.Operator and returns it with its token. The sentinels of
+// user for its fields; user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrGuestAdmin, user.ErrNotAdmin;
+// application.ErrGroupNotFound.
 func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link, string, error) {
 	l := link.Link{
 		Kind: link.Invite, Username: n.Username, Former: n.Former, Role: string(user.Member),
@@ -92,9 +90,8 @@ func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link,
 	return s.createLink(ctx, l, by)
 }
 
-// ResetLink creates a link by which a user sets a new password, on behalf of an admin or
-// user.Operator, and returns its token. Older ones of that user are void.
-// account.ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin.
+// ResetLink creates a link by which a user sets a new password, on behalf of an admin or user.Operator, and returns
+// it with its token. Older ones of that user are void. account.ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) ResetLink(ctx context.Context, by, id int64) (link.Link, string, error) {
 	if by == id {
 		return link.Link{}, "", account.ErrUseOwnPage
@@ -140,7 +137,6 @@ func (s *Service) RevokeInvite(ctx context.Context, by, id int64) error {
 	return s.links.RevokeInvite(ctx, id, by)
 }
 
-// colorOf returns the colour of a newcomer.
 func colorOf(displayName string) *string {
 	color := user.ColorOf(displayName)
 	return &color
@@ -168,7 +164,6 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 	return s.links.Setup(ctx, hash, record, nil, household)
 }
 
-// check returns the first user and the household's name.
 func (n NewHousehold) check() (first NewUser, household string, err error) {
 	if household, err = user.CleanHouseholdName(n.Household); err != nil {
 		return NewUser{}, "", err
@@ -216,8 +211,8 @@ func (n NewMember) check(l link.Link) (NewUser, error) {
 	}, nil
 }
 
-// newcomer returns the open link of a person who joins, or sets the household up, by a passkey, with the user whom
-// it creates.
+// newcomer returns the open link of a person who joins, or sets the household up, by a passkey, with the user whom it
+// creates and the household's name.
 func (s *Service) newcomer(
 	ctx context.Context, hash string, n NewHousehold,
 ) (l link.Link, record user.New, household string, err error) {
@@ -247,14 +242,15 @@ func (s *Service) newcomer(
 	return l, record, household, err
 }
 
-// CheckNewcomer returns why PasskeyOptions would refuse what a person typed.
+// CheckNewcomer returns the error of PasskeyOptions about the link or what a person typed; nil: there is none.
 func (s *Service) CheckNewcomer(ctx context.Context, token string, n NewHousehold) error {
 	_, _, _, err := s.newcomer(ctx, link.Hash(token), n)
 	return err
 }
 
 // PasskeyOptions begins the registration of the passkey of a person who joins by an invite, or sets the household up,
-// without a password. Errors are those of Join and Setup, and factor.ErrPasskeysUnavailable.
+// without a password. link.ErrInvalid, link.ErrUsed; account.ErrMissing, the sentinels of user for the fields,
+// user.ErrUsernameTaken; factor.ErrPasskeysUnavailable.
 func (s *Service) PasskeyOptions(ctx context.Context, token string, n NewHousehold) (account.PasskeyCeremony, error) {
 	hash := link.Hash(token)
 	_, record, household, err := s.newcomer(ctx, hash, n)
@@ -267,7 +263,8 @@ func (s *Service) PasskeyOptions(ctx context.Context, token string, n NewHouseho
 }
 
 // JoinByPasskey creates the user of an invite or a set-up link, who has the passkey that answered and no password.
-// Errors are those of Join and Setup; factor.ErrPasskeyFailed, factor.ErrPasskeyExists, factor.ErrPasskeysUnavailable.
+// Errors are those of PasskeyOptions; factor.ErrPasskeyFailed, factor.ErrPasskeyExists; user.ErrUsernameFormer for an
+// invite, user.ErrNotEmpty for a set-up.
 func (s *Service) JoinByPasskey(
 	ctx context.Context, token string, answer account.PasskeyAnswer, userAgent string,
 ) (user.User, error) {
@@ -316,8 +313,8 @@ func (s *Service) ResetPasswordByLink(ctx context.Context, token, replacement st
 	return err
 }
 
-// AskForReset opens a request of a user for a new password, which admins see. It returns
-// before the name is looked up, so that nothing tells whether there is such a user.
+// AskForReset opens a request of a user for a new password, which admins see. It returns before the name is looked
+// up, so that nothing tells whether there is such a user.
 func (s *Service) AskForReset(ctx context.Context, username string) {
 	s.audit.Later(ctx, func(ctx context.Context) {
 		if err := s.users.AskForReset(ctx, username); err != nil && !errors.Is(err, user.ErrNotFound) {
@@ -326,7 +323,8 @@ func (s *Service) AskForReset(ctx context.Context, username string) {
 	})
 }
 
-// checkOwn is NewUser.check for a password that the person themselves chooses.
+// checkOwn is NewUser.check for a password that the person themselves chooses, which may be no well-known one, and
+// none of the user's names and others.
 func (s *Service) checkOwn(ctx context.Context, n NewUser, others ...string) (user.New, error) {
 	record, err := n.check()
 	if err != nil {

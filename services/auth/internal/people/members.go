@@ -138,7 +138,7 @@ func (s *Service) Disable(ctx context.Context, by, id int64) error {
 // Enable opens an account again that was disabled. user.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) Enable(ctx context.Context, by, id int64) error { return s.users.Enable(ctx, id, by) }
 
-// DisableNamed and EnableNamed are Disable and Enable for the operator.
+// DisableNamed is Disable for the operator, who names users by username.
 func (s *Service) DisableNamed(ctx context.Context, username string) error {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Service) DisableNamed(ctx context.Context, username string) error {
 	return s.Disable(ctx, user.Operator, u.ID)
 }
 
-// EnableNamed is described at DisableNamed.
+// EnableNamed is Enable for the operator, who names users by username.
 func (s *Service) EnableNamed(ctx context.Context, username string) error {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {
@@ -170,8 +170,8 @@ var pictures = picture.Options{
 	MaxBytes: 900_000, MaxSide: 4096, MaxPixels: 8 << 20, Side: 512, MaxEncoded: 200_000, Crop: true, JPEG: true,
 }
 
-// SetPicture makes a file the picture of a session's user, encoded anew; a nil file removes the
-// picture. picture.ErrFormat, picture.ErrTooLarge; user.ErrNotFound.
+// SetPicture makes a file the picture of a session's user, encoded anew; a nil file removes the picture.
+// picture.ErrFormat, picture.ErrTooLarge; user.ErrNotFound.
 func (s *Service) SetPicture(ctx context.Context, of session.Session, file []byte) (err error) {
 	if file != nil {
 		if file, err = s.pictures.Encode(ctx, file); err != nil {
@@ -219,8 +219,7 @@ func (s *Service) HideFirstSteps(ctx context.Context, by int64) error {
 	return s.users.HideFirstSteps(ctx, by)
 }
 
-// FactorOverview returns all users as admins see them, with whether they have a second
-// factor, and whether the household requires one.
+// FactorOverview returns all users as Members does, and whether the household requires a second factor.
 func (s *Service) FactorOverview(ctx context.Context) (members []user.Details, required bool, err error) {
 	if members, err = s.Members(ctx); err != nil {
 		return nil, false, err

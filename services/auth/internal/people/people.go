@@ -18,20 +18,20 @@ import (
 
 // Errors of the rules, beside those of account and user.
 var (
-	// ErrOwnAccount is returned to admins who delete themselves.
+	// ErrOwnAccount is returned to admins who delete themselves by Delete.
 	ErrOwnAccount = errors.New("own account")
 	// ErrResetLinkOnly is returned to admins who set another user's password.
 	ErrResetLinkOnly = errors.New("only the user sets their password")
 )
 
-// Users keeps users. Every method is one atomic step and safe for concurrent use, also by several processes. Methods
-// that name a user return user.ErrNotFound. Delete, Disable and Import record revocations, as account.Users describes.
+// Users keeps users. Every method is safe for concurrent use, also by several processes, and makes its changes in one
+// atomic step. Methods that name a user return user.ErrNotFound. Delete, Disable and Import record revocations, as
+// account.Users describes.
 type Users interface {
-	// Create adds a user and returns it with id and creation time. by is the acting
-	// user, who must be an admin at that instant (user.ErrNotAdmin), or the user.Operator.
-	// user.ErrUsernameTaken.
+	// Create adds a user and returns it with id and creation time. by is the acting user, who must be an admin at
+	// that instant and not disabled (user.ErrNotAdmin), or user.Operator. user.ErrUsernameTaken.
 	Create(ctx context.Context, n user.New, by int64) (user.User, error)
-	// CreateFirst is Create while there is no user at all, else user.ErrNotEmpty. Of any
+	// CreateFirst is Create, without an acting user, while there is no user at all, else user.ErrNotEmpty. Of any
 	// number of concurrent calls one succeeds.
 	CreateFirst(ctx context.Context, n user.New) (user.User, error)
 	// Import adds users of another application, all of them or none. The store sets
@@ -55,20 +55,20 @@ type Users interface {
 	// CheckFormer returns user.ErrUsernameFormer for a name that another user had.
 	CheckFormer(ctx context.Context, username string) error
 
-	// Change changes fields; by as in Create, or the user themselves, who cannot change the role, groups, username
-	// and end. Nobody else gets a user's previous username while they are here. user.ErrNotAdmin,
-	// user.ErrLastAdmin, user.ErrGuestAdmin; user.ErrUsernameTaken, user.ErrUsernameFormer; user.ErrEmailTaken,
-	// where an admin has confirmed it for another user, or the user themselves enters what another one has;
-	// application.ErrGroupNotFound.
+	// Change changes fields; by as in Create, or the user themselves, who without being an admin can change the
+	// display name, the colour and, without confirming it, the e-mail address. Nobody else gets a user's previous
+	// username while they are here. user.ErrNotAdmin, user.ErrLastAdmin, user.ErrGuestAdmin; user.ErrUsernameTaken,
+	// user.ErrUsernameFormer; user.ErrEmailTaken, where an admin has confirmed it for another user, or the user
+	// themselves enters what another one has; application.ErrGroupNotFound.
 	Change(ctx context.Context, id int64, c user.Change, by int64) error
 	// Disable closes an account until Enable; by as in Create. All sessions are revoked. user.ErrLastAdmin.
 	Disable(ctx context.Context, id, by int64) (user.Revocation, error)
 	Enable(ctx context.Context, id, by int64) error
 	// SetPicture sets a user's picture, or removes it where jpeg is nil; by as in Create, or the user themselves.
 	SetPicture(ctx context.Context, id int64, jpeg []byte, by int64) error
-	// Picture returns the picture of a user whose SHA-256 is hash, hexadecimal. user.ErrNotFound.
+	// Picture returns a user's picture if its SHA-256, hexadecimal, is hash; else user.ErrNotFound.
 	Picture(ctx context.Context, id int64, hash string) ([]byte, error)
-	// NameHousehold sets the household's name, which may be empty; by as in Create.
+	// NameHousehold sets the household's name; "" removes it. by as in Create.
 	NameHousehold(ctx context.Context, name string, by int64) error
 	// SetRole changes the role, also to the current one. user.ErrLastAdmin, user.ErrGuestAdmin.
 	SetRole(ctx context.Context, id int64, role user.Role) error
@@ -76,33 +76,33 @@ type Users interface {
 	// account is closed. It ends when a reset link is created, the password changes, the account is disabled, or by
 	// DismissReset.
 	AskForReset(ctx context.Context, username string) error
-	// HideFirstSteps has user.Household say that they are done; by as in Create.
+	// HideFirstSteps sets user.Household.FirstStepsDone; by as in Create.
 	HideFirstSteps(ctx context.Context, by int64) error
 	// DismissReset ends the request of a user for a new password, if one is open; by as in Create.
 	DismissReset(ctx context.Context, id, by int64) error
 }
 
-// Links keeps links and carries out what they are for. Every method is one transaction,
-// with its audit rows. A method that uses a link up returns link.ErrInvalid unless the
-// link is open at that instant, or link.ErrUsed; of any number of concurrent uses one succeeds.
+// Links keeps links and carries out what they are for. Every method that changes something is one transaction, with
+// its audit rows. A method that uses a link up returns link.ErrInvalid unless the link is open at that instant, or
+// link.ErrUsed; of any number of concurrent uses one succeeds.
 //
-// A link stops being open when it is used or expires, and when the admin who created it is
-// no longer one or their sessions end. The hash is link.Hash of the token.
+// A link stops being open when it is used, expires or becomes void, and when the admin who created it is no longer
+// one or their sessions are revoked. The hash is link.Hash of the token.
 type Links interface {
 	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role, Groups and EndsAt of l. It is
-	// open until EndsAt at the latest. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a set-up the
-	// earlier ones of that user become void. user.ErrNotFound; user.ErrUsernameTaken, user.ErrUsernameFormer and
+	// open until EndsAt at the latest. by is as in Users.Create. A set-up makes all earlier ones void, a reset those
+	// of its user. user.ErrNotFound for a reset; user.ErrUsernameTaken, user.ErrUsernameFormer and
 	// application.ErrGroupNotFound for an invite; user.ErrNotEmpty for a set-up.
 	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)
-	// Link returns an open link. link.ErrInvalid; link.ErrUsed, with the link; user.ErrNotEmpty for
-	// a set-up link that was not used, once there is a user.
+	// Link returns an open link. In this order: link.ErrUsed, with the link; user.ErrNotEmpty for a set-up while
+	// there is a user; link.ErrInvalid.
 	Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error)
 	// Invite returns an invite that is open, or was used: link.ErrUsed, with the user whom it created.
 	// link.ErrNotFound.
 	Invite(ctx context.Context, id int64) (link.Link, error)
 	// Invites returns the open invites, newest first.
 	Invites(ctx context.Context) ([]link.Link, error)
-	// RevokeInvite makes an invite void; by as in CreateLink. link.ErrNotFound.
+	// RevokeInvite makes an open invite void; by as in Users.Create. link.ErrNotFound.
 	RevokeInvite(ctx context.Context, id, by int64) error
 
 	// Setup uses a set-up link up and creates the first user, with a passkey unless that is nil. user.ErrNotEmpty;

@@ -61,7 +61,7 @@ func (n NewUser) check() (user.New, error) {
 	return n.record()
 }
 
-// record checks the fields beside the password.
+// record checks the fields but the password, and returns the record without password hash.
 func (n NewUser) record() (user.New, error) {
 	if n.Username == "" || n.DisplayName == "" {
 		return user.New{}, account.ErrMissing
@@ -129,8 +129,8 @@ func (s *Service) delete(ctx context.Context, id, by int64) error {
 
 // The commands of the operator, who needs no session and names users by username.
 
-// Bootstrap creates the first admin while there is no user at all, and reports
-// whether it did. The username is also the display name.
+// Bootstrap creates the first admin while there is no user at all, and reports whether it did. The username is also
+// the display name. Errors are those of Add but user.ErrUsernameTaken.
 func (s *Service) Bootstrap(ctx context.Context, username, pw string) (created bool, err error) {
 	users, err := s.users.List(ctx)
 	if err != nil || len(users) > 0 {
@@ -145,7 +145,7 @@ func (s *Service) Bootstrap(ctx context.Context, username, pw string) (created b
 	return err == nil, err
 }
 
-// Add creates a user. The errors are Create's without those of a session.
+// Add creates a user. The errors are Create's without session.ErrNotFound and user.ErrNotAdmin.
 func (s *Service) Add(ctx context.Context, n NewUser) (user.User, error) {
 	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
 		return s.users.Create(ctx, record, user.Operator)
