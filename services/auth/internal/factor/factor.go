@@ -4,7 +4,7 @@ import "time"
 
 // State is what a user has beside the password.
 type State struct {
-	Enabled bool // a password alone does not log in
+	Enabled bool // a login by password needs a second factor, too
 	// Sealed is the sealed TOTP secret; nil: none.
 	Sealed []byte
 	// Confirmed reports that the secret was confirmed by a code and counts.

@@ -9,7 +9,7 @@ import (
 
 // Errors of passkeys.
 var (
-	// ErrNoPasskey: there is no such passkey, or it is another user's.
+	// ErrNoPasskey: there is no such passkey, it is another user's, or the user has none that can be used here.
 	ErrNoPasskey = errors.New("no such passkey")
 	// ErrPasskeyExists: the credential is registered already, for this or another user.
 	ErrPasskeyExists = errors.New("passkey is registered already")
@@ -93,8 +93,8 @@ type Assertion struct {
 	// Passkey is the one that answered, with Record and SignCount as they are to be
 	// stored. Whether the counter advanced is the store's to decide.
 	Passkey Passkey
-	// FlagsChanged reports that the flag "backup eligible" is another one than at the
-	// registration, which the standard forbids and some password managers do.
+	// FlagsChanged reports that the flag "backup eligible" is another one than the Record had, which the standard
+	// forbids and some password managers do.
 	FlagsChanged bool
 }
 
@@ -111,8 +111,8 @@ type RelyingParty interface {
 	FinishRegister(u PasskeyUser, state []byte, answer json.RawMessage) (Credential, error)
 	// BeginLogin asks for any passkey of this relying party.
 	BeginLogin() (options json.RawMessage, state []byte, err error)
-	// FinishLogin calls find with the user handle of the answer, and returns its error
-	// unless that is ErrNoPasskey.
+	// FinishLogin calls find with the user handle of the answer, and returns its error, but ErrPasskeyFailed for
+	// ErrNoPasskey.
 	FinishLogin(find func(handle []byte) (PasskeyUser, error), state []byte, answer json.RawMessage) (Assertion, error)
 	// BeginVerify asks for a passkey of this user. ErrNoPasskey.
 	BeginVerify(u PasskeyUser) (options json.RawMessage, state []byte, err error)
@@ -145,6 +145,6 @@ type PasskeyStore interface {
 	// ErrRequired when the household does not allow that; ErrLastPasskey of a user without a password who has no other
 	// one of the same RP ID; user.ErrNotFound.
 	RemovePasskey(ctx context.Context, userID, id int64) error
-	// ForeignPasskeys counts the passkeys of each of at most 20 other RP IDs.
+	// ForeignPasskeys counts the passkeys of each RP ID but this one, of at most 20.
 	ForeignPasskeys(ctx context.Context, rpID string) (map[string]int, error)
 }

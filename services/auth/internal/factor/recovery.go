@@ -14,7 +14,7 @@ const (
 	recoveryBytes = 10 // 80 bits: 16 characters
 )
 
-// crockford is Crockford's base32, without letters that look like digits.
+// crockford is Crockford's base32, which leaves out I, L, O and U.
 var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
 // NewRecoveryCodes returns a set of codes to show once, in groups of 4 characters, and

@@ -34,7 +34,7 @@ const (
 	modulus = 1_000_000 // 10 to the power of digits
 	// window is how many steps a clock may be off by (RFC 6238, section 5.2).
 	window = 1
-	// skewWindow is how many steps SkewOf looks back and ahead.
+	// skewWindow is how many steps SkewOf looks back and ahead: 10 minutes.
 	skewWindow = 20
 	// secretBytes is the length of a secret, as RFC 4226, section 4 recommends.
 	secretBytes = 20
@@ -79,9 +79,8 @@ func MatchTOTP(secret []byte, code string, last int64, now time.Time) (step int6
 	return match(secret, code, max(last+1, StepOf(now)-window), StepOf(now)+window)
 }
 
-// SkewOf returns by how much the clock that made a code is ahead, or behind if negative,
-// as far as 10 minutes; false: it is not a code of that secret. It is for an explanation
-// only: such a code is not accepted.
+// SkewOf returns by how much the clock that made a code is ahead, or behind if negative: at least a step, and at most
+// 10 minutes; false: no step in that time has the code. It is for an explanation only: such a code is not accepted.
 func SkewOf(secret []byte, code string, now time.Time) (time.Duration, bool) {
 	at := StepOf(now)
 	for off := int64(1); off <= skewWindow; off++ {
