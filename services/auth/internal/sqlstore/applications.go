@@ -32,8 +32,8 @@ func scanApplication(row sqldb.Scanner) (application.Application, error) {
 	return a, err
 }
 
-// changePolicy runs do, on behalf of an admin or the Operator, while no other transaction changes applications or
-// groups. Logins at applications that the rules do not admit after it end. user.ErrNotAdmin.
+// changePolicy runs do, on behalf of an admin or user.Operator, while no other transaction changes applications or
+// groups. After do it ends the logins at applications that the rules do not admit (any more). user.ErrNotAdmin.
 func (d *database) changePolicy(
 	ctx context.Context, what string, by int64, do func(context.Context, *transaction) error,
 ) error {
@@ -51,8 +51,8 @@ func (d *database) changePolicy(
 	})
 }
 
-// lockPolicy keeps every other transaction from changing applications, groups or their
-// members until this one ends. SQLite has one writer.
+// lockPolicy keeps other transactions from changing applications and groups, and from adding members to groups, until
+// this one ends: they call it too.
 func (tx *transaction) lockPolicy(ctx context.Context) error { return tx.lock(ctx, "applications") }
 
 // Applications keeps applications.
@@ -101,7 +101,7 @@ func (s *Applications) CreateApplication(
 	})
 }
 
-// policyOf returns what decides about access to an application, for the audit.
+// policyOf returns the detail of an event about an application: its address, and who may use it.
 func policyOf(a application.Application) map[string]any {
 	policy := map[string]any{
 		"app": a.Slug, "url": a.URL, "rule": a.Rule, "second_factor": a.SecondFactor, "tokens": a.Tokens,
@@ -112,7 +112,7 @@ func policyOf(a application.Application) map[string]any {
 	return policy
 }
 
-// hasRoom returns ErrTooMany when a query counts most or more.
+// hasRoom returns application.ErrTooMany when a query counts most or more.
 func (tx *transaction) hasRoom(ctx context.Context, query string, most int, args ...any) error {
 	var n int
 	err := tx.row(ctx, query, args...).Scan(&n)
@@ -122,7 +122,7 @@ func (tx *transaction) hasRoom(ctx context.Context, query string, most int, args
 	return err
 }
 
-// isFree returns ErrSlugTaken or ErrURLTaken when another application has the slug or the URL of a.
+// isFree returns application.ErrSlugTaken or application.ErrURLTaken when another application has a's slug or URL.
 func (s *Applications) isFree(ctx context.Context, tx *transaction, a application.Application) error {
 	var slug, address bool
 	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM applications WHERE slug = ? AND id <> ?), EXISTS (SELECT 1 FROM `+
@@ -139,7 +139,7 @@ func (s *Applications) isFree(ctx context.Context, tx *transaction, a applicatio
 	return nil
 }
 
-// ruleGroup returns the id of the group that a's rule names. ErrGroupNotFound.
+// ruleGroup returns the id of the group that a's rule names; NULL for another rule. application.ErrGroupNotFound.
 func (s *Applications) ruleGroup(
 	ctx context.Context, tx *transaction, a application.Application,
 ) (id sql.NullInt64, err error) {

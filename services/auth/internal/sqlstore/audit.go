@@ -29,11 +29,9 @@ func (tx *transaction) recordAbout(ctx context.Context, event string, id int64, 
 	return tx.record(ctx, about(event, u, detail))
 }
 
-// repeated returns the bucket of an event that its user can cause again and again without
-// another person: an act on their own account. Those of an hour, network, browser and actor are
-// one row, so that no user can fill the disk. "" for all other events; for a new passkey or one
-// that is removed, which are limited and worth their names; and for admins who change their
-// own groups, which opens applications to them.
+// repeated returns the bucket of an event about a user that this user causes, or somebody without a session; "" for
+// other events. Events of one name, user, hour, network and browser are one row, so that nobody can fill the disk. It
+// is "" also for passkeys that are added or removed and for changes of groups, each of which has a row of its own.
 func repeated(now time.Time, by audit.Actor, e audit.Event) string {
 	own := by.Kind == audit.Anonymous || by.Kind == audit.User && by.ID == e.SubjectID
 	if !own || e.SubjectID == 0 || slices.Contains([]string{"passkey_added", "passkey_removed", "groups_changed"},
@@ -43,9 +41,9 @@ func repeated(now time.Time, by audit.Actor, e audit.Event) string {
 	return fmt.Sprintf("%s %d %d %s %s", e.Name, now.Truncate(time.Hour).Unix(), e.SubjectID, by.Network, by.Agent)
 }
 
-// record writes the row of an event of the context's actor, or counts it with those of the same actor and bucket, of
-// which the row then tells the last. The actor is a part of the stored bucket: what a stranger does is never counted
-// with what a user did.
+// record writes the row of an event of the context's actor. If there is a row of the same actor and bucket, it counts
+// the event there instead, and the row then describes the last one. The actor is a part of the stored bucket: what a
+// stranger does is never counted with what a user did.
 func (tx *transaction) record(ctx context.Context, e audit.Event) error {
 	detail := ""
 	if e.Detail != nil {
@@ -80,8 +78,7 @@ func (tx *transaction) record(ctx context.Context, e audit.Event) error {
 // Audit keeps the entries of the audit.
 type Audit struct{ db *database }
 
-// Record implements audit.Store. The event comes after the answer that it is about, so Record does not wait for the
-// disk: a row that is lost with the power could have been lost with the process as well.
+// Record implements audit.Store. It does not wait for the disk: the row may be lost when the machine loses power.
 func (s *Audit) Record(ctx context.Context, e audit.Event) error {
 	return s.db.writeRelaxed(ctx, "record event", func(ctx context.Context, tx *transaction) error {
 		return tx.record(ctx, e)
@@ -137,7 +134,7 @@ func (s *Audit) Entries(ctx context.Context, q audit.Query) ([]audit.Entry, erro
 		strings.Join(where, ` AND `)+` ORDER BY at DESC, id DESC LIMIT ?`, append(args, q.Limit)...)
 }
 
-// maxNotices bounds what Notices returns.
+// maxNotices bounds what Notices and AdminNotices each return.
 const maxNotices = 50
 
 // Notices implements audit.Store.
@@ -152,8 +149,8 @@ func (s *Audit) Notices(ctx context.Context, userID int64, names []string, all b
 		append(args, maxNotices)...)
 }
 
-// AdminNotices implements audit.Store. What the service itself does by its settings is no news, but that an application
-// was not told of a logout is.
+// AdminNotices implements audit.Store. Of what the service itself does it returns the logouts of which it could not
+// tell an application, and nothing else.
 func (s *Audit) AdminNotices(
 	ctx context.Context, userID int64, names []string, since time.Time,
 ) ([]audit.Entry, error) {

@@ -13,12 +13,12 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Migrations are those of the database, for sqldb.Open.
+// Migrations holds the migrations of the database, which sqldb.Open applies.
 //
 //go:embed migrations
 var Migrations embed.FS
 
-// timeout bounds a read or a transaction, with the wait for a connection and for locks. Only tests change it.
+// timeout bounds a read or a transaction, with all its waits, but for imports and sweeps. Only tests change it.
 var timeout = 4 * time.Second
 
 const (
@@ -44,14 +44,13 @@ type Stores struct {
 	Logouts      *Logouts
 }
 
-// New returns the stores of a database that was opened with Migrations. now is the clock of all times that they write,
-// and by which something has expired.
+// New returns the stores of a database that was opened with Migrations. now returns the current time.
 func New(db *sqldb.DB, now func() time.Time) *Stores {
 	return NewObserved(db, now, func(context.Context, audit.Entry) {})
 }
 
-// NewObserved is New with a function that is called for each event of the audit when it is
-// committed, and must not wait. The entry has no ID.
+// NewObserved is New with a function that is called for each event of the audit after its commit, and must not block.
+// The entry has no ID.
 func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Context, audit.Entry)) *Stores {
 	db := &database{opened, now, observe}
 	return &Stores{
@@ -70,7 +69,6 @@ func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Co
 	}
 }
 
-// database is what the stores share.
 type database struct {
 	*sqldb.DB
 	now     func() time.Time
@@ -108,15 +106,15 @@ type transaction struct {
 	recorded []audit.Entry // for the observer, once it is committed
 }
 
-// write runs do in one write transaction within the limit; what names the operation in
-// errors. It may run do again.
+// write runs do in one write transaction within the limit; what names the operation in errors. It runs do again after
+// the transaction lost against another one.
 func (d *database) write(
 	ctx context.Context, limit time.Duration, what string, do func(context.Context, *transaction) error,
 ) error {
 	return d.writeBy(ctx, limit, what, d.Tx, do)
 }
 
-// writeRelaxed is write for what may be lost with the power of the machine: a user then logs in again.
+// writeRelaxed is write without the wait for the disk: the machine may lose what was written when it loses power.
 func (d *database) writeRelaxed(
 	ctx context.Context, what string, do func(context.Context, *transaction) error,
 ) error {
@@ -145,7 +143,7 @@ func (d *database) writeBy(
 	return nil
 }
 
-// change is write for what ends a user's sessions: it records the revocation in the same transaction.
+// change is write for what ends a user's sessions: it records the revocation in the same transaction, and returns it.
 func (d *database) change(
 	ctx context.Context, what string, r user.Revocation, do func(context.Context, *transaction) error,
 ) (user.Revocation, error) {
@@ -180,7 +178,7 @@ func (tx *transaction) exec(ctx context.Context, query string, args ...any) erro
 	return err
 }
 
-// update returns user.ErrNotFound unless the statement changes a row.
+// update runs a statement, and returns user.ErrNotFound when that changes no row.
 func (tx *transaction) update(ctx context.Context, query string, args ...any) error {
 	n, err := tx.changed(ctx, query, args...)
 	if err == nil && n == 0 {
@@ -189,7 +187,7 @@ func (tx *transaction) update(ctx context.Context, query string, args ...any) er
 	return err
 }
 
-// lock keeps other transactions from changing a table until this one ends. SQLite has one writer.
+// lock keeps other transactions from changing a table until this one ends; SQLite, with its one writer, needs none.
 func (tx *transaction) lock(ctx context.Context, table string) error {
 	if tx.db.Dialect != sqldb.Postgres {
 		return nil

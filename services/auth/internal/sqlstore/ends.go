@@ -12,24 +12,24 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// What ends grants ends them in its own transaction, by endGrants. Each such transaction locks the user's row or the
-// application's before it looks at grants, and so does what creates a grant, in statements of their own: of the two,
-// the later one sees what the earlier one did.
+// What ends grants ends them in its own transaction, by endGrants. A change of a user's row or of an application's rule
+// comes before it, in a statement of its own, and a grant is created while both rows are locked: of the two
+// transactions, the later one sees what the earlier one did.
 
-// enoughFactor is true for a grant and its application where the login had the factor that the application demands.
+// enoughFactor is the condition that the login of a grant had the factor that its application demands.
 const enoughFactor = `(NOT applications.second_factor OR oidc_grants.factor NOT IN ('', 'pwd'))`
 
-// endedAtOnce is how many logouts one statement queues.
+// endedAtOnce is for how many grants one statement queues logouts.
 const endedAtOnce = 200
 
-// endGrants ends the live grants that a condition selects, and queues the logouts of those applications that take some,
-// unless the reason is oidc.EndedByClient. It returns how many it ended.
+// endGrants ends the grants that a condition selects and that have not ended, and returns how many. It queues logouts
+// for the applications with an address for them, unless the reason is oidc.EndedByClient.
 func (tx *transaction) endGrants(ctx context.Context, reason, where string, args ...any) (int, error) {
 	now := tx.db.now().Unix()
 	rows, err := tx.query(ctx, `UPDATE oidc_grants SET ended_at = ?, reason = ? WHERE ended_at IS NULL AND (`+where+
 		`) RETURNING id`, append([]any{now, reason}, args...)...)
 	ids, err := sqldb.All(rows, err, scanID)
-	if err != nil || reason == oidc.EndedByClient { // which knows
+	if err != nil || reason == oidc.EndedByClient { // the application ended it itself
 		return len(ids), err
 	}
 	for chunk := range slices.Chunk(ids, endedAtOnce) {
@@ -48,14 +48,15 @@ func (tx *transaction) endGrants(ctx context.Context, reason, where string, args
 	return len(ids), nil
 }
 
-// scanID reads the id of a grant, to be an argument.
+// scanID reads the id of a grant as an argument of a later query.
 func scanID(row sqldb.Scanner) (any, error) {
 	var id string
 	err := row.Scan(&id)
 	return id, err
 }
 
-// endUnadmitted ends the grants that a changed rule, group or role does not admit any more.
+// endUnadmitted ends the grants whose application does not admit the user, or demands a second factor that the login
+// did not have.
 func (tx *transaction) endUnadmitted(ctx context.Context) error {
 	_, err := tx.endGrants(ctx, oidc.EndedByRule, `NOT EXISTS (SELECT 1 FROM applications, users
 		WHERE applications.id = oidc_grants.application_id AND users.id = oidc_grants.user_id

@@ -19,11 +19,11 @@ import (
 // hash and refuses the password. Whether there is a second factor is in user_factors.
 const secondFactorMark = "2f:"
 
-// hashSQL is the value of password_hash for a new hash, of a user whose row is locked
-// (lockUser). Its arguments are markedHash's.
+// hashSQL is the SQL value of password_hash for a new hash: marked where the user has a
+// second factor. The user's row is locked (lockUser). Its arguments are markedHash's.
 const hashSQL = `CASE WHEN substr(password_hash, 1, 3) = '2f:' OR ` + hasSecondFactor + ` THEN ? ELSE ? END`
 
-// hasSecondFactor is true for a row of users with a second factor.
+// hasSecondFactor is the condition that the user of a row of users has a second factor.
 const hasSecondFactor = `EXISTS (SELECT 1 FROM user_factors WHERE user_factors.user_id = users.id AND ` +
 	`user_factors.enabled_at IS NOT NULL)`
 
@@ -31,7 +31,7 @@ func markedHash(hash string) []any { return []any{secondFactorMark + hash, hash}
 
 func unmarked(hash string) string { return strings.TrimPrefix(hash, secondFactorMark) }
 
-// Factors keeps what users have beside their password but for passkeys.
+// Factors keeps who has a second factor, the secrets of TOTP, and recovery codes.
 type Factors struct{ db *database }
 
 // Factors implements account.Factors.
@@ -98,7 +98,7 @@ func (s *Factors) EnableTOTP(
 	})
 }
 
-// whyNotEnabled returns why no row was waiting for its confirmation.
+// whyNotEnabled returns factor.ErrAlreadyEnabled for a user who has confirmed TOTP, else factor.ErrNoPendingSetup.
 func (s *Factors) whyNotEnabled(ctx context.Context, tx *transaction, id int64) error {
 	state, err := factorsOf(ctx, tx, id)
 	switch {
@@ -138,8 +138,8 @@ func (s *Factors) EnableByPasskey(
 	})
 }
 
-// enabled does what follows from a second factor: the hash is marked, all sessions but keepSession end, and there are
-// new recovery codes.
+// enabled does what follows when a second factor is enabled: it replaces the recovery codes, marks the password hash,
+// ends all sessions but keepSession, and records the event.
 func (s *Factors) enabled(
 	ctx context.Context, tx *transaction, id int64, recovery []string, keepSession, method string,
 ) error {
@@ -155,7 +155,7 @@ func (s *Factors) enabled(
 	return tx.recordAbout(ctx, "second_factor_on", id, map[string]any{"method": method})
 }
 
-// setHashMark sets the mark of the stored hash.
+// setHashMark sets the mark at the beginning of the stored hash; "" removes it.
 func (tx *transaction) setHashMark(ctx context.Context, id int64, mark string) error {
 	var hash string
 	if err := tx.row(ctx, `SELECT password_hash FROM users WHERE id = ?`, id).Scan(&hash); err != nil {
@@ -177,7 +177,7 @@ func (tx *transaction) replaceRecovery(ctx context.Context, id int64, hashes []s
 }
 
 // UseTOTP implements account.Factors. It is one statement: of any number of callers with
-// a code of the same step one changes a row.
+// a code of the same step at most one changes a row.
 func (s *Factors) UseTOTP(ctx context.Context, id int64, sealed []byte, step int64) error {
 	return s.db.write(ctx, timeout, "use TOTP code", func(ctx context.Context, tx *transaction) error {
 		err := tx.update(ctx, `UPDATE user_factors SET totp_last_step = ?
@@ -231,8 +231,8 @@ func (s *Factors) DisableFactor(ctx context.Context, id int64) error {
 		})
 }
 
-// whereEnabled is write for a user with a second factor, whose row is locked.
-// factor.ErrNotEnabled.
+// whereEnabled is write for a user with a second factor, whose row it locks.
+// factor.ErrNotEnabled, user.ErrNotFound.
 func (s *Factors) whereEnabled(
 	ctx context.Context, what string, id int64, do func(context.Context, *transaction, user.User) error,
 ) error {
@@ -304,7 +304,6 @@ func (s *Factors) ResetFactor(ctx context.Context, id, by int64) (user.Revocatio
 	})
 }
 
-// requiresFactor reports whether the household requires a second factor.
 func (tx *transaction) requiresFactor(ctx context.Context) (bool, error) {
 	var value string
 	err := tx.row(ctx, `SELECT value FROM household WHERE key = ?`, householdRequire).Scan(&value)

@@ -17,7 +17,7 @@ import (
 // Groups keeps groups of users.
 type Groups struct {
 	db      *database
-	visitor *sqldb.Kept[int64, visitor] // of every guarded request
+	visitor *sqldb.Kept[int64, visitor] // for Visitor
 }
 
 // visitor is a user and the slugs of their groups, sorted.
@@ -41,7 +41,7 @@ func (tx *transaction) groupID(ctx context.Context, slug string) (id int64, err 
 func (s *Groups) Groups(ctx context.Context) ([]application.UserGroup, error) {
 	type member struct {
 		group    application.UserGroup
-		id       int64 // 0: the group has none
+		id       int64 // 0: the group has no members
 		username string
 	}
 	members, err := list(ctx, s.db, "list groups", func(row sqldb.Scanner) (m member, err error) {
@@ -119,7 +119,7 @@ func (s *Groups) ChangeGroup(ctx context.Context, slug string, name *string, mem
 	})
 }
 
-// setMembers makes users the members of a group. user.ErrNotFound.
+// setMembers makes these users, and no others, the members of a group. user.ErrNotFound.
 func (s *Groups) setMembers(ctx context.Context, tx *transaction, group int64, slug string, ids []int64) error {
 	rows, err := tx.query(ctx, `SELECT user_id FROM group_members WHERE group_id = ?`, group)
 	before, err := sqldb.All(rows, err, func(row sqldb.Scanner) (id int64, err error) {
@@ -139,7 +139,7 @@ func (s *Groups) setMembers(ctx context.Context, tx *transaction, group int64, s
 	return s.changeEach(ctx, tx, group, slug, members)
 }
 
-// setGroups makes groups those of a user, whose row exists. application.ErrGroupNotFound.
+// setGroups makes a user, whose row exists, a member of these groups and no others. application.ErrGroupNotFound.
 func (tx *transaction) setGroups(ctx context.Context, id int64, groups []string) error {
 	var before string
 	if err := tx.row(ctx, `SELECT `+groupsOf+` FROM users WHERE id = ?`, id).Scan(&before); err != nil {
@@ -156,7 +156,7 @@ func (tx *transaction) setGroups(ctx context.Context, id int64, groups []string)
 }
 
 // changeGroups makes a user, whose row exists, a member of groups (true) or not (false), by
-// slug. application.ErrGroupNotFound for one to join.
+// slug. application.ErrGroupNotFound for a group to join; an unknown one to leave is skipped.
 func (tx *transaction) changeGroups(ctx context.Context, id int64, joins map[string]bool) error {
 	for _, slug := range slices.Sorted(maps.Keys(joins)) {
 		group, err := tx.groupID(ctx, slug)
@@ -246,21 +246,21 @@ func (tx *transaction) changeMember(ctx context.Context, group int64, slug strin
 	return tx.recordAbout(ctx, "groups_changed", id, map[string]any{change: slug})
 }
 
-// groupsOf are the slugs of the groups of a row of users, separated by spaces.
+// groupsOf selects the slugs of the groups of a row of users, separated by spaces.
 const groupsOf = `coalesce((SELECT string_agg(user_groups.slug, ' ') FROM group_members
 	JOIN user_groups ON user_groups.id = group_members.group_id
 	WHERE group_members.user_id = users.id), '')`
 
-// slugs returns a list that is separated by spaces, sorted.
+// slugs returns the sorted elements of a list that is separated by spaces.
 func slugs(list string) []string { return slices.Sorted(strings.FieldsSeq(list)) }
 
-// Visitor implements policy.Groups. The groups are not the caller's to change.
+// Visitor implements policy.Groups. The caller must not change the groups.
 func (s *Groups) Visitor(ctx context.Context, id int64) (user.User, []string, error) {
 	v, err := s.visitor.Get(ctx, id)
 	return v.user, v.groups, err
 }
 
-// visitorReader returns the function that reads the visitor of an id.
+// visitorReader returns the function that reads a visitor by id. user.ErrNotFound.
 func (d *database) visitorReader() func(context.Context, int64) (visitor, error) {
 	query := d.Query(`SELECT ` + columns + `, ` + groupsOf + ` FROM users WHERE ` + byID)
 	return func(ctx context.Context, id int64) (visitor, error) {

@@ -19,7 +19,7 @@ func (s *Applications) SetIcon(ctx context.Context, slug string, icon applicatio
 	})
 }
 
-// setIcon replaces the picture of an application, or removes it, and records it.
+// setIcon replaces the picture of an application, or removes it where icon is the zero value, and records that.
 func (s *Applications) setIcon(
 	ctx context.Context, tx *transaction, of application.Application, icon application.Icon,
 ) error {

@@ -15,14 +15,14 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// openLink is the condition of a link that can be used at an instant: nothing else may decide it.
-// Its one argument is the instant in Unix seconds.
+// openLink is the condition that a link is open at an instant, its one argument, in Unix seconds: it is unused, not
+// void and not expired, and was created by the operator or a user who is an admin now.
 const openLink = `used_at IS NULL AND void_at IS NULL AND expires_at > ?
 	AND (created_by = 0 OR EXISTS (SELECT 1 FROM users AS creator WHERE creator.id = links.created_by
 	AND creator.role = 'admin'))`
 
-// usedLink is the condition of a link that did what it is for. An invite or set-up that was used
-// before its user was written to it counts as none.
+// usedLink is the condition that a link was used and has a user: the one whom it created, or whose password it reset.
+// An invite or a set-up that was used with an earlier version has none.
 const usedLink = `(used_at IS NOT NULL AND user_id IS NOT NULL)`
 
 const linkColumns = `links.id, links.kind, links.user_id, links.username, links.display_name, links.role,
@@ -94,8 +94,8 @@ func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int
 	return created, nil
 }
 
-// beforeLink checks what a kind of link demands, makes earlier ones void and returns the
-// event.
+// beforeLink checks what a kind of link demands, and returns the event. It makes earlier set-up links void, or the
+// user's earlier reset links; invites stay.
 func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (audit.Event, error) {
 	switch l.Kind {
 	case link.Setup:
@@ -136,7 +136,7 @@ func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (a
 	}
 }
 
-// invited returns what the audit holds of an invite.
+// invited returns the detail of an event about an invite.
 func invited(l link.Link) map[string]any {
 	detail := map[string]any{"role": l.Role}
 	if len(l.Groups) > 0 {
@@ -169,7 +169,7 @@ func (tx *transaction) voidLinks(ctx context.Context, where string, args ...any)
 	return err
 }
 
-// closeResets makes a user's reset links void and closes their request for one.
+// closeResets makes a user's unused reset links void and closes their request for one.
 func (tx *transaction) closeResets(ctx context.Context, id int64) error {
 	if err := tx.voidLinks(ctx, `kind = 'reset' AND user_id = ?`, id); err != nil {
 		return err
@@ -254,7 +254,7 @@ func (s *Links) useLink(ctx context.Context, tx *transaction, kind link.Kind, ha
 	return link.Link{}, cmp.Or(tx.wasUsed(ctx, kind, hash), err)
 }
 
-// wasUsed returns link.ErrUsed for a link that did what it is for.
+// wasUsed returns link.ErrUsed for a link that meets usedLink.
 func (tx *transaction) wasUsed(ctx context.Context, kind link.Kind, hash string) error {
 	var used bool
 	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM links WHERE kind = ? AND token_hash = ? AND `+usedLink+`)`,
@@ -265,7 +265,7 @@ func (tx *transaction) wasUsed(ctx context.Context, kind link.Kind, hash string)
 	return err
 }
 
-// usedFor writes to a link that was just used which user it created.
+// usedFor stores which user a link has created.
 func (tx *transaction) usedFor(ctx context.Context, l link.Link, id int64) error {
 	return tx.exec(ctx, `UPDATE links SET user_id = ? WHERE id = ?`, id, l.ID)
 }

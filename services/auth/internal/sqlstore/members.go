@@ -21,7 +21,7 @@ const memberColumns = `users.id, users.username, users.display_name, users.passw
 	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0),
 	coalesce(users.email_confirmed_by, 0), ` + groupsOf
 
-// lastLogin is when a row of users logged in last. The sum keeps Postgres from reading the
+// lastLogin selects the time of the last login of a row of users. The sum keeps Postgres from reading the
 // index of all times backwards until it meets a login of that user, who may have none.
 const lastLogin = `SELECT max(at + 0) FROM audit WHERE audit.subject_id = users.id AND audit.event = 'login'`
 
@@ -125,8 +125,8 @@ func (s *Users) Change(ctx context.Context, id int64, c user.Change, by int64) e
 	})
 }
 
-// changeEnd sets when the account of a user ends. user.ErrGuestAdmin where the account would have
-// an end and c, or else u, has the role admin.
+// changeEnd sets when the account of a user ends. user.ErrGuestAdmin where an account with an end would be an admin's:
+// end and role are those of c, or else of u.
 func (s *Users) changeEnd(ctx context.Context, tx *transaction, u user.User, c user.Change) error {
 	role, ends := u.Role, u.EndsAt
 	if c.Role != nil {
@@ -154,8 +154,8 @@ func (s *Users) changeEnd(ctx context.Context, tx *transaction, u user.User, c u
 // orNull returns a time as Unix seconds to store; NULL for the zero time.
 func orNull(at time.Time) sql.NullInt64 { return sql.NullInt64{Int64: at.Unix(), Valid: !at.IsZero()} }
 
-// rename gives a user another name, and keeps the previous name for them, because applications know
-// them by it. user.ErrUsernameTaken, user.ErrUsernameFormer.
+// rename gives a user another name. The previous name, unless it differs in letter case only, stays reserved for them,
+// because applications know them by it. user.ErrUsernameTaken, user.ErrUsernameFormer.
 func (s *Users) rename(ctx context.Context, tx *transaction, u user.User, name string) error {
 	if asciiLower(name) != asciiLower(u.Username) {
 		if err := s.keepName(ctx, tx, u.ID); err != nil {
@@ -182,8 +182,8 @@ func (s *Users) rename(ctx context.Context, tx *transaction, u user.User, name s
 	return tx.record(ctx, about("username_changed", u, map[string]any{"from": before, "to": name}))
 }
 
-// setEmail sets a user's e-mail address, or removes it. One that an admin confirms is taken from a user who only claims
-// it. user.ErrEmailTaken.
+// setEmail sets a user's e-mail address; "" removes it. An address that by confirms is taken from another user who has
+// it unconfirmed. user.ErrEmailTaken.
 func (s *Users) setEmail(
 	ctx context.Context, tx *transaction, u user.User, address string, confirms bool, by int64,
 ) error {
@@ -312,8 +312,8 @@ func (s *Users) Picture(ctx context.Context, id int64, hash string) (jpeg []byte
 	return jpeg, err
 }
 
-// mayChange returns user.ErrNotAdmin or user.ErrLastAdmin unless by may make a change of the
-// user with an id. It locks what that depends on, and the user's row; user.ErrNotFound.
+// mayChange returns user.ErrNotAdmin or user.ErrLastAdmin unless by may make a change of the user with an id. It locks
+// what that depends on, and the user's row. user.ErrNotFound.
 func (s *Users) mayChange(ctx context.Context, tx *transaction, id int64, c user.Change, by int64) error {
 	changesGroups := c.Groups != nil || len(c.Joins) > 0
 	switch {
@@ -376,7 +376,7 @@ func (s *Users) DismissReset(ctx context.Context, id, by int64) error {
 // Keys of the table household.
 const (
 	householdName    = "name"
-	householdRequire = "require_second_factor" // "true", or not there
+	householdRequire = "require_second_factor" // "true" or "false", or not there
 	householdSteps   = "first_steps_done"      // "true", or not there
 	householdBackup  = "last_backup"           // in RFC 3339, or not there; the program backup writes it
 )
@@ -448,7 +448,6 @@ func (s *Users) HideFirstSteps(ctx context.Context, by int64) error {
 	})
 }
 
-// setHousehold sets one of the household's settings.
 func (tx *transaction) setHousehold(ctx context.Context, key, value string) error {
 	err := tx.exec(ctx, `INSERT INTO household (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = `+
 		`excluded.value`, key, value)

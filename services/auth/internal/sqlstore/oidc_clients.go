@@ -19,7 +19,7 @@ import (
 // Clients keeps the clients of the OpenID Connect provider.
 type Clients struct{ db *database }
 
-// clientColumns are the columns of a client that the use of a grant reads too.
+// clientColumns are what clientDest takes: all of a client but its addresses and secrets.
 const clientColumns = `applications.id, applications.slug, applications.name, oidc_clients.client_id,
 	oidc_clients.public, oidc_clients.alg, oidc_clients.pkce, oidc_clients.group_claim, oidc_clients.email,
 	oidc_clients.offline, oidc_clients.ask, oidc_clients.device, oidc_clients.logout_uri, oidc_clients.created_at`
@@ -43,7 +43,7 @@ func scanClient(row sqldb.Scanner) (c oidc.Client, err error) {
 	return c, err
 }
 
-// clientURI is an address of a client.
+// clientURI is a redirect address of a client, or one that it may name after a logout.
 type clientURI struct {
 	application int64
 	kind, uri   string
@@ -137,7 +137,7 @@ func (tx *transaction) client(ctx context.Context, slug string) (oidc.Client, er
 	return clients[0], nil
 }
 
-// clientOf returns what decides about a client, for the audit.
+// clientOf returns the detail of an event about a client.
 func clientOf(c oidc.Client) map[string]any {
 	return map[string]any{
 		"app": c.Slug, "client_id": c.ID, "public": c.Public, "alg": c.Alg, "pkce": c.PKCE, "groups": c.Groups,
@@ -204,7 +204,6 @@ func (s *Clients) CreateClient(ctx context.Context, c oidc.Client, issuer string
 	})
 }
 
-// setAddresses replaces the addresses of a client.
 func (tx *transaction) setAddresses(ctx context.Context, c oidc.Client) error {
 	if err := tx.exec(ctx, `DELETE FROM oidc_uris WHERE application_id = ?`, c.ApplicationID); err != nil {
 		return err
@@ -252,7 +251,7 @@ func (s *Clients) ChangeClient(ctx context.Context, slug string, change func(*oi
 		if err := tx.setAddresses(ctx, c); err != nil {
 			return err
 		}
-		if c.Public != before.Public || c.ID != before.ID { // what was given out is another kind's, or another's
+		if c.Public != before.Public || c.ID != before.ID { // grants were given to a client of the former kind or id
 			if err := tx.exec(ctx, `DELETE FROM oidc_secrets WHERE application_id = ? AND ?`, c.ApplicationID,
 				c.Public); err != nil {
 				return err

@@ -20,13 +20,13 @@ import (
 // Grants keeps the grants of the OpenID Connect provider.
 type Grants struct {
 	db   *database
-	held *sqldb.Query // of every use of a token
+	held *sqldb.Query // for Held
 }
 
 // isOpen is the condition that a user's account is open at an instant, ?, in Unix seconds.
 const isOpen = `users.disabled_at IS NULL AND (users.ends_at IS NULL OR users.ends_at > ?)`
 
-// permits is the condition that an application's rule admits a user, as application.Permits.
+// permits is the condition that an application's rule admits a user, as Application.Permits of package application.
 const permits = `(applications.rule = 'login' OR applications.rule = 'admin' AND users.role = 'admin'
 	OR applications.rule = 'group' AND EXISTS (SELECT 1 FROM group_members
 	WHERE group_members.group_id = applications.group_id AND group_members.user_id = users.id))`
@@ -98,7 +98,8 @@ func grantDest(g *oidc.Grant) (dest []any, finish func()) {
 	}
 }
 
-// live is the condition that a grant holds: nothing but its row, the user's and the application's rule decides.
+// live is the condition that a grant holds at an instant, its one argument, in Unix seconds: it has not ended, the
+// user's session stamp is the grant's and the account is open, and the application admits the user and the factor.
 const live = `oidc_grants.ended_at IS NULL AND users.session_stamp = oidc_grants.stamp
 	AND ` + isOpen + ` AND ` + permits + `
 	AND (NOT applications.second_factor OR oidc_grants.factor NOT IN ('', 'pwd'))`
@@ -183,7 +184,7 @@ func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held,
 
 // lockForGrant locks the rows of the user and the application, so that a logout, a deletion and a change of the rule
 // come before the grant or after it, and of many grants at once of a user no more than permitted stay.
-// oidc.ErrNotAdmitted if the user or the application is gone. SQLite has one writer, and needs no lock.
+// oidc.ErrNotAdmitted if the user or the application is gone. On SQLite, which has one writer, it does nothing.
 func (tx *transaction) lockForGrant(ctx context.Context, g oidc.Grant) error {
 	if tx.db.Dialect != sqldb.Postgres {
 		return nil
@@ -205,7 +206,7 @@ func (tx *transaction) lockForGrant(ctx context.Context, g oidc.Grant) error {
 	return nil
 }
 
-// boolean returns a literal, because Postgres does not know the type of a placeholder in a SELECT.
+// boolean returns b as a literal of SQL: Postgres does not know the type of a placeholder in a SELECT.
 func boolean(b bool) string {
 	if b {
 		return "TRUE"
@@ -213,8 +214,9 @@ func boolean(b bool) string {
 	return "FALSE"
 }
 
-// tooMany returns the query for the ids of grants that a new one makes too many: of the live ones that meet a
-// condition, and without the new one, all but the permitted-1 newest. SQLite has an OFFSET only after a LIMIT.
+// tooMany returns the query for the ids of the grants that a new one makes too many: of those that meet a condition and
+// have not ended, without the new one, all but the permitted-1 newest. Its arguments are the condition's and the new
+// id. SQLite has an OFFSET only after a LIMIT, so there is one, too high to matter.
 func tooMany(which string, permitted int) string {
 	return fmt.Sprintf(`SELECT id FROM oidc_grants WHERE ended_at IS NULL AND %s AND id <> ?
 		ORDER BY created_at DESC, id DESC LIMIT 10000 OFFSET %d`, which, permitted-1)
@@ -225,8 +227,7 @@ var (
 	tooManyOfUser  = tooMany(`user_id = ?`, oidc.MaxGrantsPerUser)
 )
 
-// limitGrants ends the oldest live grants of a user, and of a login at an application, where there are too many beside
-// a new one.
+// limitGrants ends the grants of a user, and of a login at an application, that a new one makes too many.
 func (tx *transaction) limitGrants(ctx context.Context, g oidc.Grant) error {
 	if err := tx.endFound(ctx, tooManyOfLogin, g.Login, g.ApplicationID, g.UserID, g.ID); err != nil {
 		return err
@@ -234,8 +235,8 @@ func (tx *transaction) limitGrants(ctx context.Context, g oidc.Grant) error {
 	return tx.endFound(ctx, tooManyOfUser, g.UserID, g.ID)
 }
 
-// endFound ends the grants that a query finds, as those that are too many. They are named by their ids: SQLite would
-// look for a subquery's in the index of all that are live.
+// endFound ends the grants whose ids a query of tooMany finds. It passes the ids as arguments: with a subquery SQLite
+// would search the index of all grants that have not ended.
 func (tx *transaction) endFound(ctx context.Context, query string, args ...any) error {
 	rows, err := tx.query(ctx, query, args...)
 	ids, err := sqldb.All(rows, err, scanID)
@@ -307,7 +308,8 @@ func (s *Grants) EndConnection(ctx context.Context, id string, by int64) error {
 	return err
 }
 
-// end ends a grant when may returns nil for its user. It reports whether there is one, and sets ended if it was live.
+// end ends a grant if may returns nil for its user. It reports whether the grant exists, and sets ended if this call
+// ended it.
 func (s *Grants) end(
 	ctx context.Context, id, reason string, may func(context.Context, *transaction, int64) error, ended *bool,
 ) (found bool, err error) {
@@ -347,7 +349,7 @@ func (s *Grants) end(
 	return found, err
 }
 
-// endOf returns the event of the end of one grant.
+// endOf returns the event that a grant ended for a reason.
 func endOf(reason string, u user.User, detail map[string]any) audit.Event {
 	switch reason {
 	case oidc.EndedCode:

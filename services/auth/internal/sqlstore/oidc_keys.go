@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 )
 
-// Keys keeps the sealed keys of the OpenID Connect provider.
+// Keys keeps the keys of the OpenID Connect provider.
 type Keys struct{ db *database }
 
 const selectKeys = `SELECT kid, alg, sealed, jwk, state, since FROM oidc_keys ORDER BY since DESC, kid`

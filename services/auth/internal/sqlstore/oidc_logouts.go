@@ -50,7 +50,7 @@ func (s *Logouts) ClaimLogouts(ctx context.Context, most int, busy []int64) (cla
 	return claimed, err
 }
 
-// heldLogout is the condition that the claim of a logout still holds: no other process has claimed it since.
+// heldLogout is the condition that the claim of a logout still holds: nobody has claimed it since.
 const heldLogout = `id = ? AND tries = ?`
 
 // LogoutDone implements oidc.Logouts.

@@ -15,7 +15,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Passkeys keeps passkeys.
+// Passkeys keeps passkeys, and the user handles that they name.
 type Passkeys struct{ db *database }
 
 // PasskeyHandle implements factor.PasskeyStore.
@@ -109,7 +109,7 @@ func (s *Passkeys) AddPasskey(
 	return added, err
 }
 
-// addFirst stores the passkey that a new user has registered. factor.ErrPasskeyExists.
+// addFirst stores the passkey that a new user has registered, and its user handle. factor.ErrPasskeyExists.
 func (tx *transaction) addFirst(ctx context.Context, id int64, key factor.FirstPasskey) error {
 	err := tx.exec(ctx, `INSERT INTO user_factors (user_id, handle) VALUES (?, ?)
 		ON CONFLICT (user_id) DO UPDATE SET handle = excluded.handle`, id, key.Handle)
@@ -125,9 +125,9 @@ func (tx *transaction) addFirst(ctx context.Context, id int64, key factor.FirstP
 	return err
 }
 
-// lockUser returns a user whose row no other transaction changes, or has locked, until the transaction ends. SQLite has
-// one writer. Postgres reads the user by another statement than it locks the row: one that had to wait for the lock
-// still sees the other tables as they were before. user.ErrNotFound.
+// lockUser returns a user, and keeps other transactions from changing or locking the user's row until this one ends. On
+// Postgres it locks and reads in two statements: one that waits for a lock sees the other tables as they were before
+// its wait. user.ErrNotFound.
 func (tx *transaction) lockUser(ctx context.Context, id int64) (user.User, error) {
 	if tx.db.Dialect == sqldb.Postgres {
 		if err := tx.exec(ctx, `SELECT 1 FROM users WHERE id = $1 FOR UPDATE`, id); err != nil {
@@ -137,7 +137,7 @@ func (tx *transaction) lockUser(ctx context.Context, id int64) (user.User, error
 	return tx.user(ctx, id)
 }
 
-// UsePasskey implements factor.PasskeyStore. A counter that did not advance is recorded.
+// UsePasskey implements factor.PasskeyStore. It records a counter that did not advance, unless it stays 0.
 func (s *Passkeys) UsePasskey(ctx context.Context, a factor.Assertion) error {
 	var cloned bool
 	p := a.Passkey
@@ -214,8 +214,8 @@ func (s *Passkeys) RemovePasskey(ctx context.Context, userID, id int64) error {
 	})
 }
 
-// withoutFactor turns the second factor of a user off when nothing but recovery codes is
-// left of it. factor.ErrRequired: the household requires one.
+// withoutFactor turns the second factor of a user off when they have neither TOTP nor a passkey. factor.ErrRequired
+// where the household requires a second factor.
 func (s *Passkeys) withoutFactor(ctx context.Context, tx *transaction, u user.User) error {
 	state, err := factorsOf(ctx, tx, u.ID)
 	if err != nil || !state.Enabled || state.Confirmed || state.Passkeys > 0 {

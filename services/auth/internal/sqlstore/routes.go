@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 )
 
-// setRoute replaces the route of an application, or removes it where the new one is the zero value, and records it.
+// setRoute replaces the route of an application, or removes it where r is the zero value, and records that.
 func (s *Applications) setRoute(
 	ctx context.Context, tx *transaction, of application.Application, r application.Route, by int64,
 ) error {
@@ -28,7 +28,7 @@ func (s *Applications) setRoute(
 	}})
 }
 
-// routeOf returns a route for the audit; nil: none.
+// routeOf returns a route as the audit shows it; nil for the zero value.
 func routeOf(r application.Route) map[string]any {
 	if r == (application.Route{}) {
 		return nil

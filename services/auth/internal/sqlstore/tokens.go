@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// tokenColumns are of app_tokens beside its user's row.
+// tokenColumns are what scanToken reads of a row of tokenTables.
 //
 //nolint:gosec // names
 const tokenColumns = `app_tokens.id, app_tokens.user_id, users.username, app_tokens.name, app_tokens.prefix,
@@ -43,7 +43,7 @@ func scanToken(row sqldb.Scanner) (token.Token, error) {
 // Tokens keeps app tokens.
 type Tokens struct {
 	db      *database
-	visitor *sqldb.Query // of every request with an app token
+	visitor *sqldb.Query // for TokenVisitor
 }
 
 // CreateToken implements policy.Tokens.
@@ -97,7 +97,7 @@ func (s *Tokens) CreateToken(
 	return created, nil
 }
 
-// detailOf returns what the audit holds of a token.
+// detailOf returns the detail of an event about a token.
 func detailOf(t token.Token) map[string]any {
 	return map[string]any{"token": t.ID, "name": t.Name, "apps": t.Applications, "read_only": t.ReadOnly}
 }
@@ -112,8 +112,8 @@ func (s *Tokens) Tokens(ctx context.Context, userID int64) ([]token.Token, error
 		` WHERE app_tokens.user_id = ? OR ? = 0 ORDER BY app_tokens.id DESC`, userID, userID)
 }
 
-// changeToken runs do on a token on behalf of its user, an admin or the Operator. To
-// others there is no such token.
+// changeToken runs do on a token on behalf of its user, an admin or user.Operator.
+// token.ErrNotFound, for others too.
 func (s *Tokens) changeToken(
 	ctx context.Context, what string, id, by int64, do func(context.Context, *transaction, token.Token) error,
 ) error {

@@ -17,10 +17,10 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Users keeps users, their passwords and the revocations of their sessions.
+// Users keeps users, the revocations of their sessions, and the settings of the household.
 type Users struct {
 	db   *database
-	byID *sqldb.Kept[int64, user.User] // of every authenticated request
+	byID *sqldb.Kept[int64, user.User] // for ByID
 }
 
 // Create implements people.Users.
@@ -54,8 +54,8 @@ func (s *Users) create(
 	return created, err
 }
 
-// mayAct returns ErrNotAdmin unless by is the Operator or an admin who is not disabled. It locks the admin's row, so
-// that a concurrent deletion, demotion or disabling waits for the transaction.
+// mayAct returns user.ErrNotAdmin unless by is user.Operator or an admin who is not disabled. It locks the admin's row,
+// so that a concurrent deletion, demotion or disabling waits for the transaction.
 func (tx *transaction) mayAct(ctx context.Context, by int64) error {
 	if by == user.Operator {
 		return nil
@@ -72,7 +72,7 @@ func (tx *transaction) mayAct(ctx context.Context, by int64) error {
 	return err
 }
 
-// isEmpty returns ErrNotEmpty when there is a user, and blocks every other insert.
+// isEmpty returns user.ErrNotEmpty when there is a user. Until the transaction ends no other one adds a user.
 func (tx *transaction) isEmpty(ctx context.Context) error {
 	if err := tx.lock(ctx, "users"); err != nil {
 		return err
@@ -87,7 +87,8 @@ func (tx *transaction) isEmpty(ctx context.Context) error {
 	return nil
 }
 
-// insert adds u, under its ID unless that is 0, and returns it as stored. user.ErrUsernameTaken.
+// insert adds u, under its ID unless that is 0, and returns it as stored. user.ErrUsernameTaken when another user has
+// the name or had it before.
 func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, error) {
 	if u.CreatedAt.IsZero() {
 		u.CreatedAt = tx.db.now()
@@ -118,8 +119,7 @@ func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, erro
 	return u, nil
 }
 
-// isTheirs reports whether a name was that of a user who is here under another. Only they may have it
-// again.
+// isTheirs reports whether a name is a former one of a user who still exists. No other user may have it.
 func (tx *transaction) isTheirs(ctx context.Context, username string) (theirs bool, err error) {
 	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM former_usernames WHERE username = ? AND user_id IS NOT NULL)`,
 		asciiLower(username)).Scan(&theirs)
@@ -137,7 +137,7 @@ const (
 // ByID implements account.Users.
 func (s *Users) ByID(ctx context.Context, id int64) (user.User, error) { return s.byID.Get(ctx, id) }
 
-// userReader returns the function that reads the user of an id.
+// userReader returns the function that reads a user by id. user.ErrNotFound.
 func (d *database) userReader() func(context.Context, int64) (user.User, error) {
 	query := d.Query(selectUser + byID)
 	return func(ctx context.Context, id int64) (user.User, error) {
@@ -160,10 +160,12 @@ func (s *Users) ByUsername(ctx context.Context, username string) (user.User, err
 	return readUser(ctx, s.db, `lower(username) = ? AND username = ?`, asciiLower(username), username)
 }
 
-// isText reports whether a database can hold s. Postgres refuses any other, even to compare.
+// isText reports whether s is UTF-8 without NUL. Postgres returns an error for other strings, even where it only
+// compares them.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// asciiLower returns s in lower case, as lower() of both indexes does; stored names are ASCII.
+// asciiLower returns s with its ASCII letters in lower case, as the indexes on lower(username) and lower(email) do;
+// stored names and addresses are ASCII.
 func asciiLower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -178,12 +180,11 @@ func (s *Users) List(ctx context.Context) ([]user.User, error) {
 	return list(ctx, s.db, "list users", scan, `SELECT `+columns+` FROM users ORDER BY id`)
 }
 
-// user returns the user of an id.
 func (tx *transaction) user(ctx context.Context, id int64) (user.User, error) {
 	return readUser(ctx, tx, byID, id)
 }
 
-// readUser returns the user that a condition selects.
+// readUser returns the user that the condition where selects. user.ErrNotFound.
 func readUser(ctx context.Context, q querier, where string, args ...any) (user.User, error) {
 	ctx, span := tracing.Call(ctx, "sql", "read user")
 	defer span.End("")
@@ -232,7 +233,7 @@ func (s *Users) Rehash(ctx context.Context, id int64, oldHash, newHash string) e
 	})
 }
 
-// swapHash sets the hash of a password, if the stored one is oldHash; else user.ErrChanged. A
+// swapHash replaces the password hash of a user if it is oldHash. user.ErrChanged if it is another, user.ErrNotFound. A
 // second writer waits for the first one's commit and then finds another hash.
 func (tx *transaction) swapHash(ctx context.Context, id int64, oldHash, newHash string) error {
 	if _, err := tx.lockUser(ctx, id); err != nil {
@@ -258,7 +259,7 @@ func (s *Users) ResetPassword(ctx context.Context, id int64, newHash string) (us
 	})
 }
 
-// replaceHash sets the password hash, and a new session stamp for all sessions to end.
+// replaceHash sets the password hash, ends all sessions, and calls closeResets. user.ErrNotFound.
 func (tx *transaction) replaceHash(ctx context.Context, id int64, newHash string) error {
 	if _, err := tx.lockUser(ctx, id); err != nil {
 		return err
@@ -295,8 +296,9 @@ func (s *Users) EndOthers(ctx context.Context, id int64, keepSession string) (us
 	})
 }
 
-// newStamp sets a new session stamp, and the session that it does not end. The links that the user created end too, and
-// the user's logins at applications: the sessions that end may have been another person's.
+// newStamp sets a new session stamp, which ends all sessions but keepSession, if that is not empty. It ends all of the
+// user's logins at applications too, and makes the unused links void that the user created: the sessions that end may
+// have been another person's.
 func (tx *transaction) newStamp(ctx context.Context, id int64, keepSession string) error {
 	err := tx.update(ctx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(),
 		keepSession, id)
@@ -347,9 +349,9 @@ func (tx *transaction) setRole(ctx context.Context, id int64, role user.Role) er
 	return tx.recordAbout(ctx, "role_changed", id, map[string]any{"role": role})
 }
 
-// recordRole records that a role has changed, for the release before the first with pages: it takes the role from the
-// session, and follows the record within seconds, or when it starts after a roll-back. This release reads the role of
-// the user's row, and no such records; there is one for each user.
+// recordRole records that a role has changed, for the last release without pages: that one takes roles from sessions,
+// and reads these records every few seconds, and at its start after a roll-back. This release takes the role from the
+// user's row and reads no such records. A user has at most one.
 func (tx *transaction) recordRole(ctx context.Context, id int64) error {
 	if err := tx.exec(ctx, `DELETE FROM pending_revocations WHERE kind = 'role' AND user_id = ?`, id); err != nil {
 		return err
@@ -388,8 +390,7 @@ func (s *Users) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 	})
 }
 
-// keepName makes the name of a user a former one of theirs, and makes open invites for that name
-// void.
+// keepName makes the name of a user a former one of theirs, and makes unused invites for that name void.
 func (s *Users) keepName(ctx context.Context, tx *transaction, id int64) error {
 	err := tx.exec(ctx, `INSERT INTO former_usernames (username, user_id) SELECT lower(username), id FROM users
 		WHERE id = ? ON CONFLICT (username) DO UPDATE SET user_id = excluded.user_id`, id)
@@ -407,7 +408,7 @@ func (s *Users) CheckFormer(ctx context.Context, username string) error {
 	return checkFormer(ctx, s.db, username)
 }
 
-// checkFormer returns ErrUsernameFormer for a name that another user had.
+// checkFormer returns user.ErrUsernameFormer for a former name of a user, of one who was deleted too.
 func checkFormer(ctx context.Context, q querier, username string) error {
 	if !isText(username) {
 		return nil
@@ -423,9 +424,9 @@ func checkFormer(ctx context.Context, q querier, username string) error {
 	return nil
 }
 
-// keepAnAdmin returns ErrLastAdmin when id is the only admin whose account is open, and ErrNotAdmin unless by is
-// the Operator or one of them. It locks these admins until the transaction ends, so that two
-// who act on each other do so one after the other.
+// keepAnAdmin returns user.ErrNotAdmin unless by is user.Operator or an admin whose account is open, and
+// user.ErrLastAdmin when id is the only such admin. It locks these admins until the transaction ends, so that two who
+// act on each other do so one after the other.
 func (tx *transaction) keepAnAdmin(ctx context.Context, id, by int64) error {
 	query := `SELECT id FROM users WHERE role = 'admin' AND disabled_at IS NULL AND ends_at IS NULL ORDER BY id`
 	if tx.db.Dialect == sqldb.Postgres {
@@ -448,7 +449,7 @@ func (tx *transaction) keepAnAdmin(ctx context.Context, id, by int64) error {
 	}
 }
 
-// recordRevocation inserts the revocation in the transaction of its cause, and sets its ID and time.
+// recordRevocation stores a revocation in the transaction of its cause, and sets r's ID and RecordedAt.
 func (tx *transaction) recordRevocation(ctx context.Context, r *user.Revocation) error {
 	r.RecordedAt = tx.db.now().UTC().Truncate(time.Second)
 	return tx.row(ctx, `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at)
@@ -470,7 +471,7 @@ func scanRevocation(row sqldb.Scanner) (user.Revocation, error) {
 	return r, err
 }
 
-// ceilUnix rounds up, so that "<" in whole seconds is "before" exactly.
+// ceilUnix returns t in Unix seconds, rounded up: whole seconds are less than it exactly if they are before t.
 func ceilUnix(t time.Time) int64 {
 	if t.Nanosecond() > 0 {
 		return t.Unix() + 1
