@@ -12,22 +12,22 @@ import (
 
 // act is what follows from an event beside its row.
 type act struct {
-	// log is the name of its line in the log; empty: none. cli is that of a command's line, where it is another; "-":
-	// none.
+	// log names the event in the log; empty: there is no line. cli does so for an event of a command, unless it is
+	// empty; "-": there is no line.
 	log, cli string
-	// fields are those of the line, beside the actor's: user_id, by (the user who acted), and
-	// keys of the detail.
+	// fields are those of the line, separated by spaces, beside the actor's: user_id, by (the user who acted), and
+	// keys of the detail, or of its member after.
 	fields string
 	notice bool // shown to the user whom it concerns
-	// admins: shown to all admins but the one who did it.
+	// admins reports that it is shown to all admins but the one who did it.
 	admins bool
 	// notify is the German text of a notification; nil: there is none. It names users, and
 	// neither addresses nor what opens an account.
 	notify func(Entry) string
 }
 
-// acts are all events, by name. What a client does without a transaction, such as a login,
-// is logged by web when it happens, whatever becomes of its row.
+// acts has all events, by name. Package web logs some of those without log, such as logins,
+// when they happen, whatever becomes of their rows.
 var acts = map[string]act{
 	"access_asked":           {log: "access_asked", fields: "user_id app", admins: true},
 	"app_changed":            {log: "app_changed", fields: "app by"},
@@ -109,21 +109,20 @@ var acts = map[string]act{
 // Names returns the names of all events, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(acts)) }
 
-// Notifiable returns the events of which notifications can be sent, sorted.
+// Notifiable returns the names of the events of which notifications can be sent, sorted.
 func Notifiable() []string { return named(func(a act) bool { return a.notify != nil }) }
 
-// noticed returns the events that are shown to the user whom they concern.
+// noticed returns the names of the events that are shown to the user whom they concern.
 func noticed() []string { return named(func(a act) bool { return a.notice }) }
 
-// forAdmins returns the events that are shown to all admins but the one who did them.
+// forAdmins returns the names of the events that are shown to all admins but the one who did them.
 func forAdmins() []string { return named(func(a act) bool { return a.admins }) }
 
 func named(is func(act) bool) []string {
 	return slices.DeleteFunc(Names(), func(name string) bool { return !is(acts[name]) })
 }
 
-// Log writes the line of an entry: that of a request, or of a command. What the service does
-// by itself has none.
+// Log writes the line of an entry, if its event has one. What the service does by itself (System) has none.
 func Log(ctx context.Context, log *slog.Logger, e Entry) {
 	a := acts[e.Event.Name]
 	name, attrs := a.log, []any{"ip", e.IP, "request_id", e.RequestID}
@@ -187,7 +186,7 @@ func notifyRole(e Entry) string {
 	return fmt.Sprintf("Die Rolle von %s ist jetzt %v%s", e.SubjectName, e.Detail["role"], by(e))
 }
 
-// by returns the end of a text: the user who did it, or a full stop alone.
+// by returns the end of a text: ", von " and the name of the user who did it, or a full stop alone.
 func by(e Entry) string {
 	if e.Kind != User {
 		return "."

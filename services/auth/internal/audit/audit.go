@@ -17,15 +17,15 @@ const (
 	Anonymous Kind = "anonymous" // a request without a session
 )
 
-// Actor is who acts, and from where. Names are kept as they were, because users may be
+// Actor is who acts, and from where. An entry keeps the name as it was, because users may be
 // renamed or deleted.
 type Actor struct {
 	Kind Kind
 	ID   int64  // of a user; else 0
-	Name string // username, or the operating system's user
+	Name string // username, or for Operator the operating system's user; else empty
 	IP   string
-	// Network is what the address counts as: events that a client can cause without bounds are counted by it. It is
-	// stored as a part of the bucket only.
+	// Network is the network of the address, by which events are counted that a client can cause without bounds. It
+	// is stored as a part of the bucket only.
 	Network string
 	// Agent is the browser and system, in words, of the request.
 	Agent      string
@@ -35,8 +35,8 @@ type Actor struct {
 
 type actorKey struct{}
 
-// With returns a context in which the actor acts. Stores write the rows of acts under
-// this context, in the transaction of the act.
+// With returns a context with an actor: stores take the actor of an event from the context
+// of the call that writes it.
 func With(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, a)
 }
@@ -53,21 +53,21 @@ func From(ctx context.Context) Actor {
 // and is no user's.
 type Event struct {
 	Name string // for example "user_created"
-	// Subject is the user whom it concerns; zero where there is none.
+	// SubjectID and SubjectName are of the user whom it concerns; zero where there is none. An event about an open
+	// invite has the name alone.
 	SubjectID   int64
 	SubjectName string
 	// Detail is encoded as a JSON object; nil: none.
 	Detail map[string]any
-	// Bucket is for events that a client can cause without bounds: those of an actor with the same
-	// bucket are one row with a count. Empty: a row of its own, or the bucket that the store
-	// has for what users do to their own account.
+	// Bucket is for events that a client can cause without bounds: those of an actor with the same bucket are one row
+	// with a count. Empty: the store decides whether the event has a bucket.
 	Bucket string
 }
 
-// Entry is a stored event.
+// Entry is a stored event, or one that is given to an observer, which has no ID.
 type Entry struct {
 	ID int64
-	At time.Time // UTC, whole seconds; of a counted event, the last one's, as the other fields
+	At time.Time // of several that are counted the last one's; UTC and whole seconds where a Store returns it
 	Actor
 	Event
 	Count int64
@@ -81,10 +81,10 @@ type Cursor struct {
 	At time.Time
 }
 
-// Query selects entries. Zero fields select all.
+// Query selects entries. A zero field but Limit selects all.
 type Query struct {
 	Before Cursor // only older entries
-	Limit  int    // at most so many; 0: DefaultPage of Recorder.Entries
+	Limit  int    // at most so many; 0: DefaultPage, where Recorder.Entries is called
 	Event  string // of this name
 	UserID int64  // done by this user, or concerning them
 	From   time.Time
@@ -95,16 +95,16 @@ type Query struct {
 type Store interface {
 	// Record writes an event that is no part of a change.
 	Record(ctx context.Context, e Event) error
-	// Entries returns entries, newest first, which is by At and then by ID.
+	// Entries returns the entries that a query selects, newest first, which is by At and then by ID.
 	Entries(ctx context.Context, q Query) ([]Entry, error)
-	// Notices returns the entries of these names that concern a user, newest first, at most 50: those that are
-	// later than NoticesSeen, or all.
+	// Notices returns the entries of these names that concern a user, newest first, at most 50: those after the
+	// instant of NoticesSeen, or with all also the earlier ones.
 	Notices(ctx context.Context, userID int64, names []string, all bool) ([]Entry, error)
 	// AdminNotices returns the entries of these names, newest first, at most 50, that another user or the operator
-	// has caused, and that are no earlier than an instant and the admin's account and later than NoticesSeen; none
-	// for a member.
+	// has caused, or that say that an application could not be told of a logout. They are no earlier than since and
+	// the admin's account, and after the instant of NoticesSeen. A member gets none.
 	AdminNotices(ctx context.Context, userID int64, names []string, since time.Time) ([]Entry, error)
-	// NoticesSeen records that a user has seen their notices up to an instant.
+	// NoticesSeen records that a user has seen their notices up to an instant, unless a later one is recorded.
 	NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error
 	// Sweep deletes the entries from before an instant and returns how many. When there are any, it
 	// records an event about that.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// columns are the header of a file.
+// columns are the names in the header of a file.
 var columns = []string{
 	"id", "at", "event", "actor_kind", "actor_id", "actor_name", "subject_id", "subject_name", "ip", "agent",
 	"request_id", "session_key", "detail", "count",
@@ -19,7 +19,7 @@ var columns = []string{
 // CSV writes entries as a file (RFC 4180) with a header.
 type CSV struct{ w *csv.Writer }
 
-// NewCSV returns a CSV that has written the header.
+// NewCSV returns a CSV whose file begins with the header.
 func NewCSV(w io.Writer) (*CSV, error) {
 	c := &CSV{csv.NewWriter(w)}
 	c.w.UseCRLF = true
@@ -61,8 +61,8 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// inert quotes a cell that a spreadsheet would take for a formula: people type some of
-// them.
+// inert puts an apostrophe before a cell that a spreadsheet would take for a formula: people
+// type some of them.
 func inert(cell string) string {
 	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
 		return "'" + cell

@@ -1,6 +1,7 @@
-// Package audit describes what is recorded of who did what, and when.
+// Package audit records who did what, and when, and does what follows from it: lines in
+// the log, notices to users, and notifications.
 //
-// An act that changes something is written in the same transaction as its change, so
-// that neither is without the other. Events beside an act, such as logins, are written
-// through a bounded queue: a full disk does not keep people out.
+// An event about a change of the database is written in the transaction of the change, so
+// that neither is without the other. Other events, such as logins, are written through a
+// bounded queue: a full disk does not keep people out.
 package audit

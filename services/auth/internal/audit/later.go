@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// laterQueue bounds what waits to be done beside the requests.
+	// laterQueue bounds how many pieces of work wait.
 	laterQueue = 256
-	// laterTimeout bounds one piece of that work.
+	// laterTimeout bounds one piece of work.
 	laterTimeout = 5 * time.Second
 	// laterDrain is for how long Drain begins further work.
 	laterDrain = 5 * time.Second
@@ -23,8 +23,8 @@ type later struct {
 	dropped atomic.Uint64
 }
 
-// Later queues work in the values of a context. When the queue is full it is dropped and
-// counted.
+// Later queues work, which is called with the values of ctx but does not end with it. When the
+// queue is full the work is dropped and counted.
 func (l *later) Later(ctx context.Context, work func(context.Context)) {
 	ctx = context.WithoutCancel(ctx)
 	select {
@@ -38,8 +38,7 @@ func (l *later) Later(ctx context.Context, work func(context.Context)) {
 	}
 }
 
-// Work does what requests left to do, until ctx ends. Drain does the
-// rest.
+// Work does the queued work until ctx ends. Drain does the rest.
 func (l *later) Work(ctx context.Context) {
 	for {
 		select {
@@ -51,7 +50,7 @@ func (l *later) Work(ctx context.Context) {
 	}
 }
 
-// Drain does what is queued now, at the end of the process.
+// Drain does what is queued now, at the end of the process. It begins nothing more after laterDrain.
 func (l *later) Drain() {
 	for begin := l.now(); l.now().Sub(begin) < laterDrain; {
 		select {
@@ -63,5 +62,5 @@ func (l *later) Drain() {
 	}
 }
 
-// Dropped returns how much work was dropped because too much was queued.
+// Dropped returns how many pieces of work were dropped because the queue was full.
 func (l *later) Dropped() uint64 { return l.dropped.Load() }

@@ -17,9 +17,9 @@ import (
 
 const (
 	notifyQueue   = 100             // how many notifications wait at most
-	notifyTries   = 3               // how often one is sent
+	notifyTries   = 3               // how often one is tried at most
 	notifyTimeout = 5 * time.Second // of one try
-	drainTimeout  = 5 * time.Second // when the last one is sent at the end of the process
+	drainTimeout  = 5 * time.Second // of Drain
 )
 
 // notifyPauses are the pauses after the tries but the last.
@@ -35,7 +35,7 @@ const (
 // NotifyTarget is where notifications are sent.
 type NotifyTarget struct {
 	url  string
-	text bool // as ntfy reads them; else JSON
+	text bool // notifications are sent as text, for ntfy; else as JSON
 }
 
 // ParseNotifyTarget parses the address of a webhook, https://… or http://…, which gets JSON,
@@ -90,8 +90,8 @@ func NewNotifier(o NotifierOptions) (*Notifier, error) {
 	}, nil
 }
 
-// Observe queues the notification of an event, if there is one. It does not wait: when the
-// queue is full the notification is dropped.
+// Observe queues the notification of an event, if it is one of Events. It does not wait: when
+// the queue is full the notification is dropped.
 func (n *Notifier) Observe(e Entry) {
 	if n.Target.url == "" || !slices.Contains(n.Events, e.Event.Name) {
 		return
@@ -134,8 +134,8 @@ func (n *Notifier) Drain(ctx context.Context) {
 	}
 }
 
-// deliver sends a notification until it is accepted, refused for good, or notifyTries times.
-// The try under way when ctx ends is finished.
+// deliver sends a notification until it is accepted or refused for good, at most notifyTries
+// times. When ctx ends it finishes the try under way and makes no other.
 func (n *Notifier) deliver(ctx context.Context, e Entry) {
 	again, err := n.send(context.WithoutCancel(ctx), e)
 	for _, pause := range notifyPauses {
@@ -162,7 +162,7 @@ func (n *Notifier) finish(ctx context.Context, e Entry, err error) {
 	n.Count(NotificationSent)
 }
 
-// notification is the body of a webhook.
+// notification is the body of a request to a webhook.
 type notification struct {
 	Event     string `json:"event"`
 	At        string `json:"at"`

@@ -14,7 +14,7 @@ import (
 // RecorderOptions are the parts of a Recorder. All fields are required unless noted.
 type RecorderOptions struct {
 	Store Store
-	// Retention is how long entries are kept; zero keeps all.
+	// Retention is how long entries are kept; zero: for ever.
 	Retention time.Duration
 	Log       *slog.Logger
 	Now       func() time.Time
@@ -51,15 +51,14 @@ func (r *Recorder) RecordCounted(ctx context.Context, e Event) {
 	r.Record(ctx, e)
 }
 
-// DefaultPage is how many entries Entries returns unless asked for fewer or more, and
-// MaxPage how many it returns at most.
+// DefaultPage is the Limit of Entries where a query has none, and MaxPage the highest.
 const (
 	DefaultPage = 50
 	MaxPage     = 200
 )
 
-// Entries returns entries, newest first, and the cursor of the older ones: the Before of
-// the next query, or zero when there are none.
+// Entries returns the entries that a query selects, newest first, and the cursor of the older
+// ones: the Before of the next query, or zero when there are none.
 func (r *Recorder) Entries(ctx context.Context, q Query) (entries []Entry, next Cursor, err error) {
 	if q.Limit <= 0 {
 		q.Limit = DefaultPage
@@ -79,7 +78,7 @@ func (r *Recorder) Entries(ctx context.Context, q Query) (entries []Entry, next 
 // MaxFile is how many entries WriteCSV writes at most.
 const MaxFile = 20_000
 
-// WriteCSV writes the newest entries of a query as CSV; its Limit is not used.
+// WriteCSV writes the newest entries that a query selects as CSV, at most MaxFile; its Limit is not used.
 func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
 	file, err := NewCSV(to)
 	if err != nil {
@@ -102,11 +101,11 @@ func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
 	return nil
 }
 
-// adminNotices is for how long admins are told what another one has done.
+// adminNotices is how old the entries are at most that Notices returns to admins about others.
 const adminNotices = 30 * 24 * time.Hour
 
-// Notices returns what a user should know and has not marked as read, newest first: what concerns them and, for an
-// admin, what others of them and the operator did in the last 30 days; at most 50 of each.
+// Notices returns the entries that a user should know and has not marked as read, newest first: what concerns them and,
+// for an admin, what admins are told of the last 30 days (Store.AdminNotices); at most 50 of each.
 func (r *Recorder) Notices(ctx context.Context, userID int64) ([]Entry, error) {
 	own, err := r.Store.Notices(ctx, userID, noticed(), false)
 	if err != nil {
@@ -123,8 +122,8 @@ func (r *Recorder) LastNotices(ctx context.Context, userID int64) ([]Entry, erro
 	return r.Store.Notices(ctx, userID, noticed(), true)
 }
 
-// NoticesSeen marks the notices of a user as read, up to and including an instant: the newest one's that was shown.
-// Later ones stay unread, whatever the client says: otherwise a stolen session could hide what is done with it.
+// NoticesSeen marks the notices of a user as read, up to and including upTo, the time of the newest that was shown. An
+// upTo in the future counts as now: otherwise a stolen session could hide what is done with it later.
 func (r *Recorder) NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error {
 	if now := r.Now(); upTo.After(now) {
 		upTo = now
@@ -132,7 +131,7 @@ func (r *Recorder) NoticesSeen(ctx context.Context, userID int64, upTo time.Time
 	return r.Store.NoticesSeen(ctx, userID, upTo)
 }
 
-// Sweep deletes the entries that are older than the retention.
+// Sweep deletes the entries that are older than Retention; none if that is zero.
 func (r *Recorder) Sweep(ctx context.Context) error {
 	if r.Retention <= 0 {
 		return nil
