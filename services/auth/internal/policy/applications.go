@@ -12,8 +12,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// NewApplication are the fields of an application; an empty Name is the slug, an empty
-// Rule login, an empty Color the default.
+// NewApplication are the fields of an application to create. An empty Name means the slug, an
+// empty Rule application.Login, an empty Color user.DefaultAvatarColor.
 type NewApplication struct {
 	Slug, Name, Description, URL string
 	Rule, Group                  string
@@ -50,15 +50,16 @@ func (s *Service) Application(ctx context.Context, slug string) (application.App
 	return apps[at], nil
 }
 
-// CreateApplication adds an application on behalf of an admin or user.Operator. The
-// sentinels of application; user.ErrAvatarColor, user.ErrNotAdmin.
+// CreateApplication adds an application on behalf of an admin or user.Operator. application.ErrSlug, ErrName,
+// ErrDescription, ErrURL, ErrRule, ErrPosition, ErrSlugTaken, ErrURLTaken, ErrGroupNotFound, ErrTooMany;
+// user.ErrAvatarColor, user.ErrNotAdmin.
 func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplication) error {
 	return s.CreateWith(ctx, by, n, RouteChange{}, application.Icon{})
 }
 
-// CreateWith is CreateApplication with a route, unless its address is empty, and a picture, all together or nothing.
-// Errors are those of CreateApplication and SetRoute. An application of user.Operator is on the start page at once,
-// because who enters it by a command has the proxy's lines, too.
+// CreateWith is CreateApplication with a route, unless its Upstream is empty, and a picture, all in one transaction. It
+// also returns application.ErrUpstream, ErrUpstreamBlocked, ErrUserHeader and ErrPin. An application that user.Operator
+// creates is on the start page at once: who enters it by a command has the proxy's lines, too.
 func (s *Service) CreateWith(
 	ctx context.Context, by int64, n NewApplication, route RouteChange, icon application.Icon,
 ) error {
@@ -114,8 +115,8 @@ func (s *Service) checkApplication(a *application.Application) (err error) {
 	return user.CheckAvatarColor(a.Color)
 }
 
-// ChangeApplication changes an application on behalf of an admin or user.Operator.
-// application.ErrNotFound, and as CreateApplication.
+// ChangeApplication changes an application on behalf of an admin or user.Operator. application.ErrNotFound, ErrName,
+// ErrDescription, ErrURL, ErrRule, ErrPosition, ErrURLTaken, ErrGroupNotFound; user.ErrAvatarColor, user.ErrNotAdmin.
 func (s *Service) ChangeApplication(ctx context.Context, by int64, slug string, c ApplicationChange) error {
 	defer s.snapshot.Outdate()
 	return s.applications.ChangeApplication(ctx, slug, func(a *application.Application) error {
@@ -150,8 +151,8 @@ func (s *Service) RemoveApplication(ctx context.Context, by int64, slug string) 
 	return s.applications.RemoveApplication(ctx, slug, by)
 }
 
-// AskForAccess tells the admins that a user asks for access to an application, once a day.
-// application.ErrNotFound.
+// AskForAccess records for the admins that a user asks for access to an application. The same
+// question again on the same day, in UTC, is counted in one entry. application.ErrNotFound.
 func (s *Service) AskForAccess(ctx context.Context, u user.User, slug string) error {
 	app, err := s.Application(ctx, slug)
 	if err != nil {

@@ -17,11 +17,10 @@ var (
 	ErrSecondFactorNeeded = errors.New("the application demands a second factor")
 )
 
-// HandOver returns an application that a session may open and, of one with a host of its
-// own, a code by which that host opens it once, in the browser that began with the state;
-// without a state there is no code.
-// application.ErrNotFound; ErrAppDenied and ErrSecondFactorNeeded, with the application;
-// user.ErrNotFound, session.ErrNotFound.
+// HandOver returns an application that a session may open. Of one with a host of its own it
+// also returns a code, with which that host gets the session once, in the browser that began
+// with the state; without a state there is none. application.ErrNotFound; ErrAppDenied and
+// ErrSecondFactorNeeded, with the application; user.ErrNotFound, session.ErrNotFound.
 func (s *Service) HandOver(
 	ctx context.Context, of session.Session, slug, state string,
 ) (app application.Application, code string, err error) {
@@ -45,9 +44,9 @@ func (s *Service) HandOver(
 	return app, code, err
 }
 
-// Enter takes the code of a hand-over, which counts once, and opens its host with its
-// session by a secret. accept reports whether the request is the one that was handed over.
-// session.ErrNotFound.
+// Enter takes the code of a hand-over, which works once, and returns the hand-over and a secret
+// with which its host has its session from now on. session.ErrNotFound, also where accept does
+// not return true for the hand-over.
 func (s *Service) Enter(
 	ctx context.Context, code string, accept func(session.HandOver) bool,
 ) (h session.HandOver, secret string, err error) {
@@ -65,8 +64,8 @@ func (s *Service) Enter(
 	return h, secret, nil
 }
 
-// OriginOf returns the origin of an application with a host of its own; empty: there is
-// none.
+// OriginOf returns the origin of the application of a slug; "" if there is none with this slug
+// and a host of its own.
 func (s *Service) OriginOf(ctx context.Context, slug string) (string, error) {
 	app, err := s.applicationBy(ctx, func(a application.Application) bool { return a.Slug == slug && a.HasHost() })
 	if errors.Is(err, application.ErrNotFound) {
@@ -75,7 +74,7 @@ func (s *Service) OriginOf(ctx context.Context, slug string) (string, error) {
 	return app.URL, err
 }
 
-// IsAppHost reports whether a host is that of an application.
+// IsAppHost reports whether a host, as application.Host returns it, is that of an application.
 func (s *Service) IsAppHost(ctx context.Context, host string) (bool, error) {
 	return s.Any(ctx, func(a application.Application) bool { return a.HasHost() && a.OwnHost() == host })
 }
@@ -89,7 +88,7 @@ func (s *Service) Any(ctx context.Context, is func(application.Application) bool
 	return err == nil, err
 }
 
-// applicationBy returns an application that matches, as App knows it. application.ErrNotFound.
+// applicationBy returns an application that matches, of those that App knows. application.ErrNotFound.
 func (s *Service) applicationBy(
 	ctx context.Context, matches func(application.Application) bool,
 ) (application.Application, error) {

@@ -13,12 +13,12 @@ import (
 // MaxIcon bounds the file of an application's picture, in bytes.
 const MaxIcon = 256 << 10
 
-// newIcons returns what writes pictures of applications anew.
+// newIcons returns the encoder of applications' pictures.
 func newIcons() *picture.Encoder {
 	return picture.New(picture.Options{MaxBytes: MaxIcon, MaxSide: 1024, Side: 192, MaxEncoded: 64 << 10})
 }
 
-// IconOf returns the picture of a file as it is kept. picture.ErrFormat, application.ErrIconTooLarge.
+// IconOf returns the picture that is kept of an uploaded file. picture.ErrFormat, application.ErrIconTooLarge.
 func (s *Service) IconOf(ctx context.Context, file []byte) (application.Icon, error) {
 	png, err := s.icons.Encode(ctx, file)
 	if errors.Is(err, picture.ErrTooLarge) {
@@ -31,15 +31,15 @@ func (s *Service) IconOf(ctx context.Context, file []byte) (application.Icon, er
 	return application.Icon{Hash: hex.EncodeToString(sum[:]), PNG: png}, nil
 }
 
-// SetIcon sets the picture of an application on behalf of an admin; the zero value removes it. application.ErrNotFound,
-// user.ErrNotAdmin.
+// SetIcon sets the picture of an application on behalf of an admin or user.Operator; the zero value removes it.
+// application.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) SetIcon(ctx context.Context, by int64, slug string, icon application.Icon) error {
 	defer s.snapshot.Outdate()
 	return s.applications.SetIcon(ctx, slug, icon, by)
 }
 
-// Icon returns the picture of a hash that an application has. A hash that no application has costs
-// no SQL. application.ErrNotFound.
+// Icon returns the picture with a hash, of an application that App knows. A hash that none of them has costs no query
+// of its own. application.ErrNotFound.
 func (s *Service) Icon(ctx context.Context, hash string) ([]byte, error) {
 	apps, err := s.snapshot.Get(ctx)
 	if err != nil {

@@ -23,9 +23,9 @@ type Applications interface {
 	// CreateApplication adds an application with its route, its picture and its Reached. application.ErrSlugTaken,
 	// ErrURLTaken, ErrGroupNotFound, ErrTooMany.
 	CreateApplication(ctx context.Context, a application.Application, icon application.Icon, by int64) error
-	// ChangeApplication stores what change makes of an application, which is called in
-	// the transaction and possibly several times; its error is returned.
-	// application.ErrNotFound, and as CreateApplication.
+	// ChangeApplication stores an application, with its route, as change leaves it, but for ID, Reached and Icon.
+	// change is called in the transaction and possibly several times; its error is returned. application.ErrNotFound,
+	// ErrSlugTaken, ErrURLTaken, ErrGroupNotFound.
 	ChangeApplication(ctx context.Context, slug string, change func(*application.Application) error, by int64) error
 	// RemoveApplication removes an application, from tokens too. application.ErrNotFound.
 	RemoveApplication(ctx context.Context, slug string, by int64) error
@@ -40,7 +40,7 @@ type Applications interface {
 	Icon(ctx context.Context, hash string) ([]byte, error)
 }
 
-// Groups keeps groups of users, as Applications keeps applications.
+// Groups keeps groups of users. Its transactions and by are as those of Applications.
 type Groups interface {
 	// Groups returns all groups, by slug.
 	Groups(ctx context.Context) ([]application.UserGroup, error)
@@ -57,8 +57,8 @@ type Groups interface {
 	// application.ErrGroupNotFound, user.ErrNotFound.
 	ChangeMembers(ctx context.Context, slug string, users map[int64]bool, by int64) error
 
-	// Visitor returns a user and the slugs of their groups, sorted, in one read.
-	// user.ErrNotFound.
+	// Visitor returns a user and the slugs of their groups, sorted, in one read. The caller must
+	// not change them. user.ErrNotFound.
 	Visitor(ctx context.Context, id int64) (user.User, []string, error)
 }
 
@@ -77,7 +77,7 @@ type Options struct {
 	Proxies      application.Proxies
 	// Own returns the addresses host:port of auth and its stores, to which no route leads; may be nil.
 	Own func(context.Context) []string
-	// HandOvers are those to the hosts of applications.
+	// HandOvers keeps the hand-overs of sessions to the hosts of applications.
 	HandOvers session.HandOvers
 	// TokenLimit counts wrong app tokens of an address: WrongTokens in a minute.
 	TokenLimit *ratelimit.Limiter
@@ -140,9 +140,9 @@ type Visitor struct {
 	Groups []string // slugs, sorted
 }
 
-// Visitor returns the user of a session with their groups, as stored now, in one read: who leaves
-// a group, is demoted or deleted is refused at the next request. user.ErrNotFound: the user was
-// deleted; session.ErrNotFound: the session has ended.
+// Visitor returns the user of a session with their groups, as stored now, in one read: another role
+// or group holds from the next request on. user.ErrNotFound: the user was deleted;
+// session.ErrNotFound: the session has ended, or the account is closed.
 func (s *Service) Visitor(ctx context.Context, of session.Session) (Visitor, error) {
 	u, groups, err := s.groups.Visitor(ctx, of.UserID)
 	if err != nil {

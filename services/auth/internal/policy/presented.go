@@ -13,7 +13,7 @@ import (
 // WrongTokens is how many wrong app tokens an address may present in a minute.
 const WrongTokens = 10
 
-// NewTokenLimit returns the TokenLimit of a Service; create returns a limiter of a name.
+// NewTokenLimit returns the TokenLimit of a Service, as create makes it.
 func NewTokenLimit(create ratelimit.Create) (*ratelimit.Limiter, error) {
 	return create("apptoken", WrongTokens, time.Minute)
 }
@@ -21,10 +21,10 @@ func NewTokenLimit(create ratelimit.Create) (*ratelimit.Limiter, error) {
 // ErrTooManyTokens comes in a ratelimit.LimitedError.
 var ErrTooManyTokens = errors.New("too many wrong app tokens")
 
-// PresentedToken is TokenVisitor for a client. networks is what the client's address counts as,
-// from the narrowest network to the widest. Wrong tokens count; a client that presented too many is
-// refused without SQL or Redis until its window ends, unless the token was right here lately: the
-// other devices behind one address go on. ratelimit.LimitedError with ErrTooManyTokens.
+// PresentedToken is TokenVisitor with a limit of wrong tokens. networks are those of the client's
+// address, from the narrowest to the widest. A client that presented too many wrong tokens is refused
+// without SQL or Redis until its window ends, unless this process has lately found the token right: the
+// other devices behind one address go on. token.ErrInvalid; ratelimit.LimitedError with ErrTooManyTokens.
 func (s *Service) PresentedToken(
 	ctx context.Context, text, username string, networks []string,
 ) (token.Token, Visitor, error) {
@@ -50,8 +50,8 @@ func (s *Service) PresentedToken(
 	return token.Token{}, Visitor{}, err
 }
 
-// exhaustedNetwork returns the network whose window has no attempts left: each has 4 times the attempts of the narrower
-// one (ratelimit.Limiter).
+// exhaustedNetwork returns the network whose window d describes, which has no attempts left. It knows it by the limit:
+// each network has 4 times the attempts of the narrower one (ratelimit.Limiter).
 func exhaustedNetwork(networks []string, d ratelimit.Decision) string {
 	limit := WrongTokens
 	for _, network := range networks {
@@ -63,8 +63,8 @@ func exhaustedNetwork(networks []string, d ratelimit.Decision) string {
 	return networks[0]
 }
 
-// maxRemembered bounds each of the two maps of wrongTokens. A full one is emptied: a client
-// is refused again after its next wrong token, and a token remembered after its next use.
+// maxRemembered bounds each of the two maps of wrongTokens. A full one is emptied: a client is
+// refused again after its next wrong token, and a token is remembered again after its next use.
 const maxRemembered = 4096
 
 // wrongTokens remembers in memory which clients the limit refuses, and which tokens were right.
@@ -79,8 +79,8 @@ type refusal struct {
 	ends  time.Time
 }
 
-// refused reports whether a client of the networks is refused, and returns the state of its
-// limit now. A client whose token has the hash of one that was right here lately is not.
+// refused reports whether a client of these networks is refused, and returns the state of its
+// limit now. A client is not refused with a token that was right when it was last looked up.
 func (w *wrongTokens) refused(networks []string, hash string, now time.Time) (ratelimit.Decision, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +107,7 @@ func (w *wrongTokens) refuse(network string, d ratelimit.Decision, now time.Time
 	w.until[network] = refusal{d, now.Add(d.Reset)}
 }
 
-// found remembers whether a token was right.
+// found remembers a token that was right, and forgets one that was not.
 func (w *wrongTokens) found(hash string, right bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
-// Probes is how many internal addresses an admin may have tried in a minute: what is in the home's network is not
-// listed by them.
+// Probes is how many internal addresses an admin may have tried in a minute: too few to list what is in the home's
+// network.
 const Probes = 30
 
-// NewProbeLimit returns the ProbeLimit of a Service; create returns a limiter of a name.
+// NewProbeLimit returns the ProbeLimit of a Service, as create makes it.
 func NewProbeLimit(create ratelimit.Create) (*ratelimit.Limiter, error) {
 	return create("probe", Probes, time.Minute)
 }
@@ -31,8 +31,8 @@ var (
 )
 
 const (
-	// probeWait is how long an answer is waited for. A proxy asks once a second and tries for 3 s at most; a request to
-	// auth has 4.5 s.
+	// probeWait is how long Probe waits for an answer. A proxy asks about once a second and tries for 3 s at most; a
+	// request to auth has 4.5 s.
 	probeWait = 3800 * time.Millisecond
 	probeStep = 100 * time.Millisecond
 )

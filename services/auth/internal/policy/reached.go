@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// reachedAgain is after how long it is tried again to store that an application has been reached.
+	// reachedAgain is the least time between two tries to store that an application has been reached.
 	reachedAgain = time.Minute
 	// reachedTimeout bounds a try, because a visitor waits for it.
 	reachedTimeout = 500 * time.Millisecond
 )
 
-// tries holds, by application, when it was last tried to store that the application has been
-// reached.
+// tries has the times of the last tries to store that applications have been reached.
 type tries struct {
 	mu sync.Mutex
 	at map[int64]time.Time // by the application's id
@@ -37,7 +36,7 @@ func (t *tries) due(id int64, now time.Time) bool {
 }
 
 // Reached stores that somebody has been led to an application, or that a probe has found it: from then on it is on
-// the start page of its users. A failure is only logged, because a visitor waits.
+// the start page of its users. It does nothing within a minute of the last try. A failure is only logged.
 func (s *Service) Reached(ctx context.Context, a application.Application) {
 	if a.Reached || !s.reached.due(a.ID, s.now()) {
 		return

@@ -49,7 +49,8 @@ func (c RouteChange) route() application.Route {
 	return r
 }
 
-// routeFor returns the route of a new application. Its errors are those of SetRoute.
+// routeFor returns the route of a new application. Errors are those of checkRoute, and application.ErrURL where the
+// path is "/".
 func (s *Service) routeFor(ctx context.Context, a application.Application, c RouteChange) (application.Route, error) {
 	if a.URL == "/" {
 		return application.Route{}, application.ErrURL
@@ -106,14 +107,14 @@ func (s *Service) checkRoute(ctx context.Context, r application.Route) (applicat
 type RouteList struct {
 	// Applications are those with a route that can be served now, by slug.
 	Applications []application.Application
-	// Own are the addresses at which auth and its stores are.
+	// Own are the addresses, host:port, of auth and its stores.
 	Own []string
 	// Probes are those that no proxy has answered yet.
 	Probes []application.Probe
 }
 
-// RoutesFor returns the routes as stored now, and keeps what a proxy reports. While Redis does not answer the list is
-// the same, without probes.
+// RoutesFor returns the routes as stored now, and keeps what a proxy reports. While Redis does not answer that is not
+// kept, and the list has no probes.
 func (s *Service) RoutesFor(
 	ctx context.Context, p application.Proxy, answers []application.Probe,
 ) (RouteList, error) {
@@ -141,14 +142,14 @@ func (s *Service) RoutesFor(
 // waitsForPin reports whether the route of an application cannot be served before a proxy has told its pin.
 func waitsForPin(a application.Application) bool { return a.Route.IsHTTPS() && a.Route.Pin == "" }
 
-// pinProbe returns the ID of the probe that finds the pin of an application's address, and of no other.
+// pinProbe returns the ID of the probe that finds the pin of an application's route. It is another one for each
+// application and address.
 func pinProbe(a application.Application) string {
 	sum := sha256.Sum256([]byte(a.Route.Upstream))
 	return "pin-" + a.Slug + "-" + hex.EncodeToString(sum[:8])
 }
 
-// pinned stores the pins that answers to probes tell for routes without a pin, and returns the applications as
-// they are then.
+// pinned stores the pins that answers to probes have for routes without a pin, and returns the applications with them.
 func (s *Service) pinned(
 	ctx context.Context, apps []application.Application, answers []application.Probe,
 ) ([]application.Application, error) {
@@ -176,7 +177,7 @@ func (s *Service) pinned(
 	return s.applications.Applications(ctx)
 }
 
-// ask has the proxies try an address. What fails is asked again with the next question.
+// ask has the proxies try an address. A failure is only logged: the next question of a proxy asks again.
 func (s *Service) ask(ctx context.Context, p application.Probe) {
 	if err := s.proxies.Ask(ctx, p); err != nil {
 		s.log.WarnContext(ctx, "proxies are not asked to try an address", "error", err)

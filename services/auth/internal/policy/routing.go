@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-// ETag returns the tag of the list, without its probes. household is the household's name. Replicas, commands and
+// ETag returns the tag, in quotes, of the list without its probes and of the household's name. Replicas, commands and
 // restored backups need no versions: the same list has the same tag.
 func (l RouteList) ETag(household string) (string, error) {
 	type entry struct {
@@ -34,11 +34,11 @@ func (l RouteList) ETag(household string) (string, error) {
 type Routing struct {
 	// Proxies is how many asked for routes within the last 10 s.
 	Proxies int
-	// Taken: there are some, and all of them serve the route as it is stored.
+	// Taken reports that there are some, and that all of them serve the route as it is stored.
 	Taken bool
-	// Skipped is why one that has the present list leaves the route out; empty: none does.
+	// Skipped is why a proxy that has the present list leaves the route out; empty: none does.
 	Skipped string
-	// Certifies: one of them gets certificates for hosts by itself. Certified: one has that of the application's host.
+	// Certifies reports that a proxy gets certificates, Certified that one has that of the application's host.
 	Certifies, Certified bool
 }
 
@@ -73,7 +73,7 @@ func (s *Service) RoutingOf(ctx context.Context, household string, a application
 	return r, nil
 }
 
-// listOf returns the list of those applications that have a route that can be served.
+// listOf returns the list of the applications whose route can be served, by slug.
 func (s *Service) listOf(ctx context.Context, apps []application.Application) RouteList {
 	list := RouteList{Own: s.own(ctx)}
 	for _, a := range apps {

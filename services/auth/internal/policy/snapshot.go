@@ -13,7 +13,6 @@ import (
 // snapshotAge is after how long the applications in memory are read again.
 const snapshotAge = time.Second
 
-// bySlug reads all applications.
 func (s *Service) bySlug(ctx context.Context) (map[string]application.Application, error) {
 	all, err := s.applications.Applications(ctx)
 	apps := make(map[string]application.Application, len(all))
@@ -23,9 +22,9 @@ func (s *Service) bySlug(ctx context.Context) (map[string]application.Applicatio
 	return apps, err
 }
 
-// App returns the application of a slug as it was at most 1 s ago, and never before a
-// change that was made here. Requests that need it read again wait for one read together.
-// application.ErrNotFound; with any other error it is not known whether there is one.
+// App returns the application of a slug as stored at most 1 s ago, and not before the last change that this process
+// made. Requests that need the applications read again wait for one read together. application.ErrNotFound; with any
+// other error it is not known whether there is one.
 func (s *Service) App(ctx context.Context, slug string) (application.Application, error) {
 	apps, err := s.snapshot.Get(ctx)
 	if err != nil {
@@ -38,7 +37,7 @@ func (s *Service) App(ctx context.Context, slug string) (application.Application
 	return a, nil
 }
 
-// maxUnknown bounds the slugs of which an hour's first use is recorded.
+// maxUnknown is of how many slugs the refusal is recorded in an hour.
 const maxUnknown = 32
 
 // unknownApps are the slugs whose refusal is recorded in this hour.
@@ -48,7 +47,7 @@ type unknownApps struct {
 	recorded map[string]bool
 }
 
-// first reports whether a refusal is the first of its slug in an hour.
+// first reports whether a refusal is the first of its slug in an hour, in which fewer than maxUnknown are recorded.
 func (u *unknownApps) first(slug string, hour int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -62,9 +61,9 @@ func (u *unknownApps) first(slug string, hour int64) bool {
 	return true
 }
 
-// RecordUnknownApp records, once an hour for a slug, that the proxy asked about an
-// application that there is not, or for another host than the application's. What is no
-// slug is recorded as "".
+// RecordUnknownApp records that the proxy asked about an application that does not exist, or
+// for another host than the application's: at most once an hour for a slug, and for maxUnknown
+// slugs. What is no slug is recorded as "".
 func (s *Service) RecordUnknownApp(ctx context.Context, slug, host string) {
 	if application.CheckSlug(slug) != nil {
 		slug = ""

@@ -37,7 +37,7 @@ type Tokens interface {
 	SweepTokens(ctx context.Context, before time.Time) (int64, error)
 }
 
-// NewToken are the fields of an app token. A zero ExpiresAt is never.
+// NewToken are the fields of an app token to create. With a zero ExpiresAt it never expires.
 type NewToken struct {
 	UserID       int64 // whose it is
 	Name         string
@@ -46,9 +46,9 @@ type NewToken struct {
 	ExpiresAt    time.Time
 }
 
-// CreateToken creates an app token on behalf of its user or an admin, and returns its
-// text, which is nowhere else. application.ErrName, token.ErrExpiry, token.ErrScope,
-// token.ErrTooMany; user.ErrNotFound, user.ErrNotAdmin.
+// CreateToken creates an app token on behalf of its user, an admin or user.Operator, and
+// returns its text, which is stored nowhere. application.ErrName, token.ErrExpiry,
+// token.ErrScope, token.ErrTooMany; user.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.Token, string, error) {
 	name, err := application.CleanName(n.Name)
 	if err != nil {
@@ -73,8 +73,8 @@ func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.
 	return created, text, nil
 }
 
-// checkScope returns token.ErrScope unless a user may use each of the applications, and there is one. user.ErrNotFound.
-// What they may use later is found out at each use.
+// checkScope returns token.ErrScope unless there are slugs, and each is of an application that accepts tokens and that
+// the user may use now; later uses of the token are decided about one by one. user.ErrNotFound.
 func (s *Service) checkScope(ctx context.Context, userID int64, slugs []string) error {
 	u, groups, err := s.groups.Visitor(ctx, userID)
 	if err != nil {
@@ -116,8 +116,8 @@ func (s *Service) TokensFor(ctx context.Context, username string) ([]token.Token
 	return s.tokens.Tokens(ctx, u.ID)
 }
 
-// RevokeToken ends an app token at once, on behalf of its user, an admin or
-// user.Operator. token.ErrNotFound.
+// RevokeToken ends an app token on behalf of its user, an admin or user.Operator.
+// token.ErrNotFound, for others too.
 func (s *Service) RevokeToken(ctx context.Context, by, id int64) error {
 	return s.tokens.RevokeToken(ctx, id, by)
 }
@@ -127,20 +127,20 @@ func (s *Service) RevokeTokens(ctx context.Context, of session.Session) (int64, 
 	return s.tokens.RevokeTokens(ctx, of.UserID)
 }
 
-// RemoveToken deletes an app token that has ended. token.ErrActive, token.ErrNotFound.
+// RemoveToken deletes an app token that has ended. token.ErrActive; token.ErrNotFound as RevokeToken.
 func (s *Service) RemoveToken(ctx context.Context, by, id int64) error {
 	return s.tokens.RemoveToken(ctx, id, by)
 }
 
-// SweepTokens deletes the app tokens that ended token.KeepEnded ago.
+// SweepTokens deletes the app tokens that ended more than token.KeepEnded ago.
 func (s *Service) SweepTokens(ctx context.Context) error {
 	_, err := s.tokens.SweepTokens(ctx, s.now().Add(-token.KeepEnded))
 	return err
 }
 
-// TokenVisitor returns the app token of a text, and its user as stored now. Basic
-// authentication also names the user, who must be the token's; "" names none.
-// token.ErrInvalid is the one error of all that is wrong with it.
+// TokenVisitor returns the app token of a text, and its user as stored now. username, which
+// Basic authentication sends too, must be the token's user, or "". token.ErrInvalid for a token
+// that cannot be used, whatever the cause.
 func (s *Service) TokenVisitor(ctx context.Context, text, username string) (token.Token, Visitor, error) {
 	if !token.Is(text) {
 		return token.Token{}, Visitor{}, token.ErrInvalid
