@@ -16,7 +16,7 @@ type Request struct {
 	URI    string // X-Forwarded-Uri: path and query
 	Scheme string // X-Forwarded-Proto
 	Host   string // X-Forwarded-Host
-	// Header are the client's own headers.
+	// Header has the client's own headers.
 	Header http.Header
 	// HasCookie reports that the client sent a cookie of ours, valid or not.
 	HasCookie bool
@@ -24,7 +24,7 @@ type Request struct {
 
 // Portal is where users log in.
 type Portal struct {
-	// Origin is that of PUBLIC_URL; empty: unset, and nobody is handed over to a host of an application.
+	// Origin is that of PUBLIC_URL; empty: it is unset, and nobody is handed over to a host of an application.
 	Origin string
 }
 
@@ -39,7 +39,7 @@ const (
 	WithWrongToken // an app token that is not
 )
 
-// Caller is the user that a request's credential belongs to, as stored now.
+// Caller is the user that a request's credential belongs to, as stored now; Anonymous and WithWrongToken have none.
 type Caller struct {
 	Kind        Kind
 	UserID      int64
@@ -49,7 +49,7 @@ type Caller struct {
 	Groups      []string // slugs, sorted
 	// SecondFactor reports that the session was proved by more than a password.
 	SecondFactor bool
-	// Credential, Applications and ReadOnly are of an app token.
+	// Credential, Applications and ReadOnly are set for the kind WithToken.
 	Credential   Credential
 	Applications []string // slugs
 	ReadOnly     bool
@@ -81,7 +81,7 @@ const (
 	SecondFactorNeeded Reason = "second_factor_needed"
 	ReadOnly           Reason = "read_only"
 	ForeignPage        Reason = "foreign_page"
-	// CookiesBlocked and HandOverFailed are of a hand-over (session.ErrLoop is the first).
+	// CookiesBlocked and HandOverFailed are why a hand-over failed; Decide returns neither.
 	CookiesBlocked Reason = "cookies_blocked"
 	HandOverFailed Reason = "handover_failed"
 )
@@ -98,7 +98,7 @@ type Decision struct {
 }
 
 // Decide decides about a request to an application; known reports whether the proxy named
-// one. The order of the checks is that of the answers: who is not logged in does not
+// one that exists. It checks the credential before the rule: who is not logged in does not
 // learn whether they may use the application.
 func Decide(r Request, app application.Application, known bool, portal Portal, by Caller) Decision {
 	if d, decided := Misdirected(r, app, known, portal); decided {
@@ -117,7 +117,7 @@ func Decide(r Request, app application.Application, known bool, portal Portal, b
 }
 
 // Misdirected decides about a request that is refused for everyone, and reports whether it is
-// one. It comes first, so that such a request costs nothing.
+// one. Callers ask it before they look up a credential, so that such a request costs little.
 func Misdirected(r Request, app application.Application, known bool, portal Portal) (Decision, bool) {
 	switch {
 	case r.Method == "" || r.Host == "" || !strings.HasPrefix(r.URI, "/"):
@@ -177,9 +177,8 @@ func decideSession(r Request, app application.Application, by Caller) Decision {
 	return pass(false)
 }
 
-// decideToken decides about a request with a valid app token: whether the token is for the application, the rule admits
-// its user, and a token that only reads is used to read. It asks for no second factor: an admin has decided that the
-// application accepts tokens, and creating one needs a recent authentication.
+// decideToken decides about a request with a valid app token. It asks for no second factor: an admin has decided that
+// the application accepts tokens, and users have to prove who they are to create one.
 func decideToken(r Request, app application.Application, by Caller) Decision {
 	switch {
 	case !app.Tokens || !slices.Contains(by.Applications, app.Slug) ||
@@ -203,7 +202,7 @@ func refuse(status int, reason Reason) Decision {
 	return Decision{Action: Refuse, Status: status, Reason: reason}
 }
 
-// forPerson refuses with a page where a person sees the answer.
+// forPerson refuses, with a page where a person sees the answer.
 func forPerson(r Request, status int, reason Reason) Decision {
 	d := refuse(status, reason)
 	if isNavigation(r) || sendsForm(r) {
@@ -212,16 +211,16 @@ func forPerson(r Request, status int, reason Reason) Decision {
 	return d
 }
 
-// invalidToken is the one answer to an app token that is wrong or does not hold here. It is
-// never a redirect, which a device would follow.
+// invalidToken returns the decision about an app token that is wrong or not for this
+// application. It is never a redirect, which a device would follow.
 func invalidToken(r Request, app application.Application) Decision {
 	d := refuse(http.StatusUnauthorized, AppTokenInvalid)
 	d.Challenges = append([]string{"Bearer"}, basicChallenge(r, app)...)
 	return d
 }
 
-// basicChallenge asks for Basic authentication where tokens are accepted and the client is
-// no browser, which would show a dialogue: DAV clients send nothing until asked.
+// basicChallenge returns the challenge of Basic authentication where tokens are accepted, as
+// DAV clients send none until asked; nil for browsers, which would show a dialogue.
 func basicChallenge(r Request, app application.Application) []string {
 	h := r.Header
 	if !app.Tokens || hasFetchMetadata(h) || r.HasCookie || accepts(h, "text/html") {
@@ -251,8 +250,8 @@ func isNavigation(r Request) bool {
 	return reads(r.Method) && isShown(r.Header)
 }
 
-// sendsForm reports whether a person sends a form, and reads the answer. Over plain http a program may ask for a page
-// among others; browsers name it first.
+// sendsForm reports whether a person sends a form, and reads the answer. Without Sec-Fetch-* it may be a program that
+// also takes HTML; in the Accept of browsers HTML comes first.
 func sendsForm(r Request) bool {
 	return r.Method == http.MethodPost && isShown(r.Header) &&
 		(hasFetchMetadata(r.Header) || strings.HasPrefix(strings.ToLower(r.Header.Get("Accept")), "text/html"))
@@ -274,8 +273,8 @@ func isShown(h http.Header) bool {
 	return accepts(h, "text/html") && len(h.Values("X-Requested-With")) == 0
 }
 
-// PageOf returns the path, with the query, of the page that a person opens, or of the one with the form that they send:
-// empty where the request does not name one of the same origin. It is as the client sent it.
+// PageOf returns the path and query of the page that a person opens, or of the page with the form that they send: the
+// Referer, or "" where that is not of the same origin. It is as the client sent it.
 func PageOf(r Request) string {
 	if reads(r.Method) {
 		return r.URI
@@ -297,7 +296,7 @@ func IsWebSocket(h http.Header) bool {
 		})
 }
 
-// One returns the one value of a header, or "".
+// One returns the value of a header that occurs once, else "".
 func One(h http.Header, name string) string {
 	if values := h.Values(name); len(values) == 1 {
 		return values[0]
@@ -313,11 +312,11 @@ func onlyReads(method string) bool {
 	}, method)
 }
 
-// fromOwnPage reports whether the request comes from a page of the same origin, or may
+// fromOwnPage reports whether the request comes from no page or one of the same origin, or may
 // come from anywhere because it changes nothing. Browsers tell by Sec-Fetch-Site and else by
 // Origin; a request with neither is no browser's (as net/http.CrossOriginProtection). A
-// WebSocket opens with a GET and may be opened by any page, but always with an Origin (RFC
-// 6455, section 10.2).
+// WebSocket opens with a GET and may be opened by any page, but needs the Origin that browsers
+// send with it (RFC 6455, section 10.2).
 func fromOwnPage(r Request) bool {
 	sites, origins := r.Header.Values("Sec-Fetch-Site"), r.Header.Values("Origin")
 	if IsWebSocket(r.Header) {
@@ -345,8 +344,8 @@ func isOrigin(origin string, r Request) bool {
 	return found && ok && known && page == target && scheme == strings.ToLower(r.Scheme)
 }
 
-// Identity returns the headers that name the user to an application: always all of them, none of them empty, so that
-// none of the client's is left. What is not printable ASCII is percent-encoded, and so is the percent sign.
+// Identity returns the headers that name the user to an application. They are always the same ones, so that none of the
+// client's is left. What is not printable ASCII is percent-encoded, and so is the percent sign.
 func Identity(by Caller) http.Header {
 	h := http.Header{}
 	h.Set("X-Auth-User-Id", strconv.FormatInt(by.UserID, 10))

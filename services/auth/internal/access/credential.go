@@ -8,13 +8,12 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/token"
 )
 
-// TokenHeader is the header in which an app token leaves the application's own
-// Authorization alone.
+// TokenHeader is the header of an app token where Authorization is the application's own.
 const TokenHeader = "X-Pforte-Token" //nolint:gosec // a name
 
 // Credential is an app token as a request presents it.
 type Credential struct {
-	// Text is the token; empty, which is never valid, where the request is ambiguous.
+	// Text is the token; empty, which is never valid, where the request has several or Basic names no user.
 	Text string
 	// Authorization reports that it came in Authorization, which the application must not
 	// see then.
@@ -26,7 +25,7 @@ type Credential struct {
 }
 
 // Presented returns the app token of a request, and reports whether there is one, right or
-// wrong: then nothing else counts. An Authorization without an app token is the
+// wrong: then the guard looks at no session. An Authorization without an app token is the
 // application's own.
 func Presented(h http.Header) (Credential, bool) {
 	own, isOwn := inAuthorization(h.Values("Authorization"))
