@@ -22,7 +22,7 @@ const (
 	Group Rule = "group" // members of the application's group; admins only as members of it
 )
 
-// Limits of a household, and of texts in code points.
+// Limits: how many a household has, the code points of texts, and the highest position.
 const (
 	MaxApplications = 200
 	MaxGroups       = 100
@@ -33,7 +33,7 @@ const (
 
 // Application is what stands behind the guard.
 type Application struct {
-	ID          int64 // set by the store and never used again
+	ID          int64 // set by the store, which never gives it to another
 	Slug        string
 	Name        string
 	Description string
@@ -42,14 +42,14 @@ type Application struct {
 	Rule Rule
 	// Group is the slug of the group that the rule Group names; else empty.
 	Group string
-	// SecondFactor demands more than a password.
+	// SecondFactor demands that a session was proved by more than a password.
 	SecondFactor bool
 	// Tokens reports that app tokens are accepted.
 	Tokens   bool
 	Color    string
 	Position int // on the start page; equal ones are ordered by name
 	Route    Route
-	// Reached reports that somebody was led to the application, or a probe found it.
+	// Reached reports that somebody was led to the application, a probe found it, or a command created it.
 	Reached bool
 	// Icon is the SHA-256 of its picture, hexadecimal; empty: it has none.
 	Icon string
@@ -64,7 +64,7 @@ type Icon struct {
 // HasHost reports whether the application has a host of its own.
 func (a Application) HasHost() bool { return !strings.HasPrefix(a.URL, "/") }
 
-// OwnHost returns the host of an application that has one of its own, as Host returns it.
+// OwnHost returns the host of an application that has one of its own, as Host returns it; else "".
 func (a Application) OwnHost() string {
 	_, host, _ := strings.Cut(a.URL, "://")
 	return host
@@ -104,14 +104,14 @@ var (
 	ErrRule        = errors.New("rule is neither login nor admin nor group with a group")
 	ErrPosition    = errors.New("position is not a whole number from 0 to 9999")
 
-	// ErrIconTooLarge is returned for a file of more than 256 KB or 1024 pixels a side.
+	// ErrIconTooLarge is returned for a file of more than 256 KiB or 1024 pixels a side.
 	ErrIconTooLarge = errors.New("picture is too large for an application")
 
 	ErrNotFound      = errors.New("no such application")
 	ErrGroupNotFound = errors.New("no such group")
 	ErrSlugTaken     = errors.New("slug is taken")
 	ErrURLTaken      = errors.New("address is taken by another application")
-	// ErrGroupUsed: the rule of an application names the group.
+	// ErrGroupUsed is returned for a group to remove that an application's rule names.
 	ErrGroupUsed = errors.New("an application's rule names the group")
 	ErrTooMany   = errors.New("too many of them")
 )
@@ -127,8 +127,8 @@ func CheckSlug(s string) error {
 	return nil
 }
 
-// CheckGroupSlug is CheckSlug for a group, which is not named after a role: applications read both
-// in one list. ErrSlug.
+// CheckGroupSlug is CheckSlug for a group. It also returns ErrSlug for the name of a role:
+// applications get role and groups in one list.
 func CheckGroupSlug(s string) error {
 	if s == "admin" || s == "member" {
 		return ErrSlug
@@ -167,8 +167,8 @@ var ownPaths = []string{
 }
 
 // ParseURL returns an application's address in its one spelling: /path/, or an origin in
-// lower case without default port and trailing dot. A host name that is not ASCII is
-// written in Punycode, as browsers send it. plainHTTP permits origins of http. ErrURL.
+// lower case without default port and trailing dot. s has a host name that is not ASCII in
+// Punycode, as browsers send it. plainHTTP permits origins of http. ErrURL.
 func ParseURL(s string, plainHTTP bool) (string, error) {
 	if strings.HasPrefix(s, "/") {
 		lower := strings.ToLower(s)
@@ -191,8 +191,7 @@ func ParseURL(s string, plainHTTP bool) (string, error) {
 }
 
 // IsAt reports whether a host, as in the header Host, is that of an origin. Both are compared in
-// the one spelling that Host returns, so that case and the default port do not matter; a
-// subdomain is another host.
+// the one spelling that Host returns, so that case and the default port do not matter.
 func IsAt(origin, host string) bool {
 	scheme, want, _ := strings.Cut(strings.ToLower(origin), "://")
 	want, known := Host(scheme, want)
@@ -204,7 +203,7 @@ var namePattern = regexp.MustCompile(`\A[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\z`)
 
 // Host returns the one spelling of a host with an optional port, as in an origin or the
 // header Host: in lower case, without a trailing dot and the default port of the scheme.
-// It reports whether the host is one.
+// It reports whether s is such a host.
 func Host(scheme, s string) (string, bool) {
 	u, err := url.Parse("//" + s)
 	if err != nil || u.Host != s || len(s) > 255 {

@@ -5,7 +5,7 @@ import "context"
 // Proxy is what a proxy that asks for the routes reports of itself.
 type Proxy struct {
 	ID string
-	// Apps is its setting APPS: lan or containers. TLS is how it gets certificates.
+	// Apps is its setting APPS: lan or containers. TLS is how it gets certificates: off or empty if it gets none.
 	Apps, TLS string
 	// Have is the ETag of the list that it serves.
 	Have string
@@ -13,7 +13,7 @@ type Proxy struct {
 	Skipped map[string]string
 	// Certified are the slugs of the applications for whose host it has a certificate.
 	Certified []string
-	// Named are the addresses that its operator permits beside private ones.
+	// Named are the addresses, names and networks that its operator permits beside private addresses.
 	Named []string
 }
 
@@ -24,8 +24,8 @@ type Probe struct {
 	// Status is that of the answer, or 0. Error is why there is none: refused, timeout, name, address, tls or failed.
 	Status int
 	Error  string
-	MS     int
-	Pin    string // of https
+	MS     int    // how many milliseconds it took
+	Pin    string // of https, as Route.Pin
 }
 
 // Answered reports whether a proxy has answered.
@@ -38,12 +38,12 @@ func (p Probe) Good() bool {
 
 // Proxies keeps what proxies report, for 10 s, and probes, for 30 s.
 type Proxies interface {
-	// Report keeps what a proxy reports of itself and its answers to probes, and returns those that no proxy has
+	// Report keeps what a proxy reports of itself and its answers to probes, and returns the probes that no proxy has
 	// answered.
 	Report(ctx context.Context, p Proxy, answers []Probe) ([]Probe, error)
-	// Proxies returns what those have reported that asked within the last 10 s, by ID.
+	// Proxies returns the proxies that have reported within the last 10 s, by ID.
 	Proxies(ctx context.Context) ([]Proxy, error)
-	// Ask has the proxies try an address. An ID that is known already stays as it is.
+	// Ask has the proxies try an address, unless there is a probe with this ID.
 	Ask(ctx context.Context, p Probe) error
 	// Probe returns a probe; the zero value when there is none.
 	Probe(ctx context.Context, id string) (Probe, error)

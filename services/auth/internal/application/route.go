@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// Route is where the proxy finds an application. The zero value is none: the operator's own lines lead to it, or none.
+// Route is where the proxy finds an application. The zero value is none: then only lines of the operator's in the
+// proxy's configuration lead to it.
 type Route struct {
 	// Upstream is http://host:port or https://host:port, as ParseUpstream returns it.
 	Upstream string
-	// Strip removes the application's path from the paths of requests. It has no meaning at a host
-	// of its own.
+	// Strip removes the application's path from the paths of requests; it has no effect at a host of its own.
 	Strip bool
 	// UserHeader is one more request header that names the user; empty: none.
 	UserHeader string
-	// Pin is the SHA-256 of the public key by which https is known, hexadecimal; empty until a proxy has seen one.
+	// Pin is the SHA-256, hexadecimal, of the public key that Upstream must have; empty for http, and until a proxy
+	// has seen the key.
 	Pin string
 	// Recipe is the slug of the recipe that filled the form; empty: none.
 	Recipe string
 }
 
-// UserHeaders are the names that UserHeader may have. The proxy removes them from requests of
-// clients.
+// UserHeaders are the names that UserHeader may have.
 var UserHeaders = []string{
 	"Remote-User", "X-Authenticated-User", "X-Authentik-Username", "X-Forwarded-Preferred-Username", "X-Forwarded-User",
 	"X-Remote-User", "X-User", "X-User-Name", "X-Username", "X-Webauth-User",
@@ -45,7 +45,7 @@ var (
 )
 
 // The forms of a route's fields. A host name is of the form upstreamName, and its last label is not
-// numeric: a resolver or a browser would read it as a number.
+// numeric: resolvers and browsers would read the name as an address.
 var (
 	upstreamName = regexp.MustCompile(`\A[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\z`)
 	numeric      = regexp.MustCompile(`\A(?:[0-9]+|0x[0-9a-f]*)\z`)
@@ -54,7 +54,7 @@ var (
 )
 
 // ParseUpstream returns an internal address in its one spelling: in lower case, with its port, without a slash at the
-// end. Without a scheme it is http. ErrUpstream, and ErrUpstreamBlocked for an address that is never an application's.
+// end. Without a scheme it is http. ErrUpstream, and ErrUpstreamBlocked for an address that NeverUpstream reports.
 func ParseUpstream(s string) (string, error) {
 	s = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), "/")
 	if !strings.Contains(s, "://") {
@@ -81,7 +81,8 @@ func ParseUpstream(s string) (string, error) {
 	return scheme + "://" + host + ":" + port, nil
 }
 
-// upstreamHost returns the one spelling of a host name or address. ErrUpstream, ErrUpstreamBlocked.
+// upstreamHost returns the one spelling of a host name or address; bracketed reports whether it was in brackets, as
+// IPv6 addresses are. ErrUpstream, ErrUpstreamBlocked.
 func upstreamHost(host string, bracketed bool) (string, error) {
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Is6() == bracketed {
 		if addr.Zone() != "" {
@@ -129,8 +130,8 @@ func NeverUpstream(addr netip.Addr) bool {
 
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
-// NeedsNaming reports whether the host of an upstream is loopback or public: the operator has to name it. What is
-// behind other names is known at each connection only.
+// NeedsNaming reports whether the host of an upstream is localhost, or an address that is neither private nor shared:
+// the operator has to name it. The addresses of other names are known at each connection only.
 func NeedsNaming(upstream string) bool {
 	host := hostOf(upstream)
 	addr, err := netip.ParseAddr(host)
@@ -140,8 +141,8 @@ func NeedsNaming(upstream string) bool {
 	return !addr.IsPrivate() && !shared.Contains(addr)
 }
 
-// IsNamed reports whether an entry names an upstream: name:port, address:port, or a network or address that is not
-// loopback.
+// IsNamed reports whether an entry of the operator's names an upstream: name:port or address:port, or, of an upstream
+// that is not loopback, its address or a network.
 func IsNamed(upstream, entry string) bool {
 	_, authority, _ := strings.Cut(upstream, "://")
 	entry = strings.ToLower(entry)
@@ -159,7 +160,7 @@ func IsNamed(upstream, entry string) bool {
 	return err == nil && named == addr
 }
 
-// hostOf returns the host of an upstream, without brackets.
+// hostOf returns the host of an upstream without brackets; "" where it cannot be parsed.
 func hostOf(upstream string) string {
 	u, err := url.Parse(upstream)
 	if err != nil {
@@ -168,7 +169,8 @@ func hostOf(upstream string) string {
 	return u.Hostname()
 }
 
-// Check returns the route in its one spelling. ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin.
+// Check returns the route in its one spelling, without a pin where it is not https, and without a recipe whose name is
+// malformed. ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin.
 func (r Route) Check() (Route, error) {
 	var err error
 	if r.Upstream, err = ParseUpstream(r.Upstream); err != nil {

@@ -1,2 +1,3 @@
-// Package redisstore keeps in Redis what proxies report about routes: it lasts for seconds, and all replicas need it.
+// Package redisstore keeps in Redis what proxies report about routes, and probes: they last for seconds, and all
+// replicas need them.
 package redisstore

@@ -17,7 +17,7 @@ import (
 const (
 	proxyLife = 10 * time.Second
 	probeLife = 30 * time.Second
-	// timeout bounds a method, because no question for routes waits for what is only shown.
+	// timeout bounds a method: the answer to a proxy must not wait long for what pages only show.
 	timeout = time.Second
 	// How many proxies and open probes are kept; of more, the newest ones.
 	maxProxies = 32
@@ -78,7 +78,7 @@ func (s *store) Report(ctx context.Context, p application.Proxy, answers []appli
 	return slices.DeleteFunc(probes, application.Probe.Answered), err
 }
 
-// answer keeps the answer to a probe, unless the probe has expired or is answered.
+// answer keeps the answer to a probe, for probeLife, unless the probe has expired or is answered.
 func (s *store) answer(ctx context.Context, answer application.Probe) error {
 	asked, err := s.Probe(ctx, answer.ID)
 	if err != nil || asked.ID == "" || asked.Answered() {
