@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// ErrCommon is returned for a password that is well known, or a name of its owner.
+// ErrCommon is returned by CheckCommon.
 var ErrCommon = errors.New("password is well known")
 
 // commonList has a password in lower case per line: those of at least 8 characters of
@@ -21,7 +21,7 @@ var ErrCommon = errors.New("password is well known")
 //go:embed common.txt.gz
 var commonList []byte
 
-// common is the set of commonList.
+// common returns the lines of commonList as a set.
 var common = sync.OnceValues(func() (map[string]bool, error) {
 	file, err := gzip.NewReader(bytes.NewReader(commonList))
 	if err != nil {
@@ -35,8 +35,8 @@ var common = sync.OnceValues(func() (map[string]bool, error) {
 	return set, lines.Err()
 })
 
-// CheckCommon returns ErrCommon for a password that is on the list of well-known ones, or
-// is one of names, whatever the letter case.
+// CheckCommon returns ErrCommon for a password that is on the list of well-known ones, or is
+// one of names, those of its owner. Letter case and surrounding white space do not count.
 func CheckCommon(password string, names ...string) error {
 	set, err := common()
 	if err != nil {

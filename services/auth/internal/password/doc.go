@@ -1,5 +1,5 @@
-// Package password hashes passwords and compares them with stored hashes: bcrypt of
-// cost 12, a bounded number at a time.
+// Package password hashes passwords and compares them with stored hashes by bcrypt, a
+// bounded number at a time. New hashes have cost 12 unless Options say otherwise.
 //
 // # Stored hashes
 //
@@ -17,14 +17,14 @@
 //
 // Keyboards send "ä" as one code point (NFC) or as two (NFD). A password is stored as
 // NFC. Verify compares NFC, then what was sent, then NFD, as older and imported hashes may
-// be of any form: one comparison for ASCII, two for NFC or NFD with umlauts, three for a
-// mixture.
+// be of any form. A comparison that fails tries one form for ASCII, two for NFC or NFD with
+// umlauts, three for a mixture.
 //
 // # Equal work
 //
 // The time of an answer must not reveal whether a user exists. A comparison that
-// fails always costs as much as one of the configured cost, or of the costliest hash
-// seen if that is higher (Seen): also for a hash of lower cost, a malformed hash, and
-// an unknown user (VerifyDummy). The number of comparisons depends on the password that
+// fails costs as much as one of the configured cost, or of the costliest hash seen, up to
+// MaxImportCost, if that is higher (Seen): also for a hash of lower cost, a malformed hash,
+// and an unknown user (VerifyDummy). How many comparisons fail depends on the password that
 // was sent alone.
 package password

@@ -16,12 +16,12 @@ type gate struct {
 	mu      sync.Mutex
 	running int
 	refused uint64
-	round   int       // of the caller that left the queue last
+	round   int       // of the caller that last got a slot from the queue
 	waiting []*caller // by round, then by arrival
 }
 
-// caller waits for a slot. A network's callers are in successive rounds of the
-// rotation, the first in the one that begins next.
+// caller waits for a slot. A network's callers are in successive rounds of the rotation; the
+// first one joins the round that begins next.
 type caller struct {
 	network string
 	round   int
@@ -49,7 +49,7 @@ func (g *gate) acquire(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// join assigns a slot (nil, nil), refuses (nil, ErrBusy), or queues the caller.
+// join assigns a slot and returns nil, nil, refuses and returns ErrBusy, or queues a caller and returns it.
 func (g *gate) join(network string) (*caller, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +102,7 @@ func (g *gate) quit(c *caller) bool {
 	return true
 }
 
-// release passes the slot on to the first caller of the queue.
+// release passes the slot on to the first caller of the queue, if there is one.
 func (g *gate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// Lengths of a password in code points (AUTH-7.2), of its NFC form. One that
-// is sent with more than MaxLength is refused before it is normalized.
+// Lengths of a new password in code points (AUTH-7.2), of its NFC form. Check refuses one
+// that is sent with more than MaxLength before it is normalized.
 const (
 	MinLength = 8
 	MaxLength = 1024
@@ -44,7 +44,7 @@ func Check(password string) error {
 	}
 }
 
-// DefaultCost is bcrypt's cost factor (AUTH-8.1).
+// DefaultCost is the bcrypt cost of new hashes (AUTH-8.1).
 const DefaultCost = 12
 
 // queuePerSlot sets the default queue: at 0.2 s for a comparison the last caller
@@ -55,7 +55,7 @@ const queuePerSlot = 6
 // maxWait bounds how long a caller waits in the queue.
 const maxWait = 4 * time.Second
 
-// What a comparison may return.
+// Errors of a Hasher, beside those of a context.
 var (
 	// ErrMismatch is returned for a password that is not the hash's.
 	ErrMismatch = errors.New("password does not match")
@@ -81,9 +81,9 @@ type Hasher struct {
 	cost  int
 	dummy string
 	gate  gate
-	// highest is the highest cost of a hash seen, if over cost.
+	// highest is the highest cost of a hash seen, at most MaxImportCost.
 	highest atomic.Int64
-	// match and generate are bcrypt's, which tests count.
+	// match and generate are bcrypt's functions; tests count their calls.
 	match    func(hash, password []byte) error
 	generate func(password []byte, cost int) ([]byte, error)
 }
@@ -92,8 +92,8 @@ type Hasher struct {
 // doubles the time of every failed login.
 const MaxImportCost = 14
 
-// Seen records the cost of a stored hash, so that a comparison that fails always costs
-// as much as one with the costliest hash, up to MaxImportCost.
+// Seen records the cost of a stored hash, so that a comparison that fails costs as much as
+// one with the costliest hash, up to MaxImportCost. A malformed hash is ignored.
 func (h *Hasher) Seen(hash string) {
 	s, ok := parse(hash)
 	if !ok {
@@ -108,7 +108,7 @@ func (h *Hasher) Seen(hash string) {
 	}
 }
 
-// WorkCost returns the cost of a comparison that fails.
+// WorkCost returns the least cost of a comparison that fails.
 func (h *Hasher) WorkCost() int { return max(h.cost, int(h.highest.Load())) }
 
 // New returns a Hasher. It computes no hash, so that a program starts at once.
@@ -131,8 +131,8 @@ func New(o Options) (*Hasher, error) {
 	}, nil
 }
 
-// dummyTail returns a random salt and hash, which bcrypt compares with as with any
-// other, at the cost that is written before it.
+// dummyTail returns a random salt and hash for dummyHash to write a cost before. bcrypt
+// compares with them as with any other.
 func dummyTail() string {
 	var random [16 + 23]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the process instead
@@ -169,7 +169,7 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 
 // Verify returns nil when a form of the password matches the stored hash, else
 // ErrMismatch, also for a malformed hash. ErrBusy, or ctx's error when it is cancelled in
-// the queue. All forms are compared in one slot.
+// the queue. The forms are compared one after the other in one slot.
 //
 // rehash reports whether the password that matched should be hashed again, because the
 // cost was lower or the form was not NFC. One that another program may have shortened
@@ -199,7 +199,7 @@ func (h *Hasher) VerifyDummy(ctx context.Context, password string) error {
 	return ErrMismatch
 }
 
-// compute calls do while it holds a slot.
+// compute calls do while it holds a slot. ErrBusy, ctx's error, and those of do.
 func (h *Hasher) compute(ctx context.Context, do func() error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -220,7 +220,7 @@ func (h *Hasher) compute(ctx context.Context, do func() error) (err error) {
 	return do()
 }
 
-// compare compares one form of a password with a stored hash, which it returns parsed.
+// compare compares one form of a password with a stored hash, which it returns parsed. ErrMismatch.
 func (h *Hasher) compare(hash, form string) (stored, error) {
 	h.Seen(hash)
 	s, ok := parse(hash)
@@ -244,7 +244,7 @@ func (h *Hasher) compare(hash, form string) (stored, error) {
 // Stats is the load of a Hasher.
 type Stats struct {
 	Computing, Waiting int
-	Refused            uint64 // ErrBusy since the start
+	Refused            uint64 // by a full queue, since the start
 }
 
 // Stats returns the current load.

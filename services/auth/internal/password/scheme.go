@@ -30,7 +30,7 @@ var (
 		"password_hash has a bcrypt cost over %d, which would make every failed login take seconds", MaxImportCost)
 )
 
-// form of a bcrypt hash: minor version, cost, 22 characters of salt and 31 of hash.
+// form is that of a bcrypt hash: minor version, cost, 22 characters of salt and 31 of hash.
 var form = regexp.MustCompile(`\A\$2[a-z]\$\d\d\$[./A-Za-z0-9]{53}\z`)
 
 // exact reports whether plain bcrypt distinguishes the password from every other.
@@ -59,16 +59,16 @@ func forms(password string) []string {
 	return found
 }
 
-// normalize returns the form of a password that is stored: NFC.
+// normalize returns the form of a password that is stored: NFC, or as sent where forms has only that.
 func normalize(password string) string { return forms(password)[0] }
 
-// digest returns bcrypt's input for a password that is not exact: 44 bytes without NUL.
+// digest returns bcrypt's input for a hash with longScheme: 44 bytes without NUL.
 func digest(password string) []byte {
 	sum := sha256.Sum256([]byte(password))
 	return []byte(base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-// stored is a parsed hash of the user store.
+// stored is a parsed stored hash.
 type stored struct {
 	hash    string // bcrypt's own form
 	cost    int
@@ -76,7 +76,7 @@ type stored struct {
 	foreign bool // of another program, which shortened long passwords
 }
 
-// parse reports false for a hash of unknown form.
+// parse parses a stored hash; it reports false for one of unknown form.
 func parse(text string) (stored, bool) {
 	hash, long := strings.CutPrefix(text, longScheme)
 	cost, err := bcrypt.Cost([]byte(hash))
