@@ -25,7 +25,7 @@ import (
 // Options are the parts of the API. All fields are required unless noted.
 type Options struct {
 	*web.Web
-	// GuardToken is what a proxy of no trusted address sends to be trusted; empty: nothing is.
+	// GuardToken is what a proxy of no trusted address sends to be trusted; empty: no such proxy is trusted.
 	GuardToken string
 	// Health returns an error while a store does not answer.
 	Health func(context.Context) error
@@ -47,11 +47,11 @@ type Options struct {
 // of one type for each capability.
 type api struct {
 	Options
-	warnUntrusted func() // of a proxy that is not in TRUSTED_PROXIES, once
+	warnUntrusted func() // logs once that a proxy is not in TRUSTED_PROXIES
 }
 
-// timeout bounds the work for one request, so that no client waits longer because
-// a store does not answer.
+// timeout bounds the work for a request that is not detached, so that no client waits longer
+// because a store does not answer.
 const timeout = 4500 * time.Millisecond
 
 // New checks the options and returns the handler of auth's address.
@@ -76,19 +76,19 @@ func New(o Options) (http.Handler, error) {
 	return clientaddr.WithToken(o.GuardToken, e), nil
 }
 
-// answer is what a handler returns when it has not failed.
+// answer is what a handler returns beside a nil error.
 type answer struct {
 	status int
 	body   any
 }
 
-// done is the answer without content.
+// done is the answer {"ok": true}, of handlers that have nothing else to tell.
 var done = answer{http.StatusOK, struct {
 	OK bool `json:"ok"`
 }{true}}
 
-// caller is the session of a request and its user, read for every request. Username
-// and Role of the session are the user's. It is zero outside of the guard authenticated.
+// caller is the session of a request and its user, as stored now. Username and Role of the
+// session are the user's. It is zero in handlers that neither authenticated nor loggedIn wraps.
 type caller struct {
 	*session.Current
 	user user.User
@@ -99,7 +99,7 @@ func (s caller) shared() web.Caller { return web.Caller{Current: s.Current, User
 // handler answers a request. It sets headers and does not write.
 type handler func(c echo.Context, s caller) (answer, error)
 
-// answered writes the answer of a handler.
+// answered returns a handler of echo that writes the answer of h, or returns its error.
 func answered(h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ans, err := h(c, caller{})
@@ -125,7 +125,7 @@ func writeJSON(c echo.Context, status int, body any) error {
 	return c.Blob(status, "application/json", data)
 }
 
-// healthy answers whether both stores answer.
+// healthy is GET /health: whether SQL and Redis answer. web.ErrUnhealthy.
 func (a *api) healthy(c echo.Context, _ caller) (answer, error) {
 	if err := a.Health(c.Request().Context()); err != nil {
 		a.Log.WarnContext(c.Request().Context(), "health check failed", "error", err)
@@ -139,10 +139,9 @@ func (a *api) healthy(c echo.Context, _ caller) (answer, error) {
 // maxBody bounds a request body, in bytes.
 const maxBody = 64 << 10
 
-// decode reads the body, one JSON object, into v, a pointer to a struct. Names match in
-// their case and occur once; unknown names are ignored, and null means missing. A body of
-// another media type is refused before it is read, so that a form of a foreign page
-// cannot log a user in.
+// decode reads the body, one JSON object, into v, a pointer to a struct. Names match exactly
+// and occur once; unknown names are ignored, and null means missing. A body of another media
+// type is refused before it is read, so that a form of a foreign page cannot log a user in.
 func decode(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength > maxBody {
 		return service.ErrBodyTooLarge

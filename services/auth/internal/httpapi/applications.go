@@ -14,7 +14,7 @@ import (
 // apps has the handlers of applications and groups. What they change holds from the next request on.
 type apps struct{ *api }
 
-// dataAnswer returns an answer with the member data.
+// dataAnswer returns the answer {"data": data}.
 func dataAnswer[T any](status int, data T) answer {
 	return answer{status, struct {
 		Data T `json:"data"`

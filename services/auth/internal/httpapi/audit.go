@@ -15,7 +15,7 @@ import (
 // audits has the handlers of the audit.
 type audits struct{ *api }
 
-// auditQuery reads the query of /audit and /audit.csv.
+// auditQuery returns the query of a request to /audit or /audit.csv. web.ErrQuery.
 func auditQuery(c echo.Context) (audit.Query, error) {
 	q := audit.Query{Event: c.QueryParam("event")}
 	for name, into := range map[string]*int64{"before": &q.Before.ID, "user_id": &q.UserID} {

@@ -16,12 +16,12 @@ type errorBody struct {
 	Code  int    `json:"code"`
 	// Reason is empty for the errors that AUTH-4 to AUTH-7 name.
 	Reason string `json:"reason,omitempty"`
-	// ClockSkew is by how many seconds the clock that made a code is ahead.
+	// ClockSkew is by how many seconds the clock that made a code is ahead; negative: behind.
 	ClockSkew int `json:"clock_skew_seconds,omitempty"`
 }
 
-// writeError answers the errors that handlers return. Those of the OpenID Connect provider that
-// an application gets are answered by provider.refuse.
+// writeError answers the errors that handlers return. Those that the OpenID Connect provider
+// answers in the form of OAuth are not among them (provider.refuse).
 func writeError(err error, c echo.Context) {
 	f := web.Fail(c.Response(), err)
 	if c.Request().Method == http.MethodHead {

@@ -15,11 +15,11 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// forwardAuth is GET /internal/forward-auth. The proxy calls it for every request to an
-// application behind it, with the real method and path in X-Forwarded-Method and
-// X-Forwarded-Uri, and with ?role=admin where an admin is required. A 200 names the user
-// in headers. X-Auth-Renew: no, sent about a request that passed before and still lasts,
-// does not renew the session.
+// forwardAuth is GET /internal/forward-auth without app. The proxy calls it about a request that
+// needs a login, with the real method and path in X-Forwarded-Method and X-Forwarded-Uri, and
+// with ?role=admin where an admin is required. A 200 names the user in headers. With
+// X-Auth-Renew: no, sent about a request that passed before and still lasts, the session is not
+// renewed.
 func (a guard) forwardAuth(c echo.Context, s caller) (answer, error) {
 	h := c.Request().Header
 	method, uri, role := h.Get("X-Forwarded-Method"), h.Get("X-Forwarded-Uri"), c.QueryParam("role")
@@ -46,7 +46,7 @@ func (a guard) forwardAuth(c echo.Context, s caller) (answer, error) {
 // fromOwnPage reports whether the page that opens a WebSocket has the origin of the
 // request: scheme, host and port. A WebSocket opens with a GET, which needs no CSRF
 // token, and any page can open one with the cookies; but browsers send the page's origin
-// (RFC 6455, section 10.2). A request without Origin is not a browser's.
+// (RFC 6455, section 10.2). A request without Origin is not a browser's, and passes.
 func fromOwnPage(h http.Header) bool {
 	origins := h.Values("Origin")
 	if len(origins) == 0 {
@@ -61,8 +61,8 @@ func fromOwnPage(h http.Header) bool {
 	return ok && known && page == target
 }
 
-// origin normalizes an origin as browsers compare it: in lower case, without the default
-// port of its scheme.
+// origin returns an origin in the form in which browsers compare it, in lower case and without the
+// default port, and reports whether it is one of http or https.
 func origin(s string) (string, bool) {
 	u, err := url.Parse(strings.ToLower(s))
 	if err != nil || u.Host == "" || u.Hostname() == "" || u.String() != u.Scheme+"://"+u.Host {

@@ -19,11 +19,11 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// guard decides about requests to other applications.
+// guard has the handlers that decide about requests to other applications.
 type guard struct{ *api }
 
-// refusals are the errors of the guard's reasons. The table of errors has the statuses of
-// the decisions.
+// refusals are the errors for the reasons of refusals. In web's table of errors they have the
+// statuses of the decisions.
 var refusals = map[access.Reason]error{
 	access.Forwarded:          web.ErrForwarded,
 	access.UnknownApp:         web.ErrUnknownApp,
@@ -35,11 +35,10 @@ var refusals = map[access.Reason]error{
 	access.ForeignPage:        web.ErrForeignPage,
 }
 
-// check is GET /internal/forward-auth: about an application of the household where the
-// query names one (app), and about a login and a role without. A query that may mean both
-// is refused, because the operator's typing error must not open an application. With
-// login=401 who must log in is answered with 401 and a Location, for nginx, whose
-// auth_request takes a redirect for a failure.
+// check is GET /internal/forward-auth. Where the query names an application (app), guardApplication decides, else
+// forwardAuth, about a login and a role. A query that may mean both is refused, because the operator's typing error
+// must not open an application. With login=401 a redirect becomes a 401 with a Location, for nginx, whose auth_request
+// takes a redirect for a failure.
 func (a guard) check(c echo.Context) error {
 	raw := c.Request().URL.RawQuery
 	query, err := url.ParseQuery(raw)
@@ -61,7 +60,7 @@ type visit struct {
 	access.Request
 	app    application.Application
 	portal access.Portal
-	// again reports that the request passed before and lasts: the answer reaches the proxy only.
+	// again reports that the request has passed before and lasts: only the proxy reads the answer.
 	again   bool
 	by      access.Caller
 	current *session.Current // nil: no session
@@ -69,11 +68,11 @@ type visit struct {
 	enrolled bool
 }
 
-// guardApplication decides about a request to an application, of which the proxy names the
-// slug and describes the request: method, path, scheme and host in X-Forwarded-*, which
-// are believed of TRUSTED_PROXIES only, and all other headers as the client sent them. A
-// 200 names the user in headers and, by X-Auth-Consumed, a header that the application
-// must not see; any other answer is the client's. A store that does not answer is a 500.
+// guardApplication decides about a request to the application of a slug. The proxy describes the
+// request: method, path, scheme and host in X-Forwarded-*, which are believed of trusted proxies
+// only, and all other headers as the client sent them. A 200 names the user in headers and, with
+// X-Auth-Consumed, a header that the application must not see, if there is one. Any other answer
+// is for the client. A store that does not answer is a 500.
 func (a guard) guardApplication(c echo.Context, slug string) error {
 	d, v, err := a.decide(c, slug)
 	switch {
@@ -110,13 +109,13 @@ func (a guard) guardApplication(c echo.Context, slug string) error {
 	return a.refuse(c, d, v)
 }
 
-// decide reads a request's credentials and decides. Requests that are refused for everyone cost
-// no store anything but the applications, which are read once a second for all of them, and an
-// app token touches Redis only when it is wrong.
+// decide reads a request's credential and decides. A request that is refused for everyone needs no
+// store but for the applications, which are read once a second for all requests. An app token needs
+// Redis only when it is wrong.
 func (a guard) decide(c echo.Context, slug string) (access.Decision, *visit, error) {
 	v := a.visitOf(c)
 	app, err := a.Policy.App(c.Request().Context(), slug)
-	known := err == nil && !a.CompatV0 // which knows no applications
+	known := err == nil && !a.CompatV0 // with it there are no applications
 	if err != nil && !errors.Is(err, application.ErrNotFound) {
 		return access.Decision{}, v, err
 	}
@@ -154,9 +153,9 @@ func (a guard) visitOf(c echo.Context) *visit {
 	return v
 }
 
-// loadToken finds the user of an app token. Wrong tokens of one address are limited. For an
-// application that accepts no tokens none is looked up. A check of a request that lasts does not
-// count, because the client cannot cause it.
+// loadToken finds the user of an app token. Wrong tokens of one address are limited, but not at a
+// check of a request that lasts, which the client does not cause. For an application that accepts
+// no tokens none is looked up.
 func (a guard) loadToken(c echo.Context, v *visit, credential access.Credential) error {
 	v.by = access.Caller{Kind: access.WithWrongToken}
 	if !v.app.Tokens {
@@ -184,8 +183,8 @@ func (a guard) loadToken(c echo.Context, v *visit, credential access.Credential)
 }
 
 // loadSession finds the user of the session's cookie, which on the host of an application is
-// another one than on the portal's. A session that the user's row does not admit is ended,
-// and the request is anonymous.
+// another one than on the portal's. A session whose user was deleted, or that the user's row
+// does not admit, is ended, and the request is anonymous.
 func (a guard) loadSession(c echo.Context, v *visit) error {
 	var current *session.Current
 	var err error
@@ -226,8 +225,8 @@ func callerOf(kind access.Kind, visitor policy.Visitor) access.Caller {
 	}
 }
 
-// refuse answers a request that does not pass: with a redirect or a page where a person
-// sees it and there are pages, and else with the error of the reason.
+// refuse answers a request that does not pass: with a redirect or a page where a person sees it
+// and there are pages; else it returns the error of the reason.
 func (a guard) refuse(c echo.Context, d access.Decision, v *visit) error {
 	if len(d.Challenges) > 0 {
 		c.Response().Header()["Www-Authenticate"] = d.Challenges
@@ -250,8 +249,9 @@ func (a guard) refuse(c echo.Context, d access.Decision, v *visit) error {
 	return a.Refusal(c, status, d.Reason, v.app, v.by, v.returnPath())
 }
 
-// handOver redirects from the host of an application to the portal, which redirects back with
-// what opens the host, or asks for the second factor before.
+// handOver redirects from the host of an application to the portal, which redirects back with a
+// code of a hand-over, after a login or a second factor where needed. Where hand-overs lead the
+// browser in a loop it answers with a page instead.
 func (a guard) handOver(c echo.Context, v *visit) error {
 	state, err := a.Sessions.BeginHandOver(c.Response(), c.Request())
 	if errors.Is(err, session.ErrLoop) {
@@ -264,7 +264,8 @@ func (a guard) handOver(c echo.Context, v *visit) error {
 		v.escapedReturn()+"&state="+url.QueryEscape(state))
 }
 
-// redirect redirects a person, by the proxy's answer where the query says that it makes it.
+// redirect redirects a person. With login=401 in the query it sets Location and returns an error of
+// status 401, of which the proxy makes the redirect.
 func redirect(c echo.Context, to string) error {
 	if c.QueryParam("login") == "401" {
 		c.Response().Header().Set("Location", to)
@@ -273,8 +274,8 @@ func redirect(c echo.Context, to string) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// returnPath returns the path that leads back: of the page that was opened, or of the one with the form that was sent,
-// and where that is not safe of the application's start.
+// returnPath returns the path that leads back to the page that was opened, or to the one with the form that was sent;
+// where that path is not safe, to the application's start.
 func (v *visit) returnPath() string {
 	fallback := v.app.URL
 	if v.app.HasHost() {
@@ -283,11 +284,11 @@ func (v *visit) returnPath() string {
 	return returnpath.Safe(access.PageOf(v.Request), fallback)
 }
 
-// escapedReturn returns the path that leads back as the value of a query's parameter.
+// escapedReturn returns returnPath, escaped for a query.
 func (v *visit) escapedReturn() string { return url.QueryEscape(v.returnPath()) }
 
-// logRefusal logs what operators and programs like fail2ban look for, and records a slug
-// that the proxy should not ask about.
+// logRefusal logs what operators and programs like fail2ban look for, and records a request to
+// an unknown application or to another host than the application's.
 func (a guard) logRefusal(c echo.Context, slug string, d access.Decision, v *visit) {
 	switch d.Reason {
 	case access.UnknownApp:

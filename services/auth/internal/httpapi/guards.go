@@ -20,13 +20,13 @@ const csrfHeader = "X-CSRF-Token"
 
 // authenticated passes requests of logged-in users only. The session is loaded and
 // renewed in one access to its store, then the user is read; when one of them fails the
-// answer is a 500. A session that the user's row does not admit is ended. Both cookies
-// are sent again when they are old, because a browser counts from when it received them.
+// answer is a 500. A session that the user's row does not admit is ended. Both cookies are sent
+// again when they are old, because a browser counts from when it received them; not with CompatV0.
 func (a *api) authenticated(h handler) handler {
 	return a.loggedIn(h, a.endDead)
 }
 
-// loggedIn is authenticated, with another answer when the user was deleted.
+// loggedIn is authenticated, but when the user was deleted it calls gone.
 func (a *api) loggedIn(h, gone handler) handler {
 	return func(c echo.Context, _ caller) (answer, error) {
 		loaded, err := a.Load(c.Response(), c.Request())
@@ -68,8 +68,8 @@ func (a *api) admin(h handler) handler {
 	}
 }
 
-// csrf passes requests with the session's CSRF token only. A refusal carries the token in
-// a header, which a foreign page cannot read.
+// csrf passes requests with the session's CSRF token only. A refusal has the token in a
+// header, which a foreign page cannot read.
 func (a *api) csrf(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if err := a.CheckCSRF(c.Response(), c.Request(), s.shared(), c.Request().Header.Get(csrfHeader)); err != nil {
@@ -80,8 +80,8 @@ func (a *api) csrf(h handler) handler {
 	}
 }
 
-// stepUp passes requests of sessions whose user has proved who they are lately, and which
-// are still live when the body has arrived.
+// stepUp passes requests of sessions whose user has proved lately who they are, and which
+// have not ended when the body has arrived.
 func (a *api) stepUp(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if err := a.Accounts.CheckFresh(s.Session, s.user); err != nil {
@@ -94,8 +94,8 @@ func (a *api) stepUp(h handler) handler {
 	}
 }
 
-// awaitBody waits for the body of a request, which may take a while, and then checks the session again: a thief could
-// have left out the end of a body until they are found out.
+// awaitBody waits for the body of a request and then checks that the session has not ended: the thief of a session
+// could send the end of a body long after its beginning.
 func (a *api) awaitBody(c echo.Context, s caller) error {
 	r := c.Request()
 	if r.ContentLength == 0 || r.ContentLength > maxBody || !service.IsJSON(r.Header) {

@@ -11,15 +11,14 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// networks returns the keys of the login limit.
+// networks returns the keys of the login limit, the networks of the client's address.
 func (a *api) networks(c echo.Context, _ caller) []string { return a.Networks(c.Request()) }
 
 // userID returns the key of the limit of wrong current passwords, so that a stolen session does not
 // lead to the password.
 func userID(_ echo.Context, s caller) []string { return []string{strconv.FormatInt(s.UserID, 10)} }
 
-// limited returns a handler that runs h behind a limit (web.Web.Limited), with its request detached
-// (detach).
+// limited returns a handler that runs h behind a limit (web.Web.Limited), with its request detached (detach).
 func (a *api) limited(
 	limit string, limiter *ratelimit.Limiter, keys func(echo.Context, caller) []string, h handler,
 ) handler {
@@ -51,8 +50,8 @@ func (a *api) proving(h handler) handler {
 	}
 }
 
-// counted counts every request of an anonymous client, whatever the answer: at most
-// web.LinkAttempts in web.LinkWindow for an address.
+// counted passes at most web.LinkAttempts requests of an address in web.LinkWindow, whatever
+// their answers. It detaches them, and their actor is anonymous.
 func (a *api) counted(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		defer a.detach(c)()
@@ -64,7 +63,7 @@ func (a *api) counted(h handler) handler {
 	}
 }
 
-// detach is web.Web.Detach. The returned function restores the request.
+// detach replaces the request by a detached one (web.Web.Detach). The returned function restores it.
 func (a *api) detach(c echo.Context) func() {
 	r := c.Request()
 	detached, cancel := a.Detach(r)

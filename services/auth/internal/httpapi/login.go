@@ -37,7 +37,7 @@ func (a signIn) logout(c echo.Context, s caller) (answer, error) {
 	return done, a.Logout(c.Response(), c.Request(), s.shared())
 }
 
-// sessionAnswer returns the answer of login and me: the user and, except in the earlier variant,
+// sessionAnswer returns the answer of logins, proofs and me: the user and, unless CompatV0 is set,
 // the CSRF token, for pages that cannot read the cookie.
 func (a *api) sessionAnswer(c echo.Context, u user.User, s session.Session) answer {
 	body := struct {
@@ -52,7 +52,7 @@ func (a *api) sessionAnswer(c echo.Context, u user.User, s session.Session) answ
 }
 
 // me is GET /me. Both cookies are sent again, and a session without a CSRF token gets
-// one; the earlier variant does neither.
+// one, unless CompatV0 is set.
 func (a signIn) me(c echo.Context, s caller) (answer, error) {
 	if a.CompatV0 {
 		return a.sessionAnswer(c, s.user, s.Session), nil

@@ -14,7 +14,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// userAnswer returns the answer with a user.
 func userAnswer(status int, u user.User) answer {
 	return answer{status, struct {
 		User userBody `json:"user"`
@@ -34,7 +33,7 @@ func (a members) updateProfile(c echo.Context, s caller) (answer, error) {
 	return userAnswer(http.StatusOK, u), err
 }
 
-// emailBody are the members about an e-mail address.
+// emailBody has the members of a body that tell of a user's e-mail address.
 type emailBody struct {
 	Email     *string `json:"email"` // null: there is none
 	Confirmed bool    `json:"email_confirmed"`
@@ -89,7 +88,7 @@ func (a members) getUser(c echo.Context, _ caller) (answer, error) {
 		Disabled    bool     `json:"disabled"`
 		LastDay     *string  `json:"last_day"` // of a guest, in the household's time; null: there is none
 		emailBody
-		Subject *string `json:"subject"` // by what applications know them; null: none has asked
+		Subject *string `json:"subject"` // by what applications know them; null: none has asked yet
 	}
 	body := details{
 		ListedUser: Listed([]user.User{d.User})[0], Groups: list(d.Groups), TwoFactor: d.SecondFactor,
@@ -110,7 +109,7 @@ func (a members) getUser(c echo.Context, _ caller) (answer, error) {
 	}{body}}, nil
 }
 
-// updateUser is PATCH /members/:id. A password is refused, because only its owner sets it.
+// updateUser is PATCH /members/:id. A password is refused: its owner sets it, by a reset link.
 func (a members) updateUser(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
@@ -196,8 +195,8 @@ func (a members) createResetLink(c echo.Context, s caller) (answer, error) {
 	}{data{l.ExpiresAt.Format(time.RFC3339), a.addressOf(l.Kind, token)}, token}}, nil
 }
 
-// address is where a link leads. Only PUBLIC_URL makes an absolute one, because a client
-// decides what Host says.
+// address is where a link leads. URL is empty without PUBLIC_URL: it is not made of Host, which
+// the client sets.
 type address struct {
 	Path string `json:"path"`
 	URL  string `json:"url,omitempty"`
@@ -297,7 +296,7 @@ func (a members) revokeInvite(c echo.Context, s caller) (answer, error) {
 	return dataOK, nil
 }
 
-// dataOK is the answer without content of the routes that have a member data.
+// dataOK is the answer {"data": {"ok": true}}.
 var dataOK = answer{http.StatusOK, struct {
 	Data any `json:"data"`
 }{struct {
@@ -350,7 +349,7 @@ func (a members) acceptInvite(c echo.Context, _ caller) (answer, error) {
 	}{data{true, u.Username}}}, nil
 }
 
-// setup is POST /setup. It exists until there is a user.
+// setup is POST /setup. It is refused once there is a user.
 func (a members) setup(c echo.Context, _ caller) (answer, error) {
 	var body struct {
 		Code        string `json:"code"`

@@ -20,8 +20,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// provider has the endpoints of the OpenID Connect provider. They answer on the host of PUBLIC_URL, in the words of
-// OAuth.
+// provider has the endpoints of the OpenID Connect provider, which are on the host of PUBLIC_URL.
 type provider struct{ *api }
 
 // maxOAuthForm bounds a form, in bytes.
@@ -54,8 +53,8 @@ func (a provider) routes(e *echo.Echo) {
 	}
 }
 
-// requireProvider returns service.ErrNoRoute where there is no provider, and at other hosts. It refuses a request while
-// it cannot tell, and else calls next.
+// requireProvider returns a handler that calls next. It returns service.ErrNoRoute where the provider is off, and at
+// other hosts, and refuses a request while it cannot tell.
 func (a provider) requireProvider(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !application.IsAt(a.PublicURL, c.Request().Host) {
@@ -95,7 +94,7 @@ type oauthError struct {
 // allowAllOrigins permits pages of all origins to read an answer: it says nothing that depends on cookies.
 func allowAllOrigins(c echo.Context) { c.Response().Header().Set("Access-Control-Allow-Origin", "*") }
 
-// preflight permits what pages of other origins ask before they send a token.
+// preflight is OPTIONS of the endpoints that pages of all origins may call: it permits their requests.
 func (a provider) preflight(c echo.Context) error {
 	h := c.Response().Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
@@ -105,7 +104,8 @@ func (a provider) preflight(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// published answers with body, which all may read and keep for five minutes, or with err.
+// published answers with body, which all may read and keep for five minutes, or with err. service.ErrNoRoute for
+// oidc.ErrNoClient.
 func (a provider) published(c echo.Context, body any, err error) error {
 	if errors.Is(err, oidc.ErrNoClient) {
 		return service.ErrNoRoute
@@ -118,7 +118,7 @@ func (a provider) published(c echo.Context, body any, err error) error {
 	return writeJSON(c, http.StatusOK, body)
 }
 
-// discovery is GET /pforte/.well-known/openid-configuration.
+// discovery is GET /pforte/.well-known/openid-configuration and /.well-known/oauth-authorization-server/pforte.
 func (a provider) discovery(c echo.Context) error {
 	metadata, err := a.OIDC.Metadata(c.Request().Context())
 	return a.published(c, metadata, err)
@@ -132,8 +132,8 @@ func (a provider) keySet(c echo.Context) error {
 	}{keys}, err)
 }
 
-// authorize is GET /pforte/oidc/authorize, to which an application leads a browser. With r, the handle of a kept
-// request, a page of ours does.
+// authorize is GET /pforte/oidc/authorize, to which an application leads a browser. With the parameter r, the handle of
+// a kept request, a page or a redirect of ours does.
 func (a provider) authorize(c echo.Context) error {
 	values, err := url.ParseQuery(c.Request().URL.RawQuery)
 	if err != nil {
@@ -190,8 +190,8 @@ func (a provider) carryOut(c echo.Context, step oidc.Step) error {
 	return a.SignInPage(c, web.OIDCPage{Step: step})
 }
 
-// page answers with the page of an error after which the browser cannot be led back; any other error
-// is returned.
+// page answers with a page that shows err, where the browser cannot be led back to the application; any
+// other error is returned.
 func (a provider) page(c echo.Context, err error) error {
 	for _, shown := range []error{oidc.ErrRequest, oidc.ErrUnknownClient, oidc.ErrUnknownAddress, oidc.ErrRequestGone} {
 		if errors.Is(err, shown) {
@@ -201,8 +201,8 @@ func (a provider) page(c echo.Context, err error) error {
 	return err
 }
 
-// keep is POST /pforte/oidc/authorize. A request that another site's page sends has no cookie of ours: it is kept, and
-// led on by a redirect, which has.
+// keep is POST /pforte/oidc/authorize. A form that another site's page sends comes without our cookies, so the request
+// is kept, and the browser is redirected to authorize: with that request it sends them.
 func (a provider) keep(c echo.Context) error {
 	values, err := readOAuthForm(c)
 	if err != nil {
@@ -218,7 +218,8 @@ func (a provider) keep(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, web.OIDCAuthorize+"?"+web.OIDCHandleParam+"="+url.QueryEscape(handle))
 }
 
-// readOAuthForm returns the fields of a form, each of which it has once. What is in the query is not read.
+// readOAuthForm returns the fields of a form. The query is not read. oidc.ErrForm for another body, and where a field
+// occurs twice.
 func readOAuthForm(c echo.Context) (url.Values, error) {
 	kind, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
@@ -240,7 +241,7 @@ func readOAuthForm(c echo.Context) (url.Values, error) {
 	return values, nil
 }
 
-// client returns the client that sent a form.
+// client returns the client that sent a form, by the credentials in Authorization or the form. oidc.ErrClient.
 func (a provider) client(c echo.Context, form url.Values) (oidc.Client, error) {
 	by := oidc.Credentials{ID: form.Get("client_id"), Secret: form.Get("client_secret"), IP: a.Client(c.Request())}
 	if id, secret, ok := c.Request().BasicAuth(); ok {
@@ -327,8 +328,8 @@ func (a provider) push(c echo.Context) error {
 	}{uri, int(oidc.PushedLifetime.Seconds())})
 }
 
-// webFinger is GET /.well-known/webfinger (RFC 7033; OpenID Connect Discovery, section 2). The answer is the same for
-// all names of this host, so that it lists nobody.
+// webFinger is GET /.well-known/webfinger (RFC 7033; OpenID Connect Discovery, section 2). It answers alike for each
+// name at this host, so that nobody learns which users there are.
 func (a provider) webFinger(c echo.Context) error {
 	resource := c.QueryParam("resource")
 	if resource == "" {
@@ -384,7 +385,7 @@ func (a provider) userInfo(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, claims)
 }
 
-// presentedToken returns the access token of a request: in the header, or in a form.
+// presentedToken returns the access token of a request: of Authorization or, without that, of the form of a POST.
 func presentedToken(c echo.Context) (string, error) {
 	if header := c.Request().Header.Get("Authorization"); header != "" {
 		scheme, token, _ := strings.Cut(header, " ")

@@ -11,8 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// device is POST /pforte/oidc/device (RFC 8628, section 3.1). It is counted for the client's address: a public client
-// proves nothing. It never looks at cookies.
+// device is POST /pforte/oidc/device (RFC 8628, section 3.1). Requests are limited by address, because a public client
+// proves nothing. It reads no cookies.
 func (a provider) device(c echo.Context) error {
 	c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
 	codes, err := a.startDevice(c)

@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// revoke is POST /pforte/oidc/revoke (RFC 7009). A public client needs no more than its id: it has the token.
+// revoke is POST /pforte/oidc/revoke (RFC 7009). A public client sends no more than its id and the token.
 func (a provider) revoke(c echo.Context) error {
 	allowAllOrigins(c)
 	_, err := a.ofClient(c, func(client oidc.Client, token string) (any, error) {
@@ -32,7 +32,7 @@ func (a provider) introspect(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, body)
 }
 
-// ofClient calls do with the client that sent a form about a token, and the token. It never looks at cookies.
+// ofClient reads a form about a token, and calls do with the client that sent it and the token. It reads no cookies.
 func (a provider) ofClient(c echo.Context, do func(oidc.Client, string) (any, error)) (any, error) {
 	c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
 	form, err := readOAuthForm(c)

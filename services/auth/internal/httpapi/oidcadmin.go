@@ -42,7 +42,7 @@ type secretBody struct {
 	LastUsedAt *string `json:"last_used_at"`
 }
 
-// refusalBody is what was refused of a client.
+// refusalBody is a request of a client that was refused.
 type refusalBody struct {
 	At      string `json:"at"`
 	Reason  string `json:"reason"`
@@ -81,8 +81,8 @@ func (a signIns) answer(c echo.Context) (answer, error) {
 // client is GET /apps/:slug/oidc.
 func (a signIns) client(c echo.Context, _ caller) (answer, error) { return a.answer(c) }
 
-// setClient is PUT /apps/:slug/oidc. It makes the application a client where it is none, and then answers with its
-// secret, which is shown this once; of one that is a client it replaces what the body has.
+// setClient is PUT /apps/:slug/oidc. Where the application is a client it changes the fields that the body has. Else it
+// makes the application a client, and answers with the secret, which is shown this once.
 func (a signIns) setClient(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		ClientID    *string          `json:"client_id"`
@@ -192,7 +192,7 @@ func (a signIns) preview(c echo.Context, _ caller) (answer, error) {
 	return dataAnswer(http.StatusOK, body), nil
 }
 
-// grantBody is a grant as admins see it: a user's login at an application.
+// grantBody is a grant, a user's login at an application, as the user and admins see it.
 type grantBody struct {
 	ID         string   `json:"id"`
 	App        string   `json:"app"`
@@ -232,7 +232,7 @@ func (a signIns) endGrant(c echo.Context, s caller) (answer, error) {
 	return done, a.OIDC.Disconnect(c.Request().Context(), s.UserID, c.Param("id"))
 }
 
-// takeIssuer is PUT /oidc/issuer.
+// takeIssuer is PUT /oidc/issuer: the issuer becomes that of PUBLIC_URL.
 func (a signIns) takeIssuer(c echo.Context, s caller) (answer, error) {
 	return done, a.OIDC.TakeIssuer(c.Request().Context(), s.UserID)
 }

@@ -19,9 +19,8 @@ import (
 // passkeys has the handlers of passkeys.
 type passkeys struct{ *api }
 
-// ceremony bounds the requests that begin ceremonies, because the store keeps each for minutes, and
-// those that finish one for a second step or a new proof: at most web.PasskeyAttempts in
-// web.PasskeyWindow for an address.
+// ceremony passes at most web.PasskeyAttempts requests of an address in web.PasskeyWindow. It is for requests that
+// begin ceremonies, which the store keeps for minutes, and for those that finish one as a second step or a new proof.
 func (a *api) ceremony(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if s.Current == nil {
@@ -52,8 +51,8 @@ type passkeyRequest struct {
 	Credential json.RawMessage `json:"credential"`
 }
 
-// passkeyAnswer reads a browser's answer to the ceremony of its cookie, which is over
-// then.
+// passkeyAnswer reads a browser's answer to a ceremony, whose ID is in a cookie, and clears the
+// cookie. Without the cookie the ID is empty. account.ErrMissing where there is no credential.
 func (a passkeys) passkeyAnswer(c echo.Context) (body passkeyRequest, given account.PasskeyAnswer, err error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return passkeyRequest{}, account.PasskeyAnswer{}, err

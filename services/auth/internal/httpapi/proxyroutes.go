@@ -18,7 +18,7 @@ import (
 // proxyRoutes answers proxies that ask for the routes of applications.
 type proxyRoutes struct {
 	*api
-	// answering and waiting bound how many questions are answered at once, and wait.
+	// answering bounds how many questions are answered at once, waiting how many more wait.
 	answering, waiting chan struct{}
 }
 
@@ -38,8 +38,8 @@ const (
 	maxMS       = 60_000
 )
 
-// The forms of what a proxy reports. Values of any other form are left out, because they are stored
-// and shown.
+// The forms of what a proxy reports, which is stored and shown. Most values of another form are left out; a question
+// of a proxy whose ID has another form is refused.
 var (
 	reportedID   = regexp.MustCompile(`\A[A-Za-z0-9_-]{1,64}\z`)
 	reportedWord = regexp.MustCompile(`\A[a-z_-]{1,32}\z`)
@@ -67,8 +67,7 @@ type probedBody struct {
 	Pin    string `json:"pin"`
 }
 
-// routesBody is the answer to POST /internal/routes. Its ETag is that of the list, which has no
-// probes.
+// routesBody is the answer to POST /internal/routes. Its ETag does not depend on the probes.
 type routesBody struct {
 	Version   int         `json:"version"`
 	ETag      string      `json:"etag"`
@@ -78,7 +77,7 @@ type routesBody struct {
 	Probe     []probeBody `json:"probe,omitempty"`
 }
 
-// routeBody is the route of an application, at a host or at a path of the portal's.
+// routeBody is the route of an application, at a host or at a path of the portal's host.
 type routeBody struct {
 	Slug       string `json:"slug"`
 	Name       string `json:"name"`
@@ -95,9 +94,9 @@ type probeBody struct {
 	To string `json:"to"`
 }
 
-// list is POST /internal/routes. It takes what a proxy reports and answers with the routes, unless the proxy has
-// them already and there is nothing to probe. For anybody but TRUSTED_PROXIES, and for requests that a proxy forwards,
-// there is no such path.
+// list is POST /internal/routes. It takes what a proxy reports and answers with the routes, or with 204 where the proxy
+// has them already and there is nothing to probe. With CompatV0, for anybody but trusted proxies, and for requests that
+// a proxy forwards, it returns service.ErrNoRoute.
 func (a proxyRoutes) list(c echo.Context, _ caller) (answer, error) {
 	r := c.Request()
 	if a.CompatV0 || !a.TrustedProxies.Sent(r) || isForwarded(r.Header) {
@@ -132,7 +131,7 @@ func (a proxyRoutes) list(c echo.Context, _ caller) (answer, error) {
 	return answer{http.StatusOK, body}, nil
 }
 
-// queue waits until the question may be answered. web.ErrQueueFull.
+// queue waits until the question may be answered; then the caller must receive from answering. web.ErrQueueFull.
 func (a proxyRoutes) queue(ctx context.Context) error {
 	select {
 	case a.waiting <- struct{}{}:
@@ -158,7 +157,7 @@ func isForwarded(h http.Header) bool {
 	return false
 }
 
-// proxy returns what a proxy reports of itself, without what has none of the forms.
+// proxy returns what a proxy reports of itself, without values of another form.
 func (q questionBody) proxy() application.Proxy {
 	p := application.Proxy{ID: q.Proxy, Skipped: map[string]string{}}
 	if reportedWord.MatchString(q.Apps) {
@@ -188,7 +187,7 @@ func (q questionBody) proxy() application.Proxy {
 	return p
 }
 
-// probes returns the answers to probes, without those that have none of the forms.
+// probes returns the answers to probes, without those whose ID, status or error has another form.
 func (q questionBody) probes() []application.Probe {
 	var probes []application.Probe
 	for _, p := range q.Probed[:min(len(q.Probed), maxReported)] {
@@ -202,7 +201,6 @@ func (q questionBody) probes() []application.Probe {
 	return probes
 }
 
-// routesOf returns the body of an answer.
 func routesOf(listed policy.RouteList, household string) (routesBody, error) {
 	body := routesBody{
 		Version: 1, Household: household, Apps: make([]routeBody, len(listed.Applications)),

@@ -10,21 +10,21 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// prefix begins the paths of AUTH-4 to AUTH-7.
+// prefix begins the paths of the API.
 const prefix = "/api/v1/auth"
 
 // need is what a route needs of a request, in the order in which it is checked.
 type need int
 
 const (
-	counted         need = 1 << iota // the client's address has not sent too many, whatever their answers
+	counted         need = 1 << iota // the client's address has not sent too many requests, whatever their answers
 	attempt                          // its networks have not failed to log in too often
 	asUser                           // a session, and its CSRF token in a request that changes something
 	asAdmin                          // asUser, and the user is an admin
 	fresh                            // a recent proof of who the user is
 	freshWithFactor                  // fresh, of users with a second factor
-	ceremony                         // the client's address has not sent too many requests about ceremonies
-	proving                          // nothing more; its answer tells how many proofs are left
+	ceremony                         // the client's address has not begun or finished too many ceremonies
+	proving                          // nothing; the answer has the RateLimit headers of a proof
 )
 
 // route is a path below prefix.
@@ -34,7 +34,7 @@ type route struct {
 	do           handler
 }
 
-// route adds all routes.
+// route adds the routes of the API, of the guard and of the OpenID Connect provider.
 func (a *api) route(e *echo.Echo) {
 	routes := []route{
 		{http.MethodPost, "/login", attempt, signIn{a}.login},

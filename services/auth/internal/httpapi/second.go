@@ -15,8 +15,7 @@ import (
 // factors has the handlers of second factors.
 type factors struct{ *api }
 
-// stepUpIfFactor is stepUp for users with a second factor; others pass. It guards making and deleting users (AUTH-6)
-// and changing one's password (AUTH-7).
+// stepUpIfFactor is stepUp for users with a second factor; others pass.
 func (a *api) stepUpIfFactor(h handler) handler {
 	fresh := a.stepUp(h)
 	return func(c echo.Context, s caller) (answer, error) {
@@ -69,7 +68,7 @@ func (a signIn) cancelLogin(c echo.Context, _ caller) (answer, error) {
 	return done, a.CancelLogin(c.Response(), c.Request())
 }
 
-// data returns the answer {"data": v}.
+// data returns the answer {"data": v}, with status 200.
 func data(v any) answer {
 	return answer{http.StatusOK, struct {
 		Data any `json:"data"`
@@ -112,7 +111,8 @@ func (a factors) setupTOTP(c echo.Context, s caller) (answer, error) {
 	return data(body), nil
 }
 
-// recoveryAnswer returns the answer with recovery codes, which are shown once.
+// recoveryAnswer returns the answer with recovery codes, which are shown once. Codes with account.ErrPending are an
+// answer too.
 func recoveryAnswer(codes []string, err error) (answer, error) {
 	if err != nil && (codes == nil || !errors.Is(err, account.ErrPending)) {
 		return answer{}, err

@@ -17,7 +17,7 @@ import (
 // tokens has the handlers of app tokens.
 type tokens struct{ *api }
 
-// scopePrefix begins a scope, which names an application.
+// scopePrefix begins a scope; the slug of an application follows.
 const scopePrefix = "app:"
 
 // tokenBody is an app token as its user and admins see it.
@@ -34,7 +34,7 @@ type tokenBody struct {
 	CreatedAt  string   `json:"created_at"`
 	ExpiresAt  *string  `json:"expires_at"`   // null: never
 	RevokedAt  *string  `json:"revoked_at"`   // null: not
-	LastUsedAt *string  `json:"last_used_at"` // within an hour; null: never
+	LastUsedAt *string  `json:"last_used_at"` // exact to an hour; null: never
 }
 
 func (a tokens) tokenOf(t token.Token) tokenBody {
