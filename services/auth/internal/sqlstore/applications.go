@@ -33,7 +33,7 @@ func scanApplication(row sqldb.Scanner) (application.Application, error) {
 }
 
 // changePolicy runs do, on behalf of an admin or user.Operator, while no other transaction changes applications or
-// groups. After do it ends the logins at applications that the rules do not admit (any more). user.ErrNotAdmin.
+// groups. After do it ends the logins at applications that the rules do not admit. user.ErrNotAdmin.
 func (d *database) changePolicy(
 	ctx context.Context, what string, by int64, do func(context.Context, *transaction) error,
 ) error {
@@ -51,8 +51,8 @@ func (d *database) changePolicy(
 	})
 }
 
-// lockPolicy keeps other transactions from changing applications and groups, and from adding members to groups, until
-// this one ends: they call it too.
+// lockPolicy keeps other transactions from changing applications until this one ends. Those that change groups, or add
+// members to them, call it too, and so wait as well.
 func (tx *transaction) lockPolicy(ctx context.Context) error { return tx.lock(ctx, "applications") }
 
 // Applications keeps applications.

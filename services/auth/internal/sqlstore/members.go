@@ -182,8 +182,8 @@ func (s *Users) rename(ctx context.Context, tx *transaction, u user.User, name s
 	return tx.record(ctx, about("username_changed", u, map[string]any{"from": before, "to": name}))
 }
 
-// setEmail sets a user's e-mail address; "" removes it. An address that by confirms is taken from another user who has
-// it unconfirmed. user.ErrEmailTaken.
+// setEmail sets a user's e-mail address; "" removes it. If confirms is true, the address is confirmed by by, and taken
+// from another user who has it unconfirmed. user.ErrEmailTaken.
 func (s *Users) setEmail(
 	ctx context.Context, tx *transaction, u user.User, address string, confirms bool, by int64,
 ) error {

@@ -19,7 +19,7 @@ import (
 // Clients keeps the clients of the OpenID Connect provider.
 type Clients struct{ db *database }
 
-// clientColumns are what clientDest takes: all of a client but its addresses and secrets.
+// clientColumns are what clientDest takes: all of a client but Redirects, AfterLogout and Secrets.
 const clientColumns = `applications.id, applications.slug, applications.name, oidc_clients.client_id,
 	oidc_clients.public, oidc_clients.alg, oidc_clients.pkce, oidc_clients.group_claim, oidc_clients.email,
 	oidc_clients.offline, oidc_clients.ask, oidc_clients.device, oidc_clients.logout_uri, oidc_clients.created_at`
@@ -72,7 +72,7 @@ const (
 	selectHashes = `SELECT application_id, id, hash, hint, created_at, coalesce(last_used_at, 0) FROM oidc_secrets`
 )
 
-// addresses adds addresses and secrets to their clients.
+// addresses adds to clients their Redirects, AfterLogout and Secrets.
 func addresses(clients []oidc.Client, uris []clientURI, secrets []clientSecret) {
 	for i := range clients {
 		c := &clients[i]

@@ -113,7 +113,7 @@ func (s *Tokens) Tokens(ctx context.Context, userID int64) ([]token.Token, error
 }
 
 // changeToken runs do on a token on behalf of its user, an admin or user.Operator.
-// token.ErrNotFound, for others too.
+// token.ErrNotFound, also on behalf of others.
 func (s *Tokens) changeToken(
 	ctx context.Context, what string, id, by int64, do func(context.Context, *transaction, token.Token) error,
 ) error {

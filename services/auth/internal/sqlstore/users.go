@@ -87,8 +87,8 @@ func (tx *transaction) isEmpty(ctx context.Context) error {
 	return nil
 }
 
-// insert adds u, under its ID unless that is 0, and returns it as stored. user.ErrUsernameTaken when another user has
-// the name or had it before.
+// insert adds u, under its ID unless that is 0, and returns it as stored. user.ErrUsernameTaken where the name is, or
+// was, that of a user who exists.
 func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, error) {
 	if u.CreatedAt.IsZero() {
 		u.CreatedAt = tx.db.now()
