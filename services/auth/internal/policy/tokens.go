@@ -117,7 +117,7 @@ func (s *Service) TokensFor(ctx context.Context, username string) ([]token.Token
 }
 
 // RevokeToken ends an app token on behalf of its user, an admin or user.Operator.
-// token.ErrNotFound, for others too.
+// token.ErrNotFound, also on behalf of others.
 func (s *Service) RevokeToken(ctx context.Context, by, id int64) error {
 	return s.tokens.RevokeToken(ctx, id, by)
 }
