@@ -55,7 +55,7 @@ func ParseNotifyTarget(s string) (NotifyTarget, error) {
 // NotifierOptions are the parts of a Notifier. All are required but Target and Events.
 type NotifierOptions struct {
 	Target NotifyTarget // zero: nothing is sent
-	// Events are the events to send, of Notifiable.
+	// Events are the names of the events to notify of, out of Notifiable.
 	Events    []string
 	Transport http.RoundTripper
 	// Count is called once for each notification with what became of it, also by several
