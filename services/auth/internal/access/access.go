@@ -55,7 +55,7 @@ type Caller struct {
 	ReadOnly     bool
 }
 
-// Action is what the guard does.
+// Action is what the guard does. Where auth has no pages, it refuses instead of a page or a redirect.
 type Action string
 
 // The actions.
@@ -65,7 +65,7 @@ const (
 	Page     Action = "page"     // as Refuse, but a page for a person
 	Login    Action = "login"    // 303 to the portal's login, on the same host
 	HandOver Action = "handover" // 303 to the portal on another host
-	StepUp   Action = "stepup"   // 303 to where a second factor is proved or set up
+	StepUp   Action = "stepup"   // 303 to where a second factor is proved, or a page for users without one
 )
 
 // Reason is why a request is refused, as the member reason of an answer.
@@ -89,7 +89,7 @@ const (
 // Decision is what the guard does with a request.
 type Decision struct {
 	Action Action
-	Status int    // HTTP status of the guard's answer
+	Status int    // HTTP status of the answer that Action names
 	Reason Reason // empty for Pass
 	// Challenges are the values of WWW-Authenticate.
 	Challenges []string
