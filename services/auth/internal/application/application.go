@@ -22,7 +22,7 @@ const (
 	Group Rule = "group" // members of the application's group; admins only as members of it
 )
 
-// Limits: how many a household has, the code points of texts, and the highest position.
+// Limits: how many a household may have, the code points of texts, and the highest position.
 const (
 	MaxApplications = 200
 	MaxGroups       = 100
@@ -104,7 +104,8 @@ var (
 	ErrRule        = errors.New("rule is neither login nor admin nor group with a group")
 	ErrPosition    = errors.New("position is not a whole number from 0 to 9999")
 
-	// ErrIconTooLarge is returned for a file of more than 256 KiB or 1024 pixels a side.
+	// ErrIconTooLarge is returned for a file of more than 256 KiB or 1024 pixels a side, and for a picture that
+	// cannot be encoded small enough.
 	ErrIconTooLarge = errors.New("picture is too large for an application")
 
 	ErrNotFound      = errors.New("no such application")
