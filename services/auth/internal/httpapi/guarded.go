@@ -23,7 +23,7 @@ import (
 type guard struct{ *api }
 
 // refusals are the errors for the reasons of refusals. In web's table of errors they have the
-// statuses of the decisions.
+// statuses with which access.Decide refuses.
 var refusals = map[access.Reason]error{
 	access.Forwarded:          web.ErrForwarded,
 	access.UnknownApp:         web.ErrUnknownApp,

@@ -19,7 +19,7 @@ import (
 const csrfHeader = "X-CSRF-Token"
 
 // authenticated passes requests of logged-in users only. The session is loaded and
-// renewed in one access to its store, then the user is read; when one of them fails the
+// renewed in one access to its store, then the user is read; when one of the stores fails the
 // answer is a 500. A session that the user's row does not admit is ended. Both cookies are sent
 // again when they are old, because a browser counts from when it received them; not with CompatV0.
 func (a *api) authenticated(h handler) handler {

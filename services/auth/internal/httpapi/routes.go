@@ -18,7 +18,7 @@ type need int
 
 const (
 	counted         need = 1 << iota // the client's address has not sent too many requests, whatever their answers
-	attempt                          // its networks have not failed to log in too often
+	attempt                          // the client's networks have not failed to log in too often
 	asUser                           // a session, and its CSRF token in a request that changes something
 	asAdmin                          // asUser, and the user is an admin
 	fresh                            // a recent proof of who the user is
