@@ -14,7 +14,8 @@ import (
 
 // A device is a hash: device (JSON), secret, client, state (waiting, allowed, denied, taken), proved (a login), code
 // (JSON, once allowed), by (the question that took it), next (when it may ask again, in milliseconds) and interval
-// (milliseconds). Each script is one step, and the same again where the client sends it twice because a reply was lost.
+// (milliseconds). Each script is one step. Where a reply is lost and the client sends the script again, what was
+// allowed or taken is answered as before.
 var (
 	putDevice = redis.NewScript(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -28,7 +29,8 @@ if redis.call('HGET', KEYS[1], 'state') ~= 'waiting' then return 0 end
 redis.call('HSET', KEYS[1], 'proved', ARGV[1])
 return 1`)
 
-	// answerDevice keeps an answer where the state is the one before. What is allowed names a grant of its own.
+	// answerDevice keeps an answer where the state is ARGV[1]. Sent again with the same code it succeeds too; each
+	// code names a grant of its own.
 	answerDevice = redis.NewScript(`
 local d = redis.call('HMGET', KEYS[1], 'state', 'code')
 if d[1] == 'allowed' and d[1] == ARGV[2] and d[2] == ARGV[3] then return 1 end

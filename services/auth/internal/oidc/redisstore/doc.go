@@ -1,3 +1,3 @@
-// Package redisstore keeps in Redis what the provider needs for minutes: codes, access tokens, requests and devices
-// that wait for a login, and what was refused last. What is lost costs a redirect.
+// Package redisstore keeps in Redis what the provider needs for a day at most: codes, access tokens, kept requests,
+// devices that wait for their users, and the last refusals.
 package redisstore

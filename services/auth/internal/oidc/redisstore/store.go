@@ -17,8 +17,8 @@ import (
 const (
 	// timeout bounds a method.
 	timeout = 2 * time.Second
-	// How long the grant of a code without PKCE is kept after the code's use, and within which time
-	// a second use of the code is taken for a browser that loads its callback twice.
+	// usedLife is how long the grant of a code without PKCE is kept after the code's use. Within usedGrace, a second
+	// use of the code is taken for a browser that loads its callback twice.
 	usedLife    = 10 * time.Minute
 	usedGrace   = 5 * time.Second
 	maxRefusals = 20
@@ -36,7 +36,7 @@ func New(client redis.UniversalClient, app string) oidc.ShortLived { return &sto
 
 func (s *store) key(kind, hash string) string { return s.app + ":oidc:" + kind + ":" + hash }
 
-// pair returns the keys of a code, which a Cluster has in one place.
+// pair returns the keys of a code, which are in one slot of a Cluster.
 func (s *store) pair(hash string) []string {
 	return []string{s.key("code", "{"+hash+"}"), s.key("used", "{"+hash+"}")}
 }
@@ -45,19 +45,18 @@ func (s *store) last(application int64) string {
 	return s.key("last", strconv.FormatInt(application, 10))
 }
 
-// answer returns the key of what one question takes, in the slot of a tag. The client sends a question again whose
-// reply was lost, and is answered by this key as before. It lasts for as long as a method may take, so what was taken
-// stays in Redis for two seconds more. Another question has another key.
+// answer returns a new key for what one call of a script takes, in the slot of a tag. When a reply is lost, the
+// client sends the script again with the same key, and gets what is kept under it. That lasts for timeout, so what
+// was taken stays in Redis for two seconds more.
 func (s *store) answer(tag string) string { return s.key("answer", "{"+tag+"}:"+rand.Text()) }
 
-// bounded returns a context that ends after timeout.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, timeout)
 }
 
 func failed(what string, err error) error { return fmt.Errorf("redis: %s: %w", what, err) }
 
-// put keeps a value as JSON.
+// put keeps a value as JSON for its life.
 func (s *store) put(ctx context.Context, what, key string, value any, life time.Duration) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -71,7 +70,7 @@ func (s *store) put(ctx context.Context, what, key string, value any, life time.
 	return nil
 }
 
-// decoded returns the value of a reply; gone where there is none.
+// decoded returns the value of a reply, and the error gone where there is none.
 func decoded[T any](what string, reply *redis.StringCmd, gone error) (value T, err error) {
 	encoded, err := reply.Bytes()
 	if errors.Is(err, redis.Nil) {
@@ -110,8 +109,8 @@ func (s *store) PutCode(ctx context.Context, hash string, c oidc.Code) error {
 	return nil
 }
 
-// takeCode returns a code once. Of one that was used before it returns the grant that has to end, once the grace is
-// over in which a browser loads its callback twice: a copy at once would end what the first is about to be given.
+// takeCode returns a code once. Of one without PKCE that was used before it returns the grant that has to end, but
+// not within usedGrace: a copy at once would end what the first is about to be given.
 var takeCode = redis.NewScript(`
 local again = redis.call('GET', KEYS[3])
 if again then return {again, ''} end
