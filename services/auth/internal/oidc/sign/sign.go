@@ -36,7 +36,7 @@ const (
 
 // Options are the parts of a Keyring. All fields are required unless noted.
 type Options struct {
-	// DataKey seals private keys; empty: there are none. Previous, which may be empty, opens those that were sealed
+	// DataKey seals private keys; empty: none can be made. Previous, which may be empty, opens those that were sealed
 	// before DATA_KEY was changed.
 	DataKey, Previous []byte
 	// Observe is told how long each signature took, with the wait for a place.
@@ -71,7 +71,7 @@ func New(o Options) (*Keyring, error) {
 	return r, err
 }
 
-// newAEAD returns what seals with a key that follows from DATA_KEY and is of no other use.
+// newAEAD returns an AEAD whose key is derived from DATA_KEY for this use alone.
 func newAEAD(dataKey []byte) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, dataKey, nil, "keys of the OpenID provider", 32)
 	if err != nil {
