@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// clean brings addresses into their one form.
 func (c *Client) clean() {
 	c.Redirects, c.AfterLogout = cleaned(c.Redirects), cleaned(c.AfterLogout)
 	c.LogoutURI = strings.TrimSpace(c.LogoutURI)
 }
 
-// cleaned returns addresses without white space around them, each once, sorted.
+// cleaned returns addresses trimmed, sorted, each once, and without empty ones.
 func cleaned(addresses []string) []string {
 	var clean []string
 	for _, a := range addresses {
@@ -27,7 +26,7 @@ func cleaned(addresses []string) []string {
 	return slices.Compact(clean)
 }
 
-// Clients returns the clients as stored now, by slug.
+// Clients returns the clients as stored now, sorted by slug.
 func (s *Service) Clients(ctx context.Context) ([]Client, error) { return s.o.Clients.Clients(ctx) }
 
 // Client returns the client of an application as stored now. ErrNoClient.
@@ -43,8 +42,9 @@ func (s *Service) Client(ctx context.Context, slug string) (Client, error) {
 	return clients[i], nil
 }
 
-// Create makes the application of a slug a client and returns its secret, which is shown this once, or "" for a
-// public client. Zero fields of c get their defaults. Errors of Off, of Client.Check and of Clients.CreateClient.
+// Create makes the application with the slug c.Slug a client and returns its secret, which is shown this once; "" for
+// a public client. ID is by default the slug, Alg RS256, PKCE Auto and Groups GroupsAsked. Errors of Off, of
+// Client.Check and of Clients.CreateClient.
 func (s *Service) Create(ctx context.Context, by int64, c Client) (secret string, err error) {
 	if err := s.Off(ctx); err != nil {
 		return "", err
@@ -85,7 +85,7 @@ func (s *Service) Remove(ctx context.Context, by int64, slug string) error {
 	return s.o.Clients.RemoveClient(ctx, slug, by)
 }
 
-// AddSecret returns a new secret of a client, which is shown this once. ErrNoClient, ErrManySecret, ErrPublic,
+// AddSecret adds a secret to a client and returns it; it is shown this once. ErrNoClient, ErrManySecret, ErrPublic,
 // user.ErrNotAdmin.
 func (s *Service) AddSecret(ctx context.Context, by int64, slug string) (string, error) {
 	defer s.snapshot.Outdate()
@@ -93,30 +93,30 @@ func (s *Service) AddSecret(ctx context.Context, by int64, slug string) (string,
 	return text, s.o.Clients.AddSecret(ctx, slug, secret, by)
 }
 
-// RemoveSecret removes a secret of a client; from now on it is refused. ErrNoClient, ErrNoSecret, user.ErrNotAdmin.
+// RemoveSecret removes a secret of a client. ErrNoClient, ErrNoSecret, user.ErrNotAdmin.
 func (s *Service) RemoveSecret(ctx context.Context, by int64, slug string, id int64) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.RemoveSecret(ctx, slug, id, by)
 }
 
-// Refusals returns what was refused last of an application, newest first.
+// Refusals returns the last refusals of a client's application, newest first.
 func (s *Service) Refusals(ctx context.Context, c Client) ([]Refusal, error) {
 	return s.o.ShortLived.Refusals(ctx, c.ApplicationID)
 }
 
-// Unfinished reports whether users were led back to an application that has not asked for their tokens within a minute:
-// it does not reach us.
+// Unfinished reports whether a user was led back to the application more than a minute and less than an hour ago, and
+// it has not asked for tokens since: it probably does not reach us.
 func (s *Service) Unfinished(ctx context.Context, c Client) (bool, error) {
 	since, err := s.o.ShortLived.Waiting(ctx, c.ApplicationID)
 	return !since.IsZero() && s.o.Now().Sub(since) > time.Minute, err
 }
 
-// Connections returns at most 1000 live grants of a user, or with 0 of all, newest first.
+// Connections returns at most 1000 live grants of a user, or of all users if userID is 0, newest first.
 func (s *Service) Connections(ctx context.Context, userID int64) ([]Connection, error) {
 	return s.o.Grants.Connections(ctx, userID)
 }
 
-// ConnectionsOf is Connections by username; "" for all. user.ErrNotFound.
+// ConnectionsOf is Connections by username; "" means all users. user.ErrNotFound.
 func (s *Service) ConnectionsOf(ctx context.Context, username string) ([]Connection, error) {
 	if username == "" {
 		return s.Connections(ctx, 0)
@@ -133,7 +133,7 @@ func (s *Service) Disconnect(ctx context.Context, by int64, id string) error {
 	return s.o.Grants.EndConnection(ctx, id, by)
 }
 
-// Sweep deletes what ended long ago, and takes keys to their next states.
+// Sweep deletes grants that ended long ago, and does what KeepKeys does.
 func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(s.o.Grants.SweepGrants(ctx), s.KeepKeys(ctx))
 }

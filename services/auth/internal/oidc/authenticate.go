@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Credentials are what a client authenticates by: Basic, the form, or its id alone.
+// Credentials are what a client authenticates by: the header Authorization, the form, or its id alone.
 type Credentials struct {
-	// ID and Secret are of the form; BasicID and BasicSecret of the header, where Basic says so.
+	// ID and Secret are of the form; BasicID and BasicSecret of the header, if Basic is set.
 	ID, Secret           string
 	Basic                bool
 	BasicID, BasicSecret string
 	IP                   string
 }
 
-// Authenticate returns the client of credentials. A public one has no secret: what it sends as one is ignored. ErrIDs,
-// ErrClient and the errors of Off.
+// Authenticate returns the client of credentials. The secret of a public one is not checked. ErrIDs, ErrClient and
+// the errors of Off.
 func (s *Service) Authenticate(ctx context.Context, by Credentials) (Client, error) {
 	st, err := s.on(ctx)
 	if err != nil {

@@ -21,14 +21,15 @@ const (
 	MaxRequest = 8 << 10
 	maxState   = 4 << 10
 	maxNonce   = 1 << 10
-	challenge  = 43 // of S256
+	challenge  = 43 // characters, of S256
 	maxMaxAge  = 10 * 365 * 24 * 60 * 60
 	requestURN = "urn:ietf:params:oauth:request_uri:"
 )
 
 // Attempt is a browser's request for a login at an application.
 type Attempt struct {
-	// Values are the request's parameters, or Handle is that of a kept one.
+	// Values are the request's parameters. Handle, unless it is empty, is that of a kept request, which counts
+	// instead.
 	Values url.Values
 	Handle string
 	// Session and User are who is logged in; no one if Session is nil.
@@ -47,12 +48,12 @@ type StepKind int
 // The steps.
 const (
 	Back     StepKind = iota // lead back with Answer
-	ToLogin                  // and then again with Handle
-	ToReauth                 // the user has to prove anew who they are, and then again with Handle
-	ToAsk                    // whether they want this; then again with Handle, and Confirmed or Denied
-	ToChoose                 // whether to go on as this user; as ToAsk
-	NoAccess                 // a page: the rule does not admit the user. Answer leads back
-	NoFactor                 // a page: the user has to set up a second factor first. Answer leads back
+	ToLogin                  // have the user log in, then call Authorize with Handle
+	ToReauth                 // have the user prove anew who they are, then call Authorize with Handle
+	ToAsk                    // ask whether they want this; then with Handle, and Confirmed or Denied
+	ToChoose                 // ask whether to go on as this user; then as ToAsk
+	NoAccess                 // show that the rule does not admit the user; Answer leads back
+	NoFactor                 // show that the user has to set up a second factor; Answer leads back
 )
 
 // Step is what to do with a request for a login.
@@ -64,19 +65,19 @@ type Step struct {
 	Slug, Name string
 	// LoginHint is the username that the application proposes; empty: none.
 	LoginHint string
-	// Err is why Answer is an error; nil: it has a code, or there is none yet.
+	// Err is why Answer is an error; nil: Answer has a code, or is not set.
 	Err error
 }
 
 // Answer leads a browser back to an application.
 type Answer struct {
-	To     string // the entered address
+	To     string // the redirect_uri of the request
 	Values url.Values
 	// Form has Values sent by a form (response_mode form_post), instead of in the address.
 	Form bool
 }
 
-// URL returns the address with the values of an answer that is no form.
+// URL returns the address with the values in its query, for an answer without Form.
 func (a Answer) URL() string {
 	separator := "?"
 	if strings.Contains(a.To, "?") {
@@ -89,8 +90,7 @@ func (a Answer) URL() string {
 // one of a program's own scheme do not: another program may be at the port, or claim the scheme.
 func (a Answer) Proves() bool { return !IsLoopback(a.To) && !IsOwnScheme(a.To) }
 
-// authorization is a request for a login that Authorize or Push decides about. The method address of Service sets
-// client, check sets prompt and maxAge.
+// authorization is a request for a login. Its method check sets prompt and maxAge.
 type authorization struct {
 	Attempt
 	kept   Kept
@@ -103,8 +103,8 @@ type authorization struct {
 // Authorize decides what to do with a request for a login at an application. It is called again with the handle as
 // often as its user had to log in, prove or answer something meanwhile.
 //
-// An error is one of those that a page shows, because it is not known where to lead back to: ErrRequest,
-// ErrUnknownClient, ErrUnknownAddress, ErrRequestGone; those of Off, of Spend, and of a store.
+// It returns ErrRequest, ErrUnknownClient, ErrUnknownAddress or ErrRequestGone where it is not known where to lead
+// back to, and the errors of Off, of Spend and of stores. All else that is wrong is an error in the Step's Answer.
 func (s *Service) Authorize(ctx context.Context, attempt Attempt) (Step, error) {
 	st, err := s.on(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Service) Authorize(ctx context.Context, attempt Attempt) (Step, error) 
 	return s.admit(ctx, a)
 }
 
-// request reads the parameters of a request, or those of a kept one. ErrRequest, ErrRequestGone.
+// request reads the parameters of a request, or those of a kept or pushed one. ErrRequest, ErrRequestGone.
 func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization, error) {
 	a := &authorization{Attempt: attempt, values: attempt.Values, maxAge: -1}
 	a.kept = Kept{At: s.o.Now().Unix()}
@@ -190,7 +190,7 @@ func (s *Service) address(ctx context.Context, st *state, a *authorization) erro
 	return nil
 }
 
-// check reads prompt and max_age, and returns the error of the first parameter that is wrong. Each check stands alone.
+// check reads prompt and max_age, and returns the error of the first parameter that is wrong.
 func (a *authorization) check() error {
 	v := a.values
 	a.prompt = strings.Fields(v.Get("prompt"))
@@ -240,7 +240,8 @@ func (a *authorization) check() error {
 // asks reports whether the request asks for a prompt.
 func (a *authorization) asks(prompt string) bool { return slices.Contains(a.prompt, prompt) }
 
-// missing returns what the user has to do first, and the error that says so to prompt=none; nil: nothing.
+// missing returns what the user has to do first, and with it why: the error for prompt=none. why is nil if there is
+// nothing.
 func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind, why, err error) {
 	if a.Session == nil {
 		return ToLogin, ErrLoginRequired, nil
@@ -271,8 +272,8 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 // provedSince reports whether the user has proved who they are at or after an instant.
 func (a *authorization) provedSince(unix int64) bool { return a.Session.AuthAt.Unix() >= unix }
 
-// outdated reports whether the session is older than the request asks for or, if the user has a second factor, weaker.
-// A proof since the request came is always enough, so that no one is asked twice.
+// outdated reports whether the session is older than the request asks for or, if the user has a second factor,
+// weaker. It is not after a proof since the request came: a request asks for one once.
 func (a *authorization) outdated() bool {
 	if a.provedSince(a.kept.At) {
 		return false
@@ -283,10 +284,10 @@ func (a *authorization) outdated() bool {
 	return a.User.SecondFactor && a.weak()
 }
 
-// strength orders the values of acr.
+// strength has the values of acr, the weakest first.
 var strength = []string{"pwd", "mfa", "phr"}
 
-// weak reports whether the session has less than the weakest of acr_values.
+// weak reports whether the session has less than the weakest known one of acr_values.
 func (a *authorization) weak() bool {
 	asked := -1
 	for value := range strings.FieldsSeq(a.values.Get("acr_values")) {
@@ -297,7 +298,8 @@ func (a *authorization) weak() bool {
 	return asked > slices.Index(strength, a.Session.Factor.ACR())
 }
 
-// interrupt keeps the request and returns the step; with prompt=none it leads back with the error.
+// interrupt returns the step, and keeps the request unless it is kept already. With prompt=none it leads back with
+// the error.
 func (s *Service) interrupt(ctx context.Context, a *authorization, kind StepKind, err error) (Step, error) {
 	if a.asks("none") {
 		return s.refused(ctx, a, err), nil
@@ -319,8 +321,8 @@ func (s *Service) interrupt(ctx context.Context, a *authorization, kind StepKind
 	return step, nil
 }
 
-// admit leads back with a code, where the rule admits the user, and otherwise returns the step of the kind that
-// admitted says.
+// admit leads back with a code where the rule admits the user. Otherwise it returns the step of the kind that
+// admitted says or, with prompt=none, leads back with an error.
 func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 	p, kind, err := s.admitted(ctx, *a.Session, a.User, a.client)
 	switch {
@@ -348,7 +350,7 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 	return s.answerStep(a, url.Values{"code": {code}}), nil
 }
 
-// newCode returns what stands for the login of a person at a client, as long as a code lasts.
+// newCode returns the Code of a person's login at a client. It expires after CodeLifetime.
 func (s *Service) newCode(c Client, p Person, by session.Session, scopes []string) Code {
 	return Code{
 		ClientID: c.ID, ApplicationID: c.ApplicationID, Scopes: scopes, Grant: NewGrantID(),
@@ -358,8 +360,7 @@ func (s *Service) newCode(c Client, p Person, by session.Session, scopes []strin
 	}
 }
 
-// refusalStep returns the step of a page that ends the request; with prompt=none it leads back at
-// once.
+// refusalStep returns the step of a page that ends the request; with prompt=none it leads back at once.
 func (s *Service) refusalStep(ctx context.Context, a *authorization, kind StepKind) Step {
 	step := s.refused(ctx, a, ErrDenied)
 	if !a.asks("none") {
@@ -368,7 +369,7 @@ func (s *Service) refusalStep(ctx context.Context, a *authorization, kind StepKi
 	return step
 }
 
-// refused leads back with an error.
+// refused returns the step that leads back with an error, and notes the error if an admin may have to mend something.
 func (s *Service) refused(ctx context.Context, a *authorization, err error) Step {
 	switch {
 	case errors.Is(err, ErrLoginRequired), errors.Is(err, ErrReauth), errors.Is(err, ErrConsentRequired),
@@ -381,7 +382,7 @@ func (s *Service) refused(ctx context.Context, a *authorization, err error) Step
 	return step
 }
 
-// answerStep leads back to the application, with what every answer has (RFC 9207).
+// answerStep returns the step that leads back with values, to which it adds iss (RFC 9207) and the request's state.
 func (s *Service) answerStep(a *authorization, values url.Values) Step {
 	values.Set("iss", s.o.Issuer)
 	if a.values.Has("state") {
@@ -395,8 +396,7 @@ func (s *Service) answerStep(a *authorization, values url.Values) Step {
 	}
 }
 
-// note keeps a refusal for the application's page, once the request is answered. The last 20 of each
-// application are kept.
+// note keeps a refusal for the application's page, without making the request wait for it.
 func (s *Service) note(ctx context.Context, c Client, r Refusal) {
 	r.At = s.o.Now().UTC()
 	if len(r.Address) > MaxAddressLength {
@@ -410,10 +410,10 @@ func (s *Service) note(ctx context.Context, c Client, r Refusal) {
 	})
 }
 
-// Waiting is a kept request, as pages show it while its user logs in or is asked.
+// Waiting is a kept request, as pages show it while its user logs in, proves who they are or is asked.
 type Waiting struct {
 	Slug, Name string // of the application
-	To         string // the entered address
+	To         string // the redirect_uri of the request
 	// Origin is what the directive form-action permits for it.
 	Origin string
 	// Scopes are those of the request that are known.

@@ -51,9 +51,8 @@ func (c Client) TellsGroups(scopes []string) bool {
 	return c.Groups == GroupsAlways || c.Groups == GroupsAsked && slices.Contains(scopes, ScopeGroups)
 }
 
-// placeholder returns an address that can be no one's: .invalid never is a mailbox (RFC 2606), and a former
-// username goes to another person only where an admin says so. It is told as verified, because applications refuse
-// the user otherwise.
+// placeholder returns an e-mail address of p in the domain .invalid, which has no mailboxes (RFC 2606). about says
+// that it is verified, because applications refuse the user otherwise.
 func placeholder(p Person, host string) string {
 	local := strings.ToLower(p.User.Username)
 	if strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
@@ -63,7 +62,7 @@ func placeholder(p Person, host string) string {
 	return local + "@" + strings.ReplaceAll(host, ":", "-") + ".invalid"
 }
 
-// halfHash returns the claim at_hash (OpenID Connect Core, section 3.1.3.6).
+// halfHash returns the claim at_hash of an access token (OpenID Connect Core, section 3.1.3.6).
 func halfHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(sum[:len(sum)/2])

@@ -21,7 +21,7 @@ const (
 	MaxSecrets       = 2
 )
 
-// Alg is how a client's tokens are signed.
+// Alg is the algorithm that signs a client's ID tokens and logout tokens.
 type Alg string
 
 // The algorithms.
@@ -59,25 +59,23 @@ type Client struct {
 	Alg    Alg
 	PKCE   PKCE
 	Groups GroupClaim
-	// Email tells the application, for a user without an e-mail address, a placeholder that can
-	// belong to nobody.
+	// Email has the application told, for a user without an e-mail address, a placeholder that can belong to nobody.
 	Email bool
-	// Offline gives the client refresh tokens that outlive the login, without the scope
-	// offline_access.
+	// Offline gives the client refresh tokens that outlive the login also without the scope offline_access.
 	Offline bool
 	// Ask has the user asked at each login.
 	Ask bool
-	// Device has devices without a browser log users in by a code (RFC 8628). It may then have no Redirects.
+	// Device lets devices without a browser log users in by a code (RFC 8628). Redirects may then be empty.
 	Device bool
 	// LogoutURI is where back-channel logouts are sent; empty: nowhere.
 	LogoutURI string
 	// Redirects are the addresses that logins may lead back to, AfterLogout those of logouts; both sorted.
 	Redirects, AfterLogout []string
-	Secrets                []Secret // by ID
+	Secrets                []Secret // sorted by ID
 	CreatedAt              time.Time
 }
 
-// Secret is one of a client. The secret itself is not stored.
+// Secret describes a secret of a client. The secret itself is not stored.
 type Secret struct {
 	ID         int64
 	Hash       string // SHA-256, hexadecimal
@@ -125,7 +123,7 @@ func (c Client) Check() error {
 	return nil
 }
 
-// refusedSchemes are those that run something, or are no application's.
+// refusedSchemes are schemes that CheckAddress refuses: they run code, or are not a program's own.
 var refusedSchemes = []string{
 	"about", "blob", "chrome", "data", "file", "filesystem", "ftp", "intent", "javascript", "jar", "mailto", "resource",
 	"sms", "tel", "vbscript", "view-source", "ws", "wss",
@@ -133,8 +131,9 @@ var refusedSchemes = []string{
 
 var schemePattern = regexp.MustCompile(`\A[a-z][a-z0-9+.-]{0,63}\z`)
 
-// CheckAddress returns ErrAddress unless a client may be led back to an address: one of https; of http on the same
-// machine or, of a confidential client, anywhere; or of a scheme of its own.
+// CheckAddress returns ErrAddress unless users may be led back to an address of a client: one for which isWebAddress
+// holds, which with http is on the user's own machine if the client is public; or a plain one whose scheme is
+// another, and none of refusedSchemes.
 func CheckAddress(s string, public bool) error {
 	scheme, _, found := strings.Cut(s, ":")
 	if !found || !isPlain(s) || !schemePattern.MatchString(scheme) || slices.Contains(refusedSchemes, scheme) {
@@ -163,13 +162,14 @@ func isWebAddress(s string) bool {
 		(strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://"))
 }
 
-// IsOwnScheme reports whether an address is of a program's own scheme, which another program may claim as well.
+// IsOwnScheme reports whether an address has a scheme other than http and https, a program's own. Several programs
+// may claim one.
 func IsOwnScheme(s string) bool {
 	scheme, _, _ := strings.Cut(s, ":")
 	return scheme != "http" && scheme != "https"
 }
 
-// IsLoopback reports whether an address is of a program on the user's own machine.
+// IsLoopback reports whether an address is one of http or https on the user's own machine.
 func IsLoopback(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -179,7 +179,7 @@ func IsLoopback(s string) bool {
 	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// Origin returns what stands for an address in the directive form-action: its origin, or its scheme.
+// Origin returns what permits an address in the directive form-action: its origin or, if IsOwnScheme, its scheme.
 func Origin(s string) string {
 	scheme, rest, _ := strings.Cut(s, ":")
 	if IsOwnScheme(s) {
@@ -190,8 +190,8 @@ func Origin(s string) string {
 	return scheme + "://" + host
 }
 
-// HasRedirect reports whether a request's address is one of the client's, as a string. Only the port of a public
-// client's address on the same machine that is entered without one is free: the program takes the one that it gets (RFC
+// HasRedirect reports whether an address equals one of the client's. Of a public client, an http address on the
+// user's machine may also have a port that the entered one has not: the program takes the port that it gets (RFC
 // 8252, section 7.3).
 func (c Client) HasRedirect(address string) bool {
 	if slices.Contains(c.Redirects, address) {
@@ -203,7 +203,8 @@ func (c Client) HasRedirect(address string) bool {
 
 var loopbackPort = regexp.MustCompile(`\A(http://(?:127\.0\.0\.1|\[::1\]|localhost)):[1-9][0-9]{0,4}((?:/[^#]*)?)\z`)
 
-// withoutPort returns an http address on the same machine without its port, and whether it is one with a port.
+// withoutPort returns an http address on the user's machine without its port, and whether s is such an address with
+// one.
 func withoutPort(s string) (string, bool) {
 	m := loopbackPort.FindStringSubmatch(s)
 	if m == nil || !isPlain(s) {

@@ -26,14 +26,15 @@ const (
 // GrantDevice is the grant_type of a device code.
 const GrantDevice = "urn:ietf:params:oauth:grant-type:device_code"
 
-// The letters of a user code: without vowels, so that no word comes out (RFC 8628, section 6.1). 20^8 codes are 34
-// bits, which last for minutes; guesses are counted for each user.
+// A user code is userCodeLength of userCodeLetters, which have no vowels, so that no word comes out (RFC 8628,
+// section 6.1). There are 20^8 user codes (34 bits); each lasts for minutes, and the guesses of each user are
+// counted.
 const (
 	userCodeLetters = "BCDFGHJKLMNPQRSTVWXZ"
 	userCodeLength  = 8
 )
 
-// Errors of device authorizations. Only ErrPending and ErrSlowDown have the device ask again.
+// Errors of device authorizations. Of these, only ErrPending and ErrSlowDown have the device ask again.
 var (
 	ErrDeviceOff = errors.New("client may not log users in by a code on another device")
 	ErrNoDevice  = errors.New("code of a device is unknown, was used or has expired")
@@ -42,7 +43,7 @@ var (
 )
 
 // Device is a request of a device without a browser, or without a keyboard, for a login that its user allows in the
-// browser of another one.
+// browser of another device.
 type Device struct {
 	ClientID      string
 	ApplicationID int64
@@ -84,7 +85,7 @@ func (s *Service) StartDevice(ctx context.Context, c Client, scope, ip string) (
 	return DeviceCodes{}, errors.New("no code for a device is free")
 }
 
-// newUserCode returns random letters, each with the same chance.
+// newUserCode returns a random user code. Each letter has the same chance.
 func newUserCode() string {
 	code := make([]byte, 0, userCodeLength)
 	var b [1]byte
@@ -97,12 +98,13 @@ func newUserCode() string {
 	return string(code)
 }
 
-// shownUserCode returns a code as people read it.
+// shownUserCode returns a code with a hyphen in its middle.
 func shownUserCode(code string) string {
 	return code[:userCodeLength/2] + "-" + code[userCodeLength/2:]
 }
 
-// ShownUserCode returns a code that people typed as the device shows it. It reports whether it can be one.
+// ShownUserCode returns a code that people typed in the form in which the device shows it. ok reports whether it can
+// be one.
 func ShownUserCode(typed string) (shown string, ok bool) {
 	code, ok := userCode(typed)
 	if !ok {
@@ -111,7 +113,7 @@ func ShownUserCode(typed string) (shown string, ok bool) {
 	return shownUserCode(code), true
 }
 
-// userCode reads a code as people type it, in any case, with spaces and hyphens. It reports whether it can be one.
+// userCode reads a code as people type it, in any case, with spaces and hyphens. ok reports whether it can be one.
 func userCode(typed string) (code string, ok bool) {
 	const longest = 64
 	if len(typed) > longest {
@@ -133,9 +135,9 @@ func userCode(typed string) (code string, ok bool) {
 	return string(letters), len(letters) == userCodeLength
 }
 
-// WaitingDevice is a device whose user is asked.
+// WaitingDevice is a device whose user has not answered yet.
 type WaitingDevice struct {
-	Code       string // as it is shown there
+	Code       string // as the device shows it
 	Slug, Name string // of the application
 	Scopes     []string
 	Client     Client
@@ -173,17 +175,17 @@ type DeviceUser struct {
 	User    user.User
 }
 
-// ProveFirst reports whether a user has to prove who they are before they are asked about a device. A page of an
-// application at our own origin could send the form that allows the device, but not the proof. Only a proof for
-// this device counts, no login and no proof for something else: such an application may have begun the device's
-// request, and would wait for any.
+// ProveFirst reports whether a user has to prove who they are before they are asked about a device: where an
+// application is below the portal's own origin, and they have not done so for this device. A page of that application
+// could send the form that allows the device, but not the proof. No login and no proof for something else counts: the
+// application may have begun the device's request, and would wait for any.
 func (s *Service) ProveFirst(ctx context.Context, w WaitingDevice, by DeviceUser) (bool, error) {
 	paths, err := s.o.HasPaths(ctx)
 	return paths && (w.provedBy == "" || w.provedBy != by.Session.Login), err
 }
 
-// ProvedForDevice notes that the user of a session has just proved who they are for the device that shows a code. Where
-// it cannot be noted, they are asked again.
+// ProvedForDevice notes that the user of a session has just proved who they are for the device that shows a code. An
+// error of the store is logged, and they are asked for a proof again.
 func (s *Service) ProvedForDevice(ctx context.Context, typed string, by session.Session) {
 	code, ok := userCode(typed)
 	if !ok {
@@ -195,8 +197,9 @@ func (s *Service) ProvedForDevice(ctx context.Context, typed string, by session.
 }
 
 // AllowDevice lets a device log its user in. The kind is Back: it may; ToReauth: the user has to prove who they are
-// first, because ProveFirst says so, or by a second factor; ToLogin: their account is gone; NoFactor: they have to set
-// up a second factor; NoAccess: the rule does not admit them. ErrNoDevice, also where it has an answer.
+// first, because ProveFirst says so, or by a second factor; ToLogin: their account is gone or closed; NoFactor: they
+// have to set up a second factor; NoAccess: the rule does not admit them. ErrNoDevice, also where the device has an
+// answer.
 func (s *Service) AllowDevice(ctx context.Context, w WaitingDevice, by DeviceUser) (StepKind, error) {
 	if first, err := s.ProveFirst(ctx, w, by); first || err != nil {
 		return ToReauth, err
@@ -209,13 +212,14 @@ func (s *Service) AllowDevice(ctx context.Context, w WaitingDevice, by DeviceUse
 	return Back, s.o.ShortLived.AnswerDevice(ctx, w.hash, &code)
 }
 
-// DenyDevice refuses a device. ErrNoDevice, also where it has an answer.
+// DenyDevice refuses a device. ErrNoDevice, also where the device has an answer.
 func (s *Service) DenyDevice(ctx context.Context, w WaitingDevice) error {
 	return s.o.ShortLived.AnswerDevice(ctx, w.hash, nil)
 }
 
-// admitted returns a user whom a client's rule admits now. The kind is Back: it does; ToLogin: their account is gone;
-// ToReauth: they have to prove a second factor; NoFactor: they have to set one up; NoAccess: it does not.
+// admitted decides whether a client's rule admits a user now. The kind is Back: it does; ToLogin: their account is
+// gone or closed; ToReauth: they have to prove a second factor; NoFactor: they have to set one up; NoAccess: it does
+// not, which is recorded.
 func (s *Service) admitted(ctx context.Context, by session.Session, u user.User, c Client) (Person, StepKind, error) {
 	p, secondFactor, err := s.o.Grants.Person(ctx, by.UserID, c.ApplicationID)
 	switch {

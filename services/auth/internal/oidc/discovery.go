@@ -2,8 +2,8 @@ package oidc
 
 import "context"
 
-// Metadata describes the provider (OpenID Connect Discovery 1.0, RFC 8414). It fails as Off does, and with ErrNoClient
-// while there are no clients.
+// Metadata returns the provider's metadata (OpenID Connect Discovery 1.0, RFC 8414). It fails as Off does, and with
+// ErrNoClient while there are no clients.
 func (s *Service) Metadata(ctx context.Context) (map[string]any, error) {
 	st, err := s.on(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ const maxHint = 8 << 10
 // unless it is Known.
 type LogoutRequest struct {
 	Client Client // zero: unknown
-	Grant  string // whose ID token was shown
+	Grant  string // ID of the grant whose ID token was shown
 	// To is where the application wants the user back: an address that an admin has entered, with the state; empty:
 	// nowhere.
 	To string
@@ -25,8 +25,8 @@ type LogoutRequest struct {
 // Known reports whether the request is well formed and shows an ID token of ours for a client that still exists.
 func (f LogoutRequest) Known() bool { return f.Client.ID != "" }
 
-// EndSession reads a request for a logout, which changes nothing yet. One that is wrong is the zero LogoutRequest, so
-// that nobody is led to where it wants. It fails as Off does, and as stores do.
+// EndSession reads a request for a logout, and changes nothing. For one that is not Known it returns the zero
+// LogoutRequest. It fails as Off does.
 func (s *Service) EndSession(ctx context.Context, values url.Values) (LogoutRequest, error) {
 	st, err := s.on(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Service) EndSession(ctx context.Context, values url.Values) (LogoutRequ
 	return f, nil
 }
 
-// withState returns an address with the state of a request; one that is too long is left out.
+// withState returns an address with the state of a request, unless that is too long.
 func withState(to, state string) string {
 	if state == "" || len(state) > maxState {
 		return to
@@ -76,7 +76,8 @@ func withState(to, state string) string {
 }
 
 // EndLogin ends a user's login at the application of a request, and at no other. The application is told as of any
-// logout (OpenID Connect Back-Channel Logout 1.0). One that has ended already, and one of another user, is no error.
+// logout (OpenID Connect Back-Channel Logout 1.0). It does nothing for a request that is not Known, and for a login
+// that has ended or is another user's.
 func (s *Service) EndLogin(ctx context.Context, f LogoutRequest, userID int64) error {
 	if !f.Known() {
 		return nil

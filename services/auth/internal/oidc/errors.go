@@ -36,7 +36,7 @@ var (
 	ErrDenied          = errors.New("user may not use the application, or does not want to")
 )
 
-// Errors of a client's request for tokens.
+// Errors of requests that a client itself sends.
 var (
 	ErrForm        = errors.New("request is no form, or has a parameter twice")
 	ErrGrantType   = errors.New("grant_type is not supported")

@@ -22,9 +22,8 @@ type Tokens struct {
 	Scopes  []string
 }
 
-// Exchange gives a client tokens for an authorization code, which counts once, also where it is refused. Each condition
-// is checked by itself. A code that was given without PKCE and is used again later ends the grant that it became: it
-// may have been stolen.
+// Exchange gives a client tokens for an authorization code, which counts once, also where it is refused. A code that
+// was given without PKCE and is used again later ends the grant that it became: it may have been stolen.
 //
 // ErrCodeMissing, ErrCodeUsed, ErrCodeClient, ErrCodeAddress, ErrVerifier, ErrNoChallenge, ErrNotAdmitted. With any
 // other error, of a store or of signing, the client may try again with the same code, unless two answers of Redis in a
@@ -83,7 +82,7 @@ func (s *Service) createdGrant(ctx context.Context, id string) (Held, error) {
 	return h, err
 }
 
-// asked notes that a client reaches us.
+// asked notes that a client's application has asked for tokens.
 func (s *Service) asked(ctx context.Context, c Client) {
 	s.o.Audit.Later(ctx, func(ctx context.Context) {
 		if err := s.o.ShortLived.Asked(ctx, c.ApplicationID); err != nil {
@@ -92,7 +91,8 @@ func (s *Service) asked(ctx context.Context, c Client) {
 	})
 }
 
-// takeCode takes a code. ErrCodeUsed, once the grant has ended that TakeCode returns as reused.
+// takeCode takes a code. Of one that was used before it ends the grant that TakeCode names, if any, and returns
+// ErrCodeUsed.
 func (s *Service) takeCode(ctx context.Context, code string) (Code, error) {
 	taken, reused, err := s.o.ShortLived.TakeCode(ctx, Hash(code))
 	if reused == "" || !errors.Is(err, ErrCodeUsed) {
@@ -148,7 +148,7 @@ func (taken Code) grant() Grant {
 // the answer already.
 const giveBackTimeout = time.Second
 
-// giveBack keeps a code again that a store has failed to exchange. Whether it became a grant may be unknown.
+// giveBack keeps a code again whose exchange has failed. Whether it became a grant may be unknown.
 func (s *Service) giveBack(ctx context.Context, taken Code, keep func(context.Context, Code) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
@@ -157,7 +157,7 @@ func (s *Service) giveBack(ctx context.Context, taken Code, keep func(context.Co
 	}
 }
 
-// requirePKCE makes PKCE the duty of a client that has shown that it can.
+// requirePKCE makes PKCE the duty of a client that has used it.
 func (s *Service) requirePKCE(ctx context.Context, c Client) {
 	s.o.Audit.Later(ctx, func(ctx context.Context) {
 		if err := s.o.Clients.RequirePKCE(ctx, c.ApplicationID); err != nil {
@@ -168,7 +168,8 @@ func (s *Service) requirePKCE(ctx context.Context, c Client) {
 	})
 }
 
-// loggedIn records a login at an application, as an act of its user; those of an hour are one row.
+// loggedIn records a login at an application, as an act of its user. All of an hour, user and application are one
+// row.
 func (s *Service) loggedIn(ctx context.Context, h Held) {
 	by := audit.From(ctx)
 	by.Kind, by.ID, by.Name = audit.User, h.Person.User.ID, h.Person.User.Username

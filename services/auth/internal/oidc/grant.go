@@ -17,7 +17,7 @@ const (
 	IDTokenLifetime = time.Hour
 	RefreshIdle     = 30 * 24 * time.Hour  // without use
 	RefreshLifetime = 365 * 24 * time.Hour // since the login
-	RefreshGrace    = 2 * time.Minute      // in which the token before is answered again
+	RefreshGrace    = 2 * time.Minute      // in which a replaced token, or a code, is answered again
 	KeepEnded       = 30 * 24 * time.Hour  // of a grant, after its end
 	KeepEndedLogins = time.Hour            // after their end
 	RequestLifetime = 15 * time.Minute     // of a kept request
@@ -39,7 +39,7 @@ type Grant struct {
 	Login         string // key of the session that the login made (session.Session.Login)
 	Stamp         string // of the user's row when the code was given
 	Scopes        []string
-	// Offline reports that it outlives the login, and has refresh tokens.
+	// Offline reports that the grant outlives the login, and has refresh tokens.
 	Offline    bool
 	AuthTime   time.Time
 	Factor     session.Factor
@@ -76,9 +76,9 @@ const (
 
 // Person is a user as an application may come to know them, as stored now.
 type Person struct {
-	User    user.User // PasswordHash and SecondFactor are not set
+	User    user.User // only ID, Username, DisplayName, Role and SessionStamp are set
 	Groups  []string  // slugs, sorted
-	Subject string    // by what all applications know them
+	Subject string    // by which all applications know them
 	Email   user.Email
 }
 
@@ -96,7 +96,7 @@ type Connection struct {
 	Username   string
 }
 
-// Errors of grants. ErrNotAdmitted: the user's row or the rule says no, now.
+// Errors of grants.
 var (
 	ErrNotAdmitted  = errors.New("the user or the application's rule does not admit it")
 	ErrFactor       = errors.New("the application demands a second factor")

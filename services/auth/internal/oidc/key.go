@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// KeyState is what a key does.
+// KeyState is the state of a key.
 type KeyState string
 
 // The states.
 const (
-	KeyNext    KeyState = "next"    // published, and signs from KeyAhead on
+	KeyNext    KeyState = "next"    // published, and becomes active after KeyAhead
 	KeyActive  KeyState = "active"  // signs
 	KeyRetired KeyState = "retired" // published for KeyPublished, and verifies hints for KeyVerifies
 	KeyRevoked KeyState = "revoked" // verifies nothing
 )
 
-// How long keys are in a state.
+// Times of the states: until a next key signs, and how long a retired one is published and verifies hints.
 const (
 	KeyAhead     = 24 * time.Hour
 	KeyPublished = 7 * 24 * time.Hour
@@ -26,7 +26,7 @@ const (
 
 // StoredKey is a key as it is stored: the private one is sealed.
 type StoredKey struct {
-	ID     string // RFC 7638
+	ID     string // thumbprint of the public key (RFC 7638)
 	Alg    Alg
 	Sealed []byte
 	JWK    string // the public key
@@ -47,13 +47,13 @@ const (
 
 // Signer has the private keys.
 type Signer interface {
-	// Generate returns a new key, sealed. ErrNoDataKey.
+	// Generate returns a new key, sealed, without State and Since. ErrNoDataKey; ErrField for another alg.
 	Generate(alg Alg) (StoredKey, error)
-	// Reseal returns keys. One that the former DATA_KEY sealed is then sealed by the current one.
+	// Reseal returns a copy of keys, in which those that the previous DATA_KEY sealed are sealed by the current one.
 	Reseal(keys []StoredKey) []StoredKey
 	// Opens reports whether the private key can be opened.
 	Opens(key StoredKey) bool
-	// Sign signs claims, which are encoded as JSON, with a key. ErrSealed; the context's.
+	// Sign signs claims, which are encoded as JSON, with a key. ErrSealed, and the error of ctx.
 	Sign(ctx context.Context, key StoredKey, typ string, claims any) (string, error)
 	// Verify returns the claims, JSON, of a token of a type that one of the keys has signed, with the key's own
 	// algorithm. ErrToken.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// complete reports whether there is a key to sign with of each algorithm.
+// complete reports whether each algorithm has an active key that can be opened.
 func (s *Service) complete(keys []StoredKey) bool {
 	for _, alg := range []Alg{RS256, ES256} {
 		if k, ok := active(keys, alg); !ok || !s.o.Signer.Opens(k) {
@@ -27,9 +27,9 @@ func active(keys []StoredKey, alg Alg) (StoredKey, bool) {
 	return keys[i], true
 }
 
-// makeKeys makes the keys that are missing, in one of the replicas only. A key that cannot be opened, because
-// DATA_KEY was lost, is retired. An earlier key that can be opened, because DATA_KEY was found or another replica
-// has another one, signs again, so that no new keys are made each time.
+// makeKeys gives each algorithm an active key that can be opened, and returns all keys. An active key that cannot be
+// opened is retired: DATA_KEY is another one. A retired key that is still published and can be opened becomes active
+// again, so that no new keys are made each time DATA_KEY changes back, or two replicas have different ones.
 func (s *Service) makeKeys(ctx context.Context) (made []StoredKey, err error) {
 	err = s.o.Keys.ChangeKeys(ctx, false, func(keys []StoredKey) ([]StoredKey, error) {
 		made = s.o.Signer.Reseal(keys)
@@ -66,7 +66,7 @@ func (s *Service) fresh(alg Alg, as KeyState) (StoredKey, error) {
 	return k, err
 }
 
-// set changes the state of a key.
+// set changes the state of the key with an id.
 func (s *Service) set(keys []StoredKey, id string, to KeyState) {
 	for i := range keys {
 		if keys[i].ID == id && keys[i].State != to {
@@ -78,8 +78,8 @@ func (s *Service) set(keys []StoredKey, id string, to KeyState) {
 // KeyList returns all keys, for the operator.
 func (s *Service) KeyList(ctx context.Context) ([]StoredKey, error) { return s.o.Keys.Keys(ctx) }
 
-// RotateKeys publishes a next key of each algorithm that has none. It signs after KeyAhead, so that no client meets a
-// key that it does not know yet. ErrNoDataKey.
+// RotateKeys publishes a next key of each algorithm that has none. Such a key signs after KeyAhead, so that no client
+// meets one that it does not know yet. ErrNoDataKey.
 func (s *Service) RotateKeys(ctx context.Context) error {
 	defer s.snapshot.Outdate()
 	return s.o.Keys.ChangeKeys(ctx, true, func(keys []StoredKey) ([]StoredKey, error) {
@@ -97,8 +97,8 @@ func (s *Service) RotateKeys(ctx context.Context) error {
 	})
 }
 
-// RevokeKey has a key verify nothing from now on; where it signed, another one does at once. ErrNoKey; ErrNoDataKey if
-// none can be made.
+// RevokeKey revokes a key. If it was active, the next key of its algorithm, or a new one, becomes active. ErrNoKey;
+// ErrNoDataKey if a new one cannot be made.
 func (s *Service) RevokeKey(ctx context.Context, id string) error {
 	defer s.snapshot.Outdate()
 	return s.o.Keys.ChangeKeys(ctx, true, func(keys []StoredKey) ([]StoredKey, error) {
@@ -166,8 +166,8 @@ func (s *Service) KeySet(ctx context.Context) ([]json.RawMessage, error) {
 	return set, nil
 }
 
-// Sign signs a token for a client, of a type. Logouts are signed by it, too. It fails as Off does.
-// ErrSealed.
+// Sign signs a token of a type with the active key of an algorithm. It fails as Off does, and with ErrSealed where
+// there is no such key or it cannot be opened.
 func (s *Service) Sign(ctx context.Context, alg Alg, typ string, claims any) (string, error) {
 	st, err := s.on(ctx)
 	if err != nil {

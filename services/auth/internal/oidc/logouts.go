@@ -43,8 +43,8 @@ type Logout struct {
 
 // Logouts keeps the logouts that are to be delivered. Every method is one atomic step.
 type Logouts interface {
-	// ClaimLogouts returns at most so many logouts that are due, oldest first, each to one process for LogoutLease.
-	// It leaves out those of the applications in busy.
+	// ClaimLogouts returns at most so many logouts that are due, those that are due longest, each to one process for
+	// LogoutLease. It leaves out those of the applications in busy.
 	ClaimLogouts(ctx context.Context, most int, busy []int64) ([]Logout, error)
 	// LogoutDone removes a logout that this process still has claimed.
 	LogoutDone(ctx context.Context, l Logout) error
@@ -52,16 +52,16 @@ type Logouts interface {
 	LogoutLater(ctx context.Context, l Logout, pause time.Duration) error
 	// LogoutFailed is LogoutDone for a logout that could not be delivered, and records the failure.
 	LogoutFailed(ctx context.Context, l Logout) error
-	// LogoutsWaiting counts the logouts that are not delivered yet.
+	// LogoutsWaiting counts the logouts that are still to be delivered.
 	LogoutsWaiting(ctx context.Context) (int, error)
-	// EndClosed ends the grants of users whose account's time is over.
+	// EndClosed ends the grants of guests whose account has closed.
 	EndClosed(ctx context.Context) error
 }
 
 // What became of a logout, or of a try.
 const (
 	LogoutSent    = "sent"
-	LogoutRefused = "refused" // the application cannot or does not want to
+	LogoutRefused = "refused" // the application answered 400 or 501
 	LogoutRetried = "retried"
 	LogoutFailed  = "failed"
 )
@@ -73,7 +73,7 @@ type LogoutOptions struct {
 	Off func(context.Context) error
 	// Sign is Service.Sign.
 	Sign      func(ctx context.Context, alg Alg, typ string, claims any) (string, error)
-	Issuer    string // that applications know; empty: there is no provider
+	Issuer    string // Service.Issuer; empty: there is no provider
 	Transport http.RoundTripper
 	// Count is called for each try with what became of it, Waiting with how many wait.
 	Count   func(outcome string)
@@ -129,7 +129,7 @@ func (m *LogoutSender) Run(ctx context.Context) {
 	}
 }
 
-// once begins a try of each logout that is due.
+// once ends grants by EndClosed, and begins tries of due logouts, as many as there are places for.
 func (m *LogoutSender) once(ctx context.Context, tries *sync.WaitGroup) error {
 	if err := m.Store.EndClosed(ctx); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (m *LogoutSender) add(application int64, n int) {
 	}
 }
 
-// try delivers a logout, or has it be due later.
+// try tries to deliver a logout, and records what became of it.
 func (m *LogoutSender) try(ctx context.Context, l Logout) {
 	defer func() {
 		m.add(l.ApplicationID, -1)
@@ -214,7 +214,8 @@ func (m *LogoutSender) try(ctx context.Context, l Logout) {
 	}
 }
 
-// send sends one logout token. An error says that it is worth another try; it names no token.
+// send sends one logout token and returns LogoutSent or LogoutRefused. An error says that another try is worth it; it
+// does not hold the token.
 func (m *LogoutSender) send(ctx context.Context, l Logout) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
 	defer cancel()

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Refresh gives a client new tokens for a refresh token. Nothing but the user's row, the grant's and the rule decides.
+// Refresh gives a client new tokens for a refresh token.
 //
-// A confidential client keeps its token. A public one gets the next; where it has not got that answer, the token before
-// is answered with the same next one, for RefreshGrace. Any earlier one ends the grant, because it may have been
-// stolen.
+// A confidential client keeps its refresh token. A public one gets the next; in case it has not got that answer, the
+// previous token is answered with the same next one, for RefreshGrace. Otherwise a token that was replaced ends the
+// grant, because it may have been stolen.
 //
 // ErrRefresh, ErrGrantEnded, ErrRefreshUsed, ErrWider. With any other error, of a store or of signing, the client may
 // try again.
@@ -49,8 +49,8 @@ func (s *Service) Refresh(ctx context.Context, c Client, token, scope, ip string
 	return s.tokens(ctx, h, scopes, "")
 }
 
-// refreshable returns the live grant of a refresh token. ErrGrantEnded; ErrRefresh if it is another client's or has
-// none.
+// refreshable returns the live grant of a refresh token. ErrGrantEnded, also where it was not used for RefreshIdle;
+// ErrRefresh if it is another client's or not Offline.
 func (s *Service) refreshable(ctx context.Context, c Client, grant string) (Held, error) {
 	h, err := s.o.Grants.Held(ctx, grant)
 	if err != nil {
@@ -111,7 +111,8 @@ func refreshToken(key []byte, grant string, generation int64) string {
 	return refreshPrefix + text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// parseRefresh returns grant and generation of a refresh token that is ours, whole. One that is not costs no SQL.
+// parseRefresh returns the grant and the generation of a refresh token. ok reports whether we have made it. No store
+// is read.
 func (s *Service) parseRefresh(token string) (grant string, generation int64, ok bool) {
 	text, found := strings.CutPrefix(token, refreshPrefix)
 	parts := strings.Split(text, ".")

@@ -32,9 +32,9 @@ func (s *Service) Revoke(ctx context.Context, c Client, token string) error {
 	return s.o.ShortLived.DropAccess(ctx, Hash(token))
 }
 
-// Introspect returns what a token of a client is good for, now (RFC 7662): a member active, and with a live one
-// those of section 2.2. Of a token that is not the client's it says no more than of an unknown one. ErrClient for a
-// public client, whose id anyone may use; ErrForm without a token.
+// Introspect returns what a token of a client is good for, now (RFC 7662): the member active, and of a live one
+// members of section 2.2 and sid. Of a token that is not the client's it says no more than of an unknown one.
+// ErrClient for a public client, whose id anyone may use; ErrForm without a token.
 func (s *Service) Introspect(ctx context.Context, c Client, token string) (map[string]any, error) {
 	if c.Public {
 		return nil, ErrClient

@@ -26,8 +26,8 @@ type Options struct {
 	Grants     Grants
 	ShortLived ShortLived
 	Signer     Signer
-	// MACKeys are those of refresh tokens, from NewMACKey: the current one, and that of the previous DATA_KEY. Empty
-	// without a DATA_KEY, with Off only.
+	// MACKeys are those of refresh tokens, from NewMACKey: the current one and, if there is one, that of the previous
+	// DATA_KEY. Empty with Off only.
 	MACKeys [][]byte
 	// HasPaths reports whether an application is below the portal's own origin, where its scripts can read our pages.
 	HasPaths func(context.Context) (bool, error)
@@ -43,7 +43,7 @@ type Users interface {
 	ByUsername(ctx context.Context, username string) (user.User, error)
 }
 
-// Service carries out the rules. It is safe for concurrent use.
+// Service is the provider. It is safe for concurrent use.
 type Service struct {
 	o        Options
 	snapshot *snapshot.Snapshot[*state]
@@ -53,7 +53,7 @@ type Service struct {
 // stateAge is after how long clients, keys and issuer in memory are read again.
 const stateAge = 5 * time.Second
 
-// state is what is kept in memory. It is not changed.
+// state is what is kept in memory. It is read-only.
 type state struct {
 	clients map[string]Client // by client id
 	keys    []StoredKey
@@ -83,7 +83,8 @@ func NewMACKey(dataKey []byte) ([]byte, error) {
 	return hkdf.Key(sha256.New, dataKey, nil, "refresh tokens of the OpenID provider", sha256.Size)
 }
 
-// read reads the state. Where there are clients and no key to sign with, it makes them.
+// read reads the state. Where there are clients and a key to sign with is missing, it makes the keys, unless
+// Options.Off is set.
 func (s *Service) read(ctx context.Context) (*state, error) {
 	clients, err := s.o.Clients.Clients(ctx)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *Service) read(ctx context.Context) (*state, error) {
 	return st, err
 }
 
-// Off returns why there is no provider: what Options.Off is, ErrIssuerChanged, or the error of a store; nil: there is.
+// Off returns why there is no provider: Options.Off, ErrIssuerChanged, or the error of a store; nil: there is one.
 func (s *Service) Off(ctx context.Context) error {
 	_, err := s.on(ctx)
 	return err
@@ -142,5 +143,5 @@ func (s *Service) WrittenIssuer(ctx context.Context) (string, error) {
 	return st.issuer, nil
 }
 
-// Issuer returns the issuer of today's PUBLIC_URL; empty: there is none.
+// Issuer returns the issuer of today's PUBLIC_URL; empty: PUBLIC_URL is not set.
 func (s *Service) Issuer() string { return s.o.Issuer }

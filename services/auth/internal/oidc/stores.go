@@ -7,10 +7,10 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// Clients keeps clients. What changes something is one transaction with its audit row, on behalf of an admin
+// Clients keeps clients. A method with by is one transaction with its audit row, on behalf of an admin
 // (user.ErrNotAdmin) or user.Operator.
 type Clients interface {
-	// Clients returns all clients, by slug.
+	// Clients returns all clients, sorted by slug.
 	Clients(ctx context.Context) ([]Client, error)
 	// CreateClient makes an application a client, with its secret unless it is public, and writes the issuer down with
 	// the first. ErrIsClient, ErrIDTaken, application.ErrNotFound.
@@ -46,14 +46,14 @@ type Keys interface {
 
 // Grants keeps grants.
 type Grants interface {
-	// Person returns a user whose account is open, with a subject, and whether an application demands a second factor.
-	// ErrNotAdmitted with the person, perhaps without a subject, where the application's rule says no;
-	// user.ErrNotFound.
+	// Person returns a user whose account is open, with a subject, and whether an application demands a second
+	// factor. ErrNotAdmitted with the person, perhaps without a subject, where the application's rule says no;
+	// user.ErrNotFound, also where there is no such application.
 	Person(ctx context.Context, userID, applicationID int64) (p Person, secondFactor bool, err error)
-	// CreateGrant checks what a grant rests on and stores it, in one step: the stamp and the state of the user's
-	// row, the rule, and that the login has not ended. With too many live ones the oldest end. first reports
-	// whether it is the user's first login at the application. ErrNotAdmitted, also where there is or was a grant
-	// with its ID.
+	// CreateGrant checks what a grant rests on and stores it, in one step: the stamp and the state of the user's row,
+	// the rule and its second factor, and that the login has not ended. With too many live ones the oldest end. first
+	// reports whether it is the user's first login at the application. ErrNotAdmitted, also where there is or was a
+	// grant with its ID.
 	CreateGrant(ctx context.Context, g Grant) (held Held, first bool, err error)
 	// Held returns a live grant whose user and rule still admit it, in one read. ErrGrantEnded.
 	Held(ctx context.Context, id string) (Held, error)
@@ -65,7 +65,7 @@ type Grants interface {
 	// EndGrant ends a grant for a reason, and queues its logout unless the reason is EndedByClient. ended reports
 	// whether it was live.
 	EndGrant(ctx context.Context, id, reason string) (ended bool, err error)
-	// Connections returns at most 1000 live grants of a user, or with 0 of all, newest first.
+	// Connections returns at most 1000 live grants of a user, or of all users if userID is 0, newest first.
 	Connections(ctx context.Context, userID int64) ([]Connection, error)
 	// EndConnection is EndGrant at the wish of its user, an admin or user.Operator. ErrNoConnection, also where by
 	// is none of them.
@@ -100,7 +100,7 @@ type Access struct {
 	IssuedAt int64
 }
 
-// Kept is an authorization request that is kept while its user logs in.
+// Kept is an authorization request that is kept until its user is led back.
 type Kept struct {
 	Query string // the request's parameters
 	At    int64  // when it came, Unix seconds
@@ -116,7 +116,8 @@ type Refusal struct {
 	IP      string
 }
 
-// ShortLived keeps what lasts for minutes, or for a day as refusals. Every method but Refuse is one atomic step.
+// ShortLived keeps what lasts for an hour at most, and refusals for a day. Every method but Refuse is one atomic
+// step.
 type ShortLived interface {
 	// PutCode keeps a code by its hash, until it expires.
 	PutCode(ctx context.Context, hash string, c Code) error
