@@ -3,8 +3,8 @@
 //
 // # Keys
 //
-// All keys of a user have the hash tag {u<user id>} and so one slot; each method is one command or Lua script on them,
-// and one round trip; Revoke and Sweep may need several.
+// All keys of a user have the hash tag {u<user id>} and so one slot; each method is one command or Lua script on
+// them, but Revoke and Sweep may be several.
 //
 //	<app>:{u42}:session:<sha256 of the id>  hash: username, role, csrf, agent, created, stamp, factor, auth_at, ip,
 //	                                        login, device, and h:<host> for each host of an application that it opens
@@ -19,7 +19,7 @@
 // of session keys from the set; they are in the slot of the declared keys.
 //
 // A user has at most session.MaxPerUser sessions: Create ends the one that was used longest ago. No script reads more
-// than 1000 sessions; a revocation of more, from before there was a limit, takes several steps.
+// than 1001 sessions; a revocation of more, from before there was a limit, takes several steps.
 //
 // # Expiry
 //
@@ -29,8 +29,8 @@
 //
 // # Requirements
 //
-// maxmemory-policy noeviction, else users are logged out when memory is short. Without persistence they are logged out
-// when Redis restarts. A failover may lose the last second: logins of that second are then lost, and a logout of that
-// second may have to be repeated. What a deletion, a new password or a change of role revokes holds without Redis, by
-// the user's row (user.User.Admits).
+// maxmemory-policy noeviction, else users are logged out when memory is short. Without persistence they are logged
+// out when Redis restarts. A failover may lose the last second: logins of that second are then lost, and a logout of
+// that second may have to be repeated. What a deletion or a new password revokes, and a change of role, hold without
+// Redis, by the user's row (user.User.Admits).
 package redisstore

@@ -53,7 +53,7 @@ func (s *store) OpenHost(ctx context.Context, ref session.Ref, host, secretHash 
 	return nil
 }
 
-// LoadHost shares the pipelines of Load.
+// LoadHost implements session.Store. It shares the pipelines of Load.
 func (s *store) LoadHost(
 	ctx context.Context, ref session.Ref, host, secretHash string, lifetimes session.Lifetimes,
 ) (session.Session, error) {

@@ -43,9 +43,8 @@ type load struct {
 	done   chan struct{}
 }
 
-// Load is called by every request with a session, and sending and receiving is most of its cost, which concurrent loads
-// share in one pipeline. In a Cluster each is sent alone, so that a node that is away does not delay sessions on other
-// nodes.
+// Load implements session.Store. Most of its cost is sending and receiving, which concurrent loads share in one
+// pipeline. In a Cluster each is sent alone, so that a node that is away does not delay sessions on other nodes.
 func (s *store) Load(ctx context.Context, ref session.Ref, lifetimes session.Lifetimes) (session.Session, error) {
 	return s.load(ctx, &load{ref: ref, lifetimes: lifetimes})
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// fenceLifetime bounds how long a login may take.
+// fenceLifetime bounds how long a login may take from its fence on.
 const fenceLifetime = 10 * time.Minute
 
-// maxStep bounds the sessions that one script reads, so that Redis answers other
+// maxStep bounds the sessions that one script reads, beside one that a revocation keeps, so that Redis answers other
 // clients meanwhile: a user of an earlier version may have any number.
 const maxStep = 1000
 
@@ -264,7 +264,7 @@ func decode(ref session.Ref, values []string) (session.Session, error) {
 		Factor: session.Factor(cmp.Or(values[6], string(session.Password))), AuthAt: created, IP: values[8],
 		Login: cmp.Or(values[9], ref.Key), Device: session.Device(values[10]),
 	}
-	if values[7] != "" { // of an earlier version
+	if values[7] != "" { // else it is of an earlier version
 		if s.AuthAt, err = unix(values[7]); err != nil {
 			return session.Session{}, fmt.Errorf("%w: auth_at is not a number", errReply)
 		}
