@@ -15,7 +15,7 @@ const (
 	SharedDevice Device = "shared" // of several people: the cookies end with the browser
 )
 
-// DeviceOf returns the device of a login by what its user said; nil: nothing.
+// DeviceOf returns the device of a login by what its user said; nil: they said nothing.
 func DeviceOf(remember *bool) Device {
 	switch {
 	case remember == nil:

@@ -9,15 +9,13 @@
 //
 // # No login outlives its user
 //
-// A login takes time, and meanwhile the user may be deleted or get another
-// password. A login calls Store.Fence, then reads the user (again), then calls
-// Store.Create with the fence. Revoke removes the fence in the same step, and Create
-// then returns ErrFenced.
+// A login takes time, and meanwhile the user may be deleted or get another password. A login calls Store.Fence, then
+// reads the user (again), then calls Store.Create with the fence. Revoke removes the fence as it ends the sessions,
+// and Create then returns ErrFenced.
 //
 // # Hosts of applications
 //
-// An application's host has a cookie of its own, which it gets by a hand-over from the
-// portal: BeginHandOver there, CreateHandOver at the portal, TakeHandOver and OpenHost
-// there again, once and in the same browser. The hosts that are open are part of the
-// session and end with it.
+// An application's host has a cookie of its own, which it gets by a hand-over from the portal: BeginHandOver there,
+// CreateHandOver at the portal, TakeHandOver and OpenHost there again. A hand-over counts once, and in the browser
+// that began it. The hosts that are open are part of the session and end with it.
 package session

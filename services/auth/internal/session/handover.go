@@ -28,10 +28,9 @@ const BeginLifetime = 10 * time.Minute
 // that was opened the longest ago.
 const MaxHosts = 30
 
-// A browser that begins another hand-over after maxEntered that it finished within loopWindow
-// is in a loop: it does not keep the cookie with which the last one ended. Browsers themselves
-// end a loop after 20 redirects, of which a hand-over has three. Those that wait for a login
-// in many tabs do not count.
+// BeginHandOver takes a browser to be in a loop that has finished maxEntered hand-overs within loopWindow and begins
+// another: it does not keep the cookie of StartApp. Browsers themselves end a loop after 20 redirects, of which a
+// hand-over has three. Hand-overs that wait for a login, in many tabs, do not count.
 const (
 	maxEntered = 5
 	loopWindow = 30 * time.Second
@@ -78,7 +77,7 @@ func NewHostSecret() (secret, hash string) {
 	return secret, keyOf(secret)
 }
 
-// The names of the cookies of applications' hosts, after "<APP>.".
+// The names of the cookies of applications' hosts; each follows Options.Name.
 const (
 	appCookie   = ".app" // of the session, on the host of an application
 	beginCookie = ".go"  // of the browser that began a hand-over there
@@ -199,10 +198,9 @@ func (m *Manager) begun(r *http.Request) (found []begun) {
 	return found
 }
 
-// BeginHandOver sets a cookie on the host of an application that only this browser has,
-// for BeginLifetime, and returns the state of the hand-over, which names it and is for the
-// portal's page /pforte/go: the SHA-256 of the cookie's value in base64url, a dot, and the
-// time in Unix seconds. Tabs that begin one after the other have the same value, so that
+// BeginHandOver sets a cookie on the host of an application, with a random value that only this browser has, for
+// BeginLifetime. It returns the state of the hand-over, for the portal's page /pforte/go: the SHA-256 of that value
+// in base64url, a dot, and the time in Unix seconds. Tabs that begin one after the other have the same value, so that
 // each can finish. ErrLoop: show a page instead of another redirect.
 func (m *Manager) BeginHandOver(w http.ResponseWriter, r *http.Request) (state string, err error) {
 	now := m.now()

@@ -47,7 +47,7 @@ type Options struct {
 	Secure bool
 	// SameSite of the session cookie and the CSRF cookie; zero is http.SameSiteLaxMode.
 	SameSite http.SameSite
-	// Lifetimes of sessions and cookies without activity; zero are those of NewLifetimes.
+	// Lifetimes of sessions and cookies without activity; zero are those of NewLifetimes(0, 0).
 	Lifetimes Lifetimes
 	Now       func() time.Time
 }
@@ -121,8 +121,8 @@ type Current struct {
 	gs    *sessions.Session
 }
 
-// SealingKey returns a key that only the browser of the session can name: it follows from the id in the session cookie,
-// of which the store has the hash. It is for sessions of Load and Start: AppSession knows no id.
+// SealingKey returns a key that is derived from the id in the session cookie. The store has only the hash of the id,
+// so that nobody has the key without the cookie. It is for sessions of Load and Start: one of AppSession has no id.
 func (c *Current) SealingKey() (key [sha256.Size]byte, err error) {
 	derived, err := hkdf.Key(sha256.New, []byte(c.token.id), nil, "secrets shown to the session", len(key))
 	copy(key[:], derived)
@@ -132,7 +132,7 @@ func (c *Current) SealingKey() (key [sha256.Size]byte, err error) {
 // current is the key of the *Current in the values of a gorilla session.
 type current struct{}
 
-// hold returns a Current in a gorilla session.
+// hold puts a new Current into a gorilla session, and returns it.
 func (m *Manager) hold(gs *sessions.Session, s Session, t token) *Current {
 	c := &Current{Session: s, token: t, gs: gs}
 	gs.Values[current{}] = c
@@ -203,8 +203,8 @@ func (m *Manager) New(r *http.Request, name string) (*sessions.Session, error) {
 	return gs, nil
 }
 
-// Save implements sessions.Store: it sets both cookies, with a whole lifetime. An empty
-// session has none.
+// Save implements sessions.Store: it sets the session cookie and, of a session with a token, the CSRF cookie, for a
+// whole lifetime. Of an empty session it sets none.
 func (m *Manager) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Session) error {
 	c, ok := gs.Values[current{}].(*Current)
 	if !ok {
@@ -224,14 +224,13 @@ func (m *Manager) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Sess
 	return nil
 }
 
-// Start sets both cookies of a session that was just created, and returns it.
+// Start sets the cookies of a session that was just created, and returns it.
 func (m *Manager) Start(w http.ResponseWriter, s Session, id string) (*Current, error) {
 	c := m.hold(sessions.NewSession(m, m.name), s, token{userID: s.UserID, id: id})
 	return c, m.Resend(w, c)
 }
 
-// Resend sets both cookies of a session again, or, of one from AppSession, the cookie that
-// it came in.
+// Resend sets the cookies of a session again as Save does or, of one from AppSession, the cookie that it came in.
 func (m *Manager) Resend(w http.ResponseWriter, c *Current) error {
 	if c.app != nil {
 		c.stale = false
@@ -276,8 +275,8 @@ func (m *Manager) setCookie(w http.ResponseWriter, name, value string, o session
 	http.SetCookie(w, cookie)
 }
 
-// tokens returns the tokens of the session cookies with our signature, in the order of
-// the request, each session once.
+// tokens returns the tokens of the session cookies with our signature, in the order of the request, each session
+// once, at most maxLoads.
 func (m *Manager) tokens(r *http.Request) (tokens []token) {
 	cookies := r.CookiesNamed(m.name)
 	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
@@ -305,9 +304,9 @@ func (m *Manager) tokens(r *http.Request) (tokens []token) {
 type token struct {
 	userID int64
 	id     string
-	// signedAt is earlier than it was where the cookie is to be sent again before
-	// staleAfter, by the difference: so a replica with another lifetime, or of an
-	// earlier version, also sends it again before the browser drops it.
+	// signedAt is when the cookie was signed or, where it is to be sent again sooner than staleAfter, earlier by the
+	// difference: so a replica with another lifetime, or of an earlier version, also sends it again before the
+	// browser drops it.
 	signedAt time.Time
 }
 

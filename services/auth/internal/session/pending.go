@@ -15,18 +15,18 @@ const MaxTries = 5
 // is not a Session, has other keys and another cookie, and admits to nothing else.
 type Pending struct {
 	Ref // Key is the SHA-256 of the id in the cookie
-	// Fingerprint changes with everything that ends the user's sessions, such as a new
-	// password; the login then starts again.
+	// Fingerprint changes with everything that revokes the user's sessions, such as a new password; the login then
+	// starts again.
 	Fingerprint string
 	// Browser is the hash of the browser's cookie if the user has proved their second factor
 	// in it before, else empty.
 	Browser string
-	// Replaces is the session that the browser came with, which the login ends.
+	// Replaces is the session that the browser came with, which the login ends; zero: none.
 	Replaces  Ref
 	UserAgent string // shortened
 	IP        string
 	Device    Device
-	Tries     int // answers so far, this one included
+	Tries     int // answers so far; LoadPending includes the one that it counts
 	CreatedAt time.Time
 }
 
@@ -64,7 +64,7 @@ type Ceremony struct {
 	Purpose string // what the answer may be used for: "login", "second", "register", "reauth", "join"
 	UserID  int64  // 0: unknown before the answer
 	Owner   string // key of the session or pending login that began it, hash of the link to join by, or empty
-	Data    []byte // of the implementation
+	Data    []byte // opaque to the store
 }
 
 // Ceremonies keeps ceremonies for CeremonyLifetime.

@@ -23,8 +23,7 @@ const MaxPerUser = 100
 // SweepInterval is how often a process calls Store.Sweep (AUTH-2.8).
 const SweepInterval = 15 * time.Minute
 
-// Ref identifies a session in a Store. It is not a credential: it may be shown to an
-// operator and recorded.
+// Ref identifies a session in a Store. It is not a credential: it may be shown and recorded.
 type Ref struct {
 	UserID int64
 	// Key is the SHA-256 of the session's id, 64 hex characters.
@@ -34,15 +33,14 @@ type Ref struct {
 // Session is the stored state of a login.
 type Session struct {
 	Ref
-	Username  string    // the user's at the login; their row has the current one
-	Role      string    // the user's at the login; their row has the current one
-	Stamp     string    // the user's session stamp at the login (user.User.Admits)
+	Username  string    // the user's at AuthAt; their row has the current one
+	Role      string    // the user's at AuthAt; their row has the current one
+	Stamp     string    // the user's session stamp at AuthAt (user.User.Admits)
 	CSRFToken string    // 64 hex characters, or empty in a session created without
 	UserAgent string    // of the login, shortened
 	CreatedAt time.Time // of the login, UTC in whole seconds
 
-	// Factor is how the user proved who they are, last. Sessions of an earlier version
-	// have none, which means Password.
+	// Factor is how the user proved who they are, last; Password in sessions of an earlier version.
 	Factor Factor
 	// AuthAt is when the user proved that, UTC in whole seconds; CreatedAt in sessions of an
 	// earlier version.
@@ -70,7 +68,7 @@ const (
 func (f Factor) Second() bool { return f != "" && f != Password }
 
 // ACR returns the authentication context of a login with f, as applications are told it: "pwd", "mfa", or "phr" where
-// a passkey was used, which no other page can ask for (the names of phr are OpenID Connect EAP ACR Values 1.0's).
+// a passkey was used, which resists phishing (OpenID Connect EAP ACR Values 1.0).
 func (f Factor) ACR() string {
 	switch f {
 	case PasswordWithTOTP, PasswordWithRecovery:
@@ -174,20 +172,20 @@ func NewCSRFToken() string {
 
 // Errors of a Store and of the Manager.
 var (
-	// ErrNotFound: there is no such live session, as it never existed, was ended or
-	// revoked, or has expired. From the Manager: the request is anonymous.
+	// ErrNotFound: there is no such live session, as it never existed, was ended or revoked, or has expired. From
+	// Manager.Load: the request is anonymous.
 	ErrNotFound = errors.New("no session")
 	// ErrFenced: the user's sessions were revoked since Fence. The caller reads the
 	// user again.
 	ErrFenced = errors.New("user changed during login")
 )
 
-// Store keeps sessions of all users. Every method is one atomic step and safe
-// for concurrent use, by several processes too where the store is shared.
-// Lifetimes are counted by the store's clock.
+// Store keeps sessions of all users. Every method but Sweep, and Revoke of a user with more than MaxPerUser sessions,
+// is one atomic step. All are safe for concurrent use, by several processes too where the store is shared. Lifetimes
+// are counted by the store's clock.
 type Store interface {
-	// Fence returns a token for Create. It stays valid for at least a minute
-	// unless Revoke is called for the user.
+	// Fence returns a token for Create and Rotate. It stays valid for at least a minute unless Revoke is called for
+	// the user.
 	Fence(ctx context.Context, userID int64) (string, error)
 	// Create stores s for the lifetime of its device, or returns ErrFenced and stores nothing. It is
 	// idempotent. When the user has MaxPerUser sessions, the least recently used

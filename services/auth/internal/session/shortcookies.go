@@ -12,7 +12,7 @@ import (
 // browsers keep any.
 const BrowserLifetime = 400 * 24 * time.Hour
 
-// The names of the other cookies, after "<APP>.". None of them is a session.
+// The names of cookies that are no session; each follows Options.Name.
 const (
 	pendingCookie  = ".2fa"      // of a pending login
 	ceremonyCookie = ".ceremony" // of a WebAuthn ceremony
