@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Errors of the rules, beside those of user, session and password.
+// Errors of the rules, beside those of user, session, password and factor.
 var (
 	ErrMissing = errors.New("a required field is missing")
 	ErrTooLong = errors.New("name or password is too long")
@@ -23,8 +23,7 @@ var (
 	ErrWrongPassword      = errors.New("wrong current password")
 	// ErrClosed is returned only to those who have proved whose account it is.
 	ErrClosed = errors.New("account is closed")
-	// ErrPending is returned for a change that is saved while the session store
-	// does not answer; Replay revokes the sessions when it does.
+	// ErrPending is returned for a change that is saved, but whose revocation failed. Replay carries it out.
 	ErrPending = errors.New("change saved; session revocation pending until the session store answers and auth runs")
 	// ErrUseOwnPage is returned to admins who do to themselves what they have to do on their own
 	// page.
@@ -46,14 +45,14 @@ type Options struct {
 	// Ceremonies are those of passkeys.
 	Ceremonies session.Ceremonies
 	Passkeys   factor.PasskeyStore
-	// Party carries out the ceremonies; nil: passkeys are off, because of PasskeysOff,
-	// which wraps factor.ErrPasskeysUnavailable.
+	// Party carries out the ceremonies; nil: passkeys are off. PasskeysOff then is why: an error that wraps
+	// factor.ErrPasskeysUnavailable, or by default that error.
 	Party       factor.RelyingParty
 	PasskeysOff error
 	Passwords   *password.Hasher
-	// SessionLifetimes are how long sessions last without activity; zero are those of session.NewLifetimes.
+	// SessionLifetimes are how long sessions last without activity; zero are those of session.NewLifetimes(0, 0).
 	SessionLifetimes session.Lifetimes
-	// HouseholdName is the household's name until it is set on a page; empty: Zuhause.
+	// HouseholdName is the household's name until one is set; empty: DefaultHouseholdName.
 	HouseholdName string
 	// RefuseCommon refuses well-known passwords also in AUTH-6.9 and AUTH-7.2.
 	RefuseCommon bool
@@ -61,9 +60,8 @@ type Options struct {
 	Now          func() time.Time
 }
 
-// Users keeps the passwords of users and the revocations of their sessions. Every method is one
-// atomic step and safe for concurrent use, also by several processes. Methods that name a user
-// return user.ErrNotFound.
+// Users keeps the passwords of users and the revocations of their sessions. Every method is one atomic step and safe
+// for concurrent use, also by several processes. Methods that name a user, but EndLogin, return user.ErrNotFound.
 //
 // Sessions are in another store, so a change that they must follow is recorded with it: the same transaction writes a
 // user.Revocation, which is returned. The caller carries it out and then calls RevocationDone; a record that a process

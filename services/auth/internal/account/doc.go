@@ -1,11 +1,10 @@
-// Package account holds the rules about how users prove who they are (AUTH-4 to AUTH-7): logging in
-// and out, passwords, second factors and passkeys, and the sessions of a user. They share one
-// state, that of Service; Passkeys and SecondFactor are its other capabilities. Who the users are
-// is decided by package people, what they may open by policy.
+// Package account holds the rules about how users prove who they are: logging in and out, passwords, second factors
+// and passkeys, and the sessions of a user. They share one state, that of Service; its Passkeys and SecondFactor
+// group some of them. Who the users are is decided by package people, what they may open by policy.
 //
-// It owns the order of the steps between the user store, the session store and the password hasher,
-// so that no session outlives its user or password. It knows no HTTP and no text for users; errors
-// are the sentinels of this package and of user, session and password.
+// It owns the order of the steps between the user store, the session store and the password hasher, so that no
+// session outlives its user or password. It knows no HTTP and no text for users; errors are the sentinels of this
+// package and of user, session, password and factor, and ratelimit.LimitedError.
 //
 // # Revocations
 //

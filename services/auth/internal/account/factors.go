@@ -12,8 +12,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Factors keeps what users have beside their password but for passkeys. Every method is one transaction. All that
-// change something but SetupTOTP, UseTOTP and Reseal write an audit row in it. Methods that name a user return
+// Factors keeps the second factors of users but for passkeys. Every method is one transaction. All that change
+// something but SetupTOTP, UseTOTP and Reseal write an audit row in it. Methods that name a user return
 // user.ErrNotFound, but for UseTOTP, UseRecovery and Reseal. Hashes of recovery codes are factor.RecoveryHash.
 type Factors interface {
 	Factors(ctx context.Context, id int64) (factor.State, error)
@@ -29,8 +29,8 @@ type Factors interface {
 	// EnableByPasskey makes the user's passkeys their second factor, likewise.
 	// factor.ErrNoPasskey, factor.ErrAlreadyEnabled.
 	EnableByPasskey(ctx context.Context, id int64, recovery []string, keepSession string) (user.Revocation, error)
-	// UseTOTP uses the code of a step up; of any number of concurrent calls one
-	// succeeds, and none for an earlier step afterwards. factor.ErrInvalidCode.
+	// UseTOTP uses up the code of a step; of any number of concurrent calls one succeeds, and afterwards none for
+	// that step or an earlier one. factor.ErrInvalidCode.
 	UseTOTP(ctx context.Context, id int64, sealed []byte, step int64) error
 	// UseRecovery uses a recovery code up, once, and returns how many are left.
 	// factor.ErrInvalidCode.
@@ -54,8 +54,8 @@ type Factors interface {
 
 // Browsers keeps the browsers that users have logged in with. Every method is one transaction.
 type Browsers interface {
-	// SeeBrowser records that a user has logged in with a browser, and whether by a second factor. A new one, where
-	// others are known, is an event. At most factor.MaxBrowsers are known. user.ErrNotFound.
+	// SeeBrowser records that a user has logged in with a browser, and whether by a second factor. A new one is
+	// recorded in the audit if others are known. At most factor.MaxBrowsers are known. user.ErrNotFound.
 	SeeBrowser(ctx context.Context, id int64, hash, label string, second bool) error
 	// KnowsBrowser reports whether a user has proved their present second factor in a browser. A
 	// password alone makes no browser known here, so that whoever knows it cannot have many known

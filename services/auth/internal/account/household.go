@@ -6,7 +6,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// DefaultHouseholdName is the name of a household without one.
+// DefaultHouseholdName is the default of Options.HouseholdName.
 const DefaultHouseholdName = "Zuhause"
 
 // Household returns the household's settings; the name is never empty.

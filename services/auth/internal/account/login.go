@@ -13,8 +13,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// loginTries bounds how often a login starts again because the user was changed
-// meanwhile.
+// loginTries is how often a login, or a change of password, is tried if the user is changed meanwhile.
 const loginTries = 3
 
 // openTimeout bounds the steps from the fence to the session together, so that a
@@ -24,10 +23,9 @@ const openTimeout = 2500 * time.Millisecond
 // Credentials is what a client logs in with.
 type Credentials struct {
 	Username, Password string
-	// UserAgent is kept in the session, shortened, and the client's address.
+	// UserAgent and IP, the client's address, are kept in the session; UserAgent is shortened.
 	UserAgent, IP string
-	// Browser is the value of the cookie by which the browser is known; empty for clients of
-	// AUTH-4, which get none.
+	// Browser is the value of the cookie by which the browser is known; empty: the client sent none.
 	Browser string
 
 	// Device is whose the device is, as the user says.
@@ -49,15 +47,14 @@ type LoggedIn struct {
 	Pending *PendingLogin
 }
 
-// Login checks name and password and creates a session or, of a user with a second factor, a pending login. ErrMissing,
-// ErrTooLong; ErrInvalidCredentials, always after the same amount of work; ErrClosed for the right ones;
-// password.ErrBusy. With an error no session is returned, but the user's ID and Username where the name was found, for
-// the log.
+// Login checks name and password and creates a session or, of a user with a second factor, a pending login.
+// ErrMissing, ErrTooLong; ErrInvalidCredentials, after the same work for an unknown name and a wrong password;
+// ErrClosed for the right password of a closed account; password.ErrBusy. With an error no session is returned, but
+// the user's ID and Username where the name was found, for the log.
 //
-// A concurrent deletion, password change or revocation never leaves a session
-// behind: the fence is taken before the user is read, and creating the session
-// fails with session.ErrFenced when the user's sessions were revoked since. Then,
-// as when the password's hash has changed, the checks are repeated.
+// A concurrent deletion, password change or revocation never leaves a session behind: the fence is taken before the
+// user is read, and creating the session fails with session.ErrFenced when the user's sessions were revoked since.
+// Then, as when the password's hash has changed, the checks are repeated.
 func (s *Service) Login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	in, err := s.login(ctx, c)
 	switch {
@@ -141,12 +138,11 @@ func actorOf(ctx context.Context, in LoggedIn) audit.Actor {
 	return by
 }
 
-// createSession creates the session of u, who proved by a factor who they are, and ends
-// the one that it replaces; or, of a user with a second factor who proved a password only,
-// the pending login. check is called when the fence is read, with the user as they are now,
-// and returns an error unless the proof still holds. ErrInvalidCredentials, when the user
-// is deleted; the error of check; ErrClosed; session.ErrFenced. With the last three the user
-// is returned as they are now.
+// createSession creates the session of u, who proved by a factor who they are, and ends the one that it replaces; or,
+// of a user with a second factor who proved a password only, the pending login. check is called after the fence is
+// read, with the user as they are now, and returns an error unless the proof still holds. ErrInvalidCredentials, when
+// the user is deleted; the error of check; ErrClosed; session.ErrFenced. With the last three the user is returned as
+// they are now.
 func (s *Service) createSession(
 	ctx context.Context, u user.User, c Credentials, by session.Factor, check func(context.Context, user.User) error,
 ) (LoggedIn, error) {
@@ -198,8 +194,8 @@ func invalid(err error) error {
 	return err
 }
 
-// rehash stores a hash of the configured cost and of the password's NFC form, and returns
-// the one that is stored. A failure is logged; the next login tries again.
+// rehash stores a hash of the configured cost and of the password's NFC form, and returns it. If that fails it
+// returns the former one, and the next login tries again.
 func (s *Service) rehash(ctx context.Context, u user.User, pw string) string {
 	hash, err := s.passwords.Hash(ctx, pw)
 	if err == nil {

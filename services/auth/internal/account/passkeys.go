@@ -18,8 +18,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// ErrPasskeyName is returned for a name of a passkey that is too long or has control
-// characters.
+// ErrPasskeyName is returned for a name of a passkey that is too long, has control characters or is not UTF-8.
 var ErrPasskeyName = errors.New("passkey's name is too long or has control characters")
 
 // What a ceremony's answer may be used for.
@@ -68,10 +67,9 @@ func (k *Passkeys) LoginOptions(ctx context.Context) (PasskeyCeremony, error) {
 	return k.begin(ctx, session.Ceremony{Purpose: toLogin, Data: state}, options, err)
 }
 
-// Login creates a session for the user of the passkey that answered, which is both
-// factors at once. Username and Password of the credentials are not read.
-// factor.ErrPasskeyFailed, for every cause, with the user's ID and Username where they are
-// known; ErrClosed; factor.ErrPasskeysUnavailable.
+// Login creates a session for the user of the passkey that answered, which is both factors at once. Username and
+// Password of the credentials are not read. factor.ErrPasskeyFailed, whatever is wrong with the answer, with the
+// user's ID and Username where they are known; ErrClosed; factor.ErrPasskeysUnavailable.
 //
 // The ceremony is taken and the counter stored before the session is created, so that an
 // answer counts once. A passkey that was removed meanwhile is refused.

@@ -12,7 +12,7 @@ import (
 
 // ChangePassword sets the password of a session's user and ends all their other sessions. In this order: ErrMissing;
 // password.ErrTooShort, password.ErrTooLong; the errors of CheckSetPassword; user.ErrNotFound; ErrWrongPassword,
-// password.ErrBusy; ErrPending. Of several concurrent changes with the same old password exactly one succeeds.
+// password.ErrBusy; ErrPending. Of several concurrent changes with the same old password at most one succeeds.
 func (s *Service) ChangePassword(ctx context.Context, by session.Session, current, replacement string) error {
 	if current == "" || replacement == "" {
 		return ErrMissing
@@ -62,9 +62,9 @@ func (s *Service) changeOnce(ctx context.Context, by session.Session, current, r
 	return err
 }
 
-// SetFirstPassword sets the password of a session's user who has none and has just proved who they are.
-// ErrReauthRequired; user.ErrChanged where they have one; the sentinels of password, ErrPending; user.ErrNotFound,
-// session.ErrNotFound as Holder.
+// SetFirstPassword sets the password of a session's user who has none and has just proved who they are, and ends
+// their other sessions. ErrReauthRequired; user.ErrChanged where they have one; the sentinels of password,
+// ErrPending; user.ErrNotFound, session.ErrNotFound as Holder.
 func (s *Service) SetFirstPassword(ctx context.Context, by session.Session, pw string) error {
 	u, err := s.Holder(ctx, by)
 	if err != nil {

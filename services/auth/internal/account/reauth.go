@@ -44,14 +44,14 @@ func (s *Service) CheckRecent(of session.Session) error {
 	return nil
 }
 
-// provedWithin reports whether the proof of a session is no older than d. One of the future does not count: it was
-// made while a clock was ahead, and would count until the time has come.
+// provedWithin reports whether the proof of a session is no older than d. One of the future, by more than clockSlack,
+// does not count: it was made while a clock was ahead, and would count until the time has come.
 func (s *Service) provedWithin(of session.Session, d time.Duration) bool {
 	age := s.now().Sub(of.AuthAt)
 	return -clockSlack <= age && age <= d
 }
 
-// ErrReauthPassword is returned for a wrong password of a session's user.
+// ErrReauthPassword is returned by Reauth for a wrong password.
 var ErrReauthPassword = errors.New("wrong password")
 
 // Reauth has the user of a session prove again who they are, by the password, and by a code too where they have a

@@ -44,7 +44,7 @@ func (s *Service) Replay(ctx context.Context) {
 	}
 }
 
-// replay carries out what was recorded before the instant, once.
+// replay carries out once what was recorded before the instant. It returns the first error, after trying all.
 func (s *Service) replay(ctx context.Context, before time.Time) error {
 	var fault error
 	for after := int64(0); ; {

@@ -22,15 +22,15 @@ var (
 	// ErrNoPendingLogin: there is no login that waits for a second factor: none was begun,
 	// or it is over, has used its tries, or its user has changed.
 	ErrNoPendingLogin = errors.New("no pending login")
-	// ErrWrongCode is factor.ErrInvalidCode for the code of a session's user.
+	// ErrWrongCode is the factor.ErrInvalidCode of EnableTOTP, Disable and NewRecoveryCodes.
 	ErrWrongCode = fmt.Errorf("session: %w", factor.ErrInvalidCode)
 	// ErrTooManyCodes and ErrTooManyTries come in a ratelimit.LimitedError.
 	ErrTooManyCodes = errors.New("too many wrong codes")
 	ErrTooManyTries = errors.New("too many wrong passwords")
 )
 
-// SkewError is factor.ErrInvalidCode for a code that is right for another time: the clock
-// of the device is ahead of ours, or behind if negative.
+// SkewError is factor.ErrInvalidCode for a code that is right for another time: the clock of the device is ahead of
+// ours by Ahead, or behind if that is negative.
 type SkewError struct{ Ahead time.Duration }
 
 func (e *SkewError) Error() string { return fmt.Sprintf("clock of the device is off by %s", e.Ahead) }
@@ -38,9 +38,9 @@ func (e *SkewError) Unwrap() error { return ErrWrongCode }
 
 type watchedLimit struct{}
 
-// WatchLimit returns a context and a Decision. A re-authentication or a code in that context sets the Decision to the
-// state of its limit after any refund; of several limits, to the one with the fewest attempts left. Decision.Limit is 0
-// where no attempt was made. The context is for one goroutine.
+// WatchLimit returns a context and a Decision. Reauth, and what takes a code, set the Decision in that context to the
+// state of their limit after any refund; of several limits, to the one with the fewest attempts left. Decision.Limit
+// is 0 where no attempt was made. The context is for one goroutine.
 func WatchLimit(ctx context.Context) (context.Context, *ratelimit.Decision) {
 	var watched ratelimit.Decision
 	return context.WithValue(ctx, watchedLimit{}, &watched), &watched
@@ -86,7 +86,7 @@ func NewLimits(create ratelimit.Create) (Limits, error) {
 // PendingLogin is a login whose password was right and whose second factor is missing.
 type PendingLogin struct {
 	session.Pending
-	ID                string // for the cookie
+	ID                string // for the cookie; set by Login only
 	RecoveryAvailable bool
 	Methods           []string // of "totp", "recovery", "passkey"
 }
@@ -135,7 +135,8 @@ func (s *Service) methods(ctx context.Context, id int64, state factor.State) ([]
 	return methods, err
 }
 
-// fingerprint changes with the password, and with all that ends the user's sessions.
+// fingerprint changes with the password and with the session stamp, which all that revokes the user's sessions
+// changes.
 func fingerprint(u user.User) string {
 	sum := sha256.Sum256([]byte(u.SessionStamp + " " + u.PasswordHash))
 	return hex.EncodeToString(sum[:])
@@ -219,7 +220,7 @@ func methodOf(typed string) string {
 
 // limitedCode counts an attempt before it is made, and refunds it unless the code was wrong. ratelimit.LimitedError
 // with ErrTooManyCodes, and the errors of attempt. A wrong code is recorded; a user with a second factor is told from
-// the tenth TOTP code of a day on.
+// the tenth wrong TOTP code of a day on.
 func (s *Service) limitedCode(ctx context.Context, u user.User, key, method string, attempt func() error) error {
 	limiters := []*ratelimit.Limiter{s.limits.CodeDay, s.limits.Code}
 	if method == "recovery" {
@@ -354,8 +355,8 @@ func (s *Service) finishLogin(
 	return in, nil
 }
 
-// finished does what follows from every finished login: the browser is known from now on,
-// and the login is recorded. A browser without a cookie is known by its label only.
+// finished does what follows from every finished login: the browser is remembered, and the login is recorded. A
+// browser without a cookie is known by its label only.
 func (s *Service) finished(ctx context.Context, in LoggedIn, browser string) {
 	s.recordLogin(ctx, in, nil)
 	id, label, second := in.User.ID, labelOf(in.Session.UserAgent), in.Session.Factor.Second()

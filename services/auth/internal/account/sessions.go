@@ -42,9 +42,9 @@ func (s *Service) recordFailed(ctx context.Context, name string, of session.Sess
 	s.audit.RecordCounted(ctx, audit.Event{Name: name, SubjectID: of.UserID, SubjectName: of.Username})
 }
 
-// Holder returns the user of a session as stored now. The user's row decides, as
-// the session store may have lost a revocation. user.ErrNotFound: the user was
-// deleted; session.ErrNotFound: the session has ended.
+// Holder returns the user of a session as stored now. The user's row decides, as the session store may have lost a
+// revocation. user.ErrNotFound: the user was deleted; session.ErrNotFound: the session has ended, or the account is
+// closed.
 func (s *Service) Holder(ctx context.Context, of session.Session) (user.User, error) {
 	u, err := s.users.ByID(ctx, of.UserID)
 	if err != nil {
@@ -69,9 +69,8 @@ func (s *Service) CheckLive(ctx context.Context, of session.Session) error {
 	return err
 }
 
-// OwnSessions returns the live sessions of a session's user that the user's row admits,
-// the one used last first, with LastUsedAt, which is exact to a second or a thousandth of
-// the lifetime.
+// OwnSessions returns the live sessions of a session's user that the user's row admits, the one used last first, with
+// LastUsedAt, which is exact to two seconds.
 func (s *Service) OwnSessions(ctx context.Context, of session.Session) ([]session.Info, error) {
 	u, err := s.users.ByID(ctx, of.UserID)
 	if err != nil {
@@ -125,8 +124,8 @@ func (s *Service) EndSession(ctx context.Context, of session.Session, key string
 	return nil
 }
 
-// EndOthers ends all sessions of a session's user but this one, and logins under way, and
-// returns how many. ErrPending.
+// EndOthers ends all sessions of a session's user but this one, and their logins under way. It returns how many
+// sessions it ended. ErrPending.
 func (s *Service) EndOthers(ctx context.Context, of session.Session) (int, error) {
 	r, err := s.users.EndOthers(ctx, of.UserID, of.Key)
 	if err != nil {
