@@ -31,8 +31,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user/userfile"
 )
 
-// parseNames is service.Parse for a command without flags that acts on what its words name. A request for help ends
-// with 2, though it prints the help: a script whose word is "--help" must not believe that the command was carried out.
+// parseNames is service.Parse for a command without flags that acts on what its words name. With names, a request for
+// help ends with 2, though it prints the help: a script whose word is "--help" must not believe that the command was
+// carried out.
 func parseNames(args []string, names ...string) ([]string, error) {
 	words, err := service.Parse(service.Flags(), args, names...)
 	if errors.Is(err, flag.ErrHelp) && len(names) > 0 {
@@ -41,8 +42,7 @@ func parseNames(args []string, names ...string) ([]string, error) {
 	return words, err
 }
 
-// with returns a command without flags and with one word for each of names, which
-// do carries out on the stores.
+// with returns a command without flags and with one word for each of names, which do carries out on the stores.
 func (p Process) with(do func(ctx context.Context, s *stores, words []string) error, names ...string) service.Command {
 	return func(ctx context.Context, args []string) error {
 		words, err := parseNames(args, names...)
@@ -103,7 +103,7 @@ func (p Process) done(err error, text string) error {
 // log returns the log of what commands did, in the form in which the service logs requests.
 func (p Process) log() (*slog.Logger, error) { return logging.New(p.Stderr, "info") }
 
-// logEvent logs what a command did that is more than one event of the audit.
+// logEvent logs what a command did as one event, in the form of the events of the audit.
 func (p Process) logEvent(ctx context.Context, event string, attrs ...any) error {
 	log, err := p.log()
 	if err != nil {
@@ -268,7 +268,7 @@ func (p Process) sessionsRevoke(ctx context.Context, s *stores, words []string) 
 	return p.done(err, fmt.Sprintf("sessions ended: %d", n))
 }
 
-// maxPasswordLine bounds a line of standard input: 1024 characters and more.
+// maxPasswordLine bounds a password on standard input, in bytes: more than 1024 characters can take.
 const maxPasswordLine = 8 << 10
 
 // newPassword prompts for a password twice at a terminal, and reads the first

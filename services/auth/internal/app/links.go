@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// printLink prints a new link, which is shown this once, as the first line.
+// printLink prints a new link, which is shown this once, and how long it can be used; or it returns err.
 func (p Process) printLink(l link.Link, token string, err error) error {
 	if err != nil {
 		return err

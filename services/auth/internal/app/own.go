@@ -14,14 +14,14 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/config"
 )
 
-// ownAge is after how long the names of auth's stores are resolved again; ownTimeout bounds that.
+// ownAge is after how long the names of auth's stores are resolved again; ownTimeout bounds how long that takes.
 const (
 	ownAge     = 30 * time.Second
 	ownTimeout = time.Second
 )
 
-// ownAddresses are those of auth and its stores, to which no application's route leads: as in the settings, and what
-// their names resolve to.
+// ownAddresses are the addresses of auth and its stores, to which no application's route may lead: as in the
+// settings, and what their names resolve to.
 type ownAddresses struct {
 	settings []string // host:port; without a host: every address of this machine
 

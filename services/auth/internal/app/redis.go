@@ -13,8 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// Bounds on Redis, so that no request waits 5 seconds because it hangs. With
-// go-redis's own it would be 20 seconds, and more on a Cluster.
+// Bounds on Redis, for requests that meet one that hangs. Those of go-redis are several times as long.
 const (
 	redisTimeout        = time.Second // to connect, to read, to write, to wait for a connection
 	redisRetries        = 1

@@ -36,7 +36,7 @@ type server struct {
 	stores  *stores // nil until they are open
 	// notifier sends notifications of what the stores record.
 	notifier *audit.Notifier
-	// bootstrapped is closed when there is a first admin, or need be none.
+	// bootstrapped is closed when bootstrap has returned.
 	bootstrapped chan struct{}
 }
 

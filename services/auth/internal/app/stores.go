@@ -155,7 +155,7 @@ func named(name string, err error) error {
 	return nil
 }
 
-// storeMetrics measures the stores and counts how sessions begin and end.
+// storeMetrics are the metrics of the stores, sessions, links, notifications, signatures and logouts at applications.
 type storeMetrics struct {
 	redis   *prometheus.HistogramVec
 	started prometheus.Counter

@@ -92,8 +92,8 @@ type Options struct {
 	Sessions session.Options
 	Web      web.Options
 	OIDC     oidc.Options
-	// DataKey is the DATA_KEY of the provider, which there is with Web.PublicURL; empty: one of the tests. NoDataKey:
-	// there is none.
+	// DataKey is the DATA_KEY of the provider; empty: one of the tests. With NoDataKey there is none. Without
+	// Web.PublicURL there is no provider.
 	DataKey, DataKeyPrevious []byte
 	NoDataKey                bool
 	// Limited is where the attempts are counted; Attempts is how many failed logins of an address are permitted.
