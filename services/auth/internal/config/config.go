@@ -43,7 +43,7 @@ const DefaultAddr = ":8081"
 // hexadecimal digits have 128 bits.
 const strongSecret = 32
 
-// Stores are the settings of the stores, which the operator's commands need too.
+// Stores are the settings that the operator's commands need too, most of them of the stores.
 type Stores struct {
 	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/auth.db" secret:"true" doc:"users: sqlite:PATH or postgres://…"`
 	RedisURL    string `env:"REDIS_URL" default:"redis://127.0.0.1:6379" secret:"true" doc:"sessions: redis[s]://[user:password@]host:port[/db], redis[s]+sentinel://…@host:port,host:port/master[/db], redis[s]+cluster://…@host:port,host:port"`
@@ -121,12 +121,12 @@ func Load(getenv func(string) string) (Config, error) {
 	return cfg, err
 }
 
-// LoadData reads the settings of what is sealed only.
+// LoadData reads Data only.
 func LoadData(getenv func(string) string) (Data, error) {
 	return config.Load[Data](getenv)
 }
 
-// LoadStores reads the settings of the stores only.
+// LoadStores reads Stores only.
 func LoadStores(getenv func(string) string) (Stores, error) {
 	return config.Load[Stores](getenv)
 }

@@ -33,8 +33,8 @@ var redisURL = regexp.MustCompile(`(?s)\A(rediss?)(\+sentinel|\+cluster)?://(?:(
 //	redis+sentinel://[[user]:password@]host[:port],host[:port]/master[/db][?sentinel_username=…&sentinel_password=…]
 //	redis+cluster://[[user]:password@]host[:port],host[:port]
 //
-// each also with rediss for TLS. The default ports are 6379 and, for Sentinels,
-// 26379. go-redis reads the first form alone, and with it dozens of options.
+// each also with rediss for TLS. The default ports are 6379 and, for Sentinels, 26379. The parsers of go-redis take
+// other forms for Sentinels and Clusters, and dozens of options.
 func ParseRedisURL(s string) (*redis.UniversalOptions, error) {
 	groups := redisURL.FindStringSubmatch(s)
 	if groups == nil {
@@ -101,7 +101,7 @@ func ParseRedisURL(s string) (*redis.UniversalOptions, error) {
 	return o, nil
 }
 
-// hostPort adds the default port to "host", "host:port", "[::1]" or "[::1]:port".
+// hostPort adds the default port to "host" or "[::1]", and returns "host:port" or "[::1]:port" as it is.
 func hostPort(s, defaultPort string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
