@@ -20,7 +20,8 @@ const (
 	Setup  Kind = "setup"  // creates the first admin and names the household
 )
 
-// Lifetime returns how long a link of a kind can be used.
+// Lifetime returns how long a link of a kind can be used. An invite of a guest ends with their last day if that is
+// sooner.
 func (k Kind) Lifetime() time.Duration {
 	if k == Invite {
 		return 7 * 24 * time.Hour
@@ -36,11 +37,11 @@ func (k Kind) Path(token string) string {
 
 // Errors of links.
 var (
-	// ErrInvalid is the error of a token that cannot be used: unknown, used, void,
-	// expired, or of another kind.
+	// ErrInvalid is the error of a token that cannot be used: unknown, used, void, expired, of another kind, or
+	// created by somebody who is no admin any more.
 	ErrInvalid = errors.New("link is invalid or expired")
-	// ErrUsed is ErrInvalid of a link that did what it is for, for a user who still exists. Who has
-	// the token had the right one, and may learn that.
+	// ErrUsed is ErrInvalid of a link that did what it is for, for a user who still exists. Whoever has its token may
+	// be told.
 	ErrUsed = fmt.Errorf("it was used: %w", ErrInvalid)
 	// ErrNotFound: there is no open link of that id.
 	ErrNotFound = errors.New("no such link")
@@ -63,7 +64,7 @@ type Link struct {
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	UsedAt      time.Time // zero: it was not
-	EndsAt      time.Time // when the account ends of the guest whom an invite creates; zero: it does not
+	EndsAt      time.Time // when the account of the guest whom an invite creates ends; zero: it does not
 }
 
 // tokenBytes is the length of a token: 256 bits cannot be guessed.
