@@ -31,14 +31,14 @@ var luaBegin string
 
 var beginScript = redis.NewScript(luaBegin)
 
-// Form is a form that was sent: its id, which the page made, and all that was sent. The same id
-// with other fields, as after the browser's Back, is another form.
+// Form is a form that was sent: its id, which the page or the client made, and all that was sent. The same id with
+// other fields, as after the browser's Back, is another form.
 type Form struct {
 	name string
 	key  Key
 }
 
-// NewForm returns the form with an id, and reports whether it is one. sent must hold what tells two
+// NewForm returns the form with an id, and reports whether that has the form of NewID. sent must hold what tells two
 // acts apart: the path and the body. A client may choose the id, if it is random.
 func NewForm(id string, sent ...string) (Form, bool) {
 	if !isID(id) {
@@ -48,8 +48,8 @@ func NewForm(id string, sent ...string) (Form, bool) {
 	return Form{name: hex.EncodeToString(name[:]), key: digest(id, "key", sent)}, true
 }
 
-// digest returns an HMAC-SHA-256 of what was sent, by the id: without the id, what was sent cannot
-// be found by guessing passwords.
+// digest returns an HMAC-SHA-256 of what was sent, with the id as its key: who has the digest and not the id cannot
+// find a password in it by guessing.
 func digest(id, purpose string, sent []string) (sum [32]byte) {
 	h := hmac.New(sha256.New, []byte(id))
 	for _, text := range append([]string{purpose}, sent...) {
@@ -69,8 +69,8 @@ type Answer struct {
 func (s *Store) form(f Form) string { return s.o.App + ":form:" + f.name }
 
 // Begin reports whether the caller is the first to send a form. The first carries it out, and then calls Finish or
-// Abandon. Of any number of concurrent calls one is the first; the others wait and return its answer, or, where it
-// abandons the form, one of them is the first.
+// Abandon. Of any number of concurrent calls one is the first; the others wait and return its answer. Where it
+// abandons the form, or takes longer than pendingLifetime, one of them is the first.
 func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, err error) {
 	for {
 		held, err := beginScript.Run(ctx, s.o.Client, []string{s.form(f)}, pending,
@@ -91,7 +91,7 @@ func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, e
 	}
 }
 
-// Answer returns what a form led to, and reports whether it was sent before. It waits while the
+// Answer returns what a form led to, and reports whether it was sent before, within FormLifetime. It waits while the
 // form is carried out.
 func (s *Store) Answer(ctx context.Context, f Form) (answer Answer, sent bool, err error) {
 	for {

@@ -16,7 +16,7 @@ import (
 // SecretLifetime is how long a secret can be shown.
 const SecretLifetime = 5 * time.Minute
 
-// ErrGone is returned for a secret that was removed, is too old, or is another session's.
+// ErrGone is returned for a secret that is unknown, was removed, is too old, or is another session's.
 var ErrGone = errors.New("secret is no longer shown")
 
 // Key seals a secret, or what a form led to.
@@ -91,7 +91,7 @@ func (s *Store) Secret(ctx context.Context, key Key, name string) (secret []byte
 	return secret, max(0, ttl.Val()), nil
 }
 
-// Remove forgets a secret. One that is gone is not an error.
+// Remove forgets a secret. For one that Secret does not return it does nothing, and returns no error.
 func (s *Store) Remove(ctx context.Context, key Key, name string) error {
 	if _, _, err := s.Secret(ctx, key, name); errors.Is(err, ErrGone) {
 		return nil
