@@ -68,12 +68,11 @@ func (e *LimitedError) Unwrap() error { return e.Err }
 // Create returns a limiter of a name.
 type Create func(name string, limit int, window time.Duration) (*Limiter, error)
 
-// Limiter allows each key a number of attempts per window. The window begins with
-// the first attempt that counts.
+// Limiter allows each key a number of attempts per window. A window begins with an attempt where none has begun.
 //
-// An attempt may have several keys, from the narrowest to the widest (an address, its
-// network, the network of that). It counts in all of them, and each has 4 times the
-// attempts of the one before. Keys that occur together always do, in the same order.
+// An attempt may have several keys, from the narrowest to the widest (an address, its network, the network of that).
+// It counts in all of them, and each has 4 times the attempts of the one before. Keys that occur together must always
+// do so, in the same order.
 type Limiter struct {
 	options       Options
 	spend, refund *redis.Script
@@ -107,7 +106,7 @@ type attempt struct {
 	limits  []int
 }
 
-// ResetSeconds returns Reset in whole seconds, rounded up: an attempt after it is allowed.
+// ResetSeconds returns Reset in whole seconds, rounded up: the window has ended by then.
 func (d Decision) ResetSeconds() int { return ceilSeconds(d.Reset) }
 
 // WindowSeconds returns Window in whole seconds, rounded up.
