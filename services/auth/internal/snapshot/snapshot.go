@@ -24,7 +24,7 @@ type Snapshot[T any] struct {
 	newest *reading[T] // nil: none yet, or one that a change has outdated
 }
 
-// New returns a Snapshot, of which nothing is read yet.
+// New returns a Snapshot that has read nothing yet.
 func New[T any](o Options[T]) *Snapshot[T] { return &Snapshot[T]{o: o} }
 
 // reading is one read.
@@ -35,8 +35,8 @@ type reading[T any] struct {
 	err   error
 }
 
-// Get returns what was read at most Age ago, and never before a change that was made here. It is not to be changed.
-// Requests that need it read again wait for one read together.
+// Get returns a value whose reading began at most Age ago, and after the last Outdate. The value is not to be
+// changed. Requests that need it read again wait for one read together.
 func (s *Snapshot[T]) Get(ctx context.Context) (value T, err error) {
 	r := s.current(ctx)
 	select {
@@ -73,7 +73,8 @@ func (r *reading[T]) failed() bool {
 	}
 }
 
-// Outdate has the next request read again, also where it is not known whether a change succeeded.
+// Outdate has the next Get read again. It is called after each change, also one of which it is not known whether it
+// succeeded.
 func (s *Snapshot[T]) Outdate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
