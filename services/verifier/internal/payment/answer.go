@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// Answer is a signed answer whose entry of the log of receipts is durably queued, where
-// there is a log: only such a signature may leave the process. A Ledger makes them, and
-// nothing else does. The zero value is no answer.
+// Answer is a signed answer. Where there is a log of receipts, its entries are durably queued or
+// in the log: no other answer may leave the process. Only a Ledger makes one. The zero value is no
+// answer.
 type Answer struct{ text []byte }
 
-// Queued returns the answer with this text. It is for a Ledger alone, once the entry is
-// on disk.
+// Queued returns the answer with this text. It is for a Ledger alone, once the entries are on
+// disk.
 func Queued(text []byte) Answer { return Answer{text} }
 
 // Bytes returns the answer, which callers must not change; nil when there is none.

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Faults of the operator's books.
+// Faults of decisions and refunds.
 var (
-	// ErrUnderWay means that a process works on the payment.
+	// ErrUnderWay means that the payment is Working or Settling.
 	ErrUnderWay = errors.New("payment is under way")
-	// ErrBooked means that the refund is in the books already.
+	// ErrBooked means that a refund of the payment by this transaction is kept already.
 	ErrBooked = errors.New("refund is booked already")
-	// ErrTooMuch means that more would be refunded than was paid, or than the
-	// transaction has moved.
+	// ErrTooMuch means that more would be refunded than was paid, or than the transaction has
+	// moved to the payer.
 	ErrTooMuch = errors.New("refund is too large")
 )
 
@@ -23,9 +23,10 @@ type Decision struct {
 	// From and To are the states before and after.
 	From State `json:"from"`
 	To   State `json:"to"`
-	// Transaction is the transfer of a Settled payment.
+	// Transaction is the hash of the transfer where To is Settled, else of one that was named for
+	// the payment, or "".
 	Transaction string `json:"transaction,omitempty"`
-	// By is the operating system's user, and Note what they had seen.
+	// By is the operating system's user, and Note why they decided so.
 	By   string `json:"by"`
 	Note string `json:"note"`
 }
@@ -41,7 +42,8 @@ type Refund struct {
 	Proven bool   `json:"proven"`
 	By     string `json:"by"`
 	Note   string `json:"note"`
-	// Moved is how much the transaction has moved to the payer, where Proven.
+	// Moved is how much the transaction has moved to the payer; nil when no node was asked. It is
+	// not kept.
 	Moved *big.Int `json:"-"`
 }
 

@@ -4,9 +4,9 @@ import "context"
 
 // ChainLog reads the log of the chain that money moves on.
 type ChainLog interface {
-	// Authorization returns what became of a record's authorization since it was
-	// claimed. The record's Transaction is the hash that the facilitator named, or "".
-	// An error means that it is not known.
+	// Authorization returns what became of a record's authorization since it was claimed. The
+	// record's Transaction is one that may have spent it, or "". An error means that it is not
+	// known.
 	Authorization(ctx context.Context, r Record) (Authorization, error)
 }
 
@@ -22,7 +22,7 @@ type AuthorizationStatus int
 
 // The statuses.
 const (
-	// Unused: it can still be spent.
+	// Unused: it was not spent, and no final block shows that it cannot be any more.
 	Unused AuthorizationStatus = iota
 	// PaidToUs: it was spent, and one transaction both marks it as used and moves
 	// the amount to us.
@@ -31,8 +31,8 @@ const (
 	UsedElsewhere
 	// Expired: it was never spent and cannot be any more, for good.
 	Expired
-	// Reverted: it can still be spent, but the transaction that the facilitator
-	// named was to spend it, is on the chain, and failed.
+	// Reverted: as Unused, but the transaction that was named for it, and carries its nonce, is on
+	// the chain and has failed.
 	Reverted
 )
 
@@ -48,7 +48,7 @@ type Account struct {
 	// Funded reports that the payer has the amount, Used that the authorization is spent
 	// or cancelled.
 	Funded, Used bool
-	// Code reports that the payer has code (a contract, or a delegation by EIP-7702): the
-	// token asks it about signatures, so that a key proves nothing for long.
+	// Code reports that the payer has code (a contract, or a delegation by EIP-7702). The token
+	// asks that code about signatures, so that one by the payer's key may be refused.
 	Code bool
 }

@@ -1,9 +1,12 @@
-// Package payment has the nouns of selling: the terms of an offer (Terms, Offer),
-// a payment as it was read and compared with them (Payment), what the ledger keeps
-// of it (Record, State, Outcome), and the interfaces of what a sale needs (Ledger,
-// Facilitator, ChainLog).
+// Package payment has the nouns of selling: the terms of an offer (Terms, Offer), a payment as it
+// was read (Payment), what the ledger keeps of it (Record, State, Outcome), how its state changes
+// (Next), and the interfaces of what a sale needs (Ledger, Facilitator, ChainLog).
 //
-// It knows no HTTP status, no route and no order of steps: package paywall below
-// it sells. The facilitator's client, the ledger in SQL and the reading of the
-// chain's log are in packages of their own.
+// A copy of an authorization is that authorization with one signature. It is plain where the
+// payer's own key signed (Terms.SignedByPayer). A payer is known who has paid and rarely failed
+// (Caps.Knows); all others are strangers.
+//
+// It knows no HTTP status, no route and no order of steps: package paywall sells. The
+// facilitator's client, the ledger in SQL and the reading of the chain's log are in packages of
+// their own.
 package payment

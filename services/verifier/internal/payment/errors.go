@@ -7,37 +7,39 @@ import (
 
 // Why a payment bought nothing, beside ErrLimit and ErrFailing (ledger.go).
 var (
-	// ErrInvalid: the payment does not match the terms. Nothing was
-	// done with it.
+	// ErrInvalid: the payment cannot be read, does not match the terms, or is outside of its
+	// window. This call moved no money.
 	ErrInvalid = errors.New("payment does not match the terms")
 	// ErrRefused: the facilitator, or a look at the payer's account, refused the payment before
 	// it was settled.
 	ErrRefused = errors.New("payment was refused")
 	// ErrNotSettled: the settling has ended, and no money came as far as can be known.
 	ErrNotSettled = errors.New("payment was not settled")
-	// ErrUsed: the payment has bought, or is buying, something else, or was refunded.
+	// ErrUsed: the payment has bought, or is buying, something else, or another copy of its
+	// authorization has been used, or it was refunded.
 	ErrUsed = errors.New("payment was used for another request")
-	// ErrInFlight: a copy of this call is under way, and no answer came while
-	// it was waited for.
+	// ErrInFlight: the call took too long, another one works on the payment, or the service stops.
+	// The same payment can be sent again.
 	ErrInFlight = errors.New("payment is being processed")
 	// ErrPending: whether the money moved is not known yet.
 	ErrPending = errors.New("settlement is pending")
-	// ErrFacilitator: the facilitator returned no usable answer, or payers who are not known
-	// have used up what they share for now. The facilitator was not called to move money.
+	// ErrFacilitator: the facilitator returned no usable answer, or what all share who are not
+	// certainly known payers is used up for now. This call moved no money.
 	ErrFacilitator = errors.New("facilitator is unavailable")
 	// ErrLedger: the ledger could not be read or written; this call moved no money.
 	ErrLedger = errors.New("payment ledger is unavailable")
 	// ErrIdentifier: the buyer's payment identifier was used for another request.
 	ErrIdentifier = errors.New("payment identifier was used for another request")
-	// ErrTooMany: too many attempts of this payer or address ended unpaid, or they have had
-	// too many free answers.
+	// ErrTooMany: the payer, or the address or its network, has too many unpaid attempts or free
+	// calls, or the payer has had too many answers of earlier payments.
 	ErrTooMany = errors.New("too many unpaid attempts")
 )
 
-// Refusal is ErrInvalid, ErrRefused or ErrNotSettled with the protocol's reason.
+// Refusal is ErrInvalid, ErrRefused or ErrNotSettled with a reason.
 type Refusal struct {
 	Of error
-	// Reason is a word of the x402 vocabulary, an open set.
+	// Reason is a word of x402 or of the facilitator, one of ours, or what an operator noted: an
+	// open set.
 	Reason string
 	// Transaction is the hash of a transaction that was named for the payment and did not pay
 	// for it, or "".
@@ -48,11 +50,11 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Of.Error() + ": " + r.Reason }
 
-// Unwrap returns the kind of refusal.
+// Unwrap returns Of.
 func (r *Refusal) Unwrap() error { return r.Of }
 
-// PendingError is ErrPending with the transaction that was broadcast, if any, and the time
-// until the facilitator may be called again; zero when that is now, or it is not called.
+// PendingError is ErrPending with the transaction that was named for the payment, if any, and the
+// time until the facilitator may be called again; zero when that is now, or it is not called.
 type PendingError struct {
 	Transaction string
 	After       time.Duration
@@ -65,15 +67,14 @@ func (*PendingError) Unwrap() error { return ErrPending }
 
 func invalid(reason string) error { return &Refusal{Of: ErrInvalid, Reason: reason} }
 
-// LaterError is an error that ends after a while: ErrTooMany, ErrFailing, ErrLimit if it ends
-// before the month, or an error of a facilitator that wants no calls.
+// LaterError is an error with the time after which the same call may succeed.
 type LaterError struct {
 	Err error
-	// After is the time until then; zero when the facilitator names none.
+	// After is how long to wait; zero when that is not known.
 	After time.Duration
 }
 
 func (e *LaterError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error.
+// Unwrap returns Err.
 func (e *LaterError) Unwrap() error { return e.Err }

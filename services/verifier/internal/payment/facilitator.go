@@ -9,33 +9,31 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// Facilitator checks whether a payment is good, and carries it out. body is
-// an x402.Request. An answer is returned whatever its content; an error means that
-// there was no usable one: it holds ErrFacilitatorLimit when the free share is used up,
-// ErrFacilitatorBusy when the facilitator wants a pause, ErrNoVerdict when it answers without
-// a verdict, and a *LaterError when it is not to be called for a while.
+// Facilitator checks whether a payment is good, and settles it. body is the JSON of an
+// x402.Request. A refusal is an answer. An error means that there was no usable answer: it may
+// hold ErrFacilitatorLimit, ErrFacilitatorBusy or ErrNoVerdict, and a *LaterError when the
+// facilitator is not to be called for a while.
 type Facilitator interface {
 	Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error)
 	// Settle may have moved the money whenever its error is not nil.
 	Settle(ctx context.Context, body []byte) (x402.SettleResponse, error)
 }
 
-// ErrFacilitatorLimit means that the facilitator itself refuses to work on: its
-// free share is used up. Only HTTP 402 means that. A word in a refusal does not, for a
-// payer may choose it, nor does HTTP 429, which wants a pause; and no code is known
-// that a facilitator, CDP among them, documents for it.
+// ErrFacilitatorLimit means that the facilitator's free share is used up: it answers HTTP 402
+// without a verdict. No word in an answer means that, because a payer may choose it, nor does HTTP
+// 429, which is ErrFacilitatorBusy.
 var ErrFacilitatorLimit = errors.New("facilitator's own limit is reached")
 
 // ErrFacilitatorBusy means that the facilitator wants no calls for a while (HTTP 429).
 var ErrFacilitatorBusy = errors.New("facilitator is busy")
 
-// ErrNoVerdict means that the facilitator answers, but does not report whether a
-// payment is good. That may be the payment's fault, so it counts as an attempt.
+// ErrNoVerdict means that the facilitator answers, but without a verdict on the payment. That may
+// be the payment's fault, so its attempts are not refunded.
 var ErrNoVerdict = errors.New("facilitator returned no verdict")
 
 // CheckVerified turns the facilitator's answer about a payment into nil, a *Refusal of ErrRefused,
-// ErrLimit or ErrFacilitator, which comes with ErrNoVerdict where the facilitator has not judged
-// the payment.
+// ErrLimit or ErrFacilitator. The last comes with err, or with ErrNoVerdict where the answer does
+// not decide about the payment.
 func CheckVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	switch {
 	case errors.Is(err, ErrFacilitatorLimit):
@@ -54,10 +52,9 @@ func CheckVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	return nil
 }
 
-// CheckSettled turns the facilitator's answer to a settling into an outcome.
-// Only a yes without any doubt is Settled; only a no whose reason is one of those
-// that arise before a broadcast, and which names no transaction, is Dead; all else
-// is Unknown.
+// CheckSettled turns the facilitator's answer to a settling into an outcome. A yes about this
+// payment that names a transaction is Settled. A no that names none is Dead, if its reason is one
+// of those that arise only before a broadcast. All else is Unknown.
 func CheckSettled(answer x402.SettleResponse, err error, r Record) Outcome {
 	if err != nil || answer.Success == nil {
 		return Outcome{State: Unknown, Reason: reasonNoAnswer}
@@ -80,13 +77,14 @@ func CheckSettled(answer x402.SettleResponse, err error, r Record) Outcome {
 	return o
 }
 
-// Reasons of our own for an unknown outcome.
+// Reasons of our own for an answer that leaves the outcome unknown.
 const (
 	reasonNoAnswer = "no_answer"
 	reasonDoubt    = "answer_in_doubt"
 )
 
-// isAbout reports whether a yes is about this payment.
+// isAbout reports whether an answer names the payer and network of a record and, if any amount,
+// its amount.
 func isAbout(answer x402.SettleResponse, r Record) bool {
 	v1, ok := x402.V1Name(r.Key.Network)
 	return strings.EqualFold(answer.Payer, r.Key.Payer) && (answer.Network == r.Key.Network ||
@@ -94,11 +92,10 @@ func isAbout(answer x402.SettleResponse, r Record) bool {
 		(answer.Amount == "" || answer.Amount == r.Amount)
 }
 
-// maxWord bounds a facilitator's reason: it goes into headers, ledger and
-// terminals.
+// maxWord bounds a reason in bytes: it goes into headers, ledger and terminals.
 const maxWord = 120
 
-// word returns a facilitator's reason in at most so many printable characters.
+// word returns a reason in at most maxWord printable ASCII characters, with ? for each other one.
 func word(reason string) string {
 	reason = strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {
@@ -109,8 +106,8 @@ func word(reason string) string {
 	return reason[:min(len(reason), maxWord)]
 }
 
-// isOpen reports whether the reason of a verification has nothing to do with the payment: the
-// facilitator gave up, or still waits.
+// isOpen reports whether the reason of a refused verification does not decide about the payment:
+// the facilitator gave up, or still waits.
 func isOpen(reason string) bool {
 	if slices.Contains([]string{
 		x402.ReasonSettlementPending, x402.ReasonUnexpectedSettle, x402.ReasonUnexpectedVerify, x402.ReasonUnknown,

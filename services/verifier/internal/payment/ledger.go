@@ -11,19 +11,20 @@ import (
 
 // Faults of the ledger.
 var (
-	// ErrNotFound means that the ledger has no such payment.
+	// ErrNotFound means that the ledger has no record that the call is about.
 	ErrNotFound = errors.New("payment is not in the ledger")
 	// ErrLost means that a record is not as its change needs it: the claim is no longer its
 	// owner's, or the state has changed.
 	ErrLost = errors.New("payment claim was lost")
-	// ErrLimit means that the month's free settlements are used up, all of them or those that
-	// the payer may use, or that the facilitator is at its own limit.
+	// ErrLimit means that no settlement can begin for now: the month's free ones are used up, all
+	// of them or those that the payer may use; or the facilitator is at its own limit; or too many
+	// payers who are not known wait.
 	ErrLimit = errors.New("free-settlement limit is reached")
 	// ErrFailing means that too many settlements of the payer, the client or the network
 	// around it have failed today.
 	ErrFailing = errors.New("too many settlements have failed")
-	// ErrStrangers means that too many settlements of payers who never paid have failed,
-	// of all of them together.
+	// ErrStrangers means that too many settlements of payers who are not known have failed, of all
+	// of them together.
 	ErrStrangers = errors.New("too many settlements of new payers have failed")
 	// ErrCrowded means that too many settlements of the payer, the client or all payers who are
 	// not known are under way: one may begin when others have ended.
@@ -33,7 +34,8 @@ var (
 // State is how far a payment has come.
 type State string
 
-// The states. A Working record may vanish; one in another state stays for good.
+// The states. A Working record may vanish; one in another state stays, unless a plain copy takes
+// over a Dead one.
 //
 //	Working → Settling | Settled;  Settling → Settled | Dead | Unknown;  Unknown → Settled | Dead
 //	Dead → Settled, or Working for a plain copy;  Settled → Unknown
@@ -45,26 +47,25 @@ const (
 	// Settled: the money is ours; the answer is the buyer's. It becomes Unknown again
 	// when the chain has lost the transfer.
 	Settled State = "settled"
-	// Dead: no money came, as far as can be known. It becomes Settled when the
-	// chain shows otherwise later.
+	// Dead: no money came, as far as can be known. It becomes Settled when the chain later shows
+	// otherwise.
 	Dead State = "dead"
-	// Unknown: the money may have moved; the outcome is being looked up.
+	// Unknown: the money may have moved.
 	Unknown State = "unknown"
 )
 
-// Key names one payment, whatever its encoding or protocol version: an EIP-3009
-// authorization is spent by (chain, token, payer, nonce). All members are lower
-// case.
+// Key names one payment, whatever its encoding or protocol version: an EIP-3009 authorization is
+// spent by (chain, token, payer, nonce).
 type Key struct {
 	// Network is a CAIP-2 chain id, "eip155:8453".
 	Network string
-	// Asset and Payer are 0x addresses, Nonce is 32 bytes in 0x-hex. In the key of a copy
-	// it is followed by + and the copy's digest.
+	// Asset and Payer are 0x addresses, Nonce is 32 bytes in 0x-hex, all in lower case. In the key
+	// of a copy Nonce is followed by + and the copy's digest.
 	Asset, Payer, Nonce string
 }
 
-// OfCopy returns the key of one copy of the authorization: of one that is not plain (see
-// Record), until money has moved by it. A claim of such a copy does not block the payer's own.
+// OfCopy returns the key of one copy of the authorization. A copy that is not plain (see Record)
+// has it until money has moved by it, so that a claim of it does not block the payer's own.
 func (k Key) OfCopy(d Digest) Key {
 	k.Nonce = k.Bare().Nonce + "+" + hex.EncodeToString(d[:])
 	return k
@@ -86,20 +87,20 @@ type Digest [sha256.Size]byte
 type Record struct {
 	Key   Key
 	State State
-	// Owner is the process that works on it, and Deadline the moment after
-	// which it does so no more even if it lives.
+	// Owner is the process that claimed it, and Deadline when its right to work on it ends even if
+	// it lives.
 	Owner    string
 	Deadline time.Time
-	// Plain reports that the payer's own key signed (Terms.SignedByPayer), so that none
-	// else can have made it. A copy that is not plain is claimed under a Key.OfCopy; the
-	// ledger gives it that of the authorization when it is Settled.
+	// Plain reports that the payer's own key signed (Terms.SignedByPayer), so that none else can
+	// have made it. A copy that is not plain is claimed under a Key.OfCopy; the ledger gives it
+	// the key of the authorization when it is Settled.
 	Plain bool
-	// Payment is the digest of what was signed and the signature: copies of one
-	// payment have the same. Request is the digest of what is bought with it.
+	// Payment is the digest of the authorization and the signature (Payment.Digest). Request is
+	// the digest of what is bought with it.
 	Payment, Request Digest
 	// Identifier is the buyer's own idempotency key, "" when they gave none.
 	Identifier string
-	// Resource is the URL that was called, for the operator's list.
+	// Resource is the URL of what is sold.
 	Resource string
 	// Operation is what was sold, "base-transaction", and Transport the protocol that
 	// brought the call: TransportHTTP or TransportMCP.
@@ -108,8 +109,8 @@ type Record struct {
 	Amount, PayTo string
 	// ValidBefore is when the authorization ends.
 	ValidBefore time.Time
-	// Client stands for the client's address on the day of the claim, and cannot
-	// be read back; "" when it is not known.
+	// Client stands for the client's address on the day of the claim, and does not reveal it; ""
+	// when it is not known.
 	Client string
 	// Around stands in the same way for the network around the client.
 	Around string
@@ -119,8 +120,9 @@ type Record struct {
 	// Month is the month of the settlement that is reserved, "2006-01"; "" when
 	// none is.
 	Month string
-	// Transaction is the hash of the transfer, when one is known; Reason is
-	// why the record is dead or unknown.
+	// Transaction is the hash of the transfer, or of a transaction that was named for it; "" when
+	// none was. Reason is why the record is Dead or Unknown, or what an operator noted who decided
+	// it.
 	Transaction, Reason string
 	Claimed, Changed    time.Time
 	// Retries is how often the facilitator was called again to settle it, and RetryMonths
@@ -143,7 +145,7 @@ type Retry struct {
 	Limit, Kept int
 }
 
-// Settlement is what is written before the facilitator is called to settle.
+// Settlement is what Begin needs of a settlement.
 type Settlement struct {
 	// Request is the digest in the claim; the Answer is to that request.
 	Request Digest
@@ -163,11 +165,11 @@ type Settlement struct {
 // Caps bound the settlements that fail: those whose reservation was spent and
 // that ended without payment. Zero means that there is no bound.
 type Caps struct {
-	// Since is when the day began, MonthSince the month; claims before do not count.
+	// Since is when the day began, MonthSince the month; failures of claims before do not count.
 	Since, MonthSince time.Time
-	// Payer and Client are how many may fail. As many may be under way at once,
-	// counting those that have failed, and one more for each that was settled. That of a
-	// client is for payers who are not known.
+	// Payer and Client are how many may fail. As many may be under way at once, counting those
+	// that have failed, and one more for each that was settled. Client is for payers who are not
+	// known.
 	Payer, Client int
 	// Around is how many may fail in the network around the client, of payers who are not
 	// known.
@@ -198,12 +200,13 @@ type History struct {
 	PayerMonth int
 	// Paid is how many payments of the payer were ever settled, up to a bound.
 	Paid int
-	// Strangers and StrangersMonth count those of all payers who are not known. They, Client and
-	// Around are counted for one who is not.
+	// Strangers and StrangersMonth count those of all payers who are not known, and a tenth of
+	// their open ones. They, Client and Around are counted only for a payer who is not known.
 	Strangers, StrangersMonth int
 }
 
-// failsOf is for how many paid settlements one may fail in a day, where that is more than Caps.Payer.
+// failsOf is for how many paid settlements one may fail in a day, where that allows more than
+// Caps.Payer.
 const failsOf = 10
 
 // OfPayer returns how many settlements of the payer may fail in a day; zero means no bound.
@@ -215,12 +218,12 @@ func (c Caps) OfPayer(h History) int {
 }
 
 // Knows reports whether the payer is known: they have paid, and have failed less often in the
-// month than they may in a day. To become known must cost more than it can waste.
+// month than they may in a day.
 func (c Caps) Knows(h History) bool {
 	return h.Paid > 0 && (c.Payer == 0 || h.PayerMonth < c.OfPayer(h))
 }
 
-// Refuse returns ErrFailing or ErrStrangers when the caps are reached.
+// Refuse returns ErrFailing or ErrStrangers when the caps are reached, else nil.
 func (c Caps) Refuse(h History) error {
 	reached := func(n, limit int) bool { return limit > 0 && n >= limit }
 	switch {
@@ -236,7 +239,7 @@ func (c Caps) Refuse(h History) error {
 	return nil
 }
 
-// Outcome ends a settling: State is Settled, Dead or Unknown.
+// Outcome is how a settling ended: State is Settled, Dead or Unknown.
 type Outcome struct {
 	State               State
 	Transaction, Reason string
@@ -259,12 +262,12 @@ func (r Record) IsFinallyDead() bool {
 	return r.State == Dead && (r.Reason == ReasonExpired || r.Reason == ReasonUsedElsewhere)
 }
 
-// Outcome returns how the settling of the record ended.
+// Outcome returns State, Transaction and Reason of the record.
 func (r Record) Outcome() Outcome {
 	return Outcome{State: r.State, Transaction: r.Transaction, Reason: r.Reason}
 }
 
-// ReasonExpired and ReasonUsedElsewhere are why an authorization never pays us.
+// Reasons of a record. With ReasonExpired and ReasonUsedElsewhere its authorization never pays us.
 const (
 	ReasonUsedElsewhere = "authorization_spent_elsewhere"
 	ReasonExpired       = "authorization_expired_unspent"
@@ -280,8 +283,8 @@ const (
 
 // QuotaStatus is the state of a month and of the open payments.
 type QuotaStatus struct {
-	// Reserved counts the settlements of the month, Unknown the payments whose
-	// outcome is being looked up.
+	// Reserved counts the settlements of the month, Unknown the payments that are Unknown, of any
+	// month.
 	Reserved, Unknown int
 	// Oldest is when the oldest of the unknown ones was claimed; zero without one.
 	Oldest time.Time
@@ -322,66 +325,67 @@ type Total struct {
 	Payer     string `json:"payer,omitempty"`
 }
 
-// Ledger is what selling needs of the memory of payments. All its methods are atomic over all processes that
-// share it, and may be called from many goroutines.
+// Ledger is what selling needs of the memory of payments. Each change is atomic over all processes
+// that share the ledger, and its methods may be called from many goroutines.
 //
-// An owner is alive from Register or Heartbeat until the moment passed there. A Working or Settling
-// record whose owner is gone, or whose Deadline has passed, is abandoned: an abandoned Working
-// record counts as not there, an abandoned Settling record reads as Unknown.
+// An owner is alive from Register or Heartbeat until the moment passed there. A Working or
+// Settling record whose owner is gone, or whose Deadline has passed, is abandoned: an abandoned
+// Working record counts as not there, an abandoned Settling record reads as Unknown.
 type Ledger interface {
 	// Claim writes r as Working for r.Owner unless the payment is there, and reports whether it
-	// did; otherwise it returns the record that is there. A plain r takes over a Dead record that
-	// is not; for a copy, a record of the authorization itself counts as there, too.
+	// did. It returns the record that is there then. A plain r takes over a Dead record that is
+	// not plain. For the key of a copy, a record of the authorization itself counts as there, too.
 	Claim(ctx context.Context, r Record) (Record, bool, error)
 	// Found writes that the money of r, which the chain shows, bought the answer: it makes the
 	// owner's Working record Settled by the transaction, or, where a copy that is not plain was
 	// Settled with that money, makes its record that of r. It counts one settlement, also beyond
-	// the limit. The answer's entry of the log is queued; all that is on disk when it returns.
-	// ErrLost: the record is neither. ErrUsed: the payment was refunded.
+	// the limit, unless one was reserved. It queues the answer's entries and blocks; all is on
+	// disk when it returns. ErrLost: the record is neither. ErrUsed: the payment was refunded.
 	Found(ctx context.Context, r Record, answer []byte, transaction string) (Answer, error)
-	// Begin turns the owner's Working record into Settling, queues the answer's entry of the
-	// log and reserves one settlement, in one step that is on disk when it returns. ErrLimit: the
-	// month has none left for this payer. ErrFailing, ErrStrangers and ErrCrowded:
-	// the caps are reached. ErrLost: the record is not the owner's
-	// any more, or is for another request.
-	// When another record of the payer has the same Identifier and is Settling,
-	// Unknown or Settled (and counts, as in Asked), nothing changes and that record is returned; and so is, where
-	// there is no Identifier, what Earlier returns.
+	// Begin turns the owner's Working record into Settling, keeps the answer, queues its entries
+	// of the log and reserves one settlement, in one step that is on disk when it returns.
+	// ErrLost: the record is not the owner's any more, or is for another request. ErrLimit: the
+	// month has none left for this payer. ErrFailing, ErrStrangers and ErrCrowded: the caps are
+	// reached. When another record of the payer has the same Identifier and is Settling, Unknown
+	// or Settled (and counts, as in Asked), nothing begins and that record is returned, also where
+	// a limit is reached; so is, where there is no Identifier, what Earlier returns.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (Answer, *Record, error)
-	// Anew queues, for an answer that was made anew because that of the record was dropped, its
-	// entry, which is on disk when Anew returns, and its block. It does not keep the answer.
+	// Anew is for an answer that was made anew because the record has none any more. It queues the
+	// answer's entries that are not in the log, which are on disk when it returns, and its blocks.
+	// It does not keep the answer.
 	Anew(ctx context.Context, key Key, answer []byte) (Answer, error)
-	// Apply carries out what Next makes of an event, while it holds the record, and returns what
-	// the record then holds of its outcome. A decision, a retry and a Durable outcome are on
-	// disk when it returns. Of the events, EventClaim, EventBegin and EventFound have methods of
-	// their own, and a lease ends by itself. An error is one of Next; or ErrLimit: the month has
-	// no settlement left for this payer's retry.
+	// Apply carries out what Next makes of an event, while it holds the record, and returns the
+	// record's outcome after it. A decision, a retry and a Durable outcome are on disk when it
+	// returns. EventClaim, EventBegin and EventFound have methods of their own, and a lease ends
+	// by itself. Its errors are those of Next, and ErrLimit: the month has no settlement left for
+	// this payer's retry.
 	//
 	// A Settled outcome of a copy gives its record the key of the authorization. Where that has a
 	// record, of a plain copy or of another that was Settled, the money is that one's, and the
 	// copy's is Dead with ReasonOtherCopy.
 	Apply(ctx context.Context, key Key, e Event) (Outcome, error)
-	// Look reports whether a record that is not Settled may be looked up now: not when
-	// it was after since, unless that is a moment still to come, written by a clock that
-	// was ahead. It remembers the lookup.
+	// Look reports whether a record may be looked up on the chain now, and remembers that it is:
+	// not when it is Settled, or was looked up after since. A lookup in the future does not count:
+	// the clock was ahead.
 	Look(ctx context.Context, key Key, since time.Time) (bool, error)
 	// Get returns a record, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)
 	// Earlier returns the record with which a payer has bought, or is buying, what they ask for
-	// now: it is Settled, Settling or Unknown; of several the first. Or ErrNotFound.
+	// now: it is Settled, Settling or Unknown; of several for one Request the first. Or
+	// ErrNotFound.
 	Earlier(ctx context.Context, a Asked) (Record, error)
-	// Reuse reports whether the payer of a record may get the answer of an earlier payment once more on
-	// the day that begins at day: they got fewer than limit, or this record's is owed. Where it counts,
-	// it writes that they get it; an answer that is owed counts nothing, once.
+	// Reuse reports whether the payer of a record may get its answer for another payment on the
+	// day that begins at day: they got fewer than limit, or the answer is owed. If counts is set
+	// it also writes that they get it: an owed answer is owed no more, any other is counted.
 	Reuse(ctx context.Context, key Key, day time.Time, limit int, counts bool) (bool, error)
 	// History counts the failed settlements that the caps are about, for a payment of which
 	// only the payer, Plain, Client and Around are read.
 	History(ctx context.Context, r Record, c Caps) (History, error)
 
-	// Register records that the owner begins, and is alive until then. In a file, which has
-	// its users on one machine, it also cuts back to until every heartbeat that reaches
-	// further: the clock was ahead when it was written, perhaps by a process that is
-	// gone. Heartbeat extends the lease until then; the zero time ends it.
+	// Register records that the owner begins, and is alive until the moment given. In SQLite,
+	// which has its users on one machine, it also cuts back to that moment every lease that
+	// reaches further: the clock was ahead when that was written. Heartbeat extends the lease; the
+	// zero time ends it.
 	Register(ctx context.Context, owner string, until time.Time) error
 	Heartbeat(ctx context.Context, owner string, until time.Time) error
 	// QuotaStatus returns the state of a month.
@@ -397,15 +401,14 @@ type Upkeep interface {
 	// Answer, and puts its next lookup off until next, so that two processes do not
 	// look at once. ErrNotFound: none is due.
 	Due(ctx context.Context, next time.Time) (Record, error)
-	// Ended returns Settled and Dead records without Answer, in the order of their
-	// claims: those claimed after what Checked has passed and before the moment
-	// given, at most limit of them and those of the same moment. They are leased until
-	// taken, or until Checked: no process gets them meanwhile.
+	// Ended returns Settled and Dead records without Answer, in the order of their claims: those
+	// claimed after the moment of the last Checked and before the one given, at most limit of them
+	// and those of the same moment. Until taken, or Checked, a further call returns none.
 	Ended(ctx context.Context, before time.Time, limit int, taken time.Time) ([]Record, error)
-	// Checked remembers that all records claimed up to then need no further check.
+	// Checked remembers that all records claimed up to a moment need no further check.
 	Checked(ctx context.Context, upTo time.Time) error
-	// Prune forgets the answers of Settled and Dead records that were claimed
-	// before then, and abandoned Working records.
+	// Prune forgets the answers of Settled and Dead records that were claimed before a moment, and
+	// abandoned Working records.
 	Prune(ctx context.Context, before time.Time) error
 }
 
@@ -415,7 +418,7 @@ func Month(t time.Time) string { return t.UTC().Format("2006-01") }
 // Day returns the first moment of the day of t in UTC.
 func Day(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
-// NextMonth returns the first moment of the month after t, in UTC.
+// NextMonth returns the first moment of the month after that of t, in UTC.
 func NextMonth(t time.Time) time.Time {
 	year, month, _ := t.UTC().Date()
 	return time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)

@@ -6,7 +6,7 @@ import (
 )
 
 // The life of a payment is a state machine: Next returns what follows from an event, and a Ledger
-// carries it out while it holds the record. Nothing else decides it.
+// carries it out while it holds the record.
 
 // EventKind is what has happened to a payment.
 type EventKind string
@@ -16,7 +16,7 @@ const (
 	// EventClaim: a process takes the payment of the record Event.Claim, to do the work that
 	// it pays for.
 	EventClaim EventKind = "claim"
-	// EventRelease: the work of Event.Claim's owner ends without a settlement.
+	// EventRelease: Event.Claim's owner ends its work without a settlement.
 	EventRelease EventKind = "release"
 	// EventBegin: the answer is there, and the facilitator is about to be called to settle.
 	EventBegin EventKind = "begin"
@@ -24,10 +24,10 @@ const (
 	EventVerdict EventKind = "verdict"
 	// EventChain: the chain shows Event.Outcome.
 	EventChain EventKind = "chain"
-	// EventFound: the chain shows that Event.Claim was paid by Event.Outcome.Transaction
-	// before the facilitator was called for it.
+	// EventFound: the chain shows that Event.Outcome.Transaction has paid for Event.Claim, which
+	// is not settled in the ledger.
 	EventFound EventKind = "found"
-	// EventLost: the chain no longer shows the transfer.
+	// EventLost: the chain no longer shows the transfer of a Settled payment.
 	EventLost EventKind = "lost"
 	// EventDecision: an operator has decided Event.Outcome, as Event.Decision.
 	EventDecision EventKind = "decision"
@@ -37,12 +37,12 @@ const (
 	EventLeaseEnd EventKind = "lease end"
 )
 
-// By is who has a payment looked at.
+// By is who an event comes from.
 type By int
 
-// Those who have a payment looked at.
+// Those whom an event comes from.
 const (
-	ByBuyer By = iota // with a call that waits
+	ByBuyer By = iota // by a call
 	ByService
 	ByOperator
 )
@@ -54,8 +54,8 @@ type Event struct {
 	// Outcome is of EventVerdict, EventChain, EventDecision; of EventFound its Transaction
 	// and of EventLost its Reason.
 	Outcome Outcome
-	// Claim is of EventClaim, EventRelease, EventBegin and EventFound; of the second only
-	// Owner is read, and of the third Owner and Request.
+	// Claim is of EventClaim, EventRelease, EventBegin and EventFound. Of EventRelease only its
+	// Owner is read, of EventBegin its Owner and Request.
 	Claim    Record
 	Decision Decision
 	Retry    Retry
@@ -82,13 +82,14 @@ const (
 	// KeepAnswer and DropAnswer write the answer, or forget it.
 	KeepAnswer EffectKind = "keep answer"
 	DropAnswer EffectKind = "drop answer"
-	// QueueEntry queues the answer's entry for the log of receipts, and QueueBlock the block
-	// that it is about for a proof of finality.
+	// QueueEntry queues the answer's entries for the log of receipts, and QueueBlock the blocks
+	// that it is about for proofs of finality.
 	QueueEntry EffectKind = "queue entry"
 	QueueBlock EffectKind = "queue block"
 	// KeepDecision writes Event.Decision.
 	KeepDecision EffectKind = "keep decision"
-	// Owe remembers that no call has got the answer.
+	// Owe marks the answer as owed: the payer may have it once for a later payment without that
+	// being counted.
 	Owe EffectKind = "owe"
 )
 
@@ -102,7 +103,8 @@ type Effect struct {
 // stands for none; a Settling record that no process works on is Unknown, as the ledger reads it.
 // An error means that the event does not apply: nothing changes. ErrLost, ErrNotFound, ErrUsed.
 //
-// What depends on other records is the ledger's to refuse: the limits, and duplicates.
+// What depends on anything else is the ledger's to refuse: the limits, duplicates, and what was
+// refunded.
 func Next(r Record, e Event) (Record, []Effect, error) {
 	switch e.Kind {
 	case EventClaim:
@@ -217,8 +219,9 @@ func find(r Record, e Event) (Record, []Effect, error) {
 	return next, effects, nil
 }
 
-// Seen returns the event that what was found on the chain makes of a record, if it makes one: the
-// end of an open one, the money of a dead one, or the loss of what a settled one had.
+// Seen returns the event that follows for a record from what was found on the chain, and whether
+// it changes the record's state: an Unknown one may have ended, a Dead one may be paid, and a
+// Settled one may have lost its transfer.
 func Seen(r Record, found Authorization) (e Event, changes bool) {
 	switch {
 	case r.State == Settled && found.Status != PaidToUs:
@@ -230,7 +233,7 @@ func Seen(r Record, found Authorization) (e Event, changes bool) {
 	return Event{}, false
 }
 
-// OnChain returns the outcome o of a record as what was found on the chain corrects it.
+// OnChain returns an outcome o of a record, corrected by what was found on the chain.
 func OnChain(o Outcome, r Record, found Authorization) Outcome {
 	o.Unspent = found.Status == Unused || found.Status == Reverted
 	switch found.Status {

@@ -21,13 +21,12 @@ import (
 // wallet, which may take some thousands.
 const maxSignature = 8 << 10
 
-// Payment is what a buyer sent, read and judged in itself. Everything that goes
-// to the facilitator is made from it, never from the buyer's bytes.
+// Payment is what a buyer sent, read and checked for its form.
 type Payment struct {
-	// Version is the protocol's.
+	// Version is that of the protocol, x402.V1 or x402.V2.
 	Version int
 	Key     Key
-	// Digest covers what was signed and the signature, whatever the version.
+	// Digest is that of the authorization and the signature, whatever the version.
 	Digest Digest
 	// Payer is the address as the buyer spelled it.
 	Payer string
@@ -35,14 +34,14 @@ type Payment struct {
 	Identifier string
 
 	exact       x402.ExactPayload
-	accepted    x402.Requirements // version 1's scheme and network in version 2's words
+	accepted    x402.Requirements // of version 1 scheme and network alone, in its own words
 	extensions  Extensions
 	validAfter  time.Time
 	validBefore time.Time
 }
 
-// Read reads a payment header: HeaderPaymentSignature for version 2,
-// HeaderPaymentV1 for version 1. Every fault is a *Refusal of ErrInvalid.
+// Read reads a payment header: x402.HeaderPaymentSignature for version 2, x402.HeaderPaymentV1 for
+// version 1. Every fault is a *Refusal of ErrInvalid.
 func Read(version int, header string) (Payment, error) {
 	return read(version, func(payload any) error { return x402.Decode(header, payload) })
 }
@@ -107,7 +106,7 @@ func (p *Payment) check() (err error) {
 	return err
 }
 
-// parseMoment reads Unix seconds. What lies beyond the year 9999 is for ever.
+// parseMoment reads Unix seconds. What lies beyond the year 9999 becomes its end.
 func parseMoment(text string) (time.Time, bool) {
 	const forever = 253402300799
 	n, ok := parseAmount(text)
@@ -130,8 +129,8 @@ func digest(p x402.ExactPayload) Digest {
 // ValidBefore returns when the authorization ends.
 func (p Payment) ValidBefore() time.Time { return p.validBefore }
 
-// FacilitatorRequest returns what the facilitator is sent: our requirements and the
-// payment as it was judged. Resource and our extensions are ours, because a
+// FacilitatorRequest returns what the facilitator is sent: our requirements and the payment. The
+// resource is the offer's, and so are the extensions that it has, beside the identifier: a
 // facilitator may index what the payment contains about them.
 func (o Offer) FacilitatorRequest(p Payment) ([]byte, error) {
 	request := struct { // x402.Request, encoded in one piece
@@ -163,17 +162,17 @@ func (o Offer) FacilitatorRequest(p Payment) ([]byte, error) {
 // Extensions are protocol extensions by name.
 type Extensions map[string]json.RawMessage
 
-// ExtensionIdentifier is how a buyer names what they pay for, so that paying again
-// for the same name returns the first answer (x402 extension payment-identifier).
+// ExtensionIdentifier is the name of the extension by which a buyer names what they pay for, so
+// that paying again for the same name returns the first answer (x402 payment-identifier).
 const ExtensionIdentifier = "payment-identifier"
 
 // identifierForm is the form of an identifier that the extension's schema has.
 var identifierForm = regexp.MustCompile(`^[A-Za-z0-9_-]{16,128}$`)
 
-// reasonIdentifier means that an identifier is not of that form.
 const reasonIdentifier = "invalid_payment_identifier"
 
-// IdentifierExtension advertises that identifiers are understood and optional.
+// IdentifierExtension returns the extension as a challenge has it: identifiers are understood and
+// optional.
 func IdentifierExtension() json.RawMessage {
 	return json.RawMessage(`{"info":{"required":false},` +
 		`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema",` +
@@ -181,7 +180,6 @@ func IdentifierExtension() json.RawMessage {
 		`"id":{"type":"string","minLength":16,"maxLength":128,"pattern":"^[a-zA-Z0-9_-]+$"}},"required":["required"]}}`)
 }
 
-// identifier reads the buyer's identifier, "" when they gave none.
 func (e Extensions) identifier() (string, error) {
 	raw, ok := e[ExtensionIdentifier]
 	if !ok {
@@ -221,10 +219,9 @@ func (e Extensions) over(echoed Extensions) Extensions {
 	return result
 }
 
-// Judge holds a payment against the offer: everything that can be known without
-// the chain and the clock. A signature is the facilitator's to judge, because a
-// wallet may be a contract. The payment that comes back carries its whole Key,
-// also with an error.
+// Judge compares a payment with the terms of the offer, but not its window, nor its signature,
+// which may be a contract's. Every fault is a *Refusal of ErrInvalid. The payment that comes back
+// carries its whole Key, also with an error.
 func (o Offer) Judge(p Payment) (Payment, error) {
 	t, a := o.Terms, p.exact.Authorization
 	p.Key.Network, p.Key.Asset = p.accepted.Network, strings.ToLower(p.accepted.Asset)
@@ -256,15 +253,15 @@ func (o Offer) Judge(p Payment) (Payment, error) {
 	return p, nil
 }
 
-// Reasons beyond those of package x402.
+// Reasons that package x402 does not have.
 const (
 	reasonSelfSend = "self_send_not_allowed"
 	reasonTooFar   = "invalid_exact_evm_payload_authorization_valid_before_too_far"
 )
 
-// judgeAccepted compares the entry that a version 2 buyer chose with ours, and returns the
-// reason of a difference, or "". maxTimeoutSeconds and the members they added to extra do
-// not matter: what counts is signed, or ours.
+// judgeAccepted compares the terms that a version 2 buyer accepted with ours, except scheme and
+// network, and returns the reason of a difference, or "". maxTimeoutSeconds and further members of
+// extra do not matter: what counts is signed, or ours.
 func (o Offer) judgeAccepted(accepted x402.Requirements) string {
 	t := o.Terms
 	switch {
@@ -283,16 +280,16 @@ func (o Offer) judgeAccepted(accepted x402.Requirements) string {
 
 // Margins of an authorization's window.
 const (
-	// WorkMargin must be left when the work begins, SettleMargin when the facilitator
-	// is called to settle; official facilitators want six seconds.
+	// WorkMargin must be left when a sale begins, SettleMargin when its settlement does; official
+	// facilitators want six seconds.
 	WorkMargin   = 10 * time.Second
 	SettleMargin = 6 * time.Second
 	// clockSkew is how far ahead of ours a buyer's clock may be.
 	clockSkew = time.Minute
 )
 
-// JudgeWindow checks whether the authorization can be settled now with the margin
-// left, and ends in due time.
+// JudgeWindow returns a *Refusal of ErrInvalid unless the authorization is valid now, stays so for
+// the margin, and ends within MaxTimeout and a minute.
 func (o Offer) JudgeWindow(p Payment, now time.Time, margin time.Duration) error {
 	switch {
 	case p.validAfter.After(now):

@@ -23,7 +23,7 @@ import "strings"
 // and failed_to_get_receipt (go: perhaps after the broadcast), transfer_event_mismatch
 // and failed_onchain (mined), nonce_already_used and invalid_transaction_state
 // (perhaps by this payment), smart_wallet_deployment_failed (a transaction was
-// made), verification_failed and failed_to_* (the facilitator's own troubles).
+// made), verification_failed and most failed_to_* (the facilitator's own troubles).
 var beforeBroadcast = map[string]string{ //nolint:gosec // reasons, no credentials
 	"insufficient_funds":             "spec, cdp, rs: balance read before the transfer",
 	"insufficient_balance":           "ts, go: balance, or the simulation's revert",

@@ -19,7 +19,7 @@ type Statement struct {
 	Lines  []StatementLine `json:"lines"`
 	// Corrections are there once it is closed, the oldest first, those without At last.
 	Corrections []Correction `json:"corrections"`
-	// Open is how many payments of the month have no outcome yet.
+	// Open is how many payments that were claimed in the month are Settling or Unknown.
 	Open int `json:"open"`
 }
 
@@ -34,11 +34,11 @@ type StatementLine struct {
 	Net string `json:"net"`
 }
 
-// Correction is what changed after the month was closed. Amount is what it adds to the net, and
-// may be negative.
+// Correction is one change after the month was closed. Amount is what it adds to the net, and may
+// be negative.
 type Correction struct {
-	// At is zero for the difference that no decision and no refund explains: what the chain has
-	// shown of payments that were open, or whose transfer was lost.
+	// At is zero for the difference that no decision and no refund explains, such as the outcome
+	// of payments that were open, or transfers that the chain lost.
 	At      time.Time `json:"at,omitzero"`
 	Network string    `json:"network"`
 	Asset   string    `json:"asset"`

@@ -24,13 +24,13 @@ type Terms struct {
 	PayTo string
 	// Amount is the price in atomic units, decimal.
 	Amount string
-	// MaxTimeout is how long after signing a payment may be settled.
+	// MaxTimeout bounds how long a payment that comes may still be valid (see Offer.JudgeWindow).
 	MaxTimeout time.Duration
 	// V1 also accepts protocol version 1, where the network has a name in it.
 	V1 bool
 }
 
-// Validate reports every fault of the terms.
+// Validate returns every fault of the terms.
 func (t Terms) Validate() error {
 	var faults []error
 	if _, ok := x402.ChainID(t.Network); !ok {
@@ -66,7 +66,7 @@ func (t Terms) Separator() string {
 	}.Separator().Hex()
 }
 
-// Bounds of Terms.MaxTimeout: time for work and settling, and an end.
+// Bounds of Terms.MaxTimeout, inclusive: less leaves no time for the work and the settling.
 const (
 	minTimeout = 30 * time.Second
 	maxTimeout = time.Hour
@@ -75,7 +75,7 @@ const (
 // Offer is one thing for sale at certain terms.
 type Offer struct {
 	Terms Terms
-	// Resource describes it; its URL is the public one.
+	// Resource describes what is sold; its URL is the public one.
 	Resource x402.Resource
 	// Extensions are advertised in challenges of version 2.
 	Extensions Extensions
@@ -108,8 +108,8 @@ func (t Terms) domain() map[string]any {
 	return map[string]any{"name": t.AssetName, "version": t.AssetVersion}
 }
 
-// Challenge requests a payment in version 2; problem is what was wrong with the
-// last one, or what is missing.
+// Challenge returns the challenge of version 2; problem is what was wrong with the last payment,
+// or what is missing.
 func (o Offer) Challenge(problem string) x402.PaymentRequired {
 	return x402.PaymentRequired{
 		X402Version: x402.V2, Error: problem, Resource: o.Resource,
@@ -117,7 +117,7 @@ func (o Offer) Challenge(problem string) x402.PaymentRequired {
 	}
 }
 
-// ChallengeV1 requests a payment in version 1; false when that is not accepted.
+// ChallengeV1 returns the challenge of version 1; false when that is not accepted.
 func (o Offer) ChallengeV1(problem string) (x402.PaymentRequiredV1, bool) {
 	requirements, ok := o.RequirementsV1()
 	return x402.PaymentRequiredV1{
@@ -130,17 +130,17 @@ func isHex(text string, size int) bool {
 	return len(text) == 2+2*size && isHexData(text)
 }
 
-// isHexData reports whether text is 0x and whole bytes in hexadecimal digits.
 func isHexData(text string) bool {
 	digits, ok := strings.CutPrefix(text, "0x")
 	return ok && len(digits)%2 == 0 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
 }
 
-// IsTransaction reports whether hash is that of a transaction: 32 bytes in
+// IsTransaction reports whether hash has the form of a transaction's: 0x and 32 bytes in
 // hexadecimal digits, not all of them zero.
 func IsTransaction(hash string) bool { return isHex(hash, 32) && !isZero(hash) }
 
-// isSpelled reports whether an address has its checksum (EIP-55), or none.
+// isSpelled reports whether an address has its checksum (EIP-55), or is in one case, which has
+// none.
 func isSpelled(address string) bool {
 	digits := strings.TrimPrefix(address, "0x")
 	return digits == strings.ToLower(digits) || digits == strings.ToUpper(digits) ||
@@ -177,7 +177,8 @@ var knownTokens = map[string]Token{
 	"eip155:421614": {"0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d", "USD Coin", "2"},
 }
 
-// KnownToken returns the native USD stablecoin of a CAIP-2 network, or false.
+// KnownToken returns the native USD stablecoin of a CAIP-2 network; false when it is not listed
+// here.
 func KnownToken(network string) (Token, bool) {
 	token, known := knownTokens[network]
 	return token, known
