@@ -14,11 +14,10 @@ import (
 // hashOf returns the hash by which an answer is found.
 func hashOf(answer []byte) payment.Digest { return sha256.Sum256(answer) }
 
-// byHashSQL takes the answer of any payment that has it: the same receipt has the same bytes.
+// byHashSQL reads the answer of any payment that has it: the same receipt has the same bytes.
 const byHashSQL = "SELECT answer FROM answers WHERE hash = ? LIMIT 1"
 
-// Answer returns the answer with a SHA-256, as long as it is kept for one of the payments that
-// bought it; or ErrNotFound.
+// Answer returns the answer with a SHA-256, as long as it is kept for a payment; or ErrNotFound.
 func (l *Ledger) Answer(ctx context.Context, hash payment.Digest) (payment.Answer, error) {
 	var answer []byte
 	err := l.row(ctx, byHashSQL, hash).Scan(&answer)
@@ -31,7 +30,7 @@ func (l *Ledger) Answer(ctx context.Context, hash payment.Digest) (payment.Answe
 	return payment.Queued(answer), nil
 }
 
-// hashless selects the answers that have no hash: an earlier release wrote them, which may run
+// hashless selects some answers that have no hash: an earlier release wrote them, and may run
 // beside this one.
 const hashless = "SELECT payment, answer FROM answers WHERE hash IS NULL ORDER BY payment LIMIT 100"
 

@@ -21,7 +21,7 @@ const (
 	releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
 	writeSQL   = `UPDATE payments SET state = ?, month = ?, again = ?, repeats = ?, reason = ?, tx = ?, changed = ?,
 	check_at = CASE WHEN ? IN ('settled', 'dead') THEN NULL ELSE COALESCE(check_at, ?) END WHERE` + byKey
-	// foundSQL also writes whose the record is.
+	// foundSQL makes a record Settled, and that of the payment that was found.
 	foundSQL = `UPDATE payments SET state = 'settled', month = ?, tx = ?, reason = '', changed = ?, check_at = NULL,
 	plain = ?, owner = ?, payment = ?, request = ?, identifier = ?, resource = ?, operation = ?, transport = ?,
 	client = ?, around = ? WHERE` + byKey
@@ -39,8 +39,8 @@ type sale struct {
 	blocks []soldBlock
 }
 
-// lock reads a record that is about to change, so that two replicas do not
-// judge the same state. SQLite's write transactions are alone anyway. A record that is not
+// lock reads a record that is about to change, and on Postgres locks its row, so that two replicas
+// do not judge the same state. SQLite's write transactions are alone anyway. A record that is not
 // there has no State.
 func (u *unit) lock(ctx context.Context, key payment.Key) (payment.Record, error) {
 	query := selectBrief + " WHERE" + byKey
@@ -79,7 +79,7 @@ func (u *unit) apply(ctx context.Context, key payment.Key, e payment.Event, sold
 	case payment.EventRelease:
 		_, err := u.exec(ctx, releaseSQL, key, e.Claim.Owner)
 		return payment.Outcome{}, err
-	case payment.EventRetry: // the month before the row is locked, as all others do
+	case payment.EventRetry: // the month before the row is locked, as Begin does
 		if _, err := u.month(ctx, e.Month); err != nil {
 			return payment.Outcome{}, err
 		}
@@ -145,9 +145,9 @@ func ordinary(e payment.Event) bool {
 		o.State == payment.Settled && o.Transaction != "" && o.Reason == "" && !o.Echo
 }
 
-// move gives the record of a copy that is not plain the key of the authorization. Where two get it
-// at once, or one while a plain copy is claimed, the unique index fails the later change, and
-// Apply tries again.
+// move gives the record of a copy that is not plain the key of the authorization, if moves is set,
+// and returns the record's key. Where two get it at once, or one while a plain copy is claimed,
+// the unique index fails the later change, and Apply tries again.
 func (u *unit) move(ctx context.Context, key payment.Key, moves bool) (payment.Key, error) {
 	if !moves {
 		return key, nil
@@ -156,7 +156,6 @@ func (u *unit) move(ctx context.Context, key payment.Key, moves bool) (payment.K
 	return key.Bare(), err
 }
 
-// carryOut carries out the effects of an event.
 func (u *unit) carryOut(
 	ctx context.Context, key payment.Key, e payment.Event, sold sale, effects []payment.Effect,
 ) (err error) {
@@ -188,8 +187,8 @@ func (u *unit) carryOut(
 }
 
 // queueSold queues blocks whose chains have proofs of finality. A command does not know which
-// chains have them, so it queues every block; for another chain nothing looks for it, and Prune
-// forgets it.
+// chains have them, so it queues every block; one of another chain is deleted from the queue in
+// time.
 func (u *unit) queueSold(ctx context.Context, by payment.By, blocks []soldBlock) error {
 	for _, b := range blocks {
 		if by != payment.ByOperator && !slices.Contains(u.finality, b.Chain) {
@@ -214,7 +213,7 @@ func (l *Ledger) Found(
 	err = l.write(ctx, "write a payment that was found", true, func(ctx context.Context, u *unit) error {
 		e := payment.Event{Kind: payment.EventFound, Claim: r, Month: payment.Month(u.now())}
 		e.Outcome.Transaction = transaction
-		if _, err := u.month(ctx, e.Month); err != nil { // before the row is locked, as all others do
+		if _, err := u.month(ctx, e.Month); err != nil { // before the row is locked, as Begin does
 			return err
 		}
 		held, err := u.lock(ctx, r.Key)

@@ -26,8 +26,9 @@ const (
 // errClosed is returned for writes after Close.
 var errClosed = errors.New("ledger is closed")
 
-// write runs a change in a transaction shared with others, and waits for the commit, on disk if durable. run may be
-// called again after a rollback, so it must reset the variables that it sets; what prefixes errors.
+// write runs a change in a transaction shared with others, and waits for the commit, on disk if
+// durable. run may be called again after a rollback, so it must reset the variables that it sets;
+// what prefixes the errors that are no refusals.
 func (l *Ledger) write(ctx context.Context, what string, durable bool, run func(context.Context, *unit) error) error {
 	err := l.writes.do(ctx, durable, run)
 	if err == nil || isRefusal(err) {
@@ -46,8 +47,8 @@ func (l *Ledger) exec(ctx context.Context, what, query string, args ...any) (cha
 	return changed, err
 }
 
-// isRefusal reports whether the ledger returns err because of what it has found. A
-// write that is refused has written nothing and leaves its batch sound.
+// isRefusal reports whether the ledger returns err because of what it has found. A write that is
+// refused leaves its batch sound.
 func isRefusal(err error) bool {
 	return slices.ContainsFunc([]error{
 		payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrStrangers,
@@ -89,7 +90,7 @@ func newBatcher(l *Ledger) *batcher {
 	return b
 }
 
-// close waits for the writes that were queued before it.
+// close lets no further write in, and waits for those that were queued.
 func (b *batcher) close() {
 	b.mu.Lock()
 	if !b.closed {
@@ -154,9 +155,9 @@ func gather(first *write, queue <-chan *write) []*write {
 	return batch
 }
 
-// commit runs a batch in one transaction. When that fails, and not because of its
-// timeout, each write runs alone, so that one that the database refuses does not
-// fail the others.
+// commit runs a batch in one transaction, and tells each write its result. When the transaction
+// fails, and not because of its timeout, each write runs alone, so that one that the database
+// refuses does not fail the others.
 func (b *batcher) commit(batch []*write) {
 	err := b.transaction(batch)
 	alone := err != nil && len(batch) > 1 && !errors.Is(err, context.DeadlineExceeded)
@@ -201,7 +202,6 @@ type unit struct {
 	months map[string]*tally
 }
 
-// exec carries out a statement and reports whether it changed a row.
 func (u *unit) exec(ctx context.Context, query string, args ...any) (changed bool, err error) {
 	result, err := u.ExecContext(ctx, u.db.Rebind(query), bind(args)...)
 	if err != nil {
@@ -211,7 +211,6 @@ func (u *unit) exec(ctx context.Context, query string, args ...any) (changed boo
 	return n > 0, err
 }
 
-// row reads one row.
 func (u *unit) row(ctx context.Context, query string, args ...any) *sql.Row {
 	return u.QueryRowContext(ctx, u.db.Rebind(query), bind(args)...)
 }
@@ -225,10 +224,9 @@ const (
 // tally is a month's reserved settlements, and how many the unit has added.
 type tally struct{ reserved, added int }
 
-// month returns a month's tally. From then on, until the unit ends, no other
-// replica looks at limits and identifiers: a lock for all months, because the
-// clocks of replicas may be in different ones. SQLite's write transactions are
-// alone anyway.
+// month returns a month's tally. From then on, until the unit ends, no other replica gets past
+// this point: it takes one lock for all months, because the clocks of replicas may be in different
+// ones. SQLite's write transactions are alone anyway.
 func (u *unit) month(ctx context.Context, name string) (*tally, error) {
 	if t, ok := u.months[name]; ok {
 		return t, nil
@@ -249,7 +247,6 @@ func (u *unit) month(ctx context.Context, name string) (*tally, error) {
 	return t, nil
 }
 
-// add changes how many settlements of a month are reserved.
 func (u *unit) add(ctx context.Context, month string, n int) error {
 	t, err := u.month(ctx, month)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Find returns the records, without Answer, whose nonce or transaction is the text.
+// Find returns the records, without Answer, whose nonce is the text or, where there is none, whose
+// transaction is.
 func (l *Ledger) Find(ctx context.Context, text string) ([]payment.Record, error) {
 	if text = strings.ToLower(text); text == "" {
 		return nil, nil
@@ -25,12 +26,13 @@ func (l *Ledger) Find(ctx context.Context, text string) ([]payment.Record, error
 	return l.list(ctx, l.db.Reader, selectBrief+" WHERE tx = ? ORDER BY claimed", l.view(), text)
 }
 
-// Refund keeps a refund of a Settled record, which stays so, in one step that is on disk
-// when it returns. ErrLost: it is not Settled. ErrBooked: the transaction is booked for
-// it. ErrTooMuch: more than was paid, or than the transaction has moved to the payer.
+// Refund keeps a refund of a Settled record, which stays so, in one step that is on disk when it
+// returns. Of these errors the first counts: ErrLost, if it is not Settled; ErrTooMuch, if it is
+// more than was paid or, where that is known, than the transaction has moved to the payer;
+// ErrBooked, if the transaction is booked for it.
 func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Refund) error {
 	return l.write(ctx, "book a refund", true, func(ctx context.Context, u *unit) error {
-		if _, err := u.month(ctx, payment.Month(l.now())); err != nil { // no other replica looks at refunds meanwhile
+		if _, err := u.month(ctx, payment.Month(l.now())); err != nil { // no other replica books one meanwhile
 			return err
 		}
 		r, err := u.lock(ctx, key)
@@ -101,8 +103,8 @@ func (u *unit) refunded(ctx context.Context, condition string, args ...any) (*bi
 	return sum, nil
 }
 
-// Books returns what operators decided of a payment, those resolved by hand included,
-// and what they refunded, the oldest first.
+// Books returns what operators decided of a payment, also by an earlier release, and what they
+// refunded, the oldest first.
 func (l *Ledger) Books(
 	ctx context.Context, key payment.Key,
 ) (decisions []payment.Decision, refunds []payment.Refund, err error) {
@@ -135,7 +137,7 @@ func (l *Ledger) Books(
 	return decisions, refunds, nil
 }
 
-// Decided counts the decisions by the state that they led to.
+// Decided counts the decisions that led to Settled and those that led to Dead.
 func (l *Ledger) Decided(ctx context.Context) (settled, dead int, err error) {
 	const both = "(SELECT to_state FROM decisions UNION ALL SELECT to_state FROM resolutions) AS d"
 	err = l.row(ctx, "SELECT count(CASE WHEN to_state = 'settled' THEN 1 END), count(CASE WHEN to_state = 'dead' "+
@@ -146,12 +148,12 @@ func (l *Ledger) Decided(ctx context.Context) (settled, dead int, err error) {
 	return settled, dead, nil
 }
 
-// The groups that Totals may be split into beside month, asset and state.
+// The groups that Grouped may split by, beside month, asset and state.
 const (
 	ByOperation = "operation"
 	ByTransport = "transport"
 	ByDay       = "day"
-	// ByMonth is no split more: every total is of a month.
+	// ByMonth splits no further: every total is of a month.
 	ByMonth = "month"
 	ByPayer = "payer"
 )
@@ -159,7 +161,8 @@ const (
 // Groups returns what by may be in Grouped.
 func Groups() []string { return []string{ByOperation, ByTransport, ByDay, ByMonth, ByPayer} }
 
-// Grouped is Totals, split by one of Groups. It reads all payments of the filter.
+// Grouped sums as Totals does, split by one of Groups, and reads all payments of the filter. f may
+// have any member but Oldest and Limit. Payments and refunds are not read as of one moment.
 func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (totals []payment.Total, err error) {
 	where, args := l.where(f)
 	const day = 24 * 60 * 60 * 1000
@@ -190,7 +193,7 @@ func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (tota
 	return l.addRefunds(ctx, l.db.Reader, totals, f, by)
 }
 
-// group holds payments that are equal in everything by which totals are summed.
+// group is a number of payments, or of refunds, that have its other members in common.
 type group struct {
 	claimed                                        int64
 	network, asset, operation, resource, transport string
@@ -218,11 +221,12 @@ func (g group) total(by string) payment.Total {
 	return t
 }
 
-// refundsSQL goes from the few refunds to their payments: SQLite has no index for a sum.
+// refundsSQL makes SQLite begin with the refunds, which are few: because of + 0 it cannot use
+// their index by payment.
 const refundsSQL = `SELECT payments.claimed, network, asset, state, operation, resource, transport, refunds.amount,
 	payer FROM refunds JOIN payments ON payments.id = refunds.payment + 0`
 
-// addRefunds adds what was refunded to the totals of the payments, and what is left.
+// addRefunds sets what was refunded, and what is left, in the totals of the payments.
 func (l *Ledger) addRefunds(
 	ctx context.Context, from querier, totals []payment.Total, f payment.Filter, by string,
 ) ([]payment.Total, error) {
@@ -244,7 +248,7 @@ func (l *Ledger) addRefunds(
 	return totals, nil
 }
 
-// subtract deducts a refund, whose Amount is that of t, from its total.
+// subtract deducts a refund, whose Amount is that of t, from its total, if there is one.
 func subtract(totals []payment.Total, t payment.Total) error {
 	i := slices.IndexFunc(totals, func(other payment.Total) bool { return compareTotals(other, t) == 0 })
 	if i < 0 {

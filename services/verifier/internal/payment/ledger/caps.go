@@ -18,8 +18,8 @@ const (
 	failed = "state = 'dead' AND month <> ''"
 	begun  = "(state = 'settling' OR state = 'unknown')"
 	paid   = "state = 'settled'"
-	// unclear holds for a settlement that ended because its authorization expired unspent, after
-	// the facilitator was called. The settlement was given back, so it has not failed.
+	// unclear holds for a settlement that ended because its authorization expired unspent. Unless
+	// a transaction was named for it, its reservation was given back, and it has not failed.
 	unclear = "state = 'dead' AND reason = '" + payment.ReasonExpired + "'"
 )
 
@@ -48,7 +48,7 @@ const failedOfStrangers = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE cl
 // up to manyPaid. For one who is known that is all that counts.
 const historySQL = "SELECT (" + ofPayer + "?), (" + ofPayer + "?), (" + paidByPayer + ")"
 
-// aroundSQL counts what has failed of a client and of the network around it.
+// aroundSQL counts what has failed of a client, and of the network around it, since a moment.
 const aroundSQL = `SELECT (SELECT count(*) FROM payments WHERE client = ? AND client <> '' AND claimed >= ? AND ` +
 	failed + `),
 	(SELECT count(*) FROM payments WHERE around = ? AND around <> '' AND claimed >= ? AND ` + failed + ")"
@@ -75,34 +75,32 @@ func (l *Ledger) History(ctx context.Context, r payment.Record, c payment.Caps) 
 const manyPaid = 64
 
 // tallySQL is what a settlement's beginning looks at of its payer: what has failed, what is under
-// way or open, what ended unclear, and, up to manyPaid, what was paid. For a known payer nothing
-// more is counted.
+// way or open, what ended unclear, and, up to manyPaid, what was paid. For a known payer more is
+// counted only where that is too much (see crowded).
 const tallySQL = "SELECT (" + ofPayer + "mine.plain), (" + ofPayer + `mine.plain),
 	(SELECT count(*) FROM payments WHERE payer = ? AND plain = mine.plain AND ` + begun + `),
 	(SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND plain = mine.plain AND ` + unclear + `),
 	(` + paidByPayer + `), client, around, plain, claimed
 	FROM payments AS mine WHERE` + byKey + ` AND owner = ? AND state = 'working'`
 
-// clientSQL is tallySQL for a client, in one statement, so that what ends meanwhile is counted. It
-// begins as aroundSQL.
+// clientSQL counts of a client what tallySQL does of a payer, in one statement, so that nothing is
+// missed that ends between two. It begins as aroundSQL.
 const clientSQL = aroundSQL + ", (SELECT count(*) FROM payments WHERE client = ? AND " + begun + `),
 	(SELECT count(*) FROM payments WHERE client = ? AND claimed >= ? AND ` + unclear + "), (" + paidByClient + ")"
 
-// strangersSQL is what a settlement's beginning looks at as well when the payer is not known: what
-// has failed of all such payers today and in the month, what is under way of theirs, and what is
-// open.
+// strangersSQL counts for a payer who is not known: what has failed of all such payers today and
+// in the month, what is under way of theirs, and what of today is open.
 const strangersSQL = "SELECT (" + failedOfStrangers + "), (" + failedOfStrangers + `),
 	COALESCE(sum(CASE WHEN state = 'settling' AND NOT ` + abandoned + ` THEN 1 ELSE 0 END), 0),
 	COALESCE(sum(CASE WHEN claimed >= ? AND (state = 'unknown' OR ` + abandoned + `) THEN 1 + repeats ELSE 0 END), 0)
 	FROM payments WHERE stranger = 1 AND ` + begun
 
-// ofStrangers returns the arguments of strangersSQL.
 func ofStrangers(now view, c payment.Caps) []any {
 	return []any{c.Since, c.Strangers, c.MonthSince, c.StrangersMonth, now, c.Since, now}
 }
 
-// countStrangers completes the history with what strangersSQL finds, and returns what is
-// under way.
+// countStrangers adds to the history what strangersSQL finds, with the weight of what is open, and
+// returns what is under way.
 func countStrangers(row sqldb.Scanner, h *payment.History) (underWay int, err error) {
 	var open int
 	err = row.Scan(&h.Strangers, &h.StrangersMonth, &underWay, &open)
@@ -121,8 +119,9 @@ type capped struct {
 }
 
 // refuse returns why a settlement may not begin, if it may not: the caps are reached, the month
-// has none left for its payer, or the claim is lost. It reports whether the payer is a
-// stranger, which the record keeps: what fails of theirs counts against a cap of them all.
+// has none left for its payer, or the claim is lost. Otherwise it calls beginOn. It reports
+// whether the payer is a stranger, one who is not known: what fails of theirs counts against a cap
+// of them all.
 func (u *unit) refuse(
 	ctx context.Context, key payment.Key, owner string, s payment.Settlement, reserved int,
 ) (stranger bool, err error) {
@@ -180,8 +179,8 @@ func (u *unit) refuse(
 	return stranger, u.beginOn(ctx, key, claimed, since)
 }
 
-// beginOn moves a claim that has waited beyond midnight to the day, because what fails counts where
-// it began.
+// beginOn moves a claim of an earlier day to the beginning of the day, because what fails counts
+// on the day on which its settlement began.
 func (u *unit) beginOn(ctx context.Context, key payment.Key, claimed int64, day time.Time) error {
 	if claimed >= day.UnixMilli() {
 		return nil
@@ -227,8 +226,9 @@ func (u *unit) spent(ctx context.Context, payer string, reserved, limit, kept in
 // settlements could be held open and begun again without end.
 const openWeight = 10
 
-// crowded reports whether one more settlement may not begin for now. Only where all that has begun
-// is too much, it counts whether enough was paid for that, and then what of it really is under way.
+// crowded reports whether a settlement of c's payer or client has to wait. Only where all that has
+// begun is too much, it counts whether enough was paid for that, and then what of it really is
+// under way.
 func (u *unit) crowded(ctx context.Context, c capped, since time.Time) (bool, error) {
 	most := c.failed + c.begun + c.unclear
 	if c.limit == 0 || most < c.limit {

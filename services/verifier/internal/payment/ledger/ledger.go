@@ -76,10 +76,9 @@ const (
 	// abandoned holds for a record that no process works on. It takes a view.
 	abandoned = `(payments.deadline <= ? OR NOT EXISTS
 	(SELECT 1 FROM owners WHERE owners.id = payments.owner AND owners.alive_until > ?))`
-	// undecided is the condition of the index payments_open, word for word: SQLite
-	// uses a partial index only for a query that repeats its condition. It holds for
-	// all that are neither settled nor dead; and, until Prune, for some that a
-	// release before this condition has settled.
+	// undecided is the condition of the index payments_open, word for word: SQLite uses a partial
+	// index only for a query that repeats its condition. It holds for all that are neither settled
+	// nor dead; and, until Prune, for some that ended by a release before this condition.
 	undecided = "check_at IS NOT NULL"
 	// unknown holds for a record that reads as unknown. It takes a view.
 	unknown = undecided + " AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + "))"
@@ -120,7 +119,6 @@ func bind(args []any) []any {
 	return values
 }
 
-// moment reads a moment of the tables.
 func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
 
 // row reads one row outside of a transaction.

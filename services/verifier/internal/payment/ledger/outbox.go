@@ -16,8 +16,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// What a sale leaves for others: the entry of its answer for the log of receipts, and its
-// block for a proof of finality. Both are queued in the transaction that changes the payment.
+// What a sale leaves for others: the entries of its answer for the log of receipts, and its blocks
+// for proofs of finality. They are queued in the transaction that changes the payment, if one
+// does.
 
 // entries are entries of the log as they are queued, one for each receipt that is sold: their
 // leaves and their bytes, in order.
@@ -46,7 +47,6 @@ const (
 		"WHERE log = (SELECT max(log) FROM log_head) AND leaf = ?)"
 )
 
-// enqueueSale queues the entries of a payment's answer.
 func (u *unit) enqueueSale(ctx context.Context, key payment.Key, all entries) error {
 	for i, leaf := range all.leaves {
 		if _, err := u.exec(ctx, enqueueSaleSQL, leaf, all.bytes[i], u.now(), key); err != nil {
@@ -56,7 +56,7 @@ func (u *unit) enqueueSale(ctx context.Context, key payment.Key, all entries) er
 	return nil
 }
 
-// Anew implements payment.Ledger. An entry that has its place needs no other.
+// Anew implements payment.Ledger. It queues no entry that has its place in the log.
 func (l *Ledger) Anew(ctx context.Context, key payment.Key, answer []byte) (payment.Answer, error) {
 	all, err := l.entriesOf(answer)
 	if err != nil {
@@ -154,7 +154,6 @@ func (l *Ledger) sold(ctx context.Context, key payment.Key) ([]soldBlock, error)
 
 const answerSQL = "SELECT answer FROM answers WHERE payment = (SELECT id FROM payments WHERE" + byKey + ")"
 
-// queueBlock queues a block that was sold for its proof of finality.
 func (u *unit) queueBlock(ctx context.Context, b soldBlock) error {
 	_, err := u.exec(ctx, queueBlockSQL, b.Chain, b.Hash, int64(b.Number), u.now())
 	return err

@@ -30,7 +30,7 @@ func (l *Ledger) QuotaStatus(ctx context.Context, month string) (s payment.Quota
 	return s, nil
 }
 
-// List returns records without Answer.
+// List returns the records of a filter, without Answer.
 func (l *Ledger) List(ctx context.Context, f payment.Filter) ([]payment.Record, error) {
 	where, args := l.where(f)
 	order := " ORDER BY claimed"
@@ -83,8 +83,8 @@ func (l *Ledger) where(f payment.Filter) (where string, args []any) {
 	return where, args
 }
 
-// nextSQL finds, in the index of totals, the first payment that has ended after a place. endedInSQL
-// counts, in a part of that index, the payments that differ in their claims only.
+// nextSQL finds, of the payments that have ended, the one that comes next after a place in the
+// index of totals. endedInSQL counts, by that index, payments that differ in their claims only.
 const (
 	nextSQL = `SELECT network, asset, state, amount, claimed FROM payments WHERE check_at IS NULL
 		AND (network, asset, state, amount, claimed) > (?, ?, ?, ?, ?)
@@ -154,7 +154,7 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 	return l.addRefunds(ctx, tx, totals, f, "") // a second connection may not be there
 }
 
-// addTotal adds payments of one amount each to the total of their month, asset and state.
+// addTotal adds t.Payments payments of t.Amount each to their total.
 func addTotal(totals []payment.Total, t payment.Total) ([]payment.Total, error) {
 	each, err := number(t.Amount)
 	if err != nil {

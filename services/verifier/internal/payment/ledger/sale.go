@@ -16,7 +16,7 @@ import (
 const (
 	getSQL  = selectRecord + " WHERE" + byKey + " AND NOT (state = 'working' AND " + abandoned + ")"
 	findSQL = selectRecord + " WHERE" + byKey
-	// bought is the condition for a record that an identifier has bought with.
+	// bought is the condition for a record whose identifier has bought the answer, or may have.
 	bought    = "identifier <> '' AND state <> 'working' AND state <> 'dead'"
 	boughtSQL = selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " AND (" + certain +
 		" OR ? = 0) LIMIT 1"
@@ -212,8 +212,8 @@ func earlierSince(s payment.Settlement) int64 {
 	return s.EarlierSince.UnixMilli()
 }
 
-// explainRejection returns the record of the duplicate because of which a settlement did not begin.
-// Without one it returns payment.ErrLost, if the record is no longer the owner's, or else why.
+// explainRejection returns why a settlement did not begin: payment.ErrLost, if the record is no
+// longer the owner's; else the record of a duplicate; else why, or ErrLost if that is nil.
 func (u *unit) explainRejection(
 	ctx context.Context, key payment.Key, owner string, s payment.Settlement, why error,
 ) (*payment.Record, error) {

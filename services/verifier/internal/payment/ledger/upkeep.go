@@ -88,11 +88,11 @@ func (l *Ledger) Checked(ctx context.Context, upTo time.Time) error {
 	return err
 }
 
-// pruneSQL deletes the answers of records that have ended and were claimed before a moment. Answers
-// have the numbers of their payments, and older payments have smaller numbers, so no index by age
-// is needed, only the greatest number of a payment claimed before the moment. It is sought among
-// several, because a payment that is claimed anew keeps its number. If no payment was claimed
-// later, there is no bound.
+// pruneSQL deletes some answers of records that have ended and were claimed before a moment.
+// Answers have the numbers of their payments, and older payments have smaller numbers, so no index
+// by age is needed, only the greatest number of a payment claimed before the moment. It is sought
+// among several, because a payment that is claimed anew keeps its number. If no payment was
+// claimed later, there is no bound.
 const pruneSQL = `DELETE FROM answers WHERE payment IN (SELECT payment FROM answers WHERE claimed < ?
 	AND payment <= CASE WHEN EXISTS (SELECT 1 FROM payments WHERE claimed >= ?)
 		THEN (SELECT max(id) FROM (SELECT id FROM payments WHERE claimed < ? ORDER BY claimed DESC LIMIT 100) AS latest)
@@ -108,8 +108,7 @@ const (
 		" AND state IN ('settled', 'dead') LIMIT 1000)"
 )
 
-// Prune implements payment.Upkeep. It works in portions, between which payments are
-// written.
+// Prune implements payment.Upkeep. It works in portions, between which others write.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 	for _, step := range []struct {
 		query string
