@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A circuit opens after openAfter failures in a row and stays open for openFor; then
-// one question in each openFor tries whether the facilitator is back. It is open too for
-// as long as the pause that the facilitator has requested.
+// A circuit opens after openAfter failures without a success between them, and stays open for
+// openFor; then one question in each openFor tries whether the facilitator is back. It is open too
+// for as long as the pause that the facilitator has requested.
 const (
 	openAfter = 5
 	openFor   = 5 * time.Second
@@ -15,7 +15,7 @@ const (
 
 type circuit struct {
 	now func() time.Time
-	// over is the circuit of known payers, in that of strangers: where it is open this one
+	// over is the circuit of known payers, if this one is of strangers: while it is open this one
 	// is too, but not the other way round.
 	over *circuit
 
@@ -27,8 +27,8 @@ type circuit struct {
 }
 
 // wait returns for how long no check may be sent, zero when one may be, and whether the
-// facilitator has requested that. While the circuit is open for its failures it is zero
-// once an interval, for one attempt.
+// facilitator has requested that. While the circuit is open for its failures it returns zero once
+// in each openFor, for one attempt.
 func (c *circuit) wait() (left time.Duration, busy bool) {
 	if c.over != nil {
 		if left, busy = c.over.wait(); left > 0 {

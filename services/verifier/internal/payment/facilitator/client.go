@@ -22,19 +22,20 @@ import (
 // maxAnswer bounds an answer in bytes.
 const maxAnswer = 256 << 10
 
-// ErrAway means that there was no usable answer.
+// ErrAway means that there was no usable answer, for another reason than the facilitator's own
+// limit.
 var ErrAway = errors.New("facilitator gave no usable answer")
 
 // Options is what a Client needs.
 type Options struct {
-	// URL is the facilitator's base, to which /verify and /settle are added.
+	// URL is the facilitator's base, to which /verify, /settle and /supported are added.
 	URL string
 	// Token may be nil; else it makes the bearer token of each call.
 	Token *CDPKey
 	Now   func() time.Time
-	// Called, when set, is called after every call: verify, settle or supported; its
-	// outcome: ok, refused, limit, unusable, or open when the circuit was; and
-	// how long it took.
+	// Called, when set, is called after every call with its name (verify, settle or supported),
+	// its outcome (ok, refused, limit or unusable) and how long it took; and, with the outcome
+	// open, for a check that the circuit does not let through.
 	Called func(call, outcome string, took time.Duration)
 }
 
@@ -77,8 +78,8 @@ func (c *Client) ForStrangers() *Client {
 	return &apart
 }
 
-// transport keeps connections for bursts of payments to one host. Calls are
-// bounded by their contexts.
+// transport returns a transport that keeps connections for bursts of payments to one host. Calls
+// are bounded by their contexts.
 func transport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -93,8 +94,8 @@ func transport() *http.Transport {
 	}
 }
 
-// Verify implements payment.Facilitator. A question that got no usable answer
-// is put once more while ctx lasts, unless the facilitator wants a pause.
+// Verify implements payment.Facilitator. A question that got no usable answer is put once more
+// while ctx lasts, unless the facilitator wants a pause or is at its own limit.
 func (c *Client) Verify(ctx context.Context, body []byte) (answer x402.VerifyResponse, err error) {
 	if wait, busy := c.circuit.wait(); wait > 0 {
 		c.Called("verify", "open", 0)
@@ -134,16 +135,16 @@ func (c *Client) Supported(ctx context.Context) (answer x402.Supported, err erro
 	return answer, err
 }
 
-// How long the facilitator is not called when it wants a pause: as it requests, but not
-// longer than this. Without a word a pause is short; of a limit the caller decides.
+// Bounds of Retry-After: usualPause counts where HTTP 429 comes without it, longestPause is the
+// most that counts with HTTP 429, longestLimit with HTTP 402.
 const (
 	usualPause   = time.Second
 	longestPause = 10 * time.Second
 	longestLimit = time.Hour
 )
 
-// call makes one call and reads its JSON whatever the status. verdict returns the
-// verdict of the answer, if it has one; a yes counts only with a status of success.
+// call makes one call and reads its JSON whatever the status. verdict returns the verdict in the
+// answer, nil if it has none; a yes counts only with a status of success.
 func (c *Client) call(ctx context.Context, method, path string, body []byte, answer any, verdict func() *bool) error {
 	began := c.Now()
 	outcome := "unusable"
