@@ -12,9 +12,9 @@ import (
 // selectorBalance is that of balanceOf(address).
 const selectorBalance = "0x70a08231"
 
-// Account returns what the first node that answers shows of a payer: of the one in key, for an
-// authorization over an amount, in atomic units, decimal. By it the service decides how much
-// effort a payer is worth. For that one node's word is enough, and it costs one exchange.
+// Account returns what the payment network shows of the payer in key, and of their authorization
+// over an amount in atomic units, decimal. It takes the word of the first node that answers,
+// whatever the quorum, and costs one exchange with each node asked.
 func (r *Reader) Account(ctx context.Context, key payment.Key, amount string) (payment.Account, error) {
 	alone := *r
 	alone.quorum = 1
@@ -64,7 +64,7 @@ func (r *Reader) account(ctx context.Context, n node, key payment.Key, amount st
 	return payment.Account{Funded: balance.Cmp(needed) >= 0, Used: state.Sign() != 0, Code: len(code) > len("0x")}, nil
 }
 
-// number reads the one word that a contract's function has returned.
+// number reads the one word of 32 bytes that a contract's function has returned.
 func number(a answer, name string) (*big.Int, error) {
 	var text string
 	if err := a.decode(&text, name); err != nil {

@@ -11,8 +11,8 @@ const selectorSeparator = "0x3644e515"
 // Asset is what the payment network shows of a token's contract.
 type Asset struct {
 	HasCode bool
-	// Separator is that of its EIP-712 domain, as 0x and hexadecimal digits; "" for a
-	// contract that does not tell it.
+	// Separator is that of its EIP-712 domain, as 0x and hexadecimal digits; "" when the contract
+	// does not tell it or the node does not answer.
 	Separator string
 }
 

@@ -23,9 +23,9 @@ type Reader struct {
 
 var _ payment.ChainLog = (*Reader)(nil)
 
-// New returns a reader of the CAIP-2 network. Its answers are those of as many
-// nodes as the quorum: of one, they are called in their order until one answers; of
-// more, all at once until so many agree.
+// New returns a reader of the CAIP-2 network. Its answers are those on which quorum nodes agree.
+// With a quorum of one the nodes are called in their order until one answers; with more all are
+// called at once.
 func New(network string, urls []string, quorum int) (*Reader, error) {
 	id, ok := x402.ChainID(network)
 	if !ok || !id.IsUint64() || quorum < 1 || quorum > len(urls) {
@@ -53,8 +53,8 @@ func (r *Reader) Authorization(ctx context.Context, p payment.Record) (payment.A
 	return ask(ctx, r, func(ctx context.Context, n node) (payment.Authorization, error) { return r.query(ctx, n, p) })
 }
 
-// Moved returns how many atomic units of a token a transaction has moved from an address
-// to another, by the sum of its Transfer events; 0 when it failed.
+// Moved returns how many atomic units of a token a transaction has moved from an address to
+// another, by the sum of its Transfer events; 0 when it failed.
 func (r *Reader) Moved(ctx context.Context, transaction, token, from, to string) (*big.Int, error) {
 	moved, err := ask(ctx, r, func(ctx context.Context, n node) (string, error) {
 		if err := r.checkChain(ctx, n); err != nil {
@@ -73,7 +73,7 @@ func (r *Reader) Moved(ctx context.Context, transaction, token, from, to string)
 	return sum, nil
 }
 
-// ask returns the answer of as many nodes as the quorum.
+// ask returns the answer on which as many nodes as the quorum agree.
 func ask[T comparable](ctx context.Context, r *Reader, query func(context.Context, node) (T, error)) (T, error) {
 	if r.quorum > 1 {
 		return agreed(ctx, r, query)
@@ -127,7 +127,6 @@ func agreed[T comparable](ctx context.Context, r *Reader, query func(context.Con
 // slack is how far the chain's clock and ours may differ.
 const slack = 15 * time.Minute
 
-// checkChain fails when a node serves another chain.
 func (r *Reader) checkChain(ctx context.Context, n node) error {
 	var id quantity
 	if err := n.call(ctx, &id, "eth_chainId"); err != nil {
@@ -166,11 +165,10 @@ func (r *Reader) query(ctx context.Context, n node, p payment.Record) (payment.A
 	return n.paid(ctx, p, *event)
 }
 
-// unspent tells apart what may still be spent from what never can be: a final
-// block is past the end of the authorization. Neither is marked as used. The
-// mark only ever goes up, so that the latest state speaks for the final one,
-// which ordinary nodes no longer have. What may still be spent, but failed in the
-// transaction that was named, is told apart too.
+// unspent returns the status of an authorization that no event has spent: Expired when a final
+// block is not before its end; else Reverted when the transaction that was named for it has
+// failed, or Unused. It is an error when the token's state says that it is used. That state never
+// goes back, so that the latest one stands for the final one, which ordinary nodes no longer have.
 func (n node) unspent(ctx context.Context, p payment.Record, latest block) (payment.Authorization, error) {
 	is := payment.Expired
 	if !n.isOver(ctx, p, latest) {
@@ -197,8 +195,8 @@ func (n node) unspent(ctx context.Context, p payment.Record, latest block) (paym
 	return payment.Authorization{Status: is}, nil
 }
 
-// isOver reports whether a final block is past the end of the authorization.
-// Finality that is not known is not reached.
+// isOver reports whether a final block is not before the end of the authorization. Finality that
+// is not known is not reached.
 func (n node) isOver(ctx context.Context, p payment.Record, latest block) bool {
 	if int64(latest.Timestamp) < p.ValidBefore.Unix() {
 		return false

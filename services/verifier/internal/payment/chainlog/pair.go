@@ -53,7 +53,7 @@ func (n node) receipt(ctx context.Context, hash string) (t transaction, err erro
 	return t, nil
 }
 
-// named reports whether the transaction that the facilitator named is on the chain, used the
+// named reports whether the transaction that was named for the payment is on the chain, used the
 // authorization and paid us by it. That is the ordinary end, and saves a search. Where it returns
 // false, also because the node failed, the search decides.
 func (n node) named(ctx context.Context, p payment.Record) bool {
@@ -80,8 +80,7 @@ func (n node) paid(ctx context.Context, p payment.Record, used entry) (payment.A
 	return payment.Authorization{Status: payment.PaidToUs, Transaction: strings.ToLower(used.TransactionHash)}, nil
 }
 
-// pays reports whether a transaction's logs hold a transfer to us that belongs to the
-// use of the authorization.
+// pays reports whether a transaction's logs hold a transfer to us that the authorization made.
 func pays(logs []entry, p payment.Record) bool {
 	events := make([]evm.TokenEvent, len(logs))
 	for i, e := range logs {

@@ -18,7 +18,6 @@ import (
 // maxAnswer bounds a node's answer in bytes.
 const maxAnswer = 16 << 20
 
-// node is one JSON-RPC endpoint.
 type node struct {
 	url  string
 	http *http.Client
@@ -36,7 +35,8 @@ func (n node) call(ctx context.Context, result any, method string, params ...any
 	return a.decode(result, method)
 }
 
-// batch makes calls in one exchange, and returns their answers in the order of the calls.
+// batch makes calls in one exchange, and returns their answers in the order of the calls, which
+// have the ids 0, 1, … A missing answer is the zero value.
 func (n node) batch(ctx context.Context, name string, calls ...map[string]any) (ordered []answer, err error) {
 	ctx, span := tracing.Call(ctx, "rpc", name)
 	defer func() { span.End(tracing.Failed(err)) }()
@@ -53,7 +53,6 @@ func (n node) batch(ctx context.Context, name string, calls ...map[string]any) (
 	return ordered, nil
 }
 
-// request returns a JSON-RPC call.
 func request(id int, method string, params ...any) map[string]any {
 	return map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params}
 }
@@ -132,7 +131,6 @@ func (q *quantity) UnmarshalText(text []byte) error {
 
 func (q quantity) String() string { return "0x" + strconv.FormatUint(uint64(q), 16) }
 
-// block is what is read of a block.
 type block struct {
 	Number    quantity `json:"number"`
 	Timestamp quantity `json:"timestamp"`

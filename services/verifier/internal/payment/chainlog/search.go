@@ -56,10 +56,10 @@ func (n node) before(ctx context.Context, latest block, t time.Time) (block, err
 
 func isOlder(b block, t time.Time) bool { return int64(b.Timestamp) < t.Unix() }
 
-// narrow brings low, whose block is older than t or the first, and high, whose
-// block is not older, close to each other. Blocks come at a nearly even pace, so
-// it fetches those just before and just after where t should be; every third
-// time it halves, whatever the pace.
+// narrow fetches blocks until low, which is older than t or the first, and high, which is not
+// older, are at most closeEnough apart, and returns both. Blocks come at a nearly even pace, so it
+// fetches those just before and just after where t should be; every third time it halves, whatever
+// the pace.
 func (n node) narrow(ctx context.Context, low, high block, t time.Time) (block, block, error) {
 	for round := 0; high.Number-low.Number > closeEnough; round++ {
 		number := low.Number + (high.Number-low.Number)/2
