@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/eip3009"
 )
 
-// Facilitator serves the simulator as an x402 facilitator.
+// Facilitator returns a handler that serves the simulator as an x402 facilitator.
 func (b *Simulator) Facilitator() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /verify", func(w http.ResponseWriter, r *http.Request) {
@@ -40,8 +40,8 @@ func write(w http.ResponseWriter, answer any, err error) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// Node serves the simulator as a JSON-RPC node of its chain: as little of one as a
-// look for a payment takes. All blocks are of now and final.
+// Node returns a handler that serves the simulator as a JSON-RPC node of its chain: as little of
+// one as a look for a payment takes. Each block that is asked for is the 100th, of now and final.
 func (b *Simulator) Node(chainID int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		type call struct {

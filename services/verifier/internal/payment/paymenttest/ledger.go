@@ -56,7 +56,7 @@ func Begin(
 	return r.Key, err
 }
 
-// Sell begins a sale as Begin does, with no limit, and ends it.
+// Sell begins a sale as Begin does, of one payer and with no limit, and ends it with the outcome.
 func Sell(l *ledger.Ledger, now time.Time, name string, answer []byte, o payment.Outcome) error {
 	key, err := Begin(l, now, "0xpayer", name, answer, 1<<30)
 	if err == nil {

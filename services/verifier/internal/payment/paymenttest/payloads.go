@@ -23,7 +23,6 @@ const (
 	Token  = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" //nolint:gosec // an address, no credential
 )
 
-// buyerKey is the buyer's private key.
 var buyerKey = func() *ecdsa.PrivateKey {
 	key, err := crypto.ToECDSA(common.LeftPadBytes([]byte{130}, 32))
 	if err != nil {
@@ -32,7 +31,7 @@ var buyerKey = func() *ecdsa.PrivateKey {
 	return key
 }()
 
-// Payer makes one of many payers, each with a key of their own.
+// Payer returns the key of the n-th of many payers.
 func Payer(n int) *ecdsa.PrivateKey {
 	key, err := crypto.ToECDSA(common.LeftPadBytes(big.NewInt(int64(n)+1_000_000).Bytes(), 32))
 	if err != nil {
@@ -41,14 +40,14 @@ func Payer(n int) *ecdsa.PrivateKey {
 	return key
 }
 
-// Address returns the address of a payer.
+// Address returns the address of a key.
 func Address(key *ecdsa.PrivateKey) string { return crypto.PubkeyToAddress(key.PublicKey).Hex() }
 
 // Sign returns the buyer's signature of an authorization for the token of the
 // terms: the same for the same authorization.
 func Sign(t payment.Terms, a x402.Authorization) string { return SignWith(buyerKey, t, a) }
 
-// SignWith returns the signature of a key; "" for what cannot be signed.
+// SignWith returns the signature of a key; "" for an authorization that is malformed.
 func SignWith(key *ecdsa.PrivateKey, t payment.Terms, a x402.Authorization) string {
 	authorization, err := eip3009.Parse(a)
 	if err != nil {
@@ -67,7 +66,7 @@ func SignWith(key *ecdsa.PrivateKey, t payment.Terms, a x402.Authorization) stri
 // Forged has the form of an ordinary account's signature, and is none.
 var Forged = "0x" + strings.Repeat("cd", 65)
 
-// Terms cost 0.01 USD on the network.
+// Terms returns terms that cost 0.01 USD on the network.
 func Terms(network string) payment.Terms {
 	return payment.Terms{
 		Network: network, Asset: Token, AssetName: "USDC", AssetVersion: "2",
@@ -75,7 +74,7 @@ func Terms(network string) payment.Terms {
 	}
 }
 
-// Nonce makes 32 bytes of some hexadecimal digits.
+// Nonce returns 32 bytes that end in some hexadecimal digits.
 func Nonce(digits string) string { return "0x" + strings.Repeat("0", 64-len(digits)) + digits }
 
 // Unix returns a moment as authorizations write it.

@@ -14,8 +14,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Simulator is the chain and an honest facilitator on it, both in memory. Its spent
-// authorizations are the independent record of what was transferred.
+// Simulator is the chain and an honest facilitator on it, both in memory. Its spent authorizations
+// show what was transferred, whatever a ledger says.
 type Simulator struct {
 	// Now is the clock.
 	Now func() time.Time
@@ -23,8 +23,8 @@ type Simulator struct {
 	Network string
 
 	mu sync.Mutex
-	// spent is by what an authorization was spent: a transaction, or "" when
-	// it was cancelled.
+	// spent has, by its nonce, what an authorization was spent by: a transaction, or "" when it
+	// was cancelled.
 	spent map[string]string
 	moved int
 	// values are what authorizations moved that were settled, in units, by their nonces.
@@ -35,25 +35,25 @@ type Simulator struct {
 	refunds map[string]int64
 	// Bodies are the settlements that were requested.
 	Bodies [][]byte
-	// Verifies counts the checks, Looks the questions about the chain, Accounts those about
+	// Verifies counts the checks, Looks the questions about authorizations, Accounts those about
 	// payers.
 	Verifies, Looks, Accounts int
 
-	// Signed, when set, reports whether a signature is good; else every one is, as
-	// if each payer were a contract that agrees to all.
+	// Signed, when set, reports to Verify whether a signature is good; else every one is, as if
+	// each payer were a contract that agrees to all.
 	Signed func(p x402.ExactPayload) bool
 	// OnVerify and OnSettle, when set, answer in place of the honest facilitator, which
 	// OnSettle may call.
 	OnVerify func() (x402.VerifyResponse, error)
 	OnSettle func(ctx context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error)
-	// OnSettleOf is OnSettle with the payment that is to be settled.
+	// OnSettleOf is OnSettle with the payment that is to be settled, and goes before it.
 	OnSettleOf func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error)
-	// ChainLog, when set, is what a lookup on the chain fails with.
+	// ChainLog, when set, is the error of Authorization.
 	ChainLog error
-	// OnAccount, when set, returns what the chain shows of a payer; else each has the
+	// OnAccount, when set, returns what the chain shows of a payer, beside Used; else each has the
 	// amount and code, as if they were a contract.
 	OnAccount func(payer string) (payment.Account, error)
-	// Final is whether the chain has finalized past the end of everything.
+	// Final makes an unspent authorization Expired once its end has passed.
 	Final bool
 }
 
@@ -65,10 +65,10 @@ func NewSimulator(network string, now func() time.Time) *Simulator {
 	}
 }
 
-// ErrCut is a connection that broke.
+// ErrCut is the error of a connection that broke.
 var ErrCut = errors.New("connection cut")
 
-// Transfers counts the transfers that were made.
+// Transfers counts the transfers to the seller that are on the chain.
 func (b *Simulator) Transfers() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -2,14 +2,14 @@ package paymenttest
 
 import "github.com/pforte/pforte/services/verifier/internal/payment"
 
-// Transitions is the table of what follows from each event in each state of a payment, in the
-// package payment.
+// Transitions is the path, in the folder of package payment, of the table of what follows from
+// each event in each state.
 const Transitions = "testdata/transitions.txt"
 
 // Month is the month of the events of Transitions.
 const Month = "2026-11"
 
-// Happening is an event of Transitions. It happens to the record that a call has claimed.
+// Happening is an event of Transitions. Event returns it for the record that a call has claimed.
 type Happening struct {
 	Name  string
 	Event func(claimed payment.Record) payment.Event
