@@ -20,8 +20,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// quota is what this process knows of the month's free settlements, so that it can
-// reject calls early. The ledger alone decides.
+// quota is what this process knows of the month's free settlements, so that it can reject calls
+// early. The ledger alone decides whether one is left.
 type quota struct {
 	mu     sync.Mutex
 	month  string
@@ -33,20 +33,20 @@ type quota struct {
 	changes int
 	// warned is the month for which the warning was logged.
 	warned string
-	// closedUntil is when a facilitator that has reached its own limit is called
-	// again.
+	// closedUntil is when sales open again after the facilitator has reached its own limit.
 	closedUntil time.Time
 }
 
 const (
-	// quotaAge is how old the knowledge of other replicas' settlements may be.
+	// quotaAge is after how long the status of the month is read again.
 	quotaAge = time.Second
-	// facilitatorPause is how long a facilitator at its own limit is not called when
-	// it sends no Retry-After.
+	// facilitatorPause is for how long sales are closed when a facilitator at its own limit sends
+	// no Retry-After.
 	facilitatorPause = time.Minute
 )
 
-// CheckQuota returns nil when a settlement may begin now, ErrLimit or ErrLedger.
+// CheckQuota returns nil, or ErrLimit when the month has no settlement left or the facilitator is
+// at its own limit, as far as this process knows, or ErrLedger.
 func (w *Paywall) CheckQuota(ctx context.Context) error {
 	q := &w.quota
 	now := w.Now()
@@ -94,7 +94,7 @@ func (w *Paywall) refresh(ctx context.Context, now time.Time, month string) erro
 	return nil
 }
 
-// warn logs once a month that four fifths are used. q is locked.
+// warn logs, once a month, that at least four fifths are used. q is locked.
 func (w *Paywall) warn(q *quota) {
 	if q.status.Reserved*5 >= w.FreeSettlements*4 && q.warned != q.month {
 		q.warned = q.month
@@ -103,7 +103,7 @@ func (w *Paywall) warn(q *quota) {
 	}
 }
 
-// Quota returns the status of the month as last read, how many settlements it has
+// Quota returns the status of the month as this process knows it, how many settlements it has
 // left, and how long ago the oldest of the unknown payments was claimed; zero without one.
 func (w *Paywall) Quota(ctx context.Context) (s payment.QuotaStatus, left int, oldest time.Duration) {
 	now := w.Now()
@@ -138,8 +138,8 @@ func (q *quota) stale() {
 	q.readAt = time.Time{}
 }
 
-// pause closes sales for a while, because the facilitator refused to work with err,
-// and returns for how long.
+// pause closes sales for a while, because the facilitator answered with its own limit, err, and
+// returns for how long.
 func (q *quota) pause(now time.Time, err error) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -207,7 +207,7 @@ func (w *Paywall) checkHistory(ctx context.Context, c *call) error {
 	return nil
 }
 
-// recognize finds out whether the payer is known, and what the caps say of them.
+// recognize sets c.hasPaid, and returns as refused why the caps refuse the payer, if they do.
 func (w *Paywall) recognize(ctx context.Context, c *call) (refused, err error) {
 	caps := w.caps()
 	of := payment.Record{Key: c.Payment.Key, Plain: c.plain, Client: c.client, Around: c.around}
@@ -219,8 +219,8 @@ func (w *Paywall) recognize(ctx context.Context, c *call) (refused, err error) {
 	return caps.Refuse(history), nil
 }
 
-// tomorrow returns ErrFailing or ErrStrangers as a refusal until the next day. It returns
-// ErrStrangers as ErrLimit, because what strangers may use up is a part of the month.
+// tomorrow returns ErrFailing or ErrStrangers as a refusal until the next day (UTC), nil for nil.
+// It returns ErrStrangers as ErrLimit, because what strangers may use up is a part of the month.
 func (w *Paywall) tomorrow(err error) error {
 	switch {
 	case err == nil:
@@ -231,7 +231,7 @@ func (w *Paywall) tomorrow(err error) error {
 	return w.untilTomorrow(err)
 }
 
-// untilTomorrow returns err as a refusal until the next day.
+// untilTomorrow returns err in a payment.LaterError that ends with the day (UTC).
 func (w *Paywall) untilTomorrow(err error) error {
 	now := w.Now()
 	return &payment.LaterError{Err: err, After: payment.Day(now).Add(24 * time.Hour).Sub(now)}
@@ -259,7 +259,7 @@ func (w *Paywall) client(address string) (client, around string) {
 	return w.token(within(56).String()), w.token(within(48).String())
 }
 
-// token returns the name of a client for today.
+// token returns the name of a client, or of a network, for today.
 func (w *Paywall) token(client string) string {
 	mac := hmac.New(sha256.New, w.ClientKey)
 	mac.Write([]byte(payment.Day(w.Now()).Format(time.DateOnly) + " " + client))
@@ -269,8 +269,8 @@ func (w *Paywall) token(client string) string {
 // Bounds of what is done at one time for payers of whom little is known, so that it
 // leaves capacity for the others.
 const (
-	// maxUnknownPayers bounds the work for payers who neither sign with a key of their
-	// own nor have paid before: a quarter of what the chain's reader does at once.
+	// maxUnknownPayers bounds the work for payers who are not known, after the facilitator has
+	// verified the payment: a quarter of what the chain's reader does at once.
 	maxUnknownPayers = 4
 	// maxBeside bounds the work beside the facilitator's verification: half of what
 	// the chain's reader does. Keys cost nothing, and only the facilitator knows
@@ -280,16 +280,16 @@ const (
 	// those who name a known payer: together a quarter of the connections to it. A contract may
 	// take as long as its timeout, and anyone may deploy one.
 	maxChecks = 32
-	// maxAccounts bounds the questions about accounts to the payment network's node, and
-	// accountTimeout how long each may take with its wait.
+	// maxAccounts bounds the questions about payers to the payment network's nodes, and
+	// accountTimeout how long one about an account may take with its wait.
 	maxAccounts    = 16
 	accountTimeout = 2 * time.Second
 )
 
-// checkAccount refuses, before the facilitator is called or any work is done, a payer who
-// has not the amount, an authorization that is spent, and a signature that no contract can
-// be asked about. Payers who have paid and sign with their own key are not looked up. What
-// the node does not answer, the facilitator decides.
+// checkAccount refuses, before the facilitator is called or any work is done, a payer who has not
+// the amount, an authorization that is spent, and a signature that no contract can be asked about.
+// Known payers who sign with their own key are not looked up. What the node does not answer, the
+// facilitator decides.
 func (w *Paywall) checkAccount(ctx context.Context, c *call) error {
 	if w.Accounts == nil || c.account != nil || c.isKnown() {
 		return nil
@@ -322,8 +322,7 @@ func (w *Paywall) checkAccount(ctx context.Context, c *call) error {
 	return nil
 }
 
-// settlementQueue is a queue of settlements that wait until others of their payer or client
-// have ended.
+// settlementQueue is a queue of settlements that wait until others have ended.
 type settlementQueue struct {
 	mu    sync.Mutex
 	queue []*waiter
@@ -348,9 +347,9 @@ const (
 	maxWaiting       = 256
 )
 
-// wait returns nil when Begin may be tried again, ErrInFlight when ctx ends before, and ErrLimit in a
-// payment.LaterError when too many wait. The first pause is short: one may have ended just before
-// this one was queued.
+// wait returns nil when Begin may be tried again, ErrInFlight when ctx ends before, and ErrLimit
+// in a payment.LaterError when too many strangers wait. The first pause is short: one may have
+// ended just before this one was queued.
 func (c *settlementQueue) wait(ctx context.Context, w *waiter) error {
 	w.wake = make(chan struct{}, 1)
 	if !c.join(w) {
@@ -375,7 +374,8 @@ func (c *settlementQueue) wait(ctx context.Context, w *waiter) error {
 	}
 }
 
-// strangersPause is when payers who are not known may try again when too many wait.
+// strangersPause is after how long a payer who is not known may try again when too many of them
+// wait.
 const strangersPause = 5 * time.Second
 
 // join puts w into the queue and returns true, unless w is a stranger's and maxWaiting of those wait.
@@ -395,8 +395,8 @@ func (c *settlementQueue) join(w *waiter) bool {
 	return true
 }
 
-// first reports whether w is the first of its payer in the queue, and one of the
-// first of its client, and of the strangers if it is one. If all tried again, the ledger would do little else.
+// first reports whether w is the first of its payer in the queue, and one of the first of its
+// client, and of the strangers if it is one. If all tried again, the ledger would do little else.
 func (c *settlementQueue) first(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -479,8 +479,8 @@ func (c *call) spender() string {
 	return c.Payment.Key.Payer + "+"
 }
 
-// spendPayer takes an attempt for each question from the payer. It is for payments that the payer's key signed
-// or the facilitator has verified.
+// spendPayer takes an attempt for each question from the payer, once in a call. It is for payments
+// that the payer's key signed or the facilitator has verified.
 func (w *Paywall) spendPayer(c *call) (err error) {
 	if c.refundPayer == nil {
 		c.refundPayer, err = w.payers.spendMany(c.spender(), w.AttemptsPerPayer, c.Questions)
@@ -488,7 +488,6 @@ func (w *Paywall) spendPayer(c *call) (err error) {
 	return err
 }
 
-// refund returns the attempts that the call has taken.
 func (c *call) refund() {
 	for _, refund := range []*func(){&c.refundAddress, &c.refundPayer} {
 		if *refund != nil {
@@ -502,14 +501,13 @@ func (c *call) refund() {
 	c.refunds = nil
 }
 
-// attempts counts attempts that cost the service or the facilitator something and
-// are not paid, in fixed windows: those of payers, or those of client addresses. It
-// lives in the memory of one process: each replica allows the whole number.
+// attempts counts attempts that cost the service or the facilitator something and are not paid, in
+// fixed windows: those of payers, client addresses or networks. It lives in the memory of one
+// process: each replica allows the whole number.
 //
-// Its memory is bounded. Where no more can be counted one by one,
-// newcomers are counted by the group they are in, and where no more groups can be
-// counted, by a wider group. So an attacker who fills the counts takes attempts
-// only from newcomers of the same groups.
+// Its memory is bounded. Where no more can be counted one by one, newcomers are counted by the
+// group they are in, and where no more groups can be counted, in a bucket of wider groups. So an
+// attacker who fills the counts takes attempts only from newcomers.
 type attempts struct {
 	now    func() time.Time
 	window time.Duration
@@ -524,7 +522,7 @@ type attempts struct {
 	counts [3]map[string]int
 }
 
-// attemptWindow is how long attempts are counted together.
+// attemptWindow is the window of all attempts but those that count for a day.
 const attemptWindow = time.Minute
 
 // How many are counted at a time: clients or payers, the networks around them, and
@@ -546,9 +544,8 @@ func newAttempts(now func() time.Time, window time.Duration, groups func(name st
 	return a
 }
 
-// networksAround names an address, or the IPv6 /64 that package clientaddr takes
-// for one, the network that its owner may have whole, and its provider's:
-// IPv6 /48 and /32, IPv4 /16 and /8.
+// networksAround names an address, or the IPv6 /64 that package clientaddr takes for one, and two
+// networks around it: IPv6 /48 and /32, IPv4 /16 and /8.
 func networksAround(name string) []string {
 	prefix, err := netip.ParsePrefix(name)
 	if err != nil {
@@ -575,9 +572,9 @@ func (a *attempts) spend(name string, limit int) (refund func(), err error) {
 	return a.spendMany(name, limit, 1)
 }
 
-// spendMany takes n of the limit attempts of a window in one step; where the limit is smaller, all
-// of them. refund gives them back, and does nothing once the window is over. ErrTooMany in a
-// payment.LaterError: too few are left.
+// spendMany takes n of the limit attempts of a window in one step; where the limit is smaller than
+// n, all of them. refund gives them back, and does nothing once the window is over. ErrTooMany in
+// a payment.LaterError: too few are left.
 func (a *attempts) spendMany(name string, limit, n int) (refund func(), err error) {
 	groups := a.groups(name)
 	a.mu.Lock()

@@ -10,11 +10,12 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// ErrContradicted means that the chain, or the clock, contradicts a decision.
+// ErrContradicted means that a decision or a refund is refused: the chain, the clock or the
+// payment's state contradicts it, or it could not be checked.
 var ErrContradicted = errors.New("resolution is contradicted")
 
-// contradiction returns ErrContradicted when what was found on the chain is not what an
-// operator decided: that a payment is Settled by a transaction, or Dead.
+// contradiction returns ErrContradicted when an operator decided that a payment is Dead and the
+// chain shows that it was paid, or Settled by a transaction and the chain does not show that.
 func contradiction(decided payment.State, transaction string, found payment.Authorization) error {
 	paid := found.Status == payment.PaidToUs
 	switch {
@@ -61,13 +62,13 @@ func Look(
 	return found, o, nil
 }
 
-// Decide ends an Unknown payment as an operator decided. Settled is refused unless the
-// chain shows the payment by d.Transaction; without a node (network is nil) unless it is
-// unchecked, which is refused with one. Dead is refused until DecidableAfter has passed, and
-// when the chain shows a payment; it never returns a settlement to the month, and a buyer who
-// returns is looked up all the same. chain is "agrees", "not asked" without a node, or why the
-// chain could not be read. payment.ErrUnderWay: a process works on the payment.
-// ErrContradicted: it is refused. payment.ErrLost: it was decided meanwhile.
+// Decide ends an Unknown payment as an operator decided. Settled needs the chain to show the
+// payment by d.Transaction or, without a node (network is nil), unchecked, which is refused with a
+// node. Dead is refused until DecidableAfter has passed, and when the chain shows a payment; it
+// never returns a settlement to the month, and when the buyer returns the chain is looked at all
+// the same. chain is "agrees", "not asked" without a node, or why the chain could not be read.
+// payment.ErrUnderWay: the payment is Working or Settling. ErrContradicted: it is refused.
+// payment.ErrLost: its state has changed meanwhile.
 func Decide(
 	ctx context.Context, books Books, network PaymentNetwork, now time.Time, r payment.Record, d payment.Decision,
 	unchecked bool,
@@ -109,11 +110,11 @@ func Decide(
 	return chain, err
 }
 
-// Refund books a refund of a Settled payment. Where there is a node, the transaction must
-// show the transfer from the payee to the payer. payment.ErrUnderWay: a process works on the
-// payment. ErrContradicted: it is not Settled, or the node does not show the transfer.
-// payment.ErrTooMuch: it refunds more than was paid, or than was transferred. payment.ErrBooked:
-// the transaction is booked for it. payment.ErrLost: it is not Settled any more.
+// Refund books a refund of a Settled payment. Where there is a node, the transaction must show the
+// transfer from the payee to the payer. payment.ErrUnderWay: the payment is Working or Settling.
+// ErrContradicted: it is not Settled, or the node does not show the transfer. payment.ErrTooMuch:
+// it refunds more than was paid, or than was transferred. payment.ErrBooked: the transaction is
+// booked for it. payment.ErrLost: it is not Settled any more.
 func Refund(ctx context.Context, books Books, network PaymentNetwork, r payment.Record, refund payment.Refund) error {
 	switch r.State {
 	case payment.Settled:

@@ -28,14 +28,14 @@ type Options struct {
 	// open until the facilitator reports it, or an operator decides.
 	ChainLog payment.ChainLog
 	// Accounts may be nil: then the facilitator is called without a look at the accounts of
-	// payers who are not known.
+	// payers.
 	Accounts Accounts
 	// Confirm accepts a facilitator's yes only when ChainLog confirms it.
 	Confirm bool
 	// FreeSettlements is how many settlements a calendar month (UTC) may have.
 	FreeSettlements int
-	// VerifyTimeout and SettleTimeout bound one call to the facilitator;
-	// WorkTimeout bounds the work of one sale.
+	// VerifyTimeout bounds the facilitator's check of a payment, SettleTimeout one call of it to
+	// settle, and WorkTimeout the work of one sale.
 	VerifyTimeout, SettleTimeout, WorkTimeout time.Duration
 	// AttemptsPerPayer and AttemptsPerAddress bound the attempts that end unpaid
 	// in a minute.
@@ -54,7 +54,8 @@ type Options struct {
 	ClientKey []byte
 	Log       *slog.Logger
 	Now       func() time.Time
-	// Ended may be nil. It is called with the end of each call.
+	// Ended may be nil. It is called with the end of each purchase, which concurrent copies of a
+	// call share, and of each call that Refuse ends.
 	Ended func(End)
 	// At may be nil. It is called at each Point of a sale.
 	At func(Point)
@@ -65,14 +66,15 @@ type Options struct {
 	Heartbeat, Pause, Answer time.Duration
 }
 
-// Accounts reads what the payment network shows of a payer and of an authorization over an
+// Accounts reads what the payment network shows of a payer and of their authorization over an
 // amount of atomic units. An error means that it is not known.
 type Accounts interface {
 	Account(ctx context.Context, key payment.Key, amount string) (payment.Account, error)
 }
 
-// End is how a call ended: Operation and Transport are those of the Order, and Outcome
-// is one of the words of the metric verifier_payments_total. Reused is as in Sale.
+// End is how a call ended, or what the service decided of a payment by itself: Operation and
+// Transport are those of the Order or the record, and Outcome is one of the words of the metric
+// verifier_payments_total. Reused is as in Sale.
 type End struct {
 	Operation, Transport, Outcome string
 	Reused                        bool
@@ -84,10 +86,10 @@ type Point string
 // The points, in their order.
 const (
 	Claimed  Point = "claimed"  // the claim is written
-	Worked   Point = "worked"   // the work is done, the facilitator has verified
+	Worked   Point = "worked"   // the answer is made, the payment is verified or was found on the chain
 	Begun    Point = "begun"    // settling is on disk, the facilitator is not called yet
-	Asked    Point = "asked"    // the facilitator has answered, nothing is written
-	Finished Point = "finished" // the outcome is written, the buyer has no answer yet
+	Asked    Point = "asked"    // the call of the facilitator has ended, nothing is written
+	Finished Point = "finished" // the outcome is written or deferred, the buyer has no answer yet
 )
 
 // Paywall sells answers for payments, at most one for each.
@@ -103,8 +105,8 @@ type Paywall struct {
 	known   *attempts // of known payers at their addresses
 	lookups *attempts // of clients' addresses, free
 	// strangers is what payers who are not known share, and named what payments share that only
-	// name a known payer. accountsNear and checksNear count what one network takes of it, unpaidOf
-	// and unpaidNear the day's works that end unpaid, of payers and of networks.
+	// name a known payer. accountsNear and checksNear count what one network takes of both,
+	// unpaidOf and unpaidNear the day's works that end unpaid, of payers and of networks.
 	strangers, named         budgets
 	accountsNear, checksNear *attempts
 	unpaidOf, unpaidNear     *attempts
@@ -159,7 +161,6 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	return w, nil
 }
 
-// heartbeat extends the lease until ctx ends.
 func (w *Paywall) heartbeat(ctx context.Context) {
 	periodic.Run(ctx, w.Heartbeat, func() {
 		if err := w.Ledger.Heartbeat(ctx, w.owner, w.Now().Add(leaseTTL*w.Heartbeat)); err != nil && ctx.Err() == nil {
@@ -168,9 +169,9 @@ func (w *Paywall) heartbeat(ctx context.Context) {
 	})
 }
 
-// Close accepts no new sale and waits for those under way. When all have ended it
-// deregisters. When ctx ends before, it returns an error: a sale that is cut off is resumed,
-// by any process that has the ledger open then, as soon as the lease has expired.
+// Close accepts no new sale and waits for those under way. When all have ended it deregisters.
+// When ctx ends before, it returns an error: a sale that is cut off can be resumed, in any process
+// on the ledger, once the lease has expired.
 func (w *Paywall) Close(ctx context.Context) error {
 	err := w.purchases.Close(ctx)
 	w.stop()

@@ -24,7 +24,7 @@ type Order struct {
 	// Questions is how many questions the work answers, each of which counts as an attempt,
 	// and AtOnce how many of them it answers at a time; zero means one.
 	Questions, AtOnce int
-	// Address is the client's, for the limit of unpaid attempts.
+	// Address is the client's, for the limits.
 	Address string
 	// Work makes the answer, the same bytes for the same request. It may run
 	// although the caller has gone, and must not change anything.
@@ -47,19 +47,18 @@ type Sale struct {
 	replay bool
 }
 
-// purchaseKey identifies one purchase: a payment for a request.
 type purchaseKey struct {
 	key              payment.Key
 	payment, request payment.Digest
 }
 
-// Buy sells one answer for one payment. Concurrent copies of a call share one sale.
-// An error is one of package payment's, the context's or the work's own. After
-// ErrPending, ErrInFlight and the context's, money may have moved: the same payment gets
-// its answer as soon as the outcome is known.
+// Buy sells one answer for one payment. Concurrent copies of a call share one sale. An error is
+// one of package payment's, the context's or the work's own. After ErrPending, ErrInFlight and the
+// context's, money may have moved: the same payment gets its answer as soon as the outcome is
+// known.
 //
-// The work goes on while any caller waits. From the moment that money may move it
-// goes on whether callers wait or not.
+// The work goes on while any caller waits. From the moment that money may move it goes on whether
+// callers wait or not.
 func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 	o.Questions, o.AtOnce = max(o.Questions, 1), max(o.AtOnce, 1)
 	o.Payment, o.mismatch = o.Offer.Judge(o.Payment)
@@ -93,9 +92,9 @@ func (w *Paywall) isKnown(ctx context.Context, p payment.Payment) (bool, error) 
 	return false, nil
 }
 
-// Refuse returns the error for an order whose payment cannot be read or does not match
-// the terms: err, unless nothing can be sold at all for now. Of the order only Operation
-// and Transport are needed.
+// Refuse returns the error for an order whose payment cannot be read or does not match the terms,
+// and counts that end: err, or what CheckQuota returns when that is not nil. Of the order only
+// Operation and Transport are needed.
 func (w *Paywall) Refuse(ctx context.Context, o Order, err error) error {
 	if closed := w.CheckQuota(ctx); closed != nil {
 		err = closed
@@ -112,7 +111,7 @@ type call struct {
 	// without the facilitator. Any other signature is the facilitator's to verify: it may
 	// be a contract's, or broken.
 	plain bool
-	// checked reports that the facilitator has verified the payment, worked that
+	// checked is set when the facilitator has verified the payment before the work, worked when
 	// work has begun.
 	checked, worked bool
 	// reuse reports that an earlier payment of the payer has bought, or is buying, the
@@ -172,8 +171,8 @@ func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
 	return ledgerFault(err)
 }
 
-// isFree reports whether the end of a call refunds its attempts: it paid, the limit or the
-// ledger stopped it, or the facilitator was away before any work began. An answer that an
+// isFree reports whether the end of a call refunds its attempts: it paid, the limit or the ledger
+// stopped it, or the facilitator was not available before any work began. An answer that an
 // earlier call or payment has paid for is not free: where it cost nothing, no attempt was taken.
 func (c *call) isFree(sale Sale, err error) bool {
 	switch {
@@ -185,8 +184,8 @@ func (c *call) isFree(sale Sale, err error) bool {
 	return errors.Is(err, payment.ErrFacilitator) && !errors.Is(err, payment.ErrNoVerdict) && !c.worked
 }
 
-// claimOrResume claims the payment and sells, or resumes what an earlier copy began.
-// While another process works on a copy, it waits.
+// claimOrResume claims the payment and sells, or resumes what an earlier copy began. While another
+// call works on a copy, it waits.
 func (w *Paywall) claimOrResume(ctx context.Context, c *call) (Sale, error) {
 	if err := w.retryPending(ctx, c.Payment.Key); err != nil {
 		return Sale{}, err
@@ -274,8 +273,8 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 	return r, won, ledgerFault(err)
 }
 
-// ownRecord returns the record of the payment. That of a copy gets the key of the authorization
-// when it is settled, and the payment has it from then on.
+// ownRecord returns the record of the payment, or ErrNotFound. When that of a copy has got the key
+// of the authorization, because it was settled, the payment gets that key, too.
 func (w *Paywall) ownRecord(ctx context.Context, c *call) (payment.Record, error) {
 	r, err := w.Ledger.Get(ctx, c.Payment.Key)
 	if !errors.Is(err, payment.ErrNotFound) || !c.Payment.Key.IsCopy() {
@@ -318,9 +317,9 @@ func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found 
 	return r, err == nil && r.Key != c.Payment.Key, ledgerFault(err)
 }
 
-// admit returns nil when a sale may begin now: the window of the authorization is
-// open, the month has a settlement left, not too many have failed, the address has an
-// attempt left, and the payment network shows of a payer who has never paid that they can.
+// admit returns nil when a sale may begin now: the payment matches the terms, the window of the
+// authorization is open, the month has a settlement left, not too many have failed, the address
+// has an attempt left, and the payment network does not show that the payer cannot pay.
 func (w *Paywall) admit(ctx context.Context, c *call) error {
 	if c.mismatch != nil {
 		return c.mismatch
@@ -340,8 +339,8 @@ func (w *Paywall) admit(ctx context.Context, c *call) error {
 	return w.checkAccount(ctx, c)
 }
 
-// check has the facilitator verify a payment whose signature cannot be verified
-// here, before any work. After that it is certain that the payer made the attempt.
+// check has the facilitator verify a payment before any work, and then takes attempts from its
+// payer, who has certainly made it.
 func (w *Paywall) check(ctx context.Context, c *call) error {
 	if shared := w.budgetsOf(c); shared != nil {
 		waiting, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
@@ -369,10 +368,10 @@ func (w *Paywall) sell(ctx context.Context, c *call, r payment.Record) (Sale, er
 	return w.settle(ctx, c, r, answer)
 }
 
-// workAndVerify makes the answer for a payment that is certainly the payer's: after
-// the facilitator has verified it, or beside that where the payer's own key signed
-// and there is capacity, or they have paid before. Of two errors the facilitator's
-// counts: what the work finds is for those who can pay.
+// workAndVerify makes the answer for a payment that is certainly the payer's: after the
+// facilitator has verified it, or beside that where the payer's own key signed, and they are known
+// or there is capacity. Of two errors the facilitator's counts: what the work finds is for those
+// who can pay.
 func (w *Paywall) workAndVerify(ctx context.Context, c *call) (answer []byte, err error) {
 	if err := w.spendPayer(c); err != nil {
 		return nil, err
@@ -380,7 +379,7 @@ func (w *Paywall) workAndVerify(ctx context.Context, c *call) (answer []byte, er
 	switch {
 	case c.checked && c.hasPaid:
 		return w.workCounted(ctx, c)
-	case c.checked: // those who have never paid share a bound
+	case c.checked: // those who are not known share a bound
 		waiting, cancel := context.WithTimeout(ctx, w.WorkTimeout)
 		defer cancel()
 		places := int64(min(c.AtOnce, maxUnknownPayers))

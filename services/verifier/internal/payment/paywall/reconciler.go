@@ -18,12 +18,12 @@ type ReconcilerOptions struct {
 	Ledger payment.Upkeep
 	// ChainLog may be nil: then nothing is reconciled or checked.
 	ChainLog payment.ChainLog
-	// KeepAnswers is how long the answer of a settled payment is kept; later it is made anew for
-	// a buyer who returns.
+	// KeepAnswers is for how long after its claim the answer of a payment is kept; later it is
+	// made anew for a buyer who returns.
 	KeepAnswers time.Duration
 	Log         *slog.Logger
 	Now         func() time.Time
-	// Ended may be nil. It is called with each payment that the service decides by itself.
+	// Ended may be nil. It is called with each payment whose state the service changes by itself.
 	Ended func(End)
 }
 
@@ -50,11 +50,11 @@ const (
 	reconcileEvery = 5 * time.Second
 	// maxReconciling is how many payments are looked up at once.
 	maxReconciling = 20
-	// nextLookup is when a payment that could not be decided is looked up again.
+	// nextLookup is after how long a payment that could not be decided is looked up again.
 	nextLookup = 30 * time.Second
 	pruneEvery = time.Hour
 	checkEvery = time.Minute
-	// checkBatch is how many payments that have ended are checked in one pass.
+	// checkBatch is how many payments that have ended are taken at once to be checked.
 	checkBatch = 100
 	// checkAfter is the age at which a payment that has ended is checked once more:
 	// by then its block is final on every network that payments are made on.
@@ -88,8 +88,8 @@ func (k *Reconciler) Run(ctx context.Context) {
 	})
 }
 
-// Reconcile looks up payments whose outcome is open, those that are due for longest
-// first, as many at once as maxReconciling, until none is due.
+// Reconcile looks up payments whose outcome is open, those that are due for longest first, at most
+// maxReconciling at once, until none is due. It does nothing while another call gives them out.
 func (k *Reconciler) Reconcile(ctx context.Context) {
 	if k.ChainLog == nil || !k.distributing.TryLock() {
 		return
@@ -194,8 +194,8 @@ func (k *Reconciler) lookUpOpen(ctx context.Context, r payment.Record) {
 	}
 }
 
-// reconcile writes what the chain shows of a payment for which no call waits, where it shows
-// something else than the record.
+// reconcile writes what the chain shows of a payment for which no call waits, where that changes
+// the record.
 func (k *Reconciler) reconcile(ctx context.Context, r payment.Record, found payment.Authorization) error {
 	e, changes := payment.Seen(r, found)
 	if !changes {

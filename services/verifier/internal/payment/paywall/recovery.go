@@ -63,8 +63,8 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 	return r, true, nil
 }
 
-// mayReuse returns ErrTooMany when the payer has got the answers of earlier payments too
-// often today. An answer that no call has got yet is theirs all the same.
+// mayReuse returns ErrTooMany when the payer has got the answers of earlier payments too often
+// today. An answer that is owed is theirs all the same.
 func (w *Paywall) mayReuse(ctx context.Context, c *call, r payment.Record) error {
 	may, err := w.Ledger.Reuse(ctx, c.countedBy(r), payment.Day(w.Now()), w.ReusesPerPayer, false)
 	if err != nil {
@@ -76,8 +76,8 @@ func (w *Paywall) mayReuse(ctx context.Context, c *call, r payment.Record) error
 	return nil
 }
 
-// countedBy returns the key under which a reuse of r's answer is counted. What the payer's
-// key has bought and a copy that is not plain asks for counts apart from the payer.
+// countedBy returns the key under which a reuse of r's answer is counted: r's. Where r is plain
+// and a copy that is not asks for it, that counts apart from the payer.
 func (c *call) countedBy(r payment.Record) payment.Key {
 	key := r.Key
 	if r.Plain {
@@ -86,8 +86,8 @@ func (c *call) countedBy(r payment.Record) payment.Key {
 	return key
 }
 
-// resumeForBuyer returns what a buyer gets by now for a payment that the ledger has. Only an
-// answer that is there costs no attempt.
+// resumeForBuyer returns what a buyer gets by now for a payment that the ledger has. It takes
+// attempts unless the answer is there.
 func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	if r.State != payment.Settled || r.Answer.IsZero() {
 		if _, err := w.recognize(ctx, c); err != nil {
@@ -117,8 +117,8 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 	return sale, nil
 }
 
-// Times between two lookups on the chain for a payment that is dead, and for one that
-// is open although its authorization has ended: that is not settled again, and the
+// Times between two lookups on the chain for a buyer whose payment is dead, and for one whose
+// payment is open although its authorization has ended: that is not settled again, and the
 // reconciler looks it up too.
 const (
 	deadLookupPause = time.Minute
@@ -169,10 +169,10 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 	return sale, err
 }
 
-// resumeUnknown finds out how a settlement ended whose outcome is open, for a buyer
-// who wants the answer. As long as the authorization can be spent, settling it again
-// is what they request, though not at once and not without end; the facilitator gets
-// the same request as before, unless the terms have changed since.
+// resumeUnknown finds out how a settlement ended whose outcome is open, for a buyer who wants the
+// answer. Where the chain does not tell, the facilitator is called to settle the same payment
+// again, though not at once and not without end, and only while the authorization is good and the
+// payment matches the terms.
 func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	open := payment.Outcome{State: payment.Unknown, Transaction: r.Transaction, Reason: r.Reason}
 	if w.Now().After(r.ValidBefore) {
@@ -202,9 +202,9 @@ func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) 
 	return w.finish(ctx, r, outcome)
 }
 
-// takeOver serves the holder of a plain copy although the record of the authorization is of
-// a copy that is not: the money was theirs. They get the answer to their own question, once
-// the chain shows that the money has moved.
+// takeOver serves the holder of a plain copy although the record of the authorization is of a copy
+// that is not plain: the money was theirs. They get the answer to their own question, once the
+// chain shows that the money has moved.
 func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (Sale, error) {
 	if err := w.spendAddress(c, c.Questions); err != nil {
 		return Sale{}, err
@@ -219,11 +219,11 @@ func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (S
 	return w.serveFound(ctx, c, w.record(c), found.Transaction)
 }
 
-// mayHavePaid reports whether the chain must be asked before the buyer is told err, and returns err
-// as a refusal. It must be for a payment that its payer signed, and that the facilitator refused or
-// whose window is not open by our clock: another may have carried it out, or the ledger, restored
-// from a copy, has forgotten it. The holder of a copy that is not plain is not known, so the chain
-// is not asked.
+// mayHavePaid reports whether the chain must be asked before the buyer is told err, and returns
+// err as a refusal. That is so for a payment that its payer signed, and that was refused or whose
+// window is not open by our clock: another may have carried it out, or the ledger, restored from a
+// copy, has forgotten it. The holder of a copy that is not plain may be anyone, so the chain is
+// not asked.
 func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may bool) {
 	if w.ChainLog == nil || !c.plain || !errors.As(err, &refusal) {
 		return nil, false

@@ -13,9 +13,10 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// carryOut has a begun settlement carried out and ends it in the ledger. If the facilitator
-// leaves the outcome open and the chain does not decide it, the facilitator is called once
-// more with the same bytes, unless it is at its own limit, and the chain after it.
+// carryOut has a begun settlement carried out and ends it in the ledger. If the facilitator leaves
+// the outcome open and the chain does not decide it, the facilitator is called once more with the
+// same bytes, where retrySettlement may and it is not at its own limit, and then the chain is
+// looked at again.
 func (w *Paywall) carryOut(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	result, err := w.requestSettlement(ctx, c, r)
 	w.At(Asked)
@@ -29,7 +30,8 @@ func (w *Paywall) carryOut(ctx context.Context, c *call, r payment.Record) (Sale
 }
 
 // requestSettlement calls the facilitator to settle. It returns the outcome that the answer means,
-// and an error if there was no answer. A facilitator at its own limit is not called again for a while.
+// and an error if there was no usable one. A facilitator at its own limit closes sales for a
+// while.
 func (w *Paywall) requestSettlement(ctx context.Context, c *call, r payment.Record) (payment.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
@@ -50,8 +52,8 @@ func (w *Paywall) requestSettlement(ctx context.Context, c *call, r payment.Reco
 const secondLook = 4
 
 // confirmOutcome returns the outcome that follows from the facilitator's answer and the chain.
-// Where settlements are confirmed, a yes is open until the chain shows the transfer; nodes
-// may be some blocks behind, so it waits for them.
+// Where settlements are confirmed, a yes is open until the chain shows the transfer; nodes may be
+// some blocks behind, so it waits for them, up to SettleTimeout.
 func (w *Paywall) confirmOutcome(ctx context.Context, result payment.Outcome, r payment.Record) payment.Outcome {
 	if result.State != payment.Settled {
 		outcome := w.reconcileWithChain(ctx, result, r)
@@ -121,7 +123,8 @@ func withUnspent(err error, o payment.Outcome) error {
 	return err
 }
 
-// answer returns what the buyer gets for a record whose settling has ended.
+// answer returns what the buyer gets for a record; one that is neither Settled nor Dead is
+// pending.
 func (w *Paywall) answer(r payment.Record) (Sale, error) {
 	switch r.State {
 	case payment.Settled:
@@ -144,8 +147,8 @@ func (w *Paywall) answer(r payment.Record) (Sale, error) {
 }
 
 const (
-	// maxRetries bounds how often the facilitator is called again for one payment,
-	// and retryPause is the time between two such calls of its buyer.
+	// maxRetries bounds how often the facilitator is called again for one payment, and retryPause
+	// is how long the record must not have changed before its buyer has it called again.
 	maxRetries = 5
 	retryPause = 5 * time.Second
 )
@@ -157,10 +160,10 @@ func (w *Paywall) mayRetry(r payment.Record) bool {
 }
 
 // retrySettlement requests a settlement again whose outcome, open, is not known, and returns the
-// outcome then. The retry may cause one more transaction, so it reserves one more settlement; where
-// none is left for this payer, the outcome stays open. Payers who have never paid get none of the
-// settlements that are kept for known payers, however they sign, because leaving an outcome open
-// costs them nothing.
+// outcome then. The retry may cause one more transaction, so it reserves one more settlement and
+// is counted in r; where none is left for this payer, the outcome stays open. Payers who have
+// never paid get none of the settlements that are kept for known payers, however they sign,
+// because leaving an outcome open costs them nothing.
 func (w *Paywall) retrySettlement(
 	ctx context.Context, c *call, open payment.Outcome, r *payment.Record,
 ) payment.Outcome {
@@ -199,7 +202,6 @@ func mergeRetry(first, again payment.Outcome) payment.Outcome {
 	return first
 }
 
-// chainLogTimeout bounds one lookup on the chain.
 const chainLogTimeout = 10 * time.Second
 
 var errNoChainLog = errors.New("no node of the payment network is configured")
@@ -252,9 +254,9 @@ const (
 	pendingEvery = 5 * time.Second
 )
 
-// pendingWrites are ends of sales that could not be written: the ledger's disk was
-// full, or it was away. The records look as if this process still worked on them, and
-// would block their buyers until the deadline.
+// pendingWrites are ends of sales that could not be written: the ledger's disk was full, or it was
+// away. Their records look as if this process still worked on them, and would block their buyers
+// until the deadline.
 type pendingWrites struct {
 	mu  sync.Mutex
 	all map[payment.Key]pendingWrite
@@ -267,7 +269,7 @@ type pendingWrite struct {
 	write func(context.Context) error
 }
 
-// deferWrite remembers a write that has failed.
+// deferWrite remembers a write that has failed, if fewer than maxPending are remembered.
 func (w *Paywall) deferWrite(key payment.Key, p pendingWrite) {
 	w.pending.mu.Lock()
 	defer w.pending.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// budgets are what payers may use up together before they have paid. Strangers have theirs,
-// and so have payments that name a known payer without the signature of their key, which a
-// contract's may be and which anyone can make. Known payers who sign need none.
+// budgets are what payers may use up together. Those who are not known have theirs, and so have
+// payments that name a known payer but are not signed by their key: such a signature may be a
+// contract's, and anyone can make one. Known payers who sign need none.
 type budgets struct {
 	// accounts are the lookups at the payment network's node, checks those at the
 	// facilitator.
@@ -46,7 +46,7 @@ func newBudgets(o Options) budgets {
 	}
 }
 
-// isKnown reports whether the payment is certainly that of a payer who has paid before: their own key signed it.
+// isKnown reports whether the payment is certainly that of a known payer: their own key signed it.
 func (c *call) isKnown() bool { return c.hasPaid && c.plain }
 
 // budgetsOf returns the budgets that a call shares with others; nil where isKnown.
@@ -60,7 +60,8 @@ func (w *Paywall) budgetsOf(c *call) *budgets {
 	return &w.strangers
 }
 
-// spendShared takes a lookup or a check from a budget that c shares with others.
+// spendShared takes a lookup or a check from a budget that c shares with others, and from what one
+// network may take of it.
 func (w *Paywall) spendShared(c *call, from *budget, within *attempts) error {
 	refund, err := within.spend(c.Address, int(from.most)/networkShare)
 	if err != nil {
@@ -75,7 +76,6 @@ func (w *Paywall) spendShared(c *call, from *budget, within *attempts) error {
 
 var errShared = errors.New("what new payers may use up is used up for now")
 
-// facilitatorOf returns the facilitator that is called for c.
 func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
 	if w.StrangersFacilitator != nil && !c.isKnown() {
 		return w.StrangersFacilitator
@@ -84,7 +84,8 @@ func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
 }
 
 // verify checks with the facilitator whether the payment is good. While the facilitator is busy,
-// perhaps with strangers, the call of a known payer waits, and any other returns the error.
+// perhaps with strangers, the call of a known payer waits, as long as VerifyTimeout, and any other
+// returns the error.
 func (w *Paywall) verify(ctx context.Context, c *call) error {
 	ctx, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
 	defer cancel()
@@ -217,8 +218,8 @@ func (b *budget) spend() time.Duration {
 	return 0
 }
 
-// slow stops the budget for a pause, at least minPause, and halves its rate. During a pause it does
-// nothing.
+// slow stops the budget for a pause, at least minPause, and halves rate and most, down to a
+// maxSlowness-th. During a pause it does nothing.
 func (b *budget) slow(after time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
