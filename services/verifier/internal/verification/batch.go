@@ -50,10 +50,10 @@ func (e *BatchError) Decisive() (at int, err error) {
 	return at, e.Faults[at]
 }
 
-// SignedAll returns the signed receipts for many questions, in their order, each as Signed does;
-// atOnce questions are looked at at a time, and all of them, whatever the others have come to. It
-// returns all receipts or none: where questions do not hold, a *BatchError, and where one fails
-// without a *chain.Fault, that error.
+// SignedAll returns the signed receipts for many questions, in their order, each as Signed does.
+// It looks at all of them, at most atOnce at a time, whatever the others have come to. It returns
+// all receipts or none: where a question fails without a *chain.Fault, that error; else, where
+// questions do not hold, a *BatchError.
 func (r *Receipts) SignedAll(ctx context.Context, asked []Asked, atOnce int) ([][]byte, error) {
 	answers, faults := make([][]byte, len(asked)), make([]error, len(asked))
 	places := make(chan struct{}, atOnce)

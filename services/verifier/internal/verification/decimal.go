@@ -12,8 +12,8 @@ const amountDecimal = "amountDecimal"
 
 // AtomicAmount returns a request about a transfer in which amountDecimal, a decimal amount of a
 // token that is known on the chain (CAIP-2), stands as amount in atomic units. It is for tools,
-// whose callers are models; the answer names the atomic units. A body without the member stays as
-// it is. Every error is a *strictjson.Error that names the field.
+// whose callers are models; the answer names the atomic units. A body without the member, or whose
+// transfer cannot be read, stays as it is. Every error is a *strictjson.Error.
 func AtomicAmount(chain string, body []byte) ([]byte, error) {
 	if !bytes.Contains(body, []byte(amountDecimal)) {
 		return body, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Faults of an evaluation, like those of package chain, so that one table can answer
-// both.
+// Faults of an evaluation, of the same type as those of package chain, so that both are answered
+// alike.
 var (
 	ErrExpectationMismatch = &chain.Fault{
 		Code: "expectation_mismatch", Text: "the transaction is not as expected",
@@ -25,11 +25,12 @@ var (
 
 // Check is one evaluated expectation.
 type Check struct {
-	Name     string `json:"name"`     // the member of expectations
+	Name     string `json:"name"`     // what was compared, such as "status"
 	Result   string `json:"result"`   // pass or fail
 	Expected any    `json:"expected"` // as the request has it, in lower case
-	Found    any    `json:"found"`    // nil when the transaction has no such thing
-	// Hint is why a check of a transfer fails, one of a closed set.
+	Found    any    `json:"found"`    // nil when there is no such thing
+	// Hint is why a check of a question about a transfer fails, one of a closed set; "" for other
+	// questions.
 	Hint string `json:"hint,omitempty"`
 }
 
@@ -59,9 +60,9 @@ func (e *MismatchError) Error() string {
 // Unwrap returns the reason.
 func (e *MismatchError) Unwrap() error { return e.Fault }
 
-// evaluate compares every expectation with the snapshot, in the order status, from,
-// to, selector, minConfirmations, and returns nil when all hold. A mismatch that is
-// final outweighs one that only time or another kind of chain could change.
+// evaluate compares every expectation with the snapshot, in the order status, from, to, selector,
+// minConfirmations, and returns nil when all hold, else a *MismatchError. Of several faults
+// ErrExpectationMismatch counts first, then ErrStatusUnavailable.
 func evaluate(e receipt.Expectations, s chain.Snapshot) error {
 	var checks []Check
 	failed := map[string]bool{}

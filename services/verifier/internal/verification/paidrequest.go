@@ -24,14 +24,15 @@ type wirePayment struct {
 	Expectations json.RawMessage `json:"expectations"`
 }
 
-// ExpandPayment returns the body of a question about a transfer that asks whether an x402 payment of
-// the scheme exact (EIP-3009) was made, and the CAIP-2 id of its chain. A body that has no member
-// payment is returned as it is, without a chain. Every error is a *strictjson.Error.
+// ExpandPayment returns the body of a question about a transfer that asks whether an x402 payment
+// of the scheme exact (EIP-3009) was made, and the CAIP-2 id of its chain. A body that has no
+// member payment, or cannot be read, is returned as it is, without a chain. Every error is a
+// *strictjson.Error.
 //
 // The response says on which chain and by which transaction; what was sent says who was to be paid
-// how much of which token by which authorization. So the evidence is about this very payment, and not
-// about another one of the payer in the same transaction. Signatures are not read: what was sent may
-// be without its own.
+// how much of which token by which authorization. So the evidence is about this very payment, and
+// not about another one of the payer in the same transaction. Signatures are not checked: what was
+// sent may be without its own.
 func ExpandPayment(body []byte) (expanded []byte, chain string, err error) {
 	var names struct {
 		Payment json.RawMessage `json:"payment"`

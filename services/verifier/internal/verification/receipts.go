@@ -23,7 +23,7 @@ type Receipts struct {
 	answers     lru.BasicLRU[string, []byte]
 }
 
-// NewReceipts returns receipts signed with a key, of which limit bytes are kept.
+// NewReceipts returns Receipts that sign with key and keep at most about limit bytes.
 func NewReceipts(key *receipt.SigningKey, limit int, looked func(hit bool), kept func(bytes int)) *Receipts {
 	return &Receipts{
 		key: key, looked: looked, kept: kept, limit: limit, answers: lru.NewBasicLRU[string, []byte](math.MaxInt),
@@ -53,15 +53,14 @@ func (r *Receipts) Signed(ctx context.Context, chain string, v Verifier, q Quest
 	return answer, err
 }
 
-// get returns the answer to a request, or false.
 func (r *Receipts) get(key string) ([]byte, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.answers.Get(key)
 }
 
-// put keeps an answer, and removes those that were not used for longest. It returns
-// the bytes that are kept now.
+// put keeps an answer, unless it alone is above the limit, and removes those that were not used
+// for longest. It returns the bytes that are kept now.
 func (r *Receipts) put(key string, answer []byte) (used int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

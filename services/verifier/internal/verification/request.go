@@ -27,9 +27,9 @@ type wireRequest struct {
 	} `json:"expectations"`
 }
 
-// ParseRequest reads the body of the verify operation. Unknown, repeated and
-// case-variant names, null, trailing data and numbers that are not integers are
-// faults. Every error is a *strictjson.Error that names the field.
+// ParseRequest reads the body of the verify operation. Unknown, repeated and case-variant names,
+// null, trailing data and numbers that are not integers are faults. Every error is a
+// *strictjson.Error, which names the field where there is one.
 func ParseRequest(body []byte) (Request, error) {
 	var wire wireRequest
 	if err := strictjson.Unmarshal(body, &wire, strictjson.Rules{}); err != nil {
@@ -77,7 +77,7 @@ func minConfirmations(n int64) (int, error) {
 	return int(n), nil
 }
 
-// normalized returns the text in lower case when it can be parsed; nil is empty.
+// normalized returns the text in lower case, "" for nil, or an error when it cannot be parsed.
 func normalized[T fmt.Stringer](name string, text *string, parse func(string) (T, error)) (string, error) {
 	if text == nil {
 		return "", nil
@@ -89,9 +89,8 @@ func normalized[T fmt.Stringer](name string, text *string, parse func(string) (T
 	return value.String(), nil
 }
 
-// Canonical returns the request in one spelling: the same bytes for every body with
-// the same meaning, whatever its letter case, order and white space. It suits a
-// fingerprint, and is itself a valid body.
+// Canonical returns the request in one spelling: the same bytes whatever the letter case, order
+// and white space of its body. It suits a fingerprint, and is itself a valid body.
 func (r Request) Canonical() []byte {
 	text, err := json.Marshal(r.Request)
 	if err != nil {

@@ -46,7 +46,7 @@ func transferEvidence(r TransferRequest, s chain.Snapshot, found receipt.ProvenT
 	return e
 }
 
-// Hints: why a transfer does not answer the request.
+// Hints: why a check of a question about a transfer fails.
 const (
 	HintReverted          = "reverted"
 	HintNoLog             = "no_log_of_this_token"
@@ -61,8 +61,8 @@ const (
 	HintAuthorizationDead = "authorization_canceled"
 )
 
-// nearest lists the hints of single logs; of a transaction's logs, the one whose hint
-// comes first misses the least.
+// nearest lists the hints of single logs, and "" for one that fits; of a transaction's logs, the
+// one whose hint comes first misses the least.
 var nearest = []string{
 	"", HintPositionDiffers, HintAmountDiffers, HintMintOrBurn, HintSelfTransfer, HintOtherParties, HintNotERC20,
 }
@@ -79,8 +79,8 @@ type FoundTransfer struct {
 // maxFound bounds the transfers that a 422 lists.
 const maxFound = 8
 
-// evaluateTransfer finds the transfer, and returns it when it fits and is the one of the expected
-// authorization, if any, and the transaction succeeded and has the expected confirmations.
+// evaluateTransfer returns the transfer when it fits, is the one of the expected authorization, if
+// any, and the transaction succeeded and has the expected confirmations; else a *MismatchError.
 func evaluateTransfer(r TransferRequest, s chain.Snapshot, events []chain.Event) (receipt.ProvenTransfer, error) {
 	var checks []Check
 	add := func(name string, holds bool, expected, found any, hint string) {
@@ -146,8 +146,8 @@ type judgement struct {
 	marked            *int   // where the authorization is marked as used
 }
 
-// inTransaction judges the value that the transaction itself moves. What contracts move
-// of the native coin is in no log.
+// inTransaction judges the value that the transaction itself moves. What contracts move of the
+// native coin is not looked at.
 func (w wantedTransfer) inTransaction(t chain.Transaction) (j judgement) {
 	j.hint = HintNotInTransaction
 	if t.To == nil {
@@ -167,7 +167,6 @@ func (w wantedTransfer) inTransaction(t chain.Transaction) (j judgement) {
 	return j
 }
 
-// movement is one transfer.
 type movement struct {
 	from, to chain.Address
 	value    *big.Int
@@ -202,9 +201,9 @@ func addressIn(topic chain.Hash) (a chain.Address, ok bool) {
 	return a, bytes.Equal(topic[:padding], make([]byte, padding))
 }
 
-// erc20 reads a log as EIP-20 defines Transfer. Logs with four topics (ERC-721), with
-// fewer than three or with other data are not decoded: their third word may be the
-// number of a token.
+// erc20 reads a log as EIP-20 defines Transfer. Logs with four topics (ERC-721), with fewer than
+// three or with other data are not decoded: what looks like their amount may be the number of a
+// token.
 func erc20(e chain.Event) (m movement, ok bool) {
 	if len(e.Topics) != 3 || e.Topics[0] != topicTransfer || len(e.Data) != len(chain.Hash{}) {
 		return m, false

@@ -55,7 +55,7 @@ type wireTransfer struct {
 }
 
 // ParseTransferRequest reads the body of the operation about a transfer, as strictly as
-// ParseRequest. Every error is a *strictjson.Error that names the field.
+// ParseRequest, with the same errors.
 func ParseTransferRequest(body []byte) (r TransferRequest, err error) {
 	var wire wireTransferRequest
 	if err := strictjson.Unmarshal(body, &wire, strictjson.Rules{}); err != nil {
@@ -79,8 +79,8 @@ func ParseTransferRequest(body []byte) (r TransferRequest, err error) {
 	return r, nil
 }
 
-// Addresses that are no token: an absent one, and the emitter of the logs of native
-// transfers (EIP-7708).
+// Addresses that are no token: the zero address, and the emitter of the logs of native transfers
+// (EIP-7708).
 var (
 	zeroAddress = chain.Address{}
 	nativeLogs  = func() (a chain.Address) {
@@ -215,8 +215,8 @@ func (w wantedTransfer) expected(t *wireTransfer) *receipt.ExpectedTransfer {
 	return &x
 }
 
-// Canonical returns the request in one spelling: the same bytes for every body with
-// the same meaning, whatever its letter case, order and white space.
+// Canonical returns the request in one spelling: the same bytes whatever the letter case, order
+// and white space of its body.
 func (r TransferRequest) Canonical() []byte {
 	text, err := json.Marshal(r.Request)
 	if err != nil {

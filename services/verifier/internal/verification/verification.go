@@ -11,8 +11,8 @@ import (
 
 // Reader reads transactions of one chain.
 type Reader interface {
-	// Read returns the proven snapshot of a finalized transaction. Every error
-	// holds a *chain.Fault (errors.As): also when ctx ends, ErrUnavailable.
+	// Read returns the proven snapshot of a finalized transaction. Every error holds a
+	// *chain.Fault (errors.As), also when ctx ends.
 	Read(ctx context.Context, transaction chain.Hash) (chain.Snapshot, error)
 }
 
@@ -23,10 +23,9 @@ type Verifier struct {
 
 // Question is a request that was read: a Request or a TransferRequest.
 type Question interface {
-	// Canonical returns the question in one spelling, the same bytes for every request
-	// with the same meaning. No two kinds of question have equal bytes.
+	// Canonical returns the question in one spelling: the same bytes whatever the letter case,
+	// order and white space of its body. No two kinds of question have equal bytes.
 	Canonical() []byte
-	// verify answers it.
 	verify(context.Context, Verifier) (Evidence, error)
 }
 
