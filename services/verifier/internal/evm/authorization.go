@@ -5,7 +5,7 @@ package evm
 // Unrelated.
 type TokenEvent int
 
-// What a log may be.
+// What a log is to the pairing.
 const (
 	Unrelated              TokenEvent = iota
 	AuthorizationUsed                 // of the authorization

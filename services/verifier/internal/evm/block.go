@@ -43,8 +43,8 @@ type entry struct {
 	unknownType bool // it is proven, but not read
 }
 
-// Prove rebuilds the block, in place, and compares everything with the hash and
-// number that it must have.
+// Prove rebuilds the block, which it may change, and compares everything with the hash and number
+// that it must have, and with the chain.
 func (r *ReportedBlock) Prove(number uint64, hash common.Hash, chainID uint64) (*ProvenBlock, error) {
 	header, err := r.ProveHeader(number, hash)
 	if err != nil {
@@ -130,8 +130,8 @@ func (r *ReportedBlock) dropStateSync(number uint64, block common.Hash) {
 	})
 }
 
-// sortReceipts puts the receipts into the order of the transactions: nodes are known
-// to shuffle and to leave some out.
+// sortReceipts puts the receipts into the order of the transactions: nodes are known to shuffle
+// them. It is an error when nodes leave some out.
 func (r *ReportedBlock) sortReceipts() error {
 	count := uint64(len(r.Transactions))
 	if uint64(len(r.Receipts)) != count {

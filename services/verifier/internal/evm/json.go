@@ -97,8 +97,8 @@ func decodeHex(into *[]byte, digits []byte) error {
 	return nil
 }
 
-// Transaction is a transaction as nodes report it, with the members of every
-// type that can be encoded. Absent members are nil.
+// Transaction is a transaction as nodes report it, with the members of every type that can be
+// encoded. Absent members are nil, IsSystemTx is false.
 type Transaction struct {
 	Type             Quantity     `json:"type"`
 	Hash             *common.Hash `json:"hash"`
@@ -172,8 +172,8 @@ func (a *authorization) EncodeRLP(w io.Writer) error {
 	return rlp.Encode(w, []any{a.ChainID, a.Address, a.Nonce, parity, a.R, a.S})
 }
 
-// Receipt is a transaction receipt as nodes report it. The members that no
-// root commits to (from, to, contractAddress, fees) are left out on purpose.
+// Receipt is a transaction receipt as nodes report it. From, to, contractAddress and the fees,
+// which no root commits to, are left out on purpose.
 type Receipt struct {
 	Type              Quantity       `json:"type"`
 	TransactionHash   *common.Hash   `json:"transactionHash"`
@@ -199,7 +199,7 @@ type logEntry struct {
 	Data    Data           `json:"data"`
 }
 
-// Header is a block header as nodes report it: what its hash commits to.
+// Header is a block header as nodes report it: its hash, and what that commits to.
 type Header struct {
 	Hash             *common.Hash    `json:"hash"`
 	ParentHash       *common.Hash    `json:"parentHash"`
@@ -243,10 +243,10 @@ func Decode(data []byte, into any) error {
 	return json.Unmarshal(data, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// list is a JSON array of objects. The reader's budget counts text, so what is decoded
-// must not outgrow it: "{}" is three bytes, and would be a transaction of 700. An
-// element whose text is below half of its own size in memory is refused; real ones
-// hold hashes and addresses, which take more.
+// list is a JSON array of objects. The reader's budget counts text, so what is decoded must not
+// outgrow it: "{}" and a comma are three bytes, and would be a transaction of 700. An element
+// whose text is below half of its own size in memory is refused; real ones hold hashes and
+// addresses, which take more.
 type list[T any] []T
 
 var errSparse = errors.New("element lacks most of its members")

@@ -16,10 +16,10 @@ import (
 // ErrNoRaw is returned when a node does not report usable consensus bytes.
 var ErrNoRaw = errors.New("the node returns no raw bytes")
 
-// ErrReceiptsRoot is the ErrIntegrity of the receipts alone.
+// ErrReceiptsRoot is the chain.ErrIntegrity of a block in which only the receipts do not fit.
 var ErrReceiptsRoot = fmt.Errorf("receiptsRoot: %w", chain.ErrIntegrity)
 
-// UnknownTypes returns the places of the transactions that cannot be encoded.
+// UnknownTypes returns the places of the transactions of unknown types, which cannot be encoded.
 func (r *ReportedBlock) UnknownTypes() (places []int) {
 	for i := range r.Transactions {
 		if !isKnown(r.Transactions[i].kind()) {

@@ -8,12 +8,12 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Encode returns the bytes that are the values of the receipts trie. The bloom is
-// computed from the logs, not taken from the node.
+// Encode returns the receipt's value in the receipts trie, for a transaction of a type. The bloom
+// is computed from the logs, not taken from the node.
 //
-// An OP deposit's receipt ends with its nonce and version since Canyon, which is
-// when nodes report a version. Regolith nodes report the nonce too, but it is not
-// hashed; before Regolith there is none.
+// An OP deposit's receipt ends with its nonce and version since Canyon, which is when nodes report
+// a version. Regolith nodes report the nonce too, but it is not hashed; before Regolith there is
+// none.
 func (r *Receipt) Encode(kind byte) ([]byte, error) {
 	if r.raw != nil {
 		return r.raw, nil
@@ -45,7 +45,8 @@ func (r *Receipt) postStateOrStatus() ([]byte, error) {
 	}
 }
 
-// status returns how the execution ended; unknown before Byzantium.
+// status returns how the execution ended; unknown where the receipt does not say, as before
+// Byzantium.
 func (r *Receipt) status() chain.Status {
 	switch {
 	case r.Status.Is(1):

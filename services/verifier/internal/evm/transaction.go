@@ -36,8 +36,8 @@ var (
 	arbRetryableTxAddress = chain.Address(common.HexToAddress("0x000000000000000000000000000000000000006e"))
 )
 
-// kind returns the type byte; one that no type can have when what is reported does not
-// fit. A missing type is legacy: old nodes leave it out.
+// kind returns the type byte: 0xff, which is no type, for a value that is none. A missing type is
+// legacy: old nodes leave it out.
 func (t *Transaction) kind() byte {
 	if value, ok := t.Type.committed(); ok && value <= 0x7f {
 		return byte(value)
@@ -45,8 +45,7 @@ func (t *Transaction) kind() byte {
 	return 0xff
 }
 
-// Encode returns the bytes whose Keccak-256 is the transaction's hash and which
-// are the values of the transactions trie.
+// Encode returns the transaction's value in the transactions trie, whose Keccak-256 is its hash.
 func (t *Transaction) Encode() ([]byte, error) {
 	if t.raw != nil {
 		return t.raw, nil
@@ -80,8 +79,8 @@ func (t *Transaction) parity(kind byte) Quantity {
 	return t.V
 }
 
-// fields returns the fields of a type without the signature, in the order of its
-// encoding; nil for an unknown type. Pointers have to be there.
+// fields returns the fields of a type without the signature, in the order of its encoding; nil for
+// an unknown type. None of the pointers among them may be nil.
 func (t *Transaction) fields(kind byte) []any {
 	to := optional(t.To)
 	switch kind {
@@ -256,8 +255,8 @@ func splitLegacyV(v Quantity) (bit byte, chainID []byte) {
 	return bit, value.Rsh(value, 1).Bytes()
 }
 
-// signedChainID returns the chain id that the transaction commits to, nil where it
-// commits to none (unprotected legacy, deposits) or is of an unknown type.
+// signedChainID returns the chain id that the transaction commits to, nil where it commits to none
+// (unprotected legacy, OP stack deposits) or is of an unknown type.
 func (t *Transaction) signedChainID() Quantity {
 	switch kind := t.kind(); {
 	case kind == opDepositType, !isKnown(kind):

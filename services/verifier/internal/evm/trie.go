@@ -8,9 +8,9 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 )
 
-// blockTrie is the Merkle Patricia trie of a block's transactions or receipts
-// (Yellow Paper, appendix D): the keys are RLP(0), RLP(1), …, the values their
-// consensus bytes. It keeps every node, so that a proof needs no hashing.
+// blockTrie is the Merkle Patricia trie of a block's transactions or receipts (Yellow Paper,
+// appendix D): the keys are RLP(0), RLP(1), …, the values their consensus bytes. It keeps every
+// node that is not a part of its parent, so that a proof needs no hashing.
 //
 // No such key begins another one, so that a branch never has a value of its own.
 type blockTrie struct {
@@ -80,8 +80,8 @@ func (t *blockTrie) build(leaves []leaf, depth int) rlp.RawValue {
 	return encode(legacyType, branch)
 }
 
-// reference returns what a parent holds of the node above the leaves: its hash, or,
-// when that is not shorter, the node itself.
+// reference returns what a parent holds of the node above the leaves: its hash, or the node itself
+// when it is shorter than that.
 func (t *blockTrie) reference(leaves []leaf, depth int) rlp.RawValue {
 	node := t.build(leaves, depth)
 	if len(node) < 32 {
