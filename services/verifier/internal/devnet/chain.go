@@ -112,7 +112,7 @@ func (c *Chain) start(ctx context.Context, genesis *core.Genesis) error {
 	return c.seal(ctx)
 }
 
-// genesis has every fork up to Prague from the first block on.
+// genesis returns a genesis block in which every fork up to Prague holds.
 func genesis(chainID uint64, alloc types.GenesisAlloc) *core.Genesis {
 	config := *params.AllDevChainProtocolChanges
 	config.ChainID = new(big.Int).SetUint64(chainID)
@@ -190,8 +190,8 @@ func (c *Chain) seal(ctx context.Context) error {
 	return nil
 }
 
-// build makes the node build the next block, and waits until it has tried every
-// waiting transaction: the node begins with an empty block.
+// build makes the node build the next block, and waits, up to buildTimeout, until it has tried
+// every waiting transaction: the node begins with an empty block.
 func (c *Chain) build(ctx context.Context, head *types.Header) (*engine.ExecutionPayloadEnvelope, error) {
 	args := miner.BuildPayloadArgs{
 		Parent: head.Hash(), Timestamp: max(uint64(time.Now().Unix()), head.Time+1),

@@ -125,7 +125,7 @@ type Network struct {
 	Beacon      *beacontest.Beacon // nil without BEACON_ADDR
 }
 
-// Start starts the chain and makes its facilitator and its beacon node.
+// Start starts the chain and makes its facilitator and, with a BeaconAddr, its beacon node.
 func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Network, error) {
 	t, err := readToken()
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package devnet is the development network: one go-ethereum node in this
 // process with blocks that keep coming and a finalized head that follows, a USD
-// token on it (contract/USDCoin.sol), accounts that hold some of it, an x402
+// token on it (contract/USDCoin.sol), an account that holds all of it, an x402
 // facilitator that really settles there, and where BEACON_ADDR is set a beacon
 // node (package beacontest) whose committees sign what the node calls final.
 //

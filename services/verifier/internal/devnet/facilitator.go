@@ -42,9 +42,9 @@ type Facilitator struct {
 	sender  *sender
 
 	mu sync.Mutex
-	// sent judges and broadcasts a payment once and returns its transaction, by
-	// everything that was signed and the signature: a retried request finds the first
-	// one's transaction instead of sending another.
+	// sent has, by everything that was signed and the signature, what judges and broadcasts a
+	// payment once and returns its transaction: a retried request finds the first one's
+	// transaction instead of sending another. What failed is not in it.
 	sent map[common.Hash]func() (common.Hash, error)
 }
 
@@ -59,7 +59,7 @@ func newFacilitator(chain *ethclient.Client, t token, chainID uint64, log *slog.
 	}, err
 }
 
-// Handler answers POST /verify, POST /settle, GET /supported and GET /health.
+// Handler returns a handler of POST /verify, POST /settle, GET /supported and GET /health.
 func (f *Facilitator) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /verify", func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, f.verify) })
@@ -231,10 +231,10 @@ func (f *Facilitator) reason(err error, unexpected string) string {
 	return unexpected
 }
 
-// judge returns nil when a payment would settle now. The margin is compared with the
-// clock; all the rest is decided by the token, which executes the transfer on the
-// latest block without keeping it. That is one call, so the answer holds for one
-// moment, and contract wallets decide as they will.
+// judge returns nil when a payment would settle now. Its window is compared with the clock; all
+// the rest is decided by the token, which executes the transfer on the latest block without
+// keeping it. That is one call, so the answer holds for one moment, and contract wallets decide as
+// they will.
 func (f *Facilitator) judge(ctx context.Context, p payment) error {
 	now := time.Now()
 	switch a := p.authorization; {

@@ -90,7 +90,7 @@ func (f *Facilitator) broadcast(ctx context.Context, p payment) (common.Hash, er
 	return f.sender.send(ctx, call)
 }
 
-// confirm waits until the transfer is in a block.
+// confirm waits, up to confirmTimeout, until the transfer is in a block.
 func (f *Facilitator) confirm(ctx context.Context, tx common.Hash) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -112,7 +112,7 @@ func (f *Facilitator) confirm(ctx context.Context, tx common.Hash) error {
 	}
 }
 
-// isIndexing reports geth's answer while it has not yet looked for a transaction
+// isIndexing reports whether err is geth's answer while it has not yet looked for a transaction
 // everywhere.
 func isIndexing(err error) bool { return err.Error() == "transaction indexing is in progress" }
 

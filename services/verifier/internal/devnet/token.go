@@ -80,13 +80,12 @@ func mappingSlot(key common.Address, slot uint64) common.Hash {
 		common.BigToHash(new(big.Int).SetUint64(slot)).Bytes())
 }
 
-// Keys of the development accounts: the first ones of the public test mnemonic
-// "test test … junk" that every Ethereum development chain uses. They are public
-// and worth nothing anywhere else.
+// Keys of the development accounts: the first ones of the public test mnemonic "test test … junk"
+// of Ethereum's development chains. They are public and worth nothing anywhere else.
 const (
-	// PayerKey holds ether and a million of the token.
+	// PayerKey is of the account that holds ether and a million of the token.
 	PayerKey = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
-	// facilitatorKey holds the ether that settlements cost.
+	// facilitatorKey is of the account that holds the ether that settlements cost.
 	facilitatorKey = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"
 )
 
