@@ -19,15 +19,16 @@ type BeaconGenesis struct {
 }
 
 // BeaconNode is a node of a beacon chain with the light-client API. Nothing that it returns
-// is verified. What it does not have is ErrNoBeaconData.
+// is verified. ErrNoBeaconData is the error when the node answers that it does not have
+// what it was asked for.
 type BeaconNode interface {
-	// Name is for logs: the host.
+	// Name returns the node's host, for logs and errors.
 	Name() string
 	Genesis(ctx context.Context) (BeaconGenesis, error)
 	// Spec returns the constants that are text, by their names.
 	Spec(ctx context.Context) (map[string]string, error)
 	FinalityUpdate(ctx context.Context) (*lightclient.Update, error)
-	// Update returns the best update of a period, with the next sync committee.
+	// Update returns the node's best update of a period, usually with the next sync committee.
 	Update(ctx context.Context, period uint64) (*lightclient.Update, error)
 	Bootstrap(ctx context.Context, root finality.Root) (*lightclient.Bootstrap, error)
 }

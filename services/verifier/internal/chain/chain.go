@@ -11,9 +11,9 @@ type Identity struct {
 	ID   uint64 // EIP-155 chain id, such as 8453
 }
 
-// Snapshot is all that is known of one transaction at one moment. Everything in it
-// but Heads is proven from the block's own roots and never changes; Heads is how far
-// the chain was at that moment, so that no evaluation mixes two reads.
+// Snapshot is all that is known of one transaction at one moment. All of it but Chain
+// and Heads is proven from the block's hash and never changes. Heads is how far the
+// chain was at that moment, so that no evaluation mixes two reads.
 type Snapshot struct {
 	Chain       Identity
 	Transaction Transaction
@@ -64,8 +64,8 @@ type Block struct {
 // Status is how the execution of a transaction ended.
 type Status string
 
-// The outcomes. Before the Byzantium fork receipts carry a state root instead of
-// a status: StatusUnknown is never to be taken for reverted.
+// The outcomes. A receipt of before the Byzantium fork has a state root in place of a
+// status; its status is StatusUnknown, which must never be taken for reverted.
 const (
 	StatusUnknown  Status = ""
 	StatusSuccess  Status = "success"
@@ -98,8 +98,8 @@ type Proof struct {
 	Receipt     [][]byte // trie nodes from receiptsRoot down
 }
 
-// Heads is how far a chain is by the last reports of nodes. At the next request
-// another node behind the same address may be a few blocks behind.
+// Heads is how far a chain is by what its nodes reported last. A node may be a few
+// blocks behind that when it is asked again.
 type Heads struct {
 	Latest    uint64
 	Finalized uint64
@@ -132,15 +132,15 @@ type Stage string
 
 // The stages, in their order.
 const (
-	// Unknown is a transaction that no node asked knows.
+	// Unknown is the stage of a transaction that no node which answered knows.
 	Unknown  Stage = "unknown"
 	Pending  Stage = "pending"
 	Included Stage = "included"
 	Final    Stage = "final"
 )
 
-// Progress is how far a transaction is by the word of one node. It is a hint before a purchase, and
-// no evidence.
+// Progress is how far a transaction is. That a block holds it may be the word of one node: it is a hint
+// before a purchase, and no evidence.
 type Progress struct {
 	Stage Stage
 	// Block is the number of the block that holds the transaction, once it is included.

@@ -16,7 +16,7 @@ type Fault struct {
 // Error returns Text.
 func (f *Fault) Error() string { return f.Text }
 
-// Every reason that reading a chain can end with.
+// The reasons why a chain cannot be read.
 var (
 	ErrTransactionNotFound = &Fault{"transaction_not_found", "no node knows this transaction", true}
 	ErrTransactionPending  = &Fault{"transaction_pending", "the transaction is not in a block yet", true}
@@ -63,7 +63,7 @@ func (w waiting) Unwrap() error { return w.error }
 func WithRetryAfter(err error, after time.Duration) error { return waiting{err, after} }
 
 // RetryAfter returns the time after which a retry makes sense, in whole seconds
-// rounded up; ok is false when the error has none.
+// rounded up, at least 1; ok is false when the error has none.
 func RetryAfter(err error) (seconds int, ok bool) {
 	var w waiting
 	if !errors.As(err, &w) {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Hash is a 32-byte Keccak-256 digest: of a transaction, a header, a trie root.
+// Hash is 32 bytes: the Keccak-256 hash of a transaction, a header or a trie root, or
+// another word of that size, such as a topic of a log.
 type Hash [32]byte
 
 // Address is a 20-byte account address.
@@ -26,8 +27,8 @@ func (s Selector) String() string { return "0x" + hex.EncodeToString(s[:]) }
 // ParseHash reads 0x and exactly 64 hexadecimal digits of either case.
 func ParseHash(text string) (h Hash, err error) { return h, parseHex(h[:], text) }
 
-// ParseAddress reads 0x and exactly 40 hexadecimal digits of either case. The
-// EIP-55 checksum is not looked at: VERIFIER-2.2 accepts either case.
+// ParseAddress reads 0x and exactly 40 hexadecimal digits of either case. It does not
+// check the EIP-55 checksum.
 func ParseAddress(text string) (a Address, err error) { return a, parseHex(a[:], text) }
 
 // ParseSelector reads 0x and exactly 8 hexadecimal digits of either case.
