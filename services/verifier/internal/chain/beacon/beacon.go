@@ -22,8 +22,8 @@ import (
 const (
 	// maxAnswer bounds an answer in bytes. An update with its committee has 60 KB.
 	maxAnswer = 1 << 20
-	// maxFault bounds what an error says of an answer, in bytes: it may name a member of it,
-	// and it is logged with each try.
+	// maxFault bounds the text of an error about an answer that cannot be parsed, in bytes:
+	// the text may quote the answer, and is logged with each try.
 	maxFault = 200
 	// DefaultTimeout bounds an exchange.
 	DefaultTimeout = 5 * time.Second
@@ -58,7 +58,6 @@ func Open(address string, timeout time.Duration) (*Node, error) {
 // Name implements chain.BeaconNode.
 func (n *Node) Name() string { return n.name }
 
-// get reads an answer of the node.
 func (n *Node) get(ctx context.Context, path string) ([]byte, error) {
 	what, _, _ := strings.Cut(path, "?")
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("%s: %s: %w", n.name, what, err) }
@@ -106,7 +105,7 @@ func (n *Node) get(ctx context.Context, path string) ([]byte, error) {
 	return body, nil
 }
 
-// read reads an answer of the node and what it holds.
+// read requests a path and parses the answer. What parse returns as an error is cut to maxFault.
 func read[T any](ctx context.Context, n *Node, path string, parse func([]byte) (T, error)) (T, error) {
 	body, err := n.get(ctx, path)
 	if err != nil {
