@@ -41,8 +41,7 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// Bounds of one request: a batch of ten thousand small calls for large
-// blocks would be answered from memory.
+// Bounds of one request, because its answers are put together in memory.
 const (
 	maxRequest = 1 << 20 // bytes
 	maxBatch   = 100     // calls

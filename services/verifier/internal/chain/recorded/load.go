@@ -23,16 +23,16 @@ type Recording struct {
 	Block
 }
 
-// Block is a block with all its transactions and their receipts, as a node
-// reported them.
+// Block is a block with all its transactions and their receipts, as a node reported
+// them. Receipts is nil where none are recorded.
 type Block struct {
-	Block    map[string]json.RawMessage `json:"block"`    // eth_getBlockByNumber, full
+	Block    map[string]json.RawMessage `json:"block"`    // eth_getBlockByNumber, with whole transactions
 	Receipts []json.RawMessage          `json:"receipts"` // eth_getBlockReceipts
 }
 
 // Load reads a recording: a compressed file (.json.gz) with chainId and block and
-// receipts, or with blocks; or a folder with block.json, receipts.json and
-// meta.json, which has the chainId.
+// receipts, or with blocks; or a folder with block.json, meta.json, which has the
+// chainId, and, if there are any, receipts.json.
 func Load(path string) (r Recording, err error) {
 	if strings.HasSuffix(path, ".json.gz") {
 		return loadFile(path)
@@ -76,7 +76,7 @@ func Parse(data []byte) (r Recording, err error) {
 	return r.folded()
 }
 
-// folded moves a single block into the list, which must not stay empty.
+// folded moves a single block into Blocks, and returns an error unless every entry there has a block.
 func (r Recording) folded() (Recording, error) {
 	if r.Block.Block != nil {
 		r.Blocks = append(r.Blocks, r.Block)

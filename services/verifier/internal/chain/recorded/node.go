@@ -24,7 +24,8 @@ type Node struct {
 	latest, finalized uint64
 }
 
-// NewNode serves the recordings' blocks. The heads begin at the highest block.
+// NewNode returns a node that serves the recording's blocks. Latest and finalized are
+// the highest of them.
 func NewNode(r Recording) *Node {
 	n := &Node{
 		chainID:      r.ChainID,
@@ -58,8 +59,9 @@ func (n *Node) SetHeads(latest, finalized uint64) {
 	n.latest, n.finalized = latest, finalized
 }
 
-// ChooseHeads is SetHeads with zero meaning the highest recorded block and the
-// latest one.
+// ChooseHeads sets the heads as SetHeads does. A latest of zero means the highest
+// recorded block, and a finalized of zero the latest. A finalized block beyond the
+// latest is an error.
 func (n *Node) ChooseHeads(latest, finalized uint64) error {
 	latest = cmp.Or(latest, n.highest.Number())
 	finalized = cmp.Or(finalized, latest)
@@ -76,7 +78,7 @@ func (n *Node) heads() (latest, finalized uint64) {
 	return n.latest, n.finalized
 }
 
-// Call answers one call. A nil result is JSON null: not known.
+// Call answers one call. What the node does not know is JSON null.
 func (n *Node) Call(method string, params []json.RawMessage) (any, *Error) {
 	switch method {
 	case "eth_chainId":
@@ -116,8 +118,8 @@ func (n *Node) block(which string, full bool) any {
 	return out
 }
 
-// find looks a block up by tag, number or hash. A head that is not recorded is made up:
-// only its height is known.
+// find looks a block up by tag, number or hash. A head that is not recorded is made up
+// from the highest recorded block.
 func (n *Node) find(which string) (Block, bool) {
 	latest, finalized := n.heads()
 	number := latest
@@ -157,7 +159,7 @@ func (n *Node) madeUp(number uint64) Block {
 
 func quantity(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
 
-// Member returns a text member of a JSON object; empty when there is none.
+// Member returns a member of a JSON object that is a text, "" when there is none.
 func Member(object json.RawMessage, name string) (text string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(object, &members) == nil {
@@ -166,8 +168,8 @@ func Member(object json.RawMessage, name string) (text string) {
 	return text
 }
 
-// first returns the first parameter, a text, in lower case. A block may also be named
-// by an object (EIP-1898).
+// first returns the first parameter in lower case: a text, or the hash or number in an
+// object that names a block (EIP-1898).
 func first(params []json.RawMessage) (text string) {
 	if len(params) > 0 && json.Unmarshal(params[0], &text) != nil {
 		text = cmp.Or(Member(params[0], "blockHash"), Member(params[0], "blockNumber"))
