@@ -24,8 +24,8 @@ type Script struct {
 	Batch func(replies []recorded.Reply) any
 }
 
-// Node is a JSON-RPC node over HTTP that serves recorded blocks, counts what it
-// is requested, and misbehaves by its script.
+// Node is a JSON-RPC node over HTTP that serves recorded blocks, keeps which exchanges
+// it served, and misbehaves by its script.
 type Node struct {
 	*recorded.Node
 	URL string
@@ -41,7 +41,7 @@ type Exchange struct {
 	Start, End time.Time
 }
 
-// NewNode serves recordings of one chain until the test ends.
+// NewNode serves a recording until the test ends.
 func NewNode(t testing.TB, recording recorded.Recording) *Node {
 	t.Helper()
 	n := &Node{Node: recorded.NewNode(recording)}
@@ -58,21 +58,21 @@ func (n *Node) Play(s Script) {
 	n.script = s
 }
 
-// Forget empties the count of exchanges.
+// Forget empties the list of exchanges.
 func (n *Node) Forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.exchanges = nil
 }
 
-// Exchanges lists what was served since Forget.
+// Exchanges lists what was served since the start or the last Forget.
 func (n *Node) Exchanges() []Exchange {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.exchanges)
 }
 
-// Calls counts the calls of a method since Forget.
+// Calls counts the calls of a method in Exchanges.
 func (n *Node) Calls(method string) (count int) {
 	for _, exchange := range n.Exchanges() {
 		for _, name := range exchange.Methods {
@@ -150,8 +150,8 @@ func Sequential(nodes ...*Node) int {
 	return length
 }
 
-// Edit returns a copy of a node's answer with some members of the object changed;
-// a nil value makes a member null.
+// Edit returns a copy of a node's answer with some members of the object changed; a
+// nil value makes a member null. An answer that is no object is returned as it is.
 func Edit(answer any, changes map[string]any) any {
 	text, err := json.Marshal(answer)
 	if err != nil {

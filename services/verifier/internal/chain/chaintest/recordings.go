@@ -9,12 +9,12 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
 )
 
-// BaseBlock is the recording that most tests use: block 2,000,000 of Base.
+// BaseBlock is a recording that many tests use: block 2,000,000 of Base.
 const BaseBlock = "base-mainnet-2000000"
 
-// Folder returns where the recordings are: with pkg/receipt, whose tests read them
-// too. What each shows is in its "exercises" member, where it is from in "source",
-// under which terms in "licence".
+// Folder returns the folder of the recordings. It is that of pkg/receipt, whose tests
+// read them too. In a recording, "exercises" is what it shows, "source" where it is
+// from, and "licence" its terms.
 func Folder() string {
 	const folder = "pkg/receipt/testdata/blocks"
 	above := ".."
@@ -27,7 +27,7 @@ func Folder() string {
 	return filepath.Join(above, folder)
 }
 
-// Names lists all recordings that hold a whole block.
+// Names lists the recordings that hold a whole block.
 func Names(t testing.TB) []string {
 	t.Helper()
 	entries, err := os.ReadDir(Folder())
