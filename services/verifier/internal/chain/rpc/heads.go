@@ -14,8 +14,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// How often the heads are polled: about once a block, and seldom while no request
-// comes.
+// How often the heads are polled: about once a block, and seldom when no request came for
+// the time idleAfter.
 const (
 	pollShortest = time.Second
 	pollLongest  = 12 * time.Second
@@ -23,7 +23,7 @@ const (
 )
 
 // Run polls the heads until ctx ends. Without it they are read on demand, whenever
-// they are older than the bound.
+// they are older than chain.Config.MaxHeadAge.
 func (r *Reader) Run(ctx context.Context) {
 	for {
 		select {
@@ -37,8 +37,7 @@ func (r *Reader) Run(ctx context.Context) {
 }
 
 // pollInterval returns the chain's block time within bounds. While no request comes
-// it is as long as it can be for the heads to stay within their bound: the first
-// request then waits for no node, and the metrics are never older.
+// it is three quarters of maxHeadAge, so that the first request then finds recent heads.
 func (r *Reader) pollInterval() time.Duration {
 	if r.usage.idle(r.now()) {
 		return r.maxHeadAge * 3 / 4
@@ -56,15 +55,14 @@ func (r *Reader) poll(ctx context.Context) {
 	}
 }
 
-// Heads returns how far the chain is, never older than the bound, or
-// ErrFinalityUnavailable; ErrWrongChain if all nodes serve another chain, ErrUnavailable if
-// ctx ends. It polls the nodes itself when their last reports are older, once for all callers
-// that wait.
+// Heads returns how far the chain is, by reports that are not older than
+// chain.Config.MaxHeadAge. Where there are too few it polls the nodes, once for all callers that
+// wait. ErrFinalityUnavailable: there are too few then too. ErrWrongChain: all nodes serve
+// another chain. ErrUnavailable: ctx has ended.
 //
 // With a quorum of k, the heads are the k-th highest of what the endpoints reported
-// last. With a quorum of one they are the report of one endpoint, the best that
-// answers, and not the highest of all: else every further endpoint were one more
-// whose error counts.
+// last. With a quorum of one they are the report of one endpoint, the best with a recent
+// one, and not the highest of all: else an error of any endpoint would count.
 func (r *Reader) Heads(ctx context.Context) (chain.Heads, error) {
 	r.usage.record(r.now())
 	return r.Reached(ctx)
@@ -86,7 +84,7 @@ func (r *Reader) Reached(ctx context.Context) (chain.Heads, error) {
 	return heads, nil
 }
 
-// HasHeads reports whether a quorum has lately reported how far the chain is.
+// HasHeads reports whether a quorum has reported within MaxHeadAge how far the chain is.
 func (r *Reader) HasHeads() bool {
 	_, known := r.agreedHeads()
 	return known
@@ -101,7 +99,7 @@ func (r *Reader) noHeads() error {
 	return chain.WithRetryAfter(err, r.pollInterval())
 }
 
-// agreedHeads returns the heads, unless too few endpoints have reported within the bound.
+// agreedHeads returns the heads; known is false when too few endpoints have reported within maxHeadAge.
 func (r *Reader) agreedHeads() (heads chain.Heads, known bool) {
 	var latest, finalized []uint64
 	for _, e := range r.byTrust() {
@@ -227,8 +225,8 @@ func (r *Reader) recordHead(e *endpoint, calls headCalls) (h head, err error) {
 	return h, nil
 }
 
-// readHead reads number, timestamp and, where it is reported, hash of a block. Nodes
-// without finality answer null or an error.
+// readHead reads number, timestamp and, where it is reported, hash of a block.
+// chain.ErrFinalityUnavailable: there is none; nodes without finality answer null or an error.
 func readHead(c *call) (number, timestamp uint64, hash *common.Hash, err error) {
 	var header struct {
 		Number    evm.Quantity `json:"number"`
@@ -247,8 +245,8 @@ func readHead(c *call) (number, timestamp uint64, hash *common.Hash, err error) 
 	return number, timestamp, header.Hash, nil
 }
 
-// covers returns nil when the report is that the block with this number and hash is
-// finalized.
+// covers returns nil when, by the report, the chain is finalized up to number. Where number
+// is the finalized block itself and its hash is reported, that must be hash.
 func (h head) covers(number uint64, hash common.Hash) error {
 	switch {
 	case h.finalized < number:
@@ -260,8 +258,8 @@ func (h head) covers(number uint64, hash common.Hash) error {
 	}
 }
 
-// errThisNodeOnly marks an error that another endpoint may not have: by its report
-// the block is final, or may be.
+// errThisNodeOnly marks an error that holds by one endpoint's report: by another's the block
+// may be final.
 var errThisNodeOnly = errors.New("by this node's report")
 
 // requireFinal returns nil when a block of that height may be proven from the
@@ -289,8 +287,8 @@ func (r *Reader) requireFinal(ctx context.Context, e *endpoint, number uint64) e
 	}
 }
 
-// notFinal returns the error with the time after which a block of that height will be
-// final.
+// notFinal returns the error with an estimate of the time after which a block of that height
+// will be final.
 func (r *Reader) notFinal(number uint64, heads chain.Heads) error {
 	missing := uint64(1)
 	if number > heads.Finalized {
@@ -300,7 +298,7 @@ func (r *Reader) notFinal(number uint64, heads chain.Heads) error {
 }
 
 // finalizedBy reports whether the chain is finalized up to a height by the endpoint's
-// last report, and by how many endpoints' reports it is.
+// last report, and returns by how many endpoints' reports it is. Old reports do not count.
 func (r *Reader) finalizedBy(e *endpoint, number uint64) (own bool, all int) {
 	for _, other := range r.endpoints {
 		if report, fresh := other.lastHead(r.maxHeadAge); fresh && report.finalized >= number {
@@ -373,7 +371,7 @@ func (r *Reader) confirm(ctx context.Context, from *endpoint, number uint64, has
 }
 
 // vote returns nil when the endpoint has this block at this height and reports it as
-// finalized in the same response: what it reported before does not count alone.
+// finalized in the same exchange: what it reported before does not count alone.
 func (r *Reader) vote(ctx context.Context, e *endpoint, number uint64, hash common.Hash) error {
 	block, heads := newCall("eth_getBlockByNumber", hexNumber(number), false), r.newHeadCalls()
 	if err := e.do(ctx, nil, heads.latest, heads.finalized, block); err != nil {
@@ -420,7 +418,7 @@ type usage struct {
 	resumed   chan struct{} // has a value when a request came after an idle time
 }
 
-// record notes a request; after an idle time it wakes the poller.
+// record notes a request; the first one, and one after an idle time, wakes the poller.
 func (u *usage) record(now time.Time) {
 	if isIdle(u.last.Swap(now.UnixNano()), now) {
 		select {
@@ -430,7 +428,7 @@ func (u *usage) record(now time.Time) {
 	}
 }
 
-// idle reports whether no request came for a while.
+// idle reports whether no request came for the time idleAfter.
 func (u *usage) idle(now time.Time) bool { return isIdle(u.last.Load(), now) }
 
 func isIdle(last int64, now time.Time) bool {

@@ -16,9 +16,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// Memory bounds the proven blocks that are kept and the responses under way. Several
-// readers may share one. A proven, finalized block never changes, so none expires: the
-// least recently used ones are dropped when the limit is reached.
+// Memory bounds the proven blocks that are kept and the responses under way, except those
+// about heads. Several readers may share one. A proven, finalized block never changes, so none
+// expires: the least recently used ones are dropped when the limit is reached.
 type Memory struct {
 	budget *semaphore.Weighted // bytes of responses
 
@@ -42,7 +42,7 @@ const (
 )
 
 // NewMemory returns a Memory for cacheBytes of proven blocks and responseBytes of
-// responses that are being read. Zero means the defaults.
+// responses that are being read, at least blockBytes. Zero means the default of each.
 func NewMemory(cacheBytes, responseBytes int64) *Memory {
 	return &Memory{
 		budget:       semaphore.NewWeighted(max(cmp.Or(responseBytes, DefaultResponseBytes), blockBytes)),
@@ -152,8 +152,8 @@ func (r *reservation) take(n int64) error {
 	return nil
 }
 
-// readBody reads a response piece by piece, so that no more memory is taken than was
-// accounted for.
+// readBody reads a response in pieces of 64 KB and accounts for each: at most maxBody, or
+// maxHeadBody where r is nil.
 func readBody(from io.Reader, r *reservation) ([]byte, error) {
 	limit := maxBody
 	if r == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Metrics counts how chains are read. Nodes are told apart by their host; outcomes are "ok"
-// or the code of a chain.Fault.
+// Metrics counts how chains are read. Nodes are told apart by their name; an outcome is "ok",
+// the code of a chain.Fault, or "failed" for an error without one.
 type Metrics struct {
 	registry prometheus.Registerer
 	rpc      *prometheus.HistogramVec
@@ -54,7 +54,7 @@ func NewMetrics(r prometheus.Registerer, kept *Memory) (*Metrics, error) {
 			func(_ int64, blocks int) float64 { return float64(blocks) })))
 }
 
-// RegisterQuorum adds whether enough of the nodes of a chain have lately said how far it is.
+// RegisterQuorum adds a metric of a chain that is 1 while heard returns true, and else 0.
 func (m *Metrics) RegisterQuorum(name string, heard func() bool) error {
 	return m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "verifier_chain_quorum_up", Help: "1 while a quorum of nodes has lately said how far the chain is, " +

@@ -15,19 +15,19 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// reading is a block and the endpoint that it was proven from.
+// reading is a proven block and the endpoint that the read asked.
 type reading struct {
 	block *evm.ProvenBlock
 	from  *endpoint
 }
 
-// attempts is how often one read is tried.
+// attempts is how often one read is tried at most.
 const attempts = 2
 
 // try reads from an endpoint and, when that fails, once more from another one, unless only
-// waiting for finality can help. A single endpoint is tried again, unless it is slow or its
-// circuit is open: a balancer may have another node behind it. Of two errors the more
-// specific one is returned.
+// waiting for finality can help or ctx has ended. Where only one endpoint is configured it
+// is asked again, if next allows it: a balancer may have another node behind it. Of two
+// errors the more specific one is returned.
 func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, error)) (reading, error) {
 	var last *endpoint
 	var err, failure error
@@ -58,8 +58,8 @@ func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock
 	return reading{}, err
 }
 
-// next returns the endpoint to try, nil if there is none: not the last one, unless there is
-// no other and it may answer differently at once.
+// next returns the endpoint to try, nil if there is none. The last one is returned again only
+// if it is the only one configured, its circuit is closed and it may answer differently at once.
 func (r *Reader) next(last *endpoint, failure error) *endpoint {
 	now := r.now()
 	for _, e := range r.available() {
@@ -145,14 +145,14 @@ func (r *Reader) allWrongChain() bool {
 // endpoint is one node, or one provider's balancer, and what is known of it.
 type endpoint struct {
 	*Reader
-	name    string // host, for logs and metrics; never the URL, which may hold a key
+	name    string // host, numbered where several URLs have it; never the URL, which may hold a key
 	url     string
 	circuit circuit
 
 	wrongChain atomic.Bool
 	distrusted expiring                     // it returned something wrong, or nothing in time
-	singly     expiring                     // it does not take batches
-	receipts   [receiptsSingly + 1]expiring // the method that it supports
+	singly     expiring                     // it does not take batches, or answers only a part of them
+	receipts   [receiptsSingly + 1]expiring // the method that it is known to need
 
 	mu      sync.Mutex
 	head    head // what it reported last
@@ -187,20 +187,20 @@ func (e *endpoint) receiptsMethod() receiptsMethod {
 	return receiptsByHash
 }
 
-// distrust puts the endpoint behind the others for a while.
+// distrust puts the endpoint behind the trusted ones for a minute.
 func (e *endpoint) distrust() { e.distrusted.set(e.now().Add(time.Minute)) }
 
 // head is how far the chain is by the report of one endpoint.
 type head struct {
 	latest, finalized uint64
-	latestTime        uint64       // timestamp of the latest block, seconds
-	finalizedTime     uint64       // timestamp of the finalized block, seconds
+	latestTime        uint64       // timestamp of the latest block, Unix seconds
+	finalizedTime     uint64       // timestamp of the finalized block, Unix seconds
 	finalizedHash     *common.Hash // nil where it is not reported
 	at                time.Time    // when it was requested; zero = never
 }
 
-// Bounds of a plausible head. A latest block from the future, or more new blocks than
-// the time between them allows, are another chain's, or an error.
+// Bounds of a plausible head. A report of a latest block from the future, or of more new
+// blocks than the time between them allows, is of another chain or an error.
 const (
 	maxClockSkew      = 2 * time.Minute
 	maxBlocksASecond  = 100
@@ -208,7 +208,7 @@ const (
 	blocksAtOnceSlack = maxBlocksAtOnce / maxBlocksASecond
 )
 
-// tooFarAhead reports whether to is further ahead of from than any chain runs.
+// tooFarAhead reports whether to is further ahead of from than those bounds allow.
 func tooFarAhead(from, to head) bool {
 	if to.latest <= from.latest {
 		return false
@@ -220,13 +220,12 @@ func tooFarAhead(from, to head) bool {
 	return (to.latest-from.latest)/maxBlocksASecond > seconds+blocksAtOnceSlack
 }
 
-// setHead replaces what the endpoint reported before: an error lasts until its next
-// report. It returns false, and keeps the old report, when no chain can have come as
-// far.
+// setHead replaces what the endpoint reported before, unless that is a later report. It
+// returns false, and keeps the old report, when the new one is implausibly far ahead.
 //
-// The report is compared with the highest one within maxHeadAge. The first report of all counts as
-// the highest only when a second one follows from it, so that an error at the start does not
-// outweigh what is right.
+// The report is compared with the highest one, if that is at most maxHeadAge older. The first
+// report, and the first after maxHeadAge without one, is not taken as the highest; the next one
+// is, if the two can be of one chain. So a wrong first report does not outweigh right ones.
 func (e *endpoint) setHead(h head) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -249,8 +248,8 @@ func (e *endpoint) setHead(h head) bool {
 	return true
 }
 
-// lastHead returns what the endpoint reported last, and whether that is within maxAge
-// and of the right chain.
+// lastHead returns what the endpoint reported last; fresh reports whether that is within
+// maxAge and the endpoint serves the right chain.
 func (e *endpoint) lastHead(maxAge time.Duration) (h head, fresh bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -266,8 +265,8 @@ const (
 
 // circuit keeps requests away from an endpoint that fails. It opens after three
 // exchanges in a row that broke off or were refused, for a time that doubles with
-// every further one; then a single exchange may try. A rate limit opens it at once
-// for as long as the endpoint requests.
+// every further one, up to circuitLongest; then a single exchange may try. A rate limit
+// opens it at once for as long as the endpoint requests, at most a minute.
 //
 // Wrong answers do not open it: a request for a block that cannot be proven must not
 // end the service for others.
@@ -278,7 +277,6 @@ type circuit struct {
 	limited  bool // open because of a rate limit
 }
 
-// record counts an exchange.
 func (c *circuit) record(now time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,8 +297,8 @@ func (c *circuit) record(now time.Time, err error) {
 	}
 }
 
-// admit reports whether an exchange may go out. After an open circuit's time it
-// admits one, and the next only when that has had time to end.
+// admit reports whether an exchange may go out. After the time of a circuit that failures
+// opened it admits one, and the next only after the time trial.
 func (c *circuit) admit(now time.Time, trial time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

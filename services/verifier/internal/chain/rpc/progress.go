@@ -13,8 +13,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// What one node says of a transaction is kept as long as it hardly changes, of maxSightings
-// transactions. parallelSightings is how many are asked about at once.
+// What a node says of a transaction is kept for sightingTTL, once a block holds it for includedTTL,
+// for at most maxSightings transactions. parallelSightings is how many are asked about at once.
 const (
 	maxSightings      = 4096
 	sightingTTL       = 2 * time.Second
@@ -43,10 +43,10 @@ func newSightings() *sightings {
 	}
 }
 
-// Progress reports how far a transaction is. If it is not known, ask is called, whose error is
-// returned, and then one node after the other is asked until one knows the transaction. If its block
-// is not final by the known heads, ask also decides whether newer ones are polled. Progress does not
-// keep the poller busy, because callers have paid nothing.
+// Progress reports how far a transaction is. If neither its block nor a recent answer about it is kept, ask is
+// called, whose error is returned, and then one node after the other is asked until one knows the
+// transaction. If its block is not final by the known heads, ask also decides whether newer ones are
+// polled. Progress does not keep the poller busy, because callers have paid nothing.
 func (r *Reader) Progress(ctx context.Context, transaction chain.Hash, ask func() error) (chain.Progress, error) {
 	hash := common.Hash(transaction)
 	if number, proven := r.memory.numberWith(chainHash{r.identity.ID, hash}); proven {

@@ -22,9 +22,10 @@ const (
 	parallelBatches    = 4
 )
 
-// Read implements verification.Reader. A transaction in a block that was proven before costs
-// no exchange; another one two round trips, one after the other. Should its block lie
-// just beyond the known finalized head, the heads are polled in between.
+// Read implements verification.Reader. A transaction in a block that is kept as proven costs
+// no exchange while the heads are recent; another one usually two round trips, one after the
+// other. Should its block lie just beyond the known finalized head, the heads are polled in
+// between.
 func (r *Reader) Read(ctx context.Context, transaction chain.Hash) (chain.Snapshot, error) {
 	hash := common.Hash(transaction)
 	block, cached := r.memory.blockWith(chainHash{r.identity.ID, hash})
@@ -50,8 +51,8 @@ func (r *Reader) Read(ctx context.Context, transaction chain.Hash) (chain.Snapsh
 	return snapshot, nil
 }
 
-// headsFor returns the heads that confirmations are counted by: where one endpoint's
-// report is enough, that of the endpoint that proved the block, if it just did.
+// headsFor returns the heads that confirmations are counted by: where the quorum is one and
+// the block was just read, the report of the endpoint that was asked.
 func (r *Reader) headsFor(ctx context.Context, from *endpoint) (chain.Heads, error) {
 	if from != nil && r.quorum == 1 {
 		if report, fresh := from.lastHead(r.maxHeadAge); fresh {
@@ -180,9 +181,9 @@ func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*evm.Pro
 	return block, asFault(r.log, err)
 }
 
-// fetch is the second round trip: the whole block by its number, all its receipts by
-// its hash and, once more, how far the chain is finalized, in one batch, while other
-// nodes confirm the block. What comes back is proven.
+// fetch is the second round trip: the whole block by its number, all its receipts, by its
+// hash where the node has that, and, once more, how far the chain is finalized, in one batch,
+// while other nodes confirm the block. What comes back is proven.
 func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash common.Hash) (*evm.ProvenBlock, error) {
 	memory, err := reserve(ctx, r.memory.budget, blockBytes)
 	if err != nil {
@@ -326,7 +327,7 @@ func (f *blockFetch) readReceipts(c *call) bool {
 	return true
 }
 
-// requestSingleReceipts requests every receipt by itself, in batches.
+// requestSingleReceipts requests each receipt by itself, in batches, but none for Polygon's state sync.
 func (f *blockFetch) requestSingleReceipts(ctx context.Context) error {
 	var calls []*call
 	stateSync := evm.StateSyncHash(f.number, f.hash)

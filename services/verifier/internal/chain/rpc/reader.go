@@ -40,9 +40,9 @@ const (
 
 // Hooks are called for metrics. They must be quick and safe for concurrent use.
 type Hooks struct {
-	// RPC is called after an exchange with a node: its host, the method or "batch".
+	// RPC is called after an exchange with a node: the node's name, the method or "batch".
 	RPC func(node, method string, took time.Duration, err error)
-	// Cache is called after a lookup whether a transaction's block was proven before.
+	// Cache is called after a lookup whether the block of a transaction is kept as proven.
 	Cache func(hit bool)
 	// Proof is called after an attempt to prove a block; err is nil if it is proven.
 	Proof func(transactions int, took time.Duration, err error)
@@ -87,8 +87,8 @@ type Reader struct {
 }
 
 // Open reads chain id and heads of every endpoint. An endpoint that serves another
-// chain is an error. One that does not answer is not: it may do so later, and until
-// then it is not used.
+// chain is an error, and so is a URL that cannot be parsed. One that does not answer is
+// no error: it may do so later.
 func Open(ctx context.Context, o Options) (*Reader, error) {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -13,7 +13,7 @@ import (
 
 // Headers returns the headers of the blocks from last down to first, in RLP: the last has
 // this hash, and each has the hash that the one before names as its parent's. The nodes are
-// asked in turn until one has them; the error names each.
+// asked in turn until one has them; else the error names those that were asked.
 func (r *Reader) Headers(ctx context.Context, first, last uint64, hash chain.Hash) (headers [][]byte, err error) {
 	err = r.inTurn(ctx, func(ctx context.Context, e *endpoint, memory *reservation) error {
 		headers = nil
@@ -41,8 +41,8 @@ func (r *Reader) Headers(ctx context.Context, first, last uint64, hash chain.Has
 
 // StorageProof returns the proof of a slot of a contract in the state of a block (EIP-1186):
 // the block's header in RLP, and the trie nodes from its stateRoot and from the account's
-// storageRoot down. The nodes are asked in turn until one has that state; the error names
-// each. Nothing but the header is checked.
+// storageRoot down. The nodes are asked in turn until one has that state; else the error names
+// those that were asked. Nothing but the header is checked.
 func (r *Reader) StorageProof(
 	ctx context.Context, number uint64, hash chain.Hash, contract chain.Address, slot chain.Hash,
 ) (header []byte, account, storage [][]byte, err error) {
@@ -107,7 +107,7 @@ func nodes(list []evm.Data) [][]byte {
 }
 
 // readHeader returns a node's header in RLP, checked against number and hash, and its parent's hash.
-// chain.ErrInconsistent if the node has no such block, and the errors of ProveHeader.
+// chain.ErrInconsistent: the node has no such block. Errors of the call and of ProveHeader pass.
 func readHeader(c *call, number uint64, hash common.Hash) (header []byte, parent common.Hash, err error) {
 	var h evm.Header
 	found, err := c.decode(&h)
@@ -123,7 +123,8 @@ func readHeader(c *call, number uint64, hash common.Hash) (header []byte, parent
 	return header, *h.ParentHash, nil
 }
 
-// inTurn reads from one endpoint after the other, best first, until one succeeds.
+// inTurn reads from one endpoint after the other, best first, until one succeeds. Those with an
+// open circuit or of another chain are left out.
 func (r *Reader) inTurn(ctx context.Context, read func(context.Context, *endpoint, *reservation) error) error {
 	var faults []error
 	for _, e := range r.available() {

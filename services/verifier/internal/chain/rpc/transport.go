@@ -34,14 +34,14 @@ const (
 type call struct {
 	method string
 	params []any
-	result []byte // JSON; nil before the reply and for null
-	err    error  // holds a *chain.Fault, or is errNoMethod or errParams
+	result []byte // JSON; nil before the reply, for null and with an error
+	err    error  // nil, or holds a *chain.Fault, or is errNoMethod or errParams
 	done   bool
 }
 
 func newCall(method string, params ...any) *call { return &call{method: method, params: params} }
 
-// How an exchange fails. Each but errNoMethod and errParams holds a *chain.Fault.
+// How an exchange or a call fails. Each but errNoMethod and errParams holds a *chain.Fault.
 var (
 	errNoMethod     = errors.New("method not available")
 	errParams       = errors.New("parameters refused")
@@ -70,9 +70,9 @@ func (c *call) decode(value any) (found bool, err error) {
 	return true, nil
 }
 
-// do makes the calls, at most maxBatch of them, in one exchange where the node
-// allows it. Results and errors of single calls are in the calls; the error returned
-// is that of the exchange itself, with which the calls mean nothing.
+// do makes the calls, at most maxBatch of them, in one exchange where the node allows it.
+// Results and errors of single calls are in the calls. The error returned is that of an
+// exchange, or a rate limit; after it the calls mean nothing.
 //
 // The memory of the responses is taken from r; without r, each is bounded to
 // maxHeadBody.
@@ -133,7 +133,7 @@ func (e *endpoint) send(ctx context.Context, r *reservation, batch bool, calls [
 	}
 }
 
-// rateLimited returns a rate limit that came as a reply, and opens the circuit.
+// rateLimited returns a rate limit that came as a reply, and then opens the circuit; else nil.
 func (e *endpoint) rateLimited(calls []*call) error {
 	for _, c := range calls {
 		if errors.Is(c.err, chain.ErrRateLimited) {
@@ -145,7 +145,7 @@ func (e *endpoint) rateLimited(calls []*call) error {
 	return nil
 }
 
-// exchange sends the calls and records how it went, for circuit and metrics.
+// exchange sends the calls and records how it went, for circuit, metrics and trace.
 func (e *endpoint) exchange(ctx context.Context, r *reservation, calls []*call, batch bool) ([]byte, error) {
 	request, err := encodeCalls(calls, batch)
 	if err != nil {
@@ -166,9 +166,9 @@ func (e *endpoint) exchange(ctx context.Context, r *reservation, calls []*call, 
 }
 
 // newHTTPClient returns a client for JSON-RPC: connections are kept, responses may
-// be compressed, redirects are not followed. Each call's time is bounded by its
-// context, and that of a connection and of its TLS handshake by five seconds at most, so
-// that a node that is gone is given up soon.
+// be compressed, redirects are not followed. Opening a connection, and its TLS handshake,
+// take five seconds each at most, so that a node that is gone is given up soon. The
+// context bounds the whole call.
 func newHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
@@ -237,7 +237,7 @@ func (e *endpoint) readError(r *http.Response) ([]byte, error) {
 	}
 }
 
-// retryAfter returns for how long a node wants no requests, at most a minute; a few
+// retryAfter returns for how long a node wants no requests, at most a minute; five
 // seconds when it names no time.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	return retryafter.Read(h, now, 5*time.Second, time.Minute)
@@ -347,7 +347,7 @@ type rpcError struct {
 }
 
 // fault translates a node's error. Nodes agree on few codes, so their messages count
-// too. "Not found" becomes null (no error), as with the other nodes.
+// too. "Not found" is no error: other nodes answer null then.
 func (e *rpcError) fault() error {
 	message := strings.ToLower(e.Message)
 	has := func(words ...string) bool {
@@ -374,16 +374,15 @@ func (e *rpcError) fault() error {
 	}
 }
 
-// guarded runs work that has a goroutine of its own: a panic in it, as over a
-// response that it was not made for, is an error of the one call and not the end of
-// the process with its payments.
+// guarded runs work that has a goroutine of its own. A panic in it, as over a response
+// that the code was not made for, becomes an error and does not end the process.
 func guarded(log *slog.Logger, work func() error) error {
 	_, err := flight.Guard(func() (struct{}, error) { return struct{}{}, work() })
 	return asFault(log, err)
 }
 
-// asFault adds a *chain.Fault to the errors of shared or guarded work that have none:
-// to a panic, and to a caller's cancellation.
+// asFault adds a *chain.Fault to an error of shared or guarded work that has none. One that
+// is no panic is taken for the caller's cancellation.
 func asFault(log *slog.Logger, err error) error {
 	var panicked *flight.PanicError
 	switch {
