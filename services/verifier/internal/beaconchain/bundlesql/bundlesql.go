@@ -28,8 +28,8 @@ func New(db *sqldb.DB, now func() time.Time) *Store { return &Store{db, now} }
 // writeTimeout bounds a transaction.
 const writeTimeout = 10 * time.Second
 
-// write runs a transaction of its own, not one of what is sold: in that, sales would wait for a bundle that another
-// process writes, and that process may wait for them.
+// write runs a transaction that is not one of the ledger's batches: in those, sales would wait for a bundle that
+// another process writes, and that process may wait for them. Its commit may be lost with the power.
 func (s *Store) write(ctx context.Context, what string, do func(context.Context, *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -339,12 +339,13 @@ const (
 		(SELECT chain, block_hash FROM finality_bundles WHERE state <> 'expired' AND sold < ? ORDER BY sold LIMIT 1000)`
 	forgetBlocksSQL = "DELETE FROM finality_queue WHERE id IN " +
 		"(SELECT id FROM finality_queue WHERE queued < ? LIMIT 1000)"
-	// stepAge is how much longer steps and checkpoints are kept: those of blocks sold later begin at checkpoints that
-	// may be older.
+	// stepAge is how much longer steps and checkpoints are kept: the proof of a block that is sold later may begin at
+	// an older checkpoint.
 	stepAge = 32 * 24 * time.Hour
 )
 
-// Prune forgets proofs of blocks that were last sold before a moment, in portions between which payments are written.
+// Prune forgets proofs of blocks that were last sold before a moment, and steps and checkpoints that are older by
+// stepAge, in transactions between which payments are written.
 func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	sold, written := before.UnixMilli(), before.Add(-stepAge).UnixMilli()
 	for _, step := range []struct {
