@@ -22,12 +22,13 @@ var (
 	ErrExpired = errors.New("the proof of finality is no longer kept")
 	// ErrPending means that the proof is not made yet.
 	ErrPending = errors.New("the proof of finality is not made yet")
-	// ErrUnavailable means that the proof could not be made, or not for this checkpoint.
+	// ErrUnavailable means that the proof could not be made, or that there is no document of it
+	// from this checkpoint.
 	ErrUnavailable = errors.New("the proof of finality is not available")
-	// ErrCheckpointUnknown means that no proof of the block begins at the checkpoint, which
-	// no node knows, or which is of a later period.
+	// ErrCheckpointUnknown means that no node knows the checkpoint, or that it is of a later
+	// period than the proof or of another chain.
 	ErrCheckpointUnknown = errors.New("the checkpoint is not known")
-	// ErrCheckpointTooOld means that the checkpoint is too old to begin at.
+	// ErrCheckpointTooOld means that the checkpoint is too old to begin at, or that no steps lead from it.
 	ErrCheckpointTooOld = errors.New("the checkpoint is too old")
 )
 
@@ -58,7 +59,8 @@ type Options struct {
 
 // The causes of failures.
 const (
-	// CauseNode: a beacon node gave no answer, or one that cannot be read.
+	// CauseNode: a beacon node gave no answer, one that cannot be read, or one that cannot be
+	// used for a reason that has no cause of its own.
 	CauseNode = "node"
 	// CauseNetwork: a beacon node is one of another network.
 	CauseNetwork = "network"
@@ -67,13 +69,13 @@ const (
 	// CauseHandover: a period is over, and no beacon node that answers has an update that
 	// hands over to the next committee.
 	CauseHandover = "handover"
-	// CauseLink: no node of the execution chain could link a block to the finalized one.
+	// CauseLink: a block could not be linked to the finalized one by any node of the execution chain.
 	CauseLink = "link"
-	// CauseBundle: a bundle that was made does not verify, or cannot be written.
+	// CauseBundle: a bundle that was made does not verify, or cannot be kept.
 	CauseBundle = "bundle"
 )
 
-// Causes are all of them.
+// Causes lists all causes.
 var Causes = []string{CauseNode, CauseNetwork, CauseUpdate, CauseHandover, CauseLink, CauseBundle}
 
 // Chain proves that blocks of one chain are final.
@@ -95,7 +97,8 @@ type Chain struct {
 	checkpoints map[uint64]finality.Root
 	// verified is when an update was last verified, by our clock; zero before the first.
 	verified time.Time
-	// lackingSince is since when no node that answers has the handover of a period that is over.
+	// lackingSince is since when no node that answers has the handover of a period that is over; zero
+	// when that is not so.
 	lackingSince time.Time
 
 	mu sync.Mutex // guards what follows, and what is known of nodes
@@ -132,11 +135,11 @@ func New(o Options) (*Chain, error) {
 	return c, nil
 }
 
-// Bounds of the interval of looks for an update, which comes once an epoch.
+// Bounds of the interval at which updates are looked for. There is a new one each epoch.
 const (
 	shortestPause = time.Second
 	longestPause  = 30 * time.Second
-	// bundlePause is the interval of looks for sold blocks.
+	// bundlePause is the interval at which sold blocks are looked for.
 	bundlePause = time.Second
 )
 
@@ -159,7 +162,7 @@ type Status struct {
 	// Anchor is the time of the newest finalized block that is verified; zero before the
 	// first.
 	Anchor time.Time
-	// Participation is the part of the sync committee that signed it.
+	// Participation is the part of the sync committee that signed the update that was verified last.
 	Participation float64
 	Bundles       BundleCounts
 }
@@ -175,7 +178,7 @@ func (c *Chain) Status(ctx context.Context) (Status, error) {
 }
 
 // allowance counts the checkpoints that clients name in a minute, and remembers those that
-// were read for nothing.
+// were read but cannot be used.
 type allowance struct {
 	mu    sync.Mutex
 	since time.Time
@@ -185,8 +188,8 @@ type allowance struct {
 	refusals map[finality.Root]refusal
 }
 
-// refusal is a checkpoint that was read, at a time, and that is not kept: no node knew it,
-// or it is of a slot that was too old.
+// refusal is a checkpoint that was read at a time and is not kept. known is false where no node
+// knew it; else its slot was too old.
 type refusal struct {
 	at    time.Time
 	known bool
@@ -198,7 +201,7 @@ func (r refusal) stale(now time.Time) bool {
 	return now.Before(r.at) || now.Sub(r.at) >= refusedFor
 }
 
-// refuse remembers that a checkpoint was read for nothing.
+// refuse remembers a checkpoint that was read but cannot be used.
 func (a *allowance) refuse(root finality.Root, r refusal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -225,7 +228,7 @@ func (a *allowance) refused(root finality.Root, oldest uint64, now time.Time) er
 	return nil
 }
 
-// spend reports whether a client may name one more.
+// spend reports whether a client may name one more checkpoint, and counts it then.
 func (a *allowance) spend(client string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,27 +17,26 @@ const (
 	portion = 50
 	// taken is how long a bundle that a process makes is left to it.
 	taken = 2 * time.Minute
-	// firstRetry and longestRetry bound the pause after a bundle could not be made, and
-	// giveUpAfter how long it is tried.
+	// firstRetry and longestRetry bound the pause after a bundle could not be made. giveUpAfter is
+	// for how long after the first try it is tried.
 	firstRetry, longestRetry = 2 * time.Second, 2 * time.Minute
 	giveUpAfter              = 20 * time.Minute
-	// longestWait is how long a block waits for a verified update about it or a later block; nodes
-	// know old updates for as long.
+	// longestWait is how long a block waits for a verified update about it or a later block.
 	longestWait = 24 * time.Hour
-	// fewHeaders headers are smaller than a proof. mostHeaders is how many are sent where no node
-	// has a proof.
+	// Up to fewHeaders headers are taken in place of a proof, which is larger. mostHeaders is how
+	// many are taken at most where no node has a proof.
 	fewHeaders, mostHeaders = 8, finality.MaxHeaders
 )
 
-// content is what is kept of a bundle.
+// content is what Bundle.Content holds, in JSON.
 type content struct {
 	Step      finality.Step      `json:"step"`
 	Execution finality.Execution `json:"execution"`
 	Link      finality.Link      `json:"link"`
 }
 
-// MakeBundles makes the bundles of sold blocks that are due. What fails is logged and tried
-// again later.
+// MakeBundles makes the bundles of sold blocks that are due, at most portion of them. A bundle
+// that cannot be made is logged and put off; only an error of the store is returned.
 func (c *Chain) MakeBundles(ctx context.Context) error {
 	err := c.makeBundles(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -72,7 +71,7 @@ func (c *Chain) makeBundles(ctx context.Context) error {
 	return nil
 }
 
-// makeOne makes a bundle, or puts it off. The error is the store's.
+// makeOne makes a bundle, or puts it off. The error is that of putting it off.
 func (c *Chain) makeOne(ctx context.Context, b Bundle) error {
 	now := c.Now()
 	nearest, newest, ok := c.anchorsFor(b.Number)
@@ -116,8 +115,8 @@ func (c *Chain) makeOne(ctx context.Context, b Bundle) error {
 	return c.Store.PutOff(ctx, b, now.Add(pause))
 }
 
-// anchorsFor returns the verified update that is nearest above a block, or is it, and the
-// newest one; false when there is none.
+// anchorsFor returns the nearest verified update of a block or of one above it, and the newest
+// update; false when there is none of such a block.
 func (c *Chain) anchorsFor(number uint64) (nearest, newest anchor, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,9 +128,9 @@ func (c *Chain) anchorsFor(number uint64) (nearest, newest anchor, ok bool) {
 	return anchor{}, anchor{}, false
 }
 
-// link links a block to a finalized one: the nearest by headers where they are few, else
-// the newest, of which nodes still have the state, by the chain's own record of hashes; and
-// where no node proves that, the nearest by up to mostHeaders headers.
+// link links a block to a finalized one: to the nearest by headers where they are few; else to
+// the newest, of which nodes still have the state, by the chain's own record of block hashes;
+// and where no node proves that, to the nearest by up to mostHeaders headers.
 func (c *Chain) link(ctx context.Context, b SoldBlock, nearest, newest anchor) (anchor, finality.Link, error) {
 	distance := nearest.number - b.Number
 	if distance == 0 {

@@ -12,22 +12,21 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Of checkpoints that callers name, so many are read from nodes in a minute: for the network
-// of one client, so that it cannot use up those of others, and for all together, which
+// How many checkpoints that callers name are read from nodes in a minute: for the network
+// of one client, so that it cannot use up those of others, and for all clients together, which
 // bounds the requests to nodes.
 const (
 	namedByOne = 20
 	namedByAll = 200
-	// refusedFor is how long a checkpoint is not read again that no node knows, or that is too old.
-	// Nodes come to know a newer one with the next epoch.
+	// refusedFor is for how long a checkpoint is not read again that no node knows or that is too old.
 	refusedFor = 5 * time.Minute
 )
 
 // Document returns the finality document of a sold block, in JSON, which begins at a
-// checkpoint; nil is our oldest that is recent enough. ErrUnknownBlock, ErrExpired,
-// ErrPending, ErrUnavailable, ErrCheckpointUnknown, ErrCheckpointTooOld. No node is asked
-// but for a checkpoint that is not known, and then only if the proof is there; client is the
-// network of the client, whose allowance that takes from.
+// checkpoint; nil means our oldest checkpoint that is recent enough. A node is asked only for a
+// checkpoint that is not kept, and only if the proof is made; client is the network of the
+// client, from whose allowance that is taken. ErrUnknownBlock, ErrExpired, ErrPending,
+// ErrUnavailable, ErrCheckpointUnknown, ErrCheckpointTooOld.
 func (c *Chain) Document(
 	ctx context.Context, client string, block finality.Root, checkpoint *finality.Root,
 ) ([]byte, error) {
@@ -74,7 +73,7 @@ func (c *Chain) Document(
 	return encode(d)
 }
 
-// encode encodes a document. One that readers would refuse for its size is not available.
+// encode encodes a document. ErrUnavailable: it is larger than readers accept.
 func encode(d *finality.Document) ([]byte, error) {
 	text, err := json.Marshal(d)
 	if err == nil && len(text) > finality.MaxSize {
@@ -91,16 +90,16 @@ func (c *Chain) document(b Bundle, kept content) *finality.Document {
 	}
 }
 
-// oldest returns the slot before which a checkpoint is too old for a bundle: readers count to its
-// finalized block, or to the beginning of its period where that is later.
+// oldest returns the slot before which a checkpoint is too old for a bundle. Readers count the age
+// up to the bundle's finalized block, or to the beginning of its period where that is later.
 func (c *Chain) oldest(b Bundle) uint64 {
 	end := max(b.Slot, b.Period*c.Network.SlotsPerPeriod)
 	return end - min(end, uint64(finality.DefaultMaxAge.Seconds())/c.Network.SecondsPerSlot)
 }
 
 // fromOwn returns the document from the first of our own checkpoints that is recent enough and from
-// which steps lead to the bundle's period. order gets these checkpoints, the oldest first, and may
-// reorder them.
+// which steps lead to the bundle's period; ErrUnavailable where there is none. order gets these
+// checkpoints, the oldest first, and may reorder them.
 func (c *Chain) fromOwn(
 	ctx context.Context, b Bundle, kept content, order func([]Checkpoint),
 ) (*finality.Document, error) {
@@ -122,8 +121,8 @@ func (c *Chain) fromOwn(
 	return nil, ErrUnavailable
 }
 
-// checkpoint returns the checkpoint with a root: one that is kept, or else, as often as the
-// allowance permits, one that a node knows. What was read for nothing is refused before that counts.
+// checkpoint returns the checkpoint with a root: one that is kept, else one that a node knows. Asking
+// nodes takes from the client's allowance; what was refused lately is refused again without that.
 func (c *Chain) checkpoint(
 	ctx context.Context, client string, b Bundle, root finality.Root,
 ) (from finality.Checkpoint, err error) {
@@ -162,7 +161,7 @@ func (c *Chain) checkpoint(
 	return from, c.keepNamed(ctx, from, false)
 }
 
-// from returns the document from a checkpoint.
+// from returns the document from a checkpoint. ErrCheckpointUnknown, ErrCheckpointTooOld.
 func (c *Chain) from(
 	ctx context.Context, b Bundle, kept content, from finality.Checkpoint,
 ) (*finality.Document, error) {
@@ -198,8 +197,8 @@ func (c *Chain) from(
 	return d, nil
 }
 
-// verify verifies the document of a bundle as readers do, from our newest checkpoint that it
-// follows from: the steps before were verified when they were kept.
+// verify verifies the document of a bundle as readers do, from our newest checkpoint from which
+// one can be made: the steps before were verified when they were kept.
 func (c *Chain) verify(ctx context.Context, b Bundle) error {
 	var kept content
 	if err := json.Unmarshal(b.Content, &kept); err != nil {

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// maxAnchors is how many verified updates are kept: more than two days of them.
+	// maxAnchors is how many verified updates are kept: on Ethereum more than two days of them.
 	maxAnchors = 512
-	// maxCatchUp is how many periods are read at once, after a pause. No document leads over
-	// more.
+	// maxCatchUp is how many periods of handovers are read at once, after a pause. No document has
+	// more steps.
 	maxCatchUp = finality.MaxSteps
 	// oldEpochs is after how many epochs the newest finalized block is so old that other nodes
-	// are asked for a newer one. On a chain that finalizes it is three to four.
+	// are asked for a newer one.
 	oldEpochs = 4
 	// checkAgain is how long a node of another network is left alone.
 	checkAgain = 10 * time.Minute
@@ -35,7 +35,7 @@ const (
 	lateEpochs = 4
 )
 
-// node is a beacon node and whether it is one of the network.
+// node is a beacon node, with whether it is one of the network, when that was checked, and its genesis time.
 type node struct {
 	chain.BeaconNode
 	fits    bool
@@ -63,7 +63,7 @@ var errOld = errors.New("the newest finalized block is old")
 func unverified(err error) error { return fmt.Errorf("%w: %w", errUnverified, err) }
 
 // Follow reads the newest finality update and what is missing to verify it, and keeps what
-// is new. What fails is logged.
+// is new. Where what is kept leads no further, it begins anew. What fails is logged.
 func (c *Chain) Follow(ctx context.Context) error {
 	c.following.Lock()
 	defer c.following.Unlock()
@@ -131,8 +131,9 @@ func (c *Chain) noHandover(ctx context.Context, lacking []*node, err error) bool
 	return anew
 }
 
-// ask lets nodes answer in turn until what one returns is used without an error. The error
-// names each node. A node that does not have it, or has nothing newer, is not counted as a failure.
+// ask lets nodes answer in turn until what one returns is used without an error; else it joins the
+// errors of all. Each is counted as a failure, unless the node does not have it, has nothing newer, or is
+// of another network, which check counts.
 func (c *Chain) ask(ctx context.Context, nodes []*node, use func(*node) error) error {
 	var faults []error
 	for _, n := range nodes {
@@ -157,8 +158,8 @@ func (c *Chain) ask(ctx context.Context, nodes []*node, use func(*node) error) e
 	return errors.Join(faults...)
 }
 
-// check compares a node's constants with the network's, once. errOtherNetwork: they differ, and are
-// compared again after checkAgain.
+// check compares a node's constants with the network's, until they were the same once.
+// errOtherNetwork: they differ, and are compared again after checkAgain.
 func (c *Chain) check(ctx context.Context, n *node) error {
 	c.mu.Lock()
 	fits, checked := n.fits, n.checked
@@ -201,7 +202,7 @@ func (c *Chain) check(ctx context.Context, n *node) error {
 	return nil
 }
 
-// differs returns how a node's constants differ from the network's, "" when they do not.
+// differs returns the names of a node's constants that differ from the network's, "" where none does.
 func (c *Chain) differs(genesis chain.BeaconGenesis, spec map[string]string) string {
 	n := c.Network
 	if genesis.ValidatorsRoot != n.GenesisValidatorsRoot {
@@ -277,8 +278,8 @@ func (c *Chain) begin(ctx context.Context) error {
 	return nil
 }
 
-// first takes the finalized block of a node as the first checkpoint. Only this node
-// vouches for it: that its own updates verify with it is all that can be known.
+// first takes the finalized block of a node as the checkpoint to begin at. Only this node
+// vouches for it: all that can be checked is that the node's own updates verify with it.
 func (c *Chain) first(ctx context.Context, n *node) error {
 	u, err := n.FinalityUpdate(ctx)
 	if err != nil {
@@ -353,7 +354,7 @@ func (c *Chain) seconds(slots uint64) time.Duration {
 
 // accept verifies a finality update and keeps it as an anchor. errOld: it is kept, and
 // another node may have a newer one. errTooFar, errNoHandover: the committee that signed it
-// cannot be known. errUnverified: it does not verify.
+// cannot be known. errUnverified: it, or what was read to verify it, does not verify.
 func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) error {
 	period := c.Network.Period(uint64(u.SignatureSlot))
 	if err := c.readHandovers(ctx, n, period); err != nil {
@@ -413,8 +414,8 @@ func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) erro
 	return nil
 }
 
-// signed returns an update as a step, which is verified to be signed by the committee of a period,
-// with these members and this root. If it is the last step of an anchor, it is without the next
+// signed returns an update as a step, and verifies that the committee of a period, with these members
+// and this root, signed it. last means that it is the last step of an anchor, which is without the next
 // committee. errUnverified.
 func (c *Chain) signed(
 	keys *lightclient.SyncCommittee, committee finality.Root, u *lightclient.Update, period uint64, last bool,
@@ -432,7 +433,7 @@ func (c *Chain) signed(
 	return step, nil
 }
 
-// contradicts reports whether an earlier finalized block cannot be of the same chain.
+// contradicts reports whether an anchor with an earlier slot cannot be of the same chain.
 func (a anchor) contradicts(earlier anchor) bool {
 	return earlier.slot < a.slot && (earlier.number > a.number ||
 		earlier.number == a.number && earlier.execution.BlockHash != a.execution.BlockHash)
@@ -446,7 +447,8 @@ func (c *Chain) lastPeriod() (last uint64) {
 	return last
 }
 
-// readHandovers reads handovers until the committee of a period is known.
+// readHandovers reads handovers until the committee of a period is known. errTooFar;
+// chain.ErrNoBeaconData: the node has no handover that is needed.
 func (c *Chain) readHandovers(ctx context.Context, n *node, period uint64) error {
 	for {
 		if _, known := c.committees[period]; known {
@@ -471,7 +473,7 @@ func (c *Chain) readHandovers(ctx context.Context, n *node, period uint64) error
 
 // handOver reads the best update of a period, whose committee is known, and keeps it as a
 // step where it hands over. One that was made early in its period does not: the state that
-// it calls final is of the period before. over reports that the period has ended.
+// it calls final is of the period before. over means that the period has ended.
 func (c *Chain) handOver(ctx context.Context, n *node, period uint64, over bool) error {
 	u, err := n.Update(ctx, period)
 	if err != nil {
@@ -543,7 +545,7 @@ func (c *Chain) members(ctx context.Context, n *node, period uint64) (*lightclie
 }
 
 // keepHandovers reads the handover of the current period until there is one, and that of
-// the period before once more, because later updates have more signers.
+// the period before once more, because later updates may have more signers.
 func (c *Chain) keepHandovers(ctx context.Context) error {
 	current, ok := c.newestAnchor()
 	if !ok {
@@ -566,8 +568,8 @@ func (c *Chain) keepHandovers(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// keepCheckpoint keeps one checkpoint of our own in each period: the finalized block of the
-// newest update.
+// keepCheckpoint keeps one checkpoint of our own in each period whose committee is known: the
+// finalized block of the newest update.
 func (c *Chain) keepCheckpoint(ctx context.Context) error {
 	newest, ok := c.newestAnchor()
 	if !ok {

@@ -10,7 +10,7 @@ import (
 // Failures counts what fails when proofs of finality are made.
 type Failures struct{ *prometheus.CounterVec }
 
-// NewFailures registers the metric, which has nothing to show until Of is called for a chain.
+// NewFailures registers the metric. It has no values for a chain before Of is called.
 func NewFailures(r prometheus.Registerer) (Failures, error) {
 	f := Failures{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "verifier_finality_failures_total",
@@ -20,7 +20,7 @@ func NewFailures(r prometheus.Registerer) (Failures, error) {
 	return f, r.Register(f)
 }
 
-// Of returns what counts the failures of a chain, from zero.
+// Of returns the function that counts the failures of a chain, and sets its counts to begin at zero.
 func (f Failures) Of(chain string) func(cause string) {
 	for _, cause := range Causes {
 		f.WithLabelValues(chain, cause)
@@ -31,14 +31,14 @@ func (f Failures) Of(chain string) func(cause string) {
 // scrapeTimeout bounds the read of the store for a scrape.
 const scrapeTimeout = time.Second
 
-// metrics reports how the proofs of a chain stand, read at every scrape.
+// metrics collects how the proofs of a chain stand, at every scrape.
 type metrics struct {
 	*Chain
 
 	anchorAge, participation, bundles, pendingAge *prometheus.Desc
 }
 
-// Register adds how the proofs of the chain stand.
+// Register registers the metrics of how the proofs of the chain stand.
 func (c *Chain) Register(r prometheus.Registerer) error {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, prometheus.Labels{"chain": c.Name})

@@ -37,20 +37,20 @@ type Bundle struct {
 	// Queued is when the block began to wait, and Tried when the bundle was first tried to
 	// be made; zero before.
 	Queued, Tried time.Time
-	// Tries counts the tries that failed since Tried.
+	// Tries counts the tries that failed.
 	Tries int
 	// Period is that of the committee that signed the last step, and Slot that of the finalized
 	// header that it ends in.
 	Period, Slot uint64
-	// Content is all of it but what leads from a checkpoint to the last period; nil unless
-	// it is made.
+	// Content is the proof without what leads from a checkpoint to the last period; nil unless
+	// the bundle is made.
 	Content []byte
 	Made    time.Time
 }
 
-// Makeable is which bundles are worth a try: those of blocks up to a finalized one, and
-// those queued so long ago that they are given up. The others are not touched: they may be
-// many, where beacon nodes are away for hours, and each write is one less for sales.
+// Makeable is which bundles are worth a try: those of blocks up to UpTo, and those queued
+// before QueuedBefore, which are given up. The others are not written: they may be many, where
+// beacon nodes are away for hours, and sales wait for each write.
 type Makeable struct {
 	UpTo         uint64 // a block's number
 	QueuedBefore time.Time
@@ -86,7 +86,7 @@ type BundleCounts struct {
 }
 
 // Store is where proofs of finality are kept: in the database of the payments, whose ledger queues a sold block in the
-// transaction that ends its sale. All its methods are atomic over all processes that share it.
+// transaction that ends its sale. Each write is atomic over all processes that share it.
 type Store interface {
 	Bundles
 	Handovers
@@ -94,11 +94,11 @@ type Store interface {
 
 // Bundles are the proofs of sold blocks.
 type Bundles interface {
-	// TakeSold makes a pending bundle for each block that is queued, of at most so many
-	// sales, and returns how many it took from the queue. A made bundle stays.
+	// TakeSold takes at most so many sales from the queue, of all chains, makes a pending bundle for
+	// the block of each, and returns how many it took. A made bundle stays.
 	TakeSold(ctx context.Context, most int) (int, error)
-	// Bundle returns the bundle of a block; a pending one for a block that is only queued;
-	// or ErrNotFound.
+	// Bundle returns the bundle of a block, or ErrNotFound. It is a pending one for a block that is
+	// queued and has none, or one that was given up or has expired.
 	Bundle(ctx context.Context, chain string, block finality.Root) (Bundle, error)
 	// DueBundles returns at most so many pending bundles of a chain that are due and can be
 	// made, and puts them off until next, so that two processes do not make the same.
@@ -114,13 +114,13 @@ type Bundles interface {
 
 // Handovers are the checkpoints that proofs begin at, and the steps from there.
 type Handovers interface {
-	// KeepStep writes a step, unless one of its period is there with as many signers; a
-	// Final one is noted in any case.
+	// KeepStep writes a step, unless one of its period is there with at least as many signers.
+	// That it is Final is noted in any case.
 	KeepStep(ctx context.Context, s Step) error
 	// Steps returns the steps of periods from first to last, in their order, without gaps:
 	// what comes after a missing one is left out.
 	Steps(ctx context.Context, chain string, first, last uint64) ([]Step, error)
-	// KeepCheckpoint writes a checkpoint, unless it is there. One that becomes Own stays so.
+	// KeepCheckpoint writes a checkpoint, unless it is there. One that is or becomes Own stays so.
 	KeepCheckpoint(ctx context.Context, c Checkpoint) error
 	// Checkpoint returns a checkpoint, or ErrNotFound.
 	Checkpoint(ctx context.Context, chain string, root finality.Root) (Checkpoint, error)
