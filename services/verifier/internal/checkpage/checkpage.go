@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// all: the folder has nothing but its .gitignore where the page was not built.
+// The prefix all: is for a build without the page, where the folder has only its .gitignore.
 //
 //go:embed all:built
 var built embed.FS
@@ -31,15 +31,15 @@ func Built() []byte {
 }
 
 // Site is what the page may offer of the site that serves it. The reader decides whether
-// to take it: the page is of use without.
+// to use it.
 type Site struct {
-	Name string              `json:"name"` // the host
+	Name string              `json:"name"` // the host, or the public URL where that has none
 	Keys receipt.KeyDocument `json:"keys"`
-	// Log is the path of the newest log of receipts, and Policy the list of the logs, with
-	// their own policy; empty where there is none.
+	// Log is the path of the newest log of receipts, and Policy the list of all logs (receiptlog.Directory),
+	// in JSON; both are empty where there is none.
 	Log    string `json:"log,omitempty"`
 	Policy string `json:"policy,omitempty"`
-	// Finality lists the chains, by the word in the path, with proofs of finality.
+	// Finality lists the chains with proofs of finality, by their names in paths.
 	Finality []string `json:"finality,omitempty"`
 }
 
