@@ -106,9 +106,9 @@ func (l limits) check(key receipt.Key) error {
 	return nil
 }
 
-// withClosed returns the keys with further cut-offs for the revoked ones. Each closed generation
-// that is older than the newest one named by a key's cut-offs, and not named itself, gets a cut-off
-// at its end: what was logged there was logged earlier.
+// withClosed returns the keys with further cut-offs for the revoked ones. Each closed generation with
+// entries that is older than the newest one named by a key's cut-offs, and not named itself, gets a
+// cut-off at its end: what was logged there was logged earlier.
 func withClosed(keys []receipt.Key, all limits) []receipt.Key {
 	keys = slices.Clone(keys)
 	for i, key := range keys {
@@ -146,7 +146,8 @@ type keyState struct {
 // so that no two states of a key have one number.
 type keyStates map[string]keyState
 
-// add takes the next state of a key, which a generation has or will have.
+// add makes e the last state of its key, which is or will be in the generation in. receiptlog.ErrKeyState:
+// e may not follow the state that was the last.
 func (s keyStates) add(e receiptlog.Entry, in translog.Head) error {
 	last, known := s[e.KeyID]
 	var err error
@@ -162,7 +163,8 @@ func (s keyStates) add(e receiptlog.Entry, in translog.Head) error {
 	return err
 }
 
-// begin returns the entries that the next generation begins with.
+// begin returns the entries that the next generation begins with: the last state of each key that has
+// numbered ones.
 func (s keyStates) begin() (entries []entry) {
 	for _, id := range slices.Sorted(maps.Keys(s)) {
 		if s[id].Number > 0 {

@@ -198,8 +198,8 @@ func (s *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry)
 	return nil
 }
 
-// StoredEntries implements translog.Auditor. An answer that is none, as only tests and
-// releases before receipts were signed have written, has no entry; that of a batch has many.
+// StoredEntries implements translog.Auditor. An answer without a signed receipt has no entry; that of
+// a batch has several.
 func (s *Store) StoredEntries(
 	ctx context.Context, after int64, before time.Time, most int,
 ) (entries []translog.StoredEntry, last int64, err error) {
@@ -256,8 +256,8 @@ func (s *Store) Heads(ctx context.Context) ([]translog.Head, error) {
 }
 
 // logTx runs do in a transaction that is on disk when it returns, with the open log's head
-// locked. It is one of its own and not of a batch of payments, which would wait for it: on
-// SQLite, where every writer waits for the other, the caller bounds what it does.
+// locked, or returns translog.ErrNotFound where no log is open. It is no part of a batch of
+// payments, which would wait for it. On SQLite all writers wait for it, so do must be short.
 func (s *Store) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head translog.Head) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -412,7 +412,7 @@ func (s *Store) Extend(ctx context.Context, log, first int64, entries [][]byte) 
 	return head, err
 }
 
-// place appends entries to the log, except those that it has already.
+// place appends entries to the log, except those that it has already, and returns the head after that.
 func (s *Store) place(ctx context.Context, tx *sql.Tx, h translog.Head, entries []entry) (translog.Head, error) {
 	fresh, err := s.unknown(ctx, tx, h.Log, entries)
 	if err != nil || len(fresh) == 0 {
@@ -593,8 +593,8 @@ func (r *hashes) ReadHashes(ids []int64) ([]tlog.Hash, error) {
 }
 
 // in returns the condition that a column has one of these numbers, and its arguments, of
-// which the first has that place. On Postgres it is one text for all, because each text
-// would be prepared by itself, and push those of purchases out of the connection's cache.
+// which the first is number place. On Postgres the condition is the same text for all numbers: each
+// text would be prepared by itself, and push those of purchases out of the connection's cache.
 func (s *Store) in(place int, ids []int64) (condition string, args []any) {
 	if s.db.Dialect == sqldb.Postgres {
 		return fmt.Sprintf("= ANY($%d)", place), []any{ids}
