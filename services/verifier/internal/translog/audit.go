@@ -15,8 +15,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/witness"
 )
 
-// Times between two audits: auditEvery after a clean one, and auditAgain after one that was not, to
-// see whether it is now.
+// Times between two audits: auditEvery usually, and auditAgain after one that has found faults
+// or soon after the log has begun.
 const (
 	auditEvery = 24 * time.Hour
 	auditAgain = time.Hour
@@ -58,14 +58,14 @@ type lastAudit struct {
 
 	underWay bool
 	next     time.Time // no audit before then
-	// follow is how many audits follow soon on the next: what was sold without the log just
-	// before it began is looked for when it is older than the merge delay, and what a replica
-	// sold that was replaced late, an hour after.
+	// follow is how many audits are still made soon after the next: one after MergeDelay, for what was
+	// sold without the log just before it began, and one after auditAgain, for what a replica sold that
+	// was replaced late.
 	follow int
 }
 
-// auditSoon makes an audit due: the log has begun, or goes on, so that what the last one
-// has found may be no more.
+// auditSoon makes an audit due, because the log has begun or goes on: what the last audit has
+// found may no longer hold.
 func (a *lastAudit) auditSoon() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,10 +120,10 @@ func (l *Log) LastAudit() (at time.Time, ok bool) {
 	return l.audited.at, l.audited.ok
 }
 
-// Audit recomputes the tree from its entries, looks where each came from and for every
-// answer that was sold and is older than the merge delay, compares the tree with what
-// each witness serves, and asks them for other generations of the log. It counts the
-// entries that had their places at a moment, unless that is zero.
+// Audit recomputes the tree from its entries, and looks where each came from. It looks for the
+// entry of each answer that was sold and is older than MergeDelay, and queues what is missing. It
+// compares the tree with what each witness serves, and asks them for other generations of the log.
+// Unless at is zero, it counts the entries that had their places then.
 func (l *Log) Audit(ctx context.Context, at time.Time) (Audit, error) {
 	head, err := l.head(ctx)
 	if err != nil {
@@ -164,8 +164,7 @@ func (a *Audit) fault(format string, args ...any) {
 // frontier holds the hashes that were made of the entries so far and that the next may need.
 type frontier map[int64]tlog.Hash
 
-// ReadHashes implements tlog.HashReader. A hash is read once: then its parent takes its
-// place.
+// ReadHashes implements tlog.HashReader.
 func (f frontier) ReadHashes(ids []int64) ([]tlog.Hash, error) {
 	out := make([]tlog.Hash, len(ids))
 	for i, id := range ids {
@@ -236,8 +235,8 @@ func (l *Log) auditTree(ctx context.Context, head Head, moment time.Time, a *Aud
 	return nil
 }
 
-// origin counts an entry that came back from a copy, or was not queued here, which is a fault. So is
-// what is no entry.
+// origin counts an entry that came back from a copy, or that was not queued here, which is a fault.
+// Data that cannot be parsed as an entry is a fault too.
 func (a *Audit) origin(at int64, entry LoggedEntry) {
 	e, err := receiptlog.ParseEntry(entry.Data)
 	switch {
@@ -256,8 +255,8 @@ func (a *Audit) origin(at int64, entry LoggedEntry) {
 	}
 }
 
-// auditAnswers looks for the entries of what was sold. What is neither in the log nor
-// queued, as a process without the log has sold it, is queued.
+// auditAnswers looks for the entries of what was sold. What is neither in the log nor queued, because
+// a process without the log has sold it, is a fault, and is queued.
 func (l *Log) auditAnswers(ctx context.Context, head Head, a *Audit) error {
 	before := l.Now().Add(-MergeDelay)
 	queue, err := l.Store.Queue(ctx)
@@ -355,9 +354,8 @@ func (w *witnessClient) audit(ctx context.Context, head Head, a *Audit) error {
 	return nil
 }
 
-// auditOthers asks the witness for the other generations of the log, of which this ledger
-// must have each: one that it has not is a second log by a process that has the key. The
-// error is why the witness could not be asked.
+// auditOthers asks the witness for other generations of the log. One that this ledger does not have,
+// or that another key has signed, is a fault. The error is why the witness could not be asked.
 func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []Head, a *Audit) error {
 	var d receiptlog.Directory
 	for _, head := range heads {

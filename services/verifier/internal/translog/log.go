@@ -24,9 +24,9 @@ type Options struct {
 	Key   ed25519.PrivateKey
 	// Host is that of the public address. It begins every origin.
 	Host string
-	// Policy is a tlog-policy file: the witnesses and the quorum. It need not list the log.
+	// Policy is the text of a tlog-policy file: the witnesses and the quorum. It need not list the log.
 	Policy string
-	// Keys are those that are listed; a command at the terminal lists none.
+	// Keys are those that are listed. There may be none.
 	Keys []receipt.Key
 	// Mark is the file of the greatest tree that was signed; "" means none.
 	Mark string
@@ -58,17 +58,17 @@ type Log struct {
 	policy    receiptlog.Policy
 	witnesses []*witnessClient
 
-	mu sync.Mutex // held for a step
-	// confirmed is the generation whose tree the witnesses have confirmed since the start.
+	mu sync.Mutex // held by Step, Resume and Close
+	// confirmed is the generation whose tree was confirmed since the start or the last freeze; 0 for none.
 	confirmed int64
-	// listed is the generation that has had the keys since then.
+	// listed is the generation in which Keys were listed since then; 0 for none.
 	listed  int64
 	signed  receiptlog.Checkpoint // the newest that this process has signed
 	asking  sync.WaitGroup        // requests to witnesses under way
 	audited lastAudit
 }
 
-// New returns a log. It does nothing before Run or Step.
+// New returns a log. It does nothing by itself before Run.
 func New(o Options) (*Log, error) {
 	if o.Store == nil || len(o.Key) != ed25519.PrivateKeySize || o.Host == "" || o.Interval <= 0 || o.Timeout <= 0 ||
 		o.Client == nil || o.Log == nil || o.Now == nil {
@@ -111,8 +111,8 @@ func Name(host string, key ed25519.PrivateKey, log int64) (origin, vkey string, 
 // that monitors see fresh times.
 const republish = time.Hour
 
-// Run makes a step each interval, and an audit at once, soon after and each day, until ctx
-// ends.
+// Run makes a step each interval, and audits at once, soon after and each day, until ctx
+// ends. After an audit with faults the next one comes sooner.
 func (l *Log) Run(ctx context.Context) {
 	defer l.asking.Wait()
 	var auditing sync.WaitGroup
@@ -133,7 +133,7 @@ func (l *Log) Run(ctx context.Context) {
 }
 
 // Step gives queued entries their places, and publishes the tree when it has grown or its
-// checkpoint is old. ErrFrozen: it does neither.
+// checkpoint is old. ErrFrozen: the log is frozen, or the step has frozen it.
 func (l *Log) Step(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +181,7 @@ func (l *Log) Step(ctx context.Context) error {
 	return l.publish(ctx, head)
 }
 
-// head returns the open generation.
+// head returns the open generation, or ErrNotFound.
 func (l *Log) head(ctx context.Context) (Head, error) {
 	heads, err := l.Store.Heads(ctx)
 	if err == nil && len(heads) == 0 {
@@ -193,10 +193,10 @@ func (l *Log) head(ctx context.Context) (Head, error) {
 	return heads[0], nil
 }
 
-// confirm checks, before anything gets its place after a start or a resumption, that the
-// tree is not older than what was signed before, and is the same: by the mark, and by the
-// witnesses, which cosign it. As many as the policy asks for must do so, and so many that
-// those which do not answer could not have cosigned a larger tree as it asks for.
+// confirm checks, before the first entry gets its place after a start or a freeze, that the
+// tree is the one that was signed before, and not an older one: by the mark, and by the
+// witnesses, which cosign it. As many as the policy asks for must do so, and so many that the
+// others alone could not meet the policy. ErrFrozen, as of checkMark and freezeFor.
 func (l *Log) confirm(ctx context.Context, head Head) error {
 	if err := l.checkMark(ctx, head); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (l *Log) confirm(ctx context.Context, head Head) error {
 	return nil
 }
 
-// frozenError is what a witness or the mark has shown.
+// frozenError is a fault for which the log is to be frozen: what a witness or the mark has shown.
 type frozenError struct {
 	why string
 	err error
@@ -259,12 +259,11 @@ func (l *Log) freezeFor(ctx context.Context, head Head, fault error) error {
 	return errors.Join(fmt.Errorf("%w: %s: %w", ErrFrozen, frozen.why, fault), err)
 }
 
-// checkpointOf returns the checkpoint of a head.
 func checkpointOf(head Head) receiptlog.Checkpoint {
 	return receiptlog.Checkpoint{Origin: head.Origin, Size: head.Size, Root: head.Root}
 }
 
-// sign signs a head that was read from the store, which has it on disk.
+// sign signs a head that was read from the store, which has it on disk. ErrOtherLog.
 func (l *Log) sign(head Head) (receiptlog.Checkpoint, []byte, error) {
 	c := checkpointOf(head)
 	s, err := receiptlog.NewLogSigner(l.Host+Prefix(head.Log), l.Key)
@@ -278,10 +277,10 @@ func (l *Log) sign(head Head) (receiptlog.Checkpoint, []byte, error) {
 	return c, note, err
 }
 
-// publish signs a head, has the witnesses cosign it, all at once, and stores it as soon as
-// the policy is content, and again with the cosignatures of the others. It returns when the
-// policy is, or when all have answered. A witness that still works on an older checkpoint, or
-// has failed just now, is left out.
+// publish signs the head as the store has it now, has the witnesses cosign it, all at once, and
+// stores the checkpoint as soon as the policy is met, and again with each further cosignature. It
+// returns when the policy is met, all have answered, the log is frozen or ctx ends. A witness that
+// still works on an older checkpoint, or has failed lately, is left out.
 func (l *Log) publish(ctx context.Context, head Head) error {
 	// Read anew: what is signed must be what the store holds.
 	current, err := l.head(ctx)

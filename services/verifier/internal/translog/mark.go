@@ -57,9 +57,9 @@ func (l *Log) requireMark(ctx context.Context, head Head) error {
 	})
 }
 
-// checkMark freezes the log and returns ErrFrozen unless the tree continues the mark, and the
-// newest one that this process has signed: without a mark, a database that fell back to an older
-// state while the process runs is behind that one.
+// checkMark freezes the log and returns ErrFrozen unless the tree continues that of the mark, and
+// the newest tree that this process has signed. Where there is no mark, the latter shows that the
+// database fell back to an older state while the process runs.
 func (l *Log) checkMark(ctx context.Context, head Head) error {
 	mark, found, err := l.readMark()
 	if err != nil {
@@ -83,8 +83,8 @@ func (l *Log) checkMark(ctx context.Context, head Head) error {
 	return nil
 }
 
-// continues reports why the tree does not continue one that was signed; nil when it does.
-// That of an earlier generation counts no more.
+// continues returns why the tree does not continue one that was signed; nil when it does, or
+// when that one is of another generation that the ledger has.
 func (l *Log) continues(ctx context.Context, head Head, signed receiptlog.Checkpoint) (why, err error) {
 	switch {
 	case signed.Origin != head.Origin:
@@ -109,8 +109,8 @@ func (l *Log) continues(ctx context.Context, head Head, signed receiptlog.Checkp
 	return nil, nil
 }
 
-// writeMark remembers what is about to be signed; the mark is not written when it is of a
-// larger tree: another process may be ahead.
+// writeMark remembers a checkpoint, before its signature leaves the process. A mark of as large
+// a tree of the same generation stays: another process may be ahead.
 func (l *Log) writeMark(c receiptlog.Checkpoint) error {
 	l.signed = c
 	mark, found, err := l.readMark()
@@ -123,7 +123,7 @@ func (l *Log) writeMark(c receiptlog.Checkpoint) error {
 	return nil
 }
 
-// rootAt returns the root of the first entries of a log.
+// rootAt returns the root of the first size entries of a generation.
 func (l *Log) rootAt(ctx context.Context, head Head, size int64) (tlog.Hash, error) {
 	return tlog.TreeHash(size, l.hashes(ctx, head.Log))
 }

@@ -26,7 +26,7 @@ type Status struct {
 	Oldest     time.Time       `json:"oldestQueued,omitzero"`
 	SetAside   int             `json:"setAside,omitempty"` // what was queued and is no entry
 	Witnesses  []WitnessStatus `json:"witnesses"`
-	Mark       int64           `json:"mark,omitempty"` // size of the mark
+	Mark       int64           `json:"mark,omitempty"` // size of the mark of this generation; 0 without one
 	Generation int64           `json:"generation"`
 }
 
@@ -91,9 +91,9 @@ func (l *Log) AskWitnesses(ctx context.Context) ([]WitnessAnswer, error) {
 }
 
 // Resume lets a frozen log go on, when as many witnesses as the policy asks for confirm its
-// tree, and neither another one nor the mark, where there is one, contradicts. Where the
-// policy asks for no witness, size must also be that of the log, as the operator knows it;
-// else size is not looked at. ErrDisagrees; ErrLost when the log has changed meanwhile.
+// tree, and neither another witness nor the mark, where there is one, contradicts. Where the
+// policy asks for no witness, size must be that of the log, as the operator knows it; else
+// size is not looked at. ErrDisagrees; ErrLost: the log has changed meanwhile.
 func (l *Log) Resume(ctx context.Context, size int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

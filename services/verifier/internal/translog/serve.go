@@ -14,7 +14,7 @@ import (
 
 // What is not served.
 var (
-	// ErrUnknownLeaf means that the log neither has an entry nor waits to place it.
+	// ErrUnknownLeaf means that an entry is not in the log and does not wait for its place.
 	ErrUnknownLeaf = errors.New("the log has no such entry")
 	// ErrPending means that an entry has no proof yet.
 	ErrPending = errors.New("the entry has no proof yet")
@@ -22,10 +22,10 @@ var (
 	ErrNothing = errors.New("the log does not have that")
 )
 
-// MergeDelay is how long after a sale its entry has a proof at the latest, as the list of logs says.
+// MergeDelay is within which time after a sale its entry should have a proof. The list of logs names it.
 const MergeDelay = time.Minute
 
-// generation returns the head of a generation and the checkpoint that is served of it.
+// generation returns the head of a generation and the checkpoint that is served of it. ErrNothing.
 func (l *Log) generation(ctx context.Context, log int64) (Head, PublishedCheckpoint, error) {
 	heads, err := l.Store.Heads(ctx)
 	if err != nil {
@@ -118,7 +118,8 @@ func (l *Log) Proof(ctx context.Context, log int64, leaf tlog.Hash) ([]byte, err
 	return nil, ErrPending
 }
 
-// Directory returns the list of generations (receiptlog.Directory), in JSON.
+// Directory returns the list of generations (receiptlog.Directory), in JSON. A closed one of which
+// nothing was served is not listed.
 func (l *Log) Directory(ctx context.Context) ([]byte, error) {
 	heads, err := l.Store.Heads(ctx)
 	if err != nil {

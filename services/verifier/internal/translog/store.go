@@ -27,8 +27,8 @@ const (
 	FrozenRestored = "restored"       // the ledger was put back from a backup
 	FrozenBehind   = "behind-witness" // a witness has cosigned a larger tree
 	FrozenFork     = "fork"           // a witness knows another tree
-	FrozenMark     = "behind-mark"    // the mark beside the keys has another or a larger tree
-	FrozenNoMark   = "no-mark"        // a tree was published, and the mark beside the keys is gone
+	FrozenMark     = "behind-mark"    // the mark, or what the process has signed, is of another or a larger tree
+	FrozenNoMark   = "no-mark"        // the mark is gone, and a tree was published or the generation is not the first
 )
 
 // Head is one generation of the log and how far it is.
@@ -40,7 +40,7 @@ type Head struct {
 	Frozen       string // why nothing is signed; "" when it may be
 	Opened       time.Time
 	Closed       time.Time // zero unless the generation has ended
-	Final        []byte    // checkpoint of a closed one
+	Final        []byte    // checkpoint of a closed one; empty where nothing was served
 }
 
 // Queue is the state of the queue.
@@ -61,8 +61,8 @@ type SetAside struct {
 }
 
 // Store is where a log of receipts is kept: in the database of the payments, whose ledger queues the entry of a sale in
-// the transaction that begins its settlement. All its methods are atomic over all processes that share it, but for
-// the queueing of EndLog.
+// the transaction that begins its settlement. Each write is atomic over all processes that share it, but for the
+// queueing of EndLog.
 type Store interface {
 	Reader
 	Sequencer
@@ -77,7 +77,7 @@ type Reader interface {
 	Heads(ctx context.Context) ([]Head, error)
 	// Published returns the checkpoint that is served; the zero value where none was published.
 	Published(ctx context.Context, log int64) (PublishedCheckpoint, error)
-	// Hashes returns stored hashes by their ids of package tlog.
+	// Hashes returns stored hashes by their ids of package tlog, or ErrNotFound where one is missing.
 	Hashes(ctx context.Context, log int64, ids []int64) ([]tlog.Hash, error)
 	// Entries returns at most so many entries from an index on.
 	Entries(ctx context.Context, log, from int64, most int) ([][]byte, error)
@@ -90,13 +90,13 @@ type Reader interface {
 
 // Sequencer gives entries their places and publishes the tree.
 type Sequencer interface {
-	// ListKeys queues, in one step, each key whose state is not the last one that the log has of it, and returns the
-	// keys with what the log adds to the cut-offs of revoked ones: the ends of closed generations.
+	// ListKeys queues, in one step, the state of each key that is not its last state in the log or its queue. It
+	// returns the keys; revoked ones may have further cut-offs, at the ends of closed generations.
 	// receiptlog.ErrKeyState, and nothing is queued: a state may not follow, or a cut-off lies beyond the log. While
-	// the log is frozen it only returns.
+	// the log is frozen nothing is queued.
 	ListKeys(ctx context.Context, keys []receipt.Key) ([]receipt.Key, error)
-	// Portion returns how many entries one Sequence should take: where payments wait for it, so many that they wait
-	// for some milliseconds.
+	// Portion returns how many entries one Sequence should take: few where payments wait for it, so that they wait
+	// only some milliseconds.
 	Portion() int
 	// Sequence gives at most so many queued entries their places, in one step that is on disk when it returns, and
 	// returns the head and how many it took from the queue. ErrFrozen: it took none. What is no entry of the log is set
@@ -134,7 +134,8 @@ type Witnesses interface {
 type Operator interface {
 	// Resume starts the log when it is stopped for that reason and has that size. ErrLost: it is not.
 	Resume(ctx context.Context, log, size int64, why string) error
-	// Extend appends entries of a copy of the log, the first with that index. ErrLost: the log has another size.
+	// Extend appends those entries of a copy of the log that the log does not have. first is the index of the first.
+	// ErrLost: the log has another size, or the generation is closed.
 	Extend(ctx context.Context, log, first int64, entries [][]byte) (Head, error)
 	// EndLog closes a generation with its final checkpoint and opens the next, in one step, and then queues all stored
 	// answers for that. ErrLost: it is closed, or another checkpoint is served.
@@ -158,8 +159,7 @@ type LoggedEntry struct {
 // EntrySource is where an entry of the log came from.
 type EntrySource int
 
-// The sources. A payment stays in the ledger when its answer is pruned, and so does what it
-// had logged.
+// The sources. The ledger keeps a payment when its answer is pruned, so that the source of its entry stays known.
 const (
 	FromNowhere EntrySource = iota // not queued here
 	FromSale                       // queued with a payment whose settlement began

@@ -52,7 +52,7 @@ func (w *witnessClient) whyNotAsked() error {
 	return fmt.Errorf("witness %s has failed and is asked again later, or works on an earlier checkpoint", w.Name)
 }
 
-// release ends a request. A witness that contradicts has answered, and is not spared.
+// release ends a request. After an error, except a frozenError, the witness is not asked for a while.
 func (w *witnessClient) release(now time.Time, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ type reply struct {
 	body   []byte
 }
 
-// exchange sends a request, with a text or nil, and returns the response to it.
+// exchange sends a request, with text as its body unless that is nil, and returns the response.
 func (w *witnessClient) exchange(ctx context.Context, method, path string, text io.Reader) (reply, error) {
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(w.URL, "/")+path, text)
 	if err != nil {
@@ -144,8 +144,8 @@ func (w *witnessClient) add(
 	}
 }
 
-// behind returns the error for a witness that has a larger tree than the head: a
-// frozenError, unless another process has made it larger meanwhile.
+// behind returns the error for a witness that has a larger tree than the head: a frozenError, unless
+// another process has made the ledger's tree as large, or begun a generation, meanwhile.
 func (w *witnessClient) behind(ctx context.Context, head Head, size int64) error {
 	now, err := w.log.head(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (w *witnessClient) behind(ctx context.Context, head Head, size int64) error
 	return err
 }
 
-// cosign returns the witness's signature line of a checkpoint.
+// cosign returns the witness's signature line of a checkpoint, and remembers that it has cosigned it.
 func (w *witnessClient) cosign(ctx context.Context, head Head, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
 	old, err := w.log.Store.WitnessSize(ctx, head.Log, w.Key.String())
 	if err != nil {
