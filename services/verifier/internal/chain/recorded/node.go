@@ -24,8 +24,8 @@ type Node struct {
 	latest, finalized uint64
 }
 
-// NewNode returns a node that serves the recording's blocks. Latest and finalized are
-// the highest of them.
+// NewNode returns a node that serves the recording's blocks. Latest and finalized begin
+// as the highest of them.
 func NewNode(r Recording) *Node {
 	n := &Node{
 		chainID:      r.ChainID,
