@@ -374,8 +374,8 @@ func (e *rpcError) fault() error {
 	}
 }
 
-// guarded runs work that has a goroutine of its own. A panic in it, as over a response
-// that the code was not made for, becomes an error and does not end the process.
+// guarded runs work. A panic in it, as over a response that the code was not made for, becomes
+// an error and does not end the process.
 func guarded(log *slog.Logger, work func() error) error {
 	_, err := flight.Guard(func() (struct{}, error) { return struct{}{}, work() })
 	return asFault(log, err)
