@@ -42,8 +42,8 @@ func Plan(t testing.TB, from interface {
 	return plan.String()
 }
 
-// PreparedPlan returns the plan that a connection to Postgres has for a statement, whose placeholders are $1, $2 and so
-// on, whatever its arguments: the connection must have plan_cache_mode = force_generic_plan.
+// PreparedPlan returns the plan that a connection to Postgres has for a statement, whatever its arguments. Its
+// placeholders are $1, $2 and so on, each once. The connection must have plan_cache_mode = force_generic_plan.
 func PreparedPlan(t testing.TB, conn *sql.Conn, statement string) string {
 	t.Helper()
 	run := func(command string) {

@@ -109,8 +109,8 @@ func (s *server) exec(t testing.TB, statement string) {
 	}
 }
 
-// start starts Postgres, and again when another process took the port before
-// Postgres listened on it. It returns nil where Postgres is not installed.
+// start starts Postgres, in at most three tries, because another process may take the port
+// before Postgres listens on it. It returns nil where Postgres is not installed.
 func start() (started *server, err error) {
 	programs := find()
 	if programs == "" {
@@ -124,7 +124,7 @@ func start() (started *server, err error) {
 	return nil, err
 }
 
-// find returns the folder of the newest installed Postgres, or "".
+// find returns the folder of the programs of Postgres, of several versions the last by name, or "".
 func find() string {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err == nil && len(found) > 0 {
