@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 )
 
-// ErrMissing is returned for a database that is not there, or in which Open has never been.
+// ErrMissing is returned for a database that is not there, or that has no migrations.
 var ErrMissing = errors.New("is no database of this program")
 
-// Existing returns an error unless the database of the URL is there: ErrMissing where there is no
-// file or an empty one, or where a Postgres has no migrations. Any SQLite file passes. It creates
-// nothing. ErrURL, ErrUnreachable, ErrNotSQLite.
+// Existing returns an error unless the database of the URL is there. ErrMissing: there is no file or
+// an empty one, a Postgres has no migrations, or the database is in memory. Any SQLite file passes.
+// It creates nothing. ErrURL, ErrUnreachable, ErrNotSQLite.
 func Existing(ctx context.Context, databaseURL string) error {
 	if path, isFile := Path(databaseURL); isFile {
 		if at, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && at.Size() == 0 {
@@ -47,7 +47,7 @@ func Existing(ctx context.Context, databaseURL string) error {
 }
 
 // Place returns the database of a URL for people, without a password: the whole path of a file, or
-// host and name.
+// host and name; for any other URL a text that names none.
 func Place(databaseURL string) string {
 	if path, isFile := Path(databaseURL); isFile {
 		if whole, err := filepath.Abs(path); err == nil {

@@ -100,7 +100,7 @@ func flush(path string) (err error) {
 // ErrDamaged is returned for a database file that is damaged.
 var ErrDamaged = errors.New("the database file is damaged")
 
-// CheckFile reads a whole SQLite file. ErrNotSQLite, ErrDamaged.
+// CheckFile reads and checks a whole SQLite file. ErrNotSQLite; ErrDamaged: also where the check fails.
 func CheckFile(ctx context.Context, path string) (err error) {
 	db, err := OpenFile(path)
 	if err != nil {
@@ -117,9 +117,8 @@ func CheckFile(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// Empty reports whether a Postgres has no table, or a SQLite file is not there, by the
-// URL of the database. The error never holds the password of the URL; ErrURL,
-// ErrUnreachable.
+// Empty reports whether a Postgres has no table in its schema, or a SQLite file is not there, by
+// the URL of the database. The error never holds the password of the URL; ErrURL, ErrUnreachable.
 func Empty(ctx context.Context, databaseURL string) (empty bool, err error) {
 	if path, ok := Path(databaseURL); ok {
 		_, err := os.Lstat(path)
@@ -142,8 +141,8 @@ func Empty(ctx context.Context, databaseURL string) (empty bool, err error) {
 	return tables == 0, err
 }
 
-// ExecWhereTable carries out a statement, without placeholders, where the database of a
-// URL has a table, and is on disk when it returns. A program that writes into a SQLite file
+// ExecWhereTable carries out a statement, without placeholders, if the database of a URL has the
+// table; it is on disk when ExecWhereTable returns. A program that writes into a SQLite file
 // meanwhile waits, as this does. The error never holds the password of the URL; ErrURL, ErrUnreachable.
 func ExecWhereTable(ctx context.Context, databaseURL, table, statement string) error {
 	return whereTable(ctx, databaseURL, table, func(db *DB) error {
@@ -152,9 +151,8 @@ func ExecWhereTable(ctx context.Context, databaseURL, table, statement string) e
 	})
 }
 
-// CountWhereTable returns the number that a query returns, without placeholders, where the
-// database of a URL has a table, and else 0. No program may use a SQLite file meanwhile. The
-// error never holds the password of the URL; ErrURL, ErrUnreachable.
+// CountWhereTable returns the number that a query, without placeholders, returns if the database of a
+// URL has the table, and else 0. The error never holds the password of the URL; ErrURL, ErrUnreachable.
 func CountWhereTable(ctx context.Context, databaseURL, table, query string) (number int, err error) {
 	err = whereTable(ctx, databaseURL, table, func(db *DB) error {
 		return db.Reader.QueryRowContext(ctx, query).Scan(&number)
@@ -162,7 +160,7 @@ func CountWhereTable(ctx context.Context, databaseURL, table, query string) (num
 	return number, err
 }
 
-// whereTable calls do with the database of a URL where it has a table.
+// whereTable calls do with the database of a URL if it has the table.
 func whereTable(ctx context.Context, databaseURL, table string, do func(*DB) error) (err error) {
 	var db *DB
 	query := "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1"

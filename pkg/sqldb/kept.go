@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// maxKept is how many values a Kept holds.
+// maxKept is how many values a Kept holds at most.
 const maxKept = 4096
 
 // Kept is what was read of a SQLite file, until any process writes to the file. It is for what every request reads:
@@ -60,7 +60,8 @@ func (k *Kept[K, V]) at(version int64, key K) (v V, ok bool) {
 	return v, ok
 }
 
-// keep keeps a value that was read at a version, and drops all that were read at another.
+// keep keeps a value that was read at a version. It first drops all that were read at another, or all when there are
+// maxKept.
 func (k *Kept[K, V]) keep(version int64, key K, v V) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,7 +75,7 @@ func (k *Kept[K, V]) keep(version int64, key K, v V) {
 // errNoVersion is returned for a database that does not tell whether it has changed.
 var errNoVersion = errors.New("the database has no version")
 
-// versions returns the version of a SQLite file, which tells whether what was read before is still true: PRAGMA
+// versions reads the version of a SQLite file, which tells whether what was read before is still true: PRAGMA
 // data_version of one connection that writes nothing (sqlite.org/pragma.html#pragma_data_version). It differs after
 // each commit of another connection, of this process or another. A new connection counts anew, so now makes its
 // numbers differ from those of the earlier one.

@@ -19,7 +19,7 @@ type Row struct {
 	args  []any
 }
 
-// Row returns the first row for these arguments.
+// Row returns the first row for these arguments. Its Scan carries out the query.
 func (q *Query) Row(ctx context.Context, args ...any) Row { return Row{q, ctx, args} }
 
 // Scan carries out the query and reads its row, as sql.Row does. sql.ErrNoRows.

@@ -41,7 +41,7 @@ const (
 // memory is the path of a SQLite database that is no file.
 const memory = ":memory:"
 
-// What Open may find.
+// Why a database cannot be opened.
 var (
 	// ErrURL is returned for a database URL of no known form.
 	ErrURL = errors.New("database URL is neither sqlite:PATH nor postgres://…")
@@ -85,7 +85,7 @@ func Open(ctx context.Context, databaseURL string, files fs.FS, settings ...stri
 	return db, nil
 }
 
-// reachTimeout bounds how long Open waits for the database to answer at all.
+// reachTimeout bounds how long reach waits for the database to answer at all.
 const reachTimeout = 5 * time.Second
 
 // reach opens the first connection. SQLite does not wait for its busy timeout
@@ -107,8 +107,8 @@ func (db *DB) reach(ctx context.Context) error {
 	}
 }
 
-// CheckURL reports, without opening anything, whether a database URL has one of
-// the forms that Open takes. Its error, ErrURL, does not quote the URL.
+// CheckURL returns ErrURL, which does not quote the URL, unless a database URL begins as Open takes it.
+// It opens nothing, and of a Postgres URL looks at the scheme only.
 func CheckURL(databaseURL string) error {
 	_, _, err := dialectOf(databaseURL)
 	return err
@@ -157,7 +157,7 @@ func openPostgres(databaseURL string, settings []string) (*DB, error) {
 	return &DB{Dialect: Postgres, Writer: pool, Reader: pool}, nil
 }
 
-// pragmas are set on each connection. synchronous(FULL) makes a commit
+// pragmas are set on each connection of Writer and Reader to SQLite. synchronous(FULL) makes a commit
 // durable against loss of power, not only of the process; TxRelaxed does without.
 // The log is copied into the file after 8000 pages of 4 kB: with SQLite's own 1000
 // a writer of many commits a second does so several times a second.

@@ -14,7 +14,7 @@ const (
 	maxStatement = 4 << 10
 )
 
-// preparing has each connection to SQLite keep the statements that it has carried out prepared, because parsing one
+// preparing has each connection to SQLite keep prepared what isHeld reports, after its first use: parsing a statement
 // costs SQLite more than carrying it out. Statements in transactions then cost as little as a Query.
 type preparing struct{ driver.Connector }
 
@@ -155,7 +155,7 @@ func (c *preparedConn) Close() (err error) {
 	return errors.Join(err, c.connection.Close())
 }
 
-// statementRows are the rows of a prepared statement, which is free once they are closed.
+// statementRows are the rows of a prepared statement. The statement may be used again once they are closed.
 type statementRows struct {
 	driver.Rows
 	of *statement
