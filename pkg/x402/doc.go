@@ -4,6 +4,6 @@
 //
 // It owns shapes, names and encodings (specification: github.com/coinbase/x402,
 // specs/x402-specification-v2.md, specs/x402-specification-v1.md and
-// specs/transports-v2/http.md). It judges
-// nothing: whether a payment is good is for the seller and the facilitator.
+// specs/transports-v2/http.md). It does not judge whether a payment is good: that
+// is for the seller and the facilitator.
 package x402

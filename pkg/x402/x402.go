@@ -30,7 +30,7 @@ type PaymentRequired struct {
 	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
-// Resource is what is paid for. Buyers send it back unsigned.
+// Resource is what is paid for. Buyers may send it back, unsigned.
 type Resource struct {
 	URL         string   `json:"url"`
 	Description string   `json:"description,omitempty"`
@@ -68,7 +68,7 @@ type Payload struct {
 
 // ExactPayload is a signed EIP-3009 authorization, the same in both versions.
 type ExactPayload struct {
-	// Signature is 0x-hex: 65 bytes of an ordinary account, more of a contract
+	// Signature is 0x-hex: 65 bytes of an ordinary account, any number of a contract
 	// wallet (ERC-1271, ERC-6492).
 	Signature     string        `json:"signature"`
 	Authorization Authorization `json:"authorization"`
@@ -157,7 +157,7 @@ type SettleResponse struct {
 	ErrorMessage string `json:"errorMessage,omitempty"`
 	// Transaction is the hash on the chain, "" when there is none.
 	Transaction string `json:"transaction"`
-	// Amount is what was moved, in atomic units; most facilitators leave it out.
+	// Amount is what was moved, in atomic units; "" when the answer does not contain it.
 	Amount     string                     `json:"amount,omitempty"`
 	Network    string                     `json:"network"`
 	Payer      string                     `json:"payer,omitempty"`
