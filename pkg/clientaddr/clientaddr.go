@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Proxies are the addresses of the proxies whose X-Forwarded-For is trusted.
-// Without any, the peer is the client.
+// Proxies are the addresses of the proxies whose X-Forwarded-For is trusted. Without any,
+// the peer is the client, unless WithToken vouches for it.
 type Proxies []Network
 
 // Of returns the address of the client, as IPv4 where it is IPv4 mapped into IPv6,
@@ -48,9 +48,9 @@ const TokenHeader = "X-Guard-Token" //nolint:gosec // G101: the name of a header
 
 type vouchedKey struct{}
 
-// WithToken returns a handler before which a request whose TokenHeader is the token counts as sent
-// by a trusted proxy, whatever its address: behind a router or Docker's bridge many clients have
-// the address of the proxy. The header goes no further. Without a token it returns next.
+// WithToken returns a handler that calls next. A request whose TokenHeader is the token counts as sent
+// by a trusted proxy, whatever its address: behind a router or Docker's bridge many clients have the
+// address of the proxy. next does not get the header. If token is "", WithToken returns next itself.
 func WithToken(token string, next http.Handler) http.Handler {
 	if token == "" {
 		return next
@@ -74,7 +74,7 @@ func (p Proxies) trust(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(n Network) bool { return n.Contains(addr) })
 }
 
-// parse reads "1.2.3.4", "1.2.3.4:5", "::1", "[::1]" or "[::1]:5".
+// parse reads "1.2.3.4", "1.2.3.4:5", "::1", "[::1]" or "[::1]:5"; else it returns the zero Addr.
 func parse(s string) netip.Addr {
 	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
 	if err != nil {
@@ -87,8 +87,8 @@ func parse(s string) netip.Addr {
 	return addr.Unmap().WithZone("")
 }
 
-// Group returns what an address counts as for limits: the address itself, and for
-// IPv6 its /64, because one client has all of it.
+// Group returns what an address counts as for limits: an IPv4 address itself, an IPv6
+// address as its /64, because one client has all of it.
 func Group(addr netip.Addr) string {
 	if addr.Is6() {
 		return masked(addr, 64)
