@@ -46,7 +46,7 @@ type HTTP struct {
 	LogErrors bool
 	// Options has OPTIONS answered, with 204 and Allow, where there is a route.
 	Options bool
-	// Use are handlers between the common ones and the routes.
+	// Use are handlers that run after the request has its id and before one without a route is refused.
 	Use []echo.MiddlewareFunc
 }
 
@@ -94,9 +94,9 @@ func (h HTTP) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// log writes the request's line in the access log. Its route is the pattern,
-// because a path could hold anything. Reads that succeeded, and refusals that are
-// no error, as the price of an unpaid call is, are logged at the level debug.
+// log writes the request's line in the access log. Its route is the pattern, because a
+// path could hold anything. A read without an error, and a refusal that is no error, as
+// the price of an unpaid call is, are logged at the level debug.
 func (h HTTP) log(c echo.Context, err error, took time.Duration) {
 	ctx, status, level := c.Request().Context(), c.Response().Status, slog.LevelInfo
 	switch {
@@ -146,8 +146,8 @@ var (
 	ErrWrongMethod = errors.New("method not allowed")
 )
 
-// routed refuses what has no route, and sets the request's timeout. To echo, a
-// parameter at the end of a route is the whole rest of the path, slashes too.
+// routed refuses what has no route, and sets the request's timeout. To echo, a parameter at the end
+// of a route is the whole rest of the path: a path with more slashes than its route is refused here.
 func (h HTTP) routed(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -175,7 +175,7 @@ func (h HTTP) routed(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// IsSafe reports whether a method is for reading only (RFC 9110, section 9.2.1).
+// IsSafe reports whether a method is GET, HEAD or OPTIONS, which only read (RFC 9110, section 9.2.1).
 func IsSafe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
@@ -184,7 +184,7 @@ func IsSafe(method string) bool {
 // the path that the client sent.
 func RouteLabel(c echo.Context) string { return cmp.Or(c.Path(), "none") }
 
-// methodLabel returns one of the methods that HTTP knows, or "other".
+// methodLabel returns the request's method if it is one of the usual ones, else "other".
 func methodLabel(c echo.Context) string {
 	switch m := c.Request().Method; m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,

@@ -89,9 +89,9 @@ func IsUsage(err error) bool {
 	return errors.As(err, &usage)
 }
 
-// Run carries out the command line and returns the exit code: 0; when the command
-// failed, that of its ExitError, or 1; UsageCode for a command line that is not
-// understood.
+// Run carries out the command line and returns the exit code: 0, also for help; when the
+// command failed, that of its ExitError, or 1; for a command line that is not understood
+// UsageCode.
 func (p Program) Run(ctx context.Context, proc Process) int {
 	err := p.run(ctx, proc)
 	exit := ExitError{Code: 1}
@@ -143,9 +143,9 @@ func (p Program) run(ctx context.Context, proc Process) error {
 // Flags returns an empty set of flags for Parse.
 func Flags() *flag.FlagSet { return flag.NewFlagSet("", flag.ContinueOnError) }
 
-// Parse reads flags and one word for each of names, in any order. A word whose
-// name is in brackets is optional and then "". Words after "--" are no flags. Errors do
-// not quote words, which may have been meant as a password.
+// Parse reads flags and one word for each of names, in any order. A word whose name is in
+// brackets is optional and then "". The word after "--" is no flag. Errors do not quote
+// words, which may have been meant as a password; those about a flag quote it.
 func Parse(flags *flag.FlagSet, args []string, names ...string) ([]string, error) {
 	flags.SetOutput(io.Discard)
 	var words []string
@@ -173,7 +173,7 @@ func Parse(flags *flag.FlagSet, args []string, names ...string) ([]string, error
 }
 
 // Operator returns the name of the operating system's user who runs the program,
-// or their number where the machine has no names.
+// or their number where they have no name.
 func Operator() string {
 	if u, err := user.Current(); err == nil {
 		return cmp.Or(u.Username, u.Uid)
@@ -181,7 +181,7 @@ func Operator() string {
 	return strconv.Itoa(os.Getuid())
 }
 
-// healthcheckTimeout is below the usual timeouts of probes.
+// healthcheckTimeout bounds Healthcheck. It is below the usual timeouts of probes.
 const healthcheckTimeout = 3 * time.Second
 
 // Healthcheck requests /health of a server on this machine and fails unless the

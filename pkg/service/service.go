@@ -53,7 +53,7 @@ type Parts struct {
 	// Background is what runs beside the requests. Its context ends after the last
 	// request.
 	Background []func(context.Context)
-	// Close closes what Open opened, even where Open failed. It is called last.
+	// Close closes what Open opened, even where Open failed. It is called after all other parts.
 	Close func(context.Context) error
 	// Starting is the body of a 503 until Open has returned.
 	Starting string
@@ -187,9 +187,9 @@ const (
 	defaultDrain      = 30 * time.Second
 )
 
-// heapReserve is what a server may leave to the collector of garbage before it has
-// to run, in bytes. Go grows a heap to twice what is in use; a server of
-// small answers uses a few megabytes, and would collect dozens of times a second.
+// heapReserve is by how much more the garbage of a server may grow before it is collected,
+// in bytes. Go collects when a heap has grown to twice what is in use; a server of small
+// answers uses a few megabytes, and would collect dozens of times a second.
 const heapReserve = 8 << 20
 
 // Server is one HTTP server of a program.
@@ -319,9 +319,8 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// WaitFor calls open until it succeeds, with growing pauses and a line in the log
-// for each. It returns an error for which mayCome does not report true, and ctx.Err()
-// when ctx ends.
+// WaitFor calls open until it succeeds, with growing pauses and a line in the log before
+// each. An error for which mayCome is false is returned at once; ctx.Err() when ctx ends.
 func WaitFor(
 	ctx context.Context, log *slog.Logger, store string, open func(context.Context) error, mayCome func(error) bool,
 ) error {
