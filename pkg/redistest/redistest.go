@@ -52,8 +52,8 @@ func New(t testing.TB, args ...string) *Server {
 	return launch(t, "", args...)
 }
 
-// launch starts a redis-server, with a configuration file unless file is "", and tries other ports
-// when another process has taken the ones it was to use.
+// launch starts a redis-server, with a configuration file unless file is "". It tries three times,
+// with other ports each time, because another process may take them before the server does.
 func launch(t testing.TB, file string, args ...string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -91,7 +91,7 @@ const host = "127.0.0.1"
 // Addr returns the address to connect to, host:port. It stays the same over restarts.
 func (s *Server) Addr() string { return host + ":" + s.port }
 
-// Kill ends the server at once, as a loss of power would. Killing it again does
+// Kill ends the server at once, as a crash of it would. Killing it again does
 // nothing.
 func (s *Server) Kill() {
 	if s.cmd != nil {
@@ -224,8 +224,8 @@ func startCluster(t testing.TB, n int, args ...string) []*Server {
 	return nodes
 }
 
-// StartClusterPair starts a Cluster of three masters of which the first has a
-// replica that takes over when it is silent for the given time.
+// StartClusterPair starts a Cluster of three masters of which the first has a replica that
+// takes over when the master is silent for the given time. addrs are those of the masters.
 func StartClusterPair(t testing.TB, silent time.Duration) (addrs []string, first *Server) {
 	t.Helper()
 	timeout := []string{"--cluster-node-timeout", fmt.Sprint(silent.Milliseconds()), "--repl-diskless-sync-delay", "0"}
@@ -349,7 +349,7 @@ func (s *Server) must(words ...string) {
 	}
 }
 
-// eventually waits for at most 20 seconds.
+// eventually waits for at most 20 seconds until holds returns true, and else fails the test.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
