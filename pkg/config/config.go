@@ -37,8 +37,8 @@ const maxSecretFile = 64 << 10
 // Load fills a new T from getenv, which is os.Getenv or a test's map. It
 // returns all errors that it finds, joined into one with a line each. When *T has
 // a Validate() error method, its errors are among them. It is called even if a
-// setting could not be read, which is then zero; its error for such a setting
-// ("NAME: …") is left out.
+// setting could not be read, which is then zero or its default; its error for such
+// a setting ("NAME: …") is left out.
 func Load[T any](getenv func(string) string) (T, error) {
 	var cfg T
 	fields := settings(reflect.TypeFor[T]())
@@ -141,7 +141,7 @@ func readSecret(key, value, path string) (string, error) {
 	return strings.TrimRight(string(content), "\r\n"), nil
 }
 
-// usableLimit reports whether value is a positive number of its kind.
+// usableLimit reports whether value is a positive number, or duration, of its kind.
 func usableLimit(kind reflect.Type, value string) bool {
 	if kind == reflect.TypeFor[time.Duration]() {
 		d, err := time.ParseDuration(value)
