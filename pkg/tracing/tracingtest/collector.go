@@ -25,7 +25,8 @@ type Span struct {
 	Name    string
 	// Trace, ID and Parent are hexadecimal; Parent is "" at the root.
 	Trace, ID, Parent string
-	// Attributes holds every attribute, also the program's, as text.
+	// Attributes holds as text every attribute of the span, its program and its events, and the
+	// message of its status.
 	Attributes map[string]string
 	Failed     bool
 	Took       time.Duration
@@ -61,14 +62,14 @@ func (c *Collector) Spans() []Span {
 	return append([]Span(nil), c.spans...)
 }
 
-// Headers returns the headers of each message.
+// Headers returns the headers of each message that was accepted.
 func (c *Collector) Headers() []http.Header {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]http.Header(nil), c.heads...)
 }
 
-// Wait waits until the spans satisfy holds, and returns them.
+// Wait returns the spans once holds is true of them. It fails the test when that takes longer than within.
 func (c *Collector) Wait(t testing.TB, within time.Duration, holds func([]Span) bool) []Span {
 	t.Helper()
 	for deadline := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {
