@@ -19,7 +19,7 @@ type Settings struct {
 	Disabled       bool   `env:"OTEL_SDK_DISABLED" default:"false" doc:"true disables traces"`
 }
 
-// Validate checks what a setting's type does not.
+// Validate checks what a setting's type does not, where traces are on.
 func (s *Settings) Validate() error {
 	if !s.on() {
 		return nil

@@ -44,7 +44,7 @@ type Tracer struct {
 	trusted  func(*http.Request) bool
 }
 
-// Start returns a Tracer, or nil when the settings name no collector. The
+// Start returns a Tracer, or nil when the settings turn traces off. The
 // collector may be down: spans that it does not accept are dropped, which is
 // logged at most once a minute.
 func Start(ctx context.Context, o Options) (*Tracer, error) {
@@ -76,7 +76,7 @@ func Start(ctx context.Context, o Options) (*Tracer, error) {
 // stopWithin bounds how long a stop waits for the collector.
 const stopWithin = 3 * time.Second
 
-// Stop sends what is left, for a few seconds at most, also when ctx has ended.
+// Stop sends what is left, for stopWithin at most, also when ctx has ended.
 func (t *Tracer) Stop(ctx context.Context) {
 	if t == nil {
 		return
