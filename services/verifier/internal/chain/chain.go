@@ -45,7 +45,7 @@ type Transaction struct {
 	// ContractAddress is the contract that a successful creation created; nil
 	// otherwise, and where the nonce it derives from is not proven.
 	ContractAddress *Address
-	Selector        *Selector // nil for a creation and for input below 4 bytes
+	Selector        *Selector // nil where no function is called, as by a creation or with input below 4 bytes
 	Value           *big.Int  // wei
 	// Nonce is nil where the type has none that its hash or its receipt commits to.
 	Nonce *uint64
