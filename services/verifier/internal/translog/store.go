@@ -43,7 +43,7 @@ type Head struct {
 	Final        []byte    // checkpoint of a closed one; empty where nothing was served
 }
 
-// Queue is the state of the queue.
+// Queue is how many entries wait for their places, and since when.
 type Queue struct {
 	Entries int
 	Oldest  time.Time // zero without entries

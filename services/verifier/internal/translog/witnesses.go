@@ -74,7 +74,7 @@ func (w *witnessClient) fault(format string, args ...any) error {
 	return fmt.Errorf("witness %s: "+format, append([]any{w.Name}, args...)...)
 }
 
-// reply is a witness's response, whole.
+// reply is a witness's response. Its body is cut after receiptlog.MaxNote+1 bytes.
 type reply struct {
 	status int
 	kind   string // its media type
