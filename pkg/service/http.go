@@ -23,8 +23,8 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// HTTP is what a service's API has in common with the other's. All fields
-// are required except where noted.
+// HTTP configures what the APIs of both services have in common. All fields are
+// required except where noted.
 type HTTP struct {
 	Log     *slog.Logger
 	Metrics *HTTPMetrics

@@ -148,8 +148,9 @@ func (p Parts) open(ctx context.Context, first *starting) error {
 	return p.Opened(ctx)
 }
 
-// starting answers 503 until there is a handler, so that the address is taken
-// from the beginning. Then it adds the answer to ReadyPath.
+// starting answers 503 until there is a handler, so that the address is taken from the
+// beginning. Then it passes requests on to the handler, except those for ReadyPath, which
+// it answers.
 type starting struct {
 	body string
 	next atomic.Pointer[http.Handler]
