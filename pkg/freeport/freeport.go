@@ -20,16 +20,16 @@ const (
 	count  = 6_000
 )
 
-// claims are the listeners by which this process keeps others from the ports that
-// it was given, count above each. They stay until it ends: its programs may listen
-// late, and may be started again.
+// claims are listeners that this process keeps open, each count above a port that
+// Addrs returned: a process that finds it taken does not choose that port. They stay
+// open until this process ends, whose programs may listen late and start again.
 var claims struct {
 	sync.Mutex
 	listeners []net.Listener
 }
 
-// Addrs returns n different addresses 127.0.0.1:port on which no process listens.
-// None was returned before in this process, nor in one that still runs.
+// Addrs returns n different addresses 127.0.0.1:port on which no process listens. It
+// has returned none of them before, in this process or in another one that still runs.
 func Addrs(ctx context.Context, n int) ([]string, error) {
 	var addrs []string
 	for range 100 * (n + 1) {
