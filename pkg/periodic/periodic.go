@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Run calls do each interval until ctx ends, for the first time after one interval. No call
-// begins before the one before it has ended: the next one comes late then, and those that it
-// misses do not come.
+// Run calls do each interval until ctx ends, for the first time after one interval. Calls do not
+// overlap: when one takes longer than the interval, the next begins as it ends, and others that
+// were due meanwhile are left out.
 func Run(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
