@@ -119,8 +119,8 @@ func (t *Tracer) Request(r *http.Request, method, route string) (context.Context
 	return ctx, Span{span}
 }
 
-// Call begins the span of one call to another program: which kind of program, and
-// which operation. Outside of a traced request it does nothing and returns ctx.
+// Call begins the span of one call to another program. system is the kind of program, operation
+// what it is to do. Outside of a traced request Call does nothing and returns ctx.
 func Call(ctx context.Context, system, operation string) (context.Context, Span) {
 	return begin(ctx, trace.SpanKindClient, system, operation)
 }
