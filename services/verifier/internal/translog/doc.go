@@ -16,7 +16,7 @@
 //     have cosigned the tree, and so many that the others alone could not meet the policy;
 //   - the mark, a file beside the keys with the greatest tree that was signed, and what the
 //     process itself has signed; also where a log was published and the file is gone;
-//   - a restore from a backup, which writes it into the ledger.
+//   - a restore from a backup, which marks the log as frozen in the ledger.
 //
 // verifier log resume, recover and close end that.
 package translog
