@@ -50,7 +50,7 @@ type Bundle struct {
 
 // Makeable is which bundles are worth a try: those of blocks up to UpTo, and those queued
 // before QueuedBefore, which are given up. The others are not written: they may be many, where
-// beacon nodes are away for hours, and sales wait for each write.
+// beacon nodes are away for hours, and a write may make sales wait.
 type Makeable struct {
 	UpTo         uint64 // a block's number
 	QueuedBefore time.Time
@@ -97,8 +97,8 @@ type Bundles interface {
 	// TakeSold takes at most so many sales from the queue, of all chains, makes a pending bundle for
 	// the block of each, and returns how many it took. A made bundle stays.
 	TakeSold(ctx context.Context, most int) (int, error)
-	// Bundle returns the bundle of a block, or ErrNotFound. It is a pending one for a block that is
-	// queued and has none, or one that was given up or has expired.
+	// Bundle returns the bundle of a block, or ErrNotFound. For a queued block whose bundle is
+	// missing, unavailable or expired it returns a pending one.
 	Bundle(ctx context.Context, chain string, block finality.Root) (Bundle, error)
 	// DueBundles returns at most so many pending bundles of a chain that are due and can be
 	// made, and puts them off until next, so that two processes do not make the same.
