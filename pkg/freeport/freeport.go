@@ -20,9 +20,9 @@ const (
 	count  = 6_000
 )
 
-// claims are listeners that this process keeps open, each count above a port that
-// Addrs returned: a process that finds it taken does not choose that port. They stay
-// open until this process ends, whose programs may listen late and start again.
+// claims are listeners that this process keeps open: for each port that Addrs returned one
+// on the port count above it. A process that cannot listen there does not choose the port.
+// They stay open until this process ends, as its programs may listen late and start again.
 var claims struct {
 	sync.Mutex
 	listeners []net.Listener
