@@ -62,8 +62,8 @@ type Parts struct {
 	Drain time.Duration
 }
 
-// New returns a service with its log, its metrics and, where the settings name a
-// collector, its traces.
+// New returns a service with its log, its metrics and, where the settings turn them on,
+// its traces.
 func New(ctx context.Context, name string, p Process, s Settings) (*Service, error) {
 	log, err := logging.New(p.Stderr, s.LogLevel)
 	if err != nil {
