@@ -49,7 +49,6 @@ type preparedConn struct {
 	held map[string]*statement // by text
 }
 
-// statement is a prepared statement.
 type statement struct {
 	executor
 	busy bool // its rows are being read
