@@ -29,7 +29,6 @@ type sighting struct {
 	until time.Time
 }
 
-// sightings are those of one chain.
 type sightings struct {
 	known *lru.Cache[common.Hash, sighting]
 	// places bounds how many sightings are made at a time.

@@ -203,7 +203,6 @@ func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash com
 	return proven, nil
 }
 
-// blockFetch is one fetch of one block from one endpoint.
 type blockFetch struct {
 	*endpoint
 	memory   *reservation
