@@ -91,7 +91,6 @@ func (s *Store) openLog(ctx context.Context, log int64, name Name) error {
 // transaction is Tx or TxRelaxed of a database.
 type transaction func(ctx context.Context, do func(tx *sql.Tx) error) error
 
-// writeTimeout bounds a transaction.
 const writeTimeout = 10 * time.Second
 
 // write carries out one statement in a transaction, and reports whether it changed a row.
