@@ -25,7 +25,6 @@ type Store struct {
 // New returns a store in the database of the payments, which closes with the ledger that opened it.
 func New(db *sqldb.DB, now func() time.Time) *Store { return &Store{db, now} }
 
-// writeTimeout bounds a transaction.
 const writeTimeout = 10 * time.Second
 
 // write runs a transaction that is not one of the ledger's batches: in those, sales would wait for a bundle that
