@@ -47,7 +47,6 @@ func (w *witnessClient) take(now time.Time) bool {
 	return true
 }
 
-// whyNotAsked returns the error for a witness that may not be asked now.
 func (w *witnessClient) whyNotAsked() error {
 	return fmt.Errorf("witness %s has failed and is asked again later, or works on an earlier checkpoint", w.Name)
 }
