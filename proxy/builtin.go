@@ -20,7 +20,7 @@ import (
 //go:embed Caddyfile
 var configuration string
 
-// setting matches a setting in the Caddyfile: {$NAME} or {$NAME:default}.
+// setting matches the beginning of a setting in the Caddyfile: {$NAME} or {$NAME:default}.
 var setting = regexp.MustCompile(`\{\$([A-Z_]+)`)
 
 // prepare makes Caddy's command ours, and checks and completes the settings of the environment. A call without
@@ -57,8 +57,8 @@ func prepare(version string) error {
 	return nil
 }
 
-// unsetEmpty treats an empty setting as none, as in the other programs: to
-// Caddy the two differ.
+// unsetEmpty unsets the settings of the Caddyfile that are empty, so that they have their defaults, as
+// in the other programs. Caddy would take them as set.
 func unsetEmpty() error {
 	for _, match := range setting.FindAllStringSubmatch(configuration, -1) {
 		if os.Getenv(match[1]) != "" {
@@ -72,7 +72,7 @@ func unsetEmpty() error {
 }
 
 // verification sets VERIFICATION_SWITCH, which selects whether the Caddyfile has a verifier.
-// VERIFIER_UPSTREAM=off says that there is none.
+// VERIFIER_UPSTREAM=off means that there is none.
 func verification() error {
 	if strings.TrimSpace(os.Getenv("VERIFIER_UPSTREAM")) != "off" {
 		return os.Setenv("VERIFICATION_SWITCH", "on")
@@ -117,9 +117,10 @@ func replicas(service string) error {
 }
 
 // sites accepts addresses of the site that are separated by commas alone, where Caddy wants a space too. It sets
-// REDIRECTS_SWITCH, which selects whether requests by http are redirected to https. LISTED_HTTP_SITES and
-// LISTED_HTTPS_SITES become the sites of all other hosts at the same ports; the latter with TLS=dns that of the hosts
-// below the first one. They are empty without applications.
+// REDIRECTS_SWITCH, which selects whether the Caddyfile has an empty site at http for the redirects to https, where no
+// other site is for all hosts at that port. LISTED_HTTP_SITES and LISTED_HTTPS_SITES become the sites of all other
+// hosts at the same ports; with TLS=dns the latter has only the hosts below the first host with TLS. Both are empty
+// while APPS_SWITCH is off.
 func sites() error {
 	addresses := fields(os.Getenv("SITE_ADDRESS"))
 	redirects := slices.ContainsFunc(addresses, hasTLS)
@@ -193,7 +194,7 @@ func splitAddress(address string) (host, port string) {
 }
 
 // hasTLS reports whether Caddy gives a site of this address a certificate: it names a host, and
-// neither http nor its port.
+// neither http:// nor port 80.
 func hasTLS(address string) bool {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {

@@ -11,9 +11,9 @@ import (
 	"github.com/caddyserver/certmagic"
 )
 
-// The values of TLS, from where certificates are.
+// The values of the setting TLS: where certificates come from.
 const (
-	tlsAuto     = "auto"     // of a public authority, which the site's port is open to, or for internal names our own
+	tlsAuto     = "auto"     // of a public authority, which must reach the site's port; for internal names, of our own
 	tlsDNS      = "dns"      // of a public authority, by a record of DNS
 	tlsInternal = "internal" // of our own authority
 	tlsOff      = "off"      // nowhere: a proxy in front has them
@@ -58,7 +58,7 @@ func noWildcard() string {
 }
 
 // withoutTLS returns the addresses of the site, without TLS, for a proxy in front that has the certificates.
-// TRUSTED_PROXIES must name that proxy, because only a trusted proxy is believed that a request came by https.
+// TRUSTED_PROXIES must not be empty, because only a trusted proxy can say that a request came by https.
 func withoutTLS(addresses []string) ([]string, error) {
 	if strings.TrimSpace(os.Getenv("TRUSTED_PROXIES")) == "" {
 		return nil, errors.New("TRUSTED_PROXIES must have the address of the proxy in front")

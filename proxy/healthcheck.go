@@ -14,7 +14,7 @@ import (
 )
 
 // healthcheck is the health check of a container, where there is no shell. It
-// exits with 0 when the proxy on this machine runs.
+// returns caddy.ExitCodeSuccess when the proxy on this machine runs.
 func healthcheck(caddycmd.Flags) (int, error) {
 	port := os.Getenv("ADMIN_PORT")
 	host, _, _ := strings.Cut(os.Getenv("ADMIN_BIND"), " ") // the first of several
@@ -32,7 +32,7 @@ func healthcheck(caddycmd.Flags) (int, error) {
 	return caddy.ExitCodeSuccess, nil
 }
 
-// checkHealth checks a proxy at its internal address.
+// checkHealth returns an error unless the proxy answers 200 at its internal address.
 func checkHealth(ctx context.Context, addr string) error {
 	url := "http://" + addr + "/livez"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil) //nolint:gosec // the operator's own setting

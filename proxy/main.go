@@ -1,5 +1,5 @@
 // Command pforte-proxy is Caddy with Pforte's Caddyfile built in. Without
-// arguments it runs that file; "healthcheck" checks a running one; any
+// arguments it runs that file; "healthcheck" checks a running proxy; any
 // other arguments are the caddy command's.
 package main
 
@@ -22,11 +22,11 @@ var version = "devel"
 
 // heapBallast is how many bytes are allocated at the start, so that about as much garbage accumulates before Go
 // collects it. They are never written, so they take addresses and no memory. A heap as small as a proxy's would be
-// collected dozens of times a second (package service of the services does the same).
+// collected dozens of times a second (pkg/service does the same for the services).
 const heapBallast = 16 << 20
 
 // memoryLimit is how many bytes of memory the proxy has before Go collects garbage more often, unless GOMEMLIMIT is
-// set: as many connections as there may be would else double the memory that they need.
+// set. Without it, the garbage of as many connections as there may be could take as much memory again as they need.
 const memoryLimit = 128 << 20
 
 func main() {
