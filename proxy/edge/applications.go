@@ -29,7 +29,7 @@ import (
 // after a restart too.
 type Applications struct {
 	// Mode is where applications may be: lan means private addresses; containers means the networks that the
-	// machine is in, except those with auth in them and those that lead to the internet.
+	// machine is in, except those that lead to the internet. Neither means networks with auth in them.
 	Mode string `json:"mode,omitempty"`
 	// To are the addresses that the operator permits as well: address, address:port, name:port or
 	// network.
@@ -45,16 +45,16 @@ type Applications struct {
 	// Every is how often auth is asked. A second where it is zero.
 	Every caddy.Duration `json:"every,omitempty"`
 
-	// id is the proxy's, new with each start, and hop what it writes into requests to applications.
+	// id is the proxy's, and hop what it writes into requests to applications. Both are new with each start.
 	id, hop string
 	log     *slog.Logger
 	reach   *reach
 	client  *http.Client
 	stop    context.CancelFunc
 	asked   sync.WaitGroup
-	// ports returns the proxy's own ports. It is set once the whole proxy is provisioned.
+	// ports returns the proxy's own ports, and sets secure. It is called once the whole proxy is provisioned.
 	ports func() []uint16
-	// secure is the port of https, 0 where there is none. certificates has what is known of the
+	// secure is the lowest port of https, 0 where there is none. certificates has what is known of the
 	// certificates at that port.
 	secure       uint16
 	certificates certificates
@@ -63,8 +63,8 @@ type Applications struct {
 
 	mu       sync.Mutex
 	routes   map[string]*appRoutes // by template
-	faults   map[string]string     // why entries of the list are not reached, by slug
-	next     int                   // of Auth, who is asked next
+	faults   map[string]string     // why entries of the list are not served or reached, by slug
+	next     int                   // whom of Auth to ask next
 	probing  map[string]bool
 	answers  []probeAnswer
 	wake     chan struct{}
@@ -128,7 +128,7 @@ func parseApplications(d *caddyfile.Dispenser, _ any) (any, error) {
 	return httpcaddyfile.App{Name: "edge_apps", Value: caddyconfig.JSON(a, nil)}, nil
 }
 
-// applicationsOf returns the app of a configuration.
+// applicationsOf returns the app of a configuration, and an error where there is none.
 func applicationsOf(ctx caddy.Context) (*Applications, error) {
 	app, err := ctx.AppIfConfigured("edge_apps")
 	if err != nil {
@@ -248,7 +248,7 @@ func (a *Applications) Host(host string) (App, bool) {
 	return App{}, false
 }
 
-// Hosts returns the hosts of all applications.
+// Hosts returns the hosts of all applications that have one of their own, sorted.
 func (a *Applications) Hosts() []string { return slices.Sorted(maps.Keys(a.now.Load().hosts)) }
 
 // Household returns the household's name, empty where it is not known.
@@ -267,7 +267,7 @@ func (a *Applications) fault(slug, reason string) {
 	}
 }
 
-// Start implements caddy.App. It asks auth once before the proxy serves, for at most firstWithin.
+// Start implements caddy.App. It asks auth once before it returns, for at most firstWithin.
 func (a *Applications) Start() error {
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop

@@ -17,8 +17,8 @@ type App struct {
 	Slug string
 	// Name is text for people, of any characters.
 	Name string
-	// Host is the application's own, without a port. Where it is empty the application is below Path of the portal's
-	// host.
+	// Host is the application's own, without a port. Where it is empty the application is below Path, which ends in a
+	// slash, at the site's hosts.
 	Host, Path string
 	// To is where the proxy calls it: http://host:port or https://host:port.
 	To string
@@ -30,7 +30,7 @@ type App struct {
 	Pin string
 }
 
-// Reasons for which an entry of the list is not served.
+// Reasons why an entry of the list is not served or not reached.
 const (
 	skipForm        = "form"
 	skipOwn         = "own"
@@ -40,7 +40,8 @@ const (
 	skipMany        = "many"
 )
 
-// What an answer with the list may be, at most.
+// Bounds of an answer with the list. Above maxListBytes or maxNever it is refused; applications above maxApps and
+// probes above maxProbes are left out.
 const (
 	maxListBytes = 1 << 20
 	maxApps      = 500
@@ -79,9 +80,9 @@ var errList = errors.New("no list of version 1")
 type appList struct {
 	etag, household string
 	apps            []App
-	// never are the addresses host:port that auth says no application has.
+	// never are the addresses host:port at which, as auth says, no application may be.
 	never []string
-	// skipped has the entries that are not in apps, by slug, with the reason.
+	// skipped has why entries are not in apps, by slug.
 	skipped map[string]string
 	probes  []probe
 }
@@ -90,7 +91,7 @@ type appList struct {
 type probe struct{ id, to string }
 
 // parseList reads an answer with the list. Nothing in it is trusted, because it becomes a part of Caddy's
-// configuration: an entry that is wrong is left out, and the others serve.
+// configuration: an entry that is wrong is left out, and the others serve. Its errors wrap errList.
 func parseList(b []byte) (*appList, error) {
 	var in struct {
 		Version   int               `json:"version"`
@@ -196,7 +197,7 @@ type target struct {
 	addr netip.AddrPort
 }
 
-// parseTarget returns where to leads, and reports whether it has the one form of an address.
+// parseTarget returns where to leads, and reports whether it has the form of App.To.
 func parseTarget(to string) (target, bool) {
 	parts := toForm.FindStringSubmatch(to)
 	if parts == nil || len(to) > 300 || !isPort(parts[3]) {
@@ -217,7 +218,7 @@ func isPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// text returns at most 64 characters of a text for people, without control characters and what is no UTF-8.
+// text returns at most 64 characters of a text for people, without ASCII control characters and what is no UTF-8.
 func text(s string) string {
 	const most = 64
 	s = strings.Map(func(r rune) rune {

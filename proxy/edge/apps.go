@@ -17,8 +17,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// hopHeader is the header in which each proxy that a request passes writes its hop, so that a proxy
-// notices a request that comes back to it.
+// hopHeader is the request header in which Apps and probes send the random Applications.hop of their
+// proxy, so that a proxy notices a request that comes back to it.
 const hopHeader = "X-Pforte-Hop"
 
 // How long requests on a route that is no longer used may go on: where the application has another route, and where
@@ -185,8 +185,8 @@ func (a *Applications) serve(t *appRoutes) {
 	}
 }
 
-// update makes the routes that are new or changed. The others go on, with their connections. It returns why routes
-// could not be made, by slug.
+// update makes the routes that are new or changed. Unchanged ones stay, with their connections; others take no new
+// requests, and end. It returns why routes could not be made, by slug.
 func (t *appRoutes) update(apps []App) (faults map[string]error) {
 	old, faults := map[App]*appRoute{}, map[string]error{}
 	for _, route := range t.now.Load().all() {
@@ -240,7 +240,8 @@ func (t *appRoutes) enter(r *http.Request, hosts bool) *appRoute {
 	}
 }
 
-// find returns the route of a request. Paths are compared as by handle_path.
+// find returns the route of a request, nil where there is none. Upper and lower case of a path are the same, and the
+// slash at the end of a route's path may be missing.
 func (t *appTable) find(r *http.Request, hosts bool) *appRoute {
 	if route := t.hosts[hostOf(r)]; route != nil || hosts || len(t.paths) == 0 {
 		return route
@@ -254,7 +255,6 @@ func (t *appTable) find(r *http.Request, hosts bool) *appRoute {
 	return nil
 }
 
-// appRoute is the route of an application.
 type appRoute struct {
 	app App
 	// path is that of app in lower case.
@@ -270,7 +270,6 @@ type appRoute struct {
 	uses atomic.Int64
 }
 
-// compile returns the route of an application.
 func (t *appRoutes) compile(app App) (*appRoute, error) {
 	config, err := fill(t.template, app)
 	if err != nil {
@@ -333,7 +332,7 @@ func fillValue(v any, values *strings.Replacer, app App) any {
 	return v
 }
 
-// enter counts a request, and reports whether the route may still be used.
+// enter reports whether the route may still be used, and counts a request if it may.
 func (r *appRoute) enter() bool {
 	for {
 		n := r.uses.Load()

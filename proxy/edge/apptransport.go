@@ -74,7 +74,7 @@ func (t *AppTransport) dialNet(ctx context.Context, network, address string) (ne
 	return conn, nil
 }
 
-// verify compares the key of a server's certificate.
+// verify returns errPin unless the key of a server's certificate is that of Pin.
 func (t *AppTransport) verify(state tls.ConnectionState) error {
 	if pinOf(state) == t.Pin {
 		return nil

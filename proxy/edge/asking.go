@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// askWithin is how long auth has for its answer, firstWithin before the proxy serves.
+// askWithin is how long one replica of auth has for its answer, firstWithin how long Start waits for one.
 const (
 	askWithin   = 3 * time.Second
 	firstWithin = time.Second
@@ -35,7 +35,8 @@ type question struct {
 	Certified []string `json:"certified,omitempty"`
 }
 
-// run asks auth every now and then until ctx ends. No two proxies ask in step.
+// run asks auth about every Every, and sooner after askSoon, until ctx ends. The time between two questions is
+// random, so that proxies do not ask in step.
 func (a *Applications) run(ctx context.Context) {
 	for {
 		every := time.Duration(a.Every)
@@ -80,8 +81,8 @@ func (a *Applications) note(err error) {
 	}
 }
 
-// ask asks auth for the list, the next replica where one does not answer. Only an answer with a list replaces the last
-// one.
+// ask asks auth for the list, the next replica where one fails to answer. An answer with no list, or with one that is
+// not valid, leaves the last one as it is.
 func (a *Applications) ask(ctx context.Context) error {
 	q, told := a.question()
 	body, err := json.Marshal(q)

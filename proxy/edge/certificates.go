@@ -23,9 +23,9 @@ import (
 const (
 	handshakeWithin = 2 * time.Minute
 	handshakeAgain  = 2 * time.Hour
-	handshakeFailed = 5 * time.Minute // once more with each failure
+	handshakeFailed = 5 * time.Minute // for each failure in a row, up to handshakeLatest
 	handshakeLatest = 15 * time.Minute
-	handshakeSoon   = 3 * time.Second // where a handshake asks no authority, or the server's time for one was too short
+	handshakeSoon   = 3 * time.Second // after a failure that cost no attempt at an authority
 	handshakeEvery  = 500 * time.Millisecond
 )
 
@@ -69,8 +69,8 @@ func (h *certificates) due(hosts map[string]*App, now time.Time) (due []string) 
 	return due
 }
 
-// noteHandshake notes a handshake's outcome, and reports whether there is something to tell. refused says that it may
-// have cost an attempt at an authority.
+// noteHandshake notes a handshake's outcome, and reports whether the host has a certificate now and had none, or the
+// reverse. refused is whether the handshake may have cost an attempt at an authority.
 func (h *certificates) noteHandshake(host string, err error, refused bool, now time.Time) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,14 +105,14 @@ func (h *certificates) certified(host string) bool {
 	return known != nil && known.certified
 }
 
-// isRefusal reports whether the server has ended a handshake by an alert: there is no certificate.
+// isRefusal reports whether the server has ended a handshake by an alert, as it does without a certificate.
 func isRefusal(err error) bool {
 	var fault *net.OpError
 	return errors.As(err, &fault) && fault.Op == "remote error"
 }
 
-// runHandshakes gets a certificate for each host of the list before the first visitor needs it, and renews it
-// where nobody comes for long: the proxy makes a handshake with itself.
+// runHandshakes makes handshakes of the proxy with itself for each host of the list until ctx ends, so that its
+// certificate is obtained and renewed where nobody visits it.
 func (a *Applications) runHandshakes(ctx context.Context) {
 	var under sync.WaitGroup
 	defer under.Wait()
@@ -143,8 +143,8 @@ func (a *Applications) runHandshakes(ctx context.Context) {
 	}
 }
 
-// handshake makes a TLS handshake with the proxy itself for a host. Its error is why a visitor
-// would get no certificate.
+// handshake makes a TLS handshake with the proxy itself for a host. Its error is why there was no
+// certificate that is valid for the host.
 func (a *Applications) handshake(ctx context.Context, host string) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
 	defer cancel()
@@ -193,7 +193,7 @@ func (p *Permission) Provision(ctx caddy.Context) (err error) {
 	return err
 }
 
-// CertificateAllowed implements caddytls.OnDemandPermission. caddytls.ErrPermissionDenied.
+// CertificateAllowed implements caddytls.OnDemandPermission. Its errors wrap caddytls.ErrPermissionDenied.
 func (p *Permission) CertificateAllowed(_ context.Context, name string) error {
 	if _, found := p.apps.Host(name); !found {
 		return fmt.Errorf("%w: %s is no application's host", caddytls.ErrPermissionDenied, name)
@@ -208,12 +208,11 @@ func (p *Permission) CertificateAllowed(_ context.Context, name string) error {
 // (RFC 8737).
 const acmeProtocol = "acme-tls/1"
 
-// errHandshake is why a handshake has no certificate.
 var errHandshake = errors.New("no application has this host")
 
-// Handshake ends the handshake for a host that has left the list. The certificate stays in Caddy's cache: none of
-// its functions takes out one that came on demand (certmagic's Cache.RemoveManaged would, and caddytls keeps its
-// cache to itself). Only a handshake renews it, so refusing handshakes lets it expire. Apps.Provision sets it.
+// Handshake ends handshakes for names that would have a certificate on demand and are not in the list, as a host that
+// has left it. The host's certificate stays in Caddy's cache, but without handshakes it is not renewed.
+// Apps.Provision sets Handshake for each policy of its server.
 type Handshake struct {
 	apps *Applications
 	tls  *caddytls.TLS
@@ -237,7 +236,7 @@ func (h *Handshake) Provision(ctx caddy.Context) (err error) {
 	return nil
 }
 
-// HandshakeContext implements caddytls.HandshakeContext. errHandshake.
+// HandshakeContext implements caddytls.HandshakeContext. Its error is errHandshake.
 func (h *Handshake) HandshakeContext(hello *tls.ClientHelloInfo) (context.Context, error) {
 	name := hello.ServerName
 	if name == "" { // a certificate of an address
@@ -268,8 +267,8 @@ func (h *Handshake) onDemand(name string) bool {
 	return false
 }
 
-// OwnIssuer issues certificates of Caddy's own authority for names that no public one has, and leaves all others to the
-// issuer after it.
+// OwnIssuer issues certificates of Caddy's own authority for internal names (certmagic.SubjectIsInternal), and leaves
+// all others to the issuer after it.
 type OwnIssuer struct{ caddytls.InternalIssuer }
 
 // CaddyModule returns the Caddy module information.
@@ -279,7 +278,7 @@ func (OwnIssuer) CaddyModule() caddy.ModuleInfo {
 
 var errPublic = errors.New("a public authority has certificates for this name")
 
-// PreCheck implements certmagic.PreChecker. errPublic.
+// PreCheck implements certmagic.PreChecker. Its errors wrap errPublic.
 func (*OwnIssuer) PreCheck(_ context.Context, names []string, _ bool) error {
 	for _, name := range names {
 		if !certmagic.SubjectIsInternal(name) {

@@ -18,9 +18,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// maxRefusing is how many refused connections are answered at once; any more are
-// closed. refuseWithin is how long an answer to one may take, and to a request that is
-// refused early.
+// maxRefusing is how many refused connections a listener answers at once; any more are
+// closed. refuseWithin is how long an answer to a refused connection may take, and to a
+// request that is refused early.
 const (
 	maxRefusing  = 512
 	refuseWithin = time.Second
@@ -42,9 +42,9 @@ func refusalDelay() time.Duration {
 // out nobody.
 const crowdShare = 8
 
-// maxStreams is how many requests a connection of HTTP/2 may have at once, which is as much as a
-// browser has under way. streamsEach is how many, for each connection that may be open, all of them
-// may have together; one counts as several where its header is longer than streamHeader.
+// maxStreams is how many requests a connection of HTTP/2 may have at once. All connections together
+// may have streamsEach for each connection that may be open; a request counts once more for each
+// streamHeader bytes of its header.
 const (
 	maxStreams   = 32
 	streamsEach  = 2
@@ -53,9 +53,9 @@ const (
 
 // Connections is a listener wrapper that bounds the open connections, each of which
 // costs memory, and the requests of HTTP/2 on them, which cost more. It stands before tls. A
-// connection above the limit is answered with 503, or closed where it would have to be encrypted,
-// and a request above the limit is refused. But where another network has more connections than
-// the client's would then have, the largest one loses its newest connection instead: a single
+// connection above the limit is answered with 503, or only closed, as where it begins with TLS;
+// a request above the limit is refused. But where another network has more of them than the
+// client's would then have, the network with most loses its newest connection instead: a single
 // network cannot take them all. Networks are compared at each width, the widest first.
 type Connections struct {
 	// Max is how many connections each listener may have open.
@@ -148,8 +148,8 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// enterStream counts a request, if it is one of HTTP/2, until leave is called. errBusy: there is no
-// place for it.
+// enterStream counts a request, if it is one of HTTP/2, until leave is called. The error is errBusy
+// where there is no place for it.
 func enterStream(r *http.Request) (leave func(), err error) {
 	c, ok := r.Context().Value(connectionKey{}).(*boundConn)
 	if !ok || r.ProtoMajor != 2 {
@@ -189,7 +189,7 @@ type boundListener struct {
 	refusing chan struct{}
 
 	mu sync.Mutex
-	// open and streams are all that clients have of connections and of requests of HTTP/2.
+	// open is how many connections clients have, and streams their requests of HTTP/2, each by its weight.
 	open, streams       int
 	clients, requesting shares[*boundConn]
 }
@@ -232,7 +232,7 @@ func (l *boundListener) refuse(conn net.Conn) {
 	}
 }
 
-// enter returns nil when there is no place for a connection.
+// enter returns a connection with a place, or nil when there is none.
 func (l *boundListener) enter(conn *net.TCPConn) *boundConn {
 	c := &boundConn{
 		TCPConn: conn, listener: l, addr: addrOf(conn.RemoteAddr()), local: conn.LocalAddr().String(),
@@ -243,7 +243,7 @@ func (l *boundListener) enter(conn *net.TCPConn) *boundConn {
 	return l.admit(c)
 }
 
-// admit returns c when it has a place.
+// admit gives c a place and returns it, or nil when there is none. The caller holds the lock.
 func (l *boundListener) admit(c *boundConn) *boundConn {
 	c.trusted = slices.ContainsFunc(l.trusted, func(p netip.Prefix) bool { return p.Contains(c.addr) })
 	if l.open >= l.max && !l.makePlace(&l.clients, c, 1) {
@@ -257,8 +257,8 @@ func (l *boundListener) admit(c *boundConn) *boundConn {
 	return c
 }
 
-// crowds reports whether the network of a connection, of the widest width, has many connections, and
-// more than its part of all.
+// crowds reports whether the widest network of a connection crowds out others: it has more than
+// 1/crowdShare of the connections that may be open, and more than the average of such networks.
 func (l *boundListener) crowds(c *boundConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,7 +278,8 @@ func crowding(r *http.Request) bool {
 	return ok && c.listener.crowds(c)
 }
 
-// refuseLate waits before a request of a network that crowds out others is refused.
+// refuseLate waits for refusalDelay if a request comes from a network that crowds out others, and
+// else returns at once.
 func refuseLate(r *http.Request) {
 	if !crowding(r) {
 		return
@@ -305,7 +306,7 @@ func (l *boundListener) makePlace(of *shares[*boundConn], c *boundConn, much int
 	return found
 }
 
-// enterStream reports whether there is a place for a request of a connection.
+// enterStream counts a request of the weight much, and reports whether there is a place for it.
 func (l *boundListener) enterStream(c *boundConn, much int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -366,25 +367,25 @@ func (l *boundListener) remove(c *boundConn) {
 type boundConn struct {
 	*net.TCPConn
 	listener *boundListener
-	// addr is the client's, and trusted whether that is a proxy in front.
+	// addr is the peer's address, and trusted whether that is a proxy in front.
 	addr    netip.Addr
 	trusted bool
 	// local is the address that the client reached.
 	local string
-	// framing and passed, when a request was last passed on, are of the one goroutine
-	// that reads.
+	// framing and passed are used only by the one goroutine that reads. passed is when a
+	// request was last passed on.
 	framing framing
 	passed  time.Time
 
 	// The fields below are the listener's own, under its lock. network is nil where the connection
-	// is closed. streams counts the connection's requests of HTTP/2; requests is their network, and
-	// means nothing where there are none.
+	// is closed. streams counts the connection's requests of HTTP/2 by their weight; requests is their
+	// network, and means nothing where there are none.
 	network, requests *network[*boundConn]
 	streams           int
 }
 
-// Read implements net.Conn. It answers a request that its service would refuse, and goes on to the
-// next one. No other request of the connection is under way then, because net/http reads no more
+// Read implements net.Conn. It answers a request that is refused early, and goes on to the next
+// one. No other request of the connection is under way then, because net/http reads no more
 // than one byte of a request before it has answered the one before.
 func (c *boundConn) Read(p []byte) (int, error) {
 	for {

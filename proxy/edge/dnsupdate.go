@@ -20,7 +20,7 @@ import (
 // signedWithin is how far apart the clocks of the proxy and of the name server may be, in seconds.
 const signedWithin = 300
 
-// keyAlgorithms are those by which an update is signed.
+// keyAlgorithms are those by which an update may be signed.
 var keyAlgorithms = []string{dns.HmacSHA256, dns.HmacSHA512, dns.HmacSHA384, dns.HmacSHA224, dns.HmacSHA1}
 
 // DNSUpdate answers DNS challenges by updates of a zone's own name server (RFC 2136), signed by a key (RFC 8945).

@@ -1,5 +1,5 @@
 // Package edge has what a reverse proxy must do with a request before it goes to
-// a service, where a Caddyfile alone is a poor fit. It does not depend on Pforte's
+// a service, where a Caddyfile alone is a poor fit. It imports nothing of Pforte's
 // services and works in any Caddy that is built with it:
 //
 //   - edge (http.handlers.edge) gives each request an id, drops request headers by
@@ -8,26 +8,27 @@
 //   - edge_cookies (http.handlers.edge_cookies) makes the exception for the
 //     service whose cookies they are;
 //   - edge_service (http.handlers.edge_service) bounds the requests that a service
-//     has at once, quick ones apart from others, and shares them between networks;
+//     has at once, quick ones apart from others, and shares its places between networks;
 //   - edge_guard (http.handlers.edge_guard) checks with a service whether a request
-//     may pass, and checks again as long as the request lasts; what the service
-//     consumed of the request goes no further;
-//   - edge_page (http.handlers.edge_page) answers people who open a page with one where
-//     something fails;
+//     may pass, and checks again as long as the request lasts; it removes the headers
+//     that the service names as meant for it alone;
+//   - edge_page (http.handlers.edge_page) answers a person who opened a page with a page
+//     about the error;
 //   - edge_root (http.handlers.edge_root) gives out the certificate of Caddy's own authority,
 //     with a page about it;
-//   - edge_apps (tls.permission.edge_apps) has certificates on demand for the hosts of the list,
-//     and edge_own (tls.issuance.edge_own) issues those that no public authority does;
+//   - edge_apps (http.handlers.edge_apps, and the global option) routes requests to the applications
+//     of a list that a service is asked for, by a template that is filled in for each of them;
+//   - edge_apps (tls.permission.edge_apps) permits certificates on demand for the hosts of that list,
+//     and edge_own (tls.issuance.edge_own) issues those of internal names;
 //   - acmedns and dnsupdate (dns.providers) write the records of DNS challenges;
-//   - edge_apps (http.handlers.edge_apps, and the global option) leads to the applications of a list
-//     that a service is asked for once a second, each by a template with its name filled in;
-//   - edge_app (http.reverse_proxy.transport.edge_app) connects to them, and only to where they may be;
+//   - edge_app (http.reverse_proxy.transport.edge_app) connects to applications of the list, and
+//     only to where they may be;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
-//   - edge (http.reverse_proxy.transport.edge) sends requests to a service whose bodies
-//     edge_service has read;
+//   - edge (http.reverse_proxy.transport.edge) sends requests to a service, faster where
+//     edge_service has read the body;
 //   - edge_connections (caddy.listeners.edge_connections) bounds open connections, and
-//     refuses early what edge_service would refuse.
+//     refuses some of the requests early that edge_service would refuse.
 //
 // In a Caddyfile:
 //

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// maxKnown is of how many routes a refusal is kept at once. There must be a bound, because
+	// maxKnown is for how many routes a refusal is kept at once. There must be a bound, because
 	// clients choose paths.
 	maxKnown = 256
 	// maxRoute is how long the address, method, host and path of a route may be together, in bytes.
 	maxRoute = 256
-	// passEvery is how often a connection has a request passed to net/http that would be refused
-	// early, because only net/http renews the deadlines of the connection.
+	// passEvery is the longest time for which all requests of a connection may be refused early. The
+	// next one is passed to net/http, because only net/http renews the deadlines of the connection.
 	passEvery = 5 * time.Second
 )
 
 // refusals are the answers to requests that a service had no place for, by their
-// route. While the service has none, a request of the same route is answered as
+// route. While the service has no place, a request of the same route is answered as
 // soon as its bytes are here, before net/http and Caddy see it: what they do costs
-// several times as much, and in an overload most requests are refused.
+// more than the answer, and in an overload most requests are refused.
 type refusals struct {
 	mu    sync.RWMutex
 	known map[string]*refusal
@@ -38,11 +38,11 @@ type refusal struct {
 	head, tail []byte
 }
 
-// add notes how a service refused a request, unless the next one of its route may have to
-// meet something else: a guard, or a header that is not of every answer and may be about
-// this request, as a cookie or Access-Control-Allow-Origin. What came over TLS is not
-// noted: its answers have other headers, and the same host and path without TLS may have
-// another route. Nor is a HEAD, or a request that gets a page.
+// add notes how a service refused a request. It does not where the next request of the same
+// route may have to get another answer: behind a guard; or if the answer has a header that
+// may be about this request, as a cookie or Access-Control-Allow-Origin. Nor does it for a
+// request over TLS, whose route may be another without TLS; for a HEAD; and for a request
+// that gets a page.
 func (s *refusals) add(service *Service, x *exchange, header http.Header) {
 	r, body := x.received, service.Refusal
 	local, found := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -69,7 +69,7 @@ func (s *refusals) add(service *Service, x *exchange, header http.Header) {
 	}
 }
 
-// common reports whether a refusal has only headers that every answer has.
+// common reports whether a refusal has only headers that every refusal or every answer has.
 func common(header http.Header, fields []field) bool {
 	others := len(header)
 	for _, name := range []string{"X-Request-Id", "Content-Type", "Cache-Control", "Retry-After"} {
@@ -92,7 +92,8 @@ func (s *refusals) of(route []byte) *refusal {
 	return s.known[string(route)]
 }
 
-// to returns the answer to a request of a connection that would be refused, or nil.
+// to returns the answer to a request of a connection that is refused early, and counts it; else
+// it returns nil.
 func (s *refusals) to(q rawRequest, c *boundConn) []byte {
 	var space [maxRoute]byte
 	path, _, _ := bytes.Cut(q.target, []byte("?"))
@@ -126,7 +127,8 @@ func appendRoute[M, H, P string | []byte](to []byte, local string, method M, hos
 	return append(to, path...)
 }
 
-// rawRequest is a request as it was sent. fields are the lines of its header after the first.
+// rawRequest is a request as it was sent. id is its X-Request-Id, and fields are the lines of its
+// header after the first.
 type rawRequest struct{ method, target, host, id, fields []byte }
 
 // has reports whether the request has a header that is not empty.
@@ -170,15 +172,15 @@ func (q rawRequest) isNavigation() bool {
 // it is lost, and stays so.
 type framing struct {
 	lost bool
-	// rest is how much of a body is still to come.
+	// rest is how many bytes of a body are still to come.
 	rest int64
-	// begun is the beginning of a request that net/http has read before the rest: one byte of it
-	// while it answers the request before, and of the first request as many as tell that it is not
-	// HTTP/2.
+	// begun is the beginning of a request that net/http has read before the rest: one byte while it
+	// answers the previous request, and of the first request enough to tell that it is not HTTP/2.
 	begun []byte
 }
 
-// maxBegun is more than net/http reads before the rest.
+// maxBegun is how many bytes without the end of a header are taken for a beginning. net/http reads
+// fewer before the rest.
 const maxBegun = 32
 
 // read follows what one read returned, and reports whether that is a request, whole and alone.
@@ -208,12 +210,12 @@ func (f *framing) read(p []byte) (q rawRequest, whole bool) {
 // headerEnd ends the header of a request.
 var headerEnd = []byte("\r\n\r\n")
 
-// maxLength is more than any body.
+// maxLength is the longest Content-Length that parseRequest accepts.
 const maxLength = 1 << 40
 
-// parseRequest returns the request that begins p, and its length with its body. It
-// reports whether every server finds the same end of it: one of HTTP/1.1, in the strictest
-// syntax, with its whole header in p, whose body has a length.
+// parseRequest returns the request that begins p, and its length with its body. ok is
+// whether every server finds the same end of it: its whole header is in p, it is HTTP/1.1 in
+// the strictest syntax, and it has no body but one with a Content-Length.
 func parseRequest(p []byte) (q rawRequest, length int64, ok bool) {
 	end := bytes.Index(p, headerEnd)
 	if end < 0 {

@@ -69,11 +69,11 @@ var (
 // error 404, and a method that is no token an error 400: HTTP/2 lets a space in it pass, which
 // HTTP/1.1 would read as the end of the method. A client's Connection header ends here,
 // and an Upgrade to anything but a WebSocket. So do trailers of a request, because
-// servers may take them for headers. In a route for errors only the answer's headers are
-// put right.
+// servers may take them for headers. In a route for errors it only puts the answer's
+// headers right, and gives an id to a request that has none.
 type Edge struct {
-	// Drop names request headers that nothing behind this handler gets, in any
-	// case and with any sign for "-". A "*" at the end stands for any end.
+	// Drop names request headers that nothing behind this handler gets from a client, in
+	// any case and with any sign for "-". A "*" at the end stands for any end.
 	Drop []string `json:"drop,omitempty"`
 	// DropUntrusted names those that only the server's trusted proxies may send.
 	DropUntrusted []string `json:"drop_untrusted,omitempty"`
@@ -93,10 +93,10 @@ type Edge struct {
 // requestIDKey is the placeholder of a request's id.
 const requestIDKey = "request_id"
 
-// wellFormedID is what a client may call its request.
+// wellFormedID matches the ids that a client may give its request.
 var wellFormedID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// requestID returns what the client calls its request, or a random id.
+// requestID returns the id that the client sent, if it is well formed, or a random one.
 func requestID(sent string) string {
 	if wellFormedID.MatchString(sent) {
 		return sent
@@ -104,7 +104,7 @@ func requestID(sent string) string {
 	return uuid.NewString()
 }
 
-// field is a header of every answer. Its value is shared by all of them.
+// field is a header that Edge adds to answers. They share its value.
 type field struct {
 	name  string
 	value []string
@@ -254,27 +254,27 @@ const exchangeVar = "edge.exchange"
 
 // exchange is what the handlers of one request share.
 type exchange struct {
-	// id is the request's, fields are headers that the answer gets.
+	// id is the request's, fields are headers that the answer gets unless it has them.
 	id      []string
 	fields  []field
 	cookies names
 	credentials
-	// whole is whether the body has been read, or there is none.
+	// whole is whether a Service has read the body, or found none, and its next handler runs.
 	whole bool
 	// own is whether the answer may set the cookies that are named.
 	own bool
-	// received is the request as the client sent it. Handlers change their copy: its
-	// path where handle_path stands before, or its method.
+	// received has the method and the RequestURI that the client sent. Its headers and
+	// its URL are those that handlers change.
 	received *http.Request
-	// guarded is whether a guard was met.
+	// guarded is whether the request has come to a Guard.
 	guarded bool
-	// private is whether the answer is for one user alone.
+	// private is whether no cache but the browser's may keep the answer.
 	private bool
 	// renewed are the lines of Set-Cookie that the guard wants to add to an answer
 	// that begins by until.
 	renewed []string
 	until   time.Time
-	// begun is called when the answer begins, nil for nothing.
+	// begun is called when the answer begins. It may be nil.
 	begun func()
 }
 
@@ -325,8 +325,8 @@ func (a *answer) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// begin puts the headers right. An answer that is informational comes before the
-// one that counts.
+// begin puts the headers right: those of each informational answer and, once, those of
+// the final one.
 func (a *answer) begin(status int) {
 	if a.begun {
 		return
@@ -376,8 +376,8 @@ func keepFromCaches(h http.Header) {
 	h["Cache-Control"] = []string{"private, no-store"}
 }
 
-// keepFromSharedCaches limits what an answer says to caches to the browser's (RFC 9111,
-// section 5.2.2).
+// keepFromSharedCaches changes an answer's headers so that no cache but the browser's may
+// keep it (RFC 9111, section 5.2.2).
 func keepFromSharedCaches(h http.Header) {
 	kept := []string{"private"}
 	for _, line := range h["Cache-Control"] {
@@ -400,7 +400,7 @@ func keepFromSharedCaches(h http.Header) {
 }
 
 // Cookies is a handler for the routes of the service whose cookies Edge keeps
-// from all others: it gets them and may set them.
+// from all others. The service gets them and may set them.
 type Cookies struct{}
 
 // CaddyModule returns the Caddy module information.

@@ -11,16 +11,17 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// gate bounds the requests that one service has. While there is no free place, requests wait in a
-// queue; a place that gets free is for the network that has fewest, and within it for the oldest.
-// When the queue is full too, the network with most loses its newest request there.
+// gate bounds the requests of one kind that a service has. While there is no free place, requests wait
+// in a queue; a place that gets free is for the network that has fewest, and within it for the oldest.
+// When the queue is full too, the network with most loses its newest request there, which may be the
+// one that comes.
 type gate struct {
 	places, queue int
 	wait          time.Duration
 	refused       *refusalCounter
 
 	mu sync.Mutex
-	// taken are places, and waiting is the length of the queue.
+	// taken is how many places are taken, and waiting how many requests are in the queue.
 	taken, waiting int
 	// clients counts requests with a place and in the queue; only those in the queue can be lost.
 	clients shares[*waiter]
@@ -99,14 +100,13 @@ func (g *gate) giveUp(w *waiter, why error) error {
 	return <-w.decided
 }
 
-// remove takes a request out of the queue.
 func (g *gate) remove(w *waiter) {
 	g.waiting--
 	g.clients.lost(w.network, w)
 	g.clients.add(w.network, -1)
 }
 
-// leave gives a place back.
+// leave gives a place back, or on to a request in the queue.
 func (g *gate) leave(place *network[*waiter]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

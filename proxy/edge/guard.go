@@ -41,7 +41,7 @@ const Consumed = "X-Auth-Consumed"
 // AppToken is the request header with a token for the guarding service. Nothing else gets it.
 const AppToken = "X-Pforte-Token" //nolint:gosec // a name
 
-// appTokenBegin is how such a token begins. In an Authorization it reaches nothing else either.
+// appTokenBegin is how an app token begins, the token of AppToken. A client may send it in an Authorization too.
 const appTokenBegin = "pft_"
 
 // againVar is the Caddy variable that marks a check of a request that already passed, so that edge_service lets the
@@ -59,9 +59,9 @@ var (
 
 // Guard is a handler that passes a request on when a service allows it: with a
 // status of 2xx and every header of Identity, which the next handlers get in place
-// of the client's. A 2xx without one of these headers is an error 502. Any other answer is the
-// client's, but where the service failed a person who opened a page gets the proxy's. A request
-// that takes longer is checked again, and ended when it may not pass any more.
+// of the client's. A 2xx without one of these headers is an error 502. Any other answer goes to
+// the client, but in place of JSON a person who opened a page may get the proxy's page. A request
+// that takes longer than Recheck is checked again, and ended when it may not pass any more.
 type Guard struct {
 	// Ask holds the routes to the guarding service, as a rule a reverse_proxy. They get
 	// the request with all its cookies and without its body.
@@ -74,11 +74,11 @@ type Guard struct {
 	// Private lets caches but the browser's keep no answer of the next handlers, which may not
 	// know that it is for one user alone.
 	Private bool `json:"private,omitempty"`
-	// Recheck is how often a request that lasts is checked again, once
-	// for all requests with the same credentials. 5 seconds where it is zero.
+	// Recheck is how often a request that lasts is checked again, once for all requests
+	// to the same host with the same credentials. 5 seconds where it is zero.
 	Recheck caddy.Duration `json:"recheck,omitempty"`
-	// Grace is for how long such a request goes on while the service does not
-	// answer. A minute where it is zero.
+	// Grace is for how long a request that lasts goes on while the service neither
+	// allows nor refuses it. A minute where it is zero.
 	Grace caddy.Duration `json:"grace,omitempty"`
 
 	check   caddyhttp.Handler
@@ -256,12 +256,12 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 // statusCanceled is how reverse_proxy answers when its request's context ends.
 const statusCanceled = 499
 
-// passed is the response to a request that passed. Of one that was cut before it was
-// answered, statusCanceled is not written: the service's answer comes in its place.
+// passed is the response to a request that passed. When the request is ended before it is
+// answered, passed does not write statusCanceled: Guard answers in its place.
 type passed struct {
 	*caddyhttp.ResponseWriterWrapper
 	wasCut func() bool
-	silent bool // nothing was written
+	silent bool // statusCanceled was not written
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -283,12 +283,12 @@ func checkRequest(r *http.Request, x *exchange) *http.Request {
 	return q
 }
 
-// aboutThePage are headers that say what a browser does with the answer.
+// aboutThePage are headers that say what a client does with the answer. Those of Sec-Fetch-* say it too.
 var aboutThePage = []string{"Upgrade", "Connection", "Origin", ":protocol", "Accept"}
 
-// again returns the check of a request that passed with q and still lasts.
-// It is about the user alone, so that the service does not take it for a page that a
-// person opens and would be led away from, and outlives the context of that request.
+// again returns the next check of a request that passed with the check q and still lasts. Its
+// headers are about the user alone, because the service would lead a person who opens a page to the
+// login. It ends with ctx, not with the request.
 func again(ctx context.Context, q *http.Request) *http.Request {
 	server, _ := q.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	r := q.Clone(ctx)
@@ -319,8 +319,9 @@ func (v verdict) refused() bool {
 	return v.err == nil && (v.answer.status == http.StatusUnauthorized || v.answer.status == http.StatusForbidden)
 }
 
-// send answers a request that did not pass. A program gets the service's answer, and so does a person where the service
-// has a page for them. Where it has none, as without an application or while it starts, they get the proxy's.
+// send answers a request for which v is an answer that does not let it pass. A person who opened a page gets an error
+// in place of JSON, for which Page has a page, unless the service refused a request with an app token or an
+// Authorization. All others get the service's answer.
 func (v verdict) send(w http.ResponseWriter, x *exchange) error {
 	why := errFailed
 	if v.refused() {
@@ -364,7 +365,8 @@ type recorded struct {
 
 func newRecorded() *recorded { return &recorded{header: http.Header{}} }
 
-// record lets h answer a request and keeps the answer in a. The error is that of h, or errNoAnswer.
+// record lets h answer a request and keeps the answer in a. The error is that of h; it wraps errNoAnswer where
+// there was no answer or h aborted it.
 func (a *recorded) record(h caddyhttp.Handler, r *http.Request) (err error) {
 	defer func() {
 		switch p := recover(); p {
@@ -406,7 +408,6 @@ func (a *recorded) Write(p []byte) (int, error) {
 // FlushError is what http.ResponseController calls.
 func (a *recorded) FlushError() error { return nil }
 
-// send answers with what was kept.
 func (a *recorded) send(w http.ResponseWriter) error {
 	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)

@@ -20,7 +20,8 @@ func (n names) has(name string) bool {
 	return false
 }
 
-// headerSet are names of headers, as headerName has them.
+// headerSet are whole names of headers in exact, and beginnings of names in begin, as headerName
+// returns them.
 type headerSet struct {
 	exact map[string]bool
 	// begin is sorted, and none of its entries begins with another, so a name can only begin with
@@ -28,7 +29,7 @@ type headerSet struct {
 	begin []string
 }
 
-// headerNames returns the set of what patterns name.
+// headerNames returns the set of patterns. A pattern with a "*" at its end is a beginning.
 func headerNames(patterns []string) headerSet {
 	s := headerSet{exact: map[string]bool{}}
 	for _, p := range patterns {
@@ -59,7 +60,7 @@ func (s *headerSet) has(name string) bool {
 }
 
 // headerName returns a header's name in lower case, with "-" for everything but letters and
-// digits. Applications behind CGI, WSGI or PHP do not tell apart names for which it returns
+// digits. Applications behind CGI, WSGI or PHP may not tell apart names for which it returns
 // the same: lighttpd and Apache write "_" for "+" or "~" too.
 func headerName(name string) string {
 	b := []byte(name)
@@ -99,8 +100,8 @@ func withoutCookies(lines []string, named names) []string {
 }
 
 // withoutSetCookies returns the lines of a Set-Cookie header that set none of the
-// cookies that are named. A browser sends a cookie without a name as its value
-// alone, which then reads like another cookie.
+// cookies that are named. Where a cookie has no name, its value is read as the cookie:
+// browsers send it so.
 func withoutSetCookies(lines []string, named names) []string {
 	var rest []string
 	for _, line := range lines {
@@ -113,8 +114,8 @@ func withoutSetCookies(lines []string, named names) []string {
 	return rest
 }
 
-// hasAppToken reports whether a value of Authorization has an app token in it: of any
-// scheme, and of Basic in what is encoded, in any base64.
+// hasAppToken reports whether a value of Authorization has an app token in it, as it is or
+// encoded in base64 or base64url.
 func hasAppToken(value string) bool {
 	if hasTokenAlone(value) {
 		return true
@@ -134,8 +135,8 @@ func hasAppToken(value string) bool {
 	return false
 }
 
-// hasTokenAlone reports whether an app token is in a text, other than within a longer word: a
-// token of another kind may have the same four characters in the middle.
+// hasTokenAlone reports whether a word in a text begins as an app token does. A token of another
+// kind may have the same four characters in the middle.
 func hasTokenAlone(text string) bool {
 	for rest := text; ; {
 		before, after, found := strings.Cut(rest, appTokenBegin)
@@ -149,7 +150,7 @@ func hasTokenAlone(text string) bool {
 	}
 }
 
-// inWord reports whether c is a character of base64url, as most tokens are written.
+// inWord reports whether c is a character of base64url or a dot, of which most tokens consist.
 func inWord(c byte) bool {
 	letter := c | 0x20
 	return 'a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
@@ -160,7 +161,7 @@ func inBase64(r rune) bool {
 	return r == '+' || r == '/' || r < utf8.RuneSelf && r != '.' && inWord(byte(r))
 }
 
-// isToken reports whether a method is one (RFC 9110, section 5.6.2).
+// isToken reports whether a method, or a header's name, is a token (RFC 9110, section 5.6.2).
 func isToken[S string | []byte](method S) bool {
 	for i := range len(method) {
 		c := method[i]

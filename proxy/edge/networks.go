@@ -28,8 +28,8 @@ type network[T comparable] struct {
 // widths4 and widths6 are the prefix lengths of networks, from the widest network.
 var widths4, widths6 = []int{24, 32}, []int{48, 56, 64}
 
-// prefixes returns the networks of an address, from the widest. An address that is unknown is
-// in one network with all others.
+// prefixes returns the n networks of an address, from the widest. All unknown addresses are in one
+// network.
 func prefixes(addr netip.Addr) (all [3]netip.Prefix, n int) {
 	addr = addr.Unmap()
 	widths := widths4
@@ -110,8 +110,8 @@ func (s *shares[T]) lost(n *network[T], what T) bool {
 
 // loser returns what is lost to a newcomer that wants much units, and reports whether there is
 // something: the newest of the network that has most. At each width, from the widest, the
-// newcomer's own network is the one that loses if it would have as much as any other; and in the
-// end the newest of that is the newcomer, and nothing else is lost.
+// newcomer's own network is the one that loses if it would have as much as any other that can lose
+// something. If that is so at the narrowest width too, the newcomer itself loses, and found is false.
 func (s *shares[T]) loser(addr netip.Addr, much int) (what T, found bool) {
 	n := &s.all
 	all, levels := prefixes(addr)

@@ -28,9 +28,9 @@ var (
 )
 
 // Page is a handler for the route for errors, and for an answer of reverse_proxy that people cannot read. It answers a
-// person who opened a page with a page that says what happened, in their language, and passes all other requests on.
-// The page needs nothing of any service: it has its style in it, no script, and asks for itself again while what is
-// missing may come back.
+// person who opened a page with a page that says what happened, in German or English, and passes all other requests
+// on. The page needs nothing of any service: it has its style in it and no script. While what is missing may come
+// back, it asks for itself again, unless it answers a form.
 type Page struct{ pages *pages }
 
 // CaddyModule returns the Caddy module information.
@@ -223,7 +223,7 @@ func (p *pages) begin(r *http.Request) page {
 	return v
 }
 
-// fault answers with the page of an error. login says that it is the service of logins that does not answer.
+// fault answers with the page of an error. login is whether the error is of the service of logins.
 func (p *pages) fault(w http.ResponseWriter, r *http.Request, status int, login bool) error {
 	v := struct {
 		page
@@ -272,7 +272,6 @@ func (p *pages) fault(w http.ResponseWriter, r *http.Request, status int, login 
 	return p.send(w, status, "fault", v)
 }
 
-// send answers with a page.
 func (p *pages) send(w http.ResponseWriter, status int, name string, v any) error {
 	var body bytes.Buffer
 	if err := p.template.ExecuteTemplate(&body, name, v); err != nil {
@@ -295,7 +294,7 @@ func cameFrom(r *http.Request) string {
 	return from.String()
 }
 
-// nameAt returns the name of the application that has a request's address, and else an empty one.
+// nameAt returns the name of the application that has a request's address, or "".
 func (a *Applications) nameAt(r *http.Request) (name string) {
 	if app, found := a.Host(hostOf(r)); found {
 		return app.Name

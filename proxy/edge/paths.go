@@ -15,9 +15,10 @@ import (
 // target: those that decode it never, once or twice, that resolve dot segments,
 // merge slashes, take a backslash for one, cut parameters off a segment at ";", or
 // read it as a name of Windows, which trims dots and spaces at its end and takes
-// "x::$INDEX_ALLOCATION" for the folder x. Letters may be of any case. An
-// encoded slash inside a segment stands: a server that decodes it sees more segments behind
-// the same beginning.
+// "x::$INDEX_ALLOCATION" for the folder x. Letters may be of any case, and the last
+// segment may end in dots or spaces. An encoded slash inside a segment may stand: a server
+// that decodes it sees more segments behind the same beginning. A target that does not
+// begin with a slash is ambiguous.
 func unambiguous(target string) bool {
 	raw, _, _ := strings.Cut(target, "?")
 	if !strings.HasPrefix(raw, "/") || strings.Contains(raw, "#") {

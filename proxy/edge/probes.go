@@ -37,7 +37,8 @@ func (a *Applications) probeClient() *http.Client {
 	}
 }
 
-// probe tries addresses, each once, and tells auth what was found.
+// probe begins to try addresses, at most maxProbes at once and none that is being tried or has an answer. The next
+// question tells auth what was found.
 func (a *Applications) probe(ctx context.Context, all []probe) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,7 +65,6 @@ func (a *Applications) probe(ctx context.Context, all []probe) {
 	}
 }
 
-// tryAddress returns what is at an address.
 func (a *Applications) tryAddress(ctx context.Context, p probe) probeAnswer {
 	answer := probeAnswer{ID: p.id}
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)

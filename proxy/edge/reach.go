@@ -16,7 +16,7 @@ import (
 
 var errReach = errors.New("no application may be at this address")
 
-// Where applications may be, by the setting APPS.
+// Values of the setting APPS, which says where applications may be.
 const (
 	reachLAN        = "lan"
 	reachContainers = "containers"
@@ -41,14 +41,14 @@ var (
 	compatible = netip.MustParsePrefix("::/96")
 )
 
-// reachFresh is for how long names and interfaces are not looked up again.
+// reachFresh is for how long the names of our services and the interfaces are not looked up again.
 const reachFresh = 15 * time.Second
 
-// lookupWithin is how long looking up all of them may take.
+// lookupWithin is how long looking up the names of our services may take together.
 const lookupWithin = 2 * time.Second
 
-// reach decides where applications may be: for an address when it is entered, for what is behind a name at each
-// connection.
+// reach decides where applications may be: for an address when it is taken from the list, and for each address, also
+// of a name, at each connection.
 type reach struct {
 	mode string
 	// What the operator names beside private addresses.
@@ -82,7 +82,7 @@ type surroundings struct {
 	withAuth, containers []netip.Prefix
 }
 
-// newReach returns a reach by mode, where operators named what is in to.
+// newReach returns a reach by mode. The operator permits what is in to as well.
 func newReach(mode string, to, auth, others []string) (*reach, error) {
 	if mode != reachLAN && mode != reachContainers {
 		return nil, fmt.Errorf("APPS is neither lan, containers nor off: %s", mode)
@@ -119,15 +119,14 @@ func (x *reach) report(addrs []string) {
 	}
 }
 
-// setPorts sets the ports of the proxy itself.
 func (x *reach) setPorts(ports []uint16) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.ports, x.until = ports, time.Time{}
 }
 
-// entry returns errReach unless an application may be at an address as it was entered. What is behind a name is decided
-// at each connection.
+// entry returns an error that wraps errReach unless an application may be at an address of the list. Of a name it
+// compares only whether it is one of a service; what is behind the name is checked at each connection.
 func (x *reach) entry(ctx context.Context, t target) error {
 	if t.addr.IsValid() {
 		return x.check(ctx, t.addr, false)
@@ -142,8 +141,8 @@ func (x *reach) entry(ctx context.Context, t target) error {
 	return nil
 }
 
-// check returns errReach unless an application may be at an address. named is whether the operator named the name that
-// it was looked up by.
+// check returns an error that wraps errReach unless an application may be at an address. named is whether the operator
+// named the name that it was looked up by.
 func (x *reach) check(ctx context.Context, a netip.AddrPort, named bool) error {
 	a = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 	addr := a.Addr()
@@ -173,7 +172,7 @@ func (x *reach) check(ctx context.Context, a netip.AddrPort, named bool) error {
 	return no
 }
 
-// surroundings returns what is known of the network, read again after a while. A name that is not found keeps the
+// surroundings returns what is known of the network, read again after reachFresh. A name that is not found keeps the
 // addresses that it had.
 func (x *reach) surroundings(ctx context.Context) (*surroundings, error) {
 	x.mu.Lock()
@@ -216,7 +215,7 @@ func (x *reach) surroundings(ctx context.Context) (*surroundings, error) {
 	return around, nil
 }
 
-// resolve returns the addresses of host:port, none where it is not one.
+// resolve returns the addresses of host:port, none where it is not one or its host was never found.
 func (x *reach) resolve(ctx context.Context, service string) (all []netip.AddrPort) {
 	if a, err := netip.ParseAddrPort(service); err == nil {
 		return []netip.AddrPort{netip.AddrPortFrom(a.Addr().Unmap(), a.Port())}
@@ -238,12 +237,12 @@ func (x *reach) resolve(ctx context.Context, service string) (all []netip.AddrPo
 	return all
 }
 
-// dialer returns what makes connections to applications: each address is checked when its name has been looked up.
+// dialer returns what makes connections to applications. Each address is checked, after a name has been looked up.
 func (x *reach) dialer(timeout time.Duration) dialFunc { return x.dialerBy(timeout, nil) }
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialerBy looks up names by a resolver, nil for the machine's.
+// dialerBy is dialer with a resolver of names, nil for the machine's.
 func (x *reach) dialerBy(timeout time.Duration, by *net.Resolver) dialFunc {
 	dial := func(named bool) dialFunc {
 		return (&net.Dialer{

@@ -24,39 +24,39 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// errBusy is the error of a request that found no place.
+// errBusy is the error of a request for which there was no place.
 var errBusy = caddyhttp.Error(http.StatusServiceUnavailable, errors.New("concurrency limit of the service reached"))
 
 // errSlow is the error of a request whose body did not come in time.
 var errSlow = caddyhttp.Error(http.StatusRequestTimeout, errors.New("the body took too long"))
 
-// maxPrefetch is the longest body that is read before a request gets its place, so that a client
-// that sends slowly takes none from others. prefetchWithin is how long it may take, the same as in
-// our services. The end of a longer one is not waited for, and such requests have Max/longShare
-// places.
+// maxPrefetch bounds the body that is read before a request gets its place, so that a client that
+// sends slowly takes none from others. prefetchWithin is how long that may take, the same as in our
+// services. The end of a body of maxPrefetch bytes or more is not waited for, and such requests have
+// Max/longShare places.
 const (
 	maxPrefetch    = 64 << 10
 	prefetchWithin = 30 * time.Second
 	longShare      = 8
 )
 
-// maxBodies is how many bodies are read at once, for all services: each takes memory before it
-// has a place. A body of usualBody needs no more of it while it is read.
+// maxBodies is how many bodies are read at once, for all services: each takes memory before its
+// request has a place. usualBody is for how much of its announced length it gets memory at once.
 const (
 	maxBodies = 256
 	usualBody = 4 << 10
 )
 
 // quickShare and strangerShare divide the Max of a service. Quick requests have Max/quickShare
-// places. Where known users have places of their own, these have Max/quickShare, and other quick
-// requests Max/strangerShare: with more, strangers could take the processor from known users.
+// places. With Known, quick requests of known users have Max/quickShare, and other quick ones
+// Max/strangerShare: with more, strangers could take the processor from known users.
 const (
 	quickShare    = 2
 	strangerShare = 8
 )
 
 // Requests of networks that crowd out others have Max/manyShare places, and each place stays taken for
-// crowdRest after its request: else they could take the processor from others.
+// crowdRest after the answer has begun: else they could take the processor from others.
 const (
 	manyShare = 32
 	crowdRest = 25 * time.Millisecond
@@ -65,26 +65,27 @@ const (
 // Service is a handler for the routes to a service of one's own, before their
 // reverse_proxy. It bounds how many requests the service has at once: a request
 // that it has not begun to answer takes one place of Max. When all are taken,
-// up to Queue requests wait, each for at most Wait; any more get a 503. Some requests have places
-// of their own, and a queue: quick ones half as many, and those with a body that is too long
-// for our services an eighth. With Known, the half is for quick ones of users that the service has
-// named a moment ago; those of others have an eighth, and what else comes from networks that crowd
-// out others a 32nd. Places and queues are shared between the networks of clients. A request behind
-// a trusted proxy has the client's address alone in X-Forwarded-For.
+// up to Queue requests wait, each for at most Wait. One that finds no place gets a 503. Some requests
+// have places of their own, and a queue: quick ones half as many, and those whose body is too long
+// to be read first an eighth. With Known, the half is for quick ones of users that the service has
+// named lately; other quick ones have an eighth, and a 32nd is for what comes from networks that
+// crowd out others, except for quick ones of those users. Places and queues are shared between the
+// networks of clients. A later check of Guard takes no place. A request by way of a trusted proxy has
+// the client's address alone in X-Forwarded-For.
 type Service struct {
 	// Name is the service's. All handlers with the same name share the places.
 	Name string `json:"name,omitempty"`
 	Max  int    `json:"max,omitempty"`
-	// Queue is as many as Max where it is zero, and Wait half a second.
+	// Queue is Max where it is zero, and Wait is half a second where it is zero.
 	Queue int            `json:"queue,omitempty"`
 	Wait  caddy.Duration `json:"wait,omitempty"`
-	// Refusal is the JSON of the 503 of a request that finds no place, as the route for
-	// errors would answer: a third of what a refusal costs is the way through that route,
-	// and in an overload most requests are refused. Without it the refusal is an error.
+	// Refusal is the JSON of the 503 for a request that finds no place; a person who opens a
+	// page gets a page. It saves the way through the route for errors, because in an overload
+	// most requests are refused. Where it is empty the refusal is an error.
 	Refusal string `json:"refusal,omitempty"`
 	// Quick is nil where no requests are quick.
 	Quick *Quick `json:"quick,omitempty"`
-	// Known are headers with which the service answers a request of a user that it knows.
+	// Known are headers of which an answer to a user that the service knows has at least one.
 	Known []string `json:"known,omitempty"`
 
 	gates    serviceGates
@@ -95,18 +96,18 @@ type Service struct {
 }
 
 // Quick selects the requests that a service answers without waiting for anything slow.
-// Requests that wait need many places. With as many, quick ones would take the processor
-// from the refusals of others, and neither may keep out the other. Without members all
+// They have places of their own, so that neither they nor others keep the others out, and
+// fewer, so that they do not take the whole processor. Where both fields are empty, all
 // requests are quick.
 type Quick struct {
-	// Methods are those of quick requests.
+	// Methods are those of quick requests. Where it is empty, all methods are.
 	Methods []string `json:"methods,omitempty"`
 	// Without are the names of headers that no quick request has, unless they are empty.
 	Without []string `json:"without,omitempty"`
 }
 
-// match reports whether a request is quick, of which has reports whether it has a header
-// that is not empty.
+// match reports whether a request is quick. has reports whether the request has a header that
+// is not empty.
 func (q *Quick) match(method string, has func(name string) bool) bool {
 	return q != nil && (len(q.Methods) == 0 || slices.Contains(q.Methods, method)) && !slices.ContainsFunc(q.Without,
 		has)
@@ -167,7 +168,7 @@ func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// quickArgs reads a line about quick requests, and reports whether it is one.
+// quickArgs reads the arguments of a line "quick", and reports whether they are valid.
 func (s *Service) quickArgs(args []string) bool {
 	if len(args) == 0 {
 		return false
@@ -271,9 +272,9 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 func notEmpty(value string) bool { return value != "" }
 
-// gate returns the gate for a request whose body is not too long. Requests of networks that crowd
-// out others, but for those of known users, have few places: with as many as they want, requests of
-// others would wait for the processor.
+// gate returns the gate for a request whose body is not too long. With Known, requests of networks
+// that crowd out others have few places, but for quick ones of known users: with as many as they want,
+// requests of others would wait for the processor.
 func (s *Service) gate(method string, has func(name string) bool, user userKey, crowding func() bool) *gate {
 	quick := s.Quick.match(method, has)
 	switch {
@@ -303,8 +304,8 @@ func (s *Service) refuse(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// fromClient returns a request with which reverse_proxy names the client's address
-// alone. From a client that is no trusted proxy it is the request itself.
+// fromClient returns a request for which reverse_proxy writes the client's address alone
+// into X-Forwarded-For. It is r itself where r does not come from a trusted proxy.
 func fromClient(r *http.Request) *http.Request {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	client, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -318,8 +319,9 @@ func fromClient(r *http.Request) *http.Request {
 	return &named
 }
 
-// prefetch reads the body, as long as it is not too long, and reports whether it
-// has been read whole.
+// prefetch reads a body that is not too long, and reports whether it has been read whole.
+// A body that cannot be read to its end is no error, unless reading it fails with a
+// caddyhttp.HandlerError, as errSlow or errBusy.
 func (s *Service) prefetch(w http.ResponseWriter, r *http.Request, client netip.Addr) (whole bool, err error) {
 	if r.ContentLength == 0 || r.Body == nil || r.ContentLength > maxPrefetch {
 		return r.ContentLength == 0 || r.Body == nil, nil
@@ -344,8 +346,8 @@ func (s *Service) prefetch(w http.ResponseWriter, r *http.Request, client netip.
 	return err == nil && n < maxPrefetch, nil
 }
 
-// body is a request's body that is being read, until a deadline or until its place goes to another
-// client.
+// body is a request's body that is being read. Reading fails after until, and when its place has gone
+// to another client.
 type body struct {
 	io.Reader
 	until time.Time
@@ -408,8 +410,8 @@ type prefetched struct {
 	io.Closer
 }
 
-// gates is the Caddy app that has the gates of each service by its name, and what they
-// refuse.
+// gates is the Caddy app that has the gates of each service by its name, and the refusals,
+// the bodies and the known users of all services.
 type gates struct {
 	log      *slog.Logger
 	counter  *prometheus.CounterVec
@@ -421,9 +423,10 @@ type gates struct {
 	byName map[string]serviceGates
 }
 
-// serviceGates are those of a service: for quick requests, for those of known users, for those
-// with long bodies, for those of networks that crowd out others, and for all others. unread
-// counts the requests whose body there was no place for.
+// serviceGates are the gates of a service: quick for quick requests, known for quick ones of known
+// users, long for those with long bodies, crowd for those of networks that crowd out others, and
+// common for all others. unread counts answers of Service.Refusal to requests whose body found no
+// place to be read.
 type serviceGates struct {
 	common, quick, known, crowd, long *gate
 	unread                            *refusalCounter
@@ -434,7 +437,6 @@ func (*gates) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "edge_gates", New: func() caddy.Module { return newGates() }}
 }
 
-// gatesOf returns the app of a configuration.
 func gatesOf(ctx caddy.Context) (*gates, error) {
 	app, err := ctx.App("edge_gates")
 	if err != nil {
@@ -466,7 +468,6 @@ func (*gates) Start() error { return nil }
 // Stop implements caddy.App.
 func (*gates) Stop() error { return nil }
 
-// of returns the gates of a service.
 func (g *gates) of(s *Service) serviceGates {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -495,7 +496,8 @@ func (g *gates) of(s *Service) serviceGates {
 }
 
 // refusalCounter counts the requests that a service had no place for. Those that are
-// answered early have no line in the access log: a line every refusedLogged tells how many.
+// answered early have no line in the access log, so a line of its own tells how many were
+// refused since the last one, at most one line every refusedLogged.
 type refusalCounter struct {
 	service, kind string
 	log           *slog.Logger
@@ -507,7 +509,6 @@ type refusalCounter struct {
 
 const refusedLogged = time.Second
 
-// add counts one.
 func (r *refusalCounter) add() {
 	r.total.Inc()
 	r.since.Add(1)

@@ -23,9 +23,10 @@ import (
 )
 
 const (
-	// maxResponseHeader is how long the header of a service's response may be, in bytes.
+	// maxResponseHeader is how long the header of a service's response may be, in bytes, with the
+	// responses 1xx before it.
 	maxResponseHeader = 1 << 20
-	// maxInformational is how many responses 1xx may come before it.
+	// maxInformational is how many responses 1xx may come before the final one.
 	maxInformational = 5
 )
 
@@ -35,9 +36,9 @@ var (
 )
 
 // Transport is the transport of a reverse_proxy to a service of one's own: that of Caddy
-// with the same options, except for a request in HTTP/1.1 without TLS whose body
-// edge_service has read. The goroutine of such a request writes it and reads the response;
-// net/http hands each request to two other goroutines of its connection and back.
+// with the same options. But most requests whose body edge_service has read, without TLS to
+// the service, do not go through net/http, which hands each request to two other goroutines
+// and back: the goroutine of such a request writes it and reads the response.
 type Transport struct {
 	reverseproxy.HTTPTransport
 
@@ -124,8 +125,8 @@ func repeatable(r *http.Request) bool {
 }
 
 // exchange sends a request and returns the response, whose body returns the connection
-// to the pool. A request whose context ends, or whose response does not begin in time,
-// ends the connection.
+// to the pool when it is read to its end. A request whose context ends, or whose response
+// does not begin in time, ends the connection.
 func (t *Transport) exchange(c *serverConn, r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	c.answered, c.left = false, maxResponseHeader
@@ -157,7 +158,6 @@ func (t *Transport) exchange(c *serverConn, r *http.Request) (*http.Response, er
 	return res, nil
 }
 
-// serverConn is a connection to a server.
 type serverConn struct {
 	net.Conn
 	addr string
@@ -195,9 +195,9 @@ func (c *serverConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// alive reports whether the server has neither closed the connection nor sent anything
-// unasked. The deadline of the last exchange, which may have passed, does not matter:
-// Control ignores deadlines.
+// alive reports whether the connection can be checked, and the server has neither closed
+// it nor sent anything unasked. The deadline of the last exchange, which may have passed,
+// does not matter: Control ignores deadlines.
 func (c *serverConn) alive() bool {
 	if c.raw == nil {
 		return false
@@ -263,7 +263,8 @@ func (b *responseBody) Close() error {
 	return nil
 }
 
-// end returns the connection to the pool, or closes it.
+// end returns the connection to the pool if the body was read whole and the connection can be
+// used again, or closes it.
 func (b *responseBody) end(whole bool) {
 	if b.ended {
 		return
@@ -323,7 +324,7 @@ func (p *connPool) put(c *serverConn) {
 	}
 }
 
-// sweep closes the connections that have been kept long enough.
+// sweep closes the connections that have been kept for timeout, and all if the pool is closed.
 func (p *connPool) sweep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

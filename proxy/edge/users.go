@@ -14,17 +14,17 @@ const (
 	maxKnownUsers = 1 << 16
 )
 
-// users keeps the credentials that a service named a user for a moment ago.
+// users keeps the keys of the credentials for which a service has lately named a user.
 type users struct {
 	seed maphash.Seed
 
 	mu sync.RWMutex
-	// now has the users who became known since since, and before those of the knownFor before that.
+	// now has the users who became known after since, and before those who did in the period before.
 	now, before map[userKey]struct{}
 	since       time.Time
 }
 
-// userKey is a hash of a request's credentials. Without knowing these, a client cannot choose one.
+// userKey is a hash of a request's credentials. A client cannot find credentials with the key of another's.
 type userKey uint64
 
 // credentials are the lines of headers by which a service knows users.
@@ -73,7 +73,6 @@ func (u *users) key(named names, c credentials) (key userKey) {
 	return key
 }
 
-// has reports whether a user is known.
 func (u *users) has(key userKey) bool {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -85,7 +84,7 @@ func (u *users) has(key userKey) bool {
 	return found && past < knownFor
 }
 
-// add makes a user known, unless the key is 0.
+// add makes a user known, unless the key is 0 or maxKnownUsers became known already.
 func (u *users) add(key userKey) {
 	if key == 0 {
 		return

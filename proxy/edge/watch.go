@@ -13,13 +13,14 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// maxChecking is how many checks of lasting requests are under way at once.
+// maxChecking is how many checks of lasting requests one Guard has under way at once.
 const maxChecking = 16
 
-// answerWithin is how long the service has for one of them.
+// answerWithin is how long the service has for the check of a lasting request.
 const answerWithin = 15 * time.Second
 
-// abortAfter is how long a request that was ended has to notice that itself.
+// abortAfter is how long a request that was ended has to notice that itself, before its
+// connection gets deadlines in the past.
 const abortAfter = time.Second
 
 // watchKey is the same for all requests to one host with the same credentials.
@@ -42,7 +43,7 @@ type watches struct {
 	log            *slog.Logger
 	// check decides again about a request that passed.
 	check func(q *http.Request) verdict
-	// checking bounds how often that happens at once.
+	// checking bounds how many checks are under way at once.
 	checking chan struct{}
 
 	mu    sync.Mutex
@@ -69,14 +70,14 @@ type stream struct {
 	// The fields below are the watches' own, under their lock.
 	watch *watch
 	ended bool
-	// passed is when the service allowed it the last time.
+	// passed is when the service last allowed the request.
 	passed time.Time
 	// no is why the request was ended, nil while it was not.
 	no *verdict
 }
 
-// begin returns a stream for a request that passed with q. It costs nothing more
-// unless it lasts.
+// begin returns a stream for a request that passed with q. The request is checked again
+// only if it lasts longer than recheck.
 func (ws *watches) begin(
 	q *http.Request, identity []string, cancel context.CancelFunc, conn *http.ResponseController,
 ) *stream {
@@ -105,7 +106,7 @@ func (ws *watches) end(s *stream) {
 	}
 }
 
-// wasCut reports whether a request was ended.
+// wasCut reports whether a request was ended by cut.
 func (ws *watches) wasCut(s *stream) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -182,7 +183,7 @@ func (ws *watches) apply(w *watch, v verdict) {
 }
 
 // cut ends a request: what waits for the application is canceled at once, and what
-// waits for the client a moment later.
+// waits for the client abortAfter later. The caller holds the lock.
 func (ws *watches) cut(s *stream, no verdict) {
 	if s.no != nil {
 		return
