@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Metric is one row of the page.
+// Metric is one row of the page of metrics.
 type Metric struct {
 	// Program is the heading that the row stands below.
 	Program string
@@ -16,7 +16,7 @@ type Metric struct {
 	// Type is counter, gauge or histogram.
 	Type   string
 	Labels []string // sorted
-	// Meaning is the rest of the row.
+	// Meaning is the last cell of the row.
 	Meaning string
 }
 
