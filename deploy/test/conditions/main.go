@@ -1,14 +1,14 @@
-// Command conditions takes the conditions of a package out, one at a time, and reports
-// which of them no test misses:
+// Command conditions takes conditions of a package out, one at a time, and reports which of
+// them the tests pass without:
 //
 //	cd deploy && GOWORK=off go run ./test/conditions -count 10 ../services/verifier/internal/payment/paywall
 //
-// A condition is that of an if, a case, or one side of an && or ||; those that only pass an
-// error on are left alone. It is taken out so that its branch is never taken, or that it
-// does not narrow or widen what it is part of. The tests are those of the package, with
-// -tests those of others of its module too. Nothing in the checkout changes: the compiler
-// gets the changed file by an overlay. A line for each condition says killed or survived.
-// The exit status is 1 when one survived.
+// A condition is that of an if, a case of a switch without a value, or one side of an && or ||;
+// err != nil and err == nil are left alone. It is taken out so that its branch is never taken,
+// or that it does not narrow or widen what it is part of. The tests are those of the package,
+// with -tests those of others of its module too. Nothing in the checkout changes: the compiler
+// gets the changed file by an overlay. A line for each condition says killed if a test fails,
+// or survived. The exit status is 1 when one survived or could not be tried.
 package main
 
 import (
@@ -76,7 +76,7 @@ type run struct {
 	list     bool
 }
 
-// do judges the conditions and returns how many survived.
+// do prints the drawn conditions, judged unless list is set, and returns how many survived.
 func (r run) do(ctx context.Context) (survived int, err error) {
 	found, err := conditionsOf(r.folder)
 	if err != nil {
@@ -177,10 +177,11 @@ func conditionsIn(name string, source []byte) (list []condition, err error) {
 	return list, nil
 }
 
-// passesOn reports whether a condition only passes an error on.
+// passesOn reports whether a condition is one that, as a rule, only passes an error on.
 func passesOn(text string) bool { return text == "err != nil" || text == "err == nil" }
 
-// judge runs the tests without a condition, and returns "killed" if they fail, else "survived".
+// judge runs the tests without a condition, and returns "killed" if they fail, else "survived". It is
+// an error if the tests cannot be built or run.
 func (r run) judge(ctx context.Context, c condition) (verdict string, err error) {
 	source, err := os.ReadFile(c.file)
 	if err != nil {
