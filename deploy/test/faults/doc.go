@@ -20,11 +20,11 @@
 // The development chain is one program with its facilitator and keeps everything
 // in memory. It is paused and cut off, but not killed: a chain does not forget.
 //
-// In every second run another, who sees the payments, carries some of them out on
-// the chain before their buyers send them. The money still buys one answer.
+// In about half of the runs someone else, who sees the payments, carries some of them out
+// on the chain before their buyers send them. The money still buys one answer.
 //
 // No account gets or loses its code (EIP-7702) between the check of a payment and its
-// settlement. What that leads to is a payment that every check calls good and whose transfer
-// reverts. The wallets behind refusesTransactions stand for it: in a simulation they hold
-// every signature for good, and in a transaction for bad.
+// settlement. That would lead to a payment that every check calls good and whose transfer
+// reverts. The wallets with the code refusesTransactions lead to the same: in a simulation they
+// accept every signature, and in a transaction none.
 package faults

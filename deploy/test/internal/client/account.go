@@ -55,7 +55,7 @@ func Pay(ctx context.Context, c *http.Client, url, body string, p *Payment) Answ
 }
 
 // Authorize returns an authorization (EIP-3009) for the first way to pay of an offer,
-// good at once, until the seller's longest wait is over.
+// valid from now on for as long as the offer's MaxTimeoutSeconds.
 func (a *Account) Authorize(offer x402.PaymentRequired) (x402.Authorization, error) {
 	if len(offer.Accepts) == 0 {
 		return x402.Authorization{}, errors.New("there is no way to pay")
@@ -70,7 +70,8 @@ func (a *Account) Authorize(offer x402.PaymentRequired) (x402.Authorization, err
 	}, nil
 }
 
-// Sign signs an authorization as it is, good or not, in version x402.V2 or x402.V1.
+// Sign signs an authorization as it is, good or not, for the first way to pay of an offer, in version
+// x402.V2 or x402.V1.
 func (a *Account) Sign(offer x402.PaymentRequired, version int, authorization x402.Authorization) (Payment, error) {
 	digest, err := Digest(offer.Accepts[0], authorization)
 	if err != nil {

@@ -41,7 +41,7 @@ func (a Auth) Call(ctx context.Context, s *Session, method, path string, body an
 	return Do(a.HTTP, request)
 }
 
-// Login returns a new session, or the answer that refuses it.
+// Login logs a user in and returns the answer, and the session, which is nil unless the answer is 200.
 func (a Auth) Login(ctx context.Context, username, password string) (*Session, Answer) {
 	answer := a.Call(ctx, nil, http.MethodPost, "/login", map[string]string{"username": username, "password": password})
 	var login struct {
@@ -58,7 +58,7 @@ func (a Auth) Login(ctx context.Context, username, password string) (*Session, A
 	return &Session{UserID: login.User.ID, CSRF: login.CSRFToken, Cookie: strings.Join(cookies, "; ")}, answer
 }
 
-// Guard calls auth, at its own address, to check whether a session may
+// Guard calls auth, at its own address addr, to check whether a session may
 // read an application's page.
 func (a Auth) Guard(ctx context.Context, s *Session, addr string) Answer {
 	request, err := NewRequest(ctx, http.MethodGet, "http://"+addr+"/internal/forward-auth", nil)

@@ -15,8 +15,8 @@ import (
 // maxAnswer bounds an answer that is read, in bytes.
 const maxAnswer = 8 << 20
 
-// Answer is a response that was read. Err reports that none, or not all of it,
-// came.
+// Answer is a response that was read. Err is why none, or not all of it, came. A body
+// is cut off at maxAnswer without an error.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -86,10 +86,10 @@ func (a Answer) Want(status int, v any) error {
 	return json.Unmarshal(a.Body, v)
 }
 
-// OK reports whether the whole answer came, with status 200.
+// OK reports whether an answer came, without Err and with status 200.
 func (a Answer) OK() bool { return a.Err == nil && a.Status == http.StatusOK }
 
-// Reason returns the member "reason" of an answer of the verifier.
+// Reason returns the member "reason" of an answer of the verifier, "" where it has none.
 func (a Answer) Reason() string {
 	var body struct {
 		Reason string `json:"reason"`
@@ -100,7 +100,7 @@ func (a Answer) Reason() string {
 	return body.Reason
 }
 
-// Challenge reads the offer in a 402 answer.
+// Challenge reads the offer in the header of a 402 answer.
 func (a Answer) Challenge() (c x402.PaymentRequired, err error) {
 	if a.Err != nil || a.Status != http.StatusPaymentRequired {
 		return c, fmt.Errorf("no offer but %s: %.200s", a, a.Body)
@@ -108,7 +108,7 @@ func (a Answer) Challenge() (c x402.PaymentRequired, err error) {
 	return c, x402.Decode(a.Header.Get(x402.HeaderPaymentRequired), &c)
 }
 
-// String returns the answer in a line of a journal.
+// String returns the status and the reason of the answer, or why there is none.
 func (a Answer) String() string {
 	if a.Err != nil {
 		return "no answer: " + a.Err.Error()

@@ -1,4 +1,4 @@
-// Package types has what the copied files use of it.
+// Package types has what the copied files use of Traefik's package types.
 package types
 
 import (

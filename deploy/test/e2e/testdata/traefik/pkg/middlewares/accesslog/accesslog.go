@@ -3,7 +3,7 @@ package accesslog
 
 import "net/http"
 
-// ClientUsername is a member of a log line.
+// ClientUsername is the name of a member of a log line.
 const ClientUsername = "ClientUsername"
 
 // LogData is a log line.

@@ -1,7 +1,7 @@
 // Package logs names the members of log lines.
 package logs
 
-// The members.
+// Names of members of a log line.
 const (
 	MiddlewareName = "middlewareName"
 	MiddlewareType = "middlewareType"

@@ -1,9 +1,9 @@
-// Package httputil has what the copied files use of it.
+// Package httputil has what the copied files use of Traefik's package httputil.
 package httputil
 
 import "context"
 
-// StatusClientClosedRequest is nginx's status.
+// StatusClientClosedRequest is the status by which nginx logs that the client has gone.
 const StatusClientClosedRequest = 499
 
 // SetNotAppendXFF returns ctx.
