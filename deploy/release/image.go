@@ -36,7 +36,7 @@ var images = []image{
 // user is the user id that the programs run as.
 const user = 65532
 
-// folders are the folders that user owns. A new volume that is mounted there takes over its owner.
+// folders are the folders that user owns. A new volume that is mounted at one is owned by user too.
 var folders = []string{
 	"backups", "data", "ledger", "secrets", "secrets/auth", "secrets/redis", "secrets/users", "secrets/verifier", "tmp",
 	"users",
@@ -103,7 +103,8 @@ func (l layout) addJSON(mediaType string, value any) (descriptor, error) {
 	return l.add(mediaType, content), err
 }
 
-// layer returns the layer of files and folders, compressed, and the sum of what is in it.
+// layer returns the layer of files and of folders that user owns, compressed, and its diffID: the
+// SHA-256 of the layer before it is compressed.
 func (o options) layer(files map[string][]byte, owned []string) (content []byte, diffID string, err error) {
 	var plain bytes.Buffer
 	archive := tar.NewWriter(&plain)
@@ -166,7 +167,7 @@ type variant struct {
 	layers []string
 }
 
-// addVariant adds an image for one platform.
+// addVariant adds an image for the platform on, such as "linux_amd64", to l.
 func (o options) addVariant(l layout, i image, on string, modules []module) (v variant, err error) {
 	var c configuration
 	c.OS, c.Architecture, _ = strings.Cut(on, "_")
@@ -223,7 +224,7 @@ func (o options) labels() map[string]string {
 }
 
 // addImage writes an image for all platforms into files, and unless local its SBOM, reference and
-// compose file. It does nothing where its programs were not built.
+// compose file. It does nothing where the first of its programs was not built.
 func (o options) addImage(i image, platforms []string, files map[string][]byte) error {
 	var programs []string
 	for _, on := range platforms {

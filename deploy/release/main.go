@@ -1,6 +1,6 @@
 // Command release makes what is published, from programs that were built before: archives,
-// images and the compose files that run them. `make release` runs it. All of it depends on the
-// programs, the version and the time it is given, and on nothing of the machine.
+// images and the compose files that run them. `make release` runs it. What it makes depends on the
+// checkout, the programs and the flags, and neither on the machine nor on when it runs.
 package main
 
 import (
@@ -31,13 +31,12 @@ type options struct {
 	top, built, out string
 	// registry is where the images are to be.
 	registry string
-	// local: the images alone, for docker load on this machine.
+	// local is whether only images are made, for docker load on this machine.
 	local bool
 	// cache and root are Go's GOMODCACHE and GOROOT.
 	cache, root string
 }
 
-// errPath means that a program depends on where it was built.
 var errPath = errors.New("it contains a path of the machine that built it")
 
 // pages are the files and folders whose pages, units, alerts and dashboard go

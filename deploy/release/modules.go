@@ -21,7 +21,7 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// module is something that was compiled in.
+// module is a module of Go, or its standard library, that was compiled into a program.
 type module struct {
 	// path and version name it for Go; the standard library is "std".
 	path, version string
@@ -35,9 +35,9 @@ type module struct {
 // ours is what the paths of our own modules begin with.
 const ours = "github.com/pforte/pforte/"
 
-// modulesIn reads what was compiled into programs, by path and version, with the
-// licences from Go's module cache and its root folder, where the build has just
-// read the modules.
+// modulesIn returns the modules of others that were compiled into programs, sorted by
+// path and version. Their licences come from Go's module cache and its root folder,
+// where the build has just read the modules.
 func modulesIn(programs []string, cache, goroot string) ([]module, error) {
 	found := map[string]module{}
 	for _, program := range programs {
@@ -89,7 +89,7 @@ func escape(path string) string {
 // errLicence means that it is not known whether a module may be passed on.
 var errLicence = errors.New("its licence is not recognized")
 
-// licenceFile is how the text of a licence is named.
+// licenceFile matches the names of files with licences and notices.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([._-].*)?$`)
 
 // known are the licences that we may pass on, each with words of its text. The first
@@ -112,7 +112,7 @@ var known = [][]string{
 	{"Zlib", "This software is provided 'as-is', without any express or implied", "must not be misrepresented"},
 }
 
-// without are texts that grant nothing by themselves.
+// without matches the names of files that grant nothing by themselves.
 var without = regexp.MustCompile(`(?i)^(notice|patents)`)
 
 // inSource are modules whose licence stands above their code only, and where.
@@ -132,8 +132,9 @@ func recognize(text string) string {
 	return ""
 }
 
-// licencesIn returns the licences of a module and the texts at its top, or the
-// comment at the top of one source file. errLicence.
+// licencesIn returns the licences of a module and their texts, from files in folder and,
+// unless source is empty, from the comment at the top of that source file. The error is
+// errLicence where no licence is recognized.
 func licencesIn(folder, source string) (ids []string, texts map[string]string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
