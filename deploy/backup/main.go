@@ -187,7 +187,7 @@ func carryOut(
 	return "", m, fmt.Errorf("there is no command %q; see backup --help", command)
 }
 
-// isDevice reports whether out is a terminal or the null device, where an archive would be lost.
+// isDevice reports whether out is a character device, as a terminal is, where an archive would be lost.
 func isDevice(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	if !ok {

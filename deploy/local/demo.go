@@ -27,9 +27,9 @@ const (
 	every  = 250 * time.Millisecond
 )
 
-// demo runs the agent, configured to pay at the stack that `make up` runs, and then for
-// the evidence of that payment. At last, unless the agent prints JSON or there is no log,
-// it finds the receipt of it in the log, and proves its block final.
+// demo runs the agent, which buys at the stack that `make up` runs, and then buys the
+// evidence of that payment. Unless the agent prints JSON, nothing was bought or there is no
+// log, demo then looks for the receipt in the log, and proves its block final.
 func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) error {
 	for _, program := range []string{"agent", "receipt"} {
 		if err := stack.Check(filepath.Join(l.Bin, program)); err != nil {
@@ -76,7 +76,7 @@ func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) er
 	return proven(ctx, filepath.Join(l.Bin, "receipt"), verify, out)
 }
 
-// eventually calls done until it returns true or the time is over, and reports whether it returned
+// eventually calls done until it returns true or within is over, and reports whether it returned
 // true.
 func eventually(ctx context.Context, done func(context.Context) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -127,7 +127,7 @@ func parts(report []byte, begin ...string) (found []byte) {
 
 // finalized returns the root of the block that the beacon node calls final: the
 // checkpoint of a reader who trusts that node. It waits for the chain's first one, and
-// returns "" where there is none.
+// returns "" when within is over.
 func finalized(ctx context.Context, beacon string) (root string) {
 	eventually(ctx, func(ctx context.Context) bool {
 		root = readFinalized(ctx, beacon)
@@ -167,15 +167,15 @@ func saved(args []string) (file string) {
 	return file
 }
 
-// runningFile of the state describes the stack that runs. A start removes the one of
-// the run before.
+// runningFile is the file of the state that describes the stack that runs. A start removes the
+// file of the run before.
 const runningFile = "running.json"
 
 type running struct {
 	URL   string `json:"url"`
 	Chain string `json:"chain"`
 	Log   bool   `json:"log"`
-	// Beacon is the address of the chain's beacon node.
+	// Beacon is the URL of the chain's beacon node.
 	Beacon string `json:"beacon"`
 }
 

@@ -59,8 +59,8 @@ a final transaction; this one is final within seconds:
 Ctrl-C stops everything.
 `))
 
-// up runs the stack until ctx ends, a program dies, or the process that
-// started the launcher has ended.
+// up runs the stack until ctx ends, a program that is not optional dies, or the process
+// that started the launcher has ended.
 func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 	begin := time.Now()
 	lock, err := stack.Lock(l.State)
@@ -138,8 +138,8 @@ func prepare(ctx context.Context, l layout.Layout) error {
 	return l.Prepare()
 }
 
-// start starts what the services need, then the services and the proxy. It returns what Redis is, and the
-// hash of a transaction of the chain, which is about to be final.
+// start starts what the services need, then the services and the proxy. It returns what Redis is, and, unless
+// it is a household, the hash of a transaction of the chain that is final soon.
 func start(
 	ctx context.Context, l layout.Layout, programs *stack.Stack, out io.Writer,
 ) (redis, transaction string, err error) {
@@ -184,8 +184,8 @@ func stop(programs *stack.Stack, out io.Writer) {
 	printLine(out, "Stopped. The state is kept.")
 }
 
-// explain returns the error with the last log lines of the program that failed. A
-// start that the user interrupted is no fault.
+// explain returns the error with the last log lines of the program that failed. It returns
+// nil when ctx has ended: a start that the user interrupted is no fault.
 func explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

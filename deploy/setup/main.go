@@ -1,5 +1,5 @@
-// Command setup makes the secrets of a stack in containers, once. See
-// `setup --help`.
+// Command setup makes the secrets of a stack where they are not there yet, and
+// replaces or revokes them. See `setup --help`.
 package main
 
 import (
@@ -162,7 +162,7 @@ func run(args []string, getenv func(string) string, in io.Reader, out io.Writer)
 	return err
 }
 
-// makeLog makes what a log of receipts needs.
+// makeLog makes what a log of receipts needs, which has the host of the URL site in its name.
 func makeLog(folder, site string, witnesses []string) error {
 	u, err := url.Parse(site)
 	if err != nil || u.Host == "" {
@@ -190,8 +190,8 @@ func required(names []string, getenv func(string) string) error {
 // roles returns the folder with what Postgres reads.
 func roles(getenv func(string) string) string { return cmp.Or(getenv("POSTGRES_ROLES"), "/data") }
 
-// changes are the options that change an installation's secrets or log. One may be given, and logged
-// beside revoke.
+// changes are the options that change an installation's secrets or log. Only one may be given, but
+// logged beside revoke.
 type changes struct {
 	rotate, revoke, logged, dataKey, log string
 	announce                             bool
@@ -257,8 +257,8 @@ func (c changes) cutOff() (*receipt.Logged, error) {
 	return &all[0], nil
 }
 
-// readKey returns the key in a file, or in standard input (-), of which it reads 1 KB at most;
-// NewDataKey is returned as it is.
+// readKey returns the key in a file, or in standard input if file is "-". It reads 1 KB at most.
+// secrets.NewDataKey is returned as it is.
 func readKey(file string, in io.Reader) (string, error) {
 	if file == secrets.NewDataKey {
 		return file, nil
