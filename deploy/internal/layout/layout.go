@@ -93,11 +93,11 @@ type Layout struct {
 	// Admin has auth create an administrator with a generated password at its first
 	// start. Without one the first administrator is created by a set-up link.
 	Admin bool
-	// Household leaves out the verifier, its chain and its secrets.
+	// Household has Prepare leave out the secrets and the files of the verifier, its chain and its log.
 	Household bool
-	// Log has the verifier keep a log of receipts, which Witnesses cosign.
+	// Log has the verifier keep a log of receipts, which the programs of Witnesses cosign.
 	Log bool
-	// LogBegin is the key of a later generation of the log that Witnesses begin; else empty.
+	// LogBegin is the key of a later generation of the log that the witnesses begin; else empty.
 	LogBegin string
 	// Extra holds further settings by the name of a program. They replace the layout's own.
 	Extra map[string]map[string]string
@@ -218,7 +218,7 @@ func (l Layout) AdminPassword() (string, error) {
 	return strings.TrimSpace(string(content)), nil
 }
 
-// program returns one program with the settings it needs, by its name in bin.
+// program returns the program of a name in Bin with its settings. It is ready when the URL health answers 200.
 func (l Layout) program(name string, settings map[string]string, health string) stack.Program {
 	maps.Copy(settings, l.Extra[name])
 	var env []string
@@ -313,10 +313,10 @@ func (l Layout) Verifier() stack.Program {
 	return l.program("verifier", settings, "http://"+l.Addresses.Verifier+"/health")
 }
 
-// LogPolicy returns the file of what the log of receipts trusts.
+// LogPolicy returns the path of the policy of the log of receipts, which names its keys and witnesses.
 func (l Layout) LogPolicy() string { return l.Path(secrets.LogPolicy) }
 
-// Witnesses cosign the log of receipts. No sale needs them.
+// Witnesses returns the programs of the two witnesses, which cosign the log of receipts. No sale needs them.
 func (l Layout) Witnesses() ([]stack.Program, error) {
 	host, err := l.host()
 	if err != nil {
@@ -332,7 +332,7 @@ func (l Layout) Witnesses() ([]stack.Program, error) {
 	return all, nil
 }
 
-// Mirror copies the log of receipts from the proxy to a folder. No sale needs it.
+// Mirror returns the program that copies the log of receipts from PublicURL to a folder. No sale needs it.
 func (l Layout) Mirror() stack.Program {
 	return l.receipt("mirror", "log", "mirror", l.PublicURL, l.Path("mirror"), "--log-policy", l.LogPolicy(), "--every",
 		mirrorEvery.String())
@@ -341,7 +341,7 @@ func (l Layout) Mirror() stack.Program {
 // mirrorEvery is how often the log is copied.
 const mirrorEvery = 10 * time.Second
 
-// receipt returns a command of the program receipt; the stack goes on when it ends.
+// receipt returns a command of the program receipt. It counts as ready at once, and the stack goes on when it ends.
 func (l Layout) receipt(name string, args ...string) stack.Program {
 	return stack.Program{
 		Name: name, Path: filepath.Join(l.Bin, "receipt"), Args: args, Optional: true,
@@ -366,8 +366,8 @@ func (l Layout) Proxy() stack.Program {
 	return program
 }
 
-// RedisServer is the program redis-server, which writes every change to its
-// folder within a second.
+// RedisServer returns the program redis-server at path, which writes every change to its
+// folder within about a second.
 func (l Layout) RedisServer(path string) stack.Program {
 	host, port, _ := net.SplitHostPort(l.Redis)
 	return stack.Program{
@@ -380,11 +380,11 @@ func (l Layout) RedisServer(path string) stack.Program {
 	}
 }
 
-// startRedisWithin is enough to load many sessions.
+// startRedisWithin is how long Redis may take to load its data at the start.
 const startRedisWithin = 20 * time.Second
 
 // StartRedis starts redis-server where it is installed, and else a stand-in in
-// this process, which keeps nothing when it stops. It returns which.
+// this process, which ends with ctx and keeps nothing. It returns a text that says which.
 func (l Layout) StartRedis(ctx context.Context, programs *stack.Stack) (which string, err error) {
 	if path, err := exec.LookPath("redis-server"); err == nil {
 		return path + ", kept in " + l.Path("redis"), programs.Start(ctx, startRedisWithin, l.RedisServer(path))

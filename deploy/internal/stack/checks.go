@@ -71,7 +71,7 @@ func connected(addr string, check func(net.Conn) error) func(context.Context) er
 	}
 }
 
-// Check fails unless path is a program that can be started.
+// Check returns an error unless path is a program that can be started.
 func Check(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
@@ -109,8 +109,8 @@ func Free(ctx context.Context, ports ...Port) error {
 // ErrRunning is returned when another stack uses the same state.
 var ErrRunning = errors.New("a stack with this state runs already")
 
-// Lock claims a folder of state for this process until the file is closed or the process ends.
-// ErrRunning.
+// Lock claims a folder of state for this process until the file is closed or the process ends. The
+// error wraps ErrRunning where another process has claimed it.
 func Lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("folder for state: %w", err)

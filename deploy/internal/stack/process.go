@@ -65,7 +65,7 @@ func start(program Program, log string) (*process, error) {
 	return p, nil
 }
 
-// waitReady returns nil when the program can be used, and a *Failure when the program or ctx ends before.
+// waitReady returns nil when the program is ready, and a *Failure when the program or ctx ends before.
 func (p *process) waitReady(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -116,8 +116,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// signal reaches the whole group of the program. A group that is gone already
-// needs no signal.
+// signal sends sig to the whole group of the program, unless the group is gone already.
 func (p *process) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-p.cmd.Process.Pid, sig)
 }
@@ -139,7 +138,7 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// lastLines returns the end of a log, as far as it can be read.
+// lastLines returns the last lines of a log, of the last run only, as far as they can be read.
 func lastLines(path string) []string {
 	f, err := os.Open(path) //nolint:gosec // a log of ours
 	if err != nil {

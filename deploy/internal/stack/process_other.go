@@ -4,5 +4,5 @@ package stack
 
 import "syscall"
 
-// ownGroup keeps Ctrl-C at the terminal from the program, which Stop stops.
+// ownGroup returns attributes that keep Ctrl-C at the terminal from the program, which Stop stops.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -23,7 +23,7 @@ type Program struct {
 	Env []string
 	// Ready returns an error unless the program can be used.
 	Ready func(context.Context) error
-	// Optional: the others go on when it ends.
+	// Optional is whether Died says nothing when the program ends, so that the others go on.
 	Optional bool
 }
 
@@ -73,7 +73,7 @@ func New(logs string) (*Stack, error) {
 func (s *Stack) Died() <-chan *Failure { return s.died }
 
 // Start starts programs and waits until all of them are ready, within the given time
-// for all. The error is a *Failure when a program is to blame.
+// for all. The error is a *Failure when a program ended, or did not get ready in time.
 func (s *Stack) Start(ctx context.Context, within time.Duration, programs ...Program) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
