@@ -72,8 +72,8 @@ func RotateDataKey(folder string, now time.Time) error {
 const NewDataKey = "new"
 
 // PutDataKey puts a data key back: it becomes the present one where there is none, and else
-// the previous one, from which auth seals anew at its start. It is 64 hexadecimal digits, or
-// NewDataKey.
+// the previous one, unless it is the present one. At its start auth seals anew what the previous
+// one sealed. The key is 64 hexadecimal digits, or NewDataKey.
 func PutDataKey(folder, key string) error {
 	if key = strings.TrimSpace(key); key == NewDataKey {
 		key = newDataKey()
@@ -182,11 +182,11 @@ func AnnounceReceiptKey(folder string) error {
 	return list(folder, next, receipt.KeyNext)
 }
 
-// ErrNotAnnounced is returned when a key that is not published yet would sign.
+// ErrNotAnnounced means that there is no next receipt key to rotate to.
 var ErrNotAnnounced = errors.New("the next receipt key is not announced")
 
 // RotateReceiptKey makes the announced key the one that signs, and lists the
-// public key of the present one as retired, so that its receipts verify for ever.
+// public key of the present one as retired, so that its receipts stay valid.
 // ErrNotAnnounced.
 func RotateReceiptKey(folder string) error {
 	present, err := readKey(path(folder, verifier, ReceiptKey))
@@ -223,7 +223,7 @@ func list(folder string, key *receipt.SigningKey, status string) error {
 	return writeList(folder, append(keys, entry))
 }
 
-// listed returns the public keys of the list.
+// listed returns the public keys of the list, none where there is no list.
 func listed(folder string) ([]receipt.Key, error) {
 	text, err := os.ReadFile(path(folder, verifier, RetiredKeys))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,7 +17,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// The files that services read.
+// The files of the secrets of auth and verifier.
 const (
 	AdminPassword   = "admin-password"
 	Session         = "session-secret"
@@ -29,8 +29,8 @@ const (
 	RetiredKeys     = "retired-keys.json"
 )
 
-// Unfinished is the mark of a restore that was begun and has not succeeded. While it is there, no secrets
-// are made, and so no service starts without what was to be restored.
+// Unfinished is the mark of a restore that was begun and has not succeeded. While it is there, Make,
+// MakeHousehold, MakeLog and TakeOver fail, so that no service starts without what was to be restored.
 const Unfinished = "restore-unfinished"
 
 // Sealed is the mark that a restore leaves when it has put back users with authenticator apps. Until
@@ -237,8 +237,8 @@ func readURL(file string) (*url.URL, error) {
 	return kept, nil
 }
 
-// TakeOver copies the secrets of an installation that kept them all in one
-// folder, where the folders of the services have none yet. The file without
+// TakeOver copies the secrets of auth and verifier of an installation that kept them all in
+// one folder, where the folders of the services have none yet. The file without
 // which a service has no secrets comes last, so that a copy that was cut short is
 // made again, and one that was finished is not: what is rotated afterwards stays.
 // ErrRestore.
@@ -301,7 +301,8 @@ func once(file, content string, mode os.FileMode) error {
 	return WriteFile(file, strings.NewReader(content), mode)
 }
 
-// WriteFile writes a file, whole and on the disk or not at all.
+// WriteFile writes a file whole or not at all: the content is on the disk before it replaces what was
+// at the path.
 func WriteFile(file string, content io.Reader, mode os.FileMode) error {
 	partial := file + ".new"
 	// of a write that was killed, which may not be writable
