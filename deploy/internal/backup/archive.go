@@ -24,7 +24,7 @@ const (
 	maxFile     = 1 << 40
 )
 
-// ErrArchive is returned for an archive that is not one of ours, or not whole.
+// ErrArchive is returned for an archive that is not one of ours, not whole, or not for the settings.
 var ErrArchive = errors.New("the archive is not a whole backup")
 
 const manifestName = "manifest.json"
@@ -34,7 +34,7 @@ type Manifest struct {
 	Format int `json:"format"`
 	// MadeAt is when saving began.
 	MadeAt time.Time `json:"madeAt"`
-	// Version of the program that made it.
+	// Version is that of the program that made it.
 	Version string  `json:"version"`
 	Files   []Entry `json:"files"`
 }

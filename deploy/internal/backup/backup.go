@@ -25,9 +25,9 @@ type Settings struct {
 	Marks       string `env:"RESTORE_MARKS" doc:"folder where setup looks for the marks of a restore; the key's unless set"`
 }
 
-// None as a database's URL means that the database is saved in another way, and as the signing key
-// that there is no verifier. Archives are made without that item, and an archive that has it is
-// refused.
+// None as a database's URL means that the database is saved in another way, or that there is none;
+// as the signing key, that there is no verifier. Archives are made without that item, and an archive
+// that has it is refused.
 const None = "none"
 
 // Validate returns what is wrong with the settings.
@@ -107,10 +107,10 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 }
 
 // Restore restores what an archive holds to places where nothing is: all of it or, when a part
-// fails, nothing; but a Postgres that was filled by then stays so. ErrArchive, ErrTaken. The services
-// must not run. Where the stack lacked what it needs to go on, setup creates no secrets until a
-// restore has succeeded. Afterwards setup creates no data key if auth's database holds secrets that
-// only the earlier data key opens.
+// fails, nothing; but a Postgres that was filled by then stays so. The services must not run. Where
+// the stack lacked what it needs to go on, setup creates no keys until a restore has succeeded.
+// Afterwards setup creates no data key if auth's database holds secrets that only the earlier data
+// key opens. ErrArchive, ErrTaken.
 func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
 	mark := s.mark(secrets.Unfinished)
 	begun := s.lost() // else the stack has what it needs, and goes on as it is
@@ -150,7 +150,7 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err er
 }
 
 // lost reports whether the stack lacks what it needs to go on and a restore puts back: the signing
-// key or, in a household, the users.
+// key or, in a household, the SQLite file of the users. Of users in a Postgres it returns false.
 func (s Settings) lost() bool {
 	if s.SigningKey != None {
 		return absent(s.SigningKey) == nil
@@ -171,7 +171,8 @@ func (s Settings) Check(ctx context.Context, in io.Reader) (Manifest, error) {
 	return s.look(ctx, in, func([]item, string) error { return nil })
 }
 
-// look unpacks an archive, checks every file of it, and calls do with what it has.
+// look unpacks an archive, checks every file of it, and calls do with the items that it has, and the
+// folder with their files.
 func (s Settings) look(
 	ctx context.Context, in io.Reader, do func(saved []item, folder string) error,
 ) (m Manifest, err error) {

@@ -24,7 +24,7 @@ type Schedule struct {
 	Now     func() time.Time
 	// Wait returns after d, or ctx's error when ctx ends before.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Saved and Failed are told what came of each try.
+	// Saved and Failed are told of archives and faults. A try may have both, where the archive is not noted.
 	Saved  func(file string, m Manifest)
 	Failed func(error)
 }
@@ -39,9 +39,10 @@ const (
 	look = time.Minute
 )
 
-// Run saves until ctx ends, at once where the newest archive is too old. It removes what a
-// save that was killed left, and old archives of its own after a new one is there. It ends
-// where it may not write into the folder.
+// Run saves until ctx ends, and then returns nil. It saves at once where the newest archive is
+// too old. It removes what a save that was killed left, and old archives of its own after a new
+// one is there. It returns an error where it may not write into the folder at the start, or
+// cannot read the folder later.
 func (s Schedule) Run(ctx context.Context) error {
 	if s.Every <= 0 || s.Keep < 1 {
 		return errors.New("the time between two archives, and how many are kept, must be more than 0")
@@ -116,7 +117,7 @@ func (s Schedule) removeLeft() error {
 	return errors.Join(faults...)
 }
 
-// mayWrite returns why no archive can be written into the folder.
+// mayWrite returns why no archive can be written into the folder, nil if one can.
 func (s Schedule) mayWrite() error {
 	tried, err := os.MkdirTemp(s.Folder, temporary)
 	if err != nil {

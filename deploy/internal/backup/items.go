@@ -20,16 +20,16 @@ import (
 
 // item is one thing that is saved.
 type item struct {
-	// name of its file in the archive.
+	// name is that of its file in the archive.
 	name string
-	// optional: there may be none.
+	// optional is whether there may be none.
 	optional bool
 	thing
 }
 
 // thing can be saved to a file and restored from one.
 type thing interface {
-	// save writes a new file. fs.ErrNotExist: there is nothing to save.
+	// save writes a new file. The error is fs.ErrNotExist where there is nothing to save.
 	save(ctx context.Context, to string) error
 	// check returns an error unless the file is whole, as far as that can be seen.
 	check(ctx context.Context, file string) error
@@ -37,7 +37,7 @@ type thing interface {
 	free(ctx context.Context) error
 	// put restores the file.
 	put(ctx context.Context, file string) error
-	// remove undoes put, but in a Postgres.
+	// remove undoes put, except in a Postgres.
 	remove() error
 }
 
@@ -103,8 +103,8 @@ func copyWithout(tables []string) func(ctx context.Context, from, to string) err
 	}
 }
 
-// older is a service's database, which is changed when it is restored and before any process can
-// open it: others have seen later states of it.
+// older is a service's database, which is changed when it is restored, because others have seen
+// later states of it: a SQLite file before it is put in its place, a Postgres after it was filled.
 type older struct {
 	thing
 	url    string
