@@ -100,8 +100,8 @@ func fields(list string) []string {
 }
 
 // replicas accepts commas or spaces between the addresses of a service, where Caddy wants spaces.
-// It sets NAME_REPLICAS, which selects the snippet of the Caddyfile that distributes requests over
-// them.
+// It sets AUTH_REPLICAS or VERIFIER_REPLICAS, which selects the snippet of the Caddyfile that
+// distributes requests over them.
 func replicas(service string) error {
 	addresses := fields(os.Getenv(service + "_UPSTREAM"))
 	several := "one"

@@ -49,7 +49,6 @@ Postgres is saved and restored by pg_dump and pg_restore, which must be installe
 With "none" as its URL a database is left out: it is saved in another way, or there is none.
 `
 
-// version is set by the build.
 var version string //nolint:gochecknoglobals // -ldflags -X
 
 func main() {
@@ -146,7 +145,6 @@ func every(ctx context.Context, s backup.Settings, args []string, log io.Writer)
 	}.Run(ctx)
 }
 
-// restored is the word for what a restore did.
 const restored = "restored"
 
 // carryOut runs a command on the named file, or on in and out without one, and returns the word for

@@ -17,7 +17,6 @@ const firstTransaction = "0x02f86e83014a3480843b9aca0085174876e800825208943c44cd
 	"0180c001a098772e9c08cf5629cd9c0d08710316bd51d38a2202496469fbfa305a45f78761a0" +
 	"0e4be712cec6e5be4d9bbfe63f9cb1f24379c32a8840639e3784a6a2793a0e2b"
 
-// sendWithin bounds the call of the chain, which runs on this machine.
 const sendWithin = 5 * time.Second
 
 // sendFirst sends the first transaction to a node and returns its hash.

@@ -64,7 +64,6 @@ type Settings struct {
 	AdminPassword string `env:"BOOTSTRAP_ADMIN_PASSWORD" secret:"true" doc:"their password"`
 }
 
-// version is set by the build.
 var version string //nolint:gochecknoglobals // -ldflags -X
 
 func main() {

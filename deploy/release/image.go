@@ -281,7 +281,6 @@ func (o options) addImage(i image, platforms []string, files map[string][]byte) 
 	return err
 }
 
-// archive returns a tar of files.
 func (o options) archive(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)

@@ -75,7 +75,6 @@ witnesses and mirror. RECEIPT_LOG, where it is set, must be 1: the compose file 
 other value for it too, 0 and 2 as well.
 `
 
-// version is set by the build.
 var version string //nolint:gochecknoglobals // -ldflags -X
 
 func main() {

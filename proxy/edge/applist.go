@@ -15,7 +15,7 @@ import (
 // App is an application of the list. Each member has the one form that parseApp takes.
 type App struct {
 	Slug string
-	// Name is text for people, of any characters.
+	// Name is a text for people, as the function text returns it.
 	Name string
 	// Host is the application's own, without a port. Where it is empty the application is below Path, which ends in a
 	// slash, at the site's hosts.
@@ -188,7 +188,6 @@ func parseApp(raw []byte) (app App, fault string) {
 	return app, ""
 }
 
-// target is where an application is.
 type target struct {
 	tls bool
 	// dial is host:port.

@@ -59,7 +59,6 @@ func (a *Applications) run(ctx context.Context) {
 	}
 }
 
-// askSoon makes the next question to auth due soon.
 func (a *Applications) askSoon() {
 	select {
 	case a.wake <- struct{}{}:

@@ -38,8 +38,8 @@ func refusalDelay() time.Duration {
 	return refuseAfter + rand.N(refuseAfter) //nolint:gosec // nothing depends on a client not guessing it
 }
 
-// crowdShare: a network with no more than 1/crowdShare of the connections that may be open crowds
-// out nobody.
+// crowdShare bounds who crowds out others: no network with at most 1/crowdShare of the connections that
+// may be open does.
 const crowdShare = 8
 
 // maxStreams is how many requests a connection of HTTP/2 may have at once. All connections together
@@ -220,9 +220,9 @@ func (l *boundListener) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse answers a connection above the limit, unless it begins with TLS, and closes it. It reads
-// the beginning of the request first, because the answer could be lost if the connection is closed
-// with something unread.
+// refuse answers a connection above the limit if it begins with a capital letter, as HTTP does and TLS
+// does not, and closes it. It reads first, because the answer could be lost if the connection is
+// closed with something unread.
 func (l *boundListener) refuse(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(refuseWithin))

@@ -77,8 +77,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	return p.pages.fault(w, sent, status, x != nil && x.own)
 }
 
-// isNavigation reports whether a person opens a page, or sends a form, and so reads the answer. It is the test by which
-// auth leads people to the login (isNavigation of its package access), for forms too.
+// isNavigation reports whether a person opens a page, or sends a form, and so reads the answer. auth tells people from
+// programs by much the same headers (isNavigation and sendsForm of its package access).
 func isNavigation(method string, h http.Header) bool {
 	if method != http.MethodGet && method != http.MethodHead && method != http.MethodPost ||
 		len(h["Upgrade"]) > 0 || len(h["Sec-Websocket-Version"]) > 0 || len(h["Sec-Websocket-Key"]) > 0 {
@@ -186,7 +186,6 @@ var pageTexts = map[string]map[string]string{
 	},
 }
 
-// pages makes the proxy's own pages.
 type pages struct {
 	apps     *Applications // nil where there is no list
 	template *template.Template

@@ -265,7 +265,6 @@ func (x *reach) dialerBy(timeout time.Duration, by *net.Resolver) dialFunc {
 	}
 }
 
-// localPrefixes returns the machine's addresses with their networks.
 func localPrefixes() (all []netip.Prefix, err error) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	rootPagePath = "/pforte/root"
 )
 
-// logRoot logs the certificate once, although the handler is part of several sites.
+// logRoot has the certificate's fingerprint logged once, although several sites may have the handler.
 var logRoot sync.Once
 
 // Root is a handler that gives out the certificate of the proxy's own authority at /pforte/root.crt, and at

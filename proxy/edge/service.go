@@ -27,7 +27,6 @@ import (
 // errBusy is the error of a request for which there was no place.
 var errBusy = caddyhttp.Error(http.StatusServiceUnavailable, errors.New("concurrency limit of the service reached"))
 
-// errSlow is the error of a request whose body did not come in time.
 var errSlow = caddyhttp.Error(http.StatusRequestTimeout, errors.New("the body took too long"))
 
 // maxPrefetch bounds the body that is read before a request gets its place, so that a client that
@@ -68,10 +67,10 @@ const (
 // up to Queue requests wait, each for at most Wait. One that finds no place gets a 503. Some requests
 // have places of their own, and a queue: quick ones half as many, and those whose body is too long
 // to be read first an eighth. With Known, the half is for quick ones of users that the service has
-// named lately; other quick ones have an eighth, and a 32nd is for what comes from networks that
-// crowd out others, except for quick ones of those users. Places and queues are shared between the
-// networks of clients. A later check of Guard takes no place. A request by way of a trusted proxy has
-// the client's address alone in X-Forwarded-For.
+// named lately; a 32nd is for what else comes from networks that crowd out others, long bodies apart;
+// and an eighth is for other quick ones. Places and queues are shared between the networks of
+// clients. A later check of Guard takes no place. A request by way of a trusted proxy has the
+// client's address alone in X-Forwarded-For.
 type Service struct {
 	// Name is the service's. All handlers with the same name share the places.
 	Name string `json:"name,omitempty"`
@@ -291,7 +290,6 @@ func (s *Service) gate(method string, has func(name string) bool, user userKey, 
 // retryAfter is in seconds.
 var retryAfter = []string{"2"}
 
-// refuse answers a request that found no place.
 func (s *Service) refuse(w http.ResponseWriter, r *http.Request) error {
 	if isNavigation(r.Method, r.Header) {
 		return s.pages.fault(w, r, http.StatusServiceUnavailable, false)

@@ -44,7 +44,7 @@ type Transport struct {
 
 	dial dialFunc
 	pool *connPool
-	// plain reports that no option is set that only net/http's transport supports.
+	// plain is whether the options let requests go without net/http's transport.
 	plain bool
 }
 

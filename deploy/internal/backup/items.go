@@ -18,7 +18,6 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 )
 
-// item is one thing that is saved.
 type item struct {
 	// name is that of its file in the archive.
 	name string

@@ -338,7 +338,6 @@ func (l Layout) Mirror() stack.Program {
 		mirrorEvery.String())
 }
 
-// mirrorEvery is how often the log is copied.
 const mirrorEvery = 10 * time.Second
 
 // receipt returns a command of the program receipt. It counts as ready at once, and the stack goes on when it ends.

@@ -74,8 +74,8 @@ func path(folder, service, name string) string {
 	return filepath.Join(folder, name)
 }
 
-// mark returns where a restore leaves a mark: in a household, whose database is put back
-// alone, beside that, and else beside the receipt key.
+// mark returns where a restore leaves a mark: in the folder users where there is one, as in a
+// household in containers, and else where the receipt key is, or would be.
 func mark(folder, name string) string {
 	beside := filepath.Join(folder, users)
 	if info, err := os.Stat(beside); err == nil && info.IsDir() {
@@ -173,7 +173,6 @@ func RedisURL(folder string) (string, error) {
 	return u.String(), nil
 }
 
-// writeRedis writes the password that Redis reads.
 func writeRedis(folder, password string) error {
 	conf, content := path(folder, redis, "redis.conf"), "requirepass "+password+"\n"
 	if old, err := os.ReadFile(conf); err == nil && string(old) == content { //nolint:gosec // our own file

@@ -25,7 +25,6 @@ const (
 	tailBytes = 16 << 10
 )
 
-// process is one started program.
 type process struct {
 	program  Program
 	log      string
@@ -84,7 +83,6 @@ func (p *process) waitReady(ctx context.Context) error {
 	}
 }
 
-// reason returns how the program ended.
 func (p *process) reason() error {
 	if p.err == nil {
 		return errors.New("ended by itself, without a fault")
