@@ -42,9 +42,9 @@ func refusalDelay() time.Duration {
 // may be open does.
 const crowdShare = 8
 
-// maxStreams is how many requests a connection of HTTP/2 may have at once. All connections together
-// may have streamsEach for each connection that may be open; a request counts once more for each
-// streamHeader bytes of its header.
+// maxStreams is how many requests a connection of HTTP/2 may have at once. The weight of a request is 1,
+// and 1 more for each streamHeader bytes of its header. streamsEach is the weight that all requests
+// together may have for each connection that may be open.
 const (
 	maxStreams   = 32
 	streamsEach  = 2
@@ -189,7 +189,7 @@ type boundListener struct {
 	refusing chan struct{}
 
 	mu sync.Mutex
-	// open is how many connections clients have, and streams their requests of HTTP/2, each by its weight.
+	// open is how many connections clients have, and streams the weight of their requests of HTTP/2.
 	open, streams       int
 	clients, requesting shares[*boundConn]
 }
@@ -378,7 +378,7 @@ type boundConn struct {
 	passed  time.Time
 
 	// The fields below are the listener's own, under its lock. network is nil where the connection
-	// is closed. streams counts the connection's requests of HTTP/2 by their weight; requests is their
+	// is closed. streams is the weight of the connection's requests of HTTP/2; requests is their
 	// network, and means nothing where there are none.
 	network, requests *network[*boundConn]
 	streams           int

@@ -23,8 +23,8 @@
 //   - acmedns and dnsupdate (dns.providers) write the records of DNS challenges;
 //   - edge_app (http.reverse_proxy.transport.edge_app) connects to applications of the list, and
 //     only to where they may be;
-//   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
-//     exceptions from a guard;
+//   - edge_path (http.matchers.edge_path) matches a path as it is passed on, byte for byte,
+//     for exceptions from a guard;
 //   - edge (http.reverse_proxy.transport.edge) sends requests to a service, faster where
 //     edge_service has read the body;
 //   - edge_connections (caddy.listeners.edge_connections) bounds open connections, and

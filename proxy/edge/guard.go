@@ -27,7 +27,7 @@ const (
 // another login in the same browser; they come again with the next request.
 const renewWithin = 10 * time.Second
 
-// maxAnswer is the longest body that the guarding service may send.
+// maxAnswer is the longest body that the guarding service may send, in bytes.
 const maxAnswer = 1 << 20
 
 // NoRenewal is the header of a check of a request that already passed: the

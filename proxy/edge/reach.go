@@ -51,7 +51,7 @@ const lookupWithin = 2 * time.Second
 // of a name, at each connection.
 type reach struct {
 	mode string
-	// What the operator names beside private addresses.
+	// names, addrPorts and networks are what the operator permits as well.
 	names     []string // host:port
 	addrPorts []netip.AddrPort
 	networks  []netip.Prefix

@@ -40,7 +40,7 @@ const (
 )
 
 // maxBodies is how many bodies are read at once, for all services: each takes memory before its
-// request has a place. usualBody is for how much of its announced length it gets memory at once.
+// request has a place. usualBody bounds the memory that a body gets by its announced length alone.
 const (
 	maxBodies = 256
 	usualBody = 4 << 10
@@ -95,9 +95,9 @@ type Service struct {
 }
 
 // Quick selects the requests that a service answers without waiting for anything slow.
-// They have places of their own, so that neither they nor others keep the others out, and
-// fewer, so that they do not take the whole processor. Where both fields are empty, all
-// requests are quick.
+// Their places are apart from those of others, so that neither kind keeps out the other, and
+// are fewer, so that quick requests do not take the whole processor. Where both fields are
+// empty, all requests are quick.
 type Quick struct {
 	// Methods are those of quick requests. Where it is empty, all methods are.
 	Methods []string `json:"methods,omitempty"`
@@ -287,7 +287,7 @@ func (s *Service) gate(method string, has func(name string) bool, user userKey, 
 	return s.gates.common
 }
 
-// retryAfter is in seconds.
+// retryAfter is the Retry-After of refusals and of pages, in seconds.
 var retryAfter = []string{"2"}
 
 func (s *Service) refuse(w http.ResponseWriter, r *http.Request) error {

@@ -19,7 +19,7 @@ type users struct {
 	seed maphash.Seed
 
 	mu sync.RWMutex
-	// now has the users who became known after since, and before those who did in the period before.
+	// now has the users who became known at since or later, and before those whom now had until since.
 	now, before map[userKey]struct{}
 	since       time.Time
 }
