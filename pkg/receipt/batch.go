@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 )
 
-// A batch is answered by one object with the answer to each of its questions, in their order and
-// in the bytes that it has alone: {"answers":[…]}.
-
-// JoinAnswers returns the answer to a batch as {"answers":[...]}, with answers in their order and unchanged. Each is
-// the answer to one question as [Response.JSON] returns it.
+// JoinAnswers returns the answer to a batch of questions, {"answers":[...]}, with answers in
+// their order and unchanged. Each is the answer to one question as [Response.JSON] returns it.
 func JoinAnswers(answers [][]byte) []byte {
 	joined := []byte(`{"answers":[`)
 	for i, answer := range answers {

@@ -19,14 +19,14 @@ import (
 
 const privateKeyBlock = "PRIVATE KEY" // the PEM label of PKCS#8 (RFC 7468 section 10)
 
-// SigningKey is the Ed25519 key that signs receipts. All replicas share one:
-// a key for each would break that equal questions have equal answers.
+// SigningKey is the Ed25519 key that signs receipts. The replicas of a verifier share
+// one, so that equal questions have equal answers.
 type SigningKey struct {
 	private ed25519.PrivateKey
 	id      string
 }
 
-// GenerateKey makes a new key from the system's randomness.
+// GenerateKey returns a new key from the system's randomness.
 func GenerateKey() (*SigningKey, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -35,7 +35,7 @@ func GenerateKey() (*SigningKey, error) {
 	return newSigningKey(private), nil
 }
 
-// NewKeyFromSeed makes the key of a seed of 32 bytes (RFC 8032 section 5.1.5).
+// NewKeyFromSeed returns the key of a seed of 32 bytes (RFC 8032 section 5.1.5).
 func NewKeyFromSeed(seed []byte) (*SigningKey, error) {
 	if len(seed) != ed25519.SeedSize {
 		return nil, fmt.Errorf("seed has %d bytes, not %d", len(seed), ed25519.SeedSize)
@@ -66,7 +66,7 @@ func newSigningKey(private ed25519.PrivateKey) *SigningKey {
 	return &SigningKey{private: private, id: KeyID(public)}
 }
 
-// PEM returns the key as PKCS#8 PEM. This is the secret.
+// PEM returns the secret key as PKCS#8 PEM.
 func (k *SigningKey) PEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {
@@ -84,8 +84,7 @@ func (k *SigningKey) Public() ed25519.PublicKey { return k.private.Public().(ed2
 // Format prints the id whatever the verb, so that no log shows the secret.
 func (k *SigningKey) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, k.id) }
 
-// KeyID is "sha256:" and the hexadecimal SHA-256 of the key's SPKI DER, so that
-// an id can never be given to another key.
+// KeyID returns the id of a key: "sha256:" and the hexadecimal SHA-256 of its SPKI DER.
 func KeyID(public ed25519.PublicKey) string {
 	digest := sha256.Sum256(marshalPublic(public))
 	return "sha256:" + hex.EncodeToString(digest[:])
@@ -115,20 +114,20 @@ type KeyDocument struct {
 	PublicKey       string `json:"publicKey"`       // of the active key: SPKI DER, base64
 	PublicKeyFormat string `json:"publicKeyFormat"` // always PublicKeyFormat
 	PayloadType     string `json:"payloadType"`     // always PayloadType
-	// PayloadTypes lists that of every kind of receipt; absent in documents from before
-	// there was a second.
+	// PayloadTypes lists the payload type of every kind of receipt; absent in documents that
+	// were made before there was a second kind.
 	PayloadTypes     []string `json:"payloadTypes,omitempty"`
 	Canonicalization string   `json:"canonicalization"` // always Canonicalization
 	Signing          string   `json:"signing"`          // always Signing
 	Chain            string   `json:"chain"`            // CAIP-2 id of the first chain served
-	Keys             []Key    `json:"keys"`             // the active key first
+	Keys             []Key    `json:"keys"`             // exactly one of them active
 }
 
 // PublicKeyFormat is how a key document encodes public keys.
 const PublicKeyFormat = "spki-der-base64"
 
-// Key is one public key and its state. The times are RFC 3339 and informational:
-// a receipt carries no time, so only Status decides.
+// Key is one public key and its state. The times are RFC 3339 or "", and decide nothing,
+// because a receipt does not say when it was signed.
 type Key struct {
 	KeyID      string `json:"keyId"`
 	PublicKey  string `json:"publicKey"` // SPKI DER, base64
@@ -136,7 +135,7 @@ type Key struct {
 	ValidFrom  string `json:"validFrom,omitempty"`
 	ValidUntil string `json:"validUntil,omitempty"`
 	RevokedAt  string `json:"revokedAt,omitempty"`
-	// Logged is what a revocation spares; only of a revoked key.
+	// Logged is the cut-off of a revoked key; nil where all that it signed is invalid.
 	Logged *Logged `json:"logged,omitempty"`
 }
 
@@ -147,8 +146,8 @@ type Key struct {
 type Logged struct {
 	Origin string `json:"origin"`
 	Before string `json:"before"` // index, decimal
-	// Earlier are the cut-offs in other generations of the log: that of a closed one is at
-	// most its final size. None of them has Earlier itself.
+	// Earlier are the cut-offs in other generations of the log (package receiptlog). None
+	// of them has Earlier itself.
 	Earlier []Logged `json:"earlier,omitempty"`
 }
 
@@ -161,12 +160,12 @@ func (l Logged) All() []Logged {
 const (
 	KeyActive  = "active"  // signs now
 	KeyNext    = "next"    // published ahead, will sign; accepted, because documents are cached
-	KeyRetired = "retired" // signs no more; its receipts stay valid for ever
-	KeyRevoked = "revoked" // withdrawn; nothing that it signed is valid, but for what Logged spares
+	KeyRetired = "retired" // signs no more; its receipts stay valid
+	KeyRevoked = "revoked" // withdrawn; what it signed is valid only before the cut-off of Logged
 )
 
-// GoodAt reports whether a signature by the key is good at an index of the log with an
-// origin: by every key that is not revoked, and by one that was, before its cut-off.
+// GoodAt reports whether a signature by the key is good that the log with an origin has at
+// an index. It is if the key is not revoked, or the index is below its cut-off in that log.
 func (k Key) GoodAt(origin string, index int64) bool {
 	if k.Status != KeyRevoked {
 		return true
@@ -183,7 +182,7 @@ func (k Key) GoodAt(origin string, index int64) bool {
 	return false
 }
 
-// Index returns Before as a number.
+// Index returns Before as a number. ErrMalformed.
 func (l Logged) Index() (int64, error) {
 	before, err := strconv.ParseInt(l.Before, 10, 64)
 	if err != nil || before < 0 || strconv.FormatInt(before, 10) != l.Before {
@@ -192,8 +191,9 @@ func (l Logged) Index() (int64, error) {
 	return before, nil
 }
 
-// NewKeyDocument makes the document of an active key and of others, as ParseKeys returns them. A
-// key that is both is active; the active key listed as revoked is ErrRevokedKey. ErrMalformed.
+// NewKeyDocument returns the document of an active key and of others, as ParseKeys returns them.
+// The active key may be among others: it is listed once, as active, with the ValidFrom that it has
+// there; ErrRevokedKey if it is revoked there. ErrMalformed.
 func NewKeyDocument(active *SigningKey, chain string, others ...Key) (KeyDocument, error) {
 	first := Key{
 		KeyID: active.id, Status: KeyActive,
@@ -218,8 +218,8 @@ func NewKeyDocument(active *SigningKey, chain string, others ...Key) (KeyDocumen
 	return doc, doc.validate()
 }
 
-// ParseKeyDocument reads a key document. Members that it does not know are left
-// aside, so that documents may grow; everything it knows must be right. ErrMalformed.
+// ParseKeyDocument reads a key document. Members that it does not know are ignored, so
+// that documents may grow. ErrMalformed.
 func ParseKeyDocument(data []byte) (KeyDocument, error) {
 	var doc KeyDocument
 	if err := strictjson.Unmarshal(data, &doc, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
@@ -228,8 +228,8 @@ func ParseKeyDocument(data []byte) (KeyDocument, error) {
 	return doc, doc.validate()
 }
 
-// Find returns the key with an id. ErrUnknownKey when there is none; ErrRevokedKey,
-// with the Key, when it must not be trusted any more.
+// Find returns the key with an id. ErrUnknownKey when there is none; ErrRevokedKey, with
+// the Key, when it is revoked; ErrMalformed when it is one that ParseKeyDocument refuses.
 func (d KeyDocument) Find(id string) (Key, ed25519.PublicKey, error) {
 	for _, key := range d.Keys {
 		if key.KeyID != id {
@@ -245,8 +245,8 @@ func (d KeyDocument) Find(id string) (Key, ed25519.PublicKey, error) {
 }
 
 // ParseKeys reads the keys that do not sign, as RECEIPT_RETIRED_KEYS_FILE has them: a JSON list of
-// keys, or a whole key document that was published earlier. A key that was active then, and one of
-// a list without a status, is retired. A keyId may be left out of a list.
+// keys, or a whole key document that was published earlier. It returns a key that is active, or in
+// a list without a status, as retired. A keyId may be left out of a list. ErrMalformed.
 func ParseKeys(data []byte) ([]Key, error) {
 	var keys []Key
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '[' {

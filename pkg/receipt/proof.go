@@ -23,10 +23,11 @@ type Proof struct {
 	// Index is the transaction's place in the block, a decimal string; its RLP is
 	// the key in both tries.
 	Index string `json:"index"`
-	// Transaction holds the trie nodes from transactionsRoot down to the leaf;
+	// Transaction holds the trie nodes from transactionsRoot down to the transaction;
 	// nodes below 32 bytes are inside their parent and not listed.
 	Transaction []Hex `json:"transaction"`
-	// Receipt holds the trie nodes from receiptsRoot down, likewise.
+	// Receipt holds the trie nodes from receiptsRoot down to the transaction's receipt,
+	// likewise.
 	Receipt []Hex `json:"receipt"`
 }
 
@@ -50,9 +51,9 @@ func (h *Hex) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Fact is one member of a receipt and how it is known.
+// Fact is one member of a receipt, or one of its checks, and how it is known.
 type Fact struct {
-	Field string `json:"field"` // path in the receipt, such as transaction.from
+	Field string `json:"field"` // path in the receipt, such as transaction.from; checks.NAME of a check
 	Value string `json:"value"` // "null" where there is none
 	How   string `json:"how"`   // in plain words
 }
@@ -69,9 +70,8 @@ const (
 	howSigner = "stated by the signer"
 )
 
-// facts lists every member of a receipt that is a fact or a check, in order, as
-// known by the signature. request is the question, not a fact; type, version and
-// verdict are fixed words.
+// facts lists the facts and the checks of a receipt, each as stated by the signer. Type,
+// Version, Verdict and Finality.Met are fixed, and Request is the question: none is a fact.
 func facts(r Receipt) []Fact {
 	list := []Fact{{"chain.id", r.Chain.ID, howSigner}, {"chain.name", r.Chain.Name, howSigner}}
 	for _, m := range r.members() {
@@ -91,18 +91,19 @@ func facts(r Receipt) []Fact {
 	return list
 }
 
-// Attested lists the facts of a receipt that are not proven and that only the
-// signature stands for: all of them when proven is empty.
+// Attested lists the facts and checks of a receipt that are not in proven: only the
+// signature stands for them. When proven is empty, these are all.
 func Attested(r Receipt, proven []Fact) []Fact {
 	return slices.DeleteFunc(facts(r), func(fact Fact) bool {
 		return slices.ContainsFunc(proven, func(known Fact) bool { return known.Field == fact.Field })
 	})
 }
 
-// VerifyProof checks that the header of proof hashes to the receipt's block hash, that its roots
-// hold the transaction and its receipt at the index, and that these agree with the signed receipt.
-// It returns the facts and checks which that proves, and the transaction's logs. ErrProof names
-// where the proof breaks off, or every member that differs.
+// VerifyProof checks that the header of proof hashes to the block hash of r, that its roots
+// hold the transaction and its receipt at the index, and that these agree with r. It does not
+// compare the expectations of r with its facts, as Parse and Sign do. It returns the facts and
+// checks that are proven, and the transaction's logs. Every error is ErrProof, and names where
+// the proof breaks off, or every member that differs.
 func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
 	e, err := follow(proof)
 	if err != nil {
@@ -236,9 +237,9 @@ func (e evidence) facts() []Fact {
 	return list
 }
 
-// checks lists the checks that the proof allows. The expectations themselves
-// were compared with the receipt's facts when it was read, and the proof has
-// confirmed these facts.
+// checks lists those of the checks made that the proof confirms. An expectation was
+// compared with the receipt's facts by Parse or Sign, and VerifyProof compares these facts
+// with the proof.
 func (e evidence) checks(made []Check) []Fact {
 	how := map[string]string{
 		CheckTransactionHash: howHash, CheckSender: "by " + e.senderMethod(), CheckHeaderHash: howHeaderHash,
@@ -266,7 +267,7 @@ func (e evidence) senderMethod() string {
 func (e evidence) nonce() *uint64 { return cmp.Or(e.transaction.Nonce, e.receipt.DepositNonce) }
 
 // contractAddress returns the address of the contract that a successful creation made, if it
-// follows from proven facts, else "null". how says how it is known.
+// follows from proven facts, else "null", and Fact.How for it.
 func (e evidence) contractAddress() (address, how string) {
 	tx, nonce := e.transaction, e.nonce()
 	if tx.To != nil || nonce == nil || !tx.AccountNonce || e.receipt.Success == nil || !*e.receipt.Success {
@@ -298,8 +299,8 @@ type Transfer struct {
 // transferTopic is the Keccak-256 of Transfer(address,address,uint256).
 const transferTopic = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 
-// Transfer reads the log as an ERC-20 transfer; false when it is none. (ERC-721
-// has the same event with the token's number as a fourth topic.)
+// Transfer returns the log as an ERC-20 transfer, and reports whether it is one. (ERC-721
+// has the same event with the token's number as a fourth topic, and is none.)
 func (l Log) Transfer() (Transfer, bool) {
 	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != 32 {
 		return Transfer{}, false

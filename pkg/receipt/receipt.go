@@ -15,9 +15,10 @@ import (
 var (
 	// ErrMalformed is a document that the format does not allow.
 	ErrMalformed = errors.New("malformed")
-	// ErrUnknownKey is a signature by a key that the key document does not list.
+	// ErrUnknownKey is a signature by a key that the key document does not list, or by
+	// another key than the one that it is checked against.
 	ErrUnknownKey = errors.New("unknown key")
-	// ErrRevokedKey is a signature by a key that its owner has withdrawn.
+	// ErrRevokedKey is a key that its owner has withdrawn, or a signature by it.
 	ErrRevokedKey = errors.New("revoked key")
 	// ErrSignature is a signature that does not match the receipt.
 	ErrSignature = errors.New("signature does not match")
@@ -31,8 +32,8 @@ func malformed(format string, args ...any) error {
 }
 
 // Receipt is the evidence about one finalized transaction: what was requested, what
-// was found and how it was checked. It is what a signature covers. A transfer receipt
-// is one with Transfer.
+// was found and how it was checked. It is what a signature covers. A receipt of type
+// TransferType is a transfer receipt.
 type Receipt struct {
 	Type        string      `json:"type"`    // Type, or TransferType
 	Version     int         `json:"version"` // Version, or TransferVersion
@@ -44,12 +45,12 @@ type Receipt struct {
 	Finality    Finality    `json:"finality"`
 	Checks      []Check     `json:"checks"`  // ChecksFor, or ChecksForTransfer
 	Verdict     string      `json:"verdict"` // always Verdict
-	// Transfer is the transfer that Request.Transfer asks for; nil but in a transfer
-	// receipt.
+	// Transfer is the transfer that Request.Transfer asks for. Only a transfer receipt has
+	// it; in others it is nil.
 	Transfer *ProvenTransfer `json:"transfer,omitempty"`
 }
 
-// Fixed words of the format.
+// Fixed values of the format. Type and Version are those of the first kind of receipt.
 const (
 	Type         = "chain-evidence-receipt"
 	Version      = 1
@@ -57,7 +58,7 @@ const (
 	TagFinalized = "finalized"
 )
 
-// Outcomes of a transaction (VERIFIER-2.2).
+// Outcomes of a transaction.
 const (
 	StatusSuccess  = "success"
 	StatusReverted = "reverted"
@@ -66,19 +67,20 @@ const (
 // Chain names a network.
 type Chain struct {
 	ID   string `json:"id"`   // CAIP-2, such as eip155:8453
-	Name string `json:"name"` // the name in the route, such as base
+	Name string `json:"name"` // the verifier's name for it, such as base
 }
 
-// Request is the question as it was judged.
+// Request is what was asked: the transaction, and what was expected of it.
 type Request struct {
 	TransactionHash string       `json:"transactionHash"`
 	Expectations    Expectations `json:"expectations"`
-	// Transfer is nil but in a transfer receipt, whose Expectations hold nothing but
-	// MinConfirmations.
+	// Transfer is what a transfer receipt was asked for; nil in others. The Expectations of
+	// a transfer receipt hold at most MinConfirmations.
 	Transfer *ExpectedTransfer `json:"transfer,omitempty"`
 }
 
-// Expectations are the caller's. An absent one is an absent member.
+// Expectations are what the one who asked expects of the transaction. A field that is ""
+// or 0 is not expected, and is not in the JSON.
 type Expectations struct {
 	Status           string `json:"status,omitempty"` // StatusSuccess or StatusReverted
 	From             string `json:"from,omitempty"`
@@ -94,15 +96,16 @@ const MaxConfirmations = 100_000
 type Transaction struct {
 	Hash  string `json:"hash"`
 	Type  string `json:"type"`  // EIP-2718 type without leading zeros: 0x0 is legacy
-	Index string `json:"index"` // place in the block
+	Index string `json:"index"` // place in the block, from 0
 	From  string `json:"from"`
 	// To is nil for a contract creation.
 	To *string `json:"to"`
-	// ContractAddress is the contract that a successful creation made (CREATE:
-	// the hash of sender and nonce); nil for everything else.
+	// ContractAddress is the contract that a successful creation made, as the hash of
+	// sender and nonce; nil for everything else, and where the nonce is not known or does
+	// not count the sender's transactions.
 	ContractAddress *string `json:"contractAddress"`
-	// Selector is the first four bytes of a call's input; nil for a creation and
-	// for shorter input.
+	// Selector is the first four bytes of a call's input; nil for a creation, for
+	// shorter input and for an Arbitrum deposit.
 	Selector *string `json:"selector"`
 	ValueWei string  `json:"valueWei"`
 	// Nonce is nil where neither the transaction nor its receipt commits to one.
@@ -119,8 +122,8 @@ type Block struct {
 	ReceiptsRoot     string `json:"receiptsRoot"`
 }
 
-// Date returns the block's time for people, in UTC (RFC 3339), or the timestamp as it stands where
-// RFC 3339 cannot write it.
+// Date returns the block's time for people, in UTC (RFC 3339). A Timestamp that is not a
+// number, or that RFC 3339 cannot write, is returned as it is.
 func (b Block) Date() string {
 	seconds, err := strconv.ParseInt(b.Timestamp, 10, 64)
 	if err != nil || seconds < 0 || seconds >= 253402300800 { // the year 10000
@@ -156,9 +159,9 @@ type Check struct {
 // Pass is the only result in a receipt.
 const Pass = "pass"
 
-// Names of the checks, in their fixed order.
+// Names of the checks, in the order of ChecksFor.
 const (
-	CheckCanonicalBlock   = "canonicalBlock"   // the block at this height, by number and by hash
+	CheckCanonicalBlock   = "canonicalBlock"   // the block is the chain's at its height
 	CheckTransactionHash  = "transactionHash"  // recomputed from the transaction
 	CheckSender           = "sender"           // by MethodSecp256k1 or MethodPreimage
 	CheckTransactionsRoot = "transactionsRoot" // rebuilt from all transactions of the block
@@ -183,8 +186,8 @@ const (
 	MethodExpectation = "expectation" // comparison with the caller's expectation
 )
 
-// ChecksFor lists the checks of a receipt: the six of the block, then one for
-// each expectation. senderMethod is MethodSecp256k1 or MethodPreimage.
+// ChecksFor returns the checks of a receipt of the first kind: six that every receipt has,
+// then one for each expectation. senderMethod is MethodSecp256k1 or MethodPreimage.
 func ChecksFor(senderMethod string, e Expectations) []Check {
 	checks := []Check{
 		{CheckCanonicalBlock, MethodBlock, Pass},
@@ -211,7 +214,7 @@ func ChecksFor(senderMethod string, e Expectations) []Check {
 	return checks
 }
 
-// maxName bounds the name of a chain, a segment of a URL path.
+// maxName bounds the name of a chain in bytes.
 const maxName = 64
 
 // validate returns an error unless the receipt is one that may exist: every member in its one
@@ -251,8 +254,8 @@ func (r Receipt) validate() error {
 	return r.expectationsHold()
 }
 
-// payloadType returns the payload type of the receipt's kind, which is its type and
-// its version; "" when there is no such kind.
+// payloadType returns the payload type that belongs to the receipt's Type and Version;
+// "" when there is none.
 func (r Receipt) payloadType() string {
 	switch {
 	case r.Type == Type && r.Version == Version:
@@ -263,10 +266,10 @@ func (r Receipt) payloadType() string {
 	return ""
 }
 
-// hasTransfer reports whether the receipt is a transfer receipt.
 func (r Receipt) hasTransfer() bool { return r.Type == TransferType }
 
-// checksInOrder reports whether the checks are those that follow from the expectations.
+// checksInOrder reports whether the checks are those that follow from the request, in
+// their order.
 func (r Receipt) checksInOrder() bool {
 	return slices.ContainsFunc([]string{MethodSecp256k1, MethodPreimage}, func(method string) bool {
 		if r.Request.Transfer != nil {
@@ -310,7 +313,8 @@ func (r Receipt) members() []member {
 	}, r.Transfer.members()...)
 }
 
-// consistent returns an error unless the facts can all be true of one transaction.
+// consistent returns an error where selector, contract address or gas contradict the
+// other facts.
 func (r Receipt) consistent() error {
 	t, o := r.Transaction, r.Outcome
 	creation := t.To == nil
@@ -327,8 +331,8 @@ func (r Receipt) consistent() error {
 	return nil
 }
 
-// expectationsHold returns an error unless every expectation is right in its spelling and holds for
-// the receipt's facts. minConfirmations is judged by the signer alone: a receipt carries no head.
+// expectationsHold returns an error unless the expectations hold for the receipt's facts.
+// Of minConfirmations it checks only the range, because a receipt carries no head.
 func (r Receipt) expectationsHold() error {
 	e := r.Request.Expectations
 	for _, expectation := range []struct {

@@ -31,10 +31,10 @@ const (
 // Response is the answer to a verification: the receipt, its signature, and the
 // proof beside them.
 type Response struct {
-	// Receipt holds the canonical bytes, as signed. They are never marshalled again.
+	// Receipt holds the canonical bytes, as signed.
 	Receipt   json.RawMessage `json:"receipt"`
 	Signature Signature       `json:"signature"`
-	// Proof needs no signature: it leads to the block hash by itself.
+	// Proof needs no signature: it leads to the block hash by itself. It may be nil.
 	Proof *Proof `json:"proof,omitempty"`
 }
 
@@ -61,9 +61,10 @@ type EnvelopeSignature struct {
 	Sig   []byte `json:"sig"` // base64 in JSON
 }
 
-// Sign makes the answer: the canonical bytes of the receipt and the signature
-// over them. The same receipt and key always have the same bytes. A receipt
-// that the format does not allow is refused (ErrMalformed). proof may be nil.
+// Sign returns the answer: the canonical bytes of the receipt, the signature over
+// them, and proof, which may be nil. The same receipt and key always give the same
+// bytes and signature. A receipt that the format does not allow is refused
+// (ErrMalformed).
 func Sign(key *SigningKey, r Receipt, proof *Proof) (Response, error) {
 	body, err := Canonical(r)
 	if err != nil {
@@ -128,7 +129,8 @@ const maxDepth = 16
 // Canonicalize brings a JSON document into its one canonical form (RFC 8785),
 // whatever its white space, order of members and escapes. It accepts the part
 // of JSON where every tool agrees on that form: printable ASCII text, integers
-// from 0 to 2^53-1 written as such, no member twice. All else is ErrMalformed.
+// from 0 to 2^53-1 written as such, no member twice. All else, and what nests deeper
+// than 16, is ErrMalformed.
 func Canonicalize(data []byte) ([]byte, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(data))
 	for done := false; !done; done = d.StackDepth() == 0 {
@@ -155,7 +157,8 @@ func Canonicalize(data []byte) ([]byte, error) {
 	return value, nil
 }
 
-// safeInteger reports whether every JSON tool keeps a number exactly.
+// safeInteger reports whether a JSON number is an integer from 0 to 2^53-1, which every
+// JSON tool keeps exactly.
 func safeInteger(text string) bool {
 	_, err := strconv.ParseUint(text, 10, 53)
 	return err == nil

@@ -4,13 +4,12 @@ import "strings"
 
 // Summary returns what a receipt is evidence of, in one sentence for people and models: who paid
 // whom how much of which token, or who called what, where and when. It is for display, and never
-// signed. Both accounts are whole; the contract of a token that is not known is shortened, and must
-// be read in the receipt.
+// signed. Accounts are written whole; the contract of a token that is not known is shortened, and
+// must be read in the receipt.
 func (r Receipt) Summary() string {
 	return r.deed() + " on " + r.Chain.Name + " at " + r.Block.Date() + ", block " + r.Block.Number
 }
 
-// deed returns who did what.
 func (r Receipt) deed() string {
 	if t := r.Transfer; t != nil {
 		return t.From + " paid " + r.amount(*t) + " to " + t.To
@@ -35,7 +34,7 @@ func (r Receipt) deed() string {
 	return r.Transaction.From + " " + done + " " + to + " " + how
 }
 
-// amount returns what a transfer moved.
+// amount returns the amount of a transfer with its token, for people.
 func (r Receipt) amount(t ProvenTransfer) string {
 	if t.Token == nil {
 		return t.Amount + " wei of the native coin"
@@ -46,7 +45,7 @@ func (r Receipt) amount(t ProvenTransfer) string {
 	return t.Amount + " of token " + shortened(*t.Token)
 }
 
-// shortened returns the beginning and the end of an address.
+// shortened returns the beginning and the end of an address of more than ten characters.
 func shortened(address string) string {
 	const head, tail = 6, 4
 	if len(address) <= head+tail {

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Token is a token whose contract its issuer or its network names. It is for people who read
-// amounts, and is never signed: what a receipt says is the address.
+// Token is a token whose contract its issuer or its network names. It is for people who
+// read amounts. No receipt holds it: a receipt names a token by its address.
 type Token struct {
 	Chain    string `json:"chain"`   // CAIP-2, such as eip155:8453
 	Address  string `json:"address"` // with the checksum of EIP-55
@@ -40,7 +40,8 @@ func KnownTokens(chain string) (found []Token) {
 	return found
 }
 
-// KnownToken returns the token at an address of a chain, in any case, and reports whether it is known.
+// KnownToken returns the token at an address of a chain, and reports whether it is known.
+// The letters of the address may be of either case.
 func KnownToken(chain, address string) (Token, bool) {
 	for _, t := range knownTokens() {
 		if t.Chain == chain && strings.EqualFold(t.Address, address) {
@@ -50,8 +51,8 @@ func KnownToken(chain, address string) (Token, bool) {
 	return Token{}, false
 }
 
-// Decimal returns an amount of atomic units as a decimal number, without zeros at its end: of
-// USDC "706601842" is "706.601842". What is no number stays as it is.
+// Decimal returns an amount of atomic units as a decimal number, without zeros at the end of its
+// fraction: of USDC "706601842" is "706.601842". What is negative or no number is returned as it is.
 func (t Token) Decimal(atomic string) string {
 	if n, ok := new(big.Int).SetString(atomic, 10); !ok || n.Sign() < 0 {
 		return atomic
@@ -68,8 +69,9 @@ func (t Token) Decimal(atomic string) string {
 
 var errDecimal = errors.New("is no decimal number, or has more digits after the point than the token")
 
-// Atomic returns a decimal number as atomic units: of USDC "0.01" is "10000". Only digits and one
-// point with digits on both sides are a number.
+// Atomic returns a decimal number as atomic units: of USDC "0.01" is "10000". A number is
+// digits, or digits on both sides of one point. A number with more digits after the point
+// than Decimals, or more than 78 before it, is an error.
 func (t Token) Atomic(decimal string) (string, error) {
 	whole, part, hasPart := strings.Cut(decimal, ".")
 	digits := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
@@ -83,11 +85,11 @@ func (t Token) Atomic(decimal string) (string, error) {
 	return atomic, nil
 }
 
-// maxDecimalDigits bounds what Atomic reads; 2^256 has 78 digits.
+// maxDecimalDigits bounds the digits before the point that Atomic reads; 2^256 has 78.
 const maxDecimalDigits = 78
 
-// AmountOf returns an amount of atomic units of the token at an address, for people: a decimal
-// number with the symbol of a known token, or the atomic units with the address of any other.
+// AmountOf returns an amount of atomic units of the token at an address, for people: of a
+// known token a decimal number with its symbol, of any other the atomic units with its address.
 func AmountOf(chain, address, atomic string) string {
 	if t, ok := KnownToken(chain, address); ok {
 		return t.Decimal(atomic) + " " + t.Symbol + " (known token, " + strconv.Itoa(t.Decimals) + " decimals)"

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Fixed words of a transfer receipt, the second kind: a receipt that also says that
+// Fixed values of a transfer receipt, the second kind: a receipt that also says that
 // one transfer of a token, or of the chain's own coin, was made by the transaction.
 const (
 	TransferType        = "chain-evidence-transfer"
@@ -16,7 +16,7 @@ const (
 	TransferPayloadType = "application/vnd.chain-evidence.transfer.v1+json"
 )
 
-// Native is the token of a request for the chain's own coin.
+// Native is the Token of an ExpectedTransfer of the chain's own coin.
 const Native = "native"
 
 // Standards of a transfer.
@@ -25,8 +25,7 @@ const (
 	StandardNative = "native" // the value of the transaction itself
 )
 
-// Checks of a transfer receipt, beside those of the block, CheckStatus before them and
-// CheckMinConfirmations after them.
+// Checks that only a transfer receipt has: after CheckStatus, before CheckMinConfirmations.
 const (
 	CheckTransfer      = "transfer"
 	CheckAuthorization = "authorization" // when one is asked for
@@ -35,8 +34,8 @@ const (
 // MaxLogPosition is the largest logPosition of a request.
 const MaxLogPosition = 1_000_000
 
-// ExpectedTransfer is the transfer that a request asks for. What is empty or nil is
-// not expected, and is an absent member.
+// ExpectedTransfer is the transfer that a request asks for. Token and To are required;
+// any other field that is "" or nil is not expected, and is not in the JSON.
 type ExpectedTransfer struct {
 	Token string `json:"token"` // the address of its contract, or Native
 	From  string `json:"from,omitempty"`
@@ -70,11 +69,12 @@ type ProvenTransfer struct {
 	// Matches counts the logs that fit. Two equal payments are two. For the native coin it is 1.
 	Matches string `json:"matches"`
 	// ToIn and ToOut are the sums of all transfers of this token to To and from To in the
-	// transaction. Where ToOut is not less than ToIn, To passed everything on.
+	// transaction. Where ToOut is not less than ToIn, To passed everything on. For the native
+	// coin ToIn is Amount and ToOut is 0, because its other transfers are not looked at.
 	ToIn  string `json:"toIn"`
 	ToOut string `json:"toOut"`
-	// Authorization is the log by which the token marked it as used; nil when none was
-	// asked for.
+	// Authorization names the log by which the token marked the authorization as used; nil
+	// when none was asked for.
 	Authorization *UsedAuthorization `json:"authorization"`
 }
 
@@ -82,11 +82,11 @@ type ProvenTransfer struct {
 type UsedAuthorization struct {
 	Authorizer  string `json:"authorizer"`
 	Nonce       string `json:"nonce"`
-	LogPosition int    `json:"logPosition"`
+	LogPosition int    `json:"logPosition"` // of the mark, among the transaction's own logs
 }
 
-// ChecksForTransfer lists the checks of a transfer receipt: the six of the block, the
-// transaction's success, the transfer, the authorization if one is asked for, and
+// ChecksForTransfer returns the checks of a transfer receipt: the six that every receipt
+// has, the transaction's success, the transfer, the authorization if one is asked for, and
 // minConfirmations if it is expected.
 func ChecksForTransfer(senderMethod string, x ExpectedTransfer, e Expectations) []Check {
 	checks := append(ChecksFor(senderMethod, Expectations{}), Check{CheckStatus, MethodExpectation, Pass},
@@ -105,22 +105,25 @@ const usedTopic = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479
 
 const (
 	zeroAddress = "0x0000000000000000000000000000000000000000"
-	// nativeLogs is where EIP-7708 logs transfers of the native coin: never a token.
+	// nativeLogs is the address that logs transfers of the native coin (EIP-7708). It is no token.
 	nativeLogs = "0xfffffffffffffffffffffffffffffffffffffffe"
 )
 
-// FindTransfer finds the transfer that a request asks for in a transaction that
-// succeeded and in its logs; false when there is none, or the request may not be asked.
+// FindTransfer returns the transfer that a request asks for in a transaction that
+// succeeded and in its logs; ok is false when there is none, or when the request is one
+// that the format does not allow. The caller checks that the transaction succeeded.
 //
 // A log counts when the token wrote it, as EIP-20 defines Transfer: three topics, two
-// of them addresses, and 32 bytes of data. It fits when its parties and its amount are
-// as expected, it is not from a payer to itself, and, unless from is expected, not from
-// the zero address, which is a mint. The native coin is moved by the transaction
-// itself: what contracts move is in no log.
+// of them addresses, and 32 bytes of data. It fits when its parties, its amount and its
+// place are as expected, it is not from an account to itself, and, unless the payer is
+// expected, not from the zero address, which is a mint. Of the native coin only the value
+// of the transaction itself counts, not what contracts move.
 //
-// An authorization that the token marked as used belongs to the token's first transfer
-// after the mark and before its next mark. Only where the transaction has one mark, and
-// no transfer of the payer comes next, it may be an earlier one.
+// The token's log that marks an authorization as used (EIP-3009) is its mark. The
+// authorization belongs to the token's first transfer between its mark and the token's next
+// mark. If that transfer does not fit and is not the payer's, or there is none, it belongs
+// to the first fitting transfer before the mark, but only if the token has no other mark
+// in the transaction.
 func FindTransfer(x ExpectedTransfer, tx Transaction, logs []Log) (found ProvenTransfer, ok bool) {
 	if x.validate() != nil {
 		return ProvenTransfer{}, false
@@ -172,7 +175,7 @@ func FindTransfer(x ExpectedTransfer, tx Transaction, logs []Log) (found ProvenT
 	return found, true
 }
 
-// payer returns who must have paid; "" when anyone may have.
+// payer returns the account that must have paid; "" when any may have.
 func (x ExpectedTransfer) payer() string {
 	if x.Authorization != nil {
 		return x.Authorization.Authorizer
@@ -180,7 +183,7 @@ func (x ExpectedTransfer) payer() string {
 	return x.From
 }
 
-// fits reports whether parties and amount are as expected.
+// fits reports whether parties and amount are as expected. It does not look at LogPosition.
 func (x ExpectedTransfer) fits(t Transfer) bool {
 	payer := x.payer()
 	switch {
@@ -193,7 +196,7 @@ func (x ExpectedTransfer) fits(t Transfer) bool {
 }
 
 // paidBy returns the places of the transfer that the authorization made and of the log
-// that marks it as used, or -1.
+// that marks it as used; both are -1 when there are none.
 func (x ExpectedTransfer) paidBy(logs []Log, transfers map[int]Transfer, fitting []int) (at, mark int) {
 	isMark := func(log Log) bool {
 		return log.Address == x.Token && len(log.Topics) == 3 && log.Topics[0] == usedTopic
@@ -255,7 +258,7 @@ func (x ExpectedTransfer) validate() error {
 	return nil
 }
 
-// members of a transfer receipt beside those of the first kind.
+// members returns the members of a transfer; none when t is nil.
 func (t *ProvenTransfer) members() []member {
 	if t == nil {
 		return nil
@@ -330,7 +333,8 @@ func (r Receipt) transferHolds() error {
 
 var errNoTransfer = errors.New("the proven logs hold no transfer as the receipt's request asks for")
 
-// transfer lists what the proof leads to of the transfer that a receipt asks for.
+// transfer returns the facts of the transfer that the receipt's request asks for, as the
+// proof shows them; errNoTransfer when it shows no such transfer.
 func (e evidence) transfer(r Receipt, logs []Log) ([]Fact, error) {
 	if r.Request.Transfer == nil {
 		return nil, errNoTransfer
@@ -387,7 +391,8 @@ func (t ProvenTransfer) SentenceOn(chain string) string {
 	return text.String()
 }
 
-// isPassedOn reports whether as much of the token left To in the transaction as came in.
+// isPassedOn reports whether at least as much of the token left To in the transaction as
+// came in.
 func (t ProvenTransfer) isPassedOn() bool {
 	in, isIn := new(big.Int).SetString(t.ToIn, 10)
 	out, isOut := new(big.Int).SetString(t.ToOut, 10)

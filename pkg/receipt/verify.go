@@ -14,7 +14,7 @@ import (
 // Result is what is known after a verification.
 type Result struct {
 	Receipt Receipt
-	Key     Key    // that signed the receipt
+	Key     Key    // the key that signed the receipt
 	Proven  []Fact // by the proof, relative to block.hash; empty without a proof
 	// Attested holds what only the signature stands for: that the block is
 	// canonical and final, and whatever the proof does not reach.
@@ -23,10 +23,9 @@ type Result struct {
 }
 
 // Verify checks a signed receipt about a transaction: its form, its signature against
-// the keys, and its proof against its own block hash. It needs no network and no clock.
-// ErrMalformed, also for a receipt of another kind, ErrUnknownKey, ErrRevokedKey,
-// ErrSignature, ErrProof. A document that comes without a proof is judged by its
-// signature alone, and then Proven is empty.
+// the keys, and its proof against its own block hash. A document that comes without a
+// proof is judged by its signature alone, and then Proven is empty. A receipt of another
+// kind is ErrMalformed. ErrMalformed, ErrUnknownKey, ErrRevokedKey, ErrSignature, ErrProof.
 func Verify(data []byte, keys KeyDocument) (Result, error) {
 	return verify(data, keys, Type)
 }
@@ -48,8 +47,8 @@ func verify(data []byte, keys KeyDocument, kind string) (Result, error) {
 	return doc.Verify(keys)
 }
 
-// Verify checks signature and proof of a receipt of any kind: see the function Verify.
-// The caller must look at the kind: Receipt.Type.
+// Verify checks signature and proof as the function Verify does, of a receipt of any kind.
+// The caller must look at Receipt.Type.
 func (d Document) Verify(keys KeyDocument) (result Result, err error) {
 	result.Receipt = d.Receipt
 	if result.Key, err = d.VerifySignature(keys); err != nil {
@@ -65,7 +64,8 @@ func (d Document) Verify(keys KeyDocument) (result Result, err error) {
 }
 
 // VerifySignature checks the signature alone and returns the key that it names.
-// ErrUnknownKey; with the key, ErrRevokedKey and ErrSignature.
+// ErrUnknownKey; with the key, ErrRevokedKey and ErrSignature. ErrMalformed, but not of
+// what Parse and ParseKeyDocument have returned.
 func (d Document) VerifySignature(keys KeyDocument) (Key, error) {
 	key, public, err := keys.Find(d.Signature.KeyID)
 	if err != nil {
@@ -75,8 +75,8 @@ func (d Document) VerifySignature(keys KeyDocument) (Key, error) {
 }
 
 // VerifySignatureBy checks the signature against one key, whatever its status is: whether
-// a signature by that key is good is for the caller to decide ([Key.GoodAt]).
-// ErrMalformed, ErrUnknownKey, ErrSignature.
+// a signature by that key is good is for the caller to decide ([Key.GoodAt]). A signature
+// that names another key is ErrUnknownKey. ErrMalformed, ErrUnknownKey, ErrSignature.
 func (d Document) VerifySignatureBy(key Key) error {
 	public, err := key.public()
 	if err != nil {
@@ -103,7 +103,7 @@ func (d Document) verifyBy(public ed25519.PublicKey) error {
 // input and all its logs; most have a few kilobytes, but gas is their only limit.
 const MaxSize = 16 << 20
 
-// Document is a signed receipt as it came, read but not yet verified.
+// Document is a signed receipt that Parse has read and that is not yet verified.
 type Document struct {
 	Receipt   Receipt
 	Body      []byte // the canonical bytes of Receipt
@@ -112,8 +112,9 @@ type Document struct {
 }
 
 // Parse reads a signed receipt of any kind in either presentation, the plain answer
-// or the DSSE envelope, without verifying it. White space and the order of members do
-// not matter; everything else that Sign would not have written is ErrMalformed.
+// or the DSSE envelope, without verifying it. White space, the order of members and
+// escapes do not matter, but for the payload of an envelope, which must be canonical.
+// ErrMalformed.
 func Parse(data []byte) (Document, error) {
 	if len(data) > MaxSize {
 		return Document{}, malformed("more than %d bytes", MaxSize)
@@ -183,8 +184,8 @@ func parseEnvelope(payloadType, payload string, signatures jsontext.Value) (doc 
 	return doc, doc.Signature.validate(doc.Receipt.payloadType())
 }
 
-// parseReceipt reads the receipt itself. Its canonical bytes are those of the
-// struct too: no member is unknown, missing or null where it must not be.
+// parseReceipt returns the receipt and its canonical bytes, which are those of the struct
+// too: no member is unknown, missing or null where it must not be.
 func parseReceipt(data []byte) (r Receipt, body []byte, err error) {
 	if body, err = Canonicalize(data); err != nil {
 		return Receipt{}, nil, err
