@@ -1,8 +1,7 @@
-// Package strictjson reads JSON from outside the way two programs cannot
-// understand differently: names match exactly and in their case, no name comes
-// twice, text is valid UTF-8, and nothing follows the value (RFC 8259 leaves
-// all of this open; RFC 7493 requires it). An error has its place as a JSON
-// pointer (RFC 6901).
+// Package strictjson reads JSON from outside so that two programs cannot
+// understand it differently: names match exactly and in their case, no name comes
+// twice (as RFC 7493 requires), text is valid UTF-8, and nothing follows the value.
+// Unknown names and null are errors too, unless Rules allow them.
 //
 // encoding/json takes the last of two equal names and matches names in any
 // case, so that a value judged here could be another one to the next reader.
@@ -27,7 +26,8 @@ const maxDepth = 64
 type Rules struct {
 	// AllowUnknown ignores members that the target has no field for.
 	AllowUnknown bool
-	// AllowNull allows null members, which leaves their field zero.
+	// AllowNull allows null anywhere but as the whole document. A field whose member is
+	// null is as if the member were absent, unless its type reads null itself.
 	AllowNull bool
 }
 
@@ -35,7 +35,7 @@ type Rules struct {
 // the document, only names.
 type Error struct {
 	// Pointer is the RFC 6901 pointer to the value at fault; "" is the whole
-	// document.
+	// document, or a place that has no pointer.
 	Pointer string
 	// Reason is what is wrong, for people.
 	Reason string
@@ -55,8 +55,8 @@ func (e *Error) Field() string {
 	return strings.NewReplacer("~1", "/", "~0", "~").Replace(path)
 }
 
-// Unmarshal reads one JSON value into v, a pointer. All faults are *Error; v is
-// of no use then.
+// Unmarshal reads one JSON value into v, a pointer. Every error is an *Error, and v
+// then has no defined content.
 func Unmarshal(data []byte, v any, rules Rules) error {
 	unknown := json.RejectUnknownMembers(!rules.AllowUnknown)
 	// What cannot hold a null that matters, nor nest too deep, is read in one pass. A fault is found
@@ -83,8 +83,8 @@ func Unmarshal(data []byte, v any, rules Rules) error {
 	return fault
 }
 
-// isPlain reports whether data clearly keeps the rules that scan checks: it has no null that Rules
-// refuse, and too few brackets to nest too deep. Where it returns false, scan decides.
+// isPlain reports whether data clearly has no null that the rules refuse, and too few brackets to
+// nest too deep. Where it returns false, scan decides.
 func isPlain(data []byte, rules Rules) bool {
 	null := []byte("null")
 	if rules.AllowNull && bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), null) ||
@@ -94,7 +94,8 @@ func isPlain(data []byte, rules Rules) bool {
 	return bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= maxDepth
 }
 
-// scan checks what the grammar leaves open, before any value is built.
+// scan checks grammar, names that come twice, nulls and nesting, and returns an *Error for
+// the first fault.
 func scan(data []byte, rules Rules) error {
 	d := jsontext.NewDecoder(bytes.NewReader(data))
 	for tokens := 0; ; tokens++ {
