@@ -14,7 +14,7 @@ type Hash [32]byte
 // Address is an account address.
 type Address [20]byte
 
-// Header holds the members of a block header that are read here.
+// Header holds the hash of a block header, and those of its members that are read here.
 type Header struct {
 	Hash             Hash // Keccak-256 of the encoding
 	ParentHash       Hash
@@ -33,7 +33,7 @@ const (
 
 // DecodeHeader reads a header's encoding. The places of its members are those of the
 // yellow paper, section 4.4, which OP-stack chains, Arbitrum and Polygon keep. Later
-// forks only append.
+// forks have only appended members.
 func DecodeHeader(raw []byte) (Header, error) {
 	m, err := decodeList(raw)
 	if err != nil {
@@ -55,8 +55,7 @@ func DecodeHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// Keccak256 returns the hash that all these chains use: Keccak as submitted, not the SHA-3
-// standard.
+// Keccak256 returns the original Keccak-256 of data, which is not SHA3-256 of the standard.
 func Keccak256(data []byte) (digest Hash) {
 	h := sha3.NewLegacyKeccak256()
 	_, _ = h.Write(data) // a hash.Hash never fails

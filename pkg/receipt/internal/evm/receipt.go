@@ -14,7 +14,7 @@ type TxReceipt struct {
 	Success       *bool
 	CumulativeGas uint64 // of the block up to and with this transaction
 	Logs          []Log
-	DepositNonce  *uint64 // OP-stack deposits from the Canyon fork on
+	DepositNonce  *uint64 // of an OP-stack deposit from the Canyon fork on; else nil
 }
 
 // Log is an event that a contract wrote.

@@ -6,9 +6,9 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
-// StorageAt returns what a contract's storage holds in a slot, proven from a state root
-// by the nodes that lead to the account and from there to the slot (yellow paper, section
-// 4.1). An absent account or slot is an error.
+// StorageAt returns what a contract's storage holds in a slot (yellow paper, section 4.1).
+// account are the trie nodes from the state root to the contract's account, storage those
+// from there to the slot. An absent account or slot is an error.
 func StorageAt[N ~[]byte](stateRoot Hash, contract Address, slot Hash, account, storage []N) (value Hash, err error) {
 	key := Keccak256(contract[:])
 	raw, err := VerifyTrie(stateRoot, key[:], account)

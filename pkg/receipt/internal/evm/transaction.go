@@ -15,14 +15,14 @@ import (
 type Transaction struct {
 	Hash    Hash     // Keccak-256 of the encoding
 	Type    byte     // EIP-2718; 0 is legacy
-	ChainID *big.Int // nil where the type has none: unprotected legacy, deposits
+	ChainID *big.Int // nil where the encoding has none: legacy without EIP-155, OP-stack deposits
 	From    Address
-	// Signed reports whether From was recovered from a signature. Else the encoding
-	// holds it, or the type fixes it.
+	// Signed reports whether From was recovered from a signature. If not, the encoding
+	// holds From, or the type fixes it.
 	Signed   bool
 	To       *Address // nil for a contract creation
 	Value    *big.Int // wei
-	Selector *[4]byte // nil for a creation and for input below 4 bytes
+	Selector *[4]byte // nil for a creation, for input below 4 bytes and for an Arbitrum deposit
 	Nonce    *uint64  // nil where the type has none
 	// AccountNonce reports whether the nonce, here or in the receipt, counts the
 	// sender's transactions, so that the address of a created contract follows from it.
@@ -72,7 +72,7 @@ var (
 	retryableAddress = Address{19: 0x6e}                     // ArbRetryableTx
 )
 
-// submitRetryable is the call that the type 0x69 stands for:
+// submitRetryable is the selector of the call that the type 0x69 stands for:
 // submitRetryable(bytes32,uint256,uint256,uint256,uint256,uint64,uint256,address,address,address,bytes).
 var submitRetryable = [4]byte{0xc9, 0xf9, 0x5d, 0x32}
 
@@ -148,9 +148,9 @@ func (tx *Transaction) read(m *rlp.Members, at int, name string) {
 
 var errSignature = errors.New("no sender follows from the signature")
 
-// recoverSender sets the sender that the signature, the last three members, proves.
-// A signature in the upper half of the curve is accepted, because blocks before
-// Homestead have them.
+// recoverSender sets From to the sender that the signature, the last three members,
+// proves, and the ChainID of a legacy transaction that has one. An s in the upper half of
+// the curve's order is accepted, because blocks before Homestead have it.
 func (tx *Transaction) recoverSender(m *rlp.Members) error {
 	at := len(m.Items) - 3
 	parity, r, s := m.Big(at), m.Big(at+1), m.Big(at+2)
@@ -192,8 +192,8 @@ func (tx *Transaction) recoverSender(m *rlp.Members) error {
 	return nil
 }
 
-// splitType parts an EIP-2718 envelope into its type and its payload. A legacy
-// transaction or receipt begins as the list that it is, with 0xc0 or above.
+// splitType returns the type and the payload of an EIP-2718 envelope. A legacy transaction
+// or receipt has none: it is a list, which begins with 0xc0 or above, and its type is 0.
 func splitType(raw []byte) (kind byte, payload []byte, err error) {
 	switch {
 	case len(raw) == 0:

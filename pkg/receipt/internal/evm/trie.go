@@ -25,7 +25,7 @@ func VerifyTrie[N ~[]byte](root Hash, key []byte, nodes []N) ([]byte, error) {
 	return value, nil
 }
 
-// walk goes from node to node. path and nodes are what is left of them.
+// walk goes from the root along path to the value. nodes are the nodes on the way.
 func walk[N ~[]byte](root Hash, path []byte, nodes []N) ([]byte, error) {
 	child := rlp.Item{Content: root[:]}
 	for found := false; !found; {
@@ -78,7 +78,7 @@ func walk[N ~[]byte](root Hash, path []byte, nodes []N) ([]byte, error) {
 }
 
 // unpackPath reads the hex-prefix encoding of a part of a path (yellow paper,
-// appendix C) and whether it ends in a leaf.
+// appendix C). leaf reports whether the node is a leaf and not an extension.
 func unpackPath(text []byte) (part []byte, leaf bool, err error) {
 	if len(text) == 0 || text[0] > 0x3f {
 		return nil, false, errors.New("a path is not hex-prefix encoded")

@@ -1,9 +1,7 @@
 // Package rlp reads and writes Recursive Length Prefix encoding (Ethereum yellow
 // paper, appendix B) as strictly as consensus does: an item has exactly one
-// encoding, and whatever is not that one is an error. Two readers can then never
-// understand the same hashed bytes differently.
-//
-// It knows items only; what they mean is package evm's.
+// encoding, and whatever is not that one is an error. Package evm knows what the
+// items mean.
 package rlp
 
 import (
@@ -25,7 +23,8 @@ var (
 	errList      = errors.New("rlp: a list, not a string")
 )
 
-// Decode reads exactly one item. The item shares memory with data.
+// Decode reads exactly one item, and does not look into a list: Split does. The item
+// shares memory with data.
 func Decode(data []byte) (Item, error) {
 	item, rest, err := next(data)
 	if err == nil && len(rest) > 0 {
@@ -75,14 +74,14 @@ func bigEndian(digits []byte) (n uint64) {
 	return n
 }
 
-// Members are the items of a list. The methods that read one return its zero value
-// when it is of another kind, and keep the first such error in Err.
+// Members are the items of a list. The methods that read an item return zero or nil when
+// it is of another kind, and keep the first such error in Err.
 type Members struct {
 	Items []Item
 	Err   error
 }
 
-// Split returns the members of a list.
+// Split returns the members of a list; an error for an item that is none.
 func (i Item) Split() (m Members, err error) {
 	if !i.List {
 		return Members{}, errors.New("rlp: not a list")
@@ -97,7 +96,7 @@ func (i Item) Split() (m Members, err error) {
 	return m, nil
 }
 
-// Check keeps err, if it is one, as the error of the member at an index, unless Err is set already.
+// Check sets Err to err, with the index of a member, unless err is nil or Err is set already.
 func (m *Members) Check(at int, err error) {
 	if err != nil && m.Err == nil {
 		m.Err = fmt.Errorf("member %d: %w", at, err)
@@ -125,7 +124,7 @@ func (m *Members) Fixed(at int, into []byte) {
 // Uint64 returns the unsigned number of up to 64 bits at an index: big endian, without leading zeros.
 func (m *Members) Uint64(at int) uint64 { return bigEndian(m.number(at, 8)) }
 
-// Big returns the unsigned number of up to 256 bits at an index, written likewise.
+// Big returns the unsigned number of up to 256 bits at an index: big endian, without leading zeros.
 func (m *Members) Big(at int) *big.Int { return new(big.Int).SetBytes(m.number(at, 32)) }
 
 func (m *Members) number(at, size int) []byte {
