@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// MaxTexts bounds how many texts are judged at once.
+	// MaxTexts bounds how many texts are judged at once. Further ones are not read.
 	MaxTexts = 32
 	// maxKeys bounds a key document in bytes.
 	maxKeys = 1 << 20
@@ -36,7 +36,7 @@ const (
 	// KindCheckpoint is the root of a beacon block alone, or a beacon node's answer that
 	// names it (/eth/v1/beacon/headers).
 	KindCheckpoint Kind = "checkpoint"
-	KindNetwork    Kind = "network" // the file of a network that package finality does not know
+	KindNetwork    Kind = "network" // the file of a network, for package finality
 	KindUnknown    Kind = "unknown"
 )
 
@@ -48,15 +48,15 @@ const (
 	Holds     State = "holds"
 	Fails     State = "fails"
 	Absent    State = "absent"    // what would show it was not given
-	Unchecked State = "unchecked" // it was given, and something that judges it was not
+	Unchecked State = "unchecked" // it was given, and the text that it is judged by was not, or cannot be read
 )
 
 // Verdicts.
 const (
-	Valid     = "valid"     // the signature holds, and nothing that was given fails
-	NotValid  = "notValid"  // something that was given fails
-	Undecided = "undecided" // nothing fails, and no key says who signed
-	NoReceipt = "noReceipt" // no text is a receipt that can be read
+	Valid     = "valid"     // the signature holds, and no part fails
+	NotValid  = "notValid"  // a part fails
+	Undecided = "undecided" // no part fails, and without a key document the signature is unchecked
+	NoReceipt = "noReceipt" // no text is a receipt, or the last that is one cannot be read
 )
 
 // Report is what was found.
@@ -64,13 +64,13 @@ type Report struct {
 	Verdict string `json:"verdict"`
 	// Texts says of each text, in order, what it is.
 	Texts     []Text           `json:"texts"`
-	Receipt   *receipt.Receipt `json:"receipt"` // as it stands there, whether or not it holds
+	Receipt   *receipt.Receipt `json:"receipt"` // as given, whether or not it holds; nil with NoReceipt
 	Signature Signature        `json:"signature"`
-	Proof     Part             `json:"proof"` // of the block, as the receipt carries it
+	Proof     Part             `json:"proof"` // the proof that the receipt carries
 	Log       Log              `json:"log"`
 	Finality  Finality         `json:"finality"`
-	// Proven follows from proofs alone. Attested is the rest, which follows from the
-	// signature only.
+	// Proven follows from proofs alone. Attested is the rest, for which only the signature
+	// stands.
 	Proven    []receipt.Fact     `json:"proven"`
 	Attested  []receipt.Fact     `json:"attested"`
 	Transfers []receipt.Transfer `json:"transfers"` // ERC-20, in the proven logs
@@ -79,56 +79,58 @@ type Report struct {
 // Text is one of the texts.
 type Text struct {
 	Kind Kind `json:"kind"`
-	// Used reports whether the check used the text. It is false for one that cannot be read, is not needed, or is
-	// replaced by a later one of its kind.
+	// Used is false for a text that is not recognised or cannot be read, that a later one of
+	// its kind replaces, or that is the file of a network which the receipt does not need.
 	Used  bool   `json:"used"`
 	Error string `json:"error,omitempty"` // why it cannot be read
 }
 
-// Part is a part of the check.
+// Part is the outcome of a part of the check.
 type Part struct {
 	State State `json:"state"`
-	// Reason is a word for why it does not hold or was not checked; see reasons.
+	// Reason is a fixed word for why the part fails or is unchecked, such as unknownKey.
 	Reason string `json:"reason,omitempty"`
-	Error  string `json:"error,omitempty"` // the reason in full, in English
+	Error  string `json:"error,omitempty"` // of a part that fails: the reason in full, in English
 }
 
-// Signature is who signed.
+// Signature is whether the signature holds, and whose it is.
 type Signature struct {
 	Part
 	KeyID string       `json:"keyId"`         // as the receipt names it
-	Key   *receipt.Key `json:"key,omitempty"` // as the key document lists it
-	// CutOff reports whether the key was revoked and the receipt was logged before its cut-off.
+	Key   *receipt.Key `json:"key,omitempty"` // as the key document lists it; nil if it does not
+	// CutOff reports whether the signature holds although the key is revoked, because the
+	// receipt was logged before the key's cut-off.
 	CutOff bool `json:"cutOff"`
 }
 
-// Log is whether the receipt is in a log of receipts, and who saw that.
+// Log is whether the receipt is in a log of receipts, and who saw that. The fields after
+// Leaf are set only where the part holds.
 type Log struct {
 	Part
 	Leaf      string `json:"leaf"` // of the receipt's entry, hexadecimal
 	Origin    string `json:"origin,omitempty"`
-	Index     int64  `json:"index"`
-	Size      int64  `json:"size"`
-	Witnesses int    `json:"witnesses"` // of the policy that cosigned
-	Of        int    `json:"of"`        // witnesses of the policy
-	Earliest  string `json:"earliest,omitempty"`
+	Index     int64  `json:"index"`              // of the entry
+	Size      int64  `json:"size"`               // of the checkpoint, in entries
+	Witnesses int    `json:"witnesses"`          // how many of the policy's witnesses cosigned
+	Of        int    `json:"of"`                 // how many witnesses the policy has
+	Earliest  string `json:"earliest,omitempty"` // receiptlog.Witnessed.Earliest, RFC 3339
 	// Unwitnessed reports whether no witness of the policy cosigned, which a policy may allow.
 	Unwitnessed bool `json:"unwitnessed"`
-	// OwnPolicy reports whether the policy is that of a list of logs, as their operator publishes it.
+	// OwnPolicy reports whether the policy comes from the operator's list of logs.
 	OwnPolicy bool `json:"ownPolicy"`
 }
 
 // Finality is whether the block is final, by what the chain's validators signed.
 type Finality struct {
 	Part
-	// Provable reports whether a finality document can exist for the receipt's chain.
+	// Provable reports whether the network of the receipt's chain is known or was given.
 	Provable bool `json:"provable"`
 	// Checkpoint is the root that was given; nil where none was, or none that can be read.
 	Checkpoint *finality.Root   `json:"checkpoint,omitempty"`
 	Result     *finality.Result `json:"result,omitempty"`
 }
 
-// reasons are words for errors, for which a page has sentences.
+// reasons are the values of Part.Reason for errors. The page has a sentence for each.
 var reasons = []struct {
 	err  error
 	word string
@@ -189,7 +191,8 @@ type check struct {
 	network    *finality.Network
 }
 
-// Check judges texts of any order. Of two of a kind the later one counts.
+// Check judges texts, in whatever order they come. Of two of a kind only the later one
+// counts, even if it cannot be read.
 func Check(texts []string) Report {
 	c := check{faults: map[Kind]error{}, report: Report{
 		Verdict: NoReceipt, Texts: make([]Text, len(texts)), Signature: Signature{Part: Part{State: Absent}},
@@ -218,7 +221,7 @@ func Check(texts []string) Report {
 	return c.report
 }
 
-// read finds out what the texts are, from the last one on.
+// read recognises and reads the texts, from the last to the first.
 func (c *check) read(texts []string) {
 	seen := map[Kind]bool{}
 	for i := len(texts) - 1; i >= 0; i-- {
@@ -245,7 +248,7 @@ func (c *check) read(texts []string) {
 	}
 }
 
-// disuse notes that no part of the check needs the texts of a kind.
+// disuse sets Used of the texts of a kind to false.
 func (c *check) disuse(kind Kind) {
 	for i := range c.report.Texts {
 		if c.report.Texts[i].Kind == kind {
@@ -395,7 +398,7 @@ func recogniseObject(text string) Kind {
 	return KindUnknown
 }
 
-// checkProof follows the proof that the receipt carries to its block hash.
+// checkProof checks the proof that the receipt carries, if it does.
 func (c *check) checkProof() {
 	if c.doc.Proof == nil {
 		return
@@ -478,7 +481,7 @@ func (c *check) checkSignature() {
 	s.Part = Part{State: Holds}
 }
 
-// checkFinality judges whether the block is final from the reader's checkpoint on.
+// checkFinality judges whether the finality document shows the block to be final.
 func (c *check) checkFinality() {
 	f := &c.report.Finality
 	_, known := finality.NetworkOf(c.doc.Receipt.Chain.ID)

@@ -1,10 +1,10 @@
 // Package checker judges everything that a reader has of a receipt at once, for the page
 // that checks receipts in the browser: it recognises texts by their content and returns
-// what is proven, by what, and what is only attested, as data without sentences.
+// what is proven, by what, and what is only attested.
 //
-// It uses no network and no clock, and trusts none of the texts: who chose the key, the
-// policy and the checkpoint is for the caller to say.
+// It uses no network and no clock. It cannot know whether the reader trusts the key
+// document, the policy and the checkpoint: the report holds if they do.
 //
-// Folder wasm holds it as a WebAssembly program, folder page the page around that, in
-// one file.
+// Folder wasm is a WebAssembly program of it; the command in folder page writes the page
+// around that program as one file.
 package checker

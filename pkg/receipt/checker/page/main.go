@@ -4,7 +4,7 @@
 //
 //	cd pkg/receipt && go run ./checker/page -o receipt-checker.html
 //
-// A name that ends in .gz is written compressed.
+// A file whose name ends in .gz is compressed.
 package main
 
 import (
@@ -39,7 +39,8 @@ var (
 	script string
 	//go:embed worker.js
 	worker string
-	// example is a receipt with all that belongs to it, signed by a key that is no secret.
+	// example is a receipt with its key document, its log proof and a policy. Its signing
+	// key is no secret.
 	//go:embed example
 	example embed.FS
 )
@@ -85,8 +86,8 @@ func run(ctx context.Context, out string) error {
 	return os.WriteFile(out, html, 0o644) //nolint:gosec // a page that everybody may read
 }
 
-// compose puts the parts together. The page's Content-Security-Policy names all scripts by their
-// hashes, so that no other runs.
+// compose puts the parts together. The page's Content-Security-Policy allows its script and its
+// style by their hashes, a worker from a blob of the page, and no other.
 func compose(worker string, program []byte) ([]byte, error) {
 	scripts := words + picture + script
 	for _, part := range []string{scripts, worker, style} {
@@ -128,7 +129,7 @@ func examples() (string, error) {
 	return string(text), err
 }
 
-// source returns the source expression of a Content-Security-Policy that names a text by its hash.
+// source returns the source expression by which a Content-Security-Policy allows a text by its hash.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
@@ -158,8 +159,8 @@ const (
 	scratch = ".checker"
 )
 
-// compile returns the program, made small: without the curve's table, and without
-// inlining but where time is spent.
+// compile returns the WebAssembly program, made small: without the curve's table, and with
+// inlining only in the packages that compute signatures and hashes.
 func compile(ctx context.Context) ([]byte, error) {
 	if err := errors.Join(os.RemoveAll(scratch), os.Mkdir(scratch, 0o750)); err != nil { // of a build that was stopped
 		return nil, err

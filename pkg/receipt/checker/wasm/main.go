@@ -17,7 +17,8 @@ func main() {
 	select {} // the function is called for as long as the page lasts
 }
 
-// check catches a panic, which would end the program and leave the page without an answer.
+// check judges the texts of args[0]. It answers a panic as an error, because a panic would
+// end the program and leave the page without an answer.
 func check(args []js.Value) (answer string) {
 	defer func() {
 		if fault := recover(); fault != nil {
