@@ -22,26 +22,27 @@ const (
 	maxGenerations = 64
 )
 
-// Directory lists the generations of a log, which is what a verifier says about itself:
-// a reader who trusts its keys and policy trusts the verifier.
+// Directory lists the generations of a verifier's log. It is what the verifier says about
+// itself: a reader who takes keys and policy from it trusts the verifier.
 type Directory struct {
 	Logs       []Generation `json:"logs"`       // the newest first
-	MergeDelay int64        `json:"mergeDelay"` // seconds until what was sold has a proof
+	MergeDelay int64        `json:"mergeDelay"` // seconds within which what was sold gets a proof
 	Policy     string       `json:"policy"`     // tlog-policy
 }
 
-// Generation is one log; a verifier has another after one that had to be closed.
+// Generation is one Merkle tree of a verifier's log. The verifier begins the next one when
+// it has to close one.
 type Generation struct {
 	Origin string `json:"origin"`
 	Key    string `json:"key"`             // verifier key (vkey)
 	Prefix string `json:"prefix"`          // path on the same host
-	From   string `json:"from"`            // RFC 3339
-	To     string `json:"to,omitempty"`    // RFC 3339; only of a closed one
+	From   string `json:"from"`            // when it began, RFC 3339
+	To     string `json:"to,omitempty"`    // when it ended, RFC 3339; only of a closed one
 	Final  string `json:"final,omitempty"` // last checkpoint; only of a closed one
 }
 
-// ParseDirectory reads a directory. Members that it does not know are left aside, so that
-// it may grow; everything it knows must be right.
+// ParseDirectory reads a directory. Members that it does not know are ignored, so that it
+// may grow. Only the newest generation may be open. ErrMalformed.
 func ParseDirectory(data []byte) (Directory, error) {
 	var d Directory
 	if len(data) > MaxDirectory {
@@ -62,9 +63,9 @@ func ParseDirectory(data []byte) (Directory, error) {
 	return d, err
 }
 
-// ProofPaths returns, with each generation of the log, the path on the verifier's host where it has the proof of an
-// entry (GET: 200; 202 where the proof is not there yet; 404). The first generation comes first: the earliest entry
-// says most, and the cut-off of a revoked key is one of the generation in which it signed.
+// ProofPaths returns, with each generation of the log, the path on the verifier's host where it
+// has the proof of an entry. GET answers 200, 202 where the proof is not there yet, or 404. The
+// oldest generation comes first, because the earliest entry says most.
 func (d Directory) ProofPaths(leaf tlog.Hash) iter.Seq2[Generation, string] {
 	return func(yield func(Generation, string) bool) {
 		for _, g := range slices.Backward(d.Logs) {
@@ -103,8 +104,8 @@ func (g Generation) validate(newest bool) error {
 	return nil
 }
 
-// has checks that a signed checkpoint is of the generation, and that an entry got its place
-// before the generation was closed.
+// has returns ErrUnlisted unless the generation's key signed the checkpoint and the index
+// is within a closed generation's final size.
 func (g Generation) has(checkpoint []byte, index int64) error {
 	key, err := ParseLogKey(g.Key)
 	if err != nil {
@@ -121,7 +122,7 @@ func (g Generation) has(checkpoint []byte, index int64) error {
 }
 
 // FinalCheckpoint returns the last checkpoint of a closed generation of a list that
-// ParseDirectory returned.
+// ParseDirectory returned. closed is false for an open one.
 func (g Generation) FinalCheckpoint() (c Checkpoint, closed bool) {
 	key, err := ParseLogKey(g.Key)
 	if err != nil || g.Final == "" {

@@ -22,17 +22,20 @@ import (
 var (
 	// ErrMalformed is input that the formats do not allow.
 	ErrMalformed = errors.New("malformed")
-	// ErrUnknownLog is a checkpoint that no log of the policy has signed.
+	// ErrUnknownLog is a checkpoint that no log of the policy, or not the expected log, has
+	// signed under its own origin.
 	ErrUnknownLog = errors.New("not signed by a log of the policy")
 	// ErrUnlisted is a log that the policy trusts and the verifier's list does not confirm: it lacks this
 	// generation of the log, has it with another key or as closed before the entry, or is missing where the
 	// policy names several generations.
 	ErrUnlisted = errors.New("a log that the verifier does not list")
-	// ErrSignature is a checkpoint with a line of a listed key that does not verify.
+	// ErrSignature is a checkpoint with a line of a known key that does not verify, or
+	// without the line of the witness that must have cosigned it.
 	ErrSignature = errors.New("signature of the checkpoint does not match")
 	// ErrQuorum is a checkpoint that fewer witnesses cosigned than the policy asks for.
 	ErrQuorum = errors.New("too few witnesses")
-	// ErrInclusion is a proof that does not lead from the entry to the checkpoint's root.
+	// ErrInclusion is an index that the tree does not have, or an entry that is not shown to
+	// be in the tree.
 	ErrInclusion = errors.New("the entry is not in the log")
 	// ErrConsistency is a tree that is not a continuation of another one.
 	ErrConsistency = errors.New("the log is not a continuation")
@@ -47,29 +50,29 @@ func malformed(format string, args ...any) error {
 // Kinds of entry, as their first lines begin.
 const (
 	ReceiptEntry = "chain-evidence-receipt/v1"
-	// KeyEntry is the kind of a key's state as logs had it before the states were numbered.
+	// KeyEntry is the kind of a key's state in logs that are older than NumberedKeyEntry.
 	KeyEntry = "chain-evidence-key/v1"
-	// NumberedKeyEntry is the kind of a key's state. A number follows, so that a state which comes
-	// again is an entry again.
+	// NumberedKeyEntry is the kind of a key's state. In the entry a number follows it, so that a
+	// state which comes again is an entry again.
 	NumberedKeyEntry = "chain-evidence-key/v2"
 )
 
-// MaxEntry is the size in bytes of the largest entry: 256 of them fit into MaxNote.
+// MaxEntry is the size in bytes of the largest entry: a bundle of 256 of them fits into MaxNote.
 const MaxEntry = 253
 
-// commitmentPrefix separates what an entry hashes from everything else that is hashed.
+// commitmentPrefix separates the hash in an entry from hashes of any other data.
 const commitmentPrefix = "chain-evidence-receipt log entry v1\n"
 
 // Entry is one entry of the log, read.
 type Entry struct {
 	Kind  string // ReceiptEntry, KeyEntry or NumberedKeyEntry
 	KeyID string // of the key that signed, or whose state it is
-	// Commitment to the signature and to what it signs; only in a ReceiptEntry.
+	// Commitment is the hash of the signature and of what it signs; only in a ReceiptEntry.
 	Commitment [sha256.Size]byte
-	// State is one of the states of a receipt.Key; only of a key.
+	// State is one of the states of a receipt.Key; only in the entry of a key.
 	State string
-	// Before is the index from which on entries of a revoked key are not valid; only in a
-	// KeyEntry, and of its own log.
+	// Before is the index in the entry's own log from which on entries of a revoked key are
+	// not valid; only in a KeyEntry.
 	Before int64
 	// Number counts the states of one key, from 1; only in a NumberedKeyEntry.
 	Number int64
@@ -77,7 +80,8 @@ type Entry struct {
 	cutOffs string // of a revoked key in a NumberedKeyEntry, as the entry has them
 }
 
-// NewReceiptEntry returns the entry of a signature over pae by the key with an id.
+// NewReceiptEntry returns the entry of a signature over pae by the key with an id. It does
+// not check the signature. ErrMalformed.
 func NewReceiptEntry(keyID string, signature, pae []byte) (Entry, error) {
 	if len(signature) != ed25519.SignatureSize {
 		return Entry{}, malformed("a signature of %d bytes", len(signature))
@@ -91,14 +95,15 @@ func NewReceiptEntry(keyID string, signature, pae []byte) (Entry, error) {
 	return e, e.validate()
 }
 
-// NewKeyEntry returns the entry of a key's state as logs had it before the states were
-// numbered. before counts only when it is revoked.
+// NewKeyEntry returns the KeyEntry of a key's state. before must be 0 unless the state is
+// revoked. ErrMalformed.
 func NewKeyEntry(keyID, state string, before int64) (Entry, error) {
 	e := Entry{Kind: KeyEntry, KeyID: keyID, State: state, Before: before}
 	return e, e.validate()
 }
 
 // NewNumberedKeyEntry returns the entry of a key's state, the number-th of that key.
+// ErrMalformed.
 func NewNumberedKeyEntry(number int64, key receipt.Key) (Entry, error) {
 	e := Entry{Kind: NumberedKeyEntry, KeyID: key.KeyID, State: key.Status, Number: number}
 	if key.Logged != nil {
@@ -119,7 +124,8 @@ func NewNumberedKeyEntry(number int64, key receipt.Key) (Entry, error) {
 	return e, e.validate()
 }
 
-// GenerationOf splits the origin of a generation of a verifier's log, HOST/v1/log/N.
+// GenerationOf splits the origin of a generation of a verifier's log, HOST/v1/log/N, at its
+// last slash. ok is false unless a number of at least 1 follows it.
 func GenerationOf(origin string) (log string, generation int64, ok bool) {
 	at := strings.LastIndexByte(origin, '/')
 	generation, err := parseNumber(origin[at+1:])
@@ -138,7 +144,7 @@ func writeCutOffs(before map[int64]int64) string {
 	return strings.Join(words, ", ")
 }
 
-// readCutOffs reads what writeCutOffs wrote; ok is false where it is another spelling.
+// readCutOffs reads what writeCutOffs returns; ok is false for anything else.
 func readCutOffs(text string) (before map[int64]int64, ok bool) {
 	before = map[int64]int64{}
 	if text == "" {
@@ -156,11 +162,12 @@ func readCutOffs(text string) (before map[int64]int64, ok bool) {
 	return before, writeCutOffs(before) == text
 }
 
-// IsKey reports whether the entry is of a key's state.
+// IsKey reports whether the entry records the state of a key.
 func (e Entry) IsKey() bool { return e.Kind == KeyEntry || e.Kind == NumberedKeyEntry }
 
 // CutOffs returns, of the entry of a revoked key in a log with an origin, the cut-offs by
-// generation. One that is not there is 0: the key has no valid entry in that generation.
+// generation; none for any other entry. A NumberedKeyEntry names all: in a generation that is
+// not there the key has no valid entry. A KeyEntry names only the cut-off in its own log.
 func (e Entry) CutOffs(origin string) map[int64]int64 {
 	if e.Kind == KeyEntry {
 		if _, generation, ok := GenerationOf(origin); ok && e.State == receipt.KeyRevoked {
@@ -172,8 +179,8 @@ func (e Entry) CutOffs(origin string) map[int64]int64 {
 	return before
 }
 
-// States reports whether the entry, in a log with an origin, is of the state that a key
-// document lists.
+// States reports whether the entry, in a log with an origin, records the state of key as a
+// key document lists it.
 func (e Entry) States(key receipt.Key, origin string) bool {
 	if e.Kind == KeyEntry {
 		var before int64
@@ -193,8 +200,8 @@ func (e Entry) States(key receipt.Key, origin string) bool {
 
 // Follows checks that e may be the next state of a key after last, both in a log with an
 // origin: its number is the next one, what was revoked stays so, and no cut-off goes up. A
-// state from before they were numbered has the number 0, and could name the cut-off of its
-// own generation alone; two of those may follow in any order. ErrKeyState.
+// KeyEntry counts as number 0 and limits only the cut-off of its own generation; two of
+// them may follow in any order. ErrKeyState.
 func (e Entry) Follows(last Entry, origin string) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s: %s", ErrKeyState, e.KeyID, fmt.Sprintf(format, args...))
@@ -224,8 +231,8 @@ func (e Entry) Follows(last Entry, origin string) error {
 	return nil
 }
 
-// EntryOf returns the entry of a signed receipt, which must be one that receipt.Parse
-// returned. It does not check the signature.
+// EntryOf returns the entry of a signed receipt, which receipt.Parse must have returned. It
+// does not check the signature.
 func EntryOf(doc receipt.Document) (Entry, error) {
 	signature, ok := decodeBase64(doc.Signature.Value)
 	if !ok {
@@ -294,7 +301,7 @@ func (e Entry) Leaf() tlog.Hash { return Leaf(e.Bytes()) }
 // Leaf returns the leaf hash of an entry: SHA-256(0x00 || entry) (RFC 6962 section 2.1).
 func Leaf(entry []byte) tlog.Hash { return tlog.RecordHash(entry) }
 
-// ParseEntry reads an entry as the log holds it.
+// ParseEntry reads an entry as the log holds it. ErrMalformed.
 func ParseEntry(data []byte) (Entry, error) {
 	if len(data) > MaxEntry {
 		return Entry{}, malformed("an entry of more than %d bytes", MaxEntry)
@@ -362,8 +369,8 @@ func parseNumber(text string) (int64, error) {
 	return n, nil
 }
 
-// EntriesOfAnswer returns the entries of an answer: one, or those of each answer of a batch, in
-// their order.
+// EntriesOfAnswer returns the entries of an answer: one, or one for each answer of a batch, in
+// their order. It checks no signature.
 func EntriesOfAnswer(answer []byte) ([]Entry, error) {
 	answers, err := receipt.SplitAnswers(answer)
 	if err != nil {
@@ -378,9 +385,9 @@ func EntriesOfAnswer(answer []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// EntryOfAnswer returns the entry of an answer as receipt.Response writes it. It reads
-// receipt and signature, which come first, and not the proof, and checks neither: the
-// receipt is taken as it stands there, which is what was signed.
+// EntryOfAnswer returns the entry of an answer that receipt.Response.JSON returned. It reads
+// receipt and signature, which come first, and not the proof. It checks neither, and takes
+// the receipt for canonical apart from escapes. ErrMalformed, receipt.ErrMalformed.
 func EntryOfAnswer(answer []byte) (Entry, error) {
 	// Every sale waits for this: a Buffer is read where it is, and names that come twice were
 	// not written.

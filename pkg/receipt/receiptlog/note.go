@@ -33,7 +33,7 @@ const (
 	MaxSize = 1 << 50
 	// MaxNote bounds a checkpoint in bytes. sumdb reads at most 100 signature lines.
 	MaxNote = 64 << 10
-	// maxName bounds the name of a key, and so an origin.
+	// maxName bounds the name of a key in bytes, and so an origin.
 	maxName = 255
 )
 
@@ -68,7 +68,7 @@ func newKey(name string, public ed25519.PublicKey, kind byte) (Key, error) {
 // ParseLogKey reads the verifier key (vkey) of a log: <origin>+<key id>+<base64 of 0x01 and key>.
 func ParseLogKey(vkey string) (Key, error) { return parseKey(vkey, typeLog) }
 
-// ParseWitnessKey reads the verifier key (vkey) of a witness: type 0x04.
+// ParseWitnessKey reads the verifier key (vkey) of a witness: <name>+<key id>+<base64 of 0x04 and key>.
 func ParseWitnessKey(vkey string) (Key, error) { return parseKey(vkey, typeWitness) }
 
 func parseKey(vkey string, kind byte) (Key, error) {
@@ -136,13 +136,13 @@ type Signer struct {
 	now     func() time.Time
 }
 
-// NewLogSigner returns what signs the checkpoints of the log with an origin. The same
-// checkpoint always has the same bytes.
+// NewLogSigner returns the signer of the log with an origin. Its signature of a checkpoint
+// is always the same.
 func NewLogSigner(origin string, private ed25519.PrivateKey) (*Signer, error) {
 	return newSigner(origin, private, typeLog, nil)
 }
 
-// NewWitnessSigner returns what cosigns checkpoints as a witness, with the time of now.
+// NewWitnessSigner returns the signer of a witness, which cosigns with the time of now.
 func NewWitnessSigner(name string, private ed25519.PrivateKey, now func() time.Time) (*Signer, error) {
 	if now == nil {
 		return nil, errors.New("a witness needs a clock")
@@ -211,8 +211,8 @@ func (c Checkpoint) Sign(s *Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// Cosign is Sign, but returns the signature line alone, as a witness answers and as it is
-// appended to a note.
+// Cosign does what Sign does, but returns the signature line alone, as a witness answers
+// and as it is appended to a note.
 func (c Checkpoint) Cosign(s *Signer) ([]byte, error) {
 	signed, err := c.Sign(s)
 	if err != nil {
@@ -222,7 +222,7 @@ func (c Checkpoint) Cosign(s *Signer) ([]byte, error) {
 }
 
 // ParseCheckpoint reads a note's text as a checkpoint of three lines. A checkpoint with
-// extension lines is refused: no log of receipts writes them, and no monitor audits them.
+// extension lines is refused. ErrMalformed.
 func ParseCheckpoint(text string) (Checkpoint, error) {
 	lines := strings.SplitN(text, "\n", 5)
 	if len(lines) != 4 || lines[3] != "" {
@@ -249,7 +249,7 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 func emptyRoot() tlog.Hash { return sha256.Sum256(nil) }
 
 // openNote reads a signed checkpoint and checks the signatures of the known keys. The
-// Sigs of the note are those that verify, one for each key at most.
+// Sigs of the note are those that verify, at most one for each key; there may be none.
 func openNote(data []byte, known ...note.Verifier) (*note.Note, Checkpoint, error) {
 	if len(data) > MaxNote {
 		return nil, Checkpoint{}, malformed("a checkpoint of more than %d bytes", MaxNote)
@@ -276,8 +276,8 @@ func openNote(data []byte, known ...note.Verifier) (*note.Note, Checkpoint, erro
 	return opened, c, err
 }
 
-// OpenCheckpoint reads a signed checkpoint of one log and checks the log's signature. Other lines
-// are left aside. It is how a witness reads what a log asks it to cosign. ErrMalformed,
+// OpenCheckpoint reads a signed checkpoint of one log and checks the log's signature. Signatures
+// by others are ignored. It is how a witness reads what a log asks it to cosign. ErrMalformed,
 // ErrSignature, ErrUnknownLog.
 func OpenCheckpoint(data []byte, log Key) (Checkpoint, error) {
 	opened, c, err := openNote(data, log)
@@ -290,8 +290,9 @@ func OpenCheckpoint(data []byte, log Key) (Checkpoint, error) {
 	return c, nil
 }
 
-// OpenCosigned reads a signed checkpoint of any log and checks the signature of one witness, with
-// its time. It is how a reader takes what a witness itself serves. ErrMalformed, ErrSignature.
+// OpenCosigned reads a signed checkpoint of any log, checks the signature of one witness, and
+// returns its time. The signature of the log is not checked. It is how a reader takes what a
+// witness itself serves. ErrMalformed, ErrSignature.
 func OpenCosigned(data []byte, witness Key) (Checkpoint, time.Time, error) {
 	opened, c, err := openNote(data, witness)
 	switch {
@@ -303,8 +304,8 @@ func OpenCosigned(data []byte, witness Key) (Checkpoint, time.Time, error) {
 	return c, timeOf(opened.Sigs[0].Base64), nil
 }
 
-// Cosignature returns the line, with its end, of what a witness answered that is the
-// key's signature of a checkpoint; ok is false when there is none.
+// Cosignature returns the line of answer, with its newline, that is the key's signature of
+// the checkpoint; ok is false when there is none.
 func (c Checkpoint) Cosignature(answer []byte, k Key) (line []byte, ok bool) {
 	if len(answer) > MaxNote {
 		return nil, false

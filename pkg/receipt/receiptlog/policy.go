@@ -14,7 +14,7 @@ import (
 // Bounds of a policy file. C2SP recommends 32 of each kind at least.
 const (
 	MaxPolicy = 64 << 10 // bytes
-	maxListed = 64       // logs, witnesses, groups
+	maxListed = 64       // logs, witnesses and groups, of each
 )
 
 // PolicyLog is a log that a policy trusts.
@@ -31,7 +31,7 @@ type Witness struct {
 }
 
 // Policy says which logs a reader trusts and which witnesses must have cosigned a
-// checkpoint (C2SP tlog-policy). Only ParsePolicy makes one that accepts anything.
+// checkpoint (C2SP tlog-policy). One that ParsePolicy did not make accepts nothing.
 type Policy struct {
 	Logs      []PolicyLog
 	Witnesses []Witness
@@ -39,17 +39,18 @@ type Policy struct {
 	list      *Directory // what the verifier lists, where it is known
 }
 
-// WithList returns the policy of a reader who has the verifier's list of its logs. Of a log on
-// it, a proof of a generation that the list does not have, or has with another key or as closed
-// before the entry, is refused. Logs that are not on it are judged as without a list.
+// WithList returns the policy of a reader who has the verifier's list of its logs. Where the list
+// has any generation of a log, Verify and Included refuse a proof of a generation that the list
+// does not have, has with another key, or has as closed before the entry. Logs of which it has no
+// generation are judged as without a list.
 func (p Policy) WithList(d Directory) Policy {
 	p.list = &d
 	return p
 }
 
-// admits checks that the verifier's list does not contradict a checkpoint which the policy accepts
-// (WithList). A policy that names several generations of a log needs the list: without it, the
-// signer of a generation to come could run a second log beside the open one. ErrUnlisted.
+// admits checks that the verifier's list does not contradict a checkpoint that the policy accepts
+// (WithList). A policy that names several generations of a log needs a list with that log, because
+// the signer of a generation to come could run a second log beside the open one. ErrUnlisted.
 func (p Policy) admits(checkpoint []byte, origin string, index int64) error {
 	if p.list != nil {
 		for _, g := range p.list.Logs {
@@ -74,20 +75,20 @@ func (p Policy) admits(checkpoint []byte, origin string, index int64) error {
 	return nil
 }
 
-// SameLog reports whether two origins are of generations of one log.
+// SameLog reports whether two origins are equal or of generations of one log.
 func SameLog(a, b string) bool {
 	one, _, ok := GenerationOf(a)
 	other, _, ok2 := GenerationOf(b)
 	return a == b || ok && ok2 && one == other
 }
 
-// ahead is how many generations after the last known one Origins names: earlier setups told
-// witnesses of two future ones.
+// ahead is how many generations after the last known one Origins names. Witnesses may cosign
+// some that have not begun.
 const ahead = 3
 
-// Origins returns the origins that a reader asks a witness for to find logs that the verifier does
-// not list: those of the policy and of the list and, for each, those of the earlier generations,
-// the ones between, and the next ones.
+// Origins returns the origins for which a reader asks a witness, to find logs that the verifier
+// does not list: those of the policy and of the list, and all other generations of these logs from
+// the first to three after the last one that is named. A named generation above 64 adds no others.
 func (p Policy) Origins(d Directory) []string {
 	var all []string
 	last := map[string]int64{}
@@ -115,8 +116,8 @@ func (p Policy) Origins(d Directory) []string {
 
 // member is a witness or a group of a policy.
 type member struct {
-	witness   int // place in Witnesses, when there are no members
-	threshold int // how many of the members; 0 is "quorum none"
+	witness   int // place in Witnesses; of a witness, which has no members
+	threshold int // how many of the members must have cosigned; 0 is "quorum none"
 	members   []*member
 }
 
@@ -134,7 +135,7 @@ func (m *member) met(cosigned []bool) bool {
 }
 
 // ParsePolicy reads a policy file. A line that it does not know, a witness whose key is
-// not Ed25519 of type 0x04, and a file that is cut off in a line are refused.
+// not Ed25519 of type 0x04, and a file that is cut off in a line are refused. ErrMalformed.
 func ParsePolicy(data []byte) (Policy, error) {
 	if len(data) > MaxPolicy {
 		return Policy{}, malformed("a policy of more than %d bytes", MaxPolicy)
@@ -171,7 +172,7 @@ type policyReader struct {
 	groups int
 	names  map[string]*member // witnesses and groups
 	used   map[string]bool    // names that are members of a group
-	keys   map[string][]Key   // that are listed, by public key
+	keys   map[string][]Key   // of the lines so far, by public key
 }
 
 func (r *policyReader) line(keyword string, args []string) error {
@@ -217,9 +218,8 @@ func (r *policyReader) witness(args []string) error {
 	return r.listKey(k)
 }
 
-// listKey refuses a key twice, whatever its names: a witness that counts twice would be
-// a smaller quorum, and a log is no witness of itself. Only the generations of a log may
-// share a key.
+// listKey refuses a key that is listed before, unless both are of logs with different names: a
+// witness must not count twice, and a log is no witness of itself.
 func (r *policyReader) listKey(k Key) error {
 	for _, listed := range r.keys[string(k.public)] {
 		if k.kind == typeWitness || listed.kind == typeWitness || listed.name == k.name {
@@ -293,7 +293,7 @@ func optional(args []string) string {
 	return args[0]
 }
 
-// Unwitnessed reports whether the policy asks for no witness at all (quorum none).
+// Unwitnessed reports whether the policy asks for no witness ("quorum none").
 func (p Policy) Unwitnessed() bool { return p.quorum != nil && p.quorum.threshold == 0 }
 
 // Cosignature is a witness's statement that it saw a checkpoint, at a time of its clock.
@@ -316,13 +316,15 @@ type Witnessed struct {
 // cosignature.
 func (w Witnessed) Earliest() (at time.Time, ok bool) { return w.earliest, len(w.Cosignatures) > 0 }
 
-// Newest returns the newest time such that as many witnesses as the policy asks for say that the
-// checkpoint was the log's at that time or later. ok is false when there is no cosignature.
+// Newest returns the newest time such that as many witnesses as the policy asks for have cosigned
+// at that time or later. Where it asks for none, it is the time of the oldest cosignature. ok is
+// false when there is no cosignature.
 func (w Witnessed) Newest() (at time.Time, ok bool) { return w.newest, len(w.Cosignatures) > 0 }
 
 // Open reads a signed checkpoint and judges it: a log of the policy must have signed it
-// under its own origin, and witnesses cosigned it as the quorum asks. It does not compare
-// the times with a clock. ErrMalformed, ErrSignature, ErrUnknownLog, ErrQuorum.
+// under its own origin, and witnesses cosigned it as the quorum asks. It compares neither
+// the times with a clock nor the log with the list of WithList. ErrMalformed, ErrSignature,
+// ErrUnknownLog, ErrQuorum.
 func (p Policy) Open(data []byte) (Witnessed, error) {
 	w, met, err := p.read(data)
 	if err == nil && !met {
@@ -373,8 +375,7 @@ func (p Policy) read(data []byte) (w Witnessed, met bool, err error) {
 	return w, met, nil
 }
 
-// setTimes sets when the quorum was met. Where the policy asks for no witness, all that cosigned
-// count.
+// setTimes sets what Earliest and Newest return, from the times of Witnesses by place.
 func (p Policy) setTimes(w *Witnessed, times []time.Time) {
 	sorted := make([]time.Time, len(w.Cosignatures))
 	for i, c := range w.Cosignatures {
@@ -397,7 +398,8 @@ func (p Policy) setTimes(w *Witnessed, times []time.Time) {
 	}
 }
 
-// timeOf returns the time in a witness's signature that verifies: key id, time, signature.
+// timeOf returns the time in a witness's signature that was verified. text is the base64 of key
+// id, time and signature.
 func timeOf(text string) time.Time {
 	sig, _ := decodeBase64(text)
 	return time.Unix(int64(binary.BigEndian.Uint64(sig[4:])), 0).UTC()
@@ -405,8 +407,8 @@ func timeOf(text string) time.Time {
 
 func signatureID(name string, hash uint32) string { return fmt.Sprintf("%s+%08x", name, hash) }
 
-// Met reports whether the quorum is reached when just those of Witnesses count for which
-// counts returns true.
+// Met reports whether some of Witnesses reach the quorum. counts reports whether the one at
+// a place is among them.
 func (p Policy) Met(counts func(place int) bool) bool {
 	given := make([]bool, len(p.Witnesses))
 	for i := range given {

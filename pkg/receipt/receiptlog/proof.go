@@ -27,13 +27,13 @@ type Proof struct {
 	Checkpoint []byte      // the signed note with its cosignatures
 }
 
-// Bytes returns the proof as a file: .tlog-proof.
+// Bytes returns the proof as the content of a .tlog-proof file.
 func (p Proof) Bytes() []byte {
 	return appendNote(ProofHeader+"\nindex "+strconv.FormatInt(p.Index, 10)+"\n", p.Hashes, p.Checkpoint)
 }
 
-// ParseProof reads a proof. It does not check it. Extra data is refused: it would be
-// authenticated by nothing, and no log of receipts writes it.
+// ParseProof reads a proof. It does not check it. Extra data is refused, because nothing
+// would authenticate it. ErrMalformed.
 func ParseProof(data []byte) (p Proof, err error) {
 	rest, found := bytes.CutPrefix(data, []byte(ProofHeader+"\n"))
 	if !found {
@@ -47,7 +47,7 @@ func ParseProof(data []byte) (p Proof, err error) {
 // one which the witness cosigned last (C2SP tlog-witness, POST add-checkpoint).
 type AddCheckpoint struct {
 	Old        int64       // size of the checkpoint that the witness cosigned last, or 0
-	Hashes     []tlog.Hash // consistency from it (RFC 6962 section 2.1.2); none when Old is 0
+	Hashes     []tlog.Hash // consistency proof from Old (RFC 6962 section 2.1.2); none from 0 or of the same size
 	Checkpoint []byte      // the note, signed by the log
 }
 
@@ -57,6 +57,7 @@ func (a AddCheckpoint) Bytes() []byte {
 }
 
 // ParseAddCheckpoint reads the body of the request. It checks neither proof nor signature.
+// ErrMalformed.
 func ParseAddCheckpoint(data []byte) (a AddCheckpoint, err error) {
 	a.Old, a.Hashes, a.Checkpoint, err = parseNote("old ", data)
 	return a, err
@@ -102,8 +103,8 @@ func parseNote(keyword string, data []byte) (n int64, hashes []tlog.Hash, checkp
 	return n, hashes, bytes.Clone(checkpoint), nil
 }
 
-// CheckInclusion reports with ErrInclusion that a proof does not lead from a leaf to the
-// root of the checkpoint.
+// CheckInclusion returns ErrInclusion unless the proof, hashes, leads from a leaf at an
+// index to the root of the checkpoint.
 func (c Checkpoint) CheckInclusion(index int64, leaf tlog.Hash, hashes []tlog.Hash) error {
 	if index < 0 || index >= c.Size {
 		return fmt.Errorf("%w: index %d of %d entries", ErrInclusion, index, c.Size)
@@ -114,9 +115,9 @@ func (c Checkpoint) CheckInclusion(index int64, leaf tlog.Hash, hashes []tlog.Ha
 	return nil
 }
 
-// CheckConsistency reports with ErrConsistency that a proof does not show that the
-// checkpoint continues an older one of the same log: that it begins with the same
-// entries. Every tree continues the empty one, without a proof.
+// CheckConsistency returns ErrConsistency unless the proof, hashes, shows that the
+// checkpoint continues an older one of the same log: that its tree begins with the same
+// entries. Every tree continues the empty one and an equal one; there hashes must be empty.
 func (c Checkpoint) CheckConsistency(old Checkpoint, hashes []tlog.Hash) error {
 	switch {
 	case c.Origin != old.Origin:

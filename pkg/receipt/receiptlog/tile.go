@@ -44,7 +44,7 @@ func (t Tile) Path() string {
 // sumdb returns the same tile as package tlog has it, which also says the height.
 func (t Tile) sumdb() tlog.Tile { return tlog.Tile{H: tileHeight, L: t.Level, N: t.Index, W: t.Width} }
 
-// ParseTile reads a tile's path in its one spelling.
+// ParseTile reads a tile's path in its one spelling. ErrMalformed.
 func ParseTile(path string) (Tile, error) {
 	rest, found := strings.CutPrefix(path, "tile/")
 	if !found || len(path) > 64 {
@@ -61,7 +61,7 @@ func ParseTile(path string) (Tile, error) {
 	return t, nil
 }
 
-// Within reports whether a log of so many entries has the tile.
+// Within reports whether a log of so many entries has all that the tile holds.
 func (t Tile) Within(size int64) bool {
 	if size < 0 || size > MaxSize || t.Level < EntriesLevel || t.Index < 0 || t.Index > MaxSize || t.Width < 1 ||
 		t.Width > tileWidth {
@@ -87,12 +87,13 @@ func Tiles(old, size int64) iter.Seq[Tile] {
 	}
 }
 
-// AppendBundled appends an entry to a bundle: its length in two bytes, and its bytes.
+// AppendBundled appends an entry to a bundle: its length in two bytes, big endian, and its bytes.
 func AppendBundled(bundle, entry []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(bundle, uint16(len(entry))), entry...)
 }
 
-// ParseBundle returns the entries of a bundle, of which there are exactly width. It does not look into them.
+// ParseBundle returns the entries of a bundle, of which there must be exactly width. It does
+// not look into them. ErrMalformed.
 func ParseBundle(data []byte, width int) ([][]byte, error) {
 	if width < 1 || width > tileWidth || len(data) > MaxBundle {
 		return nil, malformed("a bundle of %d bytes for %d entries", len(data), width)
@@ -114,22 +115,22 @@ func ParseBundle(data []byte, width int) ([][]byte, error) {
 	return entries, nil
 }
 
-// Fetch returns what a log serves at a path below its prefix. It must bound what it
-// reads by MaxTile or MaxBundle. ErrNoTile when there is nothing.
+// Fetch returns what a log serves at a path below its prefix, and ErrNoTile when there is
+// nothing. It must bound what it reads; no tile or bundle is larger than MaxBundle.
 type Fetch func(ctx context.Context, path string) ([]byte, error)
 
 // ErrNoTile is a tile that the log does not serve.
 var ErrNoTile = errors.New("no such tile")
 
 // Tree reads the tree of a checkpoint from the log's tiles. Every hash and entry
-// that it returns has been compared with the checkpoint's root, so a log that
-// serves something else leads to an error and to nothing else.
+// that it returns has been checked against the checkpoint's root. What does not lead to
+// the root is an error.
 type Tree struct {
 	checkpoint Checkpoint
 	fetch      Fetch
 }
 
-// NewTree returns the tree of a checkpoint, which the caller has verified.
+// NewTree returns the tree of a checkpoint, whose signatures the caller must have checked.
 func NewTree(c Checkpoint, fetch Fetch) (*Tree, error) {
 	if c.Size < 0 || c.Size > MaxSize || fetch == nil {
 		return nil, malformed("a tree of %d entries", c.Size)
@@ -137,13 +138,13 @@ func NewTree(c Checkpoint, fetch Fetch) (*Tree, error) {
 	return &Tree{checkpoint: c, fetch: fetch}, nil
 }
 
-// hashes returns what reads hashes from tiles for one call.
+// hashes returns a reader of the tree's hashes, which fetches tiles with ctx.
 func (t *Tree) hashes(ctx context.Context) tlog.HashReader {
 	return tlog.TileHashReader(tlog.Tree{N: t.checkpoint.Size, Hash: t.checkpoint.Root}, tiles{ctx, t})
 }
 
-// Prove returns the proof that the entry with an index is in the tree. ErrInclusion: the tree has
-// no such index.
+// Prove returns the proof that the entry with an index is in the tree. It returns ErrInclusion
+// when the tree has no such index.
 func (t *Tree) Prove(ctx context.Context, index int64) ([]tlog.Hash, error) {
 	if index < 0 || index >= t.checkpoint.Size {
 		return nil, fmt.Errorf("%w: index %d of %d entries", ErrInclusion, index, t.checkpoint.Size)
@@ -155,8 +156,8 @@ func (t *Tree) Prove(ctx context.Context, index int64) ([]tlog.Hash, error) {
 	return hashes, nil
 }
 
-// Continues checks that the tree begins with that of an older checkpoint of the same log.
-// ErrConsistency: it does not.
+// Continues checks that the tree begins with that of an older checkpoint of the same log. It
+// returns ErrConsistency when it does not.
 func (t *Tree) Continues(ctx context.Context, old Checkpoint) error {
 	if old.Size == 0 || old.Size >= t.checkpoint.Size || old.Origin != t.checkpoint.Origin {
 		return t.checkpoint.CheckConsistency(old, nil)
@@ -171,9 +172,9 @@ func (t *Tree) Continues(ctx context.Context, old Checkpoint) error {
 	return nil
 }
 
-// Entries returns the entries of a bundle, which is named by its Tile.Index, from 256*bundle on, at most 256, checked
-// against the tree. ErrInclusion: there is no such bundle, or an entry does not match the log's tiles. Tiles that are
-// not of the tree are another error.
+// Entries returns the entries of the bundle with a Tile.Index, checked against the tree: at most
+// 256, from index 256*bundle on. It returns ErrInclusion when there is no such bundle, or when an
+// entry does not match the tree, and other errors for tiles that are not of the tree.
 func (t *Tree) Entries(ctx context.Context, bundle int64) ([][]byte, error) {
 	first := bundle * tileWidth
 	if bundle < 0 || bundle > MaxSize/tileWidth || first >= t.checkpoint.Size {
@@ -200,8 +201,8 @@ func (t *Tree) Entries(ctx context.Context, bundle int64) ([][]byte, error) {
 	return data, nil
 }
 
-// get fetches a tile and splits it into its hashes or entries. Where a partial one is
-// gone, it reads the beginning of the full one, as a log may drop the partial.
+// get fetches a tile and splits it into its hashes or entries. Where a partial tile is
+// not served, it reads the beginning of the full one, because a log may drop the partial.
 func (t *Tree) get(ctx context.Context, named Tile, split func([]byte, int) ([][]byte, error)) ([][]byte, error) {
 	full := named
 	full.Width = tileWidth

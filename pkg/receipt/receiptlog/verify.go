@@ -11,17 +11,19 @@ import (
 type Result struct {
 	Witnessed
 	Index int64 // of the receipt's entry
-	// Key signed the receipt. It may be revoked: then Index is before its cut-off.
+	// Key signed the receipt; Included leaves it zero. If it is revoked, Index is below its
+	// cut-off.
 	Key receipt.Key
 }
 
 // Verify checks that a signed receipt is in a log that the policy trusts, that witnesses
 // saw it as the policy asks, and that the key that signed it was good for its entry. It
 // checks the receipt's signature too, but not the proof that the receipt itself carries
-// ([receipt.VerifyProof]). A list of the verifier's logs must confirm the log if it has any
-// generation of it ([Policy.WithList]); a policy that names several needs one. ErrMalformed,
-// ErrSignature, ErrUnknownLog, ErrUnlisted, ErrQuorum, ErrInclusion; receipt.ErrUnknownKey,
-// receipt.ErrRevokedKey, receipt.ErrSignature.
+// ([receipt.VerifyProof]). If the policy has the verifier's list ([Policy.WithList]) and the
+// list has a generation of the log, it must confirm this one; a policy that names several
+// generations needs the list. ErrMalformed, ErrSignature, ErrUnknownLog, ErrUnlisted,
+// ErrQuorum, ErrInclusion; receipt.ErrUnknownKey, receipt.ErrRevokedKey,
+// receipt.ErrSignature.
 func Verify(doc receipt.Document, keys receipt.KeyDocument, proof []byte, policy Policy) (Result, error) {
 	key, keyErr := doc.VerifySignature(keys)
 	if errors.Is(keyErr, receipt.ErrRevokedKey) {
