@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
-// Fixed words of the format.
+// Fixed values of the format.
 const (
 	MediaType = "application/vnd.chain-evidence.finality.v1+json"
 	Type      = "chain-evidence-finality"
@@ -28,9 +28,9 @@ const (
 	MaxSize    = 256 << 10 // bytes of JSON
 	MaxSteps   = 64
 	MaxHeaders = 64
-	maxNodes   = 64 // of a trie proof
-	maxMembers = 512
-	maxName    = 64
+	maxNodes   = 64  // of a trie proof
+	maxMembers = 512 // of a sync committee
+	maxName    = 64  // bytes of a network's name
 )
 
 // Kinds of anchors: why an execution block is final.
@@ -51,7 +51,7 @@ type Document struct {
 	Type    string `json:"type"`    // always Type
 	Version int    `json:"version"` // always Version
 	Chain   string `json:"chain"`   // CAIP-2, such as eip155:1
-	Network string `json:"network"` // Network.Name
+	Network string `json:"network"` // Name of the Network
 	Block   Block  `json:"block"`   // the one that is shown to be final
 	Anchor  Anchor `json:"anchor"`
 	Link    Link   `json:"link"`
@@ -70,7 +70,8 @@ type Anchor struct {
 	// Steps are there for AnchorSyncCommittee: one for each committee, from the
 	// checkpoint's on.
 	Steps []Step `json:"steps,omitempty"`
-	// Execution is in the body of the last finalized header, or of the pinned one.
+	// Execution is in the body of the last step's finalized block, or for AnchorPinnedBlock of
+	// the checkpoint's block.
 	Execution Execution `json:"execution"`
 }
 
@@ -119,7 +120,7 @@ type Step struct {
 	NextBranch    []Root `json:"nextBranch,omitempty"`
 }
 
-// Signers counts the members that signed.
+// Signers returns how many members signed.
 func (s *Step) Signers() (n int) {
 	for _, b := range s.Bits {
 		n += bits.OnesCount8(b)
@@ -134,7 +135,6 @@ func (s *Step) WithoutNext() Step {
 	return last
 }
 
-// signed reports whether a member signed.
 func (s *Step) signed(member int) bool { return s.Bits[member/8]>>(member%8)&1 == 1 }
 
 // Signer is a sync committee without the keys of those who signed. Its root is that of
@@ -169,16 +169,18 @@ type Link struct {
 	// Headers are there for LinkHeaders: RLP, from the anchor's block down to the
 	// child of the document's block.
 	Headers []receipt.Hex `json:"headers,omitempty"`
-	// Header is the RLP of the anchor's block, Account are the trie nodes from its
-	// stateRoot to [HistoryContract], Storage those from there to the [HistorySlot] of the
-	// document's block, as eth_getProof returns them (EIP-1186). For LinkHistory.
+	// Header, Account and Storage are there for LinkHistory. Header is the RLP of the
+	// anchor's block. Account are the trie nodes from its stateRoot to [HistoryContract],
+	// Storage those from there to the [HistorySlot] of the document's block, as
+	// eth_getProof returns them (EIP-1186).
 	Header  receipt.Hex   `json:"header,omitempty"`
 	Account []receipt.Hex `json:"account,omitempty"`
 	Storage []receipt.Hex `json:"storage,omitempty"`
 }
 
-// Parse reads a document without verifying it. White space and the order of members do
-// not matter; everything else that json.Marshal would not have written is ErrMalformed.
+// Parse reads a document without verifying it. White space, the order of members and
+// escapes do not matter; everything else that json.Marshal would not have written is
+// ErrMalformed.
 func Parse(data []byte) (*Document, error) {
 	d := new(Document)
 	if err := read(data, d); err != nil {
@@ -187,8 +189,8 @@ func Parse(data []byte) (*Document, error) {
 	return d, d.validate()
 }
 
-// read reads JSON into what marshals to the same again, so that nothing is missing,
-// empty where it must be absent, or spelled otherwise.
+// read reads JSON and refuses what does not marshal to the same again: members that are
+// missing, empty where they must be absent, or spelled otherwise.
 func read(data []byte, into any) error {
 	if len(data) > MaxSize {
 		return malformed("more than %d bytes", MaxSize)
@@ -290,7 +292,7 @@ func (s Signature) MarshalText() ([]byte, error) { return receipt.Hex(s[:]).Mars
 // UnmarshalText reads what MarshalText returns, and nothing else.
 func (s *Signature) UnmarshalText(text []byte) error { return fixed(s[:], text) }
 
-// fixed reads lower-case hexadecimal digits that must fill into exactly.
+// fixed reads 0x and lower-case hexadecimal digits, which must fill into exactly.
 func fixed(into, text []byte) error {
 	digits, ok := strings.CutPrefix(string(text), "0x")
 	if !ok || len(digits) != 2*len(into) || strings.ToLower(digits) != digits {
@@ -322,20 +324,20 @@ func (u *Uint64) UnmarshalText(text []byte) error {
 var (
 	// ErrMalformed is a document, or a file of a network, that the format does not allow.
 	ErrMalformed = errors.New("malformed finality document")
-	// ErrNoNetwork is a chain whose consensus is not known here: no finality proof exists
-	// for it yet.
+	// ErrNoNetwork is a chain that [NetworkOf] does not know, where [Trust] has no Network.
 	ErrNoNetwork = errors.New("no finality proof exists for this chain yet")
 	// ErrOtherChain is a document of another chain or network.
 	ErrOtherChain = errors.New("finality document of another chain")
-	// ErrOtherBlock is a document about another block.
+	// ErrOtherBlock is a document, or a Header of [Trust], of another block.
 	ErrOtherBlock = errors.New("finality document of another block")
 	// ErrOtherCheckpoint is a document that begins at another checkpoint than the
 	// trusted one.
 	ErrOtherCheckpoint = errors.New("finality document from another checkpoint")
 	// ErrCheckpointTooOld is a checkpoint that lies further back than the reader accepts.
 	ErrCheckpointTooOld = errors.New("the checkpoint is too old")
-	// ErrCommittee is a step whose signer is not the committee of its period, or that is
-	// signed out of its time.
+	// ErrCommittee is a step whose signer or absent members are not those of the committee
+	// of its period, whose slots are not of that period or not in their order, or whose next
+	// committee is not final.
 	ErrCommittee = errors.New("not signed by the sync committee of its period")
 	// ErrTooFewSigners is a step that less than two thirds of the committee signed.
 	ErrTooFewSigners = errors.New("less than two thirds of the sync committee signed")

@@ -19,8 +19,9 @@ func HistorySlot(number uint64) (slot Root) {
 	return slot
 }
 
-// verify checks that the link ties block to the anchor's block, which has the hash anchor,
-// and returns the anchor's number. ErrLink.
+// verify checks that the link ties block to the anchor's block, whose hash is anchor, and
+// returns the number of the anchor's block. With LinkSame that is block.Number, unproven.
+// ErrLink.
 func (l *Link) verify(anchor Root, block Block) (number Uint64, err error) {
 	switch l.Kind {
 	case LinkSame:
@@ -35,7 +36,7 @@ func (l *Link) verify(anchor Root, block Block) (number Uint64, err error) {
 	}
 }
 
-// followHeaders goes from the anchor's header to its parent's, and so on.
+// followHeaders goes by Headers from the anchor's block down to block.
 func (l *Link) followHeaders(anchor Root, block Block) (number Uint64, err error) {
 	hash := evm.Hash(anchor)
 	for i, raw := range l.Headers {
@@ -56,7 +57,7 @@ func (l *Link) followHeaders(anchor Root, block Block) (number Uint64, err error
 	return block.Number + Uint64(len(l.Headers)), nil
 }
 
-// lookUp reads the block's hash in the state of the anchor's block.
+// lookUp compares block with its hash in the state of the anchor's block.
 func (l *Link) lookUp(anchor Root, block Block) (number Uint64, err error) {
 	header, err := evm.DecodeHeader(l.Header)
 	if err != nil {

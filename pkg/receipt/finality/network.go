@@ -20,13 +20,13 @@ type Network struct {
 	// cover it.
 	GenesisValidatorsRoot Root `json:"genesisValidatorsRoot"`
 	// GenesisTime is when slot 0 was, in Unix seconds; 0 where it is not known. It dates
-	// checkpoints for people, and decides nothing.
+	// checkpoints for people, and decides nothing in a verification.
 	GenesisTime    Uint64 `json:"genesisTime,omitempty"`
 	SecondsPerSlot uint64 `json:"secondsPerSlot"`
 	SlotsPerEpoch  uint64 `json:"slotsPerEpoch"`
 	SlotsPerPeriod uint64 `json:"slotsPerPeriod"` // how long a sync committee signs
 	CommitteeSize  int    `json:"committeeSize"`  // a power of two
-	Forks          []Fork `json:"forks"`          // from Altair on, in their order
+	Forks          []Fork `json:"forks"`          // Altair and later ones, in their order
 }
 
 // Fork is a change of the network's rules.
@@ -45,7 +45,7 @@ func (v ForkVersion) MarshalText() ([]byte, error) { return receipt.Hex(v[:]).Ma
 // UnmarshalText reads what MarshalText returns, and nothing else.
 func (v *ForkVersion) UnmarshalText(text []byte) error { return fixed(v[:], text) }
 
-// Mainnet returns Ethereum (consensus-specs, configs/mainnet.yaml).
+// Mainnet returns Ethereum's main network (consensus-specs, configs/mainnet.yaml).
 func Mainnet() *Network {
 	return known("mainnet", "eip155:1", "0x4b363db94e286120d76eb905340fdd4e54bfe9f06bf33ff6cf5ad27f511bfe95",
 		1606824023,
@@ -69,8 +69,8 @@ func Hoodi() *Network {
 		0, 0, 0, 0, 2048, 50688)
 }
 
-// known returns a network of the mainnet preset. epochs are the first epochs of its forks from
-// Altair, fork number 1, on.
+// known returns a network of the mainnet preset. epochs are those in which its forks begin, from
+// Altair on. version returns the version of a fork by its number, which is 1 for Altair.
 func known(name, chain, root string, genesis Uint64, version func(fork byte) ForkVersion, epochs ...Uint64) *Network {
 	n := &Network{
 		Name: name, ChainID: chain, GenesisTime: genesis,
@@ -90,8 +90,8 @@ func NetworkByName(name string) (*Network, bool) {
 	return find(func(n *Network) bool { return n.Name == name })
 }
 
-// NetworkOf returns the network whose execution chain this is, by its CAIP-2 name; false
-// when there is none, as for every L2.
+// NetworkOf returns which of mainnet, sepolia and hoodi has the execution chain with a CAIP-2
+// id; false when none has it.
 func NetworkOf(chain string) (*Network, bool) {
 	return find(func(n *Network) bool { return n.ChainID == chain })
 }
@@ -162,10 +162,10 @@ func (n *Network) validate() error {
 	return nil
 }
 
-// Period counts the sync committees: which of them signs in a slot.
+// Period returns the number of the sync committee period that a slot is in, from 0.
 func (n *Network) Period(slot uint64) uint64 { return slot / n.SlotsPerPeriod }
 
-// ForkAt returns the fork in force in a slot. Before the first it is zero.
+// ForkAt returns the fork in force in a slot; the zero Fork before the first one.
 func (n *Network) ForkAt(slot uint64) (at Fork) {
 	for _, fork := range n.Forks {
 		if slot/n.SlotsPerEpoch >= uint64(fork.Epoch) {
@@ -178,8 +178,8 @@ func (n *Network) ForkAt(slot uint64) (at Fork) {
 // LastFork returns the last fork that is known.
 func (n *Network) LastFork() Fork { return n.Forks[len(n.Forks)-1] }
 
-// indices returns where the leaves are in a block of this slot and its state. Before the
-// first fork they are nowhere.
+// indices returns where the leaves are in a block of this slot and its state; all are 0
+// before the first fork.
 func (n *Network) indices(slot Uint64) ssz.Indices {
 	indices, _ := ssz.IndicesOf(n.ForkAt(uint64(slot)).Name)
 	return indices

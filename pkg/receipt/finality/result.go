@@ -11,8 +11,8 @@ import (
 
 // Result is what a document shows to those who trust its checkpoint.
 type Result struct {
-	// Proven are the facts of the receipt that follow, in the manner of
-	// [receipt.VerifyProof]; empty without a receipt.
+	// Proven are the facts and checks of the receipt that follow, as [receipt.VerifyProof]
+	// lists those of its proof; empty without a receipt.
 	Proven []receipt.Fact `json:"proven"`
 
 	Network        string `json:"network"`
@@ -20,28 +20,31 @@ type Result struct {
 	Link           string `json:"link"`   // LinkSame, LinkHeaders or LinkHistory
 	Checkpoint     Root   `json:"checkpoint"`
 	CheckpointSlot Uint64 `json:"checkpointSlot"`
-	// CheckpointTime is the time of that slot; zero where the network does not say when it began.
+	// CheckpointTime is when that slot began; zero where GenesisTime is not known or the year
+	// is beyond 9999.
 	CheckpointTime time.Time `json:"checkpointTime,omitzero"`
-	// FinalizedSlot is that of the beacon block which is final and holds AnchorBlock:
-	// for AnchorPinnedBlock, the checkpoint's own.
+	// FinalizedSlot is the slot of the final beacon block whose body has AnchorBlock. For
+	// AnchorPinnedBlock it is CheckpointSlot.
 	FinalizedSlot Uint64 `json:"finalizedSlot"`
-	// Age is how far the checkpoint lies before the finalized block.
+	// Age is how far the checkpoint lies before the finalized block, or before the last
+	// committee's period if that begins later. For AnchorPinnedBlock it is 0.
 	Age time.Duration `json:"-"`
-	// Block is the document's. NumberShown reports whether its number is proven too, not only its
-	// hash: with LinkSame only [Trust.Header] proves it.
+	// Block is the document's block. NumberShown reports whether its number is proven too,
+	// not only its hash: with LinkSame only [Trust.Header] proves it.
 	Block       Block `json:"block"`
 	NumberShown bool  `json:"numberShown"`
 	AnchorBlock Block `json:"anchorBlock"`
 
-	// For AnchorSyncCommittee: the periods of the first and the last committee, and how
-	// many signed where the fewest did. Else 0.
+	// The next four are 0 for AnchorPinnedBlock. FirstPeriod and LastPeriod are the periods of
+	// the first and the last committee; LeastSigners is how many signed the step that the
+	// fewest signed.
 	FirstPeriod   Uint64 `json:"firstPeriod"`
 	LastPeriod    Uint64 `json:"lastPeriod"`
 	LeastSigners  int    `json:"leastSigners"`
 	CommitteeSize int    `json:"committeeSize"`
 }
 
-// MarshalJSON also writes ageSeconds.
+// MarshalJSON returns the fields, and Age as ageSeconds.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type plain Result
 	return json.Marshal(struct {
@@ -50,14 +53,14 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	}{plain(r), int64(r.Age / time.Second)})
 }
 
-// Confirmations counts the finalized blocks from the document's block to the anchor's,
+// Confirmations returns how many blocks there are from the document's block to the anchor's,
 // both included. The chain may have more.
 func (r *Result) Confirmations() uint64 {
 	return uint64(r.AnchorBlock.Number) - uint64(r.Block.Number) + 1
 }
 
-// facts lists which facts of a receipt about this block are proven. named reports whether
-// the reader said of which network the checkpoint is.
+// facts returns the facts and checks of a receipt about this block that are proven. named
+// reports whether the reader said of which network the checkpoint is.
 func (r *Result) facts(about *receipt.Receipt, named bool) []receipt.Fact {
 	final := "the block that a sync committee signed as final"
 	if r.Anchor == AnchorPinnedBlock {
@@ -86,7 +89,7 @@ func (r *Result) facts(about *receipt.Receipt, named bool) []receipt.Fact {
 	return list
 }
 
-// Sentences say what the result rests on, for people.
+// Sentences returns what the result rests on, for people.
 func (r *Result) Sentences() []string {
 	of := ""
 	if !r.CheckpointTime.IsZero() {
@@ -134,9 +137,9 @@ func (r *Result) Sentences() []string {
 	return list
 }
 
-// Warning returns a sentence for people where sync committees signed from a checkpoint of more than
-// DefaultMaxAge before now, or "". The check of its age compares two slots of the past: validators who left
-// since then can have written both.
+// Warning returns a sentence for people if sync committees signed and CheckpointTime is more than
+// DefaultMaxAge before now; else "". VerifyBlock compares only two slots with each other, and
+// validators who left since the checkpoint can have written both.
 func (r *Result) Warning(now time.Time) string {
 	age := now.Sub(r.CheckpointTime)
 	if r.CheckpointTime.IsZero() || r.Anchor != AnchorSyncCommittee || age <= DefaultMaxAge {

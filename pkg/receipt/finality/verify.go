@@ -11,32 +11,31 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/internal/evm"
 )
 
-// Trust is what the reader brings: nothing of it may come with the document.
+// Trust is what the reader brings. Nothing of it but Header may come with the document.
 type Trust struct {
 	// Checkpoint is the root of a finalized beacon block that the reader has from a source
 	// of their own.
 	Checkpoint Root
-	// MaxAge is how far the checkpoint may lie before the finalized block, by the slots of
-	// both. 0 is DefaultMaxAge.
+	// MaxAge bounds Result.Age; 0 means DefaultMaxAge.
 	MaxAge time.Duration
-	// Network is the chain that the checkpoint is of. nil is the one that [NetworkOf]
-	// knows for the document's chain; AnchorPinnedBlock, in which nothing is signed for one
+	// Network is the chain that the checkpoint is of. nil means the one that [NetworkOf]
+	// returns for the document's chain; AnchorPinnedBlock, in which nothing is signed for one
 	// network, then does not prove which chain that is.
 	Network *Network
-	// Header is the RLP of the block's header, as the proof of the receipt has it. It shows the
-	// number of the block, which LinkSame does not. It may come from anywhere: only the one
-	// with the block's hash is accepted. nil where there is none; the number is then claimed.
+	// Header is the RLP of the block's header, as the proof of the receipt has it, or nil. It
+	// shows Verify the number of the block, which LinkSame does not; VerifyBlock does not read
+	// it. It may come from anywhere, because only the one with the block's hash is accepted.
 	Header receipt.Hex
 }
 
-// DefaultMaxAge is below the weak subjectivity period of Ethereum at today's stake, 15.7
-// days: validators who have left can sign another history afterwards without a loss.
+// DefaultMaxAge is below the weak subjectivity period of Ethereum, about 15.7 days:
+// afterwards validators who have left can sign another history without a loss.
 const DefaultMaxAge = 14 * 24 * time.Hour
 
 // Verify checks that a finality document shows the block of a receipt to be final, and
-// which of the receipt's facts that proves. The receipt itself, its signature and its
-// proof are checked by package receipt. ErrOtherChain, ErrOtherBlock, and what
-// [VerifyBlock] returns.
+// returns which of the receipt's facts that proves. It does not check the receipt itself,
+// its signature and its proof, as package receipt does. ErrOtherChain, ErrOtherBlock, and
+// the errors of [VerifyBlock].
 func Verify(r *receipt.Receipt, d *Document, t Trust) (*Result, error) {
 	if d.Chain != r.Chain.ID {
 		return nil, fmt.Errorf("%w: it is of %s, the receipt of %s", ErrOtherChain, d.Chain, r.Chain.ID)
@@ -117,8 +116,8 @@ func VerifyBlock(d *Document, t Trust) (*Result, error) {
 }
 
 // VerifyCheckpoint checks that a checkpoint's header has its root and, where it names a
-// committee, that this is in the header's state. Whether the root is a trusted one is for
-// the caller. ErrBranch.
+// committee, that this is in the header's state. The caller decides whether it trusts the
+// root. ErrBranch.
 func (n *Network) VerifyCheckpoint(c Checkpoint) error {
 	if c.Header.HashTreeRoot() != c.Root {
 		return fmt.Errorf("%w: the header does not have the root", ErrBranch)
@@ -130,7 +129,8 @@ func (n *Network) VerifyCheckpoint(c Checkpoint) error {
 	return nil
 }
 
-// verifySteps goes from the checkpoint's committee to the last one and notes what it saw.
+// verifySteps verifies each step, from the checkpoint's committee to the last one, and sets
+// in result the periods and how many signed.
 func (n *Network) verifySteps(a *Anchor, result *Result) error {
 	period, committee := n.Period(uint64(a.Checkpoint.Header.Slot)), *a.Checkpoint.Committee
 	result.FirstPeriod, result.CommitteeSize = Uint64(period), n.CommitteeSize
@@ -224,9 +224,10 @@ func (s *Step) absentKeys() (keys [][bls.KeySize]byte, err error) {
 	return keys, nil
 }
 
-// verifyAge checks how far the checkpoint lies before the last finalized header. Whoever
-// holds keys of the last committee can write any slot into that header, and only the
-// committee's period is sure: the age reaches at least to where that period begins.
+// verifyAge sets result.Age, how far the checkpoint lies before the last finalized header,
+// and returns ErrCheckpointTooOld if it is above limit. Whoever holds keys of the last
+// committee can write any slot into that header, so the age reaches at least to the begin
+// of that committee's period.
 func (n *Network) verifyAge(result *Result, finalized Uint64, limit time.Duration) error {
 	if limit == 0 {
 		limit = DefaultMaxAge
