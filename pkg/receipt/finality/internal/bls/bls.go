@@ -1,7 +1,7 @@
 // Package bls verifies the signatures of sync committees: BLS over the curve BLS12-381
 // with public keys of 48 bytes and signatures of 96 (IETF draft-irtf-cfrg-bls-signature,
-// the ciphersuite of the consensus specifications). It is the only code here that names
-// the library, so that the library can be exchanged. It signs nothing and holds no secrets.
+// the ciphersuite of the consensus specifications). Besides package beacontest, which is
+// for tests, only this package imports the library. It signs nothing and holds no secrets.
 package bls
 
 import (
@@ -25,9 +25,8 @@ var (
 	ErrSignature = errors.New("the signature does not match")
 )
 
-// Verify checks an aggregate signature by all keys of a group but the absent ones. sum
-// is the sum of all the group's keys, which the caller trusts to be that. ErrPoint,
-// ErrSignature.
+// Verify checks an aggregate signature by all keys of a group but the absent ones. The
+// caller must be sure that sum is the sum of all the group's keys. ErrPoint, ErrSignature.
 func Verify(sum [KeySize]byte, absent [][KeySize]byte, message [32]byte, signature [SignatureSize]byte) error {
 	key, err := publicKey(sum)
 	if err != nil {

@@ -17,7 +17,7 @@ func Hash[R ~[32]byte](left, right R) R {
 	return sha256.Sum256(both[:])
 }
 
-// Uint64 returns the chunk of a number.
+// Uint64 returns the chunk of a number: little endian, padded with zeros.
 func Uint64[R ~[32]byte](v uint64) (chunk R) {
 	binary.LittleEndian.PutUint64(chunk[:], v)
 	return chunk
@@ -38,7 +38,8 @@ func Merkleize[R ~[32]byte](leaves []R) R {
 	return rows[len(rows)-1][0]
 }
 
-// Tree holds all rows of the tree over leaves, from the padded leaves to the root.
+// Tree returns all rows of the tree over leaves, from the leaves, padded with zero chunks to a
+// power of two, to the root.
 func Tree[R ~[32]byte](leaves []R) [][]R {
 	size := 1
 	for size < len(leaves) {
@@ -68,11 +69,11 @@ func Branch[R ~[32]byte](rows [][]R, leaf int) []R {
 }
 
 // Depth returns how many hashes a branch to a generalized index has; -1 for the index 0, which
-// names nothing.
+// no node has.
 func Depth(index uint64) int { return bits.Len64(index) - 1 }
 
 // Leads reports whether branch leads from leaf, at a generalized index, to root. The
-// branch must have exactly the index's depth, so nothing is at the index 0.
+// branch must have exactly the index's depth. For the index 0 it returns false.
 func Leads[R ~[32]byte](root, leaf R, branch []R, index uint64) bool {
 	if len(branch) != Depth(index) {
 		return false
@@ -94,8 +95,8 @@ type Indices struct {
 	Finalized        uint64 // finalized_checkpoint.root in BeaconState
 	CurrentCommittee uint64 // current_sync_committee in BeaconState
 	NextCommittee    uint64 // next_sync_committee in BeaconState
-	// BlockHash is the hash of an execution block in BeaconBlockBody. Since Gloas it is
-	// that of the parent, which the bid of the builder names.
+	// BlockHash is the hash of an execution block in BeaconBlockBody. From Gloas on this is
+	// the block's parent, whose hash the bid of the builder has.
 	BlockHash uint64
 }
 
