@@ -1,7 +1,8 @@
 // Package lightclient reads what a beacon node tells light clients (beacon-APIs,
 // types/*/light_client.yaml, as JSON) and makes of it the parts of a finality document,
 // which are much smaller: a step needs neither the execution payload header nor the keys of
-// those who signed. It verifies nothing but what it needs for that: package finality does.
+// those who signed. It checks forms, and that an execution block is in its beacon block;
+// package finality verifies the rest.
 package lightclient
 
 import (
@@ -20,7 +21,8 @@ import (
 // ErrMalformed is an answer of a beacon node that is not what the API describes.
 var ErrMalformed = errors.New("malformed light client data")
 
-// Versioned is an answer of the beacon API: one object and the fork it has the form of.
+// Versioned is an answer of the beacon API, or an element of one: an object, and the name
+// of the fork whose form it has.
 type Versioned[T any] struct {
 	Version string `json:"version"`
 	Data    T      `json:"data"`
@@ -51,8 +53,8 @@ type SyncAggregate struct {
 	Signature finality.Signature `json:"sync_committee_signature"`
 }
 
-// Header is LightClientHeader. Execution is nil before Capella and from Gloas on;
-// ExecutionBlockHash is there from Gloas on.
+// Header is LightClientHeader. Execution is nil in the forms before Capella and from Gloas
+// on; ExecutionBlockHash is nil in the forms before Gloas.
 type Header struct {
 	Beacon             BeaconHeader            `json:"beacon"`
 	Execution          *ExecutionPayloadHeader `json:"execution,omitempty"`
@@ -94,10 +96,10 @@ type ExecutionPayloadHeader struct {
 	ExcessBlobGas    *finality.Uint64 `json:"excess_blob_gas,omitempty"` // from Deneb on
 }
 
-// blockHashField is the place of BlockHash among the members.
+// blockHashField is the place of BlockHash among the members of ExecutionPayloadHeader.
 const blockHashField = 12
 
-// tree holds the rows of the tree over the members. ErrMalformed.
+// tree returns the rows of the tree over the members, as ssz.Tree does. ErrMalformed.
 func (p *ExecutionPayloadHeader) tree() ([][]finality.Root, error) {
 	if len(p.FeeRecipient) != 20 || len(p.LogsBloom) != 256 || len(p.ExtraData) > 32 ||
 		(p.BlobGasUsed == nil) != (p.ExcessBlobGas == nil) {
@@ -183,7 +185,8 @@ func (c *SyncCommittee) MarshalBinary() ([]byte, error) {
 	return append(data, c.AggregatePubkey[:]...), nil
 }
 
-// UnmarshalBinary reads what MarshalBinary returns. ErrMalformed.
+// UnmarshalBinary reads what MarshalBinary returns of a committee whose size is a power of
+// two. ErrMalformed.
 func (c *SyncCommittee) UnmarshalBinary(data []byte) error {
 	size := len(c.AggregatePubkey)
 	members := len(data)/size - 1
@@ -245,7 +248,7 @@ func read(data []byte, into any) error {
 	return nil
 }
 
-// NewCheckpoint returns the beginning of an anchor at a bootstrap's header.
+// NewCheckpoint returns the checkpoint of an anchor that begins at a bootstrap's header.
 func NewCheckpoint(b *Bootstrap) finality.Checkpoint {
 	committee := b.CurrentSyncCommittee.HashTreeRoot()
 	return finality.Checkpoint{
@@ -254,7 +257,7 @@ func NewCheckpoint(b *Bootstrap) finality.Checkpoint {
 	}
 }
 
-// NewPinned returns the anchor at a header that readers will have as their checkpoint.
+// NewPinned returns the AnchorPinnedBlock for readers whose checkpoint is a header.
 // ErrMalformed.
 func NewPinned(h Header) (finality.Anchor, error) {
 	execution, err := NewExecution(h)
@@ -301,8 +304,8 @@ func NewStep(signer *SyncCommittee, u *Update) (finality.Step, error) {
 }
 
 // NewExecution returns the proof of the execution block in a header's beacon block. The
-// members of h.Execution are checked against the body, so that its number is the block's.
-// From Gloas on it is the parent's block. ErrMalformed.
+// members of h.Execution, if it has one, are checked against the body, so that its number
+// is the block's. From Gloas on the proof is of the parent's execution block. ErrMalformed.
 func NewExecution(h Header) (finality.Execution, error) {
 	if h.ExecutionBlockHash != nil && h.Execution == nil {
 		return normalized(h)
@@ -324,9 +327,9 @@ func NewExecution(h Header) (finality.Execution, error) {
 	}, nil
 }
 
-// normalized reads the form of Gloas, in which a header of an earlier fork may come too: its
-// shorter branch is filled with zeros in front (consensus-specs,
-// gloas/light-client/fork.md).
+// normalized does what NewExecution does for a header in the form of Gloas. A header of an
+// earlier fork may have that form too, with zeros in front of its shorter branch
+// (consensus-specs, gloas/light-client/fork.md).
 func normalized(h Header) (finality.Execution, error) {
 	for _, fork := range []string{"gloas", "deneb", "capella"} { // Electra and Fulu are as Deneb
 		indices, _ := ssz.IndicesOf(fork)
