@@ -15,8 +15,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
 )
 
-// Execution is the execution chain that a Beacon follows. It never reorganizes, and the blocks
-// after its genesis block have different times, all later than GenesisTime.
+// Execution is the execution chain that a Beacon follows. It must not reorganize, and each
+// block after its genesis block must have a later time than the one before and GenesisTime.
 type Execution interface {
 	// Latest returns the number of the latest block.
 	Latest(ctx context.Context) (uint64, error)
@@ -26,9 +26,9 @@ type Execution interface {
 
 // Faults are what a Beacon does wrong, for tests.
 type Faults struct {
-	// Down has every request answered 503; PUT /faults excepted.
+	// Down has every request of the beacon API answered 503.
 	Down bool `json:"down"`
-	// Withhold has the node know no updates, as one without the light-client server.
+	// Withhold has the node know no updates.
 	Withhold bool `json:"withhold"`
 	// Signers is how many of the 512 sign; zero means 508.
 	Signers int `json:"signers"`
@@ -39,8 +39,8 @@ type Faults struct {
 	// WrongBlock has the committee sign execution blocks that the execution chain does
 	// not have.
 	WrongBlock bool `json:"wrongBlock"`
-	// EarlyUpdates has the update of a period come from the period's beginning: the header that it
-	// proves final is of the period before, so it must not hand over a committee.
+	// EarlyUpdates has the update of a period come from the period's first slots: the header that
+	// it proves final is of the period before, so clients must not take the next committee from it.
 	EarlyUpdates bool `json:"earlyUpdates"`
 }
 
@@ -55,8 +55,7 @@ type Config struct {
 	ChainID string
 	// Fork is the name of the fork of every slot; empty means electra.
 	Fork string
-	// Depth is how many blocks lie between a block and the one that its state calls final, at least
-	// 1.
+	// Depth is how many blocks a block is above the one that its state calls final, at least 1.
 	Depth uint64
 	// Execution is required.
 	Execution Execution
@@ -85,14 +84,14 @@ type named struct {
 // GenesisTime is when slot 0 was, in Unix seconds. A slot is a second long.
 const GenesisTime = 1_700_000_000
 
-// Of the network; the package's comment says why.
+// Slots of an epoch and of a sync committee period, as in the minimal preset.
 const (
 	slotsPerEpoch  = 8
 	slotsPerPeriod = 64
 )
 
-// NewNetwork returns the constants of the development network of a name: those that
-// verification needs. fork empty means electra.
+// NewNetwork returns the constants of the development network with a name: those that
+// verification needs. fork is the name of its last fork, deneb or later; empty means electra.
 func NewNetwork(name, chainID, fork string) (*finality.Network, error) {
 	n := &finality.Network{
 		Name: name, ChainID: chainID, GenesisValidatorsRoot: sha256.Sum256([]byte(name)),
@@ -137,8 +136,8 @@ func New(c Config) (*Beacon, error) {
 // Network returns the constants that verification needs.
 func (b *Beacon) Network() *finality.Network { return b.network }
 
-// Break has the node do these things wrong from now on, and no others. None are done
-// wrong at first.
+// Break has the node do wrong what f says from now on, and nothing else. A new node does
+// nothing wrong.
 func (b *Beacon) Break(f Faults) { b.faults.Store(&f) }
 
 func (b *Beacon) committee(period uint64) *committee { return b.committees[period%2]() }
@@ -161,7 +160,7 @@ type block struct {
 
 func (b *block) root() finality.Root { return b.light.Beacon.HashTreeRoot() }
 
-// complete makes the trees of a block and its header.
+// complete returns the block with its state and its header.
 func (b *Beacon) complete(made block) (*block, error) {
 	period := b.network.Period(made.slot)
 	made.state = tree{
@@ -197,7 +196,7 @@ func (b *Beacon) fork() string { return b.network.LastFork().Name }
 
 func (b *Beacon) gloas() bool { return b.fork() == "gloas" }
 
-// block returns the block of a number, 1 or more, with its state.
+// block returns the beacon block of the execution block with a number, 1 or more.
 func (b *Beacon) block(ctx context.Context, number uint64) (*block, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -233,10 +232,11 @@ func (b *Beacon) block(ctx context.Context, number uint64) (*block, error) {
 	}
 }
 
-// errNotFound means that the node does not have it.
+// errNotFound means that the node does not have what was asked for.
 var errNotFound = errors.New("not found")
 
-// blocks returns what is kept of all blocks. Number n is at n-1.
+// blocks returns what is kept of all blocks up to the latest; block n is at n-1. errNotFound
+// when there is only the genesis block.
 func (b *Beacon) blocks(ctx context.Context) ([]named, error) {
 	head, err := b.config.Execution.Latest(ctx)
 	if err != nil {
@@ -270,7 +270,8 @@ func (b *Beacon) Finalized(ctx context.Context) (finality.BeaconHeader, error) {
 	return finality.BeaconHeader(made.light.Beacon), nil
 }
 
-// Bootstrap returns where a light client begins at a finalized block.
+// Bootstrap returns the header and the sync committee with which a light client begins at
+// the finalized block with a root.
 func (b *Beacon) Bootstrap(ctx context.Context, root finality.Root) (*lightclient.Bootstrap, error) {
 	all, err := b.blocks(ctx)
 	if err != nil {
@@ -290,7 +291,7 @@ func (b *Beacon) Bootstrap(ctx context.Context, root finality.Root) (*lightclien
 	}, nil
 }
 
-// FinalityUpdate returns the latest update, which hands over no committee.
+// FinalityUpdate returns the latest update, without the next committee.
 func (b *Beacon) FinalityUpdate(ctx context.Context) (*lightclient.Update, error) {
 	all, err := b.blocks(ctx)
 	if err != nil {
@@ -308,9 +309,9 @@ func (b *Beacon) FinalityUpdate(ctx context.Context) (*lightclient.Update, error
 	return u, nil
 }
 
-// Update returns the best update of a period so far: the last one that the period's own
-// committee has signed. An update early in the period, whose finalized header is of the
-// period before, hands over nothing yet.
+// Update returns the last update of a period that the period's own committee has signed, with
+// the next committee. Its finalized header may still be of the period before while the period
+// lasts. For a past period without such an update it returns one over invented blocks.
 func (b *Beacon) Update(ctx context.Context, period uint64) (*lightclient.Update, error) {
 	all, err := b.blocks(ctx)
 	if err != nil {
@@ -339,7 +340,7 @@ func (b *Beacon) Update(ctx context.Context, period uint64) (*lightclient.Update
 	return nil, errNotFound
 }
 
-// update returns what the committee says about a block in the next one.
+// update returns the update about a block, by number, that is signed in the next block's slot.
 func (b *Beacon) update(ctx context.Context, all []named, number uint64) (*lightclient.Update, error) {
 	attested, err := b.block(ctx, number)
 	if err != nil {
@@ -384,8 +385,8 @@ func (b *Beacon) invent(final, slot, signed uint64) (*lightclient.Update, error)
 	return b.sign(attested, finalized, signed)
 }
 
-// sign returns the update that a slot's committee makes of a block and what its state
-// calls final.
+// sign returns the update in which the committee of a slot signs attested, whose state calls
+// finalized final.
 func (b *Beacon) sign(attested, finalized *block, slot uint64) (*lightclient.Update, error) {
 	faults, network := *b.faults.Load(), *b.network
 	if faults.OtherNetwork {

@@ -21,8 +21,8 @@ var domain = []byte("BLS_SIG_BLS12381G2_XMD:SHA-256_SSWU_RO_POP_")
 type committee struct {
 	lightclient.SyncCommittee
 	root finality.Root // its hash-tree-root
-	// first is the first secret key. The next one is one more, so that each public key
-	// is the one before and the generator: 512 additions and no multiplications.
+	// first is the secret key of member 0. That of each next member is one more, so that
+	// its public key is the one before plus the generator, which is quick to compute.
 	first *big.Int
 }
 
@@ -48,8 +48,8 @@ func newCommittee(seed string) *committee {
 	return c
 }
 
-// sign returns the aggregate signature of the members whose bits are set: the secret
-// keys are added up, so that it costs what one signature costs.
+// sign returns the aggregate signature of the members whose bits are set. It signs once,
+// with the sum of their secret keys.
 func (c *committee) sign(message finality.Root, bits []byte) (finality.Signature, error) {
 	secret, one := new(big.Int), new(big.Int)
 	for i := range committeeSize {

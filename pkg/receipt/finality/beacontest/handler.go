@@ -22,7 +22,7 @@ type failure struct {
 
 func (f failure) Error() string { return f.Message }
 
-// data is the beacon API's envelope of what has no version.
+// data is an answer of the beacon API without a version.
 type data struct {
 	Data any `json:"data"`
 }

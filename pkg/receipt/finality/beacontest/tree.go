@@ -5,8 +5,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/finality/internal/ssz"
 )
 
-// tree is a Merkle tree that holds only some leaves, by generalized index; everything
-// else of it is zero.
+// tree is a Merkle tree that holds only some leaves, by generalized index. A node above
+// none of them is zero.
 type tree map[uint64]finality.Root
 
 // root returns the hash of the node at a generalized index; 1 is the whole tree's.
