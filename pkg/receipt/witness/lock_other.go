@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// lock refuses: without it two processes could cosign two histories.
+// lock returns an error, because without a lock two processes could cosign two histories.
 func lock(string) (*os.File, error) { return nil, errors.ErrUnsupported }

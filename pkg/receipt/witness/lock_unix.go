@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// lock creates a file and locks it for this process until it is closed, or the process ends.
-// It is a file of its own, because the file of the state is replaced by each write.
+// lock opens a file, which it creates if there is none, and locks it until it is closed or the
+// process ends. It is not the file of the state, because each write replaces that.
 func lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names it
 	if err != nil {

@@ -23,18 +23,18 @@ import (
 // SizeType is the media type of the size that a 409 answers with.
 const SizeType = "text/x.tlog.size"
 
-// maxState bounds the file in bytes: a checkpoint for each log.
+// maxState bounds the file in bytes. It is enough for 64 logs with the largest checkpoints.
 const maxState = 64 * (receiptlog.MaxNote + 4<<10)
 
 // again is how long a repeated request for a checkpoint that was just cosigned is answered from
-// memory, without a new signature or a write to the disk: every client may repeat it.
+// memory, without a new signature or a write to the disk, because any client may repeat it.
 const again = 5 * time.Second
 
 // Options configure a Witness. All but Begin are required.
 type Options struct {
 	Signer *receiptlog.Signer // receiptlog.NewWitnessSigner
-	Logs   []receiptlog.Key   // that are cosigned, once they have begun
-	State  string             // the file; Create makes it
+	Logs   []receiptlog.Key   // the logs that are cosigned, once they have begun
+	State  string             // the path of the file; Create makes it
 	// Begin names those of Logs that begin now. The first of Logs that is a generation of its log
 	// begins by itself. Another generation or another key does not, because it is a second log
 	// under the same name, and only the operator can tell it from a thief's.
@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // Witness cosigns the checkpoints of some logs. It is an http.Handler with the routes
-// POST /add-checkpoint and GET /<SHA-256 of the origin>/checkpoint.
+// POST /add-checkpoint and GET /<ID of the origin>/checkpoint.
 type Witness struct {
 	Options
 	mu   sync.Mutex
@@ -59,7 +59,7 @@ type Witness struct {
 type cosigned struct {
 	receiptlog.Checkpoint
 	note string
-	// line is the cosignature, and at is when it was made; zero when it was read from the file.
+	// line is the cosignature; at is when it was made, zero when it was read from the file.
 	line []byte
 	at   time.Time
 }
@@ -80,9 +80,9 @@ func Create(state string) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// Open reads the file and returns the witness, which has it for itself until Close: two
-// would not see what the other one cosigns. Every checkpoint in it must be one that the
-// witness itself has cosigned.
+// Open reads the file and returns the witness, which has the file for itself until Close: of
+// two witnesses neither would see what the other one cosigns. Every checkpoint in the file
+// whose log's key is known must be one that the witness itself has cosigned.
 func Open(o Options) (_ *Witness, err error) {
 	if o.Signer == nil || len(o.Logs) == 0 {
 		return nil, errors.New("a witness needs a key, and a log to cosign")
@@ -153,8 +153,8 @@ func (w *Witness) read() error {
 	return nil
 }
 
-// readFormer reads what the witness has cosigned of a log of which only the name is kept. Where no
-// log of the list has signed it, it stays in former.
+// readFormer reads what the witness has cosigned last of a log of which the file has only the
+// origin. Where none of Logs has signed it, it stays in former.
 func (w *Witness) readFormer(origin, note string) error {
 	for _, log := range w.Logs {
 		if log.Name() != origin {
@@ -168,8 +168,8 @@ func (w *Witness) readFormer(origin, note string) error {
 	return nil
 }
 
-// keep keeps the note that the witness has cosigned last of a log, after checking the signatures of
-// both; a note of "" is that of a log that has only begun.
+// keep keeps the note that the witness has cosigned last of a log, after checking the signatures
+// of the log and the witness. The note is "" for a log that has only begun.
 func (w *Witness) keep(log receiptlog.Key, note string) error {
 	if note == "" {
 		w.logs[log.String()] = cosigned{Checkpoint: empty(log)}
@@ -187,7 +187,8 @@ func (w *Witness) keep(log receiptlog.Key, note string) error {
 	return nil
 }
 
-// begin begins the logs that may, and reports whether there were any.
+// begin begins those of Logs that have not begun and may (Options.Begin), and reports whether
+// there were any.
 func (w *Witness) begin() (begun bool) {
 	for _, log := range w.Logs {
 		if _, known := w.logs[log.String()]; known {
@@ -202,8 +203,8 @@ func (w *Witness) begin() (begun bool) {
 	return begun
 }
 
-// knowsGeneration reports whether the witness has begun a generation of an origin's log, by
-// whatever key.
+// knowsGeneration reports whether any generation of the log with an origin has begun, by whatever
+// key.
 func (w *Witness) knowsGeneration(origin string) bool {
 	for _, last := range w.logs {
 		if receiptlog.SameLog(last.Origin, origin) {
@@ -218,7 +219,7 @@ func (w *Witness) knowsGeneration(origin string) bool {
 	return false
 }
 
-// Waiting returns the logs of the list that have not begun, and need [Options.Begin].
+// Waiting returns those of Logs that have not begun, because they need [Options.Begin].
 func (w *Witness) Waiting() (waiting []receiptlog.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -230,12 +231,12 @@ func (w *Witness) Waiting() (waiting []receiptlog.Key) {
 	return waiting
 }
 
-// empty returns the first checkpoint of every log, which no log has signed.
+// empty returns the checkpoint of a log without entries.
 func empty(log receiptlog.Key) receiptlog.Checkpoint {
 	return receiptlog.Checkpoint{Origin: log.Name(), Root: sha256.Sum256(nil)}
 }
 
-// Close frees the file for another process. Nothing may be asked of the witness after it.
+// Close frees the file for another process. The witness must not be used afterwards.
 func (w *Witness) Close() error { return w.lock.Close() }
 
 // signatures returns the signature lines of a note.
@@ -263,7 +264,8 @@ func (w *Witness) addCheckpoint(out http.ResponseWriter, r *http.Request) {
 	_, _ = out.Write(answer) // the log asks again
 }
 
-// add cosigns what is asked for, or returns why not, in the order of C2SP tlog-witness.
+// add cosigns what is asked for and returns the answer of HTTP. It checks in the order of C2SP
+// tlog-witness.
 func (w *Witness) add(body []byte) (status int, answer []byte) {
 	asked, err := receiptlog.ParseAddCheckpoint(body)
 	if err != nil {
@@ -304,8 +306,8 @@ func (w *Witness) add(body []byte) (status int, answer []byte) {
 	return http.StatusOK, line
 }
 
-// open reads a checkpoint, which one of the logs that have begun must have signed. The
-// status is 0, or with the text the answer of HTTP that refuses it.
+// open reads a checkpoint, which one of the logs that have begun must have signed, and returns
+// that log. A status other than 0 refuses the checkpoint: it is the answer of HTTP, with text.
 func (w *Witness) open(note []byte) (log receiptlog.Key, c receiptlog.Checkpoint, status int, text []byte) {
 	origin, _, _ := strings.Cut(string(note), "\n")
 	status, text = http.StatusNotFound, []byte("unknown log\n")
@@ -333,7 +335,7 @@ func (w *Witness) begun(log receiptlog.Key) bool {
 	return begun
 }
 
-// remember writes the file, and is on disk when it returns.
+// remember keeps what was cosigned last of a log. Without an error, it is on disk.
 func (w *Witness) remember(log receiptlog.Key, last cosigned) error {
 	next := maps.Clone(w.logs)
 	next[log.String()] = last
@@ -356,8 +358,8 @@ func (w *Witness) write(logs map[string]cosigned) error {
 	return err
 }
 
-// Replace writes a file whole or not at all, for its owner alone, and is on disk when it
-// returns.
+// Replace writes a file whole or not at all, readable by its owner alone. When it returns no
+// error, the file is on disk.
 func Replace(path string, data []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -380,7 +382,7 @@ func Replace(path string, data []byte) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// ID returns the word for an origin in the path where a witness serves what it cosigned.
+// ID returns the name of an origin in the paths of a witness: its SHA-256, hexadecimal.
 func ID(origin string) string {
 	digest := sha256.Sum256([]byte(origin))
 	return hex.EncodeToString(digest[:])
@@ -396,9 +398,9 @@ func (w *Witness) serveLatest(out http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(out, note)
 }
 
-// latest returns what was cosigned last of the origin with an id. Where there are several keys,
-// those of the list come first. It also returns what was cosigned of a log that is no longer
-// listed, because others look for it.
+// latest returns what was cosigned last of the origin with an id; "" when there is nothing. Of
+// several keys, those of Logs come first. A log that is not in Logs any more is found too,
+// because those who watch logs ask for it.
 func (w *Witness) latest(id string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
