@@ -1,4 +1,3 @@
-// Package verdict is the check of the packages in other languages, in Go: what they are
-// compared with. Its tests judge the same documents in each language, and thousands of
-// documents with one byte changed.
+// Package verdict judges receipts in Go, as the packages in other languages do. Its tests
+// compare them with it on the same documents, and on thousands with one byte changed.
 package verdict

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Notes are the questions that a package's tests ask Go, with Go's verdicts. After the tests the
+// Notes are questions that a package's tests ask, with the verdicts of Judge. After the tests the
 // packages in other languages are asked the same questions, and must reach the same verdicts.
 type Notes struct {
-	lines map[string][]byte // of JSON, each by itself: a question that is put again is noted once
+	lines map[string][]byte // of JSON, each by itself, so that a repeated question is noted once
 }
 
-// Add notes a question, with the verdict that Go has. Tests that run at once must not share Notes.
+// Add notes a question with the verdict of Judge. Tests that run at once must not share Notes.
 func (n *Notes) Add(q Question) {
 	v := Judge(q)
 	if v.Finality != nil {
@@ -48,7 +48,7 @@ func (n *Notes) Add(q Question) {
 
 // Check has programs in other languages judge what was noted, and returns an error when one
 // disagrees. A program is its name and the path of its script below top, which is the path of
-// pkg/receipt. A program that is not there is passed over, unless CI is set: then it is an error.
+// pkg/receipt. A program that cannot run here is skipped, or an error where CI is set.
 func (n *Notes) Check(top string, programs ...[2]string) error {
 	if len(n.lines) == 0 {
 		return nil
@@ -101,7 +101,7 @@ func (n *Notes) Main(m interface{ Run() int }, top string, programs ...[2]string
 	return code
 }
 
-// The programs that judge.
+// Programs for Check.
 var (
 	JavaScript = [2]string{"node", "npm/test/agree.mjs"}
 	Python     = [2]string{"python3", "python/tests/agree.py"}

@@ -14,9 +14,9 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-// Question is what a reader gives to the check. A document that is nil was not given.
+// Question is what Judge is given. A document that is nil was not given.
 type Question struct {
-	// Answer is nil where the finality document alone is judged.
+	// Answer is nil where the finality document alone is judged; Keys is unused then.
 	Answer, Keys      []byte
 	Log, Policy, List []byte
 	Finality, Network []byte
@@ -26,7 +26,7 @@ type Question struct {
 	WithoutProof      bool   // an answer without its proof is accepted
 }
 
-// Verdict is what is found.
+// Verdict is what Judge finds.
 type Verdict struct {
 	Code string `json:"code"` // valid, or the reason
 	// Facts is a digest of all proven and attested facts, with how each is known.
@@ -47,7 +47,7 @@ type Log struct {
 	Earliest     *string       `json:"earliest"`
 }
 
-// Cosignature is a witness's.
+// Cosignature is a witness and the time, in RFC 3339, at which it cosigned.
 type Cosignature struct {
 	Witness string `json:"witness"`
 	Time    string `json:"time"`
@@ -56,7 +56,7 @@ type Cosignature struct {
 // Valid is the code of an answer that holds.
 const Valid = "valid"
 
-// Reasons that only the check has, and no package beside it.
+// Reasons of Judge for which package receipt and those below it have no error.
 var (
 	errOtherKind    = errors.New("a receipt of another kind")
 	errNoProof      = errors.New("no proof")
@@ -100,7 +100,8 @@ var codes = []struct {
 	{finality.ErrMalformed, "malformed"},
 }
 
-// CodeOf returns the word for an error, which the packages in other languages have too; "valid" for nil.
+// CodeOf returns the word for an error, which the packages in other languages have too: Valid
+// for nil, and "unknown: " with its text for one that is not listed in codes.
 func CodeOf(err error) string {
 	if err == nil {
 		return Valid
@@ -113,8 +114,8 @@ func CodeOf(err error) string {
 	return "unknown: " + err.Error()
 }
 
-// Judge checks an answer, in the order in which the packages in other languages do, so that of several faults the same
-// one is found.
+// Judge checks an answer, or the finality document alone, in the order in which the packages in
+// other languages do, so that of several faults they find the same one.
 func Judge(q Question) Verdict {
 	v, err := judge(q)
 	if err != nil {
@@ -183,7 +184,8 @@ func judge(q Question) (v Verdict, err error) {
 	return v, nil
 }
 
-// log checks the signature, alone or together with the log.
+// log checks the signature, together with the log if log proof, policy or list is given. Without
+// them it returns nil.
 func (q Question) log(doc receipt.Document, keys receipt.KeyDocument) (*Log, error) {
 	switch {
 	case q.Log == nil && q.Policy == nil && q.List == nil:
@@ -247,7 +249,7 @@ func (q Question) final() (*finality.Document, finality.Trust, error) {
 	return d, trust, err
 }
 
-// digest returns the SHA-256 of all facts, one on a line.
+// digest returns the SHA-256 of all facts, hexadecimal.
 func digest(proven, attested []receipt.Fact) string {
 	var text strings.Builder
 	for _, list := range [][]receipt.Fact{proven, attested} {
