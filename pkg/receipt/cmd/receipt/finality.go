@@ -34,10 +34,9 @@ func (f *finalityFlags) define(flags *flag.FlagSet) {
 	flags.BoolVar(&f.required, "require-finality", false, "")
 }
 
-// asked reports whether finality is to be looked at.
 func (f *finalityFlags) asked() bool { return f.from != "" || f.checkpoint != "" || f.required }
 
-// read checks the flags and reads what is trusted.
+// read checks the flags and sets trust. An error of the flags is an exitError.
 func (f *finalityFlags) read() error {
 	switch {
 	case f.from != "" && f.checkpoint == "":
@@ -83,12 +82,11 @@ func (f *finalityFlags) read() error {
 // finalityReport is what is known about the block's finality, in the form of its JSON.
 type finalityReport struct {
 	State  string           `json:"state"`            // valid, not valid, absent, not checked
-	Reason string           `json:"reason,omitempty"` // of an absent one
+	Reason string           `json:"reason,omitempty"` // why it is absent
 	Result *finality.Result `json:"result,omitempty"`
 }
 
-// errNoFinality is the error of a finality proof that was not given, or that does not exist, or not
-// yet. Its text is a sentence.
+// errNoFinality says in a sentence why there is no finality proof.
 type errNoFinality string
 
 func (e errNoFinality) Error() string { return string(e) }
@@ -130,7 +128,8 @@ func (r *report) checkFinality(ctx context.Context, doc receipt.Document, f fina
 	}
 }
 
-// document reads the finality document. errNoFinality, or an exitError when it cannot be had.
+// document reads the finality document from a file or an address. Its error is an errNoFinality
+// when there is none, or else an exitError.
 func (f *finalityFlags) document(ctx context.Context, r receipt.Receipt) ([]byte, error) {
 	path := "/v1/finality/" + r.Chain.Name + "/" + r.Block.Hash
 	if _, known := finality.NetworkOf(r.Chain.ID); !known && f.trust.Network == nil && (f.from == "" ||
@@ -177,9 +176,9 @@ func (f *finalityFlags) document(ctx context.Context, r receipt.Receipt) ([]byte
 	return nil, exitError{exitNoKey, fmt.Errorf("%s answers %d %s", target.Redacted(), status, http.StatusText(status))}
 }
 
-// text returns what is known about the block's finality, for people, without the end of the line.
-// signature is the state of the signature, which stands for it without a proof; now is when the
-// reader reads it.
+// text returns what is known about the block's finality, for people who read it now, without the
+// end of the line. Without a proof only the signature says that the block is final; signature is
+// its state.
 func (f *finalityReport) text(signature string, now time.Time) string {
 	var out bytes.Buffer
 	word := "attested by the signer only"

@@ -59,7 +59,6 @@ func writeNew(path string, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// pubkey prints the key document of a signing key.
 func pubkey(args []string, s streams) error {
 	flags := flag.NewFlagSet("pubkey", flag.ContinueOnError)
 	chain := flags.String("chain", "eip155:8453", "")
@@ -84,7 +83,7 @@ func pubkey(args []string, s streams) error {
 
 // Bounds of what is read from outside.
 const (
-	maxKeySize   = 1 << 20
+	maxKeySize   = 1 << 20 // bytes of a key or a key document
 	fetchTimeout = 15 * time.Second
 	maxRedirects = 3
 )
@@ -92,7 +91,7 @@ const (
 // keyPath is where a verifier publishes its key document (VERIFIER-1.5).
 const keyPath = "/.well-known/receipt-signing-key.json"
 
-// readFile reads a file, or the standard input for "-", up to a size.
+// readFile reads a file, or in for "-". More than most bytes are an error.
 func readFile(path string, in io.Reader, most int64) ([]byte, error) {
 	if path != "-" {
 		file, err := os.Open(path) //nolint:gosec // the user names it
@@ -120,7 +119,7 @@ func readBounded(in io.Reader, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// keyDocument gets a key document from a file or an address.
+// keyDocument gets a key document from a file or an address; an error when from is "".
 func keyDocument(ctx context.Context, from string, in io.Reader) (receipt.KeyDocument, error) {
 	if from == "" {
 		return receipt.KeyDocument{}, errors.New("no key given (--key), so the signature is not checked")
@@ -142,7 +141,8 @@ func keyDocument(ctx context.Context, from string, in io.Reader) (receipt.KeyDoc
 	return doc, nil
 }
 
-// fetch gets a small document over https, or over http from this machine.
+// fetch gets a key document over https, or over http from this machine. An address without
+// a path is one of keyPath.
 func fetch(ctx context.Context, address string) ([]byte, error) {
 	target, err := url.Parse(address)
 	if err != nil {
@@ -161,8 +161,8 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	return data, nil
 }
 
-// get fetches at most so many bytes from an address. of says what the address is of, for the error
-// about an address that is not allowed.
+// get fetches an address. A body of more than most bytes is an error. of says what the address is
+// of, for the error about one that is not allowed.
 func get(
 	ctx context.Context, target *url.URL, allowed func(*url.URL) bool, of string, most int64,
 ) (status int, data []byte, err error) {
@@ -193,8 +193,8 @@ func get(
 	return answer.StatusCode, data, err
 }
 
-// trusted reports whether nothing between us and an address can change what it
-// answers: a forged key document would make forged receipts valid.
+// trusted reports whether an address is https, or http on this machine, so that nothing on the
+// way can change its answer: a forged key document would make forged receipts valid.
 func trusted(target *url.URL) bool {
 	host := target.Hostname()
 	ip := net.ParseIP(host)

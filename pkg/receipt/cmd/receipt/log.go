@@ -14,8 +14,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-// logFlags are --log, --log-policy and --log-list. key is --key: its site is asked for the
-// list of its logs where one is needed and none is given.
+// logFlags are --log, --log-policy and --log-list. key is --key: listOfKey asks its site for
+// the list of logs.
 type logFlags struct{ proof, policy, list, key string }
 
 func (f logFlags) validate() error {
@@ -126,8 +126,8 @@ func (l *logReport) text() string {
 	return printable(text)
 }
 
-// readLog gets proof, policy and list as the flags name them. An exitError means that one of them
-// cannot be had; any other error means that there is no proof.
+// readLog gets proof, policy and list as the flags name them. An exitError decides the exit code;
+// with any other error the receipt counts as not logged.
 func readLog(ctx context.Context, asked logFlags, doc receipt.Document) (found logged, err error) {
 	if asked.policy != "" {
 		if found.policy, err = readPolicy(asked.policy); err != nil {
@@ -159,7 +159,6 @@ func readLog(ctx context.Context, asked logFlags, doc receipt.Document) (found l
 	return found, err
 }
 
-// readList reads a list of logs from a file or a verifier's address.
 func readList(ctx context.Context, from string) (*receiptlog.Directory, error) {
 	if strings.Contains(from, "://") {
 		_, list, err := fetchDirectory(ctx, from, trusted)
@@ -179,8 +178,9 @@ func readList(ctx context.Context, from string) (*receiptlog.Directory, error) {
 	return &list, nil
 }
 
-// listOfKey asks the site of the key for its list of logs, where the proof cannot be judged without
-// it: the policy names several generations of the log, or it is one that began by hand.
+// listOfKey asks the site of the key for its list of logs if the policy names several generations
+// of the log, or the proof is of a generation after the first. It returns nil where neither is so
+// and where key is no address.
 func listOfKey(ctx context.Context, key string, doc receipt.Document, found logged) (*receiptlog.Directory, error) {
 	included, unlisted := receiptlog.Included(doc, found.proof, found.policy)
 	_, generation, _ := receiptlog.GenerationOf(included.Origin)
@@ -207,8 +207,8 @@ func readPolicy(path string) (receiptlog.Policy, error) {
 	return policy, nil
 }
 
-// fetchProof asks a verifier, and each generation of its log from the first on, for the
-// proof of a receipt. It checks nothing but the forms. It also returns the list of the logs.
+// fetchProof asks a verifier for the proof of a receipt, in each generation of its log from the
+// first on, and returns it with the list of the logs. It does not check the proof.
 func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]byte, *receiptlog.Directory, error) {
 	entry, err := receiptlog.EntryOf(doc)
 	if err != nil {
@@ -236,7 +236,8 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 	return nil, nil, unknown
 }
 
-// fetchDirectory asks a verifier for the list of its logs.
+// fetchDirectory asks the verifier at an address for the list of its logs, and returns it with
+// the address.
 func fetchDirectory(
 	ctx context.Context, address string, allowed func(*url.URL) bool,
 ) (*url.URL, receiptlog.Directory, error) {
@@ -259,7 +260,6 @@ func fetchDirectory(
 	return site, directory, err
 }
 
-// logCommand does what follows `receipt log`.
 func logCommand(ctx context.Context, args []string, s streams) error {
 	commands := map[string]func(context.Context, []string, streams) error{
 		"get": logGet, "key": logKey, "check": logCheck, "mirror": logMirror,

@@ -1,6 +1,6 @@
-// Command receipt checks signed receipts offline and makes the keys that sign
-// them. See `receipt --help`. What makes a receipt valid is package receipt's; this
-// one reads files and addresses, bounded, and puts the result into plain words.
+// Command receipt checks signed receipts, makes the keys that sign them, watches and copies
+// logs of receipts, and runs a witness of them. See `receipt --help`. It reads files and
+// addresses, bounded, and puts into plain words what the packages of this module find.
 package main
 
 import (
@@ -104,14 +104,14 @@ Exit codes
   4  a file cannot be read or written
 `
 
-// streams are what a process reads and writes, and its clock.
+// streams are the standard streams of the process, and its clock.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 	now      func() time.Time
 }
 
-// exitError is an error with the exit code that it leads to, where that is not exitIO.
+// exitError is an error with its exit code. Any other error leads to exitIO.
 type exitError struct {
 	code int
 	err  error
@@ -168,8 +168,8 @@ func dispatch(ctx context.Context, args []string, s streams, version string) err
 	}
 }
 
-// parse reads flags before, between and after the positional arguments, of which
-// there must be so many.
+// parse reads flags before, between and after the positional arguments, and returns these.
+// There must be as many as positionals says.
 func parse(flags *flag.FlagSet, args []string, positionals int) ([]string, error) {
 	flags.SetOutput(io.Discard)
 	var found []string
@@ -190,15 +190,14 @@ func parse(flags *flag.FlagSet, args []string, positionals int) ([]string, error
 	return found, nil
 }
 
-// writeJSON writes a value as indented JSON.
 func writeJSON(out io.Writer, value any, indent string) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", indent)
 	return e.Encode(value)
 }
 
-// printable keeps a hostile document from writing to the terminal through the
-// name of a member that an error quotes.
+// printable replaces what is not printable, except newlines, by question marks, so that no
+// document can control the terminal through what is quoted of it.
 func printable(text string) string {
 	return strings.Map(func(char rune) rune {
 		if !unicode.IsPrint(char) && char != '\n' {

@@ -20,16 +20,15 @@ import (
 )
 
 const (
-	// defaultMaxAge is how old the newest cosignatures of a log may be: it is published each
-	// hour at least.
+	// defaultMaxAge is how old the newest cosignatures of a log may be by default. A verifier
+	// has its checkpoint cosigned again each hour at least.
 	defaultMaxAge = 2 * time.Hour
-	// publishWithin is how long after a witness has cosigned the log must serve that.
+	// publishWithin is how soon a log must serve a checkpoint that a witness has cosigned.
 	publishWithin = 10 * time.Minute
 	// maxState bounds the state file in bytes.
 	maxState = 16 << 20
 )
 
-// faults are what a watcher has found to be wrong.
 type faults []string
 
 func (f *faults) add(format string, args ...any) {
@@ -54,9 +53,9 @@ type keyState struct {
 // keyStates are the last state of each key, by its id.
 type keyStates map[string]keyState
 
-// take takes the next entry of a key, which must follow the one before. A new generation of the log
-// repeats each key's last state. In a later generation a key's first entry may have any number,
-// because the earlier generation may not have been read.
+// take keeps the next entry of a key, which must be the last one again, as a new generation of the
+// log has it, or follow it. The first entry of a key that is read may have any number, except in
+// generation 1, because earlier generations may not have been read.
 func (k keyStates) take(e receiptlog.Entry, origin string) error {
 	last, known := k[e.KeyID]
 	_, generation, _ := receiptlog.GenerationOf(origin)
@@ -101,7 +100,7 @@ func lastLine(e receiptlog.Entry) string {
 	return lines[len(lines)-1]
 }
 
-// remembered is what a watcher has seen of one log.
+// remembered is what the state file has of one log.
 type remembered struct {
 	Checkpoint string `json:"checkpoint"`
 	// Keys are the last entries of keys, by the origin of the log that has them; nil where an
@@ -134,8 +133,8 @@ func remember(note []byte, states keyStates) remembered {
 	return r
 }
 
-// readState reads the state file, by origin. It may be absent, or the one checkpoint that
-// earlier versions kept.
+// readState reads the state file, and returns what it has by origin: nothing if file is "" or
+// there is none. The file may also be one checkpoint, as earlier versions wrote it.
 func readState(file string) (map[string]remembered, error) {
 	seen := map[string]remembered{}
 	if file == "" {
@@ -167,8 +166,8 @@ func writeState(file string, seen map[string]remembered) error {
 	return err
 }
 
-// keyDocument asks the verifier for its key document; nil where it has none, as the copy of
-// a log has not.
+// keyDocument asks the verifier for its key document; nil where it has none, such as a mirror
+// of a log.
 func (w watched) keyDocument(ctx context.Context) (*receipt.KeyDocument, error) {
 	at := *w.site
 	at.Path = keyPath
@@ -185,8 +184,8 @@ func (w watched) keyDocument(ctx context.Context) (*receipt.KeyDocument, error) 
 	return &doc, err
 }
 
-// age judges when the newest checkpoint of the open generation was cosigned, and returns
-// words for it.
+// age adds a fault if the newest checkpoint of the open generation was cosigned too far from now,
+// and returns ", " and that time; "" if no witness cosigned.
 func (w watched) age(n newer, found *faults) string {
 	at, ok := n.Newest()
 	if !ok {
@@ -208,9 +207,9 @@ type sighting struct {
 	at time.Time
 }
 
-// ask asks the witnesses of the policy what they have cosigned, which is the only view of a log
-// that its operator does not serve. It also asks for logs that the verifier does not list, because
-// a watcher looks for those. notes say why witnesses could not be asked.
+// ask asks the witnesses of the policy what they have cosigned, which the operator of the log
+// cannot hide, also of logs that the verifier does not list. notes say why witnesses could not be
+// asked. A policy of the log's own is not used for this.
 func (w watched) ask(ctx context.Context) (seen []sighting, notes []string) {
 	if w.own {
 		return nil, []string{"the witnesses are not asked: they are of the log's own policy"}
@@ -251,7 +250,8 @@ func (w watched) askOne(
 	return nil
 }
 
-// judge compares what the witnesses serve with the list, and with the trees that were read.
+// judge compares what the witnesses serve with the list, and with the trees that were read. What
+// differs is a fault; the error is of a tree that cannot be read.
 func (w watched) judge(ctx context.Context, seen []sighting, trees map[string]newer, found *faults) error {
 	for _, s := range seen {
 		at := slices.IndexFunc(w.logs, func(g receiptlog.Generation) bool { return g.Origin == s.Origin })
@@ -293,7 +293,7 @@ func (w watched) judge(ctx context.Context, seen []sighting, trees map[string]ne
 	return nil
 }
 
-// vanished finds logs that were there before and are not listed any more.
+// vanished adds a fault for each log of the state file that is not listed any more.
 func (w watched) vanished(seen map[string]remembered, found *faults) {
 	for origin := range seen {
 		if !slices.ContainsFunc(w.logs, func(g receiptlog.Generation) bool { return g.Origin == origin }) {
@@ -302,7 +302,6 @@ func (w watched) vanished(seen map[string]remembered, found *faults) {
 	}
 }
 
-// knows reports whether the policy has a log by its key.
 func (w watched) knows(log receiptlog.Generation) bool {
 	return slices.ContainsFunc(w.policy.Logs, func(l receiptlog.PolicyLog) bool { return l.Key.String() == log.Key })
 }

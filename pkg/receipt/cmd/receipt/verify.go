@@ -88,7 +88,7 @@ func verify(ctx context.Context, args []string, s streams) error {
 	return err
 }
 
-// check does all that can be done: without a key the proof is still looked at. log is
+// check judges a receipt as far as it can: without a key it still checks the proof. log is
 // nil when the receipt need not be in the log, checkFinality when it is not asked for.
 func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, error), log func(
 	receipt.Document,
@@ -145,8 +145,8 @@ func (r *report) checkProof(doc receipt.Document, required bool) {
 	}
 }
 
-// fail adds a reason and keeps the gravest code: an invalid receipt is
-// invalid, whether or not there is a key.
+// fail adds a reason and sets the exit code, unless that is exitInvalid already: an invalid
+// receipt is invalid, whether or not there is a key.
 func (r *report) fail(code int, err error) {
 	if r.code != exitInvalid {
 		r.code = code
@@ -157,7 +157,7 @@ func (r *report) fail(code int, err error) {
 	r.Error += err.Error()
 }
 
-// text returns what was found, for people, at a time.
+// text returns what was found, for people who read it now.
 func (r report) text(now time.Time) []byte {
 	var out bytes.Buffer
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&out, format+"\n", args...) }
@@ -233,7 +233,7 @@ func (r report) text(now time.Time) []byte {
 	return out.Bytes()
 }
 
-// claim returns the receipt in one sentence.
+// claim returns what the receipt says: a line, and another for its transfer.
 func claim(r receipt.Receipt) string {
 	outcome := "ended without a recorded status"
 	if status := r.Outcome.Status; status != nil && *status == receipt.StatusSuccess {
@@ -249,7 +249,7 @@ func claim(r receipt.Receipt) string {
 	return text
 }
 
-// inspect prints a document without verifying it.
+// inspect prints a receipt without verifying it.
 func inspect(args []string, s streams) error {
 	files, err := parse(flag.NewFlagSet("inspect", flag.ContinueOnError), args, 1)
 	if err != nil {

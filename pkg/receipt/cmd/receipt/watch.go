@@ -29,7 +29,7 @@ type watched struct {
 	directory receiptlog.Directory
 	logs      []receiptlog.Generation // the newest first
 	policy    receiptlog.Policy
-	own       bool // it is the log's own
+	own       bool // the policy is the verifier's own
 	watchFlags
 	now func() time.Time
 }
@@ -46,8 +46,8 @@ func (f *watchFlags) define(flags *flag.FlagSet) {
 }
 
 // watch reads the list of a verifier's logs. Without a policy file the policy is the verifier's
-// own, and the address must be trusted. With a policy file everything that is read is judged by it,
-// so that plain http will do, as in a network of containers.
+// own, and the address must be trusted. With a policy file plain http will do, as in a network of
+// containers, because the logs are judged by that policy.
 func watch(ctx context.Context, address string, asked watchFlags, now func() time.Time) (w watched, err error) {
 	w = watched{allowed: trusted, own: asked.policyFile == "", watchFlags: asked, now: now}
 	if !w.own {
@@ -70,7 +70,7 @@ func watch(ctx context.Context, address string, asked watchFlags, now func() tim
 	return w, nil
 }
 
-// fetch returns what reads a log's files.
+// fetch returns the Fetch of a log.
 func (w watched) fetch(log receiptlog.Generation) receiptlog.Fetch {
 	return func(ctx context.Context, path string) ([]byte, error) {
 		at := *w.site
@@ -88,7 +88,7 @@ func (w watched) fetch(log receiptlog.Generation) receiptlog.Fetch {
 	}
 }
 
-// newer is a log's checkpoint and its tree, which was checked to continue an earlier one.
+// newer is the newest checkpoint of a log, and its tree, which continues that of an earlier one.
 type newer struct {
 	receiptlog.Witnessed
 	note []byte
@@ -181,7 +181,7 @@ func logCheck(ctx context.Context, args []string, s streams) error {
 	return m.faults.err()
 }
 
-// monitor is one check of the logs of a verifier.
+// monitor is one run of log check.
 type monitor struct {
 	watched
 	seen   map[string]remembered
@@ -190,7 +190,7 @@ type monitor struct {
 	faults faults
 }
 
-// read checks one log and says what it has found.
+// read checks one log and prints what it has found.
 func (m *monitor) read(ctx context.Context, log receiptlog.Generation, out io.Writer) error {
 	before := m.seen[log.Origin]
 	n, err := m.since(ctx, log, []byte(before.Checkpoint))
@@ -225,8 +225,9 @@ func (m *monitor) read(ctx context.Context, log receiptlog.Generation, out io.Wr
 	return err
 }
 
-// compareKeys compares the key document with the keys' last states. A new state is in the
-// log within the merge delay: a difference is looked at again after it.
+// compareKeys compares the key document with the keys' last states. A new state may need the
+// merge delay to be in the log: where something differs, it compares again after that, or after
+// 300 seconds if the delay is longer.
 func (m *monitor) compareKeys(ctx context.Context, out io.Writer) error {
 	for again := range 2 {
 		doc, err := m.keyDocument(ctx)
@@ -280,7 +281,7 @@ func (m *monitor) countEntries(ctx context.Context, n newer, from int64) (map[st
 	return counts, nil
 }
 
-// logMirror copies all logs of a verifier.
+// logMirror copies the logs of a verifier: all but closed ones whose key the policy does not have.
 func logMirror(ctx context.Context, args []string, s streams) error {
 	flags := flag.NewFlagSet("log mirror", flag.ContinueOnError)
 	var asked watchFlags
@@ -320,7 +321,7 @@ func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s 
 	if err != nil {
 		return err
 	}
-	// Notes are for those who read them: a copy is made each minute.
+	// The notes are not printed: with --every they would come again with each copy.
 	seen, _ := w.ask(ctx)
 	trees := map[string]newer{}
 	var found faults
@@ -372,8 +373,8 @@ func (m mirror) write(path string, data []byte) error {
 	return os.WriteFile(m.file(path), data, 0o644) //nolint:gosec // it is public
 }
 
-// extend writes what is new, and the checkpoint last: until then the folder is a mirror of
-// the earlier one.
+// extend writes the tiles and bundles that are new and then the checkpoint, until which the folder
+// is a mirror of the earlier one. Last it removes the earlier partial tiles.
 func (m mirror) extend(ctx context.Context, n newer) error {
 	for tile := range receiptlog.Tiles(n.old.Size, n.Size) {
 		if err := m.add(ctx, n.tree, tile); err != nil {
@@ -438,7 +439,7 @@ func (m mirror) add(ctx context.Context, tree *receiptlog.Tree, tile receiptlog.
 	return m.write(tile.Path(), data)
 }
 
-// logKey prints a log's verifier key.
+// logKey prints the verifier key of a log with an origin that a signing key signs.
 func logKey(_ context.Context, args []string, s streams) error {
 	words, err := parse(flag.NewFlagSet("log key", flag.ContinueOnError), args, 2)
 	if err != nil {
@@ -468,7 +469,6 @@ func privateKey(file string, s streams) (ed25519.PrivateKey, error) {
 	return private, nil
 }
 
-// Timeouts of a witness's server.
 const (
 	witnessTimeout = 10 * time.Second
 	witnessIdle    = 2 * time.Minute
