@@ -1,42 +1,38 @@
-// Package receipt is the signed evidence about one finalized transaction, or about one
-// token transfer in it: its format, how it is signed, and how it is checked offline. This
-// page is the format; testdata/vectors holds examples, made with the key of RFC 8032
-// section 7.1, test 1.
+// Package receipt is the signed evidence about one finalized transaction, or about one token
+// transfer in it: its format, how it is signed, and how it is checked offline. This page is the
+// format; testdata/vectors holds examples, made with the key of RFC 8032 section 7.1, test 1.
 //
 // The package uses no network and no clock, checks nothing but documents, and needs
 // no Ethereum client. Reading chains and building proofs is in other packages.
 //
 // # Receipt
 //
-// A receipt is a JSON object with the members of [Receipt], all of them but transfer,
-// and no others. What is not expected has no member in request.expectations, which may
-// be an empty object; no other member may be absent. Quantities of the chain are decimal strings
-// without leading zeros; bytes are 0x and lower-case hexadecimal digits (never the
-// EIP-55 spelling); transaction.type is hexadecimal without leading zeros; null
-// means that there is none. Text is printable ASCII, and the only numbers are
-// version and minConfirmations.
+// A receipt is a JSON object with the members of [Receipt], all of them but transfer, and no
+// others. What is not expected has no member in request.expectations, which may be an empty object;
+// no other member may be absent. Quantities of the chain are decimal strings without leading zeros;
+// bytes are 0x and lower-case hexadecimal digits (never the EIP-55 spelling); transaction.type is
+// hexadecimal without leading zeros; null means that there is none. Text is printable ASCII, and
+// the only numbers are version and minConfirmations.
 //
 // A receipt exists only when everything holds: every check is a pass, the verdict
 // is "verified", finality is met. Checks come in the order of [ChecksFor]. It does
 // not say when, by which key or for whom it was made, nor how far the chain had come, so
 // that the same question about the same chain has the same bytes for ever.
 //
-// contractAddress is there for a creation that succeeded, if the transaction or its
-// receipt commits to a nonce that counts the sender's transactions: the address follows
-// from it. An Arbitrum retry's nonce does not count them. The nonce of an OP-stack
-// deposit is the depositNonce in its receipt, which is part of the receipt's hash since
-// the Canyon fork; before, it is null.
+// contractAddress is there for a creation that succeeded, if the transaction or its receipt commits
+// to a nonce that counts the sender's transactions: the address follows from it. An Arbitrum
+// retry's nonce does not count them. The nonce of an OP-stack deposit is the depositNonce in its
+// receipt, which is part of the receipt's hash since the Canyon fork; before, it is null.
 //
 // # Transfer receipt
 //
-// A second kind of receipt also says that the transaction moved a token, or the
-// chain's own coin, from one account to another. Its type is "chain-evidence-transfer",
-// its version 1 and its payload type application/vnd.chain-evidence.transfer.v1+json.
-// It has the members of the first kind and transfer, [ProvenTransfer]; request has
-// transfer too, [ExpectedTransfer], and no expectation but minConfirmations;
-// the transaction succeeded; the checks are those of [ChecksForTransfer]. logPosition
-// is a number, as version and minConfirmations are. In [ProvenTransfer], logPosition and
-// token are null for the native coin, and authorization is null where none was asked for.
+// A second kind of receipt also says that the transaction moved a token, or the chain's own coin,
+// from one account to another. Its type is "chain-evidence-transfer", its version 1 and its payload
+// type application/vnd.chain-evidence.transfer.v1+json. It has the members of the first kind and
+// transfer, [ProvenTransfer]; request has transfer too, [ExpectedTransfer], and no expectation but
+// minConfirmations; the transaction succeeded; the checks are those of [ChecksForTransfer].
+// logPosition is a number, as version and minConfirmations are. In [ProvenTransfer], logPosition
+// and token are null for the native coin, and authorization is null where none was asked for.
 //
 // [FindTransfer] defines which transfer answers a request. All of transfer is proven.
 // It is worth what the token's contract is worth: compare token with the address that

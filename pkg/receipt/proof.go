@@ -26,8 +26,7 @@ type Proof struct {
 	// Transaction holds the trie nodes from transactionsRoot down to the transaction;
 	// nodes below 32 bytes are inside their parent and not listed.
 	Transaction []Hex `json:"transaction"`
-	// Receipt holds the trie nodes from receiptsRoot down to the transaction's receipt,
-	// likewise.
+	// Receipt holds the trie nodes from receiptsRoot down to the transaction's receipt, likewise.
 	Receipt []Hex `json:"receipt"`
 }
 
@@ -177,7 +176,6 @@ func follow(proof Proof) (e evidence, err error) {
 	return e, nil
 }
 
-// facts lists what the proof leads to.
 func (e evidence) facts() []Fact {
 	h, tx := e.header, e.transaction
 	list := []Fact{
@@ -237,9 +235,8 @@ func (e evidence) facts() []Fact {
 	return list
 }
 
-// checks lists those of the checks made that the proof confirms. An expectation was
-// compared with the receipt's facts by Parse or Sign, and VerifyProof compares these facts
-// with the proof.
+// checks lists those of the checks made that the proof confirms. An expectation was compared with
+// the receipt's facts by Parse or Sign, and VerifyProof compares these facts with the proof.
 func (e evidence) checks(made []Check) []Fact {
 	how := map[string]string{
 		CheckTransactionHash: howHash, CheckSender: "by " + e.senderMethod(), CheckHeaderHash: howHeaderHash,

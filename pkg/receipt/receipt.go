@@ -268,8 +268,7 @@ func (r Receipt) payloadType() string {
 
 func (r Receipt) hasTransfer() bool { return r.Type == TransferType }
 
-// checksInOrder reports whether the checks are those that follow from the request, in
-// their order.
+// checksInOrder reports whether the checks are those that follow from the request, in their order.
 func (r Receipt) checksInOrder() bool {
 	return slices.ContainsFunc([]string{MethodSecp256k1, MethodPreimage}, func(method string) bool {
 		if r.Request.Transfer != nil {
@@ -313,8 +312,7 @@ func (r Receipt) members() []member {
 	}, r.Transfer.members()...)
 }
 
-// consistent returns an error where selector, contract address or gas contradict the
-// other facts.
+// consistent returns an error where selector, contract address or gas contradict the other facts.
 func (r Receipt) consistent() error {
 	t, o := r.Transaction, r.Outcome
 	creation := t.To == nil

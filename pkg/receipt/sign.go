@@ -61,10 +61,9 @@ type EnvelopeSignature struct {
 	Sig   []byte `json:"sig"` // base64 in JSON
 }
 
-// Sign returns the answer: the canonical bytes of the receipt, the signature over
-// them, and proof, which may be nil. The same receipt and key always give the same
-// bytes and signature. A receipt that the format does not allow is refused
-// (ErrMalformed).
+// Sign returns the answer: the canonical bytes of the receipt, the signature over them, and proof,
+// which may be nil. The same receipt and key always give the same bytes and signature. A receipt
+// that the format does not allow is refused (ErrMalformed).
 func Sign(key *SigningKey, r Receipt, proof *Proof) (Response, error) {
 	body, err := Canonical(r)
 	if err != nil {
@@ -126,11 +125,10 @@ func Canonical(r Receipt) ([]byte, error) {
 // maxDepth bounds nesting; a receipt nests four deep.
 const maxDepth = 16
 
-// Canonicalize brings a JSON document into its one canonical form (RFC 8785),
-// whatever its white space, order of members and escapes. It accepts the part
-// of JSON where every tool agrees on that form: printable ASCII text, integers
-// from 0 to 2^53-1 written as such, no member twice. All else, and what nests deeper
-// than 16, is ErrMalformed.
+// Canonicalize brings a JSON document into its one canonical form (RFC 8785), whatever its white
+// space, order of members and escapes. It accepts the part of JSON where every tool agrees on that
+// form: printable ASCII text, integers from 0 to 2^53-1 written as such, no member twice. All else,
+// and what nests deeper than 16, is ErrMalformed.
 func Canonicalize(data []byte) ([]byte, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(data))
 	for done := false; !done; done = d.StackDepth() == 0 {

@@ -119,11 +119,10 @@ const (
 // expected, not from the zero address, which is a mint. Of the native coin only the value
 // of the transaction itself counts, not what contracts move.
 //
-// The token's log that marks an authorization as used (EIP-3009) is its mark. The
-// authorization belongs to the token's first transfer between its mark and the token's next
-// mark. If that transfer does not fit and is not the payer's, or there is none, it belongs
-// to the first fitting transfer before the mark, but only if the token has no other mark
-// in the transaction.
+// The token's log that marks an authorization as used (EIP-3009) is its mark. The authorization
+// belongs to the token's first transfer between its mark and the token's next mark. If that
+// transfer does not fit and is not the payer's, or there is none, it belongs to the first fitting
+// transfer before the mark, but only if the token has no other mark in the transaction.
 func FindTransfer(x ExpectedTransfer, tx Transaction, logs []Log) (found ProvenTransfer, ok bool) {
 	if x.validate() != nil {
 		return ProvenTransfer{}, false
@@ -391,8 +390,7 @@ func (t ProvenTransfer) SentenceOn(chain string) string {
 	return text.String()
 }
 
-// isPassedOn reports whether at least as much of the token left To in the transaction as
-// came in.
+// isPassedOn reports whether at least as much of the token left To in the transaction as came in.
 func (t ProvenTransfer) isPassedOn() bool {
 	in, isIn := new(big.Int).SetString(t.ToIn, 10)
 	out, isOut := new(big.Int).SetString(t.ToOut, 10)

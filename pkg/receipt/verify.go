@@ -111,10 +111,9 @@ type Document struct {
 	Proof     *Proof // nil when none came with it, as in a DSSE envelope
 }
 
-// Parse reads a signed receipt of any kind in either presentation, the plain answer
-// or the DSSE envelope, without verifying it. White space, the order of members and
-// escapes do not matter, but for the payload of an envelope, which must be canonical.
-// ErrMalformed.
+// Parse reads a signed receipt of any kind in either presentation, the plain answer or the DSSE
+// envelope, without verifying it. White space, the order of members and escapes do not matter, but
+// for the payload of an envelope, which must be canonical. ErrMalformed.
 func Parse(data []byte) (Document, error) {
 	if len(data) > MaxSize {
 		return Document{}, malformed("more than %d bytes", MaxSize)

@@ -69,8 +69,7 @@ type Report struct {
 	Proof     Part             `json:"proof"` // the proof that the receipt carries
 	Log       Log              `json:"log"`
 	Finality  Finality         `json:"finality"`
-	// Proven follows from proofs alone. Attested is the rest, for which only the signature
-	// stands.
+	// Proven follows from proofs alone. Attested is the rest, for which only the signature stands.
 	Proven    []receipt.Fact     `json:"proven"`
 	Attested  []receipt.Fact     `json:"attested"`
 	Transfers []receipt.Transfer `json:"transfers"` // ERC-20, in the proven logs
@@ -174,7 +173,6 @@ func failed(err error) Part {
 	return Part{State: Fails, Reason: word, Error: err.Error()}
 }
 
-// check is the check of one set of texts.
 type check struct {
 	report Report
 	// What was given, read; nil when it was not, or cannot be read.
@@ -257,7 +255,6 @@ func (c *check) disuse(kind Kind) {
 	}
 }
 
-// take reads a text of a kind.
 func (c *check) take(kind Kind, text string) error {
 	switch kind {
 	case KindReceipt:

@@ -169,18 +169,16 @@ type Link struct {
 	// Headers are there for LinkHeaders: RLP, from the anchor's block down to the
 	// child of the document's block.
 	Headers []receipt.Hex `json:"headers,omitempty"`
-	// Header, Account and Storage are there for LinkHistory. Header is the RLP of the
-	// anchor's block. Account are the trie nodes from its stateRoot to [HistoryContract],
-	// Storage those from there to the [HistorySlot] of the document's block, as
-	// eth_getProof returns them (EIP-1186).
+	// Header, Account and Storage are there for LinkHistory. Header is the RLP of the anchor's
+	// block. Account are the trie nodes from its stateRoot to [HistoryContract], Storage those from
+	// there to the [HistorySlot] of the document's block, as eth_getProof returns them (EIP-1186).
 	Header  receipt.Hex   `json:"header,omitempty"`
 	Account []receipt.Hex `json:"account,omitempty"`
 	Storage []receipt.Hex `json:"storage,omitempty"`
 }
 
-// Parse reads a document without verifying it. White space, the order of members and
-// escapes do not matter; everything else that json.Marshal would not have written is
-// ErrMalformed.
+// Parse reads a document without verifying it. White space, the order of members and escapes do not
+// matter; everything else that json.Marshal would not have written is ErrMalformed.
 func Parse(data []byte) (*Document, error) {
 	d := new(Document)
 	if err := read(data, d); err != nil {

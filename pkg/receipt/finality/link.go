@@ -19,9 +19,8 @@ func HistorySlot(number uint64) (slot Root) {
 	return slot
 }
 
-// verify checks that the link ties block to the anchor's block, whose hash is anchor, and
-// returns the number of the anchor's block. With LinkSame that is block.Number, unproven.
-// ErrLink.
+// verify checks that the link ties block to the anchor's block, whose hash is anchor, and returns
+// the number of the anchor's block. With LinkSame that is block.Number, unproven. ErrLink.
 func (l *Link) verify(anchor Root, block Block) (number Uint64, err error) {
 	switch l.Kind {
 	case LinkSame:

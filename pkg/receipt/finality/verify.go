@@ -115,9 +115,8 @@ func VerifyBlock(d *Document, t Trust) (*Result, error) {
 	return result, nil
 }
 
-// VerifyCheckpoint checks that a checkpoint's header has its root and, where it names a
-// committee, that this is in the header's state. The caller decides whether it trusts the
-// root. ErrBranch.
+// VerifyCheckpoint checks that a checkpoint's header has its root and, where it names a committee,
+// that this is in the header's state. The caller decides whether it trusts the root. ErrBranch.
 func (n *Network) VerifyCheckpoint(c Checkpoint) error {
 	if c.Header.HashTreeRoot() != c.Root {
 		return fmt.Errorf("%w: the header does not have the root", ErrBranch)

@@ -2,11 +2,10 @@
 // how the log's checkpoints, tiles and proofs are written, and how a proof that a
 // receipt is in the log is checked offline. testdata holds examples.
 //
-// The package uses no network, no clock and no database. Merkle trees and signed notes
-// are those of golang.org/x/mod/sumdb; the formats are C2SP's tlog-tiles,
-// tlog-checkpoint, tlog-cosignature, tlog-proof, tlog-policy and signed-note, as of
-// commit 5ba5ee83. Everything that it reads is bounded. Entries, keys, checkpoints, proofs
-// and the paths of tiles have one spelling.
+// The package uses no network, no clock and no database. Merkle trees and signed notes are those of
+// golang.org/x/mod/sumdb; the formats are C2SP's tlog-tiles, tlog-checkpoint, tlog-cosignature,
+// tlog-proof, tlog-policy and signed-note, as of commit 5ba5ee83. Everything that it reads is
+// bounded. Entries, keys, checkpoints, proofs and the paths of tiles have one spelling.
 //
 // # Entry
 //
@@ -42,12 +41,11 @@
 //
 // # Checkpoint
 //
-// A checkpoint is a signed note of three lines: the origin, which is the log's name, the
-// number of entries, and the root. The last element of the origin is the log's generation.
-// The log signs with an Ed25519 key of type 0x01 under the name of the origin; a witness
-// cosigns with one of type 0x04, with the time. Signature lines of keys that the policy
-// does not list are ignored; one of a listed key that does not verify makes the whole note
-// invalid.
+// A checkpoint is a signed note of three lines: the origin, which is the log's name, the number of
+// entries, and the root. The last element of the origin is the log's generation. The log signs with
+// an Ed25519 key of type 0x01 under the name of the origin; a witness cosigns with one of type
+// 0x04, with the time. Signature lines of keys that the policy does not list are ignored; one of a
+// listed key that does not verify makes the whole note invalid.
 //
 // # Proof
 //
@@ -57,12 +55,11 @@
 //
 // # Policy
 //
-// A policy lists the logs and witnesses that a reader trusts, and the quorum: which of
-// the witnesses must have cosigned. With "quorum none" no witness vouches for what the
-// operator says. Whoever has the key of a listed log can have the witnesses cosign a tree
-// under that log's name, so list the open generation alone, and a later one when it begins.
-// A reader whose policy names several generations needs the verifier's list
-// ([Policy.WithList]).
+// A policy lists the logs and witnesses that a reader trusts, and the quorum: which of the
+// witnesses must have cosigned. With "quorum none" no witness vouches for what the operator says.
+// Whoever has the key of a listed log can have the witnesses cosign a tree under that log's name,
+// so list the open generation alone, and a later one when it begins. A reader whose policy names
+// several generations needs the verifier's list ([Policy.WithList]).
 //
 // # What it shows
 //

@@ -102,8 +102,7 @@ func NewKeyEntry(keyID, state string, before int64) (Entry, error) {
 	return e, e.validate()
 }
 
-// NewNumberedKeyEntry returns the entry of a key's state, the number-th of that key.
-// ErrMalformed.
+// NewNumberedKeyEntry returns the entry of a key's state, the number-th of that key. ErrMalformed.
 func NewNumberedKeyEntry(number int64, key receipt.Key) (Entry, error) {
 	e := Entry{Kind: NumberedKeyEntry, KeyID: key.KeyID, State: key.Status, Number: number}
 	if key.Logged != nil {

@@ -122,9 +122,8 @@ type Fetch func(ctx context.Context, path string) ([]byte, error)
 // ErrNoTile is a tile that the log does not serve.
 var ErrNoTile = errors.New("no such tile")
 
-// Tree reads the tree of a checkpoint from the log's tiles. Every hash and entry
-// that it returns has been checked against the checkpoint's root. What does not lead to
-// the root is an error.
+// Tree reads the tree of a checkpoint from the log's tiles. Every hash and entry that it returns
+// has been checked against the checkpoint's root. What does not lead to the root is an error.
 type Tree struct {
 	checkpoint Checkpoint
 	fetch      Fetch
@@ -222,7 +221,6 @@ func (t *Tree) get(ctx context.Context, named Tile, split func([]byte, int) ([][
 	return parts[:named.Width], nil
 }
 
-// splitTile reads a tile of so many hashes.
 func splitTile(data []byte, width int) ([][]byte, error) {
 	if len(data) != width*tlog.HashSize {
 		return nil, malformed("a tile of %d bytes for %d hashes", len(data), width)

@@ -16,14 +16,13 @@ type Result struct {
 	Key receipt.Key
 }
 
-// Verify checks that a signed receipt is in a log that the policy trusts, that witnesses
-// saw it as the policy asks, and that the key that signed it was good for its entry. It
-// checks the receipt's signature too, but not the proof that the receipt itself carries
-// ([receipt.VerifyProof]). If the policy has the verifier's list ([Policy.WithList]) and the
-// list has a generation of the log, it must confirm this one; a policy that names several
-// generations needs the list. ErrMalformed, ErrSignature, ErrUnknownLog, ErrUnlisted,
-// ErrQuorum, ErrInclusion; receipt.ErrUnknownKey, receipt.ErrRevokedKey,
-// receipt.ErrSignature.
+// Verify checks that a signed receipt is in a log that the policy trusts, that witnesses saw it as
+// the policy asks, and that the key that signed it was good for its entry. It checks the receipt's
+// signature too, but not the proof that the receipt itself carries ([receipt.VerifyProof]). If the
+// policy has the verifier's list ([Policy.WithList]) and the list has a generation of the log, it
+// must confirm this one; a policy that names several generations needs the list. ErrMalformed,
+// ErrSignature, ErrUnknownLog, ErrUnlisted, ErrQuorum, ErrInclusion; receipt.ErrUnknownKey,
+// receipt.ErrRevokedKey, receipt.ErrSignature.
 func Verify(doc receipt.Document, keys receipt.KeyDocument, proof []byte, policy Policy) (Result, error) {
 	key, keyErr := doc.VerifySignature(keys)
 	if errors.Is(keyErr, receipt.ErrRevokedKey) {

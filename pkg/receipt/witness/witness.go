@@ -64,7 +64,6 @@ type cosigned struct {
 	at   time.Time
 }
 
-// file is the content of the file.
 type file struct {
 	Logs   map[string]string `json:"logs"`             // verifier key to note
 	Former map[string]string `json:"former,omitempty"` // origin to note
@@ -239,7 +238,6 @@ func empty(log receiptlog.Key) receiptlog.Checkpoint {
 // Close frees the file for another process. The witness must not be used afterwards.
 func (w *Witness) Close() error { return w.lock.Close() }
 
-// signatures returns the signature lines of a note.
 func signatures(note []byte) []byte {
 	_, lines, _ := bytes.Cut(note, []byte("\n\n"))
 	return lines

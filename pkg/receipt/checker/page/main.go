@@ -25,7 +25,6 @@ import (
 	"strings"
 )
 
-// Parts of the page.
 var (
 	//go:embed page.html
 	page string
@@ -214,7 +213,6 @@ func compile(ctx context.Context) ([]byte, error) {
 	return os.ReadFile(program) //nolint:gosec // what was just made
 }
 
-// output returns what a command prints.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // arguments of ours
 	cmd.Env = append(os.Environ(), "GOWORK=off")

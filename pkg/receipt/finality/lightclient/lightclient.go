@@ -162,7 +162,6 @@ type SyncCommittee struct {
 	AggregatePubkey finality.PublicKey   `json:"aggregate_pubkey"`
 }
 
-// keyRoots returns the leaves of the committee's keys.
 func (c *SyncCommittee) keyRoots() []finality.Root {
 	leaves := make([]finality.Root, len(c.Pubkeys))
 	for i, key := range c.Pubkeys {
@@ -257,8 +256,7 @@ func NewCheckpoint(b *Bootstrap) finality.Checkpoint {
 	}
 }
 
-// NewPinned returns the AnchorPinnedBlock for readers whose checkpoint is a header.
-// ErrMalformed.
+// NewPinned returns the AnchorPinnedBlock for readers whose checkpoint is a header. ErrMalformed.
 func NewPinned(h Header) (finality.Anchor, error) {
 	execution, err := NewExecution(h)
 	return finality.Anchor{

@@ -118,7 +118,6 @@ func DecodeTransaction(raw []byte) (Transaction, error) {
 	return tx, nil
 }
 
-// read reads one member of the payload.
 func (tx *Transaction) read(m *rlp.Members, at int, name string) {
 	switch name {
 	case "chainId":

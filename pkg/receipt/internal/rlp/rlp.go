@@ -1,7 +1,6 @@
-// Package rlp reads and writes Recursive Length Prefix encoding (Ethereum yellow
-// paper, appendix B) as strictly as consensus does: an item has exactly one
-// encoding, and whatever is not that one is an error. Package evm knows what the
-// items mean.
+// Package rlp reads and writes Recursive Length Prefix encoding (Ethereum yellow paper, appendix B)
+// as strictly as consensus does: an item has exactly one encoding, and whatever is not that one is
+// an error. Package evm knows what the items mean.
 package rlp
 
 import (
@@ -33,7 +32,6 @@ func Decode(data []byte) (Item, error) {
 	return item, err
 }
 
-// next reads the first item of data.
 func next(data []byte) (item Item, rest []byte, err error) {
 	if len(data) == 0 {
 		return Item{}, nil, errShort

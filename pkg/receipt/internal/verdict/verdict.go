@@ -230,7 +230,6 @@ func (q Question) log(doc receipt.Document, keys receipt.KeyDocument) (*Log, err
 	return log, nil
 }
 
-// final reads what concerns finality.
 func (q Question) final() (*finality.Document, finality.Trust, error) {
 	trust := finality.Trust{MaxAge: time.Duration(q.MaxCheckpointAge) * time.Second}
 	switch {
