@@ -100,7 +100,7 @@ func Attested(r Receipt, proven []Fact) []Fact {
 
 // VerifyProof checks that the header of proof hashes to the block hash of r, that its roots
 // hold the transaction and its receipt at the index, and that these agree with r. It does not
-// compare the expectations of r with its facts, as Parse and Sign do. It returns the facts and
+// compare the expectations of r with its facts; Parse and Sign do. It returns the facts and
 // checks that are proven, and the transaction's logs. Every error is ErrProof, and names where
 // the proof breaks off, or every member that differs.
 func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
@@ -148,7 +148,7 @@ type evidence struct {
 	receipt     evm.TxReceipt
 }
 
-// follow goes from the header through both tries.
+// follow returns what the proof leads to, from the header through both tries.
 func follow(proof Proof) (e evidence, err error) {
 	if e.index, err = strconv.ParseUint(proof.Index, 10, 64); err != nil || decimal(e.index) != proof.Index {
 		return e, errors.New("index is not a decimal number")

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Names that a signature and a key document carry.
+// Names that a signature or a key document carries.
 const (
 	Algorithm        = "Ed25519" // RFC 8032
 	PayloadType      = "application/vnd.chain-evidence.receipt.v1+json"
@@ -109,8 +109,8 @@ func (r Response) Envelope() (Envelope, error) {
 	}, nil
 }
 
-// Canonical returns the bytes that are signed: the receipt as RFC 8785 (JCS) has
-// it. A receipt that the format does not allow is refused (ErrMalformed).
+// Canonical returns the receipt as RFC 8785 (JCS) has it, the body that PAE takes. A
+// receipt that the format does not allow is refused (ErrMalformed).
 func Canonical(r Receipt) ([]byte, error) {
 	if err := r.validate(); err != nil {
 		return nil, err

@@ -34,7 +34,6 @@ func (r Receipt) deed() string {
 	return r.Transaction.From + " " + done + " " + to + " " + how
 }
 
-// amount returns the amount of a transfer with its token, for people.
 func (r Receipt) amount(t ProvenTransfer) string {
 	if t.Token == nil {
 		return t.Amount + " wei of the native coin"
@@ -45,7 +44,6 @@ func (r Receipt) amount(t ProvenTransfer) string {
 	return t.Amount + " of token " + shortened(*t.Token)
 }
 
-// shortened returns the beginning and the end of an address of more than ten characters.
 func shortened(address string) string {
 	const head, tail = 6, 4
 	if len(address) <= head+tail {

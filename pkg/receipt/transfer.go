@@ -82,7 +82,7 @@ type ProvenTransfer struct {
 type UsedAuthorization struct {
 	Authorizer  string `json:"authorizer"`
 	Nonce       string `json:"nonce"`
-	LogPosition int    `json:"logPosition"` // of the mark, among the transaction's own logs
+	LogPosition int    `json:"logPosition"` // of the log that marks it as used
 }
 
 // ChecksForTransfer returns the checks of a transfer receipt: the six that every receipt

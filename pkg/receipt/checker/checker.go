@@ -22,7 +22,7 @@ const (
 	maxKeys = 1 << 20
 )
 
-// Kind is what a text is.
+// Kind is the kind of a text.
 type Kind string
 
 // Kinds of texts.
@@ -75,7 +75,7 @@ type Report struct {
 	Transfers []receipt.Transfer `json:"transfers"` // ERC-20, in the proven logs
 }
 
-// Text is one of the texts.
+// Text is what a report says of one of the texts.
 type Text struct {
 	Kind Kind `json:"kind"`
 	// Used is false for a text that is not recognised or cannot be read, that a later one of
@@ -395,7 +395,7 @@ func recogniseObject(text string) Kind {
 	return KindUnknown
 }
 
-// checkProof checks the proof that the receipt carries, if it does.
+// checkProof checks the proof that the receipt carries, if there is one.
 func (c *check) checkProof() {
 	if c.doc.Proof == nil {
 		return

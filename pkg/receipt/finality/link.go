@@ -13,7 +13,7 @@ const (
 	HistoryWindow   = 8191
 )
 
-// HistorySlot returns the storage slot in which the contract keeps a block's hash.
+// HistorySlot returns the storage slot in which HistoryContract keeps the hash of a block.
 func HistorySlot(number uint64) (slot Root) {
 	binary.BigEndian.PutUint64(slot[24:], number%HistoryWindow)
 	return slot

@@ -36,7 +36,7 @@ type Fork struct {
 	Version ForkVersion `json:"version"`
 }
 
-// ForkVersion is in what the signatures of a fork cover.
+// ForkVersion is the version of a fork. The signatures of its time cover it.
 type ForkVersion [4]byte
 
 // MarshalText returns 0x and lower-case hexadecimal digits.

@@ -32,10 +32,9 @@ type Trust struct {
 // afterwards validators who have left can sign another history without a loss.
 const DefaultMaxAge = 14 * 24 * time.Hour
 
-// Verify checks that a finality document shows the block of a receipt to be final, and
-// returns which of the receipt's facts that proves. It does not check the receipt itself,
-// its signature and its proof, as package receipt does. ErrOtherChain, ErrOtherBlock, and
-// the errors of [VerifyBlock].
+// Verify checks that a finality document shows the block of a receipt to be final, and returns
+// which of the receipt's facts that proves. It does not check the receipt itself, its signature and
+// its proof; package receipt does. ErrOtherChain, ErrOtherBlock, and the errors of [VerifyBlock].
 func Verify(r *receipt.Receipt, d *Document, t Trust) (*Result, error) {
 	if d.Chain != r.Chain.ID {
 		return nil, fmt.Errorf("%w: it is of %s, the receipt of %s", ErrOtherChain, d.Chain, r.Chain.ID)

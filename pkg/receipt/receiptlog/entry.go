@@ -388,8 +388,8 @@ func EntriesOfAnswer(answer []byte) ([]Entry, error) {
 // receipt and signature, which come first, and not the proof. It checks neither, and takes
 // the receipt for canonical apart from escapes. ErrMalformed, receipt.ErrMalformed.
 func EntryOfAnswer(answer []byte) (Entry, error) {
-	// Every sale waits for this: a Buffer is read where it is, and names that come twice were
-	// not written.
+	// Every sale waits for this, so the answer is read in place, and names are not compared:
+	// Response.JSON writes none twice.
 	d := jsontext.NewDecoder(bytes.NewBuffer(answer), jsontext.AllowDuplicateNames(true))
 	value := func(name string) (jsontext.Value, error) {
 		token, err := d.ReadToken()

@@ -245,7 +245,6 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 	return Checkpoint{Origin: lines[0], Size: size, Root: root}, nil
 }
 
-// emptyRoot returns the root of a tree without entries (RFC 6962 section 2.1).
 func emptyRoot() tlog.Hash { return sha256.Sum256(nil) }
 
 // openNote reads a signed checkpoint and checks the signatures of the known keys. The

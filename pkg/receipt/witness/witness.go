@@ -37,7 +37,7 @@ type Options struct {
 	State  string             // the path of the file; Create makes it
 	// Begin names those of Logs that begin now. The first of Logs that is a generation of its log
 	// begins by itself. Another generation or another key does not, because it is a second log
-	// under the same name, and only the operator can tell it from a thief's.
+	// of the same verifier, and the operator must decide whether it is genuine.
 	Begin []receiptlog.Key
 }
 

@@ -249,7 +249,6 @@ func claim(r receipt.Receipt) string {
 	return text
 }
 
-// inspect prints a receipt without verifying it.
 func inspect(args []string, s streams) error {
 	files, err := parse(flag.NewFlagSet("inspect", flag.ContinueOnError), args, 1)
 	if err != nil {

@@ -70,7 +70,7 @@ func watch(ctx context.Context, address string, asked watchFlags, now func() tim
 	return w, nil
 }
 
-// fetch returns the Fetch of a log.
+// fetch returns the receiptlog.Fetch of a log.
 func (w watched) fetch(log receiptlog.Generation) receiptlog.Fetch {
 	return func(ctx context.Context, path string) ([]byte, error) {
 		at := *w.site
@@ -135,7 +135,7 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, earlier [
 	return n, closedAsListed(log, n)
 }
 
-// logCheck reads the logs of a verifier as a stranger who watches them.
+// logCheck checks the logs of a verifier, as anyone can who watches them.
 func logCheck(ctx context.Context, args []string, s streams) error {
 	flags := flag.NewFlagSet("log check", flag.ContinueOnError)
 	var asked watchFlags
@@ -190,7 +190,6 @@ type monitor struct {
 	faults faults
 }
 
-// read checks one log and prints what it has found.
 func (m *monitor) read(ctx context.Context, log receiptlog.Generation, out io.Writer) error {
 	before := m.seen[log.Origin]
 	n, err := m.since(ctx, log, []byte(before.Checkpoint))
@@ -439,7 +438,6 @@ func (m mirror) add(ctx context.Context, tree *receiptlog.Tree, tile receiptlog.
 	return m.write(tile.Path(), data)
 }
 
-// logKey prints the verifier key of a log with an origin that a signing key signs.
 func logKey(_ context.Context, args []string, s streams) error {
 	words, err := parse(flag.NewFlagSet("log key", flag.ContinueOnError), args, 2)
 	if err != nil {

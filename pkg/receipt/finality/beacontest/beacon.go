@@ -28,7 +28,7 @@ type Execution interface {
 type Faults struct {
 	// Down has every request of the beacon API answered 503.
 	Down bool `json:"down"`
-	// Withhold has the node know no updates.
+	// Withhold has the node find no updates.
 	Withhold bool `json:"withhold"`
 	// Signers is how many of the 512 sign; zero means 508.
 	Signers int `json:"signers"`
@@ -411,8 +411,7 @@ func (b *Beacon) sign(attested, finalized *block, slot uint64) (*lightclient.Upd
 	}, nil
 }
 
-// participation returns the bits of a committee of which signers members sign. Which members do not
-// sign changes from slot to slot.
+// participation returns the bits of a committee of which signers members sign, others in each slot.
 func participation(slot uint64, signers int) []byte {
 	if signers == 0 {
 		signers = honestSigners

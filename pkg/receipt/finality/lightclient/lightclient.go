@@ -28,15 +28,15 @@ type Versioned[T any] struct {
 	Data    T      `json:"data"`
 }
 
-// Bootstrap is LightClientBootstrap: the answer of /light_client/bootstrap/{root}.
+// Bootstrap is LightClientBootstrap, the data of an answer of /light_client/bootstrap/{root}.
 type Bootstrap struct {
 	Header                     Header          `json:"header"`
 	CurrentSyncCommittee       SyncCommittee   `json:"current_sync_committee"`
 	CurrentSyncCommitteeBranch []finality.Root `json:"current_sync_committee_branch"`
 }
 
-// Update is LightClientUpdate, one of the answers of /light_client/updates, or, without
-// the next committee, LightClientFinalityUpdate.
+// Update is LightClientUpdate, one of those that /light_client/updates answers with, or,
+// without the next committee, LightClientFinalityUpdate.
 type Update struct {
 	AttestedHeader          Header          `json:"attested_header"`
 	NextSyncCommittee       *SyncCommittee  `json:"next_sync_committee,omitempty"`
@@ -256,7 +256,7 @@ func NewCheckpoint(b *Bootstrap) finality.Checkpoint {
 	}
 }
 
-// NewPinned returns the AnchorPinnedBlock for readers whose checkpoint is a header. ErrMalformed.
+// NewPinned returns an anchor of kind AnchorPinnedBlock, whose checkpoint is h. ErrMalformed.
 func NewPinned(h Header) (finality.Anchor, error) {
 	execution, err := NewExecution(h)
 	return finality.Anchor{

@@ -64,7 +64,7 @@ func next(data []byte) (item Item, rest []byte, err error) {
 	return Item{List: list, Content: data[head:end], Raw: data[:end]}, data[end:], nil
 }
 
-// bigEndian reads at most 8 bytes.
+// bigEndian returns the number that at most 8 bytes are.
 func bigEndian(digits []byte) (n uint64) {
 	for _, digit := range digits {
 		n = n<<8 | uint64(digit)
