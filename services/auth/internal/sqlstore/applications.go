@@ -200,11 +200,23 @@ func (s *Applications) ChangeApplication(
 	})
 }
 
+// lockApplication locks the row of an application, so that each grant under way comes before or after. On SQLite,
+// which has one writer, it does nothing.
+func (tx *transaction) lockApplication(ctx context.Context, id int64) error {
+	if tx.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	return tx.exec(ctx, `SELECT 1 FROM applications WHERE id = ? FOR UPDATE`, id)
+}
+
 // RemoveApplication implements policy.Applications.
 func (s *Applications) RemoveApplication(ctx context.Context, slug string, by int64) error {
 	return s.db.changePolicy(ctx, "remove application", by, func(ctx context.Context, tx *transaction) error {
 		a, err := s.application(ctx, tx, slug)
 		if err != nil {
+			return err
+		}
+		if err := tx.lockApplication(ctx, a.ID); err != nil {
 			return err
 		}
 		if _, err := tx.endGrants(ctx, oidc.EndedRemoved, `application_id = ?`, a.ID); err != nil {

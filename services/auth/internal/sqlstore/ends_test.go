@@ -96,6 +96,49 @@ func TestEnd_TellsTheApplicationOnce(t *testing.T) {
 	}
 }
 
+// TestEnd_RemovalTellsOfACodeUnderWay has both happen at once: a grant that came first is told of.
+func TestEnd_RemovalTellsOfACodeUnderWay(t *testing.T) {
+	for name, remove := range map[string]func(h *household, slug string, id int64) error{
+		"application": func(h *household, slug string, _ int64) error {
+			return h.Applications.RemoveApplication(h.Context(), slug, h.anna.ID)
+		},
+		"client": func(h *household, slug string, _ int64) error {
+			return h.Clients.RemoveClient(h.Context(), slug, h.anna.ID)
+		},
+		"user": func(h *household, _ string, id int64) error {
+			_, err := h.Users.Delete(h.Context(), id, h.anna.ID)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouseholds(t, func(h *household) {
+				var made []string
+				for i := range 40 {
+					slug := fmt.Sprintf("photos-%d", i)
+					c, u := h.withClient(slug), h.withMember(fmt.Sprintf("paul%d", i))
+					g := h.grant(c, u, "l1")
+					created := make(chan error, 1)
+					go func() {
+						_, _, err := h.other.Grants.CreateGrant(h.Context(), g)
+						created <- err
+					}()
+					h.ok(remove(h, slug, u.ID))
+					if err := <-created; err == nil {
+						made = append(made, g.ID)
+					} else if !errors.Is(err, oidc.ErrNotAdmitted) {
+						t.Fatal(err)
+					}
+					_ = h.Applications.RemoveApplication(h.Context(), slug, h.anna.ID) // so that there are never too many
+				}
+				if diff := cmp.Diff(made, h.queued()); diff != "" {
+					t.Errorf("made and told of: %s", diff)
+				}
+				t.Logf("%d grants came first", len(made))
+			})
+		})
+	}
+}
+
 func TestEnd_DemotionClosesWhatAdminsMayUse(t *testing.T) {
 	for name, demote := range map[string]func(h *household, id int64) error{
 		"by an admin": func(h *household, id int64) error {

@@ -273,6 +273,9 @@ func (s *Clients) RemoveClient(ctx context.Context, slug string, by int64) error
 		if err != nil {
 			return err
 		}
+		if err := tx.lockApplication(ctx, c.ApplicationID); err != nil {
+			return err
+		}
 		if _, err := tx.endGrants(ctx, oidc.EndedRemoved, `application_id = ?`, c.ApplicationID); err != nil {
 			return err
 		}

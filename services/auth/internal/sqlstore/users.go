@@ -371,6 +371,9 @@ func (s *Users) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
 			return err
 		}
+		if _, err := tx.lockUser(ctx, id); err != nil { // a grant under way comes before, and is told of, or after
+			return err
+		}
 		if err := tx.recordAbout(ctx, "user_deleted", id, nil); err != nil {
 			return err
 		}
