@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,7 +147,10 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err er
 	} else if err != nil {
 		return m, err
 	}
-	return m, os.Remove(mark)
+	if err := os.Remove(mark); !errors.Is(err, fs.ErrNotExist) { // perhaps of a restore that failed before
+		return m, err
+	}
+	return m, nil
 }
 
 // lost reports whether the stack lacks what it needs to go on and a restore puts back: the signing

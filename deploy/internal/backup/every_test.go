@@ -204,3 +204,17 @@ func TestHousehold_IsRestoredWithoutAKey(t *testing.T) {
 		t.Errorf("without a folder for marks: %v", err)
 	}
 }
+
+// Whether its users are there is not known, so that no mark is made.
+func TestHousehold_InAPostgresIsRestored(t *testing.T) {
+	old := household(t, sqldbtest.Postgres)
+	note(t, old.Users, "anna")
+	archive := save(t, old)
+	restored := household(t, sqldbtest.Postgres)
+	if _, err := restored.Restore(t.Context(), strings.NewReader(string(archive))); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, restored.Marks); len(got) > 0 || note(t, restored.Users, "") != "anna" {
+		t.Errorf("marks: %v", got)
+	}
+}
