@@ -60,9 +60,9 @@ func TestPutDataKey_LosesNoKey(t *testing.T) {
 	}
 	folder = made(t)
 	present, previous := content(t, folder, "data-key"), content(t, folder, "data-key-previous")
-	for _, same := range []string{present, strings.ToUpper(present)} {
+	for _, same := range []string{present, strings.ToUpper(present), secrets.NewDataKey} {
 		if err := secrets.PutDataKey(folder, same); err != nil || content(t, folder, "data-key-previous") != previous {
-			t.Errorf("the present one: %v", err)
+			t.Errorf("%s, beside the present one: %v", same, err)
 		}
 	}
 	if err := secrets.PutDataKey(folder, copied); err != nil {

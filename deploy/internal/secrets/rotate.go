@@ -73,9 +73,11 @@ const NewDataKey = "new"
 
 // PutDataKey puts a data key back: it becomes the present one where there is none, and else
 // the previous one, unless it is the present one. At its start auth seals anew what the previous
-// one sealed. The key is 64 hexadecimal digits, or NewDataKey.
+// one sealed. The key is 64 hexadecimal digits, or NewDataKey, which changes nothing where a key is present.
 func PutDataKey(folder, key string) error {
-	if key = strings.TrimSpace(key); key == NewDataKey {
+	key = strings.TrimSpace(key)
+	made := key == NewDataKey
+	if made {
 		key = newDataKey()
 	} else if raw, err := hex.DecodeString(key); err != nil || len(raw) != dataKeySize {
 		return errors.New("that is no data key: it has 64 hexadecimal digits") // not what it holds
@@ -85,7 +87,7 @@ func PutDataKey(folder, key string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = WriteFile(file, strings.NewReader(key), private)
-	case err == nil && !strings.EqualFold(strings.TrimSpace(string(present)), key):
+	case err == nil && !made && !strings.EqualFold(strings.TrimSpace(string(present)), key):
 		err = WriteFile(path(folder, auth, PreviousDataKey), strings.NewReader(key), private)
 	}
 	if err != nil {
