@@ -39,7 +39,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		Requests: requests,
 		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, second_factor (a second step " +
-				"follows), invalid_credentials, bad_request, busy, error.",
+				"follows), invalid_credentials, closed, bad_request, busy, error.",
 		}, []string{"outcome"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, " +
@@ -69,7 +69,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	}, []string{"result"})
 	m.exchanges = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "auth_oidc_tokens_total", Help: "Requests of applications for tokens, by grant (authorization_code, " +
-			"refresh_token, other) and result: ok, or the error.",
+			"refresh_token, device_code, other) and result: ok, or the error.",
 	}, []string{"grant", "result"})
 	m.userInfos = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "auth_oidc_userinfo_total", Help: "Questions of applications about a user, by result: ok, or the error.",
