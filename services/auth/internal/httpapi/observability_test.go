@@ -144,7 +144,7 @@ auth_limiter_decisions_total{decision="taken",limit="login"} 6
 auth_limiter_decisions_total{decision="taken",limit="passkey"} 0
 auth_limiter_decisions_total{decision="taken",limit="password"} 0
 auth_limiter_decisions_total{decision="taken",limit="signin"} 0
-# HELP auth_logins_total Login attempts, by outcome: success, second_factor (a second step follows), invalid_credentials, bad_request, busy, error.
+# HELP auth_logins_total Login attempts, by outcome: success, second_factor (a second step follows), invalid_credentials, closed, bad_request, busy, error.
 # TYPE auth_logins_total counter
 auth_logins_total{outcome="bad_request"} 0
 auth_logins_total{outcome="busy"} 0
