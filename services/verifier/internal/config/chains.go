@@ -14,7 +14,7 @@ import (
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
-// ValidateChain reports all faults of a chain at once. It never repeats an RPC URL.
+// ValidateChain returns the faults of a chain, joined, or nil. Their texts hold no URL.
 func ValidateChain(c chain.Config) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -59,8 +59,7 @@ func ValidateChain(c chain.Config) error {
 	return errors.Join(faults...)
 }
 
-// nodeFaults returns what is wrong with a list of nodes; name is the form of an element's
-// name.
+// nodeFaults returns the faults of a list of JSON-RPC nodes. name formats the name of an element from its index.
 func nodeFaults(urls []string, name string) (faults []error) {
 	seen := map[string]bool{}
 	for i, raw := range urls {
@@ -77,8 +76,8 @@ func nodeFaults(urls []string, name string) (faults []error) {
 	return faults
 }
 
-// nodeOf returns the URL in one spelling: one node under two names must not count as
-// two.
+// nodeOf returns the host, port, path and query of u in one spelling, so that a node that is listed twice is
+// found.
 func nodeOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -91,7 +90,7 @@ func nodeOf(u *url.URL) string {
 	return host + ":" + port + strings.TrimRight(u.EscapedPath(), "/") + "?" + u.RawQuery
 }
 
-// wireFile is the file that CHAINS_FILE names.
+// wireFile is the content of the file that CHAINS_FILE names.
 type wireFile struct {
 	Chains []struct {
 		Name              string       `json:"name"`
@@ -106,10 +105,11 @@ type wireFile struct {
 	} `json:"chains"`
 }
 
-// ParseChains reads a CHAINS_FILE: {"chains": [{"name", "id", "rpcUrls"} and, where
-// wanted, {"quorum", "rpcTimeoutSeconds", "maxHeadAgeSeconds", "beaconUrls",
-// "beaconNetwork", "usdToken": {"address", "name", "version"}}]}. Names and ids come once each; the first chain
-// is the one that the name "chain" in a path stands for. All faults are reported at once.
+// ParseChains reads the text of a CHAINS_FILE: {"chains": [...]}, where each chain has "name", "id" and
+// "rpcUrls", and may have "quorum", "rpcTimeoutSeconds", "maxHeadAgeSeconds", "beaconUrls", "beaconNetwork" and
+// "usdToken" with "address", "name" and "version". No two chains share a name or an id. In a path the name
+// "chain" stands for the first of them, so that none may have it. The faults of all chains are returned
+// together.
 func ParseChains(text []byte) ([]chain.Config, error) {
 	var file wireFile
 	if err := strictjson.Unmarshal(text, &file, strictjson.Rules{}); err != nil {

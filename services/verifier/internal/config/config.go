@@ -16,13 +16,13 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// Ledger is where payments are recorded, and the level of the program's log.
+// Ledger has the settings of the database of payments, and the level of the log of the program.
 type Ledger struct {
 	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/verifier.db" secret:"true" doc:"payments: sqlite:PATH for one machine, postgres://… for replicas"`
 	LogLevel    string `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`
 }
 
-// Config has every setting of the verifier.
+// Config has the settings of the verifier.
 type Config struct {
 	Addr          string        `env:"ADDR" default:":8082" doc:"address to serve on"`
 	AdminAddr     string        `env:"ADMIN_ADDR" default:"127.0.0.1:9082" doc:"address of /livez and /metrics; never behind the proxy"`
@@ -42,7 +42,7 @@ type Config struct {
 	Tracing            tracing.Settings
 }
 
-// Log is the public log of receipts. Without a key there is none.
+// Log has the settings of the public log of receipts. Without Key the verifier runs none.
 type Log struct {
 	Key            string        `env:"RECEIPT_LOG_KEY" secret:"true" doc:"Ed25519 key that signs the log of receipts, PKCS#8 PEM, another than that of receipts; none: no log"`
 	PolicyFile     string        `env:"LOG_POLICY_FILE" doc:"the log's witnesses and quorum (C2SP tlog-policy); required with RECEIPT_LOG_KEY"`
@@ -51,14 +51,15 @@ type Log struct {
 	WitnessTimeout time.Duration `env:"LOG_WITNESS_TIMEOUT" default:"5s" limit:"true" doc:"timeout of a request to a witness"`
 }
 
-// Logged is what a command about the log needs.
+// Logged has the settings that a command about the log of receipts needs.
 type Logged struct {
 	Ledger
 	PublicURL string `env:"PUBLIC_URL" default:"http://localhost:8082"`
 	Log       Log
 }
 
-// Chain is which chains are verified, and by which nodes; ValidateChain checks it.
+// Chain has the settings of the chains that are verified and of their nodes. Validate leaves most of them to
+// ValidateChain and ParseChains.
 type Chain struct {
 	Name          string        `env:"CHAIN_NAME" default:"base" doc:"name of the chain in the path /v1/verify/NAME-transaction"`
 	ID            uint64        `env:"CHAIN_ID" default:"8453" doc:"its EIP-155 id"`
@@ -73,7 +74,7 @@ type Chain struct {
 	CacheBytes    int           `env:"CHAIN_CACHE_BYTES" default:"67108864" limit:"true" doc:"memory for proven blocks"`
 }
 
-// Facilitator is the service that checks and settles payments.
+// Facilitator has the settings of the service that checks and settles payments.
 type Facilitator struct {
 	URL             string        `env:"FACILITATOR_URL" doc:"base URL of an x402 facilitator; default with CDP keys: Coinbase's"`
 	FreeSettlements int           `env:"FACILITATOR_FREE_SETTLEMENTS" default:"1000" doc:"settlements per calendar month (UTC), a hard limit"`
@@ -83,7 +84,7 @@ type Facilitator struct {
 	CDPKeySecret    string        `env:"CDP_API_KEY_SECRET" secret:"true" doc:"its secret: base64 (Ed25519) or PEM (P-256)"`
 }
 
-// Payment is what a call costs and where the money goes.
+// Payment has the settings of what an answer costs, who is paid, and how payments are confirmed and limited.
 type Payment struct {
 	PayTo             string        `env:"PAYMENT_PAY_TO,required" doc:"address that receives payments, for this service alone"`
 	Network           string        `env:"PAYMENT_NETWORK" default:"eip155:8453" doc:"chain of the payments (CAIP-2)"`
@@ -104,26 +105,26 @@ type Payment struct {
 	AnswerRetention   time.Duration `env:"ANSWER_RETENTION" default:"2160h" limit:"true" doc:"how long sold answers are kept; later they are computed again"`
 }
 
-// MCP is how tools are served to agents (Model Context Protocol).
+// MCP has the settings of the tools that are served to agents (Model Context Protocol).
 type MCP struct {
 	On               bool          `env:"MCP" default:"true" doc:"serve the tools of /mcp"`
 	AnswerTimeout    time.Duration `env:"MCP_ANSWER_TIMEOUT" default:"50s" limit:"true" doc:"after that a tool's call answers that it is under way; clients give up after 60s"`
 	PaymentExtension bool          `env:"MCP_PAYMENT_EXTENSION" default:"false" doc:"answer clients that have org.x402/payment with its result type; most official clients cannot read it"`
 }
 
-// Load reads all settings from getenv and reports all faults at once.
+// Load reads Config from getenv, and returns all faults that it finds together.
 func Load(getenv func(string) string) (Config, error) { return config.Load[Config](getenv) }
 
-// LoadLedger reads the settings of the ledger alone.
+// LoadLedger reads Ledger from getenv, as Load does.
 func LoadLedger(getenv func(string) string) (Ledger, error) { return config.Load[Ledger](getenv) }
 
-// LoadLogged reads the settings of the log and its ledger alone.
+// LoadLogged reads Logged from getenv, as Load does.
 func LoadLogged(getenv func(string) string) (Logged, error) { return config.Load[Logged](getenv) }
 
-// Table returns the README's table of all settings.
+// Table returns the table of the settings that the README holds.
 func Table() string { return config.Table[Config]() }
 
-// Validate checks what the types of the settings leave open.
+// Validate trims slashes from the end of PublicURL, and returns the faults that it finds.
 func (c *Config) Validate() error {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	faults := slices.Concat(c.faults(), c.Facilitator.faults(),
@@ -159,16 +160,16 @@ func (c *Config) Validate() error {
 	return errors.Join(append(faults, c.Tracing.Validate())...)
 }
 
-// The values of PAYMENT_CONFIRM.
+// The values of PAYMENT_CONFIRM, which may also be empty.
 const (
 	ConfirmByChain       = "chain"
 	ConfirmByFacilitator = "facilitator"
 )
 
-// Validate checks the ledger's settings.
+// Validate returns the faults of the settings.
 func (l *Ledger) Validate() error { return errors.Join(l.faults()...) }
 
-// Validate checks the settings of the log.
+// Validate trims slashes from the end of PublicURL, and returns the faults of the settings.
 func (l *Logged) Validate() error {
 	l.PublicURL = strings.TrimRight(l.PublicURL, "/")
 	return errors.Join(append(l.faults(), webURL("PUBLIC_URL", l.PublicURL), l.Log.fault())...)
@@ -208,7 +209,8 @@ func (f *Facilitator) faults() (faults []error) {
 	return faults
 }
 
-// webURL checks an address without quoting it, because it may hold a key.
+// webURL returns an error unless text is an http or https URL with a host. The error does not quote text, which
+// may hold a key.
 func webURL(setting, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

@@ -1,3 +1,2 @@
-// Package config holds every setting of the verifier, documented. Only package
-// app sees it; the README's table is made from it.
+// Package config reads and checks the settings of the verifier. The table of them in the README is made from it.
 package config

@@ -12,9 +12,8 @@ var errInsecure = errors.New("plain http to a public address, where everything o
 	"payments and evidence; " +
 	"use https, or allow it with ALLOW_INSECURE_UPSTREAMS=true")
 
-// CheckUpstreams returns an error when one of the addresses of a setting is plain
-// http to a host that is not known to be near, and that is not allowed. It does not
-// quote the address, which may hold a key. Validate reports what is not an address.
+// CheckUpstreams returns an error if one of urls is plain http to a host that isNear does not report, unless
+// AllowInsecure is set. It passes over what is no URL. The error does not quote the URL, which may hold a key.
 func (c *Config) CheckUpstreams(urls []string) error {
 	if c.AllowInsecure {
 		return nil
@@ -28,13 +27,12 @@ func (c *Config) CheckUpstreams(urls []string) error {
 	return nil
 }
 
-// nearDomains are the domains of names that only a private network resolves:
-// reserved ones (RFC 2606, 6761, 6762, ICANN's .internal) and those of Kubernetes.
+// nearDomains are domains that only this machine or a private network resolves: reserved ones (RFC 2606, 6761,
+// 6762, ICANN's .internal) and those of Kubernetes.
 var nearDomains = []string{".internal", ".local", ".localhost", ".test", ".svc", ".cluster.local"}
 
-// isNear reports whether a host is this machine or in a private network: by its
-// address, by the domain of its name, or because its name has one label, such as a
-// container's.
+// isNear reports whether a host is taken for this machine or for one in a private network: by its address, by
+// the domain of its name, or because its name has one label, such as the name of a container.
 func isNear(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		addr = addr.Unmap()
