@@ -67,7 +67,7 @@ receipt does not hold; 5 the receipt holds, but its block is not proven final.
 
 `
 
-// The exit codes, as the usage has them.
+// The exit codes, as the usage lists them.
 const (
 	exitOK = iota
 	exitFailed
@@ -77,7 +77,7 @@ const (
 	exitNotFinal
 )
 
-// Run is the program; it returns its exit code.
+// Run runs the command agent with the arguments that follow its name, and returns the exit code.
 func Run(
 	ctx context.Context, version string, args []string, getenv func(string) string, stdin io.Reader, stdout,
 	stderr io.Writer,
@@ -130,16 +130,16 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// run is one run of the program.
+// run is one run of the program, other than of the command mcp.
 type run struct {
 	options
 	*buyer
 	stdout io.Writer
 }
 
-// do buys the answer to the request of the command line, and with --prove-payment then
-// the evidence of the payment for it. The first payment stays in the journal until the
-// second answer is there, so that the same command goes on with both.
+// do buys and checks what the command line asks for. With --prove-payment it then buys evidence of the payment
+// for it, unless an earlier payment has bought the answer. The first payment stays in the journal until the
+// second answer is there and checked, so that the same command resumes both.
 func (r *run) do(ctx context.Context) (err error) {
 	if r.buyer, err = r.newBuyer(r.print); err != nil {
 		return err
@@ -172,9 +172,9 @@ func (r *run) do(ctx context.Context) (err error) {
 	return errors.Join(r.forget(proof.entry), r.forget(p.entry))
 }
 
-// purchase buys the answer to the request of the command line. Without one it resumes the
-// request that an earlier run made and paid for, else makes a transaction of its own
-// and requests that.
+// purchase buys the answer to the single question of the command line. Without a transaction in it, purchase
+// resumes the payment that an earlier run signed for a transaction of the agent's own. If there is none, or it
+// has expired, purchase makes such a transaction and buys the answer about it.
 func (r *run) purchase(ctx context.Context) (purchase, error) {
 	if r.payment {
 		if err := r.findPath(ctx); err != nil {
@@ -200,12 +200,12 @@ func (r *run) purchase(ctx context.Context) (purchase, error) {
 	return r.buy(ctx, e)
 }
 
-// errUnproven means that the agent's own payment could not be proven.
+// errUnproven means that the answer is there and holds, and that its payment is not proven (--prove-payment).
 var errUnproven = errors.New("the answer is there and holds, but its payment is not proven; run the same command " +
 	"again, it sends the same payments")
 
-// buyProof waits until the payment of p is final, and buys the evidence that it moved
-// the money. answered is the chain of the verifier's path.
+// buyProof waits until the payment of p is final, and buys evidence that it moved the money. It sets r.path,
+// r.chain and r.want to the new question. answered is the chain of the receipt that p bought.
 func (r *run) buyProof(ctx context.Context, p purchase, answered receipt.Chain) (purchase, error) {
 	if answered.ID != p.Offer.Network {
 		return purchase{}, fmt.Errorf("the payment was made on %s, and the verifier's path is about %s",
@@ -240,11 +240,11 @@ func (r *run) buyProof(ctx context.Context, p purchase, answered receipt.Chain) 
 	return r.buy(ctx, r.entryOf(q))
 }
 
-// question returns what is asked: the receipt's request at the path.
+// question returns the question of r.want at r.path.
 func (r *run) question() (question, error) { return newQuestion(r.path, r.want, r.chain) }
 
-// resumeDemo resumes a request that an earlier run created and paid for. It returns
-// errExpired when there is none.
+// resumeDemo resumes the payment that an earlier run signed for a transaction of the agent's own, and sets
+// r.want to its request. It returns errExpired when there is none, or when it was refused and has expired.
 func (r *run) resumeDemo(ctx context.Context) (purchase, error) {
 	e, err := r.journal.findDemo(r.payer, r.buyer.url+r.path)
 	if err != nil {
@@ -261,8 +261,9 @@ func (r *run) resumeDemo(ctx context.Context) (purchase, error) {
 	return r.replay(ctx, *e)
 }
 
-// receive saves what was paid for, checks it, and reports it where it is told to. Only
-// then the payment may be dropped.
+// receive saves the answer of p for --out and checks it. If tell is set, it also checks the proof of finality,
+// where that is asked for, and reports the answer. p may be dropped from the journal only after receive has
+// returned no error.
 func (r *run) receive(ctx context.Context, p purchase, tell bool) (receipt.Result, error) {
 	if r.out != "" {
 		if err := os.WriteFile(r.out, p.answer, 0o600); err != nil {
@@ -294,14 +295,15 @@ func (r *run) receive(ctx context.Context, p purchase, tell bool) (receipt.Resul
 	return result, nil
 }
 
-// print prints progress, but not with --json.
+// print prints a line, but not with --json.
 func (r *run) print(format string, args ...any) {
 	if !r.json {
 		_, _ = fmt.Fprintln(r.stdout, printable(fmt.Sprintf(format, args...)))
 	}
 }
 
-// printable keeps a seller's text from controlling the terminal.
+// printable returns text with each character replaced that is neither printable nor a line feed, so that a
+// seller's text cannot control the terminal.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\n' || unicode.IsPrint(c) {
@@ -311,40 +313,39 @@ func printable(text string) string {
 	}, text)
 }
 
-// options are the command line.
+// options are what the command line and the environment set.
 type options struct {
 	url, path, rpc string
-	// want is what the receipt must answer; it has no transaction when the agent is to
-	// make one.
+	// want is the single question. Without a transaction in it, the agent makes one.
 	want receipt.Request
-	// chain is the id of the one that the receipt must be about, "" when the path
-	// or the verifier's key document has it.
+	// chain is the id of the chain that the receipt must be about. If it is "", the path names the chain, or it
+	// is that of the key document.
 	chain string
-	// most and day are in atomic units; day is nil for no cap.
+	// most is the cap on one answer and day that of 24 hours, in atomic units; a nil day is no cap.
 	most, day *big.Int
-	// network is the only one to pay on, "" for any that has a known token.
+	// network is the only network to pay on, "" for any that has a known token.
 	network string
 	state   string
 	out     string
-	// keysFile is a key document to check receipts against, "" for the verifier's own.
+	// keysFile names the key document to check receipts against; "" stands for the verifier's own.
 	keysFile string
-	// maxWait bounds the wait for finality, and how long one payment is replayed.
+	// maxWait bounds each wait for finality, and how long one payment is sent again.
 	maxWait       time.Duration
 	json, version bool
-	// payment means that the question is that of --payment; chain is the payment's then.
+	// payment means that the question is that of --payment; chain is then the chain of that payment.
 	payment bool
 	// questions are those of --batch.
 	questions []question
-	// provePayment means that the agent's own payment is to be verified as well.
+	// provePayment means that the payment for the answer is then verified as well.
 	provePayment bool
-	// confirm means that the user is asked before each payment.
+	// confirm means that the user is asked before each new payment (agent mcp).
 	confirm    bool
 	privateKey string
-	// warning is about the file of the key, "" for none.
+	// warning is about who has access to the file of the key, "" for none.
 	warning string
 	// finality is what the user trusts to see that the receipt's block is final.
 	finality finalityTrust
-	// logPolicy is what the user trusts of logs of receipts, nil for not looking.
+	// logPolicy is what the user trusts of logs of receipts, nil for looking in none.
 	logPolicy *receiptlog.Policy
 }
 
@@ -414,7 +415,8 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	return o, o.takeKey(getenv)
 }
 
-// takeBatch reads the questions of --batch, with which no flag that asks something goes.
+// takeBatch reads the questions of --batch. Beside it, the flags that describe a single question and those of
+// finality are refused.
 func (o *options) takeBatch(f *flag.FlagSet, file string) (err error) {
 	if file == "" {
 		return nil
@@ -436,7 +438,8 @@ func (o *options) takeBatch(f *flag.FlagSet, file string) (err error) {
 	return nil
 }
 
-// takePayment makes the question one about the payment of --payment.
+// takePayment makes the question one about the payment of --payment. Of the other flags that describe a question
+// only --min-confirmations is kept.
 func (o *options) takePayment(file string) error {
 	if file == "" {
 		return nil
@@ -457,7 +460,7 @@ func (o *options) takePayment(file string) error {
 	return nil
 }
 
-// askTransfer makes the question one about a transfer, if one is described.
+// askTransfer makes the question one about the transfer x between --from and --to, unless x is zero.
 func (o *options) askTransfer(x receipt.ExpectedTransfer) error {
 	e := &o.want.Expectations
 	switch {
@@ -479,8 +482,8 @@ func (o *options) askTransfer(x receipt.ExpectedTransfer) error {
 	return nil
 }
 
-// parseCommon adds the flags of all commands and reads the arguments. dayCap is the
-// default of --day-usd, "" for none.
+// parseCommon adds the flags that both commands have, and parses the arguments. dayCap is the default of
+// --day-usd, where "" is no cap.
 func (o *options) parseCommon(f *flag.FlagSet, args []string, dayCap, usage string, stdout io.Writer) error {
 	f.SetOutput(io.Discard)
 	f.StringVar(&o.url, "url", "http://127.0.0.1:8080", "`address` of the verifier")
@@ -519,7 +522,8 @@ func (o *options) parseCommon(f *flag.FlagSet, args []string, dayCap, usage stri
 	return nil
 }
 
-// newBuyer returns the buyer that the options describe.
+// newBuyer returns the buyer that the options describe. With the default of --state it first moves the state of
+// an earlier release there.
 func (o *options) newBuyer(print func(string, ...any)) (*buyer, error) {
 	if o.state == defaultState() {
 		if err := moveState(formerState(), o.state); err != nil {
@@ -544,7 +548,7 @@ func (o *options) newBuyer(print func(string, ...any)) (*buyer, error) {
 	}, nil
 }
 
-// takeKey takes the key of the environment, or the development one where the
+// takeKey checks --url, and takes the key of the environment. Without one, the development key pays where the
 // verifier is on this machine.
 func (o *options) takeKey(getenv func(string) string) error {
 	u, err := url.Parse(o.url)
@@ -578,16 +582,17 @@ func (o *options) takeKey(getenv func(string) string) error {
 	return nil
 }
 
-// isPrivateName reports whether a name has no dot, as those of a private network,
-// such as a container's. A number is not a name: some resolvers take it for an
-// address (2130706433 and 0x7f000001 are 127.0.0.1).
+// isPrivateName reports whether a host is a name without a dot, as those of a private network, such as the name
+// of a container. A number is not a name: some resolvers take it for an address (2130706433 and 0x7f000001 are
+// 127.0.0.1).
 func isPrivateName(host string) bool {
 	_, err := strconv.ParseUint(host, 0, 64)
 	isNumber := err == nil || strings.Trim(host, "0123456789") == ""
 	return !isNumber && !strings.ContainsAny(host, ".:")
 }
 
-// warnKeyFile returns what is wrong with who may read the file of a key, "" for nothing.
+// warnKeyFile returns a warning if others than its owner have access to the file of a key, else "". On Windows
+// it does not look.
 func warnKeyFile(file string) string {
 	info, err := os.Stat(file)
 	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {

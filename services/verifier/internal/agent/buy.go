@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// usualPause is the wait before a request is sent again when the seller sends no
-	// Retry-After; longestPause bounds that.
+	// usualPause is the wait before a request is sent again when the seller sends no Retry-After. longestPause
+	// is the longest wait that Retry-After may ask for.
 	usualPause   = 2 * time.Second
 	longestPause = 365 * 24 * time.Hour
-	// clockSkew is how far the chain's clock may be behind ours: a payment is given up only so long
-	// after its end.
+	// clockSkew is how far the chain's clock may be behind ours: a payment is given up only this long after its
+	// ValidBefore.
 	clockSkew = 15 * time.Second
-	// readyWait bounds how long a seller that is not ready is asked for its price: less
-	// than a call of agent mcp may take.
+	// readyWait bounds how long a seller that is not ready is asked for its price. It is shorter than
+	// answerWithin.
 	readyWait = 30 * time.Second
-	// maxWindowSeconds bounds how long a payment may be taken, whatever the seller
+	// maxWindowSeconds bounds how long after it is signed a payment can be settled, whatever the seller
 	// requests.
 	maxWindowSeconds = 600
 	keyPath          = "/.well-known/receipt-signing-key.json"
@@ -43,36 +43,35 @@ const (
 // buyer buys answers of one seller with one key.
 type buyer struct {
 	client *http.Client
-	// url is the seller's address.
+	// url is the seller's address, without a slash at its end.
 	url   string
 	key   *ecdsa.PrivateKey
 	payer string
-	// most is what one answer may cost, in atomic units.
+	// most is what one payment may cost, in atomic units.
 	most *big.Int
-	// network is the only one to pay on, "" for any that has a known token.
+	// network is the only network to pay on, "" for any that has a known token.
 	network string
 	limits  limits
 	journal journal
-	// keysFile is the key document that receipts are checked against, "" for the
-	// seller's own.
+	// keysFile names the key document that receipts are checked against; "" stands for the seller's own.
 	keysFile string
-	// maxWait bounds how long one payment is replayed. finalWait bounds the wait, before anything
-	// is signed, for a transaction to be final.
+	// maxWait bounds how long one payment is sent again. finalWait bounds the wait, before anything is signed,
+	// for a transaction to be final.
 	maxWait, finalWait time.Duration
-	// isBrief bounds the retries after a refusal that costs nothing: a payment is sent again within
-	// finalWithin at most, and not at all where the evidence is missing. The caller is told when to ask
-	// again.
+	// isBrief bounds the retries of a payment of which every answer said that it moved no money: it is sent
+	// again within finalWithin at most, and not after a 422, by which the evidence is not there. The caller gets
+	// the refusal.
 	isBrief bool
 	print   func(format string, args ...any)
-	// approve is called before a new payment is counted and signed, and stops it with an
-	// error; nil approves.
+	// approve is called before a new payment is counted and signed, and stops it with an error; nil approves
+	// all.
 	approve func(context.Context, x402.Requirements) error
-	// answered reports whether another process has saved the answer, so that there is
-	// nothing to pay for; nil is never.
+	// answered reports whether the answer has been saved meanwhile, so that there is nothing to pay for; nil
+	// means never.
 	answered func() (bool, error)
 }
 
-// purchase is a payment with what was bought.
+// purchase is a payment and the answer that it bought.
 type purchase struct {
 	entry
 	answer  []byte
@@ -81,8 +80,8 @@ type purchase struct {
 	resumed bool
 }
 
-// isReused reports whether, by the seller's word, an earlier payment of the payer, the
-// one of settled, has bought the answer, and this one is not spent.
+// isReused reports whether the seller says that an earlier payment of the payer has bought the answer, and that
+// the payment of p is not spent. settled is then about the earlier payment.
 func (p purchase) isReused() bool {
 	var extra struct {
 		Reused bool `json:"repeated"`
@@ -91,25 +90,26 @@ func (p purchase) isReused() bool {
 }
 
 var (
-	// errUndecided means that a payment was sent and its outcome is not known yet.
+	// errUndecided means that a payment was or may have been sent, and is not done with: its outcome is not
+	// known yet, or its answer could not be checked, saved or reported.
 	errUndecided = errors.New("the payment was sent and its outcome is not known yet; run the same command again, it " +
 		"sends the same payment")
-	// errExpired means that a payment of an earlier run was not settled and
-	// cannot be settled any more.
+	// errExpired means that there is no payment of an earlier run to send again: none was signed, or the seller
+	// has refused it and it cannot be settled any more.
 	errExpired = errors.New("the earlier payment has expired")
-	// errAnswered means that another process has saved the answer meanwhile.
+	// errAnswered means that the answer has been saved meanwhile, and that nothing was signed.
 	errAnswered = errors.New("the answer is there")
-	// errReceipt means that a paid receipt does not hold.
+	// errReceipt means that a paid answer does not hold, or that the key document for it is malformed.
 	errReceipt = errors.New("the receipt was paid for, but does not hold")
 )
 
-// entryOf returns the journal's entry for a question, before it is paid.
+// entryOf returns the journal's entry for a question, without a payment.
 func (b *buyer) entryOf(q question) entry {
 	return entry{URL: b.url + q.path, Body: q.body, Payer: b.payer}
 }
 
-// buy gets the answer to the request of e, with the payment that the journal has
-// for it, else with a new one.
+// buy gets the answer to the request of e, with the payment that the journal has for it. If there is none, or it
+// has expired, it makes a new one.
 func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
 	earlier, err := b.journal.find(e)
 	if err != nil {
@@ -127,8 +127,9 @@ func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
 	return b.pay(ctx, e, false)
 }
 
-// replay sends the payment of an earlier run. With errExpired the journal has
-// dropped it: it bought nothing and never will.
+// replay sends the payment of an earlier run again. It refuses one above b.most, on another network than
+// b.network, or to another payee than the pinned one. It returns errExpired when the seller has refused the
+// payment and it has expired; the journal has dropped it then.
 func (b *buyer) replay(ctx context.Context, e entry) (purchase, error) {
 	_, _, err := choose([]x402.Requirements{e.Offer}, b.most, b.network)
 	if err == nil {
@@ -156,8 +157,8 @@ func (b *buyer) replay(ctx context.Context, e entry) (purchase, error) {
 	return p, errExpired
 }
 
-// forget drops a payment that the journal has no more use for. It still counts against
-// the cap of the day. A later payment for the same question stays.
+// forget drops a payment from the journal. It still counts against the cap of the day. A later payment for the
+// same question stays in the journal.
 func (b *buyer) forget(e entry) error {
 	return b.limits.locked(func() error {
 		if err := b.limits.close(e); err != nil {
@@ -171,9 +172,10 @@ func (b *buyer) forget(e entry) error {
 	})
 }
 
-// sign requests the price and signs a payment for the request of e, which is counted and in the
-// journal when it returns. When another run was faster, its payment is returned, or errAnswered if
-// it has saved the answer. Nothing is signed for a transaction that cannot be verified yet (*tooEarly).
+// sign requests the price and signs a payment for the request of e. When it returns no error, the payment is
+// counted and in the journal. When another run was faster, its payment is returned, or errAnswered if it has
+// saved the answer. Nothing is signed while the seller says that the transaction cannot be verified yet
+// (*tooEarly).
 func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 	if err := b.waitFinal(ctx, e); err != nil {
 		return e, err
@@ -259,7 +261,8 @@ func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 	return e, nil
 }
 
-// challenge requests the price of a request. It waits for a seller that is about to start.
+// challenge sends a request without a payment, and returns the seller's offers. A seller that is not ready is
+// asked again for b.maxWait, but at most for readyWait.
 func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRequired, error) {
 	for end := time.Now().Add(min(b.maxWait, readyWait)); ; {
 		unpaid, err := b.exchange(ctx, http.MethodPost, url, []byte(body), "")
@@ -281,9 +284,9 @@ func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRe
 	}
 }
 
-// pay sends a payment until the seller answers for good, or until maxWait has passed:
-// errUndecided where money may have moved. open means that it was sent before and its outcome is
-// not known. The journal drops nothing here.
+// pay sends a payment until the seller answers for good, or until maxWait has passed. open means that it was
+// sent before and its outcome is not known. The error is errUndecided if money may have moved when pay gives up,
+// and a *denied or a *refusal if the seller refuses for good. The payment stays in the journal.
 func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 	p := purchase{entry: e}
 	end := time.Now().Add(b.maxWait)
@@ -348,8 +351,8 @@ func isUnsent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// check checks a paid answer against the key document, its proof and the question.
-// Only the fetch of the key document needs a network.
+// check checks a paid answer against the key document, its proof and the question. Only the fetch of the key
+// document needs a network.
 func (b *buyer) check(ctx context.Context, q question, answer []byte) (receipt.Result, error) {
 	keys, err := b.keys(ctx)
 	if errors.Is(err, receipt.ErrMalformed) {
@@ -368,7 +371,7 @@ func (b *buyer) check(ctx context.Context, q question, answer []byte) (receipt.R
 	return result, nil
 }
 
-// keys returns the key document of the file, or else the seller's own.
+// keys returns the key document of keysFile, or the seller's own if keysFile is "".
 func (b *buyer) keys(ctx context.Context) (receipt.KeyDocument, error) {
 	if b.keysFile != "" {
 		text, err := os.ReadFile(b.keysFile)

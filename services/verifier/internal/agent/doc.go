@@ -1,11 +1,11 @@
 // Package agent is a paying client for the terminal and for assistants: it requests
 // the verification of a transaction, pays for it over x402 version 2, and checks the
-// signed receipt offline. The command mcp serves the same purchases as tools of the
+// signed receipt offline. The command mcp serves such purchases as tools of the
 // Model Context Protocol over stdio.
 //
 // It does not trust the seller: it pays known tokens only, never more than
 // its caps, and writes a signed payment down before it sends it, so that after a
-// crash the same payment is sent again instead of a second one. What may be signed in
-// 24 hours is counted before anything is signed, in a file that several processes
+// crash the same payment is sent again instead of a second one. Each payment is counted
+// against the cap of 24 hours before it is signed, in a file that several processes
 // share (limits.go).
 package agent

@@ -15,29 +15,27 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// day is how long after its end a payment counts against the cap of a day.
+// day is how long after its ValidBefore a payment counts against the cap of 24 hours.
 const day = 24 * time.Hour
 
-// Faults of a payment that is about to be signed.
+// Errors of a payment that the limits do not allow.
 var (
-	// ErrDayCap means that the payment would be more than may be signed in 24 hours.
+	// ErrDayCap means that with the payment more would be signed for in 24 hours than the cap.
 	ErrDayCap = errors.New("the cap of 24 hours is reached")
-	// ErrPayee means that a seller wants to be paid at another address than before.
+	// ErrPayee means that a seller wants to be paid at another address than before on the same network.
 	ErrPayee = errors.New("the seller's payee has changed")
 )
 
-// limits are what one payer may sign, kept in a folder that several processes share.
-// A payment counts from before it is signed until 24 hours after it can last be
-// settled, whatever the seller answers: that no money moved would be the seller's word.
-// So does the payment for an answer that was reused: the seller holds a signature that the
-// token takes until its end, and one who settles it and reports a reuse could otherwise take
-// any sum in a day. It costs the buyer of an honest seller little: the verifier reuses a few
-// answers a day (REPEATS_PER_PAYER), and agent mcp keeps its own.
+// limits count what each payer signs, in a folder that several processes share. A payment counts from before it
+// is signed until 24 hours after its ValidBefore, whatever the seller answers, because that no money moved would
+// be only the seller's word. A payment for an answer that was reused counts as well: the seller holds a
+// signature that the token takes until ValidBefore, and a seller that settles it and reports a reuse could
+// otherwise take any sum in a day.
 type limits struct {
 	folder string
-	// day is the most that may be signed in 24 hours, in atomic units; nil is no limit.
+	// day is the most that one payer may sign for in 24 hours, in atomic units; nil is no limit.
 	day *big.Int
-	// pinned means that a seller's payee must stay the one that was paid first.
+	// pinned means that a seller must be paid at the address on each network that was paid first.
 	pinned bool
 	now    func() time.Time
 }
@@ -45,18 +43,18 @@ type limits struct {
 // signed is one counted payment.
 type signed struct {
 	Payer string `json:"payer"`
-	// Question is the journal's name of what is bought.
+	// Question is the name of the journal's entry for what is bought.
 	Question string `json:"question"`
 	Nonce    string `json:"nonce"`
 	// Amount is in atomic units.
 	Amount      string    `json:"amount"`
 	ValidBefore time.Time `json:"validBefore"`
-	// Closed means that the journal has no more use for it, so that the next payment for
-	// the same question counts beside it. It is set before the journal drops it.
+	// Closed means that the journal has no more use for the payment, so that the next one for the same question
+	// does not replace it. It is set before the journal drops the payment.
 	Closed bool `json:"closed"`
 }
 
-// locked runs f while no other process counts or signs in this folder.
+// locked runs f while no other call of locked for this folder runs, in any process.
 func (l limits) locked(f func() error) (err error) {
 	if err := os.MkdirAll(l.folder, 0o700); err != nil {
 		return fmt.Errorf("limits of spending: %w", err)
@@ -72,9 +70,9 @@ func (l limits) locked(f func() error) (err error) {
 	return f()
 }
 
-// count counts a payment that is about to be signed; it is on the disk when it returns.
-// A payment for the same question that was counted but never kept in the journal, as
-// after a crash, is replaced. Needs the lock. ErrDayCap.
+// count counts a payment that is about to be signed; it is on the disk when count returns no error. It replaces
+// a payment for the same question that is not Closed and that never came into the journal, as after a crash. The
+// caller holds the lock. ErrDayCap.
 func (l limits) count(s signed, amount *big.Int) error {
 	all, err := l.counted()
 	if err != nil {
@@ -97,7 +95,7 @@ func (l limits) count(s signed, amount *big.Int) error {
 	return l.write("spent.json", append(kept, s))
 }
 
-// checkDay compares one more payment with the cap of the day. ErrDayCap.
+// checkDay returns an error if amount, added to sum, is above the cap of the day. ErrDayCap.
 func (l limits) checkDay(sum, amount *big.Int) error {
 	if l.day != nil && new(big.Int).Add(sum, amount).Cmp(l.day) > 0 {
 		return fmt.Errorf("%w: %s USD of %s USD are signed for, and this costs %s USD", ErrDayCap, x402.Dollars(sum),
@@ -106,8 +104,7 @@ func (l limits) checkDay(sum, amount *big.Int) error {
 	return nil
 }
 
-// close closes a payment, whose answer is there or that has expired. It still counts.
-// Needs the lock.
+// close marks a payment as Closed if it is counted. It goes on counting. The caller holds the lock.
 func (l limits) close(e entry) error {
 	all, err := l.counted()
 	if err != nil {
@@ -122,7 +119,7 @@ func (l limits) close(e entry) error {
 	return nil
 }
 
-// spent returns what the payer has signed for and that still counts, in atomic units.
+// spent returns the sum of the payer's payments that still count, in atomic units.
 func (l limits) spent(payer string) (*big.Int, error) {
 	sum := new(big.Int)
 	all, err := l.counted()
@@ -134,9 +131,9 @@ func (l limits) spent(payer string) (*big.Int, error) {
 	return sum, err
 }
 
-// counted returns the payments that still count. A broken file is an error: it is never
-// taken for an empty one. An entry whose time is in the future counts, so that a clock
-// that was set back frees nothing.
+// counted returns the payments of all payers that still count. A file that cannot be read is an error, and is
+// not taken for an empty one. A payment whose time is in the future counts, so that a clock that was set back
+// frees nothing.
 func (l limits) counted() ([]signed, error) {
 	var all []signed
 	if err := l.read("spent.json", &all); err != nil {
@@ -160,8 +157,8 @@ func (s signed) amount() *big.Int {
 	return n
 }
 
-// pin keeps the payee of a seller on a network, or compares it with the one that was
-// kept at the first payment. Unless l.pinned it does nothing. Needs the lock. ErrPayee.
+// pin keeps the payee of a seller on a network, or compares it with the one that was kept at the first payment.
+// Unless l.pinned is set it does nothing. The caller holds the lock. ErrPayee.
 func (l limits) pin(seller, network, payee string) error {
 	if !l.pinned {
 		return nil
@@ -180,10 +177,10 @@ func (l limits) pin(seller, network, payee string) error {
 	return l.write("payees.json", payees)
 }
 
-// payeeKey names a seller on a network.
+// payeeKey returns the name of a seller on a network in payees.json.
 func payeeKey(seller, network string) string { return seller + " " + network }
 
-// checkPayee compares a payee with the pinned one, if there is one. ErrPayee.
+// checkPayee compares a payee with the one in payees, if there is one. ErrPayee.
 func (l limits) checkPayee(payees map[string]string, seller, network, payee string) error {
 	before := payees[payeeKey(seller, network)]
 	if before == "" || strings.EqualFold(before, payee) {
@@ -193,13 +190,13 @@ func (l limits) checkPayee(payees map[string]string, seller, network, payee stri
 		ErrPayee, seller, before, network, payee, filepath.Join(l.folder, "payees.json"))
 }
 
-// payees returns the pinned payees, by seller and network.
+// payees returns the pinned payees by payeeKey.
 func (l limits) payees() (map[string]string, error) {
 	payees := map[string]string{}
 	return payees, l.read("payees.json", &payees)
 }
 
-// read reads a file into v, which stays as it is when there is none.
+// read reads a JSON file into v, which stays as it is when there is no such file.
 func (l limits) read(name string, v any) error {
 	text, err := os.ReadFile(filepath.Join(l.folder, name)) //nolint:gosec // the user names the folder
 	if errors.Is(err, fs.ErrNotExist) {
@@ -225,7 +222,7 @@ func (l limits) write(name string, v any) error {
 	return nil
 }
 
-// allows reports as an error why a payment would not be signed now.
+// allows returns the error with which the limits would refuse a payment now, or nil.
 func (l limits) allows(payer, seller string, offer x402.Requirements, amount *big.Int) error {
 	spent, err := l.spent(payer)
 	if err != nil {
