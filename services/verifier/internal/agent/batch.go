@@ -15,7 +15,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// batchPath is where many questions are asked for one payment.
+// batchPath is the path at which several questions are asked for one payment.
 const batchPath = "/v1/verify/batch"
 
 // readBatch reads the questions of a file, which is a body of batchPath.
@@ -42,7 +42,6 @@ func readBatch(file string) ([]question, error) {
 	return all, nil
 }
 
-// readQuestion reads one question of a batch.
 func readQuestion(text []byte) (question, error) {
 	members := map[string]json.RawMessage{}
 	if err := strictjson.Unmarshal(text, &members, strictjson.Rules{}); err != nil {
@@ -77,7 +76,7 @@ func readQuestion(text []byte) (question, error) {
 	return q, nil
 }
 
-// batchBody returns the questions as they are sent.
+// batchBody returns the body of the request that asks the questions.
 func batchBody(questions []question) (string, error) {
 	var body bytes.Buffer
 	body.WriteString(`{"questions":[`)
@@ -99,7 +98,8 @@ func batchBody(questions []question) (string, error) {
 	return body.String(), nil
 }
 
-// doBatch buys the answers to all questions of --batch for one payment, and checks each.
+// doBatch buys the answers to all questions of --batch for one payment, and checks each. The payment may cost as
+// many times --max-usd as there are questions.
 func (r *run) doBatch(ctx context.Context) error {
 	for _, q := range r.questions {
 		if err := r.waitFinal(ctx, r.entryOf(q)); err != nil {
@@ -140,7 +140,7 @@ func (r *run) doBatch(ctx context.Context) error {
 	return r.forget(p.entry)
 }
 
-// outcomeBatch is what --json prints of a batch.
+// outcomeBatch is what --json prints of a batch that succeeds.
 type outcomeBatch struct {
 	URL      string          `json:"url"`
 	Verified bool            `json:"verified"`
@@ -149,7 +149,6 @@ type outcomeBatch struct {
 	Answer   json.RawMessage `json:"answer"`
 }
 
-// outcomeOne is one answer of a batch.
 type outcomeOne struct {
 	Transaction string   `json:"transaction"`
 	KeyID       string   `json:"keyId"`

@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	// errFinality means that the receipt holds and its block is not proven final.
+	// errFinality means that the receipt holds, and that its block is not proven to be final.
 	errFinality = errors.New("the receipt was paid for and holds, but its block is not proven to be final")
-	// errFinalLater means that the proof may be there later.
+	// errFinalLater means that there is no proof yet, and that there may be one later.
 	errFinalLater = errors.New("the receipt was paid for and holds, but the proof that its block is final is not " +
 		"there yet; run the same command again, it sends the same payment")
 )
@@ -30,7 +30,8 @@ type finalityTrust struct {
 	network    *finality.Network // nil: the known one of the receipt's chain
 }
 
-// flags adds the flags --finality, --checkpoint and --beacon-network, which read then reads.
+// flags adds the flags --finality, --checkpoint and --beacon-network, and returns where the values of the last
+// two will be.
 func (f *finalityTrust) flags(set *flag.FlagSet) (checkpoint, network *string) {
 	set.BoolVar(&f.wanted, "finality", false, "also fetch the proof that the receipt's block is final, and "+
 		"check it from --checkpoint")
@@ -39,7 +40,8 @@ func (f *finalityTrust) flags(set *flag.FlagSet) (checkpoint, network *string) {
 			"one of the receipt's chain")
 }
 
-// read reads the flags --finality, --checkpoint and --beacon-network.
+// read takes the values of --checkpoint and --beacon-network after the flags are parsed, and checks that they
+// and --finality go together.
 func (f *finalityTrust) read(checkpoint, network string) (err error) {
 	switch {
 	case !f.wanted && checkpoint == "" && network == "":
@@ -69,9 +71,8 @@ func (f *finalityTrust) read(checkpoint, network string) (err error) {
 	return nil
 }
 
-// proveFinal fetches the proof that the block of a receipt, which is checked, is final, waiting
-// for it at most so long, and checks it from the user's checkpoint. It returns nil where that is
-// not asked for. errFinality, errFinalLater.
+// proveFinal fetches the proof that the block of a checked receipt is final, waits for it for at most wait, and
+// checks it from the user's checkpoint. Without --finality it returns nil, nil. errFinality, errFinalLater.
 func (b *buyer) proveFinal(
 	ctx context.Context, trust finalityTrust, sold receipt.Document, wait time.Duration,
 ) (*finality.Result, error) {

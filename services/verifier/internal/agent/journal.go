@@ -14,43 +14,39 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// entry is a payment that was signed for one request and may have been sent. The
-// request is a POST of Body to URL.
+// entry is a request, which is a POST of Body to URL, with the payment that was signed for it and may have been
+// sent. entryOf returns entries that have no payment yet.
 type entry struct {
 	URL string `json:"url"`
-	// Body is the request in its canonical form.
+	// Body is the body of the request: canonical, unless an earlier release kept it.
 	Body        string            `json:"body"`
 	Offer       x402.Requirements `json:"offer"`
 	Payer       string            `json:"payer"`
 	Nonce       string            `json:"nonce"`
 	Header      string            `json:"header"`
 	ValidBefore time.Time         `json:"validBefore"`
-	// Demo means that the request is the agent's own, and that its next run without
-	// a request of the user resumes it.
+	// Demo means that the request is about a transaction of the agent's own; the next run without --tx resumes
+	// it.
 	Demo bool `json:"demo,omitempty"`
 }
 
-// lastMoment returns when the payment can last be settled, also by a chain whose clock is behind
-// ours.
+// lastMoment returns when the payment can last be settled, also by a chain whose clock is clockSkew behind ours.
 func (e entry) lastMoment() time.Time { return e.ValidBefore.Add(clockSkew) }
 
-// name names the request of a payer. Requests with one meaning have one name, because
-// bodies are canonical.
+// name returns the name of the entry, which follows from payer, URL and body. The spelling of a request does not
+// matter to it, because bodies are canonical.
 func (e entry) name() string {
 	sum := sha256.Sum256([]byte(e.Payer + "\n" + e.URL + "\n" + e.Body))
 	return hex.EncodeToString(sum[:])
 }
 
-// journal keeps signed payments in a folder, one file a request, until their answer
-// is received.
+// journal is the folder of signed payments that may have to be sent again, one file for each request.
 type journal string
 
-// path returns the file of the payer's payment for a request.
 func (j journal) path(e entry) string { return filepath.Join(string(j), e.name()+".json") }
 
-// find returns the payment that was signed for the request of e, or nil. Earlier
-// versions kept requests as the user spelled them, so that it compares what the
-// requests of other files mean.
+// find returns the payment that was signed for the request of e, or nil. Earlier releases kept requests as the
+// user spelled them, and named files accordingly: find compares the canonical form of these.
 func (j journal) find(e entry) (*entry, error) {
 	found, err := read(j.path(e))
 	if found != nil || err != nil {
@@ -65,7 +61,8 @@ func (j journal) find(e entry) (*entry, error) {
 	return nil, err
 }
 
-// findDemo returns the youngest payment for a request of the agent's own, or nil.
+// findDemo returns, of the payments at url for a transaction of the agent's own, the one that expires last, or
+// nil.
 func (j journal) findDemo(payer, url string) (*entry, error) {
 	all, err := j.all(payer)
 	var youngest *entry
@@ -77,7 +74,7 @@ func (j journal) findDemo(payer, url string) (*entry, error) {
 	return youngest, err
 }
 
-// all returns the payments of a payer that have no answer yet.
+// all returns the payments of a payer that the journal has.
 func (j journal) all(payer string) ([]entry, error) {
 	paths, err := filepath.Glob(filepath.Join(string(j), "*.json"))
 	if err != nil {
@@ -111,9 +108,8 @@ func read(path string) (*entry, error) {
 	return &e, nil
 }
 
-// keep writes a payment down, on the disk when it returns, unless the journal
-// has one for this request by now. It returns the one that is kept: two runs at
-// the same time send the same payment.
+// keep writes a payment into the journal, unless the journal has one for the request by now. It returns the
+// payment that is there, on the disk: two runs at the same time send the same payment.
 func (j journal) keep(e entry) (entry, error) {
 	text, err := json.MarshalIndent(e, "", " ")
 	if err == nil {
@@ -132,7 +128,7 @@ func (j journal) keep(e entry) (entry, error) {
 	return e, nil
 }
 
-// drop forgets the payment of a request.
+// drop removes the payment for the request of e, if there is one.
 func (j journal) drop(e entry) error {
 	err := os.Remove(j.path(e))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -141,14 +137,14 @@ func (j journal) drop(e entry) error {
 	return nil
 }
 
-// createFile makes a file that is whole and on the disk, with its name, when it
-// returns. fs.ErrExist when there is one.
+// createFile makes a file that is whole and on the disk, with its name, when it returns no error. It returns
+// fs.ErrExist when there is such a file.
 func createFile(path string, text []byte) error { return writeFile(path, text, os.Link) }
 
-// replaceFile makes a file that is whole and on the disk, in place of the one that is there.
+// replaceFile makes a file as createFile does, in place of the one that may be there.
 func replaceFile(path string, text []byte) error { return writeFile(path, text, os.Rename) }
 
-// writeFile writes a file for its owner only, in a folder that it makes. name gives the
+// writeFile writes a file that only its owner can read, and makes its folder if there is none. name gives the
 // complete file its name.
 func writeFile(path string, text []byte, name func(from, to string) error) error {
 	folder := filepath.Dir(path)

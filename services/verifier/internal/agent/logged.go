@@ -15,7 +15,7 @@ import (
 var (
 	// errNotLogged means that the verifier does not show the receipt in a log that the user trusts.
 	errNotLogged = errors.New("NOT LOGGED")
-	// errLogLater means that the proof may be there later.
+	// errLogLater means that the log has the receipt, and that the proof is not there yet.
 	errLogLater = errors.New("the verifier's log has the receipt and not yet a proof; it is there within a minute")
 )
 
@@ -23,13 +23,14 @@ var (
 type logPlace struct {
 	Origin string `json:"origin"`
 	Index  int64  `json:"index"`
-	// Witnesses is how many witnesses of the policy saw it. Earliest is by when as many as the policy asks for
-	// had seen it, "" for none.
+	// Witnesses is how many witnesses of the policy cosigned the checkpoint of the proof. Earliest is the time
+	// by which as many as the policy asks for had done so, in RFC 3339. Where the policy asks for none, that is
+	// all who did; "" means that nobody did.
 	Witnesses int    `json:"witnesses"`
 	Earliest  string `json:"earliest,omitempty"`
 }
 
-// readLogPolicy reads the file of --log-policy.
+// readLogPolicy reads the file of --log-policy into o.logPolicy.
 func (o *options) readLogPolicy(file string) error {
 	text, err := os.ReadFile(file) //nolint:gosec // the user names the file
 	if err != nil {
@@ -40,8 +41,8 @@ func (o *options) readLogPolicy(file string) error {
 	return err
 }
 
-// findLogged fetches the proof that the verifier's log has a receipt, and checks it by the user's policy. Without
-// such a policy it returns nil. errNotLogged, errLogLater.
+// findLogged fetches the proof that the verifier's log has a receipt, and checks it by the user's policy.
+// Without a policy it returns nil, nil. errNotLogged, errLogLater.
 func (t *toolbox) findLogged(
 	ctx context.Context, document receipt.Document, keys receipt.KeyDocument,
 ) (*logPlace, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// outcome is what --json prints of a run that succeeds.
+// outcome is what --json prints of a run that succeeds, except with --batch.
 type outcome struct {
 	URL         string          `json:"url"`
 	Transaction string          `json:"transaction"`
@@ -37,18 +37,18 @@ type outcomePayment struct {
 	Transaction string `json:"transaction"`
 	// Resumed means that a payment of an earlier run was sent again.
 	Resumed bool `json:"resumed"`
-	// Reused means that, by the seller's word, the earlier payment of Transaction has
-	// bought the answer, and the one of Nonce, which was signed for USD, is not spent.
+	// Reused means that the seller says that an earlier payment has bought the answer. Transaction is then that
+	// of the earlier payment, and the payment of Nonce, which was signed for USD, is not spent.
 	Reused bool `json:"repeated"`
 }
 
-// failed is what --json prints of a run that fails.
+// failed is what --json prints of a run that fails, unless the command line is wrong.
 type failed struct {
 	URL         string `json:"url"`
 	Transaction string `json:"transaction"`
 	Verified    bool   `json:"verified"`
 	Error       string `json:"error"`
-	// Reason is the seller's, "" when there is none.
+	// Reason is the seller's reason, "" when there is none.
 	Reason string `json:"reason"`
 	// Paid is "no", "unknown" or "yes".
 	Paid string `json:"paid"`
@@ -116,7 +116,7 @@ func (r *run) report(p purchase, result receipt.Result, final *finality.Result) 
 	return nil
 }
 
-// grouped names facts briefly: "block (hash, number), chain (id)".
+// grouped returns the names of facts in brief, such as "block (hash, number), chain (id)".
 func grouped(facts []receipt.Fact) string {
 	var order []string
 	members := map[string][]string{}

@@ -14,8 +14,8 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// maxAnswer bounds what is read from a seller, in bytes: a receipt with the
-// proof of a very large transaction.
+// maxAnswer bounds what is read of one answer, in bytes. A receipt with the proof of a very large transaction
+// fits.
 const maxAnswer = 16 << 20
 
 // answer is a seller's response.
@@ -25,13 +25,13 @@ type answer struct {
 	body   []byte
 }
 
-// refusal is an answer other than success. Sellers explain it in the body.
+// refusal is an answer that is not what was requested. Sellers explain it in the body.
 type refusal struct {
 	Status    int    `json:"code"`
 	Text      string `json:"error"`
 	Reason    string `json:"reason"`
 	Retryable bool   `json:"retryable"`
-	// RetryAfterSeconds is 0 where the seller does not say.
+	// RetryAfterSeconds is 0 where the body does not say.
 	RetryAfterSeconds int `json:"retryAfterSeconds"`
 	// PaymentReason is the payment protocol's reason for a refused payment.
 	PaymentReason string          `json:"paymentReason"`
@@ -62,16 +62,16 @@ func (a answer) refusal() *refusal {
 	return r
 }
 
-// mayChange reports whether the same payment may be answered differently later.
+// mayChange reports whether the same request may be answered differently later.
 func (r *refusal) mayChange() bool {
 	return r.Retryable || r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests
 }
 
-// notReady is the reason of a verifier that is not ready, as while it starts.
+// notReady is the reason of a verifier that is not ready, such as while it starts.
 const notReady = "not_ready"
 
-// denied is a refusal by a seller that holds a signed payment. That nothing was charged is
-// its word: until the payment can no longer be settled, the outcome is unknown.
+// denied is a refusal by a seller that holds a signed payment. Only the seller says that nothing was charged:
+// the outcome is unknown until the payment can no longer be settled.
 type denied struct{ *refusal }
 
 func (d *denied) Error() string {
@@ -82,8 +82,8 @@ func (d *denied) Error() string {
 
 func (d *denied) Unwrap() error { return d.refusal }
 
-// after returns the refusal of a payment that was sent: as a *denied as long as the payment can be
-// settled, if it was refused by a 402 or its outcome was open before.
+// after returns r, the final refusal of a payment that was sent. It returns it as a *denied if the payment can
+// still be settled and the refusal is a 402 or the outcome was open before.
 func (r *refusal) after(open bool) error {
 	if (open || r.Status == http.StatusPaymentRequired) && time.Now().Before(r.until) {
 		return &denied{r}
@@ -91,20 +91,19 @@ func (r *refusal) after(open bool) error {
 	return r
 }
 
-// unchargedReasons are refusals of a verifier that come before it requests a
-// settlement.
+// unchargedReasons are the reasons of refusals that a verifier gives when the call has moved no money.
 var unchargedReasons = []string{
 	"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", notReady,
 }
 
-// isUncharged reports whether the answer says that the payment moves no money. A failure of unknown
-// origin, such as a proxy's, does not say so, and neither does the refusal of a payment.
+// isUncharged reports whether the answer says that the payment moves no money. Neither a 402 nor a 5xx says so,
+// unless its reason is one of unchargedReasons.
 func (r *refusal) isUncharged() bool {
 	return r.Status != http.StatusPaymentRequired && r.Status < http.StatusInternalServerError ||
 		slices.Contains(unchargedReasons, r.Reason)
 }
 
-// challenge reads the offers of a 402 answer.
+// challenge reads the offers of a 402 answer. For an answer with another status it returns a *refusal.
 func (a answer) challenge() (x402.PaymentRequired, error) {
 	var c x402.PaymentRequired
 	if a.status != http.StatusPaymentRequired {
@@ -119,8 +118,8 @@ func (a answer) challenge() (x402.PaymentRequired, error) {
 	return c, nil
 }
 
-// settled reads the seller's report of the payment, the zero value if there is none that
-// can be read. It is the seller's word, and proves nothing.
+// settled reads the seller's report of the payment. It returns the zero value if there is none that can be read.
+// The report is the seller's word, and proves nothing.
 func (a answer) settled() x402.SettleResponse {
 	var s x402.SettleResponse
 	if x402.Decode(a.header.Get(x402.HeaderPaymentResponse), &s) != nil {
@@ -129,7 +128,8 @@ func (a answer) settled() x402.SettleResponse {
 	return s
 }
 
-// exchange sends one request and reads the bounded answer. payment may be "".
+// exchange sends one request, and reads an answer of any status and of at most maxAnswer bytes. payment may be
+// "".
 func (b *buyer) exchange(ctx context.Context, method, url string, body []byte, payment string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {

@@ -9,11 +9,12 @@ import (
 	"runtime"
 )
 
-// stateName is the agent's folder among those of other programs.
+// stateName is the name of the agent's folder among those of other programs.
 const stateName = "pforte-agent"
 
-// defaultState returns the folder of the journal and of the limits: where programs keep what must
-// last, which cleaners of caches leave alone (XDG Base Directory Specification).
+// defaultState returns the default of --state, where cleaners of caches delete nothing: below XDG_STATE_HOME if
+// that is absolute, else in the user's configuration folder on macOS and Windows, else below ~/.local/state.
+// Where these are not known it is in the working directory.
 func defaultState() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, stateName)
@@ -29,7 +30,7 @@ func defaultState() string {
 	return "." + stateName
 }
 
-// formerState returns the folder that earlier releases kept their state in, "" for none.
+// formerState returns the default of --state of earlier releases, "" if it is not known.
 func formerState() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -38,8 +39,8 @@ func formerState() string {
 	return filepath.Join(dir, stateName)
 }
 
-// moveState moves what a release before has kept to its new folder, unless there is one, and leaves
-// a link in its place: a program of that release must not begin with no limits and no journal.
+// moveState moves former, the folder of an earlier release, to state, unless state exists. It leaves a link in
+// its place where it can, so that a program of that release does not begin with no limits and no journal.
 func moveState(former, state string) error {
 	if former == "" || former == state {
 		return nil

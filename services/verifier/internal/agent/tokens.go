@@ -24,16 +24,16 @@ var knownTokens = map[string]string{
 	"eip155:11155111": "0x1c7d4b196cb0c7b01d743fbc6116a902379c7238",
 }
 
-// Faults of an offer.
+// Errors of choose.
 var (
 	ErrNoOffer = errors.New("the seller offers no way to pay that this agent supports: scheme exact, a known " +
 		"US dollar token")
 	ErrPriceAboveCap = errors.New("the price is above the cap")
 )
 
-// choose returns the first way to pay that the agent supports and that costs at most
-// the cap, in atomic units. network, when not "", is the only one to pay on.
-// ErrPriceAboveCap when only the price is wrong, ErrNoOffer.
+// choose returns the first way to pay that the agent supports and that costs at most most, and its price, both
+// in atomic units. network, when not "", is the only network to pay on. The error is ErrPriceAboveCap if there
+// are supported ways that all cost more, and ErrNoOffer if there are none.
 func choose(accepts []x402.Requirements, most *big.Int, network string) (x402.Requirements, *big.Int, error) {
 	err := ErrNoOffer
 	for _, r := range accepts {
@@ -50,8 +50,8 @@ func choose(accepts []x402.Requirements, most *big.Int, network string) (x402.Re
 	return x402.Requirements{}, nil, err
 }
 
-// priceOf returns an offer's price in atomic units, or false when it is not a way
-// to pay that the agent supports.
+// priceOf returns an offer's price in atomic units. It returns false for a way to pay that the agent does not
+// support.
 func priceOf(r x402.Requirements) (*big.Int, bool) {
 	token, known := knownTokens[r.Network]
 	if r.Scheme != x402.SchemeExact || !known || !strings.EqualFold(r.Asset, token) || !common.IsHexAddress(r.PayTo) {

@@ -18,12 +18,12 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// demoCall is the input of the agent's own transaction: a selector and nothing behind
-// it, which an ordinary account takes without doing anything.
+// demoCall is the input of the agent's own transaction: a selector without arguments, which an ordinary account
+// takes without doing anything.
 var demoCall = []byte{0xfe, 0xed, 0xbe, 0xef}
 
-// makeTransaction sends 1 wei from the payer to itself and waits up to maxWait until that is final. It sets r.want and
-// r.chain to ask about it; errNotFinal if the time is over.
+// makeTransaction sends 1 wei from the payer to itself and waits for at most maxWait until that is final. It
+// sets r.want and r.chain to ask about it. errNotFinal.
 func (r *run) makeTransaction(ctx context.Context) error {
 	node, chainID, err := r.dial(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *run) makeTransaction(ctx context.Context) error {
 	return nil
 }
 
-// dial reaches the node of --rpc, and returns its chain's id.
+// dial connects to the node of --rpc, and returns it with the id of its chain.
 func (r *run) dial(ctx context.Context) (*ethclient.Client, *big.Int, error) {
 	node, err := ethclient.DialContext(ctx, r.rpc)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *run) dial(ctx context.Context) (*ethclient.Client, *big.Int, error) {
 	return node, chainID, nil
 }
 
-// send sends 1 wei from the key's account to itself.
+// send sends 1 wei from the account of key to itself, with demoCall as input.
 func send(
 	ctx context.Context, node *ethclient.Client, key *ecdsa.PrivateKey, chainID *big.Int,
 ) (*types.Transaction, error) {
@@ -97,8 +97,9 @@ func send(
 // errNotFinal means that a transaction did not become final in time.
 var errNotFinal = errors.New("the transaction is not final yet")
 
-// waitFinal waits until the transaction's block is finalized, and one more, so
-// that others have seen it too, and returns the block's number.
+// waitFinal waits until the block after that of the transaction is finalized, so that other nodes have seen the
+// finality of the transaction as well, and returns the number of the transaction's block. It returns errNotFinal
+// after maxWait, or when ctx ends.
 func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, maxWait time.Duration) (*big.Int, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -115,7 +116,7 @@ func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, ma
 	}
 }
 
-// finalIn returns the block of a transaction when the one after it is finalized.
+// finalIn returns the number of a transaction's block, or an error if the block after it is not finalized.
 func finalIn(ctx context.Context, node *ethclient.Client, hash common.Hash) (*big.Int, error) {
 	receipt, err := node.TransactionReceipt(ctx, hash)
 	if err != nil {

@@ -23,15 +23,14 @@ var (
 	errManyWait = fmt.Errorf("%d questions wait already; nothing was signed", maxWaiting)
 )
 
-// waiting are questions about transactions that are not final yet, one file each, so that a later
-// process waits for them too. Each is bought once.
+// waiting is the folder of the questions that wait until their transaction is final, one file each, so that a
+// later process waits for them too.
 type waiting string
 
-// waitingQuestion is a question that waits.
 type waitingQuestion struct {
 	Path string `json:"path"`
 	Body string `json:"body"`
-	// Chain is the id of the chain that the payment in the question was made on, "" for another question.
+	// Chain is the id of the chain of the payment that the question is about, "" if it is about none.
 	Chain    string `json:"chain,omitempty"`
 	Transfer bool   `json:"transfer,omitempty"`
 }
@@ -40,7 +39,8 @@ func (t waitingQuestion) question() question {
 	return question{path: t.Path, body: t.Body, chain: t.Chain, aboutTransfer: t.Transfer}
 }
 
-// add keeps a question under its name.
+// add keeps a question under a name. It returns errManyWait if the name is new and maxWaiting questions are
+// there.
 func (w waiting) add(name string, q question) error {
 	all, err := w.all()
 	if err != nil {
@@ -56,7 +56,7 @@ func (w waiting) add(name string, q question) error {
 	return replaceFile(filepath.Join(string(w), name+".json"), text)
 }
 
-// drop forgets a question, if it is there.
+// drop removes the question of a name, if there is one.
 func (w waiting) drop(name string) error {
 	err := os.Remove(filepath.Join(string(w), name+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +65,7 @@ func (w waiting) drop(name string) error {
 	return err
 }
 
-// all returns the questions by name.
+// all returns the questions that wait, by name.
 func (w waiting) all() (map[string]waitingQuestion, error) {
 	files, err := filepath.Glob(filepath.Join(string(w), "*.json"))
 	if err != nil {
@@ -90,7 +90,7 @@ func (w waiting) all() (map[string]waitingQuestion, error) {
 	return all, nil
 }
 
-// buyWaiting buys what waits, each question as soon as it can be, until ctx ends.
+// buyWaiting tries to buy each question that waits, again and again, until ctx ends.
 func (t *toolbox) buyWaiting(ctx context.Context) {
 	next := map[string]time.Time{}
 	for {
@@ -117,9 +117,9 @@ func (t *toolbox) buyWaiting(ctx context.Context) {
 	}
 }
 
-// buyWaited buys one question if it can be bought, and returns after how long it is worth another look.
-// It forgets a question that has an answer, or an error that waiting does not change: who asks again is
-// told.
+// buyWaited buys one question if it can be bought, and returns after how long it is worth another look. It drops
+// the question when the answer is there, or when the seller answers what will not change by itself. After other
+// errors the question waits on.
 func (t *toolbox) buyWaited(ctx context.Context, name string, q question) time.Duration {
 	_, err := t.buyOnce(ctx, q, nil)
 	var early *tooEarly
@@ -140,11 +140,11 @@ func (t *toolbox) buyWaited(ctx context.Context, name string, q question) time.D
 	return longestLook
 }
 
-// waitsAnswer is what a call with wait answers while its question waits.
+// waitsAnswer is the structured content of a call with wait whose question waits.
 type waitsAnswer struct {
 	Waiting bool   `json:"waiting"`
 	Status  string `json:"status"`
-	// FinalInSeconds is the seller's estimate; 0 is unknown.
+	// FinalInSeconds is the seller's estimate; 0 means unknown.
 	FinalInSeconds int    `json:"finalInSeconds,omitempty"`
 	Paid           string `json:"paid"`
 }
