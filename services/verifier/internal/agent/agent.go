@@ -318,8 +318,7 @@ type options struct {
 	url, path, rpc string
 	// want is the single question. Without a transaction in it, the agent makes one.
 	want receipt.Request
-	// chain is the id of the chain that the receipt must be about. If it is "", the path names the chain, or it
-	// is that of the key document.
+	// chain is the id of the chain that the receipt must be about, "" where the path or the key document has it.
 	chain string
 	// most is the cap on one answer and day that of 24 hours, in atomic units; a nil day is no cap.
 	most, day *big.Int
@@ -329,7 +328,7 @@ type options struct {
 	out     string
 	// keysFile names the key document to check receipts against; "" stands for the verifier's own.
 	keysFile string
-	// maxWait bounds each wait for finality, and how long one payment is sent again.
+	// maxWait bounds the wait for finality before a payment, and how long one payment is sent again.
 	maxWait       time.Duration
 	json, version bool
 	// payment means that the question is that of --payment; chain is then the chain of that payment.
@@ -415,8 +414,8 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	return o, o.takeKey(getenv)
 }
 
-// takeBatch reads the questions of --batch. Beside it, the flags that describe a single question and those of
-// finality are refused.
+// takeBatch reads the questions of --batch. With it the flags that go only with a single question, such as those
+// of finality, are refused.
 func (o *options) takeBatch(f *flag.FlagSet, file string) (err error) {
 	if file == "" {
 		return nil

@@ -290,7 +290,7 @@ func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRe
 func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 	p := purchase{entry: e}
 	end := time.Now().Add(b.maxWait)
-	told := end // until when what costs nothing is not told
+	told := end // when a refusal that moved no money is returned
 	if b.isBrief {
 		told = time.Now().Add(min(b.maxWait, finalWithin))
 	}

@@ -20,7 +20,7 @@ const day = 24 * time.Hour
 
 // Errors of a payment that the limits do not allow.
 var (
-	// ErrDayCap means that with the payment more would be signed for in 24 hours than the cap.
+	// ErrDayCap means that the payment would exceed the cap of 24 hours.
 	ErrDayCap = errors.New("the cap of 24 hours is reached")
 	// ErrPayee means that a seller wants to be paid at another address than before on the same network.
 	ErrPayee = errors.New("the seller's payee has changed")

@@ -23,9 +23,8 @@ var (
 type logPlace struct {
 	Origin string `json:"origin"`
 	Index  int64  `json:"index"`
-	// Witnesses is how many witnesses of the policy cosigned the checkpoint of the proof. Earliest is the time
-	// by which as many as the policy asks for had done so, in RFC 3339. Where the policy asks for none, that is
-	// all who did; "" means that nobody did.
+	// Witnesses is how many witnesses of the policy cosigned the checkpoint of the proof. Earliest is by when
+	// the policy's quorum, or all of them where it asks for none, had done so; "" where nobody has.
 	Witnesses int    `json:"witnesses"`
 	Earliest  string `json:"earliest,omitempty"`
 }

@@ -46,12 +46,11 @@ elicitation); with another client nothing is bought.
 
 `
 
-// answerWithin is how long a tool call may take. MCP clients give up after about a
-// minute.
+// answerWithin is how long a tool call may take. MCP clients give up after about a minute.
 const answerWithin = 50 * time.Second
 
-// finalWithin is how long a tool call waits for a transaction to be final. When it will take
-// longer, the call returns at once and says so.
+// finalWithin is how long a tool call waits at most for a transaction to be final. When the seller expects that
+// to take longer, the call returns at once and says so.
 const finalWithin = 20 * time.Second
 
 func parseMCP(args []string, getenv func(string) string, stdout io.Writer) (options, error) {
@@ -73,22 +72,22 @@ func parseMCP(args []string, getenv func(string) string, stdout io.Writer) (opti
 // toolbox serves the tools of one buyer to one client.
 type toolbox struct {
 	*buyer
-	// answers is the folder of the answers that are there, one file a question.
+	// answers is the folder of the answers that were bought, one file for each question.
 	answers      string
 	answerWithin time.Duration
 	confirm      bool
 	trust        finalityTrust
-	// logPolicy is what the user trusts of logs of receipts, nil for not looking.
+	// logPolicy is what the user trusts of logs of receipts, nil for looking in none.
 	logPolicy *receiptlog.Policy
-	// waiting are questions that are bought when they can be; added has a value after a new one.
+	// waiting has the questions to buy once they can be; added has a value after a new one.
 	waiting waiting
 	added   chan struct{}
 	log     *slog.Logger
-	// purchases are under way, by question.
+	// purchases are the purchases under way, by the name of the entry.
 	purchases flight.Group[string, bought]
 
 	mu sync.Mutex
-	// asked are the payments that the user was asked about, by the id of the request.
+	// asked are the payments that the user was asked about, by the RequestState of the result that asked.
 	asked map[string]approval
 }
 
@@ -109,7 +108,7 @@ func newToolbox(o options, stderr io.Writer) (*toolbox, error) {
 	}, nil
 }
 
-// serveTools is the command mcp.
+// serveTools runs the command mcp.
 func serveTools(ctx context.Context, o options, version string, stdin io.Reader, stdout, stderr io.Writer) error {
 	t, err := newToolbox(o, stderr)
 	if err != nil {
@@ -118,9 +117,8 @@ func serveTools(ctx context.Context, o options, version string, stdin io.Reader,
 	return t.serve(ctx, version, stdin, stdout)
 }
 
-// serve answers calls until stdin is closed, and then finishes what has been signed, for
-// at most the time that a payment is replayed. When ctx ends it stops at once: what is
-// open is in the journal.
+// serve answers calls until stdin is closed, and then waits for the purchases under way, for at most t.maxWait.
+// When ctx ends it stops at once: a payment that is open is in the journal.
 func (t *toolbox) serve(ctx context.Context, version string, stdin io.Reader, stdout io.Writer) error {
 	server := mcp.NewServer(&mcp.Implementation{
 		Name: "pforte-agent", Title: "Pforte: evidence about transactions", Version: version,
@@ -160,7 +158,7 @@ func (t *toolbox) serve(ctx context.Context, version string, stdin io.Reader, st
 	return err
 }
 
-// writer keeps stdout open.
+// writer is an io.WriteCloser whose Close does nothing.
 type writer struct{ io.Writer }
 
 func (writer) Close() error { return nil }
@@ -169,30 +167,29 @@ func (writer) Close() error { return nil }
 type bought struct {
 	purchase
 	result receipt.Result
-	// file holds the answer as it came.
+	// file is the path of the answer as it came.
 	file string
-	// isStored means that an earlier purchase left the answer.
+	// isStored means that the answer was in file already, so that nothing was bought now.
 	isStored bool
 }
 
-// Faults of a call.
+// Errors of a call.
 var (
 	// errNoAnswer ends a call that takes too long and has signed nothing.
 	errNoAnswer = errors.New("the verifier does not answer in time; this call has signed nothing")
-	// errUnderWay ends a call that takes too long and whose purchase may have been signed, and may
-	// go on.
+	// errUnderWay ends a call that takes too long and whose payment may have been signed.
 	errUnderWay = errors.New("paid or perhaps paid: the purchase goes on, and asking again continues this payment")
-	// errDeclined means that the user did not confirm the payment.
+	// errDeclined means that the user did not confirm the payment, or confirmed one that was not asked for.
 	errDeclined = errors.New("the user did not confirm the payment")
 	// errCannotAsk means that payments are to be confirmed, and that the client cannot ask.
 	errCannotAsk = errors.New("payments have to be confirmed (--confirm), and this client cannot ask its user (MCP " +
 		"elicitation)")
-	// errOtherTerms means that the seller asks for something else than was confirmed.
+	// errOtherTerms means that the seller asks for other terms than those that the user confirmed.
 	errOtherTerms = errors.New("the seller's terms have changed since the user confirmed them")
 )
 
-// buyOnce returns the answer to a question: the one that is there, else that of the
-// purchase under way, else a new one.
+// buyOnce returns the checked answer to a question. Calls for one question at the same time share one purchase,
+// which the approve of the first decides about. A saved answer is not bought again.
 func (t *toolbox) buyOnce(
 	ctx context.Context, q question, approve func(context.Context, x402.Requirements) error,
 ) (bought, error) {
@@ -227,7 +224,8 @@ func (t *toolbox) buyOnce(
 	})
 }
 
-// late returns the error that ends a call whose purchase takes too long.
+// late returns the error that ends a call whose purchase takes too long: errNoAnswer if no purchase for q is
+// under way and neither a payment nor an answer is there, else errUnderWay.
 func (t *toolbox) late(q question) error {
 	e := t.entryOf(q)
 	if t.purchases.Has(e.name()) {
@@ -242,8 +240,8 @@ func (t *toolbox) late(q question) error {
 	return errNoAnswer
 }
 
-// unlisted returns the result of a call that failed before the chain of its question was known. If a payment
-// about the same transaction is open, it may be the one for this question, and the outcome is unknown.
+// unlisted returns the result of a call that failed before its question was known. If a payment about the same
+// transaction is open, or the journal cannot be read, the outcome is unknown, unless the arguments are at fault.
 func (t *toolbox) unlisted(err error, body []byte) *mcp.CallToolResult {
 	hash := hashOf(body)
 	all, journalErr := t.journal.all(t.payer)
@@ -258,7 +256,7 @@ func (t *toolbox) unlisted(err error, body []byte) *mcp.CallToolResult {
 
 func (t *toolbox) answerFile(e entry) string { return filepath.Join(t.answers, e.name()+".json") }
 
-// stored reads and checks the answer that an earlier purchase left, if there is one.
+// stored reads the answer in found.file into found and checks it. It reports whether there is one.
 func (t *toolbox) stored(ctx context.Context, q question, found *bought) (bool, error) {
 	answer, err := readAnswer(found.file)
 	if answer == nil || err != nil {
@@ -271,7 +269,7 @@ func (t *toolbox) stored(ctx context.Context, q question, found *bought) (bool, 
 
 // approval is a payment that the user was asked about.
 type approval struct {
-	// question is the journal's name of it.
+	// question is the name of the journal's entry for the question.
 	question string
 	offer    x402.Requirements
 }
@@ -281,13 +279,13 @@ type unconfirmed struct{ offer x402.Requirements }
 
 func (*unconfirmed) Error() string { return "the payment has to be confirmed" }
 
-// maxAsked bounds how many confirmations wait for the user.
+// maxAsked bounds how many confirmations are remembered.
 const maxAsked = 100
 
 // confirmation is the name of the one input that a paid tool may request.
 const confirmation = "payment"
 
-// approver returns what decides about the payment of a call. Without --confirm, nil.
+// approver returns what approves or stops a new payment of a call, nil without --confirm. errDeclined.
 func (t *toolbox) approver(
 	call *mcp.CallToolRequest, q question,
 ) (func(context.Context, x402.Requirements) error, error) {
@@ -316,10 +314,11 @@ func (t *toolbox) approver(
 	}, nil
 }
 
-// terms returns what a user confirms.
+// terms returns what a user confirms of an offer.
 func terms(o x402.Requirements) [4]string { return [4]string{o.Network, o.Asset, o.Amount, o.PayTo} }
 
-// ask requests the confirmation of a payment. Nothing in it is the seller's text.
+// ask returns the result that requests the confirmation of a payment. Of the seller's words it holds only values
+// whose form is checked.
 func (t *toolbox) ask(q question, offer x402.Requirements) *mcp.CallToolResult {
 	price, _ := priceOf(offer) // it was chosen
 	id := randomID()

@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// readPayment returns the question whether an x402 payment was made, and the CAIP-2 id of its chain.
+// readPayment returns the question whether the x402 payment in text was made, and the CAIP-2 id of its chain.
 func readPayment(text []byte) (receipt.Request, string, error) {
 	body, err := json.Marshal(map[string]json.RawMessage{"payment": text})
 	if err != nil {
@@ -25,7 +25,7 @@ func readPayment(text []byte) (receipt.Request, string, error) {
 	return asked.Request, chain, err
 }
 
-// findPath finds the path that the seller sells evidence about the question's chain at.
+// findPath sets r.path to the seller's path for transfers on r.chain.
 func (r *run) findPath(ctx context.Context) error {
 	chains, err := r.chains(ctx)
 	if err != nil {
@@ -40,9 +40,9 @@ func (r *run) findPath(ctx context.Context) error {
 	return fmt.Errorf("the payment was made on %s, about which this verifier sells nothing", r.chain)
 }
 
-// expand replaces an x402 payment in the arguments of a call by the question about its transfer, and
-// adds the chain that it was made on. Arguments without a payment are returned as they are. When the
-// chain cannot be found, the question is returned beside the error.
+// expand replaces an x402 payment in the arguments of a call by the question about its transfer, and adds the
+// chain of the payment. Arguments without a payment are returned as they are. When the seller does not name that
+// chain, the question is returned beside the error.
 func (t *toolbox) expand(ctx context.Context, asked arguments) (arguments, error) {
 	body, id, err := verification.ExpandPayment(asked.body)
 	if err != nil || id == "" {

@@ -21,8 +21,8 @@ type progress struct {
 	KnownOn        string `json:"knownOn"`
 }
 
-// tooEarly means that a transaction cannot be verified yet, or not on this chain. Nothing was signed
-// for it.
+// tooEarly means that the seller says that a transaction cannot be verified yet, or not on this chain. Nothing
+// was signed.
 type tooEarly struct {
 	progress
 	chain string
@@ -43,7 +43,7 @@ func (e *tooEarly) Error() string {
 	}
 }
 
-// reason returns the word that the seller would refuse a payment with.
+// reason returns the reason with which the seller would refuse a payment.
 func (e *tooEarly) reason() string {
 	switch e.Status {
 	case "included":
@@ -55,7 +55,7 @@ func (e *tooEarly) reason() string {
 	}
 }
 
-// mayChange reports whether the answer will be another one by itself, and when to ask again.
+// mayChange returns after how long to ask again, and whether the seller's answer may change by itself.
 func (e *tooEarly) mayChange() (after time.Duration, yes bool) {
 	if e.Status == "unknown" {
 		return 0, false
@@ -63,9 +63,8 @@ func (e *tooEarly) mayChange() (after time.Duration, yes bool) {
 	return min(max(time.Duration(e.FinalInSeconds)*time.Second, usualPause), longestLook), true
 }
 
-// waitFinal asks the seller how far the transaction of a request is, and for at most b.finalWait until
-// it is final. It returns a *tooEarly where it is not. A seller that does not tell leaves that to the
-// purchase: nil.
+// waitFinal asks the seller how far the transaction of a request is until it is final, for at most b.finalWait.
+// It returns a *tooEarly if it is not final by then or will not be, and nil if the seller does not tell.
 func (b *buyer) waitFinal(ctx context.Context, e entry) error {
 	for end := time.Now().Add(b.finalWait); ; {
 		early := b.look(ctx, e)
@@ -85,7 +84,7 @@ func (b *buyer) waitFinal(ctx context.Context, e entry) error {
 	}
 }
 
-// look asks once. nil means that the transaction is final, or that the seller does not tell.
+// look asks once. It returns nil if the transaction is final, or if that cannot be learnt.
 func (b *buyer) look(ctx context.Context, e entry) *tooEarly {
 	hash := hashOf([]byte(e.Body))
 	chain, usual := chainOf(strings.TrimPrefix(e.URL, b.url))
@@ -107,7 +106,7 @@ func (b *buyer) look(ctx context.Context, e entry) *tooEarly {
 	}
 }
 
-// hashOf returns the hash of the transaction that a request asks about, "" for a request that cannot be read.
+// hashOf returns the hash of the transaction that a request asks about, "" if it cannot be read.
 func hashOf(body []byte) string {
 	var asked struct {
 		TransactionHash string `json:"transactionHash"`
@@ -118,7 +117,7 @@ func hashOf(body []byte) string {
 	return asked.TransactionHash
 }
 
-// Bounds of what a seller says of a transaction: characters of a name or number, and a day.
+// Bounds of what a seller says of a transaction: maxName is in characters, maxFinalSeconds is a day.
 const (
 	maxName         = 64
 	maxFinalSeconds = 24 * 60 * 60

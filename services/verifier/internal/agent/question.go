@@ -12,35 +12,33 @@ import (
 
 // question is what one purchase asks.
 type question struct {
-	// path is that of the paid route.
+	// path is the path of the paid route.
 	path string
 	// body is the request in its canonical form: the same bytes for every spelling.
 	body string
-	// chain is the id of the chain that the receipt must be about, "" when the path or
-	// the verifier's key document has it.
+	// chain is the id of the chain that the receipt must be about, "" where the path or the key document has it.
 	chain string
 	// aboutTransfer means that the answer is a receipt about a transfer.
 	aboutTransfer bool
-	// batchChain is the name that a question of a batch has for its chain, "" for the first.
+	// batchChain is the name that a question of a batch gives its chain, "" for the first chain.
 	batchChain string
 }
 
 const (
-	// A path ends with the name of a chain and one of these.
+	// The path of a route of a named chain ends with the name and one of these.
 	transactionSuffix = "-transaction"
 	transferSuffix    = "-token-transfer"
 	// anyChain stands in a path for the name of the verifier's first chain.
 	anyChain = "chain"
 )
 
-// firstPaths ask the verifier's first chain, by suffix.
+// firstPaths are the paths that ask about the verifier's first chain, by suffix.
 var firstPaths = map[string]string{
 	transactionSuffix: "/v1/verify/" + anyChain + transactionSuffix,
 	transferSuffix:    "/v1/verify/token-transfer",
 }
 
-// transferPath returns the path that asks about transfers on the chain of another path;
-// false when that has no usual name.
+// transferPath returns the path that asks about transfers on the same chain as path; false if there is none.
 func transferPath(path string) (string, bool) {
 	if strings.HasSuffix(path, transferSuffix) || strings.HasSuffix(path, firstPaths[transferSuffix]) {
 		return path, true
@@ -52,8 +50,8 @@ func transferPath(path string) (string, bool) {
 	return prefix + transferSuffix, isNamed
 }
 
-// newQuestion asks for the verification of a transaction, or of a transfer. Letters of a
-// request may have either case.
+// newQuestion returns the question about a transaction, or about a transfer. Hashes, addresses and selectors in
+// want may be in upper case.
 func newQuestion(path string, want receipt.Request, chain string) (question, error) {
 	texts := []*string{
 		&want.TransactionHash, &want.Expectations.From, &want.Expectations.To, &want.Expectations.Selector,
@@ -78,8 +76,8 @@ func newQuestion(path string, want receipt.Request, chain string) (question, err
 	return question{path: path, body: string(body), chain: chain, aboutTransfer: want.Transfer != nil}, nil
 }
 
-// canonical returns a request of the journal in its canonical form. A request that cannot be read,
-// or is about a transfer, is returned as it is: no version kept those in another form.
+// canonical returns the body of a request of the journal in its canonical form. A body that is no request about
+// a transaction is returned as it is: no release kept a request about a transfer in another form.
 func canonical(_, body string) string {
 	request, err := verification.ParseRequest([]byte(body))
 	if err != nil {
@@ -88,8 +86,7 @@ func canonical(_, body string) string {
 	return string(request.Canonical())
 }
 
-// verify checks the signature and the proof of an answer, which must be of the kind that
-// was asked for.
+// verify checks the signature and any proof of an answer, which must be of the kind that was asked for.
 func (q question) verify(answer []byte, keys receipt.KeyDocument) (receipt.Result, error) {
 	if q.aboutTransfer {
 		return receipt.VerifyTransfer(answer, keys)
@@ -105,7 +102,7 @@ func (q question) suffix() string {
 	return transactionSuffix
 }
 
-// checkAnswers compares a receipt with the question that was paid for.
+// checkAnswers compares a receipt with the question that was paid for. firstChain is the id of the first chain.
 func (q question) checkAnswers(got receipt.Receipt, firstChain string) error {
 	answered, err := json.Marshal(got.Request)
 	if err != nil {
@@ -117,10 +114,9 @@ func (q question) checkAnswers(got receipt.Receipt, firstChain string) error {
 	return q.checkChain(got.Chain, firstChain)
 }
 
-// checkChain compares a receipt's chain with the one that was paid for. A
-// transaction without replay protection stands on several chains under one hash,
-// so that the hash alone does not identify it. A path that names no chain stands for
-// the verifier's first one, which its key document has.
+// checkChain compares a receipt's chain with the one that was paid for, because a transaction without replay
+// protection has one hash on several chains. A path that names no chain stands for the verifier's first one,
+// whose id is first.
 func (q question) checkChain(got receipt.Chain, first string) error {
 	name, named := strings.CutSuffix(path.Base(q.path), q.suffix())
 	named = named && name != anyChain

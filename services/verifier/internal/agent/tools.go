@@ -27,19 +27,20 @@ import (
 )
 
 const (
-	// maxLine bounds a line of the log, and maxQuote what is shown of a seller's text, in
-	// characters.
+	// maxLine bounds a line of the log and an error of the agent's own, and maxQuote what is shown of a seller's
+	// text, in characters.
 	maxLine, maxQuote = 2000, 500
-	// maxChecks bounds what is passed on of the checks in a seller's refusal, in bytes.
+	// maxChecks bounds the checks in a seller's refusal, in bytes: larger ones are not passed on.
 	maxChecks = 8 << 10
-	// maxChecked bounds the receipt in an argument, in bytes.
+	// maxChecked bounds the arguments of check_receipt, in bytes.
 	maxChecked = 256 << 10
 )
 
 // tool is what tools/list shows of a tool, and what tools/call calls.
 type tool struct {
 	name, description string
-	// schema is the JSON Schema of the arguments, and output that of the object beside the text.
+	// schema is the JSON Schema of the arguments. output has the schemas, separated by commas, that the object
+	// beside the text may have besides outputFailure.
 	schema, output string
 	isPaid         bool
 	call           func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)
@@ -195,8 +196,8 @@ func (t *toolbox) verifyTransfer(ctx context.Context, call *mcp.CallToolRequest)
 	return t.sell(ctx, call, asked, transferSuffix, string(request.Canonical()))
 }
 
-// atomic returns a request about a transfer with its amount in atomic units. Only where it has a
-// decimal one the seller is asked for the ids of its chains.
+// atomic returns a request about a transfer with its amount in atomic units. It asks the seller for the ids of
+// its chains only if the request has amountDecimal.
 func (t *toolbox) atomic(ctx context.Context, chain string, body []byte) ([]byte, error) {
 	if same, err := verification.AtomicAmount("", body); err == nil {
 		return same, nil
@@ -213,8 +214,8 @@ func (t *toolbox) atomic(ctx context.Context, chain string, body []byte) ([]byte
 	return verification.AtomicAmount("", body)
 }
 
-// sell buys the answer to body from the route of the asked chain that ends in suffix; the first chain is the default.
-// A purchase that fails is reported in the result.
+// sell buys the answer to body from the route of the asked chain that ends in suffix. Without a chain it is the
+// seller's first. A purchase that fails is reported in the result.
 func (t *toolbox) sell(
 	ctx context.Context, call *mcp.CallToolRequest, asked arguments, suffix, body string,
 ) (*mcp.CallToolResult, error) {
@@ -254,7 +255,8 @@ func (t *toolbox) sell(
 	return t.sold(ctx, got)
 }
 
-// wait keeps a question until its transaction is final, if it will be, and answers that.
+// wait keeps a question until its transaction is final, and returns a result that says so. If waiting will not
+// change the seller's answer, the result is the failure.
 func (t *toolbox) wait(q question, early *tooEarly) *mcp.CallToolResult {
 	if _, may := early.mayChange(); !may {
 		return failure(early, false)
@@ -278,21 +280,21 @@ type paidAnswer struct {
 	Proven    []string          `json:"proven"`
 	Attested  []string          `json:"attested"`
 	Payment   paidPayment       `json:"payment"`
-	// File holds the answer with its proof, for `receipt verify`.
+	// File is the path of the answer with its proof, for `receipt verify`.
 	File string `json:"file"`
 	// Finality is there with --finality, once the block is proven to be final.
 	Finality *finality.Result `json:"finality,omitempty"`
 }
 
 type paidPayment struct {
-	// USD is "0.00" when the answer was there, else what was signed for.
+	// USD is "0.00" when the answer was bought before, else what was signed for.
 	USD         string `json:"usd"`
 	Network     string `json:"network,omitempty"`
 	PayTo       string `json:"payTo,omitempty"`
 	Transaction string `json:"transaction,omitempty"`
 	Resumed     bool   `json:"resumed"`
-	// Reused means that, by the seller's word, the earlier payment of Transaction has
-	// bought the answer, and the one that was signed for USD is not spent.
+	// Reused means that the seller says that an earlier payment has bought the answer. Transaction is then that
+	// of the earlier payment, and what was signed for USD is not spent.
 	Reused    bool   `json:"repeated"`
 	DayUSD    string `json:"dayUSD"`
 	DayCapUSD string `json:"dayCapUSD"`
@@ -300,7 +302,7 @@ type paidPayment struct {
 
 var transactionHash = regexp.MustCompile("^0x[0-9a-fA-F]{64}$")
 
-// sold returns the result of a purchase: a text for people, and the same for programs.
+// sold returns the result of a purchase: a text for people, and an object for programs.
 func (t *toolbox) sold(ctx context.Context, got bought) (*mcp.CallToolResult, error) {
 	spent, err := t.limits.spent(t.payer)
 	if err != nil {
@@ -348,11 +350,11 @@ func (t *toolbox) sold(ctx context.Context, got bought) (*mcp.CallToolResult, er
 	return result(text, a, false), nil
 }
 
-// finalityWithin is how long a tool's call waits for the proof that a block is final. The answer
-// is there without it, and asking again costs nothing.
+// finalityWithin is how long a tool's call waits at most for the proof that a block is final. It returns the
+// answer without the proof then, and asking again costs nothing.
 const finalityWithin = 5 * time.Second
 
-// result returns a text and the same as an object.
+// result returns the result of a call: a text, and an object that says the same.
 func result(text string, object any, isError bool) *mcp.CallToolResult {
 	return &mcp.CallToolResult{
 		IsError: isError, Content: []mcp.Content{&mcp.TextContent{Text: text}}, StructuredContent: object,
@@ -366,15 +368,15 @@ type callFailure struct {
 	Reason    string `json:"reason"`
 	Retryable bool   `json:"retryable"`
 	Field     string `json:"field,omitempty"`
-	// AskAgainAfterSeconds is after how long the same call may have another answer; 0 is unknown.
+	// AskAgainAfterSeconds is after how long the same call may have another answer; 0 means unknown.
 	AskAgainAfterSeconds int `json:"askAgainAfterSeconds,omitempty"`
 	// Paid is "no", "unknown" or "yes".
 	Paid   string        `json:"paid"`
 	Seller *sellersWords `json:"seller,omitempty"`
 }
 
-// sellersWords is what a failure quotes as data: a seller's refusal, or the text of an error that
-// may hold a seller's words. Texts are made printable and cut.
+// sellersWords is what a failure quotes as data: a seller's refusal, or the text of an error that may hold a
+// seller's words. Texts are made printable and cut.
 type sellersWords struct {
 	Note          string `json:"note"`
 	Status        int    `json:"status,omitempty"`
@@ -398,7 +400,7 @@ type fault struct {
 	text string
 }
 
-// faults are looked at in this order.
+// faults are the errors that tools explain; failure uses the first that matches.
 var faults = []fault{
 	{err: errUnderWay, reason: "payment_in_progress", paid: "unknown", retryable: true},
 	{err: errNoAnswer, reason: "no_answer", paid: "no", retryable: true},
@@ -418,8 +420,8 @@ var faults = []fault{
 	{err: errLogLater, reason: "log_proof_pending", paid: "no", retryable: true},
 }
 
-// failure returns the result of a call that failed. resumed means that a payment of an
-// earlier call was sent again, and is open.
+// failure returns the result of a call that failed. resumed means that a payment for the question was sent
+// again, or may be open, from an earlier call.
 func failure(err error, resumed bool) *mcp.CallToolResult {
 	f := callFailure{Error: "The call failed.", Reason: "failed", Paid: "no", Retryable: true}
 	if resumed {
@@ -511,7 +513,7 @@ func (r *refusal) words() *sellersWords {
 	return w
 }
 
-// printableJSON returns a decoded JSON value whose texts are quoted.
+// printableJSON returns a decoded JSON value with each text and name in it as quoted returns it.
 func printableJSON(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -530,8 +532,8 @@ func printableJSON(v any) any {
 	return v
 }
 
-// quoted returns a text on one line, as far as it can be printed, of at most n
-// characters.
+// quoted returns the first n characters of a text, on one line and with what cannot be printed replaced. An
+// ellipsis stands for the rest.
 func quoted(text string, n int) string {
 	text = strings.ReplaceAll(printable(text), "\n", " ")
 	if utf8.RuneCountInString(text) <= n {
@@ -542,15 +544,15 @@ func quoted(text string, n int) string {
 
 // arguments are those of a paid tool: the body of the HTTP request, and what stands beside it.
 type arguments struct {
-	// chain is a name, "" for none.
+	// chain is the name of a chain, "" for none.
 	chain string
-	// chainID is the CAIP-2 id of the chain that a payment was made on, "" where none is asked about.
+	// chainID is the CAIP-2 id of the chain of the payment that is asked about, "" if none is.
 	chainID string
 	wait    bool
 	body    []byte
 }
 
-// splitArguments takes the arguments of a call apart.
+// splitArguments takes chain and wait out of the arguments of a call, and leaves the rest as the body.
 func splitArguments(text []byte) (a arguments, err error) {
 	members := map[string]json.RawMessage{}
 	if err := strictjson.Unmarshal(orEmpty(text), &members, strictjson.Rules{}); err != nil {
@@ -584,16 +586,16 @@ var chainName = regexp.MustCompile("^[a-z0-9-]{1,64}$")
 // chain is one chain that the seller serves.
 type chain struct {
 	Name string `json:"name"`
-	// ID is "" where the seller, an earlier version, lists names only.
+	// ID is the CAIP-2 id of the chain, "" where it is not known.
 	ID string `json:"id,omitempty"`
-	// Tokens are those that are known by symbol.
+	// Tokens are the known tokens of the chain, as listChains sets them.
 	Tokens []receipt.Token `json:"tokens,omitempty"`
 }
 
-// maxChains bounds how many chains of a seller's list are looked at.
+// maxChains bounds how many chains of a seller's list are taken.
 const maxChains = 100
 
-// chains returns the chains of the seller's list of paid paths, the first one first.
+// chains returns the chains of the seller's list of paid paths, in its order; at least one, or an error.
 func (b *buyer) chains(ctx context.Context) ([]chain, error) {
 	got, err := b.exchange(ctx, http.MethodGet, b.url+"/.well-known/x402", nil, "")
 	if err != nil {
@@ -662,7 +664,7 @@ type quoteAnswer struct {
 	Asset   string `json:"asset"`
 	Network string `json:"network"`
 	PayTo   string `json:"payTo"`
-	// WithinCaps reports whether the agent would sign it now.
+	// WithinCaps reports whether the caps and the pinned payee allow the payment now.
 	WithinCaps bool   `json:"withinCaps"`
 	Why        string `json:"why,omitempty"`
 }
@@ -722,9 +724,9 @@ type checkAnswer struct {
 	KeyID    string           `json:"keyId,omitempty"`
 	Proven   []string         `json:"proven,omitempty"`
 	Attested []string         `json:"attested,omitempty"`
-	// Keys is what it was checked against: "pinned" (--keys) or "verifier".
+	// Keys is where the key document came from: "pinned" (--keys) or "verifier".
 	Keys string `json:"keys"`
-	// Log is there with --log-policy.
+	// Log is there for a valid receipt with --log-policy.
 	Log *logPlace `json:"log,omitempty"`
 }
 
@@ -795,7 +797,7 @@ func (t *toolbox) checkReceipt(ctx context.Context, call *mcp.CallToolRequest) (
 
 var linkForm = regexp.MustCompile("^/v1/receipts/[0-9a-f]{64}$")
 
-// linked fetches an answer that the verifier keeps, by its link. No other address is called.
+// linked fetches an answer that the verifier keeps, by its link. It refuses links to any other address.
 func (t *toolbox) linked(ctx context.Context, link string) ([]byte, error) {
 	path, ok := strings.CutPrefix(link, t.url)
 	if !ok || !linkForm.MatchString(path) {
@@ -821,7 +823,7 @@ type spendingAnswer struct {
 	Open      []openPayment `json:"open"`
 }
 
-// openPayment is a payment whose answer has not arrived.
+// openPayment is a payment in the journal.
 type openPayment struct {
 	URL         string `json:"url"`
 	Question    string `json:"question"`
@@ -856,7 +858,7 @@ func (t *toolbox) spending(context.Context, *mcp.CallToolRequest) (*mcp.CallTool
 		a.DayUSD, a.DayCapUSD, a.CapUSD, len(a.Open)), a, false), nil
 }
 
-// summary says what a receipt holds, in one sentence.
+// summary describes a receipt in one phrase.
 func summary(r receipt.Receipt) string {
 	status := "unknown outcome"
 	if r.Outcome.Status != nil {

@@ -98,8 +98,7 @@ func send(
 var errNotFinal = errors.New("the transaction is not final yet")
 
 // waitFinal waits until the block after that of the transaction is finalized, so that other nodes have seen the
-// finality of the transaction as well, and returns the number of the transaction's block. It returns errNotFinal
-// after maxWait, or when ctx ends.
+// transaction's as finalized too. It returns the number of the transaction's block; after maxWait, errNotFinal.
 func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, maxWait time.Duration) (*big.Int, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
