@@ -1,4 +1,4 @@
-// Command agent buys a verification over x402 and checks the receipt offline.
+// Command agent buys verifications over x402 and checks the receipts offline. See "agent --help".
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command devnet runs a development chain with a USD token and an x402
-// facilitator on it.
+// Command devnet runs a development chain that has a USD token, an x402 facilitator for it and, with
+// BEACON_ADDR, a beacon node.
 package main
 
 import (

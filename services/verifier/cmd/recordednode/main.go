@@ -1,11 +1,11 @@
-// Command recordednode serves a recorded block over JSON-RPC, as a node would,
-// for trying the verifier on a real block without a network.
+// Command recordednode serves recorded blocks over JSON-RPC, as a node would, for
+// trying the verifier on real blocks without a network.
 //
 //	recordednode --block FOLDER|FILE.json.gz [--listen ADDR] [--latest N] [--finalized N]
 //
-// A folder holds block.json and receipts.json, the results of
-// eth_getBlockByNumber (full) and eth_getBlockReceipts, and meta.json with the
-// chainId. Once it listens it prints its URL, alone on a line.
+// A folder holds block.json and, if the block has receipts, receipts.json: the
+// results of eth_getBlockByNumber (full) and eth_getBlockReceipts. Its meta.json has
+// the chainId. Once it listens it prints its URL, alone on a line.
 package main
 
 import (

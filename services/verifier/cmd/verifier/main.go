@@ -1,5 +1,4 @@
-// Command verifier sells signed evidence about finalized transactions. Run
-// "verifier --help".
+// Command verifier sells signed evidence about finalized transactions. See "verifier --help".
 package main
 
 import (
