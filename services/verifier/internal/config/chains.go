@@ -14,7 +14,7 @@ import (
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
-// ValidateChain returns the faults of a chain, joined, or nil. Their texts hold no URL.
+// ValidateChain returns the faults that it finds in a chain, or nil. Their texts hold no URL.
 func ValidateChain(c chain.Config) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
