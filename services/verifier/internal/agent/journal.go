@@ -25,8 +25,8 @@ type entry struct {
 	Nonce       string            `json:"nonce"`
 	Header      string            `json:"header"`
 	ValidBefore time.Time         `json:"validBefore"`
-	// Demo means that the request is about a transaction of the agent's own; the next run without --tx resumes
-	// it.
+	// Demo means that the request is about a transaction of the agent's own. A later run without a question
+	// resumes it.
 	Demo bool `json:"demo,omitempty"`
 }
 
