@@ -99,6 +99,8 @@ var (
 	errExpired = errors.New("the earlier payment has expired")
 	// errAnswered means that the answer has been saved meanwhile, and that nothing was signed.
 	errAnswered = errors.New("the answer is there")
+	// errFaster means that another run has signed a payment for the same question, and may have sent it.
+	errFaster = errors.New("another run has signed a payment for this question")
 	// errReceipt means that a paid answer does not hold, or that the key document for it is malformed.
 	errReceipt = errors.New("the receipt was paid for, but does not hold")
 )
@@ -121,10 +123,13 @@ func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
 		}
 		b.print("A new payment is made.")
 	}
-	if e, err = b.sign(ctx, e); err != nil {
+	payable, err := b.sign(ctx, e)
+	if errors.Is(err, errFaster) {
+		return b.buy(ctx, e)
+	} else if err != nil {
 		return purchase{}, err
 	}
-	return b.pay(ctx, e, false)
+	return b.pay(ctx, payable, false)
 }
 
 // replay sends the payment of an earlier run again. It refuses one above b.most, on another network than
@@ -173,8 +178,8 @@ func (b *buyer) forget(e entry) error {
 }
 
 // sign requests the price and signs a payment for the request of e. When it returns no error, the payment is
-// counted and in the journal. When another run was faster, its payment is returned, or errAnswered if it has
-// saved the answer. Nothing is signed while the seller says that the transaction cannot be verified yet
+// counted and in the journal. When another run was faster, it returns errFaster, or errAnswered if that run
+// has saved the answer. Nothing is signed while the seller says that the transaction cannot be verified yet
 // (*tooEarly).
 func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 	if err := b.waitFinal(ctx, e); err != nil {
@@ -214,8 +219,7 @@ func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 			return err
 		}
 		if earlier != nil {
-			e = *earlier
-			return nil
+			return errFaster
 		}
 		if b.answered != nil { // asked after the journal, which is dropped after the answer is saved
 			if there, err := b.answered(); err != nil || there {

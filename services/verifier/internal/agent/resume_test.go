@@ -154,6 +154,30 @@ func TestResume_AnUnsentPaymentIsNotUndecided(t *testing.T) {
 	}
 }
 
+// The other run signs and sends while this one waits for the price.
+func TestResume_AnUnsentPaymentOfAnotherRunIsUndecided(t *testing.T) {
+	s, state := open(t, hangUp), t.TempDir()
+	notReady := refuse(503, `{"error":"no","code":503,"reason":"not_ready","retryable":true}`, "Retry-After", "2")
+	other := make(chan result, 1)
+	s.unpaid = []func(http.ResponseWriter){func(w http.ResponseWriter) {
+		notReady(w)
+		go func() {
+			got := s.run(state)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.leave = true
+			other <- got
+		}()
+	}}
+	if got := s.run(state, "--patience", "10s"); got.code != 3 || !strings.Contains(got.stderr, "refused") {
+		t.Errorf("%+v", got)
+	}
+	if got := <-other; got.code != 3 || len(s.sent()) == 0 {
+		t.Errorf("the other one: %+v", got)
+	}
+	s.wantOnePayment()
+}
+
 func TestBuy_WaitsForASellerThatIsNotReadyAndSignsOnce(t *testing.T) {
 	notReady := refuse(503, `{"error":"no","code":503,"reason":"not_ready","retryable":true}`, "Retry-After", "1")
 	s, state := open(t, notReady, deliver(t)), t.TempDir()
