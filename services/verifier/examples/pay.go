@@ -5,8 +5,8 @@
 //	PRIVATE_KEY=0x… go run examples/pay.go URL BODY > answer.json
 //	receipt verify answer.json --key https://verifier.example
 //
-// After a status of 500 or more it sends the same payment again, never a new one: the first may
-// still be settled. The program agent also survives a crash in between.
+// After 503, as after any status from 500 on, it sends the same payment again, never a new one: the
+// first may still be settled. The program agent also survives a crash in between.
 package main
 
 import (
