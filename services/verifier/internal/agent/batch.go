@@ -179,6 +179,6 @@ func (r *run) reportBatch(p purchase, results []receipt.Result) error {
 	if p.isReused() {
 		paid = "Paid before; " + x402.Dollars(price) + " USD were signed for"
 	}
-	r.print("Checked offline: the signatures and the proofs of all %d hold. %s for them together.", len(results), paid)
+	r.print("Checked offline: %s. %s for them together.", held(results...), paid)
 	return nil
 }

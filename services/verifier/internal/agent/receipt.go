@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -112,8 +113,28 @@ func (r *run) report(p purchase, result receipt.Result, final *finality.Result) 
 	if p.isReused() {
 		paid = "Paid before; " + x402.Dollars(price) + " USD were signed for."
 	}
-	r.print("Checked offline: the signature and the proof hold. %s", paid)
+	r.print("Checked offline: %s. %s", held(result), paid)
 	return nil
+}
+
+// held returns what of receipts was checked and holds: a seller may leave the proof out.
+func held(results ...receipt.Result) string {
+	unproven := 0
+	for _, r := range results {
+		if len(r.Proven) == 0 {
+			unproven++
+		}
+	}
+	switch n := len(results); {
+	case n == 1 && unproven == 0:
+		return "the signature and the proof hold"
+	case n == 1:
+		return "the signature holds, and there is no proof"
+	case unproven == 0:
+		return fmt.Sprintf("the signatures and the proofs of all %d hold", n)
+	default:
+		return fmt.Sprintf("the signatures of all %d hold, and %d have no proof", n, unproven)
+	}
 }
 
 // grouped returns the names of facts in brief, such as "block (hash, number), chain (id)".

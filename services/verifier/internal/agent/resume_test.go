@@ -244,3 +244,23 @@ func TestResume_AnUnfinishedDemoGoesOn(t *testing.T) {
 	}
 	s.wantOnePayment()
 }
+
+func TestBuy_SaysWhereTheSellerGaveNoProof(t *testing.T) {
+	var answer map[string]json.RawMessage
+	if err := json.Unmarshal(read(t, "response.json"), &answer); err != nil {
+		t.Fatal(err)
+	}
+	delete(answer, "proof")
+	bare, err := json.Marshal(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, answer := range map[string]func(http.ResponseWriter){
+		"the signature and the proof hold":           deliver(t),
+		"the signature holds, and there is no proof": func(w http.ResponseWriter) { _, _ = w.Write(bare) },
+	} {
+		if got := open(t, answer).run(t.TempDir()); got.code != 0 || !strings.Contains(got.stdout, "Checked offline: "+want+". Paid") {
+			t.Errorf("%q: %+v", want, got)
+		}
+	}
+}

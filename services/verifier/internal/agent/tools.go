@@ -337,8 +337,8 @@ func (t *toolbox) sold(ctx context.Context, got bought) (*mcp.CallToolResult, er
 				transaction, a.Payment.USD, got.ValidBefore.Format(time.RFC3339))
 		}
 	}
-	text := fmt.Sprintf("Verified: %s. The signature and the proof hold. %s %s of %s USD in 24 hours.", summary(r),
-		paid, a.Payment.DayUSD, a.Payment.DayCapUSD)
+	text := fmt.Sprintf("Verified: %s. Checked: %s. %s %s of %s USD in 24 hours.", summary(r), held(got.result), paid,
+		a.Payment.DayUSD, a.Payment.DayCapUSD)
 	final, err := t.proveFinal(ctx, t.trust, document, finalityWithin)
 	switch {
 	case err != nil:
