@@ -25,17 +25,17 @@ import (
 // payment buys the answers to: all of them or none.
 
 const (
-	// batchPath sells a batch. Its last part is the operation's name.
+	// batchPath is the path that sells a batch, batchName its name in the ledger and in metrics.
 	batchPath = "/v1/verify/batch"
 	batchName = "batch"
 	// maxQuestions bounds a batch, and maxBatchBody its body in bytes.
 	maxQuestions = 25
 	maxBatchBody = 32 << 10
-	// batchAtOnce is how many questions of one batch are looked at at a time.
+	// batchAtOnce is how many questions of one batch are worked on at a time, at most.
 	batchAtOnce = 4
 )
 
-// What a batch is refused for by itself.
+// Errors of the body of a batch.
 var (
 	errQuestionsMissing = errors.New("body is missing")
 	errBatchTooLarge    = errors.New("body of a batch is too large")
@@ -52,7 +52,7 @@ func (b batch) description() string {
 		"question times their number."
 }
 
-// batchExample is a request that reaches the 402.
+// batchExample is a request that is answered 402 without a payment.
 const batchExample = `{"questions":[` +
 	`{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb",` +
 	`"expectations":{"status":"success"}},` +
@@ -60,8 +60,8 @@ const batchExample = `{"questions":[` +
 	`"transfer":{"token":"0x4200000000000000000000000000000000000006",` +
 	`"to":"0xebd851ce4af34113ee41e78947194dc71ff1ab03","amount":"29102531643592471"}}]}`
 
-// batchSchema describes a batch of one transaction, so that what registries make of it is a body
-// that is answered 402: two questions that they make alike would be refused.
+// batchSchema describes a batch of transactions. It requires only one, because registries post what
+// they make of it, and two equal questions would be refused.
 const batchSchema = `{"type":"object","required":["questions"],"additionalProperties":false,"properties":{` +
 	`"questions":{"type":"array","minItems":1,"maxItems":25,"items":{"type":"object","required":["transactionHash"],` +
 	`"properties":{"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}}}}}}`
@@ -71,14 +71,14 @@ func (b batch) bazaar() json.RawMessage {
 		`{"answers":[{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}]}`)
 }
 
-// links implements product: a batch may be about many blocks.
+// links implements product. It returns "", because a batch may be about many blocks.
 func (b batch) links([]byte) string { return "" }
 
 // askedBatch is a batch that was read.
 type askedBatch []asked
 
-// read reads a batch. A question is that of its own path, with the name of its chain beside; it is
-// about a transfer where it names one. All errors are *strictjson.Error.
+// read reads a batch. A question is the body of its own path with the member chain, the name of its
+// chain. It is about a transfer where it has the member transfer.
 func (b batch) read(body []byte) (askedBatch, error) {
 	var wire struct {
 		Questions []json.RawMessage `json:"questions"`
@@ -114,7 +114,6 @@ func (b batch) read(body []byte) (askedBatch, error) {
 // fieldOf returns the JSON pointer to a question.
 func fieldOf(at int) string { return "/questions/" + strconv.Itoa(at) }
 
-// question reads one question of a batch.
 func (b batch) question(text []byte) (asked, error) {
 	if !bytes.HasPrefix(text, []byte("{")) {
 		return asked{}, &strictjson.Error{Reason: "has the wrong type"}
@@ -143,7 +142,8 @@ func (b batch) question(text []byte) (asked, error) {
 	return asked{o, question}, err
 }
 
-// fingerprint implements pricedRequest. The order counts, because that of the answers follows it.
+// fingerprint implements pricedRequest. The order of the questions counts, because
+// the answers have the same.
 func (b askedBatch) fingerprint() payment.Digest {
 	sum := sha256.New()
 	sum.Write([]byte("POST " + batchPath + "\n"))
@@ -205,8 +205,8 @@ func (a *api) priceOf(questions int) string {
 	return unit.Mul(unit, big.NewInt(int64(questions))).String()
 }
 
-// serve answers a POST of a batch. One that is malformed has the price of one question, though no one
-// pays it.
+// serve answers a POST of a batch. A body that cannot be read, as one that only requests the price, is
+// handled at the price of one question.
 func (b *batchRoute) serve(c echo.Context) error {
 	body, err := service.ReadBody(c.Response(), c.Request(), maxBatchBody)
 	if errors.Is(err, service.ErrBodyTooLarge) {
@@ -233,8 +233,8 @@ func (b *batchRoute) readRequest(h http.Header, body []byte) (askedBatch, error)
 // questionResult is what became of one question of a batch that was refused.
 type questionResult struct {
 	Index int `json:"index"`
-	// Verdict is "verified" where the question holds, of which nothing is signed; else Reason and
-	// the members after it are those of the error that the question would be answered with alone.
+	// Verdict is "verified" where the question holds. Else it is "", and Reason and the members after
+	// it are those of the error that the question would be answered with alone.
 	Verdict           string               `json:"verdict,omitempty"`
 	Reason            string               `json:"reason,omitempty"`
 	Error             string               `json:"error,omitempty"`
@@ -243,7 +243,7 @@ type questionResult struct {
 	Checks            []verification.Check `json:"checks,omitempty"`
 }
 
-// unprovenBatch returns the answer to a batch in which not all holds (422): the error of the
+// unprovenBatch returns the answer to a batch of which not all holds (422): the error of the
 // question that stands for the whole batch, and what became of each.
 func unprovenBatch(refused *verification.BatchError) errorBody {
 	at, _ := refused.Decisive()
@@ -275,5 +275,5 @@ func unprovenBatch(refused *verification.BatchError) errorBody {
 	return body
 }
 
-// fieldName names a question as errors do.
+// fieldName returns the name of a question in errorBody.Field.
 func fieldName(at int) string { return "questions." + strconv.Itoa(at) }

@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/checkpage"
 )
 
-// checkPath is the page that checks receipts in the browser.
+// checkPath is the path of the page that checks receipts in the browser.
 const checkPath = "/v1/check"
 
 // checkPage keeps the page as it was made last.
@@ -19,11 +19,11 @@ type checkPage struct {
 	mu   sync.Mutex
 	site checkpage.Site
 	page checkpage.Page
-	// plain and compressed serve it.
+	// plain and compressed serve page; nil until it is made.
 	plain, compressed echo.HandlerFunc
 }
 
-// checkPage answers with the page, which offers what is published here.
+// checkPage answers with the page that checks receipts.
 func (a *api) checkPage(c echo.Context) error {
 	if a.CheckPage == nil {
 		return errNoCheckPage
@@ -38,7 +38,7 @@ func (a *api) checkPage(c echo.Context) error {
 	return plain(c)
 }
 
-// site returns what the page may offer. A log that cannot be read now is left out.
+// site returns what the page is made with. A log that cannot be read now is left out.
 func (a *api) site(c echo.Context) checkpage.Site {
 	site := checkpage.Site{Name: a.PublicURL, Keys: a.Keys}
 	if address, err := url.Parse(a.PublicURL); err == nil && address.Host != "" {
@@ -63,7 +63,8 @@ func (a *api) site(c echo.Context) checkpage.Site {
 	return site
 }
 
-// with returns what serves the page with a site in it, made anew when the site changed.
+// with returns the handlers of the page for a site. It makes the page anew when the log or its policy
+// has changed.
 func (p *checkPage) with(built []byte, site checkpage.Site) (plain, compressed echo.HandlerFunc, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +78,7 @@ func (p *checkPage) with(built []byte, site checkpage.Site) (plain, compressed e
 	return p.plain, p.compressed, nil
 }
 
-// serve is [page] with the headers of a page that people look at. They are set in time
-// for an answer 304 too.
+// serve is [page] with the headers of a page that people look at. A 304 has them too.
 func (p *checkPage) serve(body []byte, encoding string) echo.HandlerFunc {
 	policy := p.page.Policy + "; frame-ancestors 'none'"
 	answer := page("text/html; charset=utf-8", body)
@@ -96,8 +96,8 @@ func (p *checkPage) serve(body []byte, encoding string) echo.HandlerFunc {
 	}
 }
 
-// acceptsGzip reports whether a client takes gzip (RFC 9110, section 12.5.3). What it says
-// of gzip counts before what it says of all codings.
+// acceptsGzip reports whether the values of Accept-Encoding allow gzip (RFC 9110, section 12.5.3). What
+// they say of gzip counts before what they say of "*". Without either it is false.
 func acceptsGzip(values []string) bool {
 	all := false
 	for _, each := range strings.Split(strings.ToLower(strings.Join(values, ",")), ",") {

@@ -13,15 +13,15 @@ import (
 
 // What compressing answers may cost. An answer of up to minCompressed bytes leaves in the first
 // flight of a TCP connection (RFC 6928), so that compressing it saves its reader no time. Buyers
-// get an answer again for nothing, so for all of them together no more than compressedASecond
-// answers are compressed in a second, and compressedAtOnce at once. Others are sent as they are.
+// get an answer again for nothing, so for all clients together compressedASecond answers a second are
+// compressed on average, and at most compressedAtOnce at once. Others are sent as they are.
 const (
 	minCompressed     = 14 << 10
 	compressedASecond = 50
 	compressedAtOnce  = 2
 )
 
-// compressor compresses answers while they are few.
+// compressor compresses answers within these bounds.
 type compressor struct {
 	places  chan struct{}
 	allowed *rate.Limiter
@@ -44,7 +44,7 @@ func newCompressor() *compressor {
 // compressorKey is the key in the context under which answers find the compressor.
 const compressorKey = "compressor"
 
-// use has the answers of a request compressed.
+// use is middleware by which answer.write finds the compressor.
 func (z *compressor) use(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Set(compressorKey, z)
@@ -52,8 +52,8 @@ func (z *compressor) use(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// compress returns the body as it is sent, compressed where the client accepts that and it saves
-// time, and sets the headers that say so.
+// compress returns the body, compressed where the client accepts gzip, the bounds allow it and it
+// gets smaller. It sets the headers that say so.
 func (z *compressor) compress(h http.Header, accepted []string, body []byte) []byte {
 	if len(body) <= minCompressed || h.Get(echo.HeaderContentEncoding) != "" {
 		return body
@@ -87,10 +87,11 @@ func (z *compressor) compress(h http.Header, accepted []string, body []byte) []b
 	return packed.Bytes()
 }
 
-// onePacket is how large a document is that is not compressed: it leaves in one anyway.
+// onePacket is up to how many bytes a document is not compressed: it leaves in one packet anyway.
 const onePacket = 1400
 
-// document is [page] for what is compressed once, when the process starts.
+// document is [page], which also has the body compressed, if it is larger than onePacket. It is
+// compressed once, when the process starts.
 func document(mediaType string, body []byte) (echo.HandlerFunc, error) {
 	if len(body) <= onePacket {
 		return page(mediaType, body), nil

@@ -21,7 +21,7 @@ import (
 // samplePath is the path of an example of what a call sells, which is free.
 const samplePath = "/v1/sample"
 
-// pages returns the documents that need no payment, by path.
+// pages returns the handlers of the free documents that never change while the process runs, by path.
 func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 	var urls []string
 	for _, route := range a.paid {
@@ -67,12 +67,12 @@ func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 	return pages, nil
 }
 
-// page is tagged for a document that clients may keep for five minutes.
+// page is [tagged] for a document that clients may keep for five minutes.
 func page(mediaType string, body []byte) echo.HandlerFunc {
 	return tagged("max-age=300", mediaType, body)
 }
 
-// tagged answers with a document and its ETag, or that the client has it (304).
+// tagged returns a handler that answers with a document and its ETag, or that the client has it (304).
 func tagged(cache, mediaType string, body []byte) echo.HandlerFunc {
 	sum := sha256.Sum256(body)
 	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
@@ -97,11 +97,10 @@ func matches(tags []string, etag string) bool {
 	return false
 }
 
-// usd returns the price in dollars. The token must count in millionths, as every
-// known one does.
+// usd returns the price of one question in dollars.
 func (a *api) usd() string { return dollars(a.Terms.Amount) }
 
-// dollars returns an amount of atomic units in dollars.
+// dollars returns an amount of atomic units in dollars, for a token with six decimals.
 func dollars(units string) string {
 	amount, ok := new(big.Int).SetString(units, 10)
 	if !ok {
@@ -114,7 +113,7 @@ func dollars(units string) string {
 type pathTemplate struct{ get, post map[string]any }
 
 // openapi returns the description of this installation: its address, its price and
-// the paths of its chains, each under a name of its own.
+// the paths of its chains, each with an operationId of its own.
 func (a *api) openapi() ([]byte, error) {
 	var doc map[string]any
 	if err := json.Unmarshal(openapi.Document, &doc); err != nil {

@@ -22,14 +22,14 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// What the routes refuse by themselves.
+// Errors of the routes themselves.
 var (
 	errBodyMissing = errors.New("body is missing")
 	errNotReady    = errors.New("not ready")
 	errNoLog       = errors.New("there is no log of receipts")
 	errNoCheckPage = errors.New("the program was built without the page that checks receipts")
 	errUnread      = errors.New("the ledger cannot be read")
-	// errUnknownReceipt is returned for a hash that is of no kept answer.
+	// errUnknownReceipt is returned for text that is not the hash of a kept answer.
 	errUnknownReceipt = errors.New("no such receipt is kept")
 	errNoFinality     = errors.New("there are no proofs of finality for this chain")
 )
@@ -40,17 +40,17 @@ type failure struct {
 	status int
 	reason string
 	text   string
-	// retryAfter is how many seconds to wait before the same call again; 0
-	// means that the same call will not succeed.
+	// retryAfter is how many seconds to wait before the same call again; 0 means that it is not
+	// retryable.
 	retryAfter int
 }
 
 // Sentinel implements service.Failure.
 func (f failure) Sentinel() error { return f.err }
 
-// failures is the one table from errors to answers. Faults of the chain and of
-// a judgement carry reason and text themselves. What is not in it is a 500, and
-// on a paid path a 503, with a fixed text, so that nothing internal leaks.
+// failures is the one table from errors to answers. Malformed bodies, faults of the chain or of a
+// judgement, and unknown chains are not in it: they carry their texts themselves, see bodyOf. Any
+// other error is answered as internal or onPaid, so that nothing internal leaks.
 var failures = []failure{
 	{errBodyMissing, 400, "invalid_request", "A body is required: a JSON object with transactionHash", 0},
 	{errQuestionsMissing, 400, "invalid_request", "A body is required: a JSON object with questions", 0},
@@ -126,8 +126,8 @@ var failures = []failure{
 	{errUnread, 503, "ledger_unavailable", "The ledger cannot be read now", 5},
 }
 
-// internal answers every error that is not in the table, and onPaid does on a
-// paid call, whose money may have moved.
+// internal answers an error that has no other answer; onPaid does so for a call with a payment and
+// for a paid tool, because money may have moved.
 var (
 	internal = failure{nil, http.StatusInternalServerError, "internal_error", "Something went wrong", 5}
 	onPaid   = failure{
@@ -136,24 +136,24 @@ var (
 	}
 )
 
-// errorBody is the body of every answer that is not a success.
+// errorBody is the body of an answer to an error.
 type errorBody struct {
 	Error     string `json:"error"`
 	Code      int    `json:"code"`
 	Reason    string `json:"reason"`
 	Retryable bool   `json:"retryable"`
-	// RetryAfterSeconds is also the Retry-After header.
+	// RetryAfterSeconds is also the Retry-After header, over HTTP.
 	RetryAfterSeconds int `json:"retryAfterSeconds,omitempty"`
 	// Field names the member of the request at fault.
 	Field string `json:"field,omitempty"`
-	// PaymentReason is the payment protocol's own word, an open set.
+	// PaymentReason is why a payment was refused, in the payment protocol's words: an open set.
 	PaymentReason string               `json:"paymentReason,omitempty"`
 	Checks        []verification.Check `json:"checks,omitempty"`
 	// Results are of a batch, one for each question.
 	Results []questionResult `json:"results,omitempty"`
 }
 
-// bodyOf returns the answer to an error.
+// bodyOf returns the answer to an error; with paid, onPaid takes the place of internal.
 func (a *api) bodyOf(err error, paid bool) errorBody {
 	var malformed *strictjson.Error
 	if errors.As(err, &malformed) {
@@ -217,7 +217,7 @@ func sentence(e *strictjson.Error) string {
 	return "The body " + e.Reason
 }
 
-// unproven returns the answer when the chain or the judgement is negative (422).
+// unproven returns the answer to err, which holds a fault of the chain or of a judgement (422).
 func unproven(err error, fault *chain.Fault) errorBody {
 	b := errorBody{
 		Error: strings.ToUpper(fault.Text[:1]) + fault.Text[1:], Code: http.StatusUnprocessableEntity,
@@ -231,8 +231,8 @@ func unproven(err error, fault *chain.Fault) errorBody {
 	return b
 }
 
-// writeError answers every error of a route; toolError answers those of tools. A payment that
-// bought nothing and cannot gets a fresh challenge beside the reason.
+// writeError answers an error of a route; toolError answers those of tools. Where a call with a
+// payment is answered 402, the answer also has a fresh challenge.
 func (a *api) writeError(err error, c echo.Context) {
 	if method := c.Request().Method; errors.Is(err, service.ErrWrongMethod) &&
 		(method == http.MethodGet || method == http.MethodHead) {

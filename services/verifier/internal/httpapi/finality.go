@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
 )
 
-// finalityPath is the path of proofs of finality, which need no payment.
+// finalityPath is followed by a chain's name and a block's hash. Proofs of finality need no payment.
 const finalityPath = "/v1/finality/"
 
 // cacheFinality is the Cache-Control of a proof of finality: it stays valid, and a later one may begin
@@ -51,8 +51,8 @@ func (a *api) offersFinality() bool {
 	return slices.ContainsFunc(a.Chains, func(chain Chain) bool { return chain.Finality != nil })
 }
 
-// links implements product: where the proof that the block of an answer is final can be had
-// (RFC 8288). "" where the chain has none.
+// links implements product. It returns a link (RFC 8288) to the proof that the block of an answer is
+// final, or "" where the chain has no such proofs.
 func (o operation) links(answer []byte) string {
 	if o.chain.Finality == nil {
 		return ""

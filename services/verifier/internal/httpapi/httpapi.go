@@ -27,8 +27,8 @@ import (
 // Options is what the API is made of. All fields but those noted otherwise
 // are required.
 type Options struct {
-	// Chains are served in this order; the first one also at the
-	// path that names none (VERIFIER-1.1).
+	// Chains are served in this order; the first one also at the paths that name none (VERIFIER-1.1,
+	// VERIFIER-1.2).
 	Chains  []Chain
 	Paywall *paywall.Paywall
 	Terms   payment.Terms
@@ -58,7 +58,7 @@ type Options struct {
 
 // Chain is one chain whose transactions are verified.
 type Chain struct {
-	// Name is the word in the path.
+	// Name is the name of the chain in paths.
 	Name string
 	// ID is the EIP-155 chain id.
 	ID       uint64
@@ -77,19 +77,19 @@ type api struct {
 	paid []*paidRoute
 	// operations are those of each kind, in the order of the chains.
 	operations map[*kind][]operation
-	// priced answers a GET of a paid path.
+	// priced has the handlers that answer a GET of a paid path, by path.
 	priced map[string]echo.HandlerFunc
 	check  checkPage
 	states *states
-	// logReads are of the log, finalityReads of proofs of finality, which may wait for nodes, and
-	// receiptReads of sold answers.
+	// logReads bounds reads of the log, finalityReads of proofs of finality, which may wait for nodes,
+	// and receiptReads of sold answers.
 	logReads, finalityReads, receiptReads freeReads
 }
 
-// receiptsMemory bounds the signed receipts that are kept, in bytes.
+// receiptsMemory bounds the signed receipts that are kept in memory, in bytes.
 const receiptsMemory = 16 << 20
 
-// New checks the options and returns the handler of the verifier's address.
+// New returns the handler of the verifier's public address. It fails where a required option is missing.
 func New(o Options) (http.Handler, error) {
 	if len(o.Chains) == 0 || o.Paywall == nil || o.Key == nil || o.PublicURL == "" || o.Health == nil ||
 		o.Metrics == nil || o.Sold == nil || o.Log == nil || o.Now == nil {
@@ -171,7 +171,6 @@ func (a *api) health(c echo.Context) error {
 	return answer{status: http.StatusOK, header: noStore, body: []byte(`{"status":"ok"}`)}.write(c)
 }
 
-// answer is an answer that can be written.
 type answer struct {
 	status int
 	header http.Header
@@ -191,7 +190,7 @@ func (a answer) write(c echo.Context) error {
 	return c.Blob(a.status, cmp.Or(a.mediaType, receipt.MediaTypeJSON), a.body)
 }
 
-// What browsers may send. The official client sends
+// allowHeaders are the request headers that browsers may send. The official client sends
 // Access-Control-Expose-Headers as a request header on its paid retry.
 const allowHeaders = "Content-Type, Accept, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, " +
 	"X-Request-Id, If-None-Match"

@@ -16,8 +16,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
-// Cache-Control of what the log serves. What is full never changes; a partial tile is
-// served as long as clients may ask for it.
+// Cache-Control of what the log serves. A full tile never changes.
 const (
 	cacheCheckpoint = "max-age=2"
 	cacheFull       = "max-age=31536000, immutable"
@@ -36,7 +35,7 @@ const (
 	tileType = "application/octet-stream"
 )
 
-// logPages returns the paths of the log of receipts (C2SP tlog-tiles), which need no payment.
+// logPages returns the handlers of the log of receipts (C2SP tlog-tiles), by path. They need no payment.
 func (a *api) logPages() map[string]echo.HandlerFunc {
 	pages := map[string]echo.HandlerFunc{
 		receiptlog.DirectoryPath:   a.logDirectory,
@@ -59,20 +58,20 @@ func (a *api) logPages() map[string]echo.HandlerFunc {
 	return pages
 }
 
-// freeReads bounds how many requests read the store at once that cost queries and no
-// payment: on Postgres the others of a process's 16 connections are left to purchases. It
-// has an element for each.
+// freeReads bounds how many free requests read the store at once, so that connections of the database
+// are left to purchases. It has an element for each of them that reads now.
 type freeReads chan struct{}
 
 func newFreeReads() freeReads { return make(freeReads, 4) }
 
-// read waits until it may read. What it returns is written afterwards: a client may read
-// slowly. An error that has no answer of its own is that of the store.
+// read calls the function as soon as the bound allows, and returns what it returns. An error that has
+// no answer in failures is joined with errUnread. A request that ends while it waits gets its
+// context's error.
 func (f freeReads) read(c echo.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
 	return f.readIn(c.Request().Context(), read)
 }
 
-// readIn is read for a call that came by another protocol.
+// readIn is read with the context of a call.
 func (f freeReads) readIn(ctx context.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
 	select {
 	case f <- struct{}{}:
@@ -87,7 +86,7 @@ func (f freeReads) readIn(ctx context.Context, read func(context.Context) ([]byt
 	}
 }
 
-// generation reads the generation of the path in its one spelling.
+// generation returns the log's generation in the path. Any other spelling of it is translog.ErrNothing.
 func generation(c echo.Context) (int64, error) {
 	n, err := strconv.ParseInt(c.Param("log"), 10, 64)
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != c.Param("log") {

@@ -29,8 +29,8 @@ import (
 
 // MCP is how tools are served at /mcp (Model Context Protocol, streamable HTTP).
 type MCP struct {
-	// AnswerTimeout bounds a call: clients give up after a minute. What is paid by
-	// then goes on, and the same call with the same payment gets its answer.
+	// AnswerTimeout bounds how long a call waits for its answer. A purchase goes on after it, and
+	// the same call with the same payment gets the answer.
 	AnswerTimeout time.Duration
 	// PaymentExtension has clients with the capability org.x402/payment get a challenge as a
 	// result of its own type in place of a tool's error.
@@ -41,9 +41,8 @@ type MCP struct {
 
 const mcpPath = "/mcp"
 
-// Bounds of a JSON-RPC message in bytes. The SDK decodes what it does not know into
-// maps, which take many times their bytes; only the arguments stay as they come, and
-// those of check_receipt may be a whole signed receipt.
+// Bounds in bytes: of a JSON-RPC message, and of the arguments of check_receipt, which may be a whole
+// signed receipt and do not count for maxMessage.
 const (
 	maxMessage = 32 << 10
 	maxChecked = 256 << 10
@@ -63,18 +62,17 @@ const (
 	paymentExtension = "org.x402/payment"
 )
 
-// maxLarge is how many messages over maxMessage are parsed at once. What is parsed takes
-// many times a message's bytes.
+// maxLarge is how many messages over maxMessage are handled at once: parsed, each takes many times its
+// bytes.
 const maxLarge = 3
 
 // mcpRoute serves the tools. It has no sessions, so that any replica answers any
-// message, and answers in JSON: an event stream would have no headers before the first
-// event, and a proxy in front could not know that the call lives.
+// message, and answers in JSON in place of an event stream.
 type mcpRoute struct {
 	transport http.Handler
 	// count takes an attempt from a client's address.
 	count func(address string) error
-	// large has an element for each message that is parsed now and over maxMessage.
+	// large has an element for each message over maxMessage that is handled now.
 	large chan struct{}
 	// direct has the tools that may be called without the SDK, by their names as quoted JSON strings; see directly.
 	// It is empty with the payment extension.
@@ -163,11 +161,9 @@ type form struct {
 	} `json:"params"`
 }
 
-// readMessage reads a message, and returns it as the SDK gets it: of a large one without the
-// arguments, which the SDK would read more than ten times. What reads them after this, the tool
-// and package receipt, has rules of its own, which are stricter. There is an error for a message
-// that is not strict JSON or nests deeply, a batch, which would run many calls, or one that is
-// large without a receipt in it.
+// readMessage reads a message, and returns it as the SDK gets it: one over maxMessage without the
+// arguments. errBatch: it is a JSON-RPC batch. *strictjson.Error: it is not strict JSON.
+// errMessageTooLarge: it is over maxMessage and no call of check_receipt, or a part is too large.
 func readMessage(message []byte) (read form, forSDK []byte, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
 		return read, nil, errBatch
@@ -189,15 +185,14 @@ func readMessage(message []byte) (read form, forSDK []byte, err error) {
 	return read, forSDK, err
 }
 
-// directVersions are the versions of the protocol in which a call is nothing but its message, as
-// their header names them; the first has no such header. Links to resources came with linksSince.
+// directVersions are the values of the header Mcp-Protocol-Version with which a tool may be called
+// without the SDK; "" stands for no header. Links to resources came with version linksSince.
 var directVersions = []string{"", "2025-03-26", linksSince, "2025-11-25"}
 
 const linksSince = "2025-06-18"
 
-// directly returns the tool that a message calls, where it is called without the SDK, which reads
-// each message four times and makes a session for it: that took as long as the sale itself. Other
-// messages, and calls with anything unusual about them, are the SDK's.
+// directly returns the tool that a message calls, and whether to call it without the SDK, which is
+// slower. Other messages, and calls with anything unusual about them, are left to the SDK.
 func (m *mcpRoute) directly(h http.Header, f form) (tool, bool) {
 	t, ok := m.direct[string(f.Params.Name)]
 	if !ok || string(f.Version) != `"2.0"` || string(f.Method) != `"tools/call"` || len(f.ID) == 0 ||
@@ -209,7 +204,7 @@ func (m *mcpRoute) directly(h http.Header, f form) (tool, bool) {
 		strings.Contains(accepted, receipt.MediaTypeJSON) && strings.Contains(accepted, "text/event-stream")
 }
 
-// call answers a call of a tool.
+// call answers a call of a tool without the SDK.
 func (m *mcpRoute) call(c echo.Context, t tool, f form, caller mcpCaller) error {
 	var meta struct {
 		Payment json.RawMessage `json:"x402/payment"`
@@ -262,8 +257,8 @@ type mcpCaller struct {
 
 type mcpCallerKey struct{}
 
-// mcpServer returns the server of the tools. Schemas and reading are ours: the SDK's
-// validation would answer before our table, and in its own words.
+// mcpServer returns the server of the tools. The tools validate their arguments themselves: errors of
+// the SDK's validation would not have the answers of failures.
 func (a *api) mcpServer(tools []tool) *mcp.Server {
 	capabilities := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}
 	if a.MCP.PaymentExtension {
@@ -323,8 +318,8 @@ func (a *api) answerTool(t tool) mcp.ToolHandler {
 	}
 }
 
-// callTool answers a call of a tool. Whatever happens, the answer is a tool's result: clients hide
-// errors of JSON-RPC from their models.
+// callTool answers a call of a tool. An error of the tool is answered as a result too, because clients
+// hide errors of JSON-RPC from their models. The error is that of encoding such a result.
 func (a *api) callTool(ctx context.Context, t tool, caller mcpCaller, call toolCall) (toolResult, error) {
 	began := a.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, a.MCP.AnswerTimeout, payment.ErrInFlight)
@@ -346,8 +341,8 @@ func (a *api) callTool(ctx context.Context, t tool, caller mcpCaller, call toolC
 	return found, nil
 }
 
-// toolError is writeError for tools: the answer of the one table, and a challenge only
-// where a payment bought nothing and cannot.
+// toolError is writeError for tools. Where a call with a payment is answered 402, the body is a
+// challenge; else it is an errorBody.
 func (a *api) toolError(t tool, found toolResult, err error) (toolResult, error) {
 	ours := a.bodyOf(err, t.offer != nil)
 	found.isError, found.outcome, found.err, found.content = true, ours.Reason, err, nil
@@ -363,7 +358,7 @@ func (a *api) toolError(t tool, found toolResult, err error) (toolResult, error)
 	return found, err
 }
 
-// logTool writes a call's line in the log: never its arguments, nor its payment.
+// logTool logs a call without its arguments and its payment.
 func (a *api) logTool(ctx context.Context, name string, found toolResult, caller mcpCaller, took time.Duration) {
 	level := slog.LevelDebug
 	switch {
@@ -383,7 +378,7 @@ func (a *api) logTool(ctx context.Context, name string, found toolResult, caller
 	a.Log.LogAttrs(ctx, level, "tool call", attrs...)
 }
 
-// withoutSubscriptions refuses the one method that holds its connection for as long as
+// withoutSubscriptions refuses subscriptions/listen, which would hold its connection for as long as
 // the client likes. The tools never change while the process runs.
 func withoutSubscriptions(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
@@ -394,7 +389,7 @@ func withoutSubscriptions(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// paymentRequired is the result of the extension binding.
+// paymentRequired is a challenge as clients with the capability org.x402/payment get it.
 type paymentRequired struct {
 	mcp.ResultBase
 	ResultType      string          `json:"resultType"`

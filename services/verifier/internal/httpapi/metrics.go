@@ -80,7 +80,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		m.tools)
 }
 
-// outcomes are the ends of paid calls, and of payments that the service decides.
+// outcomes are the words for how a paid call ended, or what the service decided of a payment by itself.
 var outcomes = []string{
 	"paid", "repeated", "invalid", "refused", "not_settled", "used", "in_flight", "pending", "facilitator", "limit",
 	"ledger", "too_many", "too_many_failed", "abandoned", "work_failed",
@@ -102,7 +102,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// PaymentEnded is for paywall.Options.Ended.
+// PaymentEnded counts the end of a paid call, or of a payment that the service decided by itself.
 func (m *Metrics) PaymentEnded(end paywall.End) {
 	m.payments.WithLabelValues(end.Outcome).Inc()
 	m.sales.WithLabelValues(end.Operation, end.Transport, end.Outcome).Inc()
@@ -111,7 +111,7 @@ func (m *Metrics) PaymentEnded(end paywall.End) {
 	}
 }
 
-// FacilitatorCalled is for facilitator.Options.Called.
+// FacilitatorCalled records a call to the facilitator, its outcome and how long it took.
 func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
 	m.facilitator.WithLabelValues(call, outcome).Observe(took.Seconds())
 }
@@ -120,7 +120,7 @@ func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
 // any other is its payment.AuthorizationStatus.
 const lookupFailed = "failed"
 
-// LookedAt counts a look at the payment network.
+// LookedAt records a look at the payment network and how long it took.
 func (m *Metrics) LookedAt(found payment.Authorization, err error, took time.Duration) {
 	outcome := found.Status.String()
 	if err != nil {
@@ -129,10 +129,9 @@ func (m *Metrics) LookedAt(found payment.Authorization, err error, took time.Dur
 	m.lookups.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// answered counts a look for a signed answer.
+// answered counts a look for an answer signed before, which hit reports as found.
 func (m *Metrics) answered(hit bool) { m.answers.WithLabelValues(result(hit)).Inc() }
 
-// toolCalled counts a call of a tool.
 func (m *Metrics) toolCalled(name, outcome string) { m.tools.WithLabelValues(name, outcome).Inc() }
 
 func result(hit bool) string {
@@ -145,7 +144,7 @@ func result(hit bool) string {
 // scrapeTimeout bounds each read of the ledger for a scrape.
 const scrapeTimeout = time.Second
 
-// RegisterStatus adds what the paywall reports at every scrape, and whether the
+// RegisterStatus registers gauges of the paywall, which are read at every scrape, and one of whether the
 // ledger answers.
 func RegisterStatus(r prometheus.Registerer, p *paywall.Paywall, ping func(context.Context) error) error {
 	type read func(s payment.QuotaStatus, left int, oldest time.Duration) float64
@@ -178,14 +177,13 @@ func RegisterStatus(r prometheus.Registerer, p *paywall.Paywall, ping func(conte
 			}))
 }
 
-// Books is what the ledger reports of money, as ledger.Ledger does.
+// Books reads the sums of payments and the numbers of decisions, as ledger.Ledger does.
 type Books interface {
 	Totals(ctx context.Context, f payment.Filter) ([]payment.Total, error)
 	Decided(ctx context.Context) (settled, dead int, err error)
 }
 
-// booksAge is how old what is reported of the books may be: sums read more than a
-// scrape should every few seconds.
+// booksAge is the least time between two reads of the books: sums cost more than each scrape should.
 const booksAge = time.Minute
 
 // books reports what the ledger has of the current month's payments, and of decisions.

@@ -12,18 +12,18 @@ import (
 
 // kind is one kind of evidence that is sold, about every chain.
 type kind struct {
-	// suffix ends the path of each chain; firstPath verifies on the first chain, and is
-	// the template's path in api/openapi.json.
+	// suffix ends the path of each chain; firstPath is the path that names no chain, and the
+	// template's in api/openapi.json.
 	suffix, firstPath string
 	// operationID names firstPath in the OpenAPI document.
 	operationID string
-	// tool and title name the tool of mcpPath.
+	// tool and title name the tool of mcpPath; title is also that of the page with the price.
 	tool, title string
-	// subject is what the evidence is about, followed by " on CHAIN".
+	// subject is what the evidence is about, without the chain.
 	subject string
 	// example is a request that reaches the 402: registries replay it.
 	example string
-	// output shows what an answer says of the example, not all of it.
+	// output is a part of the answer to the example.
 	output string
 	// schema is the JSON Schema of a request; toolSchema that of the tool's arguments, ""
 	// where it is the same.
@@ -37,8 +37,8 @@ var kinds = []*kind{&transactionKind, &transferKind}
 
 // transactionKind is the operation of VERIFIER-1.1. The schema is that of
 // api/openapi.json without its texts: the whole answer to an unpaid call should fit
-// into one buffer of net/http, 4 KB. It allows no body that is answered 400, because
-// registries post what they make from it.
+// into one buffer of net/http, 4 KB. Registries post what they make from it, which should
+// not be answered 400.
 var transactionKind = kind{
 	suffix: "-transaction", firstPath: "/v1/verify/chain-transaction", operationID: "verify",
 	tool: "verify_transaction", title: "Verify a transaction", toolSchema: transactionArguments,
@@ -118,8 +118,8 @@ type operation struct {
 	receipts *verification.Receipts
 }
 
-// path returns the operation's path, also where a request came by firstPath or by another protocol:
-// by it fingerprints of requests name the operation.
+// path returns the path of the operation's own chain. It is in the fingerprint of a request, also of one
+// that came by firstPath or by mcpPath.
 func (o operation) path() string { return "/v1/verify/" + o.name() }
 
 // name returns the operation's name in the ledger and in metrics, as "base-transaction".
@@ -183,8 +183,8 @@ func (o operation) bazaar() json.RawMessage {
 	return bazaarOf(o.example, o.schema, o.output)
 }
 
-// bazaarOf returns that description by the example and the schema of a body, and an example of an
-// answer.
+// bazaarOf returns the description of a paid call for registries (x402 extension bazaar) by an example and
+// the schema of a body, and an example of an answer.
 func bazaarOf(example, schema, answer string) json.RawMessage {
 	return json.RawMessage(`{"info":{"input":{"type":"http","method":"POST","bodyType":"json",` +
 		`"body":` + example + `},` +

@@ -3,7 +3,7 @@ package httpapi
 import "strings"
 
 // answers returns the output schema of a tool that answers with an object of one of these schemas,
-// or with an error of the one table.
+// or with an errorBody.
 func answers(schemas ...string) string {
 	return `{"type":"object","anyOf":[` + strings.Join(append(schemas, errorOutput), ",") + `]}`
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// maxBody bounds a request body in bytes.
+// maxBody bounds the body of a request with one question, in bytes.
 const maxBody = 16 << 10
 
-// Budgets of a challenge: the buyer echoes it, and clients bound their headers.
+// Bounds in bytes of a challenge in its header, and of the description in it: clients bound headers.
 const (
 	maxChallenge   = 4 << 10
 	maxDescription = 500
@@ -118,8 +118,8 @@ func (s *paidRoute) sell(c echo.Context, body []byte, read func() (pricedRequest
 	return ans.write(c)
 }
 
-// paymentOf finds the payment of a request: version 2 wins, and only one of
-// them is ever settled. Version 0 means that there is none. Two of one version
+// paymentOf returns the payment of a request; where there are two, that of version 2.
+// Version 0 means that there is none. Two of one version
 // are one list (RFC 9110, section 5.3), which is no payment that can be read.
 func paymentOf(h http.Header) (version int, header string) {
 	if v2 := strings.Join(h.Values(x402.HeaderPaymentSignature), ", "); v2 != "" {
@@ -141,7 +141,7 @@ func (s *paidRoute) readRequest(h http.Header, body []byte) (pricedRequest, erro
 	return s.operationFor(body).read(body)
 }
 
-// operationFor returns the operation of the route. At the path that names no chain, a request about
+// operationFor returns the operation of the route. At transferKind.firstPath, a request about
 // an x402 payment on another chain gets the operation about that chain.
 func (s *paidRoute) operationFor(body []byte) operation {
 	if s.path != transferKind.firstPath {
@@ -169,7 +169,7 @@ func operationAbout(operations []operation, body []byte) operation {
 	return first
 }
 
-// answer returns the answer to a payment that was settled: the signed receipt in JSON,
+// answer returns the answer that a payment has bought: the signed receipt in JSON,
 // or as a DSSE envelope where the client accepts that. A batch has no envelope.
 func (s *paidRoute) answer(paid sold, accept []string) (answer, error) {
 	header, err := settlementHeader(paid)
@@ -227,8 +227,8 @@ func parseRange(part string) (mediaType string, weight float64) {
 	return strings.ToLower(strings.TrimSpace(mediaType)), weight
 }
 
-// settlementHeader returns the header that reports to the buyer how a settlement ended,
-// none when it did not come to one. Version 1 has its own header and network names.
+// settlementHeader returns the header that reports to the buyer how a settlement ended;
+// it is empty when there was none. Version 1 has its own header and network names.
 func settlementHeader(paid sold) (http.Header, error) {
 	if paid.settlement == nil {
 		return http.Header{}, nil
@@ -242,10 +242,9 @@ func settlementHeader(paid sold) (http.Header, error) {
 	return http.Header{name: {value}}, err
 }
 
-// challenge returns a 402 answer: ours, with the challenge of version 1 in the same
-// object, whose "error" is the same text, and that of version 2 in a header, where
-// problem is the error. The protocol's headers are spelled as it spells them, although
-// HTTP does not care.
+// challenge returns an answer with a challenge. That of version 2 is in a header, with problem as its
+// error. The body is ours, and where the offer has version 1 that challenge in the same object. The
+// headers are spelled as the protocol spells them, although HTTP does not care.
 func (s *paidRoute) challenge(problem string, ours errorBody) (answer, error) {
 	value, err := x402.Encode(s.offer.Challenge(problem))
 	if err != nil {
@@ -272,7 +271,7 @@ func merged(v any, object []byte) ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// refused is a paid call that failed: err with what the answer needs beside it.
+// refused is the error of a call with a payment, with what its answer needs beside err.
 type refused struct {
 	route *paidRoute
 	paid  sold

@@ -18,8 +18,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// receiptsPath is followed by the SHA-256 of a sold answer, in hexadecimal digits. It is free: who
-// knows the hash of an answer, with its signature, has seen it or was given the link.
+// receiptsPath is followed by the SHA-256 of a sold answer, in lower-case hexadecimal digits. It is free.
 const receiptsPath = "/v1/receipts/"
 
 // cacheReceipt is the Cache-Control of a sold answer, which is found by its hash and so never changes.
@@ -32,7 +31,7 @@ func (a *api) linkOf(answer []byte) (link, hash string) {
 	return a.PublicURL + receiptsPath + hash, hash
 }
 
-// kept returns a sold answer by the digits of its hash, or errUnknownReceipt.
+// kept returns a sold answer by the digits of its hash. errUnknownReceipt: none is kept. errUnread.
 func (a *api) kept(ctx context.Context, digits string) ([]byte, error) {
 	hash, err := hex.DecodeString(digits)
 	if err != nil || len(hash) != sha256.Size || hex.EncodeToString(hash) != digits {
@@ -56,7 +55,7 @@ func (a *api) soldReceipt(c echo.Context) error {
 	return tagged(cacheReceipt, receipt.MediaTypeJSON, answer)(c)
 }
 
-// addReceipts has the same answers read as resources, by the address that tools link to.
+// addReceipts adds the sold answers to the server as resources, by the addresses of linkOf.
 func (a *api) addReceipts(server *mcp.Server) {
 	prefix := a.PublicURL + receiptsPath
 	server.AddResourceTemplate(&mcp.ResourceTemplate{
@@ -90,7 +89,7 @@ const (
 const proofArgument = `"proof":{"type":"string","enum":["link","inline","none"],` +
 	`"description":"the proof: by a free link (default), in the answer, or not at all"}`
 
-// proofOf reads the argument proof; nil stands for proofLink.
+// proofOf reads the argument proof; nil stands for proofLink. *strictjson.Error.
 func proofOf(argument *string) (proofForm, error) {
 	if argument == nil {
 		return proofLink, nil
@@ -107,7 +106,7 @@ type soldObject struct {
 	// Verdict is the first text.
 	Verdict string    `json:"verdict"`
 	Proof   proofForm `json:"proof"`
-	// Hash is the SHA-256 of the whole answer, and Link where it is kept.
+	// Hash is the SHA-256 of the whole answer. Link is its address, only with proofLink.
 	Hash string `json:"hash"`
 	Link string `json:"link,omitempty"`
 }

@@ -18,7 +18,7 @@ var resourceTags = []string{"blockchain", "verification", "evidence", "receipt"}
 type paidCall struct {
 	// operation is an operation or a batch.
 	operation interface{ name() string }
-	// transport is the protocol, as in payment.Record; address is the client's, of a call with a payment.
+	// transport is the protocol, as in payment.Record; address is the client's, needed only with a payment.
 	transport, address string
 	offer              payment.Offer
 	body               []byte
@@ -29,7 +29,7 @@ type paidCall struct {
 
 // sold is what a paid call led to.
 type sold struct {
-	// isUnpaid reports that no payment came with the call, and the challenge is its answer.
+	// isUnpaid reports that the challenge is the answer, because no payment came with the call.
 	isUnpaid bool
 	payment  payment.Payment // as far as it was read
 	answer   payment.Answer
@@ -41,9 +41,9 @@ type sold struct {
 //
 //  1. The request is read (400). Only a call without a payment may leave it out, as
 //     registries do to learn the price.
-//  2. A call without a payment ends here: in the challenge (402), while free settlements
-//     are left (503).
-//  3. The payment is read (402).
+//  2. A call without a payment ends here: with the challenge (402), or with an error (503) when
+//     no free settlements are left or the ledger cannot be read.
+//  3. The payment is read (402, or 503 as in step 2).
 //  4. Package paywall claims it, has it verified, has the evidence made and signed, and
 //     settles the payment last.
 //  5. How the settlement ended is told beside the answer, and beside the error.
@@ -79,14 +79,15 @@ func (a *api) sell(ctx context.Context, c paidCall) (sold, error) {
 	return sold{payment: order.Payment, answer: sale.Answer, settlement: ended}, err
 }
 
-// isPriceRequest reports whether a body only requests the price.
+// isPriceRequest reports whether a body is empty or an empty object, and so only requests the price.
 func isPriceRequest(body []byte) bool {
 	body = bytes.TrimSpace(body)
 	inside, isObject := bytes.CutPrefix(body, []byte("{"))
 	return len(body) == 0 || isObject && string(bytes.TrimSpace(inside)) == "}"
 }
 
-// settlementOf returns the outcome of a call's settlement, which may be pending. It is nil if there was no settlement.
+// settlementOf returns the outcome of a call's settlement, which may be pending or that of an earlier payment.
+// It is nil if there was no settlement.
 func settlementOf(sale paywall.Sale, err error) *x402.SettleResponse {
 	var refusal *payment.Refusal
 	var pending *payment.PendingError

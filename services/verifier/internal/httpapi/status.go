@@ -25,7 +25,7 @@ const statusPath = "/v1/status/"
 const anyChain = "chain"
 
 // What questions about the state of transactions may cost: statusTimeout is how long one waits for
-// nodes, and lookupsASecond and lookupsAtOnce bound how many the nodes are asked for everybody together.
+// nodes. Lookups of all clients together are bounded to lookupsASecond on average, lookupsAtOnce in a burst.
 const (
 	statusTimeout  = 1500 * time.Millisecond
 	lookupsASecond = 2
@@ -73,7 +73,7 @@ type statusBody struct {
 // states answers how far transactions are. It is free, and costs nodes little: see lookups.
 type states struct {
 	*api
-	// lookups bounds what all clients together ask nodes; each address has its own share.
+	// lookups bounds what all clients together ask nodes; Paywall.CountLookup bounds each address.
 	lookups *rate.Limiter
 }
 
@@ -118,8 +118,8 @@ func bodyOfStatus(status chain.Progress) statusBody {
 	return body
 }
 
-// knownOn returns the first other chain whose nodes know the transaction, "" if there is none, or none
-// that has answered in time.
+// knownOn returns the first other chain that is found to know the transaction, or "". Chains whose
+// lookup fails are passed over.
 func (s *states) knownOn(ctx context.Context, name string, transaction chain.Hash, ask func() error) string {
 	known := make([]bool, len(s.Chains))
 	var all sync.WaitGroup
@@ -167,7 +167,7 @@ func readHash(text, member string) (chain.Hash, error) {
 	return hash, nil
 }
 
-// tool returns the tool of mcpPath that answers the same question.
+// tool returns the tool transaction_status.
 func (s *states) tool() (tool, error) {
 	type arguments struct {
 		Chain           *string `json:"chain"`

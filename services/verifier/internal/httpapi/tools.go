@@ -62,8 +62,8 @@ type toolResult struct {
 	err     error
 }
 
-// encode returns the result. A challenge has its body twice, as the x402 transport requires:
-// programs read the object, and models the text.
+// encode returns the result as the SDK has it. Without content the body is there twice, as an object for
+// programs and as text for models: the x402 transport requires this of a challenge.
 func (r toolResult) encode() *mcp.CallToolResult {
 	result := &mcp.CallToolResult{
 		IsError: r.isError, StructuredContent: json.RawMessage(r.body), Content: r.content,
@@ -230,7 +230,7 @@ func operationOf(operations []operation, arguments []byte) (operation, []byte, e
 }
 
 // without returns a JSON object, whose form was checked, without one member. The
-// others keep their bytes and order.
+// values of the others keep their bytes, and all their order.
 func without(object []byte, name string) ([]byte, error) {
 	members := json.NewDecoder(bytes.NewReader(object))
 	if _, err := members.Token(); err != nil {
@@ -342,7 +342,7 @@ func freeTool[In any](name, title, description, schema, output string, rules str
 // answer, no error.
 type checkedReceipt struct {
 	Valid bool `json:"valid"`
-	// Reason is why not: one of receipt's errors.
+	// Reason is why not: the text of one of package receipt's errors.
 	Reason string `json:"reason,omitempty"`
 	Kind   string `json:"kind,omitempty"`
 	KeyID  string `json:"keyId,omitempty"`
@@ -352,7 +352,7 @@ type checkedReceipt struct {
 	Note     string         `json:"note"`
 }
 
-// toolCheckReceipt is the one tool whose arguments may be large.
+// toolCheckReceipt is the one tool whose messages may be over maxMessage.
 const toolCheckReceipt = "check_receipt"
 
 const checkNote = "Checked by the service that signs receipts. " +
