@@ -76,7 +76,6 @@ type Process struct {
 	now       func() time.Time
 }
 
-// clock returns the moment for a command.
 func (p Process) clock() time.Time {
 	if p.now != nil {
 		return p.now()
@@ -110,12 +109,11 @@ func Run(ctx context.Context, p Process) int {
 	}.Run(ctx, p.Process)
 }
 
-// settingsError returns the error of settings that cannot be used.
 func settingsError(err error) error { return fmt.Errorf("the settings are wrong:\n%w", err) }
 
-// with opens the ledger of the settings for a command at the terminal, and prints where it is: the
-// default is a path below the folder in which the command runs. A ledger that is not there is not
-// created, because an empty one would answer that nothing is open.
+// with calls do with the ledger of the settings, for a command at the terminal, and prints to Stderr
+// where the ledger is. A ledger that is not there is an error and is not created: an empty one would
+// answer that nothing is open.
 func (p Process) with(ctx context.Context, do func(*ledger.Ledger, config.Ledger) error) error {
 	cfg, err := config.LoadLedger(p.Getenv)
 	if err != nil {
@@ -131,8 +129,7 @@ func (p Process) with(ctx context.Context, do func(*ledger.Ledger, config.Ledger
 	return open(ctx, cfg, do)
 }
 
-// open opens the ledger, creating it if it is missing, calls do with it, and closes it. It returns the errors of all
-// three.
+// open opens the ledger, creating it if it is missing, calls do with it, and closes it.
 func open(ctx context.Context, cfg config.Ledger, do func(*ledger.Ledger, config.Ledger) error) (err error) {
 	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, ledger.Options{Now: time.Now})
 	if err != nil {
@@ -154,8 +151,8 @@ func (p Process) migrate(ctx context.Context, args []string) error {
 	return open(ctx, cfg, func(*ledger.Ledger, config.Ledger) error { return nil })
 }
 
-// healthcheck is "verifier healthcheck", which a container runs. It needs no
-// setting but ADDR.
+// healthcheck is "verifier healthcheck", which a container runs. The only
+// setting that it reads is ADDR.
 func (p Process) healthcheck(ctx context.Context, args []string) error {
 	if _, err := service.Parse(service.Flags(), args); err != nil {
 		return err

@@ -125,8 +125,8 @@ func (p Process) printJSON(v any) error {
 	return encoder.Encode(v)
 }
 
-// one returns the one payment with a nonce or a transaction. Several are listed, which is
-// an error.
+// one returns the one payment with a nonce or a transaction. None is an error, and so are several,
+// which it prints.
 func (p Process) one(ctx context.Context, ledger *ledger.Ledger, text string) (payment.Record, error) {
 	found, err := ledger.Find(ctx, text)
 	switch {
@@ -164,7 +164,7 @@ type look struct {
 	Written bool          `json:"written"`
 }
 
-// paymentsLook is "verifier payments look". It never calls the facilitator.
+// paymentsLook is "verifier payments look".
 func (p Process) paymentsLook(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	write, asJSON := flags.Bool("write", false, ""), flags.Bool("json", false, "")
@@ -241,7 +241,8 @@ func (p Process) paymentsDecide(ctx context.Context, args []string) error {
 	return p.decideAs(ctx, "payments decide", words[1], d, *unchecked, p.named(words[0]))
 }
 
-// decideAs decides the payment that find returns.
+// decideAs decides that the payment of find is in the state, "settled" or "dead"; command names itself
+// in errors.
 func (p Process) decideAs(
 	ctx context.Context, command, state string, d payment.Decision, unchecked bool, find finder,
 ) error {
@@ -304,7 +305,7 @@ type books struct {
 	log     *slog.Logger
 }
 
-// decided logs a decision.
+// decided logs a decision; chain is what the payment network said of it.
 func (b books) decided(d payment.Decision, chain string) {
 	b.log.Warn("a payment was decided by hand", "by", d.By, "from", d.From, "to", d.To, "note", d.Note, "chain", chain,
 		"network", b.record.Key.Network, "asset", b.record.Key.Asset, "payer", b.record.Key.Payer, "nonce",
@@ -314,14 +315,15 @@ func (b books) decided(d payment.Decision, chain string) {
 // finder returns the one payment that a command is about.
 type finder func(context.Context, *ledger.Ledger) (payment.Record, error)
 
-// named returns the finder of the payment with a nonce, or a transaction.
+// named returns the finder of the payment whose nonce or transaction is nonce.
 func (p Process) named(nonce string) finder {
 	return func(ctx context.Context, ledger *ledger.Ledger) (payment.Record, error) {
 		return p.one(ctx, ledger, nonce)
 	}
 }
 
-// decide opens the books for one payment.
+// decide calls do with the books of the payment that find returns. The context of do ends after
+// lookTimeout.
 func (p Process) decide(ctx context.Context, find finder, do func(context.Context, books) error) error {
 	return p.with(ctx, func(ledger *ledger.Ledger, cfg config.Ledger) error {
 		log, err := logging.New(p.Stderr, cfg.LogLevel)

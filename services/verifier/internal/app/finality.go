@@ -19,7 +19,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
-// caip2 returns the name of a chain in receipts.
+// caip2 returns the CAIP-2 id of a chain.
 func caip2(id uint64) string { return fmt.Sprintf("eip155:%d", id) }
 
 // loadNetwork returns the beacon network of a chain; nil where it has no beacon nodes.
@@ -64,8 +64,8 @@ func (s *settings) withFinality() (ids []string) {
 }
 
 // openFinality opens the proofs of finality of the chains that have beacon nodes, and adds
-// them to the chains that are served. It asks no node: a chain whose beacon nodes do not
-// answer sells all the same.
+// them to the chains that are served. It asks no beacon node: a chain whose beacon nodes do
+// not answer sells all the same.
 func (s *server) openFinality(ctx context.Context, memory *rpc.Memory, m *rpc.Metrics, served []httpapi.Chain) error {
 	if len(s.withFinality()) == 0 {
 		return nil

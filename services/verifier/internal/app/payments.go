@@ -43,7 +43,7 @@ type row struct {
 	Next string `json:"next,omitempty"`
 }
 
-// rowOf returns a record as it is printed at a moment.
+// rowOf returns a record as it is printed, with its age at now and without Next.
 func rowOf(r payment.Record, now time.Time) row {
 	return row{
 		Claimed: r.Claimed, State: r.State, Network: r.Key.Network, Asset: r.Key.Asset, Payer: r.Key.Payer,
@@ -237,7 +237,7 @@ func (p Process) paymentsResolve(ctx context.Context, args []string) error {
 	return p.decideAs(ctx, "payments resolve", words[0], d, *unchecked, find)
 }
 
-// findUnknown returns the one unknown payment that key names.
+// findUnknown returns the one unknown payment that key names; an empty Network or Asset matches any.
 func findUnknown(ctx context.Context, ledger *ledger.Ledger, key payment.Key) (payment.Record, error) {
 	open, err := ledger.List(ctx, payment.Filter{State: payment.Unknown})
 	if err != nil {
@@ -259,8 +259,8 @@ func findUnknown(ctx context.Context, ledger *ledger.Ledger, key payment.Key) (p
 	return payment.Record{}, errors.New("there are several such payments: name --network and --asset too")
 }
 
-// chainLog returns the log of the payment's network, or nil when the settings name
-// no node of it: then nothing can contradict.
+// chainLog returns the reader of a payment network, or nil when it is not that of the settings or they
+// name no node of it.
 func (p Process) chainLog(network string) (paywall.PaymentNetwork, error) {
 	set, _ := load(p.Getenv) // what only serving needs may be missing
 	if len(set.paymentNodes) == 0 || set.terms.Network != network {
@@ -269,7 +269,7 @@ func (p Process) chainLog(network string) (paywall.PaymentNetwork, error) {
 	return chainlog.New(network, set.paymentNodes, set.paymentQuorum)
 }
 
-// hasNode reports whether a usable node of a payment network is configured.
+// hasNode reports whether the settings name a node of a payment network.
 func (p Process) hasNode(network string) bool {
 	chainLog, err := p.chainLog(network)
 	return err == nil && chainLog != nil

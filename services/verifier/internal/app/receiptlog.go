@@ -26,7 +26,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 )
 
-// logSettings are those of the log in the types of the packages that use them.
+// logSettings are the settings of the log of receipts in the types of the packages that use them.
 type logSettings struct {
 	config.Log
 	key    ed25519.PrivateKey
@@ -34,7 +34,8 @@ type logSettings struct {
 	policy string // the file's text
 }
 
-// loadLog reads key and policy; nil where there is no log, or what is wrong is reported already.
+// loadLog reads key and policy of the log. It returns nil where there is no log, and where another
+// check reports what is missing or wrong.
 func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error) (*logSettings, error) {
 	if c.Key == "" || c.PolicyFile == "" {
 		return nil, nil //nolint:nilnil // reported already, or there is none
@@ -69,7 +70,7 @@ func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error
 	return &logSettings{Log: c, key: key, host: public.Host, policy: string(text)}, nil
 }
 
-// name returns origin and verifier key of a generation.
+// name returns origin and verifier key of the generation log.
 func (s *logSettings) name(log int64) (origin, vkey string, err error) {
 	return translog.Name(s.host, s.key, log)
 }
@@ -88,12 +89,13 @@ func (s *logSettings) open(
 	})
 }
 
-// logStore returns the store of the log in a ledger's database.
+// logStore returns the store of the log in a ledger's database; placing may be nil.
 func logStore(l *ledger.Ledger, placing func()) *logsql.Store {
 	return logsql.New(logsql.Options{DB: l.DB(), Now: time.Now, Placing: placing})
 }
 
-// openLedger opens the ledger, and begins its log where the settings have one.
+// openLedger opens the ledger. It begins its log where the settings have one, and else records that the
+// process sells without a log.
 func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	l, err := ledger.Open(ctx, s.DatabaseURL,
 		ledger.Options{Now: time.Now, Finality: s.withFinality(), Log: s.settings.log != nil})
@@ -389,8 +391,8 @@ func (p Process) logAside(ctx context.Context, args []string) error {
 // copyTimeout bounds the fetch of one file of a copy that is served.
 const copyTimeout = 30 * time.Second
 
-// copyOf reads a mirror of the log, as receipt log mirror makes it: a folder, or the
-// address where it is served, without the prefix.
+// copyOf returns the reader of a mirror of the log, as "receipt log mirror" makes it. from is its folder,
+// or the address where it is served, without the prefix.
 func copyOf(from, prefix string) (receiptlog.Fetch, error) {
 	if !strings.Contains(from, "://") {
 		root, err := os.OpenRoot(filepath.Join(from, filepath.FromSlash(prefix)))

@@ -29,8 +29,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// workTimeout bounds the work for one sale. A payment must stay valid for as long and
-// be settled after it.
+// workTimeout bounds the work for one sale, after which the payment must still be valid and is settled.
 const workTimeout = 15 * time.Second
 
 // server is the program while it serves.
@@ -41,16 +40,15 @@ type server struct {
 	metrics *httpapi.Metrics
 	ledger  *ledger.Ledger
 	paywall *paywall.Paywall
-	// reconciler looks after the payments of all replicas.
+	// reconciler compares payments of all replicas with the chain.
 	reconciler *paywall.Reconciler
-	// logStore is that of the ledger's log, which log is on; log is nil without a log of
-	// receipts.
+	// logStore is the store of log in the ledger's database; log is nil without a log of receipts.
 	logStore *logsql.Store
 	log      *translog.Log
 	readers  []*rpc.Reader // of the chains, in their order
 	// finality are the chains that have proofs of finality.
 	finality []*beaconchain.Chain
-	// reached is set once all chains have been.
+	// reached is set when health has found every chain reached.
 	reached atomic.Bool
 }
 
@@ -95,12 +93,12 @@ func (p Process) serve(ctx context.Context, args []string) error {
 	})
 }
 
-// drain returns how long a stop waits for payments under way.
+// drain returns how long a stop waits for payments under way, at most.
 func (s *server) drain() time.Duration {
 	return s.Facilitator.VerifyTimeout + 2*s.Facilitator.SettleTimeout + workTimeout
 }
 
-// open waits for the ledger's database, opens the chains and the paywall, and
+// open waits for the ledger's database, opens the chains, the paywall and the log of receipts, and
 // returns the handler.
 func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	if s.metrics, err = httpapi.NewMetrics(s.Registry); err != nil {
@@ -226,7 +224,8 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 const assetTimeout = 5 * time.Second
 
 // checkAsset compares the token of the terms with the payment network: buyers sign for its
-// EIP-712 domain, and with another no payment can be settled. A node that is away is no fault.
+// EIP-712 domain, and with another no payment can be settled. What cannot be compared is only
+// logged.
 func (s *server) checkAsset(ctx context.Context, log *chainlog.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, assetTimeout)
 	defer cancel()
@@ -249,7 +248,7 @@ func (s *server) checkAsset(ctx context.Context, log *chainlog.Reader) error {
 	return nil
 }
 
-// clientKey returns the key under which the ledger stores client addresses. It is
+// clientKey returns the key of the hashes by which the ledger stores client addresses. It is
 // derived from the signing key, so that all replicas have the same.
 func (s *server) clientKey() ([]byte, error) {
 	pem, err := s.key.PEM()
@@ -297,7 +296,7 @@ func (s *server) watchChains(ctx context.Context) {
 	all.Wait()
 }
 
-// close waits for payments under way and closes what is open.
+// close waits for payments under way, for drain at most, and closes the paywall and the ledger.
 func (s *server) close(ctx context.Context) error {
 	var errs []error
 	if s.paywall != nil {
@@ -311,9 +310,9 @@ func (s *server) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkFacilitator logs when what the facilitator lists does not fit the settings.
-// Nothing depends on it: its client is its own, so that a failure does not open the
-// circuit of payments.
+// checkFacilitator logs when the facilitator's list of supported networks lacks the payment network,
+// or cannot be read. It has a client of its own, so that a failure does not open the circuit of
+// payments.
 func (s *server) checkFacilitator(ctx context.Context) {
 	client, err := s.facilitator()
 	if err != nil {
@@ -335,7 +334,7 @@ func (s *server) checkFacilitator(ctx context.Context) {
 		s.terms.Network)
 }
 
-// observedChainLog counts the lookups in the payment network.
+// observedChainLog records the lookups of authorizations in the metrics.
 type observedChainLog struct {
 	payment.ChainLog
 	metrics *httpapi.Metrics

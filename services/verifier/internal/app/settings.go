@@ -38,7 +38,7 @@ type settings struct {
 	weak []string
 }
 
-// load reads all settings and returns all errors at once.
+// load reads the settings, and returns the errors of all its parts at once.
 func load(getenv func(string) string) (settings, error) {
 	cfg, err := config.Load(getenv)
 	s := settings{Config: cfg}
@@ -101,7 +101,7 @@ func trimmed(list []string) []string {
 	return kept
 }
 
-// under prefixes each line of an error with the name of a setting.
+// under returns err with a prefix before each line; nil for nil.
 func under(prefix string, err error) error {
 	if err == nil {
 		return nil

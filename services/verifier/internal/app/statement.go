@@ -19,8 +19,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
-// usd returns atomic units, which may be negative, as US dollars: the tokens that are sold for
-// count in millionths.
+// usd returns atomic units of a token with six decimals as US dollars. They may be negative. Text that
+// is no number gives "".
 func usd(atomic string) string {
 	digits, isNegative := strings.CutPrefix(atomic, "-")
 	n, ok := new(big.Int).SetString(digits, 10)
@@ -33,8 +33,8 @@ func usd(atomic string) string {
 	return x402.Dollars(n)
 }
 
-// writeCSV writes a table of text (RFC 4180). A cell that a spreadsheet takes for a formula, and
-// that is no number, is written as text.
+// writeCSV writes rows as CSV below a heading, whose names are separated by spaces. A cell that begins
+// as a formula of a spreadsheet, and is no number, gets an apostrophe before it, in rows too.
 func writeCSV(w io.Writer, heading string, rows [][]string) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(strings.Split(heading, " ")); err != nil {
@@ -68,7 +68,8 @@ func printPayments(w io.Writer, records []payment.Record) error {
 		rows)
 }
 
-// splitOf returns the value of the column by that a total is about.
+// splitOf returns what a total grouped by that word is about: a month, or an operation, transport, day
+// or payer.
 func splitOf(t payment.Total, by string) string {
 	if by == ledger.ByMonth {
 		return t.Month
@@ -76,7 +77,7 @@ func splitOf(t payment.Total, by string) string {
 	return t.Operation + t.Transport + t.Day + t.Payer
 }
 
-// printSums prints totals as CSV.
+// printSums prints totals, grouped by that word or "" for none, as CSV.
 func printSums(w io.Writer, totals []payment.Total, by string) error {
 	rows := make([][]string, 0, len(totals))
 	for _, t := range totals {
