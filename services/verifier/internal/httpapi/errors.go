@@ -146,7 +146,7 @@ type errorBody struct {
 	RetryAfterSeconds int `json:"retryAfterSeconds,omitempty"`
 	// Field names the member of the request at fault.
 	Field string `json:"field,omitempty"`
-	// PaymentReason is why a payment was refused, in the payment protocol's words: an open set.
+	// PaymentReason is the Reason of the payment.Refusal, if that is the error.
 	PaymentReason string               `json:"paymentReason,omitempty"`
 	Checks        []verification.Check `json:"checks,omitempty"`
 	// Results are of a batch, one for each question.

@@ -86,7 +86,7 @@ type api struct {
 	logReads, finalityReads, receiptReads freeReads
 }
 
-// receiptsMemory bounds the signed receipts that are kept in memory, in bytes.
+// receiptsMemory is about how many bytes of signed receipts are kept in memory, at most.
 const receiptsMemory = 16 << 20
 
 // New returns the handler of the verifier's public address. It fails where a required option is missing.

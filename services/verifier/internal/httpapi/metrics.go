@@ -129,7 +129,7 @@ func (m *Metrics) LookedAt(found payment.Authorization, err error, took time.Dur
 	m.lookups.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// answered counts a look for an answer signed before, which hit reports as found.
+// answered counts a look for an answer signed before; hit reports whether there was one.
 func (m *Metrics) answered(hit bool) { m.answers.WithLabelValues(result(hit)).Inc() }
 
 func (m *Metrics) toolCalled(name, outcome string) { m.tools.WithLabelValues(name, outcome).Inc() }
@@ -144,8 +144,8 @@ func result(hit bool) string {
 // scrapeTimeout bounds each read of the ledger for a scrape.
 const scrapeTimeout = time.Second
 
-// RegisterStatus registers gauges of the paywall, which are read at every scrape, and one of whether the
-// ledger answers.
+// RegisterStatus registers gauges of the paywall's settlements and open payments, and one of whether
+// the ledger answers.
 func RegisterStatus(r prometheus.Registerer, p *paywall.Paywall, ping func(context.Context) error) error {
 	type read func(s payment.QuotaStatus, left int, oldest time.Duration) float64
 	quota := func(name, help string, value read) prometheus.Collector {
@@ -183,7 +183,7 @@ type Books interface {
 	Decided(ctx context.Context) (settled, dead int, err error)
 }
 
-// booksAge is the least time between two reads of the books: sums cost more than each scrape should.
+// booksAge is after how long the books are read again: sums cost more than each scrape should.
 const booksAge = time.Minute
 
 // books reports what the ledger has of the current month's payments, and of decisions.

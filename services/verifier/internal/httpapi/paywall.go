@@ -118,9 +118,8 @@ func (s *paidRoute) sell(c echo.Context, body []byte, read func() (pricedRequest
 	return ans.write(c)
 }
 
-// paymentOf returns the payment of a request; where there are two, that of version 2.
-// Version 0 means that there is none. Two of one version
-// are one list (RFC 9110, section 5.3), which is no payment that can be read.
+// paymentOf returns the payment of a request; where there are two, that of version 2. Version 0 means
+// that there is none. Two of one version are one list (RFC 9110, section 5.3), which cannot be read.
 func paymentOf(h http.Header) (version int, header string) {
 	if v2 := strings.Join(h.Values(x402.HeaderPaymentSignature), ", "); v2 != "" {
 		return x402.V2, v2
