@@ -245,7 +245,7 @@ func TestRun_ReportsAllFaultsOfTheSettings(t *testing.T) {
 		t.Fatal("it started")
 	}
 	for _, name := range []string{
-		"DATABASE_URL", "RECEIPT_SIGNING_KEY", "payee", "amount", "FACILITATOR_URL", "FACILITATOR_FREE_SETTLEMENTS",
+		"DATABASE_URL", "RECEIPT_SIGNING_KEY", "RECEIPT_RETIRED_KEYS_FILE", "payee", "amount", "FACILITATOR_URL", "FACILITATOR_FREE_SETTLEMENTS",
 		"CDP_API_KEY_SECRET", "CHAIN_", "PUBLIC_URL", "LOG_LEVEL", "TRUSTED_PROXIES", "PAYMENT_CONFIRM",
 	} {
 		if !strings.Contains(err.Error(), name) {

@@ -159,20 +159,24 @@ func (s *settings) loadTerms() error {
 	return under("PAYMENT_: ", s.terms.Validate())
 }
 
-func (s *settings) loadKeys() (err error) {
-	if s.ReceiptSigningKey == "" || len(s.chains) == 0 {
-		return nil // reported already
+func (s *settings) loadKeys() error {
+	others, err := retiredKeys(s.ReceiptRetiredKeys)
+	if err != nil {
+		err = fmt.Errorf("RECEIPT_RETIRED_KEYS_FILE: %w", err)
+	}
+	if s.ReceiptSigningKey == "" {
+		return err // that it is missing is reported already
 	}
 	// An environment file can hold a PEM only with its line ends written as \n.
-	pem := strings.ReplaceAll(s.ReceiptSigningKey, `\n`, "\n")
-	if s.key, err = receipt.ParseSigningKey([]byte(pem)); err != nil {
-		return fmt.Errorf("RECEIPT_SIGNING_KEY: %w", err)
+	key, faulty := receipt.ParseSigningKey([]byte(strings.ReplaceAll(s.ReceiptSigningKey, `\n`, "\n")))
+	if faulty != nil {
+		return errors.Join(fmt.Errorf("RECEIPT_SIGNING_KEY: %w", faulty), err)
 	}
-	others, err := retiredKeys(s.ReceiptRetiredKeys)
-	if err == nil {
-		s.keys, err = receipt.NewKeyDocument(s.key, fmt.Sprintf("eip155:%d", s.chains[0].ID), others...)
+	if err != nil || len(s.chains) == 0 {
+		return err
 	}
-	if err != nil {
+	s.key = key
+	if s.keys, err = receipt.NewKeyDocument(key, fmt.Sprintf("eip155:%d", s.chains[0].ID), others...); err != nil {
 		return fmt.Errorf("RECEIPT_RETIRED_KEYS_FILE: %w", err)
 	}
 	return nil
