@@ -43,31 +43,37 @@ func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error
 	// An environment file can hold a PEM only with its line ends written as \n.
 	key, err := receiptlog.ParsePrivateKey([]byte(strings.ReplaceAll(c.Key, `\n`, "\n")))
 	if err != nil {
-		return nil, fmt.Errorf("RECEIPT_LOG_KEY: %w", err)
+		err = fmt.Errorf("RECEIPT_LOG_KEY: %w", err)
 	}
-	text, err := os.ReadFile(c.PolicyFile)
+	policy, faulty := logPolicy(c.PolicyFile, checkUpstreams)
+	if faulty != nil {
+		err = errors.Join(err, fmt.Errorf("LOG_POLICY_FILE: %w", faulty))
+	}
+	public, faulty := url.Parse(publicURL)
+	if err != nil || faulty != nil { // the latter is reported as PUBLIC_URL
+		return nil, err
+	}
+	return &logSettings{Log: c, key: key, host: public.Host, policy: policy}, nil
+}
+
+// logPolicy returns the text of a policy each of whose witnesses has an address.
+func logPolicy(file string, checkUpstreams func([]string) error) (string, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // the operator names it
 	if err != nil {
-		return nil, fmt.Errorf("LOG_POLICY_FILE: %w", err)
+		return "", err
 	}
 	policy, err := receiptlog.ParsePolicy(text)
 	if err != nil {
-		return nil, fmt.Errorf("LOG_POLICY_FILE: %w", err)
+		return "", err
 	}
 	var urls []string
 	for _, w := range policy.Witnesses {
 		if w.URL == "" {
-			return nil, fmt.Errorf("LOG_POLICY_FILE: the witness %s has no address", w.Name)
+			return "", fmt.Errorf("the witness %s has no address", w.Name)
 		}
 		urls = append(urls, w.URL)
 	}
-	if err := checkUpstreams(urls); err != nil {
-		return nil, fmt.Errorf("LOG_POLICY_FILE: %w", err)
-	}
-	public, err := url.Parse(publicURL)
-	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // reported as PUBLIC_URL
-	}
-	return &logSettings{Log: c, key: key, host: public.Host, policy: string(text)}, nil
+	return string(text), checkUpstreams(urls)
 }
 
 // name returns origin and verifier key of the generation log.

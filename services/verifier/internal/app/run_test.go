@@ -236,7 +236,7 @@ func TestRun_ReportsAllFaultsOfTheSettings(t *testing.T) {
 		"RECEIPT_SIGNING_KEY_FILE": file, "RECEIPT_RETIRED_KEYS_FILE": file, "PAYMENT_PAY_TO": "me", "PAYMENT_AMOUNT": "0.01",
 		"FACILITATOR_URL": "facilitator", "FACILITATOR_FREE_SETTLEMENTS": "-1", "CDP_API_KEY_ID": "id", "CDP_API_KEY_SECRET": "hunter2",
 		"CHAIN_NAME": "Base!", "CHAIN_RPC_URLS": "ftp://hunter2", "PUBLIC_URL": "seller.example", "LOG_LEVEL": "loud", "TRUSTED_PROXIES": "here",
-		"PAYMENT_CONFIRM": "nobody",
+		"PAYMENT_CONFIRM": "nobody", "RECEIPT_LOG_KEY_FILE": file, "LOG_POLICY_FILE": file,
 	} {
 		w.env[name] = value
 	}
@@ -246,7 +246,8 @@ func TestRun_ReportsAllFaultsOfTheSettings(t *testing.T) {
 	}
 	for _, name := range []string{
 		"DATABASE_URL", "RECEIPT_SIGNING_KEY", "RECEIPT_RETIRED_KEYS_FILE", "payee", "amount", "FACILITATOR_URL", "FACILITATOR_FREE_SETTLEMENTS",
-		"CDP_API_KEY_SECRET", "CHAIN_", "PUBLIC_URL", "LOG_LEVEL", "TRUSTED_PROXIES", "PAYMENT_CONFIRM",
+		"CDP_API_KEY_SECRET", "CHAIN_", "PUBLIC_URL", "LOG_LEVEL", "TRUSTED_PROXIES", "PAYMENT_CONFIRM", "RECEIPT_LOG_KEY",
+		"LOG_POLICY_FILE",
 	} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not named in\n%v", name, err)
