@@ -93,8 +93,8 @@ type Authorization struct {
 const (
 	// HeaderPaymentV1 is on a paid request: PayloadV1.
 	HeaderPaymentV1 = "X-PAYMENT"
-	// HeaderPaymentResponseV1 is on a paid answer: SettleResponse with the
-	// network's version 1 name.
+	// HeaderPaymentResponseV1 is on the answer after a settlement, also after one that
+	// failed: SettleResponse with the network's version 1 name.
 	HeaderPaymentResponseV1 = "X-PAYMENT-RESPONSE"
 )
 

@@ -151,8 +151,8 @@ func compress(data []byte) ([]byte, error) {
 
 const (
 	curve = "github.com/decred/dcrd/dcrec/secp256k1/v4"
-	// table holds multiples of the curve's generator: half a megabyte that does not compress. With
-	// the tag tinygo its package works without it.
+	// table holds multiples of the curve's generator: half a megabyte even compressed. With the
+	// tag tinygo its package works without it.
 	table = "compressedbytepoints.go"
 	// scratch is in the module because Go writes its path into the program.
 	scratch = ".checker"

@@ -74,7 +74,8 @@ func (p *Pages) signInOff(r *request) string {
 	return r.text["SignInOffMode"]
 }
 
-// newClient shows the form of a new client by a recipe: with a new application, or for the one that the query names.
+// newClient shows the form of a new client by a recipe: with a new application, or for the one that the form
+// sent, or else the query, names.
 func (p clients) newClient(r *request) error {
 	c, known := clientRecipeOf(r.Param("id"))
 	if !known {

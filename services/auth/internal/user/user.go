@@ -53,8 +53,8 @@ type User struct {
 	KeptSession string
 	// SecondFactor reports that a login by password needs a second factor, too.
 	SecondFactor bool
-	// DisabledAt is when an admin closed the account, zero: none has; EndsAt is when a guest's account ends, zero: it
-	// does not.
+	// DisabledAt is when an admin or a command closed the account, zero: it is not closed by either; EndsAt is when a
+	// guest's account ends, zero: it does not.
 	DisabledAt, EndsAt time.Time
 	Picture            string // SHA-256 of the picture, hexadecimal; empty: there is none
 }
@@ -68,7 +68,7 @@ func (u New) HasPassword() bool { return u.PasswordHash != NoPassword }
 // Protected reports whether no password alone opens the account.
 func (u User) Protected() bool { return u.SecondFactor || !u.HasPassword() }
 
-// Closed reports whether the account opens nothing: an admin has disabled it, or its time as a guest is over.
+// Closed reports whether the account opens nothing: it is disabled, or its time as a guest is over.
 func (u User) Closed(now time.Time) bool {
 	return !u.DisabledAt.IsZero() || !u.EndsAt.IsZero() && !now.Before(u.EndsAt)
 }
@@ -161,7 +161,7 @@ const (
 	MaxDisplayName = 128
 )
 
-// Errors of the fields of a user.
+// Errors of the fields of a user, and of the name of the household.
 var (
 	ErrUsername           = errors.New("username is not 3 to 64 letters, digits, dots, hyphens or underscores")
 	ErrUsernameReserved   = errors.New("username is reserved, or begins with a hyphen")

@@ -43,7 +43,7 @@ type Options struct {
 	// OIDC is the OpenID Connect provider.
 	OIDC      *oidc.Service
 	PublicURL string // origin of the pages; empty: no absolute link is made
-	// TrustedProxies are the peers whose X-Forwarded-For is used; may be empty.
+	// TrustedProxies are the peers whose X-Forwarded-For is used without a guard token; may be empty.
 	TrustedProxies clientaddr.Proxies
 	Secure         bool // the cookies are for https only
 	CompatV0       bool // serve the earlier variant (AUTH-13)

@@ -26,7 +26,7 @@ type Options struct {
 	Host string
 	// Policy is the text of a tlog-policy file: the witnesses and the quorum. It need not list the log.
 	Policy string
-	// Keys are those that are listed. There may be none.
+	// Keys are those whose states the log has entries of, by Store.ListKeys. There may be none.
 	Keys []receipt.Key
 	// Mark is the file of the greatest tree that was signed; "" means none.
 	Mark string

@@ -124,8 +124,8 @@ func (r *Reader) headsOf(latest, finalized uint64) chain.Heads {
 }
 
 // pollAll reads the heads of every endpoint, but of none whose report is younger than
-// a second. It returns as soon as a quorum has answered, and the needed endpoint with
-// it, if there is one, or when all have answered or failed. The slower ones' reports
+// a second. It returns as soon as a quorum has answered, and the needed endpoint, if
+// there is one, has answered or failed; or when all have. The slower ones' reports
 // still count later. Only a ctx that ends is an error.
 func (r *Reader) pollAll(ctx context.Context, needed *endpoint) error {
 	type result struct {

@@ -161,8 +161,8 @@ type blockKey struct {
 }
 
 // block returns the proven block at a location: from the cache, or fetched once for
-// all transactions in it that are read at the same time. Only what one endpoint
-// returns is shared: a wrong answer must not become the error of another endpoint.
+// all transactions in it that are read from this endpoint at the same time. No fetch is
+// shared between endpoints: a wrong answer must not become the error of another one.
 func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*evm.ProvenBlock, error) {
 	if block, ok := r.memory.block(chainHash{r.identity.ID, at.block}); ok {
 		return block, nil
