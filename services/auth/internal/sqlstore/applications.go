@@ -200,15 +200,6 @@ func (s *Applications) ChangeApplication(
 	})
 }
 
-// lockApplication locks the row of an application, so that each grant under way comes before or after. On SQLite,
-// which has one writer, it does nothing.
-func (tx *transaction) lockApplication(ctx context.Context, id int64) error {
-	if tx.db.Dialect != sqldb.Postgres {
-		return nil
-	}
-	return tx.exec(ctx, `SELECT 1 FROM applications WHERE id = ? FOR UPDATE`, id)
-}
-
 // RemoveApplication implements policy.Applications.
 func (s *Applications) RemoveApplication(ctx context.Context, slug string, by int64) error {
 	return s.db.changePolicy(ctx, "remove application", by, func(ctx context.Context, tx *transaction) error {
@@ -216,10 +207,7 @@ func (s *Applications) RemoveApplication(ctx context.Context, slug string, by in
 		if err != nil {
 			return err
 		}
-		if err := tx.lockApplication(ctx, a.ID); err != nil {
-			return err
-		}
-		if _, err := tx.endGrants(ctx, oidc.EndedRemoved, `application_id = ?`, a.ID); err != nil {
+		if err := tx.endGrantsAt(ctx, a.ID, oidc.EndedRemoved); err != nil {
 			return err
 		}
 		if err := tx.update(ctx, `DELETE FROM applications WHERE id = ?`, a.ID); err != nil {

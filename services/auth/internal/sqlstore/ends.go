@@ -48,6 +48,18 @@ func (tx *transaction) endGrants(ctx context.Context, reason, where string, args
 	return len(ids), nil
 }
 
+// endGrantsAt ends the grants at an application, as endGrants does. It locks the application's row, so that a grant
+// under way comes before and is ended, or after. SQLite has one writer and needs no lock.
+func (tx *transaction) endGrantsAt(ctx context.Context, application int64, reason string) error {
+	if tx.db.Dialect == sqldb.Postgres {
+		if err := tx.exec(ctx, `SELECT 1 FROM applications WHERE id = ? FOR UPDATE`, application); err != nil {
+			return err
+		}
+	}
+	_, err := tx.endGrants(ctx, reason, `application_id = ?`, application)
+	return err
+}
+
 // scanID reads the id of a grant as an argument of a later query.
 func scanID(row sqldb.Scanner) (any, error) {
 	var id string

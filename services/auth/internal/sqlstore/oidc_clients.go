@@ -256,7 +256,7 @@ func (s *Clients) ChangeClient(ctx context.Context, slug string, change func(*oi
 				c.Public); err != nil {
 				return err
 			}
-			if _, err := tx.endGrants(ctx, oidc.EndedChanged, `application_id = ?`, c.ApplicationID); err != nil {
+			if err := tx.endGrantsAt(ctx, c.ApplicationID, oidc.EndedChanged); err != nil {
 				return err
 			}
 		}
@@ -273,10 +273,7 @@ func (s *Clients) RemoveClient(ctx context.Context, slug string, by int64) error
 		if err != nil {
 			return err
 		}
-		if err := tx.lockApplication(ctx, c.ApplicationID); err != nil {
-			return err
-		}
-		if _, err := tx.endGrants(ctx, oidc.EndedRemoved, `application_id = ?`, c.ApplicationID); err != nil {
+		if err := tx.endGrantsAt(ctx, c.ApplicationID, oidc.EndedRemoved); err != nil {
 			return err
 		}
 		if err := tx.update(ctx, `DELETE FROM oidc_clients WHERE application_id = ?`, c.ApplicationID); err != nil {
