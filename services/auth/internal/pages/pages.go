@@ -48,8 +48,8 @@ type Options struct {
 // signIn.
 type Pages struct {
 	Options
-	templates map[string]*template.Template // by page, for example "login"
-	assets    map[string]asset              // by file name
+	templates *template.Template // the layout, the parts, and of each page "login/main" and, if it has one, "login/head"
+	assets    map[string]asset   // by file name
 	languages language.Matcher
 	texts     map[string]texts // by language
 	routes    map[string]route // by pattern of the path, those with a form
@@ -69,7 +69,7 @@ func New(o Options) (*Pages, error) {
 	}
 	o.Location = cmp.Or(o.Location, time.Local)
 	p := &Pages{
-		Options: o, templates: map[string]*template.Template{}, assets: map[string]asset{},
+		Options: o, assets: map[string]asset{},
 		languages: language.NewMatcher([]language.Tag{language.English, language.German}), texts: map[string]texts{},
 		routes: map[string]route{},
 	}
@@ -80,17 +80,8 @@ func New(o Options) (*Pages, error) {
 		}
 		p.texts[lang] = words
 	}
-	names, err := fs.Glob(files, "templates/page-*.html")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		t, err := template.New("layout.html").Option("missingkey=error").Funcs(functions).ParseFS(files,
-			"templates/layout.html", "templates/parts.html", name)
-		if err != nil {
-			return nil, fmt.Errorf("pages: %w", err)
-		}
-		p.templates[strings.TrimSuffix(strings.TrimPrefix(path.Base(name), "page-"), ".html")] = t
+	if err := p.parse(); err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
 	}
 	for name, kind := range map[string]string{
 		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
@@ -113,6 +104,35 @@ func New(o Options) (*Pages, error) {
 		p.assets[name] = asset{content, hex.EncodeToString(sum[:8]), kind}
 	}
 	return p, nil
+}
+
+// parse reads the templates into one set, where the layout and each part are there once: a set for each page would be
+// most of what the service keeps in memory, which Go looks through at each collection.
+func (p *Pages) parse() (err error) {
+	p.templates, err = template.New("").Option("missingkey=error").Funcs(functions).ParseFS(files,
+		"templates/layout.html", "templates/parts.html")
+	if err != nil {
+		return err
+	}
+	names, err := fs.Glob(files, "templates/page-*.html")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		page, err := template.New("").Funcs(functions).ParseFS(files, name)
+		if err != nil {
+			return err
+		}
+		for _, part := range []string{"head", "main"} {
+			if t := page.Lookup(part); t != nil {
+				as := strings.TrimSuffix(strings.TrimPrefix(path.Base(name), "page-"), ".html") + "/" + part
+				if _, err := p.templates.AddParseTree(as, t.Tree); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 var (

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"html/template"
@@ -30,11 +29,12 @@ type view struct {
 	Admin                 bool
 	SignsIn               bool // there is an OpenID Connect provider
 	CSRF                  string
-	FormID                string     // of the forms of the page: a form that is sent twice is known by it
-	Once                  *shownOnce // of the kept secret that the page shows; nil: it shows none
-	Fault                 *fault     // what has failed; nil: nothing
-	Notice                string     // what has just been done, or ""
-	Data                  any        // of the page
+	FormID                string        // of the forms of the page: a form that is sent twice is known by it
+	Once                  *shownOnce    // of the kept secret that the page shows; nil: it shows none
+	Fault                 *fault        // what has failed; nil: nothing
+	Notice                string        // what has just been done, or ""
+	Data                  any           // of the page
+	Head, Main            template.HTML // of the page, made of its own templates; in the layout alone
 
 	form     form
 	assets   map[string]asset
@@ -49,10 +49,6 @@ type fault struct {
 }
 
 func (p *Pages) render(r *request, page, title string, data any) error {
-	t := p.templates[page]
-	if t == nil {
-		return fmt.Errorf("pages: there is no template %q", page)
-	}
 	household, err := p.Accounts.Household(r.ctx())
 	if err != nil {
 		if page != "error" {
@@ -73,11 +69,28 @@ func (p *Pages) render(r *request, page, title string, data any) error {
 	if r.Current != nil {
 		v.User, v.Admin, v.CSRF = &r.User, r.User.Role == user.Admin, r.CSRFToken
 	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, v); err != nil {
-		return fmt.Errorf("pages: %w", err)
+	if p.templates.Lookup(page+"/head") != nil {
+		if v.Head, err = p.execute(page+"/head", v); err != nil {
+			return err
+		}
 	}
-	return r.HTMLBlob(cmp.Or(r.status, http.StatusOK), b.Bytes())
+	if v.Main, err = p.execute(page+"/main", v); err != nil {
+		return err
+	}
+	whole, err := p.execute("layout.html", v)
+	if err != nil {
+		return err
+	}
+	return r.HTML(cmp.Or(r.status, http.StatusOK), string(whole))
+}
+
+// execute returns what a template makes of a view.
+func (p *Pages) execute(name string, v view) (template.HTML, error) {
+	var b strings.Builder
+	if err := p.templates.ExecuteTemplate(&b, name, v); err != nil {
+		return "", fmt.Errorf("pages: %w", err)
+	}
+	return template.HTML(b.String()), nil //nolint:gosec // html/template has escaped it
 }
 
 // Value returns what was sent in a field; where the form has no such field, the argument otherwise; and "" for the
