@@ -13,7 +13,7 @@ import (
 // MaxHeader bounds a payment header, in bytes of base64, and the JSON object of DecodeObject.
 const MaxHeader = 16 << 10
 
-// Errors of a header.
+// Errors of Decode and DecodeObject.
 var (
 	ErrHeaderSize   = errors.New("payment header is empty or too large")
 	ErrHeaderBase64 = errors.New("payment header is not base64 with the standard alphabet and padding")
@@ -31,8 +31,8 @@ func Encode(v any) (string, error) {
 
 // Decode reads a header value into v: ErrHeaderSize, ErrHeaderBase64 or a
 // *strictjson.Error. Members that v does not know are ignored, because the
-// protocol allows clients to add some; the names it knows must match exactly and
-// come once.
+// protocol allows clients to add some. A name that v knows must match exactly, and
+// no name may come twice.
 func Decode(header string, v any) error {
 	if header == "" || len(header) > MaxHeader {
 		return ErrHeaderSize
@@ -44,8 +44,8 @@ func Decode(header string, v any) error {
 	return DecodeObject(text, v)
 }
 
-// DecodeObject reads the JSON object of a payment into v, by the rules of Decode:
-// ErrHeaderSize or a *strictjson.Error.
+// DecodeObject reads a JSON object that came without base64 into v, by the rules of
+// Decode: ErrHeaderSize if it is too large, or a *strictjson.Error.
 func DecodeObject(object []byte, v any) error {
 	if len(object) > MaxHeader {
 		return ErrHeaderSize

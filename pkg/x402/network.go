@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// v1Names are the names that version 1 has for CAIP-2 networks (package
-// x402 1.2.0, types/shared/network). Others cannot be paid with version 1.
+// v1Names are the names that version 1 has for networks of eip155, by their CAIP-2
+// ids (package x402 1.2.0, types/shared/network).
 var v1Names = map[string]string{
 	"eip155:8453":      "base",
 	"eip155:84532":     "base-sepolia",
@@ -26,7 +26,7 @@ var v1Names = map[string]string{
 	"eip155:324705682": "skale-base-sepolia",
 }
 
-// V1Name returns the version 1 name of a CAIP-2 network, or false.
+// V1Name returns the version 1 name of a CAIP-2 network, or false if it has none.
 func V1Name(network string) (string, bool) {
 	name, ok := v1Names[network]
 	return name, ok

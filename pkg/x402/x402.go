@@ -17,11 +17,11 @@ const (
 	HeaderPaymentRequired = "PAYMENT-REQUIRED"
 	// HeaderPaymentSignature is on a paid request: Payload.
 	HeaderPaymentSignature = "PAYMENT-SIGNATURE"
-	// HeaderPaymentResponse is on a paid answer: SettleResponse.
+	// HeaderPaymentResponse is on the answer after a settlement, whatever came of it: SettleResponse.
 	HeaderPaymentResponse = "PAYMENT-RESPONSE"
 )
 
-// PaymentRequired is the challenge of a 402 answer.
+// PaymentRequired is the challenge of version 2.
 type PaymentRequired struct {
 	X402Version int                        `json:"x402Version"`
 	Error       string                     `json:"error,omitempty"`
@@ -56,13 +56,13 @@ type Requirements struct {
 	Extra map[string]any `json:"extra,omitempty"`
 }
 
-// Payload is what a buyer sends in HeaderPaymentSignature.
+// Payload is what a buyer sends to pay by version 2.
 type Payload struct {
 	X402Version int          `json:"x402Version"`
 	Resource    *Resource    `json:"resource,omitempty"`
 	Accepted    Requirements `json:"accepted"`
 	Payload     ExactPayload `json:"payload"`
-	// Extensions are echoed from the challenge, unsigned.
+	// Extensions are those of the challenge, with what the buyer adds to them, unsigned.
 	Extensions map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
@@ -84,7 +84,7 @@ type Authorization struct {
 	// ValidAfter and ValidBefore are Unix seconds, decimal; both are exclusive.
 	ValidAfter  string `json:"validAfter"`
 	ValidBefore string `json:"validBefore"`
-	// Nonce is 32 bytes in 0x-hex, chosen at random by the payer.
+	// Nonce is 32 bytes in 0x-hex, chosen by the payer.
 	Nonce string `json:"nonce"`
 }
 
@@ -93,8 +93,8 @@ type Authorization struct {
 const (
 	// HeaderPaymentV1 is on a paid request: PayloadV1.
 	HeaderPaymentV1 = "X-PAYMENT"
-	// HeaderPaymentResponseV1 is on the answer after a settlement, also after one that
-	// failed: SettleResponse with the network's version 1 name.
+	// HeaderPaymentResponseV1 is on the answer after a settlement, whatever came of it:
+	// SettleResponse with the network's version 1 name.
 	HeaderPaymentResponseV1 = "X-PAYMENT-RESPONSE"
 )
 
@@ -115,7 +115,7 @@ type RequirementsV1 struct {
 	Extra             map[string]any  `json:"extra,omitempty"`
 }
 
-// PaymentRequiredV1 is the challenge, a 402 answer's body or part of it.
+// PaymentRequiredV1 is the challenge of version 1, a 402 answer's body or part of it.
 type PaymentRequiredV1 struct {
 	X402Version int              `json:"x402Version"`
 	Error       string           `json:"error"`
@@ -148,8 +148,8 @@ type VerifyResponse struct {
 	Payer          string `json:"payer,omitempty"`
 }
 
-// SettleResponse is a facilitator's answer to /settle, and what a seller sends
-// the buyer in HeaderPaymentResponse. Success is nil when the answer does not
+// SettleResponse is a facilitator's answer to /settle, and what a seller tells
+// the buyer of the settlement. Success is nil when the answer does not
 // contain it, which must never be read as true nor as false.
 type SettleResponse struct {
 	Success      *bool  `json:"success"`
@@ -181,8 +181,8 @@ type Kind struct {
 	Extra       map[string]any `json:"extra,omitempty"`
 }
 
-// Reasons of refusals that sellers and buyers decide on. The set is open:
-// facilitators send others.
+// Reasons in VerifyResponse and SettleResponse. The set is open: facilitators send
+// others.
 const (
 	ReasonInsufficientFunds  = "insufficient_funds"
 	ReasonInvalidSignature   = "invalid_exact_evm_payload_signature"
