@@ -6,8 +6,8 @@ import (
 )
 
 // Answer is a signed answer. Where there is a log of receipts, its entries are durably queued or
-// in the log: no other answer may leave the process. Only a Ledger makes one. The zero value is no
-// answer.
+// in the log: nothing else that was sold may leave the process. Only a Ledger makes one. The zero
+// value is no answer.
 type Answer struct{ text []byte }
 
 // Queued returns the answer with this text. It is for a Ledger alone, once the entries are on

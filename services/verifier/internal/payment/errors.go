@@ -10,21 +10,21 @@ var (
 	// ErrInvalid: the payment cannot be read, does not match the terms, or is outside of its
 	// window. This call moved no money.
 	ErrInvalid = errors.New("payment does not match the terms")
-	// ErrRefused: the facilitator, or a look at the payer's account, refused the payment before
-	// it was settled.
+	// ErrRefused: the facilitator, or a look at the payer's account, refused the payment before a
+	// settlement began.
 	ErrRefused = errors.New("payment was refused")
 	// ErrNotSettled: the settling has ended, and no money came as far as can be known.
 	ErrNotSettled = errors.New("payment was not settled")
-	// ErrUsed: the payment has bought, or is buying, something else, or another copy of its
-	// authorization has been used, or it was refunded.
+	// ErrUsed: the ledger has the payment for another request, or another copy of its
+	// authorization, or it was refunded.
 	ErrUsed = errors.New("payment was used for another request")
 	// ErrInFlight: the call took too long, another one works on the payment, or the service stops.
 	// The same payment can be sent again.
 	ErrInFlight = errors.New("payment is being processed")
 	// ErrPending: whether the money moved is not known yet.
 	ErrPending = errors.New("settlement is pending")
-	// ErrFacilitator: the facilitator returned no usable answer, or what all share who are not
-	// certainly known payers is used up for now. This call moved no money.
+	// ErrFacilitator: the facilitator returned no usable answer, or a budget is used up that all
+	// share who are not certainly known payers. This call moved no money.
 	ErrFacilitator = errors.New("facilitator is unavailable")
 	// ErrLedger: the ledger could not be read or written; this call moved no money.
 	ErrLedger = errors.New("payment ledger is unavailable")

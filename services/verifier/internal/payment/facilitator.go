@@ -19,9 +19,9 @@ type Facilitator interface {
 	Settle(ctx context.Context, body []byte) (x402.SettleResponse, error)
 }
 
-// ErrFacilitatorLimit means that the facilitator's free share is used up: it answers HTTP 402
-// without a verdict. No word in an answer means that, because a payer may choose it, nor does HTTP
-// 429, which is ErrFacilitatorBusy.
+// ErrFacilitatorLimit means that the facilitator's free share is used up: it answers HTTP 402 and
+// no refusal. No word in an answer means that, because a payer may choose it, nor does HTTP 429,
+// which is ErrFacilitatorBusy.
 var ErrFacilitatorLimit = errors.New("facilitator's own limit is reached")
 
 // ErrFacilitatorBusy means that the facilitator wants no calls for a while (HTTP 429).
@@ -31,9 +31,9 @@ var ErrFacilitatorBusy = errors.New("facilitator is busy")
 // be the payment's fault, so its attempts are not refunded.
 var ErrNoVerdict = errors.New("facilitator returned no verdict")
 
-// CheckVerified turns the facilitator's answer about a payment into nil, a *Refusal of ErrRefused,
-// ErrLimit or ErrFacilitator. The last comes with err, or with ErrNoVerdict where the answer does
-// not decide about the payment.
+// CheckVerified turns the facilitator's answer about a payment into nil, ErrLimit, ErrFacilitator or
+// a *Refusal of ErrRefused. ErrFacilitator is joined with err, or with ErrNoVerdict where the answer
+// does not decide about the payment.
 func CheckVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	switch {
 	case errors.Is(err, ErrFacilitatorLimit):
@@ -77,7 +77,7 @@ func CheckSettled(answer x402.SettleResponse, err error, r Record) Outcome {
 	return o
 }
 
-// Reasons of our own for an answer that leaves the outcome unknown.
+// Reasons of our own why CheckSettled returns Unknown.
 const (
 	reasonNoAnswer = "no_answer"
 	reasonDoubt    = "answer_in_doubt"

@@ -13,12 +13,12 @@ import (
 var (
 	// ErrNotFound means that the ledger has no record that the call is about.
 	ErrNotFound = errors.New("payment is not in the ledger")
-	// ErrLost means that a record is not as its change needs it: the claim is no longer its
-	// owner's, or the state has changed.
+	// ErrLost means that a record is not as its change needs it, such as a claim that is no longer
+	// its owner's, or another state.
 	ErrLost = errors.New("payment claim was lost")
-	// ErrLimit means that no settlement can begin for now: the month's free ones are used up, all
-	// of them or those that the payer may use; or the facilitator is at its own limit; or too many
-	// payers who are not known wait.
+	// ErrLimit means that the payer can begin no settlement for now: the month's free ones are used
+	// up, or what of them is for payers who are not known; or the facilitator is at its own limit;
+	// or too many of those payers wait.
 	ErrLimit = errors.New("free-settlement limit is reached")
 	// ErrFailing means that too many settlements of the payer, the client or the network
 	// around it have failed today.
@@ -35,7 +35,7 @@ var (
 type State string
 
 // The states. A Working record may vanish; one in another state stays, unless a plain copy takes
-// over a Dead one.
+// over a Dead one that is not plain.
 //
 //	Working → Settling | Settled;  Settling → Settled | Dead | Unknown;  Unknown → Settled | Dead
 //	Dead → Settled, or Working for a plain copy;  Settled → Unknown
@@ -44,11 +44,11 @@ const (
 	Working State = "working"
 	// Settling: the facilitator may have been called to move the money.
 	Settling State = "settling"
-	// Settled: the money is ours; the answer is the buyer's. It becomes Unknown again
-	// when the chain has lost the transfer.
+	// Settled: the money is ours; the answer is the buyer's. It becomes Unknown when the
+	// chain has lost the transfer.
 	Settled State = "settled"
-	// Dead: no money came, as far as can be known. It becomes Settled when the chain later shows
-	// otherwise.
+	// Dead: no money came for it, as far as can be known. It becomes Settled when the chain later
+	// shows otherwise.
 	Dead State = "dead"
 	// Unknown: the money may have moved.
 	Unknown State = "unknown"
@@ -112,10 +112,10 @@ type Record struct {
 	// Client stands for the client's address on the day of the claim, and does not reveal it; ""
 	// when it is not known.
 	Client string
-	// Around stands in the same way for the network around the client.
+	// Around stands in the same way for the network around the client. It is not read back.
 	Around string
 	// Answer is what the buyer gets, from Settling on; none once it was pruned, or the record
-	// is Dead.
+	// was Dead.
 	Answer Answer
 	// Month is the month of the settlement that is reserved, "2006-01"; "" when
 	// none is.
@@ -141,7 +141,7 @@ const (
 type Retry struct {
 	// Retries is how often it was requested again before, as the caller read it.
 	Retries int
-	// Limit and Kept are as in Settlement.
+	// Limit is as in Settlement. Kept are the last of them, for payers with a Settled payment.
 	Limit, Kept int
 }
 
@@ -167,9 +167,9 @@ type Settlement struct {
 type Caps struct {
 	// Since is when the day began, MonthSince the month; failures of claims before do not count.
 	Since, MonthSince time.Time
-	// Payer and Client are how many may fail. As many may be under way at once, counting those
-	// that have failed, and one more for each that was settled. Client is for payers who are not
-	// known.
+	// Payer and Client are how many may fail in a day. As many may be under way at once, counting
+	// those that have failed, and one more for each that was settled. Client is for payers who are
+	// not known.
 	Payer, Client int
 	// Around is how many may fail in the network around the client, of payers who are not
 	// known.
@@ -193,15 +193,16 @@ type Asked struct {
 }
 
 // History is what the ledger has counted for a payer, for a client and for the network
-// around it: how many of their settlements have failed since Caps.Since.
+// around it: how many of their settlements have failed since Caps.Since. Of a payer the copies that
+// are plain, and those that are not, are counted apart.
 type History struct {
 	Payer, Client, Around int
 	// PayerMonth is how many of the payer's have failed since Caps.MonthSince.
 	PayerMonth int
-	// Paid is how many payments of the payer were ever settled, up to a bound.
+	// Paid is how many payments of the payer are Settled, up to a bound.
 	Paid int
-	// Strangers and StrangersMonth count those of all payers who are not known, and a tenth of
-	// their open ones. They, Client and Around are counted only for a payer who is not known.
+	// Strangers and StrangersMonth count those of all payers who are not known, and a tenth of what
+	// is open of today. They, Client and Around are counted only for a payer who is not known.
 	Strangers, StrangersMonth int
 }
 
@@ -239,15 +240,14 @@ func (c Caps) Refuse(h History) error {
 	return nil
 }
 
-// Outcome is how a settling ended: State is Settled, Dead or Unknown.
+// Outcome is how a settling ended: State is Settled, Dead or Unknown. That of a record has any.
 type Outcome struct {
 	State               State
 	Transaction, Reason string
-	// Unsent means that no transaction was made for a Dead outcome, so that
-	// its settlement may be given back.
+	// Unsent has the settlement of a Dead outcome given back, unless a transaction was named.
 	Unsent bool
-	// Echo means that the last retry made no transaction of its own: its settlement
-	// is given back.
+	// Echo means that the last retry, if there was one, made no transaction of its own: its
+	// settlement is given back.
 	Echo bool
 	// Unspent means that the chain showed the authorization as unused. It is not kept.
 	Unspent bool
@@ -256,8 +256,8 @@ type Outcome struct {
 	Durable bool
 }
 
-// IsFinallyDead reports whether the record is dead by the chain's word, which does
-// not change: its authorization expired unused, or was used without paying us.
+// IsFinallyDead reports whether the record is Dead by the chain's word: its authorization
+// expired unused, or was used without paying us.
 func (r Record) IsFinallyDead() bool {
 	return r.State == Dead && (r.Reason == ReasonExpired || r.Reason == ReasonUsedElsewhere)
 }
@@ -267,7 +267,7 @@ func (r Record) Outcome() Outcome {
 	return Outcome{State: r.State, Transaction: r.Transaction, Reason: r.Reason}
 }
 
-// Reasons of a record. With ReasonExpired and ReasonUsedElsewhere its authorization never pays us.
+// Reasons of a record.
 const (
 	ReasonUsedElsewhere = "authorization_spent_elsewhere"
 	ReasonExpired       = "authorization_expired_unspent"
@@ -288,7 +288,7 @@ type QuotaStatus struct {
 	Reserved, Unknown int
 	// Oldest is when the oldest of the unknown ones was claimed; zero without one.
 	Oldest time.Time
-	// Failed counts the settlements of the month that were made in vain.
+	// Failed counts the payments that are Dead and have used up a settlement of the month.
 	Failed int
 }
 
@@ -305,8 +305,8 @@ type Filter struct {
 	Limit int
 }
 
-// Total is the sum of the payments of one month, asset and state. The month ("2006-01") is that
-// of their claims, in UTC.
+// Total is the sum of the payments of one month, network, asset and state. The month ("2006-01") is
+// that of their claims, in UTC.
 type Total struct {
 	Month    string `json:"month"`
 	State    State  `json:"state"`
@@ -325,8 +325,8 @@ type Total struct {
 	Payer     string `json:"payer,omitempty"`
 }
 
-// Ledger is what selling needs of the memory of payments. Each change is atomic over all processes
-// that share the ledger, and its methods may be called from many goroutines.
+// Ledger is what selling needs of the memory of payments. Each change of a record is atomic over all
+// processes that share the ledger, and its methods may be called from many goroutines.
 //
 // An owner is alive from Register or Heartbeat until the moment passed there. A Working or
 // Settling record whose owner is gone, or whose Deadline has passed, is abandoned: an abandoned
@@ -355,10 +355,10 @@ type Ledger interface {
 	// It does not keep the answer.
 	Anew(ctx context.Context, key Key, answer []byte) (Answer, error)
 	// Apply carries out what Next makes of an event, while it holds the record, and returns the
-	// record's outcome after it. A decision, a retry and a Durable outcome are on disk when it
-	// returns. EventClaim, EventBegin and EventFound have methods of their own, and a lease ends
-	// by itself. Its errors are those of Next, and ErrLimit: the month has no settlement left for
-	// this payer's retry.
+	// record's outcome after it; none after EventRelease. A decision, a retry and a Durable outcome
+	// are on disk when it returns. EventClaim, EventBegin and EventFound have methods of their own,
+	// and a lease ends by itself. Its errors are those of Next, and ErrLimit: the month has no
+	// settlement left for this payer's retry.
 	//
 	// A Settled outcome of a copy gives its record the key of the authorization. Where that has a
 	// record, of a plain copy or of another that was Settled, the money is that one's, and the

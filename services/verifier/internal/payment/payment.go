@@ -129,9 +129,9 @@ func digest(p x402.ExactPayload) Digest {
 // ValidBefore returns when the authorization ends.
 func (p Payment) ValidBefore() time.Time { return p.validBefore }
 
-// FacilitatorRequest returns what the facilitator is sent: our requirements and the payment. The
-// resource is the offer's, and so are the extensions that it has, beside the identifier: a
-// facilitator may index what the payment contains about them.
+// FacilitatorRequest returns what the facilitator is sent: our requirements and the payment. In
+// version 2 the resource is the offer's, and so is the content of the extensions that the offer has,
+// beside the identifier: a facilitator may index what the payment contains about them.
 func (o Offer) FacilitatorRequest(p Payment) ([]byte, error) {
 	request := struct { // x402.Request, encoded in one piece
 		X402Version         int `json:"x402Version"`
@@ -203,8 +203,8 @@ func (e Extensions) identifier() (string, error) {
 	return *id, nil
 }
 
-// over returns the extensions that the buyer echoed, with our content in each of e but the
-// identifier, which is the buyer's; nil if they echoed none.
+// over returns the extensions that the buyer echoed, with the content of e where e has them, but for
+// the identifier, which is the buyer's; nil if they echoed none.
 func (e Extensions) over(echoed Extensions) Extensions {
 	if len(echoed) == 0 {
 		return nil
@@ -305,7 +305,7 @@ func (o Offer) JudgeWindow(p Payment, now time.Time, margin time.Duration) error
 // magic6492 ends a signature of a wallet that is not deployed yet (ERC-6492).
 var magic6492 = strings.Repeat("6492", 16)
 
-// DeploysWallet reports whether the signature is of a wallet that is to be deployed first.
+// DeploysWallet reports whether the signature says that its wallet is to be deployed first.
 func (p Payment) DeploysWallet() bool {
 	return strings.HasSuffix(p.exact.Signature, magic6492)
 }
@@ -317,8 +317,8 @@ func IsOfWindow(err error) bool {
 		slices.Contains([]string{x402.ReasonValidAfter, x402.ReasonValidBefore, reasonTooFar}, refusal.Reason)
 }
 
-// Since returns the earliest moment at which the payment can have been sent. One whose window
-// ends later than these terms allow counts as if it ended now.
+// Since returns the earliest moment at which JudgeWindow can have allowed the payment. One whose
+// window ends later than these terms allow counts as if it ended now.
 func (o Offer) Since(p Payment, now time.Time) time.Time {
 	end := p.validBefore
 	if latest := now.Add(o.Terms.MaxTimeout + clockSkew); end.After(latest) {

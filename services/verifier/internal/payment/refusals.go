@@ -78,11 +78,11 @@ func isEcho(reason string) bool {
 	return false
 }
 
-// prefixes are put before a reason by the facilitators above, the longer ones
-// first. One of them is taken away.
+// prefixes are put before a reason by some of the facilitators above, the longer
+// ones first. One of them is taken away.
 var prefixes = []string{"invalid_exact_evm_payload_", "invalid_exact_evm_"}
 
-// plain returns a reason in the spelling of the tables: lower case, underscores,
+// plain returns a reason in the spelling of beforeBroadcast: lower case, underscores,
 // without its prefix.
 func plain(reason string) string {
 	reason = strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(reason)))

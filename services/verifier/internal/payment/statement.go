@@ -34,8 +34,8 @@ type StatementLine struct {
 	Net string `json:"net"`
 }
 
-// Correction is one change after the month was closed. Amount is what it adds to the net, and may
-// be negative.
+// Correction is a change after the month was closed. Amount is what it adds to the net, and may be
+// negative.
 type Correction struct {
 	// At is zero for the difference that no decision and no refund explains, such as the outcome
 	// of payments that were open, or transfers that the chain lost.

@@ -30,7 +30,7 @@ type Terms struct {
 	V1 bool
 }
 
-// Validate returns every fault of the terms.
+// Validate returns the faults that it finds in the terms, together; nil for none.
 func (t Terms) Validate() error {
 	var faults []error
 	if _, ok := x402.ChainID(t.Network); !ok {
@@ -108,8 +108,8 @@ func (t Terms) domain() map[string]any {
 	return map[string]any{"name": t.AssetName, "version": t.AssetVersion}
 }
 
-// Challenge returns the challenge of version 2; problem is what was wrong with the last payment,
-// or what is missing.
+// Challenge returns the challenge of version 2; problem is what was wrong with the payment, or that
+// there was none.
 func (o Offer) Challenge(problem string) x402.PaymentRequired {
 	return x402.PaymentRequired{
 		X402Version: x402.V2, Error: problem, Resource: o.Resource,
@@ -161,7 +161,7 @@ func parseAmount(text string) (*big.Int, bool) {
 // Token is a USD stablecoin with EIP-3009 and its EIP-712 domain.
 type Token struct{ Address, Name, Version string }
 
-// knownTokens are the native USD stablecoins of CAIP-2 networks. The names are what
+// knownTokens are the native USD stablecoins of some CAIP-2 networks. The names are what
 // wallets sign for (packages @x402/evm 2.27.0 and x402 1.2.0, Circle's list of USDC
 // contracts); they differ from network to network.
 var knownTokens = map[string]Token{
