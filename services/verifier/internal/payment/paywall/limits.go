@@ -130,7 +130,7 @@ func (w *Paywall) countReserved(month string) {
 	}
 }
 
-// stale makes the next CheckQuota read the ledger.
+// stale makes what is known old, so that the ledger is read again.
 func (q *quota) stale() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -269,19 +269,19 @@ func (w *Paywall) token(client string) string {
 // Bounds of what is done at one time for payers of whom little is known, so that it
 // leaves capacity for the others.
 const (
-	// maxUnknownPayers bounds the work for payers who are not known, after the facilitator has
-	// verified the payment: a quarter of what the chain's reader does at once.
+	// maxUnknownPayers bounds the work for payers who are not known and whose payment was verified
+	// before its claim: a quarter of what the chain's reader does at once.
 	maxUnknownPayers = 4
-	// maxBeside bounds the work beside the facilitator's verification: half of what
-	// the chain's reader does. Keys cost nothing, and only the facilitator knows
-	// whether one has money.
+	// maxBeside bounds the work beside the facilitator's verification: half of what the chain's
+	// reader does. Keys cost nothing.
 	maxBeside = 8
-	// maxChecks bounds the payments that only the facilitator can verify, for strangers and for
-	// those who name a known payer: together a quarter of the connections to it. A contract may
-	// take as long as its timeout, and anyone may deploy one.
+	// maxChecks bounds the checks before a claim, for strangers and for those who name a known
+	// payer: together a quarter of the connections for checks. A contract may take as long as the
+	// timeout, and anyone may deploy one.
 	maxChecks = 32
-	// maxAccounts bounds the questions about payers to the payment network's nodes, and
-	// accountTimeout how long one about an account may take with its wait.
+	// maxAccounts bounds the questions to the payment network's nodes about accounts and about
+	// payments in no record, for strangers, for those who name a known payer and for known payers
+	// each; accountTimeout how long one about an account may take with its wait.
 	maxAccounts    = 16
 	accountTimeout = 2 * time.Second
 )
@@ -339,8 +339,8 @@ type waiter struct {
 // it is first: it does not learn of those that end in other processes.
 const queuePause = 200 * time.Millisecond
 
-// firstOfClient is how many settlements of one client, of different payers, count as first,
-// and firstOfStrangers how many of payers who are not known. Of the latter, maxWaiting may wait.
+// firstOfClient is how many settlements of one client count as first, and firstOfStrangers how many
+// of payers who are not known. Of the latter, maxWaiting may wait.
 const (
 	firstOfClient    = 4
 	firstOfStrangers = 8
@@ -470,8 +470,8 @@ func (w *Paywall) CountLookup(address string) error {
 	return err
 }
 
-// spender names the payer in the counts of this process. Copies that are not plain are counted
-// apart: a facilitator may call valid what anyone has made.
+// spender names the payer where attempts and reuses are counted. Copies that are not plain are
+// counted apart: a facilitator may call valid what anyone has made.
 func (c *call) spender() string {
 	if c.plain {
 		return c.Payment.Key.Payer
@@ -502,16 +502,15 @@ func (c *call) refund() {
 }
 
 // attempts counts attempts that cost the service or the facilitator something and are not paid, in
-// fixed windows: those of payers, client addresses or networks. It lives in the memory of one
-// process: each replica allows the whole number.
+// fixed windows. It lives in the memory of one process: each replica allows the whole number.
 //
-// Its memory is bounded. Where no more can be counted one by one, newcomers are counted by the
-// group they are in, and where no more groups can be counted, in a bucket of wider groups. So an
-// attacker who fills the counts takes attempts only from newcomers.
+// Its memory is bounded. Where no more names can be counted one by one, newcomers are counted by a
+// group around them, and at last in a bucket of many. So an attacker who fills the counts takes
+// attempts only from newcomers.
 type attempts struct {
 	now    func() time.Time
 	window time.Duration
-	// groups names a client or payer, then the groups around it, the narrower ones first.
+	// groups names what is counted, then the groups around it, the narrower ones first.
 	groups func(name string) []string
 	seed   maphash.Seed
 
@@ -525,15 +524,15 @@ type attempts struct {
 // attemptWindow is the window of all attempts but those that count for a day.
 const attemptWindow = time.Minute
 
-// How many are counted at a time: clients or payers, the networks around them, and
-// what is wider than that.
+// How many names are counted at a time in attempts.counts: in the first place, in the
+// second unless it is the last, and in the last.
 const (
 	maxCounted  = 100_000
 	maxNetworks = 10_000
 	maxBuckets  = 1024
 )
 
-// widerBy is how many times the limit of a group is that of what is in it.
+// widerBy is by how much the limit of a group is multiplied against that of a name in it.
 const widerBy = 16
 
 func newAttempts(now func() time.Time, window time.Duration, groups func(name string) []string) *attempts {

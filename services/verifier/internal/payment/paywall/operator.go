@@ -11,7 +11,7 @@ import (
 )
 
 // ErrContradicted means that a decision or a refund is refused: the chain, the clock or the
-// payment's state contradicts it, or it could not be checked.
+// payment's state contradicts it, or it was not checked.
 var ErrContradicted = errors.New("resolution is contradicted")
 
 // contradiction returns ErrContradicted when an operator decided that a payment is Dead and the
@@ -39,7 +39,7 @@ type Books interface {
 // PaymentNetwork is payment.ChainLog, and reads transfers.
 type PaymentNetwork interface {
 	payment.ChainLog
-	// Moved returns how much of a token a transaction has moved between two addresses.
+	// Moved returns how much of a token a transaction has moved from an address to another.
 	Moved(ctx context.Context, transaction, token, from, to string) (*big.Int, error)
 }
 
@@ -47,8 +47,8 @@ type PaymentNetwork interface {
 // to be dead: nodes may be behind, and clocks differ.
 const DecidableAfter = 10 * time.Minute
 
-// Look reads the status of a payment on the chain, and returns the outcome that follows from
-// it; where nothing follows, the outcome's State is that of the record.
+// Look reads the status of a payment on the chain, and returns the outcome with which that ends
+// it; where it does not, the outcome's State is that of the record.
 func Look(
 	ctx context.Context, network PaymentNetwork, r payment.Record,
 ) (found payment.Authorization, o payment.Outcome, err error) {
@@ -65,8 +65,8 @@ func Look(
 // Decide ends an Unknown payment as an operator decided. Settled needs the chain to show the
 // payment by d.Transaction or, without a node (network is nil), unchecked, which is refused with a
 // node. Dead is refused until DecidableAfter has passed, and when the chain shows a payment; it
-// never returns a settlement to the month, and when the buyer returns the chain is looked at all
-// the same. chain is "agrees", "not asked" without a node, or why the chain could not be read.
+// returns no settlement to the month. chain is "agrees", "not asked" without a node, or why the
+// chain could not be read.
 // payment.ErrUnderWay: the payment is Working or Settling. ErrContradicted: it is refused.
 // payment.ErrLost: its state has changed meanwhile.
 func Decide(

@@ -22,7 +22,7 @@ type Options struct {
 	Ledger      payment.Ledger
 	Facilitator payment.Facilitator
 	// StrangersFacilitator may be nil; else it is called for payments that are not certainly a
-	// known payer's, so that what stops those checks does not stop the others.
+	// known payer's, so that what stops their checks does not stop those of the others.
 	StrangersFacilitator payment.Facilitator
 	// ChainLog may be nil: then an outcome that the facilitator leaves open stays
 	// open until the facilitator reports it, or an operator decides.
@@ -41,7 +41,7 @@ type Options struct {
 	// in a minute.
 	AttemptsPerPayer, AttemptsPerAddress int
 	// FailuresPerPayer and FailuresPerAddress bound the settlements that fail in a
-	// day (UTC); zero means 3 and 10.
+	// day (UTC), as in payment.Caps; zero means 3 and 10.
 	FailuresPerPayer, FailuresPerAddress int
 	// ReuseWindow is for how long a payer who asks the same question again, with
 	// another payment and without an identifier, gets the answer of the first and keeps
@@ -59,9 +59,9 @@ type Options struct {
 	Ended func(End)
 	// At may be nil. It is called at each Point of a sale.
 	At func(Point)
-	// Heartbeat is the interval of heartbeats; zero means two seconds. Pause is
-	// the time before the facilitator is called again; zero means half a second.
-	// Answer is how long a caller waits for an answer; zero means the longer of
+	// Heartbeat is the interval of heartbeats; zero means two seconds. Pause is the least time
+	// before a call looks at the chain again, or calls the facilitator to settle again; zero means
+	// half a second. Answer is how long a caller waits for an answer; zero means the longer of
 	// VerifyTimeout and WorkTimeout, and SettleTimeout after it.
 	Heartbeat, Pause, Answer time.Duration
 }

@@ -42,8 +42,8 @@ type Sale struct {
 	// Reused reports that an earlier payment of the payer has bought the answer, and
 	// this one was not spent.
 	Reused bool
-	// replay reports that an earlier call had paid, with this payment or with an earlier one
-	// that counts for it.
+	// replay reports that the answer was paid for before this call, with this payment or with an
+	// earlier one that counts for it.
 	replay bool
 }
 
@@ -107,14 +107,14 @@ func (w *Paywall) Refuse(ctx context.Context, o Order, err error) error {
 // has taken.
 type call struct {
 	Order
-	// plain reports that the payer's own key signed the authorization, which is known
-	// without the facilitator. Any other signature is the facilitator's to verify: it may
-	// be a contract's, or broken.
+	// plain reports that the payment matches the terms and the payer's own key signed it, which
+	// is known without the facilitator. Any other signature is the facilitator's to verify: it
+	// may be a contract's, or broken.
 	plain bool
-	// checked is set when the facilitator has verified the payment before the work, worked when
+	// checked is set when the facilitator has verified the payment before its claim, worked when
 	// work has begun.
 	checked, worked bool
-	// reuse reports that an earlier payment of the payer has bought, or is buying, the
+	// reuse reports that an earlier payment of the payer had bought, or was buying, the
 	// answer to the same question.
 	reuse bool
 	// sent reports that the facilitator was sent the payment.
@@ -157,8 +157,7 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 }
 
 // keyCopy gives a payment that is not plain the key of its copy. It leaves it the key of the
-// authorization where that has this copy's record: money has moved by it, or a former release has
-// claimed it. ErrUsed: that record is of another copy.
+// authorization where that has this copy's record. ErrUsed: that record is of another copy.
 func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
 	r, err := w.Ledger.Get(ctx, c.Payment.Key)
 	switch {
@@ -225,7 +224,7 @@ func (w *Paywall) claimOrResume(ctx context.Context, c *call) (Sale, error) {
 	}
 }
 
-// claim returns the record of this payment, or of an earlier one that has bought the answer with
+// claim returns the record of this payment, or of an earlier one that has bought, or is buying, with
 // its identifier or for the same question; or it claims the payment, if a sale may begin now. A
 // payment that is not plain is verified by the facilitator before it is claimed, so that a copy
 // with a broken signature neither blocks the good one nor causes any work.
@@ -318,8 +317,8 @@ func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found 
 }
 
 // admit returns nil when a sale may begin now: the payment matches the terms, the window of the
-// authorization is open, the month has a settlement left, not too many have failed, the address
-// has an attempt left, and the payment network does not show that the payer cannot pay.
+// authorization is open, CheckQuota and checkHistory allow it, the address has attempts left, and
+// the payment network does not show that the payer cannot pay.
 func (w *Paywall) admit(ctx context.Context, c *call) error {
 	if c.mismatch != nil {
 		return c.mismatch
@@ -420,8 +419,8 @@ func (w *Paywall) work(ctx context.Context, c *call) ([]byte, error) {
 // ledgerTimeout bounds a write that must not be left out because a caller has gone.
 const ledgerTimeout = 15 * time.Second
 
-// errEarlier means that another payment has begun to buy the answer to the same question
-// since this one was claimed.
+// errEarlier means that another payment, which claim had not found, buys or has bought the
+// answer to the same question.
 var errEarlier = errors.New("an earlier payment buys the answer")
 
 // settle reserves a settlement, writes that money may move from here on, and has

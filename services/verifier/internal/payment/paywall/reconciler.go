@@ -23,13 +23,13 @@ type ReconcilerOptions struct {
 	KeepAnswers time.Duration
 	Log         *slog.Logger
 	Now         func() time.Time
-	// Ended may be nil. It is called with each payment whose state the service changes by itself.
+	// Ended may be nil. It is called with each payment whose state the reconciler changes.
 	Ended func(End)
 }
 
-// Reconciler compares payments for which no call waits with the chain, and prunes the ledger.
-// It sells nothing and calls no facilitator, so it charges no buyer. Those of all replicas
-// share the work through the ledger.
+// Reconciler compares payments that are open or have ended with the chain, and prunes the
+// ledger. It sells nothing and calls no facilitator, so it charges no buyer. Those of all
+// replicas share the work through the ledger.
 type Reconciler struct {
 	ReconcilerOptions
 	looking *semaphore.Weighted
@@ -37,7 +37,7 @@ type Reconciler struct {
 	distributing sync.Mutex
 }
 
-// NewReconciler returns a reconciler, which does nothing before Run.
+// NewReconciler returns a reconciler, which does nothing by itself before Run.
 func NewReconciler(o ReconcilerOptions) *Reconciler {
 	if o.Ended == nil {
 		o.Ended = func(End) {}
@@ -48,7 +48,7 @@ func NewReconciler(o ReconcilerOptions) *Reconciler {
 // Intervals and bounds.
 const (
 	reconcileEvery = 5 * time.Second
-	// maxReconciling is how many payments are looked up at once.
+	// maxReconciling is how many open payments are looked up at once.
 	maxReconciling = 20
 	// nextLookup is after how long a payment that could not be decided is looked up again.
 	nextLookup = 30 * time.Second
@@ -56,8 +56,8 @@ const (
 	checkEvery = time.Minute
 	// checkBatch is how many payments that have ended are taken at once to be checked.
 	checkBatch = 100
-	// checkAfter is the age at which a payment that has ended is checked once more:
-	// by then its block is final on every network that payments are made on.
+	// checkAfter is after how long from its claim a payment that has ended is checked once
+	// more: by then its block should be final.
 	checkAfter = time.Hour
 	// checkWithin bounds how long a payment that the chain does not show, or that cannot be
 	// looked up, delays those after it.
@@ -113,11 +113,11 @@ func (k *Reconciler) Reconcile(ctx context.Context) {
 	all.Wait()
 }
 
-// Check compares payments that have ended with the chain once more, in the order of
-// their claims, when their blocks are final: one that was settled by a transfer that
-// the chain has lost since is open again, and one that was paid after it had ended is
-// settled. When the chain cannot be read, it is read again a minute later, for up to a
-// day; those that are older then are given up, and logged together.
+// Check compares payments that have ended, and are not finally dead, with the chain once more, in
+// the order of their claims, from checkAfter on: one that was settled by a transfer that the chain
+// has lost since is open again, and one that was paid after it had ended is settled. When the chain
+// cannot be read, it is read again a minute later, for up to a day; those that are older then are
+// given up, and logged together.
 func (k *Reconciler) Check(ctx context.Context) {
 	var unread int
 	var from, to time.Time
@@ -194,8 +194,7 @@ func (k *Reconciler) lookUpOpen(ctx context.Context, r payment.Record) {
 	}
 }
 
-// reconcile writes what the chain shows of a payment for which no call waits, where that changes
-// the record.
+// reconcile writes what the chain shows of a payment, where that changes its state.
 func (k *Reconciler) reconcile(ctx context.Context, r payment.Record, found payment.Authorization) error {
 	e, changes := payment.Seen(r, found)
 	if !changes {

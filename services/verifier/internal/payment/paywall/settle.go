@@ -255,15 +255,15 @@ const (
 )
 
 // pendingWrites are ends of sales that could not be written: the ledger's disk was full, or it was
-// away. Their records look as if this process still worked on them, and would block their buyers
-// until the deadline.
+// away. Their records may look as if this process still worked on them, and then would block their
+// buyers until the deadline.
 type pendingWrites struct {
 	mu  sync.Mutex
 	all map[payment.Key]pendingWrite
 }
 
-// pendingWrite is one write. After until any process may take the record over, and
-// it is not written any more.
+// pendingWrite is one write. After until it is not written any more: another process
+// may take the record over.
 type pendingWrite struct {
 	until time.Time
 	write func(context.Context) error

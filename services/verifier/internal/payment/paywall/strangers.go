@@ -32,8 +32,8 @@ const (
 	sharedAtOnce                       = 300
 	// networkShare: one network, IPv6 /48 or IPv4 /24, may use up 1/networkShare of a budget in a minute.
 	networkShare = 2
-	// maxUnpaidBeside is how many works beside the check may end unpaid in a minute. Beyond, the
-	// check comes first.
+	// maxUnpaidBeside is for how many questions work beside the check may end unpaid in a minute.
+	// Beyond, the check comes first.
 	maxUnpaidBeside = 20
 )
 
@@ -84,7 +84,7 @@ func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
 }
 
 // verify checks with the facilitator whether the payment is good. While the facilitator is busy,
-// perhaps with strangers, the call of a known payer waits, as long as VerifyTimeout, and any other
+// perhaps with strangers, the call of a known payer waits, within VerifyTimeout, and any other
 // returns the error.
 func (w *Paywall) verify(ctx context.Context, c *call) error {
 	ctx, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
@@ -129,7 +129,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // minPause is the shortest time after which a facilitator that is busy is called again.
 const minPause = 100 * time.Millisecond
 
-// How many works may end unpaid in a day (UTC), in one process.
+// For how many questions work may end unpaid in a day (UTC), in one process.
 const (
 	unpaidOfStranger = 300
 	unpaidOfNetwork  = 1000
