@@ -146,8 +146,8 @@ func ordinary(e payment.Event) bool {
 }
 
 // move gives the record of a copy that is not plain the key of the authorization, if moves is set,
-// and returns the record's key. Where two get it at once, or one while a plain copy is claimed,
-// the unique index fails the later change, and Apply tries again.
+// and returns the record's key. Where another record gets that meanwhile, the unique index fails
+// the change, and Apply tries again.
 func (u *unit) move(ctx context.Context, key payment.Key, moves bool) (payment.Key, error) {
 	if !moves {
 		return key, nil
@@ -187,8 +187,7 @@ func (u *unit) carryOut(
 }
 
 // queueSold queues blocks whose chains have proofs of finality. A command does not know which
-// chains have them, so it queues every block; one of another chain is deleted from the queue in
-// time.
+// chains have them, so it queues every block.
 func (u *unit) queueSold(ctx context.Context, by payment.By, blocks []soldBlock) error {
 	for _, b := range blocks {
 		if by != payment.ByOperator && !slices.Contains(u.finality, b.Chain) {

@@ -47,8 +47,8 @@ func (l *Ledger) exec(ctx context.Context, what, query string, args ...any) (cha
 	return changed, err
 }
 
-// isRefusal reports whether the ledger returns err because of what it has found. A write that is
-// refused leaves its batch sound.
+// isRefusal reports whether err is one of those that a write returns for what it has found. It then
+// leaves its batch sound.
 func isRefusal(err error) bool {
 	return slices.ContainsFunc([]error{
 		payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrStrangers,
@@ -140,9 +140,9 @@ func (b *batcher) run() {
 	}
 }
 
-// gather returns a write and those that are queued behind it. It first yields the
-// processor to goroutines that are about to queue one, as long as some do: a
-// commit costs as much as several writes. On an idle machine there are none.
+// gather returns a write and those that are queued behind it, at most maxBatch. It first yields the
+// processor to goroutines that are about to queue one, as long as some do: a commit costs as much
+// as several writes. On an idle machine there are none.
 func gather(first *write, queue <-chan *write) []*write {
 	for before := -1; before < len(queue) && len(queue) < maxBatch; {
 		before = len(queue)

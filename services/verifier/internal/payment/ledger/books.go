@@ -148,7 +148,7 @@ func (l *Ledger) Decided(ctx context.Context) (settled, dead int, err error) {
 	return settled, dead, nil
 }
 
-// The groups that Grouped may split by, beside month, asset and state.
+// The groups that Grouped may split by, beside those of Totals.
 const (
 	ByOperation = "operation"
 	ByTransport = "transport"

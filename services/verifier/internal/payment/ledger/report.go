@@ -93,7 +93,7 @@ const (
 		AND network = ? AND asset = ? AND state = ? AND amount = ? AND claimed >= ? AND claimed < ?`
 )
 
-// Totals sums the payments by month of their claim (UTC), asset and state, all of one
+// Totals sums the payments by month of their claim (UTC), network, asset and state, all of one
 // moment. f may have State, From and Before, and nothing else. Payments that have ended are
 // counted by their index, a month at a time.
 func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment.Total, err error) {

@@ -213,7 +213,8 @@ func earlierSince(s payment.Settlement) int64 {
 }
 
 // explainRejection returns why a settlement did not begin: payment.ErrLost, if the record is no
-// longer the owner's; else the record of a duplicate; else why, or ErrLost if that is nil.
+// longer the owner's claim for that request; else the record of a duplicate; else why, or ErrLost
+// if that is nil.
 func (u *unit) explainRejection(
 	ctx context.Context, key payment.Key, owner string, s payment.Settlement, why error,
 ) (*payment.Record, error) {

@@ -108,7 +108,7 @@ const (
 		" AND state IN ('settled', 'dead') LIMIT 1000)"
 )
 
-// Prune implements payment.Upkeep. It works in portions, between which others write.
+// Prune implements payment.Upkeep. Answers go in portions, between which others write.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 	for _, step := range []struct {
 		query string
