@@ -6,7 +6,7 @@ import (
 )
 
 // A circuit opens after openAfter failures without a success between them, and stays open for
-// openFor; then one question in each openFor tries whether the facilitator is back. It is open too
+// openFor; then one check in each openFor tries whether the facilitator is back. It is open too
 // for as long as the pause that the facilitator has requested.
 const (
 	openAfter = 5

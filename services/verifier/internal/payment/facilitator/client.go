@@ -94,7 +94,7 @@ func transport() *http.Transport {
 	}
 }
 
-// Verify implements payment.Facilitator. A question that got no usable answer is put once more
+// Verify implements payment.Facilitator. A check that got no usable answer is made once more
 // while ctx lasts, unless the facilitator wants a pause or is at its own limit.
 func (c *Client) Verify(ctx context.Context, body []byte) (answer x402.VerifyResponse, err error) {
 	if wait, busy := c.circuit.wait(); wait > 0 {
@@ -197,7 +197,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	return nil
 }
 
-// exchange makes a request and returns the whole answer.
+// exchange makes a request and returns the whole answer, of at most maxAnswer.
 func (c *Client) exchange(
 	ctx context.Context, method, path string, body []byte,
 ) (status int, header http.Header, text []byte, err error) {
