@@ -12,7 +12,7 @@ const selectorSeparator = "0x3644e515"
 type Asset struct {
 	HasCode bool
 	// Separator is that of its EIP-712 domain, as 0x and hexadecimal digits; "" when the contract
-	// does not tell it or the node does not answer.
+	// does not tell it or the node does not answer that.
 	Separator string
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Reader implements payment.ChainLog.
+// Reader implements payment.ChainLog, and reads accounts, transfers and the token.
 type Reader struct {
 	nodes  []node
 	chain  uint64
@@ -23,9 +23,9 @@ type Reader struct {
 
 var _ payment.ChainLog = (*Reader)(nil)
 
-// New returns a reader of the CAIP-2 network. Its answers are those on which quorum nodes agree.
-// With a quorum of one the nodes are called in their order until one answers; with more all are
-// called at once.
+// New returns a reader of the CAIP-2 network. Its answers, but those of Account, are those on which
+// quorum nodes agree. With a quorum of one the nodes are called in their order until one answers;
+// with more all are called at once.
 func New(network string, urls []string, quorum int) (*Reader, error) {
 	id, ok := x402.ChainID(network)
 	if !ok || !id.IsUint64() || quorum < 1 || quorum > len(urls) {

@@ -82,7 +82,7 @@ func (n node) narrow(ctx context.Context, low, high block, t time.Time) (block, 
 	return low, high, nil
 }
 
-// spending returns the event that used or cancelled the authorization, or nil.
+// spending returns the event of a range of blocks that used or cancelled the authorization, or nil.
 func (n node) spending(ctx context.Context, p payment.Record, from, to quantity) (*entry, error) {
 	for low := from; low <= to; low += window {
 		var events []entry
