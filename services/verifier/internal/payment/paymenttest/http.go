@@ -41,7 +41,7 @@ func write(w http.ResponseWriter, answer any, err error) {
 }
 
 // Node returns a handler that serves the simulator as a JSON-RPC node of its chain: as little of
-// one as a look for a payment takes. Each block that is asked for is the 100th, of now and final.
+// one as tests need. Each block that is asked for is the 100th, of now and final.
 func (b *Simulator) Node(chainID int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		type call struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Simulator is the chain and an honest facilitator on it, both in memory. Its spent authorizations
-// show what was transferred, whatever a ledger says.
+// Simulator is a chain and a facilitator on it, both in memory; the facilitator is honest unless a
+// test has it answer otherwise. The spent authorizations show what was transferred.
 type Simulator struct {
 	// Now is the clock.
 	Now func() time.Time
@@ -35,8 +35,7 @@ type Simulator struct {
 	refunds map[string]int64
 	// Bodies are the settlements that were requested.
 	Bodies [][]byte
-	// Verifies counts the checks, Looks the questions about authorizations, Accounts those about
-	// payers.
+	// Verifies counts the calls of Verify, Looks those of Authorization, Accounts those of Account.
 	Verifies, Looks, Accounts int
 
 	// Signed, when set, reports to Verify whether a signature is good; else every one is, as if
@@ -133,7 +132,7 @@ func (b *Simulator) Settle(ctx context.Context, body []byte) (x402.SettleRespons
 	return b.settle(body), nil
 }
 
-// settle settles as an honest facilitator does.
+// settle carries out an authorization that is not spent, whatever its signature and window.
 func (b *Simulator) settle(body []byte) x402.SettleResponse {
 	b.mu.Lock()
 	defer b.mu.Unlock()
