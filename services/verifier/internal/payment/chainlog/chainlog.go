@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Reader implements payment.ChainLog, and reads accounts, transfers and the token.
+// Reader implements payment.ChainLog, and reads accounts, transfers and contracts of tokens.
 type Reader struct {
 	nodes  []node
 	chain  uint64
