@@ -532,7 +532,7 @@ const (
 	maxBuckets  = 1024
 )
 
-// widerBy is by how much the limit of a group is multiplied against that of a name in it.
+// widerBy is the limit of a group as a multiple of that of a name in it.
 const widerBy = 16
 
 func newAttempts(now func() time.Time, window time.Duration, groups func(name string) []string) *attempts {

@@ -47,8 +47,8 @@ type PaymentNetwork interface {
 // to be dead: nodes may be behind, and clocks differ.
 const DecidableAfter = 10 * time.Minute
 
-// Look reads the status of a payment on the chain, and returns the outcome with which that ends
-// it; where it does not, the outcome's State is that of the record.
+// Look reads the status of a payment on the chain, and returns its outcome where the chain ends
+// it, else one with the State of the record.
 func Look(
 	ctx context.Context, network PaymentNetwork, r payment.Record,
 ) (found payment.Authorization, o payment.Outcome, err error) {
