@@ -141,7 +141,7 @@ const (
 type Retry struct {
 	// Retries is how often it was requested again before, as the caller read it.
 	Retries int
-	// Limit is as in Settlement. Kept are the last of them, for payers with a Settled payment.
+	// Limit is as in Settlement. Kept is how many of them, the last, are for payers with a Settled payment.
 	Limit, Kept int
 }
 
@@ -240,7 +240,7 @@ func (c Caps) Refuse(h History) error {
 	return nil
 }
 
-// Outcome is how a settling ended: State is Settled, Dead or Unknown. That of a record has any.
+// Outcome is how a settling ended: State is Settled, Dead or Unknown. Record.Outcome may have any State.
 type Outcome struct {
 	State               State
 	Transaction, Reason string

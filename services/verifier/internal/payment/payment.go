@@ -25,7 +25,8 @@ const maxSignature = 8 << 10
 type Payment struct {
 	// Version is that of the protocol, x402.V1 or x402.V2.
 	Version int
-	Key     Key
+	// Key is whole after Offer.Judge: before, Asset is "", and Network in version 1 is that version's name.
+	Key Key
 	// Digest is that of the authorization and the signature, whatever the version.
 	Digest Digest
 	// Payer is the address as the buyer spelled it.
