@@ -32,8 +32,8 @@ var (
 	ErrQuery     = errors.New("query of the audit is malformed")
 	// ErrLimited is returned for a request that is refused because of those before it.
 	ErrLimited = errors.New("too many failed attempts")
-	// ErrPasswordsDiffer is returned where a password has to be typed twice, ErrConfirmation where the name of the
-	// user to delete has to be typed.
+	// ErrPasswordsDiffer is returned where a new password was typed twice and not alike, ErrConfirmation where what
+	// was typed is not the name of the user to delete.
 	ErrPasswordsDiffer = errors.New("the two passwords differ")
 	ErrConfirmation    = errors.New("the typed name is not the user's")
 	// ErrNotRegistered is returned instead of factor.ErrPasskeyFailed for a new passkey, and for a form that should
@@ -41,24 +41,24 @@ var (
 	ErrNotRegistered = errors.New("new passkey was not accepted")
 	// ErrUnknownPasskey is returned where the request names a passkey that the user does not have.
 	ErrUnknownPasskey = errors.New("unknown passkey")
-	// ErrUnknownGroup is returned where the path names a group that does not exist.
+	// ErrUnknownGroup is returned where the group that a request is about does not exist.
 	ErrUnknownGroup = errors.New("unknown group")
 	// ErrUnknownMembers is returned where the body names members of a group of whom one does not exist.
 	ErrUnknownMembers = errors.New("unknown members")
-	// ErrSubject is returned for a token of another user than the caller, unless the caller is an
-	// admin and the user exists.
+	// ErrSubject is returned for a token of a user who does not exist, or of another user where the
+	// caller is no admin.
 	ErrSubject = errors.New("app token for a user who is another or does not exist")
 	// The guard refuses a request to an application with the next four, with ErrForwarded, and with errors of policy
-	// and token. ErrForeignPage is also returned for a form of a page.
+	// and token. Pages refuse a form with ErrForeignPage, too.
 	ErrUnknownApp  = errors.New("no such application, or not at this host")
 	ErrNotLoggedIn = errors.New("request to an application without a session")
 	ErrReadOnly    = errors.New("app token only reads")
 	ErrForeignPage = errors.New("request of a foreign page")
 	// ErrNoPicture is returned for an application's picture without a file.
 	ErrNoPicture = errors.New("file is missing")
-	// ErrAfterLogout is returned instead of oidc.ErrAddress for an address after a logout.
+	// ErrAfterLogout is what a page returns instead of oidc.ErrAddress for an address that a logout may lead to.
 	ErrAfterLogout = errors.New("address after a logout cannot be led back to")
-	// ErrQueueFull is returned to proxies, of which too many ask for the routes at once.
+	// ErrQueueFull is returned for a proxy's question for the routes, of which there are too many at once.
 	ErrQueueFull = errors.New("too many questions for the routes at once")
 )
 
@@ -67,7 +67,7 @@ type Failure struct {
 	Err    error
 	Status int
 	Reason string // for programs; empty: the body has none
-	// Page is the key of the text that pages show; empty: pages do not show the error.
+	// Page is the key of the text that pages show; empty: they show an internal error (OnPage).
 	Page string
 	// Field is the field of the form that is wrong; empty: none is; noForm: the form is not shown again.
 	Field  string
@@ -91,8 +91,8 @@ func (f Failure) OnPage() Failure {
 // Sentinel implements service.Failure.
 func (f Failure) Sentinel() error { return f.Err }
 
-// failures is the one table from errors to answers, of the API and of pages; oauthFailures is that of the OpenID
-// Connect provider. An error that failures does not list is a 500 with a fixed text, so that nothing internal leaks.
+// failures is the table from errors to answers of the API and of pages. An error that it does not list is a 500 with a
+// fixed text, so that nothing internal leaks.
 var failures = []Failure{
 	row(ErrMalformed, http.StatusBadRequest, "", "BadForm", noForm, "Die Anfrage ist kein gültiges JSON-Objekt."),
 	row(service.ErrBodyRead, http.StatusBadRequest, "", "BadForm", noForm,
@@ -320,13 +320,13 @@ func row(err error, status int, reason, page, field, german string) Failure {
 
 const invalidCode = "Der Code ist falsch oder abgelaufen."
 
-// internal answers every error that is not in the table.
+// internal answers errors that are not in the table and, on pages, those without a text.
 var internal = Failure{
 	Status: http.StatusInternalServerError, Page: "Internal", Field: noForm,
 	German: "Interner Fehler. Bitte später erneut versuchen.",
 }
 
-// retryAfterBusy is the Retry-After of a 503, in seconds: the time to empty a full queue.
+// retryAfterBusy is the Retry-After of a 503, in seconds.
 const retryAfterBusy = 3
 
 // FailureOf returns the answer to an error.

@@ -21,14 +21,13 @@ func (w *Web) fromNetwork(ctx context.Context, r *http.Request) context.Context 
 	return password.From(ctx, clientaddr.Neighborhood(w.TrustedProxies.Of(r)))
 }
 
-// Limited counts an attempt before do runs, and refunds it unless the status that do returns,
-// that of its answer, is 401. On an error, ErrLimited or one of the store, do did not run.
-// route is the pattern of the request's route, for the log.
+// Limited counts an attempt before do runs, and refunds it unless do returns the status 401.
+// On an error, ErrLimited or one of the store, do did not run. route is the pattern of the
+// request's route, for the log.
 //
 // When the client hangs up the work is finished all the same, if the request is detached,
-// and the attempt counts or not as if it had waited. A 503 because the password queue is
-// full is refunded too: nothing was compared. The queue is fair between networks, which
-// protects others.
+// and the attempt counts or not as if the client had waited. A 503 because the password queue
+// is full is refunded too: nothing was compared, and the queue is fair between networks.
 func (w *Web) Limited(
 	rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter, keys []string,
 	do func() (status int),
@@ -92,7 +91,7 @@ func (w *Web) counted(rw http.ResponseWriter, r *http.Request, route, limit stri
 // delayed it already.
 const refundTimeout = 500 * time.Millisecond
 
-// refund refunds an attempt and returns the new state. Where that fails it returns d, and the attempt counts until
+// refund refunds an attempt and returns the new state. Where that fails it returns d, and the attempt may count until
 // its window ends.
 func (w *Web) refund(
 	ctx context.Context, limit string, limiter *ratelimit.Limiter, d ratelimit.Decision,

@@ -155,7 +155,7 @@ var guardReasons = []access.Reason{
 // Guarded counts a decision about a request to an application.
 func (m *Metrics) Guarded(reason access.Reason) { m.guard.WithLabelValues(string(reason)).Inc() }
 
-// TokenUsed counts an app token that was looked up, by the error of the look-up.
+// TokenUsed counts a look-up of an app token, by its error.
 func (m *Metrics) TokenUsed(err error) {
 	outcome := "error"
 	switch {

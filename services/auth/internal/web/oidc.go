@@ -9,8 +9,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 )
 
-// Paths of the OpenID Connect provider and its pages, on the host of PUBLIC_URL, and parameters of their queries. The
-// issuer is PUBLIC_URL and OIDCRoot.
+// Paths of the OpenID Connect provider and its pages, and parameters of their queries. The issuer is PUBLIC_URL and
+// OIDCRoot.
 const (
 	OIDCRoot          = "/pforte"
 	OIDCDiscovery     = "/pforte/.well-known/openid-configuration"
@@ -24,7 +24,7 @@ const (
 	OIDCPush          = "/pforte/oidc/par"
 	OIDCDevice        = "/pforte/oidc/device"
 	OIDCDevicePage    = "/pforte/device"
-	OIDCContinuePage  = "/pforte/continue" // asks what OIDCAuthorize may not decide
+	OIDCContinuePage  = "/pforte/continue" // where the user is asked before they are led on
 	OAuthMetadata     = "/.well-known/oauth-authorization-server/pforte"
 	OIDCWebFinger     = "/.well-known/webfinger"
 	OIDCHandleParam   = "r"
@@ -32,8 +32,8 @@ const (
 	OIDCConnectedPage = "/pforte/account/connections"
 )
 
-// OIDCPage is what a person is shown instead of being led on: an error, before it is known where to lead back to, or a
-// step.
+// OIDCPage is what a person is shown instead of being redirected: an error, where it is not known where to lead back
+// to, or a step.
 type OIDCPage struct {
 	// Err is oidc.ErrRequest, ErrUnknownClient, ErrUnknownAddress or ErrRequestGone; nil: Step is shown.
 	Err error
@@ -42,20 +42,20 @@ type OIDCPage struct {
 	Step oidc.Step
 }
 
-// OAuthFailure is the answer to an error of the provider in the words of OAuth (RFC 6749, sections 4.1.2.1 and 5.2;
-// OpenID Connect Core, section 3.1.2.6), which clients match.
+// OAuthFailure is the answer to an error of the provider in the words of OAuth and OpenID Connect, such as those of
+// RFC 6749, section 5.2, which clients match.
 type OAuthFailure struct {
 	Err    error
 	Status int
 	Word   string // the value of error
-	// Description says what to mend, in ASCII and in English; never whether a user exists.
+	// Description says what is wrong, in ASCII and in English; never whether a user exists.
 	Description string
 }
 
 // Sentinel implements service.Failure.
 func (f OAuthFailure) Sentinel() error { return f.Err }
 
-// Words of OAuth, which are values of metrics too.
+// Some of the words, which are values of metrics too.
 const (
 	invalidRequest = "invalid_request"
 	invalidGrant   = "invalid_grant"

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// FromOwnPage reports whether a form was sent by a page of this origin: by Sec-Fetch-Site,
-// and where the browser sends none, as over plain http, by Origin. A request with neither is
-// refused, because every browser sends one with a POST.
+// FromOwnPage reports whether a form was sent by a page of this origin: by Sec-Fetch-Site, and where
+// the browser sends none, as over plain http, by the host and port of Origin. It is false for a request
+// with neither, because browsers send one with a POST.
 //
 // The host is the request's own, which the proxy passes on as the client sent it.
 func FromOwnPage(r *http.Request) bool {

@@ -17,8 +17,8 @@ const (
 	PasskeyWindow   = time.Minute
 )
 
-// CountedPasskey is Counted for a request that begins a ceremony, or that finishes one for a second step or a new
-// proof of who the user is.
+// CountedPasskey is Counted, by PasskeyLimit, for a request that begins a ceremony, but not to use a link, or that
+// finishes one for a second step or a new proof of who the user is.
 func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route string) error {
 	return w.counted(rw, r, route, LimitPasskey, w.PasskeyLimit)
 }

@@ -32,18 +32,17 @@ type Options struct {
 	// LoginLimit counts failed logins by client address or known browser, PasswordLimit wrong current passwords by
 	// user.
 	LoginLimit, PasswordLimit *ratelimit.Limiter
-	// LinkLimit counts requests about links, set-ups and forgotten passwords by client address, but for a look at the
-	// page of a right link, and wrong codes of devices by user: LinkAttempts in LinkWindow.
+	// LinkLimit counts what Counted counts and each look at the page of a wrong link, by client address, and wrong
+	// codes of devices, by user: LinkAttempts in LinkWindow.
 	LinkLimit *ratelimit.Limiter
 	// PasskeyLimit counts what CountedPasskey counts, by client address: PasskeyAttempts in PasskeyWindow.
 	PasskeyLimit *ratelimit.Limiter
-	// SignInLimit counts requests for logins at applications and on devices that are to be kept, by client address:
-	// SignInAttempts in SignInWindow.
+	// SignInLimit counts what CountSignIn counts, by client address: SignInAttempts in SignInWindow.
 	SignInLimit *ratelimit.Limiter
 	// OIDC is the OpenID Connect provider.
 	OIDC      *oidc.Service
-	PublicURL string // origin of the pages; empty: no absolute link is made
-	// TrustedProxies are the peers whose X-Forwarded-For is used without a guard token; may be empty.
+	PublicURL string // origin of the pages; empty: it is not known
+	// TrustedProxies are the proxies whose X-Forwarded-* are believed without a guard token; may be empty.
 	TrustedProxies clientaddr.Proxies
 	Secure         bool // the cookies are for https only
 	CompatV0       bool // serve the earlier variant (AUTH-13)
@@ -101,7 +100,7 @@ func (w *Web) As(rw http.ResponseWriter, r *http.Request, c Caller) *http.Reques
 	return r.WithContext(audit.With(r.Context(), actor))
 }
 
-// Caller is the session of a request and its user, read for every request.
+// Caller is the session of a request and its user.
 type Caller struct {
 	*session.Current
 	User user.User
@@ -176,8 +175,8 @@ func (w *Web) Login(
 }
 
 // KnowBrowser sets the cookie by which the browser is known, with the value that it has already if there is one, and
-// returns the request with it. In the earlier variant it does nothing. Login by the API, which sets two cookies and
-// no other (AUTH-4.5), does without.
+// returns the request with it. In the earlier variant it does nothing. POST /login of the API, which sets two cookies
+// and no other (AUTH-4.5), does without.
 func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request {
 	if w.CompatV0 {
 		return r
@@ -191,8 +190,8 @@ func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request
 	return r
 }
 
-// LoggedIn sets the cookies of a finished login, however the user proved who they are, and clears that of the pending
-// login that the request has.
+// LoggedIn sets the cookies of a finished login, however the user proved who they are, and clears that of a pending
+// login, if the request has one and CompatV0 is not set.
 func (w *Web) LoggedIn(rw http.ResponseWriter, r *http.Request, in account.LoggedIn) error {
 	if _, err := w.Sessions.Start(rw, in.Session, in.SessionID); err != nil {
 		return err
@@ -262,7 +261,7 @@ func (w *Web) UpdateMember(
 // the queue, and each step of a store, have their own, closer bounds.
 const passwordTimeout = 30 * time.Second
 
-// Detach returns, for a request that computes a password, one with a context that does not
+// Detach returns, for a request that may compute a password, one with a context that does not
 // end when the client hangs up, has passwordTimeout, and names the network for the queue.
 func (w *Web) Detach(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), passwordTimeout)
