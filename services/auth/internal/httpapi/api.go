@@ -34,8 +34,8 @@ type Options struct {
 	QR func(text string) (svg string, err error)
 	// Pages adds the routes of the pages; nil: there are none.
 	Pages func(*echo.Echo)
-	// Refusal writes the page of an application's refusal for a person; the application is
-	// zero where it is unknown. to is the path on its host that leads back. nil: the answer is JSON.
+	// Refusal writes the page of an application's refusal for a person; the application is zero with the
+	// reason access.UnknownApp. to is the path on its host that leads back. nil: the answer is JSON.
 	Refusal func(
 		c echo.Context, status int, reason access.Reason, app application.Application, by access.Caller, to string,
 	) error
@@ -43,14 +43,14 @@ type Options struct {
 	SignInPage func(c echo.Context, page web.OIDCPage) error
 }
 
-// api is what all handlers have: the options, guards and answers. The handlers are methods
+// api is what all handlers have: the options, guards and answers. Most handlers are methods
 // of one type for each capability.
 type api struct {
 	Options
 	warnUntrusted func() // logs once that a proxy is not in TRUSTED_PROXIES
 }
 
-// timeout bounds the work for a request that is not detached, so that no client waits longer
+// timeout bounds the work for a request that is not detached, so that its client waits no longer
 // because a store does not answer.
 const timeout = 4500 * time.Millisecond
 
@@ -82,13 +82,14 @@ type answer struct {
 	body   any
 }
 
-// done is the answer {"ok": true}, of handlers that have nothing else to tell.
+// done is the answer {"ok": true}.
 var done = answer{http.StatusOK, struct {
 	OK bool `json:"ok"`
 }{true}}
 
-// caller is the session of a request and its user, as stored now. Username and Role of the
-// session are the user's. It is zero in handlers that neither authenticated nor loggedIn wraps.
+// caller is the session of a request and its user, as stored now. Username and Role of the session
+// are the user's, unless the user was deleted. It is zero in handlers that neither authenticated nor
+// loggedIn wraps.
 type caller struct {
 	*session.Current
 	user user.User
@@ -140,8 +141,8 @@ func (a *api) healthy(c echo.Context, _ caller) (answer, error) {
 const maxBody = 64 << 10
 
 // decode reads the body, one JSON object, into v, a pointer to a struct. Names match exactly
-// and occur once; unknown names are ignored, and null means missing. A body of another media
-// type is refused before it is read, so that a form of a foreign page cannot log a user in.
+// and occur once; unknown names are ignored, and a member that is null is missing. A body of another
+// media type is refused before it is read, so that a form of a foreign page cannot log a user in.
 func decode(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength > maxBody {
 		return service.ErrBodyTooLarge

@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// apps has the handlers of applications and groups. What they change holds from the next request on.
+// apps has the handlers of applications and groups.
 type apps struct{ *api }
 
 // dataAnswer returns the answer {"data": data}.
@@ -140,7 +140,7 @@ func (a apps) removeApp(c echo.Context, s caller) (answer, error) {
 	return done, nil
 }
 
-// routeOfBody is the route of an application as admins see and set it.
+// routeOfBody is the route of an application as admins see it.
 type routeOfBody struct {
 	Upstream   string `json:"upstream"`
 	Strip      bool   `json:"strip"`

@@ -12,7 +12,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// audits has the handlers of the audit.
 type audits struct{ *api }
 
 // auditQuery returns the query of a request to /audit or /audit.csv. web.ErrQuery.
@@ -46,7 +45,6 @@ func auditQuery(c echo.Context) (audit.Query, error) {
 	return q, nil
 }
 
-// entryBody is an entry of the audit.
 type entryBody struct {
 	ID          int64          `json:"id"`
 	At          string         `json:"at"`

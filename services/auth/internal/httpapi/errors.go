@@ -14,14 +14,14 @@ import (
 type errorBody struct {
 	Error string `json:"error"`
 	Code  int    `json:"code"`
-	// Reason is empty for the errors that AUTH-4 to AUTH-7 name.
+	// Reason is for programs; empty: the body has none.
 	Reason string `json:"reason,omitempty"`
 	// ClockSkew is by how many seconds the clock that made a code is ahead; negative: behind.
 	ClockSkew int `json:"clock_skew_seconds,omitempty"`
 }
 
-// writeError answers the errors that handlers return. Those that the OpenID Connect provider
-// answers in the form of OAuth are not among them (provider.refuse).
+// writeError answers an error with an errorBody, or to HEAD without a body. The OpenID Connect provider
+// answers most errors in the form of OAuth (provider.refuse).
 func writeError(err error, c echo.Context) {
 	f := web.Fail(c.Response(), err)
 	if c.Request().Method == http.MethodHead {

@@ -45,8 +45,8 @@ func (a guard) forwardAuth(c echo.Context, s caller) (answer, error) {
 
 // fromOwnPage reports whether the page that opens a WebSocket has the origin of the
 // request: scheme, host and port. A WebSocket opens with a GET, which needs no CSRF
-// token, and any page can open one with the cookies; but browsers send the page's origin
-// (RFC 6455, section 10.2). A request without Origin is not a browser's, and passes.
+// token, and a page of another origin may open one with the cookies; but browsers send the page's
+// origin (RFC 6455, section 10.2). A request without Origin is not a browser's, and passes.
 func fromOwnPage(h http.Header) bool {
 	origins := h.Values("Origin")
 	if len(origins) == 0 {

@@ -72,7 +72,8 @@ type visit struct {
 // request: method, path, scheme and host in X-Forwarded-*, which are believed of trusted proxies
 // only, and all other headers as the client sent them. A 200 names the user in headers and, with
 // X-Auth-Consumed, a header that the application must not see, if there is one. Any other answer
-// is for the client. A store that does not answer is a 500.
+// is for the client, unless the request lasts (visit.again). Where it cannot decide because a store
+// does not answer, it answers with a 500.
 func (a guard) guardApplication(c echo.Context, slug string) error {
 	d, v, err := a.decide(c, slug)
 	switch {
@@ -110,8 +111,7 @@ func (a guard) guardApplication(c echo.Context, slug string) error {
 }
 
 // decide reads a request's credential and decides. A request that is refused for everyone needs no
-// store but for the applications, which are read once a second for all requests. An app token needs
-// Redis only when it is wrong.
+// store but for the applications (policy.Service.App). An app token needs Redis only when it is wrong.
 func (a guard) decide(c echo.Context, slug string) (access.Decision, *visit, error) {
 	v := a.visitOf(c)
 	app, err := a.Policy.App(c.Request().Context(), slug)
@@ -275,7 +275,7 @@ func redirect(c echo.Context, to string) error {
 }
 
 // returnPath returns the path that leads back to the page that was opened, or to the one with the form that was sent;
-// where that path is not safe, to the application's start.
+// where that path is unknown or not safe, to the application's start.
 func (v *visit) returnPath() string {
 	fallback := v.app.URL
 	if v.app.HasHost() {

@@ -18,10 +18,10 @@ import (
 // csrfHeader carries the CSRF token, in both directions.
 const csrfHeader = "X-CSRF-Token"
 
-// authenticated passes requests of logged-in users only. The session is loaded and
-// renewed in one access to its store, then the user is read; when one of the stores fails the
-// answer is a 500. A session that the user's row does not admit is ended. Both cookies are sent
-// again when they are old, because a browser counts from when it received them; not with CompatV0.
+// authenticated passes requests of logged-in users only. The session is loaded and renewed, then
+// the user is read; when one of the stores fails the answer is a 500. A session that the user's row
+// does not admit is ended. Both cookies are sent again when they are old, because a browser counts
+// from when it received them; not with an answer of 500 and above, and not with CompatV0.
 func (a *api) authenticated(h handler) handler {
 	return a.loggedIn(h, a.endDead)
 }
@@ -68,8 +68,8 @@ func (a *api) admin(h handler) handler {
 	}
 }
 
-// csrf passes requests with the session's CSRF token only. A refusal has the token in a
-// header, which a foreign page cannot read.
+// csrf passes requests with the session's CSRF token only. A refusal has the token, if there is one, in
+// a header, which a foreign page cannot read.
 func (a *api) csrf(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if err := a.CheckCSRF(c.Response(), c.Request(), s.shared(), c.Request().Header.Get(csrfHeader)); err != nil {

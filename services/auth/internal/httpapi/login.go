@@ -37,8 +37,8 @@ func (a signIn) logout(c echo.Context, s caller) (answer, error) {
 	return done, a.Logout(c.Response(), c.Request(), s.shared())
 }
 
-// sessionAnswer returns the answer of logins, proofs and me: the user and, unless CompatV0 is set,
-// the CSRF token, for pages that cannot read the cookie.
+// sessionAnswer returns an answer with the user and, unless CompatV0 is set, the CSRF token, for pages
+// that cannot read the cookie.
 func (a *api) sessionAnswer(c echo.Context, u user.User, s session.Session) answer {
 	body := struct {
 		User      userBody `json:"user"`

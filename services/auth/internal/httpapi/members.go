@@ -84,11 +84,11 @@ func (a members) getUser(c echo.Context, _ caller) (answer, error) {
 		Groups      []string `json:"groups"`
 		TwoFactor   bool     `json:"two_factor"`
 		Passkeys    int      `json:"passkeys"`
-		LastLoginAt *string  `json:"last_login_at"` // null: unknown, or before the audit began
+		LastLoginAt *string  `json:"last_login_at"` // null: the audit has none
 		Disabled    bool     `json:"disabled"`
 		LastDay     *string  `json:"last_day"` // of a guest, in the household's time; null: there is none
 		emailBody
-		Subject *string `json:"subject"` // by what applications know them; null: none has asked yet
+		Subject *string `json:"subject"` // by what applications know them; null: it was not needed yet
 	}
 	body := details{
 		ListedUser: Listed([]user.User{d.User})[0], Groups: list(d.Groups), TwoFactor: d.SecondFactor,
@@ -303,7 +303,7 @@ var dataOK = answer{http.StatusOK, struct {
 	OK bool `json:"ok"`
 }{true}}}
 
-// previewInvite is GET /invites/preview. It changes nothing, because messengers fetch
+// previewInvite is GET /invites/preview. It leaves the invite as it is, because messengers fetch
 // links for previews.
 func (a members) previewInvite(c echo.Context, _ caller) (answer, error) {
 	type data struct {

@@ -20,13 +20,13 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// provider has the endpoints of the OpenID Connect provider, which are on the host of PUBLIC_URL.
+// provider has the endpoints of the OpenID Connect provider but for the end of a session, which is a page. They are on
+// the host of PUBLIC_URL.
 type provider struct{ *api }
 
 // maxOAuthForm bounds a form, in bytes.
 const maxOAuthForm = 16 << 10
 
-// routes adds the endpoints.
 func (a provider) routes(e *echo.Echo) {
 	for _, r := range []struct {
 		method, path string
@@ -94,7 +94,7 @@ type oauthError struct {
 // allowAllOrigins permits pages of all origins to read an answer: it says nothing that depends on cookies.
 func allowAllOrigins(c echo.Context) { c.Response().Header().Set("Access-Control-Allow-Origin", "*") }
 
-// preflight is OPTIONS of the endpoints that pages of all origins may call: it permits their requests.
+// preflight is OPTIONS of endpoints that pages of all origins may call: it permits their requests.
 func (a provider) preflight(c echo.Context) error {
 	h := c.Response().Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
@@ -241,7 +241,8 @@ func readOAuthForm(c echo.Context) (url.Values, error) {
 	return values, nil
 }
 
-// client returns the client that sent a form, by the credentials in Authorization or the form. oidc.ErrClient.
+// client returns the client that sent a form, by the credentials in Authorization or the form. Errors are those of
+// oidc.Service.Authenticate.
 func (a provider) client(c echo.Context, form url.Values) (oidc.Client, error) {
 	by := oidc.Credentials{ID: form.Get("client_id"), Secret: form.Get("client_secret"), IP: a.Client(c.Request())}
 	if id, secret, ok := c.Request().BasicAuth(); ok {

@@ -16,11 +16,10 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// passkeys has the handlers of passkeys.
 type passkeys struct{ *api }
 
-// ceremony passes at most web.PasskeyAttempts requests of an address in web.PasskeyWindow. It is for requests that
-// begin ceremonies, which the store keeps for minutes, and for those that finish one as a second step or a new proof.
+// ceremony passes at most web.PasskeyAttempts requests of an address in web.PasskeyWindow. It is for what
+// web.Web.CountedPasskey counts: the store keeps ceremonies for minutes.
 func (a *api) ceremony(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if s.Current == nil {

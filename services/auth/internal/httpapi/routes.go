@@ -13,7 +13,7 @@ import (
 // prefix begins the paths of the API.
 const prefix = "/api/v1/auth"
 
-// need is what a route needs of a request, in the order in which it is checked.
+// need is what a route needs of a request.
 type need int
 
 const (
@@ -34,7 +34,7 @@ type route struct {
 	do           handler
 }
 
-// route adds the routes of the API, of the guard and of the OpenID Connect provider.
+// route adds all routes but those of the pages.
 func (a *api) route(e *echo.Echo) {
 	routes := []route{
 		{http.MethodPost, "/login", attempt, signIn{a}.login},

@@ -14,7 +14,7 @@ import (
 // members has the handlers of the household's members, invites and links.
 type members struct{ *api }
 
-// userBody is a user as AUTH-4.5 and AUTH-6.6 have them.
+// userBody is a user as AUTH-4.5 has them.
 type userBody struct {
 	ID          int64  `json:"id"`
 	Username    string `json:"username"`
