@@ -22,7 +22,7 @@ import (
 type profile struct{ *Pages }
 
 type startPage struct {
-	Apps    []application.Application // that the user may open and that were reached
+	Apps    []application.Application // that are Reached, and whose rule admits the user
 	Notices []notice
 	// UpTo is the time of the newest notice, in Unix seconds; 0: there is none.
 	UpTo int64

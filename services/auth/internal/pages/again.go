@@ -11,7 +11,7 @@ import (
 // browser that sends it twice at once drops the first answer, and its cookies with it.
 const sentAgainFor = time.Minute
 
-// sentForm returns the form of a POST, and reports whether it has an id. Programs send none.
+// sentForm returns the form of a POST, and reports whether it has an id.
 func (r *request) sentForm() (once.Form, bool) {
 	if r.body == "" {
 		return once.Form{}, false
@@ -19,9 +19,9 @@ func (r *request) sentForm() (once.Form, bool) {
 	return once.NewForm(r.form.get("form"), r.Request().URL.RequestURI(), r.body)
 }
 
-// again answers a form that was sent before with the same redirect, and reports whether it did. Unless the form has a
-// file, this comes before the session is looked at, because the first sending may have ended it: whoever has the
-// form's id and all that was sent counts as who sent it first.
+// again answers a form that was sent before with the same redirect, and reports whether it did. Unless the form may
+// have a file, this comes before the session is looked at, because the first sending may have ended it: whoever has
+// the form's id and all that was sent counts as who sent it first.
 func (p *Pages) again(r *request) (bool, error) {
 	f, ok := r.sentForm()
 	if !ok {

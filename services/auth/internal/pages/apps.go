@@ -37,7 +37,7 @@ type appPage struct {
 	New, Leads bool
 	// NoAddress: the application has a host, and the portal's address is not known.
 	NoAddress bool
-	// SignIn says in words whether the application asks who signs in; empty: it cannot. IsClient: it does.
+	// SignIn and IsClient are as signInState returns them.
 	SignIn   string
 	IsClient bool
 }
@@ -120,7 +120,7 @@ func (p appPages) apps(r *request) (err error) {
 func colorOf(slug string) string { return user.ColorOf(slug) }
 
 // app shows an application. After a change the page is loaded again, at most maxAgain times, until the proxies have
-// taken the route over and have the certificate of its host.
+// taken the route over and, where they get certificates, one has that of its host.
 func (p appPages) app(r *request) error {
 	a, err := p.Policy.Application(r.ctx(), r.Param("id"))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package pages serves what people look at, under /pforte/: HTML rendered on the server, in German and English, which
-// works without scripts, passkeys excepted.
+// Package pages serves what people look at, under /pforte/ and where the guard refuses them: HTML rendered on the
+// server, in German and English, which works without scripts, passkeys excepted.
 //
 // The handlers of a page call the rules of account, people, policy and oidc, as the API does, and never the API;
 // scripts for passkeys call it. A page has a handler for GET and, where it has a form, one for POST. That answers 303

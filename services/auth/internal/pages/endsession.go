@@ -22,7 +22,6 @@ type applicationLogouts struct{ *Pages }
 // ownForm is the parameter of our own form's address. Other forms are those of applications.
 const ownForm = "ask"
 
-// routes adds the page.
 func (p applicationLogouts) routes(e *echo.Echo) {
 	p.page(e, web.OIDCEndSession, route{get: p.form})
 	own := p.handle(route{get: p.form, post: p.leave}, p.leave)

@@ -140,7 +140,7 @@ func (r *request) readUpload(boundary string) error {
 var secretFields = []string{"password", "again", "current", "code", "recovery", "csrf", "form", "t"}
 
 // kept begins the names of the fields of a form that was sent without a session or a fresh proof: the pages of the
-// login and of the proof keep them in fields of these names.
+// login, of its second step and of the proof keep them in fields of these names.
 const kept = "kept."
 
 // keep returns the fields of a form by name, but for secrets and for the fields that it keeps of another form.

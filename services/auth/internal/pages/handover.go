@@ -207,8 +207,8 @@ func (p *Pages) Refusal(
 }
 
 // undelivered writes the page for a person whose form the guard refuses. What they sent is lost, so the page says so,
-// and leads to a page of the application by way of the portal, which asks for what is lacking. For a reason that the
-// portal cannot mend it writes the page of refused.
+// and leads to a page of the application by way of the portal, which asks for what is lacking. For reasons other than
+// NotLoggedIn, SecondFactorNeeded and ForeignPage it writes the page of refused.
 func (p *Pages) undelivered(
 	r *request, reason access.Reason, app application.Application, by access.Caller, to string,
 ) error {

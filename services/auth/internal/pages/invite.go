@@ -16,7 +16,6 @@ import (
 
 const invitesPath = root + "admin/invites"
 
-// invitePath returns the path of the page of an invite.
 func invitePath(l link.Link) string { return invitesPath + "/" + strconv.FormatInt(l.ID, 10) }
 
 // secretLink is a link as its page shows it: with its address as long as that is kept.

@@ -23,7 +23,7 @@ type linkPages struct{ *Pages }
 type linkPage struct {
 	link.Link
 	Token string
-	// Passkeys: this server has them, and the person can do without a password.
+	// Passkeys: this server has them.
 	Passkeys bool
 }
 
@@ -103,8 +103,8 @@ func (p linkPages) logIn(r *request, kind link.Kind, username, pw, to string) er
 }
 
 // limitGuesses returns a handler that calls h, that of a link's page, and keeps the token out of the header Referer.
-// A GET whose token opens nothing counts for the client's address as a form does; one with a right token does not,
-// because messengers may fetch the page many times.
+// A look at the page with a wrong token counts for the client's address as a form does; one with a right token does
+// not, because messengers may fetch the page many times.
 func (p *Pages) limitGuesses(h handler) handler {
 	return func(r *request) (err error) {
 		r.Response().Header().Set("Referrer-Policy", "strict-origin")
@@ -217,8 +217,8 @@ func (p linkPages) resetForm(r *request) error {
 	return p.render(r, "reset", r.text["ResetTitle"], shown)
 }
 
-// reset sets the password and logs the user in. They are led to their passkeys or app tokens, which still open the
-// account, unless there are none.
+// reset sets the password and logs the user in. They are led to their passkeys or else to their valid app tokens,
+// which still work, unless there are none.
 func (p linkPages) reset(r *request) error {
 	pw, err := newPassword(r.form)
 	if err != nil {

@@ -25,7 +25,7 @@ type newAppPage struct {
 	Groups  groupList
 	App     application.Application // the zero value, for the templates of an application's fields
 	Route   routeForm
-	Hosts   bool   // applications can have hosts of their own
+	Hosts   bool   // applications can have hosts below the portal's
 	Scheme  string // of the portal, as Host
 	Host    string
 	// More: a field is wrong that the page does not show at first.
@@ -276,8 +276,7 @@ func (t texts) trial(found application.Probe) trial {
 }
 
 // foundAt has the proxies try the address of an application, and returns what they found for the URL of its page; ""
-// where they did not, or upstream is "". An application that answers well (application.Probe.Good) is on the start
-// page from now on.
+// where they did not, or upstream is "". An application that answers well (application.Probe.Good) counts as reached.
 func (p appPages) foundAt(r *request, slug, upstream string) string {
 	if upstream == "" {
 		return ""

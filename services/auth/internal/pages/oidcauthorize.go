@@ -192,7 +192,7 @@ type continuePage struct {
 	No, NoText        string // the value of do of the other button, and its text
 }
 
-// question asks what a request for a login asks for: whether to sign in, or whether to go on as the user who is logged
+// question asks before a login at an application: whether to sign in, or whether to go on as the user who is logged
 // in. Where nothing is to be asked any more, it goes on.
 func (p authorizations) question(r *request) error {
 	handle := cmp.Or(r.form.get(web.OIDCHandleParam), r.QueryParam(web.OIDCHandleParam))

@@ -187,8 +187,8 @@ func (p clients) newApplication(r *request, name, at string) (n policy.NewApplic
 	return n, nil
 }
 
-// typedAddress returns the whole address of what was typed, which may be a label, a host or a URL, without a slash at
-// the end. application.ErrURL.
+// typedAddress returns the whole address of what was typed, which may be a label, a path, a host or a URL, without a
+// slash at the end. application.ErrURL.
 func (p clients) typedAddress(r *request, typed string) (string, error) {
 	typed = strings.TrimRight(strings.TrimSpace(typed), "/")
 	if typed == "" {
@@ -261,7 +261,7 @@ type signInPage struct {
 	Moved     bool   // there is none because PUBLIC_URL has changed
 	Refused   []refusal
 	Connected []connected
-	More      int // how many are signed in beside those
+	More      int // how many logins there are beside those
 	Members   []user.Details
 	learned
 	NoToken string // as noToken returns it
@@ -377,8 +377,7 @@ func (t texts) refusals(all []oidc.Refusal, client oidc.Client) (shown []refusal
 	return shown
 }
 
-// noToken says in words that users were led back to an application that has not asked for their tokens since; "": it
-// has, or none were.
+// noToken says in words what oidc.Service.Unfinished reports; "": it reports false.
 func (p clients) noToken(r *request, app application.Application, client oidc.Client) (string, error) {
 	begun, err := p.OIDC.Unfinished(r.ctx(), client)
 	if err != nil || !begun {
@@ -387,7 +386,7 @@ func (p clients) noToken(r *request, app application.Application, client oidc.Cl
 	return fmt.Sprintf(r.text["TrialNoTokenF"], app.Name, p.OIDC.Issuer()), nil
 }
 
-// connected returns who is signed in to an application: the first of them, and how many more there are.
+// connected returns the logins at an application: the newest of them, and how many more there are.
 func (p clients) connected(
 	r *request, app application.Application, members []user.Details,
 ) (shown []connected, more int, err error) {
@@ -536,8 +535,8 @@ func (p clients) trial(r *request) (err error) {
 	return p.render(r, "trial", fmt.Sprintf(r.text["TrialF"], page.App.Name), page)
 }
 
-// signInState says in words whether an application asks who signs in, which is tells too. The text is "" where it
-// does not and there is no provider, unless that is for want of a data key or because PUBLIC_URL has changed.
+// signInState says in words whether an application asks who signs in, and returns it as is, too. The text is "" where
+// it does not and there is no provider, unless that is for want of a data key or because PUBLIC_URL has changed.
 func (p *Pages) signInState(r *request, app application.Application) (text string, is bool, err error) {
 	switch _, err := p.OIDC.Client(r.ctx(), app.Slug); {
 	case err == nil:

@@ -20,7 +20,7 @@ type connections struct{ *Pages }
 type connection struct {
 	App         application.Application
 	Since, Used time.Time
-	Stays       bool   // it has access without a browser (offline_access)
+	Stays       bool   // its access outlives the login here
 	Learns      string // in words
 	Keeps       bool   // it is not told of a logout, and keeps its own login
 }

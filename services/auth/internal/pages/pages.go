@@ -37,7 +37,7 @@ var files embed.FS
 type Options struct {
 	*web.Web
 	Once *once.Store
-	// AppName and a dot begin the names of the cookies that pages set.
+	// AppName and a dot begin the names of cookies; it is session.Options.Name.
 	AppName string
 	// Location is the time zone in which pages show times and read dates; nil means time.Local. For users who are
 	// logged in, time.js shows the <time> elements in the time zone of their browser.
@@ -52,7 +52,7 @@ type Pages struct {
 	assets    map[string]asset   // by file name
 	languages language.Matcher
 	texts     map[string]texts // by language
-	routes    map[string]route // by pattern of the path, those with a form
+	routes    map[string]route // by pattern of the path, those that page has added with a form
 }
 
 // asset is an embedded file as it is served.
@@ -339,7 +339,7 @@ func (p *Pages) handle(at route, h handler) echo.HandlerFunc {
 	}
 }
 
-// guarded checks what the page of a request needs and calls its handler h, unless it answers otherwise: with a
+// guarded checks what the page of a request needs and calls its handler h, unless it answers otherwise, such as with a
 // redirect to the portal or to what a form has led to before, with the page of a new proof, or with a kept secret.
 func (p *Pages) guarded(r *request, h handler) error {
 	post := r.Request().Method == http.MethodPost

@@ -27,7 +27,7 @@ var formerly = map[string]string{
 	root + "account/passkeys": "",
 }
 
-// redirectTo returns a handler that redirects to the page of security, with a step of it open.
+// redirectTo returns a handler that redirects to the page of security, with the step part open unless it is empty.
 func (p security) redirectTo(part string) handler {
 	return func(r *request) error {
 		query := r.QueryParams()
@@ -57,7 +57,7 @@ type securityPage struct {
 	ProofFirst bool
 	// Tokens is how many app tokens of the user are valid.
 	Tokens     int
-	TokensLeft bool // the tokens are to be looked at, after a reset of the password
+	TokensLeft bool // the tokens are to be looked at, after a reset of the password that left passkeys
 	// Open names the step that is shown open, such as "password"; empty: none is.
 	Open string
 }
