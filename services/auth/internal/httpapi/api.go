@@ -117,7 +117,7 @@ func answered(h handler) echo.HandlerFunc {
 	}
 }
 
-// writeJSON writes an answer whole, or nothing.
+// writeJSON encodes an answer before it writes any of it.
 func writeJSON(c echo.Context, status int, body any) error {
 	data, err := json.Marshal(body)
 	if err != nil {

@@ -70,7 +70,7 @@ type visit struct {
 
 // guardApplication decides about a request to the application of a slug. The proxy describes the
 // request: method, path, scheme and host in X-Forwarded-*, which are believed of trusted proxies
-// only, and all other headers as the client sent them. A 200 names the user in headers and, with
+// only. The other headers but X-Auth-Renew are the client's. A 200 names the user in headers and, with
 // X-Auth-Consumed, a header that the application must not see, if there is one. Any other answer
 // is for the client, unless the request lasts (visit.again). Where it cannot decide because a store
 // does not answer, it answers with a 500.
