@@ -36,7 +36,7 @@ type startPage struct {
 	More     bool
 	// Steps are the first steps that the user is shown; nil: none.
 	Steps      []firstStep
-	LastBackup time.Time // for admins; zero: there is none
+	LastBackup time.Time // of the program backup, for admins; zero: none yet
 }
 
 // shownRequests is how many requests for a new password the start page shows at most.

@@ -12,7 +12,7 @@ import (
 const (
 	// perPage is how many entries of a list a page shows at most.
 	perPage = 50
-	// searchable is how many entries a list has at least for a search to be offered.
+	// searchable is from how many entries on a list offers a search.
 	searchable = 10
 	// maxSearch bounds a search, in bytes.
 	maxSearch = 256

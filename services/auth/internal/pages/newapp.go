@@ -38,7 +38,7 @@ type routeForm struct {
 	Headers []string
 	// HasPath: the application is, or may be, at a path.
 	HasPath bool
-	// Trial is what the probe of the address found, in words; empty: there was none.
+	// Trial is what came of trying the address; the zero value: the page says nothing of it.
 	Trial trial
 	// Tries: without scripts the form has a button that tries the address.
 	Tries bool

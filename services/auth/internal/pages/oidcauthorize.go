@@ -93,7 +93,7 @@ func (p authorizations) step(r *request, s oidc.Step) error {
 // sentOnPage is what the page shows from which a browser goes on to an application.
 type sentOnPage struct {
 	Name string
-	// Link is of a program's own scheme, which browsers open only when it is pressed; Fields go to To by a form.
+	// Link is of a program's own scheme, for the user to press; Fields go to To by a form.
 	Link   template.URL
 	To     string
 	Fields []claim
