@@ -16,7 +16,7 @@ const connectionsPath = web.OIDCConnectedPage
 // connections has the page of the applications that a user has signed in to.
 type connections struct{ *Pages }
 
-// connection is an application to which a user is signed in, from one or several browsers.
+// connection is an application to which a user is signed in, by one or several logins.
 type connection struct {
 	App         application.Application
 	Since, Used time.Time

@@ -137,7 +137,7 @@ type device struct {
 	Key         string // of the session; empty: the user is logged out there
 	Hash        string // of a known browser without a session; else empty
 	Current     bool
-	How         string // how they logged in, in words
+	How         string // how the session was proved, in words
 	IP          string
 	Since, Used time.Time
 	Kept        string // how long the user stays logged in, in words; empty: not known, or logged out
