@@ -33,7 +33,7 @@ func scanApplication(row sqldb.Scanner) (application.Application, error) {
 }
 
 // changePolicy runs do, on behalf of an admin or user.Operator, while no other transaction changes applications or
-// groups. After do it ends the logins at applications that the rules do not admit. user.ErrNotAdmin.
+// groups. After do it calls endUnadmitted. user.ErrNotAdmin.
 func (d *database) changePolicy(
 	ctx context.Context, what string, by int64, do func(context.Context, *transaction) error,
 ) error {

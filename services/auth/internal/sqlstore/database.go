@@ -18,7 +18,7 @@ import (
 //go:embed migrations
 var Migrations embed.FS
 
-// timeout bounds a read or a transaction, with all its waits, but for imports and sweeps. Only tests change it.
+// timeout bounds most reads, and a transaction with all its waits, but for imports and sweeps. Only tests change it.
 var timeout = 4 * time.Second
 
 const (
@@ -26,7 +26,7 @@ const (
 	sweepTimeout  = time.Minute     // of a sweep, which no request waits for
 )
 
-// Stores are the stores of one database, so that an act, what follows from it and its audit row are one transaction.
+// Stores are the stores of one database, so that an act, what follows from it and its audit row can be one transaction.
 // They are safe for concurrent use.
 type Stores struct {
 	Users        *Users

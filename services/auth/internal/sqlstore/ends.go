@@ -12,14 +12,14 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// What ends grants ends them in its own transaction, by endGrants. A change of a user's row or of an application's rule
-// comes before it, in a statement of its own, and a grant is created while both rows are locked: of the two
-// transactions, the later one sees what the earlier one did.
+// An act that ends grants does so in its own transaction, by endGrants. Before that, in a statement of its own, it
+// changes or locks the row of the user or of the application, and a grant is created while both rows are locked: of
+// the two transactions, the later one sees what the earlier one did.
 
 // enoughFactor is the condition that the login of a grant had the factor that its application demands.
 const enoughFactor = `(NOT applications.second_factor OR oidc_grants.factor NOT IN ('', 'pwd'))`
 
-// endedAtOnce is for how many grants one statement queues logouts.
+// endedAtOnce is for how many grants at most one statement queues logouts.
 const endedAtOnce = 200
 
 // endGrants ends the grants that a condition selects and that have not ended, and returns how many. It queues logouts

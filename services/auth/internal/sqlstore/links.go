@@ -94,8 +94,8 @@ func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int
 	return created, nil
 }
 
-// beforeLink checks what a kind of link demands, and returns the event. It makes earlier set-up links void, or the
-// user's earlier reset links; invites stay.
+// beforeLink checks what a kind of link demands, and returns the event. It makes earlier set-up links void, or calls
+// closeResets for a reset; invites stay.
 func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (audit.Event, error) {
 	switch l.Kind {
 	case link.Setup:
@@ -241,8 +241,8 @@ func (s *Links) RevokeInvite(ctx context.Context, id, by int64) error {
 	})
 }
 
-// useLink marks an open link as used and returns it. It is one statement: a second use
-// waits for the first one's transaction and then finds a used link. link.ErrInvalid, link.ErrUsed.
+// useLink marks an open link as used, in one statement, and returns it: a second use waits for the first one's
+// transaction and then finds a used link. link.ErrInvalid, link.ErrUsed.
 func (s *Links) useLink(ctx context.Context, tx *transaction, kind link.Kind, hash string) (link.Link, error) {
 	now := s.db.now().Unix()
 	l, err := scanLink(tx.row(ctx, `UPDATE links SET used_at = ? WHERE kind = ? AND token_hash = ? AND `+openLink+

@@ -21,8 +21,8 @@ const memberColumns = `users.id, users.username, users.display_name, users.passw
 	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0),
 	coalesce(users.email_confirmed_by, 0), ` + groupsOf
 
-// lastLogin selects the time of the last login of a row of users. The sum keeps Postgres from reading the
-// index of all times backwards until it meets a login of that user, who may have none.
+// lastLogin selects the time of the last login that the audit has of a row of users. The sum keeps Postgres from
+// reading the index of all times backwards until it meets a login of that user, who may have none.
 const lastLogin = `SELECT max(at + 0) FROM audit WHERE audit.subject_id = users.id AND audit.event = 'login'`
 
 const memberTables = ` FROM users LEFT JOIN user_factors ON user_factors.user_id = users.id`
@@ -182,8 +182,8 @@ func (s *Users) rename(ctx context.Context, tx *transaction, u user.User, name s
 	return tx.record(ctx, about("username_changed", u, map[string]any{"from": before, "to": name}))
 }
 
-// setEmail sets a user's e-mail address; "" removes it. If confirms is true, the address is confirmed by by, and taken
-// from another user who has it unconfirmed. user.ErrEmailTaken.
+// setEmail sets a user's e-mail address; "" removes it. If confirms is true, it is confirmed in the name of the actor
+// by, unless it is already, and taken from another user who has it unconfirmed. user.ErrEmailTaken.
 func (s *Users) setEmail(
 	ctx context.Context, tx *transaction, u user.User, address string, confirms bool, by int64,
 ) error {
@@ -373,7 +373,7 @@ func (s *Users) DismissReset(ctx context.Context, id, by int64) error {
 	})
 }
 
-// Keys of the table household.
+// Keys of the table household, beside oidc_issuer (Clients.Issuer).
 const (
 	householdName    = "name"
 	householdRequire = "require_second_factor" // "true" or "false", or not there

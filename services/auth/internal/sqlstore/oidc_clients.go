@@ -54,7 +54,6 @@ func scanURI(row sqldb.Scanner) (u clientURI, err error) {
 	return u, err
 }
 
-// clientSecret is a secret of a client.
 type clientSecret struct {
 	application int64
 	oidc.Secret

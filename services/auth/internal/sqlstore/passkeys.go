@@ -15,7 +15,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Passkeys keeps passkeys, and the user handles that they name.
+// Passkeys keeps passkeys and user handles.
 type Passkeys struct{ db *database }
 
 // PasskeyHandle implements factor.PasskeyStore.
