@@ -23,10 +23,9 @@ var (
 	ErrWrongPassword      = errors.New("wrong current password")
 	// ErrClosed is returned only to those who have proved whose account it is.
 	ErrClosed = errors.New("account is closed")
-	// ErrPending is returned for a change that is saved, but whose revocation failed. Replay carries it out.
+	// ErrPending is returned for a change that is saved, but whose revocation is not finished. Replay carries it out.
 	ErrPending = errors.New("change saved; session revocation pending until the session store answers and auth runs")
-	// ErrUseOwnPage is returned to admins who do to themselves what they have to do on their own
-	// page.
+	// ErrUseOwnPage is returned to admins who do to themselves what is for other users only.
 	ErrUseOwnPage = errors.New("own account: use its page")
 )
 
@@ -35,9 +34,9 @@ type Options struct {
 	Users    Users
 	Factors  Factors
 	Browsers Browsers
-	// Sealer seals TOTP secrets; nil: there is no key, and TOTP cannot be set up.
+	// Sealer seals TOTP secrets; nil: there is no key, and TOTP can be neither set up nor used.
 	Sealer *factor.Sealer
-	// Limits are required.
+	// Limits are those of NewLimits.
 	Limits   Limits
 	Audit    *audit.Recorder
 	Sessions session.Store
@@ -54,7 +53,7 @@ type Options struct {
 	SessionLifetimes session.Lifetimes
 	// HouseholdName is the household's name until one is set; empty: DefaultHouseholdName.
 	HouseholdName string
-	// RefuseCommon refuses well-known passwords also in AUTH-6.9 and AUTH-7.2.
+	// RefuseCommon has CheckSetPassword refuse well-known passwords (AUTH-8.8).
 	RefuseCommon bool
 	Log          *slog.Logger
 	Now          func() time.Time
@@ -63,11 +62,11 @@ type Options struct {
 // Users keeps the passwords of users and the revocations of their sessions. Every method is one atomic step and safe
 // for concurrent use, also by several processes. Methods that name a user, but EndLogin, return user.ErrNotFound.
 //
-// Sessions are in another store, so a change that they must follow is recorded with it: the same transaction writes a
-// user.Revocation, which is returned. The caller carries it out and then calls RevocationDone; a record that a process
-// leaves behind is returned by PendingRevocations. Changes that revoke sessions also end the user's logins at
-// applications and the links that the user created, and set a new SessionStamp, by which the sessions end at once even
-// if their store never follows.
+// Sessions are in another store, so the transaction of a change that they must follow also writes a user.Revocation,
+// which is returned. The caller carries it out and then calls RevocationDone; a record that a process leaves behind is
+// returned by PendingRevocations. Changes that revoke sessions also end the user's logins at applications and the links
+// that the user created, and set a new SessionStamp, by which the sessions end at once even if their store never
+// follows.
 type Users interface {
 	ByID(ctx context.Context, id int64) (user.User, error)
 	// ByUsername returns the user of exactly this name (case matters), which may be
@@ -88,8 +87,8 @@ type Users interface {
 	EndSessions(ctx context.Context, id int64) (user.Revocation, error)
 	// EndOthers revokes all sessions but one.
 	EndOthers(ctx context.Context, id int64, keepSession string) (user.Revocation, error)
-	// EndLogin records that a login (session.Session.Login) has ended, and ends what it opened at applications and does
-	// not outlive it, so that no authorization code under way comes of it. A user who is gone is no error.
+	// EndLogin ends what a login (session.Session.Login) opened at applications and does not outlive it, and its
+	// authorization codes under way. A user who is gone is no error.
 	EndLogin(ctx context.Context, id int64, login string) error
 	// Rehash replaces the hash by another one of the same password if it is still
 	// oldHash, else user.ErrChanged. Sessions stay.
@@ -117,7 +116,7 @@ type Service struct {
 	pendings     session.Pendings
 	ceremonies   session.Ceremonies
 	passkeys     factor.PasskeyStore
-	party        factor.RelyingParty // nil unless passkeysOff is
+	party        factor.RelyingParty // nil where passkeysOff is set
 	passkeysOff  error
 	passwords    *password.Hasher
 	lifetimes    session.Lifetimes

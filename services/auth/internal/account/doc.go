@@ -14,6 +14,6 @@
 // the rule could not.
 //
 // No request depends on that: the same transaction sets a new session stamp or
-// deletes the row, and Holder compares a session with the row at every request. The
-// row also has the role, so that a new one holds at once.
+// deletes the row, and every request compares its session with the row (user.User.Admits).
+// The row also has the role, so that a new one holds at once.
 package account

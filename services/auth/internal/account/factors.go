@@ -57,9 +57,9 @@ type Browsers interface {
 	// SeeBrowser records that a user has logged in with a browser, and whether by a second factor. A new one is
 	// recorded in the audit if others are known. At most factor.MaxBrowsers are known. user.ErrNotFound.
 	SeeBrowser(ctx context.Context, id int64, hash, label string, second bool) error
-	// KnowsBrowser reports whether a user has proved their present second factor in a browser. A
-	// password alone makes no browser known here, so that whoever knows it cannot have many known
-	// browsers.
+	// KnowsBrowser reports whether a user has logged in with a browser by more than a password, since their
+	// second factor was last turned off. A password alone makes no browser known here, so that whoever knows it cannot
+	// have many known browsers.
 	KnowsBrowser(ctx context.Context, id int64, hash string) (bool, error)
 	// Browsers returns the known browsers, the one used last first.
 	Browsers(ctx context.Context, id int64) ([]factor.Browser, error)
@@ -104,7 +104,7 @@ func (f *SecondFactor) State(ctx context.Context, of session.Session) (FactorSta
 	}, err
 }
 
-// TOTPSetup is a TOTP secret to show once.
+// TOTPSetup is a TOTP secret to show.
 type TOTPSetup struct {
 	Secret string // base32
 	URI    string // for a QR code
@@ -162,7 +162,7 @@ func (f *SecondFactor) pendingSecret(ctx context.Context, of session.Session) (f
 	return state, secret, nil
 }
 
-// EnableTOTP confirms the set-up with a code and returns new recovery codes, to show once.
+// EnableTOTP confirms the set-up with a code and returns new recovery codes, of which only hashes are stored.
 // From now on the password alone does not log in; the user's other sessions end.
 // factor.ErrNoPendingSetup, factor.ErrAlreadyEnabled, factor.ErrNotConfigured; ErrWrongCode,
 // perhaps in a SkewError; ratelimit.LimitedError with ErrTooManyCodes; ErrPending, with the codes.
@@ -193,7 +193,7 @@ func (f *SecondFactor) EnableTOTP(ctx context.Context, of session.Session, typed
 }
 
 // EnableByPasskey makes the passkeys of a session's user their second factor. As EnableTOTP, it
-// returns new recovery codes, to show once, and ends the user's other sessions.
+// returns new recovery codes and ends the user's other sessions.
 // factor.ErrPasskeysUnavailable; factor.ErrNoPasskey, also where theirs belong to another
 // address; factor.ErrAlreadyEnabled; ErrPending, with the codes.
 func (f *SecondFactor) EnableByPasskey(ctx context.Context, of session.Session) (codes []string, err error) {

@@ -37,7 +37,7 @@ type Credentials struct {
 	Replaces session.Ref
 }
 
-// LoggedIn is the result of a login.
+// LoggedIn is the result of a login, or of a new proof of who the user is.
 type LoggedIn struct {
 	User    user.User
 	Session session.Session
@@ -52,8 +52,8 @@ type LoggedIn struct {
 // ErrClosed for the right password of a closed account; password.ErrBusy. With an error no session is returned, but
 // the user's ID and Username where the name was found, for the log.
 //
-// A concurrent deletion, password change or revocation never leaves a session behind: the fence is taken before the
-// user is read, and creating the session fails with session.ErrFenced when the user's sessions were revoked since.
+// A concurrent deletion, password change or revocation never leaves a session behind: the user is read again after the
+// fence is taken, and creating the session fails with session.ErrFenced when the user's sessions were revoked since.
 // Then, as when the password's hash has changed, the checks are repeated.
 func (s *Service) Login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	in, err := s.login(ctx, c)
@@ -232,8 +232,8 @@ func (s *Service) Logout(ctx context.Context, of session.Session) error {
 	return nil
 }
 
-// End ends a session, also when the client hangs up meanwhile. What its login opened at
-// applications ends first, so that an interruption leaves the session and no open application.
+// End ends a session, also when the client hangs up meanwhile. It calls Users.EndLogin first: after
+// an interruption the session is still there, to be ended again.
 func (s *Service) End(ctx context.Context, of session.Session) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.users.EndLogin(ctx, of.UserID, of.Login); err != nil {

@@ -137,8 +137,8 @@ func (k *Passkeys) SecondOptions(ctx context.Context, ref session.Ref) (PasskeyC
 }
 
 // Second finishes a pending login by a passkey of its user. browser is the value of the browser's cookie, or "".
-// ErrNoPendingLogin, factor.ErrPasskeyFailed, factor.ErrPasskeysUnavailable; session.ErrNotFound when the user was
-// deleted.
+// ErrNoPendingLogin, factor.ErrPasskeyFailed, factor.ErrPasskeysUnavailable; session.ErrNotFound when the user is
+// deleted meanwhile.
 func (k *Passkeys) Second(
 	ctx context.Context, ref session.Ref, browser string, answer PasskeyAnswer,
 ) (LoggedIn, error) {
@@ -267,7 +267,7 @@ func (k *Passkeys) NewcomerOptions(ctx context.Context, who Newcomer) (PasskeyCe
 }
 
 // Newcomer returns the person whose ceremony was begun for a link, by the hash of its token, and the passkey that
-// answered, which is named after the browser of the User-Agent. factor.ErrPasskeyFailed,
+// answered, which is named after the browser of the User-Agent, if that is known. factor.ErrPasskeyFailed,
 // factor.ErrPasskeysUnavailable.
 func (k *Passkeys) Newcomer(
 	ctx context.Context, link string, answer PasskeyAnswer, userAgent string,

@@ -88,9 +88,8 @@ func (s *Service) SetFirstPassword(ctx context.Context, by session.Session, pw s
 	return err
 }
 
-// CheckPassword checks a password that its owner chooses on a page: password.ErrTooShort,
-// password.ErrTooLong; password.ErrCommon for a well-known one, and for one of the names or
-// the household's.
+// CheckPassword checks a new password: password.ErrTooShort, password.ErrTooLong; password.ErrCommon for a well-known
+// one, for one of names, and for the household's name.
 func (s *Service) CheckPassword(ctx context.Context, pw string, names ...string) error {
 	if err := password.Check(pw); err != nil {
 		return err
@@ -102,8 +101,7 @@ func (s *Service) CheckPassword(ctx context.Context, pw string, names ...string)
 	return password.CheckCommon(pw, append(names, household.Name)...)
 }
 
-// CheckSetPassword is CheckPassword for what a client of the API sets, if Options.RefuseCommon is set. Otherwise it
-// checks nothing.
+// CheckSetPassword is CheckPassword where Options.RefuseCommon is set. Otherwise it checks nothing.
 func (s *Service) CheckSetPassword(ctx context.Context, pw string, names ...string) error {
 	if !s.refuseCommon {
 		return nil

@@ -116,7 +116,7 @@ func (s *Service) Proved(ctx context.Context, of session.Session, by session.Fac
 // with a new password; and the errors of prove.
 //
 // A store that answers too late may replace the session all the same, under an id that the client is not told: they log
-// in again. To keep the old id for a retry would leave it to those who may have taken it, which the new one is against.
+// in again. To keep the old id for a retry would leave it to those who may have taken it.
 func (s *Service) reauthenticate(
 	ctx context.Context, of session.Session, prove func(context.Context, user.User) (session.Factor, error),
 ) (LoggedIn, error) {

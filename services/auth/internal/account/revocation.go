@@ -14,7 +14,7 @@ import (
 const (
 	// replayInterval is how often Replay reads the revocations that are due.
 	replayInterval = time.Second
-	// followTimeout bounds how long a change waits for the session store. After it,
+	// followTimeout bounds how long a change waits for its revocation. After it,
 	// Replay carries the revocation out.
 	followTimeout = 2 * time.Second
 	// replayAtOnce is how many revocations Replay carries out concurrently.
@@ -22,7 +22,7 @@ const (
 )
 
 // Replay carries out revocations that this or another process recorded and did not
-// finish, until ctx ends: at the start all of them, later those older than
+// finish, until ctx ends: at the start all of them, later those older than about
 // followTimeout, as the process that recorded a younger one is at work on it.
 func (s *Service) Replay(ctx context.Context) {
 	ticker := time.NewTicker(replayInterval)
@@ -44,7 +44,7 @@ func (s *Service) Replay(ctx context.Context) {
 	}
 }
 
-// replay carries out once what was recorded before the instant. It returns the first error, after trying all.
+// replay carries out once what was recorded before the instant. One that fails does not keep it from the others.
 func (s *Service) replay(ctx context.Context, before time.Time) error {
 	var fault error
 	for after := int64(0); ; {

@@ -59,8 +59,8 @@ func watched(ctx context.Context, states ...ratelimit.Decision) {
 // Limits are those of second factors and re-authentication, beside a login's.
 type Limits struct {
 	// Code and CodeDay count wrong TOTP codes of a user in a minute and a day, Recovery
-	// wrong recovery codes in an hour. Each browser in which a user has proved their second
-	// factor before counts for itself, so that others cannot lock the user out.
+	// wrong recovery codes in an hour. Each browser that Browsers.KnowsBrowser reports counts for
+	// itself, and so do the user's sessions together, so that others cannot lock the user out.
 	Code, CodeDay, Recovery *ratelimit.Limiter
 	// Reauth counts wrong passwords and codes of a session's user.
 	Reauth *ratelimit.Limiter
@@ -68,7 +68,7 @@ type Limits struct {
 
 const (
 	codesPerDay = 20
-	// guessedAt is the wrong TOTP code of a day from which on the user is told.
+	// guessedAt is the wrong TOTP code of a day, as one limit counts them, from which on the user is told.
 	guessedAt = 10
 )
 
@@ -135,7 +135,7 @@ func (s *Service) methods(ctx context.Context, id int64, state factor.State) ([]
 	return methods, err
 }
 
-// fingerprint changes with the password and with the session stamp, which all that revokes the user's sessions
+// fingerprint changes with the password's hash and with the session stamp, which all that revokes the user's sessions
 // changes.
 func fingerprint(u user.User) string {
 	sum := sha256.Sum256([]byte(u.SessionStamp + " " + u.PasswordHash))
@@ -220,7 +220,7 @@ func methodOf(typed string) string {
 
 // limitedCode counts an attempt before it is made, and refunds it unless the code was wrong. ratelimit.LimitedError
 // with ErrTooManyCodes, and the errors of attempt. A wrong code is recorded; a user with a second factor is told from
-// the tenth wrong TOTP code of a day on.
+// guessedAt on.
 func (s *Service) limitedCode(ctx context.Context, u user.User, key, method string, attempt func() error) error {
 	limiters := []*ratelimit.Limiter{s.limits.CodeDay, s.limits.Code}
 	if method == "recovery" {

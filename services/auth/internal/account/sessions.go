@@ -16,13 +16,12 @@ import (
 // ErrNoSession is returned where the user has no live session with a key.
 var ErrNoSession = errors.New("no such session of the user")
 
-// about returns the audit event about a user.
 func about(name string, u user.User) audit.Event {
 	return audit.Event{Name: name, SubjectID: u.ID, SubjectName: u.Username}
 }
 
-// KnownBrowser returns the key of a limit for a user and a browser in which they have logged in, or ""
-// where they have not, or there is no such user. browser is the value of its cookie.
+// KnownBrowser returns the key of a limit for a user and a browser that is one of theirs (Browsers), or ""
+// where it is not, or there is no such user. browser is the value of its cookie.
 func (s *Service) KnownBrowser(ctx context.Context, username, browser string) (string, error) {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil && !errors.Is(err, user.ErrNotFound) {
@@ -37,13 +36,13 @@ func (s *Service) KnownBrowser(ctx context.Context, username, browser string) (s
 	return "browser:" + bucket(u.ID, hash), nil
 }
 
-// recordFailed counts a wrong proof of who a session's user is.
+// recordFailed records a wrong proof of who a session's user is.
 func (s *Service) recordFailed(ctx context.Context, name string, of session.Session) {
 	s.audit.RecordCounted(ctx, audit.Event{Name: name, SubjectID: of.UserID, SubjectName: of.Username})
 }
 
 // Holder returns the user of a session as stored now. The user's row decides, as the session store may have lost a
-// revocation. user.ErrNotFound: the user was deleted; session.ErrNotFound: the session has ended, or the account is
+// revocation. user.ErrNotFound: the user was deleted; session.ErrNotFound: the session was revoked, or the account is
 // closed.
 func (s *Service) Holder(ctx context.Context, of session.Session) (user.User, error) {
 	u, err := s.users.ByID(ctx, of.UserID)
@@ -70,7 +69,7 @@ func (s *Service) CheckLive(ctx context.Context, of session.Session) error {
 }
 
 // OwnSessions returns the live sessions of a session's user that the user's row admits, the one used last first, with
-// LastUsedAt, which is exact to two seconds.
+// LastUsedAt, which is exact to two seconds while lifetimes stay.
 func (s *Service) OwnSessions(ctx context.Context, of session.Session) ([]session.Info, error) {
 	u, err := s.users.ByID(ctx, of.UserID)
 	if err != nil {
