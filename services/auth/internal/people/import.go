@@ -78,8 +78,8 @@ func fromRecord(r user.Record) (user.User, []error) {
 	return u, slices.DeleteFunc(wrong, func(err error) bool { return err == nil })
 }
 
-// Import adds users that CheckImport accepted, all or none. user.ErrIDTaken and
-// user.ErrUsernameTaken after a concurrent change; account.ErrPending.
+// Import adds users that CheckImport accepted, all or none. user.ErrIDTaken and user.ErrUsernameTaken after a
+// concurrent change, the latter also for a former name of a user who exists; account.ErrPending.
 func (s *Service) Import(ctx context.Context, users []user.User) error {
 	revocations, err := s.users.Import(ctx, users)
 	if err != nil {

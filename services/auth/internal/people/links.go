@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// NewHousehold is what the first person types.
+// NewHousehold is what the first person types, or, without the Password, whoever joins by a passkey.
 type NewHousehold struct {
 	Household                       string // its name; may be empty
 	Username, DisplayName, Password string
@@ -286,7 +286,7 @@ func (s *Service) JoinByPasskey(
 }
 
 // ResetPasswordByLink sets the password of a link's user and ends all their sessions.
-// No session is created, and a second factor is asked for at the next login.
+// No session is created, and a second factor stays.
 // link.ErrInvalid, link.ErrUsed; account.ErrMissing and the sentinels of password, after which the
 // link can still be used and the password is the old one; account.ErrPending.
 func (s *Service) ResetPasswordByLink(ctx context.Context, token, replacement string) error {

@@ -15,7 +15,7 @@ import (
 // Profile is what users change of themselves; nil leaves a field as it is.
 type Profile struct{ DisplayName, AvatarColor *string }
 
-// MemberChange is what admins change of a user; nil leaves a field as it is.
+// MemberChange are the fields of a user to change; nil leaves one as it is.
 type MemberChange struct {
 	DisplayName, AvatarColor, Role *string
 	Groups                         *[]string // slugs of all their groups
@@ -121,7 +121,7 @@ func (s *Service) UpdateNamed(ctx context.Context, username string, c MemberChan
 	return s.changeUser(ctx, user.Operator, u.ID, c)
 }
 
-// Disable closes an account on behalf of an admin: it opens nothing from the next request on, until Enable.
+// Disable closes an account on behalf of an admin or user.Operator: it opens nothing from the next request on.
 // account.ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin, user.ErrLastAdmin, account.ErrPending.
 func (s *Service) Disable(ctx context.Context, by, id int64) error {
 	if by == id {
@@ -135,7 +135,7 @@ func (s *Service) Disable(ctx context.Context, by, id int64) error {
 	return err
 }
 
-// Enable opens an account again that was disabled. user.ErrNotFound, user.ErrNotAdmin.
+// Enable undoes Disable, on behalf of an admin or user.Operator. user.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) Enable(ctx context.Context, by, id int64) error { return s.users.Enable(ctx, id, by) }
 
 // DisableNamed is Disable for the operator, who names users by username.

@@ -20,7 +20,7 @@ import (
 var (
 	// ErrOwnAccount is returned to admins who delete themselves by Delete.
 	ErrOwnAccount = errors.New("own account")
-	// ErrResetLinkOnly is returned to admins who set another user's password.
+	// ErrResetLinkOnly is returned for a change of a user that has a password in it.
 	ErrResetLinkOnly = errors.New("only the user sets their password")
 )
 
@@ -52,14 +52,14 @@ type Users interface {
 	// Member returns a user as admins see them, Members all of them by id.
 	Member(ctx context.Context, id int64) (user.Details, error)
 	Members(ctx context.Context) ([]user.Details, error)
-	// CheckFormer returns user.ErrUsernameFormer for a name that another user had.
+	// CheckFormer returns user.ErrUsernameFormer for a former name of a user, of one who was deleted too.
 	CheckFormer(ctx context.Context, username string) error
 
 	// Change changes fields; by as in Create, or the user themselves, who without being an admin can change the
 	// display name, the colour and, without confirming it, the e-mail address. Nobody else gets a user's previous
 	// username while they are here. user.ErrNotAdmin, user.ErrLastAdmin, user.ErrGuestAdmin; user.ErrUsernameTaken,
-	// user.ErrUsernameFormer; user.ErrEmailTaken, where an admin has confirmed it for another user, or the user
-	// themselves enters what another one has; application.ErrGroupNotFound.
+	// user.ErrUsernameFormer; user.ErrEmailTaken, where it is confirmed for another user, or another one has it and
+	// the change does not confirm it; application.ErrGroupNotFound.
 	Change(ctx context.Context, id int64, c user.Change, by int64) error
 	// Disable closes an account until Enable; by as in Create. All sessions are revoked. user.ErrLastAdmin.
 	Disable(ctx context.Context, id, by int64) (user.Revocation, error)
