@@ -22,7 +22,7 @@ type NewApplication struct {
 	Position                     int
 }
 
-// ApplicationChange is what admins change of an application; nil leaves a field as it is.
+// ApplicationChange are the fields of an application to change; nil leaves one as it is.
 // Another rule than group drops the group.
 type ApplicationChange struct {
 	Name, Description, URL *string
@@ -59,7 +59,7 @@ func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplicat
 
 // CreateWith is CreateApplication with a route, unless its Upstream is empty, and a picture, all in one transaction. It
 // also returns application.ErrUpstream, ErrUpstreamBlocked, ErrUserHeader and ErrPin. An application that user.Operator
-// creates is on the start page at once: who enters it by a command has the proxy's lines, too.
+// creates is on the start page at once: who enters it by a command also writes the proxy's configuration.
 func (s *Service) CreateWith(
 	ctx context.Context, by int64, n NewApplication, route RouteChange, icon application.Icon,
 ) error {

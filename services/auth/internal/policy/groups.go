@@ -29,7 +29,7 @@ func (s *Service) CreateGroup(ctx context.Context, by int64, slug, name string, 
 	return s.groups.CreateGroup(ctx, slug, name, members, by)
 }
 
-// GroupChange is what admins change of a group; nil leaves a field as it is.
+// GroupChange are the fields of a group to change; nil leaves one as it is.
 type GroupChange struct {
 	Name    *string
 	Members *[]int64 // ids of all members

@@ -13,7 +13,6 @@ import (
 // MaxIcon bounds the file of an application's picture, in bytes.
 const MaxIcon = 256 << 10
 
-// newIcons returns the encoder of applications' pictures.
 func newIcons() *picture.Encoder {
 	return picture.New(picture.Options{MaxBytes: MaxIcon, MaxSide: 1024, Side: 192, MaxEncoded: 64 << 10})
 }

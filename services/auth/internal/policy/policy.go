@@ -134,7 +134,7 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Visitor is the user of a request to an application, as stored now.
+// Visitor is the user of a session or an app token, as stored now.
 type Visitor struct {
 	User   user.User
 	Groups []string // slugs, sorted
@@ -142,7 +142,7 @@ type Visitor struct {
 
 // Visitor returns the user of a session with their groups, as stored now, in one read: another role
 // or group holds from the next request on. user.ErrNotFound: the user was deleted;
-// session.ErrNotFound: the session has ended, or the account is closed.
+// session.ErrNotFound: the session was revoked, or the account is closed.
 func (s *Service) Visitor(ctx context.Context, of session.Session) (Visitor, error) {
 	u, groups, err := s.groups.Visitor(ctx, of.UserID)
 	if err != nil {

@@ -22,9 +22,9 @@ func NewTokenLimit(create ratelimit.Create) (*ratelimit.Limiter, error) {
 var ErrTooManyTokens = errors.New("too many wrong app tokens")
 
 // PresentedToken is TokenVisitor with a limit of wrong tokens. networks are those of the client's
-// address, from the narrowest to the widest. A client that presented too many wrong tokens is refused
-// without SQL or Redis until its window ends, unless this process has lately found the token right: the
-// other devices behind one address go on. token.ErrInvalid; ratelimit.LimitedError with ErrTooManyTokens.
+// address, from the narrowest to the widest. A client that presented too many wrong tokens is refused by
+// this process without SQL or Redis until its window ends, unless the process has lately found the token
+// right: the other devices behind one address go on. token.ErrInvalid; ratelimit.LimitedError with ErrTooManyTokens.
 func (s *Service) PresentedToken(
 	ctx context.Context, text, username string, networks []string,
 ) (token.Token, Visitor, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-// RouteChange is what admins set of a route. A nil Pin keeps the route's pin unless the address changes; an empty
+// RouteChange are the fields of a route to set. A nil Pin keeps the route's pin unless the address changes; an empty
 // Pin has the next probe take a new one.
 type RouteChange struct {
 	Upstream           string
@@ -113,8 +113,8 @@ type RouteList struct {
 	Probes []application.Probe
 }
 
-// RoutesFor returns the routes as stored now, and keeps what a proxy reports. While Redis does not answer that is not
-// kept, and the list has no probes.
+// RoutesFor returns the routes as stored now, and keeps what a proxy reports. While Redis does not answer it keeps the
+// pins alone, and the list has no probes.
 func (s *Service) RoutesFor(
 	ctx context.Context, p application.Proxy, answers []application.Probe,
 ) (RouteList, error) {

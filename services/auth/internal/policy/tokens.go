@@ -23,7 +23,7 @@ type Tokens interface {
 	// RevokeToken ends a token; one that has ended is no error. token.ErrNotFound, also
 	// when by may not see it.
 	RevokeToken(ctx context.Context, id, by int64) error
-	// RevokeTokens ends all tokens of a user and returns how many.
+	// RevokeTokens revokes all tokens of a user, and returns how many were not revoked before.
 	RevokeTokens(ctx context.Context, userID int64) (int64, error)
 	// RemoveToken deletes a token that has ended. token.ErrActive; token.ErrNotFound as
 	// RevokeToken.
@@ -122,7 +122,7 @@ func (s *Service) RevokeToken(ctx context.Context, by, id int64) error {
 	return s.tokens.RevokeToken(ctx, id, by)
 }
 
-// RevokeTokens ends all app tokens of a session's user and returns how many.
+// RevokeTokens revokes all app tokens of a session's user, and returns how many were not revoked before.
 func (s *Service) RevokeTokens(ctx context.Context, of session.Session) (int64, error) {
 	return s.tokens.RevokeTokens(ctx, of.UserID)
 }
