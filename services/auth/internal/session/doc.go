@@ -5,7 +5,7 @@
 // It owns the cookies, the signature and age of the session cookie, the ids, and
 // the rule that a session that was ended, revoked or has expired never comes back,
 // whatever is under way. It knows no user record, no password and no Redis;
-// redisstore holds the Store.
+// redisstore implements the Store.
 //
 // # No login outlives its user
 //

@@ -240,7 +240,7 @@ func (m *Manager) HasBegun(r *http.Request, state string) bool {
 }
 
 // HasBegunAny reports whether the browser of the request has begun any hand-over on this
-// host; if not, it keeps no cookies, or has waited for longer than BeginLifetime.
+// host within BeginLifetime, and has kept the cookie.
 func (m *Manager) HasBegunAny(r *http.Request) bool { return len(m.begun(r)) > 0 }
 
 // BegunAt returns when the hand-over of a state was begun, and reports whether the state is

@@ -40,8 +40,8 @@ type Options struct {
 	// Name of the application, 1 to 32 letters, digits, hyphens and underscores.
 	// The session cookie is "<Name>.sid".
 	Name string
-	// Secret signs session cookies. PreviousSecret may be empty; it verifies those
-	// signed before the secret was changed.
+	// Secret signs the cookies of sessions and of pending logins. PreviousSecret may be
+	// empty; it verifies those signed before the secret was changed.
 	Secret, PreviousSecret string
 	// Secure sets that attribute on all cookies, which limits them to https.
 	Secure bool
@@ -52,10 +52,10 @@ type Options struct {
 	Now       func() time.Time
 }
 
-// Manager reads and writes the cookies of sessions: the session cookie, signed, and
-// beside it the CSRF cookie. It loads sessions, and creates and ends none. It is a
+// Manager reads and writes the cookies of this package: the session cookie, signed, beside
+// it the CSRF cookie, and others. It loads sessions, and creates and ends none. It is a
 // gorilla sessions.Store: New loads the session of a request, which gorilla keeps with
-// the request, and Save sets the cookies, which securecookie signs.
+// the request, and Save sets its two cookies.
 type Manager struct {
 	store  Store
 	now    func() time.Time
@@ -203,8 +203,8 @@ func (m *Manager) New(r *http.Request, name string) (*sessions.Session, error) {
 	return gs, nil
 }
 
-// Save implements sessions.Store: it sets the session cookie and, of a session with a token, the CSRF cookie, for a
-// whole lifetime. Of an empty session it sets none.
+// Save implements sessions.Store: it sets the session cookie and, of a session with a CSRF token, the CSRF cookie, for
+// maxAge. Of an empty session it sets none.
 func (m *Manager) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Session) error {
 	c, ok := gs.Values[current{}].(*Current)
 	if !ok {
@@ -298,9 +298,9 @@ func (m *Manager) tokens(r *http.Request) (tokens []token) {
 	return tokens
 }
 
-// token is the content of the session cookie before it is signed: the user, the
-// session's id, and when the cookie was signed. It names the user because a store
-// keeps a user's sessions together.
+// token is the content of the cookie of a session or a pending login before it is
+// signed: the user, the id, and when the cookie was signed. It names the user because
+// a store keeps a user's sessions together.
 type token struct {
 	userID int64
 	id     string
@@ -312,7 +312,7 @@ type token struct {
 
 func (t token) ref() Ref { return Ref{UserID: t.userID, Key: keyOf(t.id)} }
 
-// String is "<user id>.<session id>.<unix seconds>".
+// String is "<user id>.<id>.<unix seconds>".
 func (t token) String() string {
 	return strconv.FormatInt(t.userID, 10) + "." + t.id + "." + strconv.FormatInt(t.signedAt.Unix(), 10)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Lifetime is how long a session and its cookies last without activity unless
+// Lifetime is how long a session on AnyDevice and its cookies last without activity unless
 // SESSION_LIFETIME is set (AUTH-2.5).
 const Lifetime = 7 * 24 * time.Hour
 
@@ -23,10 +23,10 @@ const MaxPerUser = 100
 // SweepInterval is how often a process calls Store.Sweep (AUTH-2.8).
 const SweepInterval = 15 * time.Minute
 
-// Ref identifies a session in a Store. It is not a credential: it may be shown and recorded.
+// Ref identifies a session or a pending login in a store. It is not a credential: it may be shown and recorded.
 type Ref struct {
 	UserID int64
-	// Key is the SHA-256 of the session's id, 64 hex characters.
+	// Key is the SHA-256 of its id, 64 hex characters.
 	Key string
 }
 
@@ -170,13 +170,12 @@ func NewCSRFToken() string {
 	return hex.EncodeToString(b)
 }
 
-// Errors of a Store and of the Manager.
+// Errors of the stores and of the Manager.
 var (
-	// ErrNotFound: there is no such live session, as it never existed, was ended or revoked, or has expired. From
+	// ErrNotFound: there is no such live session, pending login, ceremony or hand-over, or no cookie of one. From
 	// Manager.Load: the request is anonymous.
 	ErrNotFound = errors.New("no session")
-	// ErrFenced: the user's sessions were revoked since Fence. The caller reads the
-	// user again.
+	// ErrFenced: the user's sessions were revoked since Fence, or the fence has expired.
 	ErrFenced = errors.New("user changed during login")
 )
 
@@ -184,12 +183,12 @@ var (
 // is one atomic step. All are safe for concurrent use, by several processes too where the store is shared. Lifetimes
 // are counted by the store's clock.
 type Store interface {
-	// Fence returns a token for Create and Rotate. It stays valid for at least a minute unless Revoke is called for
-	// the user.
+	// Fence returns a token for Create, Rotate and FinishPending. It stays valid for at least a minute unless Revoke is
+	// called for the user.
 	Fence(ctx context.Context, userID int64) (string, error)
 	// Create stores s for the lifetime of its device, or returns ErrFenced and stores nothing. It is
 	// idempotent. When the user has MaxPerUser sessions, the least recently used
-	// one ends, by the lifetimes.
+	// one ends, as expiries and lifetimes tell.
 	Create(ctx context.Context, s Session, fence string, lifetimes Lifetimes) error
 	// Load returns a session and renews it for the lifetime of its device, less at most a
 	// second (or a thousandth, if that is shorter); one that would last longer is shortened.

@@ -30,7 +30,7 @@ type pipelines struct {
 	running chan struct{} // one element for each under way
 }
 
-// load is one Load that waits: its arguments, and its result once done is closed.
+// load is one Load or LoadHost that waits: its arguments, and its result once done is closed.
 type load struct {
 	ref       session.Ref
 	lifetimes session.Lifetimes
@@ -67,8 +67,8 @@ func (l *load) args() []any {
 	}, l.ofHost...)
 }
 
-// values returns the fields of a session's hash, none when it does not exist. The end of
-// ctx ends only the wait: a pipeline that was sent goes on for the other loads.
+// values returns what lua/load.lua does. The end of ctx ends only the wait for a pipeline,
+// which goes on for the other loads.
 func (s *store) values(ctx context.Context, l *load) (values []string, err error) {
 	if s.loads == nil {
 		return loadScript.Run(ctx, s.client, s.pair(l.ref), l.args()...).StringSlice()

@@ -17,7 +17,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// fenceLifetime bounds how long a login may take from its fence on.
+// fenceLifetime is how long a fence lasts after the last login, or new proof, that asked for it.
 const fenceLifetime = 10 * time.Minute
 
 // maxStep bounds the sessions that one script reads, beside one that a revocation keeps, so that Redis answers other
