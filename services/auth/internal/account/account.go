@@ -21,7 +21,7 @@ var (
 	// ErrInvalidCredentials does not reveal whether the user exists.
 	ErrInvalidCredentials = errors.New("invalid credentials")
 	ErrWrongPassword      = errors.New("wrong current password")
-	// ErrClosed is returned only to those who have proved whose account it is.
+	// ErrClosed is returned only to those who have proved that the account is theirs.
 	ErrClosed = errors.New("account is closed")
 	// ErrPending is returned for a change that is saved, but whose revocation is not finished. Replay carries it out.
 	ErrPending = errors.New("change saved; session revocation pending until the session store answers and auth runs")

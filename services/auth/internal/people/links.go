@@ -142,9 +142,9 @@ func colorOf(displayName string) *string {
 	return &color
 }
 
-// Setup creates the first admin and names the household. The link is looked at before the password costs anything, and
-// used up with the change. link.ErrInvalid, link.ErrUsed, user.ErrNotEmpty; account.ErrMissing and the sentinels of
-// password and user, after which the link can still be used.
+// Setup creates the first admin and sets the household's name unless it is empty. The link is looked at before the
+// password costs anything, and used up with the change. link.ErrInvalid, link.ErrUsed, user.ErrNotEmpty;
+// account.ErrMissing and the sentinels of password and user, after which the link can still be used.
 func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user.User, error) {
 	hash := link.Hash(token)
 	if _, err := s.links.Link(ctx, link.Setup, hash); err != nil {

@@ -105,8 +105,8 @@ type Links interface {
 	// RevokeInvite makes an open invite void; by as in Users.Create. link.ErrNotFound.
 	RevokeInvite(ctx context.Context, id, by int64) error
 
-	// Setup uses a set-up link up and creates the first user, with a passkey unless that is nil. user.ErrNotEmpty;
-	// factor.ErrPasskeyExists.
+	// Setup uses a set-up link up, creates the first user, with a passkey unless key is nil, and sets the household's
+	// name unless it is empty. user.ErrNotEmpty; factor.ErrPasskeyExists.
 	Setup(
 		ctx context.Context, hash string, n user.New, key *factor.FirstPasskey, household string,
 	) (user.User, error)
