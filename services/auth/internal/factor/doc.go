@@ -1,4 +1,4 @@
-// Package factor describes how users prove who they are beside their password.
+// Package factor describes how users prove who they are other than by a password.
 //
-// It knows no session, no HTTP and no store; passkey implements its RelyingParty.
+// It knows no HTTP and no SQL; passkey implements its RelyingParty, sqlstore its PasskeyStore.
 package factor

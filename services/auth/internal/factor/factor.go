@@ -2,7 +2,7 @@ package factor
 
 import "time"
 
-// State is what a user has beside the password.
+// State is what a user has, other than a password, to prove who they are.
 type State struct {
 	Enabled bool // a login by password needs a second factor, too
 	// Sealed is the sealed TOTP secret; nil: none.

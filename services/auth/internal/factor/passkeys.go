@@ -9,20 +9,19 @@ import (
 
 // Errors of passkeys.
 var (
-	// ErrNoPasskey: there is no such passkey, it is another user's, or the user has none that can be used here.
+	// ErrNoPasskey: there is no such passkey or user handle, it is another's, or the user has none that works here.
 	ErrNoPasskey = errors.New("no such passkey")
 	// ErrPasskeyExists: the credential is registered already, for this or another user.
 	ErrPasskeyExists = errors.New("passkey is registered already")
 	// ErrTooManyPasskeys: the user has MaxPasskeys.
 	ErrTooManyPasskeys = errors.New("too many passkeys")
-	// ErrPasskeyFailed is every refusal of an authenticator's answer, so that the client
-	// does not learn why.
+	// ErrPasskeyFailed: an authenticator's answer was refused, whatever the cause: the client does not learn it.
 	ErrPasskeyFailed = errors.New("passkey was not accepted")
 	// ErrPasskeyCloned: the signature counter did not advance (WebAuthn Level 3,
 	// section 6.1.1). It wraps ErrPasskeyFailed.
 	ErrPasskeyCloned = passkeyError("signature counter did not advance")
 
-	// ErrRequired: the household requires a second factor, and this is the last.
+	// ErrRequired: the household requires a second factor, and the user would have none.
 	ErrRequired = errors.New("the household requires a second factor")
 
 	// ErrLastPasskey: the user has no password, and this is the last passkey of its RP ID.
@@ -49,18 +48,18 @@ func (unavailable) Unwrap() error   { return ErrPasskeysUnavailable }
 // MaxPasskeys is how many passkeys a user may have.
 const MaxPasskeys = 25
 
-// MaxPasskeyName is the length of a passkey's name, in characters.
+// MaxPasskeyName is how long a passkey's name may be, in characters.
 const MaxPasskeyName = 64
 
 // HandleBytes is the length of a user handle (WebAuthn Level 3, section 14.6.1).
 const HandleBytes = 64
 
-// Credential is a public key that an authenticator holds for a user.
+// Credential is the public half of a key pair that an authenticator holds for a user.
 type Credential struct {
 	CredentialID []byte // the authenticator's, at most 1023 bytes
 	RPID         string // of the relying party it belongs to
 	Record       string // the RelyingParty's own encoding of all that it knows of it
-	SignCount    uint32 // of the last answer; 0 where the authenticator does not count
+	SignCount    uint32 // of the last accepted answer; 0 where the authenticator does not count
 }
 
 // Passkey is a stored credential.
@@ -68,7 +67,7 @@ type Passkey struct {
 	Credential
 	ID         int64
 	UserID     int64
-	Name       string    // by the user, 1 to MaxPasskeyName characters
+	Name       string    // 1 to MaxPasskeyName characters
 	CreatedAt  time.Time // UTC, whole seconds, as LastUsedAt
 	LastUsedAt time.Time // zero: not used since it was created
 }
@@ -124,8 +123,8 @@ type RelyingParty interface {
 // PasskeyStore keeps passkeys. Every method is one atomic step and safe for concurrent
 // use, by several processes too.
 type PasskeyStore interface {
-	// PasskeyHandle returns the user's handle, which is made at the first call and never
-	// changes. user.ErrNotFound.
+	// PasskeyHandle returns the user's handle, which it makes for a user without one. It
+	// never changes. user.ErrNotFound.
 	PasskeyHandle(ctx context.Context, userID int64) ([]byte, error)
 	// HandleOwner returns the id of the user of a handle. ErrNoPasskey.
 	HandleOwner(ctx context.Context, handle []byte) (int64, error)

@@ -16,13 +16,13 @@ import (
 
 // Errors of second factors.
 var (
-	// ErrInvalidCode: the code is wrong, used up, or of another time.
+	// ErrInvalidCode: the code is wrong, used up, of another time, or of a factor that is gone.
 	ErrInvalidCode = errors.New("code is wrong or used up")
 	// ErrAlreadyEnabled: there is a confirmed secret, or a second factor.
 	ErrAlreadyEnabled = errors.New("second factor is set up already")
 	// ErrNoPendingSetup: no secret waits to be confirmed, or it is another one by now.
 	ErrNoPendingSetup = errors.New("no set-up of a second factor has begun")
-	// ErrNotEnabled: a password alone logs in.
+	// ErrNotEnabled: a login by password needs no second factor.
 	ErrNotEnabled = errors.New("second factor is not set up")
 	// ErrNotConfigured: there is no key to seal secrets with.
 	ErrNotConfigured = errors.New("DATA_KEY is not set")

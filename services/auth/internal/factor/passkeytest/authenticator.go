@@ -29,7 +29,7 @@ type Authenticator struct {
 	t testing.TB
 	// Origin of the page, as the browser sees it.
 	Origin string
-	// RPID is used instead of the one of the options, unless empty.
+	// RPID is that of the authenticator data; empty: the key's.
 	RPID  string
 	Flags byte
 	// Count is the signature counter; it advances before each answer by Step.
@@ -42,7 +42,7 @@ type Authenticator struct {
 	CrossOrigin bool
 	// NextID is the id of the next credential, unless nil.
 	NextID []byte
-	// BadSignature sends one that is not of the key.
+	// BadSignature sends a signature of other data.
 	BadSignature bool
 
 	Keys []*Key
