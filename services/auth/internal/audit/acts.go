@@ -12,11 +12,11 @@ import (
 
 // act is what follows from an event beside its row.
 type act struct {
-	// log names the event in the log; empty: there is no line. cli does so for an event of a command, unless it is
-	// empty; "-": there is no line.
+	// log names the event in the log; empty: there is no line. cli is the name for an event of a command; empty: log
+	// is; "-": there is no line.
 	log, cli string
-	// fields are those of the line, separated by spaces, beside the actor's: user_id, by (the user who acted), and
-	// keys of the detail, or of its member after.
+	// fields are those of the line that not every line has, separated by spaces: user_id, by (the user who acted),
+	// and keys of the detail, or of its member after.
 	fields string
 	notice bool // shown to the user whom it concerns
 	// admins reports that it is shown to all admins but the one who did it.

@@ -115,7 +115,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 }
 
-// Drain sends what is queued now, each once, and drops what it cannot in time.
+// Drain tries once to send each that is queued, and drops those left when ctx ends or after drainTimeout.
 func (n *Notifier) Drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()

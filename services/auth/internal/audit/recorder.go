@@ -101,7 +101,7 @@ func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
 	return nil
 }
 
-// adminNotices is how old the entries are at most that Notices returns to admins about others.
+// adminNotices is how old the entries are at most that Notices takes from Store.AdminNotices.
 const adminNotices = 30 * 24 * time.Hour
 
 // Notices returns the entries that a user should know and has not marked as read, newest first: what concerns them and,
