@@ -46,10 +46,10 @@ type User struct {
 	New
 	CreatedAt time.Time // UTC, whole seconds
 	// SessionStamp is the stamp that a session of the user must have, unless it is KeptSession. The store sets a new,
-	// random one for a new user and whenever sessions are to end; users of an earlier version have none until then.
+	// random one for a new user and to end all sessions, or all but one; users of an earlier version have none until
+	// then.
 	SessionStamp string
-	// KeptSession is the key of the session that the last such change kept, whatever
-	// its stamp; empty: none.
+	// KeptSession is the key of the session that the last new stamp kept; empty: none.
 	KeptSession string
 	// SecondFactor reports that a login by password needs a second factor, too.
 	SecondFactor bool
@@ -88,13 +88,13 @@ type Details struct {
 // Email is the address of a user.
 type Email struct {
 	Address string // ASCII; empty: there is none
-	// ConfirmedAt is when an admin entered it, ConfirmedBy who (Operator: a command); zero: nobody did but the user,
+	// ConfirmedAt is when an admin or a command entered it, ConfirmedBy who (Operator: a command); zero: nobody did,
 	// and it may be another person's.
 	ConfirmedAt time.Time
 	ConfirmedBy int64
 }
 
-// Confirmed reports whether an admin vouches for the address.
+// Confirmed reports whether an admin or a command has confirmed the address.
 func (e Email) Confirmed() bool { return !e.ConfirmedAt.IsZero() }
 
 // Change are the fields of a user to change; nil leaves one as it is.
@@ -115,10 +115,10 @@ type Change struct {
 // Household are the household's own settings.
 type Household struct {
 	Name string // empty: not set
-	// RequireSecondFactor forbids removing the last second factor.
+	// RequireSecondFactor forbids users to turn their second factor off.
 	RequireSecondFactor bool
 	FirstStepsDone      bool      // admins want to see them no more
-	LastBackup          time.Time // when the program backup made its last archive; zero: it never did
+	LastBackup          time.Time // when the program backup made its last archive; zero: none is known
 }
 
 // MaxHouseholdName is how long a household's name may be, in code points.
