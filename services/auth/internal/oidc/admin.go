@@ -133,7 +133,7 @@ func (s *Service) Disconnect(ctx context.Context, by int64, id string) error {
 	return s.o.Grants.EndConnection(ctx, id, by)
 }
 
-// Sweep deletes grants that ended long ago, and does what KeepKeys does.
+// Sweep does what Grants.SweepGrants and KeepKeys do.
 func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(s.o.Grants.SweepGrants(ctx), s.KeepKeys(ctx))
 }

@@ -50,7 +50,7 @@ func (s *Service) Authenticate(ctx context.Context, by Credentials) (Client, err
 	return Client{}, ErrClient
 }
 
-// used records the use of a secret, once an hour.
+// used records the use of a secret, at most once an hour.
 func (s *Service) used(ctx context.Context, secret Secret) {
 	if s.o.Now().Sub(secret.LastUsedAt) < time.Hour {
 		return

@@ -237,7 +237,6 @@ func (a *authorization) check() error {
 	return nil
 }
 
-// asks reports whether the request asks for a prompt.
 func (a *authorization) asks(prompt string) bool { return slices.Contains(a.prompt, prompt) }
 
 // missing returns what the user has to do first, and with it why: the error for prompt=none. why is nil if there is
@@ -444,7 +443,7 @@ func (s *Service) Waiting(ctx context.Context, handle string) (Waiting, error) {
 	}, nil
 }
 
-// Keep keeps a request that came by another site's form, and returns its handle. ErrRequest and the errors of Off.
+// Keep keeps a request that came by POST, and returns its handle. ErrRequest and the errors of Off.
 func (s *Service) Keep(ctx context.Context, values url.Values) (handle string, err error) {
 	if _, err := s.on(ctx); err != nil {
 		return "", err

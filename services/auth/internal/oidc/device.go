@@ -197,9 +197,9 @@ func (s *Service) ProvedForDevice(ctx context.Context, typed string, by session.
 }
 
 // AllowDevice lets a device log its user in. The kind is Back: it may; ToReauth: the user has to prove who they are
-// first, because ProveFirst says so, or by a second factor; ToLogin: their account is gone or closed; NoFactor: they
-// have to set up a second factor; NoAccess: the rule does not admit them. ErrNoDevice, also where the device has an
-// answer.
+// first, because ProveFirst says so, or by a second factor; ToLogin: their account is gone or closed, or the
+// application is gone; NoFactor: they have to set up a second factor; NoAccess: the rule does not admit them.
+// ErrNoDevice, also where the device has an answer.
 func (s *Service) AllowDevice(ctx context.Context, w WaitingDevice, by DeviceUser) (StepKind, error) {
 	if first, err := s.ProveFirst(ctx, w, by); first || err != nil {
 		return ToReauth, err
@@ -218,8 +218,8 @@ func (s *Service) DenyDevice(ctx context.Context, w WaitingDevice) error {
 }
 
 // admitted decides whether a client's rule admits a user now. The kind is Back: it does; ToLogin: their account is
-// gone or closed; ToReauth: they have to prove a second factor; NoFactor: they have to set one up; NoAccess: it does
-// not, which is recorded.
+// gone or closed, or the application is gone; ToReauth: they have to prove a second factor; NoFactor: they have to set
+// one up; NoAccess: it does not, which is recorded.
 func (s *Service) admitted(ctx context.Context, by session.Session, u user.User, c Client) (Person, StepKind, error) {
 	p, secondFactor, err := s.o.Grants.Person(ctx, by.UserID, c.ApplicationID)
 	switch {

@@ -17,8 +17,7 @@ const maxHint = 8 << 10
 type LogoutRequest struct {
 	Client Client // zero: unknown
 	Grant  string // ID of the grant whose ID token was shown
-	// To is where the application wants the user back: an address that an admin has entered, with the state; empty:
-	// nowhere.
+	// To is where the application wants the user back: one of the client's AfterLogout, with the state; empty: nowhere.
 	To string
 }
 

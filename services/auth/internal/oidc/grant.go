@@ -30,7 +30,7 @@ const (
 	MaxGrantsPerLogin = 10 // of an application and a login
 )
 
-// Grant is what a user's login at an application rests on.
+// Grant is a user's login at an application.
 type Grant struct {
 	// ID is 128 random bits, base64url. It is the claim sid, and no secret.
 	ID            string

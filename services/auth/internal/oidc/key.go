@@ -11,7 +11,7 @@ type KeyState string
 
 // The states.
 const (
-	KeyNext    KeyState = "next"    // published, and becomes active after KeyAhead
+	KeyNext    KeyState = "next"    // published, and becomes active after KeyAhead, or when the active one is revoked
 	KeyActive  KeyState = "active"  // signs
 	KeyRetired KeyState = "retired" // published for KeyPublished, and verifies hints for KeyVerifies
 	KeyRevoked KeyState = "revoked" // verifies nothing

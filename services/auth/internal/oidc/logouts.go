@@ -37,7 +37,7 @@ type Logout struct {
 	Alg           Alg
 	Subject       string
 	SID           string // the grant's ID
-	URI           string // that an admin has entered
+	URI           string // the client's when the grant ended
 	Tries         int    // with the one under way
 }
 

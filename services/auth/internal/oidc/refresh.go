@@ -49,7 +49,7 @@ func (s *Service) Refresh(ctx context.Context, c Client, token, scope, ip string
 	return s.tokens(ctx, h, scopes, "")
 }
 
-// refreshable returns the live grant of a refresh token. ErrGrantEnded, also where it was not used for RefreshIdle;
+// refreshable returns the live grant of a refresh token. ErrGrantEnded, also after RefreshIdle or RefreshLifetime;
 // ErrRefresh if it is another client's or not Offline.
 func (s *Service) refreshable(ctx context.Context, c Client, grant string) (Held, error) {
 	h, err := s.o.Grants.Held(ctx, grant)

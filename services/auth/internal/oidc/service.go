@@ -106,7 +106,8 @@ func (s *Service) read(ctx context.Context) (*state, error) {
 	return st, err
 }
 
-// Off returns why there is no provider: Options.Off, ErrIssuerChanged, or the error of a store; nil: there is one.
+// Off returns why there is no provider: Options.Off, ErrIssuerChanged, or what reading the state failed with; nil:
+// there is one.
 func (s *Service) Off(ctx context.Context) error {
 	_, err := s.on(ctx)
 	return err

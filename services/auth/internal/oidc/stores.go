@@ -25,7 +25,7 @@ type Clients interface {
 	AddSecret(ctx context.Context, slug string, s Secret, by int64) error
 	// RemoveSecret removes a secret of a client. ErrNoClient, ErrNoSecret.
 	RemoveSecret(ctx context.Context, slug string, id, by int64) error
-	// SecretUsed records when a secret was last used, once an hour.
+	// SecretUsed records when a secret was last used, at most once an hour.
 	SecretUsed(ctx context.Context, id int64) error
 	// RequirePKCE makes PKCE a client's duty.
 	RequirePKCE(ctx context.Context, applicationID int64) error
@@ -60,10 +60,10 @@ type Grants interface {
 	// Rotate replaces the current refresh token of a grant, which becomes the previous one, and renews LastUsedAt.
 	// rotated is false if the grant has ended or generation is not the current one.
 	Rotate(ctx context.Context, id string, generation int64) (rotated bool, err error)
-	// Used renews LastUsedAt, once an hour.
+	// Used renews LastUsedAt, at most once an hour.
 	Used(ctx context.Context, id string) error
-	// EndGrant ends a grant for a reason, and queues its logout unless the reason is EndedByClient. ended reports
-	// whether it was live.
+	// EndGrant ends a grant for a reason and, unless that is EndedByClient, queues a logout where its client has a
+	// LogoutURI. ended reports whether this call ended it.
 	EndGrant(ctx context.Context, id, reason string) (ended bool, err error)
 	// Connections returns at most 1000 live grants of a user, or of all users if userID is 0, newest first.
 	Connections(ctx context.Context, userID int64) ([]Connection, error)
@@ -87,7 +87,7 @@ type Code struct {
 	Offline       bool
 	UserID        int64
 	Login, Stamp  string
-	AuthTime      int64
+	AuthTime      int64 // Unix seconds
 	Factor        session.Factor
 	ExpiresAt     int64 // Unix seconds
 }
@@ -100,7 +100,7 @@ type Access struct {
 	IssuedAt int64
 }
 
-// Kept is an authorization request that is kept until its user is led back.
+// Kept is an authorization request that is kept, for RequestLifetime or PushedLifetime.
 type Kept struct {
 	Query string // the request's parameters
 	At    int64  // when it came, Unix seconds
@@ -149,12 +149,12 @@ type ShortLived interface {
 	AnswerDevice(ctx context.Context, hash string, allowed *Code) error
 	// PollDevice returns what the user has allowed to the client whose device proves itself by a secret with this hash:
 	// first at once and then again after each interval, because the answer may be lost. ErrNoDevice, ErrCodeClient,
-	// ErrDenied, ErrPending; ErrSlowDown for a question before the interval is over, which makes the interval longer.
+	// ErrDenied, ErrPending; ErrSlowDown instead of ErrPending before the interval is over, which makes it longer.
 	PollDevice(ctx context.Context, hash, secret, clientID string, now time.Time) (Code, error)
 	// GiveDeviceBack keeps again what PollDevice has returned. ErrNoDevice if it has expired.
 	GiveDeviceBack(ctx context.Context, hash string, c Code) error
-	// Wait notes that a user was led back to an application at an instant, so that it should ask for tokens. Asked
-	// notes that it has asked. Waiting returns since when it has not; zero: it has, or an hour has passed since.
+	// Wait notes that a user was led back to an application, which should then ask for tokens. Asked notes that it has
+	// asked. Waiting returns since when it has not; zero: it has, or nobody was led back within the hour.
 	Wait(ctx context.Context, applicationID int64, at time.Time) error
 	Asked(ctx context.Context, applicationID int64) error
 	Waiting(ctx context.Context, applicationID int64) (time.Time, error)

@@ -36,8 +36,8 @@ func (s *Service) UserInfo(ctx context.Context, token string) (map[string]any, e
 	return claims, nil
 }
 
-// Preview returns the claims that the application of a slug would learn of a user, and with them why it would not log
-// the user in: ErrNotAdmitted, or ErrFactor where they have no second factor. Without claims: ErrNoClient,
+// Preview returns the claims that the application of a slug would learn of a user with all scopes, and why it would not
+// log them in: ErrNotAdmitted, or ErrFactor where they have no second factor. Without claims: ErrNoClient,
 // user.ErrNotFound.
 func (s *Service) Preview(ctx context.Context, slug, username string) (map[string]any, error) {
 	c, err := s.Client(ctx, slug)

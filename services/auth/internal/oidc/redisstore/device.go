@@ -29,8 +29,8 @@ if redis.call('HGET', KEYS[1], 'state') ~= 'waiting' then return 0 end
 redis.call('HSET', KEYS[1], 'proved', ARGV[1])
 return 1`)
 
-	// answerDevice keeps an answer where the state is ARGV[1]. Sent again with the same code it succeeds too; each
-	// code names a grant of its own.
+	// answerDevice keeps an answer where the state is ARGV[1]. A yes that is sent again succeeds too: it has the same
+	// code, and each code names a grant of its own.
 	answerDevice = redis.NewScript(`
 local d = redis.call('HMGET', KEYS[1], 'state', 'code')
 if d[1] == 'allowed' and d[1] == ARGV[2] and d[2] == ARGV[3] then return 1 end

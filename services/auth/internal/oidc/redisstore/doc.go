@@ -1,3 +1,3 @@
 // Package redisstore keeps in Redis what the provider needs for a day at most: codes, access tokens, kept requests,
-// devices that wait for their users, and the last refusals.
+// devices, which applications have not asked for tokens, and the last refusals.
 package redisstore

@@ -47,7 +47,7 @@ type Options struct {
 type Keyring struct {
 	current, previous cipher.AEAD // nil: not set
 	observe           func(time.Duration)
-	places            chan struct{} // as many signatures at once as there are processors
+	places            chan struct{} // as many signatures at once as Go has processors
 
 	mu   sync.Mutex
 	open map[string]crypto.Signer // by kid
