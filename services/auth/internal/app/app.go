@@ -191,7 +191,6 @@ func (p Process) commands() map[string]service.Command {
 	}
 }
 
-// settingsError returns the error of settings that cannot be used.
 func settingsError(err error) error { return fmt.Errorf("the settings are wrong:\n%w", err) }
 
 // healthcheck is "auth healthcheck", which a container runs. It needs no setting

@@ -42,7 +42,7 @@ func parseNames(args []string, names ...string) ([]string, error) {
 	return words, err
 }
 
-// with returns a command without flags and with one word for each of names, which do carries out on the stores.
+// with returns a command without flags, which do carries out on the stores. words has one for each of names, or "".
 func (p Process) with(do func(ctx context.Context, s *stores, words []string) error, names ...string) service.Command {
 	return func(ctx context.Context, args []string) error {
 		words, err := parseNames(args, names...)

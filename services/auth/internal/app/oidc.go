@@ -23,7 +23,6 @@ type oidcRules struct {
 	noPages bool
 }
 
-// newOIDCRules returns the oidcRules of settings.
 func newOIDCRules(stores config.Stores, data config.Data, noPages bool) oidcRules {
 	key, previous := data.Raw()
 	return oidcRules{publicURL: stores.PublicURL, dataKey: key, previous: previous, noPages: noPages}

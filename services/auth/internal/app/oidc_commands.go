@@ -64,7 +64,6 @@ func clientFlags() (*flag.FlagSet, func(*oidc.Client) error) {
 	}
 }
 
-// oidcAdd is "auth oidc add".
 func (p Process) oidcAdd(ctx context.Context, args []string) error {
 	flags, change := clientFlags()
 	words, err := service.Parse(flags, args, "SLUG")
@@ -93,7 +92,6 @@ func (p Process) printClient(s *stores, id, secret string) error {
 	return p.printf("issuer         %s\nclient id      %s\nclient secret  %s\n", s.oidc.Issuer(), id, shown)
 }
 
-// oidcSet is "auth oidc set".
 func (p Process) oidcSet(ctx context.Context, args []string) error {
 	flags, change := clientFlags()
 	words, err := service.Parse(flags, args, "SLUG")
@@ -108,7 +106,6 @@ func (p Process) oidcSet(ctx context.Context, args []string) error {
 	})
 }
 
-// oidcSecret is "auth oidc secret".
 func (p Process) oidcSecret(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	remove := flags.Int64("remove", 0, "")
@@ -215,7 +212,6 @@ func (p Process) oidcKeys(ctx context.Context, s *stores, words []string) error 
 	})
 }
 
-// oidcIssuer is "auth oidc issuer".
 func (p Process) oidcIssuer(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	take := flags.Bool("take", false, "")

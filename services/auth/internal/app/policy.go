@@ -94,7 +94,6 @@ func (p Process) appSet(ctx context.Context, args []string) error {
 	})
 }
 
-// appRoute is "auth app route".
 func (p Process) appRoute(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	var c policy.RouteChange

@@ -136,7 +136,6 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 	return s.untilBootstrapped(handler), nil
 }
 
-// newNotifier returns what sends the notifications of the settings.
 func (s *server) newNotifier() (*audit.Notifier, error) {
 	target, err := s.cfg.NotifyTarget()
 	if err != nil {
@@ -148,7 +147,6 @@ func (s *server) newNotifier() (*audit.Notifier, error) {
 	})
 }
 
-// rules returns the settings of the rules.
 func (s *server) rules() (rules, error) {
 	a := account.Options{
 		SessionLifetimes: s.cfg.Lifetimes(), HouseholdName: s.cfg.HouseholdName,
@@ -172,8 +170,8 @@ func (s *server) rules() (rules, error) {
 	}, nil
 }
 
-// untilBootstrapped has requests wait for the first admin, whose password takes a
-// moment to be hashed: at the first start only, and not those for the health.
+// untilBootstrapped has requests, but those of /health, wait until bootstrap has returned:
+// the first admin's password takes a moment to be hashed.
 func (s *server) untilBootstrapped(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/health" {

@@ -96,7 +96,7 @@ type Options struct {
 	// Web.PublicURL there is no provider.
 	DataKey, DataKeyPrevious []byte
 	NoDataKey                bool
-	// Limited is where the attempts are counted; Attempts is how many failed logins of an address are permitted.
+	// Limited is where attempts are counted; Attempts is how many wrong passwords an address, or a user, is permitted.
 	Limited  redis.UniversalClient
 	Attempts int
 }
