@@ -18,7 +18,7 @@ type Request struct {
 	Host   string // X-Forwarded-Host
 	// Header has the client's own headers.
 	Header http.Header
-	// HasCookie reports that the client sent a cookie of ours, valid or not.
+	// HasCookie reports, where app tokens are accepted, that the client sent a cookie of ours, valid or not.
 	HasCookie bool
 }
 
@@ -55,7 +55,7 @@ type Caller struct {
 	ReadOnly     bool
 }
 
-// Action is what the guard does. Where auth has no pages, it refuses instead of a page or a redirect.
+// Action is what the guard does. It may refuse instead of a page or a redirect.
 type Action string
 
 // The actions.
@@ -211,7 +211,7 @@ func forPerson(r Request, status int, reason Reason) Decision {
 	return d
 }
 
-// invalidToken returns the decision about an app token that is wrong or not for this
+// invalidToken returns the decision about an app token that does not count for this
 // application. It is never a redirect, which a device would follow.
 func invalidToken(r Request, app application.Application) Decision {
 	d := refuse(http.StatusUnauthorized, AppTokenInvalid)

@@ -13,8 +13,8 @@ const TokenHeader = "X-Pforte-Token" //nolint:gosec // a name
 
 // Credential is an app token as a request presents it.
 type Credential struct {
-	// Text is the token; empty, which is never valid, where the request has several headers of its kind, or Basic
-	// names no user.
+	// Text is the token; empty, which is never valid, where a header that may hold it comes twice, both headers have
+	// one, or Basic names no user.
 	Text string
 	// Authorization reports that it came in Authorization, which the application must not
 	// see then.

@@ -130,8 +130,8 @@ func NeverUpstream(addr netip.Addr) bool {
 
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
-// NeedsNaming reports whether the host of an upstream is localhost, or an address that is neither private nor shared:
-// the operator has to name it. The addresses of other names are known at each connection only.
+// NeedsNaming reports whether the host of an upstream is localhost or a name below it, or an address that is neither
+// private nor shared: the operator has to name it. The addresses of other names are known at each connection only.
 func NeedsNaming(upstream string) bool {
 	host := hostOf(upstream)
 	addr, err := netip.ParseAddr(host)

@@ -22,8 +22,8 @@ const (
 // removed among them.
 const MaxPerUser = 50
 
-// KeepEnded is how long a token is kept after it was revoked or expired, so that its user
-// sees what became of it.
+// KeepEnded is how long a token is kept after it was revoked or expired, unless it is
+// removed before, so that its user sees what became of it.
 const KeepEnded = 30 * 24 * time.Hour
 
 // Errors of tokens.
@@ -57,7 +57,7 @@ type Token struct {
 	LastUsedAt   time.Time // exact to an hour; zero: never
 }
 
-// Valid reports whether the token can be used at an instant.
+// Valid reports whether the token is neither revoked nor expired at an instant.
 func (t Token) Valid(now time.Time) bool {
 	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt))
 }
