@@ -39,7 +39,7 @@ const maxHouseholdName = 64
 // DefaultAddr is the default of ADDR.
 const DefaultAddr = ":8081"
 
-// strongSecret is the least length of a secret that signs cookies, in characters: 32
+// strongSecret is how long a secret that signs cookies should be at least, in characters: 32
 // hexadecimal digits have 128 bits.
 const strongSecret = 32
 
@@ -229,8 +229,8 @@ func (s *Stores) faults() (faults []error) {
 	return faults
 }
 
-// WeakSecret reports whether a secret that signs cookies is too short. Only
-// one that is unset is refused (AUTH-10.1).
+// WeakSecret reports whether SESSION_SECRET, or SESSION_SECRET_PREVIOUS where it is set, has fewer than strongSecret
+// characters. It is used all the same.
 func (c *Config) WeakSecret() bool {
 	previous := utf8.RuneCountInString(c.SessionSecretPrevious)
 	return utf8.RuneCountInString(c.SessionSecret) < strongSecret || previous > 0 && previous < strongSecret

@@ -91,7 +91,7 @@ func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, e
 	}
 }
 
-// Answer returns what a form led to, and reports whether it was sent before, within FormLifetime. It waits while the
+// Answer returns what a form led to, and reports whether it was carried out, within FormLifetime. It waits while the
 // form is carried out.
 func (s *Store) Answer(ctx context.Context, f Form) (answer Answer, sent bool, err error) {
 	for {

@@ -91,7 +91,7 @@ func (s *Store) Secret(ctx context.Context, key Key, name string) (secret []byte
 	return secret, max(0, ttl.Val()), nil
 }
 
-// Remove forgets a secret. For one that Secret does not return it does nothing, and returns no error.
+// Remove forgets a secret. For one that is unknown, gone or another session's it does nothing.
 func (s *Store) Remove(ctx context.Context, key Key, name string) error {
 	if _, _, err := s.Secret(ctx, key, name); errors.Is(err, ErrGone) {
 		return nil

@@ -52,7 +52,7 @@ type Options struct {
 	// App begins all keys in Redis; it has no braces. Name separates the keys of
 	// this limiter from those of others.
 	App, Name string
-	Limit     int           // attempts of a key and window, at least 1
+	Limit     int           // attempts of the first key in a window, at least 1
 	Window    time.Duration // at least a millisecond
 }
 

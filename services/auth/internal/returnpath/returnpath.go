@@ -12,7 +12,7 @@ const Max = 2048
 // ownPaths are not returned to: logging out, and answers for programs.
 var ownPaths = []string{"/pforte/logout", "/api", "/internal"}
 
-// Safe returns to when it is a path on the same host that is none of ownPaths, and otherwise fallback. Browsers and
+// Safe returns to when it is a path on the same host, not at or below one of ownPaths, else fallback. Browsers and
 // servers disagree about what a path is, so it refuses what any of them reads as another host, or as another path
 // than this program does: also after decoding the path once more. A query may hold a path of its own, which is
 // checked where it is used.

@@ -27,7 +27,6 @@ type Snapshot[T any] struct {
 // New returns a Snapshot that has read nothing yet.
 func New[T any](o Options[T]) *Snapshot[T] { return &Snapshot[T]{o: o} }
 
-// reading is one read.
 type reading[T any] struct {
 	begun time.Time
 	done  chan struct{} // closed when it is finished; the fields below are set then
@@ -35,8 +34,8 @@ type reading[T any] struct {
 	err   error
 }
 
-// Get returns a value whose reading began at most Age ago, and after the last Outdate. The value is not to be
-// changed. Requests that need it read again wait for one read together.
+// Get returns a value whose reading began, as of the call, less than Age ago and after the last Outdate. The value is
+// not to be changed. Requests that need it read again wait for one read together.
 func (s *Snapshot[T]) Get(ctx context.Context) (value T, err error) {
 	r := s.current(ctx)
 	select {
@@ -47,7 +46,7 @@ func (s *Snapshot[T]) Get(ctx context.Context) (value T, err error) {
 	}
 }
 
-// current returns the newest reading, or begins one where that is old or has failed.
+// current returns the newest reading, or begins one where there is none, or that is old or has failed.
 func (s *Snapshot[T]) current(ctx context.Context) *reading[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
