@@ -16,14 +16,14 @@
 // # Forms of one text
 //
 // Keyboards send "ä" as one code point (NFC) or as two (NFD). A password is stored as
-// NFC. Verify compares NFC, then what was sent, then NFD, as older and imported hashes may
-// be of any form. A comparison that fails tries one form for ASCII, two for NFC or NFD with
+// NFC (but see forms). Verify compares NFC, then what was sent, then NFD, as older and
+// imported hashes may be of any form. A comparison that fails tries one form for ASCII, two for NFC or NFD with
 // umlauts, three for a mixture.
 //
 // # Equal work
 //
 // The time of an answer must not reveal whether a user exists. A comparison that
-// fails costs as much as one of the configured cost, or of the costliest hash seen, up to
+// fails costs at least as much as one of the configured cost, or of the costliest hash seen, up to
 // MaxImportCost, if that is higher (Seen): also for a hash of lower cost, a malformed hash,
 // and an unknown user (VerifyDummy). How many comparisons fail depends on the password that
 // was sent alone.

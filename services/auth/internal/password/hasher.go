@@ -146,7 +146,7 @@ var alphabet = base64.NewEncoding("./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopq
 // dummyHash returns the hash that VerifyDummy compares with.
 func (h *Hasher) dummyHash() string { return fmt.Sprintf("$2a$%02d$%s", h.WorkCost(), h.dummy) }
 
-// Hash returns the hash to store for a password of any length, of its NFC form. ErrBusy,
+// Hash returns the hash to store for a password of any length, normalized. ErrBusy,
 // or ctx's error when it is cancelled in the queue.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	password = normalize(password)

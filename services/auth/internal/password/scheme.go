@@ -33,7 +33,7 @@ var (
 // form is that of a bcrypt hash: minor version, cost, 22 characters of salt and 31 of hash.
 var form = regexp.MustCompile(`\A\$2[a-z]\$\d\d\$[./A-Za-z0-9]{53}\z`)
 
-// exact reports whether plain bcrypt distinguishes the password from every other.
+// exact reports whether plain bcrypt tells the password from every other for which exact holds.
 func exact(password string) bool {
 	return len(password) <= maxBcrypt && !strings.Contains(password, "\x00")
 }

@@ -39,7 +39,7 @@ type Options struct {
 type relyingParty struct{ *webauthn.WebAuthn }
 
 // New checks the options and returns a relying party. factor.ErrNoPublicURL, ErrNotHTTPS
-// and ErrIPAddress: browsers have no passkeys there.
+// and ErrIPAddress where there can be no passkeys.
 func New(o Options) (factor.RelyingParty, error) {
 	if o.PublicURL == "" {
 		return nil, factor.ErrNoPublicURL
