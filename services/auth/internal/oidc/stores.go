@@ -48,7 +48,7 @@ type Keys interface {
 type Grants interface {
 	// Person returns a user whose account is open, with a subject, and whether an application demands a second
 	// factor. ErrNotAdmitted with the person, perhaps without a subject, where the application's rule says no;
-	// user.ErrNotFound, also where there is no such application.
+	// user.ErrNotFound, also of a closed account, and where there is no such application.
 	Person(ctx context.Context, userID, applicationID int64) (p Person, secondFactor bool, err error)
 	// CreateGrant checks what a grant rests on and stores it, in one step: the stamp and the state of the user's row,
 	// the rule and its second factor, and that the login has not ended. With too many live ones the oldest end. first
