@@ -137,9 +137,9 @@ type run struct {
 	stdout io.Writer
 }
 
-// do buys and checks what the command line asks for. With --prove-payment it then buys evidence of the payment
-// for it, unless an earlier payment has bought the answer. The first payment stays in the journal until the
-// second answer is there and checked, so that the same command resumes both.
+// do buys and checks what the command line asks for. With --prove-payment it then buys evidence of that payment,
+// unless the seller says that an earlier one has bought the answer. The first payment stays in the journal until
+// the second answer is there and checked, so that the same command resumes both.
 func (r *run) do(ctx context.Context) (err error) {
 	if r.buyer, err = r.newBuyer(r.print); err != nil {
 		return err
@@ -173,8 +173,8 @@ func (r *run) do(ctx context.Context) (err error) {
 }
 
 // purchase buys the answer to the single question of the command line. Without a transaction in it, purchase
-// resumes the payment that an earlier run signed for a transaction of the agent's own. If there is none, or it
-// has expired, purchase makes such a transaction and buys the answer about it.
+// resumes the payment that an earlier run signed for a transaction of the agent's own. If there is none, or it was
+// refused and has expired, purchase makes such a transaction and buys the answer about it.
 func (r *run) purchase(ctx context.Context) (purchase, error) {
 	if r.payment {
 		if err := r.findPath(ctx); err != nil {
@@ -316,7 +316,7 @@ func printable(text string) string {
 // options are what the command line and the environment set.
 type options struct {
 	url, path, rpc string
-	// want is the single question. Without a transaction in it, the agent makes one.
+	// want is the question without --batch. Where it names no transaction, it is about one of the agent's own.
 	want receipt.Request
 	// chain is the id of the chain that the receipt must be about, "" where the path or the key document has it.
 	chain string
@@ -328,7 +328,7 @@ type options struct {
 	out     string
 	// keysFile names the key document to check receipts against; "" stands for the verifier's own.
 	keysFile string
-	// maxWait bounds the wait for finality before a payment, and how long one payment is sent again.
+	// maxWait bounds how long one payment is sent again, and each wait of a run for finality or for its proof.
 	maxWait       time.Duration
 	json, version bool
 	// payment means that the question is that of --payment; chain is then the chain of that payment.

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// usualPause is the wait before a request is sent again when the seller sends no Retry-After. longestPause
-	// is the longest wait that Retry-After may ask for.
+	// usualPause is the wait before a request is sent again when no Retry-After of the seller can be read.
+	// longestPause is the longest wait that Retry-After may ask for.
 	usualPause   = 2 * time.Second
 	longestPause = 365 * 24 * time.Hour
 	// clockSkew is how far the chain's clock may be behind ours: a payment is given up only this long after its
@@ -47,7 +47,7 @@ type buyer struct {
 	url   string
 	key   *ecdsa.PrivateKey
 	payer string
-	// most is what one payment may cost, in atomic units.
+	// most is the most that one payment may cost, in atomic units.
 	most *big.Int
 	// network is the only network to pay on, "" for any that has a known token.
 	network string
@@ -55,8 +55,8 @@ type buyer struct {
 	journal journal
 	// keysFile names the key document that receipts are checked against; "" stands for the seller's own.
 	keysFile string
-	// maxWait bounds how long one payment is sent again. finalWait bounds the wait, before anything is signed,
-	// for a transaction to be final.
+	// maxWait bounds how long a seller is asked for its price, and how long one payment is sent again. finalWait
+	// bounds the wait of [buyer.waitFinal], before anything is signed.
 	maxWait, finalWait time.Duration
 	// isBrief bounds the retries of a payment of which every answer said that it moved no money: it is sent
 	// again within finalWithin at most, and not after a 422, by which the evidence is not there. The caller gets
@@ -71,12 +71,12 @@ type buyer struct {
 	answered func() (bool, error)
 }
 
-// purchase is a payment and the answer that it bought.
+// purchase is a request with the payment that was sent for it, if any, and the answer.
 type purchase struct {
 	entry
 	answer  []byte
 	settled x402.SettleResponse
-	// resumed means that a payment of an earlier run was sent again.
+	// resumed means that the payment was in the journal already.
 	resumed bool
 }
 
@@ -90,12 +90,12 @@ func (p purchase) isReused() bool {
 }
 
 var (
-	// errUndecided means that a payment was or may have been sent, and is not done with: its outcome is not
-	// known yet, or its answer could not be checked, saved or reported.
+	// errUndecided means that a payment was or may have been sent, and is not done with: its outcome is not known
+	// yet, its answer could not be checked, saved or reported, or the journal could not drop it.
 	errUndecided = errors.New("the payment was sent and its outcome is not known yet; run the same command again, it " +
 		"sends the same payment")
-	// errExpired means that there is no payment of an earlier run to send again: none was signed, or the seller
-	// has refused it and it cannot be settled any more.
+	// errExpired means that there is no payment of an earlier run to send again: the journal has none, or the
+	// seller has refused it and it cannot be settled any more.
 	errExpired = errors.New("the earlier payment has expired")
 	// errAnswered means that the answer has been saved meanwhile, and that nothing was signed.
 	errAnswered = errors.New("the answer is there")
@@ -111,7 +111,7 @@ func (b *buyer) entryOf(q question) entry {
 }
 
 // buy gets the answer to the request of e, with the payment that the journal has for it. If there is none, or it
-// has expired, it makes a new one.
+// was refused and has expired, it makes a new one.
 func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
 	earlier, err := b.journal.find(e)
 	if err != nil {
@@ -132,9 +132,9 @@ func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
 	return b.pay(ctx, payable, false)
 }
 
-// replay sends the payment of an earlier run again. It refuses one above b.most, on another network than
-// b.network, or to another payee than the pinned one. It returns errExpired when the seller has refused the
-// payment and it has expired; the journal has dropped it then.
+// replay sends the payment of an earlier run again. It refuses one that choose does not take by now, or to another
+// payee than the pinned one. It returns errExpired when the seller has refused the payment and it has expired; the
+// journal has dropped it then.
 func (b *buyer) replay(ctx context.Context, e entry) (purchase, error) {
 	_, _, err := choose([]x402.Requirements{e.Offer}, b.most, b.network)
 	if err == nil {
@@ -179,8 +179,7 @@ func (b *buyer) forget(e entry) error {
 
 // sign requests the price and signs a payment for the request of e. When it returns no error, the payment is
 // counted and in the journal. When another run was faster, it returns errFaster, or errAnswered if that run
-// has saved the answer. Nothing is signed while the seller says that the transaction cannot be verified yet
-// (*tooEarly).
+// has saved the answer. Nothing is signed where [buyer.waitFinal] returns an error.
 func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 	if err := b.waitFinal(ctx, e); err != nil {
 		return e, err
@@ -288,9 +287,10 @@ func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRe
 	}
 }
 
-// pay sends a payment until the seller answers for good, or until maxWait has passed. open means that it was
-// sent before and its outcome is not known. The error is errUndecided if money may have moved when pay gives up,
-// and a *denied or a *refusal if the seller refuses for good. The payment stays in the journal.
+// pay sends a payment until the seller answers for good, or pay gives up: after maxWait, or sooner where no money
+// has moved. open means that it was sent before and its outcome is not known. The error is errUndecided if money
+// may have moved when pay gives up, and a *denied or a *refusal if the seller refuses for good. The payment stays
+// in the journal.
 func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 	p := purchase{entry: e}
 	end := time.Now().Add(b.maxWait)
@@ -402,5 +402,5 @@ func parseKeys(text []byte) (receipt.KeyDocument, error) {
 	return keys, nil
 }
 
-// trimmed returns an address without a slash at its end.
+// trimmed returns an address without the slash that it may end with.
 func trimmed(url string) string { return strings.TrimSuffix(url, "/") }

@@ -1,6 +1,6 @@
 // Package agent is a paying client for the terminal and for assistants: it requests
-// the verification of a transaction, pays for it over x402 version 2, and checks the
-// signed receipt offline. The command mcp serves such purchases as tools of the
+// evidence of transactions and transfers, pays for it over x402 version 2, and checks
+// the signed receipts offline. The command mcp serves such purchases as tools of the
 // Model Context Protocol over stdio.
 //
 // It does not trust the seller: it pays known tokens only, never more than

@@ -18,7 +18,7 @@ import (
 var (
 	// errFinality means that the receipt holds, and that its block is not proven to be final.
 	errFinality = errors.New("the receipt was paid for and holds, but its block is not proven to be final")
-	// errFinalLater means that there is no proof yet, and that there may be one later.
+	// errFinalLater means that no proof was got in time, and that there may be one later.
 	errFinalLater = errors.New("the receipt was paid for and holds, but the proof that its block is final is not " +
 		"there yet; run the same command again, it sends the same payment")
 )

@@ -25,16 +25,16 @@ type entry struct {
 	Nonce       string            `json:"nonce"`
 	Header      string            `json:"header"`
 	ValidBefore time.Time         `json:"validBefore"`
-	// Demo means that the request is about a transaction of the agent's own. A later run without a question
-	// resumes it.
+	// Demo means that the request is about a transaction of the agent's own. A later run that names no
+	// transaction resumes it.
 	Demo bool `json:"demo,omitempty"`
 }
 
 // lastMoment returns when the payment can last be settled, also by a chain whose clock is clockSkew behind ours.
 func (e entry) lastMoment() time.Time { return e.ValidBefore.Add(clockSkew) }
 
-// name returns the name of the entry, which follows from payer, URL and body. The spelling of a request does not
-// matter to it, because bodies are canonical.
+// name returns the name of the entry, which follows from payer, URL and body. How a request was spelled does not
+// matter to it where the body is canonical.
 func (e entry) name() string {
 	sum := sha256.Sum256([]byte(e.Payer + "\n" + e.URL + "\n" + e.Body))
 	return hex.EncodeToString(sum[:])
@@ -45,8 +45,8 @@ type journal string
 
 func (j journal) path(e entry) string { return filepath.Join(string(j), e.name()+".json") }
 
-// find returns the payment that was signed for the request of e, or nil. Earlier releases kept requests as the
-// user spelled them, and named files accordingly: find compares the canonical form of these.
+// find returns the payment that the journal has for the request of e, or nil. Earlier releases kept requests as
+// the user spelled them, and named files accordingly: find compares the canonical form of these.
 func (j journal) find(e entry) (*entry, error) {
 	found, err := read(j.path(e))
 	if found != nil || err != nil {

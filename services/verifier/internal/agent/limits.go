@@ -26,16 +26,16 @@ var (
 	ErrPayee = errors.New("the seller's payee has changed")
 )
 
-// limits count what each payer signs, in a folder that several processes share. A payment counts from before it
-// is signed until 24 hours after its ValidBefore, whatever the seller answers, because that no money moved would
-// be only the seller's word. A payment for an answer that was reused counts as well: the seller holds a
+// limits count what each payer signs, in a folder that several processes share. A payment that is sent counts from
+// before it is signed until 24 hours after its ValidBefore, whatever the seller answers, because that no money moved
+// would be only the seller's word. A payment for an answer that was reused counts as well: the seller holds a
 // signature that the token takes until ValidBefore, and a seller that settles it and reports a reuse could
 // otherwise take any sum in a day.
 type limits struct {
 	folder string
 	// day is the most that one payer may sign for in 24 hours, in atomic units; nil is no limit.
 	day *big.Int
-	// pinned means that a seller must be paid at the address on each network that was paid first.
+	// pinned means that a seller must be paid, on each network, at the address that was to be paid there first.
 	pinned bool
 	now    func() time.Time
 }
@@ -71,8 +71,8 @@ func (l limits) locked(f func() error) (err error) {
 }
 
 // count counts a payment that is about to be signed; it is on the disk when count returns no error. It replaces
-// a payment for the same question that is not Closed and that never came into the journal, as after a crash. The
-// caller holds the lock. ErrDayCap.
+// the payer's payment for the same question that is not Closed: one that never came into the journal, as after a
+// crash. The caller has found none in the journal, and holds the lock. ErrDayCap.
 func (l limits) count(s signed, amount *big.Int) error {
 	all, err := l.counted()
 	if err != nil {
@@ -131,9 +131,9 @@ func (l limits) spent(payer string) (*big.Int, error) {
 	return sum, err
 }
 
-// counted returns the payments of all payers that still count. A file that cannot be read is an error, and is
-// not taken for an empty one. A payment whose time is in the future counts, so that a clock that was set back
-// frees nothing.
+// counted returns the payments of all payers that still count. A file that is there and cannot be read is an error,
+// and is not taken for an empty one. A payment whose time is in the future counts, so that a clock that was set
+// back frees nothing.
 func (l limits) counted() ([]signed, error) {
 	var all []signed
 	if err := l.read("spent.json", &all); err != nil {

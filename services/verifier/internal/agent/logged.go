@@ -24,7 +24,7 @@ type logPlace struct {
 	Origin string `json:"origin"`
 	Index  int64  `json:"index"`
 	// Witnesses is how many witnesses of the policy cosigned the checkpoint of the proof. Earliest is by when
-	// the policy's quorum, or all of them where it asks for none, had done so; "" where nobody has.
+	// the policy's quorum, or where it asks for none all of these, had done so; "" where nobody has.
 	Witnesses int    `json:"witnesses"`
 	Earliest  string `json:"earliest,omitempty"`
 }

@@ -79,7 +79,7 @@ type toolbox struct {
 	trust        finalityTrust
 	// logPolicy is what the user trusts of logs of receipts, nil for looking in none.
 	logPolicy *receiptlog.Policy
-	// waiting has the questions to buy once they can be; added has a value after a new one.
+	// waiting has the questions to buy once they can be; a value in added wakes buyWaiting for a new one.
 	waiting waiting
 	added   chan struct{}
 	log     *slog.Logger
@@ -87,7 +87,7 @@ type toolbox struct {
 	purchases flight.Group[string, bought]
 
 	mu sync.Mutex
-	// asked are the payments that the user was asked about, by the RequestState of the result that asked.
+	// asked are payments whose confirmation was requested, by the RequestState of the result that asked.
 	asked map[string]approval
 }
 
@@ -177,9 +177,9 @@ type bought struct {
 var (
 	// errNoAnswer ends a call that takes too long and has signed nothing.
 	errNoAnswer = errors.New("the verifier does not answer in time; this call has signed nothing")
-	// errUnderWay ends a call that takes too long and whose payment may have been signed.
+	// errUnderWay ends a call that takes too long, where a payment for what it asks may have been signed.
 	errUnderWay = errors.New("paid or perhaps paid: the purchase goes on, and asking again continues this payment")
-	// errDeclined means that the user did not confirm the payment, or confirmed one that was not asked for.
+	// errDeclined means that the user did not confirm the payment, or confirmed one that no open request is about.
 	errDeclined = errors.New("the user did not confirm the payment")
 	// errCannotAsk means that payments are to be confirmed, and that the client cannot ask.
 	errCannotAsk = errors.New("payments have to be confirmed (--confirm), and this client cannot ask its user (MCP " +

@@ -41,8 +41,8 @@ func (r *run) findPath(ctx context.Context) error {
 }
 
 // expand replaces an x402 payment in the arguments of a call by the question about its transfer, and adds the
-// chain of the payment. Arguments without a payment are returned as they are. When the seller does not name that
-// chain, the question is returned beside the error.
+// chain of the payment. Arguments without a payment are returned as they are. When the payment can be read and its
+// chain cannot be added, the question is returned beside the error.
 func (t *toolbox) expand(ctx context.Context, asked arguments) (arguments, error) {
 	body, id, err := verification.ExpandPayment(asked.body)
 	if err != nil || id == "" {

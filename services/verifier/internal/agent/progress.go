@@ -84,7 +84,7 @@ func (b *buyer) waitFinal(ctx context.Context, e entry) error {
 	}
 }
 
-// look asks once. It returns nil if the transaction is final, or if that cannot be learnt.
+// look asks the seller once. It returns nil if the transaction is final, or if that cannot be learnt.
 func (b *buyer) look(ctx context.Context, e entry) *tooEarly {
 	hash := hashOf([]byte(e.Body))
 	chain, usual := chainOf(strings.TrimPrefix(e.URL, b.url))
@@ -106,7 +106,7 @@ func (b *buyer) look(ctx context.Context, e entry) *tooEarly {
 	}
 }
 
-// hashOf returns the hash of the transaction that a request asks about, "" if it cannot be read.
+// hashOf returns the hash of the transaction that a request asks about, "" if there is none that can be read.
 func hashOf(body []byte) string {
 	var asked struct {
 		TransactionHash string `json:"transactionHash"`
@@ -123,8 +123,8 @@ const (
 	maxFinalSeconds = 24 * 60 * 60
 )
 
-// chainOf returns the chain's name in the path of a paid route, or anyChain for a path without one.
-// It returns false for any other path.
+// chainOf returns the chain's name in the path of a paid route for one question, or anyChain for a path without
+// one. It returns false for any other path.
 func chainOf(route string) (chain string, ok bool) {
 	if route == firstPaths[transferSuffix] {
 		return anyChain, true

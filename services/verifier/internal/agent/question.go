@@ -10,9 +10,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// question is what one purchase asks.
+// question is what one purchase asks, or one of the questions of a batch.
 type question struct {
-	// path is the path of the paid route.
+	// path is the path of the paid route for this question alone.
 	path string
 	// body is the request in its canonical form: the same bytes for every spelling.
 	body string
@@ -102,7 +102,7 @@ func (q question) suffix() string {
 	return transactionSuffix
 }
 
-// checkAnswers compares a receipt with the question that was paid for. firstChain is the id of the first chain.
+// checkAnswers compares a receipt with the question that was paid for. firstChain is as first of checkChain.
 func (q question) checkAnswers(got receipt.Receipt, firstChain string) error {
 	answered, err := json.Marshal(got.Request)
 	if err != nil {
@@ -115,8 +115,8 @@ func (q question) checkAnswers(got receipt.Receipt, firstChain string) error {
 }
 
 // checkChain compares a receipt's chain with the one that was paid for, because a transaction without replay
-// protection has one hash on several chains. A path that names no chain stands for the verifier's first one,
-// whose id is first.
+// protection may be on several chains with one hash. A path that names no chain stands for the verifier's first
+// one, whose id is first, or "" where it is not known.
 func (q question) checkChain(got receipt.Chain, first string) error {
 	name, named := strings.CutSuffix(path.Base(q.path), q.suffix())
 	named = named && name != anyChain

@@ -36,10 +36,10 @@ type outcomePayment struct {
 	PayTo       string `json:"payTo"`
 	Nonce       string `json:"nonce"`
 	Transaction string `json:"transaction"`
-	// Resumed means that a payment of an earlier run was sent again.
+	// Resumed means that the payment was in the journal already.
 	Resumed bool `json:"resumed"`
-	// Reused means that the seller says that an earlier payment has bought the answer. Transaction is then that
-	// of the earlier payment, and the payment of Nonce, which was signed for USD, is not spent.
+	// Reused means that the seller says that an earlier payment, that of Transaction, has bought the answer, and
+	// that the payment of Nonce, which was signed for USD, is not spent.
 	Reused bool `json:"repeated"`
 }
 

@@ -91,7 +91,7 @@ func (r *refusal) after(open bool) error {
 	return r
 }
 
-// unchargedReasons are the reasons of refusals that a verifier gives when the call has moved no money.
+// unchargedReasons are reasons of a 402 or a 5xx that a verifier gives only when the call has moved no money.
 var unchargedReasons = []string{
 	"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", notReady,
 }

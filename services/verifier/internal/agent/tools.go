@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// maxLine bounds a line of the log and an error of the agent's own, and maxQuote what is shown of a seller's
-	// text, in characters.
+	// maxLine bounds a line that a toolbox prints and an error of the agent's own, and maxQuote what is shown of
+	// a seller's text, in characters.
 	maxLine, maxQuote = 2000, 500
 	// maxChecks bounds the checks in a seller's refusal, in bytes: larger ones are not passed on.
 	maxChecks = 8 << 10
@@ -255,8 +255,8 @@ func (t *toolbox) sell(
 	return t.sold(ctx, got)
 }
 
-// wait keeps a question until its transaction is final, and returns a result that says so. If waiting will not
-// change the seller's answer, the result is the failure.
+// wait keeps a question that is bought once its transaction is final, and returns a result that says so. If waiting
+// will not change the seller's answer, or the question cannot be kept, the result is the failure.
 func (t *toolbox) wait(q question, early *tooEarly) *mcp.CallToolResult {
 	if _, may := early.mayChange(); !may {
 		return failure(early, false)
@@ -287,14 +287,14 @@ type paidAnswer struct {
 }
 
 type paidPayment struct {
-	// USD is "0.00" when the answer was bought before, else what was signed for.
+	// USD is "0.00" when the answer was in File before the call, else what was signed for.
 	USD         string `json:"usd"`
 	Network     string `json:"network,omitempty"`
 	PayTo       string `json:"payTo,omitempty"`
 	Transaction string `json:"transaction,omitempty"`
 	Resumed     bool   `json:"resumed"`
-	// Reused means that the seller says that an earlier payment has bought the answer. Transaction is then that
-	// of the earlier payment, and what was signed for USD is not spent.
+	// Reused means that the seller says that an earlier payment, that of Transaction, has bought the answer, and
+	// that what was signed for USD is not spent.
 	Reused    bool   `json:"repeated"`
 	DayUSD    string `json:"dayUSD"`
 	DayCapUSD string `json:"dayCapUSD"`
@@ -368,7 +368,7 @@ type callFailure struct {
 	Reason    string `json:"reason"`
 	Retryable bool   `json:"retryable"`
 	Field     string `json:"field,omitempty"`
-	// AskAgainAfterSeconds is after how long the same call may have another answer; 0 means unknown.
+	// AskAgainAfterSeconds is after how long the same call may have another answer; 0 where nobody says.
 	AskAgainAfterSeconds int `json:"askAgainAfterSeconds,omitempty"`
 	// Paid is "no", "unknown" or "yes".
 	Paid   string        `json:"paid"`

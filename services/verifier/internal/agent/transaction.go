@@ -97,8 +97,8 @@ func send(
 // errNotFinal means that a transaction did not become final in time.
 var errNotFinal = errors.New("the transaction is not final yet")
 
-// waitFinal waits until the block after that of the transaction is finalized, so that other nodes have seen the
-// transaction's as finalized too. It returns the number of the transaction's block; after maxWait, errNotFinal.
+// waitFinal waits until the block after that of the transaction is finalized, so that other nodes are likely to see
+// the transaction's as finalized too. It returns the number of the transaction's block; after maxWait, errNotFinal.
 func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, maxWait time.Duration) (*big.Int, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
