@@ -77,8 +77,8 @@ func (b batch) links([]byte) string { return "" }
 // askedBatch is a batch that was read.
 type askedBatch []asked
 
-// read reads a batch. A question is the body of its own path with the member chain, the name of its
-// chain. It is about a transfer where it has the member transfer.
+// read reads a batch. A question is the body of its own path, but without payment, and may have the
+// member chain, the name of its chain. It is about a transfer where it has the member transfer.
 func (b batch) read(body []byte) (askedBatch, error) {
 	var wire struct {
 		Questions []json.RawMessage `json:"questions"`
@@ -205,8 +205,8 @@ func (a *api) priceOf(questions int) string {
 	return unit.Mul(unit, big.NewInt(int64(questions))).String()
 }
 
-// serve answers a POST of a batch. A body that cannot be read, as one that only requests the price, is
-// handled at the price of one question.
+// serve answers a POST of a batch. A body that is no batch, as one that only requests the price, is
+// handled at the price of one question, unless it is too large.
 func (b *batchRoute) serve(c echo.Context) error {
 	body, err := service.ReadBody(c.Response(), c.Request(), maxBatchBody)
 	if errors.Is(err, service.ErrBodyTooLarge) {

@@ -13,8 +13,8 @@ import (
 
 // What compressing answers may cost. An answer of up to minCompressed bytes leaves in the first
 // flight of a TCP connection (RFC 6928), so that compressing it saves its reader no time. Buyers
-// get an answer again for nothing, so for all clients together compressedASecond answers a second are
-// compressed on average, and at most compressedAtOnce at once. Others are sent as they are.
+// get an answer again for nothing, so for all clients together at most compressedASecond answers a second
+// are compressed on average, and compressedAtOnce at once. Others are sent as they are.
 const (
 	minCompressed     = 14 << 10
 	compressedASecond = 50

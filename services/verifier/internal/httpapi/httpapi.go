@@ -27,8 +27,8 @@ import (
 // Options is what the API is made of. All fields but those noted otherwise
 // are required.
 type Options struct {
-	// Chains are served in this order; the first one also at the paths that name none (VERIFIER-1.1,
-	// VERIFIER-1.2).
+	// Chains are listed in this order; the first one is also served at the paths that name none
+	// (VERIFIER-1.1, VERIFIER-1.2).
 	Chains  []Chain
 	Paywall *paywall.Paywall
 	Terms   payment.Terms
@@ -50,7 +50,7 @@ type Options struct {
 	// CheckPage is the page that checks receipts, as [checkpage.Built] returns it; nil
 	// where there is none.
 	CheckPage []byte
-	// Sold returns a sold answer by its SHA-256, or payment.ErrNotFound.
+	// Sold returns a sold answer by its SHA-256; payment.ErrNotFound where none is kept.
 	Sold func(context.Context, payment.Digest) (payment.Answer, error)
 	Log  *slog.Logger
 	Now  func() time.Time
@@ -77,7 +77,7 @@ type api struct {
 	paid []*paidRoute
 	// operations are those of each kind, in the order of the chains.
 	operations map[*kind][]operation
-	// priced has the handlers that answer a GET of a paid path, by path.
+	// priced has the handlers that answer a GET or HEAD of a paid path, by path.
 	priced map[string]echo.HandlerFunc
 	check  checkPage
 	states *states
@@ -89,7 +89,7 @@ type api struct {
 // receiptsMemory is about how many bytes of signed receipts are kept in memory, at most.
 const receiptsMemory = 16 << 20
 
-// New returns the handler of the verifier's public address. It fails where a required option is missing.
+// New returns the handler of the verifier's public address. It fails where an option is missing or does not fit.
 func New(o Options) (http.Handler, error) {
 	if len(o.Chains) == 0 || o.Paywall == nil || o.Key == nil || o.PublicURL == "" || o.Health == nil ||
 		o.Metrics == nil || o.Sold == nil || o.Log == nil || o.Now == nil {
@@ -190,8 +190,8 @@ func (a answer) write(c echo.Context) error {
 	return c.Blob(a.status, cmp.Or(a.mediaType, receipt.MediaTypeJSON), a.body)
 }
 
-// allowHeaders are the request headers that browsers may send. The official client sends
-// Access-Control-Expose-Headers as a request header on its paid retry.
+// allowHeaders are the request headers that browsers may send to every path. The official client
+// sends Access-Control-Expose-Headers as a request header on its paid retry.
 const allowHeaders = "Content-Type, Accept, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, " +
 	"X-Request-Id, If-None-Match"
 

@@ -29,8 +29,8 @@ import (
 
 // MCP is how tools are served at /mcp (Model Context Protocol, streamable HTTP).
 type MCP struct {
-	// AnswerTimeout bounds how long a call waits for its answer. A purchase goes on after it, and
-	// the same call with the same payment gets the answer.
+	// AnswerTimeout bounds how long a call waits for its answer. A purchase by which money may have moved
+	// goes on after it. The same call with the same payment gets the answer.
 	AnswerTimeout time.Duration
 	// PaymentExtension has clients with the capability org.x402/payment get a challenge as a
 	// result of its own type in place of a tool's error.

@@ -29,8 +29,8 @@ type Metrics struct {
 	tools       *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. The counters that alerts watch begin at zero, so that
-// already the first event of a kind is a rise.
+// NewMetrics registers the metrics. Those of payments, of calls to the facilitator and of lookups
+// begin at zero for each outcome, so that already the first event of a kind is a rise.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	requests, err := service.NewHTTPMetrics(r, "verifier",
 		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60})
@@ -141,7 +141,7 @@ func result(hit bool) string {
 	return "miss"
 }
 
-// scrapeTimeout bounds each read of the ledger for a scrape.
+// scrapeTimeout bounds what each metric waits for the ledger at a scrape.
 const scrapeTimeout = time.Second
 
 // RegisterStatus registers gauges of the paywall's settlements and open payments, and one of whether
@@ -186,7 +186,7 @@ type Books interface {
 // booksAge is after how long the books are read again: sums cost more than each scrape should.
 const booksAge = time.Minute
 
-// books reports what the ledger has of the current month's payments, and of decisions.
+// books reports what the ledger has of the current month's settled payments, and of decisions.
 type books struct {
 	ledger                     Books
 	terms                      payment.Terms

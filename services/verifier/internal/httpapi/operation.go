@@ -25,8 +25,8 @@ type kind struct {
 	example string
 	// output is a part of the answer to the example.
 	output string
-	// schema is the JSON Schema of a request; toolSchema that of the tool's arguments, ""
-	// where it is the same.
+	// schema is a JSON Schema of requests; toolSchema that of the tool's arguments without chain and
+	// proof, "" where it is the same.
 	schema, toolSchema string
 	// parse reads a request, in JSON. All its errors are *strictjson.Error.
 	parse func(body []byte) (verification.Question, error)

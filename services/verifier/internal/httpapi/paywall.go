@@ -20,7 +20,7 @@ import (
 // maxBody bounds the body of a request with one question, in bytes.
 const maxBody = 16 << 10
 
-// Bounds in bytes of a challenge in its header, and of the description in it: clients bound headers.
+// Bounds in bytes of an unpaid call's challenge in its header, and of the description in it: clients bound headers.
 const (
 	maxChallenge   = 4 << 10
 	maxDescription = 500
@@ -44,7 +44,7 @@ type paidRoute struct {
 	operation operation
 	path      string
 	offer     payment.Offer
-	// unpaid is the answer to a call without a payment, which is always the same.
+	// unpaid is the challenge that answers a call without a payment, always the same.
 	unpaid answer
 }
 
@@ -226,8 +226,8 @@ func parseRange(part string) (mediaType string, weight float64) {
 	return strings.ToLower(strings.TrimSpace(mediaType)), weight
 }
 
-// settlementHeader returns the header that reports to the buyer how a settlement ended;
-// it is empty when there was none. Version 1 has its own header and network names.
+// settlementHeader returns the header that reports paid.settlement to the buyer; it is empty when
+// that is nil. Version 1 has its own header and network names.
 func settlementHeader(paid sold) (http.Header, error) {
 	if paid.settlement == nil {
 		return http.Header{}, nil

@@ -17,7 +17,7 @@ type pricedBody struct {
 	Method   string `json:"method"`
 	PriceUSD string `json:"priceUSD"`
 	Network  string `json:"network"`
-	// Documentation is for models and people, Interface the OpenAPI document.
+	// Documentation is the address of a text for models and people, Interface that of the OpenAPI document.
 	Documentation string `json:"documentation"`
 	Interface     string `json:"interface"`
 }
@@ -34,7 +34,7 @@ They send <code>POST</code> with JSON; nothing is charged for an error.</p>
 </body></html>
 `))
 
-// priced returns the answers to a GET of a paid path: 405, with what a caller needs to buy.
+// priced returns the handler of a GET or HEAD of a paid path: 405, with what a caller needs to buy.
 func (s *paidRoute) priced(title, subject string) (echo.HandlerFunc, error) {
 	header := http.Header{
 		"Cache-Control": {"no-store"},
@@ -73,7 +73,7 @@ func (s *paidRoute) priced(title, subject string) (echo.HandlerFunc, error) {
 	}, nil
 }
 
-// priced returns the answers to a GET of the path, with the price of one question.
+// priced returns the handler of a GET or HEAD of the path, with the price of one question.
 func (b *batchRoute) priced() (echo.HandlerFunc, error) {
 	return b.routes[0].priced("Verify many at once",
 		fmt.Sprintf("up to %d transactions and transfers, each", maxQuestions))

@@ -29,11 +29,11 @@ type paidCall struct {
 
 // sold is what a paid call led to.
 type sold struct {
-	// isUnpaid reports that the challenge is the answer, because no payment came with the call.
+	// isUnpaid reports that the challenge is the answer, unless there is an error: no payment came with the call.
 	isUnpaid bool
 	payment  payment.Payment // as far as it was read
 	answer   payment.Answer
-	// settlement is how the settlement ended, nil when it did not come to one.
+	// settlement is what the buyer is told of the settlement, nil for nothing.
 	settlement *x402.SettleResponse
 }
 
@@ -42,11 +42,11 @@ type sold struct {
 //  1. The request is read (400). Only a call without a payment may leave it out, as
 //     registries do to learn the price.
 //  2. A call without a payment ends here: with the challenge (402), or with an error (503) when
-//     no free settlements are left or the ledger cannot be read.
+//     the month's or the facilitator's limit is reached or the ledger cannot be read.
 //  3. The payment is read (402, or 503 as in step 2).
 //  4. Package paywall claims it, has it verified, has the evidence made and signed, and
 //     settles the payment last.
-//  5. How the settlement ended is told beside the answer, and beside the error.
+//  5. What settlementOf returns is told beside the answer, and beside the error.
 //
 // The transports differ in where a call carries its request and its payment, and in how
 // answer, challenge, settlement and error are written: see paidRoute and paidTool.
@@ -87,7 +87,7 @@ func isPriceRequest(body []byte) bool {
 }
 
 // settlementOf returns the outcome of a call's settlement, which may be pending or that of an earlier payment.
-// It is nil if there was no settlement.
+// It is nil where err tells of no settlement.
 func settlementOf(sale paywall.Sale, err error) *x402.SettleResponse {
 	var refusal *payment.Refusal
 	var pending *payment.PendingError

@@ -18,10 +18,10 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// statusPath is followed by the chain's name and the transaction's hash.
+// statusPath is followed by the chain's name, or anyChain, and the transaction's hash.
 const statusPath = "/v1/status/"
 
-// anyChain stands for the first chain, as in [kind.firstPath].
+// anyChain stands for the first chain, as in the firstPath of transactionKind.
 const anyChain = "chain"
 
 // What questions about the state of transactions may cost: statusTimeout is how long one waits for
@@ -62,7 +62,7 @@ func namesAChain(path string) bool {
 // statusBody is how far a transaction is, before anything is bought.
 type statusBody struct {
 	Status chain.Stage `json:"status"`
-	// Block is a decimal number.
+	// Block is the decimal number of the transaction's block.
 	Block string `json:"block,omitempty"`
 	// FinalInSeconds is an estimate.
 	FinalInSeconds int `json:"finalInSeconds,omitempty"`

@@ -53,8 +53,7 @@ type toolResult struct {
 	// content is what models read; nil where it is the object as text.
 	content []mcp.Content
 	isError bool
-	// isPaid reports that a payment came with the call; settlement, if not nil, is how
-	// it ended.
+	// isPaid reports that a payment came with the call; settlement is as in sold.
 	isPaid     bool
 	settlement *x402.SettleResponse
 	// outcome is counted and logged; err is logged.
@@ -186,7 +185,7 @@ func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []op
 	return told, err
 }
 
-// takeProof returns the proof that the arguments want, and the arguments without it.
+// takeProof returns the argument proof as proofOf reads it, and the arguments without it.
 func takeProof(arguments []byte) (form proofForm, rest []byte, err error) {
 	var chosen struct {
 		Proof *string `json:"proof"`
