@@ -68,8 +68,8 @@ Settings are environment variables; a secret NAME may come as NAME_FILE:
 type Process struct {
 	service.Process
 
-	// For tests: at and atLog are called at each point of a sale and of the log, heartbeat makes the heartbeats of
-	// the ledger come faster, and now is the clock of the commands about payments.
+	// For tests: at and atLog are called at each point of a sale and of the log, heartbeat is the interval of the
+	// paywall's heartbeats unless zero, and now is the clock of the commands about payments.
 	at        func(paywall.Point)
 	atLog     func(translog.Point)
 	heartbeat time.Duration
@@ -129,7 +129,7 @@ func (p Process) with(ctx context.Context, do func(*ledger.Ledger, config.Ledger
 	return open(ctx, cfg, do)
 }
 
-// open opens the ledger, creating it if it is missing, calls do with it, and closes it.
+// open opens the ledger, makes what is missing of its file and tables, calls do with it, and closes it.
 func open(ctx context.Context, cfg config.Ledger, do func(*ledger.Ledger, config.Ledger) error) (err error) {
 	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, ledger.Options{Now: time.Now})
 	if err != nil {

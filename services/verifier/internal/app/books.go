@@ -296,8 +296,8 @@ func (p Process) paymentsRefund(ctx context.Context, args []string) error {
 	})
 }
 
-// books are what a command that decides works with: the ledger, the one payment, and the
-// payment network, nil where no node of it is configured.
+// books are what decide calls a command with: the ledger, the one payment, its payment network, nil
+// where no node of it is configured, and the log.
 type books struct {
 	*ledger.Ledger
 	record  payment.Record
@@ -305,7 +305,7 @@ type books struct {
 	log     *slog.Logger
 }
 
-// decided logs a decision; chain is what the payment network said of it.
+// decided logs a decision; chain is "shows" where it follows from the chain, else as paywall.Decide returns it.
 func (b books) decided(d payment.Decision, chain string) {
 	b.log.Warn("a payment was decided by hand", "by", d.By, "from", d.From, "to", d.To, "note", d.Note, "chain", chain,
 		"network", b.record.Key.Network, "asset", b.record.Key.Asset, "payer", b.record.Key.Payer, "nonce",

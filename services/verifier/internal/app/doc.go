@@ -1,3 +1,3 @@
 // Package app is the program verifier: its commands, its settings and stores, and
-// how its packages are connected. It holds no rule.
+// how its packages are connected.
 package app

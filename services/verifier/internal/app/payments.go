@@ -168,7 +168,7 @@ func (p Process) paymentsSum(ctx context.Context, args []string) error {
 	})
 }
 
-// paymentFilter reads the flags that list and sum share.
+// paymentFilter adds the flags that list and sum share, parses the arguments, and returns what these flags say.
 func paymentFilter(flags *flag.FlagSet, args []string) (filter payment.Filter, asJSON bool, err error) {
 	flags.Func("state", "", func(text string) error {
 		if filter.State = payment.State(text); !slices.Contains(states, filter.State) {

@@ -34,7 +34,7 @@ type logSettings struct {
 	policy string // the file's text
 }
 
-// loadLog reads key and policy of the log. It returns nil where there is no log, and where another
+// loadLog reads key and policy of the log. It returns nil, nil where there is no log, and where another
 // check reports what is missing or wrong.
 func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error) (*logSettings, error) {
 	if c.Key == "" || c.PolicyFile == "" {
@@ -56,7 +56,7 @@ func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error
 	return &logSettings{Log: c, key: key, host: public.Host, policy: policy}, nil
 }
 
-// logPolicy returns the text of a policy each of whose witnesses has an address.
+// logPolicy returns the text of a policy. Each of its witnesses must have an address that checkUpstreams allows.
 func logPolicy(file string, checkUpstreams func([]string) error) (string, error) {
 	text, err := os.ReadFile(file) //nolint:gosec // the operator names it
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	return l, nil
 }
 
-// beginLog begins the log, and has the key document list the keys as the log lists them.
+// beginLog begins the log where it has not begun, and has the key document list the keys as the log lists them.
 func (s *server) beginLog(ctx context.Context) error {
 	listed, err := s.logStore.Begin(ctx, s.settings.log.name, s.keys.Keys)
 	switch {
@@ -164,7 +164,7 @@ func (s *server) runLog(ctx context.Context) {
 	}
 }
 
-// withLog opens the log of the settings for a command at the terminal.
+// withLog calls do with the log of the settings, for a command at the terminal.
 func (p Process) withLog(ctx context.Context, do func(*translog.Log) error) error {
 	cfg, err := config.LoadLogged(p.Getenv)
 	if err != nil {

@@ -40,7 +40,7 @@ type server struct {
 	metrics *httpapi.Metrics
 	ledger  *ledger.Ledger
 	paywall *paywall.Paywall
-	// reconciler compares payments of all replicas with the chain.
+	// reconciler compares payments of all replicas with the chain, and prunes the ledger.
 	reconciler *paywall.Reconciler
 	// logStore is the store of log in the ledger's database; log is nil without a log of receipts.
 	logStore *logsql.Store
@@ -93,7 +93,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 	})
 }
 
-// drain returns how long a stop waits for payments under way, at most.
+// drain returns how long a stop waits at most for requests under way, and then as long for payments.
 func (s *server) drain() time.Duration {
 	return s.Facilitator.VerifyTimeout + 2*s.Facilitator.SettleTimeout + workTimeout
 }
@@ -269,8 +269,8 @@ func (s *server) facilitator() (*facilitator.Client, error) {
 	return client, nil
 }
 
-// health fails while the ledger does not answer, or a chain was never reached. Later a
-// chain that cannot be reached is an error of the requests for it (422), because other
+// health fails while the ledger does not answer, and until it has once found every chain reached.
+// Later a chain that cannot be reached is an error of the requests for it (422), because other
 // chains, documents and paid answers can still be served.
 func (s *server) health(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

@@ -33,8 +33,8 @@ type settings struct {
 	paymentNodes []string
 	// paymentQuorum is how many of them must agree.
 	paymentQuorum int
-	// weak is what the log warns of at the start: settings with which less is verified than
-	// could be.
+	// weak are warnings for the log at the start, about settings with which less is verified
+	// than could be.
 	weak []string
 }
 
