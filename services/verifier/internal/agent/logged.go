@@ -15,7 +15,7 @@ import (
 var (
 	// errNotLogged means that the verifier does not show the receipt in a log that the user trusts.
 	errNotLogged = errors.New("NOT LOGGED")
-	// errLogLater means that the log has the receipt, and that the proof is not there yet.
+	// errLogLater means that by the verifier's word its log has the receipt, or will, and no proof of it yet.
 	errLogLater = errors.New("the verifier's log has the receipt and not yet a proof; it is there within a minute")
 )
 
