@@ -29,8 +29,8 @@ type Metrics struct {
 	tools       *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. Those of payments, of calls to the facilitator and of lookups
-// begin at zero for each outcome, so that already the first event of a kind is a rise.
+// NewMetrics registers the metrics. Those of payments, of the facilitator's verify and settle and of
+// lookups begin at zero for each outcome, so that already the first event of a kind is a rise.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	requests, err := service.NewHTTPMetrics(r, "verifier",
 		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60})
@@ -111,7 +111,7 @@ func (m *Metrics) PaymentEnded(end paywall.End) {
 	}
 }
 
-// FacilitatorCalled records a call to the facilitator, its outcome and how long it took.
+// FacilitatorCalled is what facilitator.Options.Called calls: it records a call, its outcome and how long it took.
 func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
 	m.facilitator.WithLabelValues(call, outcome).Observe(took.Seconds())
 }
