@@ -12,7 +12,7 @@ import (
 
 // Asked is a question about one chain.
 type Asked struct {
-	// Chain is the chain's word in paths, and Verifier that of the chain.
+	// Chain is the chain's name in paths, and Verifier creates the evidence about that chain.
 	Chain    string
 	Verifier Verifier
 	Question Question

@@ -3,6 +3,6 @@
 // puts what was proven into the unsigned evidence of pkg/receipt.
 //
 // ParseRequest and ParseTransferRequest read the request, evaluate and evaluateTransfer
-// compare (pure functions), Verifier joins both to a Reader, and Receipts signs what it
-// finds and keeps the latest receipts. HTTP, payment and nodes are in other packages.
+// compare (pure functions), Verifier joins both to a Reader, and Receipts signs the
+// evidence and keeps signed receipts. HTTP, payment and nodes are in other packages.
 package verification

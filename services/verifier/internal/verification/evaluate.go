@@ -27,10 +27,9 @@ var (
 type Check struct {
 	Name     string `json:"name"`     // what was compared, such as "status"
 	Result   string `json:"result"`   // pass or fail
-	Expected any    `json:"expected"` // as the request has it, in lower case
+	Expected any    `json:"expected"` // what has to hold, in lower case
 	Found    any    `json:"found"`    // nil when there is no such thing
-	// Hint is why a check of a question about a transfer fails, one of a closed set; "" for other
-	// questions.
+	// Hint is one of the Hint constants, where one says why the check fails; else "".
 	Hint string `json:"hint,omitempty"`
 }
 
@@ -61,8 +60,8 @@ func (e *MismatchError) Error() string {
 func (e *MismatchError) Unwrap() error { return e.Fault }
 
 // evaluate compares every expectation with the snapshot, in the order status, from, to, selector,
-// minConfirmations, and returns nil when all hold, else a *MismatchError. Of several faults
-// ErrExpectationMismatch counts first, then ErrStatusUnavailable.
+// minConfirmations, and returns nil when all hold, else an error that holds a *MismatchError. Of
+// several faults ErrExpectationMismatch counts first, then ErrStatusUnavailable.
 func evaluate(e receipt.Expectations, s chain.Snapshot) error {
 	var checks []Check
 	failed := map[string]bool{}

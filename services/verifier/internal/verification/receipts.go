@@ -16,7 +16,7 @@ import (
 type Receipts struct {
 	key    *receipt.SigningKey
 	looked func(hit bool)  // called with the result of each lookup
-	kept   func(bytes int) // called with the bytes that are kept
+	kept   func(bytes int) // called with the bytes that are kept, after each new receipt
 
 	mu          sync.Mutex
 	limit, used int // bytes

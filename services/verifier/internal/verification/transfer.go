@@ -80,7 +80,7 @@ type FoundTransfer struct {
 const maxFound = 8
 
 // evaluateTransfer returns the transfer when it fits, is the one of the expected authorization, if
-// any, and the transaction succeeded and has the expected confirmations; else a *MismatchError.
+// any, and the transaction succeeded and has the expected confirmations. Every error holds a *MismatchError.
 func evaluateTransfer(r TransferRequest, s chain.Snapshot, events []chain.Event) (receipt.ProvenTransfer, error) {
 	var checks []Check
 	add := func(name string, holds bool, expected, found any, hint string) {
@@ -136,13 +136,13 @@ func evaluateTransfer(r TransferRequest, s chain.Snapshot, events []chain.Event)
 
 // judgement is what was found in a transaction for a request for a transfer.
 type judgement struct {
-	transfer receipt.ProvenTransfer // when it fits and, with an authorization, is paired
+	transfer receipt.ProvenTransfer // of no meaning unless it fits and, with an authorization, is paired
 	fits     bool
-	hint     string // when not
+	hint     string // why it does not fit
 	listed   []FoundTransfer
 
 	paired            bool
-	authorizationHint string // when not
+	authorizationHint string // why it is not paired
 	marked            *int   // where the authorization is marked as used
 }
 

@@ -45,8 +45,8 @@ type Evidence struct {
 // is not signed.
 //
 // Every error holds a *chain.Fault (errors.As), of package chain or of this
-// package; chain.RetryAfter returns when to retry, and a *MismatchError what was
-// evaluated.
+// package; some hold when to retry (chain.RetryAfter), or a *MismatchError with what
+// was evaluated.
 func (v Verifier) Verify(ctx context.Context, r Request) (Evidence, error) {
 	snapshot, err := v.Reader.Read(ctx, r.hash)
 	if err != nil {
