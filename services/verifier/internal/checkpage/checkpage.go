@@ -35,8 +35,8 @@ func Built() []byte {
 type Site struct {
 	Name string              `json:"name"` // the host, or the public URL where that has none
 	Keys receipt.KeyDocument `json:"keys"`
-	// Log is the path of the newest log of receipts, and Policy the list of all logs (receiptlog.Directory),
-	// in JSON; both are empty where there is none.
+	// Log is the path of the newest log of receipts, and Policy the list of the logs (receiptlog.Directory),
+	// in JSON; both are empty where none is offered.
 	Log    string `json:"log,omitempty"`
 	Policy string `json:"policy,omitempty"`
 	// Finality lists the chains with proofs of finality, by their names in paths.
