@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Fault is a reason why a chain cannot be read. Its code is part of the public
-// interface; compare with errors.Is against the variables below.
+// Fault is a reason why there is no evidence: that a chain cannot be read (the variables below), or
+// one of package verification. Its code is part of the public interface; compare with errors.Is.
 type Fault struct {
 	Code      string // stable, for machines
 	Text      string // one plain sentence for the caller

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Hash is 32 bytes: the Keccak-256 hash of a transaction, a header or a trie root, or
-// another word of that size, such as a topic of a log.
+// Hash is 32 bytes: the Keccak-256 hash of a transaction, a header or a trie's root node,
+// or another word of that size, such as a topic of a log.
 type Hash [32]byte
 
 // Address is a 20-byte account address.

@@ -4,5 +4,5 @@
 // It serves what verification needs (eth_chainId, eth_blockNumber, transactions
 // and receipts by hash, blocks by number, tag and hash, receipts of a block), in
 // batches and compressed too. It executes nothing. All that it serves is from its files,
-// except a head beyond the recorded blocks, which it makes up.
+// except a head that is not a recorded block, which it makes up.
 package recorded

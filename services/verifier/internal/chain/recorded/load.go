@@ -76,7 +76,7 @@ func Parse(data []byte) (r Recording, err error) {
 	return r.folded()
 }
 
-// folded moves a single block into Blocks, and returns an error unless every entry there has a block.
+// folded moves a single block into Blocks, and returns an error unless there are entries and each has a block.
 func (r Recording) folded() (Recording, error) {
 	if r.Block.Block != nil {
 		r.Blocks = append(r.Blocks, r.Block)

@@ -78,7 +78,7 @@ func (n *Node) heads() (latest, finalized uint64) {
 	return n.latest, n.finalized
 }
 
-// Call answers one call. What the node does not know is JSON null.
+// Call answers one call. What the node does not know is JSON null, but a method that it lacks is an Error.
 func (n *Node) Call(method string, params []json.RawMessage) (any, *Error) {
 	switch method {
 	case "eth_chainId":

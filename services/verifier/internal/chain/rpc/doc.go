@@ -2,7 +2,7 @@
 // nodes are trusted with nothing that package evm can recompute: a Reader fetches a
 // transaction, its receipt and the whole block around it, and evm proves the block; no
 // setting weakens that. Two things remain what nodes report: that a block hash is the
-// canonical one at its height, and that the chain is finalized up to there. For both a
+// canonical one at its height, and how far the chain is and is finalized. For both a
 // quorum of nodes must agree.
 //
 // The flow of a read is in read.go; heads, finality and quorum in heads.go; the choice
@@ -12,6 +12,6 @@
 // caller verifies, and in progress.go.
 //
 // The transport is our own, and not go-ethereum's rpc.Client, because it bounds the
-// memory of all responses together, reads results in place, accepts partial and
+// memory of responses together, reads results in place, accepts partial and
 // shuffled batches, and falls back to single calls where a provider refuses batches.
 package rpc

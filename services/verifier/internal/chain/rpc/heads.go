@@ -226,7 +226,7 @@ func (r *Reader) recordHead(e *endpoint, calls headCalls) (h head, err error) {
 }
 
 // readHead reads number, timestamp and, where it is reported, hash of a block.
-// chain.ErrFinalityUnavailable: there is none; nodes without finality answer null or an error.
+// chain.ErrFinalityUnavailable: none can be read; nodes without finality answer null or an error.
 func readHead(c *call) (number, timestamp uint64, hash *common.Hash, err error) {
 	var header struct {
 		Number    evm.Quantity `json:"number"`
@@ -309,8 +309,8 @@ func (r *Reader) finalizedBy(e *endpoint, number uint64) (own bool, all int) {
 	return own, all
 }
 
-// stillFinal returns nil when the endpoint reports the block as finalized in the very
-// response that the block came in. It did so before, or the block would not have been
+// stillFinal returns nil when the endpoint, asked together with the block itself, reports
+// the block as finalized. It did so before, or the block would not have been
 // fetched from it: a single wrong answer makes no block final.
 func (r *Reader) stillFinal(e *endpoint, calls headCalls, number uint64, hash common.Hash) error {
 	report, err := r.recordHead(e, calls)
@@ -327,8 +327,8 @@ func (r *Reader) stillFinal(e *endpoint, calls headCalls, number uint64, hash co
 }
 
 // confirm waits until a quorum of endpoints confirms the block. The endpoint that the
-// proof comes from confirms it by the proof, and each of the others by its vote. One
-// whose report is old, or is that the chain is not finalized up to there, has no vote.
+// proof comes from confirms it by the proof, and each of the others by its vote. One that cannot be
+// used, whose report is old, or is that the chain is not finalized up to there, has no vote.
 func (r *Reader) confirm(ctx context.Context, from *endpoint, number uint64, hash common.Hash) error {
 	missing := r.quorum - 1
 	if missing <= 0 {
@@ -370,8 +370,8 @@ func (r *Reader) confirm(ctx context.Context, from *endpoint, number uint64, has
 	return fmt.Errorf("%d more nodes have to confirm block %d: %w", missing, number, fault)
 }
 
-// vote returns nil when the endpoint has this block at this height and reports it as
-// finalized in the same exchange: what it reported before does not count alone.
+// vote returns nil when the endpoint, asked for both together, has this block at this height
+// and reports it as finalized: what it reported before does not count alone.
 func (r *Reader) vote(ctx context.Context, e *endpoint, number uint64, hash common.Hash) error {
 	block, heads := newCall("eth_getBlockByNumber", hexNumber(number), false), r.newHeadCalls()
 	if err := e.do(ctx, nil, heads.latest, heads.finalized, block); err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // Memory bounds the proven blocks that are kept and the responses under way, except those
-// about heads. Several readers may share one. A proven, finalized block never changes, so none
+// about heads or with an error status. Several readers may share one. A proven, finalized block never changes, so none
 // expires: the least recently used ones are dropped when the limit is reached.
 type Memory struct {
 	budget *semaphore.Weighted // bytes of responses
@@ -113,7 +113,7 @@ func (m *Memory) add(b *evm.ProvenBlock) {
 const (
 	maxBody     = 64 << 20 // one response
 	blockBytes  = 8 << 20  // reserved for the responses about one block
-	lookupBytes = 1 << 20  // reserved for those about one transaction
+	lookupBytes = 1 << 20  // reserved for those of another lookup
 	maxHeadBody = 6 << 20  // a response about heads, which reserves nothing: three blocks of 25,000 transaction hashes
 )
 
@@ -152,7 +152,7 @@ func (r *reservation) take(n int64) error {
 	return nil
 }
 
-// readBody reads a response in pieces of 64 KB and accounts for each: at most maxBody, or
+// readBody reads a response in pieces of 64 KB: at most maxBody, each accounted for in r, or
 // maxHeadBody where r is nil.
 func readBody(from io.Reader, r *reservation) ([]byte, error) {
 	limit := maxBody

@@ -76,8 +76,8 @@ func (r *Reader) next(last *endpoint, failure error) *endpoint {
 }
 
 // moreSpecific returns the error to report of two attempts: the later one, unless it says no
-// more than that this node cannot be used and the earlier says more, or the earlier shows
-// that the nodes disagree.
+// more than that this node cannot be used and the earlier is not chain.ErrUnavailable, or the
+// earlier shows that the nodes disagree.
 func moreSpecific(earlier, later error) error {
 	noAnswer := isAny(later, chain.ErrUnavailable, chain.ErrRateLimited, chain.ErrWrongChain)
 	if earlier != nil && (noAnswer && !errors.Is(earlier, chain.ErrUnavailable) ||
@@ -145,7 +145,7 @@ func (r *Reader) allWrongChain() bool {
 // endpoint is one node, or one provider's balancer, and what is known of it.
 type endpoint struct {
 	*Reader
-	name    string // host, numbered where several URLs have it; never the URL, which may hold a key
+	name    string // host, numbered where an earlier URL has it too; never the URL, which may hold a key
 	url     string
 	circuit circuit
 
@@ -298,7 +298,7 @@ func (c *circuit) record(now time.Time, err error) {
 }
 
 // admit reports whether an exchange may go out. After the time of a circuit that failures
-// opened it admits one, and the next only after the time trial.
+// opened it admits one, and no further one for the time trial, unless that one closes it.
 func (c *circuit) admit(now time.Time, trial time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

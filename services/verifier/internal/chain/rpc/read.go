@@ -99,8 +99,8 @@ type location struct {
 	receipt     evm.Receipt
 }
 
-// locate is the first round trip: the chain id, the transaction and its receipt in
-// one batch.
+// locate is the first round trip: the chain id, the transaction and its receipt, in
+// one batch where the node takes batches.
 func (r *Reader) locate(ctx context.Context, e *endpoint, transaction common.Hash) (*location, error) {
 	memory, err := reserve(ctx, r.memory.budget, lookupBytes)
 	if err != nil {
@@ -181,9 +181,9 @@ func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*evm.Pro
 	return block, asFault(r.log, err)
 }
 
-// fetch is the second round trip: the whole block by its number, all its receipts, by its
-// hash where the node has that, and, once more, how far the chain is finalized, in one batch,
-// while other nodes confirm the block. What comes back is proven.
+// fetch is the second round trip: the whole block by its number, all its receipts, by its hash
+// where the node has that, and, once more, how far the chain is finalized, in one batch where the
+// node takes batches, while other nodes confirm the block. What comes back is proven.
 func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash common.Hash) (*evm.ProvenBlock, error) {
 	memory, err := reserve(ctx, r.memory.budget, blockBytes)
 	if err != nil {

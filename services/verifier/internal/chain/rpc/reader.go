@@ -42,7 +42,7 @@ const (
 type Hooks struct {
 	// RPC is called after an exchange with a node: the node's name, the method or "batch".
 	RPC func(node, method string, took time.Duration, err error)
-	// Cache is called after a lookup whether the block of a transaction is kept as proven.
+	// Cache is called when Read has looked whether the block of the transaction is kept as proven.
 	Cache func(hit bool)
 	// Proof is called after an attempt to prove a block; err is nil if it is proven.
 	Proof func(transactions int, took time.Duration, err error)

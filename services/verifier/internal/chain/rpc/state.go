@@ -12,8 +12,8 @@ import (
 )
 
 // Headers returns the headers of the blocks from last down to first, in RLP: the last has
-// this hash, and each has the hash that the one before names as its parent's. The nodes are
-// asked in turn until one has them; else the error names those that were asked.
+// this hash, and each has the hash that the one before names as its parent's. The nodes that
+// may be used are asked in turn until one has them. Every error holds a *chain.Fault.
 func (r *Reader) Headers(ctx context.Context, first, last uint64, hash chain.Hash) (headers [][]byte, err error) {
 	err = r.inTurn(ctx, func(ctx context.Context, e *endpoint, memory *reservation) error {
 		headers = nil
@@ -41,8 +41,8 @@ func (r *Reader) Headers(ctx context.Context, first, last uint64, hash chain.Has
 
 // StorageProof returns the proof of a slot of a contract in the state of a block (EIP-1186):
 // the block's header in RLP, and the trie nodes from its stateRoot and from the account's
-// storageRoot down. The nodes are asked in turn until one has that state; else the error names
-// those that were asked. Nothing but the header is checked.
+// storageRoot down. The nodes that may be used are asked in turn until one has that state.
+// Nothing but the header is checked. Every error holds a *chain.Fault.
 func (r *Reader) StorageProof(
 	ctx context.Context, number uint64, hash chain.Hash, contract chain.Address, slot chain.Hash,
 ) (header []byte, account, storage [][]byte, err error) {
