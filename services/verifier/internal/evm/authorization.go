@@ -10,7 +10,7 @@ const (
 	Unrelated              TokenEvent = iota
 	AuthorizationUsed                 // of the authorization
 	OtherAuthorizationUsed            // of another one
-	AuthorizedTransfer                // with payer, payee and amount of the authorization
+	AuthorizedTransfer                // as it is expected of the authorization
 	OtherTransferOfPayer
 	OtherTransfer // of someone else
 )

@@ -292,8 +292,8 @@ func (b *ProvenBlock) Snapshot(index uint64) (chain.Snapshot, error) {
 	return chain.Snapshot{Transaction: transaction, Block: b.identity, Outcome: outcome, Proof: proof}, nil
 }
 
-// Matches returns nil when what a node reported of a transaction alone, and of its
-// receipt, is what the block proves: a node whose two answers differ is not trusted.
+// Matches returns nil when what a node reported of a transaction alone (place, sender) and of its receipt
+// (status, cumulative gas, number of logs) is what the block proves: else the node is not trusted.
 func (b *ProvenBlock) Matches(t *Transaction, r *Receipt) error {
 	index, ok := b.index[*t.Hash]
 	if !ok {

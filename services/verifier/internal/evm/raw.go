@@ -13,7 +13,7 @@ import (
 // them: the roots commit to those as to all others, so the other transactions of the
 // block can be proven. What such a transaction did is not read.
 
-// ErrNoRaw is returned when a node does not report usable consensus bytes.
+// ErrNoRaw means that a node's consensus bytes cannot be had or used.
 var ErrNoRaw = errors.New("the node returns no raw bytes")
 
 // ErrReceiptsRoot is the chain.ErrIntegrity of a block in which only the receipts do not fit.
@@ -33,7 +33,7 @@ func (r *ReportedBlock) UnknownTypes() (places []int) {
 func (r *ReportedBlock) SetRawTransaction(at int, raw []byte) { r.Transactions[at].raw = raw }
 
 // SetRawBlock sets the transactions of unknown types from the block's own RLP: a list of the
-// header, the transactions and more. A typed transaction is a string in it. ErrNoRaw.
+// header, the transactions and more. A typed transaction is a string in it. Its error is ErrNoRaw.
 func (r *ReportedBlock) SetRawBlock(block []byte) error {
 	content, _, err := rlp.SplitList(block)
 	_, _, content, headerErr := rlp.Split(content)
@@ -54,7 +54,7 @@ func (r *ReportedBlock) SetRawBlock(block []byte) error {
 
 // SetRawReceipts sets the receipts of the transactions of unknown types from all the block's. Each
 // must hold the cumulative gas that was reported: the next transaction's gas is the difference.
-// ErrNoRaw.
+// Its error is ErrNoRaw.
 func (r *ReportedBlock) SetRawReceipts(all []Data) error {
 	if len(all) != len(r.Receipts) {
 		return ErrNoRaw

@@ -8,8 +8,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Encode returns the receipt's value in the receipts trie, for a transaction of a type. The bloom
-// is computed from the logs, not taken from the node.
+// Encode returns the receipt's value in the receipts trie, for a transaction of a type. Unless its
+// bytes were set (SetRawReceipts), the bloom is computed from the logs, not taken from the node.
 //
 // An OP deposit's receipt ends with its nonce and version since Canyon, which is when nodes report
 // a version. Regolith nodes report the nonce too, but it is not hashed; before Regolith there is

@@ -154,7 +154,7 @@ func isKnown(kind byte) bool {
 var submitRetryableSelector = chain.Selector{0xc9, 0xf9, 0x5d, 0x32}
 
 // facts returns what is proven of the transaction, and what its sender can be
-// recovered from: nil where the hash commits to the sender. How each type is read is
+// recovered from: nil for a type without a signature. How each type is read is
 // listed in pkg/receipt's documentation.
 func (t *Transaction) facts(kind byte, r *Receipt) (chain.Transaction, *signed) {
 	out := chain.Transaction{
@@ -211,7 +211,7 @@ type signed struct {
 // sender can be recovered from it.
 const noRecoveryBit = 0xff
 
-// sender recovers the sender. What the node reports of it is never used. It is
+// sender recovers the sender. What the node reports of it plays no part in that. It is
 // recovered after the transaction was proven: where there is none, the chain itself
 // holds a transaction without a signature, as Optimism's old one does.
 func (s *signed) sender() (chain.Address, error) {

@@ -26,7 +26,7 @@ type leaf struct {
 	value []byte
 }
 
-// newBlockTrie builds the trie of values, which are not empty.
+// newBlockTrie builds the trie of values, none of which is empty.
 func newBlockTrie(values [][]byte) *blockTrie {
 	t := &blockTrie{nodes: make(map[string][]byte, len(values)+len(values)/8+1), hash: crypto.NewKeccakState()}
 	if len(values) == 0 {
