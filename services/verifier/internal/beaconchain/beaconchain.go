@@ -16,14 +16,14 @@ import (
 
 // Why there is no proof.
 var (
-	// ErrUnknownBlock means that no receipt about the block was sold.
+	// ErrUnknownBlock means that no sale of a receipt about the block is known.
 	ErrUnknownBlock = errors.New("no receipt about this block was sold")
 	// ErrExpired means that the block was sold, and its proof is no longer kept.
 	ErrExpired = errors.New("the proof of finality is no longer kept")
 	// ErrPending means that the proof is not made yet.
 	ErrPending = errors.New("the proof of finality is not made yet")
-	// ErrUnavailable means that the proof could not be made, or that there is no document of it
-	// from this checkpoint.
+	// ErrUnavailable means that the proof was not made in time, or that no document of it from this
+	// checkpoint can be had.
 	ErrUnavailable = errors.New("the proof of finality is not available")
 	// ErrCheckpointUnknown means that no node knows the checkpoint, or that it is of a later
 	// period than the proof or of another chain.
@@ -45,13 +45,13 @@ type Blocks interface {
 
 // Options is what a Chain is made of. All fields are required.
 type Options struct {
-	// Name is the chain's, for logs.
+	// Name is the chain's, for logs and metrics.
 	Name    string
 	Network *finality.Network
 	Nodes   []chain.BeaconNode
 	Blocks  Blocks
 	Store   Store
-	// Failed is called when something failed, with one of Causes.
+	// Failed is called with one of Causes when that has happened.
 	Failed func(cause string)
 	Log    *slog.Logger
 	Now    func() time.Time
@@ -69,7 +69,7 @@ const (
 	// CauseHandover: a period is over, and no beacon node that answers has an update that
 	// hands over to the next committee.
 	CauseHandover = "handover"
-	// CauseLink: a block could not be linked to the finalized one by any node of the execution chain.
+	// CauseLink: a sold block could not be linked to a finalized one.
 	CauseLink = "link"
 	// CauseBundle: a bundle that was made does not verify, or cannot be kept.
 	CauseBundle = "bundle"
@@ -102,8 +102,8 @@ type Chain struct {
 	lackingSince time.Time
 
 	mu sync.Mutex // guards what follows, and what is known of nodes
-	// anchors are the last verified updates by the numbers of their execution blocks,
-	// ascending.
+	// anchors are the verified updates of the latest execution blocks, by the numbers of
+	// those, ascending.
 	anchors       []anchor
 	participation float64
 	newest        time.Time
@@ -135,7 +135,7 @@ func New(o Options) (*Chain, error) {
 	return c, nil
 }
 
-// Bounds of the interval at which updates are looked for. There is a new one each epoch.
+// Bounds of the interval at which updates are looked for. The finalized block usually changes once an epoch.
 const (
 	shortestPause = time.Second
 	longestPause  = 30 * time.Second

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// portion is how many sales and bundles are taken at once.
+	// portion is how many sold blocks and bundles are taken at once.
 	portion = 50
 	// taken is how long a bundle that a process makes is left to it.
 	taken = 2 * time.Minute
@@ -36,7 +36,7 @@ type content struct {
 }
 
 // MakeBundles makes the bundles of sold blocks that are due, at most portion of them. A bundle
-// that cannot be made is logged and put off; only an error of the store is returned.
+// that cannot be made is put off or given up; only an error of the store is returned.
 func (c *Chain) MakeBundles(ctx context.Context) error {
 	err := c.makeBundles(ctx)
 	if err != nil && ctx.Err() == nil {

@@ -132,8 +132,8 @@ func (c *Chain) noHandover(ctx context.Context, lacking []*node, err error) bool
 }
 
 // ask lets nodes answer in turn until what one returns is used without an error; else it joins the
-// errors of all. Each is counted as a failure, unless the node does not have it, has nothing newer, or is
-// of another network, which check counts.
+// errors of those asked. Each is counted as a failure, unless ctx has ended, or the node does not have it,
+// has nothing newer, or is of another network, which check counts.
 func (c *Chain) ask(ctx context.Context, nodes []*node, use func(*node) error) error {
 	var faults []error
 	for _, n := range nodes {
@@ -202,7 +202,7 @@ func (c *Chain) check(ctx context.Context, n *node) error {
 	return nil
 }
 
-// differs returns the names of a node's constants that differ from the network's, "" where none does.
+// differs returns names of a node's constants that differ from the network's, "" where none does.
 func (c *Chain) differs(genesis chain.BeaconGenesis, spec map[string]string) string {
 	n := c.Network
 	if genesis.ValidatorsRoot != n.GenesisValidatorsRoot {
@@ -230,8 +230,8 @@ func (c *Chain) differs(genesis chain.BeaconGenesis, spec map[string]string) str
 	return strings.Join(differing, ", ")
 }
 
-// begin loads what is kept, and at the very first start takes the finalized block of a node
-// as the checkpoint to begin at.
+// begin loads what is kept, unless it has begun; where nothing is kept, it takes the finalized
+// block of a node as the checkpoint to begin at.
 func (c *Chain) begin(ctx context.Context) error {
 	if len(c.committees) > 0 {
 		return nil

@@ -22,7 +22,7 @@ type SoldBlock struct {
 type BundleState string
 
 // The states. Only an unavailable or expired bundle is pending again, when its block is
-// sold again.
+// queued again, as by another sale.
 const (
 	BundlePending     BundleState = "pending"
 	BundleMade        BundleState = "made"
@@ -34,8 +34,8 @@ const (
 type Bundle struct {
 	SoldBlock
 	State BundleState
-	// Queued is when the block began to wait, and Tried when the bundle was first tried to
-	// be made; zero before.
+	// Queued is when the block began to wait, and Tried when the first try to make the bundle
+	// that failed was begun; zero before.
 	Queued, Tried time.Time
 	// Tries counts the tries that failed.
 	Tries int
@@ -48,8 +48,8 @@ type Bundle struct {
 	Made    time.Time
 }
 
-// Makeable is which bundles are worth a try: those of blocks up to UpTo, and those queued
-// before QueuedBefore, which are given up. The others are not written: they may be many, where
+// Makeable is which bundles are worth a look: those of blocks up to UpTo, to be made, and those
+// queued before QueuedBefore, else to be given up. The others are not written: they may be many, where
 // beacon nodes are away for hours, and a write may make sales wait.
 type Makeable struct {
 	UpTo         uint64 // a block's number
@@ -61,8 +61,8 @@ type Makeable struct {
 type Step struct {
 	Chain  string
 	Period uint64
-	// Signers is how many have signed, and Final reports that the period was over when the
-	// step was read, so that no better one comes.
+	// Signers is how many have signed, and Final reports that the period was over when a step
+	// of it was read, so that no better one comes.
 	Signers int
 	Final   bool
 	Step    []byte
@@ -85,8 +85,8 @@ type BundleCounts struct {
 	Oldest time.Time
 }
 
-// Store is where proofs of finality are kept: in the database of the payments, whose ledger queues a sold block in the
-// transaction that ends its sale. Each write is atomic over all processes that share it.
+// Store is where proofs of finality are kept: in the database of the payments, whose ledger queues the sold blocks.
+// Each write is atomic over all processes that share it.
 type Store interface {
 	Bundles
 	Handovers
@@ -94,8 +94,8 @@ type Store interface {
 
 // Bundles are the proofs of sold blocks.
 type Bundles interface {
-	// TakeSold takes at most so many sales from the queue, of all chains, makes a pending bundle for
-	// the block of each, and returns how many it took. A made bundle stays.
+	// TakeSold takes at most so many sold blocks from the queue, of all chains, makes a pending
+	// bundle for each, and returns how many it took. A made bundle stays.
 	TakeSold(ctx context.Context, most int) (int, error)
 	// Bundle returns the bundle of a block, or ErrNotFound. For a queued block whose bundle is
 	// missing, unavailable or expired it returns a pending one.
