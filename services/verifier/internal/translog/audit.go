@@ -16,7 +16,7 @@ import (
 )
 
 // Times between two audits: auditEvery usually, and auditAgain after one that has found faults
-// or soon after the log has begun.
+// or soon after the log has begun, unless the next is due after MergeDelay.
 const (
 	auditEvery = 24 * time.Hour
 	auditAgain = time.Hour
@@ -113,7 +113,7 @@ func (l *Log) auditAndLog(ctx context.Context) {
 	}
 }
 
-// LastAudit returns when this process made its last audit, zero before the first, and whether it was clean.
+// LastAudit returns when this process last made or tried an audit, zero before the first, and whether it was clean.
 func (l *Log) LastAudit() (at time.Time, ok bool) {
 	l.audited.mu.Lock()
 	defer l.audited.mu.Unlock()
@@ -235,7 +235,7 @@ func (l *Log) auditTree(ctx context.Context, head Head, moment time.Time, a *Aud
 	return nil
 }
 
-// origin counts an entry that came back from a copy, or that was not queued here, which is a fault.
+// origin counts an entry that came back from a copy, or that was not queued here: that is a fault.
 // Data that cannot be parsed as an entry is a fault too.
 func (a *Audit) origin(at int64, entry LoggedEntry) {
 	e, err := receiptlog.ParseEntry(entry.Data)
@@ -255,8 +255,8 @@ func (a *Audit) origin(at int64, entry LoggedEntry) {
 	}
 }
 
-// auditAnswers looks for the entries of what was sold. What is neither in the log nor queued, because
-// a process without the log has sold it, is a fault, and is queued.
+// auditAnswers looks for the entries of what was sold. What is neither in the log nor queued, as where
+// a process without the log has sold it, is a fault, and is queued. What waits too long is a fault too.
 func (l *Log) auditAnswers(ctx context.Context, head Head, a *Audit) error {
 	before := l.Now().Add(-MergeDelay)
 	queue, err := l.Store.Queue(ctx)
@@ -355,7 +355,7 @@ func (w *witnessClient) audit(ctx context.Context, head Head, a *Audit) error {
 }
 
 // auditOthers asks the witness for other generations of the log. One that this ledger does not have,
-// or that another key has signed, is a fault. The error is why the witness could not be asked.
+// or that another key has signed, is a fault. The error is why that could not be found out.
 func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []Head, a *Audit) error {
 	var d receiptlog.Directory
 	for _, head := range heads {

@@ -30,12 +30,12 @@ type Options struct {
 	Keys []receipt.Key
 	// Mark is the file of the greatest tree that was signed; "" means none.
 	Mark string
-	// Interval is the time between two steps of Run, Timeout that of a request to a witness.
+	// Interval is the time between two steps of Run. Timeout bounds what is asked of a witness at one time.
 	Interval, Timeout time.Duration
 	Client            *http.Client
 	Log               *slog.Logger
 	Now               func() time.Time
-	// At may be nil. It is called at each Point.
+	// At may be nil. It is called at each Point but Placing.
 	At func(Point)
 }
 
@@ -47,7 +47,7 @@ const (
 	Placing   Point = "placing"   // in the transaction that gives places (Options of the store)
 	Sequenced Point = "sequenced" // the places are on disk, nothing is signed
 	Signed    Point = "signed"    // the checkpoint is signed, no witness has it
-	Cosigned  Point = "cosigned"  // one witness has cosigned it
+	Cosigned  Point = "cosigned"  // one more witness has cosigned it
 	Witnessed Point = "witnessed" // the quorum has cosigned it, it is not stored
 	Published Point = "published" // it is served
 )
@@ -63,7 +63,7 @@ type Log struct {
 	confirmed int64
 	// listed is the generation in which Keys were listed since then; 0 for none.
 	listed  int64
-	signed  receiptlog.Checkpoint // the newest that this process has signed
+	signed  receiptlog.Checkpoint // what writeMark remembered last
 	asking  sync.WaitGroup        // requests to witnesses under way
 	audited lastAudit
 }

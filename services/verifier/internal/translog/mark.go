@@ -109,8 +109,8 @@ func (l *Log) continues(ctx context.Context, head Head, signed receiptlog.Checkp
 	return nil, nil
 }
 
-// writeMark remembers a checkpoint, before its signature leaves the process. A mark of as large
-// a tree of the same generation stays: another process may be ahead.
+// writeMark remembers a checkpoint, before its signature leaves the process. A mark of a tree of
+// the same generation that is not smaller stays: another process may be ahead.
 func (l *Log) writeMark(c receiptlog.Checkpoint) error {
 	l.signed = c
 	mark, found, err := l.readMark()

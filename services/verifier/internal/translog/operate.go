@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-// ErrDisagrees means that something contradicts what an operator wants.
+// ErrDisagrees means that something contradicts what an operator wants, or that it is not needed.
 var ErrDisagrees = errors.New("refused")
 
 // Status is how the log stands, for an operator.
@@ -90,8 +90,8 @@ func (l *Log) AskWitnesses(ctx context.Context) ([]WitnessAnswer, error) {
 	return answers, nil
 }
 
-// Resume lets a frozen log go on, when as many witnesses as the policy asks for confirm its
-// tree, and neither another witness nor the mark, where there is one, contradicts. Where the
+// Resume lets a frozen log go on, when as many witnesses confirm its tree as at a start, and
+// neither another witness nor the mark, where there is one, contradicts. Where the
 // policy asks for no witness, size must be that of the log, as the operator knows it; else
 // size is not looked at. ErrDisagrees; ErrLost: the log has changed meanwhile.
 func (l *Log) Resume(ctx context.Context, size int64) error {

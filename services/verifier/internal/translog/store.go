@@ -18,7 +18,7 @@ var (
 	// as the caller read it.
 	ErrNotFound = errors.New("not found")
 	ErrLost     = errors.New("the log has changed")
-	// ErrFrozen means that nothing may be signed until an operator has resumed the log.
+	// ErrFrozen means that nothing may be signed until an operator has decided.
 	ErrFrozen = errors.New("the log is frozen")
 )
 
@@ -47,11 +47,11 @@ type Head struct {
 type Queue struct {
 	Entries int
 	Oldest  time.Time // zero without entries
-	// SetAside counts what was queued and is no entry of the log.
+	// SetAside counts what was queued and may not have a place in the log.
 	SetAside int
 }
 
-// SetAside is something that was queued and is no entry of the log.
+// SetAside is something that was queued and may not have a place in the log.
 type SetAside struct {
 	Number int64     `json:"number"`
 	Begin  []byte    `json:"begin"` // of its bytes
@@ -60,9 +60,8 @@ type SetAside struct {
 	Why    string    `json:"why"`
 }
 
-// Store is where a log of receipts is kept: in the database of the payments, whose ledger queues the entry of a sale in
-// the transaction that begins its settlement. Each write is atomic over all processes that share it, but for the
-// queueing of EndLog.
+// Store is where a log of receipts is kept: in the database of the payments, whose ledger queues the entries of what is
+// sold. Each write is atomic over all processes that share it, but for the queueing of EndLog.
 type Store interface {
 	Reader
 	Sequencer
@@ -92,15 +91,15 @@ type Reader interface {
 type Sequencer interface {
 	// ListKeys queues, in one step, the state of each key that is not its last state in the log or its queue. It
 	// returns the keys; revoked ones may have further cut-offs, at the ends of closed generations.
-	// receiptlog.ErrKeyState, and nothing is queued: a state may not follow, or a cut-off lies beyond the log. While
-	// the log is frozen nothing is queued.
+	// receiptlog.ErrKeyState, and nothing is queued: a state may not follow, or a cut-off is of no place in the log.
+	// While the log is frozen nothing is queued.
 	ListKeys(ctx context.Context, keys []receipt.Key) ([]receipt.Key, error)
 	// Portion returns how many entries one Sequence should take: few where payments wait for it, so that they wait
 	// only some milliseconds.
 	Portion() int
 	// Sequence gives at most so many queued entries their places, in one step that is on disk when it returns, and
-	// returns the head and how many it took from the queue. ErrFrozen: it took none. What is no entry of the log is set
-	// aside and gets no place.
+	// returns the head and how many it took from the queue. ErrFrozen: it took none. What the log has already gets no
+	// second place. What may not have a place is set aside.
 	Sequence(ctx context.Context, most int) (Head, int, error)
 	// Publish keeps the checkpoint that is served, unless one of a larger tree is. ErrLost: the generation is closed.
 	Publish(ctx context.Context, log, size int64, note []byte) error
@@ -123,7 +122,7 @@ type Auditor interface {
 	QueueStored(ctx context.Context, entries []StoredEntry) error
 }
 
-// Witnesses remembers what size each witness has cosigned.
+// Witnesses remembers what size each witness has cosigned last.
 type Witnesses interface {
 	SetWitness(ctx context.Context, log int64, name string, size int64) error
 	// WitnessSize returns 0 for a witness that has cosigned nothing.

@@ -163,8 +163,8 @@ func (s keyStates) add(e receiptlog.Entry, in translog.Head) error {
 	return err
 }
 
-// begin returns the entries that the next generation begins with: the last state of each key that has
-// numbered ones.
+// begin returns the entries that a new generation begins with: the last state of each key whose last
+// state is numbered.
 func (s keyStates) begin() (entries []entry) {
 	for _, id := range slices.Sorted(maps.Keys(s)) {
 		if s[id].Number > 0 {

@@ -27,8 +27,8 @@ type Options struct {
 	DB *sqldb.DB
 	// Now is the clock.
 	Now func() time.Time
-	// Placing may be nil. It is called in the transaction that gives places, before that is
-	// committed.
+	// Placing may be nil. It is called in a transaction of Sequence that gives places, before
+	// that is committed.
 	Placing func()
 }
 
