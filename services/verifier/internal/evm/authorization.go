@@ -10,7 +10,7 @@ const (
 	Unrelated              TokenEvent = iota
 	AuthorizationUsed                 // of the authorization
 	OtherAuthorizationUsed            // of another one
-	AuthorizedTransfer                // as it is expected of the authorization
+	AuthorizedTransfer                // with payer, payee, amount and place as expected
 	OtherTransferOfPayer
 	OtherTransfer // of someone else
 )

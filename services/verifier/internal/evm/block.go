@@ -43,8 +43,8 @@ type entry struct {
 	unknownType bool // it is proven, but not read
 }
 
-// Prove rebuilds the block, which it may change, and compares everything with the hash and number
-// that it must have, and with the chain.
+// Prove rebuilds the block, which it may change, and compares it with the hash and number that it
+// must have, and the chain ids that its transactions are signed for with chainID.
 func (r *ReportedBlock) Prove(number uint64, hash common.Hash, chainID uint64) (*ProvenBlock, error) {
 	header, err := r.ProveHeader(number, hash)
 	if err != nil {

@@ -244,7 +244,7 @@ func Decode(data []byte, into any) error {
 }
 
 // list is a JSON array of objects. The reader's budget counts text, so what is decoded must not
-// outgrow it: "{}" and a comma are three bytes, and would be a transaction of 700. An element
+// outgrow it: "{}" and a comma are three bytes, and would be a transaction of over 700. An element
 // whose text is below half of its own size in memory is refused; real ones hold hashes and
 // addresses, which take more.
 type list[T any] []T

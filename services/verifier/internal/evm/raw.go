@@ -19,7 +19,7 @@ var ErrNoRaw = errors.New("the node returns no raw bytes")
 // ErrReceiptsRoot is the chain.ErrIntegrity of a block in which only the receipts do not fit.
 var ErrReceiptsRoot = fmt.Errorf("receiptsRoot: %w", chain.ErrIntegrity)
 
-// UnknownTypes returns the places of the transactions of unknown types, which cannot be encoded.
+// UnknownTypes returns the places of the transactions of unknown types, whose bytes have to be set.
 func (r *ReportedBlock) UnknownTypes() (places []int) {
 	for i := range r.Transactions {
 		if !isKnown(r.Transactions[i].kind()) {
