@@ -25,9 +25,9 @@ type wirePayment struct {
 }
 
 // ExpandPayment returns the body of a question about a transfer that asks whether an x402 payment
-// of the scheme exact (EIP-3009) was made, and the CAIP-2 id of its chain. A body that has no
-// member payment, or cannot be read, is returned as it is, without a chain. Every error is a
-// *strictjson.Error.
+// of the scheme exact (EIP-3009) was made, and the CAIP-2 id of its chain. A body that is no object
+// that strictjson accepts, or has no member payment, is returned as it is, without a chain. Every
+// error is a *strictjson.Error.
 //
 // The response says on which chain and by which transaction; what was sent says who was to be paid
 // how much of which token by which authorization. So the evidence is about this very payment, and

@@ -76,7 +76,7 @@ type FoundTransfer struct {
 	LogPosition *int   `json:"logPosition,omitempty"` // nil for the native coin
 }
 
-// maxFound bounds the transfers that a 422 lists.
+// maxFound bounds the transfers that one check lists.
 const maxFound = 8
 
 // evaluateTransfer returns the transfer when it fits, is the one of the expected authorization, if
