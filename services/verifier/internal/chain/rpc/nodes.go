@@ -263,8 +263,8 @@ const (
 	circuitLongest  = time.Minute
 )
 
-// circuit keeps requests away from an endpoint that fails. It opens after three
-// exchanges in a row that broke off or were refused, for a time that doubles with
+// circuit keeps requests away from an endpoint that fails. It opens after three exchanges
+// in a row that broke off or had a status such as 401 or 503, for a time that doubles with
 // every further one, up to circuitLongest; then a single exchange may try. A rate limit
 // opens it at once for as long as the endpoint requests, at most a minute.
 //
