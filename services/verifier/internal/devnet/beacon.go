@@ -18,7 +18,6 @@ import (
 // and keys follow: they are the same on every start.
 const beaconName = "pforte-devnet"
 
-// newBeacon returns the beacon node of a chain.
 func newBeacon(c *Chain, cfg Config) (*beacontest.Beacon, error) {
 	return beacontest.New(beacontest.Config{
 		Name: beaconName, ChainID: caip2(cfg), Execution: execution{c},
