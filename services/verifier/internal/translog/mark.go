@@ -128,7 +128,6 @@ func (l *Log) rootAt(ctx context.Context, head Head, size int64) (tlog.Hash, err
 	return tlog.TreeHash(size, l.hashes(ctx, head.Log))
 }
 
-// hashes returns a reader of the stored hashes of a generation.
 func (l *Log) hashes(ctx context.Context, log int64) tlog.HashReader {
 	return tlog.HashReaderFunc(func(ids []int64) ([]tlog.Hash, error) {
 		found, err := l.Store.Hashes(ctx, log, ids)

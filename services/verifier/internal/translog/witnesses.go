@@ -194,7 +194,6 @@ type WitnessStatus struct {
 	Errors int       `json:"-"`    // of this process
 }
 
-// witnessStatus returns what is known of each witness of a generation.
 func (l *Log) witnessStatus(ctx context.Context, head Head) ([]WitnessStatus, error) {
 	var all []WitnessStatus
 	for _, w := range l.witnesses {
