@@ -1,4 +1,4 @@
-// Package translog is the log of receipts: it gives each queued entry its place
+// Package translog is the log of receipts: it gives queued entries their places
 // in a Merkle tree, signs checkpoints of the tree, has witnesses cosign them, and
 // publishes them with tiles and proofs. The formats are those of
 // pkg/receipt/receiptlog; the tables are in the payments' database (package logsql).

@@ -91,8 +91,8 @@ type Reader interface {
 type Sequencer interface {
 	// ListKeys queues, in one step, the state of each key that is not its last state in the log or its queue. It
 	// returns the keys; revoked ones may have further cut-offs, at the ends of closed generations.
-	// receiptlog.ErrKeyState, and nothing is queued: a state may not follow, or a cut-off is of no place in the log.
-	// While the log is frozen nothing is queued.
+	// receiptlog.ErrKeyState, and nothing is queued: a state may not follow, or a cut-off names no generation or lies
+	// beyond its end. While the log is frozen nothing is queued.
 	ListKeys(ctx context.Context, keys []receipt.Key) ([]receipt.Key, error)
 	// Portion returns how many entries one Sequence should take: few where payments wait for it, so that they wait
 	// only some milliseconds.
