@@ -150,6 +150,13 @@ func (q *quota) pause(now time.Time, err error) time.Duration {
 	return q.closedUntil.Sub(now)
 }
 
+// paused reports whether the facilitator, at its own limit, is not to be called.
+func (q *quota) paused(now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return now.Before(q.closedUntil)
+}
+
 // retryAfter returns for how long the facilitator wants no calls, or zero.
 func retryAfter(err error) time.Duration {
 	var later *payment.LaterError

@@ -546,6 +546,29 @@ func TestPending_ARepeatAtTheLimitIsNotMade(t *testing.T) {
 	s.wantReserved(1)
 }
 
+// A facilitator at its own limit is not called for a buyer who returns either, and what it would
+// not do uses up no settlement and none of their retries (VERIFIER-6.3).
+func TestPending_ARepeatWaitsForTheFacilitatorsPause(t *testing.T) {
+	s := open(t, nil)
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		return x402.SettleResponse{}, &payment.LaterError{Err: payment.ErrFacilitatorLimit, After: 30 * time.Second}
+	}
+	p := s.pay("1")
+	for range 5 {
+		_, err := s.buy(p)
+		s.wantErr(err, payment.ErrPending)
+		s.clock.advance(6 * time.Second)
+	}
+	if len(s.sim.Bodies) != 1 {
+		t.Errorf("settle was called %d times", len(s.sim.Bodies))
+	}
+	s.wantReserved(1)
+	s.sim.OnSettle = nil
+	s.mustBuy(p) // the pause is over
+	s.wantTransfers(1)
+	s.wantReserved(2)
+}
+
 // stuckChainLog never answers for some payments.
 type stuckChainLog struct{ payment.ChainLog }
 
