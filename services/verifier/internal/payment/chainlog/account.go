@@ -23,6 +23,15 @@ func (r *Reader) Account(ctx context.Context, key payment.Key, amount string) (p
 	})
 }
 
+// Spent reports whether the authorization in key is spent or cancelled. A quorum of the nodes
+// agrees on that, in one exchange with each.
+func (r *Reader) Spent(ctx context.Context, key payment.Key) (bool, error) {
+	return ask(ctx, r, func(ctx context.Context, n node) (bool, error) {
+		a, err := r.account(ctx, n, key.Bare(), "0")
+		return a.Used, err
+	})
+}
+
 func (r *Reader) account(ctx context.Context, n node, key payment.Key, amount string) (a payment.Account, err error) {
 	needed, ok := new(big.Int).SetString(amount, 10)
 	if !ok {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/chainlog"
 )
 
 func TestAccount_IsReadInOneExchange(t *testing.T) {
@@ -27,6 +28,30 @@ func TestAccount_IsReadInOneExchange(t *testing.T) {
 				t.Errorf("got %+v, %v in %d exchanges, want %+v", got, err, n.exchanges, c.want)
 			}
 		})
+	}
+}
+
+// That an authorization is not spent is not said on the word of one node, as nothing of money is.
+func TestSpent_AQuorumOfNodesMustAgree(t *testing.T) {
+	spent, behind := newNode(t), newNode(t)
+	spent.states[nonce(1)] = true
+	key := query(1, 1).Key
+	for name, c := range map[string]struct {
+		urls        []string
+		want, fails bool
+	}{
+		"both have seen it":    {[]string{spent.url, spent.url}, true, false},
+		"neither has":          {[]string{behind.url, behind.url}, false, false},
+		"one has":              {[]string{behind.url, spent.url}, false, true},
+		"one of three has not": {[]string{behind.url, spent.url, spent.url}, true, false},
+	} {
+		r, err := chainlog.New("eip155:84532", c.urls, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.Spent(t.Context(), key); got != c.want || (err != nil) != c.fails {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ type Simulator struct {
 	OnSettle func(ctx context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error)
 	// OnSettleOf is OnSettle with the payment that is to be settled, and goes before it.
 	OnSettleOf func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error)
-	// ChainLog, when set, is the error of Authorization.
+	// ChainLog, when set, is the error of Authorization and Spent.
 	ChainLog error
 	// OnAccount, when set, returns what the chain shows of a payer, beside Used; else each has the
 	// amount and code, as if they were a contract.
@@ -233,6 +233,14 @@ func (b *Simulator) Account(_ context.Context, key payment.Key, _ string) (a pay
 		a.Used = true
 	}
 	return a, err
+}
+
+// Spent implements paywall.Accounts.
+func (b *Simulator) Spent(_ context.Context, key payment.Key) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, used := b.spent[key.Bare().Nonce]
+	return used, b.ChainLog
 }
 
 // SettleBodies returns the distinct bodies that settling was called with, without white space

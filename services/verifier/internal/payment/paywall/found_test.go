@@ -161,6 +161,46 @@ func TestBuy_ServesAPaymentThatWasFoundAfterACrash(t *testing.T) {
 	}
 }
 
+// The node that is looked at first may be behind the others (VERIFIER-5.6, 5.7).
+func TestBuy_OneNodesWordIsNotThatNothingWasCharged(t *testing.T) {
+	for name, c := range map[string]struct {
+		later  time.Duration
+		funded bool
+	}{
+		"the window has closed":     {5 * time.Minute, true},
+		"the money is not seen yet": {0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, nil)
+			p := s.pay("1")
+			s.paywall = s.replica(func(o *paywall.Options) { o.Accounts = oneBehind{s.sim, c.funded} })
+			s.clock.advance(c.later)
+			_, err := s.buy(p)
+			var refusal *payment.Refusal
+			if !errors.As(err, &refusal) || !refusal.Unspent || s.sim.Looks != 0 {
+				t.Errorf("unused: got %v after %d searches", err, s.sim.Looks)
+			}
+			s.sim.CarryOut("1")
+			s.sim.ChainLog = errors.New("the nodes do not agree")
+			_, err = s.buy(p)
+			s.wantErr(err, payment.ErrPending)
+			s.sim.ChainLog = nil
+			s.mustBuy(p)
+			s.wantTransfers(1)
+		})
+	}
+}
+
+// oneBehind is a network whose first node has seen nothing spent.
+type oneBehind struct {
+	*paymenttest.Simulator
+	funded bool
+}
+
+func (b oneBehind) Account(context.Context, payment.Key, string) (payment.Account, error) {
+	return payment.Account{Funded: b.funded}, nil
+}
+
 func TestBuy_StrangersSearchTheChainForFewPayments(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 100_000 })
 	s.paywall = s.replica(func(o *paywall.Options) { o.Accounts, o.AttemptsPerAddress = s.sim, 600 })

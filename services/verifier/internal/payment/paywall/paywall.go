@@ -69,7 +69,11 @@ type Options struct {
 // Accounts reads what the payment network shows of a payer and of their authorization over an
 // amount of atomic units. An error means that it is not known.
 type Accounts interface {
+	// Account may take one node's word.
 	Account(ctx context.Context, key payment.Key, amount string) (payment.Account, error)
+	// Spent reports whether the authorization is spent or cancelled, on the word of as many
+	// nodes as a ChainLog takes.
+	Spent(ctx context.Context, key payment.Key) (bool, error)
 }
 
 // End is how a call ended, or what the service decided of a payment by itself: Operation and

@@ -233,8 +233,8 @@ func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may
 
 // findPaid serves the holder of a payment that was refused, where the chain shows that it
 // has paid us. Where that cannot be known there is no new challenge. A payment that was not
-// sent to the facilitator, and that a first look shows as unused, is not searched for; and
-// strangers share what they may search.
+// sent to the facilitator, and that looks show as unused, is not searched for; and strangers
+// share what they may search.
 func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusal) (Sale, error) {
 	if !c.hasPaid { // or it was refused before that was looked at
 		if _, err := w.recognize(ctx, c); err != nil {
@@ -244,19 +244,21 @@ func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusa
 	if err := w.spendAddress(c, c.Questions); err != nil {
 		return Sale{}, err
 	}
+	looking, shared := w.looking, w.budgetsOf(c)
+	if shared != nil {
+		looking = shared.looking
+	}
 	if !c.sent {
 		var looked *payment.Refusal
 		if err := w.checkAccount(ctx, c); err != nil && !errors.As(err, &looked) {
 			return Sale{}, err
 		}
-		if c.account != nil && !c.account.Used {
+		if c.account != nil && !c.account.Used && w.isUnspent(ctx, c, looking) {
 			refused.Unspent = true
 			return Sale{}, refused
 		}
 	}
-	looking := w.looking
-	if shared := w.budgetsOf(c); shared != nil {
-		looking = shared.looking
+	if shared != nil {
 		if err := w.spendShared(c, shared.accounts, w.accountsNear); err != nil {
 			return Sale{}, err
 		}
@@ -278,6 +280,22 @@ func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusa
 	}
 	refused.Unspent = true
 	return Sale{}, refused
+}
+
+// isUnspent reports whether the payment network shows the authorization as unused. The look at the
+// account may have been at a node that errs, and who is told that nothing was charged pays anew.
+func (w *Paywall) isUnspent(ctx context.Context, c *call, places *semaphore.Weighted) bool {
+	waiting, cancel := context.WithTimeout(ctx, accountTimeout)
+	defer cancel()
+	if places.Acquire(waiting, 1) != nil {
+		return false
+	}
+	defer places.Release(1)
+	spent, err := w.Accounts.Spent(waiting, c.Payment.Key)
+	if err != nil {
+		w.Log.Warn("cannot read an authorization in the payment network", "error", err)
+	}
+	return err == nil && !spent
 }
 
 // lookUpOneOfMany is lookUp for payments that are in no record, of which few are looked up
