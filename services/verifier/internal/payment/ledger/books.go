@@ -27,9 +27,9 @@ func (l *Ledger) Find(ctx context.Context, text string) ([]payment.Record, error
 }
 
 // Refund keeps a refund of a Settled record, which stays so, in one step that is on disk when it
-// returns. Of these errors the first counts: ErrLost, if it is not Settled; ErrTooMuch, if it is
-// more than was paid or, where that is known, than the transaction has moved to the payer;
-// ErrBooked, if the transaction is booked for it.
+// returns. Of these errors the first counts: ErrLost, if it is not Settled; ErrBooked, if the
+// transaction is booked for it; ErrTooMuch, if it is more than was paid or, where that is known,
+// than the transaction has moved to the payer.
 func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Refund) error {
 	return l.write(ctx, "book a refund", true, func(ctx context.Context, u *unit) error {
 		if _, err := u.month(ctx, payment.Month(l.now())); err != nil { // no other replica books one meanwhile
@@ -41,6 +41,14 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 			return err
 		case r.State != payment.Settled:
 			return payment.ErrLost
+		}
+		same, err := u.refunded(ctx, ofPayment+" AND refunds.tx = ?", key.Nonce, key.Payer, key.Asset, key.Network,
+			refund.Transaction)
+		switch {
+		case err != nil:
+			return err
+		case same.Sign() > 0:
+			return payment.ErrBooked
 		}
 		before, err := u.refunded(ctx, ofPayment, key.Nonce, key.Payer, key.Asset, key.Network)
 		if err != nil {
@@ -68,12 +76,9 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 		if refund.Proven {
 			proven = 1
 		}
-		booked, err := u.exec(ctx, `INSERT INTO refunds (payment, at, by_whom, tx, amount, proven, note)
-			SELECT id, ?, ?, ?, ?, ?, ? FROM payments WHERE`+byKey+" ON CONFLICT (payment, tx) DO NOTHING",
+		_, err = u.exec(ctx, `INSERT INTO refunds (payment, at, by_whom, tx, amount, proven, note)
+			SELECT id, ?, ?, ?, ?, ?, ? FROM payments WHERE`+byKey,
 			l.now(), refund.By, refund.Transaction, refund.Amount, proven, refund.Note, key)
-		if err == nil && !booked {
-			err = payment.ErrBooked
-		}
 		return err
 	})
 }

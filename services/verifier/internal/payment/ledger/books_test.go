@@ -81,6 +81,8 @@ func refundsAreKept(w *world) {
 		{other, "0x1", "1000", 5000, nil},
 		{r, "0x2", "6001", 0, payment.ErrTooMuch},
 		{r, "0x2", "6000", 0, nil},
+		{r, "0x2", "6000", 0, payment.ErrBooked}, // all is refunded, and the operator is told that this one counts
+		{r, "0x3", "1", 0, payment.ErrTooMuch},
 	} {
 		if err := refund(step.of, step.transaction, step.amount, step.moved); !errors.Is(err, step.want) || (err == nil) != (step.want == nil) {
 			w.Errorf("refund %+v: %v", step, err)

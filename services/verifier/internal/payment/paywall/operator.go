@@ -112,9 +112,9 @@ func Decide(
 
 // Refund books a refund of a Settled payment. Where there is a node, the transaction must show the
 // transfer from the payee to the payer. payment.ErrUnderWay: the payment is Working or Settling.
-// ErrContradicted: it is not Settled, or the node does not show the transfer. payment.ErrTooMuch:
-// it refunds more than was paid, or than was transferred. payment.ErrBooked: the transaction is
-// booked for it. payment.ErrLost: it is not Settled any more.
+// ErrContradicted: it is not Settled, or the node does not show the transfer. payment.ErrBooked:
+// the transaction is booked for it. payment.ErrTooMuch: it refunds more than was paid, or than was
+// transferred. payment.ErrLost: it is not Settled any more.
 func Refund(ctx context.Context, books Books, network PaymentNetwork, r payment.Record, refund payment.Refund) error {
 	switch r.State {
 	case payment.Settled:
