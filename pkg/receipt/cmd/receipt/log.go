@@ -60,7 +60,7 @@ func (r *report) checkLog(
 ) {
 	r.Log = &logReport{State: stateInvalid}
 	key, err := doc.VerifySignature(trusted)
-	revoked := errors.Is(err, receipt.ErrRevokedKey)
+	revoked := errors.Is(err, receipt.ErrRevokedKey) && key.Logged != nil // without, no log makes it good
 	if err != nil && !revoked {
 		r.Log.State, r.Signature = stateNotChecked, stateInvalid
 		r.fail(exitInvalid, err)
@@ -70,8 +70,7 @@ func (r *report) checkLog(
 		r.Signature, r.Key = stateValid, &key
 	}
 	found, err := read(doc)
-	var failed exitError
-	if errors.As(err, &failed) {
+	if failed, ok := unread(err); ok {
 		r.Log.State = stateNotChecked
 		r.fail(failed.code, err)
 		return
@@ -126,8 +125,18 @@ func (l *logReport) text() string {
 	return printable(text)
 }
 
-// readLog gets proof, policy and list as the flags name them. An exitError decides the exit code;
-// with any other error the receipt counts as not logged.
+// unread returns err as an exitError where it does not say what the log has: it is one, or there
+// was no answer.
+func unread(err error) (failed exitError, ok bool) {
+	var away *url.Error
+	if !errors.As(err, &failed) && errors.As(err, &away) {
+		failed = exitError{exitNoKey, err}
+	}
+	return failed, failed.err != nil
+}
+
+// readLog gets proof, policy and list as the flags name them. With an error that is not for unread
+// the receipt counts as not logged.
 func readLog(ctx context.Context, asked logFlags, doc receipt.Document) (found logged, err error) {
 	if asked.policy != "" {
 		if found.policy, err = readPolicy(asked.policy); err != nil {
@@ -292,12 +301,11 @@ func logGet(ctx context.Context, args []string, s streams) error {
 	if err == nil {
 		_, err = receiptlog.Included(doc, proof, policy.WithList(*list))
 	}
-	var failed exitError
-	if err != nil && !errors.As(err, &failed) {
-		return exitError{exitInvalid, fmt.Errorf("NOT LOGGED: %w", err)}
+	if failed, ok := unread(err); ok {
+		return failed
 	}
 	if err != nil {
-		return err
+		return exitError{exitInvalid, fmt.Errorf("NOT LOGGED: %w", err)}
 	}
 	_, err = s.out.Write(proof)
 	return err

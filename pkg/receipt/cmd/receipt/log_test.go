@@ -186,6 +186,27 @@ func TestLog_ProofIsFetchedFromTheVerifier(t *testing.T) {
 	}
 }
 
+// An outage says nothing of the receipt.
+func TestLog_ThatCannotBeReachedDecidesNothing(t *testing.T) {
+	answer, key := vectors+"response.json", vectors+"key.json"
+	server := httptest.NewServer(nil)
+	server.Close()
+	code, out, _ := run(t, "", "verify", answer, "--key", key, "--log", server.URL)
+	if code != 3 || !strings.Contains(out, "NOT DECIDED: ") || !strings.Contains(out, "Log:       not checked") || strings.Contains(out, "NOT LOGGED") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	later := listed(t, &receipt.Logged{Origin: "verifier.example.com/v1/log/1", Before: "8"})
+	for key, want := range map[string]int{later: 3, listed(t, nil): 1} {
+		code, out, _ = run(t, "", "verify", answer, "--key", key, "--log", server.URL)
+		if code != want || strings.Contains(out, "\nSignature: valid") {
+			t.Errorf("a revoked key: exit %d, want %d:\n%s", code, want, out)
+		}
+	}
+	if code, out, errOut := run(t, "", "log", "get", answer, server.URL); code != 3 || out != "" || strings.Contains(errOut, "NOT LOGGED") {
+		t.Errorf("log get: exit %d, %q, %q", code, out, errOut)
+	}
+}
+
 func TestLog_PlaceIsInJSON(t *testing.T) {
 	answer, key := vectors+"response.json", vectors+"key.json"
 	var got struct{ Log *logReport }

@@ -97,10 +97,11 @@ Exit codes
   0  valid, or done
   1  not valid: malformed, not signed by a good key of the document, changed, a
      proof that does not hold, --require-proof or --require-finality and there is
-     none, or --log and the log does not have it
+     none, or --log and the log gives no proof that it has it
   2  the command was not understood
   3  the key cannot be had: none given, not reachable, not a key document; or
-     the policy or the finality proof cannot. The proof was looked at nonetheless.
+     the policy or the finality proof cannot, or the log cannot be reached. The
+     proof was looked at nonetheless.
   4  a file cannot be read or written
 `
 
