@@ -224,7 +224,7 @@ func (b *books) Describe(all chan<- *prometheus.Desc) {
 func (b *books) Collect(all chan<- prometheus.Metric) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now := b.now(); b.last == nil || now.Sub(b.readAt) >= booksAge {
+	if now := b.now(); now.Sub(b.readAt) >= booksAge {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 		defer cancel()
 		if fresh, err := b.read(ctx, now); err == nil {

@@ -130,3 +130,20 @@ verifier_refunds_units_month{asset="` + asset + `",network="eip155:84532"} 10000
 		t.Errorf("three scrapes, one of them a minute later, read the books %d times", books.reads)
 	}
 }
+
+// A database that is slow from the start is not read at each scrape either.
+func TestMetrics_BooksThatWereNeverReadAreReadOnceAMinute(t *testing.T) {
+	registry, books, now := prometheus.NewRegistry(), &summed{fault: errors.New("the ledger is away")}, start
+	if err := httpapi.RegisterBooks(registry, paymenttest.Terms(network), books, func() time.Time { return now }); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if n, err := testutil.GatherAndCount(registry); err != nil || n != 0 || books.reads != 1 {
+			t.Errorf("%d metrics, %v, after %d reads", n, err, books.reads)
+		}
+	}
+	books.fault, now = nil, now.Add(time.Minute)
+	if n, err := testutil.GatherAndCount(registry); err != nil || n == 0 || books.reads != 2 {
+		t.Errorf("a minute later: %d metrics, %v, after %d reads", n, err, books.reads)
+	}
+}
