@@ -390,7 +390,7 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	if err := o.takeBatch(f, *batch); err != nil {
 		return o, err
 	}
-	if err := o.takePayment(*payment); err != nil {
+	if err := o.takePayment(f, *payment); err != nil {
 		return o, err
 	}
 	if id, ok := x402.ChainID(o.chain); o.chain != "" && (!ok || !id.IsUint64()) {
@@ -438,13 +438,20 @@ func (o *options) takeBatch(f *flag.FlagSet, file string) (err error) {
 }
 
 // takePayment makes the question one about the payment of --payment. Of the other flags that describe a question
-// only --min-confirmations is kept.
-func (o *options) takePayment(file string) error {
+// only --min-confirmations goes with it: what the others demand would not be checked.
+func (o *options) takePayment(f *flag.FlagSet, file string) (err error) {
 	if file == "" {
 		return nil
 	}
-	if o.want.TransactionHash != "" {
-		return errors.New("--payment: --tx goes with another question")
+	f.Visit(func(set *flag.Flag) {
+		switch set.Name {
+		case "path", "tx", "chain", "status", "from", "to", "selector", "transfer", "amount", "min-amount",
+			"log-position", "authorization":
+			err = fmt.Errorf("--payment: --%s goes with another question", set.Name)
+		}
+	})
+	if err != nil {
+		return err
 	}
 	text, err := os.ReadFile(file) //nolint:gosec // the user names the file
 	if err != nil {

@@ -402,6 +402,11 @@ func TestTransfer_APaymentIsProvenFromWhatBothSidesSaid(t *testing.T) {
 	if got.code != 4 || !strings.Contains(got.stderr, "another question") {
 		t.Errorf("%+v", got)
 	}
+	for _, flag := range []string{"--path", "--tx", "--chain", "--status", "--from", "--to", "--selector", "--transfer", "--amount", "--min-amount", "--log-position", "--authorization"} {
+		if got := s.runWith(t.TempDir(), "--payment", file, flag, "0"); got.code != 2 || !strings.Contains(got.stderr, "--payment: "+flag+" goes with another question") {
+			t.Errorf("with %s: %+v", flag, got)
+		}
+	}
 	write(strings.Replace(said, "true", "false", 1))
 	if got := s.runWith(t.TempDir(), "--payment", file); got.code != 2 || !strings.Contains(got.stderr, "not settled") {
 		t.Errorf("%+v", got)
