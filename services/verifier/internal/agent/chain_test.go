@@ -3,7 +3,6 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -77,9 +76,9 @@ func TestChain_TheAgentsTransactionIsOfTheNamedOne(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = node.Close() })
 	s := open(t, func(http.ResponseWriter) { t.Error("it was paid") })
-	var stderr bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	args := []string{"--url", s.server.URL, "--state", t.TempDir(), "--rpc", node.RPCURL(), "--chain", "eip155:8453"}
-	if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, strings.NewReader(""), io.Discard, &stderr); code != 1 || !strings.Contains(stderr.String(), "eip155:84532") {
-		t.Errorf("code %d: %s", code, &stderr)
+	if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, strings.NewReader(""), &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "eip155:84532") || stdout.Len() > 0 {
+		t.Errorf("code %d: %s%s", code, &stdout, &stderr)
 	}
 }

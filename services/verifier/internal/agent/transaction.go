@@ -30,16 +30,16 @@ func (r *run) makeTransaction(ctx context.Context) error {
 		return err
 	}
 	defer node.Close()
-	tx, err := send(ctx, node, r.key, chainID)
-	if err != nil {
-		return err
-	}
-	r.print("Sent transaction %s", tx.Hash())
 	chain := fmt.Sprintf("eip155:%d", chainID)
 	if r.chain != "" && r.chain != chain {
 		return fmt.Errorf("the node of --rpc is one of the chain %s, not of %s", chain, r.chain)
 	}
 	r.chain = chain
+	tx, err := send(ctx, node, r.key, chainID)
+	if err != nil {
+		return err
+	}
+	r.print("Sent transaction %s", tx.Hash())
 	number, err := waitFinal(ctx, node, tx.Hash(), r.options.maxWait)
 	if err != nil {
 		return err
