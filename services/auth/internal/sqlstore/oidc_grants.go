@@ -42,11 +42,11 @@ func personDest(p *oidc.Person) (dest []any, finish func()) {
 	var confirmed int64
 	var groups string
 	return []any{
-		&p.User.ID, &p.User.Username, &p.User.DisplayName, &p.User.Role, &p.User.SessionStamp, &p.Subject,
-		&p.Email.Address, &confirmed, &groups,
-	}, func() {
-		p.Email.ConfirmedAt, p.Groups = instant(confirmed), slugs(groups)
-	}
+			&p.User.ID, &p.User.Username, &p.User.DisplayName, &p.User.Role, &p.User.SessionStamp, &p.Subject,
+			&p.Email.Address, &confirmed, &groups,
+		}, func() {
+			p.Email.ConfirmedAt, p.Groups = instant(confirmed), slugs(groups)
+		}
 }
 
 // Person implements oidc.Grants.
@@ -89,13 +89,13 @@ func grantDest(g *oidc.Grant) (dest []any, finish func()) {
 	var scopes, factor string
 	var proved, rotated, created, used int64
 	return []any{
-		&g.ID, &g.ApplicationID, &g.UserID, &g.Login, &g.Stamp, &scopes, &g.Offline, &proved, &factor, &g.Generation,
-		&rotated, &created, &used,
-	}, func() {
-		g.Scopes, g.Factor = strings.Fields(scopes), session.Factor(factor)
-		g.AuthTime, g.RotatedAt, g.CreatedAt, g.LastUsedAt = instant(proved), instant(rotated), instant(created),
-			instant(used)
-	}
+			&g.ID, &g.ApplicationID, &g.UserID, &g.Login, &g.Stamp, &scopes, &g.Offline, &proved, &factor, &g.Generation,
+			&rotated, &created, &used,
+		}, func() {
+			g.Scopes, g.Factor = strings.Fields(scopes), session.Factor(factor)
+			g.AuthTime, g.RotatedAt, g.CreatedAt, g.LastUsedAt = instant(proved), instant(rotated), instant(created),
+				instant(used)
+		}
 }
 
 // live is the condition that a grant holds at an instant, its one argument, in Unix seconds: it has not ended, the
