@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // maxKept is how many values a Kept holds at most.
@@ -28,10 +29,10 @@ func Keep[K comparable, V any](db *DB, read func(context.Context, K) (V, error))
 	return &Kept[K, V]{db: db, read: read, values: map[K]V{}}
 }
 
-// Get returns the value of a key as the database has it at some moment between the call and its return. All callers
-// share the value and must not change it.
+// Get returns the value of a key as the database has it at some moment between the call, or that of DB.Since for ctx,
+// and its return. All callers share the value and must not change it.
 func (k *Kept[K, V]) Get(ctx context.Context, key K) (V, error) {
-	before, err := k.db.versions.now(ctx)
+	before, err := k.db.versions.since(ctx, k.db.versions.moment(ctx))
 	if err != nil {
 		return k.read(ctx, key)
 	}
@@ -43,7 +44,7 @@ func (k *Kept[K, V]) Get(ctx context.Context, key K) (V, error) {
 		return v, err
 	}
 	// What was read is of this version only where no other was begun meanwhile.
-	if after, err := k.db.versions.now(ctx); err == nil && after == before {
+	if after, err := k.db.versions.since(ctx, k.db.versions.asked.Load()); err == nil && after == before {
 		k.keep(before, key, v)
 	}
 	return v, nil
@@ -89,14 +90,41 @@ type versions struct {
 	row   [1]driver.Value
 	epoch int64 // how many connections there were
 	ended bool
+
+	asked    atomic.Int64 // how many questions were begun
+	answer   int64        // to the last one
+	answered bool         // there is one
 }
 
 // maxVersion bounds SQLite's number, which has 32 bits.
 const maxVersion = 1 << 32
 
-// now returns the file's version at some moment between the call and its return. Between two equal versions
-// nothing was written.
-func (v *versions) now(ctx context.Context) (int64, error) {
+// Since returns a context in which Kept.Get may return what the database has at any moment since this call. It is for
+// a request that waits for something else first: those that waited together ask once whether the file has changed.
+func (db *DB) Since(ctx context.Context) context.Context {
+	if db.versions == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, begun{}, db.versions.asked.Load())
+}
+
+// begun is the key of a moment in a context: how many questions had been begun.
+type begun struct{}
+
+// moment returns that of Since, or the present one.
+func (v *versions) moment(ctx context.Context) int64 {
+	if v == nil {
+		return 0
+	}
+	if moment, ok := ctx.Value(begun{}).(int64); ok {
+		return moment
+	}
+	return v.asked.Load()
+}
+
+// since returns the file's version at some time between a moment and its return: the last one if its question was
+// begun after the moment. Between two equal versions nothing was written.
+func (v *versions) since(ctx context.Context, moment int64) (int64, error) {
 	if v == nil {
 		return 0, errNoVersion
 	}
@@ -105,6 +133,10 @@ func (v *versions) now(ctx context.Context) (int64, error) {
 	if v.ended {
 		return 0, errNoVersion
 	}
+	if v.answered && v.asked.Load() > moment {
+		return v.answer, nil
+	}
+	v.asked.Add(1)
 	if v.pool == nil {
 		if err := v.connect(ctx); err != nil {
 			return 0, errors.Join(err, v.close())
@@ -117,7 +149,8 @@ func (v *versions) now(ctx context.Context) (int64, error) {
 	if !ok {
 		return 0, errNoVersion
 	}
-	return v.epoch*maxVersion + number, nil
+	v.answer, v.answered = v.epoch*maxVersion+number, true
+	return v.answer, nil
 }
 
 // connect prepares the query on a connection of its own. Later requests use the connection too, so the end of
@@ -175,7 +208,7 @@ func (v *versions) close() error {
 		return nil
 	}
 	pool := v.pool
-	v.pool, v.query = nil, nil
+	v.pool, v.query, v.answered = nil, nil, false
 	if v.conn != nil {
 		_ = v.conn.Close()
 		v.conn = nil

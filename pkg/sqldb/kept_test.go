@@ -3,6 +3,7 @@ package sqldb_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -86,6 +87,64 @@ func TestKept_IsNeverOlderThanTheCall(t *testing.T) {
 			t.Errorf("got %d, %v in the end", got, err)
 		}
 	})
+}
+
+// TestKept_IsNeverOlderThanSince holds that those who share a question get nothing from before their own Since.
+func TestKept_IsNeverOlderThanSince(t *testing.T) {
+	onEveryBackend(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		writer := db
+		if url != "sqlite::memory:" {
+			writer = open(t, url)
+		}
+		exec(t, db, "INSERT INTO things (name) VALUES (?)", "a")
+		var reads, committed atomic.Int64
+		kept := counts(db, &reads)
+		var all sync.WaitGroup
+		all.Go(func() {
+			for n := range int64(100) {
+				exec(t, writer, "UPDATE things SET count = count + 1 WHERE name = ?", "a")
+				committed.Store(n + 1)
+			}
+		})
+		for range 100 {
+			all.Go(func() {
+				for range 20 {
+					least := committed.Load()
+					since := db.Since(context.Background())
+					runtime.Gosched() // others ask meanwhile
+					got, err := kept.Get(since, "a")
+					if err != nil || int64(got) < least {
+						t.Errorf("got %d, %v after %d commits", got, err, least)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestKept_AnswersFromAnyMomentSince(t *testing.T) {
+	db := open(t, "sqlite:"+t.TempDir()+"/test.db")
+	exec(t, db, "INSERT INTO things (name) VALUES (?)", "a")
+	var reads atomic.Int64
+	kept := counts(db, &reads)
+	get := func(ctx context.Context, want int) {
+		t.Helper()
+		if got, err := kept.Get(ctx, "a"); err != nil || got != want {
+			t.Fatalf("got %d, %v; want %d", got, err, want)
+		}
+	}
+	early := db.Since(context.Background())
+	get(context.Background(), 0)
+	exec(t, db, "UPDATE things SET count = 1 WHERE name = ?", "a")
+	get(early, 0) // what another asked after early
+	get(db.Since(context.Background()), 1)
+	get(early, 1)
+	get(context.Background(), 1)
+	if reads.Load() != 2 {
+		t.Errorf("read %d times, want 2", reads.Load())
+	}
 }
 
 func TestKept_KeepsNoError(t *testing.T) {

@@ -69,6 +69,8 @@ type Options struct {
 // follows.
 type Users interface {
 	ByID(ctx context.Context, id int64) (user.User, error)
+	// Since returns a context in which ByID may return the user as stored at any moment since this call.
+	Since(ctx context.Context) context.Context
 	// ByUsername returns the user of exactly this name (case matters), which may be
 	// any string.
 	ByUsername(ctx context.Context, username string) (user.User, error)

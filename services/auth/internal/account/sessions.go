@@ -41,6 +41,10 @@ func (s *Service) recordFailed(ctx context.Context, name string, of session.Sess
 	s.audit.RecordCounted(ctx, audit.Event{Name: name, SubjectID: of.UserID, SubjectName: of.Username})
 }
 
+// Since returns a context in which Holder, and policy.Service.Visitor, may go by the user's row as stored at any moment
+// since this call. It is for sessions that were created before this call, as that of a cookie that has arrived.
+func (s *Service) Since(ctx context.Context) context.Context { return s.users.Since(ctx) }
+
 // Holder returns the user of a session as stored now. The user's row decides, as the session store may have lost a
 // revocation. user.ErrNotFound: the user was deleted; session.ErrNotFound: the session was revoked, or the account is
 // closed.

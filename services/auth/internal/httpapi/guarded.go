@@ -188,6 +188,7 @@ func (a guard) loadToken(c echo.Context, v *visit, credential access.Credential)
 func (a guard) loadSession(c echo.Context, v *visit) error {
 	var current *session.Current
 	var err error
+	since := a.Accounts.Since(c.Request().Context())
 	atPortal := access.AtPortal(v.Request, v.app, v.portal)
 	if atPortal {
 		current, err = a.Sessions.Load(c.Request())
@@ -200,7 +201,7 @@ func (a guard) loadSession(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
-	visitor, err := a.Policy.Visitor(c.Request().Context(), current.Session)
+	visitor, err := a.Policy.Visitor(since, current.Session)
 	if errors.Is(err, user.ErrNotFound) || errors.Is(err, session.ErrNotFound) {
 		if atPortal {
 			return a.End(c.Response(), c.Request(), web.Caller{Current: current})

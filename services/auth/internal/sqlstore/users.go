@@ -137,6 +137,9 @@ const (
 // ByID implements account.Users.
 func (s *Users) ByID(ctx context.Context, id int64) (user.User, error) { return s.byID.Get(ctx, id) }
 
+// Since implements account.Users.
+func (s *Users) Since(ctx context.Context) context.Context { return s.db.Since(ctx) }
+
 // userReader returns the function that reads a user by id. user.ErrNotFound.
 func (d *database) userReader() func(context.Context, int64) (user.User, error) {
 	query := d.Query(selectUser + byID)

@@ -110,12 +110,13 @@ type Caller struct {
 // session.ErrNotFound: the request is anonymous, or its session is not one that the user's row admits, and has been
 // ended. user.ErrNotFound: the user was deleted; the caller is returned and the session is not ended yet.
 func (w *Web) Load(rw http.ResponseWriter, r *http.Request) (Caller, error) {
+	since := w.Accounts.Since(r.Context())
 	current, err := w.Sessions.Load(r)
 	if err != nil {
 		return Caller{}, err
 	}
 	c := Caller{Current: current}
-	c.User, err = w.Accounts.Holder(r.Context(), c.Session)
+	c.User, err = w.Accounts.Holder(since, c.Session)
 	switch {
 	case errors.Is(err, session.ErrNotFound):
 		return Caller{}, cmp.Or(w.End(rw, r, c), err)
