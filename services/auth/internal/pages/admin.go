@@ -166,7 +166,8 @@ func (p household) changeMember(r *request) error {
 	case "revoke", "remove":
 		return p.changeToken(r, here)
 	case "sessions":
-		if _, err := p.Accounts.RevokeSessions(r.ctx(), m.Username); err != nil {
+		if _, err := p.Accounts.RevokeSessions(r.ctx(), m.Username); err != nil && !errors.Is(err,
+			account.ErrPending) {
 			return err
 		}
 		return r.seeOther(here + "?done=sessions")

@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"context"
+	"errors"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -49,6 +50,7 @@ type fixture struct {
 	clock    *apptest.Clock
 	redis    *miniredis.Miniredis
 	kept     *redis.Client // of what the pages keep
+	failing  map[string]bool // calls of stores that fail: revoke (sessions), issuer
 }
 
 func (f *fixture) Now() time.Time          { return f.clock.Now() }
@@ -77,7 +79,9 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 	f := &fixture{t: t, store: stores.SQL, log: stores.Log, clock: stores.Clock, redis: stores.Clock.Redis}
 	f.kept = redis.NewClient(&redis.Options{Addr: f.redis.Addr()})
 	t.Cleanup(func() { _ = f.kept.Close() })
+	f.failing = map[string]bool{}
 	parts := stores.Build(t, func(o *apptest.Options) {
+		o.Accounts.Sessions, o.OIDC.Clients = failingSessions{stores.Kept, f}, failingClients{stores.SQL.Clients, f}
 		o.Audit.Retention = 400 * 24 * time.Hour
 		for _, c := range change {
 			c(&o.Web)
@@ -90,6 +94,34 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 	f.pages = must(pages.New(pages.Options{Web: parts.Web, Once: must(once.New(once.Options{Client: f.kept, App: "svc"}))(t), AppName: "svc", Location: time.UTC}))(t)
 	f.handler = must(httpapi.New(httpapi.Options{Web: parts.Web, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes, Refusal: f.pages.Refusal, SignInPage: f.pages.SignIn}))(t)
 	return f
+}
+
+var errStore = errors.New("store is away")
+
+type failingSessions struct {
+	session.Store
+	f *fixture
+}
+
+func (s failingSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
+	if s.f.failing["revoke"] {
+		return 0, errStore
+	}
+	return s.Store.Revoke(ctx, userID, keep)
+}
+
+type sqlClients = sqlstore.Clients
+
+type failingClients struct {
+	*sqlClients
+	f *fixture
+}
+
+func (c failingClients) Issuer(ctx context.Context) (string, error) {
+	if c.f.failing["issuer"] {
+		return "", errStore
+	}
+	return c.sqlClients.Issuer(ctx)
 }
 
 func (f *fixture) add(username, displayName, pass, role string) int64 {

@@ -248,9 +248,10 @@ func (p security) changePassword(r *request) error {
 		return err
 	}
 	defer p.detach(r)()
-	if err := p.limited(r, web.LimitPassword, func() error {
+	err = p.limited(r, web.LimitPassword, func() error {
 		return p.ChangePassword(r.Response(), r.Request(), r.Caller, r.form.get("current"), replacement)
-	}); err != nil {
+	})
+	if err != nil && !errors.Is(err, account.ErrPending) {
 		return err
 	}
 	return p.done(r, "password")

@@ -614,3 +614,17 @@ func TestPage_IsInBothLanguages(t *testing.T) {
 		}
 	}
 }
+
+// What was changed is said so, though the sessions that end with it are only ended later: no request is admitted with
+// them any more (AUTH-2.17).
+func TestChanges_AreDoneThoughSessionsCouldNotBeEnded(t *testing.T) {
+	f := newFixture(t)
+	anna, otto, other := f.anna(), f.otto(), f.otto()
+	f.failing["revoke"] = true
+	const security = "/pforte/account/security"
+	otto.post(security, "do", "password", "current", userPass, "password", "new secret", "again", "new secret").leadsTo(security + "?done=password")
+	other.get(security).want(http.StatusSeeOther)
+	otto.get(security).want(http.StatusOK)
+	anna.post("/pforte/admin/members/2", "do", "sessions").leadsTo("/pforte/admin/members/2?done=sessions")
+	otto.get(security).want(http.StatusSeeOther)
+}
