@@ -94,12 +94,15 @@ func (p appPages) newApp(r *request) (err error) {
 		Recipes: recipes, Scheme: portal.Scheme, Host: portal.Host, Hosts: p.PublicURL != "" && namesHosts(portal),
 		Route: routeForm{Headers: application.UserHeaders, HasPath: true, Trial: r.trial, Tries: true},
 	}
-	if p.OIDC.Off(r.ctx()) == nil {
+	switch err := p.OIDC.Off(r.ctx()); {
+	case err == nil:
 		page.Clients = clientRecipes
 		page.Recipes = slices.DeleteFunc(slices.Clone(recipes), func(rec recipe) bool {
 			_, asks := clientRecipeOf(rec.Slug)
 			return asks
 		})
+	case !isOff(err):
+		return err
 	}
 	if r.fault != nil {
 		page.More = slices.Contains([]string{"slug", "description", "user_header"}, r.fault.Field)

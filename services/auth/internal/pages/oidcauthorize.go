@@ -43,7 +43,7 @@ func (p *Pages) waiting(r *request, to string) (oidc.Waiting, bool, error) {
 		return oidc.Waiting{}, false, nil
 	}
 	w, err := p.OIDC.Waiting(r.ctx(), handle)
-	if errors.Is(err, oidc.ErrRequestGone) || p.OIDC.Off(r.ctx()) != nil {
+	if errors.Is(err, oidc.ErrRequestGone) || isOff(err) {
 		return oidc.Waiting{}, false, nil
 	}
 	return w, err == nil, err

@@ -60,18 +60,20 @@ type newClientPage struct {
 }
 
 // signInOff returns why there is no provider, in words; "": there is one.
-func (p *Pages) signInOff(r *request) string {
+func (p *Pages) signInOff(r *request) (string, error) {
 	switch err := p.OIDC.Off(r.ctx()); {
+	case err != nil && !isOff(err):
+		return "", err
 	case err == nil:
-		return ""
+		return "", nil
 	case errors.Is(err, oidc.ErrNoDataKey):
-		return r.text["SignInOffKey"]
+		return r.text["SignInOffKey"], nil
 	case errors.Is(err, oidc.ErrNoPublicURL):
-		return r.text["SignInOffAddress"]
+		return r.text["SignInOffAddress"], nil
 	case errors.Is(err, oidc.ErrIssuerChanged):
-		return r.text["SignInMoved"]
+		return r.text["SignInMoved"], nil
 	}
-	return r.text["SignInOffMode"]
+	return r.text["SignInOffMode"], nil
 }
 
 // newClient shows the form of a new client by a recipe: with a new application, or for the one that the form
@@ -81,9 +83,11 @@ func (p clients) newClient(r *request) error {
 	if !known {
 		return service.ErrNoRoute
 	}
-	page := newClientPage{
-		Free: len(c.Redirects) == 0, Off: p.signInOff(r), Name: r.text["recipe."+c.Slug],
+	off, err := p.signInOff(r)
+	if err != nil {
+		return err
 	}
+	page := newClientPage{Free: len(c.Redirects) == 0, Off: off, Name: r.text["recipe."+c.Slug]}
 	title := r.text["ApplicationNew"]
 	if c.Product != "" {
 		title = fmt.Sprintf(r.text["ClientNewF"], c.Product)
@@ -296,7 +300,10 @@ const (
 )
 
 func (p clients) page(r *request) (err error) {
-	page := signInPage{Issuer: p.OIDC.Issuer(), Recipes: clientRecipes, Off: p.signInOff(r)}
+	page := signInPage{Issuer: p.OIDC.Issuer(), Recipes: clientRecipes}
+	if page.Off, err = p.signInOff(r); err != nil {
+		return err
+	}
 	page.Moved = errors.Is(p.OIDC.Off(r.ctx()), oidc.ErrIssuerChanged)
 	if page.App, err = p.Policy.Application(r.ctx(), r.Param("id")); err != nil {
 		return err
@@ -523,7 +530,10 @@ func (p clients) trial(r *request) (err error) {
 	if err != nil {
 		return err
 	}
-	if page.Fails = p.signInOff(r); page.Fails == "" {
+	if page.Fails, err = p.signInOff(r); err != nil {
+		return err
+	}
+	if page.Fails == "" {
 		if page.learned, err = p.learns(r, page.Slug, r.User.Username); err != nil {
 			return err
 		}
@@ -547,8 +557,9 @@ func (p *Pages) signInState(r *request, app application.Application) (text strin
 	switch err := p.OIDC.Off(r.ctx()); {
 	case err == nil:
 		return r.text["SignInNone"], false, nil
-	case errors.Is(err, oidc.ErrNoDataKey), errors.Is(err, oidc.ErrIssuerChanged):
-		return p.signInOff(r), false, nil
+	case errors.Is(err, oidc.ErrNoPublicURL), errors.Is(err, oidc.ErrNoPages):
+		return "", false, nil
 	}
-	return "", false, nil
+	text, err = p.signInOff(r)
+	return text, false, err
 }

@@ -342,3 +342,21 @@ func TestClients_PagesSayWhyThereIsNoProvider(t *testing.T) {
 	anna.post("/pforte/admin/sign-in/new/grafana", "name", "Grafana", "url", "https://grafana.example.org", "do", "add").want(http.StatusConflict).shows("Dafür fehlt die öffentliche Adresse")
 	anna.get("/pforte/account").lacks("/pforte/account/connections")
 }
+
+// A store that is away is no sign that there is no provider, or that no request waits (AUTH-9.7).
+func TestClients_StoreThatIsAwayIsNoNo(t *testing.T) {
+	f, anna, _ := newProviding(t)
+	anna.grafana()
+	someone := f.browser()
+	someone.host = "home.example.org"
+	login := someone.authorize().want(http.StatusSeeOther).header.Get("Location")
+	f.advance(time.Minute) // until clients and issuer are read again
+	f.failing["issuer"] = true
+	someone.get(login).want(http.StatusInternalServerError)
+	anna.post("/pforte/admin/apps/new", "name", "Fotos", "url", "https://fotos.example.org", "do", "add").want(http.StatusSeeOther)
+	for _, path := range []string{"apps/new", "apps/fotos", "sign-in/fotos", "sign-in/new/immich", "sign-in/trial/grafana"} {
+		anna.get("/pforte/admin/" + path).want(http.StatusInternalServerError)
+	}
+	f.failing["issuer"] = false
+	someone.get(login).want(http.StatusOK).shows("Weiter zu Grafana")
+}
