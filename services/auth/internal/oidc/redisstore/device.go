@@ -13,9 +13,9 @@ import (
 )
 
 // A device is a hash: device (JSON), secret, client, state (waiting, allowed, denied, taken), proved (a login), code
-// (JSON, once allowed), by (the question that took it), next (when it may ask again, in milliseconds) and interval
-// (milliseconds). Each script is one step. Where a reply is lost and the client sends the script again, what was
-// allowed or taken is answered as before.
+// (JSON, once answered), by (the last question that counted), word (what it was told while the user had not answered),
+// next (when it may ask again, in milliseconds) and interval (milliseconds). Each script is one step. Where a reply is
+// lost and the client sends the script again, it is answered as before.
 var (
 	putDevice = redis.NewScript(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -29,17 +29,17 @@ if redis.call('HGET', KEYS[1], 'state') ~= 'waiting' then return 0 end
 redis.call('HSET', KEYS[1], 'proved', ARGV[1])
 return 1`)
 
-	// answerDevice keeps an answer where the state is ARGV[1]. A yes that is sent again succeeds too: it has the same
-	// code, and each code names a grant of its own.
+	// answerDevice keeps an answer where the state is ARGV[1]. Sent again with the same code it succeeds too; each
+	// code names a grant of its own, that of a denial too.
 	answerDevice = redis.NewScript(`
 local d = redis.call('HMGET', KEYS[1], 'state', 'code')
-if d[1] == 'allowed' and d[1] == ARGV[2] and d[2] == ARGV[3] then return 1 end
+if d[1] == ARGV[2] and d[2] == ARGV[3] then return 1 end
 if d[1] ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'state', ARGV[2], 'code', ARGV[3])
 return 1`)
 
 	pollDevice = redis.NewScript(`
-local d = redis.call('HMGET', KEYS[1], 'secret', 'client', 'state', 'code', 'next', 'interval', 'by')
+local d = redis.call('HMGET', KEYS[1], 'secret', 'client', 'state', 'code', 'next', 'interval', 'by', 'word')
 if not d[1] or d[1] ~= ARGV[1] then return {'gone', ''} end
 if d[2] ~= ARGV[2] then return {'client', ''} end
 local now, interval, word = tonumber(ARGV[3]), tonumber(d[6]), 'waiting'
@@ -49,10 +49,12 @@ if d[3] == 'allowed' or d[3] == 'taken' and (now >= tonumber(d[5]) or d[7] == AR
 end
 if d[3] == 'taken' then return {'gone', ''} end
 if d[3] ~= 'waiting' then return {d[3], ''} end
+if d[7] == ARGV[6] then return {d[8], ''} end
 if now < tonumber(d[5]) then
   interval, word = interval + tonumber(ARGV[4]), 'slow'
 end
-redis.call('HSET', KEYS[1], 'next', now + interval - tonumber(ARGV[5]), 'interval', interval)
+redis.call('HSET', KEYS[1], 'by', ARGV[6], 'word', word, 'next', now + interval - tonumber(ARGV[5]),
+  'interval', interval)
 return {word, ''}`)
 )
 
@@ -118,7 +120,7 @@ func (s *store) ProveDevice(ctx context.Context, hash, login string) error {
 // AnswerDevice implements oidc.ShortLived.
 func (s *store) AnswerDevice(ctx context.Context, hash string, allowed *oidc.Code) error {
 	if allowed == nil {
-		return s.answerDevice(ctx, hash, deviceWaiting, deviceDenied, oidc.Code{})
+		return s.answerDevice(ctx, hash, deviceWaiting, deviceDenied, oidc.Code{Grant: oidc.NewGrantID()})
 	}
 	return s.answerDevice(ctx, hash, deviceWaiting, deviceAllowed, *allowed)
 }

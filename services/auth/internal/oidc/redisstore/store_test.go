@@ -355,6 +355,29 @@ func TestDevice_LostReplyUsesNothingUp(t *testing.T) {
 		t.Errorf("one lost reply: %+v, %v", got, err)
 	}
 
+	device("n")
+	left.Store(1)
+	if _, err := poll("n", now); !errors.Is(err, oidc.ErrPending) {
+		t.Errorf("waiting, one lost reply: %v", err)
+	}
+	left.Store(1)
+	if _, err := poll("n", now); !errors.Is(err, oidc.ErrSlowDown) {
+		t.Errorf("too soon, one lost reply: %v", err)
+	}
+	if _, err := poll("n", now.Add(2*oidc.DeviceInterval)); !errors.Is(err, oidc.ErrPending) {
+		t.Errorf("after the longer interval: %v", err)
+	}
+	left.Store(1)
+	if err := s.AnswerDevice(ctx, "n", nil); err != nil {
+		t.Errorf("denied: %v", err)
+	}
+	if err := s.AnswerDevice(ctx, "n", nil); !errors.Is(err, oidc.ErrNoDevice) {
+		t.Errorf("denied again: %v", err)
+	}
+	if _, err := poll("n", now); !errors.Is(err, oidc.ErrDenied) {
+		t.Errorf("a denied one: %v", err)
+	}
+
 	given = device("i")
 	if err := s.AnswerDevice(ctx, "i", &given); err != nil {
 		t.Fatal(err)
