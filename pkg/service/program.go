@@ -144,7 +144,7 @@ func (p Program) run(ctx context.Context, proc Process) error {
 func Flags() *flag.FlagSet { return flag.NewFlagSet("", flag.ContinueOnError) }
 
 // Parse reads flags and one word for each of names, in any order. A word whose name is in
-// brackets is optional and then "". The word after "--" is no flag. Errors do not quote
+// brackets is optional and then "". What is after "--" is no flag. Errors do not quote
 // words, which may have been meant as a password; those about a flag quote it.
 func Parse(flags *flag.FlagSet, args []string, names ...string) ([]string, error) {
 	flags.SetOutput(io.Discard)
@@ -156,6 +156,10 @@ func Parse(flags *flag.FlagSet, args []string, names ...string) ([]string, error
 			return nil, usageError(err.Error())
 		}
 		if flags.NArg() == 0 {
+			break
+		}
+		if read := len(args) - flags.NArg(); read > 0 && args[read-1] == "--" {
+			words = append(words, flags.Args()...)
 			break
 		}
 		words, args = append(words, flags.Arg(0)), flags.Args()[1:]

@@ -40,6 +40,7 @@ func TestProgram_ACommandHasOneWordOrTwo(t *testing.T) {
 	for line, want := range map[string][]string{
 		"": {"serve"}, "serve now": {"serve", "now"}, "user add anna --admin": {"user add", "anna", "--admin"},
 		"words anna": {"anna", ""}, "words anna --long k": {"anna", "k", "long"},
+		"words -- -a -b": {"-a", "-b"}, "words anna -- --long": {"anna", "--long"}, "words --long -- -a": {"-a", "", "long"},
 	} {
 		if code, _, errs, got := program(t, 0, strings.Fields(line)...); code != 0 || !slices.Equal(got, want) {
 			t.Errorf("%q: %d %s %q", line, code, errs, got)
