@@ -314,5 +314,17 @@ func WriteFile(file string, content io.Reader, mode os.FileMode) error {
 	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", file, errors.Join(err, os.Remove(partial)))
 	}
-	return os.Rename(partial, file)
+	if err := os.Rename(partial, file); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(file))
+}
+
+// syncFolder has the names in a folder outlive a loss of power: what was sealed with a key is on the disk, too.
+func syncFolder(folder string) error {
+	f, err := os.Open(folder) //nolint:gosec // the operator's
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
