@@ -53,7 +53,9 @@ func (t *AppTransport) Provision(ctx caddy.Context) (err error) {
 	reach := t.apps.reach.dialer(time.Duration(t.DialTimeout))
 	t.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := reach(ctx, network, address)
-		t.note(err)
+		if err != nil || t.Pin == "" { // else verify says whether it is reached
+			t.note(err)
+		}
 		return conn, err
 	}
 	net := t.HTTPTransport.Transport
@@ -77,6 +79,7 @@ func (t *AppTransport) dialNet(ctx context.Context, network, address string) (ne
 // verify returns errPin unless the key of a server's certificate is that of Pin.
 func (t *AppTransport) verify(state tls.ConnectionState) error {
 	if pinOf(state) == t.Pin {
+		t.note(nil)
 		return nil
 	}
 	t.note(errPin)
