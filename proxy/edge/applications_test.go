@@ -308,3 +308,19 @@ func tlsState(t *testing.T, server *httptest.Server) *tls.ConnectionState {
 	_ = res.Body.Close()
 	return res.TLS
 }
+
+// A page names the application to which the request went: upper and lower case of a path are the same, as are the ways
+// to write a character.
+func TestApplications_ANameIsFoundAsTheRouteIs(t *testing.T) {
+	t.Parallel()
+	apps := []App{{Name: "Fotos", Path: "/Photos/"}, {Name: "Album", Path: "/photos/album/"}}
+	a := &Applications{}
+	a.now.Store(&listing{appList: &appList{apps: apps}})
+	for path, want := range map[string]string{
+		"/Photos/x": "Fotos", "/photos/x": "Fotos", "/PHOTOS/Album/": "Album", "/%70hotos/x": "Fotos", "/photosx": "", "/": "",
+	} {
+		if got := a.nameAt(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}

@@ -293,14 +293,14 @@ func cameFrom(r *http.Request) string {
 	return from.String()
 }
 
-// nameAt returns the name of the application that has a request's address, or "".
+// nameAt returns the name of the application that has a request's address, as appTable.find does, or "".
 func (a *Applications) nameAt(r *http.Request) (name string) {
 	if app, found := a.Host(hostOf(r)); found {
 		return app.Name
 	}
-	longest := 0
+	longest, path := 0, strings.ToLower(r.URL.Path)
 	for _, app := range a.now.Load().apps {
-		if app.Path != "" && len(app.Path) > longest && strings.HasPrefix(r.URL.EscapedPath(), app.Path) {
+		if app.Path != "" && len(app.Path) > longest && strings.HasPrefix(path, strings.ToLower(app.Path)) {
 			name, longest = app.Name, len(app.Path)
 		}
 	}
