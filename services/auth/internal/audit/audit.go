@@ -12,7 +12,6 @@ type Kind string
 const (
 	User      Kind = "user"      // a person with a session
 	Operator  Kind = "operator"  // a command on the machine itself
-	Token     Kind = "token"     // a device with an app token
 	System    Kind = "system"    // the service, for example a sweep
 	Anonymous Kind = "anonymous" // a request without a session
 )

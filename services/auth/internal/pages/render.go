@@ -175,7 +175,7 @@ func (v view) About(e audit.Event) string {
 	return ""
 }
 
-// Actor returns who acted: the name, or words for an actor that is no user and no app token.
+// Actor returns who acted: the name, or words for an actor that is no user.
 func (v view) Actor(a audit.Actor) string {
 	switch a.Kind {
 	case audit.Operator:
