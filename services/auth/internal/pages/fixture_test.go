@@ -49,7 +49,7 @@ type fixture struct {
 	log      *apptest.Log
 	clock    *apptest.Clock
 	redis    *miniredis.Miniredis
-	kept     *redis.Client // of what the pages keep
+	kept     *redis.Client   // of what the pages keep
 	failing  map[string]bool // calls of stores that fail: revoke (sessions), issuer
 }
 
