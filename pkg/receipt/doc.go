@@ -7,7 +7,7 @@
 //
 // # Receipt
 //
-// A receipt is a JSON object with the members of [Receipt], all of them but transfer, and no
+// A receipt is a JSON object with the members of [Receipt], all but transfer and request.transfer, and no
 // others. What is not expected has no member in request.expectations, which may be an empty object;
 // no other member may be absent. Quantities of the chain are decimal strings without leading zeros;
 // bytes are 0x and lower-case hexadecimal digits (never the EIP-55 spelling); transaction.type is

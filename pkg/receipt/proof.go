@@ -101,8 +101,7 @@ func Attested(r Receipt, proven []Fact) []Fact {
 // VerifyProof checks that the header of proof hashes to the block hash of r, that its roots
 // hold the transaction and its receipt at the index, and that these agree with r. It does not
 // compare the expectations of r with its facts; Parse and Sign do. It returns the facts and
-// checks that are proven, and the transaction's logs. Every error is ErrProof, and names where
-// the proof breaks off, or every member that differs.
+// checks that are proven, and the transaction's logs. Every error is ErrProof.
 func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
 	e, err := follow(proof)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // Why a receipt or a key is not accepted; compare with errors.Is.
 var (
-	// ErrMalformed is a document that the format does not allow.
+	// ErrMalformed is a document that the format does not allow, or a receipt of another kind than is asked for.
 	ErrMalformed = errors.New("malformed")
 	// ErrUnknownKey is a signature by a key that the key document does not list, or by
 	// another key than the one that it is checked against.
@@ -122,8 +122,8 @@ type Block struct {
 	ReceiptsRoot     string `json:"receiptsRoot"`
 }
 
-// Date returns the block's time for people, in UTC (RFC 3339). A Timestamp that is not a
-// number, or that RFC 3339 cannot write, is returned as it is.
+// Date returns the block's time for people, in UTC (RFC 3339). A Timestamp that is no time
+// from 1970 to 9999 is returned as it is.
 func (b Block) Date() string {
 	seconds, err := strconv.ParseInt(b.Timestamp, 10, 64)
 	if err != nil || seconds < 0 || seconds >= 253402300800 { // the year 10000
@@ -217,8 +217,8 @@ func ChecksFor(senderMethod string, e Expectations) []Check {
 // maxName bounds the name of a chain in bytes.
 const maxName = 64
 
-// validate returns an error unless the receipt is one that may exist: every member in its one
-// spelling, and nothing in it that contradicts another.
+// validate returns an error where a member has not its one spelling or its fixed value, or where
+// checksInOrder, consistent, transferHolds or expectationsHold finds a contradiction.
 func (r Receipt) validate() error {
 	for _, fault := range []struct {
 		what string
@@ -312,7 +312,7 @@ func (r Receipt) members() []member {
 	}, r.Transfer.members()...)
 }
 
-// consistent returns an error where selector, contract address or gas contradict the other facts.
+// consistent returns an error where the other facts allow no selector or no contract address, or not this gasUsed.
 func (r Receipt) consistent() error {
 	t, o := r.Transaction, r.Outcome
 	creation := t.To == nil

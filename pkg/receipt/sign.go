@@ -155,7 +155,7 @@ func Canonicalize(data []byte) ([]byte, error) {
 	return value, nil
 }
 
-// safeInteger reports whether a JSON number is an integer from 0 to 2^53-1, which every
+// safeInteger reports whether a JSON number is written as an integer from 0 to 2^53-1, which every
 // JSON tool keeps exactly.
 func safeInteger(text string) bool {
 	_, err := strconv.ParseUint(text, 10, 53)

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Token is a token whose contract its issuer or its network names. It is for people who
-// read amounts. No receipt holds it: a receipt names a token by its address.
+// Token is a token whose contract its issuer or its network names. It is for amounts that
+// people read and write. No receipt holds it: a receipt names a token by its address.
 type Token struct {
 	Chain    string `json:"chain"`   // CAIP-2, such as eip155:8453
 	Address  string `json:"address"` // with the checksum of EIP-55

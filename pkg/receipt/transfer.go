@@ -195,7 +195,7 @@ func (x ExpectedTransfer) fits(t Transfer) bool {
 }
 
 // paidBy returns the places of the transfer that the authorization made and of the log
-// that marks it as used; both are -1 when there are none.
+// that marks it as used; both are -1 unless both are found.
 func (x ExpectedTransfer) paidBy(logs []Log, transfers map[int]Transfer, fitting []int) (at, mark int) {
 	isMark := func(log Log) bool {
 		return log.Address == x.Token && len(log.Topics) == 3 && log.Topics[0] == usedTopic
@@ -292,8 +292,8 @@ func intOrNull(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// transferHolds returns an error unless the transfer is the one that is asked for, and can be one
-// of this transaction.
+// transferHolds returns an error where the request of a transfer receipt may not be asked, or where
+// its transfer and its transaction cannot answer it.
 func (r Receipt) transferHolds() error {
 	if err := r.Request.Transfer.validate(); err != nil {
 		return err
@@ -361,8 +361,8 @@ func (e evidence) transfer(r Receipt, logs []Log) ([]Fact, error) {
 // Sentence returns the transfer for people, with its amount in atomic units.
 func (t ProvenTransfer) Sentence() string { return t.SentenceOn("") }
 
-// SentenceOn returns the transfer for people. A token that is known on the chain, named by its
-// CAIP-2 id, has its symbol and a decimal amount.
+// SentenceOn returns the transfer for people. chain is a CAIP-2 id. A token that is known there
+// has its symbol and a decimal amount.
 func (t ProvenTransfer) SentenceOn(chain string) string {
 	var text strings.Builder
 	if t.Token == nil {
@@ -390,7 +390,7 @@ func (t ProvenTransfer) SentenceOn(chain string) string {
 	return text.String()
 }
 
-// isPassedOn reports whether at least as much of the token left To in the transaction as came in.
+// isPassedOn reports whether To received some of the token in the transaction, and at least as much left it.
 func (t ProvenTransfer) isPassedOn() bool {
 	in, isIn := new(big.Int).SetString(t.ToIn, 10)
 	out, isOut := new(big.Int).SetString(t.ToOut, 10)
