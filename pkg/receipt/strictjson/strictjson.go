@@ -26,8 +26,8 @@ const maxDepth = 64
 type Rules struct {
 	// AllowUnknown ignores members that the target has no field for.
 	AllowUnknown bool
-	// AllowNull allows null anywhere but as the whole document. A field whose member is
-	// null is as if the member were absent, unless its type reads null itself.
+	// AllowNull allows null anywhere but as the whole document. Null sets a field to zero,
+	// unless the field's type reads null itself.
 	AllowNull bool
 }
 
@@ -35,7 +35,7 @@ type Rules struct {
 // the document, only names.
 type Error struct {
 	// Pointer is the RFC 6901 pointer to the value at fault; "" is the whole
-	// document, or a place that has no pointer.
+	// document, or a fault that is found without a pointer.
 	Pointer string
 	// Reason is what is wrong, for people.
 	Reason string
