@@ -66,7 +66,7 @@ var layouts = map[byte][]string{
 	typeDeposit: strings.Fields("sourceHash from to? mint value gas isSystem input"),
 }
 
-// Addresses that Arbitrum's types stand for.
+// Addresses that types of Arbitrum fix instead of holding them.
 var (
 	arbosAddress     = Address{17: 0x0a, 18: 0x4b, 19: 0x05} // ArbOS itself
 	retryableAddress = Address{19: 0x6e}                     // ArbRetryableTx

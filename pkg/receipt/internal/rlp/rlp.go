@@ -64,7 +64,7 @@ func next(data []byte) (item Item, rest []byte, err error) {
 	return Item{List: list, Content: data[head:end], Raw: data[:end]}, data[end:], nil
 }
 
-// bigEndian returns the number that at most 8 bytes are.
+// bigEndian returns the number that up to 8 bytes spell, the highest first.
 func bigEndian(digits []byte) (n uint64) {
 	for _, digit := range digits {
 		n = n<<8 | uint64(digit)
@@ -73,13 +73,13 @@ func bigEndian(digits []byte) (n uint64) {
 }
 
 // Members are the items of a list. The methods that read an item return zero or nil when
-// it is of another kind, and keep the first such error in Err.
+// it is not what they read, and keep the first such error in Err.
 type Members struct {
 	Items []Item
 	Err   error
 }
 
-// Split returns the members of a list; an error for an item that is none.
+// Split returns the members of a list; an error for an item that is no list.
 func (i Item) Split() (m Members, err error) {
 	if !i.List {
 		return Members{}, errors.New("rlp: not a list")

@@ -15,7 +15,7 @@ import (
 // Notes are questions that a package's tests ask, with the verdicts of Judge. After the tests the
 // packages in other languages are asked the same questions, and must reach the same verdicts.
 type Notes struct {
-	lines map[string][]byte // of JSON, each by itself, so that a repeated question is noted once
+	lines map[string][]byte // of JSON, keyed by their text, so that a repeated question is noted once
 }
 
 // Add notes a question with the verdict of Judge. Tests that run at once must not share Notes.
@@ -89,7 +89,7 @@ func (n *Notes) Check(top string, programs ...[2]string) error {
 	return nil
 }
 
-// Main is the TestMain of a package that notes: it runs the tests, then Check, and returns the exit code.
+// Main is the TestMain of a package that notes: it runs the tests and, if they pass, Check. It returns the exit code.
 func (n *Notes) Main(m interface{ Run() int }, top string, programs ...[2]string) int {
 	code := m.Run()
 	if code == 0 {
