@@ -64,8 +64,8 @@ func ParseDirectory(data []byte) (Directory, error) {
 }
 
 // ProofPaths returns, with each generation of the log, the path on the verifier's host where it
-// has the proof of an entry. GET answers 200, 202 where the proof is not there yet, or 404. The
-// oldest generation comes first, because the earliest entry says most.
+// has the proof of an entry. GET answers 202 where the proof is not there yet, and 404 where that
+// generation lacks the entry. The oldest comes first, because the earliest entry says most.
 func (d Directory) ProofPaths(leaf tlog.Hash) iter.Seq2[Generation, string] {
 	return func(yield func(Generation, string) bool) {
 		for _, g := range slices.Backward(d.Logs) {

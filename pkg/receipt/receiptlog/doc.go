@@ -20,7 +20,7 @@
 // cannot be guessed, is what blinds it. Ed25519 is deterministic, so a receipt that one
 // key signs twice has one entry. A signature by another key gives another entry.
 //
-// The entry of a key records a state that the key document lists from then on:
+// The entry of a key records a state that the key document lists:
 //
 //	chain-evidence-key/v2 #<number>
 //	<keyId>

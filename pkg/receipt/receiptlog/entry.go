@@ -124,7 +124,7 @@ func NewNumberedKeyEntry(number int64, key receipt.Key) (Entry, error) {
 }
 
 // GenerationOf splits the origin of a generation of a verifier's log, HOST/v1/log/N, at its
-// last slash. ok is false unless a number of at least 1 follows it.
+// last slash. ok is false unless text stands before it and a number of at least 1 after it.
 func GenerationOf(origin string) (log string, generation int64, ok bool) {
 	at := strings.LastIndexByte(origin, '/')
 	generation, err := parseNumber(origin[at+1:])

@@ -407,8 +407,8 @@ func timeOf(text string) time.Time {
 
 func signatureID(name string, hash uint32) string { return fmt.Sprintf("%s+%08x", name, hash) }
 
-// Met reports whether some of Witnesses reach the quorum. counts reports whether the one at
-// a place is among them.
+// Met reports whether those of Witnesses that count reach the quorum. counts reports whether the
+// one at a place counts.
 func (p Policy) Met(counts func(place int) bool) bool {
 	given := make([]bool, len(p.Witnesses))
 	for i := range given {
