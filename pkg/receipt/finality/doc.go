@@ -11,8 +11,8 @@
 // a sample and not two thirds of the stake, and its members lose nothing by signing a lie
 // together: no slashing exists for it. That is far better than one signer, and weaker
 // than a node of one's own. A checkpoint that is too old is worth nothing, because
-// validators who left can sign another history for nothing: see [Trust]. A checkpoint
-// that is later than the block needs no committee ([AnchorPinnedBlock]).
+// validators who left can sign another history for nothing: see [Trust]. With
+// [AnchorPinnedBlock] the checkpoint is not before the block, and no committee is needed.
 //
 // # Document
 //

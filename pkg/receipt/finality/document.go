@@ -256,8 +256,8 @@ func (s *Step) validate() error {
 	return nil
 }
 
-// Root is a hash-tree-root, or the hash of an execution block: in JSON, 0x and 64
-// lower-case hexadecimal digits.
+// Root is 32 bytes, such as a hash-tree-root or the hash of an execution block: in JSON, 0x
+// and 64 lower-case hexadecimal digits.
 type Root [32]byte
 
 // String returns 0x and lower-case hexadecimal digits.

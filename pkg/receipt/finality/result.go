@@ -137,9 +137,8 @@ func (r *Result) Sentences() []string {
 	return list
 }
 
-// Warning returns a sentence for people if sync committees signed and CheckpointTime is more than
-// DefaultMaxAge before now; else "". VerifyBlock compares only two slots with each other, and
-// validators who left since the checkpoint can have written both.
+// Warning returns a sentence for people if sync committees signed and CheckpointTime is known and
+// more than DefaultMaxAge before now; else "". VerifyBlock, which has no clock, cannot tell this.
 func (r *Result) Warning(now time.Time) string {
 	age := now.Sub(r.CheckpointTime)
 	if r.CheckpointTime.IsZero() || r.Anchor != AnchorSyncCommittee || age <= DefaultMaxAge {

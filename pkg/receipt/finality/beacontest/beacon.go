@@ -311,7 +311,7 @@ func (b *Beacon) FinalityUpdate(ctx context.Context) (*lightclient.Update, error
 
 // Update returns the last update of a period that the period's own committee has signed, with
 // the next committee. Its finalized header may still be of the period before while the period
-// lasts. For a past period without such an update it returns one over invented blocks.
+// lasts. For a past period that has no update with a finalized header of its own, it invents blocks for one.
 func (b *Beacon) Update(ctx context.Context, period uint64) (*lightclient.Update, error) {
 	all, err := b.blocks(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@
 // a development chain begins anew and its light clients keep their state. A period has 64 slots, as
 // in the minimal preset, so that a committee hands over about every minute; committees have 512
 // keys, as in the mainnet preset. All even periods have one committee and all odd periods another,
-// the same in every run. The execution chain's genesis block has no beacon block.
+// by the network's name the same in every run. The execution chain's genesis block has no beacon block.
 //
 // It must never stand for a real network: everyone can sign for its committees.
 package beacontest

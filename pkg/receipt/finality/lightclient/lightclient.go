@@ -142,7 +142,7 @@ func (u Uint256) MarshalText() ([]byte, error) {
 	return new(big.Int).SetBytes(u[:]).Append(nil, 10), nil
 }
 
-// UnmarshalText reads decimal digits. ErrMalformed.
+// UnmarshalText reads a decimal number of at most 256 bits. ErrMalformed.
 func (u *Uint256) UnmarshalText(text []byte) error {
 	const most = 78 // digits of 2^256-1
 	n, ok := new(big.Int).SetString(string(text), 10)
