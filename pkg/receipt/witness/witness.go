@@ -35,9 +35,9 @@ type Options struct {
 	Signer *receiptlog.Signer // receiptlog.NewWitnessSigner
 	Logs   []receiptlog.Key   // the logs that are cosigned, once they have begun
 	State  string             // the path of the file; Create makes it
-	// Begin names those of Logs that begin now. The first of Logs that is a generation of its log
-	// begins by itself. Another generation or another key does not, because it is a second log
-	// of the same verifier, and the operator must decide whether it is genuine.
+	// Begin names those of Logs that begin now. Of a log of which no generation has begun, the
+	// first one in Logs begins by itself. Another generation or another key does not, because it is
+	// a second log of the same verifier, and the operator must decide whether it is genuine.
 	Begin []receiptlog.Key
 }
 
