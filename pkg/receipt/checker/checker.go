@@ -55,7 +55,7 @@ const (
 const (
 	Valid     = "valid"     // the signature holds, and no part fails
 	NotValid  = "notValid"  // a part fails
-	Undecided = "undecided" // no part fails, and without a key document the signature is unchecked
+	Undecided = "undecided" // no part fails, and the signature is unchecked
 	NoReceipt = "noReceipt" // no text is a receipt, or the last that is one cannot be read
 )
 
@@ -153,7 +153,7 @@ var reasons = []struct {
 	{finality.ErrTooFewSigners, "tooFewSigners"},
 }
 
-// Reasons for which there is no error.
+// Reasons that are not in reasons.
 const (
 	reasonNoKey        = "noKey"
 	reasonNoPolicy     = "noPolicy"
