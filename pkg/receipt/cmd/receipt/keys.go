@@ -141,8 +141,8 @@ func keyDocument(ctx context.Context, from string, in io.Reader) (receipt.KeyDoc
 	return doc, nil
 }
 
-// fetch gets a key document over https, or over http from this machine. An address without
-// a path is one of keyPath.
+// fetch gets a key document over https, or over http from this machine. In an address
+// without a path, the path is keyPath.
 func fetch(ctx context.Context, address string) ([]byte, error) {
 	target, err := url.Parse(address)
 	if err != nil {

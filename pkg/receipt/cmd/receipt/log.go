@@ -188,8 +188,8 @@ func readList(ctx context.Context, from string) (*receiptlog.Directory, error) {
 }
 
 // listOfKey asks the site of the key for its list of logs if the policy names several generations
-// of the log, or the proof is of a generation after the first. It returns nil where neither is so
-// and where key is no address.
+// of the log, or the proof holds and is of a generation after the first. It returns nil where
+// neither is so and where key is no address.
 func listOfKey(ctx context.Context, key string, doc receipt.Document, found logged) (*receiptlog.Directory, error) {
 	included, unlisted := receiptlog.Included(doc, found.proof, found.policy)
 	_, generation, _ := receiptlog.GenerationOf(included.Origin)

@@ -255,7 +255,7 @@ func (m *monitor) compareKeys(ctx context.Context, out io.Writer) error {
 }
 
 // countEntries reads the entries from an index on. It follows the states of keys, and
-// counts those since the last check by kind and key.
+// counts the entries since the last check by kind and key.
 func (m *monitor) countEntries(ctx context.Context, n newer, from int64) (map[string]int, error) {
 	counts := map[string]int{}
 	for at := from; at < n.Size; {
@@ -359,8 +359,8 @@ func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s 
 	return found.err()
 }
 
-// mirror is a folder with the files of a log (C2SP tlog-tiles). Only entries are copied; the hashes
-// are computed from them.
+// mirror is a folder with the files of a log (C2SP tlog-tiles). Tiles of hashes are not copied but
+// computed from the entries.
 type mirror struct{ folder string }
 
 func (m mirror) file(path string) string { return filepath.Join(m.folder, filepath.FromSlash(path)) }
