@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// ErrMissing is returned for a database that is not there, or that has no migrations.
+// ErrMissing is returned for a database that is not there: see Existing.
 var ErrMissing = errors.New("is no database of this program")
 
 // Existing returns an error unless the database of the URL is there. ErrMissing: there is no file or

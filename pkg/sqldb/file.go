@@ -15,7 +15,7 @@ import (
 // ErrNotSQLite is returned for a file that is not a SQLite database.
 var ErrNotSQLite = errors.New("the file is not a SQLite database")
 
-// How every SQLite file begins (SQLite file format, section 1.3).
+// The header of a SQLite file (SQLite file format, section 1.3).
 const (
 	magic        = "SQLite format 3\x00"
 	headerLength = 100

@@ -202,7 +202,6 @@ func (v *versions) shut() error {
 	return v.close()
 }
 
-// close closes the connection. The next use opens another.
 func (v *versions) close() error {
 	if v.pool == nil {
 		return nil

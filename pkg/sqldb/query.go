@@ -24,7 +24,7 @@ func (q *Query) Row(ctx context.Context, args ...any) Row { return Row{q, ctx, a
 
 // Scan carries out the query and reads its row, as sql.Row does. sql.ErrNoRows.
 //
-// On SQLite the context ends only the wait for a connection: for a context that may end,
+// On SQLite the context ends only the wait for other Queries: for a context that may end,
 // database/sql and the driver start two goroutines in each query, which cost more than
 // the query. A reader in WAL mode waits for nothing but the disk, and that cannot be
 // interrupted.

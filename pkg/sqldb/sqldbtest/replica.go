@@ -13,8 +13,8 @@ const replicaScript = begin +
 	`pg_basebackup -D "$dir/data" -R --no-sync -c fast -X stream -d "$3" >"$dir/log" 2>&1 &&
 ` + end
 
-// Replica is a second Postgres that follows that of a test database without keeping its
-// commits up (asynchronous streaming replication), until it is detached.
+// Replica is a second Postgres that follows that of a test database, whose commits do not wait
+// for it (asynchronous streaming replication), until it is detached.
 type Replica struct {
 	*server
 	testing.TB

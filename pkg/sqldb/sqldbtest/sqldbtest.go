@@ -35,7 +35,7 @@ func URLs(t testing.TB) map[string]string {
 	return urls
 }
 
-// Each runs a test with the URL of a fresh, empty database of each backend.
+// Each runs a test with each of URLs.
 func Each(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	for backend, url := range URLs(t) {
