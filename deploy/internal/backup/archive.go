@@ -17,8 +17,7 @@ import (
 // format is the version of the archive's form.
 const format = 1
 
-// Bounds of what is read: a manifest is small, and a file may not fill the disk
-// before it is known that the archive is not one of ours.
+// Bounds of what is read, in bytes.
 const (
 	maxManifest = 64 << 10
 	maxFile     = 1 << 40

@@ -27,8 +27,8 @@ type Settings struct {
 }
 
 // None as a database's URL means that the database is saved in another way, or that there is none;
-// as the signing key, that there is no verifier. Archives are made without that item, and an archive
-// that has it is refused.
+// as the signing key, that there is no verifier. Archives are made without the database, or
+// without keys, and an archive that has them is refused.
 const None = "none"
 
 // Validate returns what is wrong with the settings.
@@ -110,8 +110,8 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 // Restore restores what an archive holds to places where nothing is: all of it or, when a part
 // fails, nothing; but a Postgres that was filled by then stays so. The services must not run. Where
 // the stack lacked what it needs to go on, setup creates no keys until a restore has succeeded.
-// Afterwards setup creates no data key if auth's database holds secrets that only the earlier data
-// key opens. ErrArchive, ErrTaken.
+// Afterwards setup creates no data key unasked if auth's database holds secrets of authenticator apps,
+// which only the earlier one opens. ErrArchive, ErrTaken.
 func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
 	mark := s.mark(secrets.Unfinished)
 	begun := s.lost() // else the stack has what it needs, and goes on as it is

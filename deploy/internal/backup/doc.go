@@ -1,6 +1,6 @@
 // Package backup saves what a stack must not lose into one archive, and restores
 // it: the users, the ledger, the keys that sign receipts, now and next, and their
-// log, and the public keys that signed before.
+// log, and the list of the other public keys.
 //
 // The archive is a tar: manifest.json first, which names every file with its
 // size and SHA-256, then the files. Databases are saved as they are at one moment

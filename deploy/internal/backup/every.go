@@ -24,7 +24,7 @@ type Schedule struct {
 	Now     func() time.Time
 	// Wait returns after d, or ctx's error when ctx ends before.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Saved and Failed are told of archives and faults. A try may have both, where the archive is not noted.
+	// Saved and Failed are told of archives and faults. A try may have both: an archive, and a fault after it.
 	Saved  func(file string, m Manifest)
 	Failed func(error)
 }
@@ -39,10 +39,9 @@ const (
 	look = time.Minute
 )
 
-// Run saves until ctx ends, and then returns nil. It saves at once where the newest archive is
-// too old. It removes what a save that was killed left, and old archives of its own after a new
-// one is there. It returns an error where it may not write into the folder at the start, or
-// cannot read the folder later.
+// Run saves until ctx ends, and then returns nil. It saves at once unless an archive is
+// younger than Every. It removes what a save that was killed left, and old archives after a new
+// one is there. It returns an error of Every, Keep or the folder; one of a save goes to Failed.
 func (s Schedule) Run(ctx context.Context) error {
 	if s.Every <= 0 || s.Keep < 1 {
 		return errors.New("the time between two archives, and how many are kept, must be more than 0")
@@ -77,7 +76,7 @@ func (s Schedule) Run(ctx context.Context) error {
 	}
 }
 
-// save makes an archive, notes it, and removes old ones.
+// save makes an archive, removes old ones, and notes it.
 func (s Schedule) save(ctx context.Context, now time.Time) error {
 	file := filepath.Join(s.Folder, now.UTC().Format(nameLayout))
 	m, err := s.SaveFile(ctx, file, s.Version, now)

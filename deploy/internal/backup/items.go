@@ -84,7 +84,7 @@ func (s Settings) items() []item {
 }
 
 // leftOut are the tables of auth whose rows are in no archive: the logins at applications, which may have ended
-// since, as sessions may, and the logout messages that are still to be sent.
+// since, as sessions may, the logins that ended lately, and the logout messages that are still to be sent.
 var leftOut = []string{"oidc_grants", "oidc_logouts", "oidc_ended_logins"}
 
 // copyWithout returns a function that copies a SQLite database without the rows of tables, of which some may not exist.
@@ -217,7 +217,7 @@ func (p postgres) save(ctx context.Context, to string) error {
 	return p.run(ctx, "pg_dump", args...)
 }
 
-// check reads the table of contents. The archive's checksums were checked before.
+// check reads the table of contents alone.
 func (p postgres) check(ctx context.Context, saved string) error {
 	return p.run(ctx, "pg_restore", "--list", saved)
 }
