@@ -73,7 +73,7 @@ const NewDataKey = "new"
 
 // PutDataKey puts a data key back: it becomes the present one where there is none, and else
 // the previous one, unless it is the present one. At its start auth seals anew what the previous
-// one sealed. The key is 64 hexadecimal digits, or NewDataKey, which changes nothing where a key is present.
+// one sealed. The key is 64 hexadecimal digits, or NewDataKey, which changes no key where one is present.
 func PutDataKey(folder, key string) error {
 	key = strings.TrimSpace(key)
 	made := key == NewDataKey
@@ -167,7 +167,7 @@ func RotateDatabases(folder, roles string) error {
 
 // AnnounceReceiptKey makes the next key that signs receipts, and lists its public
 // key as next, so that buyers who keep the key document know it before it signs.
-// Called again, it changes nothing.
+// Called again, it makes no other key.
 func AnnounceReceiptKey(folder string) error {
 	fresh, err := newReceiptKey()
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 const Unfinished = "restore-unfinished"
 
 // Sealed is the mark that a restore leaves when it has put back users with authenticator apps. Until
-// their data key is there, setup makes no data key, because a new one would open none of their secrets.
+// a data key is there, setup makes none unasked, because a new one would open none of their secrets.
 const Sealed = "data-key-wanted"
 
 // The files of stores.
