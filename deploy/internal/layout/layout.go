@@ -24,7 +24,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-// What devnet has on every start, as in `devnet --help`.
+// What devnet has on every start with its default settings.
 const (
 	Network      = "eip155:84532"
 	Token        = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" //nolint:gosec // an address
@@ -91,7 +91,7 @@ type Layout struct {
 	// PublicURL is the address that clients see.
 	PublicURL string
 	// Admin has auth create an administrator with a generated password at its first
-	// start. Without one the first administrator is created by a set-up link.
+	// start. Without it a set-up link creates the first one, unless Extra names one.
 	Admin bool
 	// Household has Prepare leave out the secrets and the files of the verifier, its chain and its log.
 	Household bool
@@ -152,8 +152,8 @@ func (l Layout) Prepare() error {
 }
 
 // laterLogs returns the origins of the later generations of a host's log that the policy names and
-// that a witness has begun, or is to begin (LogBegin). Earlier versions also named generations that
-// no witness had begun; those are left out.
+// that the first witness has begun, or is to begin (LogBegin). Earlier versions also named
+// generations that no witness had begun; those are left out.
 func (l Layout) laterLogs(host string) (origins []string, err error) {
 	text, err := os.ReadFile(l.LogPolicy())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -265,8 +265,8 @@ func (l Layout) Auth() stack.Program {
 }
 
 // SetupLink runs the command of auth that creates a set-up link while there is no user,
-// and returns what it prints: the link, a secret, or where users log in. auth has to be
-// ready.
+// and returns what it prints: the link, which is a secret, or where users log in. auth
+// has to be ready.
 func (l Layout) SetupLink(ctx context.Context) (string, error) {
 	auth := l.Auth()
 	var faults strings.Builder
