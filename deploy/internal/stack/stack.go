@@ -117,7 +117,7 @@ func (s *Stack) launch(program Program) (*process, error) {
 	return started, nil
 }
 
-// Pid returns the process id of a running program, or 0.
+// Pid returns the process id of a program that was started and not stopped, or 0.
 func (s *Stack) Pid(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
