@@ -8,7 +8,7 @@
 // or that it does not narrow or widen what it is part of. The tests are those of the package,
 // with -tests those of others of its module too. Nothing in the checkout changes: the compiler
 // gets the changed file by an overlay. A line for each condition says killed if a test fails,
-// or survived. The exit status is 1 when one survived or could not be tried.
+// or survived. The exit status is 1 when one survived or something failed.
 package main
 
 import (
