@@ -18,7 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDepth bounds nesting; nothing that is read here nests deeper.
+// maxDepth is how many levels deep a document may nest.
 const maxDepth = 64
 
 // Rules loosen the reading where a contract allows it. The zero value is the
