@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// defaultMaxAge is how old the newest cosignatures of a log may be by default. A verifier
-	// has its checkpoint cosigned again each hour at least.
+	// defaultMaxAge is how old the newest cosignatures of a log may be by default. Unless
+	// the log is frozen, its checkpoint is cosigned again each hour.
 	defaultMaxAge = 2 * time.Hour
 	// publishWithin is how soon a log must serve a checkpoint that a witness has cosigned.
 	publishWithin = 10 * time.Minute

@@ -306,8 +306,8 @@ func logMirror(ctx context.Context, args []string, s streams) error {
 	}
 }
 
-// pauseAfter returns how long to wait before the next copy: less than every while a new log has no
-// checkpoint yet, because its first one comes soon.
+// pauseAfter returns how long to wait before the next copy: every, but less, if that is above a second,
+// while a new log has no checkpoint yet, because its first one comes soon.
 func pauseAfter(err error, every time.Duration) time.Duration {
 	if errors.Is(err, errNothingPublished) {
 		return min(every, max(every/10, time.Second))
