@@ -50,7 +50,7 @@ const (
 	redis    = "redis"
 )
 
-// users is the folder of auth's database below the one of all secrets, in a household.
+// users is the folder of auth's database below the one of all secrets, in a household in containers.
 const users = "users"
 
 // The modes of a file of its service only, and of one that a program of another user
