@@ -94,8 +94,8 @@ func (p *process) failure(reason error) *Failure {
 	return &Failure{Program: p.program.Name, Reason: reason, Log: p.log, Last: lastLines(p.log)}
 }
 
-// stop sends SIGTERM and kills the program when it does not end within grace, or
-// when ctx ends.
+// stop sends SIGTERM. When the program has ended, or grace or ctx is over, it kills the
+// whole group.
 func (p *process) stop(ctx context.Context, grace time.Duration) {
 	p.stopping.Store(true)
 	p.signal(syscall.SIGTERM)
