@@ -26,8 +26,8 @@ func (db *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 	return db.retry(ctx, func() error { return once(ctx, db.Writer, do) })
 }
 
-// TxRelaxed is Tx, but its commit does not wait for the disk: it may be lost with
-// the power, though not with the process, until a later commit of Tx.
+// TxRelaxed is Tx, but its commit does not wait for the disk: it may be lost with the
+// power or with Postgres, though not with this process, until a later commit of Tx.
 func (db *DB) TxRelaxed(ctx context.Context, do func(tx *sql.Tx) error) error {
 	if db.Dialect == Postgres {
 		return db.Tx(ctx, func(tx *sql.Tx) error {
