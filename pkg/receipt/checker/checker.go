@@ -124,7 +124,7 @@ type Finality struct {
 	Part
 	// Provable reports whether the network of the receipt's chain is known or was given.
 	Provable bool `json:"provable"`
-	// Checkpoint is the root that was given; nil where none was, or none that can be read.
+	// Checkpoint is the root that was given; nil where none can be read, and with NoReceipt.
 	Checkpoint *finality.Root   `json:"checkpoint,omitempty"`
 	Result     *finality.Result `json:"result,omitempty"`
 }
