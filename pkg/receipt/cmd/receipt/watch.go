@@ -70,7 +70,6 @@ func watch(ctx context.Context, address string, asked watchFlags, now func() tim
 	return w, nil
 }
 
-// fetch returns the receiptlog.Fetch of a log.
 func (w watched) fetch(log receiptlog.Generation) receiptlog.Fetch {
 	return func(ctx context.Context, path string) ([]byte, error) {
 		at := *w.site
