@@ -19,7 +19,6 @@ const firstTransaction = "0x02f86e83014a3480843b9aca0085174876e800825208943c44cd
 
 const sendWithin = 5 * time.Second
 
-// sendFirst sends the first transaction to a node and returns its hash.
 func sendFirst(ctx context.Context, node string) (hash string, err error) {
 	const failed = "send the first transaction to the chain: %w"
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
