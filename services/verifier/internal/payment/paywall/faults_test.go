@@ -26,6 +26,29 @@ func TestFault_APrunedAnswerIsMadeAnew(t *testing.T) {
 	}
 }
 
+// An answer that was forgotten before the chain lost its transfer is made anew, too, once the
+// transfer is there again (VERIFIER-4.15).
+func TestFault_APrunedAnswerIsMadeAnewWhenTheTransferReturns(t *testing.T) {
+	s := open(t, nil)
+	p := s.pay("1")
+	s.mustBuy(p)
+	s.sim.Lose("1")
+	s.clock.advance(2 * time.Hour)
+	if err := s.ledger.Prune(context.Background(), s.clock.now()); err != nil {
+		t.Fatal(err)
+	}
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
+	s.reconciler(nil).Check(context.Background())
+	s.wantState(payment.Unknown)
+	s.sim.CarryOut("1")
+	s.mustBuy(p)
+	s.wantState(payment.Settled)
+	s.wantTransfers(1)
+	if s.works.Load() != 2 {
+		t.Errorf("worked %d times, want 2", s.works.Load())
+	}
+}
+
 // brokenLedger fails where it is told to.
 type brokenLedger struct {
 	payment.Ledger

@@ -151,7 +151,12 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 		}
 		r.Key, r.State, r.Transaction = r.Key.Bare(), payment.Settled, outcome.Transaction
 	case payment.Unknown:
-		return w.resumeUnknown(ctx, c, r)
+		sale, err := w.resumeUnknown(ctx, c, r)
+		if err != nil || !sale.Answer.IsZero() {
+			return sale, err
+		}
+		// Pruned while it was settled, before the chain lost the transfer.
+		r.Key, r.State, r.Transaction = r.Key.Bare(), payment.Settled, sale.Transaction
 	default:
 		return Sale{}, payment.ErrInFlight
 	}
