@@ -89,6 +89,12 @@ func (u *unit) apply(ctx context.Context, key payment.Key, e payment.Event, sold
 	moves := false
 	if key.IsCopy() && e.Ends() {
 		owner, err := u.lock(ctx, key.Bare())
+		if err == nil && owner.State == payment.Working {
+			var gone bool
+			if gone, err = u.exec(ctx, vanishOneSQL, key.Bare(), u.view()); gone {
+				owner = payment.Record{}
+			}
+		}
 		switch {
 		case err != nil:
 			return payment.Outcome{}, err

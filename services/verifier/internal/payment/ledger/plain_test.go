@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
@@ -85,6 +86,31 @@ func plainCopyKeepsTheKey(w *world) {
 	}
 	if got := w.get(good.Key); got.State != payment.Working {
 		w.Errorf("the plain one is %+v", got)
+	}
+}
+
+// An abandoned claim counts as not there, so it owns nothing: neither a later claim nor the money.
+func abandonedPlainOwnsNothing(w *world) {
+	bad, good := copyOf("a", "1", alice), record("a", gone)
+	w.claim(good)
+	w.settle(bad)
+	if got := w.get(good.Key); got.State != payment.Settled || got.Payment != bad.Payment {
+		w.Errorf("the ledger has %+v", got)
+	}
+
+	bad, good = copyOf("b", "1", alice), record("b", bob)
+	good.Deadline = start.Add(time.Minute)
+	w.begin(bad)
+	w.claim(good)
+	w.advance(2 * time.Minute)
+	if got, err := w.Apply(context.Background(), bad.Key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xt"})); err != nil || got.State != payment.Settled {
+		w.Errorf("the copy ended as %+v, %v", got, err)
+	}
+	if got := w.get(good.Key); got.Payment != bad.Payment || got.Answer.IsZero() {
+		w.Errorf("the ledger has %+v", got)
+	}
+	if _, _, err := w.Begin(context.Background(), good.Key, bob, settlement(good, 1000)); !errors.Is(err, payment.ErrLost) {
+		w.Errorf("the former owner began: %v", err)
 	}
 }
 

@@ -97,7 +97,7 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 			return err
 		}
 		if won && r.Key.IsCopy() { // looked at last: the record may have got its key meanwhile
-			switch owner, err := u.find(ctx, r.Key.Bare()); {
+			switch owner, err := scan(u.row(ctx, getSQL, u.view(), r.Key.Bare(), u.view())); {
 			case err == nil:
 				current, won = owner, false
 				_, err = u.exec(ctx, releaseSQL, r.Key, r.Owner)

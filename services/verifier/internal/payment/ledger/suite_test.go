@@ -187,6 +187,7 @@ func Run(t *testing.T, open Open) {
 		{"a copy that was settled gets the key of the authorization", settledCopyGetsTheKey},
 		{"of two copies that were settled the later one is dead", laterCopyIsDead},
 		{"a plain copy keeps the key of the authorization", plainCopyKeepsTheKey},
+		{"a plain copy whose claim was abandoned keeps nothing", abandonedPlainOwnsNothing},
 		{"a plain copy takes over a dead record that is not", plainTakesOverTheDead},
 		{"a payment that was found is settled", foundIsSettled},
 		{"a payment that was found takes over a settled copy that is not plain", foundTakesOverACopy},
