@@ -103,7 +103,7 @@ func Run(
 	case err == nil:
 		r := run{options: o, stdout: stdout}
 		err = r.do(ctx)
-		if code = exitCode(err); err != nil && r.json {
+		if code = exitCode(err); err != nil && r.json && !r.reported {
 			r.reportFailure(err, code)
 		}
 	}
@@ -135,6 +135,8 @@ type run struct {
 	options
 	*buyer
 	stdout io.Writer
+	// reported means that the answer was reported.
+	reported bool
 }
 
 // do buys and checks what the command line asks for. With --prove-payment it then buys evidence of that payment,
@@ -156,7 +158,7 @@ func (r *run) do(ctx context.Context) (err error) {
 		if _, err := r.receive(ctx, p, true); err != nil {
 			return err
 		}
-		return r.forget(p.entry)
+		return r.finish(p)
 	}
 	result, err := r.receive(ctx, p, !r.json)
 	if err != nil {
@@ -169,7 +171,18 @@ func (r *run) do(ctx context.Context) (err error) {
 	if _, err := r.receive(ctx, proof, true); err != nil {
 		return errors.Join(errUnproven, err)
 	}
-	return errors.Join(r.forget(proof.entry), r.forget(p.entry))
+	return r.finish(proof, p)
+}
+
+// finish drops the payments of purchases from the journal, after what they bought was reported.
+func (r *run) finish(all ...purchase) (err error) {
+	r.reported = true
+	for _, p := range all {
+		if dropped := r.forget(p.entry); dropped != nil {
+			err = errors.Join(errUndecided, err, dropped)
+		}
+	}
+	return err
 }
 
 // purchase buys the answer to the single question of the command line. Without a transaction in it, purchase

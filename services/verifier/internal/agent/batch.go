@@ -137,7 +137,7 @@ func (r *run) doBatch(ctx context.Context) error {
 	if err := r.reportBatch(p, results); err != nil {
 		return errors.Join(errUndecided, err)
 	}
-	return r.forget(p.entry)
+	return r.finish(p)
 }
 
 // outcomeBatch is what --json prints of a batch that succeeds.

@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/services/verifier/internal/agent"
 	"github.com/pforte/pforte/services/verifier/internal/devnet"
 )
@@ -122,6 +124,37 @@ func TestResume_OnlyAnExpiredPaymentIsReplaced(t *testing.T) {
 	got := s.run(state)
 	if got.code != 0 || len(s.sent()) != 3 || s.sent()[1] != s.sent()[0] || s.sent()[2] == s.sent()[0] || kept(t, state) != 0 {
 		t.Errorf("%+v, %d payments", got, len(s.sent()))
+	}
+}
+
+// An answer whose payment the journal cannot drop is there all the same: nothing says that it was not paid, and
+// the same command ends it.
+func TestResume_APaymentThatCannotBeDroppedIsNoFailure(t *testing.T) {
+	single := read(t, "response.json")
+	for name, sold := range map[string][]byte{"one": single, "batch": receipt.JoinAnswers([][]byte{single})} {
+		state, args := t.TempDir(), append([]string{"--json"}, question...)
+		if name == "batch" {
+			args = []string{"--json", "--batch", fileOf(t, `{"questions":[`+recordedQuestion+`]}`)}
+		}
+		count := filepath.Join(state, "limits", "spent.json")
+		s := open(t, func(w http.ResponseWriter) {
+			if err := os.WriteFile(count, []byte("[{"), 0o600); err != nil {
+				t.Error(err)
+			}
+			_, _ = w.Write(sold)
+		}, func(w http.ResponseWriter) { _, _ = w.Write(sold) })
+		got := s.runWith(state, args...)
+		var told struct{ Verified bool }
+		if err := json.Unmarshal([]byte(got.stdout), &told); err != nil || !told.Verified || got.code != 3 || kept(t, state) != 1 {
+			t.Errorf("%s: %v, %+v, %d kept", name, err, got, kept(t, state))
+		}
+		if err := os.Remove(count); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.runWith(state, args...); got.code != 0 || kept(t, state) != 0 {
+			t.Errorf("%s: %+v, %d kept", name, got, kept(t, state))
+		}
+		s.wantOnePayment()
 	}
 }
 
