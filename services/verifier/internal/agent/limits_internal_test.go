@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -163,5 +165,20 @@ func TestCap_IsOfOnePayer(t *testing.T) {
 	other := signed{Payer: "another", Question: "q", Nonce: "1", ValidBefore: p.at}
 	if err := p.locked(func() error { return p.count(other, big.NewInt(100_000)) }); err != nil {
 		t.Error(err)
+	}
+}
+
+// A count that breaks while an answer is bought does not make a paid answer one that was not.
+func TestCap_ABrokenCountHidesNoPayment(t *testing.T) {
+	p := newPurse(t.TempDir(), 100_000)
+	if err := os.WriteFile(filepath.Join(p.folder, "spent.json"), []byte("[{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tools := toolbox{buyer: &buyer{limits: p.limits}}
+	for stored, paid := range map[bool]string{true: "no", false: "unknown"} {
+		got, err := tools.sold(t.Context(), bought{isStored: stored})
+		if err != nil || !got.IsError || got.StructuredContent.(callFailure).Paid != paid {
+			t.Errorf("stored %v: %+v, %v", stored, got, err)
+		}
 	}
 }

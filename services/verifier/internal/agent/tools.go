@@ -306,7 +306,7 @@ var transactionHash = regexp.MustCompile("^0x[0-9a-fA-F]{64}$")
 func (t *toolbox) sold(ctx context.Context, got bought) (*mcp.CallToolResult, error) {
 	spent, err := t.limits.spent(t.payer)
 	if err != nil {
-		return failure(err, false), nil
+		return failure(err, !got.isStored), nil
 	}
 	document, err := receipt.Parse(got.answer)
 	if err != nil {
