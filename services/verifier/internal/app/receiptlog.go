@@ -35,15 +35,20 @@ type logSettings struct {
 }
 
 // loadLog reads key and policy of the log. It returns nil, nil where there is no log, and where another
-// check reports what is missing or wrong.
-func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error) (*logSettings, error) {
+// check reports what is missing or wrong. signing is the key that signs receipts, nil where it is not known.
+func loadLog(
+	c config.Log, signing *receipt.SigningKey, publicURL string, checkUpstreams func([]string) error,
+) (*logSettings, error) {
 	if c.Key == "" || c.PolicyFile == "" {
 		return nil, nil //nolint:nilnil // reported already, or there is none
 	}
 	// An environment file can hold a PEM only with its line ends written as \n.
 	key, err := receiptlog.ParsePrivateKey([]byte(strings.ReplaceAll(c.Key, `\n`, "\n")))
-	if err != nil {
+	switch {
+	case err != nil:
 		err = fmt.Errorf("RECEIPT_LOG_KEY: %w", err)
+	case signing != nil && key.Public().(ed25519.PublicKey).Equal(signing.Public()):
+		err = errors.New("RECEIPT_LOG_KEY: is the key that signs receipts; make another")
 	}
 	policy, faulty := logPolicy(c.PolicyFile, checkUpstreams)
 	if faulty != nil {
@@ -170,7 +175,7 @@ func (p Process) withLog(ctx context.Context, do func(*translog.Log) error) erro
 	if err != nil {
 		return settingsError(err)
 	}
-	set, err := loadLog(cfg.Log, cfg.PublicURL, func([]string) error { return nil }) // serve checks the addresses
+	set, err := loadLog(cfg.Log, nil, cfg.PublicURL, func([]string) error { return nil }) // serve checks the addresses
 	if err != nil {
 		return settingsError(err)
 	}

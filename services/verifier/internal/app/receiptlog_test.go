@@ -314,7 +314,7 @@ func (w *world) queue(name string) {
 	sum := sha256.Sum256([]byte(name))
 	cfg, err := config.LoadLogged(w.getenv)
 	w.must(err)
-	set, err := loadLog(cfg.Log, cfg.PublicURL, func([]string) error { return nil })
+	set, err := loadLog(cfg.Log, nil, cfg.PublicURL, func([]string) error { return nil })
 	w.must(err)
 	w.withStore(func(s *logsql.Store) {
 		_, err := s.Begin(w.Context(), set.name, []receipt.Key{{KeyID: "sha256:" + hex.EncodeToString(sum[:]), Status: receipt.KeyRetired}})
@@ -435,6 +435,22 @@ func TestLog_SettingsAreChecked(t *testing.T) {
 		}
 		if _, err := load(env); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want %q", err, name)
+		}
+	}
+}
+
+// What is wrong beside it does not hide that a key signs both receipts and log (VERIFIER-11.2).
+func TestLog_SettingsAreCheckedBesideOtherFaults(t *testing.T) {
+	for _, setting := range []string{"RECEIPT_RETIRED_KEYS_FILE", "CHAINS_FILE", "LOG_POLICY_FILE"} {
+		w := newWorld(t, sqldbtest.SQLite(t))
+		w.withLog(1)
+		w.env["RECEIPT_LOG_KEY_FILE"] = w.env["RECEIPT_SIGNING_KEY_FILE"]
+		w.env[setting] = "absent"
+		_, err := load(w.getenv)
+		for _, name := range []string{"RECEIPT_LOG_KEY: is the key that signs receipts", setting + ": open absent"} {
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%v, want %q", err, name)
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
@@ -43,10 +42,7 @@ func load(getenv func(string) string) (settings, error) {
 	cfg, err := config.Load(getenv)
 	s := settings{Config: cfg}
 	errs := []error{err, s.loadChains(), s.loadTerms(), s.loadKeys(), s.loadFacilitator()}
-	logged, err := loadLog(s.Config.Log, s.PublicURL, s.CheckUpstreams)
-	if s.log = logged; logged != nil && s.key != nil && logged.key.Public().(ed25519.PublicKey).Equal(s.key.Public()) {
-		err = errors.New("RECEIPT_LOG_KEY: is the key that signs receipts; make another")
-	}
+	s.log, err = loadLog(s.Config.Log, s.key, s.PublicURL, s.CheckUpstreams)
 	return s, errors.Join(append(errs, err)...)
 }
 
@@ -172,10 +168,10 @@ func (s *settings) loadKeys() error {
 	if faulty != nil {
 		return errors.Join(fmt.Errorf("RECEIPT_SIGNING_KEY: %w", faulty), err)
 	}
+	s.key = key
 	if err != nil || len(s.chains) == 0 {
 		return err
 	}
-	s.key = key
 	if s.keys, err = receipt.NewKeyDocument(key, fmt.Sprintf("eip155:%d", s.chains[0].ID), others...); err != nil {
 		return fmt.Errorf("RECEIPT_RETIRED_KEYS_FILE: %w", err)
 	}
