@@ -54,8 +54,9 @@ answer is there; after a crash the same command sends the same payment again.
 With --finality --checkpoint ROOT it then fetches the proof that the receipt's block is final, and
 checks it from that root, of a finalized beacon block, which must come from a source of its own.
 
-The file of --batch is {"questions":[…]}, each question as the verifier's paths take it and with
-the name of its chain in "chain" (without: the first). All must hold, or nothing is paid.
+The file of --batch is {"questions":[…]}, each question as the verifier's paths take it, but without
+"payment", and with the name of its chain in "chain" (without: the first). All must hold, or nothing
+is paid.
 
 With --json it prints one JSON object, also of a failure: then with "verified":
 false, "error", "reason" and "paid": "no", "unknown" or "yes".

@@ -148,6 +148,7 @@ func TestBatch_AMalformedOneIs400AndNeverCharged(t *testing.T) {
 		batchOf(`{"transfer":{},` + goodBody[1:]):          "questions.0.expectations.status",
 		batchOf(`{"transfer":null,` + goodBody[1:]):        "questions.0.transfer",
 		batchOf(`{"Transfer":{},` + goodBody[1:]):          "questions.0.Transfer",
+		batchOf(`{"payment":{"response":{},"sent":{}}}`):   "questions.0.payment",
 		batchOf(goodBody) + "x":                            "",
 		batchOf(goodBody[:40]):                             "",
 		batchOf(goodBody + strings.Repeat(" ", 33<<10)):    "",
