@@ -7,9 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
@@ -84,4 +86,43 @@ func TestGuests_WithoutMoneyDoNotCrowdTheWork(t *testing.T) {
 	}
 	s.wantTransfers(able + 1)
 	t.Logf("attacker: %d keys without money; we: %d works in vain at once", payers-able, vain)
+}
+
+// Who has money is not known for that: where the check comes first, few are worked for at once.
+func TestGuests_WithMoneyDoNotCrowdTheWork(t *testing.T) {
+	const payers, places = 40, 4
+	s := open(t, nil)
+	no := false
+	s.sim.OnVerify = func() (x402.VerifyResponse, error) {
+		return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInsufficientFunds}, nil
+	}
+	for i := range 20 { // from here on the check comes first
+		_, err := s.buy(s.payOf(i+1, fmt.Sprintf("a%x", i)))
+		s.wantErr(err, payment.ErrRefused)
+	}
+	s.sim.Set(func(b *paymenttest.Simulator) { b.OnVerify = nil })
+	var working, most atomic.Int32
+	var all sync.WaitGroup
+	for i := range payers {
+		p := s.payOf(100+i, fmt.Sprintf("%x", i+1))
+		all.Go(func() {
+			o := s.order(p, "thing")
+			o.Address = fmt.Sprintf("192.0.2.%d", i)
+			o.Work = func(context.Context) ([]byte, error) {
+				n := working.Add(1)
+				for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+				}
+				time.Sleep(20 * time.Millisecond)
+				working.Add(-1)
+				return []byte("the thing"), nil
+			}
+			if _, err := s.paywall.Buy(context.Background(), o); err != nil {
+				t.Errorf("payer %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := most.Load(); n > places {
+		t.Errorf("worked for %d at once, want at most %d", n, places)
+	}
 }

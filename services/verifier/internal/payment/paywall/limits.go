@@ -277,7 +277,7 @@ func (w *Paywall) token(client string) string {
 // leaves capacity for the others.
 const (
 	// maxUnknownPayers bounds the work for payers who are not known and whose payment was verified
-	// before its claim: a quarter of what the chain's reader does at once.
+	// before it: a quarter of what the chain's reader does at once.
 	maxUnknownPayers = 4
 	// maxBeside bounds the work beside the facilitator's verification: half of what the chain's
 	// reader does. Keys cost nothing.

@@ -378,22 +378,15 @@ func (w *Paywall) workAndVerify(ctx context.Context, c *call) (answer []byte, er
 	switch {
 	case c.checked && c.hasPaid:
 		return w.workCounted(ctx, c)
-	case c.checked: // those who are not known share a bound
-		waiting, cancel := context.WithTimeout(ctx, w.WorkTimeout)
-		defer cancel()
-		places := int64(min(c.AtOnce, maxUnknownPayers))
-		if w.unknownPayers.Acquire(waiting, places) != nil {
-			return nil, payment.ErrInFlight
-		}
-		defer w.unknownPayers.Release(places)
-		return w.workCounted(waiting, c)
+	case c.checked:
+		return w.workForUnknown(ctx, c)
 	}
 	release, ok := w.mayWorkBeside(c)
 	if !ok {
 		if err := w.verify(ctx, c); err != nil {
 			return nil, err
 		}
-		return w.workCounted(ctx, c)
+		return w.workForUnknown(ctx, c)
 	}
 	defer release()
 	both, cancel := context.WithCancel(ctx)
@@ -406,6 +399,19 @@ func (w *Paywall) workAndVerify(ctx context.Context, c *call) (answer []byte, er
 	}
 	working.Wait()
 	return answer, cmp.Or(verified, err)
+}
+
+// workForUnknown works for a payer who is not known and whose payment was verified. They share a
+// bound.
+func (w *Paywall) workForUnknown(ctx context.Context, c *call) ([]byte, error) {
+	waiting, cancel := context.WithTimeout(ctx, w.WorkTimeout)
+	defer cancel()
+	places := int64(min(c.AtOnce, maxUnknownPayers))
+	if w.unknownPayers.Acquire(waiting, places) != nil {
+		return nil, payment.ErrInFlight
+	}
+	defer w.unknownPayers.Release(places)
+	return w.workCounted(waiting, c)
 }
 
 // work runs the order's work. A panic is an error of it.
