@@ -8,5 +8,5 @@
 //   - http.go: what every request passes: its id, its trace, its line in the log
 //     and its metrics; and how an error becomes an answer.
 //
-// What is served, and the texts and bodies of answers, belong to the services.
+// What else is served, and the texts and bodies of its answers, belong to the services.
 package service

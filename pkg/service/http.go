@@ -23,13 +23,13 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// HTTP configures what the APIs of both services have in common. All fields are
-// required except where noted.
+// HTTP configures what the APIs of both services have in common. Log, Metrics, Now,
+// Client and WriteError are required.
 type HTTP struct {
 	Log     *slog.Logger
 	Metrics *HTTPMetrics
 	Now     func() time.Time
-	// Client returns the client's address, for the log and for echo's RealIP.
+	// Client returns the client's address or network, for the log and for echo's RealIP.
 	Client func(*http.Request) string
 	// WriteError answers an error. Nothing has been written yet.
 	WriteError func(error, echo.Context)
@@ -40,8 +40,8 @@ type HTTP struct {
 	Tracer *tracing.Tracer
 	// Timeout bounds the context of a request; zero means no bound.
 	Timeout time.Duration
-	// LogErrors makes the log hold the text of every error that was answered. Without
-	// it, it holds those that were answered with 500 and above: texts of others may
+	// LogErrors puts the text of a request's error into its line of the log. Without it
+	// the line has the text only where the status is 500 or above: texts of others may
 	// quote the client.
 	LogErrors bool
 	// Options has OPTIONS answered, with 204 and Allow, where there is a route.
@@ -50,10 +50,10 @@ type HTTP struct {
 	Use []echo.MiddlewareFunc
 }
 
-// Echo returns a router whose requests pass what is common: they get an id, a
-// trace, the headers of every answer, an answer to an error or a panic, a line in
-// the log and their place in the metrics. A path or a method that is not routed
-// is ErrNoRoute or ErrWrongMethod.
+// Echo returns a router whose requests pass what is common: they get an id, a trace
+// (all but /health), the headers of every answer, an answer to an error or a panic, a
+// line in the log and their place in the metrics. A path or a method that is not
+// routed is ErrNoRoute or ErrWrongMethod.
 func (h HTTP) Echo() *echo.Echo {
 	e := echo.New()
 	e.IPExtractor = h.Client
@@ -140,7 +140,7 @@ func recovered(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Errors of requests that no handler sees.
+// Errors of requests that no route's handler sees.
 var (
 	ErrNoRoute     = errors.New("no such route")
 	ErrWrongMethod = errors.New("method not allowed")
@@ -180,8 +180,7 @@ func IsSafe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// RouteLabel returns the pattern of the request's route, or "none". It is never
-// the path that the client sent.
+// RouteLabel returns the pattern of the request's route, or "none" where it has none.
 func RouteLabel(c echo.Context) string { return cmp.Or(c.Path(), "none") }
 
 // methodLabel returns the request's method if it is one of the usual ones, else "other".
@@ -195,7 +194,7 @@ func methodLabel(c echo.Context) string {
 	}
 }
 
-// HTTPMetrics counts and times requests. No label takes its value from a client.
+// HTTPMetrics counts and times requests. A client cannot make up values of its labels.
 type HTTPMetrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
@@ -257,7 +256,7 @@ var (
 // before reading it.
 const readAtOnce = 512
 
-// ReadBody reads a body of at most limit bytes. ErrBodyTooLarge, ErrBodyRead.
+// ReadBody reads a body of at most limit bytes. Its errors wrap ErrBodyTooLarge or ErrBodyRead.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, ErrBodyTooLarge

@@ -28,14 +28,14 @@ type Process struct {
 	Getenv         func(string) string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Version is what --version prints.
+	// Version is the program's, which --version prints.
 	Version string
 	// Ready, when set, is called with both addresses once the service serves.
 	Ready func(addr, admin net.Addr)
 }
 
-// Main runs a program until it ends or is signalled to stop (SIGTERM, Ctrl-C), and
-// exits with the code that run returns. version is the one that the linker set.
+// Main runs a program and exits with the code that run returns. SIGTERM and Ctrl-C end
+// the context of run. version is the one that the linker set.
 func Main(version string, run func(context.Context, Process) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
@@ -89,9 +89,9 @@ func IsUsage(err error) bool {
 	return errors.As(err, &usage)
 }
 
-// Run carries out the command line and returns the exit code: 0, also for help; when the
-// command failed, that of its ExitError, or 1; for a command line that is not understood
-// UsageCode.
+// Run carries out the command line and returns the exit code: that of an ExitError; else
+// 0, also for help; UsageCode for a command line that is not understood; and 1 for any
+// other failure.
 func (p Program) Run(ctx context.Context, proc Process) int {
 	err := p.run(ctx, proc)
 	exit := ExitError{Code: 1}
@@ -144,7 +144,7 @@ func (p Program) run(ctx context.Context, proc Process) error {
 func Flags() *flag.FlagSet { return flag.NewFlagSet("", flag.ContinueOnError) }
 
 // Parse reads flags and one word for each of names, in any order. A word whose name is in
-// brackets is optional and then "". What is after "--" is no flag. Errors do not quote
+// brackets may be missing and is then "". What is after "--" is no flag. Errors do not quote
 // words, which may have been meant as a password; those about a flag quote it.
 func Parse(flags *flag.FlagSet, args []string, names ...string) ([]string, error) {
 	flags.SetOutput(io.Discard)

@@ -47,13 +47,13 @@ type Service struct {
 type Parts struct {
 	// Open opens the stores and returns the handler of Addr.
 	Open func(context.Context) (http.Handler, error)
-	// Opened runs once while the handler of Open serves already, before the service
-	// is announced. Its error ends the service.
+	// Opened runs once while the handler of Open serves already, before Background and
+	// Process.Ready. Its error ends the service.
 	Opened func(context.Context) error
 	// Background is what runs beside the requests. Its context ends after the last
 	// request.
 	Background []func(context.Context)
-	// Close closes what Open opened, even where Open failed. It is called after all other parts.
+	// Close closes what Open opened, even where Open failed or never ran. It is called after all other parts.
 	Close func(context.Context) error
 	// Starting is the body of a 503 until Open has returned.
 	Starting string
@@ -149,8 +149,8 @@ func (p Parts) open(ctx context.Context, first *starting) error {
 }
 
 // starting answers 503 until there is a handler, so that the address is taken from the
-// beginning. Then it passes requests on to the handler, except those for ReadyPath, which
-// it answers.
+// beginning. Then it passes requests on to the handler, except GET and HEAD of ReadyPath,
+// which it answers.
 type starting struct {
 	body string
 	next atomic.Pointer[http.Handler]
@@ -210,7 +210,7 @@ type Server struct {
 
 // Serve listens on all addresses, calls ready with them, serves until ctx ends or a
 // server fails, and then stops all servers: after Leave they take no new requests,
-// and those under way finish within Drain. It returns nil after a stop by ctx in
+// and those under way have Drain to finish. It returns nil after a stop by ctx in
 // which all requests finished.
 func Serve(ctx context.Context, ready func([]net.Addr), servers ...Server) error {
 	listeners, addrs := make([]net.Listener, len(servers)), make([]net.Addr, len(servers))
@@ -283,9 +283,9 @@ func isReadyRequest(r *http.Request) bool {
 }
 
 // leaving is a handler whose clients are to leave once leave is set: it is not
-// ready, and every answer closes its connection. A client that keeps idle
-// connections then has none on which it could send a request at the moment at
-// which the server closes it.
+// ready, and the answer to each later request closes its connection. A client that
+// keeps idle connections then has fewer on which it could send a request at the
+// moment at which the server closes them.
 type leaving struct {
 	next  http.Handler
 	leave atomic.Bool
@@ -321,7 +321,8 @@ const (
 )
 
 // WaitFor calls open until it succeeds, with growing pauses and a line in the log before
-// each. An error for which mayCome is false is returned at once; ctx.Err() when ctx ends.
+// each. mayCome reports whether the store may still come after an error of open, which is
+// returned at once if not. When ctx ends it returns ctx.Err().
 func WaitFor(
 	ctx context.Context, log *slog.Logger, store string, open func(context.Context) error, mayCome func(error) bool,
 ) error {
