@@ -1,5 +1,5 @@
-// Package tracing follows one request through the programs, with OpenTelemetry: a span for
-// the request, one for each call to another program, and some for steps within a program.
+// Package tracing follows one request through a program, with OpenTelemetry: a span for the
+// request, and others for its calls to other programs and for steps within the program.
 //
 // Only this package and tracingtest import libraries of OpenTelemetry. Traces are off unless
 // OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set. When they are off,

@@ -55,7 +55,7 @@ func New(t testing.TB) *Collector {
 	return c
 }
 
-// Spans returns all spans received so far.
+// Spans returns all spans accepted so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
