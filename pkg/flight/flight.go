@@ -4,8 +4,8 @@
 // It differs from golang.org/x/sync/singleflight in what happens when callers
 // leave and when the program stops:
 //   - The work has a context of its own, with the values of the first caller's
-//     context. It is cancelled when the last caller has left, so that no work goes
-//     on that no caller waits for.
+//     context. It is cancelled when the last caller has left, unless the work is
+//     pinned.
 //   - Work that must not be interrupted from some step on calls Pin before that
 //     step, and Unpin when the step was not taken.
 //   - Close waits for the runs that are under way.
@@ -153,10 +153,10 @@ func (g *Group[K, V]) Close(ctx context.Context) error {
 // callersKey is the key of a run's callers in its context.
 type callersKey struct{}
 
-// Pin is called by the work, with its context or one derived from it. It reports
-// whether a caller still waits; if so the run goes on from here whatever the
-// callers do, until it ends or calls Unpin. Outside of a run it reports whether
-// ctx has not ended.
+// Pin is called by the work, with its context or one derived from it. It returns
+// false if the run is cancelled because its last caller has left. Else the run goes
+// on from here whatever the callers do, until it ends or calls Unpin. Outside of a
+// run it reports whether ctx has not ended.
 func Pin(ctx context.Context) bool {
 	c, ok := ctx.Value(callersKey{}).(*callers)
 	if !ok {
