@@ -8,9 +8,8 @@ import (
 
 // Version returns the version of the running program, never "": linked, where the
 // linker set it (-ldflags "-X main.version=v1.2.3", as make, the Dockerfile and a
-// release do); else that of the main module in runtime/debug.BuildInfo, which `go
-// install module@version` sets and which is "(devel)" for a build from a folder;
-// else "(unknown)".
+// release do); else that of the main module in runtime/debug.BuildInfo, which is
+// "(devel)" for a build that knows neither a version nor a commit; else "(unknown)".
 func Version(linked string) string {
 	noted, _ := debug.ReadBuildInfo()
 	return choose(linked, noted)
