@@ -29,8 +29,8 @@ func Encode(v any) (string, error) {
 	return base64.StdEncoding.EncodeToString(text), nil
 }
 
-// Decode reads a header value into v: ErrHeaderSize, ErrHeaderBase64 or a
-// *strictjson.Error. Members that v does not know are ignored, because the
+// Decode reads a header value into v. Its errors are ErrHeaderSize, ErrHeaderBase64 or
+// a *strictjson.Error. Members that v does not know are ignored, because the
 // protocol allows clients to add some. A name that v knows must match exactly, and
 // no name may come twice.
 func Decode(header string, v any) error {
@@ -45,7 +45,7 @@ func Decode(header string, v any) error {
 }
 
 // DecodeObject reads a JSON object that came without base64 into v, by the rules of
-// Decode: ErrHeaderSize if it is too large, or a *strictjson.Error.
+// Decode. Its errors are ErrHeaderSize, if it is too large, or a *strictjson.Error.
 func DecodeObject(object []byte, v any) error {
 	if len(object) > MaxHeader {
 		return ErrHeaderSize

@@ -89,7 +89,7 @@ type Authorization struct {
 }
 
 // HTTP headers of version 1; each holds base64 of a JSON object. The challenge
-// of version 1 is the body of the 402 answer.
+// of version 1 is in the body of the 402 answer.
 const (
 	// HeaderPaymentV1 is on a paid request: PayloadV1.
 	HeaderPaymentV1 = "X-PAYMENT"
