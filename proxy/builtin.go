@@ -117,8 +117,8 @@ func replicas(service string) error {
 }
 
 // sites accepts addresses of the site that are separated by commas alone, where Caddy wants a space too. It sets
-// REDIRECTS_SWITCH, which selects whether the Caddyfile has an empty site at http for the redirects to https, where no
-// other site is for all hosts at that port. LISTED_HTTP_SITES and LISTED_HTTPS_SITES become the sites of all other
+// REDIRECTS_SWITCH, which selects whether the Caddyfile has an empty site at http for the redirects to https, unless
+// LISTED_HTTP_SITES has all hosts at that port. LISTED_HTTP_SITES and LISTED_HTTPS_SITES become the sites of all other
 // hosts at the same ports; with TLS=dns the latter has only the hosts below the first host with TLS. Both are empty
 // while APPS_SWITCH is off.
 func sites() error {
@@ -205,7 +205,7 @@ func hasTLS(address string) bool {
 }
 
 // traces sets TRACING_SWITCH, which selects whether requests are traced: when the standard settings
-// of OpenTelemetry name a collector, as in the services.
+// of OpenTelemetry name a collector and do not turn traces off.
 func traces() error {
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	if endpoint == "" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" || os.Getenv("OTEL_SDK_DISABLED") == "true" {

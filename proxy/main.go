@@ -20,7 +20,7 @@ import (
 // version is set by the linker.
 var version = "devel"
 
-// heapBallast is how many bytes are allocated at the start, so that about as much garbage accumulates before Go
+// heapBallast is how many bytes are allocated at the start, so that about as much more garbage accumulates before Go
 // collects it. They are never written, so they take addresses and no memory. A heap as small as a proxy's would be
 // collected dozens of times a second (pkg/service does the same for the services).
 const heapBallast = 16 << 20
@@ -39,7 +39,7 @@ func main() {
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
-		// Caddy sets nine tenths of the machine's memory where the variable is not there.
+		// Caddy sets nine tenths of the container's or the machine's memory where the variable is not there.
 		if err := os.Setenv("GOMEMLIMIT", strconv.Itoa(memoryLimit)); err != nil {
 			fmt.Fprintln(os.Stderr, "pforte-proxy: setting GOMEMLIMIT:", err)
 			os.Exit(1)
