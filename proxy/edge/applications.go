@@ -24,7 +24,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Applications is the Caddy app that has the list of applications which admins entered by the pages. It asks auth for
+// Applications is the Caddy app that has the list of applications which admins entered at auth. It asks auth for
 // it, and keeps the last good one in memory and in a file, so that the applications are there while auth is away, and
 // after a restart too.
 type Applications struct {
@@ -254,7 +254,7 @@ func (a *Applications) Hosts() []string { return slices.Sorted(maps.Keys(a.now.L
 // Household returns the household's name, empty where it is not known.
 func (a *Applications) Household() string { return a.now.Load().household }
 
-// fault notes why an entry of the list cannot be reached, and with an empty reason that it can.
+// fault notes why an entry of the list is not served or reached, and with an empty reason that it is.
 func (a *Applications) fault(slug, reason string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,7 +22,7 @@ type App struct {
 	Host, Path string
 	// To is where the proxy calls it: http://host:port or https://host:port.
 	To string
-	// Strip removes Path from the paths of requests.
+	// Strip removes Path, all but the slash at its end, from the paths of requests.
 	Strip bool
 	// UserHeader is one more request header that names the user; empty: none.
 	UserHeader string
@@ -140,7 +140,7 @@ func parseList(b []byte) (*appList, error) {
 	return list, nil
 }
 
-// parseApp returns an entry of the list, and as fault the reason why it is not served, "" if it is.
+// parseApp returns an entry of the list, and as fault the reason why it cannot be served, "" if it can.
 // The slug is empty where it is not valid itself.
 func parseApp(raw []byte) (app App, fault string) {
 	var in struct {

@@ -37,8 +37,8 @@ var (
 // for no application go on to the next handler.
 type Apps struct {
 	// Route is the template, a subroute as of an operator's own lines for one application. In its strings {edge.app}
-	// is the slug, {edge.to} where the application is, and {edge.user_header} the name of a header; members that have
-	// an empty name then are left out.
+	// is the slug, {edge.to} the host:port, and {edge.user_header} App.UserHeader; members that have an empty
+	// name then are left out.
 	Route json.RawMessage `json:"route,omitempty"`
 	// Hosts leaves out the applications that have no host of their own.
 	Hosts bool `json:"hosts,omitempty"`

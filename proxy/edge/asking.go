@@ -35,8 +35,8 @@ type question struct {
 	Certified []string `json:"certified,omitempty"`
 }
 
-// run asks auth about every Every, and sooner after askSoon, until ctx ends. The time between two questions is
-// random, so that proxies do not ask in step.
+// run asks auth about every Every, at random by up to a tenth more or less, so that proxies do not ask in step, and
+// sooner after askSoon, until ctx ends.
 func (a *Applications) run(ctx context.Context) {
 	for {
 		every := time.Duration(a.Every)
@@ -66,7 +66,7 @@ func (a *Applications) askSoon() {
 	}
 }
 
-// note logs that auth gives no list, and that it does again.
+// note logs when auth begins to give no list, and when it does again.
 func (a *Applications) note(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -29,8 +29,8 @@ const (
 	handshakeEvery  = 500 * time.Millisecond
 )
 
-// handshakesAtOnce is for how many hosts the proxy makes a handshake at once, so that one host without a DNS record
-// does not hold up the others.
+// handshakesAtOnce is the most hosts for which the proxy makes a handshake at once, so that one host without a DNS
+// record does not hold up the others.
 const handshakesAtOnce = 4
 
 // certificates are what the proxy knows of the certificates for hosts of the list.
@@ -211,8 +211,8 @@ const acmeProtocol = "acme-tls/1"
 var errHandshake = errors.New("no application has this host")
 
 // Handshake ends handshakes for names that would have a certificate on demand and are not in the list, as a host that
-// has left it. The host's certificate stays in Caddy's cache, but without handshakes it is not renewed.
-// Apps.Provision sets Handshake for each policy of its server.
+// has left it, but not one by which an authority checks a host. The host's certificate stays in Caddy's cache, but
+// without handshakes it is not renewed. Apps.Provision sets Handshake for each policy of its server.
 type Handshake struct {
 	apps *Applications
 	tls  *caddytls.TLS

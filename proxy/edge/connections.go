@@ -26,8 +26,8 @@ const (
 	refuseWithin = time.Second
 )
 
-// refuseAfter is the shortest delay before a request of a network that crowds out others is
-// refused, and half of the longest. Without a delay, a client that sends its next request at once
+// refuseAfter is the shortest delay before a request of a network that crowds out others gets
+// Service.Refusal, and half of the longest. Without a delay, a client that sends its next request at once
 // would take the processor from others by refusals alone. With the same delay for all, so would a
 // thousand requests that are refused at one moment.
 const refuseAfter = 500 * time.Millisecond
@@ -137,7 +137,7 @@ func (c *Connections) Provision(ctx caddy.Context) error {
 
 type connectionKey struct{}
 
-// withConnection returns the context of the requests on a connection, which has the connection under connectionKey.
+// withConnection returns the context of the requests on a connection, which has a boundConn under connectionKey.
 func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	if tls, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = tls.NetConn()
@@ -258,7 +258,7 @@ func (l *boundListener) admit(c *boundConn) *boundConn {
 }
 
 // crowds reports whether the widest network of a connection crowds out others: it has more than
-// 1/crowdShare of the connections that may be open, and more than the average of such networks.
+// 1/crowdShare of the connections that may be open, and more than the average of all widest networks.
 func (l *boundListener) crowds(c *boundConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,8 +278,8 @@ func crowding(r *http.Request) bool {
 	return ok && c.listener.crowds(c)
 }
 
-// refuseLate waits for refusalDelay if a request comes from a network that crowds out others, and
-// else returns at once.
+// refuseLate waits for refusalDelay, or until the request ends, if it comes from a network that
+// crowds out others, and else returns at once.
 func refuseLate(r *http.Request) {
 	if !crowding(r) {
 		return
@@ -373,7 +373,7 @@ type boundConn struct {
 	// local is the address that the client reached.
 	local string
 	// framing and passed are used only by the one goroutine that reads. passed is when a
-	// request was last passed on.
+	// request that could be refused early was last passed on, or the connection accepted.
 	framing framing
 	passed  time.Time
 

@@ -15,7 +15,7 @@ const (
 	// maxKnown is for how many routes a refusal is kept at once. There must be a bound, because
 	// clients choose paths.
 	maxKnown = 256
-	// maxRoute is how long the address, method, host and path of a route may be together, in bytes.
+	// maxRoute is how long a route may be, as appendRoute writes it, in bytes.
 	maxRoute = 256
 	// passEvery is the longest time for which all requests of a connection may be refused early. The
 	// next one is passed to net/http, because only net/http renews the deadlines of the connection.
@@ -23,8 +23,8 @@ const (
 )
 
 // refusals are the answers to requests that a service had no place for, by their
-// route. While the service has no place, a request of the same route is answered as
-// soon as its bytes are here, before net/http and Caddy see it: what they do costs
+// route. While the service has no place, a request of the same route may be answered
+// as soon as its bytes are here, before net/http and Caddy see it: what they do costs
 // more than the answer, and in an overload most requests are refused.
 type refusals struct {
 	mu    sync.RWMutex
@@ -41,8 +41,8 @@ type refusal struct {
 // add notes how a service refused a request. It does not where the next request of the same
 // route may have to get another answer: behind a guard; or if the answer has a header that
 // may be about this request, as a cookie or Access-Control-Allow-Origin. Nor does it for a
-// request over TLS, whose route may be another without TLS; for a HEAD; and for a request
-// that gets a page.
+// request over TLS, whose route may be another without TLS; for a HEAD; for a request
+// that gets a page; and for a route above maxRoute.
 func (s *refusals) add(service *Service, x *exchange, header http.Header) {
 	r, body := x.received, service.Refusal
 	local, found := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -213,9 +213,9 @@ var headerEnd = []byte("\r\n\r\n")
 // maxLength is the longest Content-Length that parseRequest accepts.
 const maxLength = 1 << 40
 
-// parseRequest returns the request that begins p, and its length with its body. ok is
-// whether every server finds the same end of it: its whole header is in p, it is HTTP/1.1 in
-// the strictest syntax, and it has no body but one with a Content-Length.
+// parseRequest returns the request that begins p, and its length with its body. If ok is true,
+// every server finds the same end of it: its whole header is in p, it is HTTP/1.1 in the
+// strictest syntax, and it has no body but one with a Content-Length.
 func parseRequest(p []byte) (q rawRequest, length int64, ok bool) {
 	end := bytes.Index(p, headerEnd)
 	if end < 0 {

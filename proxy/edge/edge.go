@@ -104,7 +104,7 @@ func requestID(sent string) string {
 	return uuid.NewString()
 }
 
-// field is a header that Edge adds to answers. They share its value.
+// field is a header that Edge adds to answers, which share its value.
 type field struct {
 	name  string
 	value []string
@@ -229,7 +229,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	return err
 }
 
-// clean takes out of a request's headers what no service may get from its client.
+// clean takes the headers to drop out of a request, and Upgrade and Connection unless they are for a WebSocket.
 func (e *Edge) clean(r *http.Request) {
 	drop := &e.dropUntrusted
 	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {

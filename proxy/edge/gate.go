@@ -12,9 +12,9 @@ import (
 )
 
 // gate bounds the requests of one kind that a service has. While there is no free place, requests wait
-// in a queue; a place that gets free is for the network that has fewest, and within it for the oldest.
-// When the queue is full too, the network with most loses its newest request there, which may be the
-// one that comes.
+// in a queue; a place that gets free is for the waiting network with the fewest places, and within it for
+// the oldest. When the queue is full too, the network with the most requests loses its newest one there,
+// which may be the one that comes.
 type gate struct {
 	places, queue int
 	wait          time.Duration

@@ -256,7 +256,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 // statusCanceled is how reverse_proxy answers when its request's context ends.
 const statusCanceled = 499
 
-// passed is the response to a request that passed. When the request is ended before it is
+// passed is the response to a request that passed. When Guard ends the request before it is
 // answered, passed does not write statusCanceled: Guard answers in its place.
 type passed struct {
 	*caddyhttp.ResponseWriterWrapper
@@ -286,9 +286,9 @@ func checkRequest(r *http.Request, x *exchange) *http.Request {
 // aboutThePage are headers that say what a client does with the answer. Those of Sec-Fetch-* say it too.
 var aboutThePage = []string{"Upgrade", "Connection", "Origin", ":protocol", "Accept"}
 
-// again returns the next check of a request that passed with the check q and still lasts. Its
-// headers are about the user alone, because the service would lead a person who opens a page to the
-// login. It ends with ctx, not with the request.
+// again returns the next check of a request that passed with the check q and still lasts. It does
+// not have the headers of aboutThePage, because the service would lead a person who opens a page to
+// the login. It ends with ctx, not with the request.
 func again(ctx context.Context, q *http.Request) *http.Request {
 	server, _ := q.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	r := q.Clone(ctx)
@@ -314,7 +314,7 @@ type verdict struct {
 
 func (v verdict) passed() bool { return v.err == nil && v.answer.status/100 == 2 }
 
-// refused reports whether the service refused, as opposed to having failed.
+// refused reports whether the service refused, by a 401 or 403.
 func (v verdict) refused() bool {
 	return v.err == nil && (v.answer.status == http.StatusUnauthorized || v.answer.status == http.StatusForbidden)
 }
@@ -365,7 +365,7 @@ type recorded struct {
 
 func newRecorded() *recorded { return &recorded{header: http.Header{}} }
 
-// record lets h answer a request and keeps the answer in a. The error is that of h; it wraps errNoAnswer where
+// record lets h answer a request and keeps the answer in a. The error is that of h, or wraps errNoAnswer where
 // there was no answer or h aborted it.
 func (a *recorded) record(h caddyhttp.Handler, r *http.Request) (err error) {
 	defer func() {

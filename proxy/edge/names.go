@@ -25,7 +25,7 @@ func (n names) has(name string) bool {
 type headerSet struct {
 	exact map[string]bool
 	// begin is sorted, and none of its entries begins with another, so a name can only begin with
-	// the entry that precedes it in the order.
+	// the last entry that is not after it in the order.
 	begin []string
 }
 

@@ -96,7 +96,7 @@ func (a *Applications) tryAddress(ctx context.Context, p probe) probeAnswer {
 	return answer
 }
 
-// pinOf returns the SHA-256 of the key of a server's certificate, hexadecimal.
+// pinOf returns the SHA-256 of the key of a server's certificate, hexadecimal, or "" where there is none.
 func pinOf(state tls.ConnectionState) string {
 	if len(state.PeerCertificates) == 0 {
 		return ""

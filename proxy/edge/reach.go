@@ -16,7 +16,7 @@ import (
 
 var errReach = errors.New("no application may be at this address")
 
-// Values of the setting APPS, which says where applications may be.
+// Values of the setting APPS, but for off: where applications may be.
 const (
 	reachLAN        = "lan"
 	reachContainers = "containers"
@@ -41,7 +41,7 @@ var (
 	compatible = netip.MustParsePrefix("::/96")
 )
 
-// reachFresh is for how long the names of our services and the interfaces are not looked up again.
+// reachFresh is for how long names of our services and interfaces are not looked up again, unless report has new ones.
 const reachFresh = 15 * time.Second
 
 // lookupWithin is how long looking up the names of our services may take together.
@@ -78,7 +78,7 @@ type surroundings struct {
 	services map[netip.AddrPort]bool
 	local    []netip.Addr
 	ports    []uint16
-	// withAuth are the machine's networks in which auth is too, containers the others that do not lead outward.
+	// withAuth are the machine's networks with auth in them, containers the others but loopback and those outward.
 	withAuth, containers []netip.Prefix
 }
 

@@ -54,8 +54,8 @@ const (
 	strangerShare = 8
 )
 
-// Requests of networks that crowd out others have Max/manyShare places, and each place stays taken for
-// crowdRest after the answer has begun: else they could take the processor from others.
+// With Known, most requests of networks that crowd out others have Max/manyShare places (see Service.gate), each of
+// which stays taken for crowdRest after the answer has begun: else they could take the processor from others.
 const (
 	manyShare = 32
 	crowdRest = 25 * time.Millisecond
@@ -65,8 +65,8 @@ const (
 // reverse_proxy. It bounds how many requests the service has at once: a request
 // that it has not begun to answer takes one place of Max. When all are taken,
 // up to Queue requests wait, each for at most Wait. One that finds no place gets a 503. Some requests
-// have places of their own, and a queue: quick ones half as many, and those whose body is too long
-// to be read first an eighth. With Known, the half is for quick ones of users that the service has
+// have places of their own, and a queue: quick ones half as many places, and those whose body was not
+// read to its end first an eighth. With Known, the half is for quick ones of users that the service has
 // named lately; a 32nd is for what else comes from networks that crowd out others, long bodies apart;
 // and an eighth is for other quick ones. Places and queues are shared between the networks of
 // clients. A later check of Guard takes no place. A request by way of a trusted proxy has the
@@ -101,7 +101,7 @@ type Service struct {
 type Quick struct {
 	// Methods are those of quick requests. Where it is empty, all methods are.
 	Methods []string `json:"methods,omitempty"`
-	// Without are the names of headers that no quick request has, unless they are empty.
+	// Without are the names of headers that a quick request does not have, or has empty.
 	Without []string `json:"without,omitempty"`
 }
 
@@ -271,7 +271,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 func notEmpty(value string) bool { return value != "" }
 
-// gate returns the gate for a request whose body is not too long. With Known, requests of networks
+// gate returns the gate for a request whose body was read whole, or has none. With Known, requests of networks
 // that crowd out others have few places, but for quick ones of known users: with as many as they want,
 // requests of others would wait for the processor.
 func (s *Service) gate(method string, has func(name string) bool, user userKey, crowding func() bool) *gate {
@@ -287,7 +287,7 @@ func (s *Service) gate(method string, has func(name string) bool, user userKey, 
 	return s.gates.common
 }
 
-// retryAfter is the Retry-After of refusals and of pages, in seconds.
+// retryAfter is the Retry-After of Service.Refusal and of pages about an error that may pass, in seconds.
 var retryAfter = []string{"2"}
 
 func (s *Service) refuse(w http.ResponseWriter, r *http.Request) error {
@@ -317,7 +317,7 @@ func fromClient(r *http.Request) *http.Request {
 	return &named
 }
 
-// prefetch reads a body that is not too long, and reports whether it has been read whole.
+// prefetch reads a body that is not too long, and reports whether it has been read whole or is empty.
 // A body that cannot be read to its end is no error, unless reading it fails with a
 // caddyhttp.HandlerError, as errSlow or errBusy.
 func (s *Service) prefetch(w http.ResponseWriter, r *http.Request, client netip.Addr) (whole bool, err error) {
@@ -422,9 +422,9 @@ type gates struct {
 }
 
 // serviceGates are the gates of a service: quick for quick requests, known for quick ones of known
-// users, long for those with long bodies, crowd for those of networks that crowd out others, and
-// common for all others. unread counts answers of Service.Refusal to requests whose body found no
-// place to be read.
+// users, long for those whose body was not read whole, crowd for those of networks that crowd out
+// others, and common for all others. With Service.Refusal, unread counts the requests that were
+// refused because their body had no place to be read.
 type serviceGates struct {
 	common, quick, known, crowd, long *gate
 	unread                            *refusalCounter

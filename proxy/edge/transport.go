@@ -126,7 +126,7 @@ func repeatable(r *http.Request) bool {
 
 // exchange sends a request and returns the response, whose body returns the connection
 // to the pool when it is read to its end. A request whose context ends, or whose response
-// does not begin in time, ends the connection.
+// does not have its header in time, ends the connection.
 func (t *Transport) exchange(c *serverConn, r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	c.answered, c.left = false, maxResponseHeader

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// knownFor is the least time for which users are known, and maxKnownUsers how many become known in it.
+// knownFor is the least time for which users are known, and maxKnownUsers how many at most become known in it.
 const (
 	knownFor      = time.Minute
 	maxKnownUsers = 1 << 16
@@ -34,7 +34,7 @@ type credentials struct {
 	sent, token, authorization []string
 }
 
-// after returns the credentials of a client's next request, when it was sent these lines of Set-Cookie.
+// after returns c as lines of Set-Cookie change its named cookies for the client's next request.
 func (c credentials) after(lines []string, named names) credentials {
 	for _, line := range lines {
 		cookie, _, _ := strings.Cut(line, ";")
