@@ -48,7 +48,7 @@ type Options struct {
 // signIn.
 type Pages struct {
 	Options
-	templates *template.Template // the layout, the parts, and of each page "login/main" and, if it has one, "login/head"
+	templates *template.Template // the layout, the parts, and of a page such as login "login/main" and "login/head"
 	assets    map[string]asset   // by file name
 	languages language.Matcher
 	texts     map[string]texts // by language

@@ -41,12 +41,11 @@ const personColumns = `users.id, users.username, users.display_name, users.role,
 func personDest(p *oidc.Person) (dest []any, finish func()) {
 	var confirmed int64
 	var groups string
-	return []any{
-			&p.User.ID, &p.User.Username, &p.User.DisplayName, &p.User.Role, &p.User.SessionStamp, &p.Subject,
-			&p.Email.Address, &confirmed, &groups,
-		}, func() {
-			p.Email.ConfirmedAt, p.Groups = instant(confirmed), slugs(groups)
-		}
+	dest = []any{
+		&p.User.ID, &p.User.Username, &p.User.DisplayName, &p.User.Role, &p.User.SessionStamp, &p.Subject,
+		&p.Email.Address, &confirmed, &groups,
+	}
+	return dest, func() { p.Email.ConfirmedAt, p.Groups = instant(confirmed), slugs(groups) }
 }
 
 // Person implements oidc.Grants.
@@ -88,14 +87,15 @@ const grantColumns = `oidc_grants.id, oidc_grants.application_id, oidc_grants.us
 func grantDest(g *oidc.Grant) (dest []any, finish func()) {
 	var scopes, factor string
 	var proved, rotated, created, used int64
-	return []any{
-			&g.ID, &g.ApplicationID, &g.UserID, &g.Login, &g.Stamp, &scopes, &g.Offline, &proved, &factor, &g.Generation,
-			&rotated, &created, &used,
-		}, func() {
-			g.Scopes, g.Factor = strings.Fields(scopes), session.Factor(factor)
-			g.AuthTime, g.RotatedAt, g.CreatedAt, g.LastUsedAt = instant(proved), instant(rotated), instant(created),
-				instant(used)
-		}
+	dest = []any{
+		&g.ID, &g.ApplicationID, &g.UserID, &g.Login, &g.Stamp, &scopes, &g.Offline, &proved, &factor, &g.Generation,
+		&rotated, &created, &used,
+	}
+	return dest, func() {
+		g.Scopes, g.Factor = strings.Fields(scopes), session.Factor(factor)
+		g.AuthTime, g.RotatedAt, g.CreatedAt, g.LastUsedAt = instant(proved), instant(rotated), instant(created),
+			instant(used)
+	}
 }
 
 // live is the condition that a grant holds at an instant, its one argument, in Unix seconds: it has not ended, the
