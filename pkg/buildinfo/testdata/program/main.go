@@ -1,4 +1,4 @@
-// Command program prints its version, as every program of Pforte does.
+// Command program prints its version.
 package main
 
 import (
