@@ -42,8 +42,8 @@ func ChainID(network string) (*big.Int, bool) {
 	return new(big.Int).SetString(digits, 10)
 }
 
-// Decimals is the number of decimals of the known stablecoins: a US dollar is 10^6 of
-// their atomic units.
+// Decimals is how many decimals Dollars takes a token to have: a US dollar is 10^6 of
+// its atomic units.
 const Decimals = 6
 
 // Dollars writes atomic units as US dollars: 10000 is "0.01".
