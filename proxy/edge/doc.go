@@ -18,8 +18,8 @@
 //     with a page about it;
 //   - edge_apps (http.handlers.edge_apps, and the global option) routes requests to the applications
 //     of a list that a service is asked for, by a template that is filled in for each of them;
-//   - edge_apps (tls.permission.edge_apps) permits certificates on demand for the hosts of that list,
-//     and edge_own (tls.issuance.edge_own) issues those of internal names;
+//   - edge_apps (tls.permission and tls.context) lets the hosts of that list alone have certificates
+//     on demand, and edge_own (tls.issuance.edge_own) issues those of internal names;
 //   - acmedns and dnsupdate (dns.providers) write the records of DNS challenges;
 //   - edge_app (http.reverse_proxy.transport.edge_app) connects to applications of the list, and
 //     only to where they may be;
