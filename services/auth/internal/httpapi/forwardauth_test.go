@@ -72,6 +72,18 @@ func TestForwardAuth_NeedsMethodAndPath(t *testing.T) {
 	b.forward("GET", "?role=owner").want(http.StatusBadRequest)
 }
 
+// TestForwardAuth_RefusesAMisspeltQuestion asks as somebody whom the login alone would admit.
+func TestForwardAuth_RefusesAMisspeltQuestion(t *testing.T) {
+	b := newFixture(t).otto()
+	for _, query := range []string{
+		"apps=notes", "App=notes", "rolle=admin", "Role=admin", "login=401", "x", "role=member&x=1", "role=member&role=admin",
+		"role=admin;x", "%zz",
+	} {
+		b.forward("GET", "?"+query).want(http.StatusBadRequest)
+	}
+	b.forward("GET", "?").want(http.StatusOK) // as the proxy asks
+}
+
 // A WebSocket opens with a GET, so the CSRF token cannot guard it; the Origin does.
 func TestForwardAuth_RefusesAForeignPagesWebSocket(t *testing.T) {
 	b := newFixture(t).otto()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -36,13 +35,12 @@ var refusals = map[access.Reason]error{
 }
 
 // check is GET /internal/forward-auth. Where the query names an application (app), guardApplication decides, else
-// forwardAuth, about a login and a role. A query that may mean both is refused, because the operator's typing error
-// must not open an application. With login=401 a redirect becomes a 401 with a Location, for nginx, whose auth_request
-// takes a redirect for a failure.
+// forwardAuth, about a login and a role. A query with anything else, or that may mean both, is refused, because the
+// operator's typing error must not open an application. With login=401 a redirect becomes a 401 with a Location, for
+// nginx, whose auth_request takes a redirect for a failure.
 func (a guard) check(c echo.Context) error {
-	raw := c.Request().URL.RawQuery
-	query, err := url.ParseQuery(raw)
-	if !query.Has("app") && (err == nil || !strings.Contains(raw, "app")) {
+	query, err := url.ParseQuery(c.Request().URL.RawQuery)
+	if err == nil && (len(query) == 0 || len(query) == 1 && len(query["role"]) == 1) {
 		return answered(a.forwardAuth)(c)
 	}
 	known := 1 // parameters
