@@ -213,6 +213,8 @@ func TestRoute_IsSetAndRemovedByAdmins(t *testing.T) {
 	anna.get(prefix+"/apps/nobody/route").because(http.StatusNotFound, "not_found")
 	anna.send(http.MethodPatch, prefix+"/apps/closed", object("url", "/")).want(http.StatusOK)
 	set("closed", "upstream", "nas:80").because(http.StatusBadRequest, "url")
+	anna.send(http.MethodPatch, prefix+"/apps/closed", object("url", "/closed/")).want(http.StatusOK)
+	anna.send(http.MethodPatch, prefix+"/apps/all", object("url", "/")).because(http.StatusBadRequest, "url")
 	if mine := h.notices(1); len(mine) != 0 {
 		t.Errorf("who did it is told %v", mine)
 	}

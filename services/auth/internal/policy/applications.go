@@ -116,7 +116,8 @@ func (s *Service) checkApplication(a *application.Application) (err error) {
 }
 
 // ChangeApplication changes an application on behalf of an admin or user.Operator. application.ErrNotFound, ErrName,
-// ErrDescription, ErrURL, ErrRule, ErrPosition, ErrURLTaken, ErrGroupNotFound; user.ErrAvatarColor, user.ErrNotAdmin.
+// ErrDescription, ErrURL, also for "/" where there is a route, ErrRule, ErrPosition, ErrURLTaken, ErrGroupNotFound;
+// user.ErrAvatarColor, user.ErrNotAdmin.
 func (s *Service) ChangeApplication(ctx context.Context, by int64, slug string, c ApplicationChange) error {
 	defer s.snapshot.Outdate()
 	return s.applications.ChangeApplication(ctx, slug, func(a *application.Application) error {
@@ -134,7 +135,13 @@ func (s *Service) ChangeApplication(ctx context.Context, by int64, slug string, 
 			}
 		}
 		set(&a.Group, c.Group)
-		return s.checkApplication(a)
+		if err := s.checkApplication(a); err != nil {
+			return err
+		}
+		if c.URL != nil && a.URL == "/" && a.Route.Upstream != "" {
+			return application.ErrURL // proxies would leave out the route
+		}
+		return nil
 	}, by)
 }
 
