@@ -36,14 +36,16 @@ func TestLog_HasUserEventAndAddress(t *testing.T) {
 	b.changePassword(adminPass, newPass).want(http.StatusOK)
 	b.send(http.MethodPost, prefix+"/logout", "", "X-CSRF-Token", "")
 	b.logout().want(http.StatusOK)
-	h.otto().get(prefix + "/users").want(http.StatusForbidden)
+	otto := h.otto()
+	otto.get(prefix + "/users").want(http.StatusForbidden)
+	otto.get(prefix + "/api-tokens?all=1").want(http.StatusForbidden)
 	for range 4 {
 		b.login("anna", "wrong")
 	}
 	events := h.events()
 	for event, n := range map[string]int{
 		"login": 2, "login_failed": 5, "user_created": 1, "user_deleted": 1, "password_change_failed": 1, "password_changed": 1,
-		"csrf_refused": 1, "logout": 1, "admin_refused": 1, "limited": 1,
+		"csrf_refused": 1, "logout": 1, "admin_refused": 2, "limited": 1,
 	} {
 		if len(events[event]) != n {
 			t.Errorf("%s: %d lines, want %d", event, len(events[event]), n)

@@ -64,12 +64,9 @@ func orNull(at time.Time) *string {
 func (a tokens) listTokens(c echo.Context, s caller) (answer, error) {
 	var tokens []token.Token
 	var err error
-	switch {
-	case c.QueryParam("all") != "1":
+	if c.QueryParam("all") != "1" {
 		tokens, err = a.Policy.TokensOf(c.Request().Context(), s.Session)
-	case s.Role != string(user.Admin):
-		err = user.ErrNotAdmin
-	default:
+	} else if err = a.CheckAdmin(c.Response(), c.Request(), s.shared()); err == nil {
 		tokens, err = a.Policy.AllTokens(c.Request().Context())
 	}
 	if err != nil {
