@@ -167,6 +167,10 @@ func (h *fixture) build(s settings) {
 			return c.HTML(status, string(reason)+" "+app.Slug)
 		}
 		served.SignInPage = func(c echo.Context, page web.OIDCPage) error {
+			if errors.Is(page.Err, web.ErrLimited) {
+				f := web.Fail(c.Response(), page.Err)
+				return c.HTML(f.Status, f.German)
+			}
 			if page.Err != nil {
 				return c.HTML(http.StatusBadRequest, page.Err.Error())
 			}

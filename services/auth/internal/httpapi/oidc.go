@@ -153,10 +153,10 @@ func (a provider) authorize(c echo.Context) error {
 	case err == nil:
 		attempt.Session, attempt.User = &caller.Session, caller.User
 		if err := a.Sessions.ResendStale(c.Response(), caller.Current); err != nil {
-			return err
+			return a.page(c, err)
 		}
 	case !errors.Is(err, session.ErrNotFound) && !errors.Is(err, user.ErrNotFound):
-		return err
+		return a.page(c, err)
 	}
 	c.SetRequest(a.As(c.Response(), c.Request(), caller))
 	step, err := a.OIDC.Authorize(c.Request().Context(), attempt)
@@ -190,15 +190,14 @@ func (a provider) carryOut(c echo.Context, step oidc.Step) error {
 	return a.SignInPage(c, web.OIDCPage{Step: step})
 }
 
-// page answers with a page that shows err, where the browser cannot be led back to the application; any
-// other error is returned.
+// page answers with a page that shows err, where the browser cannot be led back to the application.
 func (a provider) page(c echo.Context, err error) error {
 	for _, shown := range []error{oidc.ErrRequest, oidc.ErrUnknownClient, oidc.ErrUnknownAddress, oidc.ErrRequestGone} {
 		if errors.Is(err, shown) {
-			return a.SignInPage(c, web.OIDCPage{Err: shown})
+			err = shown
 		}
 	}
-	return err
+	return a.SignInPage(c, web.OIDCPage{Err: err})
 }
 
 // keep is POST /pforte/oidc/authorize. A form that another site's page sends comes without our cookies, so the request
@@ -209,7 +208,7 @@ func (a provider) keep(c echo.Context) error {
 		return a.page(c, oidc.ErrRequest)
 	}
 	if err := a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c)); err != nil {
-		return err
+		return a.page(c, err)
 	}
 	handle, err := a.OIDC.Keep(c.Request().Context(), values)
 	if err != nil {

@@ -603,6 +603,21 @@ func TestSignIn_StoreThatIsAwayIsNoNo(t *testing.T) {
 	}
 }
 
+// TestSignIn_StoreThatIsAwayIsAPage: a person sees what authorize answers. The browser asks again.
+func TestSignIn_StoreThatIsAwayIsAPage(t *testing.T) {
+	h := newSigningIn(t, func(s *settings) { s.people = true })
+	otto := h.otto()
+	wanted := "/pforte/oidc/authorize?" + asked().Encode()
+	for what, broken := range map[string]*atomic.Bool{"sessions": h.brokenSessions, "users": h.brokenUsers} {
+		broken.Store(true)
+		got := otto.at(http.MethodGet, wanted, "")
+		broken.Store(false)
+		if got.status != http.StatusInternalServerError || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") || got.header.Get("Refresh") == "" {
+			t.Errorf("%s: %d %v %s", what, got.status, got.header, got.body)
+		}
+	}
+}
+
 func TestSignIn_RefreshTokenOfAPublicClient(t *testing.T) {
 	inEach(t, func(t *testing.T, h *signingIn) {
 		h.client("app", func(c *oidc.Client) { c.Public = true })
