@@ -17,6 +17,8 @@ type Logouts struct {
 
 // ClaimLogouts implements oidc.Logouts.
 func (s *Logouts) ClaimLogouts(ctx context.Context, most int, busy []int64) (claimed []oidc.Logout, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	now := s.db.now()
 	due := `due_at <= ? AND lease_until <= ?`
 	args := []any{now.Unix(), now.Unix()}
