@@ -29,7 +29,8 @@ const help = `auth stores users and their sessions, and answers whether a reques
   auth user last-day NAME [DATE]  make NAME a guest until the end of DATE (YYYY-MM-DD), or
                                   without DATE a member without end
   auth user reset-factor NAME     remove the second factor and passkeys of NAME and end
-                                  all their sessions
+                                  all their sessions; without a password they need a
+                                  reset-link then
   auth user delete NAME           delete a user and end all sessions of the user
   auth user import --from FILE    show the users that an import from another application
                                   would create: from its SQLite file (table users) or
