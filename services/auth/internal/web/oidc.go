@@ -35,7 +35,7 @@ const (
 // OIDCPage is what a person is shown instead of being redirected: an error, where it is not known where to lead back
 // to, or a step.
 type OIDCPage struct {
-	// Err is oidc.ErrRequest, ErrUnknownClient, ErrUnknownAddress or ErrRequestGone, or is answered as on all pages; nil:
+	// Err is oidc.ErrRequest, ErrUnknownClient, ErrUnknownAddress or ErrRequestGone; any other as on all pages; nil:
 	// Step is shown.
 	Err error
 	// Step is of the kind NoAccess or NoFactor; or Back, where the browser goes on by a form, or to a program's own
