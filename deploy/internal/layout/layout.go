@@ -99,7 +99,7 @@ type Layout struct {
 	Log bool
 	// LogBegin is the key of a later generation of the log that the witnesses begin; else empty.
 	LogBegin string
-	// Extra holds further settings by the name of a program. They replace the layout's own.
+	// Extra holds further settings by the name that program gets. They replace the layout's own.
 	Extra map[string]map[string]string
 }
 

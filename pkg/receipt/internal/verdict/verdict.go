@@ -184,8 +184,8 @@ func judge(q Question) (v Verdict, err error) {
 	return v, nil
 }
 
-// log checks the signature, together with the log if log proof, policy or list is given. Without
-// them it returns nil.
+// log checks the signature, and the log where any of proof, policy and list is given; the first two
+// must be then. Where none is, the Log is nil.
 func (q Question) log(doc receipt.Document, keys receipt.KeyDocument) (*Log, error) {
 	switch {
 	case q.Log == nil && q.Policy == nil && q.List == nil:

@@ -39,7 +39,8 @@ const (
 	WithWrongToken // an app token that is not
 )
 
-// Caller is the user that a request's credential belongs to, as stored now; Anonymous and WithWrongToken have none.
+// Caller is the user that a request's credential belongs to, as stored now. Decide gets none with Anonymous and
+// WithWrongToken.
 type Caller struct {
 	Kind        Kind
 	UserID      int64
@@ -259,8 +260,8 @@ func sendsForm(r Request) bool {
 
 func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// isShown reports whether a browser shows a person the answer to a request with these headers. Over plain http it
-// sends no Sec-Fetch-*.
+// isShown reports whether a browser seems to show a person the answer to a request with these headers. Without
+// Sec-Fetch-*, which browsers rarely send over plain http, Accept decides.
 func isShown(h http.Header) bool {
 	if IsWebSocket(h) {
 		return false

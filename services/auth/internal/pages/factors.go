@@ -92,7 +92,7 @@ func (p security) changeFactor(r *request) error {
 }
 
 // proveSession replaces the session by one that counts as proved by the code that has just been right, so that pages
-// do not ask for another one at once. When that fails, they do.
+// do not ask for another one at once. A failure is logged.
 func (p security) proveSession(r *request) {
 	in, err := p.Accounts.Proved(r.ctx(), r.Session, session.PasswordWithTOTP)
 	if err == nil {

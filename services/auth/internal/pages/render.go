@@ -45,7 +45,7 @@ type view struct {
 // fault is what a page says has failed.
 type fault struct {
 	Text, Field string
-	err         error // the sentinel
+	err         error // web.Failure.Err, or nil
 }
 
 func (p *Pages) render(r *request, page, title string, data any) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// Lengths of a new password in code points (AUTH-7.2), of its NFC form. Check refuses one
-// that is sent with more than MaxLength before it is normalized.
+// Lengths of a new password in code points (AUTH-7.2), as normalize returns it. Check refuses one
+// that is sent with more than MaxLength before that.
 const (
 	MinLength = 8
 	MaxLength = 1024

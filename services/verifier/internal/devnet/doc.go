@@ -1,7 +1,7 @@
 // Package devnet is the development network: one go-ethereum node in this
 // process with blocks that keep coming and a finalized head that follows, a USD
-// token on it (contract/USDCoin.sol), an account that holds all of it, an x402
-// facilitator that really settles there, and where BEACON_ADDR is set a beacon
+// token on it (contract/USDCoin.sol), an account that has all of it at first, an
+// x402 facilitator that really settles there, and with BEACON_ADDR a beacon
 // node (package beacontest) whose committees sign what the node calls final.
 //
 // The node is geth's own, driven through the Engine API as a consensus client

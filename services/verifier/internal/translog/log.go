@@ -48,7 +48,7 @@ const (
 	Sequenced Point = "sequenced" // the places are on disk, nothing is signed
 	Signed    Point = "signed"    // the checkpoint is signed, no witness has it
 	Cosigned  Point = "cosigned"  // one more witness has cosigned it
-	Witnessed Point = "witnessed" // the quorum has cosigned it, it is not stored
+	Witnessed Point = "witnessed" // the policy is met, it is stored next
 	Published Point = "published" // it is served
 )
 
