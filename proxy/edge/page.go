@@ -293,7 +293,7 @@ func cameFrom(r *http.Request) string {
 	return from.String()
 }
 
-// nameAt returns the name of the application that has a request's address, as appTable.find does, or "".
+// nameAt returns the name of the application at a request's host or, of those at its path, at the longest; or "".
 func (a *Applications) nameAt(r *http.Request) (name string) {
 	if app, found := a.Host(hostOf(r)); found {
 		return app.Name

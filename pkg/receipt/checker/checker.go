@@ -175,7 +175,7 @@ func failed(err error) Part {
 
 type check struct {
 	report Report
-	// What was given, read; nil when it was not, or cannot be read.
+	// What was given, read; nil when it was not, or cannot be read. Without a policy, that is the list's.
 	doc    *receipt.Document
 	keys   *receipt.KeyDocument
 	proof  []byte

@@ -39,7 +39,7 @@ var (
 	ErrInclusion = errors.New("the entry is not in the log")
 	// ErrConsistency is a tree that is not a continuation of another one.
 	ErrConsistency = errors.New("the log is not a continuation")
-	// ErrKeyState is a state of a key that may not follow the one before it.
+	// ErrKeyState is a state of a key that a log may not have next.
 	ErrKeyState = errors.New("a state of a key that may not follow")
 )
 

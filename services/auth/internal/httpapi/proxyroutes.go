@@ -187,7 +187,7 @@ func (q questionBody) proxy() application.Proxy {
 	return p
 }
 
-// probes returns the answers to probes, without those whose ID, status or error has another form.
+// probes returns those of the first maxReported answers to probes whose ID, and status or error, are valid.
 func (q questionBody) probes() []application.Probe {
 	var probes []application.Probe
 	for _, p := range q.Probed[:min(len(q.Probed), maxReported)] {

@@ -48,7 +48,7 @@ type OIDCPage struct {
 type OAuthFailure struct {
 	Err    error
 	Status int
-	Word   string // the value of error
+	Word   string // the value of OAuth's parameter error
 	// Description says what is wrong, in ASCII and in English; never whether a user exists.
 	Description string
 }

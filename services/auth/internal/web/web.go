@@ -45,7 +45,7 @@ type Options struct {
 	// TrustedProxies are the proxies whose X-Forwarded-* are believed without a guard token; may be empty.
 	TrustedProxies clientaddr.Proxies
 	Secure         bool // the cookies are for https only
-	CompatV0       bool // serve the earlier variant (AUTH-13)
+	CompatV0       bool // cookies and tokens are as in v0 (AUTH-13)
 	Metrics        *Metrics
 	Log            *slog.Logger
 	Now            func() time.Time

@@ -107,8 +107,8 @@ type issuedReceipt struct {
 	Signature string          `json:"signature"`
 }
 
-// readResponse reads the seller's side. A receipt of the extension says that the payment was settled.
-// Its signature is not checked, as the header has none either: the chain decides.
+// readResponse reads the seller's side: a settle response, or a receipt of the extension, which becomes
+// one with Success. Its signature is not checked, as the header has none either: the chain decides.
 func readResponse(text json.RawMessage) (settled x402.SettleResponse, err error) {
 	const pointer = "/payment/response"
 	if err = readSide(pointer, text, &settled); err != nil || settled.Success != nil {

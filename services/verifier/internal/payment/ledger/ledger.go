@@ -99,7 +99,7 @@ type view int64
 
 func (l *Ledger) view() view { return view(l.now().UnixMilli()) }
 
-// bind turns arguments of queries into values of the tables.
+// bind returns arguments as drivers take them: for a Key its four columns, for a view its time twice.
 func bind(args []any) []any {
 	values := make([]any, 0, len(args)+8)
 	for _, arg := range args {

@@ -186,7 +186,7 @@ const (
 	queuedKeyStatesSQL = "SELECT substr(entry, 1, ?) FROM log_queue WHERE source = 0 ORDER BY id"
 )
 
-// keyStates returns the last states that have their places.
+// keyStates returns the last state of each key that has a place in the log.
 func (s *Store) keyStates(ctx context.Context, tx *sql.Tx) (keyStates, error) {
 	query := keyStatesSQL + keyStatesSQLite
 	if s.db.Dialect == sqldb.Postgres {
