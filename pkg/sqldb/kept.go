@@ -91,9 +91,8 @@ type versions struct {
 	epoch int64 // how many connections there were
 	ended bool
 
-	asked    atomic.Int64 // how many questions were begun
-	answer   int64        // to the last one
-	answered bool         // there is one
+	asked  atomic.Int64 // how many questions were begun
+	answer int64        // to the last one, while there is a pool
 }
 
 // maxVersion bounds SQLite's number, which has 32 bits.
@@ -133,7 +132,7 @@ func (v *versions) since(ctx context.Context, moment int64) (int64, error) {
 	if v.ended {
 		return 0, errNoVersion
 	}
-	if v.answered && v.asked.Load() > moment {
+	if v.pool != nil && v.asked.Load() > moment {
 		return v.answer, nil
 	}
 	v.asked.Add(1)
@@ -147,9 +146,9 @@ func (v *versions) since(ctx context.Context, moment int64) (int64, error) {
 	}
 	number, ok := v.row[0].(int64)
 	if !ok {
-		return 0, errNoVersion
+		return 0, errors.Join(errNoVersion, v.close())
 	}
-	v.answer, v.answered = v.epoch*maxVersion+number, true
+	v.answer = v.epoch*maxVersion + number
 	return v.answer, nil
 }
 
@@ -207,7 +206,7 @@ func (v *versions) close() error {
 		return nil
 	}
 	pool := v.pool
-	v.pool, v.query, v.answered = nil, nil, false
+	v.pool, v.query = nil, nil
 	if v.conn != nil {
 		_ = v.conn.Close()
 		v.conn = nil
