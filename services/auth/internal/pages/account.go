@@ -258,7 +258,7 @@ func (p profile) leave(r *request) error {
 	if r.form.get("confirm") != r.User.Username {
 		return web.ErrConfirmation
 	}
-	if err := p.People.DeleteOwn(r.ctx(), r.Session); err != nil && !errors.Is(err, account.ErrPending) {
+	if err := p.People.DeleteOwn(r.ctx(), r.Session); failed(err) {
 		return err
 	}
 	p.Sessions.Clear(r.Response(), r.Current)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/people"
@@ -137,7 +136,7 @@ func (p household) changeMember(r *request) error {
 		}
 		return r.seeOther(here + "?done=profile")
 	case "disable":
-		if err := p.People.Disable(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
+		if err := p.People.Disable(r.ctx(), r.UserID, m.ID); failed(err) {
 			return err
 		}
 		return r.seeOther(here + "?done=disabled")
@@ -158,16 +157,14 @@ func (p household) changeMember(r *request) error {
 		}
 		return p.showLink(r, l, token, here)
 	case "factor":
-		if err := p.Accounts.SecondFactor.Reset(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err,
-			account.ErrPending) {
+		if err := p.Accounts.SecondFactor.Reset(r.ctx(), r.UserID, m.ID); failed(err) {
 			return err
 		}
 		return r.seeOther(here + "?done=factor-reset")
 	case "revoke", "remove":
 		return p.changeToken(r, here)
 	case "sessions":
-		if _, err := p.Accounts.RevokeSessions(r.ctx(), m.Username); err != nil && !errors.Is(err,
-			account.ErrPending) {
+		if _, err := p.Accounts.RevokeSessions(r.ctx(), m.Username); failed(err) {
 			return err
 		}
 		return r.seeOther(here + "?done=sessions")
@@ -175,7 +172,7 @@ func (p household) changeMember(r *request) error {
 		if r.form.get("confirm") != m.Username {
 			return web.ErrConfirmation
 		}
-		if err := p.People.Delete(r.ctx(), r.Session, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
+		if err := p.People.Delete(r.ctx(), r.Session, m.ID); failed(err) {
 			return err
 		}
 		return r.seeOther(root + "admin/members?done=deleted")

@@ -117,7 +117,7 @@ type codesPage struct {
 
 // showCodes redirects to the page of new recovery codes, or returns err unless it is account.ErrPending.
 func (p security) showCodes(r *request, codes []string, first bool, err error) error {
-	if err != nil && !errors.Is(err, account.ErrPending) {
+	if failed(err) {
 		return err
 	}
 	page := codesPage{Codes: codes, First: first, File: codesFile(codes)}

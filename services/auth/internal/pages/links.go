@@ -229,8 +229,7 @@ func (p linkPages) reset(r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := p.People.ResetPasswordByLink(r.ctx(), r.form.get("t"), pw); err != nil && !errors.Is(err,
-		account.ErrPending) {
+	if err := p.People.ResetPasswordByLink(r.ctx(), r.form.get("t"), pw); failed(err) {
 		return err
 	}
 	// The password is set, whatever fails now.

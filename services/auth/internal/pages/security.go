@@ -251,7 +251,7 @@ func (p security) changePassword(r *request) error {
 	err = p.limited(r, web.LimitPassword, func() error {
 		return p.ChangePassword(r.Response(), r.Request(), r.Caller, r.form.get("current"), replacement)
 	})
-	if err != nil && !errors.Is(err, account.ErrPending) {
+	if failed(err) {
 		return err
 	}
 	return p.done(r, "password")
@@ -268,7 +268,7 @@ func (p security) setPassword(r *request) error {
 	if errors.Is(err, user.ErrChanged) { // it was set meanwhile
 		return p.done(r, "password")
 	}
-	if err != nil && !errors.Is(err, account.ErrPending) {
+	if failed(err) {
 		return err
 	}
 	return p.done(r, "password")
@@ -305,7 +305,7 @@ func (p security) changeDevices(r *request) error {
 		}
 		return p.done(r, "session")
 	case "others":
-		if _, err := p.Accounts.EndOthers(r.ctx(), r.Session); err != nil && !errors.Is(err, account.ErrPending) {
+		if _, err := p.Accounts.EndOthers(r.ctx(), r.Session); failed(err) {
 			return err
 		}
 		return p.done(r, "others")
