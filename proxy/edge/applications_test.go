@@ -317,7 +317,8 @@ func TestApplications_ANameIsFoundAsTheRouteIs(t *testing.T) {
 	a := &Applications{}
 	a.now.Store(&listing{appList: &appList{apps: apps}})
 	for path, want := range map[string]string{
-		"/Photos/x": "Fotos", "/photos/x": "Fotos", "/PHOTOS/Album/": "Album", "/%70hotos/x": "Fotos", "/photosx": "", "/": "",
+		"/Photos/x": "Fotos", "/photos/x": "Fotos", "/PHOTOS/Album/": "Album",
+		"/%70hotos/x": "Fotos", "/photosx": "", "/": "",
 	} {
 		if got := a.nameAt(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)

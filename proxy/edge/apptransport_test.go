@@ -20,8 +20,9 @@ func TestAppTransport_AnotherKeyStaysNotedUntilItIsTheRightOne(t *testing.T) {
 	t.Cleanup(app.Close)
 	addr := strings.TrimPrefix(app.URL, "https://")
 	ctx, err := caddy.ProvisionContext(&caddy.Config{
-		Admin:   &caddy.AdminConfig{Disabled: true},
-		AppsRaw: caddy.ModuleMap{"edge_apps": fmt.Appendf(nil, `{"mode":"lan","to":[%q],"auth":["127.0.0.1:9"],"file":%q}`, addr, filepath.Join(t.TempDir(), "apps.json"))},
+		Admin: &caddy.AdminConfig{Disabled: true},
+		AppsRaw: caddy.ModuleMap{"edge_apps": fmt.Appendf(nil,
+			`{"mode":"lan","to":[%q],"auth":["127.0.0.1:9"],"file":%q}`, addr, filepath.Join(t.TempDir(), "apps.json"))},
 	})
 	if err != nil {
 		t.Fatal(err)

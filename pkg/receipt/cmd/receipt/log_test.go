@@ -192,7 +192,8 @@ func TestLog_ThatCannotBeReachedDecidesNothing(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	code, out, _ := run(t, "", "verify", answer, "--key", key, "--log", server.URL)
-	if code != 3 || !strings.Contains(out, "NOT DECIDED: ") || !strings.Contains(out, "Log:       not checked") || strings.Contains(out, "NOT LOGGED") {
+	if code != 3 || !strings.Contains(out, "NOT DECIDED: ") ||
+		!strings.Contains(out, "Log:       not checked") || strings.Contains(out, "NOT LOGGED") {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	later := listed(t, &receipt.Logged{Origin: "verifier.example.com/v1/log/1", Before: "8"})
@@ -202,7 +203,8 @@ func TestLog_ThatCannotBeReachedDecidesNothing(t *testing.T) {
 			t.Errorf("a revoked key: exit %d, want %d:\n%s", code, want, out)
 		}
 	}
-	if code, out, errOut := run(t, "", "log", "get", answer, server.URL); code != 3 || out != "" || strings.Contains(errOut, "NOT LOGGED") {
+	code, out, errOut := run(t, "", "log", "get", answer, server.URL)
+	if code != 3 || out != "" || strings.Contains(errOut, "NOT LOGGED") {
 		t.Errorf("log get: exit %d, %q, %q", code, out, errOut)
 	}
 }

@@ -612,7 +612,8 @@ func TestSignIn_StoreThatIsAwayIsAPage(t *testing.T) {
 		broken.Store(true)
 		got := otto.at(http.MethodGet, wanted, "")
 		broken.Store(false)
-		if got.status != http.StatusInternalServerError || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") || got.header.Get("Refresh") == "" {
+		if got.status != http.StatusInternalServerError || got.header.Get("Refresh") == "" ||
+			!strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s: %d %v %s", what, got.status, got.header, got.body)
 		}
 	}

@@ -353,8 +353,11 @@ func TestClients_StoreThatIsAwayIsNoNo(t *testing.T) {
 	f.advance(time.Minute) // until clients and issuer are read again
 	f.failing["issuer"] = true
 	someone.get(login).want(http.StatusInternalServerError)
-	anna.post("/pforte/admin/apps/new", "name", "Fotos", "url", "https://fotos.example.org", "do", "add").want(http.StatusSeeOther)
-	for _, path := range []string{"apps/new", "apps/fotos", "sign-in/fotos", "sign-in/new/immich", "sign-in/trial/grafana"} {
+	anna.post("/pforte/admin/apps/new", "name", "Fotos", "url", "https://fotos.example.org", "do", "add").
+		want(http.StatusSeeOther)
+	for _, path := range []string{
+		"apps/new", "apps/fotos", "sign-in/fotos", "sign-in/new/immich", "sign-in/trial/grafana",
+	} {
 		anna.get("/pforte/admin/" + path).want(http.StatusInternalServerError)
 	}
 	f.failing["issuer"] = false

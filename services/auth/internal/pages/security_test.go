@@ -622,7 +622,8 @@ func TestChanges_AreDoneThoughSessionsCouldNotBeEnded(t *testing.T) {
 	anna, otto, other := f.anna(), f.otto(), f.otto()
 	f.failing["revoke"] = true
 	const security = "/pforte/account/security"
-	otto.post(security, "do", "password", "current", userPass, "password", "new secret", "again", "new secret").leadsTo(security + "?done=password")
+	otto.post(security, "do", "password", "current", userPass, "password", "new secret", "again", "new secret").
+		leadsTo(security + "?done=password")
 	other.get(security).want(http.StatusSeeOther)
 	otto.get(security).want(http.StatusOK)
 	anna.post("/pforte/admin/members/2", "do", "sessions").leadsTo("/pforte/admin/members/2?done=sessions")

@@ -78,7 +78,9 @@ func TestChain_TheAgentsTransactionIsOfTheNamedOne(t *testing.T) {
 	s := open(t, func(http.ResponseWriter) { t.Error("it was paid") })
 	var stdout, stderr bytes.Buffer
 	args := []string{"--url", s.server.URL, "--state", t.TempDir(), "--rpc", node.RPCURL(), "--chain", "eip155:8453"}
-	if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, strings.NewReader(""), &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "eip155:84532") || stdout.Len() > 0 {
+	code := agent.Run(
+		t.Context(), "v0", args, func(string) string { return "" }, strings.NewReader(""), &stdout, &stderr)
+	if code != 1 || !strings.Contains(stderr.String(), "eip155:84532") || stdout.Len() > 0 {
 		t.Errorf("code %d: %s%s", code, &stdout, &stderr)
 	}
 }

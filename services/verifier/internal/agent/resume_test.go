@@ -145,7 +145,8 @@ func TestResume_APaymentThatCannotBeDroppedIsNoFailure(t *testing.T) {
 		}, func(w http.ResponseWriter) { _, _ = w.Write(sold) })
 		got := s.runWith(state, args...)
 		var told struct{ Verified bool }
-		if err := json.Unmarshal([]byte(got.stdout), &told); err != nil || !told.Verified || got.code != 3 || kept(t, state) != 1 {
+		err := json.Unmarshal([]byte(got.stdout), &told)
+		if err != nil || !told.Verified || got.code != 3 || kept(t, state) != 1 {
 			t.Errorf("%s: %v, %+v, %d kept", name, err, got, kept(t, state))
 		}
 		if err := os.Remove(count); err != nil {

@@ -402,8 +402,12 @@ func TestTransfer_APaymentIsProvenFromWhatBothSidesSaid(t *testing.T) {
 	if got.code != 4 || !strings.Contains(got.stderr, "another question") {
 		t.Errorf("%+v", got)
 	}
-	for _, flag := range []string{"--path", "--tx", "--chain", "--status", "--from", "--to", "--selector", "--transfer", "--amount", "--min-amount", "--log-position", "--authorization"} {
-		if got := s.runWith(t.TempDir(), "--payment", file, flag, "0"); got.code != 2 || !strings.Contains(got.stderr, "--payment: "+flag+" goes with another question") {
+	for _, flag := range []string{
+		"--path", "--tx", "--chain", "--status", "--from", "--to", "--selector", "--transfer", "--amount",
+		"--min-amount", "--log-position", "--authorization",
+	} {
+		got, want := s.runWith(t.TempDir(), "--payment", file, flag, "0"), "--payment: "+flag+" goes with another question"
+		if got.code != 2 || !strings.Contains(got.stderr, want) {
 			t.Errorf("with %s: %+v", flag, got)
 		}
 	}

@@ -134,7 +134,8 @@ verifier_refunds_units_month{asset="` + asset + `",network="eip155:84532"} 10000
 // A database that is slow from the start is not read at each scrape either.
 func TestMetrics_BooksThatWereNeverReadAreReadOnceAMinute(t *testing.T) {
 	registry, books, now := prometheus.NewRegistry(), &summed{fault: errors.New("the ledger is away")}, start
-	if err := httpapi.RegisterBooks(registry, paymenttest.Terms(network), books, func() time.Time { return now }); err != nil {
+	err := httpapi.RegisterBooks(registry, paymenttest.Terms(network), books, func() time.Time { return now })
+	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

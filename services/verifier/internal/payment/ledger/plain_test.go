@@ -103,7 +103,8 @@ func abandonedPlainOwnsNothing(w *world) {
 	w.begin(bad)
 	w.claim(good)
 	w.advance(2 * time.Minute)
-	if got, err := w.Apply(context.Background(), bad.Key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xt"})); err != nil || got.State != payment.Settled {
+	settled := payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xt"})
+	if got, err := w.Apply(context.Background(), bad.Key, settled); err != nil || got.State != payment.Settled {
 		w.Errorf("the copy ended as %+v, %v", got, err)
 	}
 	if got := w.get(good.Key); got.Payment != bad.Payment || got.Answer.IsZero() {
