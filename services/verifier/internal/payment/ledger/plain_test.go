@@ -110,7 +110,8 @@ func abandonedPlainOwnsNothing(w *world) {
 	if got := w.get(good.Key); got.Payment != bad.Payment || got.Answer.IsZero() {
 		w.Errorf("the ledger has %+v", got)
 	}
-	if _, _, err := w.Begin(context.Background(), good.Key, bob, settlement(good, 1000)); !errors.Is(err, payment.ErrLost) {
+	_, _, err := w.Begin(context.Background(), good.Key, bob, settlement(good, 1000))
+	if !errors.Is(err, payment.ErrLost) {
 		w.Errorf("the former owner began: %v", err)
 	}
 }
