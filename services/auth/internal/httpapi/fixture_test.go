@@ -126,7 +126,7 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 // build makes the handler, as a start of the program does.
 func (h *fixture) build(s settings) {
 	h.t.Helper()
-	limited := redis.NewClient(&redis.Options{Addr: h.redis.Options().Addr})
+	limited := redis.NewClient(&redis.Options{Addr: h.redis.Options().Addr, ReadTimeout: time.Minute})
 	h.t.Cleanup(func() { _ = limited.Close() })
 	limited.AddHook(failingLimits{h.brokenLimits})
 	parts := h.opened.Build(h.t, func(o *apptest.Options) {

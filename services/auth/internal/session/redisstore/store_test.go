@@ -15,7 +15,7 @@ import (
 
 func TestStore_OnMiniredis(t *testing.T) {
 	t.Parallel()
-	runBoth(t, func(t *testing.T) backend {
+	testMeaning(t, func(t *testing.T) backend {
 		server := miniredis.RunT(t)
 		at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		server.SetTime(at)
