@@ -154,7 +154,9 @@ func (p appPages) addNewApp(r *request) error {
 	}
 	n.Slug = freeSlug(slugOf(n.Name), taken)
 	if typed := strings.TrimSpace(f.get("slug")); typed != "" {
-		n.Slug = slugOf(typed)
+		if n.Slug = slugOf(typed); slices.Contains(ownSlugs, n.Slug) {
+			return application.ErrSlugTaken
+		}
 	}
 	n.Color = colorOf(n.Slug)
 	var icon application.Icon
@@ -218,13 +220,14 @@ func slugOf(text string) string {
 	return cmp.Or(strings.Trim(slug[:min(len(slug), maxLabel)], "-"), "app")
 }
 
+// ownSlugs are no application's: other pages are where its page would be.
+var ownSlugs = []string{"new", "probe"}
+
 // freeSlug returns a short name that no application has, with a number where it is taken.
 func freeSlug(slug string, taken []application.Application) string {
-	is := func(slug string) bool {
-		return slices.ContainsFunc(taken, func(a application.Application) bool { return a.Slug == slug })
-	}
 	for n, free := 2, slug; ; n++ {
-		if !is(free) {
+		if !slices.Contains(ownSlugs, free) &&
+			!slices.ContainsFunc(taken, func(a application.Application) bool { return a.Slug == free }) {
 			return free
 		}
 		free = slug + "-" + strconv.Itoa(n)

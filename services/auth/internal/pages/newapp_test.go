@@ -105,6 +105,8 @@ func TestNewApplication_CorrectsWhatIsTyped(t *testing.T) {
 		{"B", "host", "https://B.example.net/", "", "b", "https://b.example.net"},
 		{"C", "host", "Fotos", "", "c", "https://fotos.home.example.org"},
 		{"日本", "path", "", "", "app", "/app/"},
+		{"New", "host", "", "", "new-2", "https://new.home.example.org"}, // at "new" and "probe" are other pages
+		{"Probe", "path", "", "", "probe-2", "/probe/"},
 	} {
 		a := anna.post(newApp, "do", "add", "name", c.name, "where", c.where, "url", c.url, "slug", c.slug)
 		a.leadsTo("/pforte/admin/apps/" + c.wantSlug + "?done=app-new")
@@ -139,6 +141,7 @@ func TestNewApplication_AFaultKeepsTheFormAndAddsNothing(t *testing.T) {
 		{"url", http.StatusBadRequest, []string{"url", "/", "upstream", "nas:80"}},
 		{"url", http.StatusConflict, []string{"url", "/notes"}},
 		{"slug", http.StatusConflict, []string{"slug", "notes"}},
+		{"slug", http.StatusConflict, []string{"slug", "probe"}},
 		{"rule", http.StatusBadRequest, []string{"rule", "all"}},
 	} {
 		form := append([]string{"do", "add", "name", "Fotos", "description", "Alben", "second_factor", "yes", "keep", "yes", "upstream", ""}, c.sent...)
