@@ -2,7 +2,7 @@ package application
 
 import (
 	"errors"
-	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -212,10 +212,11 @@ func Host(scheme, s string) (string, bool) {
 	}
 	name, port := strings.ToLower(u.Hostname()), u.Port()
 	if strings.Contains(name, ":") {
-		if ip := net.ParseIP(name); ip == nil {
+		addr, err := netip.ParseAddr(name)
+		if err != nil || addr.Zone() != "" {
 			return "", false
 		}
-		name = "[" + name + "]"
+		name = "[" + addr.String() + "]"
 	} else if name = strings.TrimSuffix(name, "."); !namePattern.MatchString(name) {
 		return "", false
 	}

@@ -14,6 +14,7 @@ func TestAddress_HasOneSpelling(t *testing.T) {
 		"https://photos.example.org": "https://photos.example.org", "HTTPS://Photos.Example.ORG.": "https://photos.example.org",
 		"https://photos.example.org:443": "https://photos.example.org", "https://photos.example.org:8443": "https://photos.example.org:8443",
 		"https://xn--bcher-kva.example": "https://xn--bcher-kva.example", "https://192.0.2.1": "https://192.0.2.1", "https://[2001:DB8::1]:8443": "https://[2001:db8::1]:8443",
+		"https://[2001:db8:0:0::1]": "https://[2001:db8::1]", "https://[::ffff:192.0.2.1]": "https://[::ffff:192.0.2.1]",
 	} {
 		if got, err := application.ParseURL(from, false); err != nil || got != want {
 			t.Errorf("%s becomes %q, %v", from, got, err)
