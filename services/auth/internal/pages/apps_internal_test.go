@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
@@ -19,5 +20,12 @@ func TestApplications_LinesForTheProxy(t *testing.T) {
 		if got := routes(application.Application{Slug: "photos", URL: url}); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", url, got, want)
 		}
+	}
+}
+
+func TestApplications_LinesForTraefikNameTheCookie(t *testing.T) {
+	lines := linesOf(application.Application{Slug: "photos", URL: "https://photos.example.org"}, "haus")
+	if got := lines[len(lines)-1]; got.Name != "Traefik" || !strings.Contains(got.Lines, "addAuthCookiesToResponse: [haus.app]") {
+		t.Errorf("got %s\n%s", got.Name, got.Lines)
 	}
 }

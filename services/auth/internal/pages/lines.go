@@ -14,8 +14,8 @@ type proxyLines struct{ Name, ID, Lines string }
 
 // linesOf returns the lines of an application for Pforte's proxy and, for one with a host of its own, for other
 // proxies with the files of deploy/proxies. At a path the other proxies would pass the session itself to the
-// application.
-func linesOf(a application.Application) []proxyLines {
+// application. appName is APP_NAME.
+func linesOf(a application.Application, appName string) []proxyLines {
 	lines := []proxyLines{{"Pforte (ROUTES)", "routes", routes(a)}}
 	if !a.HasHost() {
 		return lines
@@ -45,7 +45,8 @@ func linesOf(a application.Application) []proxyLines {
 	}
 }`, host, a.Slug, strings.TrimPrefix(to, "http://"))},
 		proxyLines{"Traefik", "traefik", traefik.Replace(strings.NewReplacer(
-			"notes.example.org", host, "http://notes:8080", to, "notes", a.Slug).Replace(traefikLines))},
+			"notes.example.org", host, "http://notes:8080", to, "notes", a.Slug, "svc.", appName+".",
+		).Replace(traefikLines))},
 	)
 }
 
