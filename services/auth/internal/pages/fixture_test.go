@@ -17,9 +17,11 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/app/apptest"
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/once"
 	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/people"
@@ -50,7 +52,7 @@ type fixture struct {
 	clock    *apptest.Clock
 	redis    *miniredis.Miniredis
 	kept     *redis.Client   // of what the pages keep
-	failing  map[string]bool // calls of stores that fail: revoke (sessions), issuer
+	failing  map[string]bool // calls of stores that fail: revoke (sessions), issuer, clients, ask (proxies: done all the same)
 }
 
 func (f *fixture) Now() time.Time          { return f.clock.Now() }
@@ -82,6 +84,7 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 	f.failing = map[string]bool{}
 	parts := stores.Build(t, func(o *apptest.Options) {
 		o.Accounts.Sessions, o.OIDC.Clients = failingSessions{stores.Kept, f}, failingClients{stores.SQL.Clients, f}
+		o.Policy.Proxies = failingProxies{o.Policy.Proxies, f}
 		o.Audit.Retention = 400 * 24 * time.Hour
 		for _, c := range change {
 			c(&o.Web)
@@ -122,6 +125,35 @@ func (c failingClients) Issuer(ctx context.Context) (string, error) {
 		return "", errStore
 	}
 	return c.sqlClients.Issuer(ctx)
+}
+
+func (c failingClients) Clients(ctx context.Context) ([]oidc.Client, error) {
+	if c.f.failing["clients"] {
+		return nil, errStore
+	}
+	return c.sqlClients.Clients(ctx)
+}
+
+// AddSecret is the last call that does not fail where "after a secret" is set.
+func (c failingClients) AddSecret(ctx context.Context, slug string, s oidc.Secret, by int64) error {
+	err := c.sqlClients.AddSecret(ctx, slug, s, by)
+	c.f.failing["clients"] = c.f.failing["after a secret"]
+	return err
+}
+
+type proxies = application.Proxies
+
+type failingProxies struct {
+	proxies
+	f *fixture
+}
+
+func (p failingProxies) Ask(ctx context.Context, asked application.Probe) error {
+	err := p.proxies.Ask(ctx, asked)
+	if p.f.failing["ask"] {
+		return errStore
+	}
+	return err
 }
 
 func (f *fixture) add(username, displayName, pass, role string) int64 {

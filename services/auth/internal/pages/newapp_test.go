@@ -256,6 +256,12 @@ func TestProbe_LeavesAnAuditEntry(t *testing.T) {
 	if n := strings.Count(f.log.String(), `"event":"app_probed"`); n != 3 || !strings.Contains(f.log.String(), `"upstream":"http://nas:80"`) {
 		t.Errorf("%d lines in the log: %s", n, f.log.String())
 	}
+	f.failing["ask"] = true
+	ask("nas:82")
+	f.failing["ask"] = false
+	if got := entries(); got[0].Detail["upstream"] != "http://nas:82" {
+		t.Errorf("the store failed, the proxies tried it all the same, and the newest is %+v", got[0])
+	}
 	// What is refused because of the limit was not tried either.
 	for range policy.Probes {
 		ask("nas:80")

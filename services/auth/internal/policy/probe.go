@@ -60,10 +60,11 @@ func (s *Service) Probe(ctx context.Context, by, upstream string) (application.P
 		return application.Probe{}, &ratelimit.LimitedError{Limit: limit, Err: ErrTooManyProbes}
 	}
 	asked := application.Probe{ID: rand.Text(), To: r.Upstream}
+	// First, because a store that fails may have asked the proxies all the same.
+	s.audit.Record(ctx, audit.Event{Name: "app_probed", Detail: map[string]any{"upstream": asked.To}})
 	if err := s.proxies.Ask(ctx, asked); err != nil {
 		return application.Probe{}, err
 	}
-	s.audit.Record(ctx, audit.Event{Name: "app_probed", Detail: map[string]any{"upstream": asked.To}})
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	for {
