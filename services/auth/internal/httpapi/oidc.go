@@ -64,6 +64,8 @@ func (a provider) requireProvider(next echo.HandlerFunc) echo.HandlerFunc {
 		case errors.Is(err, oidc.ErrNoPublicURL), errors.Is(err, oidc.ErrNoPages), errors.Is(err, oidc.ErrNoDataKey),
 			errors.Is(err, oidc.ErrIssuerChanged):
 			return service.ErrNoRoute
+		case err != nil && c.Path() == web.OIDCAuthorize: // a person reads the answer
+			return a.page(c, err)
 		case err != nil:
 			return a.refuse(c, err)
 		}

@@ -353,6 +353,9 @@ func TestClients_StoreThatIsAwayIsNoNo(t *testing.T) {
 	f.advance(time.Minute) // until clients and issuer are read again
 	f.failing["issuer"] = true
 	someone.get(login).want(http.StatusInternalServerError)
+	if got := someone.authorize().want(http.StatusInternalServerError).shows("</html>"); got.header.Get("Refresh") == "" {
+		t.Error("authorize is not asked again")
+	}
 	anna.post("/pforte/admin/apps/new", "name", "Fotos", "url", "https://fotos.example.org", "do", "add").
 		want(http.StatusSeeOther)
 	for _, path := range []string{
