@@ -455,11 +455,11 @@ func (p clients) change(r *request) error {
 		}
 		return r.seeOther(here + "?done=client-address")
 	case "secret":
-		secret, err := p.OIDC.AddSecret(r.ctx(), r.UserID, slug)
+		client, err := p.OIDC.Client(r.ctx(), slug) // first: once it is made, the secret must be shown
 		if err != nil {
 			return err
 		}
-		client, err := p.OIDC.Client(r.ctx(), slug)
+		secret, err := p.OIDC.AddSecret(r.ctx(), r.UserID, slug)
 		if err != nil {
 			return err
 		}

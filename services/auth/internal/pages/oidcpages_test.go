@@ -197,6 +197,16 @@ func TestClients_HaveTwoSecretsAtMost(t *testing.T) {
 	anna.get("/pforte/admin/sign-in/grafana").lacks("…" + first[len(first)-4:])
 }
 
+// A secret that is made is shown, whatever fails after it: nobody could find it out later.
+func TestClients_ANewSecretIsShown(t *testing.T) {
+	f, anna, _ := newProviding(t)
+	anna.grafana()
+	f.failing["after a secret"] = true
+	to := anna.post("/pforte/admin/sign-in/grafana", "do", "secret").want(http.StatusSeeOther).header.Get("Location")
+	f.failing["clients"] = false
+	anna.get(to).want(http.StatusOK).shows("client_id = grafana", "root_url = https://grafana.example.org/\n")
+}
+
 func TestClients_ARefusedAddressIsTakenOverWithOnePress(t *testing.T) {
 	f, anna, otto := newProviding(t)
 	anna.grafana()
