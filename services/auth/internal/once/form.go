@@ -3,12 +3,14 @@ package once
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	_ "embed" // the Lua script
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,7 +24,7 @@ const (
 	pendingLifetime = time.Minute
 	// poll is how often a form that is sent again asks what the first one led to.
 	poll = 50 * time.Millisecond
-	// pending marks a form that is being carried out. Nothing sealed is as short.
+	// pending begins the mark of a form that is being carried out. Nothing sealed begins so, as it begins at random.
 	pending = "pending"
 )
 
@@ -72,16 +74,17 @@ func (s *Store) form(f Form) string { return s.o.App + ":form:" + f.name }
 // Abandon. Of any number of concurrent calls one is the first; the others wait and return its answer. Where it
 // abandons the form, or takes longer than pendingLifetime, one of them is the first.
 func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, err error) {
+	mark := pending + rand.Text() // by which the caller knows its form again where a reply was lost
 	for {
-		held, err := beginScript.Run(ctx, s.o.Client, []string{s.form(f)}, pending,
+		held, err := beginScript.Run(ctx, s.o.Client, []string{s.form(f)}, mark,
 			pendingLifetime.Milliseconds()).Text()
 		if err != nil {
 			return Answer{}, false, fmt.Errorf("redis: begin form: %w", err)
 		}
-		if held == "" {
+		if held == mark {
 			return Answer{}, true, nil
 		}
-		if held != pending {
+		if !strings.HasPrefix(held, pending) {
 			answer, err = decode(f, held)
 			return answer, false, err
 		}
@@ -102,7 +105,7 @@ func (s *Store) Answer(ctx context.Context, f Form) (answer Answer, sent bool, e
 		if err != nil {
 			return Answer{}, false, fmt.Errorf("redis: read form: %w", err)
 		}
-		if held != pending {
+		if !strings.HasPrefix(held, pending) {
 			answer, err = decode(f, held)
 			return answer, true, err
 		}

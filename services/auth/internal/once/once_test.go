@@ -3,6 +3,8 @@ package once_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -153,6 +155,49 @@ func TestForm_ThatFailedIsCarriedOutAgain(t *testing.T) {
 		defer cancel()
 		if _, _, err := s.Begin(ctx, f); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a third one did not wait: %v", err)
+		}
+	})
+}
+
+// lossy is a connection that breaks before a reply that has come, once it is told to.
+type lossy struct {
+	net.Conn
+	lose *atomic.Bool
+}
+
+func (c lossy) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.lose.CompareAndSwap(true, false) {
+		_ = c.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// TestForm_LostReplyKeepsNobodyWaiting: the client asks again where a reply is lost, and must not wait for itself.
+func TestForm_LostReplyKeepsNobodyWaiting(t *testing.T) {
+	onBoth(t, func(t *testing.T, _ *once.Store, client *redis.Client, _ func(time.Duration)) {
+		var lose atomic.Bool
+		losing := redis.NewClient(&redis.Options{
+			Addr: client.Options().Addr, MaxRetries: 1,
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+				return lossy{c, &lose}, err
+			},
+		})
+		t.Cleanup(func() { _ = losing.Close() })
+		s, err := once.New(once.Options{Client: losing, App: "svc"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Begin(t.Context(), form(t, once.NewID())); err != nil { // the script is known from here on
+			t.Fatal(err)
+		}
+		lose.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, first, err := s.Begin(ctx, form(t, once.NewID())); err != nil || !first || lose.Load() {
+			t.Errorf("first: %t, %v; the reply is still to be lost: %t", first, err, lose.Load())
 		}
 	})
 }
