@@ -32,14 +32,11 @@ func head(path string) ([]byte, error) {
 	defer func() { _ = f.Close() }()
 	header := make([]byte, headerLength)
 	_, err = io.ReadFull(f, header)
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err == nil && !bytes.HasPrefix(header,
-		[]byte(magic)):
+	isShort := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if isShort || err == nil && !bytes.HasPrefix(header, []byte(magic)) {
 		return nil, ErrNotSQLite
-	case err != nil:
-		return nil, err
 	}
-	return header, nil
+	return header, err
 }
 
 // OpenFile opens the SQLite file of another program, only to read it; its views
