@@ -117,7 +117,7 @@ func start() (started *server, err error) {
 		return nil, nil
 	}
 	for range 3 {
-		if started, err = try(programs); err == nil {
+		if started, err = run(programs, script, ""); err == nil {
 			return started, nil
 		}
 	}
@@ -158,9 +158,6 @@ pg_ctl -D "$dir/data" -m immediate stop >/dev/null 2>&1; rm -rf "$dir"`
 const script = begin +
 	`initdb -D "$dir/data" -U postgres -A trust -E UTF8 --no-sync --locale=C.UTF-8 >"$dir/log" 2>&1 &&
 ` + end
-
-// try runs Postgres with a new, empty cluster.
-func try(programs string) (*server, error) { return run(programs, script, "") }
 
 // run runs a script, for root as the user postgres: Postgres refuses to run as root.
 func run(programs, script, from string) (*server, error) {
