@@ -97,7 +97,7 @@ func flush(path string) (err error) {
 // ErrDamaged is returned for a database file that is damaged.
 var ErrDamaged = errors.New("the database file is damaged")
 
-// CheckFile reads and checks a whole SQLite file. ErrNotSQLite; ErrDamaged: also where the check fails.
+// CheckFile reads and checks a whole SQLite file. ErrNotSQLite; ErrDamaged: also where the check cannot be finished.
 func CheckFile(ctx context.Context, path string) (err error) {
 	db, err := OpenFile(path)
 	if err != nil {

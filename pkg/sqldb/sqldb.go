@@ -43,8 +43,8 @@ const memory = ":memory:"
 
 // Why a database cannot be opened.
 var (
-	// ErrURL is returned for a database URL of no known form.
-	ErrURL = errors.New("database URL is neither sqlite:PATH nor postgres://…")
+	// ErrURL is returned for a database URL of no known form, and for one of Postgres that the driver cannot read.
+	ErrURL = errors.New("database URL is neither sqlite:PATH nor a postgres://… that can be read")
 	// ErrUnreachable is returned for a database that does not answer, or refuses
 	// this client, and may answer later.
 	ErrUnreachable = errors.New("database does not answer")
@@ -268,7 +268,7 @@ func (db *DB) migrate(ctx context.Context, files fs.FS) error {
 	return db.up(ctx, provider)
 }
 
-// noTransaction is what goose's files say that are no transaction. No migration here needs it.
+// noTransaction marks a file of goose that is not to be one transaction. migrations refuses such files.
 const noTransaction = "+goose NO TRANSACTION"
 
 // migrations returns the files of the dialect as steps of one script and one transaction each.

@@ -14,8 +14,8 @@ const (
 	maxStatement = 4 << 10
 )
 
-// preparing has each connection to SQLite keep prepared what isHeld reports, after its first use: parsing a statement
-// costs SQLite more than carrying it out. Statements in transactions then cost as little as a Query.
+// preparing has each connection to SQLite keep the statements prepared for which isHeld is true, after their first
+// use: parsing a short statement costs SQLite more than carrying it out.
 type preparing struct{ driver.Connector }
 
 // Connect implements driver.Connector.

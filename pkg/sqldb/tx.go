@@ -14,7 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// maxTries bounds how often Tx runs a transaction that lost against another.
+// maxTries bounds how often a transaction is run that lost against another.
 const maxTries = 8
 
 // Tx runs do in one write transaction: committed, and on the disk, when do returns
