@@ -80,7 +80,6 @@ func (s *Browsers) ForgetBrowser(ctx context.Context, id int64, hash string) err
 		return nil
 	}
 	return s.db.write(ctx, timeout, "forget browser", func(ctx context.Context, tx *transaction) error {
-		err := tx.exec(ctx, `DELETE FROM known_browsers WHERE user_id = ? AND hash = ?`, id, hash)
-		return err
+		return tx.exec(ctx, `DELETE FROM known_browsers WHERE user_id = ? AND hash = ?`, id, hash)
 	})
 }

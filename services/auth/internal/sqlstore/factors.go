@@ -346,8 +346,7 @@ func (s *Factors) Reseal(ctx context.Context, id int64, old, sealed []byte) erro
 		return nil
 	}
 	return s.db.write(ctx, timeout, "reseal secret", func(ctx context.Context, tx *transaction) error {
-		err := tx.exec(ctx, `UPDATE user_factors SET totp_sealed = ? WHERE user_id = ? AND totp_sealed = ?`, sealed, id,
+		return tx.exec(ctx, `UPDATE user_factors SET totp_sealed = ? WHERE user_id = ? AND totp_sealed = ?`, sealed, id,
 			old)
-		return err
 	})
 }

@@ -164,9 +164,8 @@ func (s *Links) groupsExist(ctx context.Context, tx *transaction, groups []strin
 
 // voidLinks makes the unused links that a condition selects void.
 func (tx *transaction) voidLinks(ctx context.Context, where string, args ...any) error {
-	err := tx.exec(ctx, `UPDATE links SET void_at = ? WHERE used_at IS NULL AND void_at IS NULL AND `+where,
+	return tx.exec(ctx, `UPDATE links SET void_at = ? WHERE used_at IS NULL AND void_at IS NULL AND `+where,
 		append([]any{tx.db.now().Unix()}, args...)...)
-	return err
 }
 
 // closeResets makes a user's unused reset links void and closes their request for one.
@@ -174,9 +173,8 @@ func (tx *transaction) closeResets(ctx context.Context, id int64) error {
 	if err := tx.voidLinks(ctx, `kind = 'reset' AND user_id = ?`, id); err != nil {
 		return err
 	}
-	err := tx.exec(ctx,
+	return tx.exec(ctx,
 		`UPDATE user_factors SET reset_asked_at = NULL WHERE user_id = ? AND reset_asked_at IS NOT NULL`, id)
-	return err
 }
 
 // Link implements people.Links.

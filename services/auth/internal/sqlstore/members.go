@@ -449,7 +449,6 @@ func (s *Users) HideFirstSteps(ctx context.Context, by int64) error {
 }
 
 func (tx *transaction) setHousehold(ctx context.Context, key, value string) error {
-	err := tx.exec(ctx, `INSERT INTO household (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = `+
+	return tx.exec(ctx, `INSERT INTO household (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = `+
 		`excluded.value`, key, value)
-	return err
 }

@@ -207,9 +207,8 @@ func (s *Tokens) TokenVisitor(ctx context.Context, hash string) (token.Token, us
 func (s *Tokens) TokenUsed(ctx context.Context, id int64) error {
 	return s.db.write(ctx, timeout, "record use of an app token", func(ctx context.Context, tx *transaction) error {
 		now := s.db.now()
-		err := tx.exec(ctx, `UPDATE app_tokens SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`,
+		return tx.exec(ctx, `UPDATE app_tokens SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`,
 			now.Unix(), id, now.Add(-time.Hour).Unix())
-		return err
 	})
 }
 

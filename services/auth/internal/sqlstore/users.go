@@ -359,9 +359,8 @@ func (tx *transaction) recordRole(ctx context.Context, id int64) error {
 	if err := tx.exec(ctx, `DELETE FROM pending_revocations WHERE kind = 'role' AND user_id = ?`, id); err != nil {
 		return err
 	}
-	err := tx.exec(ctx, `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at) VALUES (?, `+
+	return tx.exec(ctx, `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at) VALUES (?, `+
 		`'role', '', ?)`, id, tx.db.now().Unix())
-	return err
 }
 
 // Delete implements people.Users.
@@ -488,8 +487,7 @@ func ceilUnix(t time.Time) int64 {
 // RevocationDone implements account.Users.
 func (s *Users) RevocationDone(ctx context.Context, id int64) error {
 	return s.db.write(ctx, timeout, "delete revocation", func(ctx context.Context, tx *transaction) error {
-		err := tx.exec(ctx, `DELETE FROM pending_revocations WHERE id = ?`, id)
-		return err
+		return tx.exec(ctx, `DELETE FROM pending_revocations WHERE id = ?`, id)
 	})
 }
 
@@ -548,7 +546,6 @@ func (s *Users) moveIDs(ctx context.Context, tx *transaction, id int64) error {
 	if s.db.Dialect != sqldb.Postgres {
 		return nil
 	}
-	err := tx.exec(ctx, `SELECT setval(ids, greatest($1, coalesce(pg_sequence_last_value(ids), 1)))
+	return tx.exec(ctx, `SELECT setval(ids, greatest($1, coalesce(pg_sequence_last_value(ids), 1)))
 		FROM (SELECT pg_get_serial_sequence('users', 'id')::regclass AS ids) AS sequence`, id)
-	return err
 }
