@@ -210,23 +210,17 @@ func (s *Users) setEmail(
 	return tx.record(ctx, about("email_changed", u, map[string]any{"confirmed": at.Valid, "removed": address == ""}))
 }
 
-// Subject returns the identifier by which applications know a user. The first call for a user creates it.
+// subject returns the identifier by which applications know a user. The first call for a user creates it.
 // user.ErrNotFound.
-func (s *Users) Subject(ctx context.Context, id int64) (subject string, err error) {
-	err = s.db.write(ctx, timeout, "name a user for applications", func(ctx context.Context, tx *transaction) error {
-		subject, err = tx.subject(ctx, id)
+func (d *database) subject(ctx context.Context, id int64) (subject string, err error) {
+	err = d.write(ctx, timeout, "name a user for applications", func(ctx context.Context, tx *transaction) error {
+		err := tx.row(ctx, `UPDATE users SET subject = coalesce(subject, ?) WHERE id = ? RETURNING subject`,
+			user.NewSubject(), id).Scan(&subject)
+		if errors.Is(err, sql.ErrNoRows) {
+			return user.ErrNotFound
+		}
 		return err
 	})
-	return subject, err
-}
-
-// subject is Users.Subject in a transaction.
-func (tx *transaction) subject(ctx context.Context, id int64) (subject string, err error) {
-	err = tx.row(ctx, `UPDATE users SET subject = coalesce(subject, ?) WHERE id = ? RETURNING subject`,
-		user.NewSubject(), id).Scan(&subject)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = user.ErrNotFound
-	}
 	return subject, err
 }
 

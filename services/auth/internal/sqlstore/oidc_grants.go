@@ -73,7 +73,7 @@ func (s *Grants) Person(
 		return p, secondFactor, oidc.ErrNotAdmitted
 	}
 	if p.Subject == "" {
-		p.Subject, err = (&Users{db: s.db}).Subject(ctx, userID)
+		p.Subject, err = s.db.subject(ctx, userID)
 	}
 	return p, secondFactor, err
 }
