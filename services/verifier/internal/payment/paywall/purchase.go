@@ -478,8 +478,10 @@ func (w *Paywall) begin(
 		writing, done := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 		sold, duplicate, err = w.Ledger.Begin(writing, r.Key, w.owner, *s)
 		done()
-		if errors.Is(err, payment.ErrCrowded) {
+		if err != nil || duplicate != nil { // nothing has begun
 			flight.Unpin(ctx)
+		}
+		if errors.Is(err, payment.ErrCrowded) {
 			if err := w.settlements.wait(waiting, &waiter{
 				payer: r.Key.Payer, client: r.Client, stranger: !c.hasPaid,
 			}); err != nil {

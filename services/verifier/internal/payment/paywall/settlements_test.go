@@ -143,6 +143,46 @@ func TestHangUp_WhileSettlingGetsTheAnswerLater(t *testing.T) {
 	}
 }
 
+// A payment that has found an earlier one for its question has begun nothing, so who hangs up then
+// pays nothing, also when the earlier one fails.
+func TestHangUp_WhileAnEarlierPaymentSettlesPaysNothing(t *testing.T) {
+	s := open(t, asked)
+	settling, refused := make(chan struct{}), make(chan struct{})
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.sim.Set(func(b *paymenttest.Simulator) { b.OnSettle = nil })
+		close(settling)
+		<-refused
+		return refusal(x402.ReasonInsufficientFunds), nil
+	}
+	ctx, hangUp := context.WithCancel(context.Background())
+	claimed := make(chan struct{}, 10)
+	o := s.order(s.pay("2"), "thing")
+	o.Work = func(context.Context) ([]byte, error) {
+		claimed <- struct{}{}
+		<-settling
+		return []byte("the thing"), nil
+	}
+	first, second := make(chan error), make(chan error)
+	go func() { _, err := s.paywall.Buy(ctx, o); second <- err }()
+	<-claimed
+	go func() { _, err := s.buy(s.pay("1")); first <- err }()
+	<-settling
+	for n := 2; n != 1; { // until the second has released its claim
+		list, err := s.ledger.List(context.Background(), payment.Filter{})
+		if n = len(list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hangUp()
+	s.wantErr(<-second, context.Canceled)
+	close(refused)
+	s.wantErr(<-first, payment.ErrNotSettled)
+	if err := s.paywall.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantTransfers(0)
+}
+
 func TestHangUp_OfTheFirstCallerLeavesACopyGoingOn(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
