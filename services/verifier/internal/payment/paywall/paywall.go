@@ -173,11 +173,12 @@ func (w *Paywall) heartbeat(ctx context.Context) {
 	})
 }
 
-// Close accepts no new sale and waits for those under way. When all have ended it deregisters.
-// When ctx ends before, it returns an error: a sale that is cut off can be resumed, in any process
-// on the ledger, once the lease has expired.
+// Close accepts no new sale, waits for those under way and makes the pending writes. When all sales
+// have ended it deregisters. When ctx ends before, it returns an error: a sale that is cut off can be
+// resumed, in any process on the ledger, once the lease has expired.
 func (w *Paywall) Close(ctx context.Context) error {
 	err := w.purchases.Close(ctx)
+	w.retryAllPending(context.WithoutCancel(ctx))
 	w.stop()
 	w.heartbeats.Wait()
 	if err != nil {

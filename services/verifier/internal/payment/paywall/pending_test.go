@@ -67,6 +67,21 @@ func TestPending_AnUnwrittenEndIsWrittenWithoutAClient(t *testing.T) {
 	})
 }
 
+// Without a node of the payment network nothing but this process knows that the payment was settled.
+func TestClose_WritesWhatIsPending(t *testing.T) {
+	s := open(t, nil)
+	ledger := &brokenLedger{s.ledger, "finish"}
+	replica := s.replica(func(o *paywall.Options) { o.Ledger, o.ChainLog = ledger, nil })
+	if _, err := replica.Buy(context.Background(), s.order(s.pay("1"), "thing")); err != nil {
+		t.Fatal(err)
+	}
+	ledger.broken = ""
+	if err := replica.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantState(payment.Settled)
+}
+
 func TestPending_AReleaseLeavesAnothersClaimAlone(t *testing.T) {
 	s := open(t, nil)
 	ledger, replica, _ := s.pendingRelease()
