@@ -248,22 +248,30 @@ func (w *Paywall) untilTomorrow(err error) error {
 // network around it. An IPv6 /56, which is what an access line is assigned, is one client,
 // since its /64s cost nothing. The network around is an IPv6 /48 or IPv4 /24.
 func (w *Paywall) client(address string) (client, around string) {
-	if address == "" {
+	network, ok := networkOf(address)
+	switch {
+	case address == "":
 		return "", ""
+	case !ok:
+		return w.token(address), ""
+	case network.Addr().Is4():
+		return w.token(address), w.token(widen(network, 24))
 	}
-	group, err := netip.ParsePrefix(address)
-	if err != nil {
-		addr, err := netip.ParseAddr(address)
-		if err != nil {
-			return w.token(address), ""
-		}
-		group = netip.PrefixFrom(addr, addr.BitLen())
+	return w.token(widen(network, 56)), w.token(widen(network, 48))
+}
+
+// networkOf reads an address or a network; false for any other text.
+func networkOf(text string) (netip.Prefix, bool) {
+	if network, err := netip.ParsePrefix(text); err == nil {
+		return network, true
 	}
-	within := func(bits int) netip.Prefix { return netip.PrefixFrom(group.Addr(), min(bits, group.Bits())).Masked() }
-	if group.Addr().Is4() {
-		return w.token(address), w.token(within(24).String())
-	}
-	return w.token(within(56).String()), w.token(within(48).String())
+	addr, err := netip.ParseAddr(text)
+	return netip.PrefixFrom(addr, addr.BitLen()), err == nil
+}
+
+// widen names the network of so many bits around another one, or that one where it is wider.
+func widen(network netip.Prefix, bits int) string {
+	return netip.PrefixFrom(network.Addr(), min(bits, network.Bits())).Masked().String()
 }
 
 // token returns the name of a client, or of a network, for today.
@@ -553,21 +561,14 @@ func newAttempts(now func() time.Time, window time.Duration, groups func(name st
 // networksAround names an address, or the IPv6 /64 that package clientaddr takes for one, and two
 // networks around it: IPv6 /48 and /32, IPv4 /16 and /8.
 func networksAround(name string) []string {
-	prefix, err := netip.ParsePrefix(name)
-	if err != nil {
-		addr, err := netip.ParseAddr(name)
-		if err != nil {
-			return []string{name, name, name}
-		}
-		prefix = netip.PrefixFrom(addr, addr.BitLen())
+	network, ok := networkOf(name)
+	switch {
+	case !ok:
+		return []string{name, name, name}
+	case network.Addr().Is6():
+		return []string{name, widen(network, 48), widen(network, 32)}
 	}
-	around := func(bits int) string {
-		return netip.PrefixFrom(prefix.Addr(), min(bits, prefix.Bits())).Masked().String()
-	}
-	if prefix.Addr().Is6() {
-		return []string{name, around(48), around(32)}
-	}
-	return []string{name, around(16), around(8)}
+	return []string{name, widen(network, 16), widen(network, 8)}
 }
 
 // onePayer names a payer, who is in no group: accounts cost nothing.

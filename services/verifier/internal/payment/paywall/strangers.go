@@ -3,7 +3,6 @@ package paywall
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -235,19 +234,12 @@ func (b *budget) slow(after time.Duration) {
 // nearby names the network of an address that one owner may have whole, IPv6 /48 or IPv4 /24,
 // and a wider one, /32 or /16.
 func nearby(name string) []string {
-	prefix, err := netip.ParsePrefix(name)
-	if err != nil {
-		addr, err := netip.ParseAddr(name)
-		if err != nil {
-			return []string{name, name}
-		}
-		prefix = netip.PrefixFrom(addr, addr.BitLen())
+	network, ok := networkOf(name)
+	switch {
+	case !ok:
+		return []string{name, name}
+	case network.Addr().Is6():
+		return []string{widen(network, 48), widen(network, 32)}
 	}
-	around := func(bits int) string {
-		return netip.PrefixFrom(prefix.Addr(), min(bits, prefix.Bits())).Masked().String()
-	}
-	if prefix.Addr().Is6() {
-		return []string{around(48), around(32)}
-	}
-	return []string{around(24), around(16)}
+	return []string{widen(network, 24), widen(network, 16)}
 }
