@@ -46,7 +46,7 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 	}
 	err = w.admit(ctx, c)
 	if err == nil && r.State == payment.Settled {
-		err = w.mayReuse(ctx, c, r)
+		err = w.reuse(ctx, c, r, false)
 	}
 	if err == nil && !c.checked {
 		err = w.check(ctx, c)
@@ -63,27 +63,21 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 	return r, true, nil
 }
 
-// mayReuse returns ErrTooMany when the payer has got the answers of earlier payments too often
-// today. An answer that is owed is theirs all the same.
-func (w *Paywall) mayReuse(ctx context.Context, c *call, r payment.Record) error {
-	may, err := w.Ledger.Reuse(ctx, c.countedBy(r), payment.Day(w.Now()), w.ReusesPerPayer, false)
-	if err != nil {
-		return ledgerFault(err)
+// reuse returns ErrTooMany when the payer has got the answers of earlier payments too often today.
+// An answer that is owed is theirs all the same. If counts is set, it counts that they get r's.
+func (w *Paywall) reuse(ctx context.Context, c *call, r payment.Record, counts bool) error {
+	countedBy := r.Key
+	if r.Plain { // a copy that is not plain and asks for it counts apart from the payer
+		countedBy.Payer = c.spender()
 	}
-	if !may {
+	may, err := w.Ledger.Reuse(ctx, countedBy, payment.Day(w.Now()), w.ReusesPerPayer, counts)
+	switch {
+	case err != nil:
+		return ledgerFault(err)
+	case !may:
 		return w.untilTomorrow(payment.ErrTooMany)
 	}
 	return nil
-}
-
-// countedBy returns the key under which a reuse of r's answer is counted: r's. Where r is plain
-// and a copy that is not asks for it, that counts apart from the payer.
-func (c *call) countedBy(r payment.Record) payment.Key {
-	key := r.Key
-	if r.Plain {
-		key.Payer = c.spender()
-	}
-	return key
 }
 
 // resumeForBuyer returns what a buyer gets by now for a payment that the ledger has. It takes
@@ -106,12 +100,8 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 		return sale, err
 	}
 	// Only what is served counts: while the outcome is open, attempts are what is bounded.
-	counted, err := w.Ledger.Reuse(ctx, c.countedBy(r), payment.Day(w.Now()), w.ReusesPerPayer, true)
-	switch {
-	case err != nil:
-		return Sale{}, ledgerFault(err)
-	case !counted:
-		return Sale{}, w.untilTomorrow(payment.ErrTooMany)
+	if err := w.reuse(ctx, c, r, true); err != nil {
+		return Sale{}, err
 	}
 	sale.Reused = true
 	return sale, nil
