@@ -70,11 +70,10 @@ func (c *callers) abandon() {
 // Do returns the result of the work for a key: of the run that is under way, or
 // of a new one. When ctx ends first, Do returns its cause; when the group is
 // closed and nothing is under way for the key, it returns ErrClosed.
-func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) (V, error)) (V, error) {
-	var none V
+func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, err error) {
 	r, err := g.join(ctx, key, work)
 	if err != nil {
-		return none, err
+		return value, err
 	}
 	defer func() {
 		g.mu.Lock()
@@ -86,7 +85,7 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) 
 	case <-r.done:
 		return r.value, r.err
 	case <-ctx.Done():
-		return none, context.Cause(ctx)
+		return value, context.Cause(ctx)
 	}
 }
 
@@ -184,8 +183,7 @@ func Unpin(ctx context.Context) {
 func Guard[V any](work func() (V, error)) (value V, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			var none V
-			value, err = none, &PanicError{p, debug.Stack()}
+			err = &PanicError{p, debug.Stack()}
 		}
 	}()
 	return work()
