@@ -117,51 +117,49 @@ const (
 
 // resume returns what a buyer gets by now for a payment, after a lookup on the chain where
 // that may show more than the record.
-func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, error) {
+func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (sale Sale, err error) {
 	switch r.State {
 	case payment.Settled:
+		sale = Sale{Answer: r.Answer, Transaction: r.Transaction, replay: true}
 	case payment.Dead:
-		// The facilitator refused, or its transaction failed. An observer may have
-		// carried it out since, and then it is paid.
-		if w.ChainLog == nil || r.IsFinallyDead() {
-			return w.answer(r)
-		}
-		if may, err := w.Ledger.Look(ctx, r.Key, w.Now().Add(-deadLookupPause)); err != nil {
-			return Sale{}, ledgerFault(err)
-		} else if !may {
-			return w.answer(r)
-		}
-		outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Dead}, r)
-		if outcome.State != payment.Settled {
-			sale, err := w.answer(r)
-			return sale, withUnspent(err, outcome)
-		}
-		if sale, err := w.finish(context.WithoutCancel(ctx), r, outcome); err != nil {
-			return sale, err
-		}
-		r.Key, r.State, r.Transaction = r.Key.Bare(), payment.Settled, outcome.Transaction
+		sale, err = w.resumeDead(ctx, r)
 	case payment.Unknown:
-		sale, err := w.resumeUnknown(ctx, c, r)
-		if err != nil || !sale.Answer.IsZero() {
-			return sale, err
-		}
-		// Pruned while it was settled, before the chain lost the transfer.
-		r.Key, r.State, r.Transaction = r.Key.Bare(), payment.Settled, sale.Transaction
+		sale, err = w.resumeUnknown(ctx, c, r)
 	default:
 		return Sale{}, payment.ErrInFlight
 	}
-	if r.Answer.IsZero() { // pruned: it was paid, so it is made anew
-		made, err := w.work(ctx, c)
-		if err != nil {
-			return Sale{}, err
-		}
-		if r.Answer, err = w.Ledger.Anew(ctx, r.Key, made); err != nil {
-			return Sale{}, ledgerFault(err)
-		}
+	if err != nil || !sale.Answer.IsZero() {
+		return sale, err
 	}
-	sale, err := w.answer(r)
-	sale.replay = err == nil
-	return sale, err
+	// It was paid, and its answer was pruned or, when it was dead, forgotten: it is made anew.
+	made, err := w.work(ctx, c)
+	if err != nil {
+		return Sale{}, err
+	}
+	if sale.Answer, err = w.Ledger.Anew(ctx, r.Key.Bare(), made); err != nil {
+		return Sale{}, ledgerFault(err)
+	}
+	sale.replay = true
+	return sale, nil
+}
+
+// resumeDead looks a dead payment up on the chain: the facilitator refused it, or its transaction
+// failed, but an observer may have carried it out since, and then it is paid.
+func (w *Paywall) resumeDead(ctx context.Context, r payment.Record) (Sale, error) {
+	if w.ChainLog == nil || r.IsFinallyDead() {
+		return w.answer(r)
+	}
+	if may, err := w.Ledger.Look(ctx, r.Key, w.Now().Add(-deadLookupPause)); err != nil {
+		return Sale{}, ledgerFault(err)
+	} else if !may {
+		return w.answer(r)
+	}
+	outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Dead}, r)
+	if outcome.State != payment.Settled {
+		sale, err := w.answer(r)
+		return sale, withUnspent(err, outcome)
+	}
+	return w.finish(context.WithoutCancel(ctx), r, outcome)
 }
 
 // resumeUnknown finds out how a settlement ended whose outcome is open, for a buyer who wants the
