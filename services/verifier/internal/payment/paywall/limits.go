@@ -226,13 +226,10 @@ func (w *Paywall) recognize(ctx context.Context, c *call) (refused, err error) {
 	return caps.Refuse(history), nil
 }
 
-// tomorrow returns ErrFailing or ErrStrangers as a refusal until the next day (UTC), nil for nil.
-// It returns ErrStrangers as ErrLimit, because what strangers may use up is a part of the month.
+// tomorrow returns ErrFailing or ErrStrangers as a refusal until the next day (UTC), and ErrStrangers
+// as ErrLimit, because what strangers may use up is a part of the month.
 func (w *Paywall) tomorrow(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, payment.ErrStrangers):
+	if errors.Is(err, payment.ErrStrangers) {
 		err = payment.ErrLimit
 	}
 	return w.untilTomorrow(err)
