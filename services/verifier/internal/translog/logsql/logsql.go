@@ -140,8 +140,10 @@ const (
 	knownSQL   = "SELECT leaf FROM log_entries WHERE log = $1 AND leaf = ANY($2)" // on Postgres
 	// sequenceSQL reads no more of an entry than shows that it is too long.
 	sequenceSQL = "SELECT id, substr(entry, 1, ?), source FROM log_queue ORDER BY id LIMIT ?"
+	// setAsideSQL takes no number from the queue, which SQLite numbers from 1 again once it is empty.
 	setAsideSQL = `INSERT INTO log_set_aside (id, entry, queued, source, why)
-		SELECT id, entry, queued, source, ? FROM log_queue WHERE id = ?`
+		SELECT (SELECT COALESCE(max(id), 0) + 1 FROM log_set_aside), entry, queued, source, ?
+		FROM log_queue WHERE id = ?`
 	queuedSQL = "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)"
 	storedSQL = "SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"
 	// The condition of Store.in follows these.

@@ -536,10 +536,13 @@ func TestSequence_SetsAsideWhatIsNoEntry(t *testing.T) {
 			}
 		}
 		const text = "no entry"
-		for _, row := range []string{text, strings.Repeat("x", 1<<20)} {
+		put := func(row string) {
+			t.Helper()
 			_, err := hand.Writer.ExecContext(ctx, hand.Rebind("INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, 1, 0)"), []byte("leaf"), []byte(row))
 			must(err)
 		}
+		put(text)
+		put(strings.Repeat("x", 1<<20))
 		_, err := l.ledger.Anew(ctx, payment.Key{}, signed("a"))
 		must(err)
 		for _, e := range entriesOf(t, l.Store, sequence(t, l.Store, 10)) {
@@ -562,6 +565,13 @@ func TestSequence_SetsAsideWhatIsNoEntry(t *testing.T) {
 			t.Errorf("discarded twice: %v", err)
 		}
 		if q, err := l.Queue(ctx); err != nil || q.SetAside != 1 {
+			t.Errorf("%+v, %v", q, err)
+		}
+		for range 4 { // SQLite numbers the rows of an emptied queue from 1 again
+			put(text)
+			sequence(t, l.Store, 10)
+		}
+		if q, err := l.Queue(ctx); err != nil || q.Entries != 0 || q.SetAside != 5 {
 			t.Errorf("%+v, %v", q, err)
 		}
 	})

@@ -1,5 +1,5 @@
 -- What was in log_queue and is no entry of the log, kept for the operator: it never gets a
--- place. id is that of the queue.
+-- place.
 -- +goose Up
 CREATE TABLE log_set_aside (
     id     INTEGER PRIMARY KEY,
