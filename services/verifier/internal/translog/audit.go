@@ -2,6 +2,7 @@ package translog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -215,9 +216,12 @@ func (l *Log) auditTree(ctx context.Context, head Head, moment time.Time, a *Aud
 			at++
 		}
 		stored, err := l.Store.Hashes(ctx, head.Log, ids)
-		if err != nil {
+		if errors.Is(err, ErrNotFound) {
 			a.fault("%v", err)
 			continue
+		}
+		if err != nil {
+			return err
 		}
 		for i := range want {
 			if tlog.Hash(stored[i]) != want[i] {

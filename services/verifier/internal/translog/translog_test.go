@@ -711,6 +711,27 @@ func TestAudit_TellsForeignEntriesFromPrunedAnswers(t *testing.T) {
 	})
 }
 
+// hashless is a store whose hashes cannot be read.
+type hashless struct{ translog.Store }
+
+func (hashless) Hashes(context.Context, int64, []int64) ([]tlog.Hash, error) {
+	return nil, errors.New("the database is away")
+}
+
+func TestAudit_ADatabaseThatIsAwayIsNoFaultOfTheLog(t *testing.T) {
+	w := newWorld(t, 0)
+	n := w.open(sqldbtest.SQLite(t), w.policy(0))
+	n.sell("a")
+	n.step()
+	o := n.Options
+	o.Store = hashless{n.store}
+	away, err := translog.New(o)
+	w.must(err)
+	if a, err := away.Audit(t.Context(), time.Time{}); err == nil || len(a.Faults) != 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 func TestClose_ALogWithALostKeyByTheNextKey(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 0)
