@@ -711,6 +711,41 @@ func TestAudit_TellsForeignEntriesFromPrunedAnswers(t *testing.T) {
 	})
 }
 
+// A plain copy takes over the row of a dead one. What was queued with that one was queued here all the same.
+func TestAudit_AnEntryWhosePaymentWasTakenOverIsNotForeign(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 1)
+		n := w.open(url(), w.policy(1))
+		plain := payment.Record{
+			Key: payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: "taken"}, Owner: "me", Deadline: w.clock().Add(time.Hour),
+			Amount: "1", Request: [32]byte{1}, Payment: [32]byte{2}, Plain: true,
+		}
+		other := plain
+		other.Payment, other.Plain = [32]byte{3}, false
+		other.Key = other.Key.OfCopy(other.Payment)
+		apply := func(key payment.Key, e payment.Event) {
+			t.Helper()
+			_, err := n.ledger.Apply(t.Context(), key, e)
+			w.must(err)
+		}
+		w.must(n.ledger.Heartbeat(t.Context(), "me", w.clock().Add(time.Hour)))
+		_, _, err := n.ledger.Claim(t.Context(), other)
+		w.must(err)
+		_, _, err = n.ledger.Begin(t.Context(), other.Key, "me", payment.Settlement{Request: other.Request, Answer: signed("taken"), Month: "2026-11", Limit: 1 << 30, Deadline: other.Deadline})
+		w.must(err)
+		n.step()
+		apply(other.Key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0x1"}))
+		apply(plain.Key, payment.Event{Kind: payment.EventLost, Outcome: payment.Outcome{Reason: payment.ReasonVanished}})
+		apply(plain.Key, payment.Event{Kind: payment.EventChain, Outcome: payment.Outcome{State: payment.Dead, Reason: payment.ReasonExpired, Unsent: true}})
+		if _, won, err := n.ledger.Claim(t.Context(), plain); err != nil || !won {
+			t.Fatalf("not taken over: %v, %v", won, err)
+		}
+		if a, err := n.Audit(t.Context(), time.Time{}); err != nil || a.Entries != 1 || a.Foreign != 0 || len(a.Faults) != 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}
+
 // hashless is a store whose hashes cannot be read.
 type hashless struct{ translog.Store }
 
