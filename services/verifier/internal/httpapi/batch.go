@@ -71,9 +71,6 @@ func (b batch) bazaar() json.RawMessage {
 		`{"answers":[{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}]}`)
 }
 
-// links implements product. It returns "", because a batch may be about many blocks.
-func (b batch) links([]byte) string { return "" }
-
 // askedBatch is a batch that was read.
 type askedBatch []asked
 

@@ -3,8 +3,8 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -51,14 +51,17 @@ func (a *api) offersFinality() bool {
 	return slices.ContainsFunc(a.Chains, func(chain Chain) bool { return chain.Finality != nil })
 }
 
-// links implements product. It returns a link (RFC 8288) to the proof that the block of an answer is
-// final, or "" where the chain has no such proofs.
-func (o operation) links(answer []byte) string {
-	if o.chain.Finality == nil {
+// finalityLink returns a link (RFC 8288) to the proof that the block of a single answer is final, or ""
+// where its chain has no such proofs. A payment may name another chain than the path.
+func (a *api) finalityLink(answer []byte) string {
+	if !a.offersFinality() {
 		return ""
 	}
 	var about struct {
 		Receipt struct {
+			Chain struct {
+				ID string `json:"id"`
+			} `json:"chain"`
 			Block struct {
 				Hash finality.Root `json:"hash"`
 			} `json:"block"`
@@ -67,8 +70,11 @@ func (o operation) links(answer []byte) string {
 	if json.Unmarshal(answer, &about) != nil {
 		return ""
 	}
-	return strings.Join([]string{
-		"<" + finalityPath + o.chain.Name + "/" + about.Receipt.Block.Hash.String() + ">", `rel="describedby"`,
-		`type="` + finality.MediaType + `"`,
-	}, "; ")
+	for _, chain := range a.Chains {
+		if chain.Finality != nil && chain.named().ID == about.Receipt.Chain.ID {
+			return fmt.Sprintf(`<%s%s/%s>; rel="describedby"; type="%s"`, finalityPath, chain.Name,
+				about.Receipt.Block.Hash, finality.MediaType)
+		}
+	}
+	return ""
 }

@@ -176,6 +176,19 @@ func TestFinality_ASoldBlockHasAProof(t *testing.T) {
 	}
 }
 
+// A payment may name another chain than the path's first: of that one there are no proofs here.
+func TestFinality_TheLinkIsOfTheChainThatIsProven(t *testing.T) {
+	w, _, _ := openFinal(t)
+	w.more = []string{"eip3009-devnet"}
+	w.reopen()
+	about := `{"payment":{"response":` + paidResponse + `,"sent":` + paidSent + `}}`
+	name, value := w.v2("1")
+	sold := w.do(http.MethodPost, transfersAlias, about, name, value)
+	if link := sold.header.Get("Link"); sold.status != http.StatusOK || link != "" {
+		t.Errorf("%d, Link: %s", sold.status, link)
+	}
+}
+
 func TestFinality_WhatHasNoProofIsNotFound(t *testing.T) {
 	w, l, _ := openFinal(t)
 	w.must(w.finality.Follow(t.Context()))

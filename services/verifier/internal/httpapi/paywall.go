@@ -32,8 +32,6 @@ type product interface {
 	name() string
 	description() string
 	bazaar() json.RawMessage
-	// links is the Link header of an answer that was sold, or "".
-	links(answer []byte) string
 }
 
 // paidRoute sells a product over HTTP at one path and one price.
@@ -177,11 +175,14 @@ func (s *paidRoute) answer(paid sold, accept []string) (answer, error) {
 	}
 	header.Set("Cache-Control", "private, no-store")
 	header.Set("Vary", "Accept")
-	if link := s.links(paid.answer.Bytes()); link != "" {
+	ans := answer{http.StatusOK, header, receipt.MediaTypeJSON, paid.answer.Bytes()}
+	if s.operation.kind == nil {
+		return ans, nil // of a batch
+	}
+	if link := s.finalityLink(paid.answer.Bytes()); link != "" {
 		header.Set("Link", link)
 	}
-	ans := answer{http.StatusOK, header, receipt.MediaTypeJSON, paid.answer.Bytes()}
-	if s.operation.kind == nil || !wantsEnvelope(accept) {
+	if !wantsEnvelope(accept) {
 		return ans, nil
 	}
 	var signed receipt.Response
