@@ -206,19 +206,18 @@ func (m *mcpRoute) directly(h http.Header, f form) (tool, bool) {
 
 // call answers a call of a tool without the SDK.
 func (m *mcpRoute) call(c echo.Context, t tool, f form, caller mcpCaller) error {
-	var meta struct {
-		Payment json.RawMessage `json:"x402/payment"`
-	}
+	var meta map[string]json.RawMessage
 	if len(f.Params.Meta) > 0 {
 		if err := json.Unmarshal(f.Params.Meta, &meta); err != nil { // it was read once
 			return err
 		}
 	}
-	if string(meta.Payment) == "null" {
-		meta.Payment = nil
+	paid := meta[metaPayment]
+	if string(paid) == "null" {
+		paid = nil
 	}
 	found, err := m.api.callTool(c.Request().Context(), t, caller, toolCall{
-		arguments: f.Params.Arguments, payment: meta.Payment, links: caller.links,
+		arguments: f.Params.Arguments, payment: paid, links: caller.links,
 	})
 	if err != nil {
 		return err

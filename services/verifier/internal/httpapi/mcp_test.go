@@ -718,6 +718,18 @@ func TestMCP_ListChainsNamesTheFinalHead(t *testing.T) {
 	}
 }
 
+func TestMCP_OnlyTheProtocolsNameHoldsThePayment(t *testing.T) {
+	w := open(t, nil)
+	other := map[string]any{"X402/Payment": w.toolPayment("1")["x402/payment"]}
+	for _, version := range []string{"2025-11-25", "2024-11-05"} { // without the SDK and with it
+		r := w.rpc(message("verify_transaction", goodBody, other), protocolHeader, version)
+		if !strings.Contains(string(r.body), "accepts") {
+			t.Errorf("%s: %d %s", version, r.status, r.body)
+		}
+	}
+	w.wantTransfers(0)
+}
+
 // The call is free, and while it waits it holds a place that a buyer may need.
 func TestMCP_FewCallsOfListChainsWaitForNodes(t *testing.T) {
 	const most = 4
