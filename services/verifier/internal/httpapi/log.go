@@ -65,25 +65,26 @@ type freeReads chan struct{}
 func newFreeReads() freeReads { return make(freeReads, 4) }
 
 // read calls the function as soon as the bound allows, and returns what it returns. An error that has
-// no answer in failures is joined with errUnread. A request that ends while it waits gets its
-// context's error.
+// no answer in failures is joined with errUnread, also where the request's time ends before the call.
 func (f freeReads) read(c echo.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
 	return f.readIn(c.Request().Context(), read)
 }
 
 // readIn is read with the context of a call.
-func (f freeReads) readIn(ctx context.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
+func (f freeReads) readIn(
+	ctx context.Context, read func(context.Context) ([]byte, error),
+) (text []byte, err error) {
 	select {
 	case f <- struct{}{}:
 		defer func() { <-f }()
-		text, err := read(ctx)
-		if err != nil && service.Find(failures, err, internal) == internal {
-			err = errors.Join(errUnread, err)
-		}
-		return text, err
+		text, err = read(ctx)
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
+	if err != nil && service.Find(failures, err, internal) == internal {
+		err = errors.Join(errUnread, err)
+	}
+	return text, err
 }
 
 // generation returns the log's generation in the path. Any other spelling of it is translog.ErrNothing.

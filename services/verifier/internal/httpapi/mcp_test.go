@@ -730,6 +730,30 @@ func TestMCP_OnlyTheProtocolsNameHoldsThePayment(t *testing.T) {
 	w.wantTransfers(0)
 }
 
+// A ledger that answers nobody is none of the buyer's faults, and none of ours that an alarm is for.
+func TestMCP_CheckReceiptDoesNotWaitForEverForTheLedger(t *testing.T) {
+	const most = 4
+	w := open(t, nil)
+	began, leave := make(chan struct{}, most), make(chan struct{})
+	w.beforeSold = func() {
+		began <- struct{}{}
+		<-leave
+	}
+	w.tools.AnswerTimeout = 300 * time.Millisecond
+	w.reopen()
+	link := `{"link":"` + strings.Repeat("ab", 32) + `"}`
+	var all sync.WaitGroup
+	for range most {
+		all.Go(func() { w.call("check_receipt", link) })
+	}
+	for range most {
+		<-began
+	}
+	w.call("check_receipt", link).wantTool(http.StatusServiceUnavailable, "ledger_unavailable")
+	close(leave)
+	all.Wait()
+}
+
 // The call is free, and while it waits it holds a place that a buyer may need.
 func TestMCP_FewCallsOfListChainsWaitForNodes(t *testing.T) {
 	const most = 4

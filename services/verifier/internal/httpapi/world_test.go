@@ -70,6 +70,8 @@ type world struct {
 	check    []byte // the page that checks receipts
 	// finality, unless nil, proves blocks of the first chain.
 	finality *beaconchain.Chain
+	// beforeSold, unless nil, is called before a sold answer is read.
+	beforeSold func()
 	// more are recordings that are served too, each as a chain of its own name.
 	more []string
 	// reopen serves again, with a reader that knows nothing yet.
@@ -156,6 +158,9 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 
 // sold returns an answer from the ledger by its hash.
 func (w *world) sold(ctx context.Context, hash payment.Digest) (payment.Answer, error) {
+	if w.beforeSold != nil {
+		w.beforeSold()
+	}
 	sql, ok := w.ledger.(*ledger.Ledger)
 	if !ok {
 		return payment.Answer{}, errors.New("the ledger is no SQL")
