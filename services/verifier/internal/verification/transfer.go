@@ -247,7 +247,7 @@ func (w wantedTransfer) inLogs(events []chain.Event) (j judgement) {
 	in, out := new(big.Int), new(big.Int)
 	roles := make([]evm.TokenEvent, len(events))
 	for i, e := range events {
-		if e.Address != w.token || e.Address == nativeLogs {
+		if e.Address != w.token {
 			continue
 		}
 		m, counts := erc20(e)
