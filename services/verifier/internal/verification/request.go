@@ -35,10 +35,7 @@ func ParseRequest(body []byte) (Request, error) {
 	if err := strictjson.Unmarshal(body, &wire, strictjson.Rules{}); err != nil {
 		return Request{}, err
 	}
-	if wire.TransactionHash == nil {
-		return Request{}, &strictjson.Error{Pointer: "/transactionHash", Reason: "is required"}
-	}
-	hash, err := chain.ParseHash(*wire.TransactionHash)
+	hash, err := required("/transactionHash", wire.TransactionHash, chain.ParseHash)
 	if err != nil {
 		return Request{}, &strictjson.Error{Pointer: "/transactionHash", Reason: err.Error()}
 	}
@@ -77,16 +74,13 @@ func minConfirmations(n int64) (int, error) {
 	return int(n), nil
 }
 
-// normalized returns the text in lower case, "" for nil, or an error when it cannot be parsed.
+// normalized returns the text in lower case, "" for nil.
 func normalized[T fmt.Stringer](name string, text *string, parse func(string) (T, error)) (string, error) {
 	if text == nil {
 		return "", nil
 	}
-	value, err := parse(*text)
-	if err != nil {
-		return "", &strictjson.Error{Pointer: "/expectations/" + name, Reason: err.Error()}
-	}
-	return value.String(), nil
+	value, err := required("/expectations/"+name, text, parse)
+	return value.String(), err
 }
 
 // Canonical returns the request in one spelling: the same bytes whatever the letter case, order
