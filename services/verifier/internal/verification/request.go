@@ -88,7 +88,7 @@ func normalized[T fmt.Stringer](name string, text *string, parse func(string) (T
 func (r Request) Canonical() []byte {
 	text, err := json.Marshal(r.Request)
 	if err != nil {
-		panic(err) // only strings and a number: cannot happen
+		panic(err) // only strings and numbers: cannot happen
 	}
 	return text
 }

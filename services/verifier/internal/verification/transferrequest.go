@@ -2,7 +2,7 @@ package verification
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"strings"
@@ -217,13 +217,7 @@ func (w wantedTransfer) expected(t *wireTransfer) *receipt.ExpectedTransfer {
 
 // Canonical returns the request in one spelling: the same bytes whatever the letter case, order
 // and white space of its body.
-func (r TransferRequest) Canonical() []byte {
-	text, err := json.Marshal(r.Request)
-	if err != nil {
-		panic(err) // only strings and numbers: cannot happen
-	}
-	return text
-}
+func (r TransferRequest) Canonical() []byte { return Request{r.Request, r.hash}.Canonical() }
 
 func (r TransferRequest) verify(ctx context.Context, v Verifier) (Evidence, error) {
 	return v.VerifyTransfer(ctx, r)
