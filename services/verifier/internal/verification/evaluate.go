@@ -72,13 +72,12 @@ func evaluate(e receipt.Expectations, s chain.Snapshot) error {
 		}
 		checks = append(checks, Check{Name: name, Result: result, Expected: expected, Found: found})
 	}
-	from := s.Transaction.From.String()
 	for _, c := range []struct {
 		name, expected string
 		found          *string
 	}{
 		{"status", e.Status, status(s.Outcome)},
-		{"from", e.From, &from},
+		{"from", e.From, spelling(&s.Transaction.From)},
 		{"to", e.To, spelling(s.Transaction.To)},
 		{"selector", e.Selector, spelling(s.Transaction.Selector)},
 	} {
@@ -113,14 +112,12 @@ func status(o chain.Outcome) *string {
 	if o.Status == chain.StatusUnknown {
 		return nil
 	}
-	text := string(o.Status)
-	return &text
+	return new(string(o.Status))
 }
 
 func spelling[T fmt.Stringer](value *T) *string {
 	if value == nil {
 		return nil
 	}
-	text := (*value).String()
-	return &text
+	return new((*value).String())
 }

@@ -141,8 +141,7 @@ func readResponse(text json.RawMessage) (settled x402.SettleResponse, err error)
 	if settled.Transaction == "" {
 		return fault("is a receipt that names no transaction: ask with PAYMENT-RESPONSE")
 	}
-	isSettled := true
-	settled.Success = &isSettled
+	settled.Success = new(true)
 	return settled, nil
 }
 

@@ -37,7 +37,7 @@ func ParseRequest(body []byte) (Request, error) {
 	}
 	hash, err := required("/transactionHash", wire.TransactionHash, chain.ParseHash)
 	if err != nil {
-		return Request{}, &strictjson.Error{Pointer: "/transactionHash", Reason: err.Error()}
+		return Request{}, err
 	}
 	expectations, err := wire.expectations()
 	return Request{receipt.Request{TransactionHash: hash.String(), Expectations: expectations}, hash}, err

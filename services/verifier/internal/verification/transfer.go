@@ -311,9 +311,8 @@ func (w wantedTransfer) inLogs(events []chain.Event) (j judgement) {
 		return j
 	}
 	m, _ := erc20(events[at])
-	token := w.token.String()
 	j.transfer = receipt.ProvenTransfer{
-		Standard: receipt.StandardERC20, Token: &token, From: m.from.String(), To: m.to.String(),
+		Standard: receipt.StandardERC20, Token: new(w.token.String()), From: m.from.String(), To: m.to.String(),
 		Amount:      m.value.String(),
 		LogPosition: &at, Matches: strconv.Itoa(matches), ToIn: in.String(), ToOut: out.String(), Authorization: used,
 	}

@@ -144,8 +144,7 @@ func (t *wireTransfer) parse() (w wantedTransfer, err error) {
 		case *n < 0 || *n > receipt.MaxLogPosition:
 			return fault("logPosition", fmt.Sprintf("must be an integer from 0 to %d", receipt.MaxLogPosition))
 		}
-		position := int(*n)
-		w.position = &position
+		w.position = new(int(*n))
 	}
 	if a := t.Authorization; a != nil {
 		if w.native {
@@ -192,7 +191,7 @@ func parseAmount(text string) (*big.Int, error) {
 			return n, nil
 		}
 	}
-	return nil, fmt.Errorf("must be a decimal number of atomic units, from 1 to 2^256-1, without leading zeros")
+	return nil, errors.New("must be a decimal number of atomic units, from 1 to 2^256-1, without leading zeros")
 }
 
 // expected returns the wanted transfer in the receipt's spelling. From is set only if the request, t, has it.

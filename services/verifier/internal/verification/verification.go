@@ -108,8 +108,7 @@ func evidence(r Request, s chain.Snapshot) Evidence {
 		},
 	}
 	if t.Nonce != nil {
-		nonce := decimal(*t.Nonce)
-		e.Receipt.Transaction.Nonce = &nonce
+		e.Receipt.Transaction.Nonce = new(decimal(*t.Nonce))
 	}
 	return e
 }
