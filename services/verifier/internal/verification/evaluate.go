@@ -27,8 +27,8 @@ var (
 type Check struct {
 	Name     string `json:"name"`     // what was compared, such as "status"
 	Result   string `json:"result"`   // pass or fail
-	Expected any    `json:"expected"` // what has to hold, in lower case
-	Found    any    `json:"found"`    // nil when there is no such thing
+	Expected any    `json:"expected"` // what has to hold
+	Found    any    `json:"found"`    // nil, or an empty list, when there is no such thing
 	// Hint is one of the Hint constants, where one says why the check fails; else "".
 	Hint string `json:"hint,omitempty"`
 }
@@ -40,7 +40,7 @@ const (
 )
 
 // MismatchError means that not everything holds. Checks lists every expectation,
-// those that hold too, in the fixed order.
+// those that hold too, in a fixed order.
 type MismatchError struct {
 	Fault  *chain.Fault // one of the reasons of this package
 	Checks []Check
