@@ -224,7 +224,7 @@ func (l *Log) auditTree(ctx context.Context, head Head, moment time.Time, a *Aud
 			return err
 		}
 		for i := range want {
-			if tlog.Hash(stored[i]) != want[i] {
+			if stored[i] != want[i] {
 				a.fault("the stored hash %d is not that of its entries", ids[i])
 			}
 		}
@@ -281,7 +281,7 @@ func (l *Log) auditAnswers(ctx context.Context, head Head, a *Audit) error {
 		by := map[tlog.Hash]StoredEntry{}
 		leaves := make([]tlog.Hash, len(sold))
 		for i, entry := range sold {
-			leaves[i] = tlog.Hash(receiptlog.Leaf(entry.Data))
+			leaves[i] = receiptlog.Leaf(entry.Data)
 			by[leaves[i]] = entry
 		}
 		missing, err := l.Store.Missing(ctx, head.Log, leaves)
@@ -296,14 +296,12 @@ func (l *Log) auditAnswers(ctx context.Context, head Head, a *Audit) error {
 			}
 			if queued {
 				if late {
-					a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay,
-						tlog.Hash(leaf))
+					a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay, leaf)
 				}
 			} else if placed, err := l.Store.Missing(ctx, head.Log, []tlog.Hash{leaf}); err != nil {
 				return err
 			} else if len(placed) > 0 { // and has not got its place between the two looks
-				a.fault("a receipt that was sold was not in the log, and is queued for it now: leaf %s",
-					tlog.Hash(leaf))
+				a.fault("a receipt that was sold was not in the log, and is queued for it now: leaf %s", leaf)
 				lost = append(lost, by[leaf])
 				a.Queued++
 			}

@@ -129,12 +129,5 @@ func (l *Log) rootAt(ctx context.Context, head Head, size int64) (tlog.Hash, err
 }
 
 func (l *Log) hashes(ctx context.Context, log int64) tlog.HashReader {
-	return tlog.HashReaderFunc(func(ids []int64) ([]tlog.Hash, error) {
-		found, err := l.Store.Hashes(ctx, log, ids)
-		out := make([]tlog.Hash, len(found))
-		for i, hash := range found {
-			out[i] = tlog.Hash(hash)
-		}
-		return out, err
-	})
+	return tlog.HashReaderFunc(func(ids []int64) ([]tlog.Hash, error) { return l.Store.Hashes(ctx, log, ids) })
 }

@@ -422,7 +422,7 @@ func (s *Store) place(ctx context.Context, tx *sql.Tx, h translog.Head, entries 
 	stored := func(ids []int64) ([]tlog.Hash, error) { return s.hashes(ctx, tx, h.Log, ids) }
 	reader := &hashes{made: map[int64]tlog.Hash{}, stored: stored}
 	// One query reads all stored hashes that the new ones are made with.
-	if root, err := tlog.TreeHash(h.Size, reader); err != nil || tlog.Hash(root) != h.Root {
+	if root, err := tlog.TreeHash(h.Size, reader); err != nil || root != h.Root {
 		return h, errors.Join(fmt.Errorf("the root of %d entries is %s and not the head's", h.Size, root), err)
 	}
 	first := h.Size
@@ -440,11 +440,9 @@ func (s *Store) place(ctx context.Context, tx *sql.Tx, h translog.Head, entries 
 		}
 		h.Size++
 	}
-	root, err := tlog.TreeHash(h.Size, reader)
-	if err != nil {
+	if h.Root, err = tlog.TreeHash(h.Size, reader); err != nil {
 		return h, err
 	}
-	h.Root = tlog.Hash(root)
 	if err := s.insert(ctx, tx, h.Log, first, fresh, at, made); err != nil {
 		return h, err
 	}
@@ -586,7 +584,7 @@ func (r *hashes) ReadHashes(ids []int64) ([]tlog.Hash, error) {
 	}
 	for i, id := range ids {
 		if _, ok := r.made[id]; !ok {
-			out[i], found = tlog.Hash(found[0]), found[1:]
+			out[i], found = found[0], found[1:]
 			r.made[id] = out[i]
 		}
 	}
