@@ -34,9 +34,9 @@ type Audit struct {
 	Faults []string `json:"faults"`
 	// Notes are what could not be compared.
 	Notes []string `json:"notes,omitempty"`
-	// Foreign counts the entries that this ledger did not queue, and FirstForeign is the
-	// index of the first, or -1. Each is a fault. An entry whose answer was pruned, or whose
-	// payment died, is none: the ledger keeps the payment.
+	// Foreign counts the entries of which the ledger does not show that it queued them, and
+	// FirstForeign is the index of the first, or -1. Each is a fault. An entry whose answer was
+	// pruned, or whose payment died, is none: the ledger keeps the payment.
 	Foreign      int64 `json:"foreign"`
 	FirstForeign int64 `json:"firstForeign"`
 	// Copied counts the entries that Recover brought back, and FirstCopied is the index of
@@ -46,7 +46,7 @@ type Audit struct {
 	// Queued counts what was sold, was not in the log, and is queued for it now. Each is a
 	// fault.
 	Queued int64 `json:"queued,omitempty"`
-	// SizeAt is how many entries the log had at the moment that the caller asked about.
+	// SizeAt is how many entries had their places here at the moment that the caller asked about.
 	SizeAt int64 `json:"sizeAt,omitempty"`
 }
 
@@ -121,8 +121,8 @@ func (l *Log) LastAudit() (at time.Time, ok bool) {
 	return l.audited.at, l.audited.ok
 }
 
-// Audit recomputes the tree from its entries, and looks where each came from. It looks for the
-// entry of each answer that was sold and is older than MergeDelay, and queues what is missing. It
+// Audit recomputes the tree from its entries, and looks where each came from. It looks for the entries
+// of each stored answer whose payment is older than MergeDelay, and queues what is missing. It
 // compares the tree with what each witness serves, and asks them for other generations of the log.
 // Unless at is zero, it counts the entries that had their places then.
 func (l *Log) Audit(ctx context.Context, at time.Time) (Audit, error) {
