@@ -3,6 +3,7 @@ package logsql
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -80,11 +81,7 @@ func (s *Store) openLog(ctx context.Context, log int64, name Name) error {
 	if err != nil {
 		return err
 	}
-	empty, err := tlog.TreeHash(0, nil)
-	if err != nil {
-		return err
-	}
-	_, err = s.write(ctx, s.db.Tx, "open a log", openLogSQL, log, origin, vkey, empty[:], s.now().UnixMilli())
+	_, err = s.write(ctx, s.db.Tx, "open a log", openLogSQL, log, origin, vkey, emptyRoot[:], s.now().UnixMilli())
 	return err
 }
 
@@ -106,6 +103,9 @@ func (s *Store) write(ctx context.Context, in transaction, what, query string, a
 	}
 	return changed, nil
 }
+
+// emptyRoot is the root of a tree without entries (RFC 6962, section 2.1).
+var emptyRoot = sha256.Sum256(nil)
 
 const openLogSQL = `INSERT INTO log_head (log, origin, vkey, size, root, opened) VALUES (?, ?, ?, 0, ?, ?)
 	ON CONFLICT (log) DO NOTHING`
@@ -741,11 +741,7 @@ func (s *Store) Resume(ctx context.Context, log, size int64, why string) error {
 
 // EndLog implements translog.Operator.
 func (s *Store) EndLog(ctx context.Context, log int64, final []byte, next translog.Head) error {
-	empty, err := tlog.TreeHash(0, nil)
-	if err != nil {
-		return err
-	}
-	err = s.logTx(ctx, "end the log", func(tx *sql.Tx, h translog.Head) error {
+	err := s.logTx(ctx, "end the log", func(tx *sql.Tx, h translog.Head) error {
 		if h.Log != log {
 			return translog.ErrLost
 		}
@@ -762,7 +758,7 @@ func (s *Store) EndLog(ctx context.Context, log int64, final []byte, next transl
 		if err != nil {
 			return err
 		}
-		_, err = s.db.Exec(ctx, tx, openLogSQL, next.Log, next.Origin, next.VKey, empty[:], now)
+		_, err = s.db.Exec(ctx, tx, openLogSQL, next.Log, next.Origin, next.VKey, emptyRoot[:], now)
 		return err
 	})
 	if err != nil {
