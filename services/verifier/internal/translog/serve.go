@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -31,14 +32,12 @@ func (l *Log) generation(ctx context.Context, log int64) (Head, PublishedCheckpo
 	if err != nil {
 		return Head{}, PublishedCheckpoint{}, err
 	}
-	for _, head := range heads {
-		if head.Log != log {
-			continue
-		}
-		published, err := l.Store.Published(ctx, log)
-		return head, published, err
+	i := slices.IndexFunc(heads, func(h Head) bool { return h.Log == log })
+	if i < 0 {
+		return Head{}, PublishedCheckpoint{}, ErrNothing
 	}
-	return Head{}, PublishedCheckpoint{}, ErrNothing
+	published, err := l.Store.Published(ctx, log)
+	return heads[i], published, err
 }
 
 // Checkpoint returns the newest published checkpoint of a generation, as a signed note. ErrNothing.
