@@ -213,16 +213,11 @@ func (l *Log) confirm(ctx context.Context, head Head) error {
 	faults := make([]error, len(l.witnesses))
 	var all sync.WaitGroup
 	for i, w := range l.witnesses {
-		if !w.take(l.Now()) {
+		if !w.take() {
 			faults[i] = w.whyNotAsked()
 			continue
 		}
-		all.Go(func() {
-			asked, done := context.WithTimeout(ctx, l.Timeout)
-			defer done()
-			_, faults[i] = w.cosign(asked, head, c, note)
-			w.release(l.Now(), faults[i])
-		})
+		all.Go(func() { _, faults[i] = w.cosign(ctx, head, c, note) })
 	}
 	all.Wait()
 	for _, fault := range faults {
@@ -311,16 +306,13 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 	asked := 0
 	var faults []error
 	for _, w := range l.witnesses {
-		if !w.take(l.Now()) {
+		if !w.take() {
 			faults = append(faults, w.whyNotAsked())
 			continue
 		}
 		asked++
 		l.asking.Go(func() {
-			bounded, done := context.WithTimeout(context.WithoutCancel(ctx), l.Timeout)
-			defer done()
-			line, err := w.cosign(bounded, head, c, note)
-			w.release(l.Now(), err)
+			line, err := w.cosign(context.WithoutCancel(ctx), head, c, note)
 			results <- result{line, err}
 		})
 	}

@@ -36,11 +36,11 @@ type witnessClient struct {
 }
 
 // take reports whether the witness may be asked now, and reserves it.
-func (w *witnessClient) take(now time.Time) bool {
+func (w *witnessClient) take() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// A longer wait than was set is from a clock that was ahead.
-	if wait := w.after.Sub(now); w.busy || wait > 0 && wait <= w.backoff {
+	if wait := w.after.Sub(w.log.Now()); w.busy || wait > 0 && wait <= w.backoff {
 		return false
 	}
 	w.busy = true
@@ -52,10 +52,11 @@ func (w *witnessClient) whyNotAsked() error {
 }
 
 // release ends a request. After an error, except a frozenError, the witness is not asked for a while.
-func (w *witnessClient) release(now time.Time, err error) {
+func (w *witnessClient) release(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
+	now := w.log.Now()
 	if err == nil {
 		w.backoff, w.after, w.seen = 0, time.Time{}, now
 		return
@@ -157,8 +158,14 @@ func (w *witnessClient) behind(ctx context.Context, head Head, size int64) error
 	return err
 }
 
-// cosign returns the witness's signature line of a checkpoint, and remembers that it has cosigned it.
-func (w *witnessClient) cosign(ctx context.Context, head Head, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
+// cosign returns the witness's signature line of a checkpoint, and remembers that it has cosigned it. The
+// witness was taken, and is released.
+func (w *witnessClient) cosign(
+	ctx context.Context, head Head, c receiptlog.Checkpoint, note []byte,
+) (line []byte, err error) {
+	defer func() { w.release(err) }()
+	ctx, done := context.WithTimeout(ctx, w.log.Timeout)
+	defer done()
 	old, err := w.log.Store.WitnessSize(ctx, head.Log, w.Key.String())
 	if err != nil {
 		return nil, err
