@@ -107,7 +107,7 @@ func find(match func(*Network) bool) (*Network, bool) {
 // timeOf returns when a slot began; the zero Time where GenesisTime is not known or the year is
 // beyond 9999.
 func (n *Network) timeOf(slot Uint64) time.Time {
-	const most = 253_402_300_800 // the year 10000, which RFC 3339 cannot write
+	const most = 253_402_300_799 // the last second of 9999: RFC 3339 cannot write a later year
 	if n.GenesisTime == 0 || uint64(slot) > (most-uint64(n.GenesisTime))/n.SecondsPerSlot {
 		return time.Time{}
 	}

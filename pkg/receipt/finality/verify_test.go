@@ -197,6 +197,24 @@ func TestResult_WarnsOfACheckpointOfLongAgo(t *testing.T) {
 	}
 }
 
+func TestResult_HasOnlyATimeThatCanBeWritten(t *testing.T) {
+	s := samples(t)["pinned, same"]
+	s.trust.Network.GenesisTime, s.trust.Network.SecondsPerSlot = 1, 1
+	for slot, known := range map[finality.Uint64]bool{253_402_300_798: true, 253_402_300_799: false} { // the year 10000
+		c := &s.document.Anchor.Checkpoint
+		c.Header.Slot = slot
+		c.Root = c.Header.HashTreeRoot()
+		s.trust.Checkpoint = c.Root
+		result, err := finality.Verify(s.receipt, s.document, s.trust)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := json.Marshal(result); err != nil || result.CheckpointTime.IsZero() == known {
+			t.Errorf("slot %d: %v, %v", slot, result.CheckpointTime, err)
+		}
+	}
+}
+
 // Nothing in a pinned block is signed for one network: the chain is that of the checkpoint,
 // and which that is only the reader knows.
 func TestPin_ProvesItsChainOnlyForTheNamedNetwork(t *testing.T) {
