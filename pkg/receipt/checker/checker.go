@@ -139,8 +139,8 @@ var reasons = []struct {
 	{receipt.ErrSignature, "signature"},
 	{receipt.ErrProof, "proof"},
 	{receipt.ErrMalformed, "malformed"},
+	{receiptlog.ErrUnlisted, "unlisted"}, // whatever else is wrong with the unlisted log
 	{receiptlog.ErrUnknownLog, "unknownLog"},
-	{receiptlog.ErrUnlisted, "unlisted"},
 	{receiptlog.ErrSignature, "checkpointSignature"},
 	{receiptlog.ErrQuorum, "quorum"},
 	{receiptlog.ErrInclusion, "inclusion"},

@@ -17,6 +17,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/checker"
 	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
 // go test ./checker -run TestGolden -update
@@ -288,6 +289,20 @@ func TestPolicy_ThatCannotBeReadIsNotReplaced(t *testing.T) {
 		if got := summary(report); got != "valid holds holds unchecked/noPolicy absent" {
 			t.Errorf("at %d: %s", policy, got)
 		}
+	}
+}
+
+// The policy accepts the log's checkpoint: it is the list that has another key.
+func TestLog_ListedWithAnotherKeyIsNotListed(t *testing.T) {
+	other, err := receiptlog.NewLogKey(origin, signingKey(t).Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := slices.Clone(cases(t)["own policy first"].texts)
+	list := &texts[len(texts)-1]
+	*list = strings.Replace(*list, strings.Fields(texts[3])[1], other.String(), 1)
+	if got := summary(checker.Check(texts)); got != "notValid holds holds fails/unlisted absent" {
+		t.Error(got)
 	}
 }
 
