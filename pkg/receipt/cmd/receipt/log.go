@@ -58,11 +58,10 @@ type logReport struct {
 func (r *report) checkLog(
 	doc receipt.Document, trusted receipt.KeyDocument, read func(receipt.Document) (logged, error),
 ) {
-	r.Log = &logReport{State: stateInvalid}
 	key, err := doc.VerifySignature(trusted)
 	revoked := errors.Is(err, receipt.ErrRevokedKey) && key.Logged != nil // without, no log makes it good
 	if err != nil && !revoked {
-		r.Log.State, r.Signature = stateNotChecked, stateInvalid
+		r.Signature = stateInvalid
 		r.fail(exitInvalid, err)
 		return
 	}
@@ -71,10 +70,10 @@ func (r *report) checkLog(
 	}
 	found, err := read(doc)
 	if failed, ok := unread(err); ok {
-		r.Log.State = stateNotChecked
 		r.fail(failed.code, err)
 		return
 	}
+	r.Log.State = stateInvalid
 	var result receiptlog.Result
 	if err == nil {
 		result, err = receiptlog.Verify(doc, trusted, found.proof, found.policy)

@@ -99,6 +99,9 @@ func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, err
 		Signature: stateNotChecked, Proof: stateNotChecked,
 		Proven: []receipt.Fact{}, Attested: []receipt.Fact{}, Transfers: []receipt.Transfer{},
 	}
+	if log != nil {
+		r.Log = &logReport{State: stateNotChecked}
+	}
 	doc, err := receipt.Parse(data)
 	if err != nil {
 		r.fail(exitInvalid, err)
