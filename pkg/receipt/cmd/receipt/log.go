@@ -134,6 +134,14 @@ func unread(err error) (failed exitError, ok bool) {
 	return failed, failed.err != nil
 }
 
+// notValid returns err as the error of a log that does not hold, unless it is one for unread.
+func notValid(err error) error {
+	if failed, ok := unread(err); ok {
+		return failed
+	}
+	return exitError{exitInvalid, err}
+}
+
 // readLog gets proof, policy and list as the flags name them. With an error that is not for unread
 // the receipt counts as not logged.
 func readLog(ctx context.Context, asked logFlags, doc receipt.Document) (found logged, err error) {

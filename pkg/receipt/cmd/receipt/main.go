@@ -112,7 +112,8 @@ type streams struct {
 	now      func() time.Time
 }
 
-// exitError is an error with its exit code. Any other error leads to exitIO.
+// exitError is an error with its exit code. Any other error leads to exitNoKey where there was no
+// answer, else to exitIO.
 type exitError struct {
 	code int
 	err  error
@@ -130,8 +131,8 @@ func execute(ctx context.Context, args []string, s streams, version string) int 
 	if err == nil {
 		return exitValid
 	}
-	var failed exitError
-	if !errors.As(err, &failed) {
+	failed, ok := unread(err)
+	if !ok {
 		failed = exitError{exitIO, err}
 	}
 	if !errors.Is(failed.err, errPrinted) {

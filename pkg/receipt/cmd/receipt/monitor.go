@@ -287,7 +287,7 @@ func (w watched) judge(ctx context.Context, seen []sighting, trees map[string]ne
 		if err := n.tree.Continues(ctx, s.Checkpoint); errors.Is(err, receiptlog.ErrConsistency) {
 			found.add("%s is not what the witness %s has cosigned: %v", s.Origin, s.witness, err)
 		} else if err != nil {
-			return err
+			return notValid(err)
 		}
 	}
 	return nil

@@ -81,7 +81,9 @@ func (w watched) fetch(log receiptlog.Generation) receiptlog.Fetch {
 		case status == http.StatusNotFound:
 			return nil, receiptlog.ErrNoTile
 		case status != http.StatusOK:
-			return nil, fmt.Errorf("%s answers %d %s", at.Redacted(), status, http.StatusText(status))
+			return nil, exitError{
+				exitNoKey, fmt.Errorf("%s answers %d %s", at.Redacted(), status, http.StatusText(status)),
+			}
 		}
 		return data, nil
 	}
@@ -129,7 +131,7 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, earlier [
 		err = n.tree.Continues(ctx, n.old)
 	}
 	if err != nil {
-		return n, exitError{exitInvalid, err}
+		return n, notValid(err)
 	}
 	return n, closedAsListed(log, n)
 }
@@ -206,7 +208,7 @@ func (m *monitor) read(ctx context.Context, log receiptlog.Generation, out io.Wr
 	}
 	counts, err := m.countEntries(ctx, n, from)
 	if err != nil {
-		return exitError{exitInvalid, err}
+		return notValid(err)
 	}
 	m.trees[log.Origin], m.seen[log.Origin] = n, remember(n.note, m.states)
 	age := ""
@@ -406,7 +408,7 @@ func (m mirror) add(ctx context.Context, tree *receiptlog.Tree, tile receiptlog.
 	case receiptlog.EntriesLevel:
 		entries, err := tree.Entries(ctx, tile.Index)
 		if err != nil {
-			return exitError{exitInvalid, err}
+			return notValid(err)
 		}
 		var leaves []byte
 		for _, entry := range entries {

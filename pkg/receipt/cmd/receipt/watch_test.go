@@ -31,6 +31,9 @@ type logSite struct {
 	hashes  []tlog.Hash
 	// forged replaces what is served at a path.
 	forged map[string][]byte
+	// away is a path at which it breaks the connection, or answers with status where that is not 0.
+	away   string
+	status int
 	// unpublished has it serve no checkpoint yet.
 	unpublished bool
 }
@@ -73,6 +76,12 @@ func (l *logSite) grow(to int, kind string) {
 }
 
 func (l *logSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == l.away && l.status == 0 {
+		panic(http.ErrAbortHandler)
+	} else if r.URL.Path == l.away {
+		w.WriteHeader(l.status)
+		return
+	}
 	data, err := l.serve(r.URL.Path)
 	if forged, found := l.forged[r.URL.Path]; found {
 		data, err = forged, nil
@@ -159,6 +168,22 @@ func TestWatch_FindsALogThatDoesNotContinue(t *testing.T) {
 	check(1, "malformed")
 	if _, err := os.Stat(state); err == nil {
 		t.Error("a log that cannot be read is remembered")
+	}
+}
+
+// An outage says nothing of the log.
+func TestWatch_ALogThatCannotBeReachedIsNotInvalid(t *testing.T) {
+	l := newLogSite(t)
+	l.grow(300, "entry")
+	for _, path := range []string{"/v1/log/1/checkpoint", "/v1/log/1/tile/entries/000", "/v1/log/1/tile/0/000"} {
+		for _, l.status = range []int{0, http.StatusBadGateway} {
+			l.away = path
+			for _, args := range [][]string{{"check", l.url}, {"mirror", l.url, t.TempDir()}} {
+				if code, _, errOut := run(t, "", append([]string{"log"}, args...)...); code != 3 || !strings.Contains(errOut, path) {
+					t.Errorf("%v, status %d: exit %d, %s", args, l.status, code, errOut)
+				}
+			}
+		}
 	}
 }
 
