@@ -37,9 +37,13 @@ func (f *faults) add(format string, args ...any) {
 	}
 }
 
-func (f faults) err() error {
+// with returns the faults as one error, with the err that ended the search for them; err if there are none.
+func (f faults) with(err error) error {
 	if len(f) == 0 {
-		return nil
+		return err
+	}
+	if err != nil {
+		f.add("%v", err)
 	}
 	return exitError{exitInvalid, errors.New(strings.Join(f, "\nreceipt: "))}
 }

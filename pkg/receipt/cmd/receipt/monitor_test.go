@@ -288,6 +288,28 @@ func TestLogCheck_GoesOverAChangeOfGeneration(t *testing.T) {
 	v.check(1, "the verifier does not list verifier.example.com/v1/log/1 any more, which was checked before")
 }
 
+// What was found must not be lost because of what cannot be read afterwards.
+func TestLogCheck_SaysWhatItFoundBeforeAnError(t *testing.T) {
+	v := newVerifier(t)
+	first := v.generations[0]
+	v.check(0, "0 entries")
+	v.close(first, 0)
+	second := v.begin()
+	policy := v.policy + "log " + second.log.Key + "\n"
+	v.generations = v.generations[1:]
+	for _, address := range v.witnesses {
+		v.policy = strings.Replace(v.policy, address, "http://127.0.0.1:1", 1)
+	}
+	v.check(1, "not signed by a log of the policy")
+	v.check(1, "the verifier does not list verifier.example.com/v1/log/1 any more")
+	v.check(1, "the witness w0 could not be asked: ")
+	first.notes = append(first.notes, "no checkpoint")
+	v.generations, v.policy, v.now = []*generation{first, second}, policy, v.now.Add(3*time.Hour)
+	mirror := []string{"mirror", v.url, t.TempDir(), "--log-policy", write(t, v.policy)}
+	v.watch(1, "malformed", mirror...)
+	v.watch(1, "more than 2h0m0s", mirror...)
+}
+
 func TestLogCheck_RefusesAnEndBeforeWhatWasSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		checked bool

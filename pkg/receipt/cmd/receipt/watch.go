@@ -137,7 +137,7 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, earlier [
 }
 
 // logCheck checks the logs of a verifier, as anyone can who watches them.
-func logCheck(ctx context.Context, args []string, s streams) error {
+func logCheck(ctx context.Context, args []string, s streams) (err error) {
 	flags := flag.NewFlagSet("log check", flag.ContinueOnError)
 	var asked watchFlags
 	asked.define(flags)
@@ -154,13 +154,18 @@ func logCheck(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
+	note := func(text string) { _, _ = fmt.Fprintln(s.err, "receipt:", printable(text)) }
 	// The witnesses first: what they serve now, the log serves then.
 	seen, notes := w.ask(ctx)
+	for _, text := range notes {
+		note(text)
+	}
 	m := monitor{watched: w, seen: before, trees: map[string]newer{}, states: keyStates{}}
+	defer func() { err = m.faults.with(err) }()
 	w.vanished(before, &m.faults)
 	for _, log := range slices.Backward(w.logs) { // the keys' states go from one to the next
 		if open := log.Final == ""; !open && !w.knows(log) {
-			notes = append(notes, log.Origin+" is closed and not in the policy, and not checked")
+			note(log.Origin + " is closed and not in the policy, and not checked")
 			continue
 		}
 		if err := m.read(ctx, log, s.out); err != nil {
@@ -173,13 +178,7 @@ func logCheck(ctx context.Context, args []string, s streams) error {
 	if err := w.judge(ctx, seen, m.trees, &m.faults); err != nil {
 		return err
 	}
-	if err := writeState(*state, m.seen); err != nil {
-		return err
-	}
-	for _, note := range notes {
-		_, _ = fmt.Fprintln(s.err, "receipt:", printable(note))
-	}
-	return m.faults.err()
+	return writeState(*state, m.seen)
 }
 
 // monitor is one run of log check.
@@ -316,7 +315,7 @@ func pauseAfter(err error, every time.Duration) time.Duration {
 	return every
 }
 
-func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s streams) error {
+func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s streams) (err error) {
 	w, err := watch(ctx, address, asked, s.now)
 	if err != nil {
 		return err
@@ -325,6 +324,7 @@ func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s 
 	seen, _ := w.ask(ctx)
 	trees := map[string]newer{}
 	var found faults
+	defer func() { err = found.with(err) }()
 	for _, log := range w.logs {
 		if log.Final != "" && !w.knows(log) {
 			continue
@@ -354,10 +354,7 @@ func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s 
 			return err
 		}
 	}
-	if err := w.judge(ctx, seen, trees, &found); err != nil {
-		return err
-	}
-	return found.err()
+	return w.judge(ctx, seen, trees, &found)
 }
 
 // mirror is a folder with the files of a log (C2SP tlog-tiles). Tiles of hashes are not copied but
