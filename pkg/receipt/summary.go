@@ -19,16 +19,19 @@ func (r Receipt) deed() string {
 		done = "sent " + r.Transaction.ValueWei + " wei to"
 	}
 	var to string
+	status := r.Outcome.Status
 	switch {
 	case r.Transaction.To != nil:
 		to = *r.Transaction.To
 	case r.Transaction.ContractAddress != nil:
 		done, to = "created", *r.Transaction.ContractAddress
+	case status != nil && *status == StatusSuccess:
+		done, to = "created", "a contract"
 	default:
 		done, to = "tried to create", "a contract"
 	}
 	how := "without a recorded outcome"
-	if status := r.Outcome.Status; status != nil {
+	if status != nil {
 		how = map[string]string{StatusSuccess: "successfully", StatusReverted: "and was reverted"}[*status]
 	}
 	return r.Transaction.From + " " + done + " " + to + " " + how

@@ -29,6 +29,7 @@ func TestReceipt_SummaryIsOneSentenceForPeople(t *testing.T) {
 		payer + " created " + payee + " successfully": func(r *receipt.Receipt) {
 			r.Transaction.To, r.Transaction.ContractAddress = nil, &payee
 		},
+		payer + " created a contract successfully": func(r *receipt.Receipt) { r.Transaction.To = nil }, // of unknown address
 		payer + " tried to create a contract and was reverted": func(r *receipt.Receipt) {
 			r.Transaction.To, r.Outcome.Status = nil, &reverted
 		},
