@@ -358,12 +358,18 @@ func (w *Witness) write(logs map[string]cosigned) error {
 
 // Replace writes a file whole or not at all, readable by its owner alone. When it returns no
 // error, the file is on disk.
-func Replace(path string, data []byte) error {
+func Replace(path string, data []byte) error { return ReplaceAs(path, data, 0o600) }
+
+// ReplaceAs does what Replace does, for a file with other permissions.
+func ReplaceAs(path string, data []byte, permissions os.FileMode) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(data)
+	err = file.Chmod(permissions)
+	if err == nil {
+		_, err = file.Write(data)
+	}
 	if err == nil {
 		err = file.Sync()
 	}

@@ -367,7 +367,7 @@ func (m mirror) write(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(m.file(path)), 0o755); err != nil { //nolint:gosec // it is public
 		return err
 	}
-	return os.WriteFile(m.file(path), data, 0o644) //nolint:gosec // it is public
+	return witness.ReplaceAs(m.file(path), data, 0o644)
 }
 
 // extend writes the tiles and bundles that are new and then the checkpoint, until which the folder
@@ -378,10 +378,7 @@ func (m mirror) extend(ctx context.Context, n newer) error {
 			return err
 		}
 	}
-	if err := witness.Replace(m.file("checkpoint"), n.note); err != nil {
-		return err
-	}
-	if err := os.Chmod(m.file("checkpoint"), 0o644); err != nil { //nolint:gosec // it is public
+	if err := m.write("checkpoint", n.note); err != nil {
 		return err
 	}
 	for level := receiptlog.EntriesLevel; level < 8; level++ { // the partial tiles that were

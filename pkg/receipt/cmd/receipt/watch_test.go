@@ -227,6 +227,9 @@ func TestMirror_ServesWhatTheLogServes(t *testing.T) {
 			return err
 		}
 		files++
+		if info, err := entry.Info(); err != nil || info.Mode() != 0o644 {
+			t.Errorf("%s: %v, %v; a web server must be able to read it", path, info.Mode(), err)
+		}
 		name, err := filepath.Rel(folder, path)
 		if err != nil {
 			return err
