@@ -164,7 +164,7 @@ func logCheck(ctx context.Context, args []string, s streams) (err error) {
 	defer func() { err = m.faults.with(err) }()
 	w.vanished(before, &m.faults)
 	for _, log := range slices.Backward(w.logs) { // the keys' states go from one to the next
-		if open := log.Final == ""; !open && !w.knows(log) {
+		if log.Final != "" && !w.knows(log) {
 			note(log.Origin + " is closed and not in the policy, and not checked")
 			continue
 		}
@@ -330,9 +330,6 @@ func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s 
 			continue
 		}
 		m := mirror{filepath.Join(folder, filepath.FromSlash(log.Prefix))}
-		if err := os.MkdirAll(m.folder, 0o755); err != nil { //nolint:gosec // it is public
-			return err
-		}
 		earlier, err := readNote(m.file("checkpoint"))
 		if err != nil {
 			return err
@@ -386,7 +383,7 @@ func (m mirror) extend(ctx context.Context, n newer) error {
 		old := receiptlog.Tile{
 			Level: level, Index: count / receiptlog.BundleSize, Width: int(count % receiptlog.BundleSize),
 		}
-		if n.old.Size == n.Size || old.Width == 0 || n.Size>>(8*max(level, 0)) == count {
+		if old.Width == 0 || n.Size>>(8*max(level, 0)) == count {
 			continue
 		}
 		if err := os.Remove(m.file(old.Path())); err != nil && !errors.Is(err, fs.ErrNotExist) {
