@@ -256,16 +256,6 @@ func NewCheckpoint(b *Bootstrap) finality.Checkpoint {
 	}
 }
 
-// NewPinned returns an anchor of kind AnchorPinnedBlock, whose checkpoint is h. ErrMalformed.
-func NewPinned(h Header) (finality.Anchor, error) {
-	execution, err := NewExecution(h)
-	return finality.Anchor{
-		Kind:       finality.AnchorPinnedBlock,
-		Checkpoint: finality.Checkpoint{Root: h.Beacon.HashTreeRoot(), Header: finality.BeaconHeader(h.Beacon)},
-		Execution:  execution,
-	}, err
-}
-
 // NewStep returns what an update shows, as signed by the committee of the period of its
 // signature slot. It hands over to the next committee where the update has it; see
 // [finality.Step.WithoutNext]. ErrMalformed.
