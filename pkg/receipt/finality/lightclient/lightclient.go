@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"math/bits"
 	"slices"
 
 	"github.com/pforte/pforte/pkg/receipt"
@@ -173,31 +172,6 @@ func (c *SyncCommittee) keyRoots() []finality.Root {
 // HashTreeRoot returns the root that names the committee.
 func (c *SyncCommittee) HashTreeRoot() finality.Root {
 	return finality.Signer{KeysRoot: ssz.Merkleize(c.keyRoots()), Aggregate: c.AggregatePubkey}.HashTreeRoot()
-}
-
-// MarshalBinary returns the keys one after another and then their sum (SSZ).
-func (c *SyncCommittee) MarshalBinary() ([]byte, error) {
-	var data []byte
-	for _, key := range c.Pubkeys {
-		data = append(data, key[:]...)
-	}
-	return append(data, c.AggregatePubkey[:]...), nil
-}
-
-// UnmarshalBinary reads what MarshalBinary returns of a committee whose size is a power of
-// two. ErrMalformed.
-func (c *SyncCommittee) UnmarshalBinary(data []byte) error {
-	size := len(c.AggregatePubkey)
-	members := len(data)/size - 1
-	if len(data)%size != 0 || bits.OnesCount(uint(max(members, 0))) != 1 {
-		return fmt.Errorf("%w: not the keys of a sync committee", ErrMalformed)
-	}
-	c.Pubkeys = make([]finality.PublicKey, members)
-	for i := range c.Pubkeys {
-		copy(c.Pubkeys[i][:], data[size*i:])
-	}
-	copy(c.AggregatePubkey[:], data[size*members:])
-	return nil
 }
 
 // ParseBootstrap reads the answer of /eth/v1/beacon/light_client/bootstrap/{root}. ErrMalformed.

@@ -233,24 +233,6 @@ func TestParts_ThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-func TestCommittee_IsKeptAsBytes(t *testing.T) {
-	want := recordings(t)[1].boot.CurrentSyncCommittee
-	data, err := want.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got lightclient.SyncCommittee
-	if err := got.UnmarshalBinary(data); err != nil || !cmp.Equal(want, got) {
-		t.Error(err)
-	}
-	for _, size := range []int{0, 1, 48, len(data) - 1, len(data) - 48, len(data) + 48} {
-		other := append(slices.Clone(data), make([]byte, 48)...)[:size]
-		if err := got.UnmarshalBinary(other); !errors.Is(err, lightclient.ErrMalformed) {
-			t.Errorf("%d bytes: %v", size, err)
-		}
-	}
-}
-
 func TestAnswers_AreWrittenAsTheyWereRead(t *testing.T) {
 	for _, r := range recordings(t) {
 		text, err := json.Marshal(lightclient.Versioned[*lightclient.Bootstrap]{Version: "electra", Data: r.boot})

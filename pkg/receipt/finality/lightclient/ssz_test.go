@@ -48,9 +48,10 @@ func (c *cursor) beaconHeader() (h lightclient.BeaconHeader) {
 }
 
 func (c *cursor) committee(size int) (s lightclient.SyncCommittee) {
-	if err := s.UnmarshalBinary(c.next(48 * (size + 1))); err != nil {
-		c.err = err
+	for range size {
+		s.Pubkeys = append(s.Pubkeys, finality.PublicKey(c.next(48)))
 	}
+	s.AggregatePubkey = finality.PublicKey(c.next(48))
 	return s
 }
 
