@@ -135,9 +135,7 @@ type Uint256 [32]byte
 
 // MarshalText returns decimal digits.
 func (u Uint256) MarshalText() ([]byte, error) {
-	for i := range len(u) / 2 {
-		u[i], u[len(u)-1-i] = u[len(u)-1-i], u[i]
-	}
+	slices.Reverse(u[:])
 	return new(big.Int).SetBytes(u[:]).Append(nil, 10), nil
 }
 
@@ -149,9 +147,7 @@ func (u *Uint256) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%w: not a number of 256 bits", ErrMalformed)
 	}
 	n.FillBytes(u[:])
-	for i := range len(u) / 2 {
-		u[i], u[len(u)-1-i] = u[len(u)-1-i], u[i]
-	}
+	slices.Reverse(u[:])
 	return nil
 }
 
@@ -175,20 +171,13 @@ func (c *SyncCommittee) HashTreeRoot() finality.Root {
 }
 
 // ParseBootstrap reads the answer of /eth/v1/beacon/light_client/bootstrap/{root}. ErrMalformed.
-func ParseBootstrap(data []byte) (*Bootstrap, error) {
-	var answer Versioned[*Bootstrap]
-	if err := read(data, &answer); err != nil {
-		return nil, err
-	}
-	if answer.Data == nil {
-		return nil, fmt.Errorf("%w: no data", ErrMalformed)
-	}
-	return answer.Data, nil
-}
+func ParseBootstrap(data []byte) (*Bootstrap, error) { return parse[Bootstrap](data) }
 
 // ParseFinalityUpdate reads the answer of /eth/v1/beacon/light_client/finality_update. ErrMalformed.
-func ParseFinalityUpdate(data []byte) (*Update, error) {
-	var answer Versioned[*Update]
+func ParseFinalityUpdate(data []byte) (*Update, error) { return parse[Update](data) }
+
+func parse[T any](data []byte) (*T, error) {
+	var answer Versioned[*T]
 	if err := read(data, &answer); err != nil {
 		return nil, err
 	}
