@@ -2,13 +2,11 @@ package finality
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/bits"
 	"strconv"
-	"strings"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality/internal/bls"
@@ -292,13 +290,11 @@ func (s *Signature) UnmarshalText(text []byte) error { return fixed(s[:], text) 
 
 // fixed reads 0x and lower-case hexadecimal digits, which must fill into exactly.
 func fixed(into, text []byte) error {
-	digits, ok := strings.CutPrefix(string(text), "0x")
-	if !ok || len(digits) != 2*len(into) || strings.ToLower(digits) != digits {
+	var data receipt.Hex
+	if err := data.UnmarshalText(text); err != nil || len(data) != len(into) {
 		return malformed("not 0x and %d lower-case hexadecimal digits", 2*len(into))
 	}
-	if _, err := hex.Decode(into, []byte(digits)); err != nil {
-		return malformed("not 0x and %d lower-case hexadecimal digits", 2*len(into))
-	}
+	copy(into, data)
 	return nil
 }
 
