@@ -358,9 +358,6 @@ func (e evidence) transfer(r Receipt, logs []Log) ([]Fact, error) {
 	return list, nil
 }
 
-// Sentence returns the transfer for people, with its amount in atomic units.
-func (t ProvenTransfer) Sentence() string { return t.SentenceOn("") }
-
 // SentenceOn returns the transfer for people. chain is a CAIP-2 id. A token that is known there
 // has its symbol and a decimal amount.
 func (t ProvenTransfer) SentenceOn(chain string) string {

@@ -343,7 +343,7 @@ func TestTransferSentence_SaysThatThePayeePassedAllOn(t *testing.T) {
 	for sums, want := range map[[2]string]bool{
 		{"7", "0"}: false, {"7", "6"}: false, {"7", "7"}: true, {"9", "10"}: true, {"", "x"}: false, {"0", "0"}: false,
 	} {
-		text := receipt.ProvenTransfer{LogPosition: new(int), Matches: "1", Amount: "7", ToIn: sums[0], ToOut: sums[1]}.Sentence()
+		text := receipt.ProvenTransfer{LogPosition: new(int), Matches: "1", Amount: "7", ToIn: sums[0], ToOut: sums[1]}.SentenceOn("")
 		if got := strings.HasSuffix(text, "; in the same transaction the recipient passed on all of this token that came in"); got != want {
 			t.Errorf("%s came in, %s went out: %s", sums[0], sums[1], text)
 		}
