@@ -208,7 +208,8 @@ func hasTLS(address string) bool {
 // of OpenTelemetry name a collector and do not turn traces off.
 func traces() error {
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-	if endpoint == "" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" || os.Getenv("OTEL_SDK_DISABLED") == "true" {
+	if endpoint == "" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" ||
+		strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return os.Setenv("TRACING_SWITCH", "off")
 	}
 	if os.Getenv("OTEL_SERVICE_NAME") == "" {

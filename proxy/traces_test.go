@@ -77,7 +77,7 @@ func TestTrace_IsNotPassedOnWithoutACollector(t *testing.T) {
 	for name, settings := range map[string]map[string]string{
 		"nothing is set": nil,
 		"none":           {"OTEL_EXPORTER_OTLP_ENDPOINT": at.URL, "OTEL_TRACES_EXPORTER": "none"},
-		"disabled":       {"OTEL_EXPORTER_OTLP_ENDPOINT": at.URL, "OTEL_SDK_DISABLED": "true"},
+		"disabled":       {"OTEL_EXPORTER_OTLP_ENDPOINT": at.URL, "OTEL_SDK_DISABLED": "True"},
 	} {
 		h := openSite(t, settings)
 		h.request(t, "GET", "/v1/things", "", foreignTraces...)

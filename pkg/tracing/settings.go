@@ -16,7 +16,7 @@ type Settings struct {
 	Headers        string `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" doc:"headers for the collector: name=value, comma-separated"`
 	Protocol       string `env:"OTEL_EXPORTER_OTLP_PROTOCOL" default:"http/protobuf" doc:"the only supported protocol"`
 	Exporter       string `env:"OTEL_TRACES_EXPORTER" default:"otlp" doc:"none disables traces"`
-	Disabled       bool   `env:"OTEL_SDK_DISABLED" default:"false" doc:"true disables traces"`
+	Disabled       string `env:"OTEL_SDK_DISABLED" default:"false" doc:"true disables traces"`
 }
 
 // Validate checks what a setting's type does not, where traces are on.
@@ -32,7 +32,11 @@ func (s *Settings) Validate() error {
 		errs = append(errs, errors.New("OTEL_TRACES_EXPORTER: is neither otlp nor none"))
 	}
 	if u, err := url.Parse(s.url()); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		errs = append(errs, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: is not of the form http://host:port"))
+		name := "OTEL_EXPORTER_OTLP_ENDPOINT"
+		if s.TracesEndpoint != "" {
+			name = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+		}
+		errs = append(errs, fmt.Errorf("%s: is not of the form http://host:port", name))
 	}
 	if _, err := s.headers(); err != nil {
 		errs = append(errs, err)
@@ -40,9 +44,9 @@ func (s *Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// on reports whether spans are sent.
+// on reports whether spans are sent. Of Disabled, only "true" means true (OpenTelemetry specification, "Boolean").
 func (s *Settings) on() bool {
-	return !s.Disabled && s.Exporter != "none" && (s.Endpoint != "" || s.TracesEndpoint != "")
+	return !strings.EqualFold(s.Disabled, "true") && s.Exporter != "none" && (s.Endpoint != "" || s.TracesEndpoint != "")
 }
 
 // url returns where spans go (OpenTelemetry protocol exporter, "Endpoint URLs for OTLP/HTTP").
@@ -64,7 +68,7 @@ func (s *Settings) headers() (map[string]string, error) {
 		name, encoded, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(encoded))
 		if name = strings.TrimSpace(name); !ok || name == "" || err != nil {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: is not of the form name=value,name=value")
+			return nil, errors.New("OTEL_EXPORTER_OTLP_HEADERS: is not of the form name=value,name=value")
 		}
 		headers[name] = value
 	}

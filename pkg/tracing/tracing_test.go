@@ -91,6 +91,19 @@ func TestTrace_ARequestAndItsQuestionsAreOne(t *testing.T) {
 	}
 }
 
+// The SDK reads the headers for traces alone.
+func TestTrace_IsSentWithTheHeadersOfTraces(t *testing.T) {
+	c := tracingtest.New(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=a")
+	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL))
+	_, span := tracer.Request(request(), "POST", "/")
+	span.Answered(http.StatusOK)
+	tracer.Stop(t.Context())
+	if all := c.Headers(); len(all) != 1 || all[0].Get("X-Key") != "a" {
+		t.Errorf("sent %v", all)
+	}
+}
+
 func TestTrace_HoldsNothingAClientSent(t *testing.T) {
 	c := tracingtest.New(t)
 	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL))
@@ -129,7 +142,7 @@ func TestTrace_OffRunsAndAllocatesNothing(t *testing.T) {
 		"nothing is set": nil,
 		"no collector":   {"OTEL_SERVICE_NAME", "x"},
 		"no exporter":    {"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL, "OTEL_TRACES_EXPORTER", "none"},
-		"disabled":       {"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL, "OTEL_SDK_DISABLED", "true"},
+		"disabled":       {"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL, "OTEL_SDK_DISABLED", "True"},
 	} {
 		before := runtime.NumGoroutine()
 		tracer := start(t, &bytes.Buffer{}, settings(t, environment...))
@@ -154,6 +167,17 @@ func TestTrace_OffRunsAndAllocatesNothing(t *testing.T) {
 	}
 	if c.Requests.Load() != 0 {
 		t.Error("something was sent")
+	}
+}
+
+// OpenTelemetry's specification takes only "true" for true, and all else for false.
+func TestTrace_IsDisabledByTheWordTrueAlone(t *testing.T) {
+	for _, word := range []string{"1", "t", "yes", "false"} {
+		tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", tracingtest.New(t).URL, "OTEL_SDK_DISABLED", word))
+		if tracer == nil {
+			t.Errorf("%s disables traces", word)
+		}
+		tracer.Stop(t.Context())
 	}
 }
 
@@ -192,6 +216,7 @@ func TestSettings_ThatCannotWorkAreRefused(t *testing.T) {
 	const at = "http://127.0.0.1:4318"
 	for want, environment := range map[string][]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT":                    {"OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318"},
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT":             {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "127.0.0.1:4318"},
 		"OTEL_EXPORTER_OTLP_PROTOCOL":                    {"OTEL_EXPORTER_OTLP_ENDPOINT", at, "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},
 		"OTEL_TRACES_EXPORTER":                           {"OTEL_EXPORTER_OTLP_ENDPOINT", at, "OTEL_TRACES_EXPORTER", "zipkin"},
 		"OTEL_EXPORTER_OTLP_HEADERS: is not of the form": {"OTEL_EXPORTER_OTLP_ENDPOINT", at, "OTEL_EXPORTER_OTLP_HEADERS", "hunter2"},
