@@ -55,6 +55,7 @@ func start(program Program, log string) (*process, error) {
 		started <- err
 		if err == nil {
 			p.err = cmd.Wait()
+			p.signal(syscall.SIGKILL) // at once, to what it may have started itself
 			close(p.ended)
 		}
 	}()
@@ -94,8 +95,7 @@ func (p *process) failure(reason error) *Failure {
 	return &Failure{Program: p.program.Name, Reason: reason, Log: p.log, Last: lastLines(p.log)}
 }
 
-// stop sends SIGTERM. When the program has ended, or grace or ctx is over, it kills the
-// whole group.
+// stop sends SIGTERM. When grace or ctx is over, it kills the whole group.
 func (p *process) stop(ctx context.Context, grace time.Duration) {
 	p.stopping.Store(true)
 	p.signal(syscall.SIGTERM)
@@ -105,7 +105,7 @@ func (p *process) stop(ctx context.Context, grace time.Duration) {
 	case <-p.ended:
 	case <-ctx.Done():
 	}
-	p.kill() // and what it may have started itself
+	p.kill()
 }
 
 func (p *process) kill() {
@@ -114,9 +114,21 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// signal sends sig to the whole group of the program, unless the group is gone already.
+// signal sends sig to the whole group of the program, unless the program has ended: another group may have the
+// number then.
 func (p *process) signal(sig syscall.Signal) {
-	_ = syscall.Kill(-p.cmd.Process.Pid, sig)
+	if !p.hasEnded() {
+		_ = syscall.Kill(-p.cmd.Process.Pid, sig)
+	}
+}
+
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // openLog opens a program's log for appending and marks the start in it.

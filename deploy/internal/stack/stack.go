@@ -117,12 +117,12 @@ func (s *Stack) launch(program Program) (*process, error) {
 	return started, nil
 }
 
-// Pid returns the process id of a program that was started and not stopped, or 0.
+// Pid returns the process id of a program that was started and has not ended, or 0.
 func (s *Stack) Pid(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.running {
-		if p.program.Name == name {
+		if p.program.Name == name && !p.hasEnded() {
 			return p.cmd.Process.Pid
 		}
 	}

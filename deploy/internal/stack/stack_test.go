@@ -234,3 +234,25 @@ func TestState_ServesOneStack(t *testing.T) {
 	}
 	_ = again.Close()
 }
+
+// Its number may be another process's by then.
+func TestPid_IsZeroOnceTheProgramHasEnded(t *testing.T) {
+	s, dir := newStack(t), t.TempDir()
+	brief := shell("brief", dir, `sleep 100 & echo $! >"$DIR/child"; touch "$DIR/ready"; while [ -e "$DIR/ready" ]; do sleep 0.02; done`)
+	brief.Optional = true
+	if err := s.Start(t.Context(), time.Minute, brief); err != nil {
+		t.Fatal(err)
+	}
+	if s.Pid("brief") == 0 {
+		t.Error("it has no number while it runs")
+	}
+	if err := os.Remove(filepath.Join(dir, "ready")); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, pid(t, filepath.Join(dir, "child"))) // its group ends with it
+	for deadline := time.Now().Add(5 * time.Second); s.Pid("brief") != 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it keeps its number")
+		}
+	}
+}
