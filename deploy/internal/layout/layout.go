@@ -61,25 +61,6 @@ func FreeAddresses(ctx context.Context) (Addresses, error) {
 	}, nil
 }
 
-// Ports returns the addresses with the names of their programs, and the settings of the local stack
-// that choose them.
-func (a Addresses) Ports() []stack.Port {
-	return []stack.Port{
-		{Program: "the proxy", Setting: "PROXY_PORT", Addr: a.Proxy},
-		{Program: "the proxy's metrics", Setting: "PROXY_ADMIN_PORT", Addr: a.ProxyAdmin},
-		{Program: "auth", Setting: "AUTH_PORT", Addr: a.Auth},
-		{Program: "auth's metrics", Setting: "AUTH_ADMIN_PORT", Addr: a.AuthAdmin},
-		{Program: "verifier", Setting: "VERIFIER_PORT", Addr: a.Verifier},
-		{Program: "verifier's metrics", Setting: "VERIFIER_ADMIN_PORT", Addr: a.VerifierAdmin},
-		{Program: "the chain", Setting: "CHAIN_PORT", Addr: a.Chain},
-		{Program: "the facilitator", Setting: "FACILITATOR_PORT", Addr: a.Facilitator},
-		{Program: "the chain's beacon node", Setting: "BEACON_PORT", Addr: a.Beacon},
-		{Program: "Redis", Setting: "REDIS_PORT", Addr: a.Redis},
-		{Program: "the first witness", Setting: "WITNESS_1_PORT", Addr: a.Witness1},
-		{Program: "the second witness", Setting: "WITNESS_2_PORT", Addr: a.Witness2},
-	}
-}
-
 // Layout is one stack: where its programs are, what they keep, and where they
 // listen.
 type Layout struct {
@@ -93,7 +74,8 @@ type Layout struct {
 	// Admin has auth create an administrator with a generated password at its first
 	// start. Without it a set-up link creates the first one, unless Extra names one.
 	Admin bool
-	// Household has Prepare leave out the secrets and the files of the verifier, its chain and its log.
+	// Household has Prepare leave out the secrets and the files of the verifier, its chain and its log, and Ports
+	// their ports.
 	Household bool
 	// Log has the verifier keep a log of receipts, which the programs of Witnesses cosign.
 	Log bool
@@ -105,6 +87,30 @@ type Layout struct {
 
 // Path returns the path of a file of the state.
 func (l Layout) Path(name string) string { return filepath.Join(l.State, name) }
+
+// Ports returns the addresses of the stack's programs with their names, and the settings of the local stack that
+// choose them.
+func (l Layout) Ports() []stack.Port {
+	ports := []stack.Port{
+		{Program: "the proxy", Setting: "PROXY_PORT", Addr: l.Addresses.Proxy},
+		{Program: "the proxy's metrics", Setting: "PROXY_ADMIN_PORT", Addr: l.ProxyAdmin},
+		{Program: "auth", Setting: "AUTH_PORT", Addr: l.Addresses.Auth},
+		{Program: "auth's metrics", Setting: "AUTH_ADMIN_PORT", Addr: l.AuthAdmin},
+		{Program: "Redis", Setting: "REDIS_PORT", Addr: l.Redis},
+	}
+	if l.Household {
+		return ports
+	}
+	return append(ports, []stack.Port{
+		{Program: "verifier", Setting: "VERIFIER_PORT", Addr: l.Addresses.Verifier},
+		{Program: "verifier's metrics", Setting: "VERIFIER_ADMIN_PORT", Addr: l.VerifierAdmin},
+		{Program: "the chain", Setting: "CHAIN_PORT", Addr: l.Chain},
+		{Program: "the facilitator", Setting: "FACILITATOR_PORT", Addr: l.Facilitator},
+		{Program: "the chain's beacon node", Setting: "BEACON_PORT", Addr: l.Beacon},
+		{Program: "the first witness", Setting: "WITNESS_1_PORT", Addr: l.Witness1},
+		{Program: "the second witness", Setting: "WITNESS_2_PORT", Addr: l.Witness2},
+	}...)
+}
 
 // Prepare creates the folders and secrets that the state lacks. Unless it is a household's, it also rewrites the beacon
 // network's file and, with Log, the log's policy.

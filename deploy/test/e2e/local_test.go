@@ -50,7 +50,7 @@ func ports(t *testing.T) (env []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, port := range addresses.Ports() {
+	for _, port := range (layout.Layout{Addresses: addresses}).Ports() {
 		_, number := split(port.Addr)
 		env = append(env, port.Setting+"="+number)
 	}
