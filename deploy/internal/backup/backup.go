@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/secrets"
@@ -113,12 +114,12 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 // Afterwards setup creates no data key unasked if auth's database holds secrets of authenticator apps,
 // which only the earlier one opens. ErrArchive, ErrTaken.
 func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
-	mark := s.mark(secrets.Unfinished)
 	begun := s.lost() // else the stack has what it needs, and goes on as it is
 	if begun {
+		mark := s.mark(secrets.Unfinished)
 		err = os.MkdirAll(filepath.Dir(mark), 0o700)
 		if err == nil {
-			err = os.WriteFile(mark, nil, 0o600)
+			err = secrets.WriteFile(mark, strings.NewReader(""), 0o600)
 		}
 		if err != nil {
 			return m, err
@@ -147,10 +148,7 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err er
 	} else if err != nil {
 		return m, err
 	}
-	if err := os.Remove(mark); !errors.Is(err, fs.ErrNotExist) { // perhaps of a restore that failed before
-		return m, err
-	}
-	return m, nil
+	return m, s.unmark(secrets.Unfinished) // perhaps of a restore that failed before
 }
 
 // lost reports whether the stack lacks what it needs to go on and a restore puts back: the signing
@@ -166,6 +164,14 @@ func (s Settings) lost() bool {
 // mark returns the path of a mark for setup.
 func (s Settings) mark(name string) string {
 	return filepath.Join(cmp.Or(s.Marks, filepath.Dir(s.SigningKey)), name)
+}
+
+// unmark removes a mark, where there is one.
+func (s Settings) unmark(name string) error {
+	if err := os.Remove(s.mark(name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // Check returns what an archive has, and an error unless the archive is whole and these

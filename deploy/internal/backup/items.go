@@ -144,10 +144,13 @@ func (s Settings) changeUsers(ctx context.Context, url string) error {
 		return err
 	}
 	sealed, err := sqldb.CountWhereTable(ctx, url, "user_factors", countSealed)
-	if err != nil || sealed == 0 {
+	switch {
+	case err != nil:
 		return err
+	case sealed > 0:
+		return secrets.WriteFile(s.mark(secrets.Sealed), strings.NewReader(""), 0o600)
 	}
-	return secrets.WriteFile(s.mark(secrets.Sealed), strings.NewReader(""), 0o600)
+	return s.unmark(secrets.Sealed) // of a restore that failed before
 }
 
 // file is a file: a SQLite database, or another one.

@@ -123,6 +123,31 @@ func TestRestore_AsksForTheDataKeyOfSealedSecrets(t *testing.T) {
 	})
 }
 
+// A restore that fails after the mark was made leaves it.
+func TestRestore_AsksForNoDataKeyOfUsersWhoWereNotRestored(t *testing.T) {
+	with := savedPeople(t, sqldbtest.SQLite, "INSERT INTO user_factors VALUES (1, 'sealed', 1700000000)")
+	without := savedPeople(t, sqldbtest.SQLite, "")
+	to := newSettings(t, sqldbtest.SQLite)
+	to.Marks = t.TempDir()
+	keys := filepath.Join(to.Marks, "keys")
+	to.SigningKey = filepath.Join(keys, secrets.ReceiptKey)
+	if err := os.Symlink("nowhere", keys); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Restore(t.Context(), bytes.NewReader(with)); err == nil {
+		t.Fatal("it has restored the key into nothing")
+	}
+	if err := os.Remove(keys); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Restore(t.Context(), bytes.NewReader(without)); err != nil {
+		t.Fatal(err)
+	}
+	if err := secrets.Make(to.Marks); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSave_TakesTheAnnouncedKey(t *testing.T) {
 	from, to := t.TempDir(), newSettings(t, sqldbtest.SQLite)
 	to.SigningKey, to.RetiredKeys = filepath.Join(t.TempDir(), secrets.ReceiptKey), filepath.Join(t.TempDir(), secrets.RetiredKeys)
