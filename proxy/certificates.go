@@ -103,8 +103,11 @@ func fromFile(name string) error {
 		secret = string(b)
 	}
 	secret = strings.TrimSpace(secret)
-	if secret == "" || strings.ContainsRune(secret, '`') {
+	switch {
+	case secret == "":
 		return fmt.Errorf("%s must be set, or %s_FILE", name, name)
+	case strings.ContainsRune(secret, '`'): // it would end the secret in the Caddyfile
+		return fmt.Errorf("%s has a backquote", name)
 	}
 	return os.Setenv(name, secret)
 }

@@ -41,6 +41,7 @@ func TestTLS_WrongSettingsEndTheProgram(t *testing.T) {
 		{map[string]string{"TLS": "dns", "SITE_ADDRESS": host, "ACMEDNS_SERVER": "https://a.example", "ACMEDNS_ACCOUNT_FILE": "/nonexistent"}, "ACMEDNS_ACCOUNT_FILE: open /nonexistent"},
 		{map[string]string{"TLS": "dns", "SITE_ADDRESS": host, "ACMEDNS_SERVER": "https://a.example", "ACMEDNS_ACCOUNT_FILE": file}, "ACMEDNS_ACCOUNT is not what the server answered"},
 		{map[string]string{"TLS": "dns", "SITE_ADDRESS": host, "ACMEDNS_SERVER": "a.example", "ACMEDNS_ACCOUNT": account}, "ACMEDNS_SERVER is no URL"},
+		{map[string]string{"TLS": "dns", "SITE_ADDRESS": host, "DNS_UPDATE_SERVER": "b.example", "DNS_UPDATE_KEY": "`a secret`"}, "TLS=dns: DNS_UPDATE_KEY has a backquote"},
 		{map[string]string{"TLS": "dns", "SITE_ADDRESS": host, "DNS_UPDATE_SERVER": "b.example", "DNS_UPDATE_KEY": "a secret"}, "DNS_UPDATE_KEY has not the form"},
 	} {
 		c.settings["ADMIN_PORT"] = freePort(t)
