@@ -219,3 +219,15 @@ func TestRevokeReceiptKey_OfTheAnnouncedOneNeverSigns(t *testing.T) {
 		t.Errorf("it can sign: %v", err)
 	}
 }
+
+// What cannot be read may be the key of everything that is sealed.
+func TestRotateDataKey_KeepsAPreviousKeyThatItCannotRead(t *testing.T) {
+	folder := made(t)
+	present, previous := content(t, folder, secrets.DataKey), filepath.Join(folder, secrets.PreviousDataKey)
+	if err := errors.Join(os.Remove(previous), os.Symlink(previous, previous)); err != nil {
+		t.Fatal(err)
+	}
+	if err := secrets.RotateDataKey(folder, time.Now()); err == nil || content(t, folder, secrets.DataKey) != present {
+		t.Errorf("it was replaced: %v", err)
+	}
+}

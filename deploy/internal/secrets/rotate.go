@@ -52,6 +52,9 @@ func RotateDataKey(folder string, now time.Time) error {
 	}
 	// A rotation that was cut short left both files the same, and is finished.
 	before, err := os.ReadFile(previous) //nolint:gosec // our own file
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the previous data key: %w", err)
+	}
 	if err == nil && !bytes.Equal(before, present) {
 		info, err := os.Stat(previous)
 		if err != nil {
