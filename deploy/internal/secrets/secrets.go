@@ -104,10 +104,7 @@ var ErrSealed = errors.New("users with authenticator apps were restored, and the
 // values that they read too: a previous session secret and data key that were never used, and an
 // empty list of keys. ErrRestore, ErrSealed.
 func Make(folder string) error {
-	if err := restored(folder); err != nil {
-		return err
-	}
-	if err := sealed(folder); err != nil {
+	if err := MakeHousehold(folder); err != nil {
 		return err
 	}
 	key, err := newReceiptKey()
@@ -115,7 +112,6 @@ func Make(folder string) error {
 		return err
 	}
 	return errors.Join(
-		makeAuth(folder),
 		once(path(folder, verifier, ReceiptKey), key, private),
 		once(path(folder, verifier, RetiredKeys), "[]\n", private),
 	)
@@ -129,10 +125,6 @@ func MakeHousehold(folder string) error {
 	if err := sealed(folder); err != nil {
 		return err
 	}
-	return makeAuth(folder)
-}
-
-func makeAuth(folder string) error {
 	return errors.Join(
 		once(path(folder, auth, Session), newSecret(), private),
 		once(path(folder, auth, PreviousSession), newSecret(), private),
