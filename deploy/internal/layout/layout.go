@@ -341,10 +341,8 @@ func (l Layout) Witnesses() ([]stack.Program, error) {
 // Mirror returns the program that copies the log of receipts from PublicURL to a folder. No sale needs it.
 func (l Layout) Mirror() stack.Program {
 	return l.receipt("mirror", "log", "mirror", l.PublicURL, l.Path("mirror"), "--log-policy", l.LogPolicy(), "--every",
-		mirrorEvery.String())
+		"10s")
 }
-
-const mirrorEvery = 10 * time.Second
 
 // receipt returns a command of the program receipt. It counts as ready at once, and the stack goes on when it ends.
 func (l Layout) receipt(name string, args ...string) stack.Program {
