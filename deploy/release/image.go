@@ -270,7 +270,7 @@ func (o options) addImage(i image, platforms []string, files map[string][]byte) 
 		return err
 	}
 	l["index.json"], l["oci-layout"] = top, []byte(`{"imageLayoutVersion":"1.0.0"}`)
-	if files[name+".tar"], err = o.archive(l); err != nil || o.local {
+	if files[name+".tar"], err = tarOf("", l, o.at); err != nil || o.local {
 		return err
 	}
 	if files[name+".cdx.json"], err = sbom(modules, o.version, o.at); err != nil {
@@ -279,25 +279,6 @@ func (o options) addImage(i image, platforms []string, files map[string][]byte) 
 	files[i.name+".ref"] = []byte(reference + "\n")
 	files[i.file], err = o.composed(i, reference)
 	return err
-}
-
-func (o options) archive(files map[string][]byte) ([]byte, error) {
-	var out bytes.Buffer
-	archive := tar.NewWriter(&out)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		err := archive.WriteHeader(&tar.Header{
-			Typeflag: tar.TypeReg, Name: name, Size: int64(len(files[name])), Mode: 0o644,
-			ModTime: o.at, Format: tar.FormatUSTAR,
-		})
-		if err == nil {
-			_, err = archive.Write(files[name])
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	err := archive.Close()
-	return out.Bytes(), err
 }
 
 // composed returns the compose file of an image with the reference of what is released.

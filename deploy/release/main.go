@@ -180,12 +180,24 @@ func (o options) files(platform string) (map[string][]byte, error) {
 // pack returns a compressed tar: files by name, owned by root, all of one time,
 // below one folder.
 func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) {
+	plain, err := tarOf(folder, files, at)
+	if err != nil {
+		return nil, err
+	}
 	var out bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
-	archive := tar.NewWriter(compressed)
+	_, err = compressed.Write(plain)
+	err = errors.Join(err, compressed.Close())
+	return out.Bytes(), err
+}
+
+// tarOf returns a tar: files by name, owned by root, all of one time, below folder, "" for none.
+func tarOf(folder string, files map[string][]byte, at time.Time) ([]byte, error) {
+	var out bytes.Buffer
+	archive := tar.NewWriter(&out)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		header := tar.Header{
 			Typeflag: tar.TypeReg, Name: path.Join(folder, name), Size: int64(len(files[name])), Mode: 0o644,
@@ -202,6 +214,6 @@ func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) 
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	err = errors.Join(archive.Close(), compressed.Close())
+	err := archive.Close()
 	return out.Bytes(), err
 }
