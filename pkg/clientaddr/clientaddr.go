@@ -119,11 +119,10 @@ func Neighborhood(addr netip.Addr) string {
 // masked returns the network of an address with so many bits, or the address
 // itself when it is not valid.
 func masked(addr netip.Addr, bits int) string {
-	prefix, err := addr.Prefix(bits)
-	if err != nil || !addr.IsValid() {
-		return addr.String()
+	if prefix, _ := addr.Prefix(bits); prefix.IsValid() {
+		return prefix.String()
 	}
-	return prefix.String()
+	return addr.String()
 }
 
 // Network is a range of addresses, written as CIDR or as one address.
