@@ -49,13 +49,13 @@ func (p *Pages) answerAgain(r *request, answer once.Answer) error {
 // another request, gets that redirect instead, for as long as it is kept (once.FormLifetime). One that leads to none
 // can be sent again.
 func (p *Pages) carryOut(r *request, h handler) error {
+	// It may compute a password. The browser that sends a form twice hangs up on the first: the work is finished all
+	// the same, and the second waits as long as it may take.
+	defer p.detach(r)()
 	f, ok := r.sentForm()
 	if !ok {
 		return h(r)
 	}
-	// The browser that sends a form twice hangs up on the first: the work is finished all the same, and the second
-	// waits as long as it may take.
-	defer p.detach(r)()
 	answer, first, err := p.Once.Begin(r.ctx(), f)
 	if err != nil {
 		return err

@@ -154,7 +154,6 @@ func (p linkPages) setup(r *request) error {
 	if err != nil {
 		return err
 	}
-	defer p.detach(r)()
 	username := r.form.get("username")
 	_, err = p.People.Setup(r.ctx(), r.form.get("t"), people.NewHousehold{
 		Household: r.form.get("household"), Username: username, DisplayName: r.form.get("display_name"), Password: pw,
@@ -198,7 +197,6 @@ func (p linkPages) join(r *request) error {
 	if err != nil {
 		return err
 	}
-	defer p.detach(r)()
 	u, err := p.People.Join(r.ctx(), r.form.get("t"), people.NewMember{
 		Username: r.form.get("username"), DisplayName: r.form.get("display_name"), Password: pw,
 	})
@@ -224,7 +222,6 @@ func (p linkPages) reset(r *request) error {
 	if err != nil {
 		return err
 	}
-	defer p.detach(r)()
 	of, err := p.People.LinkOf(r.ctx(), link.Reset, r.form.get("t"))
 	if err != nil {
 		return err

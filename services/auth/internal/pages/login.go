@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -97,9 +97,8 @@ func (p signIn) login(r *request) error {
 		r.status, r.fault = http.StatusBadRequest, &fault{Text: r.text["CookiesBlocked"] + " " + r.text["CookiesHelp"]}
 		return p.loginForm(r)
 	}
-	defer p.detach(r)()
 	var in account.LoggedIn
-	err := p.limited(r, web.LimitLogin, func() (err error) {
+	err := p.limited(r, web.LimitLogin, p.LoginLimit, p.loginKeys(r), func() (err error) {
 		in, err = p.Login(r.Response(), p.KnowBrowser(r.Response(), r.Request()), r.form.get("username"),
 			r.form.get("password"), r.form.device())
 		return err
@@ -165,14 +164,11 @@ func (p *Pages) loginKeys(r *request) []string {
 	return []string{key}
 }
 
-// limited runs do behind the login limit or, with web.LimitPassword, behind the limit of the user's passwords, and
-// returns its error. web.Web.Limited decides which attempts count. web.ErrLimited, or an error of the limit's store:
-// do did not run.
-func (p *Pages) limited(r *request, limit string, do func() error) (err error) {
-	limiter, keys := p.LoginLimit, p.loginKeys(r)
-	if limit == web.LimitPassword {
-		limiter, keys = p.PasswordLimit, []string{strconv.FormatInt(r.UserID, 10)}
-	}
+// limited runs do behind a limit and returns its error. web.Web.Limited decides which attempts count. web.ErrLimited,
+// or an error of the limit's store: do did not run.
+func (p *Pages) limited(
+	r *request, limit string, limiter *ratelimit.Limiter, keys []string, do func() error,
+) (err error) {
 	refused := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), limit, limiter, keys, func() int {
 		if err = do(); err != nil {
 			return web.FailureOf(err).Status

@@ -54,7 +54,6 @@ func (p signIn) second(r *request) error {
 		}
 		return r.seeOther(root + "login")
 	}
-	defer p.detach(r)()
 	in, _, _, err := p.VerifyCode(r.Response(), r.Request(), r.form.get("code"))
 	if errors.Is(err, account.ErrNoPendingLogin) {
 		return r.seeOther(root + "login?done=expired")
@@ -111,7 +110,6 @@ func (p *Pages) renderReauth(r *request, to string, kept map[string]string) erro
 
 // reauth replaces the session by one that counts as freshly proved.
 func (p signIn) reauth(r *request) error {
-	defer p.detach(r)()
 	in, err := p.Reauth(r.Response(), r.Request(), r.Caller, r.form.get("password"), r.form.code())
 	if err != nil {
 		return err

@@ -247,8 +247,8 @@ func (p security) changePassword(r *request) error {
 	if err := p.Accounts.CheckPassword(r.ctx(), replacement, r.User.Username, r.User.DisplayName); err != nil {
 		return err
 	}
-	defer p.detach(r)()
-	err = p.limited(r, web.LimitPassword, func() error {
+	keys := []string{strconv.FormatInt(r.UserID, 10)}
+	err = p.limited(r, web.LimitPassword, p.PasswordLimit, keys, func() error {
 		return p.ChangePassword(r.Response(), r.Request(), r.Caller, r.form.get("current"), replacement)
 	})
 	if failed(err) {
