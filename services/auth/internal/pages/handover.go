@@ -140,27 +140,27 @@ func requestHost(r *http.Request) string {
 	return host
 }
 
-// leadsToApp permits the forms of a page to end at an application's origin, because browsers apply form-action to the
-// redirects after a form, too. It is that of the application to which the return path leads by a hand-over, or that
-// of the address of a kept request to sign in. No other origin is permitted.
-func (p *Pages) leadsToApp(r *request, to string) error {
+// leadsToApp permits the forms of a page to end at an application's origin: that of the application to which the
+// return path leads by a hand-over, or that of the address of a kept request to sign in. No other origin is permitted.
+// It returns the name of the application with such a request; "" for all others.
+func (p *Pages) leadsToApp(r *request, to string) (name string, err error) {
 	if w, waits, err := p.waiting(r, to); waits || err != nil {
 		permitForms(r.Response().Header(), w.Origin)
-		return err
+		return w.Name, err
 	}
 	u, err := url.Parse(to)
 	if err != nil || u.Path != goPath {
-		return nil
+		return "", nil
 	}
 	origin, err := p.Policy.OriginOf(r.ctx(), u.Query().Get("app"))
-	if err != nil || origin == "" {
-		return err
+	if err == nil && origin != "" {
+		permitForms(r.Response().Header(), origin)
 	}
-	permitForms(r.Response().Header(), origin)
-	return nil
+	return "", err
 }
 
-// permitForms permits the forms of a page to end at an origin, too.
+// permitForms permits the forms of a page to end at an origin, too: browsers apply form-action to the redirects after
+// a form.
 func permitForms(h http.Header, origin string) {
 	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "form-action 'self'",
 		"form-action 'self' "+origin, 1))

@@ -74,13 +74,8 @@ func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
 	if page.Empty, err = p.People.IsEmpty(r.ctx()); err != nil {
 		return err
 	}
-	if err := p.leadsToApp(r, page.Return); err != nil {
+	if page.To, err = p.leadsToApp(r, page.Return); err != nil {
 		return err
-	}
-	if w, waits, err := p.waiting(r, page.Return); err != nil {
-		return err
-	} else if waits {
-		page.To = w.Name
 	}
 	page.Passkeys = p.Accounts.Passkeys.Off() == nil
 	kept := p.Sessions.Lifetimes()

@@ -29,7 +29,7 @@ func (p signIn) secondForm(r *request) error {
 }
 
 func (p signIn) renderSecond(r *request, pending account.PendingLogin) error {
-	if err := p.leadsToApp(r, r.returnTo()); err != nil {
+	if _, err := p.leadsToApp(r, r.returnTo()); err != nil {
 		return err
 	}
 	return p.render(r, "second", r.text["SecondTitle"], secondPage{
@@ -99,7 +99,7 @@ func (p *Pages) renderReauth(r *request, to string, kept map[string]string) erro
 	if err != nil {
 		return err
 	}
-	if err := p.leadsToApp(r, to); err != nil {
+	if _, err := p.leadsToApp(r, to); err != nil {
 		return err
 	}
 	return p.render(r, "reauth", r.text["ReauthTitle"], reauthPage{
