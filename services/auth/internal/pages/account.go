@@ -189,10 +189,7 @@ func (p profile) account(r *request) error {
 // changeProfile changes the user's display name and colour, or their e-mail address.
 func (p profile) changeProfile(r *request) error {
 	if r.form.get("do") == "email" {
-		if err := p.People.SetOwnEmail(r.ctx(), r.Session, r.form.get("email")); err != nil {
-			return err
-		}
-		return r.seeOther(root + "account?done=profile")
+		return r.done(root+"account", "profile", p.People.SetOwnEmail(r.ctx(), r.Session, r.form.get("email")))
 	}
 	color, change := r.form.color(), people.Profile{}
 	change.AvatarColor = &color
@@ -200,10 +197,8 @@ func (p profile) changeProfile(r *request) error {
 	if name := r.form.get("display_name"); name != r.User.DisplayName {
 		change.DisplayName = &name
 	}
-	if _, err := p.People.UpdateProfile(r.ctx(), r.Session, change); err != nil {
-		return err
-	}
-	return r.seeOther(root + "account?done=profile")
+	_, err := p.People.UpdateProfile(r.ctx(), r.Session, change)
+	return r.done(root+"account", "profile", err)
 }
 
 // picturePath is where the form with a user's picture is sent.
@@ -212,18 +207,12 @@ const picturePath = root + "account/picture"
 // changePicture makes the file of the form the user's picture, or removes it.
 func (p profile) changePicture(r *request) error {
 	if r.form.get("do") == "remove" {
-		if err := p.People.SetPicture(r.ctx(), r.Session, nil); err != nil {
-			return err
-		}
-		return r.seeOther(root + "account?done=picture-removed")
+		return r.done(root+"account", "picture-removed", p.People.SetPicture(r.ctx(), r.Session, nil))
 	}
 	if len(r.file) == 0 {
 		return picture.ErrFormat
 	}
-	if err := p.People.SetPicture(r.ctx(), r.Session, r.file); err != nil {
-		return err
-	}
-	return r.seeOther(root + "account?done=picture")
+	return r.done(root+"account", "picture", p.People.SetPicture(r.ctx(), r.Session, r.file))
 }
 
 // picture serves the picture of a user to those who are logged in. Its URL has its hash.

@@ -97,54 +97,30 @@ func (p household) changeMember(r *request) error {
 		return err
 	}
 	here := root + "admin/members/" + strconv.FormatInt(m.ID, 10)
+	update := func(what string, change people.MemberChange) error {
+		_, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID, change)
+		return r.done(here, what, err)
+	}
 	switch r.form.get("do") {
 	case "change":
-		_, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID, people.MemberChange{
+		return update("profile", people.MemberChange{
 			DisplayName: r.form.changed("display_name", r.form.get("display_name")),
 			AvatarColor: r.form.changed("color", r.form.color()),
 			Role:        r.form.changed("role", r.form.get("role")),
 			Joins:       r.form.joins(),
 		})
-		if err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=profile")
 	case "picture":
-		if err := p.People.RemovePicture(r.ctx(), r.UserID, m.ID); err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=picture-removed")
+		return r.done(here, "picture-removed", p.People.RemovePicture(r.ctx(), r.UserID, m.ID))
 	case "rename":
-		name := r.form.get("username")
-		if _, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID,
-			people.MemberChange{Username: &name}); err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=renamed")
+		return update("renamed", people.MemberChange{Username: new(r.form.get("username"))})
 	case "email": // an admin vouches for what they enter, and for what a member has entered
-		email := r.form.get("email")
-		if _, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID,
-			people.MemberChange{Email: &email}); err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=profile")
+		return update("profile", people.MemberChange{Email: new(r.form.get("email"))})
 	case "guest":
-		day := r.form.get("last_day")
-		if _, err := p.UpdateMember(r.Response(), r.Request(), r.Caller, m.ID,
-			people.MemberChange{LastDay: &day}); err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=profile")
+		return update("profile", people.MemberChange{LastDay: new(r.form.get("last_day"))})
 	case "disable":
-		if err := p.People.Disable(r.ctx(), r.UserID, m.ID); failed(err) {
-			return err
-		}
-		return r.seeOther(here + "?done=disabled")
+		return r.done(here, "disabled", p.People.Disable(r.ctx(), r.UserID, m.ID))
 	case "enable":
-		if err := p.People.Enable(r.ctx(), r.UserID, m.ID); err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=enabled")
+		return r.done(here, "enabled", p.People.Enable(r.ctx(), r.UserID, m.ID))
 	case "dismiss":
 		if err := p.People.DismissReset(r.ctx(), r.UserID, m.ID); err != nil {
 			return err
@@ -157,25 +133,17 @@ func (p household) changeMember(r *request) error {
 		}
 		return p.showLink(r, l, token, here)
 	case "factor":
-		if err := p.Accounts.SecondFactor.Reset(r.ctx(), r.UserID, m.ID); failed(err) {
-			return err
-		}
-		return r.seeOther(here + "?done=factor-reset")
+		return r.done(here, "factor-reset", p.Accounts.SecondFactor.Reset(r.ctx(), r.UserID, m.ID))
 	case "revoke", "remove":
 		return p.changeToken(r, here)
 	case "sessions":
-		if _, err := p.Accounts.RevokeSessions(r.ctx(), m.Username); failed(err) {
-			return err
-		}
-		return r.seeOther(here + "?done=sessions")
+		_, err := p.Accounts.RevokeSessions(r.ctx(), m.Username)
+		return r.done(here, "sessions", err)
 	case "delete":
 		if r.form.get("confirm") != m.Username {
 			return web.ErrConfirmation
 		}
-		if err := p.People.Delete(r.ctx(), r.Session, m.ID); failed(err) {
-			return err
-		}
-		return r.seeOther(root + "admin/members?done=deleted")
+		return r.done(root+"admin/members", "deleted", p.People.Delete(r.ctx(), r.Session, m.ID))
 	}
 	return web.ErrMalformed
 }
@@ -220,10 +188,7 @@ func (p household) changeInvites(r *request) error {
 		if err != nil {
 			return web.ErrMalformed
 		}
-		if err := p.People.RevokeInvite(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, link.ErrNotFound) {
-			return err
-		}
-		return r.seeOther(invitesPath + "?done=revoked")
+		return r.done(invitesPath, "revoked", p.People.RevokeInvite(r.ctx(), r.UserID, id), link.ErrNotFound)
 	}
 	return web.ErrMalformed
 }

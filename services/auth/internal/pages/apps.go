@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -188,24 +187,15 @@ func (p appPages) changeApp(r *request) error {
 		if change.URL != nil {
 			*change.URL = p.addressOf(r, *change.URL, false)
 		}
-		if err := p.Policy.ChangeApplication(r.ctx(), r.UserID, slug, change); err != nil {
-			return err
-		}
-		return r.seeOther(at + "?done=profile")
+		return r.done(at, "profile", p.Policy.ChangeApplication(r.ctx(), r.UserID, slug, change))
 	case "probe":
 		return p.app(r.tried(p.try(r.ctx(), r, f.get("upstream"))))
 	case "route":
 		return p.changeRoute(r, slug, at)
 	case "unroute":
-		if err := p.Policy.RemoveRoute(r.ctx(), r.UserID, slug); err != nil && !errors.Is(err, application.ErrNoRoute) {
-			return err
-		}
-		return r.seeOther(at + "?done=app-unrouted")
+		return r.done(at, "app-unrouted", p.Policy.RemoveRoute(r.ctx(), r.UserID, slug), application.ErrNoRoute)
 	case "remove":
-		if err := p.Policy.RemoveApplication(r.ctx(), r.UserID, slug); err != nil {
-			return err
-		}
-		return r.seeOther(appsPath + "?done=app-removed")
+		return r.done(appsPath, "app-removed", p.Policy.RemoveApplication(r.ctx(), r.UserID, slug))
 	}
 	return web.ErrMalformed
 }
@@ -277,10 +267,8 @@ func (p appPages) groups(r *request) error {
 
 func (p appPages) addGroup(r *request) error {
 	slug := r.form.get("slug")
-	if err := p.Policy.CreateGroup(r.ctx(), r.UserID, slug, r.form.get("name")); err != nil {
-		return err
-	}
-	return r.seeOther(groupsPath + "/" + slug + "?done=group-added")
+	err := p.Policy.CreateGroup(r.ctx(), r.UserID, slug, r.form.get("name"))
+	return r.done(groupsPath+"/"+slug, "group-added", err)
 }
 
 type groupPage struct {
@@ -336,16 +324,10 @@ func (p appPages) changeGroup(r *request) error {
 		}
 		return r.seeOther(withQuery(groupsPath+"/"+url.PathEscape(slug), r.inList("profile")))
 	case "rename":
-		name := r.form.get("name")
-		if err := p.Policy.ChangeGroup(r.ctx(), r.UserID, slug, policy.GroupChange{Name: &name}); err != nil {
-			return web.OfGroup(err)
-		}
-		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
+		err := p.Policy.ChangeGroup(r.ctx(), r.UserID, slug, policy.GroupChange{Name: new(r.form.get("name"))})
+		return r.done(groupsPath+"/"+url.PathEscape(slug), "profile", web.OfGroup(err))
 	case "remove":
-		if err := p.Policy.RemoveGroup(r.ctx(), r.UserID, slug); err != nil {
-			return web.OfGroup(err)
-		}
-		return r.seeOther(groupsPath + "?done=group-removed")
+		return r.done(groupsPath, "group-removed", web.OfGroup(p.Policy.RemoveGroup(r.ctx(), r.UserID, slug)))
 	}
 	return web.ErrMalformed
 }

@@ -59,10 +59,7 @@ func (p security) changeFactor(r *request) error {
 	code := r.form.code()
 	switch r.form.get("do") {
 	case "disable":
-		if err := p.Accounts.SecondFactor.Disable(r.ctx(), r.Session, code); err != nil {
-			return err
-		}
-		return p.done(r, "factor-off")
+		return r.done(securityPath, "factor-off", p.Accounts.SecondFactor.Disable(r.ctx(), r.Session, code))
 	case "renew":
 		codes, err := p.Accounts.SecondFactor.NewRecoveryCodes(r.ctx(), r.Session, code)
 		return p.showCodes(r, codes, false, err)

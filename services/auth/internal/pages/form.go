@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/pforte/pforte/pkg/service"
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/picture"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -182,6 +181,3 @@ func (p *Pages) cookie(name, value string, seconds int) *http.Cookie {
 		SameSite: http.SameSiteLaxMode,
 	}
 }
-
-// failed reports whether a change failed. One that is saved has not, though its sessions end later (AUTH-2.17).
-func failed(err error) bool { return err != nil && !errors.Is(err, account.ErrPending) }

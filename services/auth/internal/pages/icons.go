@@ -33,10 +33,7 @@ func (p appPages) changeIcon(r *request) error {
 	default:
 		return web.ErrMalformed
 	}
-	if err := p.Policy.SetIcon(r.ctx(), r.UserID, slug, icon); err != nil {
-		return err
-	}
-	return r.seeOther(appsPath + "/" + url.PathEscape(slug) + "?done=profile")
+	return r.done(appsPath+"/"+url.PathEscape(slug), "profile", p.Policy.SetIcon(r.ctx(), r.UserID, slug, icon))
 }
 
 // icon serves the picture of an application to anybody who knows its hash. The picture was encoded anew, and the

@@ -439,10 +439,7 @@ func (p clients) change(r *request) error {
 	here := signInPath + "/" + url.PathEscape(slug)
 	switch f.get("do") {
 	case "change":
-		if err := p.OIDC.Change(r.ctx(), r.UserID, slug, f.changeClient); err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=profile")
+		return r.done(here, "profile", p.OIDC.Change(r.ctx(), r.UserID, slug, f.changeClient))
 	case "take":
 		err := p.OIDC.Change(r.ctx(), r.UserID, slug, func(c *oidc.Client) error {
 			if !slices.Contains(c.Redirects, f.get("address")) {
@@ -450,10 +447,7 @@ func (p clients) change(r *request) error {
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=client-address")
+		return r.done(here, "client-address", err)
 	case "secret":
 		client, err := p.OIDC.Client(r.ctx(), slug) // first: once it is made, the secret must be shown
 		if err != nil {
@@ -470,26 +464,15 @@ func (p clients) change(r *request) error {
 		if err != nil {
 			return web.ErrMalformed
 		}
-		if err := p.OIDC.RemoveSecret(r.ctx(), r.UserID, slug, id); err != nil && !errors.Is(err, oidc.ErrNoSecret) {
-			return err
-		}
-		return r.seeOther(here + "?done=client-secret-removed")
+		err = p.OIDC.RemoveSecret(r.ctx(), r.UserID, slug, id)
+		return r.done(here, "client-secret-removed", err, oidc.ErrNoSecret)
 	case "end":
-		if err := p.OIDC.Disconnect(r.ctx(), r.UserID, f.get("grant")); err != nil && !errors.Is(err,
-			oidc.ErrNoConnection) {
-			return err
-		}
-		return r.seeOther(here + "?done=disconnected")
+		return r.done(here, "disconnected", p.OIDC.Disconnect(r.ctx(), r.UserID, f.get("grant")), oidc.ErrNoConnection)
 	case "issuer":
-		if err := p.OIDC.TakeIssuer(r.ctx(), r.UserID); err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=issuer-taken")
+		return r.done(here, "issuer-taken", p.OIDC.TakeIssuer(r.ctx(), r.UserID))
 	case "remove":
-		if err := p.OIDC.Remove(r.ctx(), r.UserID, slug); err != nil && !errors.Is(err, oidc.ErrNoClient) {
-			return err
-		}
-		return r.seeOther(appsPath + "/" + url.PathEscape(slug) + "?done=client-removed")
+		err := p.OIDC.Remove(r.ctx(), r.UserID, slug)
+		return r.done(appsPath+"/"+url.PathEscape(slug), "client-removed", err, oidc.ErrNoClient)
 	}
 	return web.ErrMalformed
 }

@@ -101,10 +101,7 @@ func (p devices) answer(r *request) error {
 	case "yes":
 		return p.allow(r, w)
 	case "no":
-		if err := p.OIDC.DenyDevice(r.ctx(), w); err != nil {
-			return err
-		}
-		return r.seeOther(web.OIDCDevicePage + "?done=device-denied")
+		return r.done(web.OIDCDevicePage, "device-denied", p.OIDC.DenyDevice(r.ctx(), w))
 	}
 	return web.ErrMalformed
 }

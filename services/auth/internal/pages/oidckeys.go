@@ -37,8 +37,5 @@ func (p signingKeys) rotate(r *request) error {
 	if r.form.get("do") != "rotate" {
 		return web.ErrMalformed
 	}
-	if err := p.OIDC.RotateKeys(r.ctx()); err != nil {
-		return err
-	}
-	return r.seeOther(keysPath + "?done=keys-rotated")
+	return r.done(keysPath, "keys-rotated", p.OIDC.RotateKeys(r.ctx()))
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // for TZ in a container without it
@@ -322,6 +323,18 @@ func (p *Pages) detach(r *request) func() {
 
 func (r *request) seeOther(to string) error {
 	return r.Redirect(http.StatusSeeOther, to)
+}
+
+// failed reports whether a change failed. One that is saved has not, though its sessions end later (AUTH-2.17).
+func failed(err error) bool { return err != nil && !errors.Is(err, account.ErrPending) }
+
+// done redirects to a page, which says what has been done, or returns err if the change failed. One of the errors
+// already says that it was done before.
+func (r *request) done(page, what string, err error, already ...error) error {
+	if failed(err) && !slices.ContainsFunc(already, func(known error) bool { return errors.Is(err, known) }) {
+		return err
+	}
+	return r.seeOther(page + "?done=" + what)
 }
 
 // handle returns the echo handler of a page's method: it sets the headers and the language, calls guarded, and has

@@ -40,14 +40,11 @@ func (p rules) page(r *request) error {
 
 // change names the household, or sets whether it requires a second factor.
 func (p rules) change(r *request) error {
+	var err error
 	if r.form.get("do") == "name" {
-		if err := p.People.NameHousehold(r.ctx(), r.UserID, r.form.get("household")); err != nil {
-			return err
-		}
-		return r.seeOther(root + "admin/security?done=profile")
+		err = p.People.NameHousehold(r.ctx(), r.UserID, r.form.get("household"))
+	} else {
+		err = p.Accounts.SecondFactor.Require(r.ctx(), r.UserID, r.form.get("required") == "yes")
 	}
-	if err := p.Accounts.SecondFactor.Require(r.ctx(), r.UserID, r.form.get("required") == "yes"); err != nil {
-		return err
-	}
-	return r.seeOther(root + "admin/security?done=profile")
+	return r.done(root+"admin/security", "profile", err)
 }

@@ -230,11 +230,6 @@ func (p security) change(r *request) error {
 	return p.changeFactor(r)
 }
 
-// done redirects to the page of security, which says what has been done.
-func (p security) done(r *request, what string) error {
-	return r.seeOther(securityPath + "?done=" + what)
-}
-
 // changePassword sets the user's password and ends their other sessions.
 func (p security) changePassword(r *request) error {
 	if r.User.SecondFactor && !p.fresh(r.Caller) {
@@ -251,10 +246,7 @@ func (p security) changePassword(r *request) error {
 	err = p.limited(r, web.LimitPassword, p.PasswordLimit, keys, func() error {
 		return p.ChangePassword(r.Response(), r.Request(), r.Caller, r.form.get("current"), replacement)
 	})
-	if failed(err) {
-		return err
-	}
-	return p.done(r, "password")
+	return r.done(securityPath, "password", err)
 }
 
 // setPassword sets the password of a user who has none. Other sessions end.
@@ -263,15 +255,7 @@ func (p security) setPassword(r *request) error {
 	if err != nil {
 		return err
 	}
-	defer p.detach(r)()
-	err = p.Accounts.SetFirstPassword(r.ctx(), r.Session, pw)
-	if errors.Is(err, user.ErrChanged) { // it was set meanwhile
-		return p.done(r, "password")
-	}
-	if failed(err) {
-		return err
-	}
-	return p.done(r, "password")
+	return r.done(securityPath, "password", p.Accounts.SetFirstPassword(r.ctx(), r.Session, pw), user.ErrChanged)
 }
 
 func (p security) changePasskey(r *request) error {
@@ -280,18 +264,14 @@ func (p security) changePasskey(r *request) error {
 		return web.ErrMalformed
 	}
 	if r.form.get("do") == "rename" {
-		if _, err := p.Accounts.Passkeys.Rename(r.ctx(), r.Session, id, r.form.get("name")); err != nil {
-			return web.OfPasskey(err)
-		}
-		return p.done(r, "profile")
+		_, err := p.Accounts.Passkeys.Rename(r.ctx(), r.Session, id, r.form.get("name"))
+		return r.done(securityPath, "profile", web.OfPasskey(err))
 	}
 	if !p.fresh(r.Caller) {
 		return account.ErrReauthRequired
 	}
-	if err := p.Accounts.Passkeys.Remove(r.ctx(), r.Session, id); err != nil {
-		return web.OfPasskey(err)
-	}
-	return p.done(r, "passkey-removed")
+	err = p.Accounts.Passkeys.Remove(r.ctx(), r.Session, id)
+	return r.done(securityPath, "passkey-removed", web.OfPasskey(err))
 }
 
 func (p security) changeDevices(r *request) error {
@@ -300,19 +280,11 @@ func (p security) changeDevices(r *request) error {
 		if id == r.Key {
 			return signIn(p).logout(r)
 		}
-		if err := p.Accounts.EndSession(r.ctx(), r.Session, id); err != nil && !errors.Is(err, account.ErrNoSession) {
-			return err
-		}
-		return p.done(r, "session")
+		return r.done(securityPath, "session", p.Accounts.EndSession(r.ctx(), r.Session, id), account.ErrNoSession)
 	case "others":
-		if _, err := p.Accounts.EndOthers(r.ctx(), r.Session); failed(err) {
-			return err
-		}
-		return p.done(r, "others")
+		_, err := p.Accounts.EndOthers(r.ctx(), r.Session)
+		return r.done(securityPath, "others", err)
 	default:
-		if err := p.Accounts.ForgetBrowser(r.ctx(), r.Session, id); err != nil {
-			return err
-		}
-		return p.done(r, "forgotten")
+		return r.done(securityPath, "forgotten", p.Accounts.ForgetBrowser(r.ctx(), r.Session, id))
 	}
 }

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,10 +96,8 @@ func (p appTokens) changeTokens(r *request) error {
 		}
 		return p.createToken(r)
 	case "all":
-		if _, err := p.Policy.RevokeTokens(r.ctx(), r.Session); err != nil {
-			return err
-		}
-		return r.seeOther(tokensPath + "?done=tokens-revoked")
+		_, err := p.Policy.RevokeTokens(r.ctx(), r.Session)
+		return r.done(tokensPath, "tokens-revoked", err)
 	}
 	return p.changeToken(r, tokensPath)
 }
@@ -113,15 +110,9 @@ func (p *Pages) changeToken(r *request, here string) error {
 	}
 	switch r.form.get("do") {
 	case "revoke":
-		if err := p.Policy.RevokeToken(r.ctx(), r.UserID, id); err != nil {
-			return err
-		}
-		return r.seeOther(here + "?done=token-revoked")
+		return r.done(here, "token-revoked", p.Policy.RevokeToken(r.ctx(), r.UserID, id))
 	case "remove":
-		if err := p.Policy.RemoveToken(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, token.ErrNotFound) {
-			return err
-		}
-		return r.seeOther(here + "?done=token-removed")
+		return r.done(here, "token-removed", p.Policy.RemoveToken(r.ctx(), r.UserID, id), token.ErrNotFound)
 	}
 	return web.ErrMalformed
 }
