@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -63,10 +62,8 @@ func (p applicationLogouts) read(r *request) (oidc.LogoutRequest, error) {
 		return oidc.LogoutRequest{}, service.ErrNoRoute
 	}
 	f, err := p.OIDC.EndSession(r.ctx(), r.QueryParams())
-	for _, off := range []error{oidc.ErrNoPublicURL, oidc.ErrNoPages, oidc.ErrNoDataKey, oidc.ErrIssuerChanged} {
-		if errors.Is(err, off) {
-			err = service.ErrNoRoute
-		}
+	if isOff(err) {
+		err = service.ErrNoRoute
 	}
 	return f, err
 }
@@ -95,19 +92,10 @@ func (p applicationLogouts) form(r *request) error {
 		page.Lead = fmt.Sprintf(r.text["EndSessionLeadF"], f.Client.Name)
 		page.One = fmt.Sprintf(r.text["EndSessionOneF"], f.Client.Name)
 	}
-	permitForm(r, f)
-	return p.render(r, "end-session", r.text["Logout"], page)
-}
-
-// permitForm permits the form to end at the origin to which the request leads back, if it has an address: browsers
-// apply form-action to the redirects after a form, too.
-func permitForm(r *request, f oidc.LogoutRequest) {
-	if f.To == "" {
-		return
+	if f.To != "" {
+		permitForms(r.Response().Header(), oidc.Origin(f.To))
 	}
-	h := r.Response().Header()
-	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "form-action 'self'",
-		"form-action 'self' "+oidc.Origin(f.To), 1))
+	return p.render(r, "end-session", r.text["Logout"], page)
 }
 
 // leave ends the login at the application and, unless the form asks for that alone, the session. It leads the user

@@ -168,12 +168,8 @@ func (p authorizations) failed(r *request, err error) error {
 
 // isOff reports whether an error says that there is no provider.
 func isOff(err error) bool {
-	for _, off := range []error{oidc.ErrNoDataKey, oidc.ErrNoPublicURL, oidc.ErrNoPages, oidc.ErrIssuerChanged} {
-		if errors.Is(err, off) {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, oidc.ErrNoDataKey) || errors.Is(err, oidc.ErrNoPublicURL) ||
+		errors.Is(err, oidc.ErrNoPages) || errors.Is(err, oidc.ErrIssuerChanged)
 }
 
 // clientOf returns the client of an id, and reports whether it was found.
