@@ -63,6 +63,12 @@ type asset struct {
 	kind    string
 }
 
+// kinds are the media types of embedded files.
+var kinds = map[string]string{
+	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".png": "image/png",
+	".svg": "image/svg+xml",
+}
+
 // New checks the options and returns the pages.
 func New(o Options) (*Pages, error) {
 	if o.Web == nil || o.Once == nil || o.AppName == "" {
@@ -84,25 +90,19 @@ func New(o Options) (*Pages, error) {
 	if err := p.parse(); err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
-	for name, kind := range map[string]string{
-		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
-		"start.css":  "text/css; charset=utf-8",
-		"passkey.js": "text/javascript; charset=utf-8", "time.js": "text/javascript; charset=utf-8",
-		"form.js":      "text/javascript; charset=utf-8",
-		"app.js":       "text/javascript; charset=utf-8",
-		"menu.js":      "text/javascript; charset=utf-8",
-		"invite.js":    "text/javascript; charset=utf-8",
-		"post.js":      "text/javascript; charset=utf-8",
-		"icon-180.png": "image/png", "icon-192.png": "image/png", "icon-512.png": "image/png",
-		"icon-maskable.png": "image/png",
-	} {
+	static, err := files.ReadDir("static")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range static {
+		name := file.Name()
 		content, err := files.ReadFile("static/" + name)
 		if err != nil {
 			return nil, err
 		}
 		content = minify(name, content)
 		sum := sha256.Sum256(content)
-		p.assets[name] = asset{content, hex.EncodeToString(sum[:8]), kind}
+		p.assets[name] = asset{content, hex.EncodeToString(sum[:8]), kinds[path.Ext(name)]}
 	}
 	return p, nil
 }
