@@ -11,6 +11,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/pforte/pforte/pkg/service"
@@ -165,14 +166,7 @@ func (f form) restore() form {
 	return form{values}
 }
 
-func isSecret(field string) bool {
-	for _, secret := range secretFields {
-		if field == secret {
-			return true
-		}
-	}
-	return false
-}
+func isSecret(field string) bool { return slices.Contains(secretFields, field) }
 
 // cookie returns a cookie of the pages that lasts for seconds; 0: until the browser is closed.
 func (p *Pages) cookie(name, value string, seconds int) *http.Cookie {
