@@ -115,9 +115,6 @@ func (p appPages) apps(r *request) (err error) {
 	return p.render(r, "apps", r.text["Applications"], page)
 }
 
-// colorOf returns the colour of a new application, always the same for a slug.
-func colorOf(slug string) string { return user.ColorOf(slug) }
-
 // app shows an application. After a change the page is loaded again, at most maxAgain times, until the proxies have
 // taken the route over and, where they get certificates, one has that of its host.
 func (p appPages) app(r *request) error {
@@ -189,7 +186,8 @@ func (p appPages) changeApp(r *request) error {
 		}
 		return r.done(at, "profile", p.Policy.ChangeApplication(r.ctx(), r.UserID, slug, change))
 	case "probe":
-		return p.app(r.tried(p.try(r.ctx(), r, f.get("upstream"))))
+		r.trial = p.try(r)
+		return p.app(r)
 	case "route":
 		return p.changeRoute(r, slug, at)
 	case "unroute":

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 const newAppPath = appsPath + "/new"
@@ -133,7 +132,8 @@ func namesHosts(portal *url.URL) bool {
 func (p appPages) addNewApp(r *request) error {
 	f := r.form
 	if f.get("do") == "probe" {
-		return p.newApp(r.tried(p.try(r.ctx(), r, f.get("upstream"))))
+		r.trial = p.try(r)
+		return p.newApp(r)
 	}
 	rec := recipeOf(f.get("recipe"))
 	if f.get("filled") == rec.Slug { // a script has filled in the recipe, and what is empty was emptied
@@ -158,7 +158,7 @@ func (p appPages) addNewApp(r *request) error {
 			return application.ErrSlugTaken
 		}
 	}
-	n.Color = colorOf(n.Slug)
+	n.Color = user.ColorOf(n.Slug)
 	var icon application.Icon
 	if len(r.file) > 0 {
 		if icon, err = p.Policy.IconOf(r.ctx(), r.file); err != nil {
@@ -236,15 +236,12 @@ func freeSlug(slug string, taken []application.Application) string {
 
 // probe answers the script of the form, which asks while the address is typed.
 func (p appPages) probe(r *request) error {
-	return r.JSON(http.StatusOK, p.try(r.ctx(), r, r.form.get("upstream")))
+	return r.JSON(http.StatusOK, p.try(r))
 }
 
-// tried has the form show what a probe found.
-func (r *request) tried(t trial) *request { r.trial = t; return r }
-
-// try has the proxies try an internal address, and returns in words what they found, or why they did not.
-func (p appPages) try(ctx context.Context, r *request, upstream string) trial {
-	found, err := p.Policy.Probe(ctx, strconv.FormatInt(r.UserID, 10), upstream)
+// try has the proxies try the internal address of a form, and returns in words what they found, or why they did not.
+func (p appPages) try(r *request) trial {
+	found, err := p.Policy.Probe(r.ctx(), strconv.FormatInt(r.UserID, 10), r.form.get("upstream"))
 	if err == nil {
 		return r.text.trial(found)
 	}
@@ -262,7 +259,7 @@ func (p appPages) try(ctx context.Context, r *request, upstream string) trial {
 		}
 	}
 	if !errors.Is(err, policy.ErrProbeWaits) {
-		p.Log.WarnContext(ctx, "an internal address cannot be tried", "error", err)
+		p.Log.WarnContext(r.ctx(), "an internal address cannot be tried", "error", err)
 	}
 	return trial{Text: r.text["ProbeWaits"]}
 }
@@ -288,9 +285,9 @@ func (p appPages) foundAt(r *request, slug, upstream string) string {
 		return ""
 	}
 	found, err := p.Policy.Probe(r.ctx(), strconv.FormatInt(r.UserID, 10), upstream)
-	var limited *ratelimit.LimitedError
 	switch {
-	case errors.Is(err, policy.ErrNoProxy) || errors.Is(err, policy.ErrProbeWaits) || errors.As(err, &limited):
+	case errors.Is(err, policy.ErrNoProxy), errors.Is(err, policy.ErrProbeWaits),
+		errors.Is(err, policy.ErrTooManyProbes):
 		return ""
 	case err != nil:
 		p.Log.WarnContext(r.ctx(), "an internal address cannot be tried", "error", err)

@@ -187,7 +187,7 @@ func (p clients) newApplication(r *request, name, at string) (n policy.NewApplic
 		return n, err
 	}
 	n.Slug = freeSlug(slugOf(n.Name), taken)
-	n.Color = colorOf(n.Slug)
+	n.Color = user.ColorOf(n.Slug)
 	return n, nil
 }
 
@@ -210,12 +210,7 @@ func (p clients) typedAddress(r *request, typed string) (string, error) {
 }
 
 // lines returns the entries of a field, which white space separates.
-func (f form) lines(name string) (lines []string) {
-	for line := range strings.FieldsSeq(f.get(name)) {
-		lines = append(lines, line)
-	}
-	return lines
-}
+func (f form) lines(name string) []string { return strings.Fields(f.get(name)) }
 
 // enteredPage is what the page shows with the settings, the secret among them, that an admin enters in the
 // application.

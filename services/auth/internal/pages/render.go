@@ -338,14 +338,8 @@ var functions = template.FuncMap{
 	"ruleOf":  ruleOf,
 	"boxOf":   boxOf,
 	"onColor": onColor,
-	// lines is a field of several lines. unmarked is for a field that may be empty because another one can fill it.
-	"lines": func(v view, name, label, first string, hint ...string) field {
-		return field{
-			ID: name, Name: name, Label: label, Value: v.Value(name, first), Hint: strings.Join(hint, " "),
-			Wrong: v.Wrong(name),
-		}
-	},
-	"joined":   func(lines []string) string { return strings.Join(lines, "\n") },
+	"joined":  func(lines []string) string { return strings.Join(lines, "\n") },
+	// unmarked is for a field that may be empty because another one can fill it.
 	"unmarked": func(f field) field { f.Mark = ""; return f },
 	"upstream": upstreamFields,
 	"guide":    recipe{}.Guide,
