@@ -87,7 +87,7 @@ func (s *Service) EndLogin(ctx context.Context, f LogoutRequest, userID int64) e
 		return nil
 	}
 	if err == nil {
-		_, err = s.o.Grants.EndGrant(ctx, f.Grant, EndedByLogout)
+		err = s.o.Grants.EndGrant(ctx, f.Grant, EndedByLogout)
 	}
 	return err
 }

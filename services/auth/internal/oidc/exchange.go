@@ -98,7 +98,7 @@ func (s *Service) takeCode(ctx context.Context, code string) (Code, error) {
 	if reused == "" || !errors.Is(err, ErrCodeUsed) {
 		return taken, err
 	}
-	if _, fault := s.o.Grants.EndGrant(ctx, reused, EndedCode); fault != nil {
+	if fault := s.o.Grants.EndGrant(ctx, reused, EndedCode); fault != nil {
 		return Code{}, fmt.Errorf("end the grant of a code that was used twice: %w", fault)
 	}
 	return Code{}, err

@@ -91,7 +91,7 @@ func (s *Service) rotate(ctx context.Context, h Held, generation int64) (Held, e
 	if generation >= h.Generation { // the database is older than the token
 		return Held{}, ErrRefresh
 	}
-	if _, err := s.o.Grants.EndGrant(ctx, h.ID, EndedRefresh); err != nil {
+	if err := s.o.Grants.EndGrant(ctx, h.ID, EndedRefresh); err != nil {
 		return Held{}, err
 	}
 	return Held{}, ErrRefreshUsed

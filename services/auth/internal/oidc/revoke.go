@@ -18,7 +18,7 @@ func (s *Service) Revoke(ctx context.Context, c Client, token string) error {
 			return nil
 		}
 		if err == nil {
-			_, err = s.o.Grants.EndGrant(ctx, grant, EndedByClient)
+			err = s.o.Grants.EndGrant(ctx, grant, EndedByClient)
 		}
 		return err
 	}

@@ -63,8 +63,8 @@ type Grants interface {
 	// Used renews LastUsedAt, at most once an hour.
 	Used(ctx context.Context, id string) error
 	// EndGrant ends a grant for a reason and, unless that is EndedByClient, queues a logout where its client has a
-	// LogoutURI. ended reports whether this call ended it.
-	EndGrant(ctx context.Context, id, reason string) (ended bool, err error)
+	// LogoutURI. It does nothing for one that has ended, or is unknown.
+	EndGrant(ctx context.Context, id, reason string) error
 	// Connections returns at most 1000 live grants of a user, or of all users if userID is 0, newest first.
 	Connections(ctx context.Context, userID int64) ([]Connection, error)
 	// EndConnection is EndGrant at the wish of its user, an admin or user.Operator. ErrNoConnection, also where by

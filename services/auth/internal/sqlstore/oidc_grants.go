@@ -284,14 +284,13 @@ func (s *Grants) Connections(ctx context.Context, userID int64) ([]oidc.Connecti
 }
 
 // EndGrant implements oidc.Grants.
-func (s *Grants) EndGrant(ctx context.Context, id, reason string) (ended bool, err error) {
-	_, err = s.end(ctx, id, reason, func(context.Context, *transaction, int64) error { return nil }, &ended)
-	return ended, err
+func (s *Grants) EndGrant(ctx context.Context, id, reason string) error {
+	_, err := s.end(ctx, id, reason, func(context.Context, *transaction, int64) error { return nil })
+	return err
 }
 
 // EndConnection implements oidc.Grants.
 func (s *Grants) EndConnection(ctx context.Context, id string, by int64) error {
-	var ended bool
 	found, err := s.end(ctx, id, oidc.EndedByUser, func(ctx context.Context, tx *transaction, owner int64) error {
 		if by == owner {
 			return nil
@@ -301,34 +300,34 @@ func (s *Grants) EndConnection(ctx context.Context, id string, by int64) error {
 			return oidc.ErrNoConnection
 		}
 		return err
-	}, &ended)
+	})
 	if err == nil && !found {
 		return oidc.ErrNoConnection
 	}
 	return err
 }
 
-// end ends a grant if may returns nil for its user. It reports whether the grant exists, and sets ended if this call
-// ended it.
+// end ends a grant if may returns nil for its user, and reports whether the grant exists.
 func (s *Grants) end(
-	ctx context.Context, id, reason string, may func(context.Context, *transaction, int64) error, ended *bool,
+	ctx context.Context, id, reason string, may func(context.Context, *transaction, int64) error,
 ) (found bool, err error) {
 	if !isText(id) {
 		return false, nil
 	}
 	err = s.db.write(ctx, timeout, "end grant", func(ctx context.Context, tx *transaction) error {
-		var g oidc.Grant
+		found = false // a transaction may run again
+		var owner int64
 		var slug string
 		err := tx.row(ctx, `SELECT user_id, applications.slug FROM oidc_grants
 			JOIN applications ON applications.id = oidc_grants.application_id WHERE oidc_grants.id = ?`,
-			id).Scan(&g.UserID, &slug)
+			id).Scan(&owner, &slug)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		u, err := tx.lockUser(ctx, g.UserID)
+		u, err := tx.lockUser(ctx, owner)
 		if errors.Is(err, user.ErrNotFound) { // and the grant with them
 			return nil
 		}
@@ -343,7 +342,6 @@ func (s *Grants) end(
 		if err != nil || n == 0 {
 			return err
 		}
-		*ended = true
 		return tx.record(ctx, endOf(reason, u, map[string]any{"app": slug, "reason": reason}))
 	})
 	return found, err
