@@ -74,7 +74,7 @@ func TestLogouts_ArriveOnceWithinASecond(t *testing.T) {
 					ID: oidc.NewGrantID(), ApplicationID: client.ApplicationID, UserID: otto.ID, Login: fmt.Sprint("l", i), Stamp: person.User.SessionStamp, Scopes: []string{"openid"},
 					AuthTime: time.Unix(1, 0), Factor: session.Password,
 				}
-				if _, _, err := stores.SQL.Grants.CreateGrant(ctx, g); err != nil {
+				if _, err := stores.SQL.Grants.CreateGrant(ctx, g); err != nil {
 					t.Fatal(err)
 				}
 				want[g.ID] = 0

@@ -41,9 +41,9 @@ func fails(left *atomic.Int64) bool {
 	return true
 }
 
-func (g failingGrants) CreateGrant(ctx context.Context, of oidc.Grant) (oidc.Held, bool, error) {
+func (g failingGrants) CreateGrant(ctx context.Context, of oidc.Grant) (oidc.Held, error) {
 	if fails(g.failing) {
-		return oidc.Held{}, false, errStore
+		return oidc.Held{}, errStore
 	}
 	return g.Grants.CreateGrant(ctx, of)
 }

@@ -34,7 +34,7 @@ func TestSignIns_RoutesAreGuarded(t *testing.T) {
 		c := must(h.oidc.Client(t.Context(), "all"))(t)
 		p, _, err := h.database.Grants.Person(t.Context(), 1, c.ApplicationID)
 		h.ok(err)
-		_, _, err = h.database.Grants.CreateGrant(t.Context(), oidc.Grant{ID: "g1", ApplicationID: c.ApplicationID, UserID: 1, Stamp: p.User.SessionStamp, Factor: "pwd"})
+		_, err = h.database.Grants.CreateGrant(t.Context(), oidc.Grant{ID: "g1", ApplicationID: c.ApplicationID, UserID: 1, Stamp: p.User.SessionStamp, Factor: "pwd"})
 		h.ok(err)
 	})
 }

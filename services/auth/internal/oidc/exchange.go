@@ -53,7 +53,7 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 // redeem makes a grant of what a code stands for, or finds the one that an earlier try has made whose answer was lost,
 // and returns its tokens. Where a store or signing fails, keep is called to keep the code again. ErrNotAdmitted.
 func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Context, Code) error) (Tokens, error) {
-	held, _, err := s.o.Grants.CreateGrant(ctx, taken.grant())
+	held, err := s.o.Grants.CreateGrant(ctx, taken.grant())
 	if errors.Is(err, ErrNotAdmitted) {
 		held, err = s.createdGrant(ctx, taken.Grant)
 	}

@@ -95,7 +95,7 @@ func BenchmarkGrant(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		_, _, err := store.Grants.CreateGrant(ctx, oidc.Grant{
+		_, err := store.Grants.CreateGrant(ctx, oidc.Grant{
 			ID: oidc.NewGrantID(), ApplicationID: clients[0].ApplicationID, UserID: anna.ID, Login: fmt.Sprint(n / 5), Stamp: p.User.SessionStamp,
 			Scopes: []string{"openid"}, AuthTime: time.Now(), Factor: session.Password,
 		})

@@ -88,7 +88,7 @@ func TestEnd_TellsTheApplicationOnce(t *testing.T) {
 				}
 				_, err := h.other.Grants.Held(h.Context(), held.ID)
 				h.refused("the grant", err, oidc.ErrGrantEnded)
-				_, _, err = h.other.Grants.CreateGrant(h.Context(), pending)
+				_, err = h.other.Grants.CreateGrant(h.Context(), pending)
 				h.refused("the code under way", err, oidc.ErrNotAdmitted)
 			})
 		})
@@ -118,7 +118,7 @@ func TestEnd_RemovalTellsOfACodeUnderWay(t *testing.T) {
 					g := h.grant(c, u, "l1")
 					created := make(chan error, 1)
 					go func() {
-						_, _, err := h.other.Grants.CreateGrant(h.Context(), g)
+						_, err := h.other.Grants.CreateGrant(h.Context(), g)
 						created <- err
 					}()
 					h.ok(remove(h, slug, u.ID))
@@ -171,7 +171,7 @@ func TestEnd_LogoutLeavesWhatOutlivesItsLogin(t *testing.T) {
 		c := h.forKids()
 		offline := h.grant(c, h.otto, "l1")
 		offline.Offline = true
-		_, _, err := h.Grants.CreateGrant(h.Context(), offline)
+		_, err := h.Grants.CreateGrant(h.Context(), offline)
 		h.ok(err)
 		other := h.granted(c, h.otto, "l2")
 		mine := h.granted(c, h.otto, "l1")
@@ -209,7 +209,7 @@ func TestEnd_CodeUnderWayDoesNotOutliveALogout(t *testing.T) {
 			g := h.grant(c, h.otto, login)
 			ended, made := make(chan error, 1), make(chan error, 1)
 			go func() {
-				_, _, err := h.other.Grants.CreateGrant(h.Context(), g)
+				_, err := h.other.Grants.CreateGrant(h.Context(), g)
 				made <- err
 			}()
 			go func() { ended <- h.Users.EndLogin(h.Context(), h.otto.ID, login) }()
@@ -288,7 +288,7 @@ func TestEnd_OfTheReleaseBeforeHoldsAtTheNextUse(t *testing.T) {
 				h.exec(statement, h.otto.ID)
 				_, err := h.Grants.Held(h.Context(), held.ID)
 				h.refused("the grant", err, oidc.ErrGrantEnded)
-				_, _, err = h.Grants.CreateGrant(h.Context(), pending)
+				_, err = h.Grants.CreateGrant(h.Context(), pending)
 				h.refused("the code under way", err, oidc.ErrNotAdmitted)
 			})
 		})

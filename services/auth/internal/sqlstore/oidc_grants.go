@@ -140,7 +140,7 @@ func (s *Grants) Held(ctx context.Context, id string) (oidc.Held, error) {
 }
 
 // CreateGrant implements oidc.Grants.
-func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held, first bool, err error) {
+func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held, err error) {
 	err = s.db.writeRelaxed(ctx, "create grant", func(ctx context.Context, tx *transaction) error {
 		// What the grant rests on is locked by statements of their own: the next one sees what they have waited for.
 		if err := tx.lockForGrant(ctx, g); err != nil {
@@ -171,15 +171,14 @@ func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held,
 		if err != nil {
 			return err
 		}
-		first = n == 1
-		if held, err = scanHeld(tx.row(ctx, selectHeld, g.ID, now)); err != nil || !first {
+		if held, err = scanHeld(tx.row(ctx, selectHeld, g.ID, now)); err != nil || n == 0 {
 			return err
 		}
 		return tx.record(ctx, about("oidc_first_login", held.Person.User, map[string]any{
 			"app": held.Client.Slug, "name": held.Client.Name, "scopes": strings.Join(g.Scopes, " "),
 		}))
 	})
-	return held, first, err
+	return held, err
 }
 
 // lockForGrant locks the rows of the user and the application, so that a logout, a deletion and a change of the rule
