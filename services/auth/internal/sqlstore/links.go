@@ -263,9 +263,19 @@ func (tx *transaction) wasUsed(ctx context.Context, kind link.Kind, hash string)
 	return err
 }
 
-// usedFor stores which user a link has created.
-func (tx *transaction) usedFor(ctx context.Context, l link.Link, id int64) error {
-	return tx.exec(ctx, `UPDATE links SET user_id = ? WHERE id = ?`, id, l.ID)
+// newcomer adds the user whom a link creates, with their first passkey unless key is nil, and keeps in the link who it
+// is.
+func (tx *transaction) newcomer(
+	ctx context.Context, l link.Link, u user.User, key *factor.FirstPasskey,
+) (user.User, error) {
+	created, err := tx.insert(ctx, u)
+	if err == nil && key != nil {
+		err = tx.addFirst(ctx, created.ID, *key)
+	}
+	if err != nil {
+		return user.User{}, err
+	}
+	return created, tx.exec(ctx, `UPDATE links SET user_id = ? WHERE id = ?`, created.ID, l.ID)
 }
 
 // Setup implements people.Links.
@@ -281,15 +291,7 @@ func (s *Links) Setup(
 		if err != nil {
 			return err
 		}
-		if created, err = tx.insert(ctx, user.User{New: n}); err != nil {
-			return err
-		}
-		if key != nil {
-			if err := tx.addFirst(ctx, created.ID, *key); err != nil {
-				return err
-			}
-		}
-		if err := tx.usedFor(ctx, l, created.ID); err != nil {
+		if created, err = tx.newcomer(ctx, l, user.User{New: n}, key); err != nil {
 			return err
 		}
 		if household != "" {
@@ -326,21 +328,13 @@ func (s *Links) Join(
 			n.Username = l.Username
 		}
 		n.Role = user.Role(l.Role)
-		if created, err = tx.insert(ctx, user.User{New: n, EndsAt: l.EndsAt}); err != nil {
+		if created, err = tx.newcomer(ctx, l, user.User{New: n, EndsAt: l.EndsAt}, key); err != nil {
 			return err
-		}
-		if key != nil {
-			if err := tx.addFirst(ctx, created.ID, *key); err != nil {
-				return err
-			}
 		}
 		if chosen {
 			if err := checkFormer(ctx, tx, n.Username); err != nil {
 				return err
 			}
-		}
-		if err := tx.usedFor(ctx, l, created.ID); err != nil {
-			return err
 		}
 		for _, slug := range l.Groups { // which exist
 			err := tx.exec(ctx, `INSERT INTO group_members (group_id, user_id) SELECT id, CAST(? AS BIGINT) FROM `+
