@@ -68,9 +68,8 @@ func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int
 		}
 		now := s.db.now()
 		expires := now.Add(l.Kind.Lifetime()).Unix()
-		var ends sql.NullInt64
-		if !l.EndsAt.IsZero() { // a guest whose time is over cannot join
-			ends = sql.NullInt64{Int64: l.EndsAt.Unix(), Valid: true}
+		ends := orNull(l.EndsAt)
+		if ends.Valid { // a guest whose time is over cannot join
 			expires = min(expires, ends.Int64)
 		}
 		var id int64
@@ -88,10 +87,7 @@ func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int
 		}
 		return tx.record(ctx, event)
 	})
-	if err != nil {
-		return link.Link{}, err
-	}
-	return created, nil
+	return created, err
 }
 
 // beforeLink checks what a kind of link demands, and returns the event. It makes earlier set-up links void, or calls
@@ -111,19 +107,13 @@ func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (a
 		return about("reset_made", u, nil), tx.closeResets(ctx, u.ID)
 	default:
 		if l.Username != "" {
-			var taken bool
-			err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`,
-				strings.ToLower(l.Username)).Scan(&taken)
-			if err != nil {
-				return audit.Event{}, err
+			taken, err := tx.isTheirs(ctx, l.Username)
+			if err == nil && !taken {
+				err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`,
+					asciiLower(l.Username)).Scan(&taken)
 			}
-			if !taken {
-				if taken, err = tx.isTheirs(ctx, l.Username); err != nil {
-					return audit.Event{}, err
-				}
-			}
-			if taken {
-				return audit.Event{}, user.ErrUsernameTaken
+			if err != nil || taken {
+				return audit.Event{}, cmp.Or(err, user.ErrUsernameTaken)
 			}
 			if !l.Former {
 				if err := checkFormer(ctx, tx, l.Username); err != nil {

@@ -71,8 +71,7 @@ func (s *Tokens) CreateToken(
 		err = tx.row(ctx, `INSERT INTO app_tokens (token_hash, prefix, name, user_id, created_by, read_only,
 			created_at, expires_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-			hash, t.Shown, t.Name, t.UserID, by, t.ReadOnly, s.db.now().Unix(),
-			sql.NullInt64{Int64: t.ExpiresAt.Unix(), Valid: !t.ExpiresAt.IsZero()}).Scan(&id)
+			hash, t.Shown, t.Name, t.UserID, by, t.ReadOnly, s.db.now().Unix(), orNull(t.ExpiresAt)).Scan(&id)
 		if err != nil {
 			return err
 		}
@@ -91,10 +90,7 @@ func (s *Tokens) CreateToken(
 		}
 		return tx.recordAbout(ctx, "token_made", t.UserID, detailOf(created))
 	})
-	if err != nil {
-		return token.Token{}, err
-	}
-	return created, nil
+	return created, err
 }
 
 // detailOf returns the detail of an event about a token.
