@@ -67,10 +67,7 @@ func (s *Users) Members(ctx context.Context) ([]user.Details, error) {
 // Change implements people.Users.
 func (s *Users) Change(ctx context.Context, id int64, c user.Change, by int64) error {
 	return s.db.write(ctx, timeout, "change user", func(ctx context.Context, tx *transaction) error {
-		if err := s.mayChange(ctx, tx, id, c, by); err != nil {
-			return err
-		}
-		u, err := tx.user(ctx, id)
+		u, err := s.mayChange(ctx, tx, id, c, by)
 		if err != nil {
 			return err
 		}
@@ -306,26 +303,28 @@ func (s *Users) Picture(ctx context.Context, id int64, hash string) (jpeg []byte
 	return jpeg, err
 }
 
-// mayChange returns user.ErrNotAdmin or user.ErrLastAdmin unless by may make a change of the user with an id. It locks
-// what that depends on, and the user's row. user.ErrNotFound.
-func (s *Users) mayChange(ctx context.Context, tx *transaction, id int64, c user.Change, by int64) error {
+// mayChange returns the user with an id if by may make the change, and locks what that depends on and the user's row.
+// user.ErrNotAdmin, user.ErrLastAdmin, user.ErrNotFound.
+func (s *Users) mayChange(
+	ctx context.Context, tx *transaction, id int64, c user.Change, by int64,
+) (user.User, error) {
 	changesGroups := c.Groups != nil || len(c.Joins) > 0
 	switch {
 	case c.Role != nil && *c.Role != user.Admin:
 		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
-			return err
+			return user.User{}, err
 		}
 	case c.Role != nil || c.Username != nil || c.EndsAt != nil || c.ConfirmsEmail || changesGroups || by != id:
 		if err := tx.mayAct(ctx, by); err != nil {
-			return err
+			return user.User{}, err
 		}
 	}
 	if changesGroups {
 		if err := tx.lockPolicy(ctx); err != nil {
-			return err
+			return user.User{}, err
 		}
 	}
-	return tx.update(ctx, `UPDATE users SET id = id WHERE id = ?`, id)
+	return tx.lockUser(ctx, id)
 }
 
 // AskForReset implements people.Users.
