@@ -272,7 +272,7 @@ func (d *database) visitorReader() func(context.Context, int64) (visitor, error)
 	}
 }
 
-// withMore is a row with more columns than those of a user.
+// withMore is a row with more columns, after those that its reader knows.
 type withMore struct {
 	sqldb.Scanner
 	more []any

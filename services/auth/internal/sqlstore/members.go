@@ -13,11 +13,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-const memberColumns = `users.id, users.username, users.display_name, users.password_hash, users.avatar_color,
-	users.role, users.created_at, users.session_stamp, users.kept_session,
-	user_factors.enabled_at IS NOT NULL, (SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id),
+const memberColumns = columns + `, (SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id),
 	coalesce((` + lastLogin + `), 0), coalesce(user_factors.reset_asked_at, 0),
-	coalesce(users.disabled_at, 0), coalesce(users.ends_at, 0), users.picture,
 	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0),
 	coalesce(users.email_confirmed_by, 0), ` + groupsOf
 
@@ -29,18 +26,13 @@ const memberTables = ` FROM users LEFT JOIN user_factors ON user_factors.user_id
 
 func scanMember(row sqldb.Scanner) (user.Details, error) {
 	var m user.Details
-	var created, login, asked, disabled, ends, confirmed int64
+	var login, asked, confirmed int64
 	var groups string
-	err := row.Scan(&m.ID, &m.Username, &m.DisplayName, &m.PasswordHash, &m.AvatarColor, &m.Role, &created,
-		&m.SessionStamp, &m.KeptSession,
-		&m.SecondFactor, &m.Passkeys, &login, &asked, &disabled, &ends, &m.Picture,
-		&m.Subject, &m.Email.Address, &confirmed, &m.Email.ConfirmedBy, &groups)
-	if errors.Is(err, sql.ErrNoRows) {
-		return user.Details{}, user.ErrNotFound
-	}
-	m.CreatedAt, m.LastLoginAt, m.ResetAskedAt = time.Unix(created, 0).UTC(), instant(login), instant(asked)
-	m.DisabledAt, m.EndsAt, m.Email.ConfirmedAt = instant(disabled), instant(ends), instant(confirmed)
-	m.Groups, m.PasswordHash = slugs(groups), unmarked(m.PasswordHash)
+	u, err := scan(withMore{row, []any{
+		&m.Passkeys, &login, &asked, &m.Subject, &m.Email.Address, &confirmed, &m.Email.ConfirmedBy, &groups,
+	}})
+	m.User, m.Groups, m.LastLoginAt = u, slugs(groups), instant(login)
+	m.ResetAskedAt, m.Email.ConfirmedAt = instant(asked), instant(confirmed)
 	return m, err
 }
 
