@@ -101,8 +101,7 @@ func grantDest(g *oidc.Grant) (dest []any, finish func()) {
 // live is the condition that a grant holds at an instant, its one argument, in Unix seconds: it has not ended, the
 // user's session stamp is the grant's and the account is open, and the application admits the user and the factor.
 const live = `oidc_grants.ended_at IS NULL AND users.session_stamp = oidc_grants.stamp
-	AND ` + isOpen + ` AND ` + permits + `
-	AND (NOT applications.second_factor OR oidc_grants.factor NOT IN ('', 'pwd'))`
+	AND ` + isOpen + ` AND ` + permits + ` AND ` + enoughFactor
 
 const selectHeld = `SELECT ` + grantColumns + `, ` + personColumns + `, ` + clientColumns + ` FROM oidc_grants
 	JOIN users ON users.id = oidc_grants.user_id

@@ -11,9 +11,7 @@ import (
 )
 
 // Logouts keeps the logouts that are to be delivered to applications.
-type Logouts struct {
-	db *database
-}
+type Logouts struct{ db *database }
 
 // ClaimLogouts implements oidc.Logouts.
 func (s *Logouts) ClaimLogouts(ctx context.Context, most int, busy []int64) (claimed []oidc.Logout, err error) {
