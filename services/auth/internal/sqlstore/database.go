@@ -99,6 +99,12 @@ func list[T any](ctx context.Context, d *database, what string, scan func(sqldb.
 	return all, nil
 }
 
+// scanOne reads a row of one column.
+func scanOne[T any](row sqldb.Scanner) (v T, err error) {
+	err = row.Scan(&v)
+	return v, err
+}
+
 // transaction is one write transaction.
 type transaction struct {
 	*sql.Tx

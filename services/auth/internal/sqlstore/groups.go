@@ -122,10 +122,7 @@ func (s *Groups) ChangeGroup(ctx context.Context, slug string, name *string, mem
 // setMembers makes these users, and no others, the members of a group. user.ErrNotFound.
 func (s *Groups) setMembers(ctx context.Context, tx *transaction, group int64, slug string, ids []int64) error {
 	rows, err := tx.query(ctx, `SELECT user_id FROM group_members WHERE group_id = ?`, group)
-	before, err := sqldb.All(rows, err, func(row sqldb.Scanner) (id int64, err error) {
-		err = row.Scan(&id)
-		return id, err
-	})
+	before, err := sqldb.All(rows, err, scanOne[int64])
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 
-	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 )
@@ -40,9 +39,8 @@ func (s *Applications) setIcon(
 
 // Icon implements policy.Applications.
 func (s *Applications) Icon(ctx context.Context, hash string) ([]byte, error) {
-	found, err := list(ctx, s.db, "read icon", func(row sqldb.Scanner) (png []byte, err error) {
-		return png, row.Scan(&png)
-	}, `SELECT png FROM application_icons WHERE sha256 = ? LIMIT 1`, hash)
+	found, err := list(ctx, s.db, "read icon", scanOne[[]byte],
+		`SELECT png FROM application_icons WHERE sha256 = ? LIMIT 1`, hash)
 	if err == nil && len(found) == 0 {
 		return nil, application.ErrNotFound
 	}

@@ -438,10 +438,7 @@ func (tx *transaction) keepAnAdmin(ctx context.Context, id, by int64) error {
 		query += ` FOR UPDATE`
 	}
 	rows, err := tx.query(ctx, query)
-	admins, err := sqldb.All(rows, err, func(row sqldb.Scanner) (admin int64, err error) {
-		err = row.Scan(&admin)
-		return admin, err
-	})
+	admins, err := sqldb.All(rows, err, scanOne[int64])
 	switch {
 	case err != nil:
 		return err
