@@ -77,7 +77,7 @@ func TestLoad_AGuardedRequestIsOneRoundTripToEachStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	store, text := sqlstore.New(db, time.Now), token.New()
+	store, text := sqlstore.New(db, time.Now, nil), token.New()
 	err = store.Applications.CreateApplication(t.Context(), application.Application{Slug: "dav", Name: "dav", URL: "/dav/", Rule: application.Login, Tokens: true, Color: "#000"}, application.Icon{}, user.Operator)
 	if err == nil {
 		_, err = store.Tokens.CreateToken(t.Context(), token.Token{UserID: 1, Name: "x", Shown: "x", Applications: []string{"dav"}}, token.Hash(text), 1)

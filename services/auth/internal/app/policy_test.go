@@ -109,7 +109,7 @@ func TestOperator_RevokesAnAppToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	store, text := sqlstore.New(db, time.Now), token.New()
+	store, text := sqlstore.New(db, time.Now, nil), token.New()
 	otto, err := store.Users.ByUsername(t.Context(), "otto")
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ type rules struct {
 }
 
 // openStores opens the database, which it brings up to date, and a client for
-// Redis, which does not connect yet. observe is sqlstore.NewObserved's.
+// Redis, which does not connect yet. observe is sqlstore.New's.
 func openStores(
 	ctx context.Context, cfg config.Stores, passwords password.Options, rules rules,
 	observe func(context.Context, audit.Entry), log *slog.Logger, metrics *storeMetrics,
@@ -82,7 +82,7 @@ func (s *stores) connect(
 ) (err error) {
 	kept := sessionredis.New(s.redis, name)
 	s.sessions = countedSessions{kept, metrics}
-	database := sqlstore.NewObserved(s.db, time.Now, observe)
+	database := sqlstore.New(s.db, time.Now, observe)
 	create := func(limiter string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 		return ratelimit.New(ratelimit.Options{Client: s.redis, App: name, Name: limiter, Limit: limit, Window: window})
 	}

@@ -48,7 +48,7 @@ func TestAudit_EveryChangeOfAUserIsRecorded(t *testing.T) {
 				t.Skip("not installed")
 			}
 			db := open(t, url)
-			store := sqlstore.New(db, time.Now)
+			store := sqlstore.New(db, time.Now, nil)
 			ctx := audit.With(t.Context(), audit.Actor{Kind: audit.User, ID: 1, Name: "anna"})
 			anna := must(store.Users.Create(ctx, user.New{Username: "anna", Role: user.Admin}, user.Operator))(t)
 			otto := must(store.Users.Create(ctx, user.New{Username: "otto", Role: user.Member}, anna.ID))(t)
@@ -303,7 +303,7 @@ func TestAudit_EventsAreObservedWhenCommitted(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna", IP: "192.0.2.1"})
 		var observed []audit.Entry
-		store := sqlstore.NewObserved(h.db, func() time.Time { return start }, func(_ context.Context, e audit.Entry) { observed = append(observed, e) })
+		store := sqlstore.New(h.db, func() time.Time { return start }, func(_ context.Context, e audit.Entry) { observed = append(observed, e) })
 		before, admin, member := len(h.events()), user.Admin, user.Member
 		h.refused("a demotion of the last admin", store.Users.Change(ctx, h.anna.ID, user.Change{Role: &member}, h.anna.ID), user.ErrLastAdmin)
 		name := "x"

@@ -34,7 +34,7 @@ func BenchmarkStore(b *testing.B) {
 			if url == "" {
 				b.Skip("not installed")
 			}
-			store := sqlstore.New(open(b, url), time.Now)
+			store := sqlstore.New(open(b, url), time.Now, nil)
 			if _, err := store.Users.Import(b.Context(), many(n)); err != nil {
 				b.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func BenchmarkStore(b *testing.B) {
 
 // BenchmarkGrant is what a code costs the database that becomes a grant, without the signature.
 func BenchmarkGrant(b *testing.B) {
-	store := sqlstore.New(open(b, sqldbtest.SQLite(b)), time.Now)
+	store := sqlstore.New(open(b, sqldbtest.SQLite(b)), time.Now, nil)
 	ctx := b.Context()
 	anna, err := store.Users.Create(ctx, user.New{Username: "anna", DisplayName: "Anna", AvatarColor: "#336699", Role: user.Admin, PasswordHash: "x"}, user.Operator)
 	if err != nil {

@@ -44,14 +44,9 @@ type Stores struct {
 	Logouts      *Logouts
 }
 
-// New returns the stores of a database that was opened with Migrations. now returns the current time.
-func New(db *sqldb.DB, now func() time.Time) *Stores {
-	return NewObserved(db, now, func(context.Context, audit.Entry) {})
-}
-
-// NewObserved is New with a function that is called for each event of the audit after its commit, and must not block.
-// The entry has no ID.
-func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Context, audit.Entry)) *Stores {
+// New returns the stores of a database that was opened with Migrations. now returns the current time. observe, unless
+// it is nil, is called for each event of the audit after its commit, and must not block; the entry has no ID.
+func New(opened *sqldb.DB, now func() time.Time, observe func(context.Context, audit.Entry)) *Stores {
 	db := &database{opened, now, observe}
 	return &Stores{
 		Users:        &Users{db, sqldb.Keep(opened, db.userReader())},
@@ -72,7 +67,7 @@ func NewObserved(opened *sqldb.DB, now func() time.Time, observe func(context.Co
 type database struct {
 	*sqldb.DB
 	now     func() time.Time
-	observe func(context.Context, audit.Entry)
+	observe func(context.Context, audit.Entry) // or nil
 }
 
 // querier is the database or a transaction.
@@ -143,8 +138,10 @@ func (d *database) writeBy(
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	for _, e := range last.recorded {
-		d.observe(ctx, e)
+	if d.observe != nil {
+		for _, e := range last.recorded {
+			d.observe(ctx, e)
+		}
 	}
 	return nil
 }

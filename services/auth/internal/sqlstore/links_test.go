@@ -49,7 +49,7 @@ func emptyHousehold(t *testing.T, fresh func(testing.TB) string) *household {
 	h := &household{T: t, now: start}
 	clock := func() time.Time { return h.now }
 	h.db = open(t, url)
-	h.Stores, h.other = sqlstore.New(h.db, clock), sqlstore.New(open(t, url), clock)
+	h.Stores, h.other = sqlstore.New(h.db, clock, nil), sqlstore.New(open(t, url), clock, nil)
 	return h
 }
 

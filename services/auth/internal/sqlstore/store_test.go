@@ -26,7 +26,7 @@ func onBoth(t *testing.T, fresh func(testing.TB) string) {
 		if url == "" {
 			t.Skip("not installed")
 		}
-		return []*sqlstore.Stores{sqlstore.New(open(t, url), now), sqlstore.New(open(t, url), now)}
+		return []*sqlstore.Stores{sqlstore.New(open(t, url), now, nil), sqlstore.New(open(t, url), now, nil)}
 	}
 	t.Run("meaning", func(t *testing.T) { testMeaning(t, both) })
 	t.Run("at once", func(t *testing.T) { testConcurrency(t, both) })
@@ -52,7 +52,7 @@ func TestUser_AChangeOfRoleIsNotPending(t *testing.T) {
 	if _, err := db.Writer.ExecContext(t.Context(), `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at) VALUES (1, 'role', '', 1)`); err != nil {
 		t.Fatal(err)
 	}
-	pending, err := sqlstore.New(db, time.Now).Users.PendingRevocations(t.Context(), time.Now(), 0)
+	pending, err := sqlstore.New(db, time.Now, nil).Users.PendingRevocations(t.Context(), time.Now(), 0)
 	if err != nil || len(pending) > 0 {
 		t.Errorf("got %+v, %v", pending, err)
 	}
@@ -77,7 +77,7 @@ func TestFormerName_OfEarlierDeletionsIsFromTheAudit(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		store := sqlstore.New(open(t, url), time.Now)
+		store := sqlstore.New(open(t, url), time.Now, nil)
 		for name, want := range map[string]error{"LENA": user.ErrUsernameFormer, "otto": nil, "": nil} {
 			if err := store.Users.CheckFormer(t.Context(), name); !errors.Is(err, want) {
 				t.Errorf("%s, %q: %v", dialect, name, err)

@@ -62,7 +62,7 @@ func Open(t testing.TB, database string, now func() time.Time) *Stores {
 	s.DB = Must(sqldb.Open(t.Context(), database, sqlstore.Migrations))(t)
 	s.Redis = redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { _, _ = s.Redis.Close(), s.DB.Close() })
-	s.SQL = sqlstore.NewObserved(s.DB, s.now, func(ctx context.Context, e audit.Entry) { audit.Log(ctx, s.log(), e) })
+	s.SQL = sqlstore.New(s.DB, s.now, func(ctx context.Context, e audit.Entry) { audit.Log(ctx, s.log(), e) })
 	s.Kept = redisstore.New(s.Redis, "svc")
 	return s
 }
