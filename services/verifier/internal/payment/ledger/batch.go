@@ -203,12 +203,7 @@ type unit struct {
 }
 
 func (u *unit) exec(ctx context.Context, query string, args ...any) (changed bool, err error) {
-	result, err := u.ExecContext(ctx, u.db.Rebind(query), bind(args)...)
-	if err != nil {
-		return false, err
-	}
-	n, err := result.RowsAffected()
-	return n > 0, err
+	return u.db.Exec(ctx, u.Tx, query, bind(args)...)
 }
 
 func (u *unit) row(ctx context.Context, query string, args ...any) *sql.Row {

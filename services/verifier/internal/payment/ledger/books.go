@@ -72,13 +72,9 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 			amount).Cmp(refund.Moved) > 0 {
 			return payment.ErrTooMuch
 		}
-		proven := 0
-		if refund.Proven {
-			proven = 1
-		}
 		_, err = u.exec(ctx, `INSERT INTO refunds (payment, at, by_whom, tx, amount, proven, note)
 			SELECT id, ?, ?, ?, ?, ?, ? FROM payments WHERE`+byKey,
-			l.now(), refund.By, refund.Transaction, refund.Amount, proven, refund.Note, key)
+			l.now(), refund.By, refund.Transaction, refund.Amount, flag(refund.Proven), refund.Note, key)
 		return err
 	})
 }
@@ -121,7 +117,7 @@ func (l *Ledger) Books(
 	decisions, err = sqldb.All(rows, err, func(row sqldb.Scanner) (d payment.Decision, err error) {
 		var at int64
 		err = row.Scan(&at, &d.By, &d.From, &d.To, &d.Transaction, &d.Note)
-		d.At = moment(at)
+		d.At = sqldb.Moment(at)
 		return d, err
 	})
 	if err != nil {
@@ -133,7 +129,7 @@ func (l *Ledger) Books(
 	refunds, err = sqldb.All(rows, err, func(row sqldb.Scanner) (r payment.Refund, err error) {
 		var at, proven int64
 		err = row.Scan(&at, &r.By, &r.Transaction, &r.Amount, &proven, &r.Note)
-		r.At, r.Proven = moment(at), proven == 1
+		r.At, r.Proven = sqldb.Moment(at), proven == 1
 		return r, err
 	})
 	if err != nil {
@@ -210,7 +206,7 @@ type group struct {
 // total returns the group as a total by month, and by one of Groups unless by is empty.
 func (g group) total(by string) payment.Total {
 	t := payment.Total{
-		Month: payment.Month(moment(g.claimed)), State: g.state, Network: g.network, Asset: g.asset,
+		Month: payment.Month(sqldb.Moment(g.claimed)), State: g.state, Network: g.network, Asset: g.asset,
 		Payments: g.payments, Amount: g.amount,
 	}
 	switch by {
@@ -219,7 +215,7 @@ func (g group) total(by string) payment.Total {
 	case ByTransport:
 		t.Transport = g.transport
 	case ByDay:
-		t.Day = moment(g.claimed).Format(time.DateOnly)
+		t.Day = sqldb.Moment(g.claimed).Format(time.DateOnly)
 	case ByPayer:
 		t.Payer = g.payer
 	}

@@ -119,8 +119,6 @@ func bind(args []any) []any {
 	return values
 }
 
-func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
-
 // row reads one row outside of a transaction.
 func (l *Ledger) row(ctx context.Context, query string, args ...any) sqldb.Scanner {
 	return l.db.Query(query).Row(ctx, bind(args)...)
@@ -151,8 +149,8 @@ func scan(row sqldb.Scanner) (payment.Record, error) {
 	}
 	copy(r.Payment[:], paid)
 	copy(r.Request[:], request)
-	r.Deadline, r.ValidBefore, r.Claimed, r.Changed = moment(deadline), moment(validBefore), moment(claimed),
-		moment(changed)
+	r.Deadline, r.ValidBefore = sqldb.Moment(deadline), sqldb.Moment(validBefore)
+	r.Claimed, r.Changed = sqldb.Moment(claimed), sqldb.Moment(changed)
 	return r, nil
 }
 

@@ -154,11 +154,6 @@ func (l *Ledger) sold(ctx context.Context, key payment.Key) ([]soldBlock, error)
 
 const answerSQL = "SELECT answer FROM answers WHERE payment = (SELECT id FROM payments WHERE" + byKey + ")"
 
-func (u *unit) queueBlock(ctx context.Context, b soldBlock) error {
-	_, err := u.exec(ctx, queueBlockSQL, b.Chain, b.Hash, int64(b.Number), u.now())
-	return err
-}
-
 func flag(holds bool) int {
 	if holds {
 		return 1

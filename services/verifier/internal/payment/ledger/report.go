@@ -25,7 +25,7 @@ func (l *Ledger) QuotaStatus(ctx context.Context, month string) (s payment.Quota
 		return s, fmt.Errorf("read the status: %w", err)
 	}
 	if s.Unknown > 0 {
-		s.Oldest = moment(oldest)
+		s.Oldest = sqldb.Moment(oldest)
 	}
 	return s, nil
 }
@@ -131,7 +131,7 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 		if err != nil {
 			return nil, fmt.Errorf("sum payments: %w", err)
 		}
-		from, before := moment(claimed), payment.NextMonth(moment(claimed))
+		from, before := sqldb.Moment(claimed), payment.NextMonth(sqldb.Moment(claimed))
 		t.Month, claimed = payment.Month(from), before.UnixMilli()-1
 		if f.State != "" && t.State != f.State {
 			continue

@@ -88,7 +88,7 @@ const (
 
 // Claim implements payment.Ledger.
 func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.Record, won bool, err error) {
-	now := moment(l.now().UnixMilli())
+	now := sqldb.Moment(l.now().UnixMilli())
 	err = l.write(ctx, "claim a payment", false, func(ctx context.Context, u *unit) (err error) {
 		won, err = u.exec(ctx, claimSQL, r.Key, r.Owner, r.Deadline, r.Payment, r.Request, r.Identifier, r.Resource,
 			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, flag(r.Plain),

@@ -143,7 +143,7 @@ func (l *Ledger) closedLines(ctx context.Context, s *payment.Statement) ([]payme
 			&s.By); err != nil {
 			return line, err
 		}
-		s.Closed = moment(closed)
+		s.Closed = sqldb.Moment(closed)
 		line.Net, err = plus(line.Amount, line.Refunded, -1)
 		return line, err
 	})
@@ -170,7 +170,7 @@ func (l *Ledger) corrections(ctx context.Context, month, closed time.Time) ([]pa
 		if err = row.Scan(&c.Why, &at, &c.Network, &c.Asset, &c.Amount, &sign, &c.Nonce, &c.By, &c.Note); err != nil {
 			return c, err
 		}
-		c.At = moment(at)
+		c.At = sqldb.Moment(at)
 		c.Amount, err = plus("0", c.Amount, sign)
 		return c, err
 	})
