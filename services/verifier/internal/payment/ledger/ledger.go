@@ -166,6 +166,7 @@ func operationOf(operation, resource string) string {
 // querier is a pool or a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // list reads records from a pool or in a transaction.

@@ -96,7 +96,7 @@ const (
 // Totals sums the payments by month of their claim (UTC), network, asset and state, all of one
 // moment. f may have State, From and Before, and nothing else. Payments that have ended are
 // counted by their index, a month at a time.
-func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment.Total, err error) {
+func (l *Ledger) Totals(ctx context.Context, f payment.Filter) ([]payment.Total, error) {
 	options := &sql.TxOptions{ReadOnly: true}
 	if l.db.Dialect == sqldb.Postgres { // in SQLite each transaction is of one moment
 		options.Isolation = sql.LevelRepeatableRead
@@ -106,8 +106,13 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 		return nil, fmt.Errorf("sum payments: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
+	return l.totals(ctx, tx, f) // a second connection may not be there
+}
+
+// totals is Totals, read from a pool or in a transaction.
+func (l *Ledger) totals(ctx context.Context, from querier, f payment.Filter) (totals []payment.Total, err error) {
 	where, args := l.where(f)
-	open, err := l.list(ctx, tx, selectBrief+where+" AND "+undecided, append([]any{l.view()}, args...)...)
+	open, err := l.list(ctx, from, selectBrief+where+" AND "+undecided, append([]any{l.view()}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -120,10 +125,12 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 			return nil, err
 		}
 	}
-	u := &unit{Tx: tx, Ledger: l}
+	row := func(query string, args ...any) *sql.Row {
+		return from.QueryRowContext(ctx, l.db.Rebind(query), bind(args)...)
+	}
 	var t payment.Total
 	for claimed := int64(math.MinInt64); ; {
-		err := u.row(ctx, nextSQL, t.Network, t.Asset, t.State, t.Amount, claimed).Scan(&t.Network, &t.Asset, &t.State,
+		err := row(nextSQL, t.Network, t.Asset, t.State, t.Amount, claimed).Scan(&t.Network, &t.Asset, &t.State,
 			&t.Amount, &claimed)
 		if errors.Is(err, sql.ErrNoRows) {
 			break
@@ -131,19 +138,18 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 		if err != nil {
 			return nil, fmt.Errorf("sum payments: %w", err)
 		}
-		from, before := sqldb.Moment(claimed), payment.NextMonth(sqldb.Moment(claimed))
-		t.Month, claimed = payment.Month(from), before.UnixMilli()-1
+		since, before := sqldb.Moment(claimed), payment.NextMonth(sqldb.Moment(claimed))
+		t.Month, claimed = payment.Month(since), before.UnixMilli()-1
 		if f.State != "" && t.State != f.State {
 			continue
 		}
-		if f.From.After(from) {
-			from = f.From
+		if f.From.After(since) {
+			since = f.From
 		}
 		if !f.Before.IsZero() && f.Before.Before(before) {
 			before = f.Before
 		}
-		if err := u.row(ctx, endedInSQL, t.Network, t.Asset, t.State, t.Amount, from,
-			before).Scan(&t.Payments); err != nil {
+		if err := row(endedInSQL, t.Network, t.Asset, t.State, t.Amount, since, before).Scan(&t.Payments); err != nil {
 			return nil, fmt.Errorf("sum payments: %w", err)
 		}
 		if totals, err = addTotal(totals, t); err != nil {
@@ -151,7 +157,7 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 		}
 	}
 	slices.SortFunc(totals, compareTotals)
-	return l.addRefunds(ctx, tx, totals, f, "") // a second connection may not be there
+	return l.addRefunds(ctx, from, totals, f, "")
 }
 
 // addTotal adds t.Payments payments of t.Amount each to their total.

@@ -38,7 +38,7 @@ func (l *Ledger) Statement(ctx context.Context, month time.Time) (s payment.Stat
 // CloseMonth keeps the lines of a month as they are now. payment.ErrClosed: it is closed already.
 func (l *Ledger) CloseMonth(ctx context.Context, month time.Time, by string) error {
 	name := payment.Month(month)
-	err := l.write(ctx, "close a month", true, func(ctx context.Context, u *unit) error {
+	return l.write(ctx, "close a month", true, func(ctx context.Context, u *unit) error {
 		if _, err := u.month(ctx, name); err != nil { // of two that close it, one waits here
 			return err
 		}
@@ -67,10 +67,6 @@ func (l *Ledger) CloseMonth(ctx context.Context, month time.Time, by string) err
 		}
 		return nil
 	})
-	if sqldb.IsUnique(err) {
-		return payment.ErrClosed
-	}
-	return err
 }
 
 // incomeOf returns what the settled payments of a month have brought, and how many payments of the
@@ -78,58 +74,23 @@ func (l *Ledger) CloseMonth(ctx context.Context, month time.Time, by string) err
 func (l *Ledger) incomeOf(
 	ctx context.Context, from querier, month time.Time,
 ) (lines []payment.StatementLine, open int, err error) {
-	begin, end := month.UnixMilli(), payment.NextMonth(month).UnixMilli()
-	rows, err := from.QueryContext(ctx, l.db.Rebind(`SELECT network, asset, amount, count(*) FROM payments
-		WHERE claimed >= ? AND claimed < ? AND state = 'settled' GROUP BY network, asset, amount
-		ORDER BY network, asset`), begin, end)
-	groups, err := sqldb.All(rows, err, readGroup)
+	end := payment.NextMonth(month)
+	totals, err := l.totals(ctx, from, payment.Filter{State: payment.Settled, From: month, Before: end})
 	if err != nil {
-		return nil, 0, fmt.Errorf("sum a month: %w", err)
-	}
-	rows, err = from.QueryContext(ctx, l.db.Rebind(`SELECT payments.network, payments.asset, refunds.amount, count(*)
-		FROM payments JOIN refunds ON refunds.payment = payments.id
-		WHERE payments.claimed >= ? AND payments.claimed < ? AND payments.state = 'settled'
-		GROUP BY payments.network, payments.asset, refunds.amount`), begin, end)
-	refunds, err := sqldb.All(rows, err, readGroup)
-	if err != nil {
-		return nil, 0, fmt.Errorf("sum the refunds of a month: %w", err)
+		return nil, 0, err
 	}
 	lines = []payment.StatementLine{}
-	for _, g := range groups {
-		if n := len(lines); n == 0 || lines[n-1].Network != g.network || lines[n-1].Asset != g.asset {
-			lines = append(lines, payment.StatementLine{Network: g.network, Asset: g.asset, Amount: "0", Refunded: "0"})
-		}
-		line := &lines[len(lines)-1]
-		line.Payments += g.payments
-		if line.Amount, err = plus(line.Amount, g.amount, int64(g.payments)); err != nil {
-			return nil, 0, err
-		}
+	for _, t := range totals {
+		lines = append(lines, payment.StatementLine{
+			Network: t.Network, Asset: t.Asset, Payments: t.Payments, Amount: t.Amount,
+			Refunded: cmp.Or(t.Refunded, "0"), Net: cmp.Or(t.Net, t.Amount),
+		})
 	}
-	for i := range lines {
-		line := &lines[i]
-		for _, g := range refunds {
-			if g.network == line.Network && g.asset == line.Asset {
-				if line.Refunded, err = plus(line.Refunded, g.amount, int64(g.payments)); err != nil {
-					return nil, 0, err
-				}
-			}
-		}
-		if line.Net, err = plus(line.Amount, line.Refunded, -1); err != nil {
-			return nil, 0, err
-		}
-	}
-	rows, err = from.QueryContext(ctx, l.db.Rebind("SELECT '', '', '', count(*) FROM payments WHERE "+undecided+
-		" AND claimed >= ? AND claimed < ? AND (state = 'settling' OR state = 'unknown')"), begin, end)
-	counted, err := sqldb.All(rows, err, readGroup)
-	if err != nil {
+	if err = from.QueryRowContext(ctx, l.db.Rebind("SELECT count(*) FROM payments WHERE "+undecided+
+		" AND claimed >= ? AND claimed < ? AND "+begun), bind([]any{month, end})...).Scan(&open); err != nil {
 		return nil, 0, fmt.Errorf("count the open payments of a month: %w", err)
 	}
-	return lines, counted[0].payments, nil
-}
-
-func readGroup(row sqldb.Scanner) (g group, err error) {
-	err = row.Scan(&g.network, &g.asset, &g.amount, &g.payments)
-	return g, err
+	return lines, open, nil
 }
 
 // closedLines returns the lines that the month of s was closed with, and sets s.Closed and s.By. A
