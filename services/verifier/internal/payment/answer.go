@@ -1,9 +1,6 @@
 package payment
 
-import (
-	"bytes"
-	"fmt"
-)
+import "bytes"
 
 // Answer is a signed answer. Where there is a log of receipts, its entries are durably queued or
 // in the log: nothing else that was sold may leave the process. Only a Ledger makes one. The zero
@@ -25,5 +22,3 @@ func (a Answer) Equal(b Answer) bool { return a.IsZero() == b.IsZero() && bytes.
 
 // String returns the answer as text.
 func (a Answer) String() string { return string(a.text) }
-
-var _ fmt.Stringer = Answer{}
