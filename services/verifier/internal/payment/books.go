@@ -53,5 +53,5 @@ func DecidedReason(note string) string { return "decided: " + word(note) }
 // IsAmount reports whether a text is an amount of at least one atomic unit.
 func IsAmount(text string) bool {
 	n, ok := parseAmount(text)
-	return ok && n.Sign() > 0 && n.String() == text
+	return ok && n.Sign() > 0
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/eip3009"
@@ -131,8 +129,8 @@ func digest(p x402.ExactPayload) Digest {
 func (p Payment) ValidBefore() time.Time { return p.validBefore }
 
 // FacilitatorRequest returns what the facilitator is sent: our requirements and the payment. In
-// version 2 the resource is the offer's, and so is the content of the extensions that the offer has,
-// beside the identifier: a facilitator may index what the payment contains about them.
+// version 2 the payment has the offer's resource and, in the extensions that the buyer echoed, the
+// offer's content (see Extensions.over), because a facilitator may index them.
 func (o Offer) FacilitatorRequest(p Payment) ([]byte, error) {
 	request := struct { // x402.Request, encoded in one piece
 		X402Version         int `json:"x402Version"`
@@ -225,19 +223,19 @@ func (e Extensions) over(echoed Extensions) Extensions {
 // carries its whole Key, also with an error.
 func (o Offer) Judge(p Payment) (Payment, error) {
 	t, a := o.Terms, p.exact.Authorization
-	p.Key.Network, p.Key.Asset = p.accepted.Network, strings.ToLower(p.accepted.Asset)
+	network := t.Network
 	if p.Version == x402.V1 { // it names no token, and its network by another name
 		p.Key.Network, p.Key.Asset = t.Network, strings.ToLower(t.Asset)
-	}
-	network := t.Network
-	if p.Version == x402.V1 {
 		v1, ok := o.RequirementsV1()
 		if !ok {
 			return p, invalid(x402.ReasonInvalidVersion)
 		}
 		network = v1.Network
-	} else if reason := o.judgeAccepted(p.accepted); reason != "" {
-		return p, invalid(reason)
+	} else {
+		p.Key.Asset = strings.ToLower(p.accepted.Asset)
+		if reason := o.judgeAccepted(p.accepted); reason != "" {
+			return p, invalid(reason)
+		}
 	}
 	switch {
 	case p.accepted.Scheme != x402.SchemeExact:
@@ -336,7 +334,7 @@ func (t Terms) SignedByPayer(p Payment) bool {
 	if len(p.exact.Signature) != 2+2*65 {
 		return false
 	}
-	chain, ok := x402.ChainID(t.Network)
+	domain, ok := t.tokenDomain()
 	if !ok {
 		return false
 	}
@@ -348,8 +346,6 @@ func (t Terms) SignedByPayer(p Payment) bool {
 	if err != nil {
 		return false
 	}
-	signer, err := eip3009.Recover(authorization.Digest(eip3009.Domain{
-		Name: t.AssetName, Version: t.AssetVersion, ChainID: chain, Token: common.HexToAddress(t.Asset),
-	}), signature)
+	signer, err := eip3009.Recover(authorization.Digest(domain), signature)
 	return err == nil && strings.EqualFold(signer.Hex(), p.Key.Payer)
 }

@@ -60,10 +60,16 @@ func (t Terms) Validate() error {
 
 // Separator returns the separator of the token's EIP-712 domain, as 0x and hexadecimal digits.
 func (t Terms) Separator() string {
-	id, _ := x402.ChainID(t.Network) // Validate has checked it
+	domain, _ := t.tokenDomain() // Validate has checked the network
+	return domain.Separator().Hex()
+}
+
+// tokenDomain returns the token's EIP-712 domain; false where Network has no chain id.
+func (t Terms) tokenDomain() (eip3009.Domain, bool) {
+	id, ok := x402.ChainID(t.Network)
 	return eip3009.Domain{
 		Name: t.AssetName, Version: t.AssetVersion, ChainID: id, Token: common.HexToAddress(t.Asset),
-	}.Separator().Hex()
+	}, ok
 }
 
 // Bounds of Terms.MaxTimeout, inclusive: less leaves no time for the work and the settling.
