@@ -2,6 +2,7 @@ package paymenttest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,27 +18,23 @@ import (
 // Facilitator returns a handler that serves the simulator as an x402 facilitator.
 func (b *Simulator) Facilitator() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /verify", func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		answer, err := b.Verify(r.Context(), body)
-		write(w, answer, err)
-	})
-	mux.HandleFunc("POST /settle", func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		answer, err := b.Settle(r.Context(), body)
-		write(w, answer, err)
-	})
+	mux.HandleFunc("POST /verify", serve(b.Verify))
+	mux.HandleFunc("POST /settle", serve(b.Settle))
 	mux.HandleFunc("GET /supported", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"kinds":[{"x402Version":2,"scheme":"exact","network":%q}]}`, b.Network)
 	})
 	return mux
 }
 
-func write(w http.ResponseWriter, answer any, err error) {
-	if err != nil {
-		panic(http.ErrAbortHandler) // the connection is cut
+func serve[T any](call func(context.Context, []byte) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		answer, err := call(r.Context(), body)
+		if err != nil {
+			panic(http.ErrAbortHandler) // the connection is cut
+		}
+		_ = json.NewEncoder(w).Encode(answer)
 	}
-	_ = json.NewEncoder(w).Encode(answer)
 }
 
 // Node returns a handler that serves the simulator as a JSON-RPC node of its chain: as little of

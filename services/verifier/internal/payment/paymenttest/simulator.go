@@ -60,7 +60,7 @@ type Simulator struct {
 func NewSimulator(network string, now func() time.Time) *Simulator {
 	return &Simulator{
 		Network: network, Now: now,
-		spent: map[string]string{}, reverted: map[string]string{}, values: map[string]string{},
+		spent: map[string]string{}, reverted: map[string]string{}, values: map[string]string{}, refunds: map[string]int64{},
 	}
 }
 
@@ -159,9 +159,6 @@ func Hash(n int) string { return fmt.Sprintf("0x%064x", n) }
 func (b *Simulator) Refund(units int64) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.refunds == nil {
-		b.refunds = map[string]int64{}
-	}
 	hash := Hash(0xfeed00 + len(b.refunds))
 	b.refunds[hash] = units
 	return hash

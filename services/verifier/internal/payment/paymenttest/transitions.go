@@ -38,7 +38,6 @@ func Happenings() []Happening {
 	}
 	full := of("the month has no settlement for it", payment.Event{Kind: payment.EventBegin})
 	full.Full = true
-	verdict := func(o payment.Outcome) payment.Event { return payment.Event{Kind: payment.EventVerdict, Outcome: o} }
 	chain := func(o payment.Outcome) payment.Event { return payment.Event{Kind: payment.EventChain, Outcome: o} }
 	decide := func(from payment.State, o payment.Outcome) payment.Event {
 		d := payment.Decision{From: from, To: o.State, Transaction: o.Transaction, By: "op", Note: "seen"}
@@ -54,13 +53,13 @@ func Happenings() []Happening {
 		by("another", of("another releases it", payment.Event{Kind: payment.EventRelease})),
 		of("the settlement begins", payment.Event{Kind: payment.EventBegin}),
 		full,
-		of("verdict: settled", verdict(settled)),
-		of("verdict: settled, an echo", verdict(echo)),
+		of("verdict: settled", payment.Verdict(settled)),
+		of("verdict: settled, an echo", payment.Verdict(echo)),
 		of("verdict: refused before it was sent",
-			verdict(payment.Outcome{State: payment.Dead, Reason: "insufficient_funds", Unsent: true})),
-		of("verdict: unknown", verdict(payment.Outcome{State: payment.Unknown, Reason: "answer_in_doubt"})),
+			payment.Verdict(payment.Outcome{State: payment.Dead, Reason: "insufficient_funds", Unsent: true})),
+		of("verdict: unknown", payment.Verdict(payment.Outcome{State: payment.Unknown, Reason: "answer_in_doubt"})),
 		of("verdict: unknown, an echo",
-			verdict(payment.Outcome{State: payment.Unknown, Reason: "answer_in_doubt", Echo: true})),
+			payment.Verdict(payment.Outcome{State: payment.Unknown, Reason: "answer_in_doubt", Echo: true})),
 		of("chain: paid", chain(settled)),
 		of("chain: used elsewhere", chain(payment.Outcome{State: payment.Dead, Reason: payment.ReasonUsedElsewhere})),
 		of("chain: expired", chain(expired)),
