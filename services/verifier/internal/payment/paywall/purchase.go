@@ -111,8 +111,8 @@ type call struct {
 	// is known without the facilitator. Any other signature is the facilitator's to verify: it
 	// may be a contract's, or broken.
 	plain bool
-	// checked is set when the facilitator has verified the payment before its claim, worked when
-	// work has begun.
+	// checked is set when the facilitator has verified the payment and is not asked again, worked
+	// when work has begun.
 	checked, worked bool
 	// reuse reports that an earlier payment of the payer had bought, or was buying, the
 	// answer to the same question.

@@ -225,9 +225,9 @@ func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may
 }
 
 // findPaid serves the holder of a payment that was refused, where the chain shows that it
-// has paid us. Where that cannot be known there is no new challenge. A payment that was not
-// sent to the facilitator, and that looks show as unused, is not searched for; and strangers
-// share what they may search.
+// has paid us. Where that cannot be known there is no new challenge. A payment that was not sent to
+// the facilitator, and that the network shows as unused, is not searched for; and strangers share
+// what they may search.
 func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusal) (Sale, error) {
 	if !c.hasPaid { // or it was refused before that was looked at
 		if _, err := w.recognize(ctx, c); err != nil {

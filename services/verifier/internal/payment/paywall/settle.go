@@ -14,9 +14,8 @@ import (
 )
 
 // carryOut has a begun settlement carried out and ends it in the ledger. If the facilitator leaves
-// the outcome open and the chain does not decide it, the facilitator is called once more with the
-// same bytes, where retrySettlement may and it is not at its own limit, and then the chain is
-// looked at again.
+// the outcome open and the chain does not decide it, retrySettlement follows, unless the facilitator
+// is at its own limit.
 func (w *Paywall) carryOut(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	result, err := w.requestSettlement(ctx, c, r)
 	w.At(Asked)
