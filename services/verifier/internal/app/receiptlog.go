@@ -230,7 +230,11 @@ func (p Process) logStatus(ctx context.Context, args []string) error {
 		line("key", "%s", s.Key)
 		line("state", "%s", cmp.Or(s.Frozen, "open"))
 		line("entries", "%d, root %s", s.Size, s.Root)
-		line("published", "%d entries, %s", s.Published, s.At.Format(time.RFC3339))
+		at := "never"
+		if !s.At.IsZero() {
+			at = s.At.Format(time.RFC3339)
+		}
+		line("published", "%d entries, %s", s.Published, at)
 		line("queued", "%d", s.Queued)
 		if s.SetAside > 0 {
 			line("set aside", "%d, which are no entries: verifier log aside", s.SetAside)

@@ -537,6 +537,9 @@ func TestLog_Commands(t *testing.T) {
 	if out := w.command(nil, "log", "close", "--origin", s.Origin); !strings.Contains(out, logHost+"/v1/log/2 begins") {
 		t.Error(out)
 	}
+	if out := w.command(nil, "log", "status"); !strings.Contains(out, "published  0 entries, never\n") {
+		t.Error(out)
+	}
 	r = w.run()
 	if result := w.wantProof(r.url, answer); result.Origin != logHost+"/v1/log/2" {
 		t.Errorf("%+v", result)
