@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (p Process) paymentsShow(ctx context.Context, args []string) error {
 			return err
 		}
 		if *asJSON {
-			return p.printJSON(shown)
+			return printJSON(p.Stdout, shown)
 		}
 		return p.print(shown)
 	})
@@ -119,8 +120,8 @@ func (p Process) print(s paymentDetails) error {
 	return err
 }
 
-func (p Process) printJSON(v any) error {
-	encoder := json.NewEncoder(p.Stdout)
+func printJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(v)
 }
@@ -205,7 +206,7 @@ func (p Process) paymentsLook(ctx context.Context, args []string) error {
 			seen.Written = true
 		}
 		if *asJSON {
-			return p.printJSON(seen)
+			return printJSON(p.Stdout, seen)
 		}
 		_, err = fmt.Fprintf(p.Stdout, "state %s, chain %s %s\n%s", seen.State, seen.Chain, seen.Transaction,
 			seen.consequence())

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -194,9 +193,7 @@ func paymentFilter(flags *flag.FlagSet, args []string) (filter payment.Filter, a
 // printRows prints rows as a JSON array, or as a table with the cells of each.
 func printRows[T any](w io.Writer, rows []T, asJSON bool, heading string, cells func(T) []any) error {
 	if asJSON {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(append([]T{}, rows...)) // without rows it is [] and not null
+		return printJSON(w, append([]T{}, rows...)) // without rows it is [] and not null
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, heading)

@@ -217,7 +217,7 @@ func (p Process) logStatus(ctx context.Context, args []string) error {
 			return err
 		}
 		if *asJSON {
-			return p.printJSON(struct {
+			return printJSON(p.Stdout, struct {
 				translog.Status
 				Has []translog.WitnessAnswer `json:"witnessesHave"`
 			}{s, has})
@@ -274,7 +274,7 @@ func (p Process) logAudit(ctx context.Context, args []string) error {
 			return err
 		}
 		if *asJSON {
-			err = p.printJSON(a)
+			err = printJSON(p.Stdout, a)
 		} else {
 			_, err = io.WriteString(p.Stdout, auditText(a, at))
 		}
@@ -391,7 +391,7 @@ func (p Process) logAside(ctx context.Context, args []string) error {
 			return err
 		}
 		if *asJSON {
-			return p.printJSON(all)
+			return printJSON(p.Stdout, all)
 		}
 		for _, a := range all {
 			if _, err := fmt.Fprintf(p.Stdout, "%d: %d bytes, queued %s: %s: %q\n", a.Number, a.Bytes,

@@ -121,7 +121,7 @@ func (p Process) paymentsStatement(ctx context.Context, args []string) error {
 		case err != nil:
 			return err
 		case *asJSON:
-			return p.printJSON(s)
+			return printJSON(p.Stdout, s)
 		case *asCSV:
 			return printStatementCSV(p.Stdout, s)
 		}
