@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,9 +158,5 @@ func (p Process) healthcheck(ctx context.Context, args []string) error {
 	if _, err := service.Parse(service.Flags(), args); err != nil {
 		return err
 	}
-	addr := p.Getenv("ADDR")
-	if addr == "" {
-		addr = ":8082"
-	}
-	return service.Healthcheck(ctx, addr)
+	return service.Healthcheck(ctx, cmp.Or(p.Getenv("ADDR"), ":8082"))
 }
