@@ -116,7 +116,7 @@ func (s *settings) loadTerms() error {
 	s.paymentNodes = trimmed(p.RPCURLs)
 	token, known := payment.KnownToken(p.Network)
 	for _, c := range s.chains {
-		if fmt.Sprintf("eip155:%d", c.ID) != p.Network {
+		if caip2(c.ID) != p.Network {
 			continue
 		}
 		if c.USDToken != nil {
@@ -172,7 +172,7 @@ func (s *settings) loadKeys() error {
 	if err != nil || len(s.chains) == 0 {
 		return err
 	}
-	if s.keys, err = receipt.NewKeyDocument(key, fmt.Sprintf("eip155:%d", s.chains[0].ID), others...); err != nil {
+	if s.keys, err = receipt.NewKeyDocument(key, caip2(s.chains[0].ID), others...); err != nil {
 		return fmt.Errorf("RECEIPT_RETIRED_KEYS_FILE: %w", err)
 	}
 	return nil
