@@ -29,7 +29,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// workTimeout bounds the work for one sale, after which the payment must still be valid and is settled.
+// workTimeout bounds the work for one sale. To be settled, the payment must still be valid after that.
 const workTimeout = 15 * time.Second
 
 // server is the program while it serves.
