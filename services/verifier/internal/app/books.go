@@ -61,8 +61,7 @@ func (p Process) paymentsShow(ctx context.Context, args []string) error {
 		}
 		shown := paymentDetails{
 			row: rowOf(r, p.clock()), Identifier: r.Identifier, PayTo: r.PayTo, ValidBefore: r.ValidBefore,
-			Changed: r.Changed,
-			Month:   r.Month, Retries: r.Retries,
+			Changed: r.Changed, Month: r.Month, Retries: r.Retries,
 		}
 		if r.State == payment.Unknown {
 			shown.Next = next(r, p.clock(), p.hasNode(r.Key.Network))

@@ -46,8 +46,7 @@ type row struct {
 func rowOf(r payment.Record, now time.Time) row {
 	return row{
 		Claimed: r.Claimed, State: r.State, Network: r.Key.Network, Asset: r.Key.Asset, Payer: r.Key.Payer,
-		Nonce:  r.Key.Nonce,
-		Amount: r.Amount, Resource: r.Resource, Operation: r.Operation, Transport: r.Transport,
+		Nonce: r.Key.Nonce, Amount: r.Amount, Resource: r.Resource, Operation: r.Operation, Transport: r.Transport,
 		AgeSeconds: int64(now.Sub(r.Claimed) / time.Second), Transaction: r.Transaction, Reason: r.Reason,
 	}
 }

@@ -52,8 +52,8 @@ func (s *settings) loadChains() (err error) {
 	if c.File == "" {
 		one := chain.Config{
 			Name: c.Name, ID: c.ID, RPCURLs: trimmed(c.RPCURLs), Quorum: c.Quorum, RPCTimeout: c.RPCTimeout,
-			MaxHeadAge: c.MaxHeadAge,
-			BeaconURLs: trimmed(c.BeaconURLs), BeaconNetwork: c.BeaconNetwork, BeaconTimeout: c.BeaconTimeout,
+			MaxHeadAge: c.MaxHeadAge, BeaconURLs: trimmed(c.BeaconURLs), BeaconNetwork: c.BeaconNetwork,
+			BeaconTimeout: c.BeaconTimeout,
 		}
 		s.chains = []chain.Config{one}
 		network, err := loadNetwork(one)
