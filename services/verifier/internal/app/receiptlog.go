@@ -307,8 +307,12 @@ func auditText(a translog.Audit, at time.Time) string {
 		line("cut-off for a receipt key that is revoked now: %d, the first of %d entries that were not queued here",
 			a.FirstForeign, a.Foreign)
 	case at.IsZero():
-		line("cut-off for a receipt key that is revoked now: every entry was queued here; --at TIME shows the size " +
-			"when the key was surely yours")
+		known := "queued here"
+		if a.Copied > 0 {
+			known += " or came back"
+		}
+		line("cut-off for a receipt key that is revoked now: every entry was %s; --at TIME shows the size when the "+
+			"key was surely yours", known)
 	default:
 		line("cut-off for a receipt key that was surely yours until then: %d", a.SizeAt)
 	}
