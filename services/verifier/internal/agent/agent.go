@@ -562,9 +562,9 @@ func (o *options) newBuyer(print func(string, ...any)) (*buyer, error) {
 		},
 		url: trimmed(o.url), key: key, payer: crypto.PubkeyToAddress(key.PublicKey).Hex(),
 		most: o.most, network: o.network, journal: journal(o.state), keysFile: o.keysFile, maxWait: o.maxWait,
-		finalWait: o.maxWait,
-		print:     print,
-		limits:    limits{folder: filepath.Join(o.state, "limits"), day: o.day, now: time.Now},
+		finalWait: o.maxWait, batch: o.questions,
+		print:  print,
+		limits: limits{folder: filepath.Join(o.state, "limits"), day: o.day, now: time.Now},
 	}, nil
 }
 

@@ -101,11 +101,6 @@ func batchBody(questions []question) (string, error) {
 // doBatch buys the answers to all questions of --batch for one payment, and checks each. The payment may cost as
 // many times --max-usd as there are questions.
 func (r *run) doBatch(ctx context.Context) error {
-	for _, q := range r.questions {
-		if err := r.waitFinal(ctx, r.entryOf(q)); err != nil {
-			return err
-		}
-	}
 	body, err := batchBody(r.questions)
 	if err != nil {
 		return err

@@ -101,6 +101,20 @@ func TestBatch_IsNotPaidForOverItsPriceOrEarly(t *testing.T) {
 	}
 }
 
+func TestBatch_APaymentThatMayBeSettledIsSentAgainWhateverIsFinal(t *testing.T) {
+	s, state := openBatch(t, "10000"), t.TempDir()
+	s.script(hangUp)
+	batch := fileOf(t, `{"questions":[`+recordedQuestion+`]}`)
+	if got := s.runWith(state, "--batch", batch); got.code != 3 || kept(t, state) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	s.reports("chain", `{"status":"pending"}`)
+	if got := s.runWith(state, "--batch", batch); got.code != 3 || strings.Contains(got.stderr, "nothing was signed") {
+		t.Errorf("%+v", got)
+	}
+	s.wantOnePayment()
+}
+
 func TestBatch_AnswersToOtherQuestionsDoNotHold(t *testing.T) {
 	for name, questions := range map[string]string{
 		"fewer": recordedQuestion,

@@ -58,6 +58,8 @@ type buyer struct {
 	// maxWait bounds how long a seller is asked for its price, and how long one payment is sent again. finalWait
 	// bounds the wait of [buyer.waitFinal], before anything is signed.
 	maxWait, finalWait time.Duration
+	// batch has the questions that a body of batchPath asks; all must be final before a payment for it is signed.
+	batch []question
 	// isBrief bounds the retries of a payment of which every answer said that it moved no money: it is sent
 	// again within finalWithin at most, and not after a 422, by which the evidence is not there. The caller gets
 	// the refusal.
@@ -181,8 +183,14 @@ func (b *buyer) forget(e entry) error {
 // counted and in the journal. When another run was faster, it returns errFaster, or errAnswered if that run
 // has saved the answer. Nothing is signed where [buyer.waitFinal] returns an error.
 func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
-	if err := b.waitFinal(ctx, e); err != nil {
-		return e, err
+	asked := []entry{e}
+	for _, q := range b.batch {
+		asked = append(asked, b.entryOf(q))
+	}
+	for _, one := range asked {
+		if err := b.waitFinal(ctx, one); err != nil {
+			return e, err
+		}
 	}
 	b.print("Requesting %s", e.URL)
 	challenge, err := b.challenge(ctx, e.URL, e.Body)
