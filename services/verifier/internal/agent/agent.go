@@ -119,7 +119,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errUndecided), errors.As(err, &no):
+	case errors.Is(err, errUndecided), errors.Is(err, errHeld), errors.As(err, &no):
 		return exitUndecided
 	case errors.Is(err, errReceipt):
 		return exitReceipt

@@ -96,6 +96,8 @@ var (
 	// yet, its answer could not be checked, saved or reported, or the journal could not drop it.
 	errUndecided = errors.New("the payment was sent and its outcome is not known yet; run the same command again, it " +
 		"sends the same payment")
+	// errHeld means that the payment of an earlier run, which may have been settled, is not sent again.
+	errHeld = errors.New("an earlier run signed a payment for this request that this one may not send")
 	// errExpired means that there is no payment of an earlier run to send again: the journal has none, or the
 	// seller has refused it and it cannot be settled any more.
 	errExpired = errors.New("the earlier payment has expired")
@@ -134,8 +136,8 @@ func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
 	return b.pay(ctx, payable, false)
 }
 
-// replay sends the payment of an earlier run again. It refuses one that choose does not take by now, or to another
-// payee than the pinned one. It returns errExpired when the seller has refused the payment and it has expired; the
+// replay sends the payment of an earlier run again. It returns errHeld for one that choose does not take by now, or to
+// another payee than the pinned one, and errExpired when the seller has refused the payment and it has expired; the
 // journal has dropped it then.
 func (b *buyer) replay(ctx context.Context, e entry) (purchase, error) {
 	_, _, err := choose([]x402.Requirements{e.Offer}, b.most, b.network)
@@ -143,8 +145,7 @@ func (b *buyer) replay(ctx context.Context, e entry) (purchase, error) {
 		err = b.limits.locked(func() error { return b.limits.pin(b.url, e.Offer.Network, e.Offer.PayTo) })
 	}
 	if err != nil {
-		return purchase{}, fmt.Errorf("an earlier run signed a payment for this request that this one may not send: %w",
-			err)
+		return purchase{resumed: true}, fmt.Errorf("%w: %w", errHeld, err)
 	}
 	b.print("An earlier payment for this very request is in the journal; it is sent again instead of a second one.")
 	flight.Pin(ctx)

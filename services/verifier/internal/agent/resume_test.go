@@ -43,12 +43,18 @@ func TestResume_AfterACrashTheSamePaymentIsSent(t *testing.T) {
 
 func TestResume_AnEarlierRunsPaymentIsUnderTheCap(t *testing.T) {
 	s, state := open(t, hangUp), t.TempDir()
-	if got := s.run(state); got.code != 3 {
+	path := []string{"--path", "/v1/verify/base-transaction"} // as an assistant asks
+	if got := s.run(state, path...); got.code != 3 {
 		t.Fatalf("%+v", got)
 	}
 	sent := len(s.sent())
-	if got := s.run(state, "--max-usd", "0.001"); got.code != 1 || len(s.sent()) != sent || kept(t, state) != 1 {
+	got := s.run(state, append(path, "--max-usd", "0.001", "--json")...) // which may have been settled
+	if got.code != 3 || len(s.sent()) != sent || kept(t, state) != 1 || !strings.Contains(got.stdout, `"paid":"unknown"`) {
 		t.Errorf("%+v, %d payments", got, len(s.sent()))
+	}
+	told := s.assistant(state, nil, "--max-usd", "0.001").call("verify_transaction", asked())
+	if told.Reason != "price_above_cap" || told.Paid != "unknown" || strings.Contains(told.text, "Nothing was paid") {
+		t.Errorf("%+v", told)
 	}
 }
 

@@ -470,7 +470,10 @@ func failure(err error, resumed bool) *mcp.CallToolResult {
 	switch {
 	case own >= 0:
 		known := faults[own]
-		f.Error, f.Reason, f.Paid, f.Retryable = known.err.Error(), known.reason, known.paid, known.retryable
+		f.Error, f.Reason, f.Retryable = known.err.Error(), known.reason, known.retryable
+		if !resumed || known.paid != "no" {
+			f.Paid = known.paid
+		}
 		if known.isWhole {
 			f.Error, f.Seller = quoted(err.Error(), maxLine), nil
 		} else if f.Seller.Text == known.err.Error() {
