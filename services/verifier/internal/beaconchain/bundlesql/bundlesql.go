@@ -137,29 +137,27 @@ func milliseconds(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// Bundle implements beaconchain.Bundles.
+// Bundle implements beaconchain.Bundles. It reads the queue first: what TakeSold takes from there meanwhile is found
+// among the bundles.
 func (s *Store) Bundle(ctx context.Context, chain string, block finality.Root) (beaconchain.Bundle, error) {
-	b, err := scanBundle(s.row(ctx, selectBundle+" WHERE chain = ? AND block_hash = ?", chain, block[:]))
-	found := err == nil
-	switch {
-	case err != nil && !errors.Is(err, sql.ErrNoRows):
-		return b, fmt.Errorf("read a bundle: %w", err)
-	case found && (b.State == beaconchain.BundlePending || b.State == beaconchain.BundleMade):
-		return b, nil
-	}
 	var queued int64
 	again := beaconchain.Bundle{
 		SoldBlock: beaconchain.SoldBlock{Chain: chain, Hash: block}, State: beaconchain.BundlePending,
 	}
-	err = s.row(ctx, "SELECT number, queued FROM finality_queue WHERE chain = ? AND block_hash = ? ORDER BY id LIMIT 1",
+	err := s.row(ctx, "SELECT number, queued FROM finality_queue WHERE chain = ? AND block_hash = ? ORDER BY id LIMIT 1",
 		chain, block[:]).Scan(&again.Number, &queued)
+	isQueued := err == nil
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return again, fmt.Errorf("read the queue of bundles: %w", err)
+	}
+	again.Queued = sqldb.Moment(queued)
+	b, err := scanBundle(s.row(ctx, selectBundle+" WHERE chain = ? AND block_hash = ?", chain, block[:]))
 	switch {
-	case err == nil:
-		again.Queued = sqldb.Moment(queued)
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
+		return b, fmt.Errorf("read a bundle: %w", err)
+	case isQueued && b.State != beaconchain.BundlePending && b.State != beaconchain.BundleMade:
 		return again, nil
-	case !errors.Is(err, sql.ErrNoRows):
-		return b, fmt.Errorf("read the queue of bundles: %w", err)
-	case !found:
+	case err != nil:
 		return b, beaconchain.ErrNotFound
 	}
 	return b, nil

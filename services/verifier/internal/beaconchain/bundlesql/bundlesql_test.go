@@ -149,6 +149,27 @@ func TestBundle_ManySalesOfABlockMakeOne(t *testing.T) {
 	})
 }
 
+func TestBundle_OfASoldBlockIsKnownWhileItIsTaken(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		for block := byte(1); block <= 30; block++ {
+			w.sell(fmt.Sprint(block), about(ethereum, block, int(block)))
+			taken := make(chan error, 1)
+			go func() { _, err := w.TakeSold(context.Background(), 100); taken <- err }()
+			for isTaken := false; !isTaken; {
+				select {
+				case err := <-taken:
+					w.must(err)
+					isTaken = true
+				default:
+				}
+				if b := w.bundle(block); b.State != beaconchain.BundlePending || b.Number != uint64(block) {
+					t.Fatalf("block %d: %+v", block, b)
+				}
+			}
+		}
+	})
+}
+
 func TestBundle_ThatIsDueIsGivenToOneProcess(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		for i := range 20 {
