@@ -3,19 +3,13 @@ package receipt
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 // JoinAnswers returns the answer to a batch of questions, {"answers":[...]}, with answers in
 // their order and unchanged. Each is the answer to one question as [Response.JSON] returns it.
 func JoinAnswers(answers [][]byte) []byte {
-	joined := []byte(`{"answers":[`)
-	for i, answer := range answers {
-		if i > 0 {
-			joined = append(joined, ',')
-		}
-		joined = append(joined, answer...)
-	}
-	return append(joined, "]}"...)
+	return slices.Concat([]byte(`{"answers":[`), bytes.Join(answers, []byte(",")), []byte("]}"))
 }
 
 // SplitAnswers returns the answers in the answer to a batch, in the order of the questions; any
