@@ -1,7 +1,5 @@
 package receipt
 
-import "strings"
-
 // Summary returns what a receipt is evidence of, in one sentence for people and models: who paid
 // whom how much of which token, or who called what, where and when. It is for display, and never
 // signed. Accounts are written whole; the contract of a token that is not known is shortened, and
@@ -52,5 +50,5 @@ func shortened(address string) string {
 	if len(address) <= head+tail {
 		return address
 	}
-	return strings.Join([]string{address[:head], address[len(address)-tail:]}, "…")
+	return address[:head] + "…" + address[len(address)-tail:]
 }
