@@ -389,7 +389,5 @@ func (t ProvenTransfer) SentenceOn(chain string) string {
 
 // isPassedOn reports whether To received some of the token in the transaction, and at least as much left it.
 func (t ProvenTransfer) isPassedOn() bool {
-	in, isIn := new(big.Int).SetString(t.ToIn, 10)
-	out, isOut := new(big.Int).SetString(t.ToOut, 10)
-	return isIn && isOut && in.Sign() > 0 && out.Cmp(in) >= 0
+	return more(t.ToIn, "0") && !more(t.ToIn, t.ToOut)
 }
