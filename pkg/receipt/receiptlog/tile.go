@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -225,11 +226,7 @@ func splitTile(data []byte, width int) ([][]byte, error) {
 	if len(data) != width*tlog.HashSize {
 		return nil, malformed("a tile of %d bytes for %d hashes", len(data), width)
 	}
-	parts := make([][]byte, width)
-	for i := range parts {
-		parts[i] = data[i*tlog.HashSize : (i+1)*tlog.HashSize]
-	}
-	return parts, nil
+	return slices.Collect(slices.Chunk(data, tlog.HashSize)), nil
 }
 
 // TileRoot returns the root of a full tile, which is a hash of the tile above it.
@@ -237,9 +234,9 @@ func TileRoot(tile []byte) (tlog.Hash, error) {
 	if len(tile) != MaxTile {
 		return tlog.Hash{}, malformed("a full tile of %d bytes", len(tile))
 	}
-	hashes := make([]tlog.Hash, tileWidth)
-	for i := range hashes {
-		hashes[i] = tlog.Hash(tile[i*tlog.HashSize : (i+1)*tlog.HashSize])
+	hashes := make([]tlog.Hash, 0, tileWidth)
+	for hash := range slices.Chunk(tile, tlog.HashSize) {
+		hashes = append(hashes, tlog.Hash(hash))
 	}
 	for ; len(hashes) > 1; hashes = hashes[:len(hashes)/2] {
 		for i := range len(hashes) / 2 {
@@ -266,9 +263,7 @@ func (r tiles) ReadTiles(named []tlog.Tile) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, part := range parts {
-			out[i] = append(out[i], part...)
-		}
+		out[i] = slices.Concat(parts...)
 	}
 	return out, nil
 }
