@@ -61,7 +61,7 @@ func run(ctx context.Context, out string) error {
 	if err != nil {
 		return err
 	}
-	root, err := output(ctx, "go", "env", "GOROOT")
+	root, err := runGo(ctx, "env", "GOROOT")
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func compile(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	text, err := output(ctx, "go", "mod", "download", "-json", curve)
+	text, err := runGo(ctx, "mod", "download", "-json", curve)
 	if err != nil {
 		return nil, err
 	}
@@ -213,12 +213,12 @@ func compile(ctx context.Context) ([]byte, error) {
 	return os.ReadFile(program) //nolint:gosec // what was just made
 }
 
-func output(ctx context.Context, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // arguments of ours
+func runGo(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // arguments of ours
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	text, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+		return "", fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
