@@ -246,15 +246,6 @@ func (c *check) read(texts []string) {
 	}
 }
 
-// disuse sets Used of the texts of a kind to false.
-func (c *check) disuse(kind Kind) {
-	for i := range c.report.Texts {
-		if c.report.Texts[i].Kind == kind {
-			c.report.Texts[i].Used = false
-		}
-	}
-}
-
 func (c *check) take(kind Kind, text string) error {
 	switch kind {
 	case KindReceipt:
@@ -395,7 +386,6 @@ func recogniseObject(text string) Kind {
 	return KindUnknown
 }
 
-// checkProof checks the proof that the receipt carries, if there is one.
 func (c *check) checkProof() {
 	if c.doc.Proof == nil {
 		return
@@ -486,7 +476,11 @@ func (c *check) checkFinality() {
 	// such as how long a slot is, by which a checkpoint is too old.
 	if c.network != nil && (known || c.network.ChainID != c.doc.Receipt.Chain.ID) {
 		c.network = nil
-		c.disuse(KindNetwork)
+		for i := range c.report.Texts {
+			if t := &c.report.Texts[i]; t.Kind == KindNetwork {
+				t.Used = false
+			}
+		}
 	}
 	f.Provable, f.Checkpoint = known || c.network != nil, c.checkpoint
 	switch {
