@@ -14,8 +14,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-// logFlags are --log, --log-policy and --log-list. key is --key: listOfKey asks its site for
-// the list of logs.
+// logFlags are --log, --log-policy, --log-list and --key, whose site listOfKey asks for the list of
+// logs.
 type logFlags struct{ proof, policy, list, key string }
 
 func (f logFlags) validate() error {
@@ -56,7 +56,7 @@ type logReport struct {
 // checkLog checks the signature together with the place in the log, which decides
 // whether a key that was revoked later was still good.
 func (r *report) checkLog(
-	doc receipt.Document, trusted receipt.KeyDocument, read func(receipt.Document) (logged, error),
+	ctx context.Context, doc receipt.Document, trusted receipt.KeyDocument, asked logFlags,
 ) {
 	key, err := doc.VerifySignature(trusted)
 	revoked := errors.Is(err, receipt.ErrRevokedKey) && key.Logged != nil // without, no log makes it good
@@ -68,7 +68,7 @@ func (r *report) checkLog(
 	if !revoked {
 		r.Signature, r.Key = stateValid, &key
 	}
-	found, err := read(doc)
+	found, err := readLog(ctx, asked, doc)
 	if failed, ok := unread(err); ok {
 		r.fail(failed.code, err)
 		return

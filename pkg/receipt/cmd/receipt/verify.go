@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"text/tabwriter"
 	"time"
 
@@ -40,10 +41,10 @@ type report struct {
 
 func verify(ctx context.Context, args []string, s streams) error {
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
-	from := flags.String("key", "", "")
 	asJSON := flags.Bool("json", false, "")
 	requireProof := flags.Bool("require-proof", false, "")
 	var asked logFlags
+	flags.StringVar(&asked.key, "key", "", "")
 	flags.StringVar(&asked.proof, "log", "", "")
 	flags.StringVar(&asked.policy, "log-policy", "", "")
 	flags.StringVar(&asked.list, "log-list", "", "")
@@ -56,27 +57,17 @@ func verify(ctx context.Context, args []string, s streams) error {
 	if err := final.read(); err != nil {
 		return err
 	}
-	asked.key = *from
 	if err := asked.validate(); err != nil {
 		return exitError{exitUsage, fmt.Errorf("verify: %w", err)}
 	}
-	if files[0] == "-" && *from == "-" {
+	if files[0] == "-" && asked.key == "-" {
 		return exitError{exitUsage, errors.New("verify: receipt and key cannot both come from the standard input")}
 	}
 	data, err := readFile(files[0], s.in, receipt.MaxSize)
 	if err != nil {
 		return err
 	}
-	var log func(receipt.Document) (logged, error)
-	if asked.proof != "" {
-		log = func(doc receipt.Document) (logged, error) { return readLog(ctx, asked, doc) }
-	}
-	var checkFinality func(*report, receipt.Document)
-	if final.asked() {
-		checkFinality = func(r *report, doc receipt.Document) { r.checkFinality(ctx, doc, final) }
-	}
-	r := check(data, *requireProof, func() (receipt.KeyDocument, error) { return keyDocument(ctx, *from, s.in) }, log,
-		checkFinality)
+	r := check(ctx, data, *requireProof, asked, final, s.in)
 	if *asJSON {
 		err = writeJSON(s.out, r, "  ")
 	} else {
@@ -88,18 +79,15 @@ func verify(ctx context.Context, args []string, s streams) error {
 	return err
 }
 
-// check judges a receipt as far as it can: without a key it still checks the proof. log is
-// nil when the receipt need not be in the log, checkFinality when it is not asked for.
-func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, error), log func(
-	receipt.Document,
-) (logged, error),
-	checkFinality func(*report, receipt.Document),
+// check judges a receipt as far as it can: without a key it still checks the proof.
+func check(
+	ctx context.Context, data []byte, requireProof bool, asked logFlags, final finalityFlags, in io.Reader,
 ) report {
 	r := report{
 		Signature: stateNotChecked, Proof: stateNotChecked,
 		Proven: []receipt.Fact{}, Attested: []receipt.Fact{}, Transfers: []receipt.Transfer{},
 	}
-	if log != nil {
+	if asked.proof != "" {
 		r.Log = &logReport{State: stateNotChecked}
 	}
 	doc, err := receipt.Parse(data)
@@ -109,13 +97,13 @@ func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, err
 	}
 	r.Receipt = &doc.Receipt
 	r.checkProof(doc, requireProof)
-	if checkFinality != nil {
-		checkFinality(&r, doc)
+	if final.asked() {
+		r.checkFinality(ctx, doc, final)
 	}
-	if trusted, err := keys(); err != nil {
+	if trusted, err := keyDocument(ctx, asked.key, in); err != nil {
 		r.fail(exitNoKey, err)
-	} else if log != nil {
-		r.checkLog(doc, trusted, log)
+	} else if asked.proof != "" {
+		r.checkLog(ctx, doc, trusted, asked)
 	} else if key, err := doc.VerifySignature(trusted); err != nil {
 		r.Signature = stateInvalid
 		r.fail(exitInvalid, err)
