@@ -258,13 +258,13 @@ func (w watched) askOne(
 // differs is a fault; the error is of a tree that cannot be read.
 func (w watched) judge(ctx context.Context, seen []sighting, trees map[string]newer, found *faults) error {
 	for _, s := range seen {
-		at := slices.IndexFunc(w.logs, func(g receiptlog.Generation) bool { return g.Origin == s.Origin })
+		at := slices.IndexFunc(w.directory.Logs, func(g receiptlog.Generation) bool { return g.Origin == s.Origin })
 		if at < 0 {
 			found.add("the witness %s has cosigned %d entries of %s, which the verifier does not list", s.witness,
 				s.Size, s.Origin)
 			continue
 		}
-		key, err := receiptlog.ParseLogKey(w.logs[at].Key)
+		key, err := receiptlog.ParseLogKey(w.directory.Logs[at].Key)
 		if err != nil {
 			return err
 		}
@@ -272,7 +272,7 @@ func (w watched) judge(ctx context.Context, seen []sighting, trees map[string]ne
 			found.add("the witness %s has cosigned %s by another key than the verifier lists", s.witness, s.Origin)
 			continue
 		}
-		if final, closed := w.logs[at].FinalCheckpoint(); closed && s.Size > final.Size {
+		if final, closed := w.directory.Logs[at].FinalCheckpoint(); closed && s.Size > final.Size {
 			found.add("%s was closed with %d entries, and the witness %s has cosigned %d", s.Origin, final.Size,
 				s.witness, s.Size)
 			continue
@@ -300,7 +300,7 @@ func (w watched) judge(ctx context.Context, seen []sighting, trees map[string]ne
 // vanished adds a fault for each log of the state file that is not listed any more.
 func (w watched) vanished(seen map[string]remembered, found *faults) {
 	for origin := range seen {
-		if !slices.ContainsFunc(w.logs, func(g receiptlog.Generation) bool { return g.Origin == origin }) {
+		if !slices.ContainsFunc(w.directory.Logs, func(g receiptlog.Generation) bool { return g.Origin == origin }) {
 			found.add("the verifier does not list %s any more, which was checked before", origin)
 		}
 	}

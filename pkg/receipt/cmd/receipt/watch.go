@@ -27,7 +27,6 @@ type watched struct {
 	site      *url.URL
 	allowed   func(*url.URL) bool // which addresses may be asked
 	directory receiptlog.Directory
-	logs      []receiptlog.Generation // the newest first
 	policy    receiptlog.Policy
 	own       bool // the policy is the verifier's own
 	watchFlags
@@ -61,7 +60,6 @@ func watch(ctx context.Context, address string, asked watchFlags, now func() tim
 	if w.site, w.directory, err = fetchDirectory(ctx, address, w.allowed); err != nil {
 		return w, err
 	}
-	w.logs = w.directory.Logs
 	if w.own {
 		if w.policy, err = receiptlog.ParsePolicy([]byte(w.directory.Policy)); err != nil {
 			return w, exitError{exitNoKey, err}
@@ -163,7 +161,7 @@ func logCheck(ctx context.Context, args []string, s streams) (err error) {
 	m := monitor{watched: w, seen: before, trees: map[string]newer{}, states: keyStates{}}
 	defer func() { err = m.faults.with(err) }()
 	w.vanished(before, &m.faults)
-	for _, log := range slices.Backward(w.logs) { // the keys' states go from one to the next
+	for _, log := range slices.Backward(w.directory.Logs) { // the keys' states go from one to the next
 		if log.Final != "" && !w.knows(log) {
 			note(log.Origin + " is closed and not in the policy, and not checked")
 			continue
@@ -247,7 +245,7 @@ func (m *monitor) compareKeys(ctx context.Context, out io.Writer) error {
 			return ctx.Err()
 		case <-time.After(min(time.Duration(m.directory.MergeDelay), 300) * time.Second):
 		}
-		if err := m.read(ctx, m.logs[0], out); err != nil {
+		if err := m.read(ctx, m.directory.Logs[0], out); err != nil {
 			return err
 		}
 	}
@@ -325,7 +323,7 @@ func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s 
 	trees := map[string]newer{}
 	var found faults
 	defer func() { err = found.with(err) }()
-	for _, log := range w.logs {
+	for _, log := range w.directory.Logs {
 		if log.Final != "" && !w.knows(log) {
 			continue
 		}
