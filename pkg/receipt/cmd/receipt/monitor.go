@@ -188,11 +188,11 @@ func (w watched) keyDocument(ctx context.Context) (*receipt.KeyDocument, error) 
 	return &doc, err
 }
 
-// age adds a fault if the newest checkpoint of the open generation was cosigned too far from now,
-// and returns ", " and that time; "" if no witness cosigned.
-func (w watched) age(n newer, found *faults) string {
+// age adds a fault if the newest checkpoint of an open generation was cosigned too far from now,
+// and returns ", " and that time; "" of a closed one, or if no witness cosigned.
+func (w watched) age(log receiptlog.Generation, n newer, found *faults) string {
 	at, ok := n.Newest()
-	if !ok {
+	if !ok || log.Final != "" {
 		return ""
 	}
 	now := w.now()

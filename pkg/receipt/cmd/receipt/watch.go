@@ -208,10 +208,7 @@ func (m *monitor) read(ctx context.Context, log receiptlog.Generation, out io.Wr
 		return notValid(err)
 	}
 	m.trees[log.Origin], m.seen[log.Origin] = n, remember(n.note, m.states)
-	age := ""
-	if log.Final == "" {
-		age = m.age(n, &m.faults)
-	}
+	age := m.age(log, n, &m.faults)
 	_, err = fmt.Fprintf(out, "%s continues: %d entries, %d since the last check, seen by %d of %d witnesses%s\n",
 		printable(n.Origin), n.Size, n.Size-n.old.Size, len(n.Cosignatures), len(m.policy.Witnesses), age)
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
@@ -340,10 +337,7 @@ func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s 
 			return err
 		}
 		trees[log.Origin] = n
-		age := ""
-		if log.Final == "" {
-			age = w.age(n, &found)
-		}
+		age := w.age(log, n, &found)
 		if _, err := fmt.Fprintf(s.out, "%s: %d entries, %d new%s\n", printable(n.Origin), n.Size, n.Size-n.old.Size,
 			age); err != nil {
 			return err
