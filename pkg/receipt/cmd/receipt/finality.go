@@ -40,23 +40,18 @@ func (f *finalityFlags) asked() bool { return f.from != "" || f.checkpoint != ""
 func (f *finalityFlags) read() error {
 	switch {
 	case f.from != "" && f.checkpoint == "":
-		return exitError{exitUsage, errors.New("pin a checkpoint: without one a finality proof proves nothing")}
+		return usage("pin a checkpoint: without one a finality proof proves nothing")
 	case f.from == "-" || f.network == "-":
-		return exitError{exitUsage, errors.New("finality proof and network cannot come from the standard input")}
+		return usage("finality proof and network cannot come from the standard input")
 	case !f.asked() && (f.network != "" || f.maxAge != finality.DefaultMaxAge):
-		return exitError{
-			exitUsage,
-			errors.New("--network and --max-checkpoint-age say how to judge a --finality, and there is none"),
-		}
+		return usage("--network and --max-checkpoint-age say how to judge a --finality, and there is none")
 	case f.maxAge <= 0:
-		return exitError{exitUsage, errors.New("--max-checkpoint-age must be above 0")}
+		return usage("--max-checkpoint-age must be above 0")
 	}
 	f.trust.MaxAge = f.maxAge
 	if f.checkpoint != "" {
 		if err := f.trust.Checkpoint.UnmarshalText([]byte(strings.ToLower(f.checkpoint))); err != nil {
-			return exitError{
-				exitUsage, errors.New("--checkpoint is the root of a beacon block: 0x and 64 hexadecimal digits"),
-			}
+			return usage("--checkpoint is the root of a beacon block: 0x and 64 hexadecimal digits")
 		}
 	}
 	if f.network == "" {
@@ -68,13 +63,13 @@ func (f *finalityFlags) read() error {
 	}
 	text, err := readFile(f.network, nil, finality.MaxSize)
 	if errors.Is(err, os.ErrNotExist) {
-		return exitError{exitUsage, fmt.Errorf("--network is mainnet, sepolia, hoodi or a file: %w", err)}
+		return usage("--network is mainnet, sepolia, hoodi or a file: %w", err)
 	}
 	if err != nil {
 		return err
 	}
 	if f.trust.Network, err = finality.ParseNetwork(text); err != nil {
-		return exitError{exitUsage, fmt.Errorf("%s: %w", f.network, err)}
+		return usage("%s: %w", f.network, err)
 	}
 	return nil
 }
@@ -148,7 +143,7 @@ func (f *finalityFlags) document(ctx context.Context, r receipt.Receipt) ([]byte
 	}
 	target, err := url.Parse(f.from)
 	if err != nil {
-		return nil, exitError{exitUsage, errors.New("not a URL")}
+		return nil, usage("not a URL")
 	}
 	if target.Path == "" || target.Path == "/" {
 		target.Path = path

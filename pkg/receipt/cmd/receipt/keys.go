@@ -76,7 +76,7 @@ func pubkey(args []string, s streams) error {
 	}
 	doc, err := receipt.NewKeyDocument(key, *chain)
 	if err != nil {
-		return exitError{exitUsage, fmt.Errorf("pubkey: %w", err)}
+		return usage("pubkey: %w", err)
 	}
 	return writeJSON(s.out, doc, " ")
 }

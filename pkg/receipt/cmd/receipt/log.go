@@ -260,9 +260,7 @@ func fetchDirectory(
 	none := receiptlog.Directory{}
 	site, err := url.Parse(address)
 	if err != nil || site.Path != "" && site.Path != "/" {
-		return nil, none, exitError{
-			exitUsage, errors.New("not the address of a verifier, such as https://verifier.example.com"),
-		}
+		return nil, none, usage("not the address of a verifier, such as https://verifier.example.com")
 	}
 	site.Path = receiptlog.DirectoryPath
 	status, data, err := get(ctx, site, allowed, "a log", receiptlog.MaxDirectory)
@@ -281,7 +279,7 @@ func logCommand(ctx context.Context, args []string, s streams) error {
 		"get": logGet, "key": logKey, "check": logCheck, "mirror": logMirror,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
-		return exitError{exitUsage, errors.New("log: get, key, check or mirror; see receipt --help")}
+		return usage("log: get, key, check or mirror; see receipt --help")
 	}
 	return commands[args[0]](ctx, args[1:], s)
 }

@@ -121,6 +121,11 @@ type exitError struct {
 
 func (e exitError) Error() string { return e.err.Error() }
 
+// usage returns the error of a command that was not understood.
+func usage(format string, args ...any) error {
+	return exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
 // errPrinted marks a failure that the output has explained already.
 var errPrinted = errors.New("already printed")
 
@@ -166,7 +171,7 @@ func dispatch(ctx context.Context, args []string, s streams, version string) err
 		_, err := fmt.Fprintln(s.out, "receipt", version)
 		return err
 	default:
-		return exitError{exitUsage, fmt.Errorf("no command %q; see receipt --help", command)}
+		return usage("no command %q; see receipt --help", command)
 	}
 }
 
@@ -177,17 +182,14 @@ func parse(flags *flag.FlagSet, args []string, positionals int) ([]string, error
 	var found []string
 	for len(args) > 0 {
 		if err := flags.Parse(args); err != nil {
-			return nil, exitError{exitUsage, fmt.Errorf("%s: %w; see receipt --help", flags.Name(), err)}
+			return nil, usage("%s: %w; see receipt --help", flags.Name(), err)
 		}
 		if args = flags.Args(); len(args) > 0 {
 			found, args = append(found, args[0]), args[1:]
 		}
 	}
 	if len(found) != positionals {
-		return nil, exitError{
-			exitUsage, fmt.Errorf("%s: %d arguments, not %d; see receipt --help", flags.Name(), len(found),
-				positionals),
-		}
+		return nil, usage("%s: %d arguments, not %d; see receipt --help", flags.Name(), len(found), positionals)
 	}
 	return found, nil
 }

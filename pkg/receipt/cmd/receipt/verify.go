@@ -58,10 +58,10 @@ func verify(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	if err := asked.validate(); err != nil {
-		return exitError{exitUsage, fmt.Errorf("verify: %w", err)}
+		return usage("verify: %w", err)
 	}
 	if files[0] == "-" && asked.key == "-" {
-		return exitError{exitUsage, errors.New("verify: receipt and key cannot both come from the standard input")}
+		return usage("verify: receipt and key cannot both come from the standard input")
 	}
 	data, err := readFile(files[0], s.in, receipt.MaxSize)
 	if err != nil {

@@ -488,13 +488,11 @@ func witnessCommand(ctx context.Context, args []string, s streams) error {
 	}
 	for _, log := range begin {
 		if !slices.ContainsFunc(logs, func(k receiptlog.Key) bool { return k.String() == log.String() }) {
-			return exitError{
-				exitUsage, fmt.Errorf("witness: --begin of %s, which neither --log nor the policy has", log.Name()),
-			}
+			return usage("witness: --begin of %s, which neither --log nor the policy has", log.Name())
 		}
 	}
 	if *keyFile == "" || *name == "" || (len(logs) == 0) != (*state == "") {
-		return exitError{exitUsage, errors.New("witness: --key, --name and, with --log, --state; see receipt --help")}
+		return usage("witness: --key, --name and, with --log, --state; see receipt --help")
 	}
 	private, err := privateKey(*keyFile, s)
 	if err != nil {
