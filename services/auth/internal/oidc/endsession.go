@@ -9,9 +9,6 @@ import (
 	"strings"
 )
 
-// maxHint bounds an id_token_hint, in bytes.
-const maxHint = 8 << 10
-
 // LogoutRequest is an application's request to log its user out (OpenID Connect RP-Initiated Logout 1.0). It is zero
 // unless it is Known.
 type LogoutRequest struct {
@@ -36,11 +33,7 @@ func (s *Service) EndSession(ctx context.Context, values url.Values) (LogoutRequ
 			return LogoutRequest{}, nil
 		}
 	}
-	hint := values.Get("id_token_hint")
-	if hint == "" || len(hint) > maxHint {
-		return LogoutRequest{}, nil
-	}
-	text, err := s.VerifyHint(ctx, hint)
+	text, err := s.VerifyHint(ctx, values.Get("id_token_hint"))
 	if errors.Is(err, ErrToken) {
 		return LogoutRequest{}, nil
 	}
