@@ -169,19 +169,13 @@ func (s *Service) WaitingDevice(ctx context.Context, typed string) (WaitingDevic
 	}, nil
 }
 
-// DeviceUser is who answers for a device.
-type DeviceUser struct {
-	Session session.Session
-	User    user.User
-}
-
 // ProveFirst reports whether a user has to prove who they are before they are asked about a device: where an
 // application is below the portal's own origin, and they have not done so for this device. A page of that application
 // could send the form that allows the device, but not the proof. No login and no proof for something else counts: the
 // application may have begun the device's request, and would wait for any.
-func (s *Service) ProveFirst(ctx context.Context, w WaitingDevice, by DeviceUser) (bool, error) {
+func (s *Service) ProveFirst(ctx context.Context, w WaitingDevice, by session.Session) (bool, error) {
 	paths, err := s.o.HasPaths(ctx)
-	return paths && (w.provedBy == "" || w.provedBy != by.Session.Login), err
+	return paths && (w.provedBy == "" || w.provedBy != by.Login), err
 }
 
 // ProvedForDevice notes that the user of a session has just proved who they are for the device that shows a code. An
@@ -200,15 +194,17 @@ func (s *Service) ProvedForDevice(ctx context.Context, typed string, by session.
 // first, because ProveFirst says so, or by a second factor; ToLogin: their account is gone or closed, or the
 // application is gone; NoFactor: they have to set up a second factor; NoAccess: the rule does not admit them.
 // ErrNoDevice, also where the device has an answer.
-func (s *Service) AllowDevice(ctx context.Context, w WaitingDevice, by DeviceUser) (StepKind, error) {
+func (s *Service) AllowDevice(
+	ctx context.Context, w WaitingDevice, by session.Session, u user.User,
+) (StepKind, error) {
 	if first, err := s.ProveFirst(ctx, w, by); first || err != nil {
 		return ToReauth, err
 	}
-	p, kind, err := s.admitted(ctx, by.Session, by.User, w.Client)
+	p, kind, err := s.admitted(ctx, by, u, w.Client)
 	if err != nil || kind != Back {
 		return kind, err
 	}
-	code := s.newCode(w.Client, p, by.Session, w.Scopes)
+	code := s.newCode(w.Client, p, by, w.Scopes)
 	return Back, s.o.ShortLived.AnswerDevice(ctx, w.hash, &code)
 }
 

@@ -51,7 +51,7 @@ func (p devices) page(r *request) error {
 	if err != nil {
 		return err
 	}
-	switch first, err := p.OIDC.ProveFirst(r.ctx(), w, p.user(r)); {
+	switch first, err := p.OIDC.ProveFirst(r.ctx(), w, r.Session); {
 	case err != nil:
 		return err
 	case first:
@@ -87,10 +87,6 @@ func (p devices) waitingFor(r *request, code string) (w oidc.WaitingDevice, err 
 	return w, cmp.Or(refused, err)
 }
 
-func (p devices) user(r *request) oidc.DeviceUser {
-	return oidc.DeviceUser{Session: r.Session, User: r.User}
-}
-
 // answer takes what the user answered.
 func (p devices) answer(r *request) error {
 	w, err := p.waitingFor(r, r.form.get(web.OIDCUserCodeParam))
@@ -107,7 +103,7 @@ func (p devices) answer(r *request) error {
 }
 
 func (p devices) allow(r *request, w oidc.WaitingDevice) error {
-	kind, err := p.OIDC.AllowDevice(r.ctx(), w, p.user(r))
+	kind, err := p.OIDC.AllowDevice(r.ctx(), w, r.Session, r.User)
 	if err != nil {
 		return err
 	}
