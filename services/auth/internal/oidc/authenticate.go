@@ -55,9 +55,7 @@ func (s *Service) used(ctx context.Context, secret Secret) {
 	if s.o.Now().Sub(secret.LastUsedAt) < time.Hour {
 		return
 	}
-	s.o.Audit.Later(ctx, func(ctx context.Context) {
-		if err := s.o.Clients.SecretUsed(ctx, secret.ID); err != nil {
-			s.o.Log.WarnContext(ctx, "record use of a secret failed", "error", err)
-		}
+	s.later(ctx, "record use of a secret", func(ctx context.Context) error {
+		return s.o.Clients.SecretUsed(ctx, secret.ID)
 	})
 }

@@ -84,10 +84,8 @@ func (s *Service) createdGrant(ctx context.Context, id string) (Held, error) {
 
 // asked notes that a client's application has asked for tokens.
 func (s *Service) asked(ctx context.Context, c Client) {
-	s.o.Audit.Later(ctx, func(ctx context.Context) {
-		if err := s.o.ShortLived.Asked(ctx, c.ApplicationID); err != nil {
-			s.o.Log.WarnContext(ctx, "note that an application asked for tokens failed", "error", err)
-		}
+	s.later(ctx, "note that an application asked for tokens", func(ctx context.Context) error {
+		return s.o.ShortLived.Asked(ctx, c.ApplicationID)
 	})
 }
 
@@ -159,12 +157,9 @@ func (s *Service) giveBack(ctx context.Context, taken Code, keep func(context.Co
 
 // requirePKCE makes PKCE the duty of a client that has used it.
 func (s *Service) requirePKCE(ctx context.Context, c Client) {
-	s.o.Audit.Later(ctx, func(ctx context.Context) {
-		if err := s.o.Clients.RequirePKCE(ctx, c.ApplicationID); err != nil {
-			s.o.Log.WarnContext(ctx, "require PKCE failed", "error", err)
-			return
-		}
-		s.snapshot.Outdate()
+	s.later(ctx, "require PKCE", func(ctx context.Context) error {
+		defer s.snapshot.Outdate()
+		return s.o.Clients.RequirePKCE(ctx, c.ApplicationID)
 	})
 }
 

@@ -128,6 +128,15 @@ func (s *Service) on(ctx context.Context) (*state, error) {
 	return st, nil
 }
 
+// later calls do, which no answer waits for. An error is logged, with what failed.
+func (s *Service) later(ctx context.Context, what string, do func(context.Context) error) {
+	s.o.Audit.Later(ctx, func(ctx context.Context) {
+		if err := do(ctx); err != nil {
+			s.o.Log.WarnContext(ctx, what+" failed", "error", err)
+		}
+	})
+}
+
 // TakeIssuer replaces the issuer that is written down by that of today's PUBLIC_URL, on behalf of an admin or
 // user.Operator. user.ErrNotAdmin.
 func (s *Service) TakeIssuer(ctx context.Context, by int64) error {
