@@ -462,7 +462,6 @@ func (s *Service) Push(ctx context.Context, c Client, values url.Values, ip stri
 		return "", ErrClient
 	}
 	values.Set("client_id", c.ID)
-	a := &authorization{Attempt: Attempt{IP: ip}, values: values, client: c, maxAge: -1}
 	query := values.Encode()
 	if len(query) > MaxRequest || len(values.Get("state")) > maxState || len(values.Get("nonce")) > maxNonce {
 		return "", ErrRequest
@@ -471,7 +470,7 @@ func (s *Service) Push(ctx context.Context, c Client, values url.Values, ip stri
 		s.note(ctx, c, Refusal{Reason: "redirect_uri", Address: values.Get("redirect_uri"), IP: ip})
 		return "", ErrUnknownAddress
 	}
-	if err := a.check(); err != nil {
+	if err := (&authorization{values: values, client: c}).check(); err != nil {
 		return "", err
 	}
 	handle := random()
