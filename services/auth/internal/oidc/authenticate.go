@@ -24,10 +24,7 @@ func (s *Service) Authenticate(ctx context.Context, by Credentials) (Client, err
 	}
 	id, text := by.ID, by.Secret
 	if by.Basic {
-		if by.ID != "" && by.ID != by.BasicID {
-			return Client{}, ErrIDs
-		}
-		if by.Secret != "" && by.Secret != by.BasicSecret {
+		if by.ID != "" && by.ID != by.BasicID || by.Secret != "" && by.Secret != by.BasicSecret {
 			return Client{}, ErrIDs
 		}
 		id, text = by.BasicID, by.BasicSecret

@@ -194,37 +194,26 @@ func (s *Service) address(ctx context.Context, st *state, a *authorization) erro
 func (a *authorization) check() error {
 	v := a.values
 	a.prompt = strings.Fields(v.Get("prompt"))
-	if v.Get("response_type") != "code" {
+	challenged, method := v.Has("code_challenge"), v.Get("code_challenge_method")
+	switch {
+	case v.Get("response_type") != "code":
 		return ErrResponseType
-	}
-	if !slices.Contains([]string{"", "query", "form_post"}, v.Get("response_mode")) {
+	case !slices.Contains([]string{"", "query", "form_post"}, v.Get("response_mode")):
 		return ErrResponseMode
-	}
-	if v.Has("request") {
+	case v.Has("request"):
 		return ErrRequestObject
-	}
-	if v.Has("request_uri") { // of ours, the request is another one by now
+	case v.Has("request_uri"): // of ours, the request is another one by now
 		return ErrRequestURI
-	}
-	if v.Has("registration") {
+	case v.Has("registration"):
 		return ErrRegistration
-	}
-	if !slices.Contains(strings.Fields(v.Get("scope")), ScopeOpenID) {
+	case !slices.Contains(strings.Fields(v.Get("scope")), ScopeOpenID):
 		return ErrScope
-	}
-	if !v.Has("code_challenge") && (a.client.Public || a.client.PKCE == Required) {
+	case !challenged && (a.client.Public || a.client.PKCE == Required):
 		return ErrPKCERequired
-	}
-	if v.Has("code_challenge") && v.Get("code_challenge_method") != "S256" {
+	case challenged && (method != "S256" || len(v.Get("code_challenge")) != challenge),
+		!challenged && v.Has("code_challenge_method"):
 		return ErrPKCE
-	}
-	if v.Has("code_challenge") && len(v.Get("code_challenge")) != challenge {
-		return ErrPKCE
-	}
-	if !v.Has("code_challenge") && v.Has("code_challenge_method") {
-		return ErrPKCE
-	}
-	if slices.Contains(a.prompt, "none") && len(a.prompt) > 1 {
+	case a.asks("none") && len(a.prompt) > 1:
 		return ErrParameter
 	}
 	if v.Has("max_age") {

@@ -104,22 +104,14 @@ func (s *Service) takeCode(ctx context.Context, code string) (Code, error) {
 
 // check returns the error of the first condition that does not hold.
 func (taken Code) check(c Client, redirect, verifier string) error {
-	if taken.ClientID != c.ID {
+	switch {
+	case taken.ClientID != c.ID, taken.ApplicationID != c.ApplicationID: // the id may be another application's by now
 		return ErrCodeClient
-	}
-	if taken.ApplicationID != c.ApplicationID { // the id is another application's by now
-		return ErrCodeClient
-	}
-	if taken.Redirect != redirect {
+	case taken.Redirect != redirect:
 		return ErrCodeAddress
-	}
-	if taken.Challenge == "" && verifier != "" { // RFC 9700, section 4.8.2
+	case taken.Challenge == "" && verifier != "": // RFC 9700, section 4.8.2
 		return ErrNoChallenge
-	}
-	if taken.Challenge == "" && c.Public {
-		return ErrVerifier
-	}
-	if taken.Challenge != "" && !matches(taken.Challenge, verifier) {
+	case taken.Challenge == "" && c.Public, taken.Challenge != "" && !matches(taken.Challenge, verifier):
 		return ErrVerifier
 	}
 	return nil

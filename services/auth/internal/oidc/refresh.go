@@ -56,10 +56,7 @@ func (s *Service) refreshable(ctx context.Context, c Client, grant string) (Held
 	if err != nil {
 		return Held{}, err
 	}
-	if h.ApplicationID != c.ApplicationID {
-		return Held{}, ErrRefresh
-	}
-	if !h.Offline {
+	if h.ApplicationID != c.ApplicationID || !h.Offline {
 		return Held{}, ErrRefresh
 	}
 	if now := s.o.Now(); now.Sub(h.LastUsedAt) > RefreshIdle || now.Sub(h.CreatedAt) > RefreshLifetime {
