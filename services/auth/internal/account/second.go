@@ -100,7 +100,7 @@ func (s *Service) createPending(ctx context.Context, u user.User, c Credentials)
 	p, id := session.NewPending(u.ID, c.UserAgent, s.now())
 	p.Fingerprint, p.Replaces, p.IP, p.Device = fingerprint(u), c.Replaces, c.IP, c.Device
 	if c.Browser != "" {
-		hash := session.BrowserHash(c.Browser)
+		hash := session.HashOf(c.Browser)
 		known, err := s.browsers.KnowsBrowser(ctx, u.ID, hash)
 		if err != nil {
 			return LoggedIn{}, err
@@ -360,9 +360,9 @@ func (s *Service) finishLogin(
 func (s *Service) finished(ctx context.Context, in LoggedIn, browser string) {
 	s.recordLogin(ctx, in, nil)
 	id, label, second := in.User.ID, labelOf(in.Session.UserAgent), in.Session.Factor.Second()
-	hash := session.BrowserHash("label " + label)
+	hash := session.HashOf("label " + label)
 	if browser != "" {
-		hash = session.BrowserHash(browser)
+		hash = session.HashOf(browser)
 	}
 	s.audit.Later(audit.With(ctx, actorOf(ctx, in)), func(ctx context.Context) {
 		if err := s.browsers.SeeBrowser(ctx, id, hash, label, second); err != nil && !errors.Is(err, user.ErrNotFound) {

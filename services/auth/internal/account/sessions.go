@@ -29,7 +29,7 @@ func (s *Service) KnownBrowser(ctx context.Context, username, browser string) (s
 	}
 	// Also where there is no such user, whose id is 0 then: the time tells nobody which names there are.
 	known, err := s.browsers.Browsers(ctx, u.ID)
-	hash := session.BrowserHash(browser)
+	hash := session.HashOf(browser)
 	if err != nil || !slices.ContainsFunc(known, func(b factor.Browser) bool { return b.Hash == hash }) {
 		return "", err
 	}

@@ -669,7 +669,7 @@ func (h *fixture) enter(b *browser) {
 	r := b.get(prefix + "/me").want(http.StatusOK).to
 	current, err := h.manager.Load(r)
 	h.ok(err)
-	secret, hash := session.NewHostSecret()
+	secret, hash := session.NewSecret()
 	h.ok(h.stores.OpenHost(h.t.Context(), current.Ref, "photos.example.org", hash))
 	w := httptest.NewRecorder()
 	h.ok(h.manager.StartApp(w, current.Ref, current.Device, secret))

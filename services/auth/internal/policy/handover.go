@@ -57,7 +57,7 @@ func (s *Service) Enter(
 	if !accept(h) {
 		return session.HandOver{}, "", session.ErrNotFound
 	}
-	secret, hash := session.NewHostSecret()
+	secret, hash := session.NewSecret()
 	if err := s.handOvers.OpenHost(ctx, h.Ref, h.Host, hash); err != nil {
 		return session.HandOver{}, "", err
 	}

@@ -56,25 +56,10 @@ type HandOvers interface {
 	// ErrNotFound.
 	TakeHandOver(ctx context.Context, code string) (HandOver, error)
 	// OpenHost opens the host of an application with a session: from now on LoadHost finds the
-	// session by the secret with this hash (NewHostSecret), and by no earlier secret of the host.
+	// session by the secret with this hash (NewSecret), and by no earlier secret of the host.
 	// The session is not renewed. Open hosts end with the session; a session that replaces it has
 	// none. ErrNotFound when the session has ended.
 	OpenHost(ctx context.Context, ref Ref, host, secretHash string) error
-}
-
-// NewHandOverCode returns a random code and the key that a store keeps the hand-over under.
-func NewHandOverCode() (code, key string) {
-	code = newID()
-	return code, keyOf(code)
-}
-
-// HandOverKey returns the key of a hand-over's code.
-func HandOverKey(code string) string { return keyOf(code) }
-
-// NewHostSecret returns a random secret for StartApp, and the hash for OpenHost.
-func NewHostSecret() (secret, hash string) {
-	secret = newID()
-	return secret, keyOf(secret)
 }
 
 // The names of the cookies of applications' hosts; each follows Options.Name.
@@ -146,7 +131,7 @@ func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
 		if !ok {
 			continue
 		}
-		s, err := m.store.LoadHost(r.Context(), t.ref, host, keyOf(t.secret), lifetimes)
+		s, err := m.store.LoadHost(r.Context(), t.ref, host, HashOf(t.secret), lifetimes)
 		if err == nil {
 			return &Current{
 				Session: s, app: &t, stale: lifetimes != Lifetimes{} && m.now().Sub(t.signedAt) >= staleAfter,

@@ -17,7 +17,7 @@ import (
 // enter opens a host with a session and takes its cookie.
 func (b *browser) enter(s session.Session, host string) {
 	b.t.Helper()
-	secret, hash := session.NewHostSecret()
+	secret, hash := session.NewSecret()
 	if err := b.store.(session.HandOvers).OpenHost(b.t.Context(), s.Ref, host, hash); err != nil {
 		b.t.Fatal(err)
 	}

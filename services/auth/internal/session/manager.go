@@ -310,7 +310,7 @@ type token struct {
 	signedAt time.Time
 }
 
-func (t token) ref() Ref { return Ref{UserID: t.userID, Key: keyOf(t.id)} }
+func (t token) ref() Ref { return Ref{UserID: t.userID, Key: HashOf(t.id)} }
 
 // String is "<user id>.<id>.<unix seconds>".
 func (t token) String() string {

@@ -32,9 +32,9 @@ type Pending struct {
 
 // NewPending returns a pending login with a new id, which is for the cookie.
 func NewPending(userID int64, userAgent string, now time.Time) (p Pending, id string) {
-	id = newID()
+	id, key := NewSecret()
 	return Pending{
-		Ref: Ref{UserID: userID, Key: keyOf(id)}, UserAgent: shortened(userAgent),
+		Ref: Ref{UserID: userID, Key: key}, UserAgent: shortened(userAgent),
 		CreatedAt: now.UTC().Truncate(time.Second),
 	}, id
 }
@@ -74,15 +74,6 @@ type Ceremonies interface {
 	// TakeCeremony returns a ceremony and forgets it, in one step. ErrNotFound.
 	TakeCeremony(ctx context.Context, id string) (Ceremony, error)
 }
-
-// NewCeremonyID returns a random id and the key that a store keeps the ceremony under.
-func NewCeremonyID() (id, key string) {
-	id = newID()
-	return id, keyOf(id)
-}
-
-// CeremonyKey returns the key of a ceremony's id.
-func CeremonyKey(id string) string { return keyOf(id) }
 
 // Stores is everything that a backend of this package keeps.
 type Stores interface {

@@ -120,8 +120,7 @@ const maxUserAgent = 200
 // New returns a session of a user with a new id and a new CSRF token. The id is
 // for the session cookie; a Store holds only its hash.
 func New(userID int64, userAgent string, now time.Time) (s Session, id string) {
-	id = newID()
-	key := keyOf(id)
+	id, key := NewSecret()
 	return Session{
 		Ref: Ref{UserID: userID, Key: key}, Login: key, CSRFToken: NewCSRFToken(),
 		UserAgent: shortened(userAgent), CreatedAt: now.UTC().Truncate(time.Second),
@@ -132,15 +131,20 @@ func New(userID int64, userAgent string, now time.Time) (s Session, id string) {
 // Next returns the session that replaces s when its user proves again who they are: with a new id and CSRF token, the
 // factor and AuthAt of that proof, and otherwise as s. It is not stored yet.
 func (s Session) Next(factor Factor, now time.Time) (next Session, id string) {
-	id = newID()
 	next = s
-	next.Key, next.CSRFToken, next.Factor, next.AuthAt = keyOf(id), NewCSRFToken(), factor,
-		now.UTC().Truncate(time.Second)
+	id, next.Key = NewSecret()
+	next.CSRFToken, next.Factor, next.AuthAt = NewCSRFToken(), factor, now.UTC().Truncate(time.Second)
 	return next, id
 }
 
 func shortened(userAgent string) string {
 	return strings.ToValidUTF8(userAgent[:min(len(userAgent), maxUserAgent)], "")
+}
+
+// NewSecret returns a random id, code or other secret, and its HashOf.
+func NewSecret() (secret, hash string) {
+	secret = newID()
+	return secret, HashOf(secret)
 }
 
 // newID returns a random id, base64url.
@@ -156,10 +160,10 @@ func isRandom(text string) bool {
 	return err == nil && len(id) == idBytes
 }
 
-// keyOf returns the storage key of a session id: its SHA-256, so that the store's
+// HashOf returns what a store has of a secret, such as a session id: its SHA-256, hexadecimal, so that the store's
 // content does not yield a cookie.
-func keyOf(id string) string {
-	sum := sha256.Sum256([]byte(id))
+func HashOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 

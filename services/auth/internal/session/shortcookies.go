@@ -80,9 +80,6 @@ func (m *Manager) Browser(r *http.Request) string {
 // NewBrowserID returns a random value for SetBrowser.
 func NewBrowserID() string { return newID() }
 
-// BrowserHash returns what a store keeps of the value of a browser's cookie.
-func BrowserHash(id string) string { return keyOf(id) }
-
 // randomValue returns the first cookie of a name that has the form of a random id.
 func randomValue(r *http.Request, name string) (string, error) {
 	cookies := r.CookiesNamed(name)

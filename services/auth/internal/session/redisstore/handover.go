@@ -11,7 +11,7 @@ import (
 func (s *store) handOver(key string) []string { return []string{s.app + ":handover:" + key} }
 
 func (s *store) CreateHandOver(ctx context.Context, h session.HandOver) (string, error) {
-	code, key := session.NewHandOverCode()
+	code, key := session.NewSecret()
 	err := putScript.Run(ctx, s.client, s.handOver(key), milliseconds(session.HandOverLifetime),
 		"user", h.UserID, "key", h.Key, "host", h.Host, "state", h.State, "device", string(h.Device)).Err()
 	if err != nil {
@@ -21,7 +21,7 @@ func (s *store) CreateHandOver(ctx context.Context, h session.HandOver) (string,
 }
 
 func (s *store) TakeHandOver(ctx context.Context, code string) (session.HandOver, error) {
-	values, err := takeScript.Run(ctx, s.client, s.handOver(session.HandOverKey(code)), "user", "key", "host",
+	values, err := takeScript.Run(ctx, s.client, s.handOver(session.HashOf(code)), "user", "key", "host",
 		"state", "device").StringSlice()
 	if err != nil {
 		return session.HandOver{}, failed("take hand-over", err)

@@ -92,7 +92,7 @@ func (s *store) FinishPending(
 func (s *store) ceremony(key string) []string { return []string{s.app + ":ceremony:" + key} }
 
 func (s *store) PutCeremony(ctx context.Context, c session.Ceremony) (string, error) {
-	id, key := session.NewCeremonyID()
+	id, key := session.NewSecret()
 	err := putScript.Run(ctx, s.client, s.ceremony(key), milliseconds(session.CeremonyLifetime),
 		"purpose", c.Purpose, "user", c.UserID, "owner", c.Owner, "data", c.Data).Err()
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *store) PutCeremony(ctx context.Context, c session.Ceremony) (string, er
 }
 
 func (s *store) TakeCeremony(ctx context.Context, id string) (session.Ceremony, error) {
-	values, err := takeScript.Run(ctx, s.client, s.ceremony(session.CeremonyKey(id)), "purpose", "user", "owner",
+	values, err := takeScript.Run(ctx, s.client, s.ceremony(session.HashOf(id)), "purpose", "user", "owner",
 		"data").StringSlice()
 	if err != nil {
 		return session.Ceremony{}, failed("take ceremony", err)
