@@ -265,6 +265,13 @@ func (m *Manager) Clear(w http.ResponseWriter, c *Current) {
 	m.setCookie(w, CSRFCookie, "", gone)
 }
 
+// Sent reports whether the client sent a cookie of ours, valid or not.
+func (m *Manager) Sent(r *http.Request) bool {
+	return slices.ContainsFunc(r.Cookies(), func(c *http.Cookie) bool {
+		return c.Name == CSRFCookie || strings.HasPrefix(c.Name, m.app+".")
+	})
+}
+
 // setCookie sets a cookie that expires by our clock; scripts read the CSRF cookie.
 func (m *Manager) setCookie(w http.ResponseWriter, name, value string, o sessions.Options) {
 	o.HttpOnly = name != CSRFCookie
