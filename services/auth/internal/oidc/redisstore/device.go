@@ -15,7 +15,7 @@ import (
 // A device is a hash: device (JSON), secret, client, state (waiting, allowed, denied, taken), proved (a login), code
 // (JSON, once answered), by (the last question that counted), word (what it was told while the user had not answered),
 // next (when it may ask again, in milliseconds) and interval (milliseconds). Each script is one step. Where a reply is
-// lost and the client sends the script again, it is answered as before.
+// lost and the client sends the script again, it is answered as before; putDevice then says that the code is not free.
 var (
 	putDevice = redis.NewScript(`
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -79,10 +79,7 @@ func (s *store) PutDevice(ctx context.Context, hash string, d oidc.Device) (free
 		free, err = putDevice.Run(ctx, s.client, s.device(hash), encoded, d.Secret, d.ClientID,
 			oidc.DeviceInterval.Milliseconds(), d.ExpiresAt).Bool()
 	}
-	if err != nil {
-		return false, failed("keep device", err)
-	}
-	return free, nil
+	return free, failed("keep device", err)
 }
 
 // Device implements oidc.ShortLived.

@@ -54,7 +54,13 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, timeout)
 }
 
-func failed(what string, err error) error { return fmt.Errorf("redis: %s: %w", what, err) }
+// failed returns err with what failed; nil for nil.
+func failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("redis: %s: %w", what, err)
+}
 
 // put keeps a value as JSON for its life.
 func (s *store) put(ctx context.Context, what, key string, value any, life time.Duration) error {
@@ -64,10 +70,7 @@ func (s *store) put(ctx context.Context, what, key string, value any, life time.
 	if err == nil {
 		err = s.client.Set(ctx, key, encoded, life).Err()
 	}
-	if err != nil {
-		return failed(what, err)
-	}
-	return nil
+	return failed(what, err)
 }
 
 // decoded returns the value of a reply, and the error gone where there is none.
@@ -79,10 +82,7 @@ func decoded[T any](what string, reply *redis.StringCmd, gone error) (value T, e
 	if err == nil {
 		err = json.Unmarshal(encoded, &value)
 	}
-	if err != nil {
-		return value, failed(what, err)
-	}
-	return value, nil
+	return value, failed(what, err)
 }
 
 // putCode keeps a code and, without PKCE, the grant that ends when it is used again.
@@ -102,11 +102,7 @@ func (s *store) PutCode(ctx context.Context, hash string, c oidc.Code) error {
 	if c.Challenge != "" { // a copy of the code alone is of no use
 		reused = ""
 	}
-	err = putCode.Run(ctx, s.client, s.pair(hash)[:1], encoded, reused, c.ExpiresAt).Err()
-	if err != nil {
-		return failed("keep code", err)
-	}
-	return nil
+	return failed("keep code", putCode.Run(ctx, s.client, s.pair(hash)[:1], encoded, reused, c.ExpiresAt).Err())
 }
 
 // takeCode returns a code once. Of one without PKCE that was used before it returns the grant that has to end, but
@@ -162,10 +158,7 @@ func (s *store) Access(ctx context.Context, hash string) (oidc.Access, error) {
 func (s *store) DropAccess(ctx context.Context, hash string) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	if err := s.client.Del(ctx, s.key("at", hash)).Err(); err != nil {
-		return failed("drop access token", err)
-	}
-	return nil
+	return failed("drop access token", s.client.Del(ctx, s.key("at", hash)).Err())
 }
 
 // Keep implements oidc.ShortLived.
@@ -208,20 +201,14 @@ func (s *store) wait(application int64) string {
 func (s *store) Wait(ctx context.Context, application int64, at time.Time) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	if err := s.client.SetNX(ctx, s.wait(application), at.Unix(), waitLife).Err(); err != nil {
-		return failed("note a wait", err)
-	}
-	return nil
+	return failed("note a wait", s.client.SetNX(ctx, s.wait(application), at.Unix(), waitLife).Err())
 }
 
 // Asked implements oidc.ShortLived.
 func (s *store) Asked(ctx context.Context, application int64) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	if err := s.client.Del(ctx, s.wait(application)).Err(); err != nil {
-		return failed("end a wait", err)
-	}
-	return nil
+	return failed("end a wait", s.client.Del(ctx, s.wait(application)).Err())
 }
 
 // Waiting implements oidc.ShortLived.
@@ -251,10 +238,7 @@ func (s *store) Refuse(ctx context.Context, application int64, r oidc.Refusal) e
 			return nil
 		})
 	}
-	if err != nil {
-		return failed("note refusal", err)
-	}
-	return nil
+	return failed("note refusal", err)
 }
 
 // Refusals implements oidc.ShortLived.
