@@ -14,10 +14,7 @@ func (s *store) CreateHandOver(ctx context.Context, h session.HandOver) (string,
 	code, key := session.NewSecret()
 	err := putScript.Run(ctx, s.client, s.handOver(key), milliseconds(session.HandOverLifetime),
 		"user", h.UserID, "key", h.Key, "host", h.Host, "state", h.State, "device", string(h.Device)).Err()
-	if err != nil {
-		return "", failed("create hand-over", err)
-	}
-	return code, nil
+	return code, failed("create hand-over", err)
 }
 
 func (s *store) TakeHandOver(ctx context.Context, code string) (session.HandOver, error) {

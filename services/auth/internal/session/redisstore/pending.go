@@ -17,10 +17,7 @@ func (s *store) CreatePending(ctx context.Context, p session.Pending) error {
 		"fingerprint", p.Fingerprint, "browser", p.Browser, "replaces", replacedBy(p.Replaces), "agent", p.UserAgent,
 		"ip", p.IP,
 		"device", string(p.Device), "tries", p.Tries, "created", p.CreatedAt.Unix()).Err()
-	if err != nil {
-		return failed("create pending login", err)
-	}
-	return nil
+	return failed("create pending login", err)
 }
 
 // replacedBy encodes the session that a login ends: "<user id> <key>", as it may be
@@ -76,10 +73,7 @@ func decodePending(ref session.Ref, values []string) (session.Pending, error) {
 }
 
 func (s *store) DeletePending(ctx context.Context, ref session.Ref) error {
-	if err := s.client.Unlink(ctx, s.pending(ref)...).Err(); err != nil {
-		return failed("delete pending login", err)
-	}
-	return nil
+	return failed("delete pending login", s.client.Unlink(ctx, s.pending(ref)...).Err())
 }
 
 func (s *store) FinishPending(
@@ -95,10 +89,7 @@ func (s *store) PutCeremony(ctx context.Context, c session.Ceremony) (string, er
 	id, key := session.NewSecret()
 	err := putScript.Run(ctx, s.client, s.ceremony(key), milliseconds(session.CeremonyLifetime),
 		"purpose", c.Purpose, "user", c.UserID, "owner", c.Owner, "data", c.Data).Err()
-	if err != nil {
-		return "", failed("begin ceremony", err)
-	}
-	return id, nil
+	return id, failed("begin ceremony", err)
 }
 
 func (s *store) TakeCeremony(ctx context.Context, id string) (session.Ceremony, error) {

@@ -87,7 +87,14 @@ func (s *store) session(ref session.Ref) string  { return s.sessionPrefix(ref.Us
 func (s *store) pair(ref session.Ref) []string   { return []string{s.session(ref), s.set(ref.UserID)} }
 func (s *store) setAndFence(user int64) []string { return []string{s.set(user), s.fence(user)} }
 func milliseconds(d time.Duration) int64         { return max(1, d.Milliseconds()) }
-func failed(what string, err error) error        { return fmt.Errorf("redis: %s: %w", what, err) }
+
+// failed returns err with what failed; nil for nil.
+func failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("redis: %s: %w", what, err)
+}
 
 // renewal returns a lifetime in milliseconds for lua/load.lua; 0: it renews nothing.
 func renewal(d time.Duration) int64 {
@@ -100,10 +107,7 @@ func renewal(d time.Duration) int64 {
 func (s *store) Fence(ctx context.Context, userID int64) (string, error) {
 	token, err := fenceScript.Run(ctx, s.client, []string{s.fence(userID)}, rand.Text(),
 		milliseconds(fenceLifetime)).Text()
-	if err != nil {
-		return "", failed("fence login", err)
-	}
-	return token, nil
+	return token, failed("fence login", err)
 }
 
 func (s *store) Create(ctx context.Context, made session.Session, fence string, lifetimes session.Lifetimes) error {
@@ -156,10 +160,7 @@ func (s *store) AddCSRFToken(ctx context.Context, ref session.Ref, token string)
 }
 
 func (s *store) Delete(ctx context.Context, ref session.Ref) error {
-	if err := deleteScript.Run(ctx, s.client, s.pair(ref), ref.Key).Err(); err != nil {
-		return failed("delete session", err)
-	}
-	return nil
+	return failed("delete session", deleteScript.Run(ctx, s.client, s.pair(ref), ref.Key).Err())
 }
 
 func (s *store) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
@@ -232,11 +233,7 @@ func (s *store) Sweep(ctx context.Context) (session.Swept, error) {
 	} else {
 		err = sweep(ctx, s.client)
 	}
-	swept := session.Swept{Expired: int(expired.Load()), Live: int(live.Load())}
-	if err != nil {
-		return swept, failed("sweep sessions", err)
-	}
-	return swept, nil
+	return session.Swept{Expired: int(expired.Load()), Live: int(live.Load())}, failed("sweep sessions", err)
 }
 
 // encode returns the fields of a session's hash: name, value, name, value.
