@@ -321,7 +321,11 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 	case kind == ToReauth:
 		return s.interrupt(ctx, a, kind, ErrReauth)
 	case kind != Back:
-		return s.refusalStep(ctx, a, kind), nil
+		step := s.refused(ctx, a, ErrDenied)
+		if !a.asks("none") { // else it leads back at once
+			step.Kind = kind
+		}
+		return step, nil
 	}
 	kept := s.newCode(a.client, p, *a.Session, knownScopes(a.values.Get("scope")))
 	kept.Redirect, kept.Nonce = a.values.Get("redirect_uri"), a.values.Get("nonce")
@@ -344,15 +348,6 @@ func (s *Service) newCode(c Client, p Person, by session.Session, scopes []strin
 		Stamp: p.User.SessionStamp, AuthTime: by.AuthAt.Unix(), Factor: by.Factor,
 		ExpiresAt: s.o.Now().Add(CodeLifetime).Unix(),
 	}
-}
-
-// refusalStep returns the step of a page that ends the request; with prompt=none it leads back at once.
-func (s *Service) refusalStep(ctx context.Context, a *authorization, kind StepKind) Step {
-	step := s.refused(ctx, a, ErrDenied)
-	if !a.asks("none") {
-		step.Kind = kind
-	}
-	return step
 }
 
 // refused returns the step that leads back with an error, and notes the error if an admin may have to mend something.

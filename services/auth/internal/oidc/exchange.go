@@ -45,7 +45,10 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 		return s.o.ShortLived.PutCode(ctx, Hash(code), again)
 	})
 	if err == nil && taken.Challenge != "" && !c.Public && c.PKCE == Auto {
-		s.requirePKCE(ctx, c)
+		s.later(ctx, "require PKCE", func(ctx context.Context) error {
+			defer s.snapshot.Outdate()
+			return s.o.Clients.RequirePKCE(ctx, c.ApplicationID)
+		})
 	}
 	return tokens, err
 }
@@ -145,14 +148,6 @@ func (s *Service) giveBack(ctx context.Context, taken Code, keep func(context.Co
 	if err := keep(ctx, taken); err != nil {
 		s.o.Log.WarnContext(ctx, "give a code back failed", "error", err)
 	}
-}
-
-// requirePKCE makes PKCE the duty of a client that has used it.
-func (s *Service) requirePKCE(ctx context.Context, c Client) {
-	s.later(ctx, "require PKCE", func(ctx context.Context) error {
-		defer s.snapshot.Outdate()
-		return s.o.Clients.RequirePKCE(ctx, c.ApplicationID)
-	})
 }
 
 // loggedIn records a login at an application, as an act of its user. All of an hour, user and application are one
