@@ -152,7 +152,7 @@ func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
 // what counts is that the browser has the random value.
 type begun struct {
 	value string
-	count int       // of hand-overs finished since, and one
+	count int       // one more than the hand-overs that were finished since
 	since time.Time // in whole seconds
 }
 

@@ -29,7 +29,7 @@ const staleAfter = 12 * time.Hour
 // domain can set some too, which the browser may send first.
 const (
 	maxCookies = 32 // read of a request
-	maxLoads   = 3  // of those with our signature, loaded until one is live
+	maxLoads   = 3  // of those, with our signature, loaded until one is live
 )
 
 var namePattern = regexp.MustCompile(`\A[A-Za-z0-9_-]{1,32}\z`)
@@ -272,7 +272,7 @@ func (m *Manager) Sent(r *http.Request) bool {
 	})
 }
 
-// setCookie sets a cookie that expires by our clock; scripts read the CSRF cookie.
+// setCookie sets a cookie that expires by our clock. Scripts can read the CSRF cookie alone.
 func (m *Manager) setCookie(w http.ResponseWriter, name, value string, o sessions.Options) {
 	o.HttpOnly = name != CSRFCookie
 	cookie := sessions.NewCookie(name, value, &o) //nolint:gosec // the attributes are in the options

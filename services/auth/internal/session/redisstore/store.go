@@ -85,7 +85,6 @@ func (s *store) fence(userID int64) string       { return s.key(userID, "fence")
 func (s *store) sessionPrefix(user int64) string { return s.key(user, "session:") }
 func (s *store) session(ref session.Ref) string  { return s.sessionPrefix(ref.UserID) + ref.Key }
 func (s *store) pair(ref session.Ref) []string   { return []string{s.session(ref), s.set(ref.UserID)} }
-func (s *store) setAndFence(user int64) []string { return []string{s.set(user), s.fence(user)} }
 func milliseconds(d time.Duration) int64         { return max(1, d.Milliseconds()) }
 
 // failed returns err with what failed; nil for nil.
@@ -166,8 +165,8 @@ func (s *store) Delete(ctx context.Context, ref session.Ref) error {
 func (s *store) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
 	ended := 0
 	for {
-		reply, err := revokeScript.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), keep,
-			maxStep).Int64Slice()
+		reply, err := revokeScript.Run(ctx, s.client, []string{s.set(userID), s.fence(userID)},
+			s.sessionPrefix(userID), keep, maxStep).Int64Slice()
 		if err == nil && len(reply) != 2 {
 			err = errReply
 		}
