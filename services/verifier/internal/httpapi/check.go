@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/url"
 	"strings"
 	"sync"
@@ -28,7 +29,7 @@ func (a *api) checkPage(c echo.Context) error {
 	if a.CheckPage == nil {
 		return errNoCheckPage
 	}
-	plain, compressed, err := a.check.with(a.CheckPage, a.site(c))
+	plain, compressed, err := a.check.with(a.CheckPage, a.site(c.Request().Context()))
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (a *api) checkPage(c echo.Context) error {
 }
 
 // site returns what the page is made with. A log that cannot be read now is left out.
-func (a *api) site(c echo.Context) checkpage.Site {
+func (a *api) site(ctx context.Context) checkpage.Site {
 	site := checkpage.Site{Name: a.PublicURL, Keys: a.Keys}
 	if address, err := url.Parse(a.PublicURL); err == nil && address.Host != "" {
 		site.Name = address.Host
@@ -52,9 +53,9 @@ func (a *api) site(c echo.Context) checkpage.Site {
 	if a.Receipts == nil {
 		return site
 	}
-	list, err := a.logReads.read(c, a.Receipts.Directory)
+	list, err := a.logReads.read(ctx, a.Receipts.Directory)
 	if err != nil {
-		a.Log.WarnContext(c.Request().Context(), "the page that checks receipts does not offer the log", "error", err)
+		a.Log.WarnContext(ctx, "the page that checks receipts does not offer the log", "error", err)
 		return site
 	}
 	if directory, err := receiptlog.ParseDirectory(list); err == nil {

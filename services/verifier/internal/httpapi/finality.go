@@ -37,7 +37,7 @@ func (a *api) finality(c echo.Context) error {
 			return beaconchain.ErrCheckpointUnknown
 		}
 	}
-	document, err := a.finalityReads.read(c, func(ctx context.Context) ([]byte, error) {
+	document, err := a.finalityReads.read(c.Request().Context(), func(ctx context.Context) ([]byte, error) {
 		return a.Chains[i].Finality.Document(ctx, clientaddr.Neighborhood(a.Proxies.Of(c.Request())), block, checkpoint)
 	})
 	if err != nil {

@@ -66,12 +66,7 @@ func newFreeReads() freeReads { return make(freeReads, 4) }
 
 // read calls the function as soon as the bound allows, and returns what it returns. An error that has
 // no answer in failures is joined with errUnread, also where the request's time ends before the call.
-func (f freeReads) read(c echo.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
-	return f.readIn(c.Request().Context(), read)
-}
-
-// readIn is read with the context of a call.
-func (f freeReads) readIn(
+func (f freeReads) read(
 	ctx context.Context, read func(context.Context) ([]byte, error),
 ) (text []byte, err error) {
 	select {
@@ -102,7 +97,7 @@ func served(cache, mediaType string, body []byte) answer {
 }
 
 func (a *api) logDirectory(c echo.Context) error {
-	list, err := a.logReads.read(c, a.Receipts.Directory)
+	list, err := a.logReads.read(c.Request().Context(), a.Receipts.Directory)
 	if err != nil {
 		return err
 	}
@@ -114,7 +109,7 @@ func (a *api) logCheckpoint(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	note, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) {
+	note, err := a.logReads.read(c.Request().Context(), func(ctx context.Context) ([]byte, error) {
 		return a.Receipts.Checkpoint(ctx, log)
 	})
 	if err != nil {
@@ -133,7 +128,7 @@ func (a *api) logTile(c echo.Context) error {
 	if err != nil {
 		return translog.ErrNothing
 	}
-	data, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) {
+	data, err := a.logReads.read(c.Request().Context(), func(ctx context.Context) ([]byte, error) {
 		return a.Receipts.Tile(ctx, log, tile)
 	})
 	if err != nil {
@@ -157,7 +152,7 @@ func (a *api) logProof(c echo.Context) error {
 	if err != nil || len(data) != len(leaf) || hex.EncodeToString(data) != text {
 		return translog.ErrUnknownLeaf
 	}
-	proof, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) {
+	proof, err := a.logReads.read(c.Request().Context(), func(ctx context.Context) ([]byte, error) {
 		return a.Receipts.Proof(ctx, log, [32]byte(data))
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ func (a *api) kept(ctx context.Context, digits string) ([]byte, error) {
 	if err != nil || len(hash) != sha256.Size || hex.EncodeToString(hash) != digits {
 		return nil, errUnknownReceipt
 	}
-	return a.receiptReads.readIn(ctx, func(ctx context.Context) ([]byte, error) {
+	return a.receiptReads.read(ctx, func(ctx context.Context) ([]byte, error) {
 		answer, err := a.Sold(ctx, payment.Digest(hash))
 		if errors.Is(err, payment.ErrNotFound) {
 			err = errUnknownReceipt
