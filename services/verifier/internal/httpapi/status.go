@@ -143,7 +143,7 @@ func (s *states) knownOn(ctx context.Context, name string, transaction chain.Has
 
 // serve is GET statusPath.
 func (s *states) serve(c echo.Context) error {
-	transaction, err := readHash(c.Param("hash"), "transactionHash")
+	transaction, err := readHash(c.Param("hash"))
 	if err != nil {
 		return err
 	}
@@ -159,10 +159,10 @@ func (s *states) serve(c echo.Context) error {
 }
 
 // readHash reads a transaction's hash as the routes that sell take it.
-func readHash(text, member string) (chain.Hash, error) {
+func readHash(text string) (chain.Hash, error) {
 	hash, err := chain.ParseHash(text)
 	if err != nil {
-		return hash, &strictjson.Error{Pointer: "/" + member, Reason: err.Error()}
+		return hash, &strictjson.Error{Pointer: "/transactionHash", Reason: err.Error()}
 	}
 	return hash, nil
 }
@@ -183,7 +183,7 @@ func (s *states) tool() (tool, error) {
 			"only a final one can be verified. By the word of a node, not signed. Free.",
 		schema, statusOutput, strictjson.Rules{},
 		func(ctx context.Context, call toolCall, in arguments) (any, error) {
-			transaction, err := readHash(in.TransactionHash, "transactionHash")
+			transaction, err := readHash(in.TransactionHash)
 			if err != nil {
 				return nil, err
 			}
