@@ -77,10 +77,6 @@ type states struct {
 	lookups *rate.Limiter
 }
 
-func newStates(a *api) *states {
-	return &states{api: a, lookups: rate.NewLimiter(lookupsASecond, lookupsAtOnce)}
-}
-
 // of returns how far a transaction is. Where no node of the chain knows it, those of the others are asked.
 func (s *states) of(ctx context.Context, name string, transaction chain.Hash, address string) (statusBody, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
