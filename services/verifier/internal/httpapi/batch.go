@@ -42,7 +42,7 @@ var (
 )
 
 // batch is what batchPath sells.
-type batch struct{ operations []operation }
+type batch struct{ operations map[*kind][]operation }
 
 func (b batch) name() string { return batchName }
 
@@ -125,13 +125,7 @@ func (b batch) question(text []byte) (asked, error) {
 	if about.Transfer != nil {
 		kind = &transferKind
 	}
-	var operations []operation
-	for _, o := range b.operations {
-		if o.kind == kind {
-			operations = append(operations, o)
-		}
-	}
-	o, body, err := operationOf(operations, text)
+	o, body, err := operationOf(b.operations[kind], text)
 	if err != nil {
 		return asked{}, err
 	}
@@ -175,12 +169,7 @@ type batchRoute struct {
 }
 
 func (a *api) newBatchRoute() (*batchRoute, error) {
-	b := &batchRoute{}
-	for _, route := range a.paid {
-		if o := route.operation; route.path == o.path() {
-			b.operations = append(b.operations, o)
-		}
-	}
+	b := &batchRoute{batch: batch{a.operations}}
 	for n := 1; n <= maxQuestions; n++ {
 		terms := a.Terms
 		terms.Amount = a.priceOf(n)
