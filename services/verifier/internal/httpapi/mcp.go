@@ -70,8 +70,6 @@ const maxLarge = 3
 // message, and answers in JSON in place of an event stream.
 type mcpRoute struct {
 	transport http.Handler
-	// count takes an attempt from a client's address.
-	count func(address string) error
 	// large has an element for each message over maxMessage that is handled now.
 	large chan struct{}
 	// direct has the tools that may be called without the SDK, by their names as quoted JSON strings; see directly.
@@ -94,10 +92,7 @@ func (a *api) newMCPRoute() (*mcpRoute, error) {
 			// rebinds its name to this service finds nothing that is not public.
 			DisableLocalhostProtection: true,
 		})
-	m := &mcpRoute{
-		transport: transport, count: a.Paywall.CountFree, large: make(chan struct{}, maxLarge), api: a,
-		direct: map[string]tool{},
-	}
+	m := &mcpRoute{transport: transport, large: make(chan struct{}, maxLarge), api: a, direct: map[string]tool{}}
 	if !a.MCP.PaymentExtension { // the SDK knows what a client can
 		for _, t := range tools {
 			m.direct[strconv.Quote(t.name)] = t
@@ -122,7 +117,7 @@ func (m *mcpRoute) serve(c echo.Context) error {
 		return err
 	}
 	if len(message) > maxMessage {
-		if err := m.count(caller.address); err != nil {
+		if err := m.api.Paywall.CountFree(caller.address); err != nil {
 			return err
 		}
 		select {
