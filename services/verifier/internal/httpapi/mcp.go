@@ -211,9 +211,7 @@ func (m *mcpRoute) call(c echo.Context, t tool, f form, caller mcpCaller) error 
 	if string(paid) == "null" {
 		paid = nil
 	}
-	found, err := m.api.callTool(c.Request().Context(), t, caller, toolCall{
-		arguments: f.Params.Arguments, payment: paid, links: caller.links,
-	})
+	found, err := m.api.callTool(c.Request().Context(), t, caller, toolCall{arguments: f.Params.Arguments, payment: paid})
 	if err != nil {
 		return err
 	}
@@ -294,7 +292,7 @@ func (a *api) answerTool(t tool) mcp.ToolHandler {
 			case <-ctx.Done():
 			}
 		}()
-		call := toolCall{arguments: request.Params.Arguments, links: caller.links}
+		call := toolCall{arguments: request.Params.Arguments}
 		if paid := request.Params.Meta[metaPayment]; paid != nil {
 			var err error
 			if call.payment, err = json.Marshal(paid); err != nil {
@@ -318,7 +316,7 @@ func (a *api) callTool(ctx context.Context, t tool, caller mcpCaller, call toolC
 	began := a.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, a.MCP.AnswerTimeout, payment.ErrInFlight)
 	defer cancel()
-	call.address, call.isCounted = caller.address, caller.isCounted
+	call.address, call.isCounted, call.links = caller.address, caller.isCounted, caller.links
 	if len(call.arguments) == 0 || string(call.arguments) == "null" {
 		call.arguments = []byte("{}")
 	}
