@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -342,11 +343,7 @@ func (a *api) toolError(t tool, found toolResult, err error) (toolResult, error)
 		found.body, err = json.Marshal(ours)
 		return found, err
 	}
-	problem := ours.PaymentReason
-	if problem == "" {
-		problem = ours.Reason
-	}
-	found.body, err = json.Marshal(t.offer.Challenge(problem))
+	found.body, err = json.Marshal(t.offer.Challenge(cmp.Or(ours.PaymentReason, ours.Reason)))
 	return found, err
 }
 
