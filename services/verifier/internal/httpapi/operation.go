@@ -26,7 +26,7 @@ type kind struct {
 	// output is a part of the answer to the example.
 	output string
 	// schema is a JSON Schema of requests; toolSchema that of the tool's arguments without chain and
-	// proof, "" where it is the same.
+	// proof.
 	schema, toolSchema string
 	// parse reads a request, in JSON. All its errors are *strictjson.Error.
 	parse func(body []byte) (verification.Question, error)

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,7 +114,7 @@ func (a *api) paidTool(k *kind) (tool, error) {
 	for _, o := range operations {
 		a.Metrics.sells(o.name(), payment.TransportMCP)
 	}
-	schema, err := a.withChain(cmp.Or(k.toolSchema, k.schema), proofArgument)
+	schema, err := a.withChain(k.toolSchema, proofArgument)
 	if err != nil {
 		return tool{}, err
 	}
