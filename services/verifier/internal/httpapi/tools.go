@@ -392,7 +392,11 @@ func (a *api) checkReceipt() tool {
 					return nil, err
 				}
 			}
-			result, err := verified(answer, a.Keys)
+			signed, err := receipt.Parse(answer)
+			var result receipt.Result
+			if err == nil {
+				result, err = signed.Verify(a.Keys)
+			}
 			if err != nil {
 				return checkedReceipt{Reason: reasonOf(err), Note: checkNote}, nil
 			}
@@ -401,15 +405,6 @@ func (a *api) checkReceipt() tool {
 				Attested: result.Attested, Note: checkNote,
 			}, nil
 		})
-}
-
-// verified checks a receipt of any kind.
-func verified(answer []byte, keys receipt.KeyDocument) (receipt.Result, error) {
-	doc, err := receipt.Parse(answer)
-	if err != nil {
-		return receipt.Result{}, err
-	}
-	return doc.Verify(keys)
 }
 
 // reasonOf returns the text of the error of package receipt that err is one of, or of ErrMalformed.
