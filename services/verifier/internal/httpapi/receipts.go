@@ -135,9 +135,8 @@ func (a *api) soldTool(answer []byte, form proofForm, links bool) (toolResult, e
 	}
 	found.content = []mcp.Content{&mcp.TextContent{Text: object.Verdict}, &mcp.TextContent{Text: string(signed)}}
 	if form == proofLink && links {
-		size := int64(len(answer))
 		found.content = append(found.content, &mcp.ResourceLink{
-			URI: link, Name: "receipt with proof", MIMEType: receipt.MediaTypeJSON, Size: &size,
+			URI: link, Name: "receipt with proof", MIMEType: receipt.MediaTypeJSON, Size: new(int64(len(answer))),
 		})
 	}
 	found.body, err = json.Marshal(object)

@@ -77,11 +77,10 @@ func (r toolResult) encode() *mcp.CallToolResult {
 
 // described returns how tools/list shows the tool.
 func (t tool) described() *mcp.Tool {
-	isPaid, yes := t.offer != nil, true
+	isPaid := t.offer != nil
 	hints := &mcp.ToolAnnotations{ReadOnlyHint: !isPaid, IdempotentHint: isPaid, OpenWorldHint: &isPaid}
 	if isPaid {
-		destructive := false
-		hints.DestructiveHint, hints.OpenWorldHint = &destructive, &yes
+		hints.DestructiveHint = new(false)
 	}
 	return &mcp.Tool{
 		Name: t.name, Title: t.title, Description: t.description, InputSchema: json.RawMessage(t.schema),
