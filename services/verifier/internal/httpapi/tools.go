@@ -285,12 +285,11 @@ func (a *api) withChain(schema string, others ...string) (string, error) {
 		return "", fmt.Errorf("encode the names of the chains: %w", err)
 	}
 	const properties = `"properties":{`
-	head, tail, ok := bytes.Cut([]byte(schema), []byte(properties))
+	head, tail, ok := strings.Cut(schema, properties)
 	if !ok {
 		return "", errors.New("a schema has no properties")
 	}
-	return string(head) + properties + `"chain":` + string(chain) + "," +
-		strings.Join(append(others, string(tail)), ","), nil
+	return head + properties + `"chain":` + string(chain) + "," + strings.Join(append(others, tail), ","), nil
 }
 
 // toolBazaar describes a tool to registries (x402 extension bazaar).
