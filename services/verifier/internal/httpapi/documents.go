@@ -207,7 +207,7 @@ About up to 25 of both in one payment: ` + "POST %[4]s/v1/verify/batch with `{\"
 		` for each, and nothing is charged.
 
 Without a payment the answer is 402: the x402 version 2 challenge is in the PAYMENT-REQUIRED header, ` +
-		`version 1 in the body. ` +
+		`that of version 1, where it is taken, in the body. ` +
 		`Pay with any x402 client, scheme exact. 200 means that everything you expected holds; ` +
 		`nothing is charged for any other answer. ` +
 		"422 says in `reason` and `checks`" + ` what does not hold, or that the transaction is not final yet. ` +
