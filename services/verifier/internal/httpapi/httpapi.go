@@ -90,7 +90,7 @@ type api struct {
 // receiptsMemory is about how many bytes of signed receipts are kept in memory, at most.
 const receiptsMemory = 16 << 20
 
-// New returns the handler of the verifier's public address. It fails where an option is missing or does not fit.
+// New returns the handler of the verifier's public address. An error means that an option is missing or does not fit.
 func New(o Options) (http.Handler, error) {
 	if len(o.Chains) == 0 || o.Paywall == nil || o.Key == nil || o.PublicURL == "" || o.Health == nil ||
 		o.Metrics == nil || o.Sold == nil || o.Log == nil || o.Now == nil {
