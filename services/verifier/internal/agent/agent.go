@@ -205,11 +205,7 @@ func (r *run) purchase(ctx context.Context) (purchase, error) {
 			return purchase{}, err
 		}
 	}
-	q, err := r.question()
-	if err != nil {
-		return purchase{}, err
-	}
-	e := r.entryOf(q)
+	e := r.entryOf(r.question())
 	e.Demo = isDemo
 	return r.buy(ctx, e)
 }
@@ -247,15 +243,8 @@ func (r *run) buyProof(ctx context.Context, p purchase, answered receipt.Chain) 
 		Token: p.Offer.Asset, To: p.Offer.PayTo, Amount: price.String(),
 		Authorization: &receipt.Authorization{Authorizer: p.Payer, Nonce: p.Nonce},
 	}}
-	q, err := r.question()
-	if err != nil {
-		return purchase{}, err
-	}
-	return r.buy(ctx, r.entryOf(q))
+	return r.buy(ctx, r.entryOf(r.question()))
 }
-
-// question returns the question of r.want at r.path.
-func (r *run) question() (question, error) { return newQuestion(r.path, r.want, r.chain) }
 
 // resumeDemo resumes the payment that an earlier run signed for a transaction of the agent's own, and sets
 // r.want to its request. It returns errExpired when there is none, or when it was refused and has expired.
@@ -285,11 +274,7 @@ func (r *run) receive(ctx context.Context, p purchase, tell bool) (receipt.Resul
 		}
 		r.print("Saved the receipt in %s", r.out)
 	}
-	q, err := r.question()
-	if err != nil {
-		return receipt.Result{}, err
-	}
-	result, err := r.check(ctx, q, p.answer)
+	result, err := r.check(ctx, r.question(), p.answer)
 	if err != nil {
 		return receipt.Result{}, err
 	}

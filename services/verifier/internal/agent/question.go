@@ -50,9 +50,9 @@ func transferPath(path string) (string, bool) {
 	return prefix + transferSuffix, isNamed
 }
 
-// newQuestion returns the question about a transaction, or about a transfer. Hashes, addresses and selectors in
-// want may be in upper case.
-func newQuestion(path string, want receipt.Request, chain string) (question, error) {
+// question returns the question of r.want at r.path, in lower case.
+func (r *run) question() question {
+	want := r.want
 	texts := []*string{
 		&want.TransactionHash, &want.Expectations.From, &want.Expectations.To, &want.Expectations.Selector,
 	}
@@ -69,11 +69,8 @@ func newQuestion(path string, want receipt.Request, chain string) (question, err
 	for _, text := range texts {
 		*text = strings.ToLower(*text)
 	}
-	body, err := json.Marshal(want)
-	if err != nil {
-		return question{}, fmt.Errorf("write the request: %w", err)
-	}
-	return question{path: path, body: string(body), chain: chain, aboutTransfer: want.Transfer != nil}, nil
+	body := verification.Request{Request: want}.Canonical()
+	return question{path: r.path, body: string(body), chain: r.chain, aboutTransfer: want.Transfer != nil}
 }
 
 // canonical returns the body of a request of the journal in its canonical form. A body that is no request about
@@ -104,12 +101,8 @@ func (q question) suffix() string {
 
 // checkAnswers compares a receipt with the question that was paid for. firstChain is as first of checkChain.
 func (q question) checkAnswers(got receipt.Receipt, firstChain string) error {
-	answered, err := json.Marshal(got.Request)
-	if err != nil {
-		return fmt.Errorf("write the request of the receipt: %w", err)
-	}
-	if string(answered) != q.body {
-		return fmt.Errorf("it answers another question")
+	if string(verification.Request{Request: got.Request}.Canonical()) != q.body {
+		return errors.New("it answers another question")
 	}
 	return q.checkChain(got.Chain, firstChain)
 }
