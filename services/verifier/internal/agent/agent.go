@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -596,11 +595,10 @@ func isPrivateName(host string) bool {
 	return !isNumber && !strings.ContainsAny(host, ".:")
 }
 
-// warnKeyFile returns a warning if others than its owner have access to the file of a key, else "". On Windows
-// it does not look.
+// warnKeyFile returns a warning if others than its owner have access to the file of a key, else "".
 func warnKeyFile(file string) string {
 	info, err := os.Stat(file)
-	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
 		return ""
 	}
 	return fmt.Sprintf("warning: AGENT_PRIVATE_KEY_FILE: others may read %s (%04o): chmod 600", file,

@@ -13,13 +13,13 @@ import (
 const stateName = "pforte-agent"
 
 // defaultState returns the default of --state, where cleaners of caches delete nothing: below XDG_STATE_HOME if
-// that is absolute, else in the user's configuration folder on macOS and Windows, else below ~/.local/state.
+// that is absolute, else in the user's configuration folder on macOS, else below ~/.local/state.
 // Where these are not known it is in the working directory.
 func defaultState() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, stateName)
 	}
-	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
+	if runtime.GOOS == "darwin" {
 		if dir, err := os.UserConfigDir(); err == nil {
 			return filepath.Join(dir, stateName)
 		}
