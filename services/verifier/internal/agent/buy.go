@@ -263,8 +263,7 @@ func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 		if err != nil {
 			return err
 		}
-		e, err = b.journal.keep(e)
-		return err
+		return b.journal.keep(e)
 	})
 	if err != nil {
 		return e, err

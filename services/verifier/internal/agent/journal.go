@@ -108,24 +108,20 @@ func read(path string) (*entry, error) {
 	return &e, nil
 }
 
-// keep writes a payment into the journal, unless the journal has one for the request by now. It returns the
-// payment that is there, on the disk: two runs at the same time send the same payment.
-func (j journal) keep(e entry) (entry, error) {
+// keep writes a payment into the journal; it is on the disk when keep returns no error. It returns errFaster when the
+// journal has one for the request by now: two runs at the same time send the same payment.
+func (j journal) keep(e entry) error {
 	text, err := json.MarshalIndent(e, "", " ")
 	if err == nil {
-		err = createFile(j.path(e), text)
+		err = writeFile(j.path(e), text, os.Link)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		var earlier *entry
-		if earlier, err = j.find(e); earlier != nil {
-			return *earlier, nil
-		}
-		err = errors.Join(errors.New("another run has just paid for this request"), err)
+		return errFaster
 	}
 	if err != nil {
-		return entry{}, fmt.Errorf("keep the payment in the journal: %w", err)
+		return fmt.Errorf("keep the payment in the journal: %w", err)
 	}
-	return e, nil
+	return nil
 }
 
 // drop removes the payment for the request of e, if there is one.
@@ -137,15 +133,11 @@ func (j journal) drop(e entry) error {
 	return nil
 }
 
-// createFile makes a file that is whole and on the disk, with its name, when it returns no error. It returns
-// fs.ErrExist when there is such a file.
-func createFile(path string, text []byte) error { return writeFile(path, text, os.Link) }
-
-// replaceFile makes a file as createFile does, in place of the one that may be there.
+// replaceFile writes a file as writeFile does, in place of the one that may be there.
 func replaceFile(path string, text []byte) error { return writeFile(path, text, os.Rename) }
 
 // writeFile writes a file that only its owner can read, and makes its folder if there is none. name gives the
-// complete file its name.
+// complete file its name. The file is whole and on the disk, with its name, when writeFile returns no error.
 func writeFile(path string, text []byte, name func(from, to string) error) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {

@@ -89,7 +89,7 @@ func TestJournal_ALatePaymentDoesNotDropItsSuccessor(t *testing.T) {
 	expired := entry{URL: "u", Body: "b", Payer: "me", Nonce: "0"}
 	replaced := expired
 	replaced.Nonce = "1"
-	if _, err := b.journal.keep(replaced); err != nil {
+	if err := b.journal.keep(replaced); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.forget(expired); err != nil {
