@@ -544,7 +544,7 @@ func (o *options) newBuyer(print func(string, ...any)) (*buyer, error) {
 			// A payment goes only to the address that was given.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		url: trimmed(o.url), key: key, payer: crypto.PubkeyToAddress(key.PublicKey).Hex(),
+		url: strings.TrimSuffix(o.url, "/"), key: key, payer: crypto.PubkeyToAddress(key.PublicKey).Hex(),
 		most: o.most, network: o.network, journal: journal(o.state), keysFile: o.keysFile, maxWait: o.maxWait,
 		finalWait: o.maxWait, batch: o.questions,
 		print:  print,

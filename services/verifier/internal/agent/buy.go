@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -409,6 +408,3 @@ func parseKeys(text []byte) (receipt.KeyDocument, error) {
 	}
 	return keys, nil
 }
-
-// trimmed returns an address without the slash that it may end with.
-func trimmed(url string) string { return strings.TrimSuffix(url, "/") }

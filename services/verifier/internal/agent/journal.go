@@ -54,7 +54,7 @@ func (j journal) find(e entry) (*entry, error) {
 	}
 	all, err := j.all(e.Payer)
 	for i, other := range all {
-		if other.URL == e.URL && canonical(other.URL, other.Body) == e.Body {
+		if other.URL == e.URL && canonical(other.Body) == e.Body {
 			return &all[i], err
 		}
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -321,7 +322,7 @@ func terms(o x402.Requirements) [4]string { return [4]string{o.Network, o.Asset,
 // whose form is checked.
 func (t *toolbox) ask(q question, offer x402.Requirements) *mcp.CallToolResult {
 	price, _ := priceOf(offer) // it was chosen
-	id := randomID()
+	id := rand.Text()
 	t.mu.Lock()
 	if len(t.asked) >= maxAsked {
 		clear(t.asked) // they will be asked again

@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -75,7 +75,7 @@ func (r *run) question() question {
 
 // canonical returns the body of a request of the journal in its canonical form. A body that is no request about
 // a transaction is returned as it is: no release kept a request about a transfer in another form.
-func canonical(_, body string) string {
+func canonical(body string) string {
 	request, err := verification.ParseRequest([]byte(body))
 	if err != nil {
 		return body

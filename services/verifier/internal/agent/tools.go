@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -853,8 +852,7 @@ func (t *toolbox) spending(context.Context, *mcp.CallToolRequest) (*mcp.CallTool
 			price = new(big.Int)
 		}
 		a.Open = append(a.Open, openPayment{
-			URL: e.URL, Question: e.Body, USD: x402.Dollars(price),
-			ValidBefore: e.ValidBefore.Format("2006-01-02T15:04:05Z07:00"),
+			URL: e.URL, Question: e.Body, USD: x402.Dollars(price), ValidBefore: e.ValidBefore.Format(time.RFC3339),
 		})
 	}
 	return result(fmt.Sprintf("%s of %s USD in 24 hours, at most %s USD for one answer; %d payments are open.",
@@ -886,5 +884,3 @@ func readAnswer(path string) ([]byte, error) {
 	}
 	return text, nil
 }
-
-func randomID() string { return rand.Text() }
