@@ -94,12 +94,12 @@ func (j journal) all(payer string) ([]entry, error) {
 }
 
 func read(path string) (*entry, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // a name of our own making
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	text, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the journal of payments: %w", err)
+	}
+	if text == nil {
+		return nil, nil
 	}
 	var e entry
 	if err := json.Unmarshal(text, &e); err != nil {
@@ -131,6 +131,15 @@ func (j journal) drop(e entry) error {
 		return fmt.Errorf("drop the payment from the journal: %w", err)
 	}
 	return nil
+}
+
+// readFile returns the content of a file, nil when there is none.
+func readFile(path string) ([]byte, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // a name of our own making, in the user's folder
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return text, err
 }
 
 // replaceFile writes a file as writeFile does, in place of the one that may be there.

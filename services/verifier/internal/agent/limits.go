@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -198,11 +197,8 @@ func (l limits) payees() (map[string]string, error) {
 
 // read reads a JSON file into v, which stays as it is when there is no such file.
 func (l limits) read(name string, v any) error {
-	text, err := os.ReadFile(filepath.Join(l.folder, name)) //nolint:gosec // the user names the folder
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
+	text, err := readFile(filepath.Join(l.folder, name))
+	if err == nil && text != nil {
 		err = json.Unmarshal(text, v)
 	}
 	if err != nil {

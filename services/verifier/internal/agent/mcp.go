@@ -198,7 +198,7 @@ func (t *toolbox) buyOnce(
 	return t.purchases.Do(ctx, e.name(), func(ctx context.Context) (bought, error) {
 		b, found := *t.buyer, bought{file: t.answerFile(e)}
 		b.approve, b.answered = approve, func() (bool, error) {
-			answer, err := readAnswer(found.file)
+			answer, err := readFile(found.file)
 			return answer != nil, err
 		}
 		if there, err := t.stored(ctx, q, &found); there || err != nil {
@@ -234,7 +234,7 @@ func (t *toolbox) late(q question) error {
 	}
 	// Its run has ended, or signs nothing any more.
 	open, err := t.journal.find(e)
-	answer, readErr := readAnswer(t.answerFile(e))
+	answer, readErr := readFile(t.answerFile(e))
 	if open != nil || answer != nil || err != nil || readErr != nil {
 		return errUnderWay
 	}
@@ -259,7 +259,7 @@ func (t *toolbox) answerFile(e entry) string { return filepath.Join(t.answers, e
 
 // stored reads the answer in found.file into found and checks it. It reports whether there is one.
 func (t *toolbox) stored(ctx context.Context, q question, found *bought) (bool, error) {
-	answer, err := readAnswer(found.file)
+	answer, err := readFile(found.file)
 	if answer == nil || err != nil {
 		return false, err
 	}

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -871,16 +869,4 @@ func summary(r receipt.Receipt) string {
 	}
 	return fmt.Sprintf("transaction %s on %s (%s): %s, in block %s of %s, from %s", r.Transaction.Hash, r.Chain.Name,
 		r.Chain.ID, status, r.Block.Number, r.Block.Date(), r.Transaction.From)
-}
-
-// readAnswer returns a saved answer, nil when there is none.
-func readAnswer(path string) ([]byte, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // a name of our own making
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the saved answer: %w", err)
-	}
-	return text, nil
 }

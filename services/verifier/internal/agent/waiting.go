@@ -73,8 +73,8 @@ func (w waiting) all() (map[string]waitingQuestion, error) {
 	}
 	all := make(map[string]waitingQuestion, len(files))
 	for _, file := range files {
-		text, err := os.ReadFile(file) //nolint:gosec // a file of the user's own folder
-		if errors.Is(err, fs.ErrNotExist) {
+		text, err := readFile(file)
+		if err == nil && text == nil {
 			continue // another process has bought it
 		}
 		var one waitingQuestion
