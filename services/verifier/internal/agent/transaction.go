@@ -23,7 +23,7 @@ import (
 var demoCall = []byte{0xfe, 0xed, 0xbe, 0xef}
 
 // makeTransaction sends 1 wei from the payer to itself and waits for at most maxWait until that is final. It
-// sets r.want and r.chain to ask about it. errNotFinal.
+// sets r.want and r.chain to ask about it.
 func (r *run) makeTransaction(ctx context.Context) error {
 	node, chainID, err := r.dial(ctx)
 	if err != nil {
@@ -94,11 +94,8 @@ func send(
 	return tx, nil
 }
 
-// errNotFinal means that a transaction did not become final in time.
-var errNotFinal = errors.New("the transaction is not final yet")
-
 // waitFinal waits until the block after that of the transaction is finalized, so that other nodes are likely to see
-// the transaction's as finalized too. It returns the number of the transaction's block; after maxWait, errNotFinal.
+// the transaction's as finalized too. It returns the number of the transaction's block; after maxWait, an error.
 func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, maxWait time.Duration) (*big.Int, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -109,7 +106,7 @@ func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, ma
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", errNotFinal, err)
+			return nil, fmt.Errorf("the transaction is not final yet: %w", err)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
