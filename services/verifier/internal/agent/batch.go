@@ -11,7 +11,6 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
-	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -169,11 +168,6 @@ func (r *run) reportBatch(p purchase, results []receipt.Result) error {
 			r.print("  moved %s", result.Receipt.Transfer.SentenceOn(result.Receipt.Chain.ID))
 		}
 	}
-	price, _ := priceOf(p.Offer) // it was chosen
-	paid := "Paid " + x402.Dollars(price) + " USD"
-	if p.isReused() {
-		paid = "Paid before; " + x402.Dollars(price) + " USD were signed for"
-	}
-	r.print("Checked offline: %s. %s for them together.", held(results...), paid)
+	r.print("Checked offline: %s. %s for them together.", held(results...), p.paid())
 	return nil
 }

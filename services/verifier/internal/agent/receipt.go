@@ -76,7 +76,6 @@ func (p purchase) outcome() outcomePayment {
 }
 
 func (r *run) report(p purchase, result receipt.Result, final *finality.Result) error {
-	price, _ := priceOf(p.Offer) // it was chosen
 	if r.json {
 		return json.NewEncoder(r.stdout).Encode(outcome{
 			URL: p.URL, Transaction: r.want.TransactionHash, Verified: true, KeyID: result.Key.KeyID,
@@ -109,9 +108,15 @@ func (r *run) report(p purchase, result receipt.Result, final *finality.Result) 
 			r.print("  %s", sentence)
 		}
 	}
-	paid := "Paid " + x402.Dollars(price) + " USD."
+	r.print("Checked offline: %s. %s.", held(result), p.paid())
+	return nil
+}
+
+// paid says what was paid, without the full stop.
+func (p purchase) paid() string {
+	usd := p.outcome().USD
 	if p.isReused() {
-		paid = "Paid before; " + x402.Dollars(price) + " USD were signed for."
+		return "Paid before; " + usd + " USD were signed for"
 	}
 	r.print("Checked offline: %s. %s", held(result), paid)
 	return nil
