@@ -71,8 +71,7 @@ const (
 		`"expectations":{"type":"object","additionalProperties":false,"description":"what has to hold; each member ` +
 		`is optional","properties":{` +
 		`"status":{"type":"string","enum":["success","reverted"]},"from":` + schemaAddress + `,"to":` + schemaAddress +
-		`,` +
-		`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` + minConfirmed + `}}}}`
+		`,"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` + minConfirmed + `}}}}`
 	schemaTransfer = `{"type":"object","additionalProperties":false,` +
 		`"description":"transactionHash and transfer, or payment","properties":{` +
 		schemaChain + `,` + schemaWait + `,` + schemaHash + `,` +
@@ -145,18 +144,16 @@ func (t *toolbox) tools() []tool {
 		},
 		{
 			name: "quote", schema: schemaQuote, output: outputQuote, call: t.quote,
-			description: "Returns what an answer costs now, who is " +
-				"paid, and whether the caps allow it. Free.",
+			description: "Returns what an answer costs now, who is paid, and whether the caps allow it. Free.",
 		},
 		{
 			name: "list_chains", schema: schemaNothing, output: outputChains, call: t.listChains,
-			description: "Returns the chains that the " +
-				"verifier serves. Free.",
+			description: "Returns the chains that the verifier serves. Free.",
 		},
 		{
 			name: "spending", schema: schemaNothing, output: outputSpending, call: t.spending,
-			description: "Returns what was signed for in the " +
-				"last 24 hours, the caps, and the payments that are open. Free.",
+			description: "Returns what was signed for in the last 24 hours, the caps, and the payments that are open. " +
+				"Free.",
 		},
 	}
 }
