@@ -100,12 +100,9 @@ var codes = []struct {
 	{finality.ErrMalformed, "malformed"},
 }
 
-// CodeOf returns the word for an error, which the packages in other languages have too: Valid
-// for nil, and "unknown: " with its text for one that is not listed in codes.
-func CodeOf(err error) string {
-	if err == nil {
-		return Valid
-	}
+// codeOf returns the word for an error, which the packages in other languages have too:
+// "unknown: " with its text for one that is not listed in codes.
+func codeOf(err error) string {
 	for _, known := range codes {
 		if errors.Is(err, known.err) {
 			return known.code
@@ -119,7 +116,7 @@ func CodeOf(err error) string {
 func Judge(q Question) Verdict {
 	v, err := judge(q)
 	if err != nil {
-		return Verdict{Code: CodeOf(err)}
+		return Verdict{Code: codeOf(err)}
 	}
 	v.Code = Valid
 	return v
