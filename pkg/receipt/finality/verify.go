@@ -3,6 +3,7 @@ package finality
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
@@ -39,8 +40,8 @@ func Verify(r *receipt.Receipt, d *Document, t Trust) (*Result, error) {
 	if d.Chain != r.Chain.ID {
 		return nil, fmt.Errorf("%w: it is of %s, the receipt of %s", ErrOtherChain, d.Chain, r.Chain.ID)
 	}
-	number, err := d.Block.Number.MarshalText()
-	if err != nil || string(number) != r.Block.Number || d.Block.Hash.String() != r.Block.Hash {
+	number := strconv.FormatUint(uint64(d.Block.Number), 10)
+	if number != r.Block.Number || d.Block.Hash.String() != r.Block.Hash {
 		return nil, fmt.Errorf("%w: it is about block %s %s, the receipt about %s %s",
 			ErrOtherBlock, number, d.Block.Hash, r.Block.Number, r.Block.Hash)
 	}
