@@ -239,13 +239,11 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("root of the checkpoint: %w", err)
 	}
-	if size == 0 && root != emptyRoot() {
+	if size == 0 && root != sha256.Sum256(nil) {
 		return Checkpoint{}, malformed("an empty log with a root that is not the empty tree's")
 	}
 	return Checkpoint{Origin: lines[0], Size: size, Root: root}, nil
 }
-
-func emptyRoot() tlog.Hash { return sha256.Sum256(nil) }
 
 // openNote reads a signed checkpoint and checks the signatures of the known keys. The
 // Sigs of the note are those that verify, at most one for each key; there may be none.
