@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -175,25 +174,24 @@ func (f *finalityFlags) document(ctx context.Context, r receipt.Receipt) ([]byte
 // end of the line. Without a proof only the signature says that the block is final; signature is
 // its state.
 func (f *finalityReport) text(signature string, now time.Time) string {
-	var out bytes.Buffer
 	word := "attested by the signer only"
 	if signature != stateValid {
 		word = "only claimed, by a signature that is " + signature
 	}
-	_, _ = out.WriteString("Final:     ")
+	var text string
 	switch {
 	case f.State == stateValid:
 		sentences := f.Result.Sentences()
 		if warning := f.Result.Warning(now); warning != "" {
 			sentences = append(sentences, warning)
 		}
-		_, _ = out.WriteString(strings.Join(sentences, "\n  "))
+		text = strings.Join(sentences, "\n  ")
 	case f.State != stateAbsent:
-		_, _ = out.WriteString(f.State)
+		text = f.State
 	case strings.HasPrefix(f.Reason, "no "):
-		_, _ = out.WriteString(word + "; " + f.Reason)
+		text = word + "; " + f.Reason
 	default:
-		_, _ = out.WriteString(word + ". " + f.Reason)
+		text = word + ". " + f.Reason
 	}
-	return printable(out.String())
+	return printable("Final:     " + text)
 }
