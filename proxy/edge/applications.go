@@ -60,16 +60,17 @@ type Applications struct {
 	certificates certificates
 
 	now atomic.Pointer[listing]
+	// next is whom of Auth to ask next, failing whether the last question failed. Only who asks uses them.
+	next    int
+	failing bool
+	wake    chan struct{}
+	probes  *http.Client
 
-	mu       sync.Mutex
-	routes   map[string]*appRoutes // by template
-	faults   map[string]string     // why entries of the list are not served or reached, by slug
-	next     int                   // whom of Auth to ask next
-	probing  map[string]bool
-	answers  []probeAnswer
-	wake     chan struct{}
-	probes   *http.Client
-	lastFail string
+	mu      sync.Mutex
+	routes  map[string]*appRoutes // by template
+	faults  map[string]string     // why entries of the list are not served or reached, by slug
+	probing map[string]bool
+	answers []probeAnswer
 }
 
 // listing is a list that is served.
@@ -199,7 +200,7 @@ func (a *Applications) keep(answer []byte) {
 	}
 	if err == nil {
 		_, err = file.Write(answer)
-		err = errors.Join(err, file.Close())
+		err = errors.Join(err, file.Sync(), file.Close())
 		if err == nil {
 			err = os.Rename(file.Name(), a.File)
 		}

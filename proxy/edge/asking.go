@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -68,16 +69,13 @@ func (a *Applications) askSoon() {
 
 // note logs when auth begins to give no list, and when it does again.
 func (a *Applications) note(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch now := fmt.Sprint(err); {
-	case err != nil && a.lastFail == "":
+	switch {
+	case err != nil && !a.failing:
 		a.log.Warn("auth gives no list of applications; the last one stays", "error", err)
-		a.lastFail = now
-	case err == nil && a.lastFail != "":
+	case err == nil && a.failing:
 		a.log.Info("auth gives the list of applications again")
-		a.lastFail = ""
 	}
+	a.failing = err != nil
 }
 
 // ask asks auth for the list, the next replica where one fails to answer. An answer with no list, or with one that is
@@ -120,12 +118,9 @@ func (a *Applications) question() (question, int) {
 	list := a.now.Load()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	skipped := maps.Clone(list.skipped)
-	if skipped == nil {
-		skipped = map[string]string{}
-	}
+	skipped := map[string]string{}
+	maps.Copy(skipped, list.skipped)
 	maps.Copy(skipped, a.faults)
-	probed := append([]probeAnswer(nil), a.answers...)
 	var certified []string
 	for host, app := range list.hosts {
 		if a.certificates.certified(host) {
@@ -133,16 +128,16 @@ func (a *Applications) question() (question, int) {
 		}
 	}
 	return question{
-		Proxy: a.id, Apps: a.Mode, Named: a.To, TLS: a.TLS, Have: list.etag, Skipped: skipped, Probed: probed,
-		Certified: certified,
-	}, len(probed)
+		Proxy: a.id, Apps: a.Mode, Named: a.To, TLS: a.TLS, Have: list.etag, Skipped: skipped,
+		Probed: slices.Clone(a.answers), Certified: certified,
+	}, len(a.answers)
 }
 
 // forgetAnswers forgets the first n answers to probes, which auth has now.
 func (a *Applications) forgetAnswers(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.answers = append([]probeAnswer(nil), a.answers[n:]...)
+	a.answers = slices.Clone(a.answers[n:])
 }
 
 // post asks one replica of auth and returns its answer. It is nil if the proxy has the list already and there is
