@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -43,15 +44,9 @@ func (a *Applications) probe(ctx context.Context, all []probe) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range all {
-		if a.probing[p.id] || len(a.probing) >= maxProbes {
+		if a.probing[p.id] || len(a.probing) >= maxProbes ||
+			slices.ContainsFunc(a.answers, func(known probeAnswer) bool { return known.ID == p.id }) {
 			continue // what is left is asked again
-		}
-		known := false
-		for _, answer := range a.answers {
-			known = known || answer.ID == p.id
-		}
-		if known {
-			continue
 		}
 		a.probing[p.id] = true
 		go func() {
@@ -70,12 +65,8 @@ func (a *Applications) tryAddress(ctx context.Context, p probe) probeAnswer {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
 	target, ok := parseTarget(p.to)
-	if !ok || a.reach.entry(ctx, target) != nil {
-		answer.Error = skipAddress
-		return answer
-	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.to+"/", nil)
-	if err != nil {
+	if !ok || err != nil || a.reach.entry(ctx, target) != nil {
 		answer.Error = skipAddress
 		return answer
 	}
