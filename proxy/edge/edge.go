@@ -45,13 +45,11 @@ func init() {
 	httpcaddyfile.RegisterHandlerDirective("edge_apps", parseApps)
 	httpcaddyfile.RegisterHandlerDirective("edge_root", parseRoot)
 	// Before everything that may answer or change the path.
-	httpcaddyfile.RegisterDirectiveOrder("edge", httpcaddyfile.Before, "redir")
-	httpcaddyfile.RegisterDirectiveOrder("edge_cookies", httpcaddyfile.Before, "redir")
-	httpcaddyfile.RegisterDirectiveOrder("edge_root", httpcaddyfile.Before, "redir")
-	httpcaddyfile.RegisterDirectiveOrder("edge_guard", httpcaddyfile.Before, "redir")
-	httpcaddyfile.RegisterDirectiveOrder("edge_service", httpcaddyfile.Before, "redir")
-	httpcaddyfile.RegisterDirectiveOrder("edge_page", httpcaddyfile.Before, "redir")
-	httpcaddyfile.RegisterDirectiveOrder("edge_apps", httpcaddyfile.Before, "redir")
+	for _, directive := range []string{
+		"edge", "edge_cookies", "edge_root", "edge_guard", "edge_service", "edge_page", "edge_apps",
+	} {
+		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "redir")
+	}
 }
 
 var (
@@ -132,12 +130,7 @@ func fields(headers map[string]string) (all []field) {
 	return all
 }
 
-func parseEdge(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	e := new(Edge)
-	return e, e.UnmarshalCaddyfile(h.Dispenser)
-}
-
-// UnmarshalCaddyfile reads:
+// parseEdge reads:
 //
 //	edge {
 //		drop           <headers...>
@@ -146,31 +139,30 @@ func parseEdge(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //		answer         <header> <value>
 //		answer_tls     <header> <value>
 //	}
-func (e *Edge) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	e.Answer, e.AnswerTLS = map[string]string{}, map[string]string{}
-	for d.Next() {
-		if d.NextArg() {
-			return d.ArgErr()
-		}
-		for d.NextBlock(0) {
-			what, all := d.Val(), d.RemainingArgs()
-			switch {
-			case what == "drop" && len(all) > 0:
-				e.Drop = append(e.Drop, all...)
-			case what == "drop_untrusted" && len(all) > 0:
-				e.DropUntrusted = append(e.DropUntrusted, all...)
-			case what == "cookies" && len(all) > 0:
-				e.Cookies = append(e.Cookies, all...)
-			case what == "answer" && len(all) == 2:
-				e.Answer[all[0]] = all[1]
-			case what == "answer_tls" && len(all) == 2:
-				e.AnswerTLS[all[0]] = all[1]
-			default:
-				return d.Errf("edge: wrong name or number of arguments: %s", what)
-			}
+func parseEdge(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	e := &Edge{Answer: map[string]string{}, AnswerTLS: map[string]string{}}
+	h.Next()
+	if h.NextArg() {
+		return nil, h.ArgErr()
+	}
+	for h.NextBlock(0) {
+		what, all := h.Val(), h.RemainingArgs()
+		switch {
+		case what == "drop" && len(all) > 0:
+			e.Drop = append(e.Drop, all...)
+		case what == "drop_untrusted" && len(all) > 0:
+			e.DropUntrusted = append(e.DropUntrusted, all...)
+		case what == "cookies" && len(all) > 0:
+			e.Cookies = append(e.Cookies, all...)
+		case what == "answer" && len(all) == 2:
+			e.Answer[all[0]] = all[1]
+		case what == "answer_tls" && len(all) == 2:
+			e.AnswerTLS[all[0]] = all[1]
+		default:
+			return nil, h.Errf("edge: wrong name or number of arguments: %s", what)
 		}
 	}
-	return nil
+	return e, nil
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
@@ -336,9 +328,7 @@ func (a *answer) begin(status int) {
 	if x.begun != nil && a.begun {
 		x.begun()
 	}
-	if x.id != nil {
-		h["X-Request-Id"] = x.id
-	}
+	h["X-Request-Id"] = x.id
 	for _, f := range x.fields {
 		if len(h[f.name]) == 0 {
 			h[f.name] = f.value
@@ -408,19 +398,13 @@ func (Cookies) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.edge_cookies", New: func() caddy.Module { return new(Cookies) }}
 }
 
+// parseCookies reads: edge_cookies.
 func parseCookies(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	c := new(Cookies)
-	return c, c.UnmarshalCaddyfile(h.Dispenser)
-}
-
-// UnmarshalCaddyfile reads: edge_cookies.
-func (*Cookies) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	for d.Next() {
-		if d.NextArg() || d.NextBlock(0) {
-			return d.ArgErr()
-		}
+	h.Next()
+	if h.NextArg() || h.NextBlock(0) {
+		return nil, h.ArgErr()
 	}
-	return nil
+	return new(Cookies), nil
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
@@ -439,7 +423,5 @@ var (
 	_ caddyhttp.MiddlewareHandler       = (*Cookies)(nil)
 	_ caddyhttp.RequestMatcherWithError = (*Path)(nil)
 	_ caddy.Provisioner                 = (*Edge)(nil)
-	_ caddyfile.Unmarshaler             = (*Edge)(nil)
-	_ caddyfile.Unmarshaler             = (*Cookies)(nil)
 	_ caddyfile.Unmarshaler             = (*Path)(nil)
 )

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
@@ -150,13 +151,13 @@ func TestEdge_WithoutItNothingPasses(t *testing.T) {
 
 func TestCaddyfile_WhatItCannotMean(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"edge x", "edge {\n drop\n}", "edge {\n keep x\n}"} {
-		if err := new(Edge).UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err == nil {
+	for text, parse := range map[string]httpcaddyfile.UnmarshalHandlerFunc{
+		"edge x": parseEdge, "edge {\n drop\n}": parseEdge, "edge {\n keep x\n}": parseEdge,
+		"edge_cookies x": parseCookies, "edge_cookies {\n x\n}": parseCookies,
+	} {
+		if _, err := parse(httpcaddyfile.Helper{Dispenser: caddyfile.NewTestDispenser(text)}); err == nil {
 			t.Errorf("%s: no error", text)
 		}
-	}
-	if err := new(Cookies).UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_cookies x")); err == nil {
-		t.Error("edge_cookies x: no error")
 	}
 	if err := new(Path).UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_path")); err == nil {
 		t.Error("edge_path: no error")
