@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// names are names, or beginnings of names with a "*" behind them.
+// names are names or, with a "*" at the end, beginnings of names.
 type names []string
 
 func (n names) has(name string) bool {

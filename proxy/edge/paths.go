@@ -89,12 +89,5 @@ func (p *Path) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // MatchWithError implements caddyhttp.RequestMatcherWithError.
 func (p Path) MatchWithError(r *http.Request) (bool, error) {
-	sent := r.URL.EscapedPath()
-	for _, pattern := range p {
-		begin, wildcard := strings.CutSuffix(pattern, "*")
-		if sent == pattern || wildcard && strings.HasPrefix(sent, begin) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return names(p).has(r.URL.EscapedPath()), nil
 }
