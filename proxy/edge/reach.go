@@ -58,7 +58,8 @@ type reach struct {
 	// auth and others are the addresses host:port of our services.
 	auth, others []string
 
-	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	lookup   func(ctx context.Context, host string) ([]netip.Addr, error)
+	resolver *net.Resolver // of the names of applications; nil: the machine's
 	// interfaces returns the machine's addresses with their networks, outward those that it has towards the world.
 	interfaces func() ([]netip.Prefix, error)
 	outward    func(context.Context) []netip.Addr
@@ -237,16 +238,13 @@ func (x *reach) resolve(ctx context.Context, service string) (all []netip.AddrPo
 	return all
 }
 
-// dialer returns what makes connections to applications. Each address is checked, after a name has been looked up.
-func (x *reach) dialer(timeout time.Duration) dialFunc { return x.dialerBy(timeout, nil) }
-
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialerBy is dialer with a resolver of names, nil for the machine's.
-func (x *reach) dialerBy(timeout time.Duration, by *net.Resolver) dialFunc {
+// dialer returns what makes connections to applications. Each address is checked, after a name has been looked up.
+func (x *reach) dialer(timeout time.Duration) dialFunc {
 	dial := func(named bool) dialFunc {
 		return (&net.Dialer{
-			Timeout: timeout, Resolver: by,
+			Timeout: timeout, Resolver: x.resolver,
 			ControlContext: func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 				a, err := netip.ParseAddrPort(address)
 				if err != nil {

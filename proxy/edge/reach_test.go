@@ -105,7 +105,8 @@ func TestReach_OfANameIsDecidedAtEachConnection(t *testing.T) {
 		}
 		return [4]byte{127, 0, 0, 3}
 	})
-	dial := x.dialerBy(time.Second, dns)
+	x.resolver = dns
+	dial := x.dialer(time.Second)
 	conn, err := dial(t.Context(), "tcp", fmt.Sprintf("name.test:%d", at.Port()))
 	if err != nil {
 		t.Fatal(err)
