@@ -107,8 +107,8 @@ func (h *certificates) certified(host string) bool {
 
 // isRefusal reports whether the server has ended a handshake by an alert, as it does without a certificate.
 func isRefusal(err error) bool {
-	var fault *net.OpError
-	return errors.As(err, &fault) && fault.Op == "remote error"
+	fault, ok := errors.AsType[*net.OpError](err)
+	return ok && fault.Op == "remote error"
 }
 
 // runHandshakes makes handshakes of the proxy with itself for each host of the list until ctx ends, so that its

@@ -337,8 +337,7 @@ func (s *Service) prefetch(w http.ResponseWriter, r *http.Request, client netip.
 		return false, errBusy
 	}
 	r.Body = prefetched{io.MultiReader(&buffer, r.Body), r.Body}
-	var refused caddyhttp.HandlerError
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[caddyhttp.HandlerError](err); refused {
 		return false, err
 	}
 	return err == nil && n < maxPrefetch, nil
