@@ -59,7 +59,7 @@ var (
 
 // Guard is a handler that passes a request on when a service allows it: with a
 // status of 2xx and every header of Identity, which the next handlers get in place
-// of the client's. A 2xx without one of these headers is an error 502. Any other answer goes to
+// of the client's. A 2xx that does not have each of them once is an error 502. Any other answer goes to
 // the client, but in place of JSON a person who opened a page may get the proxy's page. A request
 // that takes longer than Recheck is checked again, and ended when it may not pass any more.
 type Guard struct {
