@@ -169,7 +169,8 @@ func TestEarly_AClientThatReadsNothingIsClosed(t *testing.T) {
 	t.Parallel()
 	_, client, server := earlyServer(t)
 	_ = client.SetReadBuffer(4096)
-	for n := 1; n > 0; { // as much as the kernel takes, which is more after a while
+	_ = server.SetWriteBuffer(4096) // else the kernel takes more after a while
+	for n := 1; n > 0; {            // as much as the kernel takes
 		_ = server.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
 		n, _ = server.TCPConn.Write(make([]byte, 16<<20))
 	}
@@ -187,7 +188,7 @@ func TestEarly_AClientThatReadsNothingIsClosed(t *testing.T) {
 		if err == nil {
 			t.Error("its request was passed on")
 		}
-	case <-time.After(refuseWithin + 5*time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it has its connection still")
 	}
 }
