@@ -48,9 +48,9 @@ folders auth, verifier and redis, each service's are in the one of its name.
              password of Redis; or new ones of Postgres, which it has when psql has
              carried out alter-roles, a file in POSTGRES_ROLES
   -announce  make the next receipt key, and list its public key
-  -revoke    make a listed receipt key a revoked one: what it signed is no longer valid,
-             or with -logged only what the log has below that index, for each generation,
-             the newest first
+  -revoke    make a listed receipt key a revoked one: what it signed is no longer valid, but
+             with -logged for what the log has below that index, for each generation, the
+             newest first; without it a key that has such an index keeps it
   -data-key  put a copy of the data key back, from a file or from standard input (-): as the
              present one or, where there is one, as the previous one; or, when it is lost
              after a restore, make a new one

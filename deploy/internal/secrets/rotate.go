@@ -260,8 +260,8 @@ var ErrNotListed = errors.New("it is not in the list of keys: a key that signs i
 	"receipt-key)")
 
 // RevokeReceiptKey makes a key of the list a revoked one: a key that signed, whose receipts
-// are no longer valid but for those that the log has below a cut-off, where one is given, or
-// the announced one, which then never signs. ErrNotListed.
+// are no longer valid but for those that the log has below its cut-off, or the announced one,
+// which then never signs. If cutOff is nil, the key keeps the one that it has. ErrNotListed.
 func RevokeReceiptKey(folder, keyID string, cutOff *receipt.Logged, now time.Time) error {
 	keys, err := listed(folder)
 	if err != nil {
