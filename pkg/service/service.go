@@ -50,8 +50,7 @@ type Parts struct {
 	// Opened runs once while the handler of Open serves already, before Background and
 	// Process.Ready. Its error ends the service.
 	Opened func(context.Context) error
-	// Background is what runs beside the requests. Its context ends after the last
-	// request.
+	// Background is what runs beside the requests. Its context ends when the servers have stopped.
 	Background []func(context.Context)
 	// Close closes what Open opened, even where Open failed or never ran. It is called after all other parts.
 	Close func(context.Context) error
@@ -88,8 +87,8 @@ func New(ctx context.Context, name string, p Process, s Settings) (*Service, err
 }
 
 // Run listens on both addresses, opens the parts, and serves until ctx ends or
-// something fails. It then finishes the requests under way, ends what runs
-// beside them, and closes the parts.
+// something fails. It then stops the servers (Serve), ends what runs beside the
+// requests, and closes the parts.
 func (s *Service) Run(ctx context.Context, parts Parts) error {
 	defer s.Tracer.Stop(ctx)
 	ctx, stop := context.WithCancel(ctx)

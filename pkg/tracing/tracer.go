@@ -24,8 +24,7 @@ import (
 // scope names this package as the maker of the spans.
 const scope = "github.com/pforte/pforte/pkg/tracing"
 
-// Options is what a Tracer needs. All fields are required except where
-// noted.
+// Options is what a Tracer needs. All fields but Trusted are required.
 type Options struct {
 	Settings Settings
 	// Service and Version name the program.
