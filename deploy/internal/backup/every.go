@@ -85,6 +85,10 @@ func (s Schedule) save(ctx context.Context, now time.Time) error {
 	}
 	s.Saved(file, m)
 	archives, err := s.archives()
+	n := slices.IndexFunc(archives, func(at time.Time) bool { return at.After(now) })
+	if n >= 0 { // from before the clock was set back: the oldest
+		archives = slices.Concat(archives[n:], archives[:n])
+	}
 	for _, at := range archives[:max(0, len(archives)-s.Keep)] {
 		err = errors.Join(err, os.Remove(filepath.Join(s.Folder, at.Format(nameLayout))))
 	}

@@ -153,6 +153,20 @@ func TestSchedule_PassesOverArchivesOfTheFuture(t *testing.T) {
 	}
 }
 
+// They are older than what is saved now, and would have taken its place again and again.
+func TestSchedule_RemovesArchivesOfTheFutureFirst(t *testing.T) {
+	s, folder := household(t, sqldbtest.SQLite), t.TempDir()
+	noted(t, s.Users)
+	for _, name := range []string{"pforte-20360101T000000Z.tar", "pforte-20360102T000000Z.tar", "pforte-20260201T000000Z.tar"} {
+		write(t, filepath.Join(folder, name), "x")
+	}
+	c := &clock{now: madeAt, end: madeAt.Add(time.Hour)}
+	c.run(t, s, folder, 2)
+	if diff := cmp.Diff([]string{"pforte-20260201T000000Z.tar", "pforte-20260301T120000Z.tar"}, names(t, folder)); diff != "" {
+		t.Errorf("the folder (-want +got):\n%s", diff)
+	}
+}
+
 func TestSchedule_RefusesNoTimeAndNoArchive(t *testing.T) {
 	for _, s := range []backup.Schedule{{Keep: 1}, {Every: time.Hour}} {
 		if err := s.Run(t.Context()); err == nil {
