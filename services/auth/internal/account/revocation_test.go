@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -113,6 +114,25 @@ func TestRevocation_IsPendingWhileTheStoreFails(t *testing.T) {
 	}
 	if r.pending() != 2 {
 		t.Errorf("%d are pending", r.pending())
+	}
+}
+
+func TestRevocation_SessionsThatHaveYetToFollowAreNotLive(t *testing.T) {
+	r := newRules(t)
+	r.add("anna")
+	s, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sessions.away.Store(true)
+	if err := r.ResetPassword(t.Context(), "anna", newPass); !errors.Is(err, account.ErrPending) {
+		t.Fatalf("got %v", err)
+	}
+	if infos, err := r.Sessions(t.Context(), "anna"); err != nil || len(infos) != 0 {
+		t.Errorf("got %+v, %v", infos, err)
+	}
+	if err := r.RevokeSession(t.Context(), "anna", s.Key); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("one of them: %v", err)
 	}
 }
 

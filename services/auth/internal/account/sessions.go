@@ -79,22 +79,22 @@ func (s *Service) OwnSessions(ctx context.Context, of session.Session) ([]sessio
 	if err != nil {
 		return nil, err
 	}
-	infos, err := s.sessions.List(ctx, u.ID)
-	if err != nil {
-		return nil, err
-	}
-	infos = slices.DeleteFunc(infos, func(i session.Info) bool { return !u.Admits(i.Stamp, i.Key, s.now()) })
+	infos, err := s.live(ctx, u)
 	for i := range infos {
-		infos[i].Role, infos[i].LastUsedAt = string(u.Role), s.lastUsed(infos[i])
+		infos[i].LastUsedAt = s.lastUsed(infos[i])
 	}
-	lastUsedFirst(infos)
-	return infos, nil
+	slices.SortStableFunc(infos, func(a, b session.Info) int { return b.LastUsedAt.Compare(a.LastUsedAt) })
+	return infos, err
 }
 
-// lastUsedFirst sorts sessions by their last use; a store returns them in the order of their
-// expiry.
-func lastUsedFirst(infos []session.Info) {
-	slices.SortStableFunc(infos, func(a, b session.Info) int { return b.LastUsedAt.Compare(a.LastUsedAt) })
+// live returns the live sessions of a user that the user's row admits, in the order of session.Store.List.
+func (s *Service) live(ctx context.Context, u user.User) ([]session.Info, error) {
+	infos, err := s.sessions.List(ctx, u.ID)
+	infos = slices.DeleteFunc(infos, func(i session.Info) bool { return !u.Admits(i.Stamp, i.Key, s.now()) })
+	for i := range infos {
+		infos[i].Role = string(u.Role)
+	}
+	return infos, err
 }
 
 // lastUsed returns when a session was last used, computed from its expiry. After a change of the
@@ -110,7 +110,7 @@ func (s *Service) lastUsed(i session.Info) time.Time {
 	return at
 }
 
-// EndSession ends the session with a session key, which must be of the same user as of; else ErrNoSession.
+// EndSession ends the session with a session key, which must be one of OwnSessions; else ErrNoSession.
 func (s *Service) EndSession(ctx context.Context, of session.Session, key string) error {
 	infos, err := s.OwnSessions(ctx, of)
 	if err != nil {
@@ -159,18 +159,14 @@ func (s *Service) change(
 	return s.Follow(ctx, r)
 }
 
-// Sessions returns the live sessions of a user with their current role, in the order of session.Store.List.
+// Sessions returns the live sessions of a user that the user's row admits, in the order of session.Store.List.
 // user.ErrNotFound.
 func (s *Service) Sessions(ctx context.Context, username string) ([]session.Info, error) {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {
 		return nil, err
 	}
-	infos, err := s.sessions.List(ctx, u.ID)
-	for i := range infos {
-		infos[i].Role = string(u.Role)
-	}
-	return infos, err
+	return s.live(ctx, u)
 }
 
 // RevokeSession ends the session of a user whose key has the prefix.
