@@ -219,7 +219,7 @@ func (f *SecondFactor) enable(
 	if err != nil {
 		return nil, err
 	}
-	_, err = f.s.Follow(ctx, r)
+	_, err = f.s.Follow(ctx, r, nil)
 	return codes, err
 }
 
@@ -283,10 +283,7 @@ func (f *SecondFactor) Reset(ctx context.Context, by, id int64) error {
 		return ErrUseOwnPage
 	}
 	r, err := f.s.factors.ResetFactor(ctx, id, by)
-	if err != nil {
-		return err
-	}
-	_, err = f.s.Follow(ctx, r)
+	_, err = f.s.Follow(ctx, r, err)
 	return err
 }
 

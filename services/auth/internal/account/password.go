@@ -55,10 +55,7 @@ func (s *Service) changeOnce(ctx context.Context, by session.Session, current, r
 		return err
 	}
 	r, err := s.users.SetPasswordHash(ctx, u.ID, u.PasswordHash, hash, by.Key)
-	if err != nil {
-		return err
-	}
-	_, err = s.Follow(ctx, r)
+	_, err = s.Follow(ctx, r, err)
 	return err
 }
 
@@ -81,10 +78,7 @@ func (s *Service) SetFirstPassword(ctx context.Context, by session.Session, pw s
 		return err
 	}
 	r, err := s.users.SetPasswordHash(ctx, u.ID, user.NoPassword, hash, by.Key)
-	if err != nil {
-		return err
-	}
-	_, err = s.Follow(ctx, r)
+	_, err = s.Follow(ctx, r, err)
 	return err
 }
 

@@ -74,9 +74,13 @@ func (s *Service) carryOutAll(ctx context.Context, pending []user.Revocation) er
 	return all.Wait()
 }
 
-// Follow carries out a revocation that was just recorded and returns how many sessions were ended. The change is
-// already committed, so it goes on when the client hangs up. ErrPending: that failed, and Replay tries again.
-func (s *Service) Follow(ctx context.Context, r user.Revocation) (int, error) {
+// Follow carries out the revocation of a change and returns how many sessions were ended, or returns err, the error of
+// the change. The change is already committed, so it goes on when the client hangs up. ErrPending: that failed, and
+// Replay tries again.
+func (s *Service) Follow(ctx context.Context, r user.Revocation, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followTimeout)
 	defer cancel()
 	ended, err := s.carryOut(ctx, r)

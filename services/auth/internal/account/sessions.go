@@ -131,10 +131,7 @@ func (s *Service) EndSession(ctx context.Context, of session.Session, key string
 // sessions it ended. ErrPending.
 func (s *Service) EndOthers(ctx context.Context, of session.Session) (int, error) {
 	r, err := s.users.EndOthers(ctx, of.UserID, of.Key)
-	if err != nil {
-		return 0, err
-	}
-	return s.Follow(ctx, r)
+	return s.Follow(ctx, r, err)
 }
 
 // RevokeSessions ends all sessions of a user and returns how many.
@@ -153,10 +150,7 @@ func (s *Service) change(
 		return 0, err
 	}
 	r, err := do(u.ID)
-	if err != nil {
-		return 0, err
-	}
-	return s.Follow(ctx, r)
+	return s.Follow(ctx, r, err)
 }
 
 // Sessions returns the live sessions of a user that the user's row admits, in the order of session.Store.List.

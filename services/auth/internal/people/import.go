@@ -86,7 +86,7 @@ func (s *Service) Import(ctx context.Context, users []user.User) error {
 		return err
 	}
 	for _, r := range revocations {
-		if _, err := s.accounts.Follow(ctx, r); err != nil {
+		if _, err := s.accounts.Follow(ctx, r, nil); err != nil {
 			return err // Replay carries out this one and the others
 		}
 	}

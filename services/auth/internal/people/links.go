@@ -306,10 +306,7 @@ func (s *Service) ResetPasswordByLink(ctx context.Context, token, replacement st
 		return err
 	}
 	r, err := s.links.ResetByLink(ctx, hash, newHash)
-	if err != nil {
-		return err
-	}
-	_, err = s.accounts.Follow(ctx, r)
+	_, err = s.accounts.Follow(ctx, r, err)
 	return err
 }
 

@@ -128,10 +128,7 @@ func (s *Service) Disable(ctx context.Context, by, id int64) error {
 		return account.ErrUseOwnPage
 	}
 	r, err := s.users.Disable(ctx, id, by)
-	if err != nil {
-		return err
-	}
-	_, err = s.accounts.Follow(ctx, r)
+	_, err = s.accounts.Follow(ctx, r, err)
 	return err
 }
 

@@ -120,10 +120,7 @@ func (s *Service) DeleteOwn(ctx context.Context, of session.Session) error {
 
 func (s *Service) delete(ctx context.Context, id, by int64) error {
 	r, err := s.users.Delete(ctx, id, by)
-	if err != nil {
-		return err
-	}
-	_, err = s.accounts.Follow(ctx, r)
+	_, err = s.accounts.Follow(ctx, r, err)
 	return err
 }
 
