@@ -33,13 +33,8 @@ type MemberChange struct {
 // UpdateProfile changes the profile of a session's user and returns the user. The
 // sentinels of user for its fields; user.ErrNotFound.
 func (s *Service) UpdateProfile(ctx context.Context, of session.Session, p Profile) (user.User, error) {
-	return s.changeUser(ctx, of.UserID, of.UserID, MemberChange{DisplayName: p.DisplayName, AvatarColor: p.AvatarColor})
-}
-
-// UpdateMember changes a user on behalf of an admin or user.Operator and returns the user. Live sessions follow at
-// once. The sentinels of user for its fields; user.ErrNotFound, and the errors of Users.Change.
-func (s *Service) UpdateMember(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
-	return s.changeUser(ctx, by, id, c)
+	change := MemberChange{DisplayName: p.DisplayName, AvatarColor: p.AvatarColor}
+	return s.UpdateMember(ctx, of.UserID, of.UserID, change)
 }
 
 // OwnEmail returns the e-mail address of a session's user. user.ErrNotFound.
@@ -58,7 +53,9 @@ func (s *Service) SetOwnEmail(ctx context.Context, of session.Session, address s
 	return s.users.Change(ctx, of.UserID, user.Change{Email: &address}, of.UserID)
 }
 
-func (s *Service) changeUser(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
+// UpdateMember changes a user on behalf of an admin or user.Operator and returns the user. Live sessions follow at
+// once. The sentinels of user for its fields; user.ErrNotFound, and the errors of Users.Change.
+func (s *Service) UpdateMember(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
 	change := user.Change{Groups: c.Groups, Joins: c.Joins}
 	if c.DisplayName != nil {
 		name, err := user.CleanDisplayName(*c.DisplayName)
@@ -118,7 +115,7 @@ func (s *Service) UpdateNamed(ctx context.Context, username string, c MemberChan
 	if err != nil {
 		return user.User{}, err
 	}
-	return s.changeUser(ctx, user.Operator, u.ID, c)
+	return s.UpdateMember(ctx, user.Operator, u.ID, c)
 }
 
 // Disable closes an account on behalf of an admin or user.Operator: it opens nothing from the next request on.
