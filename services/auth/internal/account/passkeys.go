@@ -438,15 +438,10 @@ func (k *Passkeys) use(ctx context.Context, used factor.Assertion) error {
 // checkExists returns factor.ErrPasskeyFailed when a passkey was removed.
 func (k *Passkeys) checkExists(ctx context.Context, p factor.Passkey) error {
 	list, err := k.s.passkeys.Passkeys(ctx, p.UserID)
-	if err != nil {
-		return err
+	if err == nil && !slices.ContainsFunc(list, func(other factor.Passkey) bool { return other.ID == p.ID }) {
+		err = factor.ErrPasskeyFailed
 	}
-	for _, other := range list {
-		if other.ID == p.ID {
-			return nil
-		}
-	}
-	return factor.ErrPasskeyFailed
+	return err
 }
 
 func (k *Passkeys) begin(
