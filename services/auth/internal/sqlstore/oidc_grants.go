@@ -148,13 +148,13 @@ func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held,
 		now := s.db.now().Unix()
 		n, err := tx.changed(ctx, `INSERT INTO oidc_grants (id, application_id, user_id, login, stamp, scopes, offline,
 			auth_time, factor, created_at, last_used_at)
-			SELECT CAST(? AS TEXT), applications.id, users.id, CAST(? AS TEXT), users.session_stamp, CAST(? AS TEXT), `+
-			boolean(g.Offline)+`, CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT)
+			SELECT CAST(? AS TEXT), applications.id, users.id, CAST(? AS TEXT), users.session_stamp, CAST(? AS TEXT),
+			CAST(? AS BOOLEAN), CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT)
 			FROM users, applications JOIN oidc_clients ON oidc_clients.application_id = applications.id
 			WHERE users.id = ? AND applications.id = ? AND users.session_stamp = ? AND users.subject IS NOT NULL
 			AND `+isOpen+` AND `+permits+` AND (NOT applications.second_factor OR CAST(? AS TEXT) NOT IN ('', 'pwd'))
 			AND NOT EXISTS (SELECT 1 FROM oidc_ended_logins WHERE login = ?) ON CONFLICT (id) DO NOTHING`,
-			g.ID, g.Login, strings.Join(g.Scopes, " "), g.AuthTime.Unix(), string(g.Factor), now, now,
+			g.ID, g.Login, strings.Join(g.Scopes, " "), g.Offline, g.AuthTime.Unix(), string(g.Factor), now, now,
 			g.UserID, g.ApplicationID, g.Stamp, now, string(g.Factor), g.Login)
 		if err != nil {
 			return err
@@ -202,14 +202,6 @@ func (tx *transaction) lockForGrant(ctx context.Context, g oidc.Grant) error {
 		}
 	}
 	return nil
-}
-
-// boolean returns b as a literal of SQL: Postgres does not know the type of a placeholder in a SELECT.
-func boolean(b bool) string {
-	if b {
-		return "TRUE"
-	}
-	return "FALSE"
 }
 
 // tooMany returns the query for the ids of the grants that a new one makes too many: of those that meet a condition and
