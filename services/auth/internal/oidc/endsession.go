@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/url"
 	"slices"
-	"strings"
 )
 
 // LogoutRequest is an application's request to log its user out (OpenID Connect RP-Initiated Logout 1.0). It is zero
@@ -60,11 +59,7 @@ func withState(to, state string) string {
 	if state == "" || len(state) > maxState {
 		return to
 	}
-	separator := "?"
-	if strings.Contains(to, "?") {
-		separator = "&"
-	}
-	return to + separator + "state=" + url.QueryEscape(state)
+	return Answer{To: to, Values: url.Values{"state": {state}}}.URL()
 }
 
 // EndLogin ends a user's login at the application of a request, and at no other. The application is told as of any
