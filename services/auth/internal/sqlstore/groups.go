@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -77,10 +78,7 @@ func (s *Groups) CreateGroup(ctx context.Context, slug, name string, members []i
 			return err
 		}
 		if _, err := tx.groupID(ctx, slug); !errors.Is(err, application.ErrGroupNotFound) {
-			if err == nil {
-				err = application.ErrSlugTaken
-			}
-			return err
+			return cmp.Or(err, application.ErrSlugTaken)
 		}
 		var group int64
 		if err := tx.row(ctx, `INSERT INTO user_groups (slug, name) VALUES (?, ?) RETURNING id`, slug,

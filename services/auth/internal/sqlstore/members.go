@@ -176,15 +176,13 @@ func (s *Users) rename(ctx context.Context, tx *transaction, u user.User, name s
 func (s *Users) setEmail(
 	ctx context.Context, tx *transaction, u user.User, address string, confirms bool, by int64,
 ) error {
+	var at, who sql.NullInt64
 	if address != "" && confirms {
+		at, who = orNull(s.db.now()), sql.NullInt64{Int64: by, Valid: true}
 		if err := tx.exec(ctx, `UPDATE users SET email = NULL
 			WHERE lower(email) = ? AND id <> ? AND email_confirmed_at IS NULL`, asciiLower(address), u.ID); err != nil {
 			return err
 		}
-	}
-	var at, who sql.NullInt64
-	if address != "" && confirms {
-		at, who = orNull(s.db.now()), sql.NullInt64{Int64: by, Valid: true}
 	}
 	text := sql.NullString{String: address, Valid: address != ""}
 	n, err := tx.changed(ctx, `UPDATE users SET email = ?, email_confirmed_at = ?, email_confirmed_by = ?
