@@ -107,10 +107,11 @@ func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (a
 		return about("reset_made", u, nil), tx.closeResets(ctx, u.ID)
 	default:
 		if l.Username != "" {
-			taken, err := tx.isTheirs(ctx, l.Username)
+			var taken bool
+			err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`,
+				asciiLower(l.Username)).Scan(&taken)
 			if err == nil && !taken {
-				err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`,
-					asciiLower(l.Username)).Scan(&taken)
+				taken, err = tx.isTheirs(ctx, l.Username)
 			}
 			if err != nil || taken {
 				return audit.Event{}, cmp.Or(err, user.ErrUsernameTaken)
