@@ -255,20 +255,14 @@ func subtract(totals []payment.Total, t payment.Total) error {
 	if i < 0 {
 		return nil
 	}
-	refunded, err := number(t.Amount)
+	of := &totals[i]
+	var err error
+	if of.Refunded, err = plus(cmp.Or(of.Refunded, "0"), t.Amount, 1); err == nil {
+		of.Net, err = plus(of.Amount, of.Refunded, -1)
+	}
 	if err != nil {
 		return fmt.Errorf("sum refunds: %w", err)
 	}
-	before, err := number(cmp.Or(totals[i].Refunded, "0"))
-	if err != nil {
-		return fmt.Errorf("sum refunds: %w", err)
-	}
-	paid, err := number(totals[i].Amount)
-	if err != nil {
-		return fmt.Errorf("sum refunds: %w", err)
-	}
-	refunded.Add(refunded, before)
-	totals[i].Refunded, totals[i].Net = refunded.String(), paid.Sub(paid, refunded).String()
 	return nil
 }
 

@@ -149,31 +149,25 @@ func unexplained(
 	closed, now []payment.StatementLine, known []payment.Correction,
 ) (rest []payment.Correction, err error) {
 	type token struct{ network, asset string }
-	difference := map[token]*big.Int{}
-	add := func(network, asset, amount string, sign int64) error {
+	difference := map[token]string{}
+	add := func(network, asset, amount string, sign int64) {
 		of := token{network, asset}
-		if difference[of] == nil {
-			difference[of] = new(big.Int)
-		}
-		n, err := number(amount)
-		if err == nil {
-			difference[of].Add(difference[of], n.Mul(n, big.NewInt(sign)))
-		}
-		return err
+		sum, fault := plus(cmp.Or(difference[of], "0"), amount, sign)
+		difference[of], err = sum, errors.Join(err, fault)
 	}
 	for _, line := range now {
-		err = errors.Join(err, add(line.Network, line.Asset, line.Net, 1))
+		add(line.Network, line.Asset, line.Net, 1)
 	}
 	for _, line := range closed {
-		err = errors.Join(err, add(line.Network, line.Asset, line.Net, -1))
+		add(line.Network, line.Asset, line.Net, -1)
 	}
 	for _, c := range known {
-		err = errors.Join(err, add(c.Network, c.Asset, c.Amount, -1))
+		add(c.Network, c.Asset, c.Amount, -1)
 	}
-	for of, n := range difference {
-		if n.Sign() != 0 {
+	for of, amount := range difference {
+		if amount != "0" {
 			rest = append(rest, payment.Correction{
-				Network: of.network, Asset: of.asset, Amount: n.String(), Why: payment.CorrectedByChain,
+				Network: of.network, Asset: of.asset, Amount: amount, Why: payment.CorrectedByChain,
 			})
 		}
 	}
