@@ -213,10 +213,8 @@ func find(r Record, e Event) (Record, []Effect, error) {
 		next.Month = e.Month
 		effects = append(effects, Effect{Reserve, e.Month})
 	}
-	for _, kind := range []EffectKind{DropAnswer, KeepAnswer, QueueEntry, QueueBlock} {
-		effects = append(effects, Effect{Kind: kind})
-	}
-	return next, effects, nil
+	return next, append(effects, Effect{Kind: DropAnswer}, Effect{Kind: KeepAnswer}, Effect{Kind: QueueEntry},
+		Effect{Kind: QueueBlock}), nil
 }
 
 // Seen returns the event that follows for a record from what was found on the chain, and whether
