@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,18 +39,12 @@ func isNear(host string) bool {
 		addr = addr.Unmap()
 		return addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast()
 	}
-	for _, char := range host {
-		if char >= 0x80 {
-			return false // net/http maps other scripts' dots to dots
-		}
+	if strings.ContainsFunc(host, func(char rune) bool { return char >= 0x80 }) {
+		return false // net/http maps other scripts' dots to dots
 	}
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
-	for _, domain := range nearDomains {
-		if strings.HasSuffix(name, domain) {
-			return true
-		}
-	}
-	return !strings.ContainsAny(host, ".:") && !isNumber(host)
+	return slices.ContainsFunc(nearDomains, func(domain string) bool { return strings.HasSuffix(name, domain) }) ||
+		!strings.ContainsAny(host, ".:") && !isNumber(host)
 }
 
 // isNumber reports whether a host is written as one number, which some resolvers
