@@ -172,6 +172,7 @@ func TestHangUp_WhileAnEarlierPaymentSettlesPaysNothing(t *testing.T) {
 		if n = len(list); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(time.Millisecond)
 	}
 	hangUp()
 	s.wantErr(<-second, context.Canceled)
