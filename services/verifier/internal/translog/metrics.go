@@ -66,7 +66,7 @@ func (m *metrics) Collect(all chan<- prometheus.Metric) {
 		gauge(m.auditOK, boolValue(ok))
 		gauge(m.auditAge, now.Sub(at).Seconds())
 	}
-	s, err := m.Status(ctx)
+	s, err := m.stored(ctx)
 	if err != nil {
 		return // verifier_store_up reports it
 	}

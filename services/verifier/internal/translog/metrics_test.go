@@ -2,6 +2,7 @@ package translog_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,5 +50,28 @@ func TestRegister_AddsTheMetricsOfThePage(t *testing.T) {
 	}
 	if !slices.Equal(frozen, []string{translog.FrozenFork}) {
 		t.Errorf("frozen by %v", frozen)
+	}
+}
+
+// A log that its mark keeps from going on is one that an alarm is for.
+func TestRegister_AMarkThatCannotBeReadHidesNoMetric(t *testing.T) {
+	w := newWorld(t, 0)
+	mark := filepath.Join(t.TempDir(), "mark")
+	n := w.open("sqlite::memory:", w.policy(0), func(o *translog.Options) { o.Mark = mark })
+	n.step()
+	w.must(os.WriteFile(mark, []byte("no checkpoint"), 0o600))
+	if err := n.Step(t.Context()); err == nil {
+		t.Error("the log goes on")
+	}
+	registry := prometheus.NewRegistry()
+	w.must(n.Register(registry))
+	families, err := registry.Gather()
+	w.must(err)
+	var got []string
+	for _, f := range families {
+		got = append(got, f.GetName())
+	}
+	if !slices.Contains(got, "verifier_log_queue_age_seconds") {
+		t.Errorf("there are %v", got)
 	}
 }

@@ -32,6 +32,22 @@ type Status struct {
 
 // Status returns how the log stands.
 func (l *Log) Status(ctx context.Context) (Status, error) {
+	s, err := l.stored(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	mark, found, err := l.readMark()
+	if err != nil {
+		return Status{}, err
+	}
+	if found && mark.Origin == s.Origin {
+		s.Mark = mark.Size
+	}
+	return s, nil
+}
+
+// stored returns what the store has of how the log stands.
+func (l *Log) stored(ctx context.Context) (Status, error) {
 	head, err := l.head(ctx)
 	if err != nil {
 		return Status{}, err
@@ -50,13 +66,6 @@ func (l *Log) Status(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	s.Queued, s.Oldest, s.SetAside = queue.Entries, queue.Oldest, queue.SetAside
-	mark, found, err := l.readMark()
-	if err != nil {
-		return Status{}, err
-	}
-	if found && mark.Origin == head.Origin {
-		s.Mark = mark.Size
-	}
 	s.Witnesses, err = l.witnessStatus(ctx, head)
 	return s, err
 }
