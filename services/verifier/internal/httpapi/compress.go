@@ -32,10 +32,7 @@ func newCompressor() *compressor {
 	return &compressor{
 		places: make(chan struct{}, compressedAtOnce), allowed: rate.NewLimiter(compressedASecond, compressedASecond),
 		writers: sync.Pool{New: func() any {
-			w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
-			if err != nil {
-				panic(err) // the level is one of the package's
-			}
+			w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one of the package's
 			return w
 		}},
 	}
@@ -92,18 +89,14 @@ const onePacket = 1400
 
 // document is [page], which also has the body compressed, if it is larger than onePacket. It is
 // compressed once, when the process starts.
-func document(mediaType string, body []byte) (echo.HandlerFunc, error) {
+func document(mediaType string, body []byte) echo.HandlerFunc {
 	if len(body) <= onePacket {
-		return page(mediaType, body), nil
+		return page(mediaType, body)
 	}
 	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = w.Write(body); err == nil {
-		err = w.Close()
-	}
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is one of the package's
+	_, _ = w.Write(body)                                       // to memory
+	_ = w.Close()
 	plain, compressed := page(mediaType, body), page(mediaType, packed.Bytes())
 	return func(c echo.Context) error {
 		h := c.Response().Header()
@@ -113,5 +106,5 @@ func document(mediaType string, body []byte) (echo.HandlerFunc, error) {
 		}
 		h.Set(echo.HeaderContentEncoding, "gzip")
 		return compressed(c)
-	}, err
+	}
 }

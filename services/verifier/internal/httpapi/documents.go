@@ -60,9 +60,7 @@ func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 		if path == "/llms.txt" {
 			mediaType = textPlain
 		}
-		if pages[path], err = document(mediaType, body); err != nil {
-			return nil, err
-		}
+		pages[path] = document(mediaType, body)
 	}
 	return pages, nil
 }
