@@ -310,6 +310,22 @@ func TestLogCheck_SaysWhatItFoundBeforeAnError(t *testing.T) {
 	v.watch(1, "more than 2h0m0s", mirror...)
 }
 
+// What was kept was judged then. A reader who gets other witnesses goes on from it.
+func TestLogCheck_GoesOverAChangeOfWitnesses(t *testing.T) {
+	v := newVerifier(t)
+	g := v.generations[0]
+	g.add(entriesOf(3, "sold")...)
+	v.publish(g)
+	folder, policy, cosigned := t.TempDir(), v.policy, g.notes[len(g.notes)-1]
+	v.policy = strings.Replace(policy, "quorum ours", "quorum none", 1)
+	g.notes = append(g.notes, strings.Join(strings.SplitAfter(cosigned, "\n")[:5], "")) // by the log alone
+	v.check(0, "3 entries, 3 since the last check, seen by 0 of 2 witnesses")
+	v.watch(0, "3 entries, 3 new", "mirror", v.url, folder, "--log-policy", write(t, v.policy))
+	v.policy, g.notes = policy, append(g.notes, cosigned)
+	v.check(0, "3 entries, 0 since the last check, seen by 2 of 2 witnesses")
+	v.watch(0, "3 entries, 0 new", "mirror", v.url, folder, "--log-policy", write(t, v.policy))
+}
+
 func TestLogCheck_RefusesAnEndBeforeWhatWasSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		checked bool

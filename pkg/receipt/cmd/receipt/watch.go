@@ -118,12 +118,14 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, earlier [
 	}
 	// Every log continues the empty one.
 	n.old = receiptlog.Checkpoint{Origin: n.Origin, Root: sha256.Sum256(nil)}
-	if len(earlier) > 0 {
-		seen, err := w.policy.Open(earlier)
+	if len(earlier) > 0 { // by witnesses whom the policy may not name any more
+		key, err := receiptlog.ParseLogKey(log.Key)
+		if err == nil {
+			n.old, err = receiptlog.OpenCheckpoint(earlier, key)
+		}
 		if err != nil {
 			return n, exitError{exitInvalid, fmt.Errorf("what was kept of %s: %w", log.Origin, err)}
 		}
-		n.old = seen.Checkpoint
 	}
 	if n.tree, err = receiptlog.NewTree(n.Checkpoint, fetch); err == nil {
 		err = n.tree.Continues(ctx, n.old)
