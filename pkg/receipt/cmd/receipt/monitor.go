@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -318,13 +317,4 @@ func closedAsListed(log receiptlog.Generation, n newer) error {
 		}
 	}
 	return nil
-}
-
-// readNote reads a checkpoint that was kept in a file; nil where there is none.
-func readNote(file string) ([]byte, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // in the user's folder
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return text, err
 }

@@ -327,8 +327,8 @@ func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s 
 			continue
 		}
 		m := mirror{filepath.Join(folder, filepath.FromSlash(log.Prefix))}
-		earlier, err := readNote(m.file("checkpoint"))
-		if err != nil {
+		earlier, err := readFile(m.file("checkpoint"), nil, receiptlog.MaxNote)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		n, err := w.since(ctx, log, earlier)
