@@ -81,7 +81,7 @@
 //     receipt, finds the transfer, in the logs or for the native coin in the transaction
 //     itself, and compares each of its members.
 //
-// Every node must be on the way, in order, and every encoding canonical.
+// Every node must be on the way, in order, and every encoding that is read canonical.
 //
 // That proves chain.id, the members of transaction, block, outcome and transfer, and all
 // checks, relative to block.hash, but for these, which stand on the signature alone:

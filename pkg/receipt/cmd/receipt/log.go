@@ -124,8 +124,8 @@ func (l *logReport) text() string {
 	return printable(text)
 }
 
-// unread returns err as an exitError where it does not say what the log has: it is one, or there
-// was no answer.
+// unread returns the exitError that err is or holds or, if there was no answer, one of exitNoKey. ok
+// is false for all other errors.
 func unread(err error) (failed exitError, ok bool) {
 	var away *url.Error
 	if !errors.As(err, &failed) && errors.As(err, &away) {

@@ -136,7 +136,6 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, earlier [
 	return n, closedAsListed(log, n)
 }
 
-// logCheck checks the logs of a verifier, as anyone can who watches them.
 func logCheck(ctx context.Context, args []string, s streams) (err error) {
 	flags := flag.NewFlagSet("log check", flag.ContinueOnError)
 	var asked watchFlags

@@ -25,7 +25,6 @@ func VerifyTrie[N ~[]byte](root Hash, key []byte, nodes []N) ([]byte, error) {
 	return value, nil
 }
 
-// walk goes from the root along path to the value. nodes are the nodes on the way.
 func walk[N ~[]byte](root Hash, path []byte, nodes []N) ([]byte, error) {
 	child := rlp.Item{Content: root[:]}
 	for found := false; !found; {
