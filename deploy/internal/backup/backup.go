@@ -135,7 +135,9 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err er
 			if err := i.put(ctx, filepath.Join(folder, i.name)); err != nil {
 				err = fmt.Errorf("restore %s: %w", i.name, err)
 				for _, done := range saved[:n] {
-					err = errors.Join(err, done.remove())
+					if left := done.remove(); left != nil {
+						err = fmt.Errorf("%w\n%s: %w", err, done.name, left)
+					}
 				}
 				return err
 			}
@@ -143,7 +145,7 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err er
 		return nil
 	})
 	if err != nil && begun {
-		return m, fmt.Errorf("%w\nNothing was restored. Until a restore succeeds, no new keys are made and no "+
+		return m, fmt.Errorf("%w\nNo file was restored. Until a restore succeeds, no new keys are made and no "+
 			"service starts", err)
 	} else if err != nil {
 		return m, err

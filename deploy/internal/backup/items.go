@@ -36,7 +36,7 @@ type thing interface {
 	free(ctx context.Context) error
 	// put restores the file.
 	put(ctx context.Context, file string) error
-	// remove undoes put, except in a Postgres.
+	// remove undoes put, or returns why it cannot.
 	remove() error
 }
 
@@ -132,7 +132,7 @@ func (o older) put(ctx context.Context, saved string) error {
 		return err
 	}
 	if err := o.change(ctx, o.url); err != nil {
-		return fmt.Errorf("change what is older: %w", err)
+		return fmt.Errorf("change what is older: %w; %w", err, o.remove())
 	}
 	return nil
 }
@@ -243,7 +243,9 @@ func (p postgres) put(ctx context.Context, saved string) error {
 }
 
 // remove leaves the filled database as it is: only the operator may drop it.
-func (p postgres) remove() error { return nil }
+func (p postgres) remove() error {
+	return errors.New("the database stays filled: empty it before the next try")
+}
 
 func (p postgres) run(ctx context.Context, program string, args ...string) error {
 	_, env, err := p.connection()

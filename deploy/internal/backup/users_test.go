@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -123,21 +124,42 @@ func TestRestore_AsksForTheDataKeyOfSealedSecrets(t *testing.T) {
 	})
 }
 
-// A restore that fails after the mark was made leaves it.
-func TestRestore_AsksForNoDataKeyOfUsersWhoWereNotRestored(t *testing.T) {
-	with := savedPeople(t, sqldbtest.SQLite, "INSERT INTO user_factors VALUES (1, 'sealed', 1700000000)")
-	without := savedPeople(t, sqldbtest.SQLite, "")
-	to := newSettings(t, sqldbtest.SQLite)
+// withoutPlace has a restore fail at the key, after the databases. The return value removes the cause.
+func withoutPlace(t *testing.T, to *backup.Settings) (mend func() error) {
+	t.Helper()
 	to.Marks = t.TempDir()
 	keys := filepath.Join(to.Marks, "keys")
 	to.SigningKey = filepath.Join(keys, secrets.ReceiptKey)
 	if err := os.Symlink("nowhere", keys); err != nil {
 		t.Fatal(err)
 	}
+	return func() error { return os.Remove(keys) }
+}
+
+func TestRestore_ThatFailsSaysThatAPostgresStaysFilled(t *testing.T) {
+	onBoth(t, func(t *testing.T, fresh func(testing.TB) string) {
+		archive, to := savedPeople(t, fresh, ""), newSettings(t, fresh)
+		withoutPlace(t, &to)
+		_, err := to.Restore(t.Context(), bytes.NewReader(archive))
+		if _, isFile := sqldb.Path(to.Users); err == nil || isFile == strings.Contains(err.Error(), "users.dump: the database stays filled") {
+			t.Errorf("it says %v", err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "\nNo file was restored. Until") {
+			t.Errorf("it says %v", err)
+		}
+	})
+}
+
+// A restore that fails after the mark was made leaves it.
+func TestRestore_AsksForNoDataKeyOfUsersWhoWereNotRestored(t *testing.T) {
+	with := savedPeople(t, sqldbtest.SQLite, "INSERT INTO user_factors VALUES (1, 'sealed', 1700000000)")
+	without := savedPeople(t, sqldbtest.SQLite, "")
+	to := newSettings(t, sqldbtest.SQLite)
+	mend := withoutPlace(t, &to)
 	if _, err := to.Restore(t.Context(), bytes.NewReader(with)); err == nil {
 		t.Fatal("it has restored the key into nothing")
 	}
-	if err := os.Remove(keys); err != nil {
+	if err := mend(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := to.Restore(t.Context(), bytes.NewReader(without)); err != nil {
