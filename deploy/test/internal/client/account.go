@@ -44,14 +44,11 @@ type Payment struct {
 
 // Pay posts a body of JSON, with a payment unless it is nil.
 func Pay(ctx context.Context, c *http.Client, url, body string, p *Payment) Answer {
-	request, err := NewRequest(ctx, http.MethodPost, url, body)
-	if err != nil {
-		return Answer{Err: err}
-	}
-	if p != nil {
-		request.Header.Set(p.Header, p.Value)
-	}
-	return Do(c, request)
+	return send(ctx, c, http.MethodPost, url, body, func(r *http.Request) {
+		if p != nil {
+			r.Header.Set(p.Header, p.Value)
+		}
+	})
 }
 
 // Authorize returns an authorization (EIP-3009) for the first way to pay of an offer,

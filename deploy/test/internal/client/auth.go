@@ -33,12 +33,7 @@ func (s *Session) Authorize(request *http.Request) {
 // Call sends a request to a path below /api/v1/auth, with the session unless it is
 // nil.
 func (a Auth) Call(ctx context.Context, s *Session, method, path string, body any) Answer {
-	request, err := NewRequest(ctx, method, a.URL+"/api/v1/auth"+path, body)
-	if err != nil {
-		return Answer{Err: err}
-	}
-	s.Authorize(request)
-	return Do(a.HTTP, request)
+	return send(ctx, a.HTTP, method, a.URL+"/api/v1/auth"+path, body, s.Authorize)
 }
 
 // Login logs a user in and returns the answer, and the session, which is nil unless the answer is 200.
@@ -61,14 +56,11 @@ func (a Auth) Login(ctx context.Context, username, password string) (*Session, A
 // Guard calls auth, at its own address addr, to check whether a session may
 // read an application's page.
 func (a Auth) Guard(ctx context.Context, s *Session, addr string) Answer {
-	request, err := NewRequest(ctx, http.MethodGet, "http://"+addr+"/internal/forward-auth", nil)
-	if err != nil {
-		return Answer{Err: err}
-	}
-	request.Header.Set("X-Forwarded-Method", http.MethodGet)
-	request.Header.Set("X-Forwarded-Uri", "/api/v1/shopping")
-	s.Authorize(request)
-	return Do(a.HTTP, request)
+	return send(ctx, a.HTTP, http.MethodGet, "http://"+addr+"/internal/forward-auth", nil, func(r *http.Request) {
+		r.Header.Set("X-Forwarded-Method", http.MethodGet)
+		r.Header.Set("X-Forwarded-Uri", "/api/v1/shopping")
+		s.Authorize(r)
+	})
 }
 
 // CreateUser creates a user, as an administrator, and returns their id.

@@ -56,22 +56,26 @@ func Do(c *http.Client, request *http.Request) Answer {
 	return Answer{Status: response.StatusCode, Header: response.Header, Body: body, Err: err}
 }
 
-// Get reads a URL.
-func Get(ctx context.Context, url string) Answer {
-	request, err := NewRequest(ctx, http.MethodGet, url, nil)
+// send makes a request, has change change it, and sends it by c.
+func send(ctx context.Context, c *http.Client, method, url string, body any, change func(*http.Request)) Answer {
+	request, err := NewRequest(ctx, method, url, body)
 	if err != nil {
 		return Answer{Err: err}
 	}
-	return Do(nil, request)
+	change(request)
+	return Do(c, request)
+}
+
+func unchanged(*http.Request) {}
+
+// Get reads a URL.
+func Get(ctx context.Context, url string) Answer {
+	return send(ctx, nil, http.MethodGet, url, nil, unchanged)
 }
 
 // Post sends JSON to a URL.
 func Post(ctx context.Context, url string, body any) Answer {
-	request, err := NewRequest(ctx, http.MethodPost, url, body)
-	if err != nil {
-		return Answer{Err: err}
-	}
-	return Do(nil, request)
+	return send(ctx, nil, http.MethodPost, url, body, unchanged)
 }
 
 // Want returns an error unless the answer has a status, and reads its JSON into v
