@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed" // the Caddyfile
 	"errors"
 	"fmt"
@@ -83,12 +84,9 @@ func verification() error {
 // applications sets APPS_SWITCH, which selects whether the Caddyfile has a list of applications, and accepts commas
 // in APPS_TO, where Caddy wants spaces.
 func applications() error {
-	list := "on"
-	if mode := os.Getenv("APPS"); mode == "" || mode == "off" {
-		list = "off"
-	}
-	return errors.Join(
-		os.Setenv("APPS_SWITCH", list), os.Setenv("APPS_TO", strings.Join(fields(os.Getenv("APPS_TO")), " ")))
+	mode := os.Getenv("APPS")
+	return errors.Join(os.Setenv("APPS_SWITCH", onOff(mode != "" && mode != "off")),
+		os.Setenv("APPS_TO", strings.Join(fields(os.Getenv("APPS_TO")), " ")))
 }
 
 // routes sets ROUTES_SWITCH, which selects whether the Caddyfile has files with routes.
@@ -108,19 +106,15 @@ func replicas(service string) error {
 	if len(addresses) > 1 {
 		several = "several"
 	}
-	for name, value := range map[string]string{"_UPSTREAM": strings.Join(addresses, " "), "_REPLICAS": several} {
-		if err := os.Setenv(service+name, value); err != nil {
-			return fmt.Errorf("setting %s: %w", service+name, err)
-		}
-	}
-	return nil
+	return errors.Join(os.Setenv(service+"_UPSTREAM", strings.Join(addresses, " ")),
+		os.Setenv(service+"_REPLICAS", several))
 }
 
 // sites accepts addresses of the site that are separated by commas alone, where Caddy wants a space too. It sets
-// REDIRECTS_SWITCH, which selects whether the Caddyfile has an empty site at http for the redirects to https, unless
-// LISTED_HTTP_SITES has all hosts at that port. LISTED_HTTP_SITES and LISTED_HTTPS_SITES become the sites of all other
-// hosts at the same ports; with TLS=dns the latter has only the hosts below the first host with TLS. Both are empty
-// while APPS_SWITCH is off.
+// REDIRECTS_SWITCH, which selects whether the Caddyfile has an empty site at http for the redirects to https: it has,
+// where an address has TLS and LISTED_HTTP_SITES does not name that site already. LISTED_HTTP_SITES and
+// LISTED_HTTPS_SITES become the sites of all other hosts at the same ports; with TLS=dns the latter has only the hosts
+// below the first host with TLS. Both are empty while APPS_SWITCH is off.
 func sites() error {
 	addresses := fields(os.Getenv("SITE_ADDRESS"))
 	redirects := slices.ContainsFunc(addresses, hasTLS)
@@ -196,12 +190,8 @@ func splitAddress(address string) (host, port string) {
 // hasTLS reports whether Caddy gives a site of this address a certificate: it names a host, and
 // neither http:// nor port 80.
 func hasTLS(address string) bool {
-	scheme, rest, found := strings.Cut(address, "://")
-	if !found {
-		scheme, rest = "", address
-	}
-	rest, _, _ = strings.Cut(rest, "/")
-	return scheme != "http" && !strings.HasPrefix(rest, ":") && !strings.HasSuffix(rest, ":80") && rest != ""
+	host, port := splitAddress(address)
+	return host != "" && port != ":80" && !strings.HasPrefix(address, "http://")
 }
 
 // traces sets TRACING_SWITCH, which selects whether requests are traced: when the standard settings
@@ -212,10 +202,6 @@ func traces() error {
 		strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return os.Setenv("TRACING_SWITCH", "off")
 	}
-	if os.Getenv("OTEL_SERVICE_NAME") == "" {
-		if err := os.Setenv("OTEL_SERVICE_NAME", "proxy"); err != nil {
-			return fmt.Errorf("setting OTEL_SERVICE_NAME: %w", err)
-		}
-	}
-	return os.Setenv("TRACING_SWITCH", "on")
+	return errors.Join(os.Setenv("OTEL_SERVICE_NAME", cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), "proxy")),
+		os.Setenv("TRACING_SWITCH", "on"))
 }
