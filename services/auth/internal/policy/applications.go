@@ -34,12 +34,12 @@ type ApplicationChange struct {
 
 // Applications returns all applications, by position and name.
 func (s *Service) Applications(ctx context.Context) ([]application.Application, error) {
-	return s.applications.Applications(ctx)
+	return s.o.Applications.Applications(ctx)
 }
 
 // Application returns an application as stored now. application.ErrNotFound.
 func (s *Service) Application(ctx context.Context, slug string) (application.Application, error) {
-	apps, err := s.applications.Applications(ctx)
+	apps, err := s.o.Applications.Applications(ctx)
 	if err != nil {
 		return application.Application{}, err
 	}
@@ -88,7 +88,7 @@ func (s *Service) CreateWith(
 		}
 	}
 	defer s.snapshot.Outdate()
-	return s.applications.CreateApplication(ctx, a, icon, by)
+	return s.o.Applications.CreateApplication(ctx, a, icon, by)
 }
 
 // checkApplication brings the fields into their clean form, and returns the error of the first that is wrong.
@@ -102,7 +102,7 @@ func (s *Service) checkApplication(a *application.Application) (err error) {
 	if a.Description, err = application.CleanDescription(a.Description); err != nil {
 		return err
 	}
-	if a.URL, err = application.ParseURL(a.URL, s.plainHTTP); err != nil {
+	if a.URL, err = application.ParseURL(a.URL, s.o.PlainHTTP); err != nil {
 		return err
 	}
 	if !slices.Contains([]application.Rule{application.Login, application.Admin, application.Group}, a.Rule) ||
@@ -120,7 +120,7 @@ func (s *Service) checkApplication(a *application.Application) (err error) {
 // user.ErrAvatarColor, user.ErrNotAdmin.
 func (s *Service) ChangeApplication(ctx context.Context, by int64, slug string, c ApplicationChange) error {
 	defer s.snapshot.Outdate()
-	return s.applications.ChangeApplication(ctx, slug, func(a *application.Application) error {
+	return s.o.Applications.ChangeApplication(ctx, slug, func(a *application.Application) error {
 		set(&a.Name, c.Name)
 		set(&a.Description, c.Description)
 		set(&a.URL, c.URL)
@@ -155,7 +155,7 @@ func set[T any](field *T, value *T) {
 // application.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) RemoveApplication(ctx context.Context, by int64, slug string) error {
 	defer s.snapshot.Outdate()
-	return s.applications.RemoveApplication(ctx, slug, by)
+	return s.o.Applications.RemoveApplication(ctx, slug, by)
 }
 
 // AskForAccess records for the admins that a user asks for access to an application. The same
@@ -165,9 +165,9 @@ func (s *Service) AskForAccess(ctx context.Context, u user.User, slug string) er
 	if err != nil {
 		return err
 	}
-	s.audit.Record(ctx, audit.Event{
+	s.o.Audit.Record(ctx, audit.Event{
 		Name: "access_asked", SubjectID: u.ID, SubjectName: u.Username, Detail: map[string]any{"app": app.Slug},
-		Bucket: fmt.Sprintf("access_asked %d %d %s", s.now().Truncate(24*time.Hour).Unix(), u.ID, app.Slug),
+		Bucket: fmt.Sprintf("access_asked %d %d %s", s.o.Now().Truncate(24*time.Hour).Unix(), u.ID, app.Slug),
 	})
 	return nil
 }
@@ -179,7 +179,7 @@ func (s *Service) Openable(ctx context.Context, of session.Session) ([]applicati
 	if err != nil {
 		return nil, err
 	}
-	apps, err := s.applications.Applications(ctx)
+	apps, err := s.o.Applications.Applications(ctx)
 	return slices.DeleteFunc(apps, func(a application.Application) bool {
 		return !a.Permits(string(v.User.Role), v.Groups)
 	}), err

@@ -9,7 +9,7 @@ import (
 
 // Groups returns all groups, by slug.
 func (s *Service) Groups(ctx context.Context) ([]application.UserGroup, error) {
-	return s.groups.Groups(ctx)
+	return s.o.Groups.Groups(ctx)
 }
 
 // CreateGroup adds a group with members on behalf of an admin or user.Operator; an empty
@@ -26,7 +26,7 @@ func (s *Service) CreateGroup(ctx context.Context, by int64, slug, name string, 
 	if err != nil {
 		return err
 	}
-	return s.groups.CreateGroup(ctx, slug, name, members, by)
+	return s.o.Groups.CreateGroup(ctx, slug, name, members, by)
 }
 
 // GroupChange are the fields of a group to change; nil leaves one as it is.
@@ -45,25 +45,25 @@ func (s *Service) ChangeGroup(ctx context.Context, by int64, slug string, c Grou
 		}
 		c.Name = &name
 	}
-	return s.groups.ChangeGroup(ctx, slug, c.Name, c.Members, by)
+	return s.o.Groups.ChangeGroup(ctx, slug, c.Name, c.Members, by)
 }
 
 // RemoveGroup removes a group on behalf of an admin or user.Operator.
 // application.ErrGroupNotFound, ErrGroupUsed; user.ErrNotAdmin.
 func (s *Service) RemoveGroup(ctx context.Context, by int64, slug string) error {
-	return s.groups.RemoveGroup(ctx, slug, by)
+	return s.o.Groups.RemoveGroup(ctx, slug, by)
 }
 
 // ChangeMembers makes users members of a group (true) or not (false) on behalf of an admin
 // or user.Operator, all of them or none. application.ErrGroupNotFound, user.ErrNotFound,
 // user.ErrNotAdmin.
 func (s *Service) ChangeMembers(ctx context.Context, by int64, slug string, users map[int64]bool) error {
-	return s.groups.ChangeMembers(ctx, slug, users, by)
+	return s.o.Groups.ChangeMembers(ctx, slug, users, by)
 }
 
 // SetMember is ChangeMembers for the operator, who names users by username.
 func (s *Service) SetMember(ctx context.Context, slug, username string, member bool) error {
-	u, err := s.users.ByUsername(ctx, username)
+	u, err := s.o.Users.ByUsername(ctx, username)
 	if err != nil {
 		return err
 	}

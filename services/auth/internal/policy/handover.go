@@ -38,7 +38,7 @@ func (s *Service) HandOver(
 	case !app.HasHost() || state == "":
 		return app, "", nil
 	}
-	code, err = s.handOvers.CreateHandOver(ctx, session.HandOver{
+	code, err = s.o.HandOvers.CreateHandOver(ctx, session.HandOver{
 		Ref: of.Ref, Host: app.OwnHost(), State: state, Device: of.Device,
 	})
 	return app, code, err
@@ -50,7 +50,7 @@ func (s *Service) HandOver(
 func (s *Service) Enter(
 	ctx context.Context, code string, accept func(session.HandOver) bool,
 ) (h session.HandOver, secret string, err error) {
-	h, err = s.handOvers.TakeHandOver(ctx, code)
+	h, err = s.o.HandOvers.TakeHandOver(ctx, code)
 	if err != nil {
 		return session.HandOver{}, "", err
 	}
@@ -58,7 +58,7 @@ func (s *Service) Enter(
 		return session.HandOver{}, "", session.ErrNotFound
 	}
 	secret, hash := session.NewSecret()
-	if err := s.handOvers.OpenHost(ctx, h.Ref, h.Host, hash); err != nil {
+	if err := s.o.HandOvers.OpenHost(ctx, h.Ref, h.Host, hash); err != nil {
 		return session.HandOver{}, "", err
 	}
 	return h, secret, nil

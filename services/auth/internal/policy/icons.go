@@ -13,10 +13,6 @@ import (
 // MaxIcon bounds the file of an application's picture, in bytes.
 const MaxIcon = 256 << 10
 
-func newIcons() *picture.Encoder {
-	return picture.New(picture.Options{MaxBytes: MaxIcon, MaxSide: 1024, Side: 192, MaxEncoded: 64 << 10})
-}
-
 // IconOf returns the picture that is kept of an uploaded file. picture.ErrFormat, application.ErrIconTooLarge.
 func (s *Service) IconOf(ctx context.Context, file []byte) (application.Icon, error) {
 	png, err := s.icons.Encode(ctx, file)
@@ -34,7 +30,7 @@ func (s *Service) IconOf(ctx context.Context, file []byte) (application.Icon, er
 // application.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) SetIcon(ctx context.Context, by int64, slug string, icon application.Icon) error {
 	defer s.snapshot.Outdate()
-	return s.applications.SetIcon(ctx, slug, icon, by)
+	return s.o.Applications.SetIcon(ctx, slug, icon, by)
 }
 
 // Icon returns the picture with a hash, of an application that App knows. A hash that none of them has costs no query
@@ -46,7 +42,7 @@ func (s *Service) Icon(ctx context.Context, hash string) ([]byte, error) {
 	}
 	for _, a := range apps {
 		if a.Icon == hash && hash != "" {
-			return s.applications.Icon(ctx, hash)
+			return s.o.Applications.Icon(ctx, hash)
 		}
 	}
 	return nil, application.ErrNotFound

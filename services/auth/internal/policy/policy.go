@@ -91,24 +91,12 @@ type Options struct {
 
 // Service carries out the rules. It is safe for concurrent use.
 type Service struct {
-	applications Applications
-	groups       Groups
-	tokens       Tokens
-	users        Users
-	proxies      application.Proxies
-	own          func(context.Context) []string
-	handOvers    session.HandOvers
-	tokenLimit   *ratelimit.Limiter
-	probeLimit   *ratelimit.Limiter
-	audit        *audit.Recorder
-	plainHTTP    bool
-	snapshot     *snapshot.Snapshot[map[string]application.Application] // by slug
-	reached      tries
-	icons        *picture.Encoder
-	unknown      unknownApps
-	wrongTokens  wrongTokens
-	log          *slog.Logger
-	now          func() time.Time
+	o           Options
+	snapshot    *snapshot.Snapshot[map[string]application.Application] // by slug
+	reached     tries
+	icons       *picture.Encoder
+	unknown     unknownApps
+	wrongTokens wrongTokens
 }
 
 // New checks the options and returns a Service.
@@ -122,12 +110,9 @@ func New(o Options) (*Service, error) {
 	if o.Own == nil {
 		o.Own = func(context.Context) []string { return nil }
 	}
-	s := &Service{
-		applications: o.Applications, groups: o.Groups, tokens: o.Tokens, users: o.Users,
-		proxies: o.Proxies, own: o.Own, handOvers: o.HandOvers,
-		tokenLimit: o.TokenLimit, probeLimit: o.ProbeLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
-		icons: newIcons(), log: o.Log, now: o.Now,
-	}
+	s := &Service{o: o, icons: picture.New(picture.Options{
+		MaxBytes: MaxIcon, MaxSide: 1024, Side: 192, MaxEncoded: 64 << 10,
+	})}
 	s.snapshot = snapshot.New(snapshot.Options[map[string]application.Application]{
 		What: "applications", Age: snapshotAge, Read: s.bySlug, Now: o.Now,
 	})
@@ -144,11 +129,11 @@ type Visitor struct {
 // or group holds from the next request on. user.ErrNotFound: the user was deleted;
 // session.ErrNotFound: the session was revoked, or the account is closed.
 func (s *Service) Visitor(ctx context.Context, of session.Session) (Visitor, error) {
-	u, groups, err := s.groups.Visitor(ctx, of.UserID)
+	u, groups, err := s.o.Groups.Visitor(ctx, of.UserID)
 	if err != nil {
 		return Visitor{}, err
 	}
-	if !u.Admits(of.Stamp, of.Key, s.now()) {
+	if !u.Admits(of.Stamp, of.Key, s.o.Now()) {
 		return Visitor{}, session.ErrNotFound
 	}
 	return Visitor{User: u, Groups: groups}, nil

@@ -29,7 +29,7 @@ func (s *Service) PresentedToken(
 	ctx context.Context, text, username string, networks []string,
 ) (token.Token, Visitor, error) {
 	hash := token.Hash(text)
-	if d, refused := s.wrongTokens.refused(networks, hash, s.now()); refused {
+	if d, refused := s.wrongTokens.refused(networks, hash, s.o.Now()); refused {
 		return token.Token{}, Visitor{}, &ratelimit.LimitedError{Limit: d, Err: ErrTooManyTokens}
 	}
 	t, v, err := s.TokenVisitor(ctx, text, username)
@@ -39,12 +39,12 @@ func (s *Service) PresentedToken(
 	if !errors.Is(err, token.ErrInvalid) {
 		return t, v, err
 	}
-	d, failed := s.tokenLimit.Spend(ctx, networks...)
+	d, failed := s.o.TokenLimit.Spend(ctx, networks...)
 	switch {
 	case failed != nil:
 		return token.Token{}, Visitor{}, failed
 	case !d.Allowed:
-		s.wrongTokens.refuse(exhaustedNetwork(networks, d), d, s.now())
+		s.wrongTokens.refuse(exhaustedNetwork(networks, d), d, s.o.Now())
 		return token.Token{}, Visitor{}, &ratelimit.LimitedError{Limit: d, Err: ErrTooManyTokens}
 	}
 	return token.Token{}, Visitor{}, err

@@ -45,14 +45,14 @@ func (s *Service) Probe(ctx context.Context, by, upstream string) (application.P
 	if err != nil {
 		return application.Probe{}, err
 	}
-	proxies, err := s.proxies.Proxies(ctx)
+	proxies, err := s.o.Proxies.Proxies(ctx)
 	if err != nil {
 		return application.Probe{}, err
 	}
 	if len(proxies) == 0 {
 		return application.Probe{}, ErrNoProxy
 	}
-	limit, err := s.probeLimit.Spend(ctx, by)
+	limit, err := s.o.ProbeLimit.Spend(ctx, by)
 	if err != nil {
 		return application.Probe{}, err
 	}
@@ -61,8 +61,8 @@ func (s *Service) Probe(ctx context.Context, by, upstream string) (application.P
 	}
 	asked := application.Probe{ID: rand.Text(), To: r.Upstream}
 	// First, because a store that fails may have asked the proxies all the same.
-	s.audit.Record(ctx, audit.Event{Name: "app_probed", Detail: map[string]any{"upstream": asked.To}})
-	if err := s.proxies.Ask(ctx, asked); err != nil {
+	s.o.Audit.Record(ctx, audit.Event{Name: "app_probed", Detail: map[string]any{"upstream": asked.To}})
+	if err := s.o.Proxies.Ask(ctx, asked); err != nil {
 		return application.Probe{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
@@ -73,7 +73,7 @@ func (s *Service) Probe(ctx context.Context, by, upstream string) (application.P
 			return application.Probe{}, ErrProbeWaits
 		case <-time.After(probeStep):
 		}
-		answered, err := s.proxies.Probe(ctx, asked.ID)
+		answered, err := s.o.Proxies.Probe(ctx, asked.ID)
 		if err != nil && ctx.Err() == nil {
 			return application.Probe{}, err
 		}

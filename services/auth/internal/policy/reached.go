@@ -38,13 +38,13 @@ func (t *tries) due(id int64, now time.Time) bool {
 // Reached stores that somebody has been led to an application, or that a probe has found it: from then on it is on
 // the start page of its users. It does nothing within a minute of the last try. A failure is only logged.
 func (s *Service) Reached(ctx context.Context, a application.Application) {
-	if a.Reached || !s.reached.due(a.ID, s.now()) {
+	if a.Reached || !s.reached.due(a.ID, s.o.Now()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachedTimeout)
 	defer cancel()
-	if err := s.applications.SetReached(ctx, a.ID); err != nil {
-		s.log.WarnContext(ctx, "that an application is reached is not stored", "app", a.Slug, "error", err)
+	if err := s.o.Applications.SetReached(ctx, a.ID); err != nil {
+		s.o.Log.WarnContext(ctx, "that an application is reached is not stored", "app", a.Slug, "error", err)
 	}
 	s.snapshot.Outdate()
 }

@@ -74,7 +74,7 @@ func (s *Service) changeRoute(
 	ctx context.Context, by int64, slug string, change func(*application.Application) error,
 ) error {
 	defer s.snapshot.Outdate()
-	return s.applications.ChangeApplication(ctx, slug, change, by)
+	return s.o.Applications.ChangeApplication(ctx, slug, change, by)
 }
 
 // checkRoute returns a route in its one spelling. Errors are those of Route.Check; ErrUpstreamBlocked also for an
@@ -85,13 +85,13 @@ func (s *Service) checkRoute(ctx context.Context, r application.Route) (applicat
 		return application.Route{}, err
 	}
 	_, authority, _ := strings.Cut(r.Upstream, "://")
-	if slices.Contains(s.own(ctx), authority) {
+	if slices.Contains(s.o.Own(ctx), authority) {
 		return application.Route{}, application.ErrUpstreamBlocked
 	}
 	if !application.NeedsNaming(r.Upstream) {
 		return r, nil
 	}
-	proxies, err := s.proxies.Proxies(ctx)
+	proxies, err := s.o.Proxies.Proxies(ctx)
 	if err != nil {
 		return application.Route{}, err
 	}
@@ -118,7 +118,7 @@ type RouteList struct {
 func (s *Service) RoutesFor(
 	ctx context.Context, p application.Proxy, answers []application.Probe,
 ) (RouteList, error) {
-	apps, err := s.applications.Applications(ctx)
+	apps, err := s.o.Applications.Applications(ctx)
 	if err != nil {
 		return RouteList{}, err
 	}
@@ -132,9 +132,9 @@ func (s *Service) RoutesFor(
 			s.ask(ctx, application.Probe{ID: pinProbe(a), To: a.Route.Upstream})
 		}
 	}
-	list.Probes, err = s.proxies.Report(ctx, p, answers)
+	list.Probes, err = s.o.Proxies.Report(ctx, p, answers)
 	if err != nil {
-		s.log.WarnContext(ctx, "what a proxy reports is not kept", "error", err)
+		s.o.Log.WarnContext(ctx, "what a proxy reports is not kept", "error", err)
 	}
 	return list, nil
 }
@@ -165,7 +165,7 @@ func (s *Service) pinned(
 		if _, err := (application.Route{Upstream: a.Route.Upstream, Pin: answers[i].Pin}).Check(); err != nil {
 			continue
 		}
-		if err := s.applications.PinRoute(ctx, a.Slug, a.Route.Upstream, answers[i].Pin); err != nil {
+		if err := s.o.Applications.PinRoute(ctx, a.Slug, a.Route.Upstream, answers[i].Pin); err != nil {
 			return nil, err
 		}
 		changed = true
@@ -174,17 +174,17 @@ func (s *Service) pinned(
 		return apps, nil
 	}
 	s.snapshot.Outdate()
-	return s.applications.Applications(ctx)
+	return s.o.Applications.Applications(ctx)
 }
 
 // ask has the proxies try an address. A failure is only logged: the next question of a proxy asks again.
 func (s *Service) ask(ctx context.Context, p application.Probe) {
-	if err := s.proxies.Ask(ctx, p); err != nil {
-		s.log.WarnContext(ctx, "proxies are not asked to try an address", "error", err)
+	if err := s.o.Proxies.Ask(ctx, p); err != nil {
+		s.o.Log.WarnContext(ctx, "proxies are not asked to try an address", "error", err)
 	}
 }
 
 // Proxies returns what those proxies report that asked within the last 10 s.
 func (s *Service) Proxies(ctx context.Context) ([]application.Proxy, error) {
-	return s.proxies.Proxies(ctx)
+	return s.o.Proxies.Proxies(ctx)
 }

@@ -45,7 +45,7 @@ type Routing struct {
 // RoutingOf returns how far the proxies have taken over the route of an application. household is the
 // household's name.
 func (s *Service) RoutingOf(ctx context.Context, household string, a application.Application) (Routing, error) {
-	apps, err := s.applications.Applications(ctx)
+	apps, err := s.o.Applications.Applications(ctx)
 	if err != nil {
 		return Routing{}, err
 	}
@@ -54,7 +54,7 @@ func (s *Service) RoutingOf(ctx context.Context, household string, a application
 	if err != nil {
 		return Routing{}, err
 	}
-	proxies, err := s.proxies.Proxies(ctx)
+	proxies, err := s.o.Proxies.Proxies(ctx)
 	if err != nil {
 		return Routing{}, err
 	}
@@ -75,7 +75,7 @@ func (s *Service) RoutingOf(ctx context.Context, household string, a application
 
 // listOf returns the list of the applications whose route can be served, by slug.
 func (s *Service) listOf(ctx context.Context, apps []application.Application) RouteList {
-	list := RouteList{Own: s.own(ctx)}
+	list := RouteList{Own: s.o.Own(ctx)}
 	for _, a := range apps {
 		if a.Route != (application.Route{}) && !waitsForPin(a) {
 			list.Applications = append(list.Applications, a)

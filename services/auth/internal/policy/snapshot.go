@@ -14,7 +14,7 @@ import (
 const snapshotAge = time.Second
 
 func (s *Service) bySlug(ctx context.Context) (map[string]application.Application, error) {
-	all, err := s.applications.Applications(ctx)
+	all, err := s.o.Applications.Applications(ctx)
 	apps := make(map[string]application.Application, len(all))
 	for _, a := range all {
 		apps[a.Slug] = a
@@ -71,9 +71,9 @@ func (s *Service) RecordUnknownApp(ctx context.Context, slug, host string) {
 	if host, _ = application.Host("", host); host == "" {
 		host = "?"
 	}
-	hour := s.now().Truncate(time.Hour).Unix()
+	hour := s.o.Now().Truncate(time.Hour).Unix()
 	if s.unknown.first(slug, hour) {
-		s.audit.Record(ctx, audit.Event{
+		s.o.Audit.Record(ctx, audit.Event{
 			Name: "unknown_app", Bucket: fmt.Sprintf("unknown_app %d %s", hour, slug),
 			Detail: map[string]any{"app": slug, "host": host},
 		})

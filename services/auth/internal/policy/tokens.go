@@ -54,7 +54,7 @@ func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.
 	if err != nil {
 		return token.Token{}, "", err
 	}
-	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(s.now()) {
+	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(s.o.Now()) {
 		return token.Token{}, "", token.ErrExpiry
 	}
 	slugs := slices.Compact(slices.Sorted(slices.Values(n.Applications)))
@@ -66,7 +66,7 @@ func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.
 		UserID: n.UserID, Name: name, Shown: token.Shown(text), Applications: slugs, ReadOnly: n.ReadOnly,
 		ExpiresAt: n.ExpiresAt,
 	}
-	created, err := s.tokens.CreateToken(ctx, t, token.Hash(text), by)
+	created, err := s.o.Tokens.CreateToken(ctx, t, token.Hash(text), by)
 	if err != nil {
 		return token.Token{}, "", err
 	}
@@ -76,11 +76,11 @@ func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.
 // checkScope returns token.ErrScope unless there are slugs, and each is of an application that accepts tokens and that
 // the user may use now; later uses of the token are decided about one by one. user.ErrNotFound.
 func (s *Service) checkScope(ctx context.Context, userID int64, slugs []string) error {
-	u, groups, err := s.groups.Visitor(ctx, userID)
+	u, groups, err := s.o.Groups.Visitor(ctx, userID)
 	if err != nil {
 		return err
 	}
-	apps, err := s.applications.Applications(ctx)
+	apps, err := s.o.Applications.Applications(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,42 +99,42 @@ func (s *Service) checkScope(ctx context.Context, userID int64, slugs []string) 
 
 // TokensOf returns the app tokens of a session's user, newest first.
 func (s *Service) TokensOf(ctx context.Context, of session.Session) ([]token.Token, error) {
-	return s.tokens.Tokens(ctx, of.UserID)
+	return s.o.Tokens.Tokens(ctx, of.UserID)
 }
 
 // AllTokens returns the app tokens of all users, newest first, for admins.
 func (s *Service) AllTokens(ctx context.Context) ([]token.Token, error) {
-	return s.tokens.Tokens(ctx, 0)
+	return s.o.Tokens.Tokens(ctx, 0)
 }
 
 // TokensFor is TokensOf for the operator, who names users by username. user.ErrNotFound.
 func (s *Service) TokensFor(ctx context.Context, username string) ([]token.Token, error) {
-	u, err := s.users.ByUsername(ctx, username)
+	u, err := s.o.Users.ByUsername(ctx, username)
 	if err != nil {
 		return nil, err
 	}
-	return s.tokens.Tokens(ctx, u.ID)
+	return s.o.Tokens.Tokens(ctx, u.ID)
 }
 
 // RevokeToken ends an app token on behalf of its user, an admin or user.Operator.
 // token.ErrNotFound, also on behalf of others.
 func (s *Service) RevokeToken(ctx context.Context, by, id int64) error {
-	return s.tokens.RevokeToken(ctx, id, by)
+	return s.o.Tokens.RevokeToken(ctx, id, by)
 }
 
 // RevokeTokens revokes all app tokens of a session's user, and returns how many were not revoked before.
 func (s *Service) RevokeTokens(ctx context.Context, of session.Session) (int64, error) {
-	return s.tokens.RevokeTokens(ctx, of.UserID)
+	return s.o.Tokens.RevokeTokens(ctx, of.UserID)
 }
 
 // RemoveToken deletes an app token that has ended. token.ErrActive; token.ErrNotFound as RevokeToken.
 func (s *Service) RemoveToken(ctx context.Context, by, id int64) error {
-	return s.tokens.RemoveToken(ctx, id, by)
+	return s.o.Tokens.RemoveToken(ctx, id, by)
 }
 
 // SweepTokens deletes the app tokens that ended more than token.KeepEnded ago.
 func (s *Service) SweepTokens(ctx context.Context) error {
-	_, err := s.tokens.SweepTokens(ctx, s.now().Add(-token.KeepEnded))
+	_, err := s.o.Tokens.SweepTokens(ctx, s.o.Now().Add(-token.KeepEnded))
 	return err
 }
 
@@ -145,17 +145,17 @@ func (s *Service) TokenVisitor(ctx context.Context, text, username string) (toke
 	if !token.Is(text) {
 		return token.Token{}, Visitor{}, token.ErrInvalid
 	}
-	t, u, groups, err := s.tokens.TokenVisitor(ctx, token.Hash(text))
+	t, u, groups, err := s.o.Tokens.TokenVisitor(ctx, token.Hash(text))
 	if err != nil {
 		return token.Token{}, Visitor{}, err
 	}
 	if username != "" && username != u.Username {
 		return token.Token{}, Visitor{}, token.ErrInvalid
 	}
-	if s.now().Sub(t.LastUsedAt) >= time.Hour {
-		s.audit.Later(ctx, func(ctx context.Context) {
-			if err := s.tokens.TokenUsed(ctx, t.ID); err != nil {
-				s.log.WarnContext(ctx, "record use of an app token failed", "error", err)
+	if s.o.Now().Sub(t.LastUsedAt) >= time.Hour {
+		s.o.Audit.Later(ctx, func(ctx context.Context) {
+			if err := s.o.Tokens.TokenUsed(ctx, t.ID); err != nil {
+				s.o.Log.WarnContext(ctx, "record use of an app token failed", "error", err)
 			}
 		})
 	}
