@@ -24,7 +24,7 @@ var (
 func (s *Service) HandOver(
 	ctx context.Context, of session.Session, slug, state string,
 ) (app application.Application, code string, err error) {
-	if app, err = s.applicationBy(ctx, func(a application.Application) bool { return a.Slug == slug }); err != nil {
+	if app, err = s.App(ctx, slug); err != nil {
 		return application.Application{}, "", err
 	}
 	v, err := s.Visitor(ctx, of)
@@ -67,8 +67,8 @@ func (s *Service) Enter(
 // OriginOf returns the origin of the application of a slug; "" if there is none with this slug
 // and a host of its own.
 func (s *Service) OriginOf(ctx context.Context, slug string) (string, error) {
-	app, err := s.applicationBy(ctx, func(a application.Application) bool { return a.Slug == slug && a.HasHost() })
-	if errors.Is(err, application.ErrNotFound) {
+	app, err := s.App(ctx, slug)
+	if errors.Is(err, application.ErrNotFound) || err == nil && !app.HasHost() {
 		return "", nil
 	}
 	return app.URL, err
@@ -79,27 +79,16 @@ func (s *Service) IsAppHost(ctx context.Context, host string) (bool, error) {
 	return s.Any(ctx, func(a application.Application) bool { return a.HasHost() && a.OwnHost() == host })
 }
 
-// Any reports whether there is an application for which is returns true.
+// Any reports whether there is an application for which is returns true, of those that App knows.
 func (s *Service) Any(ctx context.Context, is func(application.Application) bool) (bool, error) {
-	_, err := s.applicationBy(ctx, is)
-	if errors.Is(err, application.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// applicationBy returns an application that matches, of those that App knows. application.ErrNotFound.
-func (s *Service) applicationBy(
-	ctx context.Context, matches func(application.Application) bool,
-) (application.Application, error) {
 	apps, err := s.snapshot.Get(ctx)
 	if err != nil {
-		return application.Application{}, err
+		return false, err
 	}
 	for _, a := range apps {
-		if matches(a) {
-			return a, nil
+		if is(a) {
+			return true, nil
 		}
 	}
-	return application.Application{}, application.ErrNotFound
+	return false, nil
 }
