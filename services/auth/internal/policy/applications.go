@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -64,26 +65,22 @@ func (s *Service) CreateWith(
 	ctx context.Context, by int64, n NewApplication, route RouteChange, icon application.Icon,
 ) error {
 	a := application.Application{
-		Slug: n.Slug, Name: n.Name, Description: n.Description, URL: n.URL, Rule: application.Rule(n.Rule),
-		Group:        n.Group,
-		SecondFactor: n.SecondFactor, Tokens: n.Tokens, Color: n.Color, Position: n.Position,
+		Slug: n.Slug, Name: cmp.Or(n.Name, n.Slug), Description: n.Description, URL: n.URL,
+		Rule: cmp.Or(application.Rule(n.Rule), application.Login), Group: n.Group,
+		SecondFactor: n.SecondFactor, Tokens: n.Tokens,
+		Color: cmp.Or(n.Color, user.DefaultAvatarColor), Position: n.Position,
 		Reached: by == user.Operator, Icon: icon.Hash,
-	}
-	if a.Name == "" {
-		a.Name = a.Slug
-	}
-	if a.Rule == "" {
-		a.Rule = application.Login
-	}
-	if a.Color == "" {
-		a.Color = user.DefaultAvatarColor
 	}
 	if err := s.checkApplication(&a); err != nil {
 		return err
 	}
-	if route.Upstream != "" {
+	switch {
+	case route.Upstream == "":
+	case a.URL == "/":
+		return application.ErrURL
+	default:
 		var err error
-		if a.Route, err = s.routeFor(ctx, a, route); err != nil {
+		if a.Route, err = s.checkRoute(ctx, route.route()); err != nil {
 			return err
 		}
 	}

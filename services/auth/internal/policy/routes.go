@@ -49,15 +49,6 @@ func (c RouteChange) route() application.Route {
 	return r
 }
 
-// routeFor returns the route of a new application. Errors are those of checkRoute, and application.ErrURL where the
-// path is "/".
-func (s *Service) routeFor(ctx context.Context, a application.Application, c RouteChange) (application.Route, error) {
-	if a.URL == "/" {
-		return application.Route{}, application.ErrURL
-	}
-	return s.checkRoute(ctx, c.route())
-}
-
 // RemoveRoute removes the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
 // ErrNoRoute; user.ErrNotAdmin.
 func (s *Service) RemoveRoute(ctx context.Context, by int64, slug string) error {
