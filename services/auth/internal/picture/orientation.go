@@ -7,7 +7,8 @@ import (
 	"image/color"
 )
 
-// jpegOrientation returns how the camera was held, as Exif has it: 1 (upright) to 8, and 1 where nothing is known.
+// jpegOrientation returns how the camera was held, as Exif has it: 1 (upright) to 8, and 1 where nothing is known, as
+// of files that are no JPEG.
 func jpegOrientation(file []byte) int {
 	for at := 2; at+4 <= len(file) && file[at] == 0xff; {
 		marker, size := file[at+1], int(binary.BigEndian.Uint16(file[at+2:]))

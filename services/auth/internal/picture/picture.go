@@ -8,6 +8,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"io"
 
 	"golang.org/x/image/draw"
 	"golang.org/x/image/webp"
@@ -76,7 +77,7 @@ func (e *Encoder) Encode(ctx context.Context, file []byte) ([]byte, error) {
 	if err != nil {
 		return nil, ErrFormat
 	}
-	turned := upright(decoded, f.orientation(file))
+	turned := upright(decoded, jpegOrientation(file))
 	for side := e.Side; side >= minSide; side = side * 3 / 4 {
 		encoded, err := e.encode(square(turned, side, e.Crop))
 		if err != nil {
@@ -132,31 +133,18 @@ func middle(r image.Rectangle, width, height int) image.Rectangle {
 
 // format is a kind of picture file. image.Decode would accept any that some package has registered.
 type format struct {
-	header      func(*bytes.Reader) (image.Config, error)
-	decode      func(*bytes.Reader) (image.Image, error)
-	orientation func([]byte) int
+	header func(io.Reader) (image.Config, error)
+	decode func(io.Reader) (image.Image, error)
 }
 
 func formatOf(file []byte) (format, bool) {
-	as := func(f func([]byte) int, header func(*bytes.Reader) (image.Config, error),
-		decode func(*bytes.Reader) (image.Image, error),
-	) (format, bool) {
-		return format{header, decode, f}, true
-	}
-	upright := func([]byte) int { return 1 }
 	switch {
 	case bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
-		return as(upright,
-			func(r *bytes.Reader) (image.Config, error) { return png.DecodeConfig(r) },
-			func(r *bytes.Reader) (image.Image, error) { return png.Decode(r) })
+		return format{png.DecodeConfig, png.Decode}, true
 	case bytes.HasPrefix(file, []byte("\xff\xd8\xff")):
-		return as(jpegOrientation,
-			func(r *bytes.Reader) (image.Config, error) { return jpeg.DecodeConfig(r) },
-			func(r *bytes.Reader) (image.Image, error) { return jpeg.Decode(r) })
+		return format{jpeg.DecodeConfig, jpeg.Decode}, true
 	case len(file) > 12 && string(file[:4]) == "RIFF" && string(file[8:12]) == "WEBP":
-		return as(upright,
-			func(r *bytes.Reader) (image.Config, error) { return webp.DecodeConfig(r) },
-			func(r *bytes.Reader) (image.Image, error) { return webp.Decode(r) })
+		return format{webp.DecodeConfig, webp.Decode}, true
 	}
 	return format{}, false
 }
