@@ -29,15 +29,9 @@ func (w *Web) PasskeyLogin(
 	rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer, on session.Device,
 ) (account.LoggedIn, error) {
 	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
-	credentials := account.Credentials{
-		UserAgent: r.UserAgent(), IP: w.Client(r), Browser: w.Sessions.Browser(r), Device: on,
-	}
-	replaced, err := w.Sessions.Load(r.WithContext(session.WithoutRenewal(r.Context())))
-	if err == nil {
-		credentials.Replaces = replaced.Ref
-	}
+	credentials, err := w.credentials(r, on)
 	var in account.LoggedIn
-	if err == nil || errors.Is(err, session.ErrNotFound) {
+	if err == nil {
 		in, err = w.Accounts.Passkeys.Login(r.Context(), given, credentials)
 	}
 	w.Metrics.login(false, err)

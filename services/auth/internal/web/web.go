@@ -146,16 +146,10 @@ func (w *Web) Login(
 	rw http.ResponseWriter, r *http.Request, username, password string, on session.Device,
 ) (account.LoggedIn, error) {
 	r = w.As(rw, r, Caller{})
-	credentials := account.Credentials{
-		Username: username, Password: password, UserAgent: r.UserAgent(), IP: w.Client(r),
-		Browser: w.Sessions.Browser(r), Device: on,
-	}
-	replaced, err := w.Sessions.Load(r.WithContext(session.WithoutRenewal(r.Context())))
-	if err == nil {
-		credentials.Replaces = replaced.Ref
-	}
+	credentials, err := w.credentials(r, on)
+	credentials.Username, credentials.Password = username, password
 	var in account.LoggedIn
-	if err == nil || errors.Is(err, session.ErrNotFound) {
+	if err == nil {
 		in, err = w.Accounts.Login(r.Context(), credentials)
 	}
 	w.Metrics.login(in.Pending != nil, err)
@@ -173,6 +167,19 @@ func (w *Web) Login(
 		return in, w.Sessions.StartPending(rw, in.Pending.Pending, in.Pending.ID)
 	}
 	return in, w.LoggedIn(rw, r, in)
+}
+
+// credentials returns those of a login but for what proves who the user is. It fails where the session store does.
+func (w *Web) credentials(r *http.Request, on session.Device) (account.Credentials, error) {
+	c := account.Credentials{UserAgent: r.UserAgent(), IP: w.Client(r), Browser: w.Sessions.Browser(r), Device: on}
+	replaced, err := w.Sessions.Load(r.WithContext(session.WithoutRenewal(r.Context())))
+	if errors.Is(err, session.ErrNotFound) {
+		return c, nil
+	}
+	if err == nil {
+		c.Replaces = replaced.Ref
+	}
+	return c, err
 }
 
 // KnowBrowser sets the cookie by which the browser is known, with the value that it has already if there is one, and
