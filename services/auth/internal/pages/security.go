@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
@@ -176,7 +175,7 @@ func (p security) devices(r *request) (all []device, err error) {
 	return all, nil
 }
 
-// kept says in words how long sessions on a device last; "" for session.AnyDevice.
+// kept says in words how long the user stays logged in on a device; "" for session.AnyDevice.
 func (t texts) kept(d session.Device, l session.Lifetimes) string {
 	switch d {
 	case session.OwnDevice:
@@ -201,18 +200,6 @@ func numberDevices(all []device) {
 			all[i].Name = fmt.Sprintf("%s (%d)", d.Name, number[d.Key])
 		}
 	}
-}
-
-// agentName is deviceName for what the audit and known browsers have: "Chrome, Linux".
-func (t texts) agentName(agent string) string {
-	browser, system, both := strings.Cut(agent, ", ")
-	switch {
-	case both:
-		return fmt.Sprintf(t["DeviceOnF"], browser, system)
-	case agent == "":
-		return t["UnknownDevice"]
-	}
-	return agent
 }
 
 // change carries out what the button of a form on the page of security says.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
-	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // texts are all words of the pages in one language, by key. Those whose keys end with F, and some others, are formats
@@ -71,15 +71,18 @@ func (t texts) eventNames() []string {
 }
 
 // deviceName returns browser and system of a User-Agent in words.
-func (t texts) deviceName(userAgent string) string {
-	switch browser, system := session.BrowserOf(userAgent); {
-	case browser != "" && system != "":
+func (t texts) deviceName(userAgent string) string { return t.agentName(web.AgentOf(userAgent)) }
+
+// agentName is deviceName for what the audit and known browsers have: "Chrome, Linux".
+func (t texts) agentName(agent string) string {
+	browser, system, both := strings.Cut(agent, ", ")
+	switch {
+	case both:
 		return fmt.Sprintf(t["DeviceOnF"], browser, system)
-	case browser != "" || system != "":
-		return browser + system
-	default:
+	case agent == "":
 		return t["UnknownDevice"]
 	}
+	return agent
 }
 
 // skew returns in words by how much the clock of a device is ahead, or behind if negative.

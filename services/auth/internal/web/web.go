@@ -89,15 +89,20 @@ func (w *Web) LogEvent(rw http.ResponseWriter, r *http.Request, event string, at
 // As returns the request with a context in which the caller acts, or an anonymous client if c is zero.
 func (w *Web) As(rw http.ResponseWriter, r *http.Request, c Caller) *http.Request {
 	groups := w.Networks(r)
-	browser, system := session.BrowserOf(r.UserAgent())
 	actor := audit.Actor{
 		Kind: audit.Anonymous, IP: w.Client(r), Network: groups[len(groups)-1],
-		Agent: strings.Trim(browser+", "+system, ", "), RequestID: rw.Header().Get(service.RequestIDHeader),
+		Agent: AgentOf(r.UserAgent()), RequestID: rw.Header().Get(service.RequestIDHeader),
 	}
 	if c.Current != nil {
 		actor.Kind, actor.ID, actor.Name, actor.SessionKey = audit.User, c.User.ID, c.User.Username, c.Key
 	}
 	return r.WithContext(audit.With(r.Context(), actor))
+}
+
+// AgentOf returns what the audit has of a User-Agent: "Chrome, Linux", or one of the two; "" where both are unknown.
+func AgentOf(userAgent string) string {
+	browser, system := session.BrowserOf(userAgent)
+	return strings.Trim(browser+", "+system, ", ")
 }
 
 // Caller is the session of a request and its user.
