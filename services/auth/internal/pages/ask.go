@@ -9,11 +9,7 @@ type accessRequests struct{ *Pages }
 func askPath(slug string) string { return root + "ask?app=" + url.QueryEscape(slug) }
 
 func (p accessRequests) form(r *request) error {
-	slug := r.QueryParam("app")
-	if r.form.sent("app") {
-		slug = r.form.get("app")
-	}
-	app, err := p.Policy.Application(r.ctx(), slug)
+	app, err := p.Policy.Application(r.ctx(), r.param("app"))
 	if err != nil {
 		return err
 	}

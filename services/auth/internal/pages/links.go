@@ -31,10 +31,7 @@ type linkPage struct {
 // because messengers fetch links for previews. Errors are those of people.Service.LinkOf; with link.ErrUsed the link
 // is returned.
 func (p linkPages) linkOf(r *request, kind link.Kind) (linkPage, error) {
-	token := r.QueryParam("t")
-	if r.form.sent("t") {
-		token = r.form.get("t")
-	}
+	token := r.param("t")
 	l, err := p.People.LinkOf(r.ctx(), kind, token)
 	if err == nil {
 		r.SetCookie(p.cookie(openedCookie, opened(token), int(openedFor.Seconds())))

@@ -76,10 +76,7 @@ func (p *Pages) keepSecret(r *request, page secretPage, secret any) (string, err
 
 // readSecret reads the secret that a request's URL or form names. once.ErrGone.
 func (p *Pages) readSecret(r *request) (kept keptSecret, shown shownOnce, err error) {
-	shown.Name = r.QueryParam("once")
-	if r.form.sent("once") {
-		shown.Name = r.form.get("once")
-	}
+	shown.Name = r.param("once")
 	key, err := r.SealingKey()
 	if err != nil {
 		return kept, shown, err

@@ -321,6 +321,14 @@ func (p *Pages) detach(r *request) func() {
 	}
 }
 
+// param returns a field of the form or, where the form has none of this name, a parameter of the query.
+func (r *request) param(name string) string {
+	if r.form.sent(name) {
+		return r.form.get(name)
+	}
+	return r.QueryParam(name)
+}
+
 func (r *request) seeOther(to string) error {
 	return r.Redirect(http.StatusSeeOther, to)
 }

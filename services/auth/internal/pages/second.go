@@ -39,12 +39,7 @@ func (p signIn) renderSecond(r *request, pending account.PendingLogin) error {
 }
 
 // returnTo returns the return path in the form of a request or, without one, in its query.
-func (r *request) returnTo() string {
-	if r.form.sent("return") {
-		return safeReturn(r.form.get("return"))
-	}
-	return safeReturn(r.QueryParam("return"))
-}
+func (r *request) returnTo() string { return safeReturn(r.param("return")) }
 
 // second finishes a pending login by a code, or ends it.
 func (p signIn) second(r *request) error {
