@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -120,18 +121,12 @@ func (p applicationLogouts) leave(r *request) error {
 		return err
 	}
 	if r.form.get("do") == "one" {
-		if f.To == "" {
-			return r.seeOther(root)
-		}
-		return r.seeOther(f.To)
+		return r.seeOther(cmp.Or(f.To, root))
 	}
 	if err := p.Logout(r.Response(), r.Request(), r.Caller); err != nil {
 		return err
 	}
-	if f.To == "" {
-		return r.seeOther(web.OIDCEndSession)
-	}
-	return r.seeOther(f.To)
+	return r.seeOther(cmp.Or(f.To, web.OIDCEndSession))
 }
 
 // ended leads who is logged out back to the application or, where the request has no address, tells them so.
