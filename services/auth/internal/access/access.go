@@ -1,6 +1,7 @@
 package access
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -358,11 +359,10 @@ func Identity(by Caller) http.Header {
 }
 
 func encoded(s string) string {
-	const hex = "0123456789ABCDEF"
 	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c > 0x7e || c == '%' {
-			_, _ = b.WriteString("%" + string(hex[c>>4]) + string(hex[c&15]))
+	for _, c := range []byte(s) {
+		if c < 0x20 || c > 0x7e || c == '%' {
+			_, _ = fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			_ = b.WriteByte(c)
 		}
