@@ -34,7 +34,7 @@ func (p applicationLogouts) routes(e *echo.Echo) {
 }
 
 // fromApplication answers a POST of an application's page, which brings no cookie of ours, with a redirect to the
-// page, which does bring them. Neither changes anything.
+// page of the logout: that request brings them. Neither changes anything.
 func (p applicationLogouts) fromApplication(c echo.Context) error {
 	r := &request{Context: c}
 	if err := r.readForm(); err != nil {

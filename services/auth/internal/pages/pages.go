@@ -38,7 +38,7 @@ var files embed.FS
 type Options struct {
 	*web.Web
 	Once *once.Store
-	// AppName and a dot begin the names of cookies; it is session.Options.Name.
+	// AppName and a dot begin the names of the pages' cookies; it is session.Options.Name.
 	AppName string
 	// Location is the time zone in which pages show times and read dates; nil means time.Local. For users who are
 	// logged in, time.js shows the <time> elements in the time zone of their browser.
@@ -271,8 +271,8 @@ type route struct {
 	counted bool
 	// upload: its form may have a file; the body is read only of a request with a session.
 	upload bool
-	// onAppHost: it is on the hosts of applications too. There, a GET of another page redirects to the portal, and a
-	// POST finds none.
+	// onAppHost: it is on the hosts of applications too. A GET of another page redirects from there to PUBLIC_URL, if
+	// that is set, and a POST finds none.
 	onAppHost bool
 	get       handler
 	post      handler // nil: the page has no form

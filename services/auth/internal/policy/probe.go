@@ -31,8 +31,7 @@ var (
 )
 
 const (
-	// probeWait is how long Probe waits for an answer. A proxy asks about once a second and tries for 3 s at most; a
-	// request to auth has 4.5 s.
+	// probeWait is how long Probe waits for an answer. A proxy asks about once a second and tries for 3 s at most.
 	probeWait = 3800 * time.Millisecond
 	probeStep = 100 * time.Millisecond
 )

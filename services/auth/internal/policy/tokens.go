@@ -12,7 +12,7 @@ import (
 )
 
 // Tokens keeps app tokens. Every method is one atomic step; CreateToken, RevokeToken and RevokeTokens write an audit
-// row in it. by is the token's user, an admin or user.Operator. The hash is token.Hash of the token.
+// row in it if they change something. by is the token's user, an admin or user.Operator. A hash is that of token.Hash.
 type Tokens interface {
 	// CreateToken adds a token with the fields UserID, Name, Shown, Applications,
 	// ReadOnly and ExpiresAt of t. user.ErrNotFound, user.ErrNotAdmin; token.ErrScope for

@@ -144,8 +144,8 @@ func (w *Web) End(rw http.ResponseWriter, r *http.Request, c Caller) error {
 }
 
 // Login checks name and password and sets the cookies of a new session; the one that the request came with ends. Of a
-// user with a second factor it sets the cookie of a pending login instead, and the existing session stays valid. The
-// caller of Login limits its attempts. on is whose the device is. Errors are those of account.Service.Login, and of
+// user with a second factor it sets the cookie of a pending login instead, and the existing session stays valid. It
+// limits no attempts. on is whose the device is. Errors are those of account.Service.Login, and of
 // the session store.
 func (w *Web) Login(
 	rw http.ResponseWriter, r *http.Request, username, password string, on session.Device,

@@ -19,7 +19,7 @@ const (
 	probeLife = 30 * time.Second
 	// timeout bounds a method: the answer to a proxy must not wait long for what pages only show.
 	timeout = time.Second
-	// How many proxies and open probes are kept; of more, the newest ones.
+	// How many proxies and open probes the indexes have; of more, the newest ones.
 	maxProxies = 32
 	maxProbes  = 64
 )
