@@ -80,34 +80,36 @@ func (a *api) csrf(h handler) handler {
 	}
 }
 
-// stepUp passes requests of sessions whose user has proved lately who they are, and which
-// have not ended when the body has arrived.
+// stepUp is arrived for sessions whose user has proved lately who they are; it refuses others before the body arrives.
 func (a *api) stepUp(h handler) handler {
+	h = a.arrived(h)
 	return func(c echo.Context, s caller) (answer, error) {
 		if err := a.Accounts.CheckFresh(s.Session, s.user); err != nil {
-			return answer{}, err
-		}
-		if err := a.awaitBody(c, s); err != nil {
 			return answer{}, err
 		}
 		return h(c, s)
 	}
 }
 
-// awaitBody waits for the body of a request and then checks that the session has not ended: the thief of a session
-// could send the end of a body long after its beginning.
-func (a *api) awaitBody(c echo.Context, s caller) error {
-	r := c.Request()
-	if r.ContentLength == 0 || r.ContentLength > maxBody || !service.IsJSON(r.Header) {
-		return nil // there is none, or decode refuses it unread
+// arrived waits for the body and passes requests whose session has not ended meanwhile: the thief of a session could
+// send the end of a body long after its beginning.
+func (a *api) arrived(h handler) handler {
+	return func(c echo.Context, s caller) (answer, error) {
+		r := c.Request()
+		if r.ContentLength == 0 || r.ContentLength > maxBody || !service.IsJSON(r.Header) {
+			return h(c, s) // there is none, or decode refuses it unread
+		}
+		body, err := service.ReadBody(c.Response(), r, maxBody)
+		if err != nil {
+			return answer{}, err
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		// a handler that takes longer has its own deadline
+		if err := a.Accounts.CheckLive(context.WithoutCancel(r.Context()), s.Session); err != nil {
+			return answer{}, err
+		}
+		return h(c, s)
 	}
-	body, err := service.ReadBody(c.Response(), r, maxBody)
-	if err != nil {
-		return err
-	}
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	// a handler that takes longer has its own deadline
-	return a.Accounts.CheckLive(context.WithoutCancel(r.Context()), s.Session)
 }
 
 func setCSRFHeader(c echo.Context, s session.Session) {

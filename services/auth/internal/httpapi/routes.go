@@ -21,7 +21,8 @@ const (
 	attempt                          // the client's networks have not failed to log in too often
 	asUser                           // a session, and its CSRF token in a request that changes something
 	asAdmin                          // asUser, and the user is an admin
-	fresh                            // a recent proof of who the user is
+	live                             // a session that has not ended when the body has arrived
+	fresh                            // live, and a recent proof of who the user is
 	freshWithFactor                  // fresh, of users with a second factor
 	ceremony                         // the client's address has not begun or finished too many ceremonies
 	proving                          // nothing; the answer has the RateLimit headers of a proof
@@ -46,7 +47,7 @@ func (a *api) route(e *echo.Echo) {
 	}
 	// Other methods of /users/:id are 405 (AUTH-9.3).
 	beside := []route{
-		{http.MethodPatch, "/me/profile", asUser, members{a}.updateProfile},
+		{http.MethodPatch, "/me/profile", asUser | live, members{a}.updateProfile},
 		{http.MethodGet, "/me/email", asUser, members{a}.ownEmail},
 		{http.MethodPut, "/me/email", asUser | fresh, members{a}.setOwnEmail},
 		{http.MethodGet, "/members/:id", asAdmin, members{a}.getUser},
@@ -72,8 +73,8 @@ func (a *api) route(e *echo.Echo) {
 		{http.MethodGet, "/2fa", asUser, factors{a}.factorState},
 		{http.MethodPost, "/2fa/setup", asUser | fresh, factors{a}.setupTOTP},
 		{http.MethodPost, "/2fa/enable", asUser | fresh | proving, factors{a}.enableFactor},
-		{http.MethodPost, "/2fa/disable", asUser | proving, factors{a}.disableFactor},
-		{http.MethodPost, "/2fa/recovery-codes", asUser | proving, factors{a}.newRecoveryCodes},
+		{http.MethodPost, "/2fa/disable", asUser | live | proving, factors{a}.disableFactor},
+		{http.MethodPost, "/2fa/recovery-codes", asUser | live | proving, factors{a}.newRecoveryCodes},
 		{http.MethodPut, "/2fa/require", asAdmin | fresh, factors{a}.requireFactor},
 		{http.MethodGet, "/2fa/overview", asAdmin, factors{a}.factorOverview},
 		{http.MethodDelete, "/users/:id/2fa", asAdmin | fresh, factors{a}.resetFactor},
@@ -90,7 +91,7 @@ func (a *api) route(e *echo.Echo) {
 		{http.MethodPost, "/2fa/passkey", ceremony, passkeys{a}.passkeySecond},
 		{http.MethodPost, "/reauth/passkey/options", asUser | ceremony, passkeys{a}.passkeyReauthOptions},
 		{http.MethodPost, "/reauth/passkey", asUser | ceremony, passkeys{a}.passkeyReauth},
-		{http.MethodPatch, "/passkeys/:id", asUser, passkeys{a}.renamePasskey},
+		{http.MethodPatch, "/passkeys/:id", asUser | live, passkeys{a}.renamePasskey},
 		{http.MethodDelete, "/passkeys/:id", asUser | fresh, passkeys{a}.deletePasskey},
 		{http.MethodGet, "/apps", asAdmin, apps{a}.listApps},
 		{http.MethodGet, "/apps/mine", asUser, apps{a}.myApps},
@@ -124,9 +125,9 @@ func (a *api) route(e *echo.Echo) {
 	for _, r := range routes {
 		e.Add(r.method, prefix+r.path, answered(a.checked(r)))
 	}
-	changePassword := a.csrf(a.limited(web.LimitPassword, a.PasswordLimit, userID, signIn{a}.changePassword))
-	// 404 when the user was deleted.
-	e.PATCH(prefix+"/me/password", answered(a.loggedIn(a.stepUpIfFactor(changePassword), changePassword)))
+	changePassword := a.csrf(a.stepUpIfFactor(a.limited(web.LimitPassword, a.PasswordLimit, userID,
+		signIn{a}.changePassword)))
+	e.PATCH(prefix+"/me/password", answered(a.loggedIn(changePassword, changePassword))) // 404 for a deleted user
 	e.GET(prefix+"/openapi.json", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, "application/json", openapi.Document)
 	})
@@ -147,6 +148,7 @@ func (a *api) checked(r route) handler {
 	}{ // from the inside out
 		{r.needs&proving != 0, a.proving},
 		{r.needs&ceremony != 0, a.ceremony},
+		{r.needs&live != 0, a.arrived},
 		{r.needs&fresh != 0, a.stepUp},
 		{r.needs&freshWithFactor != 0, a.stepUpIfFactor},
 		{r.needs&(asUser|asAdmin) != 0 && !service.IsSafe(r.method), a.csrf},

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/pforte/pforte/services/auth/internal/factor/passkeytest"
 )
 
 // AUTH-3.4 and AUTH-3.5: guards answer before the body is read, but what
@@ -76,6 +78,49 @@ func TestSlowBody_AnEndedSessionsProofIsRefused(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestSlowBody_OfAnEndedSessionChangesNothing(t *testing.T) {
+	for _, path := range []string{"/me/profile", "/2fa/disable", "/2fa/recovery-codes", "/passkeys/1"} {
+		for name, end := range map[string]func(*browser) error{
+			"logged out":             func(b *browser) error { b.logout().want(http.StatusOK); return nil },
+			"given another password": func(b *browser) error { return b.h.accounts.ResetPassword(b.h.t.Context(), "anna", "another one") },
+		} {
+			t.Run(path+", "+name, func(t *testing.T) {
+				h := newFixture(t)
+				b := h.anna()
+				d := passkeytest.New(t, origin)
+				b.register(d)
+				b.send(http.MethodPost, prefix+"/2fa/enable", object("passkey", true)).want(http.StatusOK)
+				b = h.browser()
+				b.passkeyLogin(d).want(http.StatusOK)
+				before := h.work()
+				body := &slowBody{text: strings.NewReader(`{"display_name": "Eve", "name": "Eve"}`), meanwhile: func() {
+					if err := end(b.copy()); err != nil {
+						t.Error(err)
+					}
+				}}
+				method := http.MethodPost
+				if path == "/me/profile" || path == "/passkeys/1" {
+					method = http.MethodPatch
+				}
+				b.sendBody(method, prefix+path, body).want(http.StatusUnauthorized)
+				for _, event := range []string{"profile_changed", "second_factor_off", "recovery_renewed", "passkey_renamed"} {
+					if h.work()[event] != before[event] {
+						t.Errorf("there is an event %s", event)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestSlowBody_IsNotAwaitedForAWrongToken(t *testing.T) {
+	h := newFixture(t)
+	b := h.anna()
+	h.setUp(b)
+	body := &slowBody{text: strings.NewReader(malformed), meanwhile: func() { t.Error("the body was read") }}
+	b.sendBody(http.MethodPatch, prefix+"/me/password", body, "X-CSRF-Token", "x").want(http.StatusForbidden)
 }
 
 // slowBody is a request's body that arrives when something else has happened.
