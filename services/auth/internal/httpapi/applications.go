@@ -14,13 +14,6 @@ import (
 // apps has the handlers of applications and groups.
 type apps struct{ *api }
 
-// dataAnswer returns the answer {"data": data}.
-func dataAnswer[T any](status int, data T) answer {
-	return answer{status, struct {
-		Data T `json:"data"`
-	}{data}}
-}
-
 // list returns a copy of values, never nil, which would be null in JSON.
 func list[T any](values []T) []T { return append([]T{}, values...) }
 
@@ -52,7 +45,7 @@ func (a apps) listApps(c echo.Context, _ caller) (answer, error) {
 	for i, app := range apps {
 		bodies[i] = appOf(app)
 	}
-	return dataAnswer(http.StatusOK, bodies), nil
+	return data(bodies), nil
 }
 
 // appAnswer returns the answer with an application as stored now.
@@ -81,7 +74,7 @@ func (a apps) myApps(c echo.Context, s caller) (answer, error) {
 	for i, app := range apps {
 		bodies[i] = body{app.Slug, app.Name, app.Description, app.URL, app.Color}
 	}
-	return dataAnswer(http.StatusOK, bodies), nil
+	return data(bodies), nil
 }
 
 // createApp is POST /apps.
@@ -133,11 +126,7 @@ func (a apps) changeApp(c echo.Context, s caller) (answer, error) {
 
 // removeApp is DELETE /apps/:slug.
 func (a apps) removeApp(c echo.Context, s caller) (answer, error) {
-	slug := c.Param("slug")
-	if err := a.Policy.RemoveApplication(c.Request().Context(), s.UserID, slug); err != nil {
-		return answer{}, err
-	}
-	return done, nil
+	return done, a.Policy.RemoveApplication(c.Request().Context(), s.UserID, c.Param("slug"))
 }
 
 // routeOfBody is the route of an application as admins see it.
@@ -162,7 +151,7 @@ func (a apps) routeAnswer(ctx context.Context, slug string) (answer, error) {
 	if app.Route == (application.Route{}) {
 		return answer{}, application.ErrNoRoute
 	}
-	return dataAnswer(http.StatusOK, routeOfBody(app.Route)), nil
+	return data(routeOfBody(app.Route)), nil
 }
 
 // setRoute is PUT /apps/:slug/route. A body without a pin leaves the route's pin if the address stays
@@ -187,10 +176,7 @@ func (a apps) setRoute(c echo.Context, s caller) (answer, error) {
 
 // removeRoute is DELETE /apps/:slug/route.
 func (a apps) removeRoute(c echo.Context, s caller) (answer, error) {
-	if err := a.Policy.RemoveRoute(c.Request().Context(), s.UserID, c.Param("slug")); err != nil {
-		return answer{}, err
-	}
-	return done, nil
+	return done, a.Policy.RemoveRoute(c.Request().Context(), s.UserID, c.Param("slug"))
 }
 
 // groupBody is a group as admins see it.
@@ -214,7 +200,7 @@ func (a apps) listGroups(c echo.Context, _ caller) (answer, error) {
 	for i, g := range groups {
 		bodies[i] = groupOf(g)
 	}
-	return dataAnswer(http.StatusOK, bodies), nil
+	return data(bodies), nil
 }
 
 // groupAnswer returns the answer with a group as stored now.
@@ -268,9 +254,5 @@ func (a apps) changeGroup(c echo.Context, s caller) (answer, error) {
 
 // removeGroup is DELETE /groups/:slug.
 func (a apps) removeGroup(c echo.Context, s caller) (answer, error) {
-	slug := c.Param("slug")
-	if err := a.Policy.RemoveGroup(c.Request().Context(), s.UserID, slug); err != nil {
-		return answer{}, web.OfGroup(err)
-	}
-	return done, nil
+	return done, web.OfGroup(a.Policy.RemoveGroup(c.Request().Context(), s.UserID, c.Param("slug")))
 }

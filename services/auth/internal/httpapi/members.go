@@ -92,17 +92,14 @@ func (a members) getUser(c echo.Context, _ caller) (answer, error) {
 	}
 	body := details{
 		ListedUser: Listed([]user.User{d.User})[0], Groups: list(d.Groups), TwoFactor: d.SecondFactor,
-		Passkeys: d.Passkeys, Disabled: !d.DisabledAt.IsZero(), emailBody: emailOf(d.Email),
+		Passkeys: d.Passkeys, LastLoginAt: orNull(d.LastLoginAt), Disabled: !d.DisabledAt.IsZero(),
+		emailBody: emailOf(d.Email),
 	}
 	if d.Subject != "" {
 		body.Subject = &d.Subject
 	}
 	if day := a.People.LastDay(d.User); day != "" {
 		body.LastDay = &day
-	}
-	if !d.LastLoginAt.IsZero() {
-		at := d.LastLoginAt.Format(time.RFC3339)
-		body.LastLoginAt = &at
 	}
 	return answer{http.StatusOK, struct {
 		User details `json:"user"`
@@ -216,16 +213,11 @@ func (a members) listInvites(c echo.Context, _ caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	type data struct {
-		Invites []inviteBody `json:"invites"`
+	invites := make([]inviteBody, len(links))
+	for i, l := range links {
+		invites[i] = a.inviteOf(l)
 	}
-	invites := make([]inviteBody, 0, len(links))
-	for _, l := range links {
-		invites = append(invites, a.inviteOf(l))
-	}
-	return answer{http.StatusOK, struct {
-		Data data `json:"data"`
-	}{data{invites}}}, nil
+	return data(map[string][]inviteBody{"invites": invites}), nil
 }
 
 type inviteBody struct {
@@ -290,38 +282,28 @@ func (a members) revokeInvite(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, link.ErrNotFound
 	}
-	if err := a.People.RevokeInvite(c.Request().Context(), s.UserID, id); err != nil {
-		return answer{}, err
-	}
-	return dataOK, nil
+	return dataOK, a.People.RevokeInvite(c.Request().Context(), s.UserID, id)
 }
 
 // dataOK is the answer {"data": {"ok": true}}.
-var dataOK = answer{http.StatusOK, struct {
-	Data any `json:"data"`
-}{struct {
-	OK bool `json:"ok"`
-}{true}}}
+var dataOK = data(done.body)
 
 // previewInvite is GET /invites/preview. It leaves the invite as it is, because messengers fetch
 // links for previews.
 func (a members) previewInvite(c echo.Context, _ caller) (answer, error) {
-	type data struct {
+	body := struct {
 		Valid            bool   `json:"valid"`
 		Username         string `json:"username"`
 		DisplayName      string `json:"display_name"`
 		PasswordRequired bool   `json:"password_required"`
-	}
-	body := data{PasswordRequired: true}
+	}{PasswordRequired: true}
 	switch l, err := a.People.LinkOf(c.Request().Context(), link.Invite, c.QueryParam("token")); {
 	case err == nil:
 		body.Valid, body.Username, body.DisplayName = true, l.Username, l.DisplayName
 	case !errors.Is(err, link.ErrInvalid):
 		return answer{}, err
 	}
-	return answer{http.StatusOK, struct {
-		Data data `json:"data"`
-	}{body}}, nil
+	return data(body), nil
 }
 
 // acceptInvite is POST /invites/accept.
@@ -340,13 +322,10 @@ func (a members) acceptInvite(c echo.Context, _ caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	type data struct {
+	return dataAnswer(http.StatusCreated, struct {
 		OK       bool   `json:"ok"`
 		Username string `json:"username"`
-	}
-	return answer{http.StatusCreated, struct {
-		Data data `json:"data"`
-	}{data{true, u.Username}}}, nil
+	}{true, u.Username}), nil
 }
 
 // setup is POST /setup. It is refused once there is a user.

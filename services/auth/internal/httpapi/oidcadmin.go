@@ -3,7 +3,6 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -75,7 +74,7 @@ func (a signIns) answer(c echo.Context) (answer, error) {
 	for _, r := range refusals {
 		body.Refused = append(body.Refused, refusalBody{r.At.Format(time.RFC3339), r.Reason, r.Address, r.IP})
 	}
-	return dataAnswer(http.StatusOK, body), nil
+	return data(body), nil
 }
 
 // client is GET /apps/:slug/oidc.
@@ -132,7 +131,7 @@ func (a signIns) setClient(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return a.secret(http.StatusCreated, slug, secret)
+	return a.secret(slug, secret), nil
 }
 
 func replace[T any](field, value *T) {
@@ -142,12 +141,12 @@ func replace[T any](field, value *T) {
 }
 
 // secret returns the answer with a secret, which is shown this once.
-func (a signIns) secret(status int, slug, secret string) (answer, error) {
-	return dataAnswer(status, struct {
+func (a signIns) secret(slug, secret string) answer {
+	return dataAnswer(http.StatusCreated, struct {
 		Slug   string `json:"slug"`
 		Issuer string `json:"issuer"`
 		Secret string `json:"secret"` // empty: the client is public
-	}{slug, a.OIDC.Issuer(), secret}), nil
+	}{slug, a.OIDC.Issuer(), secret})
 }
 
 // removeClient is DELETE /apps/:slug/oidc.
@@ -161,12 +160,12 @@ func (a signIns) addSecret(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return a.secret(http.StatusCreated, c.Param("slug"), secret)
+	return a.secret(c.Param("slug"), secret), nil
 }
 
 // removeSecret is DELETE /apps/:slug/oidc/secrets/:id.
 func (a signIns) removeSecret(c echo.Context, s caller) (answer, error) {
-	id, err := strconv.ParseInt(c.Param("id"), 10, 64)
+	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, oidc.ErrNoSecret
 	}
@@ -189,7 +188,7 @@ func (a signIns) preview(c echo.Context, _ caller) (answer, error) {
 	case err != nil:
 		body.Refused = "second_factor_needed"
 	}
-	return dataAnswer(http.StatusOK, body), nil
+	return data(body), nil
 }
 
 // grantBody is a grant, a user's login at an application, as the user and admins see it.
@@ -224,7 +223,7 @@ func (a signIns) listGrants(c echo.Context, s caller) (answer, error) {
 			one.LastUsedAt.Format(time.RFC3339),
 		}
 	}
-	return dataAnswer(http.StatusOK, bodies), nil
+	return data(bodies), nil
 }
 
 // endGrant is DELETE /grants/:id.

@@ -172,18 +172,7 @@ type passkeyBody struct {
 }
 
 func passkeyOf(p account.PasskeyInfo) passkeyBody {
-	body := passkeyBody{ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt.Format(time.RFC3339), Synced: p.Synced}
-	if !p.LastUsedAt.IsZero() {
-		used := p.LastUsedAt.Format(time.RFC3339)
-		body.LastUsedAt = &used
-	}
-	return body
-}
-
-func passkeyAnswer(status int, p account.PasskeyInfo) answer {
-	return answer{status, struct {
-		Data passkeyBody `json:"data"`
-	}{passkeyOf(p)}}
+	return passkeyBody{p.ID, p.Name, p.CreatedAt.Format(time.RFC3339), orNull(p.LastUsedAt), p.Synced}
 }
 
 // listPasskeys is GET /passkeys.
@@ -196,9 +185,7 @@ func (a passkeys) listPasskeys(c echo.Context, s caller) (answer, error) {
 	for i, p := range list {
 		bodies[i] = passkeyOf(p)
 	}
-	return answer{http.StatusOK, struct {
-		Data []passkeyBody `json:"data"`
-	}{bodies}}, nil
+	return data(bodies), nil
 }
 
 // passkeyRegisterOptions is POST /passkeys/options.
@@ -221,7 +208,7 @@ func (a passkeys) createPasskey(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return passkeyAnswer(http.StatusCreated, added), nil
+	return dataAnswer(http.StatusCreated, passkeyOf(added)), nil
 }
 
 // renamePasskey is PATCH /passkeys/:id.
@@ -240,7 +227,7 @@ func (a passkeys) renamePasskey(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, web.OfPasskey(err)
 	}
-	return passkeyAnswer(http.StatusOK, renamed), nil
+	return data(passkeyOf(renamed)), nil
 }
 
 // deletePasskey is DELETE /passkeys/:id.
@@ -249,8 +236,5 @@ func (a passkeys) deletePasskey(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, web.ErrUnknownPasskey
 	}
-	if err := a.Accounts.Passkeys.Remove(c.Request().Context(), s.Session, id); err != nil {
-		return answer{}, web.OfPasskey(err)
-	}
-	return done, nil
+	return done, web.OfPasskey(a.Accounts.Passkeys.Remove(c.Request().Context(), s.Session, id))
 }

@@ -69,8 +69,11 @@ func (a signIn) cancelLogin(c echo.Context, _ caller) (answer, error) {
 }
 
 // data returns the answer {"data": v}, with status 200.
-func data(v any) answer {
-	return answer{http.StatusOK, struct {
+func data(v any) answer { return dataAnswer(http.StatusOK, v) }
+
+// dataAnswer returns the answer {"data": v}.
+func dataAnswer(status int, v any) answer {
+	return answer{status, struct {
 		Data any `json:"data"`
 	}{v}}
 }
@@ -255,7 +258,7 @@ func (a signIn) listSessions(c echo.Context, s caller) (answer, error) {
 	return data(list), nil
 }
 
-func rfc3339(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
+func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // endOneSession is DELETE /sessions/:id.
 func (a signIn) endOneSession(c echo.Context, s caller) (answer, error) {

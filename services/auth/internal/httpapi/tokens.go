@@ -76,7 +76,7 @@ func (a tokens) listTokens(c echo.Context, s caller) (answer, error) {
 	for i, t := range tokens {
 		bodies[i] = a.tokenOf(t)
 	}
-	return dataAnswer(http.StatusOK, bodies), nil
+	return data(bodies), nil
 }
 
 // createToken is POST /api-tokens. Its answer is the only one that has the token.
@@ -131,10 +131,7 @@ func (a tokens) revokeToken(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, token.ErrNotFound
 	}
-	if err := a.Policy.RevokeToken(c.Request().Context(), s.UserID, id); err != nil {
-		return answer{}, err
-	}
-	return done, nil
+	return done, a.Policy.RevokeToken(c.Request().Context(), s.UserID, id)
 }
 
 // removeToken is POST /api-tokens/:id/remove.

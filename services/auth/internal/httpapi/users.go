@@ -3,7 +3,6 @@ package httpapi
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -39,7 +38,7 @@ type ListedUser struct {
 func Listed(users []user.User) []ListedUser {
 	list := make([]ListedUser, 0, len(users))
 	for _, u := range users {
-		list = append(list, ListedUser{bodyOf(u), u.CreatedAt.UTC().Format(time.RFC3339)})
+		list = append(list, ListedUser{bodyOf(u), rfc3339(u.CreatedAt)})
 	}
 	return list
 }
@@ -50,9 +49,7 @@ func (a members) listUsers(c echo.Context, _ caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{http.StatusOK, struct {
-		Data []ListedUser `json:"data"`
-	}{Listed(users)}}, nil
+	return data(Listed(users)), nil
 }
 
 // createUser is POST /users.
@@ -72,9 +69,7 @@ func (a members) createUser(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{http.StatusCreated, struct {
-		User userBody `json:"user"`
-	}{bodyOf(u)}}, nil
+	return userAnswer(http.StatusCreated, u), nil
 }
 
 // deleteUser is DELETE /users/:id.
