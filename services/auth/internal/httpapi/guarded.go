@@ -230,7 +230,7 @@ func (a guard) refuse(c echo.Context, d access.Decision, v *visit) error {
 	if len(d.Challenges) > 0 {
 		c.Response().Header()["Www-Authenticate"] = d.Challenges
 	}
-	if v.again || a.Pages == nil || a.Refusal == nil || d.Action == access.Refuse {
+	if v.again || a.Refusal == nil || d.Action == access.Refuse {
 		return refusals[d.Reason]
 	}
 	switch {
