@@ -23,6 +23,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // Bounds of SESSION_LIFETIME and REMEMBER_LIFETIME, and the least length of GUARD_TOKEN. Browsers
@@ -32,9 +33,6 @@ const (
 	minGuardToken = 32
 	maxLifetime   = 400 * 24 * time.Hour
 )
-
-// maxHouseholdName is how long HOUSEHOLD_NAME may be, in characters.
-const maxHouseholdName = 64
 
 // DefaultAddr is the default of ADDR.
 const DefaultAddr = ":8081"
@@ -167,7 +165,7 @@ func (c *Config) Validate() error {
 	if c.CommonPasswords != "allow" && c.CommonPasswords != "refuse" {
 		faults = append(faults, errors.New("COMMON_PASSWORDS: is neither allow nor refuse"))
 	}
-	if name := c.HouseholdName; utf8.RuneCountInString(name) > maxHouseholdName ||
+	if name := c.HouseholdName; utf8.RuneCountInString(name) > user.MaxHouseholdName ||
 		strings.ContainsFunc(name, unicode.IsControl) {
 		faults = append(faults, errors.New("HOUSEHOLD_NAME: has more than 64 characters or control characters"))
 	}
