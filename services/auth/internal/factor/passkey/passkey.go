@@ -9,6 +9,7 @@ package passkey
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,10 +56,7 @@ func New(o Options) (factor.RelyingParty, error) {
 	case origin.Scheme != "https" && host != "localhost":
 		return nil, factor.ErrNotHTTPS
 	}
-	id := strings.ToLower(o.RPID)
-	if id == "" {
-		id = host
-	}
+	id := cmp.Or(strings.ToLower(o.RPID), host)
 	if id != host && (!strings.HasSuffix(host, "."+id) || !strings.Contains(id, ".")) {
 		return nil, fmt.Errorf("PASSKEY_RP_ID: %s is neither the host of PUBLIC_URL nor a parent domain of it", id)
 	}
@@ -135,7 +133,7 @@ func (r relyingParty) FinishLogin(
 		}
 		return u, err
 	}, func(
-		u user, begun webauthn.SessionData, parsed *protocol.ParsedCredentialAssertionData,
+		u webauthn.User, begun webauthn.SessionData, parsed *protocol.ParsedCredentialAssertionData,
 	) (*webauthn.Credential, error) {
 		return r.ValidateDiscoverableLogin(func(_, _ []byte) (webauthn.User, error) { return u, nil }, begun, parsed)
 	})
@@ -156,18 +154,15 @@ func (r relyingParty) BeginVerify(u factor.PasskeyUser) (json.RawMessage, []byte
 func (r relyingParty) FinishVerify(
 	u factor.PasskeyUser, state []byte, answer json.RawMessage,
 ) (factor.Assertion, error) {
-	return r.finish(state, answer, func([]byte) (factor.PasskeyUser, error) { return u, nil },
-		func(u user, begun webauthn.SessionData,
-			parsed *protocol.ParsedCredentialAssertionData,
-		) (*webauthn.Credential, error) {
-			return r.ValidateLogin(u, begun, parsed)
-		})
+	return r.finish(state, answer, func([]byte) (factor.PasskeyUser, error) { return u, nil }, r.ValidateLogin)
 }
 
 // finish checks an answer with the passkeys of the user that find returns for its handle.
 func (r relyingParty) finish(
 	state []byte, answer json.RawMessage, find func(handle []byte) (factor.PasskeyUser, error),
-	validate func(user, webauthn.SessionData, *protocol.ParsedCredentialAssertionData) (*webauthn.Credential, error),
+	validate func(
+		webauthn.User, webauthn.SessionData, *protocol.ParsedCredentialAssertionData,
+	) (*webauthn.Credential, error),
 ) (factor.Assertion, error) {
 	var begun webauthn.SessionData
 	if err := json.Unmarshal(state, &begun); err != nil {

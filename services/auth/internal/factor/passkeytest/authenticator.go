@@ -2,7 +2,6 @@
 package passkeytest
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -189,7 +188,7 @@ func (a *Authenticator) json(v any) []byte {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return bytes.TrimSpace(data)
+	return data
 }
 
 func (a *Authenticator) decode(text string) []byte {
