@@ -1,6 +1,7 @@
 package password
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -113,9 +114,7 @@ func (h *Hasher) WorkCost() int { return max(h.cost, int(h.highest.Load())) }
 
 // New returns a Hasher. It computes no hash, so that a program starts at once.
 func New(o Options) (*Hasher, error) {
-	if o.Cost == 0 {
-		o.Cost = DefaultCost
-	}
+	o.Cost = cmp.Or(o.Cost, DefaultCost)
 	if o.Concurrency <= 0 {
 		o.Concurrency = max(1, runtime.GOMAXPROCS(0)/2)
 	}
