@@ -18,7 +18,7 @@ import (
 
 // clientFlags returns the flags of "auth oidc add" and "auth oidc set". The returned function changes a client by
 // those that are on the command line.
-func clientFlags() (*flag.FlagSet, func(*oidc.Client) error) {
+func clientFlags() (*flag.FlagSet, func(*oidc.Client)) {
 	flags := service.Flags()
 	var changes []func(*oidc.Client)
 	text := func(name string, set func(c *oidc.Client, value string)) {
@@ -56,11 +56,10 @@ func clientFlags() (*flag.FlagSet, func(*oidc.Client) error) {
 	is("device", func(c *oidc.Client, value bool) { c.Device = value })
 	addresses("redirect", func(c *oidc.Client) *[]string { return &c.Redirects })
 	addresses("after-logout", func(c *oidc.Client) *[]string { return &c.AfterLogout })
-	return flags, func(c *oidc.Client) error {
+	return flags, func(c *oidc.Client) {
 		for _, change := range changes {
 			change(c)
 		}
-		return nil
 	}
 }
 
@@ -72,9 +71,7 @@ func (p Process) oidcAdd(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		c := oidc.Client{Slug: words[0], ID: words[0], Email: true}
-		if err := change(&c); err != nil {
-			return err
-		}
+		change(&c)
 		secret, err := s.oidc.Create(ctx, user.Operator, c)
 		if err != nil {
 			return err
@@ -102,7 +99,8 @@ func (p Process) oidcSet(ctx context.Context, args []string) error {
 		return service.UsageError("nothing to change")
 	}
 	return p.open(ctx, func(s *stores) error {
-		return p.done(s.oidc.Change(ctx, user.Operator, words[0], change), words[0]+" is changed")
+		err := s.oidc.Change(ctx, user.Operator, words[0], func(c *oidc.Client) error { change(c); return nil })
+		return p.done(err, words[0]+" is changed")
 	})
 }
 
