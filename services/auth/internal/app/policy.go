@@ -18,9 +18,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// applicationFlags returns the flags of "auth app add" and "auth app set". What is not on the
-// command line is nil in the change that the returned function makes of them.
-func applicationFlags() (*flag.FlagSet, func() policy.ApplicationChange) {
+// applicationFlags returns the flags of "auth app add" and "auth app set", and the change that parsing them makes. What
+// is not on the command line is nil in it.
+func applicationFlags() (*flag.FlagSet, *policy.ApplicationChange) {
 	flags := service.Flags()
 	var c policy.ApplicationChange
 	texts := map[string]**string{"name": &c.Name, "description": &c.Description, "url": &c.URL, "color": &c.Color}
@@ -47,16 +47,15 @@ func applicationFlags() (*flag.FlagSet, func() policy.ApplicationChange) {
 		c.Position = &n
 		return nil
 	})
-	return flags, func() policy.ApplicationChange { return c }
+	return flags, &c
 }
 
 func (p Process) appAdd(ctx context.Context, args []string) error {
-	flags, change := applicationFlags()
+	flags, c := applicationFlags()
 	words, err := service.Parse(flags, args, "SLUG", "URL")
 	if err != nil {
 		return err
 	}
-	c := change()
 	if c.URL != nil {
 		return service.UsageError("the address is there twice")
 	}
@@ -89,7 +88,7 @@ func (p Process) appSet(ctx context.Context, args []string) error {
 		return service.UsageError("nothing to change")
 	}
 	return p.open(ctx, func(s *stores) error {
-		err := s.policy.ChangeApplication(ctx, user.Operator, words[0], change())
+		err := s.policy.ChangeApplication(ctx, user.Operator, words[0], *change)
 		return p.done(err, words[0]+" is changed")
 	})
 }
