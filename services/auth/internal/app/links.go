@@ -10,27 +10,19 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/audit"
-	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // printLink prints a new link, which is shown this once, and how long it can be used; or it returns err.
-func (p Process) printLink(l link.Link, token string, err error) error {
-	if err != nil {
-		return err
-	}
-	cfg, err := config.LoadStores(p.Getenv)
-	if err != nil {
-		return settingsError(err)
-	}
-	text := cfg.PublicURL + l.Kind.Path(token) + "\nIt can be used once, until " + l.ExpiresAt.Format(time.RFC3339) +
+func (p Process) printLink(s *stores, l link.Link, token string, err error) error {
+	text := s.publicURL + l.Kind.Path(token) + "\nIt can be used once, until " + l.ExpiresAt.Format(time.RFC3339) +
 		"."
-	if cfg.PublicURL == "" {
+	if s.publicURL == "" {
 		text += "\nPut the address of your household before it, or set PUBLIC_URL."
 	}
-	return p.done(nil, text)
+	return p.done(err, text)
 }
 
 // setupLink is "auth setup-link". With --or-login it is what a starter of the stack shows
@@ -45,17 +37,13 @@ func (p Process) setupLink(ctx context.Context, args []string) error {
 		l, token, err := s.people.CreateSetupLink(ctx)
 		switch {
 		case *orLogin && errors.Is(err, user.ErrNotEmpty):
-			cfg, err := config.LoadStores(p.Getenv)
-			if err != nil {
-				return settingsError(err)
-			}
-			return p.printf("Log in: %s/pforte/\n", cfg.PublicURL)
+			return p.printf("Log in: %s/pforte/\n", s.publicURL)
 		case *orLogin && err == nil:
 			if err := p.printf("Open this link to set up the household and its first administrator:\n\n"); err != nil {
 				return err
 			}
 		}
-		return p.printLink(l, token, err)
+		return p.printLink(s, l, token, err)
 	})
 }
 
@@ -66,7 +54,7 @@ func (p Process) userResetLink(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		l, token, err := s.people.ResetLinkFor(ctx, words[0])
-		return p.printLink(l, token, err)
+		return p.printLink(s, l, token, err)
 	})
 }
 
@@ -86,7 +74,7 @@ func (p Process) inviteAdd(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		l, token, err := s.people.Invite(ctx, user.Operator, invite)
-		return p.printLink(l, token, formerError(err))
+		return p.printLink(s, l, token, formerError(err))
 	})
 }
 

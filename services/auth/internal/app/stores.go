@@ -42,6 +42,8 @@ type stores struct {
 	audit    *audit.Recorder
 	oidc     *oidc.Service
 	logouts  oidc.Logouts
+	// publicURL is the setting.
+	publicURL string
 }
 
 // rules are the settings of the rules, of which commands need few.
@@ -66,7 +68,7 @@ func openStores(
 	if err != nil {
 		return nil, err
 	}
-	s := &stores{db: db, redis: openRedis(target, metrics.redis)}
+	s := &stores{db: db, redis: openRedis(target, metrics.redis), publicURL: cfg.PublicURL}
 	if s.hasher, err = password.New(passwords); err == nil {
 		err = s.connect(cfg.AppName, rules, observe, log, metrics)
 	}
