@@ -22,7 +22,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/once"
 	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -198,19 +197,12 @@ func (s *server) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits := ratelimit.Options{
-		Client: s.stores.redis, App: s.cfg.AppName, Limit: s.cfg.RateLimitMaxAttempts, Window: s.cfg.Window(),
-	}
-	limits.Name = "login"
-	loginLimit, loginErr := ratelimit.New(limits)
-	limits.Name = "password"
-	passwordLimit, passwordErr := ratelimit.New(limits)
-	limits.Name, limits.Limit, limits.Window = "link", web.LinkAttempts, web.LinkWindow
-	linkLimit, linkErr := ratelimit.New(limits)
-	limits.Name, limits.Limit, limits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
-	passkeyLimit, passkeyErr := ratelimit.New(limits)
-	limits.Name, limits.Limit, limits.Window = "signin", web.SignInAttempts, web.SignInWindow
-	signInLimit, signInErr := ratelimit.New(limits)
+	limit := s.stores.limit
+	loginLimit, loginErr := limit("login", s.cfg.RateLimitMaxAttempts, s.cfg.Window())
+	passwordLimit, passwordErr := limit("password", s.cfg.RateLimitMaxAttempts, s.cfg.Window())
+	linkLimit, linkErr := limit("link", web.LinkAttempts, web.LinkWindow)
+	passkeyLimit, passkeyErr := limit("passkey", web.PasskeyAttempts, web.PasskeyWindow)
+	signInLimit, signInErr := limit("signin", web.SignInAttempts, web.SignInWindow)
 	s.stores.register(s.Registry)
 	metrics, metricsErr := web.NewMetrics(s.Registry)
 	if err := errors.Join(loginErr, passwordErr, linkErr, passkeyErr, signInErr, metricsErr); err != nil {

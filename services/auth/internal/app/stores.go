@@ -42,6 +42,7 @@ type stores struct {
 	audit    *audit.Recorder
 	oidc     *oidc.Service
 	logouts  oidc.Logouts
+	limit    ratelimit.Create
 	// publicURL is the setting.
 	publicURL string
 }
@@ -85,7 +86,7 @@ func (s *stores) connect(
 	kept := sessionredis.New(s.redis, name)
 	s.sessions = countedSessions{kept, metrics}
 	database := sqlstore.New(s.db, time.Now, observe)
-	create := func(limiter string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+	s.limit = func(limiter string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 		return ratelimit.New(ratelimit.Options{Client: s.redis, App: name, Name: limiter, Limit: limit, Window: window})
 	}
 
@@ -98,7 +99,7 @@ func (s *stores) connect(
 	a.Users, a.Factors, a.Browsers, a.Passkeys = database.Users, database.Factors, database.Browsers, database.Passkeys
 	a.Sessions, a.Pendings, a.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
 	a.Passwords, a.Audit, a.Log, a.Now = s.hasher, s.audit, log, time.Now
-	if a.Limits, err = account.NewLimits(create); err != nil {
+	if a.Limits, err = account.NewLimits(s.limit); err != nil {
 		return err
 	}
 	if s.accounts, err = account.New(*a); err != nil {
@@ -117,10 +118,10 @@ func (s *stores) connect(
 		database.Users
 	p.Proxies = proxyredis.New(s.redis, name, time.Now)
 	p.HandOvers, p.Audit, p.Log, p.Now = kept, s.audit, log, time.Now
-	if p.TokenLimit, err = policy.NewTokenLimit(create); err != nil {
+	if p.TokenLimit, err = policy.NewTokenLimit(s.limit); err != nil {
 		return err
 	}
-	if p.ProbeLimit, err = policy.NewProbeLimit(create); err != nil {
+	if p.ProbeLimit, err = policy.NewProbeLimit(s.limit); err != nil {
 		return err
 	}
 	if s.policy, err = policy.New(*p); err != nil {
