@@ -19,8 +19,8 @@ func Commands() []string { return slices.Sorted(maps.Keys(Process{}.commands()))
 // Sweep is the sweep of expired sessions.
 var Sweep = sweep
 
-// Daily carries out a sweep daily.
-var Daily = daily
+// Every carries out a sweep at once and then at each interval.
+var Every = every
 
 // CountSessions counts the sessions of a store; live is how many live.
 func CountSessions(store session.Store) (counted session.Store, live prometheus.Gauge) {

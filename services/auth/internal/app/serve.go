@@ -77,9 +77,11 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		Background: []func(context.Context){
 			func(ctx context.Context) { s.stores.accounts.Replay(ctx) },
 			func(ctx context.Context) { s.stores.audit.Work(ctx) },
-			func(ctx context.Context) { daily(ctx, s.stores.audit.Sweep, "sweep of the audit", s.Log) },
-			func(ctx context.Context) { daily(ctx, s.stores.policy.SweepTokens, "sweep of app tokens", s.Log) },
-			func(ctx context.Context) { hourly(ctx, s.stores.oidc.Sweep, "sweep of logins at applications", s.Log) },
+			func(ctx context.Context) { every(ctx, day, s.stores.audit.Sweep, "sweep of the audit", s.Log) },
+			func(ctx context.Context) { every(ctx, day, s.stores.policy.SweepTokens, "sweep of app tokens", s.Log) },
+			func(ctx context.Context) {
+				every(ctx, time.Hour, s.stores.oidc.Sweep, "sweep of logins at applications", s.Log)
+			},
 			s.deliverLogouts,
 			s.notifier.Run,
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
@@ -277,16 +279,9 @@ func sweep(ctx context.Context, store session.Store, log *slog.Logger) {
 	})
 }
 
-// hourly carries out a sweep at once and then hourly, until ctx ends.
-func hourly(ctx context.Context, sweep func(context.Context) error, what string, log *slog.Logger) {
-	every(ctx, time.Hour, sweep, what, log)
-}
+const day = 24 * time.Hour
 
-// daily carries out a sweep at once and then daily, until ctx ends.
-func daily(ctx context.Context, sweep func(context.Context) error, what string, log *slog.Logger) {
-	every(ctx, 24*time.Hour, sweep, what, log)
-}
-
+// every carries out a sweep at once and then at each interval, until ctx ends.
 func every(
 	ctx context.Context, interval time.Duration, sweep func(context.Context) error, what string, log *slog.Logger,
 ) {

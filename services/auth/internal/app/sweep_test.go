@@ -48,13 +48,13 @@ func TestSweep_ExpiredSessionsGoEvery15Minutes(t *testing.T) {
 	})
 }
 
-func TestDaily_SweepsAtOnceAndThenDaily(t *testing.T) {
+func TestEvery_SweepsAtOnceAndThenAtEachInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var after []time.Duration
 		begin := time.Now()
 		ctx, stop := context.WithTimeout(t.Context(), 3*24*time.Hour-time.Second)
 		defer stop()
-		app.Daily(ctx, func(context.Context) error {
+		app.Every(ctx, 24*time.Hour, func(context.Context) error {
 			after = append(after, time.Since(begin))
 			return errors.New("the store is away")
 		}, "sweep", slog.New(slog.DiscardHandler))
