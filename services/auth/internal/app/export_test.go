@@ -23,7 +23,7 @@ var Sweep = sweep
 var Every = every
 
 // CountSessions counts the sessions of a store; live is how many live.
-func CountSessions(store session.Store) (counted session.Store, live prometheus.Gauge) {
+func CountSessions(store session.Stores) (counted session.Store, live prometheus.Gauge) {
 	metrics := newStoreMetrics(nil)
 	return countedSessions{store, metrics}, metrics.live
 }

@@ -83,8 +83,8 @@ func openStores(
 func (s *stores) connect(
 	name string, rules rules, observe func(context.Context, audit.Entry), log *slog.Logger, metrics *storeMetrics,
 ) (err error) {
-	kept := sessionredis.New(s.redis, name)
-	s.sessions = countedSessions{kept, metrics}
+	kept := countedSessions{sessionredis.New(s.redis, name), metrics}
+	s.sessions = kept
 	database := sqlstore.New(s.db, time.Now, observe)
 	s.limit = func(limiter string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 		return ratelimit.New(ratelimit.Options{Client: s.redis, App: name, Name: limiter, Limit: limit, Window: window})
@@ -97,7 +97,7 @@ func (s *stores) connect(
 
 	a := &rules.accounts
 	a.Users, a.Factors, a.Browsers, a.Passkeys = database.Users, database.Factors, database.Browsers, database.Passkeys
-	a.Sessions, a.Pendings, a.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
+	a.Sessions, a.Pendings, a.Ceremonies = kept, kept, kept
 	a.Passwords, a.Audit, a.Log, a.Now = s.hasher, s.audit, log, time.Now
 	if a.Limits, err = account.NewLimits(s.limit); err != nil {
 		return err
@@ -285,34 +285,51 @@ func (s *stores) register(r prometheus.Registerer) {
 
 // countedSessions counts how sessions begin and end.
 type countedSessions struct {
-	session.Store
+	session.Stores
 	metrics *storeMetrics
 }
 
 func (c countedSessions) Create(
 	ctx context.Context, s session.Session, fence string, lifetimes session.Lifetimes,
 ) error {
-	err := c.Store.Create(ctx, s, fence, lifetimes)
+	err := c.Stores.Create(ctx, s, fence, lifetimes)
 	if err == nil {
 		c.metrics.started.Inc()
 	}
 	return err
 }
 
-// countedPendings counts the sessions that pending logins become.
-type countedPendings struct {
-	session.Pendings
-	metrics *storeMetrics
-}
-
-func (c countedPendings) FinishPending(
+func (c countedSessions) FinishPending(
 	ctx context.Context, ref session.Ref, s session.Session, fence string, lifetimes session.Lifetimes,
 ) error {
-	err := c.Pendings.FinishPending(ctx, ref, s, fence, lifetimes)
+	err := c.Stores.FinishPending(ctx, ref, s, fence, lifetimes)
 	if err == nil {
 		c.metrics.started.Inc()
 	}
 	return err
+}
+
+func (c countedSessions) Delete(ctx context.Context, ref session.Ref) error {
+	err := c.Stores.Delete(ctx, ref)
+	if err == nil {
+		c.metrics.ended.WithLabelValues(sessionClosed).Inc()
+	}
+	return err
+}
+
+func (c countedSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
+	n, err := c.Stores.Revoke(ctx, userID, keep)
+	c.metrics.ended.WithLabelValues(sessionRevoked).Add(float64(n))
+	return n, err
+}
+
+func (c countedSessions) Sweep(ctx context.Context) (session.Swept, error) {
+	swept, err := c.Stores.Sweep(ctx)
+	c.metrics.ended.WithLabelValues(sessionExpired).Add(float64(swept.Expired))
+	if err == nil {
+		c.metrics.live.Set(float64(swept.Live))
+	}
+	return swept, err
 }
 
 // countedLinks counts what becomes of links.
@@ -370,27 +387,4 @@ func (c countedLinks) ResetByLink(ctx context.Context, hash, newHash string) (us
 	r, err := c.Links.ResetByLink(ctx, hash, newHash)
 	c.count(link.Reset, linkUsed, err)
 	return r, err
-}
-
-func (c countedSessions) Delete(ctx context.Context, ref session.Ref) error {
-	err := c.Store.Delete(ctx, ref)
-	if err == nil {
-		c.metrics.ended.WithLabelValues(sessionClosed).Inc()
-	}
-	return err
-}
-
-func (c countedSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
-	n, err := c.Store.Revoke(ctx, userID, keep)
-	c.metrics.ended.WithLabelValues(sessionRevoked).Add(float64(n))
-	return n, err
-}
-
-func (c countedSessions) Sweep(ctx context.Context) (session.Swept, error) {
-	swept, err := c.Store.Sweep(ctx)
-	c.metrics.ended.WithLabelValues(sessionExpired).Add(float64(swept.Expired))
-	if err == nil {
-		c.metrics.live.Set(float64(swept.Live))
-	}
-	return swept, err
 }

@@ -66,7 +66,7 @@ func TestEvery_SweepsAtOnceAndThenAtEachInterval(t *testing.T) {
 
 // counts is a store whose sweeps find that many live sessions.
 type counts struct {
-	session.Store
+	session.Stores
 	live []int
 }
 
