@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -421,4 +422,24 @@ func unsigned(head, claims map[string]any) (string, error) {
 		text += base64.RawURLEncoding.EncodeToString(raw) + "."
 	}
 	return text, nil
+}
+
+// TestEnd_ComesBeforeTheCodeOfASessionThatWasLetIn: what ends a user's sessions while one of them asks for a code, after
+// its guard has let it in, leaves it none, in a browser and for a device.
+func TestEnd_ComesBeforeTheCodeOfASessionThatWasLetIn(t *testing.T) {
+	h := newSigningIn(t, withPages)
+	h.otto()
+	waiting := must(h.oidc.WaitingDevice(t.Context(), h.device().User))(t)
+	session := must(h.stores.List(t.Context(), 2))(t)[0].Session
+	holder := must(h.accounts.Holder(t.Context(), session))(t)
+	must(h.database.Users.EndSessions(t.Context(), holder.ID))(t)
+	step := must(h.oidc.Authorize(t.Context(), oidc.Attempt{
+		Values: asked(), Session: &session, User: holder, Spend: func(context.Context) error { return nil },
+	}))(t)
+	if step.Kind != oidc.ToLogin || step.Answer.Values.Has("code") {
+		t.Errorf("a browser: %+v", step)
+	}
+	if kind := must(h.oidc.AllowDevice(t.Context(), waiting, session, holder))(t); kind != oidc.ToLogin {
+		t.Errorf("a device: step %d", kind)
+	}
 }

@@ -191,8 +191,9 @@ func (s *Service) ProvedForDevice(ctx context.Context, typed string, by session.
 }
 
 // AllowDevice lets a device log its user in. The kind is Back: it may; ToReauth: the user has to prove who they are
-// first, because ProveFirst says so, or by a second factor; ToLogin: their account is gone or closed, or the
-// application is gone; NoFactor: they have to set up a second factor; NoAccess: the rule does not admit them.
+// first, because ProveFirst says so, or by a second factor; ToLogin: since u was read, their account is gone or closed,
+// their sessions were ended, or the application is gone; NoFactor: they have to set up a second factor; NoAccess: the
+// rule does not admit them.
 // ErrNoDevice, also where the device has an answer.
 func (s *Service) AllowDevice(
 	ctx context.Context, w WaitingDevice, by session.Session, u user.User,
@@ -213,9 +214,9 @@ func (s *Service) DenyDevice(ctx context.Context, w WaitingDevice) error {
 	return s.o.ShortLived.AnswerDevice(ctx, w.hash, nil)
 }
 
-// admitted decides whether a client's rule admits a user now. The kind is Back: it does; ToLogin: their account is
-// gone or closed, or the application is gone; ToReauth: they have to prove a second factor; NoFactor: they have to set
-// one up; NoAccess: it does not, which is recorded.
+// admitted decides whether a client's rule admits a user now. The kind is Back: it does; ToLogin: since u was read,
+// their account is gone or closed, their sessions were ended, or the application is gone; ToReauth: they have to prove
+// a second factor; NoFactor: they have to set one up; NoAccess: it does not, which is recorded.
 func (s *Service) admitted(ctx context.Context, by session.Session, u user.User, c Client) (Person, StepKind, error) {
 	p, secondFactor, err := s.o.Grants.Person(ctx, by.UserID, c.ApplicationID)
 	switch {
@@ -229,6 +230,8 @@ func (s *Service) admitted(ctx context.Context, by session.Session, u user.User,
 		return p, NoAccess, nil
 	case err != nil:
 		return p, Back, err
+	case p.User.SessionStamp != u.SessionStamp: // u admitted the session, and p may not
+		return p, ToLogin, nil
 	case !secondFactor || by.Factor.Second():
 		return p, Back, nil
 	case u.SecondFactor:
