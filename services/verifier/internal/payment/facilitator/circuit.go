@@ -16,7 +16,7 @@ const (
 type circuit struct {
 	now func() time.Time
 	// over is the circuit of known payers, if this one is of strangers: while it is open this one
-	// is too, but not the other way round.
+	// is too, but not the other way round. A success counts for both.
 	over *circuit
 
 	mu       sync.Mutex
@@ -28,13 +28,18 @@ type circuit struct {
 
 // wait returns for how long no check may be sent, zero when one may be, and whether the
 // facilitator has requested that. While the circuit is open for its failures it returns zero once
-// in each openFor, for one attempt.
+// in each openFor, for one attempt. Strangers take no attempt of known payers.
 func (c *circuit) wait() (left time.Duration, busy bool) {
 	if c.over != nil {
-		if left, busy = c.over.wait(); left > 0 {
+		if left, busy = c.over.pause(false); left > 0 {
 			return left, busy
 		}
 	}
+	return c.pause(true)
+}
+
+// pause is wait of this circuit alone. Where attempts is false, it takes no attempt.
+func (c *circuit) pause(attempts bool) (left time.Duration, busy bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
@@ -47,7 +52,9 @@ func (c *circuit) wait() (left time.Duration, busy bool) {
 	if left := c.retryAt.Sub(now); left > 0 {
 		return left, false
 	}
-	c.retryAt = now.Add(openFor)
+	if attempts {
+		c.retryAt = now.Add(openFor)
+	}
 	return 0, false
 }
 
@@ -61,6 +68,9 @@ func (c *circuit) busy(pause time.Duration) {
 }
 
 func (c *circuit) succeeded() {
+	if c.over != nil {
+		c.over.succeeded()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failures = 0

@@ -173,3 +173,39 @@ func TestClient_ForStrangers_HasACircuitOfItsOwn(t *testing.T) {
 		})
 	}
 }
+
+// After the facilitator was away one check in a while tries whether it is back. A stranger's is not
+// that one, so that those who call most often, or whose checks fail, keep no known payer waiting.
+func TestClient_ForStrangers_TakesNoTryOfKnownPayers(t *testing.T) {
+	for name, status := range map[string]int32{"whose check succeeds": 200, "whose check fails": 503} {
+		t.Run(name, func(t *testing.T) {
+			var answers atomic.Int32
+			answers.Store(503)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(int(answers.Load()))
+				_, _ = io.WriteString(w, `{"isValid":true}`)
+			}))
+			t.Cleanup(server.Close)
+			now := time.Now()
+			c, err := facilitator.New(facilitator.Options{URL: server.URL, Now: func() time.Time { return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				_, _ = c.Verify(context.Background(), nil)
+			}
+			strangers := c.ForStrangers()
+			now = now.Add(5 * time.Second)
+			answers.Store(status)
+			if _, err := strangers.Verify(context.Background(), nil); (err == nil) != (status == 200) {
+				t.Fatal(err)
+			}
+			answers.Store(200)
+			for range 2 {
+				if _, err := c.Verify(context.Background(), nil); err != nil {
+					t.Errorf("a known payer: %v", err)
+				}
+			}
+		})
+	}
+}
