@@ -59,8 +59,8 @@ type Simulator struct {
 // NewSimulator returns a simulator of a network without any transfer.
 func NewSimulator(network string, now func() time.Time) *Simulator {
 	return &Simulator{
-		Network: network, Now: now,
-		spent: map[string]string{}, reverted: map[string]string{}, values: map[string]string{}, refunds: map[string]int64{},
+		Network: network, Now: now, refunds: map[string]int64{},
+		spent: map[string]string{}, reverted: map[string]string{}, values: map[string]string{},
 	}
 }
 
