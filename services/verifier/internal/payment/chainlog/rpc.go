@@ -90,7 +90,6 @@ func (n node) exchange(ctx context.Context, result any, name string, content any
 	return nil
 }
 
-// answer is a node's answer to one call.
 type answer struct {
 	ID     json.RawMessage `json:"id"` // a node may answer a single call with any
 	Result json.RawMessage `json:"result"`

@@ -38,7 +38,7 @@ func (c *circuit) wait() (left time.Duration, busy bool) {
 	return c.pause(true)
 }
 
-// pause is wait of this circuit alone. Where attempts is false, it takes no attempt.
+// pause is wait of this circuit alone. If attempts is false, it takes no attempt.
 func (c *circuit) pause(attempts bool) (left time.Duration, busy bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -571,7 +571,6 @@ func networksAround(name string) []string {
 // onePayer names a payer, who is in no group: accounts cost nothing.
 func onePayer(name string) []string { return []string{name, name} }
 
-// spend is spendMany of one.
 func (a *attempts) spend(name string, limit int) (refund func(), err error) {
 	return a.spendMany(name, limit, 1)
 }
