@@ -164,16 +164,13 @@ func readHash(text string) (chain.Hash, error) {
 }
 
 // tool returns the tool transaction_status.
-func (s *states) tool() (tool, error) {
+func (s *states) tool() tool {
 	type arguments struct {
 		Chain           *string `json:"chain"`
 		TransactionHash string  `json:"transactionHash"`
 	}
-	schema, err := s.withChain(`{"type":"object","required":["transactionHash"],"additionalProperties":false,` +
+	schema := s.withChain(`{"type":"object","required":["transactionHash"],"additionalProperties":false,` +
 		`"properties":{"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}}}`)
-	if err != nil {
-		return tool{}, err
-	}
 	return freeTool("transaction_status", "State of a transaction",
 		"Says whether a transaction is unknown, pending, included or final, and in how many seconds it will be: "+
 			"only a final one can be verified. By the word of a node, not signed. Free.",
@@ -195,5 +192,5 @@ func (s *states) tool() (tool, error) {
 				}
 			}
 			return status, err
-		}), nil
+		})
 }

@@ -100,11 +100,7 @@ func (a *api) tools() ([]tool, error) {
 		}
 		all = append(all, t)
 	}
-	state, err := a.states.tool()
-	if err != nil {
-		return nil, err
-	}
-	return append(all, state, a.checkReceipt(), a.quote(all), a.listChains()), nil
+	return append(all, a.states.tool(), a.checkReceipt(), a.quote(all), a.listChains()), nil
 }
 
 // paidTool returns the tool that sells one kind of evidence about any chain.
@@ -113,11 +109,10 @@ func (a *api) paidTool(k *kind) (tool, error) {
 	for _, o := range operations {
 		a.Metrics.sells(o.name(), payment.TransportMCP)
 	}
-	schema, err := a.withChain(k.toolSchema, proofArgument)
-	if err != nil {
-		return tool{}, err
+	t := tool{
+		name: k.tool, title: k.title, schema: a.withChain(k.toolSchema, proofArgument),
+		output: answers(soldOutput, challengeOutput),
 	}
-	t := tool{name: k.tool, title: k.title, schema: schema, output: answers(soldOutput, challengeOutput)}
 	t.offer = &payment.Offer{
 		Terms: a.Terms,
 		Resource: x402.Resource{
@@ -272,34 +267,33 @@ const transactionArguments = `{"type":"object","required":["transactionHash"],"a
 	`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`
 
 // withChain returns the schema of a request with the member chain, and others, before its own.
-func (a *api) withChain(schema string, others ...string) (string, error) {
+func (a *api) withChain(schema string, others ...string) string {
 	var names []string
 	for _, chain := range a.Chains {
 		names = append(names, chain.Name)
 	}
-	chain, err := json.Marshal(map[string]any{
+	chain := encoded(map[string]any{
 		"type": "string", "enum": names,
 		"description": "a name of list_chains; absent: " + names[0],
 	})
-	if err != nil {
-		return "", fmt.Errorf("encode the names of the chains: %w", err)
-	}
 	const properties = `"properties":{`
-	head, tail, ok := strings.Cut(schema, properties)
-	if !ok {
-		return "", errors.New("a schema has no properties")
+	head, tail, _ := strings.Cut(schema, properties) // each schema has some
+	return head + properties + `"chain":` + chain + "," + strings.Join(append(others, tail), ",")
+}
+
+// encoded returns texts as JSON.
+func encoded(texts any) string {
+	text, err := json.Marshal(texts)
+	if err != nil {
+		panic(err) // of texts: cannot happen
 	}
-	return head + properties + `"chain":` + string(chain) + "," + strings.Join(append(others, tail), ","), nil
+	return string(text)
 }
 
 // toolBazaar describes a tool to registries (x402 extension bazaar).
 func toolBazaar(t tool, k *kind) json.RawMessage {
-	description, err := json.Marshal(t.description)
-	if err != nil {
-		panic(err) // a string: cannot happen
-	}
 	return json.RawMessage(`{"info":{"input":{"type":"mcp","toolName":"` + t.name + `",` +
-		`"description":` + string(description) +
+		`"description":` + encoded(t.description) +
 		`,"transport":"streamable-http","inputSchema":` + t.schema + `,"example":` + k.example + `},` +
 		`"output":{"type":"json","example":` + k.output + `}},` +
 		`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
@@ -437,14 +431,10 @@ func (a *api) quote(paid []tool) tool {
 	for _, t := range paid {
 		names = append(names, t.name)
 	}
-	enum, err := json.Marshal(names)
-	if err != nil {
-		panic(err) // strings: cannot happen
-	}
 	return freeTool("quote", "Price of a paid tool",
 		"Returns what each paid tool costs, how it is paid, and whether sales are open. Free.",
 		`{"type":"object","additionalProperties":false,`+
-			`"properties":{"tool":{"type":"string","enum":`+string(enum)+`,"description":"absent: all"}}}`,
+			`"properties":{"tool":{"type":"string","enum":`+encoded(names)+`,"description":"absent: all"}}}`,
 		quoteOutput, strictjson.Rules{},
 		func(ctx context.Context, _ toolCall, in arguments) (any, error) {
 			out := struct {
