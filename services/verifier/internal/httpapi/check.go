@@ -19,8 +19,7 @@ const checkPath = "/v1/check"
 type checkPage struct {
 	mu   sync.Mutex
 	site checkpage.Site
-	page checkpage.Page
-	// plain and compressed serve page; nil until it is made.
+	// plain and compressed serve the page of site; nil until it is made.
 	plain, compressed echo.HandlerFunc
 }
 
@@ -70,22 +69,22 @@ func (p *checkPage) with(built []byte, site checkpage.Site) (plain, compressed e
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.plain == nil || p.site.Log != site.Log || p.site.Policy != site.Policy { // the rest does not change
-		if p.page, err = checkpage.Make(built, site); err != nil {
+		made, err := checkpage.Make(built, site)
+		if err != nil {
 			return nil, nil, err
 		}
 		p.site = site
-		p.plain, p.compressed = p.serve(p.page.Plain, ""), p.serve(p.page.Compressed, "gzip")
+		p.plain, p.compressed = shown(made.Plain, made.Policy, ""), shown(made.Compressed, made.Policy, "gzip")
 	}
 	return p.plain, p.compressed, nil
 }
 
-// serve is [page] with the headers of a page that people look at. A 304 has them too.
-func (p *checkPage) serve(body []byte, encoding string) echo.HandlerFunc {
-	policy := p.page.Policy + "; frame-ancestors 'none'"
+// shown is [page] with the headers of a page that people look at. A 304 has them too.
+func shown(body []byte, policy, encoding string) echo.HandlerFunc {
 	answer := page("text/html; charset=utf-8", body)
 	return func(c echo.Context) error {
 		h := c.Response().Header()
-		h.Set("Content-Security-Policy", policy)
+		h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
