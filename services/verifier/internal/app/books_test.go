@@ -112,6 +112,9 @@ func TestBooks_AreReadByTheOperator(t *testing.T) {
 			w.wantCode(0, "seen in an explorer", "show", open)
 			w.later = time.Hour
 			w.wantCode(1, "it was paid by", "decide", last, "dead", "--note", "n")
+			w.env["PAYMENT_RPC_URL"], w.env["CHAINS_FILE"] = "", "missing.json"
+			w.wantCode(1, "missing.json", "decide", last, "dead", "--note", "the file would name a node")
+			w.env["PAYMENT_RPC_URL"], w.env["CHAINS_FILE"] = node, ""
 			w.wantCode(0, `"to":"dead"`, "decide", never, "dead", "--note", "never came")
 			w.wantCode(0, "never came", "show", never)
 			w.wantCode(0, "written: it is settled", "look", last, "--write")
