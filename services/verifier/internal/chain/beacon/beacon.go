@@ -49,7 +49,7 @@ func Open(address string, timeout time.Duration) (*Node, error) {
 	transport.DialContext = (&net.Dialer{Timeout: timeout}).DialContext
 	transport.MaxIdleConnsPerHost = 4
 	transport.MaxResponseHeaderBytes = 64 << 10
-	return &Node{name: u.Host, url: strings.TrimRight(address, "/"), timeout: timeout, http: &http.Client{
+	return &Node{name: u.Host, url: address, timeout: timeout, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -65,14 +65,13 @@ func (n *Node) get(ctx context.Context, path string) ([]byte, error) {
 	defer cancel()
 	// A query of the address, such as a key, goes after that of the path.
 	address, query, _ := strings.Cut(n.url, "?")
-	if full := strings.TrimRight(address, "/") + path; query != "" {
+	address = strings.TrimRight(address, "/") + path
+	if query != "" {
 		separator := "?"
 		if strings.Contains(path, "?") {
 			separator = "&"
 		}
-		address = full + separator + query
-	} else {
-		address = full
+		address += separator + query
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
