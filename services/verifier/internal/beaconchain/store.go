@@ -88,12 +88,6 @@ type BundleCounts struct {
 // Store is where proofs of finality are kept: in the database of the payments, whose ledger queues the sold blocks.
 // Each write is atomic over all processes that share it.
 type Store interface {
-	Bundles
-	Handovers
-}
-
-// Bundles are the proofs of sold blocks.
-type Bundles interface {
 	// TakeSold takes at most so many sold blocks from the queue, of all chains, makes a pending
 	// bundle for each, and returns how many it took. A made bundle stays.
 	TakeSold(ctx context.Context, most int) (int, error)
@@ -110,10 +104,7 @@ type Bundles interface {
 	// again at next. A bundle that is not pending stays.
 	PutOff(ctx context.Context, b Bundle, next time.Time) error
 	BundleCounts(ctx context.Context, chain string) (BundleCounts, error)
-}
 
-// Handovers are the checkpoints that proofs begin at, and the steps from there.
-type Handovers interface {
 	// KeepStep writes a step, unless one of its period is there with at least as many signers.
 	// That it is Final is noted in any case.
 	KeepStep(ctx context.Context, s Step) error

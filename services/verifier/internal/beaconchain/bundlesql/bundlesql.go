@@ -65,7 +65,7 @@ const takeSQL = `INSERT INTO finality_bundles AS b (chain, block_hash, number, s
 	 tries = CASE WHEN b.state IN ('unavailable', 'expired') THEN 0 ELSE b.tries END,
 	 state = CASE WHEN b.state IN ('unavailable', 'expired') THEN 'pending' ELSE b.state END`
 
-// TakeSold implements beaconchain.Bundles.
+// TakeSold implements beaconchain.Store.
 func (s *Store) TakeSold(ctx context.Context, most int) (taken int, err error) {
 	type queued struct {
 		id     int64
@@ -137,7 +137,7 @@ func milliseconds(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// Bundle implements beaconchain.Bundles. It reads the queue first: what TakeSold takes from there meanwhile is found
+// Bundle implements beaconchain.Store. It reads the queue first: what TakeSold takes from there meanwhile is found
 // among the bundles.
 func (s *Store) Bundle(ctx context.Context, chain string, block finality.Root) (beaconchain.Bundle, error) {
 	var queued int64
@@ -163,7 +163,7 @@ func (s *Store) Bundle(ctx context.Context, chain string, block finality.Root) (
 	return b, nil
 }
 
-// DueBundles implements beaconchain.Bundles.
+// DueBundles implements beaconchain.Store.
 func (s *Store) DueBundles(
 	ctx context.Context, chain string, can beaconchain.Makeable, next time.Time, most int,
 ) (due []beaconchain.Bundle, err error) {
@@ -190,7 +190,7 @@ func (s *Store) DueBundles(
 	return due, err
 }
 
-// KeepBundle implements beaconchain.Bundles.
+// KeepBundle implements beaconchain.Store.
 func (s *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
 	return s.write(ctx, "keep a bundle", func(ctx context.Context, tx *sql.Tx) error {
 		kept, err := s.db.Exec(ctx, tx, `UPDATE finality_bundles SET
@@ -207,7 +207,7 @@ func (s *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
 	})
 }
 
-// PutOff implements beaconchain.Bundles.
+// PutOff implements beaconchain.Store.
 func (s *Store) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time) error {
 	_, err := s.exec(ctx, "put a bundle off", `UPDATE finality_bundles SET state = ?, tried = ?, tries = ?, try_at = ?
 		WHERE chain = ? AND block_hash = ? AND state = 'pending'`,
@@ -218,7 +218,7 @@ func (s *Store) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time
 const countBundlesSQL = `SELECT state, count(*) FROM finality_bundles WHERE chain = ? GROUP BY state
 	UNION ALL SELECT 'pending', count(*) FROM finality_queue WHERE chain = ?`
 
-// BundleCounts implements beaconchain.Bundles.
+// BundleCounts implements beaconchain.Store.
 func (s *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.BundleCounts, error) {
 	counts := beaconchain.BundleCounts{States: map[beaconchain.BundleState]int{}}
 	type count struct {
@@ -246,7 +246,7 @@ func (s *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.Bun
 	return counts, nil
 }
 
-// KeepStep implements beaconchain.Handovers.
+// KeepStep implements beaconchain.Store.
 func (s *Store) KeepStep(ctx context.Context, k beaconchain.Step) error {
 	return s.write(ctx, "keep a step", func(ctx context.Context, tx *sql.Tx) error {
 		_, err := s.db.Exec(ctx, tx, `INSERT INTO finality_steps AS k (chain, period, signers, final, step, written)
@@ -260,7 +260,7 @@ func (s *Store) KeepStep(ctx context.Context, k beaconchain.Step) error {
 	})
 }
 
-// Steps implements beaconchain.Handovers.
+// Steps implements beaconchain.Store.
 func (s *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]beaconchain.Step, error) {
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT period, signers, final, step FROM finality_steps
 		WHERE chain = ? AND period BETWEEN ? AND ? ORDER BY period`),
@@ -283,7 +283,7 @@ func (s *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]
 	return steps, nil
 }
 
-// KeepCheckpoint implements beaconchain.Handovers.
+// KeepCheckpoint implements beaconchain.Store.
 func (s *Store) KeepCheckpoint(ctx context.Context, c beaconchain.Checkpoint) error {
 	return s.write(ctx, "keep a checkpoint", func(ctx context.Context, tx *sql.Tx) error {
 		_, err := s.db.Exec(ctx, tx, `INSERT INTO finality_checkpoints AS k
@@ -306,7 +306,7 @@ func scanCheckpoint(row sqldb.Scanner) (c beaconchain.Checkpoint, err error) {
 
 const checkpointSQL = "SELECT chain, root, slot, period, own, checkpoint FROM finality_checkpoints"
 
-// Checkpoint implements beaconchain.Handovers.
+// Checkpoint implements beaconchain.Store.
 func (s *Store) Checkpoint(ctx context.Context, chain string, root finality.Root) (beaconchain.Checkpoint, error) {
 	c, err := scanCheckpoint(s.row(ctx, checkpointSQL+" WHERE chain = ? AND root = ?", chain, root[:]))
 	switch {
@@ -318,7 +318,7 @@ func (s *Store) Checkpoint(ctx context.Context, chain string, root finality.Root
 	return c, nil
 }
 
-// OwnCheckpoints implements beaconchain.Handovers.
+// OwnCheckpoints implements beaconchain.Store.
 func (s *Store) OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]beaconchain.Checkpoint, error) {
 	rows, err := s.db.Reader.QueryContext(ctx,
 		s.db.Rebind(checkpointSQL+" WHERE chain = ? AND own = 1 AND slot >= ? ORDER BY slot"), chain, int64(from))
