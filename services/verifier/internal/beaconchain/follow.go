@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -226,7 +225,7 @@ func (c *Chain) differs(genesis chain.BeaconGenesis, spec map[string]string) str
 			differing = append(differing, name)
 		}
 	}
-	sort.Strings(differing)
+	slices.Sort(differing)
 	return strings.Join(differing, ", ")
 }
 
@@ -244,7 +243,7 @@ func (c *Chain) begin(ctx context.Context) error {
 		return c.ask(ctx, c.nodes, func(n *node) error { return c.first(ctx, n) })
 	}
 	for _, k := range kept {
-		c.checkpoints[k.Period] = finality.Root(k.Root)
+		c.checkpoints[k.Period] = k.Root
 	}
 	newest := kept[len(kept)-1]
 	var checkpoint finality.Checkpoint
