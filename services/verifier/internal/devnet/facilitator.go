@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
 
@@ -39,7 +40,7 @@ type Facilitator struct {
 	chainID *big.Int
 	network string
 	log     *slog.Logger
-	sender  *sender
+	sender  sender
 
 	mu sync.Mutex
 	// sent has, by everything that was signed and the signature, what judges and broadcasts a
@@ -52,10 +53,10 @@ type Facilitator struct {
 // TokenAddress.
 func newFacilitator(chain *ethclient.Client, t token, chainID uint64, log *slog.Logger) (*Facilitator, error) {
 	id := new(big.Int).SetUint64(chainID)
-	s, err := newSender(chain, id)
+	key, err := crypto.HexToECDSA(facilitatorKey)
 	return &Facilitator{
-		chain: chain, token: t, chainID: id, network: "eip155:" + id.String(), log: log, sender: s,
-		sent: map[common.Hash]func() (common.Hash, error){},
+		chain: chain, token: t, chainID: id, network: "eip155:" + id.String(), log: log,
+		sender: sender{chain: chain, key: key, chainID: id}, sent: map[common.Hash]func() (common.Hash, error){},
 	}, err
 }
 

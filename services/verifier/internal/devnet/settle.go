@@ -129,14 +129,6 @@ type sender struct {
 	nonce   uint64 // the next one
 }
 
-func newSender(chain *ethclient.Client, chainID *big.Int) (*sender, error) {
-	key, err := crypto.HexToECDSA(facilitatorKey)
-	if err != nil {
-		return nil, fmt.Errorf("read a development key: %w", err)
-	}
-	return &sender{chain: chain, key: key, chainID: chainID}, nil
-}
-
 func (s *sender) send(ctx context.Context, data []byte) (common.Hash, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
