@@ -33,10 +33,10 @@ func (s *Store) write(ctx context.Context, what string, do func(context.Context,
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	err := s.db.TxRelaxed(ctx, func(tx *sql.Tx) error { return do(ctx, tx) })
-	if err == nil || errors.Is(err, beaconchain.ErrNotFound) {
-		return err
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return nil
 }
 
 // exec is write with one statement; it reports whether that changed a row.
@@ -192,19 +192,17 @@ func (s *Store) DueBundles(
 
 // KeepBundle implements beaconchain.Store.
 func (s *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
-	return s.write(ctx, "keep a bundle", func(ctx context.Context, tx *sql.Tx) error {
-		kept, err := s.db.Exec(ctx, tx, `UPDATE finality_bundles SET
-			period = CASE state WHEN 'made' THEN period ELSE ? END,
-			anchor_slot = CASE state WHEN 'made' THEN anchor_slot ELSE ? END,
-			content = CASE state WHEN 'made' THEN content ELSE ? END,
-			made = CASE state WHEN 'made' THEN made ELSE ? END, state = 'made'
-			WHERE chain = ? AND block_hash = ? AND state <> 'expired'`,
-			int64(b.Period), int64(b.Slot), b.Content, s.now().UnixMilli(), b.Chain, b.Hash[:])
-		if err == nil && !kept {
-			err = beaconchain.ErrNotFound
-		}
-		return err
-	})
+	kept, err := s.exec(ctx, "keep a bundle", `UPDATE finality_bundles SET
+		period = CASE state WHEN 'made' THEN period ELSE ? END,
+		anchor_slot = CASE state WHEN 'made' THEN anchor_slot ELSE ? END,
+		content = CASE state WHEN 'made' THEN content ELSE ? END,
+		made = CASE state WHEN 'made' THEN made ELSE ? END, state = 'made'
+		WHERE chain = ? AND block_hash = ? AND state <> 'expired'`,
+		int64(b.Period), int64(b.Slot), b.Content, s.now().UnixMilli(), b.Chain, b.Hash[:])
+	if err == nil && !kept {
+		err = beaconchain.ErrNotFound
+	}
+	return err
 }
 
 // PutOff implements beaconchain.Store.
@@ -248,16 +246,14 @@ func (s *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.Bun
 
 // KeepStep implements beaconchain.Store.
 func (s *Store) KeepStep(ctx context.Context, k beaconchain.Step) error {
-	return s.write(ctx, "keep a step", func(ctx context.Context, tx *sql.Tx) error {
-		_, err := s.db.Exec(ctx, tx, `INSERT INTO finality_steps AS k (chain, period, signers, final, step, written)
-			VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (chain, period) DO UPDATE SET
-			 step = CASE WHEN excluded.signers > k.signers THEN excluded.step ELSE k.step END,
-			 signers = CASE WHEN excluded.signers > k.signers THEN excluded.signers ELSE k.signers END,
-			 final = CASE WHEN excluded.final > k.final THEN excluded.final ELSE k.final END`,
-			k.Chain, int64(k.Period), k.Signers, flag(k.Final), k.Step, s.now().UnixMilli())
-		return err
-	})
+	_, err := s.exec(ctx, "keep a step", `INSERT INTO finality_steps AS k (chain, period, signers, final, step, written)
+		VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (chain, period) DO UPDATE SET
+		 step = CASE WHEN excluded.signers > k.signers THEN excluded.step ELSE k.step END,
+		 signers = CASE WHEN excluded.signers > k.signers THEN excluded.signers ELSE k.signers END,
+		 final = CASE WHEN excluded.final > k.final THEN excluded.final ELSE k.final END`,
+		k.Chain, int64(k.Period), k.Signers, flag(k.Final), k.Step, s.now().UnixMilli())
+	return err
 }
 
 // Steps implements beaconchain.Store.
@@ -285,14 +281,12 @@ func (s *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]
 
 // KeepCheckpoint implements beaconchain.Store.
 func (s *Store) KeepCheckpoint(ctx context.Context, c beaconchain.Checkpoint) error {
-	return s.write(ctx, "keep a checkpoint", func(ctx context.Context, tx *sql.Tx) error {
-		_, err := s.db.Exec(ctx, tx, `INSERT INTO finality_checkpoints AS k
-			(chain, root, slot, period, own, checkpoint, written) VALUES (?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT (chain, root) DO UPDATE SET
-			 own = CASE WHEN excluded.own > k.own THEN excluded.own ELSE k.own END`,
-			c.Chain, c.Root[:], int64(c.Slot), int64(c.Period), flag(c.Own), c.Checkpoint, s.now().UnixMilli())
-		return err
-	})
+	_, err := s.exec(ctx, "keep a checkpoint", `INSERT INTO finality_checkpoints AS k
+		(chain, root, slot, period, own, checkpoint, written) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (chain, root) DO UPDATE SET
+		 own = CASE WHEN excluded.own > k.own THEN excluded.own ELSE k.own END`,
+		c.Chain, c.Root[:], int64(c.Slot), int64(c.Period), flag(c.Own), c.Checkpoint, s.now().UnixMilli())
+	return err
 }
 
 func scanCheckpoint(row sqldb.Scanner) (c beaconchain.Checkpoint, err error) {
