@@ -47,37 +47,28 @@ func (c *Chain) Document(
 	if err := json.Unmarshal(b.Content, &kept); err != nil {
 		return nil, fmt.Errorf("read the bundle of block %d: %w", b.Number, err)
 	}
-	if checkpoint == nil {
-		d, err := c.fromOwn(ctx, b, kept, func([]Checkpoint) {})
-		if err != nil {
-			return nil, err
-		}
-		return encode(d)
-	}
-	if *checkpoint == kept.Step.Finalized.HashTreeRoot() {
-		d := c.document(b, kept)
+	var d *finality.Document
+	switch {
+	case checkpoint == nil:
+		d, err = c.fromOwn(ctx, b, kept, func([]Checkpoint) {})
+	case *checkpoint == kept.Step.Finalized.HashTreeRoot():
+		d = c.document(b, kept)
 		d.Anchor = finality.Anchor{
 			Kind:       finality.AnchorPinnedBlock,
 			Checkpoint: finality.Checkpoint{Root: *checkpoint, Header: kept.Step.Finalized}, Execution: kept.Execution,
 		}
-		return encode(d)
+	default:
+		var from finality.Checkpoint
+		if from, err = c.checkpoint(ctx, client, b, *checkpoint); err == nil {
+			d, err = c.from(ctx, b, kept, from)
+		}
 	}
-	from, err := c.checkpoint(ctx, client, b, *checkpoint)
 	if err != nil {
 		return nil, err
 	}
-	d, err := c.from(ctx, b, kept, from)
-	if err != nil {
-		return nil, err
-	}
-	return encode(d)
-}
-
-// encode encodes a document. ErrUnavailable: it is larger than readers accept.
-func encode(d *finality.Document) ([]byte, error) {
 	text, err := json.Marshal(d)
 	if err == nil && len(text) > finality.MaxSize {
-		err = ErrUnavailable
+		err = ErrUnavailable // readers accept no larger one
 	}
 	return text, err
 }
