@@ -132,9 +132,8 @@ func (r *Reader) pollAll(ctx context.Context, needed *endpoint) error {
 		from *endpoint
 		ok   bool
 	}
-	endpoints := r.endpoints
-	results := make(chan result, len(endpoints))
-	for _, e := range endpoints {
+	results := make(chan result, len(r.endpoints))
+	for _, e := range r.endpoints {
 		if _, fresh := e.lastHead(pollShortest - 1); fresh {
 			results <- result{e, true}
 			continue
@@ -150,7 +149,7 @@ func (r *Reader) pollAll(ctx context.Context, needed *endpoint) error {
 		}()
 	}
 	answered := 0
-	for range endpoints {
+	for range r.endpoints {
 		select {
 		case result := <-results:
 			if result.ok {
