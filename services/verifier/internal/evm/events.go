@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/rlp"
 
 	"github.com/pforte/pforte/services/verifier/internal/chain"
@@ -33,22 +32,9 @@ func events(leaf []byte) ([]chain.Event, error) {
 	if err != nil || len(fields) <= logsPlace {
 		return nil, errLeaf
 	}
-	var logs []struct {
-		Address common.Address
-		Topics  []common.Hash
-		Data    []byte
-	}
-	if err := rlp.DecodeBytes(fields[logsPlace], &logs); err != nil {
+	var out []chain.Event
+	if err := rlp.DecodeBytes(fields[logsPlace], &out); err != nil {
 		return nil, fmt.Errorf("logs of a receipt: %w", err)
-	}
-	out := make([]chain.Event, len(logs))
-	for i, log := range logs {
-		out[i] = chain.Event{
-			Address: chain.Address(log.Address), Topics: make([]chain.Hash, len(log.Topics)), Data: log.Data,
-		}
-		for j, topic := range log.Topics {
-			out[i].Topics[j] = chain.Hash(topic)
-		}
 	}
 	return out, nil
 }
