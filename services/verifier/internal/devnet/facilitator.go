@@ -43,9 +43,9 @@ type Facilitator struct {
 	sender  sender
 
 	mu sync.Mutex
-	// sent has, by everything that was signed and the signature, what judges and broadcasts a
-	// payment once and returns its transaction: a retried request finds the first one's
-	// transaction instead of sending another. What failed is not in it.
+	// sent has, by the digest of what was signed and the signature, the function that judges and
+	// broadcasts a payment at its first call. Each call returns that transaction, so that a
+	// retried request sends no other. What failed is not in it.
 	sent map[common.Hash]func() (common.Hash, error)
 }
 

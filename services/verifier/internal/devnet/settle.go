@@ -45,8 +45,8 @@ func (f *Facilitator) settle(ctx context.Context, p payment, err error) any {
 }
 
 // carryOut judges and broadcasts a payment once and waits for its block. A retried
-// request waits for the transaction of the first one, unless that failed, also when the
-// payment could not be made anew: it is expired or used, by this very payment.
+// request waits for the transaction of the first one, unless that failed, even if the
+// authorization has expired since or is used, by this very transaction.
 func (f *Facilitator) carryOut(ctx context.Context, p payment) (common.Hash, error) {
 	domain := eip3009.Domain{Name: TokenName, Version: TokenVersion, ChainID: f.chainID, Token: TokenAddress}
 	id := crypto.Keccak256Hash(p.authorization.Digest(domain).Bytes(), p.signature)
