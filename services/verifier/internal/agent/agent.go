@@ -191,6 +191,9 @@ func (r *run) finish(all ...purchase) (err error) {
 func (r *run) purchase(ctx context.Context) (purchase, error) {
 	if r.payment {
 		if err := r.findPath(ctx); err != nil {
+			if r.isOpen(r.want.TransactionHash) {
+				err = fmt.Errorf("%w: %w", errHeld, err)
+			}
 			return purchase{}, err
 		}
 	}

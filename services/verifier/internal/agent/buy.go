@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -96,7 +98,7 @@ var (
 	errUndecided = errors.New("the payment was sent and its outcome is not known yet; run the same command again, it " +
 		"sends the same payment")
 	// errHeld means that the payment of an earlier run, which may have been settled, is not sent again.
-	errHeld = errors.New("an earlier run signed a payment for this request that this one may not send")
+	errHeld = errors.New("an earlier run signed a payment for this request, and this one does not send it")
 	// errExpired means that there is no payment of an earlier run to send again: the journal has none, or the
 	// seller has refused it and it cannot be settled any more.
 	errExpired = errors.New("the earlier payment has expired")
@@ -162,6 +164,14 @@ func (b *buyer) replay(ctx context.Context, e entry) (purchase, error) {
 		return p, err
 	}
 	return p, errExpired
+}
+
+// isOpen reports whether the journal has a payment to the seller for a question about a transaction, or cannot be read.
+func (b *buyer) isOpen(hash string) bool {
+	all, err := b.journal.all(b.payer)
+	return err != nil || slices.ContainsFunc(all, func(e entry) bool {
+		return strings.HasPrefix(e.URL, b.url+"/") && strings.EqualFold(hashOf([]byte(e.Body)), hash)
+	})
 }
 
 // forget drops a payment from the journal. It still counts against the cap of the day. A later payment for the

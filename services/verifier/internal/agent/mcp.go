@@ -10,8 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -244,11 +242,7 @@ func (t *toolbox) late(q question) error {
 // unlisted returns the result of a call that failed before its question was known. If a payment about the same
 // transaction is open, or the journal cannot be read, the outcome is unknown, unless the arguments are at fault.
 func (t *toolbox) unlisted(err error, body []byte) *mcp.CallToolResult {
-	hash := hashOf(body)
-	all, journalErr := t.journal.all(t.payer)
-	isOpen := journalErr != nil || slices.ContainsFunc(all, func(e entry) bool {
-		return strings.HasPrefix(e.URL, t.url+"/") && strings.EqualFold(hashOf([]byte(e.Body)), hash)
-	})
+	isOpen := t.isOpen(hashOf(body))
 	if isOpen && errors.Is(err, errNoAnswer) {
 		err = errUnderWay
 	}

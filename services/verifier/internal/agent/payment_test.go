@@ -153,6 +153,23 @@ func TestPayment_ThatIsNotFinalWaitsWithItsChain(t *testing.T) {
 	}
 }
 
+func TestPayment_AnOpenOneIsKnownWithoutTheListOfChains(t *testing.T) {
+	s, state := openPayments(t, hangUp), t.TempDir()
+	pay := func(response string) result {
+		return s.runWith(state, "--json", "--payment", fileOf(t, `{"response":`+response+`,"sent":`+paidSent+`}`))
+	}
+	if got := pay(paidResponse); got.code != 3 || kept(t, state) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	s.unlist(refuse(http.StatusServiceUnavailable, `{"error":"no","code":503,"reason":"not_ready","retryable":true}`))
+	if got := pay(paidResponse); got.code != 3 || !strings.Contains(got.stdout, `"paid":"unknown"`) {
+		t.Errorf("%+v", got)
+	}
+	if got := pay(strings.Replace(paidResponse, paymentHash, txHash, 1)); got.code != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A call that fails before its chain is known does not say that nothing was paid, while a payment of an
 // earlier call about this transaction is open. Of another transaction it says so.
 func TestMCP_AnOpenPaymentIsKnownWithoutTheListOfChains(t *testing.T) {
