@@ -230,7 +230,7 @@ func (t *toolbox) late(q question) error {
 	if t.purchases.Has(e.name()) {
 		return errUnderWay
 	}
-	// Its run has ended, or signs nothing any more.
+	// The purchase has ended, or signs nothing any more.
 	open, err := t.journal.find(e)
 	answer, readErr := readFile(t.answerFile(e))
 	if open != nil || answer != nil || err != nil || readErr != nil {

@@ -99,7 +99,7 @@ func (q question) suffix() string {
 	return transactionSuffix
 }
 
-// checkAnswers compares a receipt with the question that was paid for. firstChain is as first of checkChain.
+// checkAnswers compares a receipt with the question that was paid for. For firstChain see checkChain.
 func (q question) checkAnswers(got receipt.Receipt, firstChain string) error {
 	if string(verification.Request{Request: got.Request}.Canonical()) != q.body {
 		return errors.New("it answers another question")

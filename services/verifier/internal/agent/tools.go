@@ -36,8 +36,8 @@ const (
 // tool is what tools/list shows of a tool, and what tools/call calls.
 type tool struct {
 	name, description string
-	// schema is the JSON Schema of the arguments. output has the schemas, separated by commas, that the object
-	// beside the text may have besides outputFailure.
+	// schema is the JSON Schema of the arguments. output has the schemas of the object beside the text, separated
+	// by commas; outputFailure is added to them.
 	schema, output string
 	isPaid         bool
 	call           func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)
@@ -414,8 +414,8 @@ var faults = []fault{
 	{err: errLogLater, reason: "log_proof_pending", paid: "no", retryable: true},
 }
 
-// failure returns the result of a call that failed. resumed means that a payment for the question was sent
-// again, or may be open, from an earlier call.
+// failure returns the result of a call that failed. resumed means that a payment of an earlier call for the
+// question was sent again, or may be open.
 func failure(err error, resumed bool) *mcp.CallToolResult {
 	f := callFailure{Error: "The call failed.", Reason: "failed", Paid: "no", Retryable: true}
 	if resumed {

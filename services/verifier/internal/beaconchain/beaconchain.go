@@ -92,7 +92,7 @@ type Chain struct {
 	committees map[uint64]finality.Root
 	keys       map[uint64]*lightclient.SyncCommittee
 	// steps holds, by period, whether the period was over when its kept handover was read. checkpoints holds
-	// our own checkpoints by period.
+	// the roots of our own checkpoints by period.
 	steps       map[uint64]bool
 	checkpoints map[uint64]finality.Root
 	// verified is when an update was last verified, by our clock; zero before the first.

@@ -21,7 +21,7 @@ type SoldBlock struct {
 // BundleState is how far the proof of finality of a sold block has come.
 type BundleState string
 
-// The states. Only an unavailable or expired bundle is pending again, when its block is
+// The states. Only an unavailable or expired bundle becomes pending again: when its block is
 // queued again, as by another sale.
 const (
 	BundlePending     BundleState = "pending"
