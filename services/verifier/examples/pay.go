@@ -5,8 +5,8 @@
 //	PRIVATE_KEY=0x… go run examples/pay.go URL BODY > answer.json
 //	receipt verify answer.json --key https://verifier.example
 //
-// After 503, as after any status from 500 on, it sends the same payment again, never a new one: the
-// first may still be settled. The program agent also survives a crash in between.
+// After 503, as after any status from 500 on and a lost answer, it sends the same payment again, never a new
+// one: the first may still be settled. The program agent also survives a crash in between.
 package main
 
 import (
@@ -32,18 +32,18 @@ import (
 
 func main() {
 	url, body := os.Args[1], os.Args[2]
-	answer := post(url, body, "") // 402: the offer is in a header
-	var offer struct {
-		Accepts []struct {
-			Scheme, Network, Amount, Asset, PayTo string
-			MaxTimeoutSeconds                     int64
-			Extra                                 struct{ Name, Version string }
-		}
-	}
+	answer, err := post(url, body, "") // 402: the offers are in a header
+	check(err)
 	challenge, err := base64.StdEncoding.DecodeString(answer.Header.Get("PAYMENT-REQUIRED"))
 	check(err)
+	var offer struct{ Accepts []json.RawMessage }
 	check(json.Unmarshal(challenge, &offer))
-	ask := offer.Accepts[0]
+	var ask struct {
+		Scheme, Network, Amount, Asset, PayTo string
+		MaxTimeoutSeconds                     int64
+		Extra                                 struct{ Name, Version string }
+	}
+	check(json.Unmarshal(offer.Accepts[0], &ask))
 	if ask.Scheme != "exact" || ask.Amount != "10000" { // your own limit, token and network
 		check(fmt.Errorf("not buying at %+v", ask))
 	}
@@ -85,17 +85,22 @@ func main() {
 	check(err)
 	signature[64] += 27
 
-	var whole struct{ Accepts []json.RawMessage }
-	check(json.Unmarshal(challenge, &whole))
 	payment, err := json.Marshal(map[string]any{
-		"x402Version": 2, "accepted": whole.Accepts[0],
+		"x402Version": 2, "accepted": offer.Accepts[0],
 		"payload": map[string]any{"signature": hexutil.Encode(signature), "authorization": authorization},
 	})
 	check(err)
-	for answer = post(url, body, base64.StdEncoding.EncodeToString(payment)); answer.StatusCode >= 500; {
-		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
-		time.Sleep(time.Duration(max(seconds, 2)) * time.Second)
-		answer = post(url, body, base64.StdEncoding.EncodeToString(payment))
+	for {
+		answer, err = post(url, body, base64.StdEncoding.EncodeToString(payment))
+		if err == nil && answer.StatusCode < 500 {
+			break
+		}
+		seconds := 2
+		if err == nil { // else the answer is lost, and open as well
+			asked, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
+			seconds = max(seconds, asked)
+		}
+		time.Sleep(time.Duration(seconds) * time.Second)
 	}
 	_, err = io.Copy(os.Stdout, answer.Body)
 	check(err)
@@ -104,16 +109,14 @@ func main() {
 	}
 }
 
-func post(url, body, payment string) *http.Response {
+func post(url, body, payment string) (*http.Response, error) {
 	request, err := http.NewRequest(http.MethodPost, url, bytes.NewBufferString(body))
 	check(err)
 	request.Header.Set("Content-Type", "application/json")
 	if payment != "" {
 		request.Header.Set("PAYMENT-SIGNATURE", payment)
 	}
-	answer, err := http.DefaultClient.Do(request)
-	check(err)
-	return answer
+	return http.DefaultClient.Do(request)
 }
 
 func check(err error) {
