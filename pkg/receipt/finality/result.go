@@ -116,14 +116,13 @@ func (r *Result) Sentences() []string {
 			r.Block.Hash, r.Block.Number))
 	case r.Link == LinkSame:
 		list = append(list, fmt.Sprintf("block %d is the finalized block", r.Block.Number))
-	case r.Link == LinkHeaders:
-		list = append(list,
-			fmt.Sprintf("block %d is an ancestor of the finalized block %d, by the headers between them",
-				r.Block.Number, r.AnchorBlock.Number))
 	default:
-		list = append(list,
-			fmt.Sprintf("block %d is an ancestor of the finalized block %d, by the chain's own record of block hashes",
-				r.Block.Number, r.AnchorBlock.Number))
+		by := "the chain's own record of block hashes"
+		if r.Link == LinkHeaders {
+			by = "the headers between them"
+		}
+		list = append(list, fmt.Sprintf("block %d is an ancestor of the finalized block %d, by %s",
+			r.Block.Number, r.AnchorBlock.Number, by))
 	}
 	if r.Age > DefaultMaxAge {
 		list = append(list,
