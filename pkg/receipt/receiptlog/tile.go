@@ -204,13 +204,11 @@ func (t *Tree) Entries(ctx context.Context, bundle int64) ([][]byte, error) {
 // get fetches a tile and splits it into its hashes or entries. Where a partial tile is
 // not served, it reads the beginning of the full one, because a log may drop the partial.
 func (t *Tree) get(ctx context.Context, named Tile, split func([]byte, int) ([][]byte, error)) ([][]byte, error) {
-	full := named
-	full.Width = tileWidth
 	data, err := t.fetch(ctx, named.Path())
 	width := named.Width
-	if errors.Is(err, ErrNoTile) && named != full {
+	if errors.Is(err, ErrNoTile) && width < tileWidth {
 		width = tileWidth
-		data, err = t.fetch(ctx, full.Path())
+		data, err = t.fetch(ctx, Tile{Level: named.Level, Index: named.Index, Width: width}.Path())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", named.Path(), err)
