@@ -91,9 +91,9 @@ const (
 // keyPath is where a verifier publishes its key document (VERIFIER-1.5).
 const keyPath = "/.well-known/receipt-signing-key.json"
 
-// readFile reads a file, or in for "-". More than most bytes are an error.
+// readFile reads a file, or in for "-" unless in is nil. More than most bytes are an error.
 func readFile(path string, in io.Reader, most int64) ([]byte, error) {
-	if path != "-" {
+	if path != "-" || in == nil {
 		file, err := os.Open(path) //nolint:gosec // the user names it
 		if err != nil {
 			return nil, err

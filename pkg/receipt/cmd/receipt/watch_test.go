@@ -187,6 +187,17 @@ func TestWatch_ALogThatCannotBeReachedIsNotInvalid(t *testing.T) {
 	}
 }
 
+func TestWatch_APolicyIsNotOnTheStandardInput(t *testing.T) {
+	l := newLogSite(t)
+	for want, args := range map[int][]string{
+		3: {"log", "check", l.url, "--log-policy", "-"}, 2: {"witness", "--log-policy", "-"},
+	} {
+		if code, _, errOut := run(t, "", args...); code != want || !strings.Contains(errOut, "open -: ") {
+			t.Errorf("%v: exit %d, %s", args, code, errOut)
+		}
+	}
+}
+
 func TestWatch_AsksAnUnpublishedLogAgainSoon(t *testing.T) {
 	l := newLogSite(t)
 	l.unpublished = true
