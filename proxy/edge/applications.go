@@ -249,9 +249,6 @@ func (a *Applications) Host(host string) (App, bool) {
 	return App{}, false
 }
 
-// Hosts returns the hosts of all applications that have one of their own, sorted.
-func (a *Applications) Hosts() []string { return slices.Sorted(maps.Keys(a.now.Load().hosts)) }
-
 // Household returns the household's name, empty where it is not known.
 func (a *Applications) Household() string { return a.now.Load().household }
 
