@@ -137,7 +137,7 @@ func (c *Connections) Provision(ctx caddy.Context) error {
 
 type connectionKey struct{}
 
-// withConnection returns the context of the requests on a connection, which has a boundConn under connectionKey.
+// withConnection returns ctx with a connection under connectionKey, if it is a boundConn or TLS on one.
 func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	if tls, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = tls.NetConn()
