@@ -126,6 +126,9 @@ func TestMCP_ClientsSurviveTheProxysErrors(t *testing.T) {
 	w.restart(t, w.Verifier())
 	official.want(t, "ok", "failed 503") // while the verifier starts
 	devnet := w.Programs.Pid("devnet")
+	if devnet == 0 { // a signal to it would stop this process
+		t.Fatal("the chain has ended")
+	}
 	if err := syscall.Kill(devnet, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
