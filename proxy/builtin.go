@@ -112,7 +112,7 @@ func replicas(service string) error {
 
 // sites accepts addresses of the site that are separated by commas alone, where Caddy wants a space too. It sets
 // REDIRECTS_SWITCH, which selects whether the Caddyfile has an empty site at http for the redirects to https: it has,
-// where an address has TLS and LISTED_HTTP_SITES does not name that site already. LISTED_HTTP_SITES and
+// where an address has TLS and neither the addresses nor LISTED_HTTP_SITES name that site. LISTED_HTTP_SITES and
 // LISTED_HTTPS_SITES become the sites of all other hosts at the same ports; with TLS=dns the latter has only the hosts
 // below the first host with TLS. Both are empty while APPS_SWITCH is off.
 func sites() error {
@@ -136,7 +136,7 @@ func sites() error {
 	}
 	for name, value := range map[string]string{
 		"SITE_ADDRESS":      strings.Join(addresses, ", "),
-		"REDIRECTS_SWITCH":  onOff(redirects && !slices.Contains(http, "http://")),
+		"REDIRECTS_SWITCH":  onOff(redirects && !slices.Contains(slices.Concat(http, addresses), "http://")),
 		"LISTED_HTTP_SITES": joined(http), "LISTED_HTTP_SWITCH": onOff(len(http) > 0),
 		"LISTED_HTTPS_SITES": joined(https), "LISTED_HTTPS_SWITCH": onOff(len(https) > 0),
 		"ON_DEMAND_SWITCH": onOff(len(https) > 0 && !wildcard),

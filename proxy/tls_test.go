@@ -201,6 +201,17 @@ func TestTLS_IsKnownFromTheAddress(t *testing.T) {
 	}
 }
 
+// The site of all hosts at http, which the redirects are added to, may be the operator's own.
+func TestTLS_BesideASiteOfAllHostsAtHTTP(t *testing.T) {
+	t.Parallel()
+	for _, site := range []string{"home.example.org, http://", "home.example.org, :80"} {
+		settings := map[string]string{"SITE_ADDRESS": site}
+		if out, err := program(t, settings, "adapt", "--config", "Caddyfile", "--adapter", "caddyfile").CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", site, err, out)
+		}
+	}
+}
+
 // openTLS runs the proxy with TLS before a verifier, on one port alone.
 func openTLS(t *testing.T, verifier string) (*server, *http.Transport) {
 	t.Helper()
