@@ -123,7 +123,8 @@ func (p appPages) app(r *request) error {
 		return err
 	}
 	page := appPage{
-		App: a, Lines: linesOf(a, p.AppName), NoAddress: a.HasHost() && p.PublicURL == "", New: r.QueryParam("done") == "app-new",
+		App: a, Lines: linesOf(a, p.AppName), NoAddress: a.HasHost() && p.PublicURL == "",
+		New: r.QueryParam("done") == "app-new",
 		Route: routeForm{
 			Route: a.Route, Headers: application.UserHeaders, HasPath: !a.HasHost(), Trial: r.trial,
 			Tries: true,
