@@ -50,11 +50,17 @@ func (s *Service) changeOnce(ctx context.Context, by session.Session, current, r
 	} else if err != nil {
 		return err
 	}
-	hash, err := s.passwords.Hash(ctx, replacement)
+	return s.replaceHash(ctx, by, u.PasswordHash, replacement)
+}
+
+// replaceHash sets the password of a session's user if its hash is still old, else user.ErrChanged, and ends their
+// other sessions.
+func (s *Service) replaceHash(ctx context.Context, by session.Session, old, pw string) error {
+	hash, err := s.passwords.Hash(ctx, pw)
 	if err != nil {
 		return err
 	}
-	r, err := s.users.SetPasswordHash(ctx, u.ID, u.PasswordHash, hash, by.Key)
+	r, err := s.users.SetPasswordHash(ctx, by.UserID, old, hash, by.Key)
 	_, err = s.Follow(ctx, r, err)
 	return err
 }
@@ -73,13 +79,7 @@ func (s *Service) SetFirstPassword(ctx context.Context, by session.Session, pw s
 	if err := s.CheckPassword(ctx, pw, u.Username, u.DisplayName); err != nil {
 		return err
 	}
-	hash, err := s.passwords.Hash(ctx, pw)
-	if err != nil {
-		return err
-	}
-	r, err := s.users.SetPasswordHash(ctx, u.ID, user.NoPassword, hash, by.Key)
-	_, err = s.Follow(ctx, r, err)
-	return err
+	return s.replaceHash(ctx, by, user.NoPassword, pw)
 }
 
 // CheckPassword checks a new password: password.ErrTooShort, password.ErrTooLong; password.ErrCommon for a well-known
