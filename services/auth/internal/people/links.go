@@ -154,11 +154,8 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 	if err != nil {
 		return user.User{}, err
 	}
-	record, err := s.checkOwn(ctx, first, household)
+	record, err := s.ownRecord(ctx, first, household)
 	if err != nil {
-		return user.User{}, err
-	}
-	if record.PasswordHash, err = s.passwords.Hash(ctx, n.Password); err != nil {
 		return user.User{}, err
 	}
 	return s.links.Setup(ctx, hash, record, nil, household)
@@ -188,11 +185,8 @@ func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.Use
 	if err != nil {
 		return user.User{}, err
 	}
-	record, err := s.checkOwn(ctx, invited)
+	record, err := s.ownRecord(ctx, invited)
 	if err != nil {
-		return user.User{}, err
-	}
-	if record.PasswordHash, err = s.passwords.Hash(ctx, n.Password); err != nil {
 		return user.User{}, err
 	}
 	return s.links.Join(ctx, hash, record, nil)
@@ -320,12 +314,15 @@ func (s *Service) AskForReset(ctx context.Context, username string) {
 	})
 }
 
-// checkOwn is NewUser.check for a password that the person themselves chooses, which may be no well-known one, and
+// ownRecord returns the record of a user whose password the person themselves chooses: it may be no well-known one, and
 // none of the user's names and others.
-func (s *Service) checkOwn(ctx context.Context, n NewUser, others ...string) (user.New, error) {
+func (s *Service) ownRecord(ctx context.Context, n NewUser, others ...string) (user.New, error) {
 	record, err := n.check()
-	if err != nil {
-		return user.New{}, err
+	if err == nil {
+		err = s.accounts.CheckPassword(ctx, n.Password, append(others, record.Username, record.DisplayName)...)
 	}
-	return record, s.accounts.CheckPassword(ctx, n.Password, append(others, record.Username, record.DisplayName)...)
+	if err == nil {
+		record.PasswordHash, err = s.passwords.Hash(ctx, n.Password)
+	}
+	return record, err
 }
