@@ -219,8 +219,8 @@ func methodOf(typed string) string {
 }
 
 // limitedCode counts an attempt before it is made, and refunds it unless the code was wrong. ratelimit.LimitedError
-// with ErrTooManyCodes, and the errors of attempt. A wrong code is recorded; a user with a second factor is told from
-// guessedAt on.
+// with ErrTooManyCodes, and the errors of attempt. A wrong code is recorded; a user with a second factor is told of
+// wrong TOTP codes from guessedAt on.
 func (s *Service) limitedCode(ctx context.Context, u user.User, key, method string, attempt func() error) error {
 	limiters := []*ratelimit.Limiter{s.limits.CodeDay, s.limits.Code}
 	if method == "recovery" {
@@ -263,8 +263,8 @@ func (s *Service) limitedCode(ctx context.Context, u user.User, key, method stri
 	return err
 }
 
-// refund refunds an attempt and returns the state of its limit. After a failure the attempt
-// counts until its window ends.
+// refund refunds an attempt and returns the state of its limit. Where that fails it returns d, and the attempt may
+// count until its window ends.
 func (s *Service) refund(ctx context.Context, limiter *ratelimit.Limiter, d ratelimit.Decision) ratelimit.Decision {
 	refunded, err := limiter.Refund(ctx, d)
 	if err != nil {

@@ -149,8 +149,8 @@ func (s *Service) Add(ctx context.Context, n NewUser) (user.User, error) {
 	})
 }
 
-// CheckFormer returns user.ErrUsernameFormer for a name that another user had: applications may
-// take the next one for them.
+// CheckFormer returns user.ErrUsernameFormer for a name that a user had before, or that a deleted user had:
+// applications may take the next one for them.
 func (s *Service) CheckFormer(ctx context.Context, username string) error {
 	return s.users.CheckFormer(ctx, username)
 }
