@@ -208,11 +208,11 @@ func (m *mcpRoute) call(c echo.Context, t tool, f form, caller mcpCaller) error 
 			return err
 		}
 	}
-	paid := meta[metaPayment]
-	if string(paid) == "null" {
-		paid = nil
+	call := toolCall{arguments: f.Params.Arguments, payment: meta[metaPayment]}
+	if string(call.payment) == "null" {
+		call.payment = nil
 	}
-	found, err := m.api.callTool(c.Request().Context(), t, caller, toolCall{arguments: f.Params.Arguments, payment: paid})
+	found, err := m.api.callTool(c.Request().Context(), t, caller, call)
 	if err != nil {
 		return err
 	}
