@@ -152,8 +152,8 @@ func (t *toolbox) tools() []tool {
 		},
 		{
 			name: "spending", schema: schemaNothing, output: outputSpending, call: t.spending,
-			description: "Returns what was signed for in the last 24 hours, the caps, and the payments that are open. " +
-				"Free.",
+			description: "Returns what was signed for in the last 24 hours, the caps, and the payments that are " +
+				"open. Free.",
 		},
 	}
 }

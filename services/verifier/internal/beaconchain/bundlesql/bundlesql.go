@@ -144,8 +144,8 @@ func (s *Store) Bundle(ctx context.Context, chain string, block finality.Root) (
 	again := beaconchain.Bundle{
 		SoldBlock: beaconchain.SoldBlock{Chain: chain, Hash: block}, State: beaconchain.BundlePending,
 	}
-	err := s.row(ctx, "SELECT number, queued FROM finality_queue WHERE chain = ? AND block_hash = ? ORDER BY id LIMIT 1",
-		chain, block[:]).Scan(&again.Number, &queued)
+	const query = "SELECT number, queued FROM finality_queue WHERE chain = ? AND block_hash = ? ORDER BY id LIMIT 1"
+	err := s.row(ctx, query, chain, block[:]).Scan(&again.Number, &queued)
 	isQueued := err == nil
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return again, fmt.Errorf("read the queue of bundles: %w", err)
