@@ -29,7 +29,8 @@ func TestReceipt_SummaryIsOneSentenceForPeople(t *testing.T) {
 		payer + " created " + payee + " successfully": func(r *receipt.Receipt) {
 			r.Transaction.To, r.Transaction.ContractAddress = nil, &payee
 		},
-		payer + " created a contract successfully": func(r *receipt.Receipt) { r.Transaction.To = nil }, // of unknown address
+		// Its address is not known.
+		payer + " created a contract successfully": func(r *receipt.Receipt) { r.Transaction.To = nil },
 		payer + " tried to create a contract and was reverted": func(r *receipt.Receipt) {
 			r.Transaction.To, r.Outcome.Status = nil, &reverted
 		},

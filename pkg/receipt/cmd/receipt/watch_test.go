@@ -179,7 +179,8 @@ func TestWatch_ALogThatCannotBeReachedIsNotInvalid(t *testing.T) {
 		for _, l.status = range []int{0, http.StatusBadGateway} {
 			l.away = path
 			for _, args := range [][]string{{"check", l.url}, {"mirror", l.url, t.TempDir()}} {
-				if code, _, errOut := run(t, "", append([]string{"log"}, args...)...); code != 3 || !strings.Contains(errOut, path) {
+				code, _, errOut := run(t, "", append([]string{"log"}, args...)...)
+				if code != 3 || !strings.Contains(errOut, path) {
 					t.Errorf("%v, status %d: exit %d, %s", args, l.status, code, errOut)
 				}
 			}
@@ -331,7 +332,8 @@ func (l *logSite) cosigned(t *testing.T, witness receiptlog.Key, args ...string)
 		addr, ended, errOut = free.Addr().String(), make(chan int, 1), &bytes.Buffer{}
 		_ = free.Close()
 		go func() {
-			ended <- execute(ctx, append(args, "--init", "--listen", addr), streams{strings.NewReader(""), &bytes.Buffer{}, errOut, time.Now}, "")
+			s := streams{strings.NewReader(""), &bytes.Buffer{}, errOut, time.Now}
+			ended <- execute(ctx, append(args, "--init", "--listen", addr), s, "")
 		}()
 		return addr, ended, errOut
 	}
@@ -349,7 +351,8 @@ func (l *logSite) cosigned(t *testing.T, witness receiptlog.Key, args ...string)
 			continue
 		default:
 		}
-		response, err := http.Post("http://"+addr+"/add-checkpoint", "text/plain", bytes.NewReader(receiptlog.AddCheckpoint{Checkpoint: note}.Bytes()))
+		body := bytes.NewReader(receiptlog.AddCheckpoint{Checkpoint: note}.Bytes())
+		response, err := http.Post("http://"+addr+"/add-checkpoint", "text/plain", body)
 		if err != nil {
 			continue
 		}
