@@ -194,11 +194,6 @@ func (a provider) carryOut(c echo.Context, step oidc.Step) error {
 
 // page answers with a page that shows err, where the browser cannot be led back to the application.
 func (a provider) page(c echo.Context, err error) error {
-	for _, shown := range []error{oidc.ErrRequest, oidc.ErrUnknownClient, oidc.ErrUnknownAddress, oidc.ErrRequestGone} {
-		if errors.Is(err, shown) {
-			err = shown
-		}
-	}
 	return a.SignInPage(c, web.OIDCPage{Err: err})
 }
 
@@ -242,8 +237,19 @@ func readOAuthForm(c echo.Context) (url.Values, error) {
 	return values, nil
 }
 
-// client returns the client that sent a form, by the credentials in Authorization or the form. Errors are those of
-// oidc.Service.Authenticate.
+// sent reads a form and returns it, with the client that sent it. It reads no cookies. Errors are those of
+// readOAuthForm and, with the form, of oidc.Service.Authenticate.
+func (a provider) sent(c echo.Context) (url.Values, oidc.Client, error) {
+	c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
+	form, err := readOAuthForm(c)
+	if err != nil {
+		return nil, oidc.Client{}, err
+	}
+	client, err := a.client(c, form)
+	return form, client, err
+}
+
+// client returns the client that sent a form, by the credentials in Authorization or the form.
 func (a provider) client(c echo.Context, form url.Values) (oidc.Client, error) {
 	by := oidc.Credentials{ID: form.Get("client_id"), Secret: form.Get("client_secret"), IP: a.Client(c.Request())}
 	if id, secret, ok := c.Request().BasicAuth(); ok {
@@ -263,11 +269,10 @@ func (a provider) client(c echo.Context, form url.Values) (oidc.Client, error) {
 // token is POST /pforte/oidc/token. It never looks at cookies.
 func (a provider) token(c echo.Context) error {
 	allowAllOrigins(c)
-	c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
-	form, err := readOAuthForm(c)
+	form, client, err := a.sent(c)
 	var tokens oidc.Tokens
 	if err == nil {
-		tokens, err = a.grant(c, form)
+		tokens, err = a.grant(c, client, form)
 	}
 	a.Metrics.Exchanged(form.Get("grant_type"), err)
 	if err != nil {
@@ -287,13 +292,9 @@ func (a provider) token(c echo.Context) error {
 	})
 }
 
-// grant returns the tokens that a form asks for.
-func (a provider) grant(c echo.Context, form url.Values) (oidc.Tokens, error) {
+// grant returns the tokens that a client's form asks for.
+func (a provider) grant(c echo.Context, client oidc.Client, form url.Values) (oidc.Tokens, error) {
 	ctx, ip := c.Request().Context(), a.Client(c.Request())
-	client, err := a.client(c, form)
-	if err != nil {
-		return oidc.Tokens{}, err
-	}
 	switch form.Get("grant_type") {
 	case "authorization_code":
 		return a.OIDC.Exchange(ctx, client, form.Get("code"), form.Get("redirect_uri"), form.Get("code_verifier"), ip)
@@ -308,16 +309,11 @@ func (a provider) grant(c echo.Context, form url.Values) (oidc.Tokens, error) {
 
 // push is POST /pforte/oidc/par (RFC 9126).
 func (a provider) push(c echo.Context) error {
-	c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
-	form, err := readOAuthForm(c)
-	var client oidc.Client
-	var uri string
-	if err == nil {
-		client, err = a.client(c, form)
-	}
+	form, client, err := a.sent(c)
 	if err == nil && client.Public { // anyone can say that they are it
 		err = a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c))
 	}
+	var uri string
 	if err == nil {
 		uri, err = a.OIDC.Push(c.Request().Context(), client, form, a.Client(c.Request()))
 	}

@@ -12,10 +12,16 @@ import (
 )
 
 // device is POST /pforte/oidc/device (RFC 8628, section 3.1). Requests are limited by address, because a public client
-// proves nothing. It reads no cookies.
+// proves nothing.
 func (a provider) device(c echo.Context) error {
-	c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
-	codes, err := a.startDevice(c)
+	form, client, err := a.sent(c)
+	if err == nil {
+		err = a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c))
+	}
+	var codes oidc.DeviceCodes
+	if err == nil {
+		codes, err = a.OIDC.StartDevice(c.Request().Context(), client, form.Get("scope"), a.Client(c.Request()))
+	}
 	if err != nil {
 		return a.refuse(c, err)
 	}
@@ -31,19 +37,4 @@ func (a provider) device(c echo.Context) error {
 		codes.Device, codes.User, page, page + "?" + url.Values{web.OIDCUserCodeParam: {codes.User}}.Encode(),
 		int(oidc.DeviceLifetime.Seconds()), int(oidc.DeviceInterval.Seconds()),
 	})
-}
-
-func (a provider) startDevice(c echo.Context) (oidc.DeviceCodes, error) {
-	form, err := readOAuthForm(c)
-	if err != nil {
-		return oidc.DeviceCodes{}, err
-	}
-	client, err := a.client(c, form)
-	if err != nil {
-		return oidc.DeviceCodes{}, err
-	}
-	if err := a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c)); err != nil {
-		return oidc.DeviceCodes{}, err
-	}
-	return a.OIDC.StartDevice(c.Request().Context(), client, form.Get("scope"), a.Client(c.Request()))
 }
