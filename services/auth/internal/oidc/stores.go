@@ -51,8 +51,8 @@ type Grants interface {
 	// user.ErrNotFound, also of a closed account, and where there is no such application.
 	Person(ctx context.Context, userID, applicationID int64) (p Person, secondFactor bool, err error)
 	// CreateGrant checks what a grant rests on and stores it, in one step: the stamp and the state of the user's row,
-	// the rule and its second factor, and that the login has not ended. With too many live ones the oldest end. The
-	// user's first login at the application is recorded. ErrNotAdmitted, also where there is or was a grant with its ID.
+	// the rule and its second factor, and that the login has not ended. With too many live ones the oldest end. A
+	// user's first login at the application is recorded. ErrNotAdmitted, also where there is or was a grant of its ID.
 	CreateGrant(ctx context.Context, g Grant) (Held, error)
 	// Held returns a live grant whose user and rule still admit it, in one read. ErrGrantEnded.
 	Held(ctx context.Context, id string) (Held, error)
