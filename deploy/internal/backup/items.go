@@ -94,7 +94,9 @@ func copyWithout(tables []string) func(ctx context.Context, from, to string) err
 			return err
 		}
 		for _, table := range tables {
-			if err := sqldb.ExecWhereTable(ctx, "sqlite:"+to, table, "DELETE FROM "+table); err != nil {
+			// Else the bytes of the rows would stay in the file.
+			erase := "PRAGMA secure_delete = ON; DELETE FROM " + table
+			if err := sqldb.ExecWhereTable(ctx, "sqlite:"+to, table, erase); err != nil {
 				return fmt.Errorf("leave %s out: %w", table, err)
 			}
 		}

@@ -24,7 +24,7 @@ const people = "-- +goose Up\nCREATE TABLE links (id BIGINT, created_at BIGINT, 
 	"CREATE TABLE user_factors (user_id BIGINT, totp_sealed TEXT, totp_confirmed_at BIGINT);\n" +
 	"CREATE TABLE oidc_keys (kid TEXT, sealed TEXT);\n" +
 	"CREATE TABLE oidc_clients (client_id TEXT);\nINSERT INTO oidc_clients VALUES ('photos');\n" +
-	"CREATE TABLE oidc_grants (id TEXT);\nINSERT INTO oidc_grants VALUES ('a');\n" +
+	"CREATE TABLE oidc_grants (id TEXT);\nINSERT INTO oidc_grants VALUES ('the grant of a login');\n" +
 	"CREATE TABLE oidc_logouts (id BIGINT);\nINSERT INTO oidc_logouts VALUES (1);\n"
 
 // ask opens auth's database, carries a statement out, and returns what a query for a number
@@ -98,6 +98,9 @@ func TestSave_LeavesOutLoginsAtApplications(t *testing.T) {
 			if n := ask(t, to.Users, "", "SELECT count(*) FROM "+table); n != want {
 				t.Errorf("%s has %d rows, want %d", table, n, want)
 			}
+		}
+		if file, ok := sqldb.Path(to.Users); ok && strings.Contains(read(t, file), "the grant of a login") {
+			t.Error("the file has a deleted row")
 		}
 	})
 }
