@@ -46,7 +46,8 @@ func (s *Settings) Validate() error {
 
 // on reports whether spans are sent. Of Disabled, only "true" means true (OpenTelemetry specification, "Boolean").
 func (s *Settings) on() bool {
-	return !strings.EqualFold(s.Disabled, "true") && s.Exporter != "none" && (s.Endpoint != "" || s.TracesEndpoint != "")
+	return !strings.EqualFold(s.Disabled, "true") && s.Exporter != "none" &&
+		(s.Endpoint != "" || s.TracesEndpoint != "")
 }
 
 // url returns where spans go (OpenTelemetry protocol exporter, "Endpoint URLs for OTLP/HTTP").
