@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -54,6 +55,17 @@ func TestNewcomer_JoinsByAPasskeyWithoutAPassword(t *testing.T) {
 	b.send(http.MethodDelete, path, "").want(http.StatusOK)
 	h.elsewhere().passkeyLogin(d).because(http.StatusUnauthorized, "passkey_failed")
 	b.send(http.MethodDelete, second, "").because(http.StatusConflict, "last_passkey")
+}
+
+func TestNewcomer_ByAPasskeyEndsTheSessionThatTheBrowserHad(t *testing.T) {
+	h := newFixture(t)
+	b := h.anna()
+	before := b.copy()
+	b.joinBy(passkeytest.New(t, origin), h.invite(), "username", "mia").want(http.StatusCreated)
+	if me := b.get(prefix + "/me").want(http.StatusOK); !bytes.Contains(me.body, []byte(`"mia"`)) {
+		t.Error(me.body)
+	}
+	before.get(prefix + "/me").want(http.StatusUnauthorized)
 }
 
 func TestNewcomer_OfManyRemovalsAtOnceOnePasskeyStays(t *testing.T) {

@@ -78,7 +78,7 @@ func (a *api) route(e *echo.Echo) {
 		{http.MethodPut, "/2fa/require", asAdmin | fresh, factors{a}.requireFactor},
 		{http.MethodGet, "/2fa/overview", asAdmin, factors{a}.factorOverview},
 		{http.MethodDelete, "/users/:id/2fa", asAdmin | fresh, factors{a}.resetFactor},
-		{http.MethodPost, "/reauth", asUser | proving, signIn{a}.reauth},
+		{http.MethodPost, "/reauth", asUser | live | proving, signIn{a}.reauth},
 		{http.MethodGet, "/sessions", asUser, signIn{a}.listSessions},
 		{http.MethodDelete, "/sessions/:id", asUser, signIn{a}.endOneSession},
 		{http.MethodPost, "/logout-others", asUser, signIn{a}.logoutOthers},

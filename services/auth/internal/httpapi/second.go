@@ -15,12 +15,15 @@ import (
 // factors has the handlers of second factors.
 type factors struct{ *api }
 
-// stepUpIfFactor is stepUp for users with a second factor; others pass.
+// stepUpIfFactor is stepUp for users with a second factor, and arrived for others; a user who was deleted passes.
 func (a *api) stepUpIfFactor(h handler) handler {
-	fresh := a.stepUp(h)
+	fresh, live := a.stepUp(h), a.arrived(h)
 	return func(c echo.Context, s caller) (answer, error) {
-		if s.user.SecondFactor {
+		switch {
+		case s.user.SecondFactor:
 			return fresh(c, s)
+		case s.user.ID != 0:
+			return live(c, s)
 		}
 		return h(c, s)
 	}

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -112,6 +113,29 @@ func TestSlowBody_OfAnEndedSessionChangesNothing(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A right password does as little as a wrong one, and is not told from it.
+func TestSlowBody_OfAnEndedSessionProvesNothing(t *testing.T) {
+	for _, route := range []request{
+		{http.MethodPost, "/reauth", `{"password": %q}`},
+		{http.MethodPatch, "/me/password", `{"current_password": %q, "new_password": "one of Eve's own"}`},
+	} {
+		t.Run(route.path, func(t *testing.T) {
+			told := map[string]bool{}
+			for _, password := range []string{adminPass, "wrong"} {
+				b := newFixture(t).anna()
+				body := &slowBody{text: strings.NewReader(fmt.Sprintf(route.body, password)), meanwhile: func() {
+					b.copy().logout().want(http.StatusOK)
+				}}
+				told[string(b.sendBody(route.method, prefix+route.path, body).want(http.StatusUnauthorized).body)] = true
+				b.h.browser().login("anna", adminPass).want(http.StatusOK)
+			}
+			if len(told) != 1 {
+				t.Errorf("it tells %v", told)
+			}
+		})
 	}
 }
 

@@ -384,6 +384,11 @@ func (p *Pages) guarded(r *request, h handler) error {
 		if err := r.readForm(); err != nil {
 			return err
 		}
+		if r.page.upload { // the request keeps the session that it has loaded
+			if err := p.Accounts.CheckLive(r.ctx(), r.Session); err != nil {
+				return err
+			}
+		}
 		if !web.FromOwnPage(r.Request()) {
 			p.LogEvent(r.Response(), r.Request(), "origin_refused")
 			return web.ErrForeignPage

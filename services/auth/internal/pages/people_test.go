@@ -6,6 +6,8 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"io"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -135,6 +137,12 @@ func TestAccount_IsDeletedByItsUser(t *testing.T) {
 // upload sends a form with a file.
 func (b *browser) upload(file []byte, fields ...string) reply {
 	b.f.t.Helper()
+	return b.do(b.uploading(file, fields...))
+}
+
+// uploading returns the request of upload.
+func (b *browser) uploading(file []byte, fields ...string) *http.Request {
+	b.f.t.Helper()
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
 	if len(fields) == 0 {
@@ -149,7 +157,21 @@ func (b *browser) upload(file []byte, fields ...string) reply {
 	r := httptest.NewRequestWithContext(b.f.t.Context(), http.MethodPost, "/pforte/account/picture", &body)
 	r.Header.Set("Content-Type", w.FormDataContentType())
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	return b.do(r)
+	return r
+}
+
+// meanwhile is a body before which something else happens.
+type meanwhile struct {
+	io.Reader
+	do func()
+}
+
+func (m *meanwhile) Read(p []byte) (int, error) {
+	if m.do != nil {
+		m.do()
+		m.do = nil
+	}
+	return m.Reader.Read(p)
 }
 
 func pngOf(t *testing.T, width, height int) []byte {
@@ -201,6 +223,20 @@ func TestPicture_IsEncodedAnewAndSeenByTheHouseholdAlone(t *testing.T) {
 	anna.get(otto).shows("Bild entfernen")
 	anna.post(otto, "do", "picture").leadsTo(otto + "?done=picture-removed")
 	b.get("/pforte/account").lacks("/pforte/pictures/")
+}
+
+// Whoever has a session's cookie could keep the body until it has ended.
+func TestPicture_OfASessionThatEndedMeanwhileIsNotKept(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	r := b.uploading(pngOf(t, 30, 20))
+	owner := *b
+	owner.cookies = maps.Clone(b.cookies)
+	r.Body = io.NopCloser(&meanwhile{r.Body, func() { owner.post("/pforte/logout").want(http.StatusSeeOther) }})
+	if got := b.do(r); !strings.HasPrefix(got.header.Get("Location"), "/pforte/login") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	f.otto().get("/pforte/account").lacks("/pforte/pictures/")
 }
 
 func TestPicture_OfAnotherKindOrSizeIsRefusedAtItsField(t *testing.T) {

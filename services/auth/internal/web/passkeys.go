@@ -52,8 +52,11 @@ func (w *Web) JoinByPasskey(
 	if err != nil {
 		return user.User{}, err
 	}
-	credentials := account.Credentials{UserAgent: r.UserAgent(), IP: w.Client(r), Browser: w.Sessions.Browser(r)}
-	in, err := w.Accounts.Passkeys.LoginNewcomer(r.Context(), created, credentials)
+	credentials, err := w.credentials(r, session.AnyDevice)
+	var in account.LoggedIn
+	if err == nil {
+		in, err = w.Accounts.Passkeys.LoginNewcomer(r.Context(), created, credentials)
+	}
 	w.Metrics.login(false, err)
 	if err == nil {
 		err = w.LoggedIn(rw, r, in)
