@@ -28,8 +28,8 @@ const (
 )
 
 // demo runs the agent, which buys at the stack that `make up` runs, and then buys the
-// evidence of that payment. Where the agent succeeds, has bought something and prints no JSON, and
-// there is a log, demo looks for the receipt there, and proves its block final once there is a checkpoint.
+// evidence of that payment. Where the agent succeeds, has bought something and has no -json, and there
+// is a log, demo looks for the receipt there, and proves its block final if it has got a checkpoint.
 func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) error {
 	for _, program := range []string{"agent", "receipt"} {
 		if err := stack.Check(filepath.Join(l.Bin, program)); err != nil {

@@ -94,9 +94,7 @@ func copyWithout(tables []string) func(ctx context.Context, from, to string) err
 			return err
 		}
 		for _, table := range tables {
-			// Else the bytes of the rows would stay in the file.
-			erase := "PRAGMA secure_delete = ON; DELETE FROM " + table
-			if err := sqldb.ExecWhereTable(ctx, "sqlite:"+to, table, erase); err != nil {
+			if err := sqldb.ExecWhereTable(ctx, "sqlite:"+to, table, "DELETE FROM "+table); err != nil {
 				return fmt.Errorf("leave %s out: %w", table, err)
 			}
 		}

@@ -134,7 +134,7 @@ func unread(err error) (failed exitError, ok bool) {
 	return failed, failed.err != nil
 }
 
-// notValid returns err as the error of a log that does not hold, unless it is one for unread.
+// notValid returns the error of unread, or err with the exit code of a log that does not hold.
 func notValid(err error) error {
 	if failed, ok := unread(err); ok {
 		return failed

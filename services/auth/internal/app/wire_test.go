@@ -63,6 +63,14 @@ func (w *wire) losing(n int64, answer bool) {
 	w.cutAt.Store(from + n)
 }
 
+// severFrom severs the wire once, if n is the message that is to be lost or a later one: another may come while losing
+// counts.
+func (w *wire) severFrom(n int64) {
+	if at := w.cutAt.Load(); at > 0 && n >= at && w.cutAt.CompareAndSwap(at, 0) {
+		w.sever()
+	}
+}
+
 // mend passes everything on again.
 func (w *wire) mend() {
 	w.cutAt.Store(0)
@@ -102,8 +110,8 @@ func (w *wire) connect(client net.Conn) {
 		return
 	}
 	go w.copy(client, server, func() {
-		if n := w.answers.Add(1); w.cutAnswers.Load() && n == w.cutAt.Load() {
-			w.sever()
+		if n := w.answers.Add(1); w.cutAnswers.Load() {
+			w.severFrom(n)
 		}
 	})
 	w.copy(server, client, func() {
@@ -111,8 +119,8 @@ func (w *wire) connect(client net.Conn) {
 		if at := w.hangAt.Load(); at > 0 && n >= at {
 			w.hang()
 		}
-		if !w.cutAnswers.Load() && n == w.cutAt.Load() {
-			w.sever()
+		if !w.cutAnswers.Load() {
+			w.severFrom(n)
 		}
 		time.Sleep(time.Duration(w.delay.Load()))
 	})

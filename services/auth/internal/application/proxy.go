@@ -25,7 +25,7 @@ type Probe struct {
 	Status int
 	Error  string
 	MS     int    // how many milliseconds it took
-	Pin    string // of https, as Route.Pin
+	Pin    string // the key seen, as Route.Pin
 }
 
 // Answered reports whether a proxy has answered.

@@ -52,8 +52,8 @@ const (
 	ToReauth                 // have the user prove anew who they are, then call Authorize with Handle
 	ToAsk                    // ask whether they want this; then with Handle, and Confirmed or Denied
 	ToChoose                 // ask whether to go on as this user; then as ToAsk
-	NoAccess                 // show that the rule does not admit the user; Answer leads back
-	NoFactor                 // show that the user has to set up a second factor; Answer leads back
+	NoAccess                 // show that the rule does not admit the user; Answer, if set, leads back
+	NoFactor                 // show that the user has to set up a second factor; Answer, if set, leads back
 )
 
 // Step is what to do with a request for a login.

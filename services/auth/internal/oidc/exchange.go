@@ -25,9 +25,8 @@ type Tokens struct {
 // Exchange gives a client tokens for an authorization code, which counts once, also where it is refused. A code that
 // was given without PKCE and is used again later ends the grant that it became: it may have been stolen.
 //
-// ErrCodeMissing, ErrCodeUsed, ErrCodeClient, ErrCodeAddress, ErrVerifier, ErrNoChallenge, ErrNotAdmitted. With any
-// other error, of a store or of signing, the client may try again with the same code, unless two answers of Redis in a
-// row were lost.
+// ErrCodeMissing, ErrCodeUsed, ErrCodeClient, ErrCodeAddress, ErrVerifier, ErrNoChallenge, ErrNotAdmitted. After any
+// other error, of a store or of signing, a code that was not used before may be tried again, unless Redis failed too.
 func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifier, ip string) (Tokens, error) {
 	if code == "" {
 		return Tokens{}, ErrCodeMissing

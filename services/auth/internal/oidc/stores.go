@@ -135,8 +135,8 @@ type ShortLived interface {
 	Kept(ctx context.Context, hash string) (Kept, error)
 	// TakeKept returns a kept request and forgets it. ErrRequestGone.
 	TakeKept(ctx context.Context, hash string) (Kept, error)
-	// PutDevice keeps a device by the hash of its user's code, until it expires. free reports whether no other device
-	// has that code.
+	// PutDevice keeps a device by the hash of its user's code, until it expires. Unless free, another device may have
+	// that code.
 	PutDevice(ctx context.Context, hash string, d Device) (free bool, err error)
 	// Device returns a device whose user has not answered. ErrNoDevice.
 	Device(ctx context.Context, hash string) (Device, error)

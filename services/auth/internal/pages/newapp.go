@@ -234,7 +234,7 @@ func freeSlug(slug string, taken []application.Application) string {
 	}
 }
 
-// probe answers the script of the form, which asks while the address is typed.
+// probe answers the script of the form, which asks when the address has changed.
 func (p appPages) probe(r *request) error {
 	return r.JSON(http.StatusOK, p.try(r))
 }

@@ -90,8 +90,8 @@ func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int
 	return created, err
 }
 
-// beforeLink checks what a kind of link demands, and returns the event. It makes earlier set-up links void, or calls
-// closeResets for a reset; invites stay.
+// beforeLink checks what a kind of link demands, and returns its audit event. A set-up link makes earlier ones void, a
+// reset calls closeResets, an invite neither.
 func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (audit.Event, error) {
 	switch l.Kind {
 	case link.Setup:

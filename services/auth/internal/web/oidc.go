@@ -32,8 +32,7 @@ const (
 	OIDCConnectedPage = "/pforte/account/connections"
 )
 
-// OIDCPage is what a person is shown instead of being redirected: an error, where it is not known where to lead back
-// to, or a step.
+// OIDCPage is what a person is shown instead of being redirected: an error that does not lead back, or a step.
 type OIDCPage struct {
 	// Err is oidc.ErrRequest, ErrUnknownClient, ErrUnknownAddress or ErrRequestGone; any other as on all pages; nil:
 	// Step is shown.

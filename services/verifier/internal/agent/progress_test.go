@@ -41,7 +41,7 @@ func TestMCP_AWrongChainIsNamedAtOnceAndCostsNothing(t *testing.T) {
 	if !got.isError || got.Reason != "transaction_not_found" || got.Paid != "no" || got.Retryable || !strings.Contains(got.text, "base has it") {
 		t.Errorf("%+v", got)
 	}
-	if took := time.Since(began); took > 2*time.Second || len(s.sent()) != 0 {
+	if took := time.Since(began); took > 10*time.Second || len(s.sent()) != 0 {
 		t.Errorf("took %v, %d payments", took, len(s.sent()))
 	}
 }
@@ -55,7 +55,7 @@ func TestMCP_ARefusalThatCostsNothingSaysSo(t *testing.T) {
 	if !got.isError || got.Reason != "not_finalized" || got.Paid != "no" || got.AskAgainAfterSeconds != 1800 {
 		t.Errorf("%+v", got)
 	}
-	if took := time.Since(began); took > 2*time.Second || strings.Contains(got.text, "perhaps") || len(s.sent()) != 1 {
+	if took := time.Since(began); took > 10*time.Second || strings.Contains(got.text, "perhaps") || len(s.sent()) != 1 {
 		t.Errorf("took %v, %d payments: %s", took, len(s.sent()), got.text)
 	}
 }

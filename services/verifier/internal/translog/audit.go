@@ -239,8 +239,8 @@ func (l *Log) auditTree(ctx context.Context, head Head, moment time.Time, a *Aud
 	return nil
 }
 
-// origin counts an entry that came back from a copy, or that was not queued here: that is a fault.
-// Data that cannot be parsed as an entry is a fault too.
+// origin counts an entry that came back from a copy, and one that was not queued here, which is a
+// fault, as is data that cannot be parsed as an entry.
 func (a *Audit) origin(at int64, entry LoggedEntry) {
 	e, err := receiptlog.ParseEntry(entry.Data)
 	switch {

@@ -29,7 +29,7 @@ type witnessClient struct {
 
 	mu      sync.Mutex
 	busy    bool
-	after   time.Time     // no request before then
+	after   time.Time     // not asked to cosign before then
 	backoff time.Duration // zero after a success
 	seen    time.Time     // of its last cosignature
 	errors  int

@@ -43,7 +43,7 @@ type Stores struct {
 	SQL   *sqlstore.Stores
 	Redis *redis.Client
 	Kept  session.Stores // in Redis
-	Clock *Clock         // nil where the time is another's
+	Clock *Clock         // nil where Open was given now
 	Log   *Log
 	now   func() time.Time
 }

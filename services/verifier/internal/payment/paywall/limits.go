@@ -271,7 +271,7 @@ func widen(network netip.Prefix, bits int) string {
 	return netip.PrefixFrom(network.Addr(), min(bits, network.Bits())).Masked().String()
 }
 
-// token returns the name of a client, or of a network, for today.
+// token returns a keyed hash that names a client, or a network, today.
 func (w *Paywall) token(client string) string {
 	mac := hmac.New(sha256.New, w.ClientKey)
 	mac.Write([]byte(payment.Day(w.Now()).Format(time.DateOnly) + " " + client))
@@ -351,8 +351,8 @@ type waiter struct {
 // it is first: it does not learn of those that end in other processes.
 const queuePause = 200 * time.Millisecond
 
-// firstOfClient is how many settlements of one client count as first, and firstOfStrangers how many
-// of payers who are not known. Of the latter, maxWaiting may wait.
+// firstOfClient is how many waiting settlements of one client may try again unasked, and
+// firstOfStrangers how many of payers who are not known. Of the latter, maxWaiting may wait.
 const (
 	firstOfClient    = 4
 	firstOfStrangers = 8

@@ -42,8 +42,8 @@ type Sale struct {
 	// Reused reports that an earlier payment of the payer has bought the answer, and
 	// this one was not spent.
 	Reused bool
-	// replay reports that the answer was paid for before this call, with this payment or with an
-	// earlier one that counts for it.
+	// replay reports that the record of this payment, or of one that counts for it, was Settled
+	// already, or that its answer was made anew.
 	replay bool
 }
 
