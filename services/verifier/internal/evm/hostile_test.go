@@ -28,6 +28,17 @@ func TestTransaction_WithoutASignatureIsNotRead(t *testing.T) {
 	}
 }
 
+// TestEncode_RawBytesOfAKnownTypeAreRefused: the type that is told of them is a false one.
+func TestEncode_RawBytesOfAKnownTypeAreRefused(t *testing.T) {
+	for raw, want := range map[string]error{
+		"\x02\xc0": chain.ErrIntegrity, "\x7e\xc0": chain.ErrIntegrity, "\xc0": chain.ErrIntegrity, "\x7b\xc0": nil, "": nil,
+	} {
+		if _, err := (&Transaction{Type: Quantity{0x7b}, raw: []byte(raw)}).Encode(); !errors.Is(err, want) {
+			t.Errorf("%x: %v, want %v", raw, err, want)
+		}
+	}
+}
+
 // TestReceipt_OfTheUsualFormNeedsNoRawBytes, whatever its type.
 func TestReceipt_OfTheUsualFormNeedsNoRawBytes(t *testing.T) {
 	m := blockOf(t, 20)

@@ -45,9 +45,24 @@ func (t *Transaction) kind() byte {
 	return 0xff
 }
 
+// kindOf returns the type that a transaction's bytes have, which alone its hash commits to.
+func kindOf(raw []byte) byte {
+	switch {
+	case len(raw) == 0:
+		return 0xff
+	case raw[0] >= 0xc0: // a list
+		return legacyType
+	default:
+		return raw[0]
+	}
+}
+
 // Encode returns the transaction's value in the transactions trie, whose Keccak-256 is its hash.
 func (t *Transaction) Encode() ([]byte, error) {
 	if t.raw != nil {
+		if isKnown(kindOf(t.raw)) {
+			return nil, fmt.Errorf("type 0x%x is not that of the bytes: %w", []byte(t.Type), chain.ErrIntegrity)
+		}
 		return t.raw, nil
 	}
 	kind := t.kind()

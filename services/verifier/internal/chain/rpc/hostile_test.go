@@ -18,10 +18,16 @@ const baseBlock = 2_000_000
 // openBase opens a reader over so many nodes that serve the recorded Base block.
 func openBase(t *testing.T, count int) (*Reader, []*chaintest.Node) {
 	t.Helper()
+	return openOver(t, chaintest.Load(t, chaintest.BaseBlock), count)
+}
+
+// openOver does so for a recording that was made of it.
+func openOver(t *testing.T, recording recorded.Recording, count int) (*Reader, []*chaintest.Node) {
+	t.Helper()
 	c := chain.Config{Name: "base", ID: 8453, RPCTimeout: 30 * time.Second, Quorum: 1}
 	var nodes []*chaintest.Node
 	for range count {
-		node := chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))
+		node := chaintest.NewNode(t, recording)
 		node.SetHeads(baseBlock+700, baseBlock+100)
 		nodes, c.RPCURLs = append(nodes, node), append(c.RPCURLs, node.URL)
 	}
@@ -59,6 +65,23 @@ func TestBlock_OneNodesWrongAnswerIsNotShared(t *testing.T) {
 	}
 	if err := <-lied; !errors.Is(err, chain.ErrIntegrity) {
 		t.Errorf("from the liar: %v", err)
+	}
+}
+
+// TestBlock_AFalseUnknownTypeIsNotShared: the node that tells it has the block's true bytes otherwise,
+// and was asked first, for another transaction.
+func TestBlock_AFalseUnknownTypeIsNotShared(t *testing.T) {
+	w := newRawWorld(t)
+	r, nodes := openBase(t, 2)
+	nodes[0].Play(w.script("eth_getRawTransactionByHash", "debug_getRawReceipts"))
+	for _, i := range []int{opaqueAt + 1, opaqueAt} {
+		hash, err := chain.ParseHash(recorded.Member(w.block.Transactions()[i], "hash"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Read(t.Context(), hash); err != nil {
+			t.Errorf("transaction %d: %v", i, err)
+		}
 	}
 }
 

@@ -1,12 +1,16 @@
 package rpc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
+	"github.com/ethereum/go-ethereum/trie"
 
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
@@ -16,7 +20,8 @@ import (
 )
 
 // rawWorld is a node with Base's recorded block in which one transaction is told
-// with a type that is unknown, and the block's bytes as the chain has them.
+// with a type that is unknown, and the block's bytes as the chain has them. The type is
+// a false one until the block is resealed with it.
 type rawWorld struct {
 	transactions, receipts [][]byte
 	offers                 map[string]func() any
@@ -59,6 +64,35 @@ func newRawWorld(t *testing.T) *rawWorld {
 	}
 	return w
 }
+
+// reseal returns the recording of the block with that transaction really of the unknown type:
+// its hash, the root over all and the block's hash follow. Its receipt stays as it is, which is
+// not the usual form of one.
+func (w *rawWorld) reseal(t *testing.T) recorded.Recording {
+	t.Helper()
+	var header types.Header
+	decoded(t, w.block.Block, &header)
+	transaction := append([]byte{0x7b}, w.transactions[opaqueAt][1:]...)
+	w.transactions[opaqueAt] = transaction
+	block, root := header.Hash().String(), header.TxHash.String()
+	header.TxHash = types.DeriveSha(values(w.transactions), trie.NewStackTrie(nil))
+	recording := chaintest.Load(t, chaintest.BaseBlock)
+	recording, err := recorded.Parse([]byte(strings.NewReplacer(
+		recorded.Member(w.block.Transactions()[opaqueAt], "hash"), crypto.Keccak256Hash(transaction).String(),
+		root, header.TxHash.String(), block, header.Hash().String(),
+	).Replace(string(raw(recording)))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.block = recording.Blocks[0]
+	return recording
+}
+
+// values implements types.DerivableList.
+type values [][]byte
+
+func (v values) Len() int                              { return len(v) }
+func (v values) EncodeIndex(i int, into *bytes.Buffer) { into.Write(v[i]) }
 
 func hexOf(data []byte) string { return fmt.Sprintf("0x%x", data) }
 
@@ -128,6 +162,7 @@ func TestBlock_AnUnknownTypeDoesNotSpoilIt(t *testing.T) {
 		"transactions alone":             {offered: []string{one}, want: chain.ErrUnsupportedType},
 		"receipts alone":                 {offered: []string{receipts}, want: chain.ErrUnsupportedType},
 		"a transaction that is not it":   {[]string{one, receipts}, func(w *rawWorld) { w.transactions[opaqueAt] = w.transactions[opaqueAt+1] }, chain.ErrIntegrity},
+		"a transaction that is changed":  {[]string{one, receipts}, func(w *rawWorld) { w.transactions[opaqueAt][9] ^= 1 }, chain.ErrIntegrity},
 		"a receipt that is not it":       {[]string{one, receipts}, func(w *rawWorld) { w.receipts[opaqueAt] = w.receipts[opaqueAt+1] }, chain.ErrUnsupportedType},
 		"a receipt with a wrong outcome": {[]string{one, receipts}, func(w *rawWorld) { w.receipts[opaqueAt][4] ^= 1 }, chain.ErrIntegrity},
 		"a receipt too few":              {[]string{one, receipts}, func(w *rawWorld) { w.receipts = w.receipts[1:] }, chain.ErrUnsupportedType},
@@ -135,10 +170,11 @@ func TestBlock_AnUnknownTypeDoesNotSpoilIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newRawWorld(t)
+			recording := w.reseal(t)
 			if c.spoil != nil {
 				c.spoil(w)
 			}
-			r, nodes := openBase(t, 1)
+			r, nodes := openOver(t, recording, 1)
 			nodes[0].Play(w.script(c.offered...))
 			for i, tx := range w.block.Transactions() {
 				request, err := verification.ParseRequest([]byte(`{"transactionHash":"` + recorded.Member(tx, "hash") + `"}`))
