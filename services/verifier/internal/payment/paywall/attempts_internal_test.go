@@ -147,3 +147,28 @@ func TestAttempts_WhatIsGivenBackIsNotCounted(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What one network takes must leave others something, however little comes.
+func TestBudget_ANetworkMayTakeHalf(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	shared := newBudgets(Options{Now: func() time.Time { return now }, AttemptsPerAddress: 600})
+	want := func(b *budget, want int) {
+		t.Helper()
+		if got := b.part(); got != want {
+			t.Errorf("may take %d, not %d", got, want)
+		}
+	}
+	want(shared.accounts, 150)
+	for range 150 {
+		shared.accounts.spend()
+	}
+	want(shared.accounts, 30)
+	want(shared.checks, 150)
+	for _, part := range []int{75, 37, 18, 9, 4, 2, 2} {
+		shared.checks.slow(time.Second)
+		want(shared.checks, part)
+		now = now.Add(time.Second)
+	}
+	now = now.Add(quietFor)
+	want(shared.checks, 4)
+}

@@ -214,6 +214,20 @@ func TestBuy_StrangersSearchTheChainForFewPayments(t *testing.T) {
 	}
 }
 
+func TestBuy_OneNetworkOfStrangersKeepsNoNewBuyerOut(t *testing.T) {
+	s := open(t, nil)
+	s.paywall = s.replica(func(o *paywall.Options) { o.Accounts, o.AttemptsPerAddress = s.sim, 600 })
+	for i := range 600 { // each may cost two lookups
+		if i%2 == 0 {
+			s.clock.advance(time.Second)
+		}
+		nonce := fmt.Sprintf("%x", i+1)
+		s.sim.Cancel(nonce)
+		_ = s.buyFrom(s.paywall, fmt.Sprintf("192.0.2.%d", i%250), s.payOf(i+1, nonce))
+	}
+	s.mustBuyFrom("203.0.113.1", s.pay("aaaa"))
+}
+
 // The facilitator says that it has sent nothing, and then it has.
 func TestBuy_LooksOnceMoreBeforeItAsksForMoneyAgain(t *testing.T) {
 	s := open(t, nil)

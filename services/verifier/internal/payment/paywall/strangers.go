@@ -29,7 +29,8 @@ const (
 	// sharedAtOnce, or half the attempts of one address in a minute where that is more.
 	accountsPerSecond, checksPerSecond = 1, 5
 	sharedAtOnce                       = 300
-	// networkShare: one network, IPv6 /48 or IPv4 /24, may use up 1/networkShare of a budget in a minute.
+	// networkShare: one network, IPv6 /48 or IPv4 /24, may use up 1/networkShare of a budget in a minute,
+	// and where no more than that is left, of what comes in a minute.
 	networkShare = 2
 	// maxUnpaidBeside is for how many questions work beside the check may end unpaid in a minute.
 	// Beyond, the check comes first.
@@ -62,7 +63,7 @@ func (w *Paywall) budgetsOf(c *call) *budgets {
 // spendShared takes a lookup or a check from a budget that c shares with others, and from what one
 // network may take of it.
 func (w *Paywall) spendShared(c *call, from *budget, within *attempts) error {
-	refund, err := within.spend(c.Address, int(from.most)/networkShare)
+	refund, err := within.spend(c.Address, from.part())
 	if err != nil {
 		return err
 	}
@@ -203,18 +204,38 @@ func (b *budget) spend() time.Duration {
 	if left := b.pausedUntil.Sub(now); left > 0 {
 		return left
 	}
+	b.grow(now)
+	if b.left < 1 {
+		return time.Duration((1 - b.left) / (b.rate / b.slowness) * float64(time.Second))
+	}
+	b.left--
+	return 0
+}
+
+// grow adds what has come until now, unless the budget is paused. b is locked.
+func (b *budget) grow(now time.Time) {
+	if now.Before(b.pausedUntil) {
+		return
+	}
 	for b.slowness > 1 && now.Sub(b.pausedUntil) >= quietFor {
 		b.slowness /= 2
 		b.pausedUntil = b.pausedUntil.Add(quietFor)
 	}
-	rate := b.rate / b.slowness
-	b.left = min(b.most/b.slowness, b.left+rate*max(0, now.Sub(b.at).Seconds()))
+	b.left = min(b.most/b.slowness, b.left+b.rate/b.slowness*max(0, now.Sub(b.at).Seconds()))
 	b.at = now
-	if b.left < 1 {
-		return time.Duration((1 - b.left) / rate * float64(time.Second))
+}
+
+// part returns what one network may take in an attemptWindow. A part of what is saved would be more than
+// all that comes, so that a network could in time keep all others out.
+func (b *budget) part() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.grow(b.now())
+	of := b.rate * attemptWindow.Seconds()
+	if b.left > b.most/b.slowness/networkShare {
+		of = max(of, b.most)
 	}
-	b.left--
-	return 0
+	return max(1, int(of/b.slowness/networkShare))
 }
 
 // slow stops the budget for a pause, at least minPause, and halves rate and most, down to a
