@@ -73,7 +73,7 @@ type statusBody struct {
 // states answers how far transactions are. It is free, and costs nodes little: see lookups.
 type states struct {
 	*api
-	// lookups bounds what all clients together ask nodes; Paywall.CountLookup bounds each address.
+	// lookups bounds what all clients together ask nodes; Paywall.CountLookup bounds each network.
 	lookups *rate.Limiter
 }
 
@@ -82,7 +82,12 @@ func (s *states) of(ctx context.Context, name string, transaction chain.Hash, ad
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	ask := func() error {
-		if s.Paywall.CountLookup(address) != nil || !s.lookups.Allow() {
+		refund, err := s.Paywall.CountLookup(address)
+		if err != nil {
+			return errTooManyLookups
+		}
+		if !s.lookups.Allow() {
+			refund() // others have taken it
 			return errTooManyLookups
 		}
 		return nil

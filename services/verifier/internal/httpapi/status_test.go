@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,30 @@ func TestStatus_StrangersCostNodesLittle(t *testing.T) {
 	}
 	if r := w.buy("1"); r.status != http.StatusOK {
 		t.Errorf("a sale meanwhile: %d %s", r.status, r.body)
+	}
+}
+
+// TestStatus_OneNetworkKeepsNoOtherOut: all of a network's addresses together leave others something.
+func TestStatus_OneNetworkKeepsNoOtherOut(t *testing.T) {
+	for name, address := range map[string]string{"IPv6": "[2001:db8:1:%x::1]:1", "IPv4": "192.0.2.%d:1"} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t, nil)
+			hashes := 0
+			ask := func(address string) int {
+				hashes++
+				request := httptest.NewRequest(http.MethodGet, fmt.Sprintf("/v1/status/base/0x%064x", hashes), nil)
+				request.RemoteAddr = address
+				recorder := httptest.NewRecorder()
+				w.handler.ServeHTTP(recorder, request)
+				return recorder.Code
+			}
+			for i := range 200 {
+				ask(fmt.Sprintf(address, i))
+			}
+			if got := ask("203.0.113.1:1"); got != http.StatusOK {
+				t.Errorf("another network got %d", got)
+			}
+		})
 	}
 }
 

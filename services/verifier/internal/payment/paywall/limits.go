@@ -471,15 +471,18 @@ func (w *Paywall) CountFree(address string) error {
 	return err
 }
 
-// lookupsPerAddress is how many questions about the state of transactions, of those that nodes have
-// to answer, an address may ask in a minute.
-const lookupsPerAddress = 60
+// lookupsOfNetwork is how many questions about the state of transactions, of those that nodes have to
+// answer, the network around an address may ask in a lookupWindow: half of what all clients may ask at
+// once, and of what they may ask in that time (package httpapi).
+const (
+	lookupsOfNetwork = 15
+	lookupWindow     = 15 * time.Second
+)
 
-// CountLookup takes one of the free questions of a client's address. They are apart from its attempts
-// at buying. It returns ErrTooMany when there is none left.
-func (w *Paywall) CountLookup(address string) error {
-	_, err := w.lookups.spend(address, lookupsPerAddress)
-	return err
+// CountLookup takes one of the free questions of the network around a client's address. They are apart
+// from attempts at buying. It returns ErrTooMany when there is none left; refund gives the question back.
+func (w *Paywall) CountLookup(address string) (refund func(), err error) {
+	return w.lookups.spend(address, lookupsOfNetwork)
 }
 
 // spender names the payer where attempts and reuses are counted. Copies that are not plain are

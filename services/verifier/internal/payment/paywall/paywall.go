@@ -107,7 +107,7 @@ type Paywall struct {
 	payers  *attempts
 	clients *attempts
 	known   *attempts // of known payers at their addresses
-	lookups *attempts // of clients' addresses, free
+	lookups *attempts // of clients' networks, free
 	// strangers is what payers who are not known share, and named what payments share that only
 	// name a known payer. accountsNear and checksNear count what one network takes of both,
 	// unpaidOf and unpaidNear the day's works that end unpaid, of payers and of networks.
@@ -150,7 +150,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		Options: o, owner: rand.Text(), pending: pendingWrites{all: map[payment.Key]pendingWrite{}},
 		payers: newAttempts(o.Now, attemptWindow, onePayer), clients: newAttempts(o.Now, attemptWindow, networksAround),
 		known:     newAttempts(o.Now, attemptWindow, onePayer),
-		lookups:   newAttempts(o.Now, attemptWindow, networksAround),
+		lookups:   newAttempts(o.Now, lookupWindow, nearby),
 		strangers: newBudgets(o), named: newBudgets(o),
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
 		unpaidOf: newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
