@@ -19,7 +19,6 @@ const (
 // out, and requests for a new password, so that the answer tells nothing about the name.
 type later struct {
 	queue   chan func()
-	now     func() time.Time
 	dropped atomic.Uint64
 }
 
@@ -38,8 +37,8 @@ func (l *later) Later(ctx context.Context, work func(context.Context)) {
 	}
 }
 
-// Work does the queued work until ctx ends. Drain does the rest.
-func (l *later) Work(ctx context.Context) {
+// work does the queued work until ctx ends.
+func (l *later) work(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,9 +49,9 @@ func (l *later) Work(ctx context.Context) {
 	}
 }
 
-// Drain does what is queued now, at the end of the process. It begins nothing more after laterDrain.
-func (l *later) Drain() {
-	for begin := l.now(); l.now().Sub(begin) < laterDrain; {
+// drain does what is queued now. It begins nothing more when more is false.
+func (l *later) drain(more func() bool) {
+	for more() {
 		select {
 		case work := <-l.queue:
 			work()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -24,6 +25,7 @@ type RecorderOptions struct {
 type Recorder struct {
 	RecorderOptions
 	later
+	notes later
 }
 
 // NewRecorder checks the options and returns a Recorder.
@@ -31,7 +33,30 @@ func NewRecorder(o RecorderOptions) (*Recorder, error) {
 	if o.Store == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("audit: Store, Log or Now is not set")
 	}
-	return &Recorder{o, later{queue: make(chan func(), laterQueue), now: o.Now}}, nil
+	return &Recorder{
+		RecorderOptions: o,
+		later:           later{queue: make(chan func(), laterQueue)}, notes: later{queue: make(chan func(), laterQueue)},
+	}, nil
+}
+
+// Note is Later for work that strangers can cause without bounds. It has a queue and a worker of its own, so that it
+// neither crowds out nor delays the rest, and Dropped does not count it.
+func (r *Recorder) Note(ctx context.Context, work func(context.Context)) { r.notes.Later(ctx, work) }
+
+// Work does the queued work until ctx ends. Drain does the rest.
+func (r *Recorder) Work(ctx context.Context) {
+	var notes sync.WaitGroup
+	notes.Go(func() { r.notes.work(ctx) })
+	r.work(ctx)
+	notes.Wait()
+}
+
+// Drain does what is queued now, at the end of the process, the notes last. It begins nothing more after laterDrain.
+func (r *Recorder) Drain() {
+	begin := r.Now()
+	more := func() bool { return r.Now().Sub(begin) < laterDrain }
+	r.drain(more)
+	r.notes.drain(more)
 }
 
 // Record queues an event, so that the request does not wait until it is stored. A failure is only

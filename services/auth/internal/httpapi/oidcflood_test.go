@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 )
 
@@ -126,4 +127,25 @@ func TestLimit_OfAStrangersFloodNothingStays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLimit_OfAStrangersFloodTakesNoPlaceOfALogin: what strangers cause at the provider waits elsewhere than the rows of
+// logins, which are dropped where too many wait.
+func TestLimit_OfAStrangersFloodTakesNoPlaceOfALogin(t *testing.T) {
+	h := newSigningIn(t)
+	h.client("phone", func(c *oidc.Client) { c.Public = true })
+	b := h.browser()
+	for range 100 { // nobody works meanwhile
+		b.at("GET", "/pforte/oidc/authorize?"+asked("response_type", "x").Encode(), "").want(http.StatusSeeOther)
+		h.form("/pforte/oidc/token", "client_secret", "x").is(t, "a wrong secret", http.StatusUnauthorized, "invalid_client")
+		for _, grant := range []string{"authorization_code", "refresh_token"} {
+			h.form("/pforte/oidc/token", "client_id", "phone", "client_secret", "-", "grant_type", grant, "code", "x", "refresh_token", "x").is(t, grant, http.StatusBadRequest, "invalid_grant")
+		}
+	}
+	h.otto()
+	h.audit.Drain()
+	entries, _, err := h.audit.Entries(t.Context(), audit.Query{Event: "login"})
+	if err != nil || len(entries) != 1 || h.audit.Dropped() != 0 {
+		t.Errorf("the rows are %+v, %v, and %d pieces of work were dropped", entries, err, h.audit.Dropped())
+	}
 }

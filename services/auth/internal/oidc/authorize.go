@@ -334,7 +334,7 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 	if err := s.o.ShortLived.PutCode(ctx, Hash(code), kept); err != nil {
 		return Step{}, err
 	}
-	s.later(ctx, "note that an application was led to", func(ctx context.Context) error {
+	s.forPage(ctx, "note that an application was led to", func(ctx context.Context) error {
 		return s.o.ShortLived.Wait(ctx, a.client.ApplicationID, s.o.Now())
 	})
 	return s.answerStep(a, url.Values{"code": {code}}), nil
@@ -384,7 +384,7 @@ func (s *Service) note(ctx context.Context, c Client, r Refusal) {
 		r.Address = r.Address[:MaxAddressLength]
 	}
 	r.Address = strings.ToValidUTF8(r.Address, "")
-	s.later(ctx, "note refusal", func(ctx context.Context) error {
+	s.forPage(ctx, "note refusal", func(ctx context.Context) error {
 		return s.o.ShortLived.Refuse(ctx, c.ApplicationID, r)
 	})
 }

@@ -86,7 +86,7 @@ func (s *Service) createdGrant(ctx context.Context, id string) (Held, error) {
 
 // asked notes that a client's application has asked for tokens.
 func (s *Service) asked(ctx context.Context, c Client) {
-	s.later(ctx, "note that an application asked for tokens", func(ctx context.Context) error {
+	s.forPage(ctx, "note that an application asked for tokens", func(ctx context.Context) error {
 		return s.o.ShortLived.Asked(ctx, c.ApplicationID)
 	})
 }

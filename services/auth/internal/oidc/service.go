@@ -130,11 +130,21 @@ func (s *Service) on(ctx context.Context) (*state, error) {
 
 // later calls do, which no answer waits for. An error is logged, with what failed.
 func (s *Service) later(ctx context.Context, what string, do func(context.Context) error) {
-	s.o.Audit.Later(ctx, func(ctx context.Context) {
+	s.o.Audit.Later(ctx, s.logged(what, do))
+}
+
+// forPage is later for what the application's page says. Strangers cause it without bounds, so it may be lost.
+func (s *Service) forPage(ctx context.Context, what string, do func(context.Context) error) {
+	s.o.Audit.Note(ctx, s.logged(what, do))
+}
+
+// logged returns do, which logs its error with what failed.
+func (s *Service) logged(what string, do func(context.Context) error) func(context.Context) {
+	return func(ctx context.Context) {
 		if err := do(ctx); err != nil {
 			s.o.Log.WarnContext(ctx, what+" failed", "error", err)
 		}
-	})
+	}
 }
 
 // TakeIssuer replaces the issuer that is written down by that of today's PUBLIC_URL, on behalf of an admin or
