@@ -74,7 +74,7 @@ func (s *store) device(hash string) []string { return []string{s.key("device", h
 func (s *store) PutDevice(ctx context.Context, hash string, d oidc.Device) (free bool, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	encoded, err := json.Marshal(d)
+	encoded, err := encode(d)
 	if err == nil {
 		free, err = putDevice.Run(ctx, s.client, s.device(hash), encoded, d.Secret, d.ClientID,
 			oidc.DeviceInterval.Milliseconds(), d.ExpiresAt).Bool()
@@ -130,7 +130,7 @@ func (s *store) GiveDeviceBack(ctx context.Context, hash string, c oidc.Code) er
 func (s *store) answerDevice(ctx context.Context, hash, from, to string, c oidc.Code) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	encoded, err := json.Marshal(c)
+	encoded, err := encode(c)
 	if err != nil {
 		return failed("answer device", err)
 	}

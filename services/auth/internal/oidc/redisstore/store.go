@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -62,11 +63,20 @@ func failed(what string, err error) error {
 	return fmt.Errorf("redis: %s: %w", what, err)
 }
 
+// encode returns a value as JSON. Without the escapes for HTML, an ampersand of a kept request is one byte, not six.
+func encode(value any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+}
+
 // put keeps a value as JSON for its life.
 func (s *store) put(ctx context.Context, what, key string, value any, life time.Duration) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	encoded, err := json.Marshal(value)
+	encoded, err := encode(value)
 	if err == nil {
 		err = s.client.Set(ctx, key, encoded, life).Err()
 	}
@@ -94,7 +104,7 @@ return redis.call('EXPIREAT', KEYS[1], ARGV[3])`)
 func (s *store) PutCode(ctx context.Context, hash string, c oidc.Code) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	encoded, err := json.Marshal(c)
+	encoded, err := encode(c)
 	if err != nil {
 		return failed("keep code", err)
 	}
@@ -229,7 +239,7 @@ func (s *store) Waiting(ctx context.Context, application int64) (time.Time, erro
 func (s *store) Refuse(ctx context.Context, application int64, r oidc.Refusal) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	encoded, err := json.Marshal(r)
+	encoded, err := encode(r)
 	if err == nil {
 		_, err = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			pipe.LPush(ctx, s.last(application), encoded)

@@ -323,6 +323,21 @@ func TestTake_LostReplyUsesNothingUp(t *testing.T) {
 	}
 }
 
+// TestKeep_TakesTheBytesOfTheRequest: an ampersand is one byte, not the six of HTML in JSON.
+func TestKeep_TakesTheBytesOfTheRequest(t *testing.T) {
+	s, server := open(t)
+	given := oidc.Kept{Query: "a=b&c=d", At: 7}
+	if err := s.Keep(t.Context(), "r", given, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := server.Get("svc:oidc:req:r"); err != nil || kept != `{"Query":"a=b&c=d","At":7,"ClientID":""}` {
+		t.Errorf("kept is %q, %v", kept, err)
+	}
+	if got, err := s.Kept(t.Context(), "r"); err != nil || cmp.Diff(given, got) != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 // TestDevice_LostReplyUsesNothingUp: the client sends a command again whose reply is lost, and the device asks again where
 // that one's is lost too.
 func TestDevice_LostReplyUsesNothingUp(t *testing.T) {
