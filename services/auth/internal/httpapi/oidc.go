@@ -141,12 +141,7 @@ func (a provider) authorize(c echo.Context) error {
 	if err != nil {
 		return a.page(c, oidc.ErrRequest)
 	}
-	attempt := oidc.Attempt{
-		Values: values, IP: a.Client(c.Request()),
-		Spend: func(context.Context) error {
-			return a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c))
-		},
-	}
+	attempt := a.attempt(c, values)
 	if handle := values.Get(web.OIDCHandleParam); handle != "" {
 		attempt.Handle, attempt.Values = handle, nil
 	}
@@ -167,6 +162,16 @@ func (a provider) authorize(c echo.Context) error {
 		return a.page(c, err)
 	}
 	return a.carryOut(c, step)
+}
+
+// attempt returns the request of a browser that nobody is known to be logged in with.
+func (a provider) attempt(c echo.Context, values url.Values) oidc.Attempt {
+	return oidc.Attempt{
+		Values: values, IP: a.Client(c.Request()),
+		Spend: func(context.Context) error {
+			return a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c))
+		},
+	}
 }
 
 // carryOut leads a browser on, or shows a page.
@@ -204,10 +209,7 @@ func (a provider) keep(c echo.Context) error {
 	if err != nil {
 		return a.page(c, oidc.ErrRequest)
 	}
-	if err := a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c)); err != nil {
-		return a.page(c, err)
-	}
-	handle, err := a.OIDC.Keep(c.Request().Context(), values)
+	handle, err := a.OIDC.Keep(c.Request().Context(), a.attempt(c, values))
 	if err != nil {
 		return a.page(c, err)
 	}

@@ -189,6 +189,33 @@ func TestLimit_OfKeptRequestsIsByAddress(t *testing.T) {
 	}
 }
 
+// TestLimit_OfKeptRequestsLeadToAClient: a form that leads nowhere gets the page that it gets by GET, and counts as little.
+func TestLimit_OfKeptRequestsLeadToAClient(t *testing.T) {
+	h := newSigningIn(t)
+	b := h.browser()
+	post := func(changes ...string) reply {
+		return b.at("POST", "/pforte/oidc/authorize", asked(changes...).Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	}
+	kept := func() int { return len(must(h.redis.Keys(t.Context(), "svc:oidc:req:*").Result())(t)) }
+	for _, changes := range [][]string{{"client_id", "nobody"}, {"client_id", "-"}, {"redirect_uri", "https://evil.org/"}, {"redirect_uri", "-"}} {
+		want := b.at("GET", "/pforte/oidc/authorize?"+asked(changes...).Encode(), "")
+		for range 31 {
+			if got := post(changes...); got.status != http.StatusBadRequest || got.status != want.status || got.header.Get("Location") != "" {
+				t.Fatalf("%v: %d, %d by GET", changes, got.status, want.status)
+			}
+		}
+	}
+	if n := kept(); n != 0 {
+		t.Errorf("%d are kept", n)
+	}
+	for range 30 {
+		post().want(http.StatusSeeOther)
+	}
+	if got := post(); got.status != http.StatusTooManyRequests || kept() != 30 {
+		t.Errorf("one more: %d, and %d are kept", got.status, kept())
+	}
+}
+
 func TestPush_KeepsARequestOnce(t *testing.T) {
 	h := newSigningIn(t)
 	otto := h.otto()

@@ -297,12 +297,7 @@ func (s *Service) interrupt(ctx context.Context, a *authorization, kind StepKind
 		step.LoginHint = hint
 	}
 	if step.Handle == "" {
-		if err := a.Spend(ctx); err != nil {
-			return Step{}, err
-		}
-		step.Handle = random()
-		if err := s.o.ShortLived.Keep(ctx, Hash(step.Handle), Kept{Query: a.kept.Query, At: a.kept.At},
-			RequestLifetime); err != nil {
+		if step.Handle, err = s.keep(ctx, a); err != nil {
 			return Step{}, err
 		}
 	}
@@ -423,17 +418,33 @@ func (s *Service) Waiting(ctx context.Context, handle string) (Waiting, error) {
 	}, nil
 }
 
-// Keep keeps a request that came by POST, and returns its handle. ErrRequest and the errors of Off.
-func (s *Service) Keep(ctx context.Context, values url.Values) (handle string, err error) {
-	if _, err := s.on(ctx); err != nil {
+// Keep keeps a request that came by POST, and returns its handle. Of the attempt, Values, IP and Spend count.
+// ErrRequest, ErrUnknownClient, ErrUnknownAddress, and the errors of Off, of Spend and of stores.
+func (s *Service) Keep(ctx context.Context, attempt Attempt) (handle string, err error) {
+	st, err := s.on(ctx)
+	if err != nil {
 		return "", err
 	}
-	query := values.Encode()
-	if len(query) > MaxRequest || values.Has("request_uri") {
+	if attempt.Values.Has("request_uri") {
 		return "", ErrRequest
 	}
+	a, err := s.request(ctx, attempt)
+	if err != nil {
+		return "", err
+	}
+	if err := s.address(ctx, st, a); err != nil {
+		return "", err
+	}
+	return s.keep(ctx, a)
+}
+
+// keep keeps a request that counts, and returns its handle.
+func (s *Service) keep(ctx context.Context, a *authorization) (handle string, err error) {
+	if err := a.Spend(ctx); err != nil {
+		return "", err
+	}
 	handle = random()
-	return handle, s.o.ShortLived.Keep(ctx, Hash(handle), Kept{Query: query, At: s.o.Now().Unix()}, RequestLifetime)
+	return handle, s.o.ShortLived.Keep(ctx, Hash(handle), Kept{Query: a.kept.Query, At: a.kept.At}, RequestLifetime)
 }
 
 // Push keeps a request that a client sends itself, before a browser does (RFC 9126), and returns the request_uri that
