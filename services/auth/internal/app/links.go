@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/people"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -73,7 +74,7 @@ func (p Process) inviteAdd(ctx context.Context, args []string) error {
 		invite.Role = string(user.Admin)
 	}
 	return p.open(ctx, func(s *stores) error {
-		l, token, err := s.people.Invite(ctx, user.Operator, invite)
+		l, token, err := s.people.Invite(ctx, session.Session{}, invite)
 		return p.printLink(s, l, token, formerError(err))
 	})
 }

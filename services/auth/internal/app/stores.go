@@ -347,7 +347,7 @@ func (c countedLinks) count(kind link.Kind, result string, err error) {
 	c.metrics.links.WithLabelValues(string(kind), result).Inc()
 }
 
-func (c countedLinks) CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error) {
+func (c countedLinks) CreateLink(ctx context.Context, l link.Link, hash string, by session.Session) (link.Link, error) {
 	created, err := c.Links.CreateLink(ctx, l, hash, by)
 	c.count(l.Kind, linkCreated, err)
 	return created, err

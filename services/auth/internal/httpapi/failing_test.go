@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
@@ -195,4 +196,18 @@ func (p panicking) Fence(context.Context, int64) (string, error) {
 		panic(http.ErrAbortHandler)
 	}
 	panic("a bug in the store")
+}
+
+// heldLinks calls fixture.beforeLink.
+type heldLinks struct {
+	*sqlstore.Links
+	h *fixture
+}
+
+func (l heldLinks) CreateLink(ctx context.Context, made link.Link, hash string, by session.Session) (link.Link, error) {
+	if before := l.h.beforeLink; before != nil {
+		l.h.beforeLink = nil
+		before()
+	}
+	return l.Links.CreateLink(ctx, made, hash, by)
 }

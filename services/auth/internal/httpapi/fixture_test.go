@@ -68,6 +68,8 @@ type fixture struct {
 	brokenGrants, brokenShort *atomic.Int64
 	// addresses is how many addresses elsewhere has used.
 	addresses int
+	// beforeLink, unless nil, runs once, before a link is stored.
+	beforeLink func()
 	// broken makes the stores fail.
 	brokenUsers, brokenRehash, brokenSessions, brokenRevoke, brokenDelete, brokenLimits, unhealthy, brokenPolicy *atomic.Bool
 	// policyReads counts what the guard reads of SQL.
@@ -132,6 +134,7 @@ func (h *fixture) build(s settings) {
 	parts := h.opened.Build(h.t, func(o *apptest.Options) {
 		o.Limited, o.Attempts = limited, s.attempts
 		o.Accounts.Users, o.Accounts.Sessions, o.Accounts.SessionLifetimes, o.People.Users = h.users, h.sessions, session.NewLifetimes(s.lifetime, s.remember), h.users
+		o.People.Links = heldLinks{h.database.Links, h}
 		o.Accounts.Passwords = must(password.New(s.hasher))(h.t)
 		o.Accounts.Sealer = must(factor.NewSealer(s.dataKey, s.dataKeyPrevious))(h.t)
 		o.DataKey, o.DataKeyPrevious, o.NoDataKey = []byte(s.dataKey), []byte(s.dataKeyPrevious), s.dataKey == ""

@@ -428,6 +428,18 @@ func TestInvite_EndsWithTheSessionsOfItsAdmin(t *testing.T) {
 	h.elsewhere().login("paul", "long enough for paul").want(http.StatusUnauthorized)
 }
 
+func TestLinks_EndUnderWayWithTheSessionsOfTheirAdmin(t *testing.T) {
+	for _, path := range []string{"/invites", "/users/2/reset-link"} {
+		t.Run(path, func(t *testing.T) {
+			h := newFixture(t)
+			owner, thief := h.anna(), h.anna()
+			h.beforeLink = func() { owner.changePassword(adminPass, "a password of anna's").want(http.StatusOK) }
+			thief.send(http.MethodPost, prefix+path, object("role", "admin")).want(http.StatusUnauthorized)
+			owner.send(http.MethodPost, prefix+path, object("role", "admin")).want(http.StatusCreated)
+		})
+	}
+}
+
 func TestInvite_RefusesANameThatApplicationsKnow(t *testing.T) {
 	h := newFixture(t)
 	token := h.invite()

@@ -178,7 +178,7 @@ func (a members) createResetLink(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	l, token, err := a.People.ResetLink(c.Request().Context(), s.UserID, id)
+	l, token, err := a.People.ResetLink(c.Request().Context(), s.Session, id)
 	if err != nil {
 		return answer{}, err
 	}
@@ -258,7 +258,7 @@ func (a members) createInvite(c echo.Context, s caller) (answer, error) {
 	if body.SystemAdmin {
 		body.Role = string(user.Admin)
 	}
-	l, token, err := a.People.Invite(c.Request().Context(), s.UserID, people.NewInvite{
+	l, token, err := a.People.Invite(c.Request().Context(), s.Session, people.NewInvite{
 		Username: body.Username, Former: body.Former, DisplayName: body.DisplayName, Role: body.Role,
 		Groups: body.Groups, LastDay: body.LastDay,
 	})

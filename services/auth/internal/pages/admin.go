@@ -127,7 +127,7 @@ func (p household) changeMember(r *request) error {
 		}
 		return r.seeOther(root)
 	case "reset-link":
-		l, token, err := p.People.ResetLink(r.ctx(), r.UserID, m.ID)
+		l, token, err := p.People.ResetLink(r.ctx(), r.Session, m.ID)
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (p household) changeInvites(r *request) error {
 			Role:   r.form.get("role"),
 			Groups: r.form.groups(), LastDay: r.form.get("last_day"),
 		}
-		l, token, err := p.People.Invite(r.ctx(), r.UserID, n)
+		l, token, err := p.People.Invite(r.ctx(), r.Session, n)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/people"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 var (
@@ -31,8 +32,8 @@ func TestPage_DoesNotFailForWhatPostgresCannotHold(t *testing.T) {
 	f.group("kids", "Kinder", "otto")
 	f.application("photos", "https://photos.example.org", "login", true)
 	f.application("notes", "/notes/", "login", true)
-	_, invite, err := f.people.Invite(t.Context(), 1, people.NewInvite{})
-	_, reset, resetErr := f.people.ResetLink(t.Context(), 1, 2)
+	_, invite, err := f.people.Invite(t.Context(), session.Session{}, people.NewInvite{})
+	_, reset, resetErr := f.people.ResetLink(t.Context(), session.Session{}, 2)
 	if err != nil || resetErr != nil {
 		t.Fatal(err, resetErr)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/people"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -89,7 +90,7 @@ func TestStart_SaysWhenTheLastBackupWas(t *testing.T) {
 func TestJoin_GivesAColourByTheName(t *testing.T) {
 	f := newFixture(t)
 	for id, name := range []string{"Mia", "Paul"} {
-		_, token, err := f.people.Invite(t.Context(), user.Operator, people.NewInvite{DisplayName: name})
+		_, token, err := f.people.Invite(t.Context(), session.Session{}, people.NewInvite{DisplayName: name})
 		if err != nil {
 			t.Fatal(err)
 		}

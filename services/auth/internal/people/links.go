@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -50,13 +51,14 @@ func (s *Service) IsEmpty(ctx context.Context) (bool, error) {
 
 // CreateSetupLink returns a new set-up link and its token, for the operator; older ones are void. user.ErrNotEmpty.
 func (s *Service) CreateSetupLink(ctx context.Context) (link.Link, string, error) {
-	return s.createLink(ctx, link.Link{Kind: link.Setup, Role: string(user.Admin)}, user.Operator)
+	return s.createLink(ctx, link.Link{Kind: link.Setup, Role: string(user.Admin)}, session.Session{})
 }
 
-// Invite creates an invite on behalf of an admin or user.Operator and returns it with its token. The sentinels of
-// user for its fields; user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrGuestAdmin, user.ErrNotAdmin;
-// application.ErrGroupNotFound.
-func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link, string, error) {
+// Invite creates an invite on behalf of the admin of a session, or of user.Operator for the zero Session, and returns
+// it with its token. The sentinels of user for its fields; user.ErrUsernameTaken, user.ErrUsernameFormer,
+// user.ErrGuestAdmin, user.ErrNotAdmin; application.ErrGroupNotFound; session.ErrNotFound when the session has ended
+// meanwhile.
+func (s *Service) Invite(ctx context.Context, by session.Session, n NewInvite) (link.Link, string, error) {
 	l := link.Link{
 		Kind: link.Invite, Username: n.Username, Former: n.Former, Role: string(user.Member),
 		Groups: slices.Compact(slices.Sorted(slices.Values(n.Groups))),
@@ -90,10 +92,11 @@ func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link,
 	return s.createLink(ctx, l, by)
 }
 
-// ResetLink creates a link by which a user sets a new password, on behalf of an admin or user.Operator, and returns
-// it with its token. Older ones of that user are void. account.ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin.
-func (s *Service) ResetLink(ctx context.Context, by, id int64) (link.Link, string, error) {
-	if by == id {
+// ResetLink creates a link by which a user sets a new password, on behalf of the admin of a session as Invite does, and
+// returns it with its token. Older ones of that user are void. account.ErrUseOwnPage, user.ErrNotFound,
+// user.ErrNotAdmin; session.ErrNotFound.
+func (s *Service) ResetLink(ctx context.Context, by session.Session, id int64) (link.Link, string, error) {
+	if by.UserID == id {
 		return link.Link{}, "", account.ErrUseOwnPage
 	}
 	return s.createLink(ctx, link.Link{Kind: link.Reset, UserID: id, Role: string(user.Member)}, by)
@@ -105,12 +108,15 @@ func (s *Service) ResetLinkFor(ctx context.Context, username string) (link.Link,
 	if err != nil {
 		return link.Link{}, "", err
 	}
-	return s.ResetLink(ctx, user.Operator, u.ID)
+	return s.ResetLink(ctx, session.Session{}, u.ID)
 }
 
-func (s *Service) createLink(ctx context.Context, l link.Link, by int64) (link.Link, string, error) {
+func (s *Service) createLink(ctx context.Context, l link.Link, by session.Session) (link.Link, string, error) {
 	token := link.NewToken()
 	created, err := s.links.CreateLink(ctx, l, link.Hash(token), by)
+	if errors.Is(err, user.ErrChanged) {
+		err = session.ErrNotFound
+	}
 	if err != nil {
 		return link.Link{}, "", err
 	}

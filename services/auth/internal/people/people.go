@@ -13,6 +13,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/picture"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -90,10 +91,11 @@ type Users interface {
 // one or their sessions are revoked. The hash is link.Hash of the token.
 type Links interface {
 	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role, Groups and EndsAt of l. It is
-	// open until EndsAt at the latest. by is as in Users.Create. A set-up makes all earlier ones void, a reset those
-	// of its user. user.ErrNotFound for a reset; user.ErrUsernameTaken, user.ErrUsernameFormer and
+	// open until EndsAt at the latest. The user of by is as in Users.Create, and admits the session at that instant
+	// (user.ErrChanged); the zero Session is user.Operator's. A set-up makes all earlier ones void, a reset those of
+	// its user. user.ErrNotFound for a reset; user.ErrUsernameTaken, user.ErrUsernameFormer and
 	// application.ErrGroupNotFound for an invite; user.ErrNotEmpty for a set-up.
-	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)
+	CreateLink(ctx context.Context, l link.Link, hash string, by session.Session) (link.Link, error)
 	// Link returns an open link. In this order: link.ErrUsed, with the link; user.ErrNotEmpty for a set-up while
 	// there is a user; link.ErrInvalid.
 	Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error)

@@ -101,7 +101,7 @@ func TestInvite_HasGroupsThatExist(t *testing.T) {
 		for _, slug := range []string{"a", "a-b", "b", "kids"} {
 			h.ok(h.Groups.CreateGroup(ctx, slug, slug, nil, h.anna.ID))
 		}
-		_, err := h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Groups: []string{"a", "x"}}, "hash", h.anna.ID)
+		_, err := h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Groups: []string{"a", "x"}}, "hash", h.session(h.anna.ID))
 		h.refused("an unknown group", err, application.ErrGroupNotFound)
 		hash := h.inviteTo("a", "a-b", "b", "kids")
 		for _, slug := range []string{"a", "b"} {
@@ -143,7 +143,7 @@ func TestGroup_IsRemovedFromEveryPlace(t *testing.T) {
 			case 2:
 				return s.Users.Change(h.Context(), h.otto.ID, user.Change{Groups: &[]string{slug}}, h.anna.ID)
 			default:
-				_, err := s.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member", Groups: []string{slug}}, link.Hash(slug), h.anna.ID)
+				_, err := s.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member", Groups: []string{slug}}, link.Hash(slug), h.session(h.anna.ID))
 				return err
 			}
 		}, application.ErrGroupNotFound)

@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -56,11 +57,20 @@ func scanLink(row sqldb.Scanner) (link.Link, error) {
 type Links struct{ db *database }
 
 // CreateLink implements people.Links.
-func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error) {
+func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by session.Session) (link.Link, error) {
 	var created link.Link
 	err := s.db.write(ctx, timeout, "create link", func(ctx context.Context, tx *transaction) error {
-		if err := tx.mayAct(ctx, by); err != nil {
+		if err := tx.mayAct(ctx, by.UserID); err != nil {
 			return err
+		}
+		if by.UserID != user.Operator { // newStamp came before mayAct's lock, or makes this link void
+			u, err := tx.user(ctx, by.UserID)
+			if err != nil {
+				return err
+			}
+			if !u.Admits(by.Stamp, by.Key, s.db.now()) {
+				return user.ErrChanged
+			}
 		}
 		event, err := s.beforeLink(ctx, tx, l)
 		if err != nil {
@@ -77,7 +87,7 @@ func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by int
 			created_by, created_at, expires_at, ends_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
 			string(l.Kind), hash, sql.NullInt64{Int64: l.UserID, Valid: l.UserID != 0}, l.Username, l.DisplayName,
-			l.Role, strings.Join(l.Groups, " "), by,
+			l.Role, strings.Join(l.Groups, " "), by.UserID,
 			now.Unix(), expires, ends).Scan(&id)
 		if err != nil {
 			return err

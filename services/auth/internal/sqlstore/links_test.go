@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -62,8 +64,17 @@ func (h *household) exec(query string, args ...any) {
 func (h *household) link(l link.Link, by int64) string {
 	h.Helper()
 	token := link.NewToken()
-	must(h.Links.CreateLink(h.Context(), l, link.Hash(token), by))(h.T)
+	must(h.Links.CreateLink(h.Context(), l, link.Hash(token), h.session(by)))(h.T)
 	return link.Hash(token)
+}
+
+// session is a live session of a user, or none for user.Operator.
+func (h *household) session(id int64) session.Session {
+	h.Helper()
+	if id == user.Operator {
+		return session.Session{}
+	}
+	return session.Session{Ref: session.Ref{UserID: id, Key: "key"}, Stamp: must(h.Users.ByID(h.Context(), id))(h.T).SessionStamp}
 }
 
 func (h *household) invite() string {
@@ -128,7 +139,7 @@ func TestSetUp_OfManyAtOnceOneCreatesTheAdmin(t *testing.T) {
 			if household := must(h.Users.Household(t.Context()))(t); household.Name != "Familie Berg" {
 				t.Errorf("got %+v", household)
 			}
-			if _, err := h.Links.CreateLink(t.Context(), link.Link{Kind: link.Setup, Role: "admin"}, "another", user.Operator); !errors.Is(err, user.ErrNotEmpty) {
+			if _, err := h.Links.CreateLink(t.Context(), link.Link{Kind: link.Setup, Role: "admin"}, "another", session.Session{}); !errors.Is(err, user.ErrNotEmpty) {
 				t.Errorf("another set-up link: %v", err)
 			}
 		})
@@ -244,6 +255,32 @@ func TestLinks_EndWithTheRightToCreateThem(t *testing.T) {
 	})
 }
 
+// TestLinks_AnEndedSessionCreatesNone has many links under way while the sessions of their admin end.
+func TestLinks_AnEndedSessionCreatesNone(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		invite := link.Link{Kind: link.Invite, Role: "admin"}
+		reset := link.Link{Kind: link.Reset, Role: "member", UserID: h.otto.ID}
+		ended, kept := h.session(h.anna.ID), h.session(h.anna.ID)
+		kept.Key = "kept"
+		h.atOnce(func(s *sqlstore.Stores, i int) error {
+			if i == atOnce/2 {
+				_, err := s.Users.EndOthers(h.Context(), h.anna.ID, kept.Key)
+				return err
+			}
+			_, err := s.Links.CreateLink(h.Context(), invite, link.Hash(fmt.Sprint(i)), ended)
+			return err
+		}, user.ErrChanged)
+		if open := must(h.Links.Invites(h.Context()))(h.T); len(open) > 0 {
+			h.Errorf("%d invites are open", len(open))
+		}
+		for _, l := range []link.Link{invite, reset} {
+			_, err := h.Links.CreateLink(h.Context(), l, "a "+string(l.Kind), ended)
+			h.refused("a link of the kind "+string(l.Kind), err, user.ErrChanged)
+			must(h.Links.CreateLink(h.Context(), l, "b "+string(l.Kind), kept))(h.T)
+		}
+	})
+}
+
 // TestFormerName_IsGivenByAnAdminAlone also checks that the refused invite stays open.
 func TestFormerName_IsGivenByAnAdminAlone(t *testing.T) {
 	inHouseholds(t, func(h *household) {
@@ -258,7 +295,7 @@ func TestFormerName_IsGivenByAnAdminAlone(t *testing.T) {
 		}
 		h.ok(h.Users.CheckFormer(ctx, "len\x00"))
 		again := link.Link{Kind: link.Invite, Username: "lena", Role: "member"}
-		_, err := h.Links.CreateLink(ctx, again, "unchecked", h.anna.ID)
+		_, err := h.Links.CreateLink(ctx, again, "unchecked", h.session(h.anna.ID))
 		h.refused("an invite for the name", err, user.ErrUsernameFormer)
 		again.Former = true
 		must(h.Links.Join(ctx, h.link(again, h.anna.ID), person("x", user.Member), nil))(h.T)
@@ -290,10 +327,10 @@ func TestInvite_DecidesRoleAndName(t *testing.T) {
 		if u = must(h.Links.Join(h.Context(), named, person("eve", user.Admin), nil))(h.T); u.Role != user.Member || u.Username != "paul" {
 			h.Errorf("got %+v", u)
 		}
-		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Username: "Paul", Role: "member"}, "x", h.anna.ID); !errors.Is(err, user.ErrUsernameTaken) {
+		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Username: "Paul", Role: "member"}, "x", h.session(h.anna.ID)); !errors.Is(err, user.ErrUsernameTaken) {
 			h.Errorf("an invite for a taken name: %v", err)
 		}
-		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member"}, "y", h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
+		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member"}, "y", h.session(h.otto.ID)); !errors.Is(err, user.ErrNotAdmin) {
 			h.Errorf("an invite by a member: %v", err)
 		}
 	})

@@ -27,7 +27,7 @@ func TestRename_NoNamePassesToAnotherPerson(t *testing.T) {
 		for _, name := range []string{"otto", "OTTO"} {
 			_, err := h.Users.Create(ctx, person(name, user.Member), h.anna.ID)
 			h.refused("another user", err, user.ErrUsernameTaken)
-			_, err = h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Username: name, Former: true}, "x", h.anna.ID)
+			_, err = h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Username: name, Former: true}, "x", h.session(h.anna.ID))
 			h.refused("an invite that permits former names", err, user.ErrUsernameTaken)
 			_, err = h.Users.Import(ctx, []user.User{{New: person(name, user.Member)}})
 			h.refused("an import", err, user.ErrUsernameTaken)
@@ -47,7 +47,7 @@ func TestRename_NoNamePassesToAnotherPerson(t *testing.T) {
 		must(h.Users.Delete(ctx, h.otto.ID, h.anna.ID))(h.T)
 		for _, name := range []string{"otto", "ottilie", "olaf"} {
 			h.refused("a name of a deleted user", h.Users.CheckFormer(ctx, name), user.ErrUsernameFormer)
-			_, err := h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Username: name, Former: true}, name, h.anna.ID)
+			_, err := h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Username: name, Former: true}, name, h.session(h.anna.ID))
 			h.ok(err) // as an admin says so
 		}
 		if h.recorded("username_changed") != 4 {
