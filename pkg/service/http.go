@@ -167,12 +167,24 @@ func (h HTTP) routed(next echo.HandlerFunc) echo.HandlerFunc {
 			return ErrWrongMethod
 		}
 		if h.Timeout > 0 {
-			ctx, cancel := context.WithTimeout(r.Context(), h.Timeout)
+			ctx := context.WithValue(r.Context(), untimedKey{}, r.Context())
+			ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 			defer cancel()
 			c.SetRequest(r.WithContext(ctx))
 		}
 		return next(c)
 	}
+}
+
+type untimedKey struct{}
+
+// Untimed returns what a request's context was before Timeout bounded it, and a context without such a bound as it is.
+// It ends when the client hangs up, and has no value that was set since.
+func Untimed(ctx context.Context) context.Context {
+	if before, ok := ctx.Value(untimedKey{}).(context.Context); ok {
+		return before
+	}
+	return ctx
 }
 
 // IsSafe reports whether a method is GET, HEAD or OPTIONS, which only read (RFC 9110, section 9.2.1).

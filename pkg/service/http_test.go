@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,6 +151,28 @@ func TestRequest_AnAbortedAnswerStaysAborted(t *testing.T) {
 		}
 	}()
 	a.send(http.MethodGet, "/abort")
+}
+
+func TestTimeout_LeavesAContextThatEndsWithTheClient(t *testing.T) {
+	client, hangUp := context.WithCancel(t.Context())
+	a := newAPI(t, func(h *service.HTTP) { h.Timeout = time.Nanosecond })
+	a.GET("/wait", func(c echo.Context) error {
+		ctx := c.Request().Context()
+		<-ctx.Done()
+		untimed := service.Untimed(ctx)
+		if err := untimed.Err(); err != nil {
+			t.Errorf("it ends with the timeout: %v", err)
+		}
+		hangUp()
+		if untimed.Err() == nil {
+			t.Error("it outlasts the client")
+		}
+		return nil
+	})
+	a.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(client, http.MethodGet, "/wait", nil))
+	if service.Untimed(client) != client {
+		t.Error("a context without a bound is another one")
+	}
 }
 
 func TestRequest_IsCountedByRouteNeverByPath(t *testing.T) {
