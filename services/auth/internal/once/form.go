@@ -22,16 +22,25 @@ const (
 	// pendingLifetime bounds how long a form may take to be carried out. After that it can be sent
 	// again, as when the process has ended meanwhile.
 	pendingLifetime = time.Minute
+	// giveBackTimeout bounds the giving back of a form whose caller has gone.
+	giveBackTimeout = time.Second
 	// poll is how often a form that is sent again asks what the first one led to.
 	poll = 50 * time.Millisecond
 	// pending begins the mark of a form that is being carried out. Nothing sealed begins so, as it begins at random.
 	pending = "pending"
 )
 
-//go:embed lua/begin.lua
-var luaBegin string
+var (
+	//go:embed lua/begin.lua
+	luaBegin string
+	//go:embed lua/giveback.lua
+	luaGiveBack string
+)
 
-var beginScript = redis.NewScript(luaBegin)
+var (
+	beginScript    = redis.NewScript(luaBegin)
+	giveBackScript = redis.NewScript(luaGiveBack)
+)
 
 // Form is a form that was sent: its id, which the page or the client made, and all that was sent. The same id with
 // other fields, as after the browser's Back, is another form.
@@ -72,14 +81,19 @@ func (s *Store) form(f Form) string { return s.o.App + ":form:" + f.name }
 
 // Begin reports whether the caller is the first to send a form. The first carries it out, and then calls Finish or
 // Abandon. Of any number of concurrent calls one is the first; the others wait and return its answer. Where it
-// abandons the form, or takes longer than pendingLifetime, one of them is the first.
+// abandons the form, or takes longer than pendingLifetime, one of them is the first. Who stops waiting, as ctx ends,
+// keeps no others waiting.
 func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, err error) {
 	mark := pending + rand.Text() // by which the caller knows its form again where a reply was lost
 	for {
 		held, err := beginScript.Run(ctx, s.o.Client, []string{s.form(f)}, mark,
 			pendingLifetime.Milliseconds()).Text()
 		if err != nil {
-			return Answer{}, false, fmt.Errorf("redis: begin form: %w", err)
+			err = fmt.Errorf("redis: begin form: %w", err)
+			if ctx.Err() != nil { // the mark may have been set all the same
+				err = errors.Join(err, s.giveBack(ctx, f, mark))
+			}
+			return Answer{}, false, err
 		}
 		if held == mark {
 			return Answer{}, true, nil
@@ -92,6 +106,16 @@ func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, e
 			return Answer{}, false, err
 		}
 	}
+}
+
+// giveBack forgets a form that holds a mark, although ctx has ended.
+func (s *Store) giveBack(ctx context.Context, f Form, mark string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	defer cancel()
+	if err := giveBackScript.Run(ctx, s.o.Client, []string{s.form(f)}, mark).Err(); err != nil {
+		return fmt.Errorf("redis: give back form: %w", err)
+	}
+	return nil
 }
 
 // Answer returns what a form led to, and reports whether it was carried out, within FormLifetime. It waits while the

@@ -159,45 +159,82 @@ func TestForm_ThatFailedIsCarriedOutAgain(t *testing.T) {
 	})
 }
 
-// lossy is a connection that breaks before a reply that has come, once it is told to.
+// lossy is a connection that breaks before a reply that has come, once it is told to, and then calls lost.
 type lossy struct {
 	net.Conn
 	lose *atomic.Bool
+	lost func()
 }
 
 func (c lossy) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err == nil && c.lose.CompareAndSwap(true, false) {
 		_ = c.Close()
+		c.lost()
 		return 0, io.EOF
 	}
 	return n, err
+}
+
+// losing returns a store on another client of a Redis, whose connections lose a reply.
+func losing(t *testing.T, client *redis.Client, lose *atomic.Bool, lost func()) *once.Store {
+	t.Helper()
+	losing := redis.NewClient(&redis.Options{
+		Addr: client.Options().Addr, MaxRetries: 1,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return lossy{c, lose, lost}, err
+		},
+	})
+	t.Cleanup(func() { _ = losing.Close() })
+	s, err := once.New(once.Options{Client: losing, App: "svc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Begin(t.Context(), form(t, once.NewID())); err != nil { // the script is known from here on
+		t.Fatal(err)
+	}
+	return s
 }
 
 // TestForm_LostReplyKeepsNobodyWaiting: the client asks again where a reply is lost, and must not wait for itself.
 func TestForm_LostReplyKeepsNobodyWaiting(t *testing.T) {
 	onBoth(t, func(t *testing.T, _ *once.Store, client *redis.Client, _ func(time.Duration)) {
 		var lose atomic.Bool
-		losing := redis.NewClient(&redis.Options{
-			Addr: client.Options().Addr, MaxRetries: 1,
-			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-				return lossy{c, &lose}, err
-			},
-		})
-		t.Cleanup(func() { _ = losing.Close() })
-		s, err := once.New(once.Options{Client: losing, App: "svc"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := s.Begin(t.Context(), form(t, once.NewID())); err != nil { // the script is known from here on
-			t.Fatal(err)
-		}
+		s := losing(t, client, &lose, func() {})
 		lose.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if _, first, err := s.Begin(ctx, form(t, once.NewID())); err != nil || !first || lose.Load() {
 			t.Errorf("first: %t, %v; the reply is still to be lost: %t", first, err, lose.Load())
+		}
+	})
+}
+
+// TestForm_OfWhoHasGoneCanBeSentAgain: a reply is lost, and the caller does not wait for another one. What it may have
+// marked is forgotten, and not what another one carries out.
+func TestForm_OfWhoHasGoneCanBeSentAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *once.Store, client *redis.Client, _ func(time.Duration)) {
+		for _, others := range []bool{false, true} {
+			f := form(t, once.NewID())
+			if others {
+				if _, first, err := s.Begin(t.Context(), f); err != nil || !first {
+					t.Fatal(first, err)
+				}
+			}
+			var lose atomic.Bool
+			ctx, leave := context.WithCancel(t.Context())
+			gone := losing(t, client, &lose, leave)
+			lose.Store(true)
+			if _, first, err := gone.Begin(ctx, f); !errors.Is(err, context.Canceled) || first || lose.Load() {
+				t.Errorf("first: %t, %v; the reply is still to be lost: %t", first, err, lose.Load())
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, first, err := s.Begin(ctx, f)
+			cancel()
+			if first == others || others != errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("another one carries it out: %t; sent again, first: %t, %v", others, first, err)
+			}
 		}
 	})
 }
