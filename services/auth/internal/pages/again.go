@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/once"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // sentAgainFor is how long a form that is sent again sets the cookies that the first one set: a
@@ -27,9 +28,9 @@ func (p *Pages) again(r *request) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	restore := p.detach(r) // the first one may compute a password, and is waited for as long
-	answer, sent, err := p.Once.Answer(r.ctx(), f)
-	restore()
+	ctx, cancel := web.Waiting(r.Request())
+	defer cancel()
+	answer, sent, err := p.Once.Answer(ctx, f)
 	if err != nil || !sent {
 		return false, err
 	}
@@ -49,20 +50,23 @@ func (p *Pages) answerAgain(r *request, answer once.Answer) error {
 // another request, gets that redirect instead, for as long as it is kept (once.FormLifetime). One that leads to none
 // can be sent again.
 func (p *Pages) carryOut(r *request, h handler) error {
-	// It may compute a password. The browser that sends a form twice hangs up on the first: the work is finished all
-	// the same, and the second waits as long as it may take.
-	defer p.detach(r)()
 	f, ok := r.sentForm()
 	if !ok {
+		defer p.detach(r)()
 		return h(r)
 	}
-	answer, first, err := p.Once.Begin(r.ctx(), f)
+	ctx, cancel := web.Waiting(r.Request())
+	answer, first, err := p.Once.Begin(ctx, f)
+	cancel()
 	if err != nil {
 		return err
 	}
 	if !first {
 		return p.answerAgain(r, answer)
 	}
+	// It may compute a password. The browser that sends a form twice hangs up on the first: the work is finished all
+	// the same. Who waits for it does no work, and stops when they hang up.
+	defer p.detach(r)()
 	finished := false
 	defer func() { // also of a panic
 		if !finished {

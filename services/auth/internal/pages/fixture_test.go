@@ -52,6 +52,7 @@ type fixture struct {
 	clock    *apptest.Clock
 	redis    *miniredis.Miniredis
 	kept     *redis.Client   // of what the pages keep
+	revoking func()          // is called before sessions are revoked; nil: nothing is
 	failing  map[string]bool // calls of stores that fail: revoke (sessions), issuer, clients, ask (proxies: done all the same)
 }
 
@@ -107,6 +108,9 @@ type failingSessions struct {
 }
 
 func (s failingSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
+	if s.f.revoking != nil {
+		s.f.revoking()
+	}
 	if s.f.failing["revoke"] {
 		return 0, errStore
 	}

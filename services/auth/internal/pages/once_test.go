@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"strings"
@@ -163,6 +164,47 @@ func TestForm_SentByAHundredAtOnceActsOnce(t *testing.T) {
 	if open := must(f.people.Invites(t.Context()))(t); len(open) != 1 || len(led) != 1 || led[""] != 0 {
 		t.Errorf("%d invites, led to %v", len(open), led)
 	}
+}
+
+// TestForm_CopiesThatHangUpStopWaiting also has the first one, whose client hangs up too, finish.
+func TestForm_CopiesThatHangUpStopWaiting(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	fields := []string{"form", anna.formOf(security), "do", "others"}
+	clients, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	send := func() reply { return anna.copyOf().do(anna.request(security, fields...).WithContext(clients)) }
+	begun, held, first := make(chan struct{}), make(chan struct{}), make(chan reply, 1)
+	f.revoking = func() { close(begun); <-held }
+	release := sync.OnceFunc(func() { close(held) })
+	defer release()
+	go func() { first <- send() }()
+	<-begun
+	before := f.redis.CommandCount()
+	copies := make(chan reply, 100)
+	for range cap(copies) {
+		go func() { copies <- send() }()
+	}
+	for f.redis.CommandCount() < before+cap(copies) {
+		time.Sleep(time.Millisecond)
+	}
+	hangUp()
+	late := time.After(10 * time.Second)
+	for range cap(copies) {
+		select {
+		case <-copies:
+		case <-late:
+			t.Fatal("copies are waiting although they have hung up")
+		}
+	}
+	asked := f.redis.CommandCount()
+	time.Sleep(200 * time.Millisecond)
+	if n := f.redis.CommandCount() - asked; n != 0 {
+		t.Errorf("they ask Redis %d times more", n)
+	}
+	release()
+	to := (<-first).want(http.StatusSeeOther).header.Get("Location")
+	anna.post(security, fields...).leadsTo(to)
 }
 
 // TestForm_SentTwiceLogsIn has a browser drop the first answer, with its cookies, as it does when

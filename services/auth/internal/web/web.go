@@ -280,3 +280,9 @@ func (w *Web) Detach(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), passwordTimeout)
 	return r.WithContext(w.fromNetwork(ctx, r)), cancel
 }
+
+// Waiting returns a context for a request that waits for another one, which may compute a password. It has
+// passwordTimeout, and ends when the client hangs up.
+func Waiting(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(service.Untimed(r.Context()), passwordTimeout)
+}
