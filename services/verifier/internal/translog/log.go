@@ -61,9 +61,12 @@ type Log struct {
 	mu sync.Mutex // held by Step, Resume and Close
 	// confirmed is the generation whose tree was confirmed since the start or the last freeze; 0 for none.
 	confirmed int64
+	// doubted is true when the store has failed since then, and no mark shows whether it came back as it was.
+	doubted bool
 	// listed is the generation in which Keys were listed since then; 0 for none.
 	listed  int64
 	signed  receiptlog.Checkpoint // what writeMark remembered last
+	read    receiptlog.Checkpoint // what passed checkMark last, since the start or the last freeze
 	asking  sync.WaitGroup        // requests to witnesses under way
 	audited lastAudit
 }
@@ -139,24 +142,26 @@ func (l *Log) Step(ctx context.Context) error {
 	defer l.mu.Unlock()
 	head, err := l.head(ctx)
 	if err != nil {
-		return err
+		return l.doubt(err)
 	}
 	if head.Frozen != "" {
-		l.confirmed, l.listed = 0, 0 // what resumes it is asked about again
+		l.confirmed, l.listed, l.read = 0, 0, receiptlog.Checkpoint{} // what resumes it is asked about again
 		return fmt.Errorf("%w: %s", ErrFrozen, head.Frozen)
 	}
 	if err := l.requireMark(ctx, head); err != nil {
 		return err
 	}
-	if l.confirmed != head.Log {
+	if l.confirmed != head.Log || l.doubted {
 		if err := l.confirm(ctx, head); err != nil {
 			return err
 		}
-		l.confirmed = head.Log
-		l.audited.auditSoon()
+		if l.confirmed != head.Log {
+			l.audited.auditSoon()
+		}
+		l.confirmed, l.doubted = head.Log, false
 	}
 	if err := l.checkMark(ctx, head); err != nil {
-		return err
+		return l.doubt(err)
 	}
 	if l.listed != head.Log { // a state that came back with a copy may be newer than what was queued
 		if _, err := l.Store.ListKeys(ctx, l.Keys); err != nil {
@@ -167,7 +172,7 @@ func (l *Log) Step(ctx context.Context) error {
 	portion := l.Store.Portion()
 	for taken := portion; taken == portion; {
 		if head, taken, err = l.Store.Sequence(ctx, portion); err != nil {
-			return err
+			return l.doubt(err)
 		}
 	}
 	if head.Log != l.confirmed {
@@ -175,10 +180,18 @@ func (l *Log) Step(ctx context.Context) error {
 	}
 	published, err := l.Store.Published(ctx, head.Log)
 	if err != nil || published.Size == head.Size && l.Now().Sub(published.At) < republish {
-		return err
+		return l.doubt(err)
 	}
 	l.At(Sequenced)
 	return l.publish(ctx, head)
+}
+
+// doubt returns err. Where that is a failure of the store and there is no mark, the witnesses must confirm
+// the tree again before the next entry gets its place: a database that failed over may be an older one, and
+// another process may have signed what it lost.
+func (l *Log) doubt(err error) error {
+	l.doubted = l.doubted || err != nil && l.Mark == ""
+	return err
 }
 
 // head returns the open generation, or ErrNotFound.
@@ -193,7 +206,7 @@ func (l *Log) head(ctx context.Context) (Head, error) {
 	return heads[0], nil
 }
 
-// confirm checks, before the first entry gets its place after a start or a freeze, that the
+// confirm checks, before the first entry gets its place after a start, a freeze or a doubt, that the
 // tree is the one that was signed before, and not an older one: by the mark, and by the
 // witnesses, which cosign it. As many as the policy asks for must do so, and so many that the
 // others alone could not meet the policy. ErrFrozen, as of checkMark and freezeFor.
@@ -280,11 +293,11 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 	// Read anew: what is signed must be what the store holds.
 	current, err := l.head(ctx)
 	if err != nil || current.Frozen != "" || current.Log != head.Log {
-		return err
+		return l.doubt(err)
 	}
 	head = current
 	if err := l.checkMark(ctx, head); err != nil {
-		return err
+		return l.doubt(err)
 	}
 	c, note, err := l.sign(head)
 	if err != nil {

@@ -58,21 +58,26 @@ func (l *Log) requireMark(ctx context.Context, head Head) error {
 }
 
 // checkMark freezes the log and returns ErrFrozen unless the tree continues that of the mark, and
-// the newest tree that this process has signed. Where there is no mark, the latter shows that the
-// database fell back to an older state while the process runs.
+// the newest trees that this process has signed and has read, which another may have signed. Where
+// there is no mark, these show that the database fell back to an older state while the process runs.
 func (l *Log) checkMark(ctx context.Context, head Head) error {
 	mark, found, err := l.readMark()
 	if err != nil {
 		return err
 	}
-	for _, signed := range []struct {
+	for _, known := range []struct {
 		receiptlog.Checkpoint
 		found bool
-	}{{mark, found}, {l.signed, l.signed.Origin == head.Origin}} {
-		if !signed.found {
+		as    string
+	}{
+		{mark, found, "signed"},
+		{l.signed, l.signed.Origin == head.Origin, "signed"},
+		{l.read, l.read.Origin == head.Origin, "read"},
+	} {
+		if !known.found {
 			continue
 		}
-		why, err := l.continues(ctx, head, signed.Checkpoint)
+		why, err := l.continues(ctx, head, known.Checkpoint, known.as)
 		if err != nil {
 			return err
 		}
@@ -80,31 +85,32 @@ func (l *Log) checkMark(ctx context.Context, head Head) error {
 			return l.freezeFor(ctx, head, &frozenError{FrozenMark, why})
 		}
 	}
+	l.read = checkpointOf(head)
 	return nil
 }
 
-// continues returns why the tree does not continue one that was signed; nil when it does, or
-// when that one is of another generation that the ledger has.
-func (l *Log) continues(ctx context.Context, head Head, signed receiptlog.Checkpoint) (why, err error) {
+// continues returns why the tree does not continue one that was signed or read, as says which; nil
+// when it does, or when that one is of another generation that the ledger has.
+func (l *Log) continues(ctx context.Context, head Head, known receiptlog.Checkpoint, as string) (why, err error) {
 	switch {
-	case signed.Origin != head.Origin:
+	case known.Origin != head.Origin:
 		heads, err := l.Store.Heads(ctx)
-		if err != nil || slices.ContainsFunc(heads, func(h Head) bool { return h.Origin == signed.Origin }) {
+		if err != nil || slices.ContainsFunc(heads, func(h Head) bool { return h.Origin == known.Origin }) {
 			return nil, err
 		}
-		return fmt.Errorf("%s was signed, which the ledger does not know: it is older, or LOG_MARK_FILE is another "+
-			"verifier's", signed.Origin), nil
-	case signed.Size > head.Size:
-		return fmt.Errorf("%d entries were signed, the ledger has %d", signed.Size, head.Size), nil
+		return fmt.Errorf("%s was %s, which the ledger does not know: it is older, or LOG_MARK_FILE is another "+
+			"verifier's", known.Origin, as), nil
+	case known.Size > head.Size:
+		return fmt.Errorf("%d entries were %s, the ledger has %d", known.Size, as, head.Size), nil
 	}
 	root := head.Root
-	if signed.Size < head.Size {
-		if root, err = l.rootAt(ctx, head, signed.Size); err != nil {
+	if known.Size < head.Size {
+		if root, err = l.rootAt(ctx, head, known.Size); err != nil {
 			return nil, err
 		}
 	}
-	if root != signed.Root {
-		return fmt.Errorf("the first %d entries are not those that were signed", signed.Size), nil
+	if root != known.Root {
+		return fmt.Errorf("the first %d entries are not those that were %s", known.Size, as), nil
 	}
 	return nil, nil
 }

@@ -292,6 +292,128 @@ func TestFreeze_ALogThatFallsBackBeforeItPlaces(t *testing.T) {
 	})
 }
 
+// The tree that another process has signed, and this one has only read, was lost.
+func TestFreeze_ALogThatFallsBackBehindWhatAnotherHasSigned(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 0)
+		database, store := url(), &fallback{}
+		n := w.open(database, w.policy(0), func(o *translog.Options) { store.Store, o.Store = o.Store, store })
+		other := w.open(database, w.policy(0))
+		n.queue(names(0, 10)...)
+		n.step()
+		other.queue(names(10, 30)...)
+		other.step()
+		n.step() // it has nothing to sign
+		entries, err := n.store.Entries(t.Context(), 1, 0, 20)
+		w.must(err)
+		older := w.open(url(), w.policy(0))
+		_, err = older.store.Extend(t.Context(), 1, 0, entries)
+		w.must(err)
+		older.queue("new")
+		store.Store = older.store
+		for range 2 {
+			if err := n.Step(t.Context()); !errors.Is(err, translog.ErrFrozen) {
+				t.Errorf("the step returned %v", err)
+			}
+		}
+		if head := older.head(); head.Size != 20 || head.Frozen != translog.FrozenMark {
+			t.Errorf("%+v", head)
+		}
+		w.must(older.Resume(t.Context(), 20)) // the operator knows that nobody has signed more
+		n.step()
+		older.wantProof(1, "new")
+	})
+}
+
+// failing is a store of which one call fails, as while a database fails over.
+type failing struct {
+	translog.Store
+	call string
+}
+
+func (f failing) fail(call string) error {
+	if call == f.call {
+		return errors.New("the connection is reset")
+	}
+	return nil
+}
+
+func (f failing) Heads(ctx context.Context) ([]translog.Head, error) {
+	if err := f.fail("Heads"); err != nil {
+		return nil, err
+	}
+	return f.Store.Heads(ctx)
+}
+
+func (f failing) Sequence(ctx context.Context, most int) (translog.Head, int, error) {
+	if err := f.fail("Sequence"); err != nil {
+		return translog.Head{}, 0, err
+	}
+	return f.Store.Sequence(ctx, most)
+}
+
+func (f failing) Published(ctx context.Context, log int64) (translog.PublishedCheckpoint, error) {
+	if err := f.fail("Published"); err != nil {
+		return translog.PublishedCheckpoint{}, err
+	}
+	return f.Store.Published(ctx, log)
+}
+
+// The tree that another process has signed since this one read the head was lost.
+func TestFreeze_ALogThatFallsBackAfterItsStoreHasFailed(t *testing.T) {
+	for _, call := range []string{"Heads", "Sequence", "Published"} {
+		t.Run(call, func(t *testing.T) {
+			w := newWorld(t, 1)
+			database, store := sqldbtest.SQLite(t), &fallback{}
+			n := w.open(database, w.policy(1), func(o *translog.Options) { store.Store, o.Store = o.Store, store })
+			n.queue(names(0, 20)...)
+			n.step()
+			entries, err := n.store.Entries(t.Context(), 1, 0, 20)
+			w.must(err)
+			store.Store = failing{n.store, call}
+			if err := n.Step(t.Context()); err == nil || errors.Is(err, translog.ErrFrozen) {
+				t.Errorf("the step returned %v", err)
+			}
+			other := w.open(database, w.policy(1))
+			other.queue(names(20, 30)...)
+			other.step()
+			older := w.open("sqlite::memory:", w.policy(1))
+			_, err = older.store.Extend(t.Context(), 1, 0, entries)
+			w.must(err)
+			older.queue("new")
+			store.Store = older.store
+			if err := n.Step(t.Context()); !errors.Is(err, translog.ErrFrozen) {
+				t.Errorf("the step returned %v", err)
+			}
+			if head := older.head(); head.Size != 20 || head.Frozen != translog.FrozenBehind {
+				t.Errorf("%+v", head)
+			}
+		})
+	}
+}
+
+// The mark has all that was signed.
+func TestStep_WithAMarkAFailureOfTheStoreAsksNoWitness(t *testing.T) {
+	w := newWorld(t, 1)
+	store := &fallback{}
+	n := w.open("sqlite::memory:", w.policy(1), func(o *translog.Options) {
+		store.Store, o.Store = o.Store, store
+		o.Mark = filepath.Join(t.TempDir(), "mark")
+	})
+	n.queue("a")
+	n.step()
+	store.Store = failing{n.store, "Heads"}
+	if err := n.Step(t.Context()); err == nil {
+		t.Error("the step succeeds")
+	}
+	store.Store = n.store
+	asked := w.witnesses[0].asked.Load()
+	n.step()
+	if got := w.witnesses[0].asked.Load(); got != asked {
+		t.Errorf("it is asked %d times", got-asked)
+	}
+}
+
 // behind returns a process whose ledger has only the first of so many entries that were
 // published by another.
 func behind(w *world, url func() string, has, had int, policy string, change ...func(*translog.Options)) (restored, whole *node) {
