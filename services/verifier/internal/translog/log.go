@@ -286,7 +286,7 @@ func (l *Log) sign(head Head) (receiptlog.Checkpoint, []byte, error) {
 }
 
 // publish signs the head as the store has it now, has the witnesses cosign it, all at once, and
-// stores the checkpoint as soon as the policy is met, and again with each further cosignature. It
+// stores the checkpoint as soon as they meet the policy, and again with each further cosignature. It
 // returns when the policy is met, all have answered, the log is frozen or ctx ends. A witness that
 // still works on an older checkpoint, or has failed lately, is left out.
 func (l *Log) publish(ctx context.Context, head Head) error {
@@ -338,7 +338,10 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 				return
 			}
 			l.At(Witnessed)
-			err := l.Store.Publish(context.WithoutCancel(ctx), head.Log, head.Size, witnessed)
+			served, err := l.keep(context.WithoutCancel(ctx), head.Log, c, witnessed)
+			if err == nil {
+				err = l.Store.Publish(context.WithoutCancel(ctx), head.Log, head.Size, served)
+			}
 			if err == nil {
 				l.At(Published)
 			}
@@ -375,6 +378,25 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// keep returns a checkpoint with the cosignatures that the published one has of the same tree, by witnesses whose
+// own are not in note: one that is away now, or that another process has asked. A reader may ask for it. They
+// count for no quorum here, so that the times stay fresh. Where the policy asks for no witness they are left out:
+// to its readers a checkpoint is as old as its oldest cosignature.
+func (l *Log) keep(ctx context.Context, log int64, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
+	if l.policy.Unwitnessed() {
+		return note, nil
+	}
+	published, err := l.Store.Published(ctx, log)
+	kept := bytes.Clone(note)
+	for _, w := range l.witnesses {
+		if _, anew := c.Cosignature(note, w.Key); !anew {
+			line, _ := c.Cosignature(published.Note, w.Key)
+			kept = append(kept, line...)
+		}
+	}
+	return kept, err
 }
 
 // PolicyFor returns a policy file with a line for each of our logs that it does not list.

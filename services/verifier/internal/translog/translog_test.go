@@ -170,6 +170,56 @@ func TestWitness_WithoutAQuorumTheOldCheckpointIsServed(t *testing.T) {
 	n.wantProof(1, "b")
 }
 
+// A reader may ask for the one that is away.
+func TestWitness_ThatIsAwayKeepsItsCosignatureOfTheSameTree(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 2)
+		n := w.open(url(), w.policy(1))
+		n.queue("a")
+		n.step()
+		for until := time.Now().Add(10 * time.Second); len(n.wantProof(1, "a").Cosignatures) < 2; {
+			if time.Now().After(until) {
+				t.Fatal("only one has cosigned")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		w.witnesses[1].answers(status(500))
+		for range 2 {
+			asked := w.witnesses[0].asked.Load()
+			w.advance(time.Hour)
+			n.step()
+			if got := w.witnesses[0].asked.Load(); got != asked+1 {
+				t.Errorf("the other is asked %d times", got-asked)
+			}
+			if c := n.wantProof(1, "a"); len(c.Cosignatures) != 2 {
+				t.Errorf("%+v", c)
+			}
+		}
+		note, err := n.Checkpoint(t.Context(), 1)
+		w.must(err)
+		if lines := strings.Count(string(note), "\n"); lines != 3+1+3 {
+			t.Errorf("not a signature of each:\n%s", note)
+		}
+		w.witnesses[0].answers(status(500)) // what was kept makes no quorum
+		before, err := n.store.Published(t.Context(), 1)
+		w.must(err)
+		w.advance(time.Hour)
+		if err := n.Step(t.Context()); err == nil {
+			t.Error("it is published again though no witness answers")
+		}
+		if after, err := n.store.Published(t.Context(), 1); err != nil || !after.At.Equal(before.At) {
+			t.Errorf("published at %v, %v", after.At, err)
+		}
+		n.queue("b") // of another tree nothing is kept
+		w.witnesses[0].answers(nil)
+		w.advance(time.Hour)
+		n.step()
+		if c := n.wantProof(1, "b"); len(c.Cosignatures) != 1 || c.Cosignatures[0].Witness != "w0" {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
 func TestSequence_PlacesNothingBeforeWitnessesConfirm(t *testing.T) {
 	w := newWorld(t, 2)
 	n := w.open("sqlite::memory:", w.policy(2))
