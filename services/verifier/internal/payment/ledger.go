@@ -340,7 +340,8 @@ type Ledger interface {
 	// owner's Working record Settled by the transaction, or, where a copy that is not plain was
 	// Settled with that money, makes its record that of r. It counts one settlement, also beyond
 	// the limit, unless one was reserved. It queues the answer's entries and blocks; all is on
-	// disk when it returns. ErrLost: the record is neither. ErrUsed: the payment was refunded.
+	// disk when it returns. ErrLost: the record is neither. ErrUsed: the payment was refunded, or
+	// was of another amount.
 	Found(ctx context.Context, r Record, answer []byte, transaction string) (Answer, error)
 	// Begin turns the owner's Working record into Settling, keeps the answer, queues its entries
 	// of the log and reserves one settlement, in one step that is on disk when it returns.

@@ -226,7 +226,10 @@ func (l *Ledger) Found(
 			return err
 		}
 		next, effects, err := payment.Next(held, e)
-		if err == nil && held.State == payment.Settled {
+		switch {
+		case err == nil && held.Amount != r.Amount: // the books keep what the copy has paid
+			err = payment.ErrUsed
+		case err == nil && held.State == payment.Settled:
 			err = u.notRefunded(ctx, r.Key)
 		}
 		if err != nil {

@@ -165,6 +165,14 @@ func foundTakesOverACopy(w *world) {
 	if _, err := w.Found(ctx, again, []byte(`{"a":1}`), "0xt"); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("for another that is not plain: %v", err)
 	}
+	more := good
+	more.Amount = "250000"
+	if _, err := w.Found(ctx, more, []byte(`{"a":1}`), "0xt"); !errors.Is(err, payment.ErrUsed) {
+		w.Errorf("for another amount: %v", err)
+	}
+	if got := w.get(good.Key); got.Payment != bad.Payment || got.Plain {
+		w.Errorf("the ledger has %+v", got)
+	}
 	sold, err := w.Found(ctx, good, []byte(`{"a":2}`), "0xt")
 	w.must(err)
 	got := w.get(good.Key)

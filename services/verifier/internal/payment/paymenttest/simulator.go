@@ -206,7 +206,7 @@ func (b *Simulator) Authorization(_ context.Context, q payment.Record) (payment.
 	}
 	transaction, used := b.spent[q.Key.Bare().Nonce]
 	switch {
-	case used && transaction == "":
+	case used && (transaction == "" || b.movedOther(q)):
 		return payment.Authorization{Status: payment.UsedElsewhere}, nil
 	case used:
 		return payment.Authorization{Status: payment.PaidToUs, Transaction: transaction}, nil
@@ -216,6 +216,12 @@ func (b *Simulator) Authorization(_ context.Context, q payment.Record) (payment.
 		return payment.Authorization{Status: payment.Reverted}, nil
 	}
 	return payment.Authorization{Status: payment.Unused}, nil
+}
+
+// movedOther reports whether a payment was settled with another amount.
+func (b *Simulator) movedOther(q payment.Record) bool {
+	value, settled := b.values[q.Key.Bare().Nonce]
+	return settled && value != q.Amount
 }
 
 // Account implements paywall.Accounts.

@@ -131,6 +131,31 @@ func TestBuy_GivesTheAnswerToThePlainCopyWhenTheChainShowsTheMoney(t *testing.T)
 	}
 }
 
+// A payer whose account has code signs twice with one nonce, and only the copy of the lower amount
+// is carried out.
+func TestBuy_APlainCopyGetsNoMoreThanTheChainShowsAsPaid(t *testing.T) {
+	s := open(t, nil)
+	if _, err := s.buyThing(s.forged("1"), "other"); err != nil {
+		t.Fatal(err)
+	}
+	o := s.order(payment.Payment{}, "thing")
+	o.Offer.Terms.Amount = "250000"
+	a := paymenttest.Authorization("1", s.clock.now())
+	a.Value = o.Offer.Terms.Amount
+	o.Payment = s.read(2, paymenttest.PayloadV2(o.Offer, a))
+	for range 2 {
+		_, err := s.paywall.Buy(context.Background(), o)
+		s.wantErr(err, payment.ErrUsed)
+	}
+	if r := s.wantState(payment.Settled); r.Plain || r.Amount != "10000" {
+		t.Errorf("the ledger has %+v", r)
+	}
+	s.wantTransfers(1)
+	if _, err := s.buyThing(s.forged("1"), "other"); err != nil {
+		t.Error(err)
+	}
+}
+
 // What pays without a plain copy, a contract does.
 func TestBuy_SellsOnceForCopiesThatAreNotPlain(t *testing.T) {
 	s := open(t, nil)

@@ -197,14 +197,18 @@ func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) 
 
 // takeOver serves the holder of a plain copy although the record of the authorization is of a copy
 // that is not plain: the money was theirs. They get the answer to their own question, once the
-// chain shows that the money has moved.
+// chain shows that what it costs has moved: a payer whose account has code may have signed the copy
+// for less.
 func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (Sale, error) {
 	if err := w.spendAddress(c, c.Questions); err != nil {
 		return Sale{}, err
 	}
+	held.Amount, held.PayTo = c.Offer.Terms.Amount, c.Offer.Terms.PayTo
 	found, err := lookUp(ctx, w.ChainLog, held)
 	switch {
 	case w.ChainLog == nil && held.State == payment.Settled: // the facilitator's word is all there is
+		return Sale{}, payment.ErrUsed
+	case err == nil && found.Status == payment.UsedElsewhere:
 		return Sale{}, payment.ErrUsed
 	case err != nil || found.Status != payment.PaidToUs:
 		return Sale{}, &payment.PendingError{Transaction: held.Transaction}
