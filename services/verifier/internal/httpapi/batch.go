@@ -253,7 +253,7 @@ func unprovenBatch(refused *verification.BatchError) errorBody {
 			RetryAfterSeconds: single.RetryAfterSeconds, Checks: single.Checks,
 		})
 	}
-	body.Error = fmt.Sprintf("Question %d: %s; nothing was charged for any", at, body.Error)
+	body.Error = fmt.Sprintf("Question %d: %s", at, body.Error)
 	body.Field, body.Results, body.Checks = fieldName(at), results, nil
 	if body.Retryable {
 		body.RetryAfterSeconds = wait

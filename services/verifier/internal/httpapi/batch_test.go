@@ -233,6 +233,19 @@ func TestBatch_OneThatFailsChargesNothing(t *testing.T) {
 	w.wantTransfers(1)
 }
 
+// Another has carried the payment out, so that something was charged.
+func TestBatch_OfMoneyThatHasMovedIsNotCalledFree(t *testing.T) {
+	w := open(t, nil)
+	w.sim.CarryOut("1")
+	reverted := `{"transactionHash":"` + recordedTx + `","expectations":{"status":"reverted"}}`
+	f := w.buyBatch("1", 2, batchOf(goodBody, reverted)).wantFailure(http.StatusUnprocessableEntity, "expectation_mismatch")
+	if !strings.HasPrefix(f.Error, "Question 1: ") || strings.Contains(f.Error, "charged") {
+		t.Errorf("told %s", f.Error)
+	}
+	w.buyBatch("1", 2, batchOf(many(2)...)).wantAnswers(2)
+	w.wantTransfers(1)
+}
+
 func TestBatch_IsPaidExactly(t *testing.T) {
 	w := open(t, nil)
 	two := batchOf(many(2)...)
