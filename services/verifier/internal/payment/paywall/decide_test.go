@@ -20,15 +20,17 @@ func TestDecide_RefusesWhatTheChainContradicts(t *testing.T) {
 	nameless := settled
 	nameless.Transaction = ""
 	for name, c := range map[string]struct {
-		how                                         payment.Decision
-		moves, early, final, away, blind, unchecked bool
-		want                                        payment.State
+		how                                                 payment.Decision
+		moves, early, final, away, pruned, blind, unchecked bool
+		want                                                payment.State
 	}{
 		"paid":                              {how: settled, moves: true, want: payment.Settled},
 		"paid by another transaction":       {how: other, moves: true, want: payment.Unknown},
 		"settled, but the chain shows none": {how: settled, want: payment.Unknown},
 		"settled without a hash":            {how: nameless, moves: true, want: payment.Unknown},
 		"settled, the chain cannot be read": {how: settled, away: true, want: payment.Unknown},
+		"paid, but its log is gone":         {how: settled, moves: true, pruned: true, want: payment.Settled},
+		"paid by another, its log is gone":  {how: other, moves: true, pruned: true, want: payment.Unknown},
 		"settled, no chain is known":        {how: settled, blind: true, want: payment.Unknown},
 		"settled, by an explorer":           {how: settled, blind: true, unchecked: true, want: payment.Settled},
 		"settled unchecked beside a node":   {how: settled, moves: true, unchecked: true, want: payment.Unknown},
@@ -54,7 +56,10 @@ func TestDecide_RefusesWhatTheChainContradicts(t *testing.T) {
 				}
 			})
 			var network paywall.PaymentNetwork = transfers{s.sim}
-			if c.blind {
+			switch {
+			case c.pruned:
+				network = transfers{pruned{s.sim}}
+			case c.blind:
 				network = nil
 			}
 			_, err = paywall.Decide(context.Background(), s.ledger, network, s.clock.now(), s.wantState(payment.Unknown), c.how, c.unchecked)
@@ -76,4 +81,15 @@ type transfers struct{ payment.ChainLog }
 
 func (transfers) Moved(context.Context, string, string, string, string) (*big.Int, error) {
 	return nil, errors.New("not asked for")
+}
+
+// pruned is a network whose nodes have receipts, and no logs of the time any more.
+type pruned struct{ payment.ChainLog }
+
+func (p pruned) Authorization(ctx context.Context, r payment.Record) (payment.Authorization, error) {
+	found, err := p.ChainLog.Authorization(ctx, r)
+	if err == nil && found.Status == payment.PaidToUs && found.Transaction != r.Transaction {
+		err = errors.New("no log")
+	}
+	return found, err
 }

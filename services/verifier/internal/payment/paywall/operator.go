@@ -1,6 +1,7 @@
 package paywall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,7 @@ func Decide(
 	}
 	chain = "not asked"
 	if network != nil {
+		r.Transaction = cmp.Or(d.Transaction, r.Transaction) // nodes keep receipts for longer than logs
 		found, lookErr := network.Authorization(ctx, r)
 		switch {
 		case lookErr == nil:
