@@ -54,6 +54,27 @@ func TestCheck_FindsADeadPaymentThatWasPaid(t *testing.T) {
 	s.wantReserved(1)
 }
 
+// An authorization may be good for longer than it takes until the check.
+func TestCheck_WaitsUntilADeadPaymentCannotBePaid(t *testing.T) {
+	s := open(t, nil)
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		return refusal(x402.ReasonInsufficientFunds), nil
+	}
+	a := paymenttest.Authorization("1", s.clock.now())
+	a.ValidBefore = paymenttest.Unix(s.clock.now().Add(61 * time.Minute))
+	o := s.order(s.read(2, payloadV2(a)), "thing")
+	o.Offer.Terms.MaxTimeout = time.Hour
+	_, err := s.paywall.Buy(context.Background(), o)
+	s.wantErr(err, payment.ErrNotSettled)
+	s.clock.advance(time.Hour + 30*time.Second)
+	s.reconciler(nil).Check(context.Background())
+	s.wantState(payment.Dead)
+	s.sim.CarryOut("1")
+	s.clock.advance(61 * time.Minute)
+	s.reconciler(nil).Check(context.Background())
+	s.wantState(payment.Settled)
+}
+
 // A payment that stays open long after its authorization has ended costs a look now
 // and then, however often it is sent again.
 func TestPending_RepeatsOfAnEndedPaymentCostFewLooks(t *testing.T) {

@@ -56,8 +56,9 @@ const (
 	checkEvery = time.Minute
 	// checkBatch is how many payments that have ended are taken at once to be checked.
 	checkBatch = 100
-	// checkAfter is after how long from its claim a payment that has ended is checked once
-	// more: by then its block should be final.
+	// checkAfter is after how long from its claim, and a Dead one from the end of its
+	// authorization, a payment that has ended is checked once more: by then its block should be
+	// final.
 	checkAfter = time.Hour
 	// checkWithin bounds how long a payment that the chain does not show, or that cannot be
 	// looked up, delays those after it.
@@ -168,8 +169,11 @@ func (k *Reconciler) checkOne(ctx context.Context, r payment.Record) (done bool,
 	if r.IsFinallyDead() {
 		return true, nil
 	}
-	found, err := lookUp(ctx, k.ChainLog, r)
 	early := k.Now().Sub(r.Claimed) < checkAfter+checkWithin
+	if early && r.State == payment.Dead && k.Now().Before(r.ValidBefore.Add(checkAfter)) {
+		return false, nil // it may have been carried out up to its end
+	}
+	found, err := lookUp(ctx, k.ChainLog, r)
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
