@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
@@ -61,6 +62,30 @@ func TestPending_AnUnwrittenEndIsWrittenWithoutAClient(t *testing.T) {
 		defer cancel()
 		replica.Run(ctx)
 		s.wantState(payment.Settled)
+		if err := errors.Join(replica.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Without a node of the payment network nobody else could find out, however long the ledger is away.
+func TestPending_AYesIsKeptWhereTheChainIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, nil)
+		ledger := &brokenLedger{s.ledger, "finish"}
+		replica := s.replica(func(o *paywall.Options) { o.Ledger, o.ChainLog = ledger, nil })
+		if _, err := replica.Buy(t.Context(), s.order(s.pay("1"), "thing")); err != nil {
+			t.Fatal(err)
+		}
+		s.clock.advance(24 * time.Hour)
+		s.wantState(payment.Unknown)
+		ledger.broken = ""
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		replica.Run(ctx)
+		if r := s.wantState(payment.Settled); r.Transaction != paymenttest.Hash(1) {
+			t.Errorf("the ledger has %+v", r)
+		}
 		if err := errors.Join(replica.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
 			t.Error(err)
 		}

@@ -96,8 +96,12 @@ func (w *Paywall) finish(ctx context.Context, r payment.Record, o payment.Outcom
 	if err != nil {
 		w.Log.Error("cannot write how a settlement ended", "state", o.State, "transaction", o.Transaction, "error", err)
 		verdict.Outcome.Echo = false // it may have been written all the same, and counts once
+		until := w.Now().Add(2 * w.SettleTimeout)
+		if o.State == payment.Settled && o.Durable { // nothing else knows it, and it holds whatever came since
+			until = time.Time{}
+		}
 		w.deferWrite(r.Key, pendingWrite{
-			until: w.Now().Add(2 * w.SettleTimeout),
+			until: until,
 			write: func(ctx context.Context) error {
 				if _, err := w.Ledger.Apply(ctx, r.Key, verdict); !errors.Is(err, payment.ErrNotFound) {
 					return err
@@ -261,8 +265,8 @@ type pendingWrites struct {
 	all map[payment.Key]pendingWrite
 }
 
-// pendingWrite is one write. After until it is not written any more: another process
-// may take the record over.
+// pendingWrite is one write. After until, unless that is zero, it is not written any more: another
+// process may take the record over.
 type pendingWrite struct {
 	until time.Time
 	write func(context.Context) error
@@ -284,7 +288,7 @@ func (w *Paywall) retryPending(ctx context.Context, key payment.Key) error {
 	p, found := w.pending.all[key]
 	delete(w.pending.all, key)
 	w.pending.mu.Unlock()
-	if !found || !w.Now().Before(p.until) {
+	if !found || !p.until.IsZero() && !w.Now().Before(p.until) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
