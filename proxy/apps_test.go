@@ -328,6 +328,14 @@ func TestStream_EndsSoonAfterItsToken(t *testing.T) {
 	for name, conn := range map[string]net.Conn{"by header": byHeader, "by Basic": byBasic, "another's": kept} {
 		wantEcho(t, name, conn)
 	}
+	// auth takes a request with one of these for a WebSocket, and refuses it without an Origin.
+	for _, check := range auth.received() {
+		for name := range check.Header {
+			if check.Header.Get("X-Auth-Renew") == "no" && strings.HasPrefix(name, "Sec-Websocket-") {
+				t.Fatalf("a check of what lasts has %s", name)
+			}
+		}
+	}
 	auth.revoke("pft_a")
 	wantEnd(t, "a WebSocket by header", byHeader)
 	wantEnd(t, "a WebSocket by Basic", byBasic)

@@ -283,18 +283,21 @@ func checkRequest(r *http.Request, x *exchange) *http.Request {
 	return q
 }
 
-// aboutThePage are headers that say what a client does with the answer. Those of Sec-Fetch-* say it too.
+// aboutThePage are headers that say what a client does with the answer. Those of Sec-Fetch-* and Sec-WebSocket-* say
+// it too.
 var aboutThePage = []string{"Upgrade", "Connection", "Origin", ":protocol", "Accept"}
 
 // again returns the next check of a request that passed with the check q and still lasts. It does
 // not have the headers of aboutThePage, because the service would lead a person who opens a page to
-// the login. It ends with ctx, not with the request.
+// the login, and refuse a WebSocket without an Origin. It ends with ctx, not with the request.
 func again(ctx context.Context, q *http.Request) *http.Request {
 	server, _ := q.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	r := q.Clone(ctx)
 	r.Method = http.MethodGet
 	for name := range r.Header {
-		if slices.Contains(aboutThePage, name) || strings.HasPrefix(name, "Sec-Fetch-") {
+		kind := headerName(name)
+		if slices.Contains(aboutThePage, name) || strings.HasPrefix(kind, "sec-fetch-") ||
+			strings.HasPrefix(kind, "sec-websocket-") {
 			delete(r.Header, name)
 		}
 	}
