@@ -233,6 +233,23 @@ func TestListed_AnApplicationBelowAPathGetsWhatTheOperatorsLinesWouldSend(t *tes
 	}
 }
 
+// The folder of a worker's script is its scope: one at the path without the slash would stand before the portal.
+func TestListed_AWorkerStaysInItsFolder(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "app", nil)
+	auth := standListing(t, entryBelow("wiki", "/wiki/", app.addr(), false), entryBelow("kal", "/kal/", app.addr(), false))
+	auth.any = true
+	d := openListed(t, auth, nil, app)
+	d.await(t, "/wiki/", "200 app", member("home.example.org")...)
+	before := len(app.received())
+	for _, path := range []string{"/w%C4%B0ki", "/%E2%84%AAal", "/wiki", "/WIKI", "/KAL"} { // i and k in lower case
+		d.request(t, "GET", path, "", member("home.example.org")...)
+	}
+	for _, r := range app.received()[before:] {
+		t.Errorf("%s arrived", r.RequestURI)
+	}
+}
+
 // Who is not logged in is led to the login, and what auth does not know by that slug at that host is refused.
 func TestListed_NoRequestPassesBeforeTheGuard(t *testing.T) {
 	t.Parallel()
