@@ -45,7 +45,7 @@ const (
 const (
 	maxListBytes = 1 << 20
 	maxApps      = 500
-	maxNever     = 64
+	maxNever     = 1024 // a machine has one in each network of containers
 	maxProbes    = 16
 )
 
@@ -110,8 +110,11 @@ func parseList(b []byte) (*appList, error) {
 	if err := json.Unmarshal(b, &in); err != nil {
 		return nil, fmt.Errorf("%w: %w", errList, err)
 	}
-	if in.Version != 1 || in.Apps == nil || len(in.ETag) > 128 || len(in.Never) > maxNever {
+	if in.Version != 1 || in.Apps == nil || len(in.ETag) > 128 {
 		return nil, errList
+	}
+	if len(in.Never) > maxNever {
+		return nil, fmt.Errorf("%w: no application may be at %d addresses, more than %d", errList, len(in.Never), maxNever)
 	}
 	list := &appList{etag: in.ETag, household: text(in.Household), never: in.Never, skipped: map[string]string{}}
 	taken := map[string]bool{}

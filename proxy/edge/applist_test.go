@@ -96,12 +96,20 @@ func TestList_OnlyVersion1WithAnArrayIsOne(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		"", "null", "[]", "<html>", `{"version":1}`, `{"version":1,"apps":null}`, `{"version":1,"apps":{}}`, `{"apps":[]}`, `{"version":2,"apps":[]}`,
-		`{"version":1,"apps":[]`, `{"version":1,"apps":[]} {}`, `{"version":1,"apps":[],"never":` + "[" + strings.Repeat(`"a:1",`, 65) + `"a:1"]` + `}`,
+		`{"version":1,"apps":[]`, `{"version":1,"apps":[]} {}`, `{"version":1,"apps":[],"never":[` + strings.Repeat(`"a:1",`, 1024) + `"a:1"]}`,
 		`{"version":1,"apps":[],"x":"` + strings.Repeat("x", maxListBytes) + `"}`,
 	} {
 		if list, err := parseList([]byte(answer)); err == nil {
 			t.Errorf("%.40s: %+v", answer, list)
 		}
+	}
+	// A machine with many containers has many addresses.
+	many := `{"version":1,"apps":[],"never":[` + strings.Repeat(`"a:1",`, 1023) + `"a:1"`
+	if _, err := parseList([]byte(many + `]}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := parseList([]byte(many + `,"a:1"]}`)); err == nil || !strings.Contains(err.Error(), "1025 addresses") {
+		t.Errorf("one more address: %v", err)
 	}
 	list, err := parseList([]byte(`{"version":1,"etag":"\"a\"","household":"Familie\nKern","apps":[]}`))
 	if err != nil || list.etag != `"a"` || list.household != "FamilieKern" || len(list.apps) != 0 {
