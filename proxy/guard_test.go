@@ -158,6 +158,26 @@ func TestGuard_AnApplicationCannotSetOurCookies(t *testing.T) {
 	}
 }
 
+// They would hold for the portal and the other applications too.
+func TestGuard_AnApplicationDecidesNothingForTheSite(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Clear-Site-Data"] = []string{`"cookies"`, "*"}
+		w.Header().Set("NEL", `{"report_to":"x","max_age":31536000,"include_subdomains":true}`)
+		w.Header().Set("Report-To", `{"group":"x","max_age":31536000,"endpoints":[{"url":"https://evil.example/"}]}`)
+		w.WriteHeader(http.StatusEarlyHints)
+	})
+	h := openSite(t, map[string]string{"APP_UPSTREAM": app.addr(), "FRONTEND_UPSTREAM": app.addr()})
+	for _, path := range []string{"/api/v1/lists", "/page"} {
+		got := h.request(t, "GET", path, "", "Cookie", "svc.sid=member")
+		for _, name := range []string{"Clear-Site-Data", "Nel", "Report-To"} {
+			if lines := got.Header[name]; got.StatusCode != 200 || lines != nil {
+				t.Errorf("%s: %d with %s: %q", path, got.StatusCode, name, lines)
+			}
+		}
+	}
+}
+
 // A cache in front must not hand a session to the next member.
 func TestGuard_ARenewedSessionIsForNoCache(t *testing.T) {
 	t.Parallel()

@@ -253,7 +253,7 @@ type exchange struct {
 	credentials
 	// whole is whether a Service has read the body, or found none, and its next handler runs.
 	whole bool
-	// own is whether the answer may set the cookies that are named.
+	// own is whether the answer is one of the service whose cookies are named, or of the proxy.
 	own bool
 	// received has the method and the RequestURI that the client sent. Its headers and
 	// its URL are those that handlers change.
@@ -339,6 +339,10 @@ func (a *answer) begin(status int) {
 	if x.own {
 		return
 	}
+	// Browsers act on these for the whole site or origin, which others share.
+	delete(h, "Clear-Site-Data")
+	delete(h, "Nel")
+	delete(h, "Report-To")
 	if x.private && a.begun {
 		keepFromSharedCaches(h)
 	}
