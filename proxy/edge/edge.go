@@ -73,7 +73,7 @@ type Edge struct {
 	// Drop names request headers that nothing behind this handler gets from a client, in
 	// any case and with any sign for "-". A "*" at the end stands for any end.
 	Drop []string `json:"drop,omitempty"`
-	// DropUntrusted names those that only the server's trusted proxies may send.
+	// DropUntrusted names those that only the server's trusted proxies may send, and only with "-".
 	DropUntrusted []string `json:"drop_untrusted,omitempty"`
 	// Cookies names cookies that only routes with edge_cookies get and may set,
 	// and the service that edge_guard checks with. Letters must have the same case, as
@@ -223,12 +223,13 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 
 // clean takes the headers to drop out of a request, and Upgrade and Connection unless they are for a WebSocket.
 func (e *Edge) clean(r *http.Request) {
-	drop := &e.dropUntrusted
-	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
-		drop = &e.drop
-	}
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	for name := range r.Header {
-		if drop.has(headerName(name)) {
+		drop, read := &e.dropUntrusted, headerName(name)
+		if trusted && read == strings.ToLower(name) { // a proxy sets no other spelling: its client does
+			drop = &e.drop
+		}
+		if drop.has(read) {
 			delete(r.Header, name)
 		}
 	}
