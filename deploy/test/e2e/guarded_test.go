@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 )
@@ -46,16 +47,21 @@ func (b behindTLS) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // echo is an application that answers with what it got: in the header Seen, also where it
-// opens a WebSocket.
+// opens a WebSocket, in which it echoes.
 func echo(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Seen", seen(r))
-		if r.Header.Get("Upgrade") != "" {
-			w.Header().Set("Connection", "Upgrade")
-			w.Header().Set("Upgrade", "websocket")
-			w.WriteHeader(http.StatusSwitchingProtocols)
+		if r.Header.Get("Upgrade") == "" {
+			w.Header().Set("Seen", seen(r))
+			return
 		}
+		conn, in, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSeen: %s\r\n\r\n", seen(r))
+		_, _ = io.Copy(conn, in)
 	}))
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
@@ -89,7 +95,10 @@ type guarded struct {
 	visitors int
 }
 
-const portalOrigin = "https://home.example.org"
+const (
+	portalOrigin   = "https://home.example.org"
+	guardedRecheck = 500 * time.Millisecond
+)
 
 // routes are those of the applications. Below /any/ the guard gets every host.
 func (g *guarded) routes() string {
@@ -117,7 +126,7 @@ func newGuarded(t *testing.T, listed bool) *guarded {
 	change := o.change
 	o.change = func(l *layout.Layout) {
 		change(l)
-		l.Extra["pforte-proxy"]["ROUTES"] = g.routes()
+		l.Extra["pforte-proxy"]["ROUTES"], l.Extra["pforte-proxy"]["GUARD_RECHECK"] = g.routes(), guardedRecheck.String()
 		if listed {
 			l.Extra["pforte-proxy"]["APPS"], l.Extra["pforte-proxy"]["APPS_TO"] = "lan", g.app
 		}
@@ -434,6 +443,40 @@ func decidesAsInTheTable(t *testing.T, listed bool) {
 	}
 	if got != string(want) {
 		t.Errorf("%s differs; run with -update and look at the change\n%s", golden, differing(got, string(want)))
+	}
+}
+
+// TestGuard_AWebSocketLastsWithItsLogin is about the checks of what lasts, which have no Origin.
+func TestGuard_AWebSocketLastsWithItsLogin(t *testing.T) {
+	const password = "a password of eight"
+	g := newGuarded(t, false)
+	g.enter("all", "https://all.example.org")
+	anybody := g.visitor()
+	eventually(t, "the application is there", func(context.Context) error {
+		if got := g.outcome(anybody, g.request("fetch", http.MethodGet, "https://all.example.org/")); !strings.HasPrefix(got, "401") {
+			return errors.New(got)
+		}
+		return nil
+	})
+	secret, err := g.AdminPassword()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.loggedIn(layout.AdminName, secret).create("otto", password)
+	otto := g.loggedIn("otto", password, "all")
+	otto.Timeout = 0 // the WebSocket lasts
+	resp, err := otto.Do(g.request("WebSocket", http.MethodGet, "https://all.example.org/live"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	conn, ok := resp.Body.(io.ReadWriteCloser)
+	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
+		t.Fatalf("got %d", resp.StatusCode)
+	}
+	time.Sleep(4 * guardedRecheck)
+	if !echoes(conn) {
+		t.Error("it has ended")
 	}
 }
 
