@@ -114,7 +114,8 @@ func parseList(b []byte) (*appList, error) {
 		return nil, errList
 	}
 	if len(in.Never) > maxNever {
-		return nil, fmt.Errorf("%w: no application may be at %d addresses, more than %d", errList, len(in.Never), maxNever)
+		return nil, fmt.Errorf("%w: no application may be at %d addresses, more than %d", errList, len(in.Never),
+			maxNever)
 	}
 	list := &appList{etag: in.ETag, household: text(in.Household), never: in.Never, skipped: map[string]string{}}
 	taken := map[string]bool{}

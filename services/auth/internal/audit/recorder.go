@@ -35,7 +35,8 @@ func NewRecorder(o RecorderOptions) (*Recorder, error) {
 	}
 	return &Recorder{
 		RecorderOptions: o,
-		later:           later{queue: make(chan func(), laterQueue)}, notes: later{queue: make(chan func(), laterQueue)},
+		later:           later{queue: make(chan func(), laterQueue)},
+		notes:           later{queue: make(chan func(), laterQueue)},
 	}, nil
 }
 

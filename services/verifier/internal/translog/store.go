@@ -27,7 +27,7 @@ const (
 	FrozenRestored = "restored"       // the ledger was put back from a backup
 	FrozenBehind   = "behind-witness" // a witness has cosigned a larger tree
 	FrozenFork     = "fork"           // a witness knows another tree
-	FrozenMark     = "behind-mark"    // the mark, or what the process has signed or read, is of another or a larger tree
+	FrozenMark     = "behind-mark"    // the mark, or what the process signed or read, is of another or a larger tree
 	FrozenNoMark   = "no-mark"        // the mark is gone, and a tree was published or the generation is not the first
 )
 
