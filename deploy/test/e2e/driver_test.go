@@ -15,7 +15,7 @@ import (
 )
 
 // journeyTimeout bounds a journey.
-const journeyTimeout = 2 * time.Minute
+const journeyTimeout = 5 * time.Minute
 
 // driver is a program that runs journeys in one Chromium.
 type driver struct {
