@@ -248,7 +248,7 @@ func TestCounts_AreZeroAfterAllClientsHaveHungUp(t *testing.T) {
 	}
 
 	var l *boundListener
-	for deadline := time.Now().Add(time.Minute); l == nil; {
+	for deadline := time.Now().Add(time.Minute); l == nil; time.Sleep(50 * time.Millisecond) {
 		got, err := client.Get("http://" + addr + "/listener")
 		if err == nil {
 			_ = got.Body.Close()
