@@ -241,18 +241,12 @@ func (t *appRoutes) enter(r *http.Request, hosts bool) *appRoute {
 }
 
 // find returns the route of a request, nil where there is none. Upper and lower case of a path are the same, and the
-// slash at the end of a route's path may be missing. Only letters of ASCII have two cases here: strings.ToLower would
-// make an i of "\u0130", and browsers keep that apart.
+// slash at the end of a route's path may be missing.
 func (t *appTable) find(r *http.Request, hosts bool) *appRoute {
 	if route := t.hosts[hostOf(r)]; route != nil || hosts || len(t.paths) == 0 {
 		return route
 	}
-	path := strings.Map(func(c rune) rune {
-		if 'A' <= c && c <= 'Z' {
-			return c | 0x20
-		}
-		return c
-	}, r.URL.Path)
+	path := lowerPath(r.URL.Path)
 	for _, route := range t.paths {
 		if strings.HasPrefix(path, route.path) || path+"/" == route.path {
 			return route

@@ -73,14 +73,15 @@ type Edge struct {
 	// Drop names request headers that nothing behind this handler gets from a client, in
 	// any case and with any sign for "-". A "*" at the end stands for any end.
 	Drop []string `json:"drop,omitempty"`
-	// DropUntrusted names those that only the server's trusted proxies may send, and only with "-".
+	// DropUntrusted names those that only the server's trusted proxies may send, and these only with "-" itself.
 	DropUntrusted []string `json:"drop_untrusted,omitempty"`
 	// Cookies names cookies that only routes with edge_cookies get and may set,
 	// and the service that edge_guard checks with. Letters must have the same case, as
 	// for browsers. A "*" at the end stands for any end.
 	Cookies []string `json:"cookies,omitempty"`
 	// Answer has headers that an answer gets unless it has them already, and
-	// AnswerTLS more of them for an answer over TLS. Server and Via are dropped.
+	// AnswerTLS more of them for an answer over TLS. Server and Via are dropped. So are
+	// Clear-Site-Data, NEL and Report-To, but from answers that may set the cookies.
 	Answer    map[string]string `json:"answer,omitempty"`
 	AnswerTLS map[string]string `json:"answer_tls,omitempty"`
 
@@ -226,7 +227,7 @@ func (e *Edge) clean(r *http.Request) {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	for name := range r.Header {
 		drop, read := &e.dropUntrusted, headerName(name)
-		if trusted && read == strings.ToLower(name) { // a proxy sets no other spelling: its client does
+		if trusted && strings.EqualFold(read, name) { // a proxy sets no other spelling: its client does
 			drop = &e.drop
 		}
 		if drop.has(read) {
@@ -395,7 +396,8 @@ func keepFromSharedCaches(h http.Header) {
 }
 
 // Cookies is a handler for the routes of the service whose cookies Edge keeps
-// from all others. The service gets them and may set them.
+// from all others. The service gets them and may set them, and its answers keep
+// Clear-Site-Data, NEL and Report-To.
 type Cookies struct{}
 
 // CaddyModule returns the Caddy module information.

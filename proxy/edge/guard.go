@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -283,9 +282,10 @@ func checkRequest(r *http.Request, x *exchange) *http.Request {
 	return q
 }
 
-// aboutThePage are headers that say what a client does with the answer. Those of Sec-Fetch-* and Sec-WebSocket-* say
-// it too.
-var aboutThePage = []string{"Upgrade", "Connection", "Origin", ":protocol", "Accept"}
+// aboutThePage are headers that say what a client does with the answer.
+var aboutThePage = headerNames([]string{
+	"Upgrade", "Connection", "Origin", ":protocol", "Accept", "Sec-Fetch-*", "Sec-WebSocket-*",
+})
 
 // again returns the next check of a request that passed with the check q and still lasts. It does
 // not have the headers of aboutThePage, because the service would lead a person who opens a page to
@@ -295,9 +295,7 @@ func again(ctx context.Context, q *http.Request) *http.Request {
 	r := q.Clone(ctx)
 	r.Method = http.MethodGet
 	for name := range r.Header {
-		kind := headerName(name)
-		if slices.Contains(aboutThePage, name) || strings.HasPrefix(kind, "sec-fetch-") ||
-			strings.HasPrefix(kind, "sec-websocket-") {
+		if aboutThePage.has(headerName(name)) {
 			delete(r.Header, name)
 		}
 	}

@@ -172,3 +172,14 @@ func isToken[S string | []byte](method S) bool {
 	}
 	return len(method) > 0
 }
+
+// lowerPath returns a path with the letters of ASCII in lower case: strings.ToLower would make an i of "\u0130", and
+// browsers keep that apart.
+func lowerPath(path string) string {
+	return strings.Map(func(c rune) rune {
+		if 'A' <= c && c <= 'Z' {
+			return c | 0x20
+		}
+		return c
+	}, path)
+}

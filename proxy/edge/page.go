@@ -298,7 +298,7 @@ func (a *Applications) nameAt(r *http.Request) (name string) {
 	if app, found := a.Host(hostOf(r)); found {
 		return app.Name
 	}
-	longest, path := 0, strings.ToLower(r.URL.Path)
+	longest, path := 0, lowerPath(r.URL.Path)
 	for _, app := range a.now.Load().apps {
 		if app.Path != "" && len(app.Path) > longest && strings.HasPrefix(path, strings.ToLower(app.Path)) {
 			name, longest = app.Name, len(app.Path)
