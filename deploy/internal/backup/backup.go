@@ -116,12 +116,7 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
 	begun := s.lost() // else the stack has what it needs, and goes on as it is
 	if begun {
-		mark := s.mark(secrets.Unfinished)
-		err = os.MkdirAll(filepath.Dir(mark), 0o700)
-		if err == nil {
-			err = secrets.WriteFile(mark, strings.NewReader(""), 0o600)
-		}
-		if err != nil {
+		if err := s.leaveMark(secrets.Unfinished); err != nil {
 			return m, err
 		}
 	}
@@ -166,6 +161,15 @@ func (s Settings) lost() bool {
 // mark returns the path of a mark for setup.
 func (s Settings) mark(name string) string {
 	return filepath.Join(cmp.Or(s.Marks, filepath.Dir(s.SigningKey)), name)
+}
+
+// leaveMark makes a mark, and its folder.
+func (s Settings) leaveMark(name string) error {
+	mark := s.mark(name)
+	if err := os.MkdirAll(filepath.Dir(mark), 0o700); err != nil {
+		return err
+	}
+	return secrets.WriteFile(mark, strings.NewReader(""), 0o600)
 }
 
 // unmark removes a mark, where there is one.

@@ -148,7 +148,7 @@ func (s Settings) changeUsers(ctx context.Context, url string) error {
 	case err != nil:
 		return err
 	case sealed > 0:
-		return secrets.WriteFile(s.mark(secrets.Sealed), strings.NewReader(""), 0o600)
+		return s.leaveMark(secrets.Sealed)
 	}
 	return s.unmark(secrets.Sealed) // of a restore that failed before
 }
