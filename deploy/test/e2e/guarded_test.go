@@ -464,15 +464,9 @@ func TestGuard_AWebSocketLastsWithItsLogin(t *testing.T) {
 	}
 	g.loggedIn(layout.AdminName, secret).create("otto", password)
 	otto := g.loggedIn("otto", password, "all")
-	otto.Timeout = 0 // the WebSocket lasts
-	resp, err := otto.Do(g.request("WebSocket", http.MethodGet, "https://all.example.org/live"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	conn, ok := resp.Body.(io.ReadWriteCloser)
-	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
-		t.Fatalf("got %d", resp.StatusCode)
+	conn, status := openWebSocket(t, otto, g.request("WebSocket", http.MethodGet, "https://all.example.org/live"))
+	if status != http.StatusSwitchingProtocols {
+		t.Fatalf("got %d", status)
 	}
 	time.Sleep(4 * guardedRecheck)
 	if !echoes(conn) {

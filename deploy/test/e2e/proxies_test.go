@@ -155,13 +155,19 @@ func (f *foreign) open(b *browser, origin string) (conn io.ReadWriteCloser, stat
 	} {
 		req.Header.Set(name, value)
 	}
+	return openWebSocket(f.t, b, req)
+}
+
+// openWebSocket sends a request for a WebSocket.
+func openWebSocket(t *testing.T, b *browser, req *http.Request) (conn io.ReadWriteCloser, status int) {
+	t.Helper()
 	lasting := *b
 	lasting.Timeout = 0
 	resp, err := lasting.Do(req)
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
-	f.t.Cleanup(func() { _ = resp.Body.Close() })
+	t.Cleanup(func() { _ = resp.Body.Close() })
 	conn, _ = resp.Body.(io.ReadWriteCloser)
 	return conn, resp.StatusCode
 }
