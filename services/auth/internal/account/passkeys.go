@@ -282,7 +282,7 @@ func (k *Passkeys) Newcomer(
 	}
 	created, err := k.s.party.FinishRegister(n.user(), n.State, answer.Credential)
 	return n.Newcomer, factor.FirstPasskey{
-		Credential: created, Handle: n.Handle, Name: cmp.Or(labelOf(userAgent), "Passkey"),
+		Credential: created, Handle: n.Handle, Name: cmp.Or(session.AgentOf(userAgent), "Passkey"),
 	}, err
 }
 

@@ -75,7 +75,7 @@ func (s *Service) carryOutAll(ctx context.Context, pending []user.Revocation) er
 }
 
 // Follow carries out the revocation of a change and returns how many sessions were ended, or returns err, the error of
-// the change. The change is already committed, so it goes on when the client hangs up. ErrPending: that failed, and
+// the change. The change is already committed, so a client that hangs up does not stop it. ErrPending: that failed, and
 // Replay tries again.
 func (s *Service) Follow(ctx context.Context, r user.Revocation, err error) (int, error) {
 	if err != nil {

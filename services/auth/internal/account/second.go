@@ -359,7 +359,7 @@ func (s *Service) finishLogin(
 // browser without a cookie is known by its label only.
 func (s *Service) finished(ctx context.Context, in LoggedIn, browser string) {
 	s.recordLogin(ctx, in, nil)
-	id, label, second := in.User.ID, labelOf(in.Session.UserAgent), in.Session.Factor.Second()
+	id, label, second := in.User.ID, session.AgentOf(in.Session.UserAgent), in.Session.Factor.Second()
 	hash := session.HashOf("label " + label)
 	if browser != "" {
 		hash = session.HashOf(browser)
@@ -369,13 +369,4 @@ func (s *Service) finished(ctx context.Context, in LoggedIn, browser string) {
 			s.log.WarnContext(ctx, "remember browser failed", "user_id", id, "error", err)
 		}
 	})
-}
-
-// labelOf returns the name of a browser by which its user recognizes it.
-func labelOf(userAgent string) string {
-	browser, system := session.BrowserOf(userAgent)
-	if browser != "" && system != "" {
-		return browser + ", " + system
-	}
-	return browser + system
 }

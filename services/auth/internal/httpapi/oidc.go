@@ -61,8 +61,7 @@ func (a provider) requireProvider(next echo.HandlerFunc) echo.HandlerFunc {
 			return service.ErrNoRoute
 		}
 		switch err := a.OIDC.Off(c.Request().Context()); {
-		case errors.Is(err, oidc.ErrNoPublicURL), errors.Is(err, oidc.ErrNoPages), errors.Is(err, oidc.ErrNoDataKey),
-			errors.Is(err, oidc.ErrIssuerChanged):
+		case oidc.IsOff(err):
 			return service.ErrNoRoute
 		case err != nil && c.Path() == web.OIDCAuthorize: // a person reads the answer
 			return a.page(c, err)
@@ -164,7 +163,7 @@ func (a provider) authorize(c echo.Context) error {
 	return a.carryOut(c, step)
 }
 
-// attempt returns the request of a browser that nobody is known to be logged in with.
+// attempt returns a browser's request for a login, without a session.
 func (a provider) attempt(c echo.Context, values url.Values) oidc.Attempt {
 	return oidc.Attempt{
 		Values: values, IP: a.Client(c.Request()),

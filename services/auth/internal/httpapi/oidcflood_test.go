@@ -129,13 +129,13 @@ func TestLimit_OfAStrangersFloodNothingStays(t *testing.T) {
 	})
 }
 
-// TestLimit_OfAStrangersFloodTakesNoPlaceOfALogin: what strangers cause at the provider waits elsewhere than the rows of
-// logins, which are dropped where too many wait.
+// TestLimit_OfAStrangersFloodTakesNoPlaceOfALogin: what strangers cause at the provider waits in another
+// queue than the rows of logins, which are dropped where too many wait.
 func TestLimit_OfAStrangersFloodTakesNoPlaceOfALogin(t *testing.T) {
 	h := newSigningIn(t)
 	h.client("phone", func(c *oidc.Client) { c.Public = true })
 	b := h.browser()
-	for range 100 { // nobody works meanwhile
+	for range 100 { // no worker runs meanwhile
 		b.at("GET", "/pforte/oidc/authorize?"+asked("response_type", "x").Encode(), "").want(http.StatusSeeOther)
 		h.form("/pforte/oidc/token", "client_secret", "x").is(t, "a wrong secret", http.StatusUnauthorized, "invalid_client")
 		for _, grant := range []string{"authorization_code", "refresh_token"} {

@@ -23,7 +23,7 @@ const (
 	asAdmin                          // asUser, and the user is an admin
 	live                             // a session that has not ended when the body has arrived
 	fresh                            // live, and a recent proof of who the user is
-	freshWithFactor                  // fresh, of users with a second factor
+	freshWithFactor                  // fresh for users with a second factor, live for others
 	ceremony                         // the client's address has not begun or finished too many ceremonies
 	proving                          // nothing; the answer has the RateLimit headers of a proof
 )

@@ -10,6 +10,12 @@ var (
 	ErrIssuerChanged = errors.New("PUBLIC_URL has changed, and applications know users by the former one")
 )
 
+// IsOff reports whether an error says that there is no provider.
+func IsOff(err error) bool {
+	return errors.Is(err, ErrNoDataKey) || errors.Is(err, ErrNoPublicURL) || errors.Is(err, ErrNoPages) ||
+		errors.Is(err, ErrIssuerChanged)
+}
+
 // Errors of a request for a login that are shown on a page, because it is not known where to lead back to.
 var (
 	ErrRequest        = errors.New("request is too long, or has a parameter twice")

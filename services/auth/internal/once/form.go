@@ -81,8 +81,8 @@ func (s *Store) form(f Form) string { return s.o.App + ":form:" + f.name }
 
 // Begin reports whether the caller is the first to send a form. The first carries it out, and then calls Finish or
 // Abandon. Of any number of concurrent calls one is the first; the others wait and return its answer. Where it
-// abandons the form, or takes longer than pendingLifetime, one of them is the first. Who stops waiting, as ctx ends,
-// keeps no others waiting.
+// abandons the form, or takes longer than pendingLifetime, one of them is the first. A caller whose ctx ends keeps no
+// others waiting.
 func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, err error) {
 	mark := pending + rand.Text() // by which the caller knows its form again where a reply was lost
 	for {

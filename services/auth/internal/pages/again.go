@@ -65,7 +65,7 @@ func (p *Pages) carryOut(r *request, h handler) error {
 		return p.answerAgain(r, answer)
 	}
 	// It may compute a password. The browser that sends a form twice hangs up on the first: the work is finished all
-	// the same. Who waits for it does no work, and stops when they hang up.
+	// the same. A copy that waits does no work, and stops when its client hangs up.
 	defer p.detach(r)()
 	finished := false
 	defer func() { // also of a panic

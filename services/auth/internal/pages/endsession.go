@@ -63,7 +63,7 @@ func (p applicationLogouts) read(r *request) (oidc.LogoutRequest, error) {
 		return oidc.LogoutRequest{}, service.ErrNoRoute
 	}
 	f, err := p.OIDC.EndSession(r.ctx(), r.QueryParams())
-	if isOff(err) {
+	if oidc.IsOff(err) {
 		err = service.ErrNoRoute
 	}
 	return f, err

@@ -35,13 +35,14 @@ type loginPage struct {
 
 // loginForm shows the login page, or redirects a user who is logged in.
 func (p signIn) loginForm(r *request) error {
-	to := safeReturn(r.QueryParam("return"))
-	if r.form.sent("return") {
-		to = safeReturn(r.form.get("return"))
-	} else if _, err := p.caller(r); err == nil {
-		return r.seeOther(to)
-	} else if !errors.Is(err, session.ErrNotFound) {
-		return err
+	to := r.returnTo()
+	if !r.form.sent("return") {
+		switch _, err := p.caller(r); {
+		case err == nil:
+			return r.seeOther(to)
+		case !errors.Is(err, session.ErrNotFound):
+			return err
+		}
 	}
 	return p.renderLogin(r, loginPage{Return: to, Name: r.QueryParam("name"), Kept: r.form.restore().keep()})
 }

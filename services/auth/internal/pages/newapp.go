@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -100,7 +101,7 @@ func (p appPages) newApp(r *request) (err error) {
 			_, asks := clientRecipeOf(rec.Slug)
 			return asks
 		})
-	case !isOff(err):
+	case !oidc.IsOff(err):
 		return err
 	}
 	if r.fault != nil {

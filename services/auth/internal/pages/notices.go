@@ -9,8 +9,8 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
-	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // notice is an entry of the audit that a user should know, in words.
@@ -26,7 +26,7 @@ type notice struct {
 // notices returns entries in words.
 func (p *Pages) notices(r *request, entries []audit.Entry) (shown []notice, err error) {
 	names := map[int64]string{}
-	agent, ip := web.AgentOf(r.Request().UserAgent()), p.Client(r.Request())
+	agent, ip := session.AgentOf(r.Request().UserAgent()), p.Client(r.Request())
 	for _, e := range entries {
 		n := notice{Entry: e, Own: e.Kind == audit.User && e.Actor.ID == r.UserID}
 		n.Here = n.Own && (e.SessionKey == r.Key || e.Agent == agent && e.IP == ip)

@@ -43,7 +43,7 @@ func (p *Pages) waiting(r *request, to string) (oidc.Waiting, bool, error) {
 		return oidc.Waiting{}, false, nil
 	}
 	w, err := p.OIDC.Waiting(r.ctx(), handle)
-	if errors.Is(err, oidc.ErrRequestGone) || isOff(err) {
+	if errors.Is(err, oidc.ErrRequestGone) || oidc.IsOff(err) {
 		return oidc.Waiting{}, false, nil
 	}
 	return w, err == nil, err
@@ -153,7 +153,7 @@ func (p authorizations) failed(r *request, err error) error {
 		page.Lead = r.text["SignInExpired"]
 	case errors.Is(err, oidc.ErrRequest):
 		page.Lead = r.text["SignInBadRequest"]
-	case isOff(err):
+	case oidc.IsOff(err):
 		return service.ErrNoRoute
 	default:
 		return err
@@ -164,12 +164,6 @@ func (p authorizations) failed(r *request, err error) error {
 		}
 	}
 	return p.render(r, "refused", r.text["SignInFailed"], page)
-}
-
-// isOff reports whether an error says that there is no provider.
-func isOff(err error) bool {
-	return errors.Is(err, oidc.ErrNoDataKey) || errors.Is(err, oidc.ErrNoPublicURL) ||
-		errors.Is(err, oidc.ErrNoPages) || errors.Is(err, oidc.ErrIssuerChanged)
 }
 
 // clientOf returns the client of an id, and reports whether it was found.

@@ -62,7 +62,7 @@ type newClientPage struct {
 // signInOff returns why there is no provider, in words; "": there is one.
 func (p *Pages) signInOff(r *request) (string, error) {
 	switch err := p.OIDC.Off(r.ctx()); {
-	case err != nil && !isOff(err):
+	case err != nil && !oidc.IsOff(err):
 		return "", err
 	case err == nil:
 		return "", nil

@@ -33,7 +33,7 @@ type devicePage struct {
 // the code of their own device (RFC 8628, section 5.4).
 func (p devices) page(r *request) error {
 	if err := p.OIDC.Off(r.ctx()); err != nil {
-		if isOff(err) {
+		if oidc.IsOff(err) {
 			return service.ErrNoRoute
 		}
 		return err

@@ -197,7 +197,7 @@ func TestClients_HaveTwoSecretsAtMost(t *testing.T) {
 	anna.get("/pforte/admin/sign-in/grafana").lacks("…" + first[len(first)-4:])
 }
 
-// A secret that is made is shown, whatever fails after it: nobody could find it out later.
+// A secret that is made is shown, whatever fails after it: it cannot be read later.
 func TestClients_ANewSecretIsShown(t *testing.T) {
 	f, anna, _ := newProviding(t)
 	anna.grafana()

@@ -7,7 +7,6 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
-	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -225,13 +224,12 @@ func TestPicture_IsEncodedAnewAndSeenByTheHouseholdAlone(t *testing.T) {
 	b.get("/pforte/account").lacks("/pforte/pictures/")
 }
 
-// Whoever has a session's cookie could keep the body until it has ended.
+// The thief of a session's cookie could hold back the body until the session has ended.
 func TestPicture_OfASessionThatEndedMeanwhileIsNotKept(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
 	r := b.uploading(pngOf(t, 30, 20))
-	owner := *b
-	owner.cookies = maps.Clone(b.cookies)
+	owner := b.copyOf()
 	r.Body = io.NopCloser(&meanwhile{r.Body, func() { owner.post("/pforte/logout").want(http.StatusSeeOther) }})
 	b.do(r).shows("Deine Anmeldung ist abgelaufen")
 	f.otto().get("/pforte/account").lacks("/pforte/pictures/")

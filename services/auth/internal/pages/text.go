@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
-	"github.com/pforte/pforte/services/auth/internal/web"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // texts are all words of the pages in one language, by key. Those whose keys end with F, and some others, are formats
@@ -71,7 +71,7 @@ func (t texts) eventNames() []string {
 }
 
 // deviceName returns browser and system of a User-Agent in words.
-func (t texts) deviceName(userAgent string) string { return t.agentName(web.AgentOf(userAgent)) }
+func (t texts) deviceName(userAgent string) string { return t.agentName(session.AgentOf(userAgent)) }
 
 // agentName is deviceName for what the audit and known browsers have: "Chrome, Linux".
 func (t texts) agentName(agent string) string {

@@ -22,8 +22,7 @@ type NewUser struct {
 // account.Service.CheckSetPassword, password.ErrBusy; session.ErrNotFound when the session has ended meanwhile;
 // user.ErrNotAdmin; user.ErrUsernameTaken.
 //
-// The session is checked again because the caller loaded it before it read a body
-// that may have taken a minute to arrive.
+// The session is checked again because it may have ended while the password was hashed, which may take seconds.
 func (s *Service) Create(ctx context.Context, by session.Session, n NewUser) (user.User, error) {
 	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
 		if err := s.accounts.CheckLive(ctx, by); err != nil {

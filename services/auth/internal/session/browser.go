@@ -48,3 +48,10 @@ func firstOf(userAgent string, products []product) string {
 	}
 	return ""
 }
+
+// AgentOf returns both names of BrowserOf as the audit and known browsers have them: "Chrome, Linux", or one of the
+// two; "" where both are unknown.
+func AgentOf(userAgent string) string {
+	browser, system := BrowserOf(userAgent)
+	return strings.Trim(browser+", "+system, ", ")
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -91,18 +90,12 @@ func (w *Web) As(rw http.ResponseWriter, r *http.Request, c Caller) *http.Reques
 	groups := w.Networks(r)
 	actor := audit.Actor{
 		Kind: audit.Anonymous, IP: w.Client(r), Network: groups[len(groups)-1],
-		Agent: AgentOf(r.UserAgent()), RequestID: rw.Header().Get(service.RequestIDHeader),
+		Agent: session.AgentOf(r.UserAgent()), RequestID: rw.Header().Get(service.RequestIDHeader),
 	}
 	if c.Current != nil {
 		actor.Kind, actor.ID, actor.Name, actor.SessionKey = audit.User, c.User.ID, c.User.Username, c.Key
 	}
 	return r.WithContext(audit.With(r.Context(), actor))
-}
-
-// AgentOf returns what the audit has of a User-Agent: "Chrome, Linux", or one of the two; "" where both are unknown.
-func AgentOf(userAgent string) string {
-	browser, system := session.BrowserOf(userAgent)
-	return strings.Trim(browser+", "+system, ", ")
 }
 
 // Caller is the session of a request and its user.
