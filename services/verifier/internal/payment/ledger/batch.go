@@ -207,7 +207,7 @@ func (u *unit) exec(ctx context.Context, query string, args ...any) (changed boo
 }
 
 func (u *unit) row(ctx context.Context, query string, args ...any) *sql.Row {
-	return u.QueryRowContext(ctx, u.db.Rebind(query), bind(args)...)
+	return u.rowOf(ctx, u.Tx, query, args...)
 }
 
 const (

@@ -169,6 +169,11 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// rowOf reads one row from a pool or in a transaction.
+func (l *Ledger) rowOf(ctx context.Context, from querier, query string, args ...any) *sql.Row {
+	return from.QueryRowContext(ctx, l.db.Rebind(query), bind(args)...)
+}
+
 // list reads records from a pool or in a transaction.
 func (l *Ledger) list(ctx context.Context, from querier, query string, args ...any) ([]payment.Record, error) {
 	rows, err := from.QueryContext(ctx, l.db.Rebind(query), bind(args)...)

@@ -125,13 +125,10 @@ func (l *Ledger) totals(ctx context.Context, from querier, f payment.Filter) (to
 			return nil, err
 		}
 	}
-	row := func(query string, args ...any) *sql.Row {
-		return from.QueryRowContext(ctx, l.db.Rebind(query), bind(args)...)
-	}
 	var t payment.Total
 	for claimed := int64(math.MinInt64); ; {
-		err := row(nextSQL, t.Network, t.Asset, t.State, t.Amount, claimed).Scan(&t.Network, &t.Asset, &t.State,
-			&t.Amount, &claimed)
+		err := l.rowOf(ctx, from, nextSQL, t.Network, t.Asset, t.State, t.Amount, claimed).Scan(&t.Network, &t.Asset,
+			&t.State, &t.Amount, &claimed)
 		if errors.Is(err, sql.ErrNoRows) {
 			break
 		}
@@ -139,17 +136,23 @@ func (l *Ledger) totals(ctx context.Context, from querier, f payment.Filter) (to
 			return nil, fmt.Errorf("sum payments: %w", err)
 		}
 		since, before := sqldb.Moment(claimed), payment.NextMonth(sqldb.Moment(claimed))
-		t.Month, claimed = payment.Month(since), before.UnixMilli()-1
-		if f.State != "" && t.State != f.State {
+		switch {
+		case f.State != "" && t.State != f.State, !f.Before.IsZero() && !since.Before(f.Before):
+			claimed = math.MaxInt64 // the next amount follows
+			continue
+		case !before.After(f.From):
+			claimed = f.From.UnixMilli() - 1
 			continue
 		}
+		t.Month, claimed = payment.Month(since), before.UnixMilli()-1
 		if f.From.After(since) {
 			since = f.From
 		}
 		if !f.Before.IsZero() && f.Before.Before(before) {
 			before = f.Before
 		}
-		if err := row(endedInSQL, t.Network, t.Asset, t.State, t.Amount, since, before).Scan(&t.Payments); err != nil {
+		if err := l.rowOf(ctx, from, endedInSQL, t.Network, t.Asset, t.State, t.Amount, since,
+			before).Scan(&t.Payments); err != nil {
 			return nil, fmt.Errorf("sum payments: %w", err)
 		}
 		if totals, err = addTotal(totals, t); err != nil {

@@ -86,8 +86,8 @@ func (l *Ledger) incomeOf(
 			Refunded: cmp.Or(t.Refunded, "0"), Net: cmp.Or(t.Net, t.Amount),
 		})
 	}
-	if err = from.QueryRowContext(ctx, l.db.Rebind("SELECT count(*) FROM payments WHERE "+undecided+
-		" AND claimed >= ? AND claimed < ? AND "+begun), bind([]any{month, end})...).Scan(&open); err != nil {
+	if err = l.rowOf(ctx, from, "SELECT count(*) FROM payments WHERE "+undecided+
+		" AND claimed >= ? AND claimed < ? AND "+begun, month, end).Scan(&open); err != nil {
 		return nil, 0, fmt.Errorf("count the open payments of a month: %w", err)
 	}
 	return lines, open, nil
