@@ -389,6 +389,9 @@ func (l *Log) keep(ctx context.Context, log int64, c receiptlog.Checkpoint, note
 		return note, nil
 	}
 	published, err := l.Store.Published(ctx, log)
+	if err != nil {
+		return nil, err
+	}
 	kept := bytes.Clone(note)
 	for _, w := range l.witnesses {
 		if _, anew := c.Cosignature(note, w.Key); !anew {
@@ -396,7 +399,7 @@ func (l *Log) keep(ctx context.Context, log int64, c receiptlog.Checkpoint, note
 			kept = append(kept, line...)
 		}
 	}
-	return kept, err
+	return kept, nil
 }
 
 // PolicyFor returns a policy file with a line for each of our logs that it does not list.

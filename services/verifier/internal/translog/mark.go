@@ -65,6 +65,7 @@ func (l *Log) checkMark(ctx context.Context, head Head) error {
 	if err != nil {
 		return err
 	}
+	var checked receiptlog.Checkpoint
 	for _, known := range []struct {
 		receiptlog.Checkpoint
 		found bool
@@ -74,7 +75,7 @@ func (l *Log) checkMark(ctx context.Context, head Head) error {
 		{l.signed, l.signed.Origin == head.Origin, "signed"},
 		{l.read, l.read.Origin == head.Origin, "read"},
 	} {
-		if !known.found {
+		if !known.found || known.Checkpoint == checked { // mostly all three are the same
 			continue
 		}
 		why, err := l.continues(ctx, head, known.Checkpoint, known.as)
@@ -84,6 +85,7 @@ func (l *Log) checkMark(ctx context.Context, head Head) error {
 		if why != nil {
 			return l.freezeFor(ctx, head, &frozenError{FrozenMark, why})
 		}
+		checked = known.Checkpoint
 	}
 	l.read = checkpointOf(head)
 	return nil

@@ -53,7 +53,7 @@ func TestRegister_AddsTheMetricsOfThePage(t *testing.T) {
 	}
 }
 
-// A log that its mark keeps from going on is one that an alarm is for.
+// A log that cannot step because of its mark must raise an alarm.
 func TestRegister_AMarkThatCannotBeReadHidesNoMetric(t *testing.T) {
 	w := newWorld(t, 0)
 	mark := filepath.Join(t.TempDir(), "mark")
@@ -61,7 +61,7 @@ func TestRegister_AMarkThatCannotBeReadHidesNoMetric(t *testing.T) {
 	n.step()
 	w.must(os.WriteFile(mark, []byte("no checkpoint"), 0o600))
 	if err := n.Step(t.Context()); err == nil {
-		t.Error("the log goes on")
+		t.Error("the step succeeds")
 	}
 	registry := prometheus.NewRegistry()
 	w.must(n.Register(registry))

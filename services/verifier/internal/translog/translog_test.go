@@ -369,7 +369,7 @@ func TestFreeze_ALogThatFallsBackBehindWhatAnotherHasSigned(t *testing.T) {
 		if head := older.head(); head.Size != 20 || head.Frozen != translog.FrozenMark {
 			t.Errorf("%+v", head)
 		}
-		w.must(older.Resume(t.Context(), 20)) // the operator knows that nobody has signed more
+		w.must(older.Resume(t.Context(), 20)) // the operator knows that no process has signed more
 		n.step()
 		older.wantProof(1, "new")
 	})
