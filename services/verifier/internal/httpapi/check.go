@@ -81,10 +81,11 @@ func (p *checkPage) with(built []byte, site checkpage.Site) (plain, compressed e
 
 // shown is [page] with the headers of a page that people look at. A 304 has them too.
 func shown(body []byte, policy, encoding string) echo.HandlerFunc {
+	policy += "; frame-ancestors 'none'"
 	answer := page("text/html; charset=utf-8", body)
 	return func(c echo.Context) error {
 		h := c.Response().Header()
-		h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")

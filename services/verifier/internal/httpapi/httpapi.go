@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"golang.org/x/time/rate"
 
 	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/receipt"
@@ -103,7 +102,7 @@ func New(o Options) (http.Handler, error) {
 		logReads: newFreeReads(), finalityReads: newFreeReads(), receiptReads: newFreeReads(),
 	}
 	compressing := newCompressor()
-	a.states = &states{api: a, lookups: rate.NewLimiter(lookupsASecond, lookupsAtOnce)}
+	a.states = &states{a}
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
 		Client:     func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) },

@@ -730,7 +730,7 @@ func TestMCP_OnlyTheProtocolsNameHoldsThePayment(t *testing.T) {
 	w.wantTransfers(0)
 }
 
-// A ledger that answers nobody is none of the buyer's faults, and none of ours that an alarm is for.
+// A ledger that does not answer is not the buyer's fault, and no internal error that raises an alarm.
 func TestMCP_CheckReceiptDoesNotWaitForEverForTheLedger(t *testing.T) {
 	const most = 4
 	w := open(t, nil)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"golang.org/x/time/rate"
 
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
@@ -24,13 +23,8 @@ const statusPath = "/v1/status/"
 // anyChain stands for the first chain, as in the firstPath of transactionKind.
 const anyChain = "chain"
 
-// What questions about the state of transactions may cost: statusTimeout is how long one waits for
-// nodes. Lookups of all clients together are bounded to lookupsASecond on average, lookupsAtOnce in a burst.
-const (
-	statusTimeout  = 1500 * time.Millisecond
-	lookupsASecond = 2
-	lookupsAtOnce  = 30
-)
+// statusTimeout is how long a question about the state of a transaction waits for nodes.
+const statusTimeout = 1500 * time.Millisecond
 
 var errTooManyLookups = errors.New("too many free questions about transactions")
 
@@ -70,24 +64,15 @@ type statusBody struct {
 	KnownOn string `json:"knownOn,omitempty"`
 }
 
-// states answers how far transactions are. It is free, and costs nodes little: see lookups.
-type states struct {
-	*api
-	// lookups bounds what all clients together ask nodes; Paywall.CountLookup bounds each network.
-	lookups *rate.Limiter
-}
+// states answers how far transactions are. It is free, and costs nodes little: see Paywall.CountLookup.
+type states struct{ *api }
 
 // of returns how far a transaction is. Where no node of the chain knows it, those of the others are asked.
 func (s *states) of(ctx context.Context, name string, transaction chain.Hash, address string) (statusBody, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	ask := func() error {
-		refund, err := s.Paywall.CountLookup(address)
-		if err != nil {
-			return errTooManyLookups
-		}
-		if !s.lookups.Allow() {
-			refund() // others have taken it
+		if s.Paywall.CountLookup(address) != nil {
 			return errTooManyLookups
 		}
 		return nil

@@ -471,18 +471,24 @@ func (w *Paywall) CountFree(address string) error {
 	return err
 }
 
-// lookupsOfNetwork is how many questions about the state of transactions, of those that nodes have to
-// answer, the network around an address may ask in a lookupWindow: half of what all clients may ask at
-// once, and of what they may ask in that time (package httpapi).
+// lookupsPerSecond and lookupsAtOnce bound the free questions about the state of transactions, of those
+// that nodes have to answer. A network has half of both: lookupsOfNetwork in a lookupWindow.
 const (
-	lookupsOfNetwork = 15
-	lookupWindow     = 15 * time.Second
+	lookupsPerSecond, lookupsAtOnce = 2, 30
+
+	lookupsOfNetwork = lookupsAtOnce / networkShare
+	lookupWindow     = lookupsAtOnce / lookupsPerSecond * time.Second
 )
 
-// CountLookup takes one of the free questions of the network around a client's address. They are apart
-// from attempts at buying. It returns ErrTooMany when there is none left; refund gives the question back.
-func (w *Paywall) CountLookup(address string) (refund func(), err error) {
-	return w.lookups.spend(address, lookupsOfNetwork)
+// CountLookup takes one of the free questions that all clients share, and of those that the network around
+// an address may ask. They are apart from attempts at buying. It returns ErrTooMany when there is none left.
+func (w *Paywall) CountLookup(address string) error {
+	refund, err := w.lookupsNear.spend(address, lookupsOfNetwork)
+	if err == nil && w.lookups.spend() > 0 {
+		refund() // others have taken it
+		err = payment.ErrTooMany
+	}
+	return err
 }
 
 // spender names the payer where attempts and reuses are counted. Copies that are not plain are

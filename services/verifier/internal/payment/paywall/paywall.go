@@ -107,7 +107,9 @@ type Paywall struct {
 	payers  *attempts
 	clients *attempts
 	known   *attempts // of known payers at their addresses
-	lookups *attempts // of clients' networks, free
+	// lookups are the free questions that all clients share, and lookupsNear counts what one network takes.
+	lookups     *budget
+	lookupsNear *attempts
 	// strangers is what payers who are not known share, and named what payments share that only
 	// name a known payer. accountsNear and checksNear count what one network takes of both,
 	// unpaidOf and unpaidNear the day's works that end unpaid, of payers and of networks.
@@ -149,8 +151,8 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	w := &Paywall{
 		Options: o, owner: rand.Text(), pending: pendingWrites{all: map[payment.Key]pendingWrite{}},
 		payers: newAttempts(o.Now, attemptWindow, onePayer), clients: newAttempts(o.Now, attemptWindow, networksAround),
-		known:     newAttempts(o.Now, attemptWindow, onePayer),
-		lookups:   newAttempts(o.Now, lookupWindow, nearby),
+		known:   newAttempts(o.Now, attemptWindow, onePayer),
+		lookups: newBudget(o.Now, lookupsPerSecond, lookupsAtOnce), lookupsNear: newAttempts(o.Now, lookupWindow, nearby),
 		strangers: newBudgets(o), named: newBudgets(o),
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
 		unpaidOf: newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),

@@ -68,7 +68,7 @@ func TestPending_AnUnwrittenEndIsWrittenWithoutAClient(t *testing.T) {
 	})
 }
 
-// Without a node of the payment network nobody else could find out, however long the ledger is away.
+// Without a node of the payment network no other process could find out, however long the ledger is away.
 func TestPending_AYesIsKeptWhereTheChainIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)

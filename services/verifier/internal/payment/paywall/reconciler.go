@@ -60,8 +60,8 @@ const (
 	// authorization, a payment that has ended is checked once more: by then its block should be
 	// final.
 	checkAfter = time.Hour
-	// checkWithin bounds how long a payment that the chain does not show, or that cannot be
-	// looked up, delays those after it.
+	// checkWithin bounds how long a payment that the chain does not show, that cannot be looked up,
+	// or a Dead one whose authorization ends late, delays those after it.
 	checkWithin = 24 * time.Hour
 )
 

@@ -64,7 +64,8 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 }
 
 // reuse returns ErrTooMany when the payer has got the answers of earlier payments too often today.
-// An answer that is owed is theirs all the same. If counts is set, it counts that they get r's.
+// An answer that was paid for with this payment is theirs all the same. If counts is set, it counts
+// that they get r's.
 func (w *Paywall) reuse(ctx context.Context, c *call, r payment.Record, counts bool) error {
 	countedBy := r.Key
 	if r.Plain { // a copy that is not plain and asks for it counts apart from the payer
