@@ -124,10 +124,16 @@ func (g Generation) has(checkpoint []byte, index int64) error {
 // FinalCheckpoint returns the last checkpoint of a closed generation of a list that
 // ParseDirectory returned. closed is false for an open one.
 func (g Generation) FinalCheckpoint() (c Checkpoint, closed bool) {
-	key, err := ParseLogKey(g.Key)
-	if err != nil || g.Final == "" {
-		return Checkpoint{}, false
-	}
-	c, err = OpenCheckpoint([]byte(g.Final), key)
+	c, err := g.Open([]byte(g.Final)) // "" is malformed
 	return c, err == nil
+}
+
+// Open reads a signed checkpoint and checks its signature by the generation's key. ErrMalformed, ErrSignature,
+// ErrUnknownLog.
+func (g Generation) Open(checkpoint []byte) (Checkpoint, error) {
+	key, err := ParseLogKey(g.Key)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	return OpenCheckpoint(checkpoint, key)
 }

@@ -134,10 +134,10 @@ func unread(err error) (failed exitError, ok bool) {
 	return failed, failed.err != nil
 }
 
-// notValid returns the error of unread, or err with the exit code of a log that does not hold.
+// notValid returns err with the exit code of a log that does not hold, unless unread has another for it.
 func notValid(err error) error {
-	if failed, ok := unread(err); ok {
-		return failed
+	if _, ok := unread(err); ok {
+		return err
 	}
 	return exitError{exitInvalid, err}
 }

@@ -263,11 +263,7 @@ func (w watched) judge(ctx context.Context, seen []sighting, trees map[string]ne
 				s.Size, s.Origin)
 			continue
 		}
-		key, err := receiptlog.ParseLogKey(w.directory.Logs[at].Key)
-		if err != nil {
-			return err
-		}
-		if _, err := receiptlog.OpenCheckpoint(s.note, key); err != nil {
+		if _, err := w.directory.Logs[at].Open(s.note); err != nil {
 			found.add("the witness %s has cosigned %s by another key than the verifier lists", s.witness, s.Origin)
 			continue
 		}

@@ -310,7 +310,7 @@ func TestLogCheck_SaysWhatItFoundBeforeAnError(t *testing.T) {
 	v.watch(1, "more than 2h0m0s", mirror...)
 }
 
-// What was kept was judged then. A reader who gets other witnesses goes on from it.
+// What was kept was judged when it was kept. A reader who gets other witnesses continues from it.
 func TestLogCheck_GoesOverAChangeOfWitnesses(t *testing.T) {
 	v := newVerifier(t)
 	g := v.generations[0]

@@ -119,11 +119,7 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, earlier [
 	// Every log continues the empty one.
 	n.old = receiptlog.Checkpoint{Origin: n.Origin, Root: sha256.Sum256(nil)}
 	if len(earlier) > 0 { // by witnesses whom the policy may not name any more
-		key, err := receiptlog.ParseLogKey(log.Key)
-		if err == nil {
-			n.old, err = receiptlog.OpenCheckpoint(earlier, key)
-		}
-		if err != nil {
+		if n.old, err = log.Open(earlier); err != nil {
 			return n, exitError{exitInvalid, fmt.Errorf("what was kept of %s: %w", log.Origin, err)}
 		}
 	}
