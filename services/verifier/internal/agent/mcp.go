@@ -254,8 +254,11 @@ func (t *toolbox) answerFile(e entry) string { return filepath.Join(t.answers, e
 // stored reads the answer in found.file into found and checks it. It reports whether there is one.
 func (t *toolbox) stored(ctx context.Context, q question, found *bought) (bool, error) {
 	answer, err := readFile(found.file)
-	if answer == nil || err != nil {
-		return false, err
+	if err != nil {
+		return false, fmt.Errorf("read the saved answer: %w", err)
+	}
+	if answer == nil {
+		return false, nil
 	}
 	found.isStored, found.entry, found.answer = true, t.entryOf(q), answer
 	found.result, err = t.check(ctx, q, answer)

@@ -259,8 +259,8 @@ func findUnknown(ctx context.Context, ledger *ledger.Ledger, key payment.Key) (p
 // name no node of it.
 func (p Process) chainLog(network string) (paywall.PaymentNetwork, error) {
 	set, err := load(p.Getenv) // what only serving needs may be missing
-	if len(set.paymentNodes) == 0 && set.Chain.File != "" && len(set.chains) == 0 {
-		return nil, settingsError(err) // a file that cannot be read may name nodes
+	if len(set.paymentNodes) == 0 && len(set.chains) == 0 {
+		return nil, settingsError(err) // CHAINS_FILE cannot be read, and may name nodes
 	}
 	if len(set.paymentNodes) == 0 || set.terms.Network != network {
 		return nil, nil //nolint:nilnil // see above
