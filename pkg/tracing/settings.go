@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -14,6 +15,7 @@ type Settings struct {
 	Endpoint       string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"base URL of an OpenTelemetry collector, such as http://127.0.0.1:4318; default: no traces"`
 	TracesEndpoint string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"URL for traces, in place of the base"`
 	Headers        string `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" doc:"headers for the collector: name=value, comma-separated"`
+	TracesHeaders  string `env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS" secret:"true" doc:"headers for traces, in place of those"`
 	Protocol       string `env:"OTEL_EXPORTER_OTLP_PROTOCOL" default:"http/protobuf" doc:"the only supported protocol"`
 	Exporter       string `env:"OTEL_TRACES_EXPORTER" default:"otlp" doc:"none disables traces"`
 	Disabled       string `env:"OTEL_SDK_DISABLED" default:"false" doc:"true disables traces"`
@@ -61,15 +63,19 @@ func (s *Settings) url() string {
 // headers reads name=value pairs, values percent-encoded (W3C Baggage). Its
 // error does not quote them.
 func (s *Settings) headers() (map[string]string, error) {
+	setting := "OTEL_EXPORTER_OTLP_HEADERS"
+	if s.TracesHeaders != "" {
+		setting = "OTEL_EXPORTER_OTLP_TRACES_HEADERS"
+	}
 	headers := map[string]string{}
-	for pair := range strings.SplitSeq(s.Headers, ",") {
+	for pair := range strings.SplitSeq(cmp.Or(s.TracesHeaders, s.Headers), ",") {
 		if strings.TrimSpace(pair) == "" {
 			continue
 		}
 		name, encoded, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(encoded))
 		if name = strings.TrimSpace(name); !ok || name == "" || err != nil {
-			return nil, errors.New("OTEL_EXPORTER_OTLP_HEADERS: is not of the form name=value,name=value")
+			return nil, fmt.Errorf("%s: is not of the form name=value,name=value", setting)
 		}
 		headers[name] = value
 	}

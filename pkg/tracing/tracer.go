@@ -55,11 +55,7 @@ func Start(ctx context.Context, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(s.url())}
-	if len(headers) > 0 { // else those of OTEL_EXPORTER_OTLP_TRACES_HEADERS, which the SDK has read
-		options = append(options, otlptracehttp.WithHeaders(headers))
-	}
-	exporter, err := otlptracehttp.New(ctx, options...)
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(s.url()), otlptracehttp.WithHeaders(headers))
 	if err != nil {
 		return nil, fmt.Errorf("tracing: create the exporter: %w", err)
 	}

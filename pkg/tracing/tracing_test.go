@@ -91,11 +91,10 @@ func TestTrace_ARequestAndItsQuestionsAreOne(t *testing.T) {
 	}
 }
 
-// The SDK reads the headers for traces alone.
 func TestTrace_IsSentWithTheHeadersOfTraces(t *testing.T) {
 	c := tracingtest.New(t)
-	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=a")
-	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL))
+	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL,
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=a", "OTEL_EXPORTER_OTLP_HEADERS", "x-key=b"))
 	_, span := tracer.Request(request(), "POST", "/")
 	span.Answered(http.StatusOK)
 	tracer.Stop(t.Context())
@@ -220,6 +219,9 @@ func TestSettings_ThatCannotWorkAreRefused(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_PROTOCOL":                    {"OTEL_EXPORTER_OTLP_ENDPOINT", at, "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},
 		"OTEL_TRACES_EXPORTER":                           {"OTEL_EXPORTER_OTLP_ENDPOINT", at, "OTEL_TRACES_EXPORTER", "zipkin"},
 		"OTEL_EXPORTER_OTLP_HEADERS: is not of the form": {"OTEL_EXPORTER_OTLP_ENDPOINT", at, "OTEL_EXPORTER_OTLP_HEADERS", "hunter2"},
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS: is not of the": {
+			"OTEL_EXPORTER_OTLP_ENDPOINT", at, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "hunter2",
+		},
 	} {
 		if _, err := load(environment...); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", want, err)
