@@ -151,9 +151,10 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	w := &Paywall{
 		Options: o, owner: rand.Text(), pending: pendingWrites{all: map[payment.Key]pendingWrite{}},
 		payers: newAttempts(o.Now, attemptWindow, onePayer), clients: newAttempts(o.Now, attemptWindow, networksAround),
-		known:   newAttempts(o.Now, attemptWindow, onePayer),
-		lookups: newBudget(o.Now, lookupsPerSecond, lookupsAtOnce), lookupsNear: newAttempts(o.Now, lookupWindow, nearby),
-		strangers: newBudgets(o), named: newBudgets(o),
+		known:       newAttempts(o.Now, attemptWindow, onePayer),
+		lookups:     newBudget(o.Now, lookupsPerSecond, lookupsAtOnce),
+		lookupsNear: newAttempts(o.Now, lookupWindow, nearby),
+		strangers:   newBudgets(o), named: newBudgets(o),
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
 		unpaidOf: newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
 		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside),
