@@ -205,7 +205,7 @@ func everyStatusAndReasonIsDescribed(t *testing.T, w *world, path string) {
 			"request_canceled", "settlement_pending", "too_many_unpaid_attempts",
 		},
 	}
-	for _, fault := range append(chain.Faults(), verification.ErrExpectationMismatch, verification.ErrInsufficientConfirmations, verification.ErrStatusUnavailable) {
+	for _, fault := range append(chain.Faults(), verification.ErrExpectationMismatch, verification.ErrInsufficientConfirmations, verification.ErrStatusUnavailable, verification.ErrTooLarge) {
 		want[422] = append(want[422], fault.Code)
 	}
 	for status, reasons := range want {

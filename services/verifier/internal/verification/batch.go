@@ -5,10 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pforte/pforte/pkg/flight"
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
+
+// maxTogether bounds the receipts of a batch in bytes, each with a comma: receipt.MaxSize without what stands
+// around them.
+const maxTogether = receipt.MaxSize - 64
 
 // Asked is a question about one chain.
 type Asked struct {
@@ -53,9 +59,10 @@ func (e *BatchError) Decisive() (at int, err error) {
 // SignedAll returns the signed receipts for many questions, in their order, each as Signed does.
 // It looks at all of them, at most atOnce at a time, whatever the others have come to. It returns
 // all receipts or none: where a question fails without a *chain.Fault, that error; else, where
-// questions do not hold, a *BatchError.
+// questions do not hold, a *BatchError; else, where their receipts are too large together, ErrTooLarge.
 func (r *Receipts) SignedAll(ctx context.Context, asked []Asked, atOnce int) ([][]byte, error) {
 	answers, faults := make([][]byte, len(asked)), make([]error, len(asked))
+	var size atomic.Int64
 	places := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
 	for i, a := range asked {
@@ -65,6 +72,9 @@ func (r *Receipts) SignedAll(ctx context.Context, asked []Asked, atOnce int) ([]
 			answers[i], faults[i] = flight.Guard(func() ([]byte, error) {
 				return r.Signed(ctx, a.Chain, a.Verifier, a.Question)
 			})
+			if size.Add(int64(len(answers[i])+1)) > maxTogether {
+				answers[i] = nil // so that they do not fill the memory while the others are made
+			}
 		})
 	}
 	all.Wait()
@@ -78,6 +88,9 @@ func (r *Receipts) SignedAll(ctx context.Context, asked []Asked, atOnce int) ([]
 	}
 	if failed {
 		return nil, &BatchError{Faults: faults}
+	}
+	if size.Load() > maxTogether {
+		return nil, ErrTooLarge
 	}
 	return answers, nil
 }

@@ -21,6 +21,10 @@ var (
 		Code: "status_unavailable", Text: "the chain records no status for this transaction, which is older than the " +
 			"Byzantium fork",
 	}
+	// ErrTooLarge is of evidence that nothing would check: programs read no more than receipt.MaxSize.
+	ErrTooLarge = &chain.Fault{
+		Code: "proof_too_large", Text: "the answer with its proof would be larger than the 16 MB that can be checked",
+	}
 )
 
 // Check is one evaluated expectation.

@@ -31,7 +31,7 @@ func NewReceipts(key *receipt.SigningKey, limit int, looked func(hit bool), kept
 }
 
 // Signed returns the signed receipt for a question about a chain, in JSON. Callers
-// must not change it.
+// must not change it. ErrTooLarge, and the errors of the question's verification.
 func (r *Receipts) Signed(ctx context.Context, chain string, v Verifier, q Question) ([]byte, error) {
 	key := chain + "\n" + string(q.Canonical())
 	answer, ok := r.get(key)
@@ -47,10 +47,14 @@ func (r *Receipts) Signed(ctx context.Context, chain string, v Verifier, q Quest
 	if err != nil {
 		return nil, err
 	}
-	if answer, err = signed.JSON(); err == nil {
-		r.kept(r.put(key, answer))
+	if answer, err = signed.JSON(); err != nil {
+		return nil, err
 	}
-	return answer, err
+	if len(answer) > receipt.MaxSize {
+		return nil, ErrTooLarge
+	}
+	r.kept(r.put(key, answer))
+	return answer, nil
 }
 
 func (r *Receipts) get(key string) ([]byte, bool) {
