@@ -353,6 +353,7 @@ func (a *api) checkReceipt() tool {
 		Answer json.RawMessage `json:"answer"`
 		Link   *string         `json:"link"`
 	}
+	places := make(chan struct{}, maxLarge) // a kept answer may be larger than any message
 	return freeTool(toolCheckReceipt, "Check a receipt",
 		"Checks the signature and the proof of an answer that a paid tool gave, and lists what is proven and what "+
 			"is only attested. Free. "+checkNote,
@@ -363,26 +364,31 @@ func (a *api) checkReceipt() tool {
 		checkedOutput, strictjson.Rules{AllowNull: true}, // a receipt has some
 		func(ctx context.Context, call toolCall, in arguments) (any, error) {
 			answer := []byte(in.Answer)
-			switch {
-			case (len(answer) == 0) == (in.Link == nil):
+			if (len(answer) == 0) == (in.Link == nil) {
 				return nil, &strictjson.Error{Pointer: "/answer", Reason: "or link is required, one of them"}
-			case in.Link != nil:
-				kept, err := a.kept(ctx, strings.TrimPrefix(*in.Link, a.PublicURL+receiptsPath))
-				if err != nil {
-					return nil, err
-				}
-				answer = kept
-			case answer[0] == '"':
-				var text string
-				if err := json.Unmarshal(answer, &text); err != nil {
-					return nil, &strictjson.Error{Pointer: "/answer", Reason: "cannot be read"}
-				}
-				answer = []byte(text)
 			}
 			if !call.isCounted {
 				if err := a.Paywall.CountFree(call.address); err != nil {
 					return nil, err
 				}
+			}
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+			if in.Link != nil {
+				var err error
+				if answer, err = a.kept(ctx, strings.TrimPrefix(*in.Link, a.PublicURL+receiptsPath)); err != nil {
+					return nil, err
+				}
+			} else if answer[0] == '"' {
+				var text string
+				if err := json.Unmarshal(answer, &text); err != nil {
+					return nil, &strictjson.Error{Pointer: "/answer", Reason: "cannot be read"}
+				}
+				answer = []byte(text)
 			}
 			signed, err := receipt.Parse(answer)
 			var result receipt.Result
