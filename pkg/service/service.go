@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,11 +178,14 @@ func writeJSON(w http.ResponseWriter, status int, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// Bounds on one connection, and the default of Server.Drain. Writing is not bounded here: an answer
-// may wait for a payment to settle, so handlers bound their own work.
+// Bounds on one connection, and the default of Server.Drain. http.Server.WriteTimeout is not set,
+// because it counts from the request: an answer may wait for a payment to settle, so handlers bound
+// their own work. A client that does not take writePiece bytes within writeTimeout is cut off.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
+	writeTimeout      = 30 * time.Second
+	writePiece        = 128 << 10
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
 	defaultDrain      = 30 * time.Second
@@ -261,11 +265,54 @@ func (s Server) run(ctx context.Context, l net.Listener) error {
 		defer cancel()
 		drained <- server.Shutdown(within)
 	})
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(listener{l, writeTimeout}); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
 	if err := <-drained; err != nil {
 		return fmt.Errorf("%s: stopped with requests under way: %w", s.Name, err)
+	}
+	return nil
+}
+
+// listener accepts connections whose peers have to read what is written.
+type listener struct {
+	net.Listener
+	timeout time.Duration // of each writePiece
+}
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return conn{c, l.timeout}, nil
+}
+
+// conn is a connection whose peer has timeout for each writePiece bytes.
+type conn struct {
+	net.Conn
+	timeout time.Duration
+}
+
+// Write implements net.Conn.
+func (c conn) Write(p []byte) (n int, err error) {
+	for piece := range slices.Chunk(p, writePiece) {
+		if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+			return n, err
+		}
+		m, err := c.Conn.Write(piece)
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// CloseWrite is what net/http looks for, so that a client reads an answer that ends its connection.
+func (c conn) CloseWrite() error {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		return tcp.CloseWrite()
 	}
 	return nil
 }
