@@ -13,8 +13,9 @@ import (
 )
 
 // Factors keeps the second factors of users but for passkeys. Every method is one transaction. All that change
-// something but SetupTOTP, UseTOTP and Reseal write an audit row in it. Methods that name a user return
-// user.ErrNotFound, but for UseTOTP, UseRecovery and Reseal. Hashes of recovery codes are factor.RecoveryHash.
+// something but SetupTOTP, UseTOTP and Reseal write an audit row in it. Methods that name a user or a session
+// return user.ErrNotFound, but for UseTOTP, UseRecovery and Reseal; those that name a session user.ErrChanged
+// where it has been revoked (user.Admits). Hashes of recovery codes are factor.RecoveryHash.
 type Factors interface {
 	Factors(ctx context.Context, id int64) (factor.State, error)
 	// SetupTOTP stores a sealed secret that is not confirmed yet, instead of an earlier
@@ -24,11 +25,11 @@ type Factors interface {
 	// is used up, stores it as sealed, makes it a second factor with a new set of recovery
 	// codes, and revokes the user's other sessions. factor.ErrNoPendingSetup,
 	// factor.ErrAlreadyEnabled.
-	EnableTOTP(ctx context.Context, id int64, pending, sealed []byte, step int64, recovery []string,
-		keepSession string) (user.Revocation, error)
+	EnableTOTP(ctx context.Context, of session.Session, pending, sealed []byte, step int64, recovery []string,
+	) (user.Revocation, error)
 	// EnableByPasskey makes the user's passkeys their second factor, likewise.
 	// factor.ErrNoPasskey, factor.ErrAlreadyEnabled.
-	EnableByPasskey(ctx context.Context, id int64, recovery []string, keepSession string) (user.Revocation, error)
+	EnableByPasskey(ctx context.Context, of session.Session, recovery []string) (user.Revocation, error)
 	// UseTOTP uses up the code of a step; of any number of concurrent calls one succeeds, and afterwards none for
 	// that step or an earlier one. factor.ErrInvalidCode.
 	UseTOTP(ctx context.Context, id int64, sealed []byte, step int64) error
@@ -36,10 +37,10 @@ type Factors interface {
 	// factor.ErrInvalidCode.
 	UseRecovery(ctx context.Context, id int64, hash string) (left int, err error)
 	// ReplaceRecovery voids all recovery codes for new ones. factor.ErrNotEnabled.
-	ReplaceRecovery(ctx context.Context, id int64, hashes []string) error
+	ReplaceRecovery(ctx context.Context, of session.Session, hashes []string) error
 	// DisableFactor removes TOTP and recovery codes; a password alone logs in again.
 	// factor.ErrNotEnabled, factor.ErrRequired.
-	DisableFactor(ctx context.Context, id int64) error
+	DisableFactor(ctx context.Context, of session.Session) error
 	// ResetFactor removes TOTP, recovery codes and passkeys and revokes all sessions. by
 	// is an admin (user.ErrNotAdmin) or user.Operator.
 	ResetFactor(ctx context.Context, id, by int64) (user.Revocation, error)
@@ -185,7 +186,7 @@ func (f *SecondFactor) EnableTOTP(ctx context.Context, of session.Session, typed
 			return err
 		}
 		codes, err = f.enable(ctx, func(hashes []string) (user.Revocation, error) {
-			return f.s.factors.EnableTOTP(ctx, of.UserID, state.Sealed, sealed, step, hashes, of.Key)
+			return f.s.factors.EnableTOTP(ctx, of, state.Sealed, sealed, step, hashes)
 		})
 		return err
 	})
@@ -207,7 +208,7 @@ func (f *SecondFactor) EnableByPasskey(ctx context.Context, of session.Session) 
 		return nil, factor.ErrNoPasskey
 	}
 	return f.enable(ctx, func(hashes []string) (user.Revocation, error) {
-		return f.s.factors.EnableByPasskey(ctx, of.UserID, hashes, of.Key)
+		return f.s.factors.EnableByPasskey(ctx, of, hashes)
 	})
 }
 
@@ -217,7 +218,7 @@ func (f *SecondFactor) enable(
 	codes, hashes := factor.NewRecoveryCodes()
 	r, err := do(hashes)
 	if err != nil {
-		return nil, err
+		return nil, ended(err)
 	}
 	_, err = f.s.Follow(ctx, r, nil)
 	return codes, err
@@ -239,7 +240,7 @@ func (f *SecondFactor) Disable(ctx context.Context, of session.Session, typed st
 	if err := f.prove(ctx, of, typed); err != nil {
 		return err
 	}
-	return f.s.factors.DisableFactor(ctx, of.UserID)
+	return ended(f.s.factors.DisableFactor(ctx, of))
 }
 
 // NewRecoveryCodes returns a new set of recovery codes for a session's user, who proves as for Disable to have the
@@ -256,7 +257,7 @@ func (f *SecondFactor) NewRecoveryCodes(ctx context.Context, of session.Session,
 		return nil, err
 	}
 	codes, hashes := factor.NewRecoveryCodes()
-	return codes, f.s.factors.ReplaceRecovery(ctx, of.UserID, hashes)
+	return codes, ended(f.s.factors.ReplaceRecovery(ctx, of, hashes))
 }
 
 // prove uses a code of a session's user up, or takes the passkey that they used within FreshFor. ErrWrongCode,

@@ -488,7 +488,7 @@ func TestReauth_AProofOfTheFutureDoesNotCount(t *testing.T) {
 	otto := h.otto()
 	d := passkeytest.New(t, origin)
 	otto.register(d)
-	must(h.database.Factors.EnableByPasskey(t.Context(), 2, nil, ""))(t)
+	must(h.database.Factors.EnableByPasskey(t.Context(), h.ofOtto(), nil))(t)
 	otto.login("otto", userPass).want(http.StatusOK)
 	otto.send(http.MethodPost, prefix+"/2fa/passkey", credential(d.Get(otto.begin("/2fa/passkey/options")), "")).want(http.StatusOK)
 	h.clock.SetBack(time.Minute) // as much as the clocks of two replicas may differ

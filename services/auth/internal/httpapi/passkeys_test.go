@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkeytest"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // origin is the fixture's PUBLIC_URL.
@@ -180,7 +181,7 @@ func TestPasskey_IsASecondStepOfALogin(t *testing.T) {
 	otto := h.otto()
 	d := passkeytest.New(t, origin)
 	otto.register(d)
-	must(h.database.Factors.EnableByPasskey(t.Context(), 2, nil, ""))(t)
+	must(h.database.Factors.EnableByPasskey(t.Context(), h.ofOtto(), nil))(t)
 	b := h.browser()
 	b.send(http.MethodPost, prefix+"/2fa/passkey/options", "").because(http.StatusUnauthorized, "no_pending_login")
 	b.send(http.MethodPost, prefix+"/2fa/passkey", credential(json.RawMessage("{}"), "")).because(http.StatusUnauthorized, "no_pending_login")
@@ -259,13 +260,20 @@ func TestPasskey_RoutesAreGuarded(t *testing.T) {
 	}
 }
 
+// ofOtto is a session of otto as he is now.
+func (h *fixture) ofOtto() session.Session {
+	h.t.Helper()
+	otto := must(h.users.ByID(h.t.Context(), 2))(h.t)
+	return session.Session{Ref: session.Ref{UserID: otto.ID}, Stamp: otto.SessionStamp}
+}
+
 // waiting is a browser of otto, whose login waits for his passkey.
 func (h *fixture) waiting() *browser {
 	h.t.Helper()
 	otto := must(h.users.ByID(h.t.Context(), 2))(h.t)
 	if !otto.SecondFactor {
 		must(h.database.Passkeys.AddPasskey(h.t.Context(), 2, "key", factor.Credential{CredentialID: []byte("id"), RPID: "home.example.org", Record: "{}"}, otto.SessionStamp, ""))(h.t)
-		must(h.database.Factors.EnableByPasskey(h.t.Context(), 2, nil, ""))(h.t)
+		must(h.database.Factors.EnableByPasskey(h.t.Context(), h.ofOtto(), nil))(h.t)
 	}
 	b := h.browser()
 	b.login("otto", userPass).want(http.StatusOK)

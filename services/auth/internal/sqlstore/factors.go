@@ -11,6 +11,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -77,11 +78,11 @@ func (s *Factors) SetupTOTP(ctx context.Context, id int64, sealed []byte) error 
 
 // EnableTOTP implements account.Factors.
 func (s *Factors) EnableTOTP(
-	ctx context.Context, id int64, pending, sealed []byte, step int64, recovery []string, keepSession string,
+	ctx context.Context, of session.Session, pending, sealed []byte, step int64, recovery []string,
 ) (user.Revocation, error) {
-	r := user.Revocation{UserID: id, KeepSession: keepSession}
+	id, r := of.UserID, user.Revocation{UserID: of.UserID, KeepSession: of.Key}
 	return s.db.change(ctx, "enable TOTP", r, func(ctx context.Context, tx *transaction) error {
-		if _, err := tx.lockUser(ctx, id); err != nil {
+		if _, err := tx.lockUserOf(ctx, of); err != nil {
 			return err
 		}
 		now := s.db.now().Unix()
@@ -95,7 +96,7 @@ func (s *Factors) EnableTOTP(
 		if err != nil {
 			return err
 		}
-		return s.enabled(ctx, tx, id, recovery, keepSession, "totp")
+		return s.enabled(ctx, tx, id, recovery, of.Key, "totp")
 	})
 }
 
@@ -114,11 +115,11 @@ func (s *Factors) whyNotEnabled(ctx context.Context, tx *transaction, id int64) 
 
 // EnableByPasskey implements account.Factors.
 func (s *Factors) EnableByPasskey(
-	ctx context.Context, id int64, recovery []string, keepSession string,
+	ctx context.Context, of session.Session, recovery []string,
 ) (user.Revocation, error) {
-	r := user.Revocation{UserID: id, KeepSession: keepSession}
+	id, r := of.UserID, user.Revocation{UserID: of.UserID, KeepSession: of.Key}
 	return s.db.change(ctx, "enable second factor", r, func(ctx context.Context, tx *transaction) error {
-		if _, err := tx.lockUser(ctx, id); err != nil {
+		if _, err := tx.lockUserOf(ctx, of); err != nil {
 			return err
 		}
 		state, err := factorsOf(ctx, tx, id)
@@ -135,7 +136,7 @@ func (s *Factors) EnableByPasskey(
 		if err != nil {
 			return err
 		}
-		return s.enabled(ctx, tx, id, recovery, keepSession, "passkey")
+		return s.enabled(ctx, tx, id, recovery, of.Key, "passkey")
 	})
 }
 
@@ -214,10 +215,10 @@ func (s *Factors) UseRecovery(ctx context.Context, id int64, hash string) (left 
 }
 
 // ReplaceRecovery implements account.Factors.
-func (s *Factors) ReplaceRecovery(ctx context.Context, id int64, hashes []string) error {
-	return s.whereEnabled(ctx, "replace recovery codes", id,
+func (s *Factors) ReplaceRecovery(ctx context.Context, of session.Session, hashes []string) error {
+	return s.whereEnabled(ctx, "replace recovery codes", of,
 		func(ctx context.Context, tx *transaction, u user.User) error {
-			if err := tx.replaceRecovery(ctx, id, hashes); err != nil {
+			if err := tx.replaceRecovery(ctx, u.ID, hashes); err != nil {
 				return err
 			}
 			return tx.record(ctx, about("recovery_renewed", u, nil))
@@ -225,20 +226,20 @@ func (s *Factors) ReplaceRecovery(ctx context.Context, id int64, hashes []string
 }
 
 // DisableFactor implements account.Factors.
-func (s *Factors) DisableFactor(ctx context.Context, id int64) error {
-	return s.whereEnabled(ctx, "disable second factor", id,
+func (s *Factors) DisableFactor(ctx context.Context, of session.Session) error {
+	return s.whereEnabled(ctx, "disable second factor", of,
 		func(ctx context.Context, tx *transaction, u user.User) error {
 			return tx.disable(ctx, u)
 		})
 }
 
-// whereEnabled is write for a user with a second factor, whose row it locks.
-// factor.ErrNotEnabled, user.ErrNotFound.
+// whereEnabled is write for the user of a session, with a second factor, whose row it locks.
+// factor.ErrNotEnabled, user.ErrChanged, user.ErrNotFound.
 func (s *Factors) whereEnabled(
-	ctx context.Context, what string, id int64, do func(context.Context, *transaction, user.User) error,
+	ctx context.Context, what string, of session.Session, do func(context.Context, *transaction, user.User) error,
 ) error {
 	return s.db.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) error {
-		u, err := tx.lockUser(ctx, id)
+		u, err := tx.lockUserOf(ctx, of)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -33,7 +34,17 @@ func (h *household) enable() {
 	if err := h.Factors.SetupTOTP(h.Context(), h.otto.ID, pending); err != nil {
 		h.Fatal(err)
 	}
-	must(h.Factors.EnableTOTP(h.Context(), h.otto.ID, pending, sealed, 100, hashes, "kept"))(h.T)
+	must(h.Factors.EnableTOTP(h.Context(), h.kept(), pending, sealed, 100, hashes))(h.T)
+}
+
+// kept is a session of otto as he is now; it stays when his others end.
+func (h *household) kept() session.Session {
+	h.Helper()
+	return sessionOf(h.present(), "kept")
+}
+
+func sessionOf(u user.User, key string) session.Session {
+	return session.Session{Ref: session.Ref{UserID: u.ID, Key: key}, Stamp: u.SessionStamp}
 }
 
 func (h *household) state() factor.State {
@@ -48,12 +59,13 @@ func (h *household) present() user.User {
 
 func TestTOTP_Of100ConfirmationsAtOnceOneEnablesIt(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		before := h.present().SessionStamp
+		kept := h.kept()
+		before := kept.Stamp
 		if err := h.Factors.SetupTOTP(h.Context(), h.otto.ID, sealed); err != nil {
 			h.Fatal(err)
 		}
 		n := h.atOnce(func(s *sqlstore.Stores, i int) error {
-			_, err := s.Factors.EnableTOTP(h.Context(), h.otto.ID, sealed, sealed, 100, []string{fmt.Sprint(i), "x"}, "kept")
+			_, err := s.Factors.EnableTOTP(h.Context(), kept, sealed, sealed, 100, []string{fmt.Sprint(i), "x"})
 			return err
 		}, factor.ErrAlreadyEnabled)
 		state, otto := h.state(), h.present()
@@ -78,10 +90,10 @@ func TestTOTP_Of100SetUpsAtOnceTheLastIsConfirmed(t *testing.T) {
 		if !last.Pending() || last.Enabled {
 			h.Fatalf("got %+v", last)
 		}
-		if _, err := h.Factors.EnableTOTP(h.Context(), h.otto.ID, sealed, sealed, 100, hashes, ""); !errors.Is(err, factor.ErrNoPendingSetup) {
+		if _, err := h.Factors.EnableTOTP(h.Context(), h.kept(), sealed, sealed, 100, hashes); !errors.Is(err, factor.ErrNoPendingSetup) {
 			h.Errorf("another secret than the one that waits: %v", err)
 		}
-		must(h.Factors.EnableTOTP(h.Context(), h.otto.ID, last.Sealed, last.Sealed, 100, hashes, ""))(h.T)
+		must(h.Factors.EnableTOTP(h.Context(), h.kept(), last.Sealed, last.Sealed, 100, hashes))(h.T)
 		if err := h.Factors.SetupTOTP(h.Context(), h.otto.ID, sealed); !errors.Is(err, factor.ErrAlreadyEnabled) || string(h.state().Sealed) != string(last.Sealed) {
 			h.Errorf("a set-up over a confirmed one: %v", err)
 		}
@@ -140,8 +152,9 @@ func TestRecoveryCode_IsUsedOnceByItsUser(t *testing.T) {
 		if n != 1 || h.recorded("recovery_used") != 1 || h.state().Recovery != 2 {
 			h.Errorf("used %d times, recorded %d times", n, h.recorded("recovery_used"))
 		}
+		kept := h.kept()
 		h.atOnce(func(s *sqlstore.Stores, i int) error {
-			return s.Factors.ReplaceRecovery(h.Context(), h.otto.ID, []string{fmt.Sprint("a", i), fmt.Sprint("b", i)})
+			return s.Factors.ReplaceRecovery(h.Context(), kept, []string{fmt.Sprint("a", i), fmt.Sprint("b", i)})
 		})
 		if h.state().Recovery != 2 {
 			h.Errorf("100 new sets at once are %d codes", h.state().Recovery)
@@ -149,16 +162,48 @@ func TestRecoveryCode_IsUsedOnceByItsUser(t *testing.T) {
 		if _, err := h.Factors.UseRecovery(h.Context(), h.otto.ID, hashes[1]); !errors.Is(err, factor.ErrInvalidCode) {
 			h.Errorf("a code of a former set: %v", err)
 		}
-		if err := h.Factors.ReplaceRecovery(h.Context(), h.anna.ID, hashes); !errors.Is(err, factor.ErrNotEnabled) {
+		if err := h.Factors.ReplaceRecovery(h.Context(), sessionOf(h.anna, ""), hashes); !errors.Is(err, factor.ErrNotEnabled) {
 			h.Errorf("a user without a factor: %v", err)
+		}
+	})
+}
+
+func TestSecondFactor_AnEndedSessionChangesNothing(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		h.passkey(h.otto, "a", 0)
+		if err := h.Factors.SetupTOTP(h.Context(), h.otto.ID, pending); err != nil {
+			h.Fatal(err)
+		}
+		ended := sessionOf(h.otto, "ended")
+		acts := []func(of session.Session) error{
+			func(of session.Session) error {
+				_, err := h.Factors.EnableTOTP(h.Context(), of, pending, sealed, 100, hashes)
+				return err
+			},
+			func(of session.Session) error { return h.Factors.ReplaceRecovery(h.Context(), of, []string{"new"}) },
+			func(of session.Session) error { return h.Factors.DisableFactor(h.Context(), of) },
+			func(of session.Session) error {
+				_, err := h.Factors.EnableByPasskey(h.Context(), of, hashes)
+				return err
+			},
+		}
+		for i, act := range acts {
+			must(h.Users.SetPasswordHash(h.Context(), h.otto.ID, h.present().PasswordHash, fmt.Sprint("hash ", i), "kept"))(h.T)
+			if err := act(ended); !errors.Is(err, user.ErrChanged) {
+				h.Errorf("act %d of an ended session: %v", i, err)
+			}
+			if err := act(h.kept()); err != nil {
+				h.Errorf("act %d of the session that stays: %v", i, err)
+			}
 		}
 	})
 }
 
 func TestSecondFactor_PasskeysBecomeOneOnce(t *testing.T) {
 	inHouseholds(t, func(h *household) {
+		kept := h.kept()
 		enable := func(s *sqlstore.Stores) error {
-			_, err := s.Factors.EnableByPasskey(h.Context(), h.otto.ID, hashes, "")
+			_, err := s.Factors.EnableByPasskey(h.Context(), kept, hashes)
 			return err
 		}
 		if err := enable(h.Stores); !errors.Is(err, factor.ErrNoPasskey) {
@@ -180,13 +225,14 @@ func TestSecondFactor_DutyKeepsIt(t *testing.T) {
 			h.Errorf("by a member: %v", err)
 		}
 		h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.RequireFactor(h.Context(), true, h.anna.ID) })
-		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.DisableFactor(h.Context(), h.otto.ID) }, factor.ErrRequired); n != 0 || !h.state().Enabled {
+		kept := h.kept()
+		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.DisableFactor(h.Context(), kept) }, factor.ErrRequired); n != 0 || !h.state().Enabled {
 			h.Errorf("turned off %d times", n)
 		}
 		if err := h.Factors.RequireFactor(h.Context(), false, user.Operator); err != nil {
 			h.Fatal(err)
 		}
-		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.DisableFactor(h.Context(), h.otto.ID) }, factor.ErrNotEnabled); n != 1 || h.state().Enabled || h.state().Recovery != 0 {
+		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.DisableFactor(h.Context(), kept) }, factor.ErrNotEnabled); n != 1 || h.state().Enabled || h.state().Recovery != 0 {
 			h.Errorf("turned off %d times: %+v", n, h.state())
 		}
 		if h.present().SecondFactor {
@@ -230,7 +276,8 @@ func TestSecondFactor_AResetLeavesNothing(t *testing.T) {
 		if _, err := h.Factors.ResetFactor(h.Context(), h.anna.ID, h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
 			h.Errorf("by a member: %v", err)
 		}
-		before := h.present().SessionStamp
+		kept := h.kept()
+		before := kept.Stamp
 		must(h.Factors.ResetFactor(h.Context(), h.otto.ID, h.anna.ID))(h.T)
 		state, otto := h.state(), h.present()
 		if state.Enabled || state.Sealed != nil || state.LastStep != 0 || state.Recovery != 0 || state.Passkeys != 0 || otto.SecondFactor || otto.Admits(before, "kept", h.now) {
@@ -382,14 +429,14 @@ func TestSecondFactor_HoldsAgainstTheFirstRelease(t *testing.T) {
 			must(h.Users.EndSessions(ctx, h.otto.ID))(h.T)
 			check("another role")
 
-			if err := h.Factors.DisableFactor(ctx, h.otto.ID); err != nil {
+			if err := h.Factors.DisableFactor(ctx, h.kept()); err != nil {
 				h.Fatal(err)
 			}
 			if h.stored() != hash {
 				h.Errorf("without a factor: %q", h.stored())
 			}
 			h.passkey(h.present(), "a", 0)
-			must(h.Factors.EnableByPasskey(ctx, h.otto.ID, hashes, ""))(h.T)
+			must(h.Factors.EnableByPasskey(ctx, h.kept(), hashes))(h.T)
 			check("enabled by a passkey")
 			must(h.Factors.ResetFactor(ctx, h.otto.ID, user.Operator))(h.T)
 			if h.stored() != hash {
@@ -420,7 +467,11 @@ func TestPassword_StoredWithAFactorIsMarked(t *testing.T) {
 					if err := s.Factors.SetupTOTP(ctx, h.otto.ID, sealed); err != nil {
 						return err
 					}
-					_, err := s.Factors.EnableTOTP(ctx, h.otto.ID, sealed, sealed, 100, hashes, "")
+					otto, err := s.Users.ByID(ctx, h.otto.ID)
+					if err != nil {
+						return err
+					}
+					_, err = s.Factors.EnableTOTP(ctx, sessionOf(otto, ""), sealed, sealed, 100, hashes)
 					return err
 				default:
 					_, err := s.Factors.ResetFactor(ctx, h.otto.ID, user.Operator)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
-
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -80,12 +80,10 @@ func (s *Passkeys) AddPasskey(
 	ctx context.Context, userID int64, name string, c factor.Credential, stamp, sessionKey string,
 ) (added factor.Passkey, err error) {
 	err = s.db.write(ctx, timeout, "add passkey", func(ctx context.Context, tx *transaction) error {
-		u, err := tx.lockUser(ctx, userID)
+		of := session.Session{Ref: session.Ref{UserID: userID, Key: sessionKey}, Stamp: stamp}
+		u, err := tx.lockUserOf(ctx, of)
 		if err != nil {
 			return err
-		}
-		if !u.Admits(stamp, sessionKey, s.db.now()) {
-			return user.ErrChanged
 		}
 		var n int
 		if err := tx.row(ctx, `SELECT count(*) FROM passkeys WHERE user_id = ?`, userID).Scan(&n); err != nil {
@@ -135,6 +133,15 @@ func (tx *transaction) lockUser(ctx context.Context, id int64) (user.User, error
 		}
 	}
 	return tx.user(ctx, id)
+}
+
+// lockUserOf is lockUser for the user of a session. user.ErrChanged: the session has been revoked.
+func (tx *transaction) lockUserOf(ctx context.Context, of session.Session) (user.User, error) {
+	u, err := tx.lockUser(ctx, of.UserID)
+	if err == nil && !u.Admits(of.Stamp, of.Key, tx.db.now()) {
+		err = user.ErrChanged
+	}
+	return u, err
 }
 
 // UsePasskey implements factor.PasskeyStore. It records a counter that did not advance, unless it stays 0.
