@@ -82,7 +82,7 @@ type api struct {
 	check  checkPage
 	states *states
 	// logReads bounds reads of the log, finalityReads of proofs of finality, which may wait for nodes,
-	// and receiptReads of sold answers.
+	// and receiptReads of sold answers, with checks of receipts.
 	logReads, finalityReads, receiptReads freeReads
 }
 

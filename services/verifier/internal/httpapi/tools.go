@@ -353,7 +353,6 @@ func (a *api) checkReceipt() tool {
 		Answer json.RawMessage `json:"answer"`
 		Link   *string         `json:"link"`
 	}
-	places := make(chan struct{}, maxLarge) // a kept answer may be larger than any message
 	return freeTool(toolCheckReceipt, "Check a receipt",
 		"Checks the signature and the proof of an answer that a paid tool gave, and lists what is proven and what "+
 			"is only attested. Free. "+checkNote,
@@ -372,37 +371,41 @@ func (a *api) checkReceipt() tool {
 					return nil, err
 				}
 			}
-			select {
-			case places <- struct{}{}:
-				defer func() { <-places }()
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
-			if in.Link != nil {
-				var err error
-				if answer, err = a.kept(ctx, strings.TrimPrefix(*in.Link, a.PublicURL+receiptsPath)); err != nil {
-					return nil, err
+			// A place bounds the checks too: a kept answer may be much larger than any message.
+			var checked checkedReceipt
+			_, err := a.receiptReads.read(ctx, func(ctx context.Context) (_ []byte, err error) {
+				if in.Link != nil {
+					answer, err = a.readKept(ctx, strings.TrimPrefix(*in.Link, a.PublicURL+receiptsPath))
+				} else if answer[0] == '"' {
+					var text string
+					if json.Unmarshal(answer, &text) != nil {
+						err = &strictjson.Error{Pointer: "/answer", Reason: "cannot be read"}
+					}
+					answer = []byte(text)
 				}
-			} else if answer[0] == '"' {
-				var text string
-				if err := json.Unmarshal(answer, &text); err != nil {
-					return nil, &strictjson.Error{Pointer: "/answer", Reason: "cannot be read"}
+				if err == nil {
+					checked = a.checked(answer)
 				}
-				answer = []byte(text)
-			}
-			signed, err := receipt.Parse(answer)
-			var result receipt.Result
-			if err == nil {
-				result, err = signed.Verify(a.Keys)
-			}
-			if err != nil {
-				return checkedReceipt{Reason: reasonOf(err), Note: checkNote}, nil
-			}
-			return checkedReceipt{
-				Valid: true, Kind: result.Receipt.Type, KeyID: result.Key.KeyID, Proven: result.Proven,
-				Attested: result.Attested, Note: checkNote,
-			}, nil
+				return nil, err
+			})
+			return checked, err
 		})
+}
+
+// checked checks an answer by the service's own keys.
+func (a *api) checked(answer []byte) checkedReceipt {
+	signed, err := receipt.Parse(answer)
+	var result receipt.Result
+	if err == nil {
+		result, err = signed.Verify(a.Keys)
+	}
+	if err != nil {
+		return checkedReceipt{Reason: reasonOf(err), Note: checkNote}
+	}
+	return checkedReceipt{
+		Valid: true, Kind: result.Receipt.Type, KeyID: result.Key.KeyID, Proven: result.Proven,
+		Attested: result.Attested, Note: checkNote,
+	}
 }
 
 // reasonOf returns the text of the error of package receipt that err is one of, or of ErrMalformed.
