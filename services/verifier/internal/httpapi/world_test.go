@@ -93,6 +93,9 @@ func (w *world) advance(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
+// slowNode is how long a node may take, on a slow machine.
+const slowNode = 30 * time.Second
+
 // open serves a verifier; change may alter the paywall's options.
 func open(t testing.TB, change func(*paywall.Options)) *world {
 	t.Helper()
@@ -106,7 +109,7 @@ func open(t testing.TB, change func(*paywall.Options)) *world {
 	log := slog.New(slog.NewTextHandler(&syncWriter{w: w.logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o := paywall.Options{
 		Ledger: w.ledger, Facilitator: w.sim, ChainLog: w.sim, FreeSettlements: 1000,
-		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
+		VerifyTimeout: time.Minute, SettleTimeout: time.Minute, WorkTimeout: time.Minute, // for slow machines
 		AttemptsPerPayer: 10000, AttemptsPerAddress: 10000,
 		Log: log, Now: w.clock, Heartbeat: time.Hour, Pause: time.Millisecond, Ended: metrics.PaymentEnded,
 	}
@@ -125,7 +128,7 @@ func open(t testing.TB, change func(*paywall.Options)) *world {
 func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	w.Helper()
 	reader, err := rpc.Open(context.Background(), rpc.Options{
-		Chain: chain.Config{Name: "base", ID: 8453, RPCURLs: []string{w.node.URL}},
+		Chain: chain.Config{Name: "base", ID: 8453, RPCURLs: []string{w.node.URL}, RPCTimeout: slowNode},
 	})
 	w.must(err)
 	w.key, err = receipt.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
@@ -140,7 +143,9 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	for _, name := range w.more {
 		recording := chaintest.Load(w, name)
 		node := chaintest.NewNode(w, recording)
-		reader, err := rpc.Open(context.Background(), rpc.Options{Chain: chain.Config{Name: name, ID: recording.ChainID, RPCURLs: []string{node.URL}}})
+		reader, err := rpc.Open(context.Background(), rpc.Options{
+			Chain: chain.Config{Name: name, ID: recording.ChainID, RPCURLs: []string{node.URL}, RPCTimeout: slowNode},
+		})
 		w.must(err)
 		chains = append(chains, httpapi.Chain{Name: name, ID: recording.ChainID, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached, Progress: reader.Progress})
 	}
