@@ -165,7 +165,7 @@ func (l *Log) Step(ctx context.Context) error {
 	}
 	if l.listed != head.Log { // a state that came back with a copy may be newer than what was queued
 		if _, err := l.Store.ListKeys(ctx, l.Keys); err != nil {
-			return err
+			return l.doubt(err)
 		}
 		l.listed = head.Log
 	}

@@ -395,6 +395,13 @@ func (f failing) Heads(ctx context.Context) ([]translog.Head, error) {
 	return f.Store.Heads(ctx)
 }
 
+func (f failing) ListKeys(ctx context.Context, keys []receipt.Key) ([]receipt.Key, error) {
+	if err := f.fail("ListKeys"); err != nil {
+		return nil, err
+	}
+	return f.Store.ListKeys(ctx, keys)
+}
+
 func (f failing) Sequence(ctx context.Context, most int) (translog.Head, int, error) {
 	if err := f.fail("Sequence"); err != nil {
 		return translog.Head{}, 0, err
@@ -411,13 +418,17 @@ func (f failing) Published(ctx context.Context, log int64) (translog.PublishedCh
 
 // The tree that another process has signed since this one read the head was lost.
 func TestFreeze_ALogThatFallsBackAfterItsStoreHasFailed(t *testing.T) {
-	for _, call := range []string{"Heads", "Sequence", "Published"} {
+	for _, call := range []string{"Heads", "ListKeys", "Sequence", "Published"} {
 		t.Run(call, func(t *testing.T) {
 			w := newWorld(t, 1)
 			database, store := sqldbtest.SQLite(t), &fallback{}
 			n := w.open(database, w.policy(1), func(o *translog.Options) { store.Store, o.Store = o.Store, store })
-			n.queue(names(0, 20)...)
-			n.step()
+			first := n
+			if call == "ListKeys" { // which only the first step of a process calls
+				first = w.open(database, w.policy(1))
+			}
+			first.queue(names(0, 20)...)
+			first.step()
 			entries, err := n.store.Entries(t.Context(), 1, 0, 20)
 			w.must(err)
 			store.Store = failing{n.store, call}
