@@ -184,6 +184,13 @@ func TestLimit_OfKeptRequestsIsByAddress(t *testing.T) {
 		t.Errorf("one more: %d", got.status)
 	}
 	otto.code() // from the same address
+	h.clock.Advance(time.Minute)
+	long := asked("login_hint", strings.Repeat("x", 4<<10)).Encode()
+	for i := range 11 { // each counts as three
+		if got := b.at("GET", "/pforte/oidc/authorize?"+long, ""); (got.status == http.StatusTooManyRequests) != (i == 10) {
+			t.Errorf("long request %d: %d", i, got.status)
+		}
+	}
 	if got := h.elsewhere().at("GET", "/pforte/oidc/authorize?"+asked().Encode(), ""); got.status != http.StatusSeeOther {
 		t.Errorf("another address: %d", got.status)
 	}

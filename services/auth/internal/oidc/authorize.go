@@ -38,7 +38,8 @@ type Attempt struct {
 	// Confirmed and Denied are what the user answered when they were asked.
 	Confirmed, Denied bool
 	IP                string
-	// Spend counts a request that is to be kept, and returns an error where there were too many.
+	// Spend counts a request that is to be kept, a long one several times, and returns an error where there were
+	// too many.
 	Spend func(context.Context) error
 }
 
@@ -438,10 +439,15 @@ func (s *Service) Keep(ctx context.Context, attempt Attempt) (handle string, err
 	return s.keep(ctx, a)
 }
 
+// spentBytes is for how many bytes of a request that is kept one attempt is counted.
+const spentBytes = 2 << 10
+
 // keep keeps a request that counts, and returns its handle.
 func (s *Service) keep(ctx context.Context, a *authorization) (handle string, err error) {
-	if err := a.Spend(ctx); err != nil {
-		return "", err
+	for range 1 + len(a.kept.Query)/spentBytes {
+		if err := a.Spend(ctx); err != nil {
+			return "", err
+		}
 	}
 	handle = random()
 	return handle, s.o.ShortLived.Keep(ctx, Hash(handle), Kept{Query: a.kept.Query, At: a.kept.At}, RequestLifetime)
