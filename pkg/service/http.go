@@ -68,7 +68,11 @@ func (h HTTP) Echo() *echo.Echo {
 	return e
 }
 
-// observe is the outermost handler, so that what it logs and counts is what the client gets.
+// clientGone is the status that is logged and counted of a request whose client went away before it could be
+// answered. No client sees it; Caddy and nginx log the same.
+const clientGone = 499
+
+// observe is the outermost handler, so that what it logs and counts is what the client gets, or clientGone.
 func (h HTTP) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := h.Now()
@@ -82,9 +86,14 @@ func (h HTTP) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			c.SetRequest(c.Request().WithContext(ctx))
 			span.Set("request_id", id)
 		}
+		connected := c.Request().Context()
 		err := next(c)
 		if err != nil {
 			c.Error(err)
+			if c.Response().Status >= http.StatusInternalServerError && connected.Err() != nil &&
+				errors.Is(err, context.Canceled) {
+				c.Response().Status = clientGone
+			}
 		}
 		span.Answered(c.Response().Status)
 		took := h.Now().Sub(began)

@@ -120,6 +120,30 @@ func TestRequest_LogsAnErrorsTextFrom500OrWherePermitted(t *testing.T) {
 	}
 }
 
+// A failure that only comes of the client's going away is none of the service.
+func TestRequest_OfAClientThatIsGoneIsNoFailure(t *testing.T) {
+	for path, status := range map[string]int{"/waits": 499, "/fails": 500, "/refuses": 403} {
+		a := newAPI(t, func(h *service.HTTP) { h.Timeout = time.Minute })
+		ctx, hangUp := context.WithCancel(t.Context())
+		gone := func(err func(context.Context) error) echo.HandlerFunc {
+			return func(c echo.Context) error {
+				hangUp()
+				<-c.Request().Context().Done()
+				return fmt.Errorf("redis: %w", err(c.Request().Context()))
+			}
+		}
+		a.GET("/waits", gone(context.Context.Err))
+		a.GET("/fails", gone(func(context.Context) error { return errors.New("disk full") }))
+		a.GET("/refuses", gone(func(context.Context) error { return errRefused }))
+		a.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil).WithContext(ctx))
+		hangUp()
+		want := fmt.Sprintf(`"status":%d,`, status)
+		if line := a.log.String(); !strings.Contains(line, want) || strings.Contains(line, `"level":"ERROR"`) != (status == 500) {
+			t.Errorf("%s: %s", path, line)
+		}
+	}
+}
+
 func TestErrors_AreAnsweredByTheTable(t *testing.T) {
 	a := newAPI(t, nil)
 	for _, c := range []struct {
