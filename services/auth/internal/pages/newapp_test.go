@@ -303,6 +303,9 @@ func TestApplication_SaysHowFarTheProxyIs(t *testing.T) {
 	anna.get(path).shows("Der Proxy übernimmt diese Anwendung nicht (<i>).").lacks("✓ Proxy")
 	report(tag, nil)
 	anna.get(path).shows("✓ Proxy hat es übernommen", "Das Zertifikat wird geholt …")
+	list.Own = []string{"10.0.0.2:8081"} // the same routes, from another replica of auth
+	report(must(list.ETag(household.Name))(t), nil)
+	anna.get(path).shows("✓ Proxy hat es übernommen")
 	again(path+"?done=app-new", "2; url="+path+"?again=1&done=app-new")
 	must(f.policy.RoutesFor(t.Context(), application.Proxy{ID: "one", TLS: "auto", Have: tag, Certified: []string{"fotos"}}, nil))(t)
 	again(path+"?done=app-new", "")

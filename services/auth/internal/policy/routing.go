@@ -11,8 +11,18 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
+// tagOf returns half a tag: of what, in hexadecimal digits.
+func tagOf(what any) (string, error) {
+	encoded, err := json.Marshal(what)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
 // ETag returns the tag, in quotes, of the list without its probes and of the household's name. Replicas, commands and
-// restored backups need no versions: the same list has the same tag.
+// restored backups need no versions: the same list has the same tag. Its second half is that of Own.
 func (l RouteList) ETag(household string) (string, error) {
 	type entry struct {
 		Slug, Name, URL string
@@ -22,13 +32,16 @@ func (l RouteList) ETag(household string) (string, error) {
 	for i, a := range l.Applications {
 		entries[i] = entry{a.Slug, a.Name, a.URL, a.Route}
 	}
-	encoded, err := json.Marshal([]any{household, entries, slices.Sorted(slices.Values(l.Own))})
+	routes, err := tagOf([]any{household, entries})
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(encoded)
-	return `"` + hex.EncodeToString(sum[:16]) + `"`, nil
+	own, err := tagOf(slices.Sorted(slices.Values(l.Own)))
+	return `"` + routes + own + `"`, err
 }
+
+// sameRoutes reports whether two tags are of the same routes. Replicas of auth have other addresses of their own.
+func sameRoutes(a, b string) bool { return a[:len(a)/2] == b[:len(b)/2] }
 
 // Routing is how far the proxies have taken over the route of an application.
 type Routing struct {
@@ -61,10 +74,11 @@ func (s *Service) RoutingOf(ctx context.Context, household string, a application
 	listed := slices.ContainsFunc(list.Applications, func(l application.Application) bool { return l.Slug == a.Slug })
 	r := Routing{Proxies: len(proxies), Taken: listed && len(proxies) > 0}
 	for _, p := range proxies {
-		if p.Have != tag || p.Skipped[a.Slug] != "" {
+		current := sameRoutes(p.Have, tag)
+		if !current || p.Skipped[a.Slug] != "" {
 			r.Taken = false
 		}
-		if p.Have == tag && p.Skipped[a.Slug] != "" {
+		if current && p.Skipped[a.Slug] != "" {
 			r.Skipped = p.Skipped[a.Slug]
 		}
 		r.Certifies = r.Certifies || p.TLS != "" && p.TLS != "off"
