@@ -187,8 +187,17 @@ export class Device {
     if (this.path() !== path) throw new Error(`the page is ${this.path()}, not ${path}`);
   }
 
-  // text is the visible text of the page, or of an element.
-  text(selector = "body") { return this.page.$eval(selector, (e) => e.innerText); }
+  // text is the visible text of the page, or of an element. A page that is just loaded again by itself is asked anew.
+  async text(selector = "body") {
+    for (let tries = 0; ; tries++) {
+      try {
+        return await this.page.$eval(selector, (e) => e.innerText);
+      } catch (e) {
+        if (tries === 40 || !/context was destroyed|detached|failed to find element/.test(e.message)) throw e;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    }
+  }
 
   // shows fails unless the page, or an element, has a text.
   async shows(text, selector = "body") {
