@@ -20,24 +20,24 @@ import (
 type Execution interface {
 	// Latest returns the number of the latest block.
 	Latest(ctx context.Context) (uint64, error)
-	// Header returns the header of a block as the beacon chain has it.
+	// Header returns the header of a block in the form of the beacon chain.
 	Header(ctx context.Context, number uint64) (*lightclient.ExecutionPayloadHeader, error)
 }
 
 // Faults are what a Beacon does wrong, for tests.
 type Faults struct {
-	// Down has every request of the beacon API answered 503.
+	// Down has all that Handler serves but /faults answered 503.
 	Down bool `json:"down"`
 	// Withhold has the node find no updates.
 	Withhold bool `json:"withhold"`
-	// Signers is how many of the 512 sign; zero means 508.
+	// Signers is how many of a committee's 512 members sign; zero means 508.
 	Signers int `json:"signers"`
 	// WrongSignature has the committee sign something else.
 	WrongSignature bool `json:"wrongSignature"`
 	// OtherNetwork has the committee sign for another genesis validators root.
 	OtherNetwork bool `json:"otherNetwork"`
-	// WrongBlock has the committee sign execution blocks that the execution chain does
-	// not have.
+	// WrongBlock has the committee sign that an execution block is final which the
+	// execution chain does not have.
 	WrongBlock bool `json:"wrongBlock"`
 	// EarlyUpdates has the update of a period come from the period's first slots: the header that
 	// it proves final is of the period before, so clients must not take the next committee from it.
@@ -57,7 +57,7 @@ type Config struct {
 	Fork string
 	// Depth is how many blocks a block is above the one that its state calls final, at least 1.
 	Depth uint64
-	// Execution is required.
+	// Execution is the chain that the node follows; it is required.
 	Execution Execution
 }
 
@@ -411,7 +411,7 @@ func (b *Beacon) sign(attested, finalized *block, slot uint64) (*lightclient.Upd
 	}, nil
 }
 
-// participation returns the bits of a committee of which signers members sign, others in each slot.
+// participation returns the bits of a committee of which signers members sign; which ones depends on the slot.
 func participation(slot uint64, signers int) []byte {
 	if signers == 0 {
 		signers = honestSigners

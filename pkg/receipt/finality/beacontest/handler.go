@@ -14,7 +14,7 @@ import (
 // maxUpdates is MAX_REQUEST_LIGHT_CLIENT_UPDATES of the specification.
 const maxUpdates = 128
 
-// failure is an answer other than 200.
+// failure is an error answer of the beacon API.
 type failure struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`

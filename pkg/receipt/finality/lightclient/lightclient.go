@@ -95,7 +95,7 @@ type ExecutionPayloadHeader struct {
 	ExcessBlobGas    *finality.Uint64 `json:"excess_blob_gas,omitempty"` // from Deneb on
 }
 
-// blockHashField is the place of BlockHash among the members of ExecutionPayloadHeader.
+// blockHashField is the place, from 0, of BlockHash among the members of ExecutionPayloadHeader.
 const blockHashField = 12
 
 // tree returns the rows of the tree over the members, as ssz.Tree does. ErrMalformed.

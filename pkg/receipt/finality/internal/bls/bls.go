@@ -1,7 +1,7 @@
 // Package bls verifies the signatures of sync committees: BLS over the curve BLS12-381
 // with public keys of 48 bytes and signatures of 96 (IETF draft-irtf-cfrg-bls-signature,
 // the ciphersuite of the consensus specifications). Besides package beacontest and tests,
-// only this package imports the library. It signs nothing and holds no secrets.
+// only this package imports gnark-crypto. It signs nothing and holds no secrets.
 package bls
 
 import (

@@ -95,8 +95,8 @@ type Indices struct {
 	Finalized        uint64 // finalized_checkpoint.root in BeaconState
 	CurrentCommittee uint64 // current_sync_committee in BeaconState
 	NextCommittee    uint64 // next_sync_committee in BeaconState
-	// BlockHash is the hash of an execution block in BeaconBlockBody. From Gloas on this is
-	// the block's parent, whose hash the bid of the builder has.
+	// BlockHash is the hash of an execution block in BeaconBlockBody: of the block's own, and
+	// from Gloas on, where it is in the builder's bid, of its parent.
 	BlockHash uint64
 }
 
