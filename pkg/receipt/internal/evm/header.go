@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
-// Hash is a Keccak-256 digest.
+// Hash is a Keccak-256 digest, or other 32 bytes: a log's topic, a storage slot or its value.
 type Hash [32]byte
 
 // Address is an account address.

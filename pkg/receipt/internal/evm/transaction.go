@@ -206,8 +206,8 @@ func splitType(raw []byte) (kind byte, payload []byte, err error) {
 	}
 }
 
-// ContractAddress returns the address of the contract that a creation makes: the hash of the sender
-// and its nonce (yellow paper, section 7).
+// ContractAddress returns the address of the contract that a creation makes: the end of the hash of
+// the sender and its nonce (yellow paper, section 7).
 func ContractAddress(from Address, nonce uint64) (a Address) {
 	items := rlp.AppendUint(rlp.AppendString(nil, from[:]), nonce)
 	digest := Keccak256(rlp.AppendList(nil, items))

@@ -15,8 +15,8 @@ var errAbsent = errors.New("the trie does not hold the key")
 
 // VerifyTrie returns the value that the Merkle Patricia trie (yellow paper, appendix D) with this
 // root holds under key. nodes are the encoded nodes on the way from the root to the value, in that
-// order; those below 32 bytes stand inside their parent and are not listed. Proofs of absence are
-// not accepted, nor are nodes off the path. ErrTrieProof.
+// order; below the root's, those of less than 32 bytes stand inside their parent and are not listed.
+// Proofs of absence are not accepted, nor are nodes off the path. ErrTrieProof.
 func VerifyTrie[N ~[]byte](root Hash, key []byte, nodes []N) ([]byte, error) {
 	value, err := walk(root, nibbles(key), nodes)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Notes are questions that a package's tests ask, with the verdicts of Judge. After the tests the
-// packages in other languages are asked the same questions, and must reach the same verdicts.
+// Notes are questions that a package's tests ask, with the verdicts of Judge. After the tests, Check
+// asks packages in other languages the same questions, and they must reach the same verdicts.
 type Notes struct {
 	lines map[string][]byte // of JSON, keyed by their text, so that a repeated question is noted once
 }

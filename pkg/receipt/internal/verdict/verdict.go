@@ -21,7 +21,7 @@ type Question struct {
 	Log, Policy, List []byte
 	Finality, Network []byte
 	Checkpoint        string
-	MaxCheckpointAge  int64  // seconds; 0 is the default
+	MaxCheckpointAge  int64  // seconds; 0 means finality.DefaultMaxAge
 	Kind              string // transaction or transfer; empty for any
 	WithoutProof      bool   // an answer without its proof is accepted
 }
@@ -53,7 +53,7 @@ type Cosignature struct {
 	Time    string `json:"time"`
 }
 
-// Valid is the code of an answer that holds.
+// Valid is the code where no fault is found.
 const Valid = "valid"
 
 // Reasons of Judge for which package receipt and those below it have no error.
