@@ -104,8 +104,8 @@ func (g Generation) validate(newest bool) error {
 	return nil
 }
 
-// has returns ErrUnlisted unless the generation's key signed the checkpoint and the index
-// is within a closed generation's final size.
+// has returns ErrUnlisted unless the generation's key signed the checkpoint and, where the
+// generation is closed, the index is within its final size.
 func (g Generation) has(checkpoint []byte, index int64) error {
 	key, err := ParseLogKey(g.Key)
 	if err != nil {

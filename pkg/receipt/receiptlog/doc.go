@@ -28,7 +28,7 @@
 //
 // The number counts the states of that key from 1, over all generations of the log: a state
 // that comes again is an entry again. "100 in 2" is the cut-off in generation 2; a generation
-// that is not named has no valid entry of the key. A new generation has the last state of
+// that is not named has no valid entry of the key. A new generation has the last such entry of
 // each key again, by the same bytes. [Entry.Follows] says which state may follow which. Logs
 // that are older than the numbers have
 //
