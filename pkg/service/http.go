@@ -104,8 +104,8 @@ func (h HTTP) observe(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // log writes the request's line in the access log. Its route is the pattern, because a
-// path could hold anything. A read without an error, and a refusal that is no error, as
-// the price of an unpaid call is, are logged at the level debug.
+// path could hold anything. At the level debug are, unless there is an error or the status is
+// 500, reads and answers other than 2xx, such as the price of an unpaid call.
 func (h HTTP) log(c echo.Context, err error, took time.Duration) {
 	ctx, status, level := c.Request().Context(), c.Response().Status, slog.LevelInfo
 	switch {
@@ -187,8 +187,8 @@ func (h HTTP) routed(next echo.HandlerFunc) echo.HandlerFunc {
 
 type untimedKey struct{}
 
-// Untimed returns what a request's context was before Timeout bounded it, and a context without such a bound as it is.
-// It ends when the client hangs up, and has no value that was set since.
+// Untimed returns what a request's context was before Timeout bounded it: it ends when the client hangs up, and has no
+// value that was set since. A context without such a bound is returned as it is.
 func Untimed(ctx context.Context) context.Context {
 	if before, ok := ctx.Value(untimedKey{}).(context.Context); ok {
 		return before

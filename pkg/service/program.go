@@ -21,7 +21,7 @@ import (
 	"github.com/pforte/pforte/pkg/buildinfo"
 )
 
-// Process is what the operating system passes to a program.
+// Process is what a program is started with.
 type Process struct {
 	// Args are the arguments without the program's name.
 	Args           []string
@@ -185,7 +185,7 @@ func Operator() string {
 	return strconv.Itoa(os.Getuid())
 }
 
-// healthcheckTimeout bounds Healthcheck. It is below the usual timeouts of probes.
+// healthcheckTimeout is how long Healthcheck waits for the answer.
 const healthcheckTimeout = 3 * time.Second
 
 // Healthcheck requests /health of a server on this machine and fails unless the
