@@ -78,7 +78,7 @@ var errNoVersion = errors.New("the database has no version")
 
 // versions reads the version of a SQLite file, which tells whether what was read before is still true: PRAGMA
 // data_version of one connection that writes nothing (sqlite.org/pragma.html#pragma_data_version). It differs after
-// each commit of another connection, of this process or another. A new connection counts anew, so now makes its
+// each commit of another connection, of this process or another. A new connection counts anew, so since makes its
 // numbers differ from those of the earlier one.
 type versions struct {
 	open func() (*sql.DB, error)

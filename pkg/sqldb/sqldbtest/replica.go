@@ -40,7 +40,7 @@ func NewReplica(t testing.TB, databaseURL string) *Replica {
 	return r
 }
 
-// Detach waits until the replica has all that the primary has committed, and ends its
+// Detach waits until the replica has all that the primary has on its disk, and ends its
 // following: what is committed later it lacks.
 func (r *Replica) Detach() {
 	r.Helper()
