@@ -87,7 +87,7 @@ func (t *Tracer) Stop(ctx context.Context) {
 	}
 }
 
-// logErrors logs the errors of the exporter, at most one a minute.
+// logErrors returns a handler that logs the errors of the exporter, at most one a minute.
 func logErrors(log *slog.Logger, url string) otel.ErrorHandlerFunc {
 	var mu sync.Mutex
 	var last time.Time
@@ -118,13 +118,13 @@ func (t *Tracer) Request(r *http.Request, method, route string) (context.Context
 	return ctx, Span{span}
 }
 
-// Call begins the span of one call to another program. system is the kind of program, operation
-// what it is to do. Outside of a traced request Call does nothing and returns ctx.
+// Call begins the span of one call to another program or a database. system is the kind of program,
+// operation what it is to do. Outside of a traced request Call does nothing and returns ctx.
 func Call(ctx context.Context, system, operation string) (context.Context, Span) {
 	return begin(ctx, trace.SpanKindClient, system, operation)
 }
 
-// Step begins the span of one step within this program.
+// Step is Call for one step within this program; system is the part that takes it.
 func Step(ctx context.Context, system, operation string) (context.Context, Span) {
 	return begin(ctx, trace.SpanKindInternal, system, operation)
 }
