@@ -52,7 +52,7 @@ func New(t testing.TB, args ...string) *Server {
 	return launch(t, "", args...)
 }
 
-// launch starts a redis-server, with a configuration file unless file is "". It tries three times,
+// launch starts a redis-server, with a configuration file unless file is "". It tries up to three times,
 // with other ports each time, because another process may take them before the server does.
 func launch(t testing.TB, file string, args ...string) *Server {
 	t.Helper()

@@ -21,7 +21,7 @@ const (
 	HeaderPaymentResponse = "PAYMENT-RESPONSE"
 )
 
-// PaymentRequired is the challenge of version 2.
+// PaymentRequired is the challenge of version 2, in which a seller asks for a payment.
 type PaymentRequired struct {
 	X402Version int                        `json:"x402Version"`
 	Error       string                     `json:"error,omitempty"`
