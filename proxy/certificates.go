@@ -13,7 +13,7 @@ import (
 
 // The values of the setting TLS: where certificates come from.
 const (
-	tlsAuto     = "auto"     // of a public authority, which must reach the site's port; for internal names, of our own
+	tlsAuto     = "auto"     // of a public authority, which must reach port 80 or 443; for internal names, of our own
 	tlsDNS      = "dns"      // of a public authority, by a record of DNS
 	tlsInternal = "internal" // of our own authority
 	tlsOff      = "off"      // nowhere: a proxy in front has them
