@@ -17,9 +17,9 @@ import (
 // maxTries bounds how often a transaction is run that lost against another.
 const maxTries = 8
 
-// Tx runs do in one write transaction: committed, and on the disk, when do returns
-// nil, else rolled back. Postgres waits for the disk unless its synchronous_commit
-// is set otherwise. A transaction that lost against another one (serialization
+// Tx runs do in one write transaction: committed, and on the disk, when Tx returns
+// nil; rolled back when do returns an error. Postgres waits for the disk unless its
+// synchronous_commit is set otherwise. A transaction that lost against another one (serialization
 // failure, deadlock, busy) is run again a bounded number of times, so do must have no
 // effect but through tx. On SQLite writers queue before they begin.
 func (db *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {

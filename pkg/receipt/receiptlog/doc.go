@@ -4,7 +4,7 @@
 //
 // The package uses no network, no clock and no database. Merkle trees and signed notes are those of
 // golang.org/x/mod/sumdb; the formats are C2SP's tlog-tiles, tlog-checkpoint, tlog-cosignature,
-// tlog-proof, tlog-policy and signed-note, as of commit 5ba5ee83. Everything that it reads is
+// tlog-proof, tlog-policy and signed-note, as of commit 5ba5ee83. What it reads of a log is
 // bounded. Entries, keys, checkpoints, proofs and the paths of tiles have one spelling.
 //
 // # Entry
