@@ -202,7 +202,7 @@ type auditPage struct {
 	Query    audit.Query
 	From, To string // as typed, YYYY-MM-DD
 	Older    string // URL of the next page; empty: there is none
-	CSV      string // URL
+	CSV      string // URL of the file with what the filters select
 	Filtered bool
 }
 
@@ -232,7 +232,7 @@ func (p audits) auditQuery(r *request) (audit.Query, url.Values) {
 
 const (
 	auditPath = root + "admin/audit"
-	// auditRows is how many entries the page shows at once, so that it weighs less than 40 KB.
+	// auditRows is how many entries the page shows at once, so that it weighs less than 40 KB in a household of 200.
 	auditRows = 40
 )
 

@@ -46,9 +46,9 @@ func (p *Pages) answerAgain(r *request, answer once.Answer) error {
 	return r.seeOther(answer.To)
 }
 
-// carryOut calls the handler of a form. A form with an id that has led to a redirect, or is being carried out by
-// another request, gets that redirect instead, for as long as it is kept (once.FormLifetime). One that leads to none
-// can be sent again.
+// carryOut calls the handler of a form. A form with an id that has led to a redirect gets that redirect instead, for
+// as long as it is kept (once.FormLifetime); while another request carries it out, it waits for that one. A form that
+// leads to no redirect can be sent again.
 func (p *Pages) carryOut(r *request, h handler) error {
 	f, ok := r.sentForm()
 	if !ok {

@@ -32,7 +32,8 @@ type appPage struct {
 	Route   routeForm
 	Routing policy.Routing
 	Lines   []proxyLines
-	// New: it has just been added. Leads: something leads to it.
+	// New: it has just been added. Leads: it was reached, the proxies serve its route, or it asks who signs in and
+	// Pages.missing is false.
 	New, Leads bool
 	// NoAddress: the application has a host, and the portal's address is not known.
 	NoAddress bool
@@ -116,7 +117,8 @@ func (p appPages) apps(r *request) (err error) {
 }
 
 // app shows an application. After a change the page is loaded again, at most maxAgain times, until the proxies have
-// taken the route over and, where they get certificates, one has that of its host.
+// taken the route over and, where they get certificates, one has that of its host; not where there is no route, no
+// proxy asks for routes, or one skips this one.
 func (p appPages) app(r *request) error {
 	a, err := p.Policy.Application(r.ctx(), r.Param("id"))
 	if err != nil {

@@ -33,8 +33,8 @@ func (p applicationLogouts) routes(e *echo.Echo) {
 	})
 }
 
-// fromApplication answers a POST of an application's page, which brings no cookie of ours, with a redirect to the
-// page of the logout: that request brings them. Neither changes anything.
+// fromApplication answers a POST of an application's page with a redirect to the page of the logout. A POST from
+// another site brings no cookie of ours, but the request after the redirect does. Neither request logs anybody out.
 func (p applicationLogouts) fromApplication(c echo.Context) error {
 	r := &request{Context: c}
 	if err := r.readForm(); err != nil {
@@ -52,7 +52,7 @@ func (p applicationLogouts) fromApplication(c echo.Context) error {
 // endPage is what the page of a logout shows.
 type endPage struct {
 	Lead, All, One string // One is empty where no application is known
-	To             string // of the form
+	To             string // URL to which the form is sent
 	Ended          bool   // the user is logged out: there is nothing to ask
 }
 

@@ -35,8 +35,9 @@ type handOvers struct{ *Pages }
 // handOver is GET /pforte/go?app=SLUG&return=PATH&state=STATE on the portal's host. The guard redirects users to it
 // who have no session on an application's host, or must prove a second factor for such an application. The page of a
 // form that was not delivered links to it without a state, also for an application with a path. It has the user log
-// in, or prove a second factor, where that is lacking. Then it leads to the application: with a state to its page
-// enter and a code, else to the path.
+// in, or prove a second factor, where that is lacking, and shows a page where the application is not open to them.
+// Else it leads to the application: where there is a state and it is not too old, to its page enter with a code; else
+// to the path.
 func (p handOvers) handOver(r *request) error {
 	slug, state, to := r.QueryParam("app"), r.QueryParam("state"), returnpath.Safe(r.QueryParam("return"), "/")
 	here := goPath + "?" + url.Values{"app": {slug}, "return": {to}, "state": {state}}.Encode()
@@ -166,8 +167,8 @@ func permitForms(h http.Header, origin string) {
 		"form-action 'self' "+origin, 1))
 }
 
-// elsewhere returns the address of the request on the portal's host when it came to the host
-// of an application, whose scripts must not act as the user here; else "".
+// elsewhere returns the address of the request on the portal's host when it came to the host of an application, whose
+// scripts must not act as the user here; else "". Without PUBLIC_URL it is "", too.
 func (p *Pages) elsewhere(r *request) (string, error) {
 	if p.PublicURL == "" || application.IsAt(p.PublicURL, r.Request().Host) {
 		return "", nil

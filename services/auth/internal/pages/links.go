@@ -100,8 +100,8 @@ func (p linkPages) logIn(r *request, kind link.Kind, username, pw, to string) er
 }
 
 // limitGuesses returns a handler that calls h, that of a link's page, and keeps the token out of the header Referer.
-// A look at the page with a wrong token counts for the client's address as a form does; one with a right token does
-// not, because messengers may fetch the page many times.
+// A look at the page counts for the client's address, as a form does, if the token is wrong or its link has expired
+// or become void. One with the token of an open or a used link does not: messengers may fetch the page many times.
 func (p *Pages) limitGuesses(h handler) handler {
 	return func(r *request) (err error) {
 		r.Response().Header().Set("Referrer-Policy", "strict-origin")

@@ -33,7 +33,7 @@ type loginPage struct {
 	RememberHint string
 }
 
-// loginForm shows the login page, or redirects a user who is logged in.
+// loginForm shows the login page. It redirects a user who is logged in, unless they have sent the page's form.
 func (p signIn) loginForm(r *request) error {
 	to := r.returnTo()
 	if !r.form.sent("return") {
@@ -47,8 +47,8 @@ func (p signIn) loginForm(r *request) error {
 	return p.renderLogin(r, loginPage{Return: to, Name: r.QueryParam("name"), Kept: r.form.restore().keep()})
 }
 
-// loginAgain shows the login page to a client whose form came without a session. After
-// the login the form is shown with what was typed, secrets excepted.
+// loginAgain shows the login page to a client whose form came without a session. After the login resume shows the form
+// with what was typed, secrets excepted.
 func (p *Pages) loginAgain(r *request) error {
 	r.status, r.fault = http.StatusUnauthorized, &fault{Text: r.text["SessionGone"]}
 	return p.renderLogin(r, loginPage{Return: safeReturn(r.Request().URL.RequestURI()), Kept: r.form.keep()})

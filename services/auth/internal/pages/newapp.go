@@ -26,7 +26,7 @@ type newAppPage struct {
 	App     application.Application // the zero value, for the templates of an application's fields
 	Route   routeForm
 	Hosts   bool   // applications can have hosts below the portal's
-	Scheme  string // of the portal, as Host
+	Scheme  string // of the portal, and so is Host
 	Host    string
 	// More: a field is wrong that the page does not show at first.
 	More bool
@@ -221,7 +221,7 @@ func slugOf(text string) string {
 	return cmp.Or(strings.Trim(slug[:min(len(slug), maxLabel)], "-"), "app")
 }
 
-// ownSlugs are no application's: other pages are where its page would be.
+// ownSlugs are given to no application here: other pages are where its page would be.
 var ownSlugs = []string{"new", "probe"}
 
 // freeSlug returns a short name that no application has, with a number where it is taken.
@@ -304,7 +304,7 @@ func (p appPages) foundAt(r *request, slug, upstream string) string {
 	return strconv.Itoa(found.Status) + "." + strconv.Itoa(found.MS)
 }
 
-// probeWord is the form of what foundAt returns where there was no answer.
+// probeWord is the form of what foundAt returns where the address did not answer the proxies: the Probe's Error.
 var probeWord = regexp.MustCompile(`\A[a-z]{1,32}\z`)
 
 // readTrial returns in words what foundAt has returned; the zero value for anything else.

@@ -49,7 +49,7 @@ func (p *Pages) waiting(r *request, to string) (oidc.Waiting, bool, error) {
 	return w, err == nil, err
 }
 
-// SignIn writes the page that a person is shown instead of being led on to an application, or that of an error.
+// SignIn writes the page that a person is shown during a sign-in instead of being redirected, or that of an error.
 func (p *Pages) SignIn(c echo.Context, page web.OIDCPage) error {
 	setHeaders(c.Response().Header())
 	r := &request{Context: c, page: route{get: notFound}}

@@ -252,7 +252,7 @@ func (p *Pages) missing(r *request, a application.Application) bool {
 
 type signInPage struct {
 	App       application.Application
-	Client    oidc.Client // the zero value: it does not ask
+	Client    oidc.Client // the zero value: App does not ask who signs in
 	Recipes   []clientRecipe
 	Issuer    string
 	Guide     string
@@ -260,7 +260,7 @@ type signInPage struct {
 	Moved     bool   // there is none because PUBLIC_URL has changed
 	Refused   []refusal
 	Connected []connected
-	More      int // how many logins there are beside those
+	More      int // how many logins there are beside Connected, as connected counts them
 	Members   []user.Details
 	learned
 	NoToken string // as noToken returns it
@@ -289,7 +289,7 @@ type connected struct {
 }
 
 const (
-	// shownRefusals and shownConnected are how many the page shows at most, so that it weighs less than 40 KB.
+	// shownRefusals and shownConnected are how many refusals and logins the page shows at most, so that it stays small.
 	shownRefusals  = 6
 	shownConnected = 10
 )
@@ -388,7 +388,8 @@ func (p clients) noToken(r *request, app application.Application, client oidc.Cl
 	return fmt.Sprintf(r.text["TrialNoTokenF"], app.Name, p.OIDC.Issuer()), nil
 }
 
-// connected returns the logins at an application: the newest of them, and how many more there are.
+// connected returns the logins at an application: the newest of them, and how many more there are. It knows those
+// among the newest 1000 logins of all applications.
 func (p clients) connected(
 	r *request, app application.Application, members []user.Details,
 ) (shown []connected, more int, err error) {

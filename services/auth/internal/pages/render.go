@@ -208,7 +208,7 @@ func (v view) Protection(u user.Details) protection {
 	return protection{v.T["NoSecond"], false}
 }
 
-// Confirmation returns in words whether an admin vouches for an e-mail address, which is good.
+// Confirmation returns in words whether an e-mail address is confirmed, by an admin or a command, which is good.
 func (v view) Confirmation(e user.Email) protection {
 	if e.Confirmed() {
 		return protection{v.T["EmailConfirmed"], true}
@@ -320,7 +320,7 @@ func (v view) CodeFields(prefix string, app bool) codeFields {
 	return c
 }
 
-// functions are what templates call, beside the methods of a view.
+// functions are what templates call, beside methods.
 var functions = template.FuncMap{
 	"field": func(v view, name, label, kind, autocomplete, first string, hint ...string) field {
 		return field{

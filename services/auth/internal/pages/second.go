@@ -82,7 +82,7 @@ func (p signIn) reauthForm(r *request) error {
 	return p.renderReauth(r, r.returnTo(), r.form.restore().keep())
 }
 
-// reauthAgain shows the page of a new proof to a user whose form needs one. After the proof the form is shown with
+// reauthAgain shows the page of a new proof to a user whose form needs one. After the proof resume shows the form with
 // what was typed, secrets excepted.
 func (p *Pages) reauthAgain(r *request) error {
 	r.status, r.fault = http.StatusForbidden, &fault{Text: r.text["ReauthRequired"]}
