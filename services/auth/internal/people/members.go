@@ -53,8 +53,9 @@ func (s *Service) SetOwnEmail(ctx context.Context, of session.Session, address s
 	return s.users.Change(ctx, of.UserID, user.Change{Email: &address}, of.UserID)
 }
 
-// UpdateMember changes a user on behalf of an admin or user.Operator and returns the user. Live sessions follow at
-// once. The sentinels of user for its fields; user.ErrNotFound, and the errors of Users.Change.
+// UpdateMember changes a user on behalf of an admin or user.Operator, or of the user as Users.Change permits, and
+// returns the user. The user's sessions have the change from the next request on. The sentinels of user for its fields;
+// user.ErrNotFound, and the errors of Users.Change.
 func (s *Service) UpdateMember(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
 	change := user.Change{Groups: c.Groups, Joins: c.Joins}
 	if c.DisplayName != nil {

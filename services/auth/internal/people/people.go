@@ -21,7 +21,7 @@ import (
 var (
 	// ErrOwnAccount is returned to admins who delete themselves by Delete.
 	ErrOwnAccount = errors.New("own account")
-	// ErrResetLinkOnly is returned for a change of a user that has a password in it.
+	// ErrResetLinkOnly is returned to admins who would set a user's password.
 	ErrResetLinkOnly = errors.New("only the user sets their password")
 )
 
