@@ -23,8 +23,9 @@ var ErrTooManyTokens = errors.New("too many wrong app tokens")
 
 // PresentedToken is TokenVisitor with a limit of wrong tokens. networks are those of the client's
 // address, from the narrowest to the widest. A client that presented too many wrong tokens is refused by
-// this process without SQL or Redis until its window ends, unless the process has lately found the token
-// right: the other devices behind one address go on. token.ErrInvalid; ratelimit.LimitedError with ErrTooManyTokens.
+// this process without SQL or Redis until its window ends (but see maxRemembered), unless the process has lately found
+// the token right: the other devices behind one address go on. token.ErrInvalid; ratelimit.LimitedError with
+// ErrTooManyTokens.
 func (s *Service) PresentedToken(
 	ctx context.Context, text, username string, networks []string,
 ) (token.Token, Visitor, error) {
@@ -80,7 +81,7 @@ type refusal struct {
 }
 
 // refused reports whether a client of these networks is refused, and returns the state of its
-// limit now. A client is not refused with a token that was right when it was last looked up.
+// limit now. A client is not refused with a token of rights.
 func (w *wrongTokens) refused(networks []string, hash string, now time.Time) (ratelimit.Decision, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

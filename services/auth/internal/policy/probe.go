@@ -36,9 +36,9 @@ const (
 	probeStep = 100 * time.Millisecond
 )
 
-// Probe has the proxies try an internal address on behalf of a user, and returns their answer. Each try leaves an audit
-// entry, whatever is found. Errors are those of SetRoute about the address; ErrNoProxy, ErrProbeWaits,
-// ratelimit.LimitedError with ErrTooManyProbes.
+// Probe has the proxies try an internal address on behalf of a user, and returns their answer. by is the user's id, as
+// the key of ProbeLimit. Each try leaves an audit entry, whatever is found. Errors are those of SetRoute about the
+// address; ErrNoProxy, ErrProbeWaits, ratelimit.LimitedError with ErrTooManyProbes.
 func (s *Service) Probe(ctx context.Context, by, upstream string) (application.Probe, error) {
 	r, err := s.checkRoute(ctx, application.Route{Upstream: upstream})
 	if err != nil {

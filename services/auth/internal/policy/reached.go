@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// reachedAgain is the least time between two tries to store that an application has been reached.
+	// reachedAgain is the least time between two tries of a process to store that an application has been reached.
 	reachedAgain = time.Minute
 	// reachedTimeout bounds a try, because a visitor waits for it.
 	reachedTimeout = 500 * time.Millisecond

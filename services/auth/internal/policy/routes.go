@@ -100,7 +100,7 @@ type RouteList struct {
 	Applications []application.Application
 	// Own are the addresses, host:port, of auth and its stores.
 	Own []string
-	// Probes are those that no proxy has answered yet.
+	// Probes are those to try: of the last 30 s, at most 64, that no proxy has answered yet.
 	Probes []application.Probe
 }
 
@@ -175,7 +175,7 @@ func (s *Service) ask(ctx context.Context, p application.Probe) {
 	}
 }
 
-// Proxies returns what those proxies report that asked within the last 10 s.
+// Proxies returns what those proxies report that asked within the last 10 s, at most 32 of them.
 func (s *Service) Proxies(ctx context.Context) ([]application.Proxy, error) {
 	return s.o.Proxies.Proxies(ctx)
 }

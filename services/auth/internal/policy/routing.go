@@ -45,7 +45,7 @@ func sameRoutes(a, b string) bool { return a[:len(a)/2] == b[:len(b)/2] }
 
 // Routing is how far the proxies have taken over the route of an application.
 type Routing struct {
-	// Proxies is how many asked for routes within the last 10 s.
+	// Proxies is how many asked for routes within the last 10 s; of more than 32, it is 32.
 	Proxies int
 	// Taken reports that there are some, and that all of them serve the route as it is stored.
 	Taken bool

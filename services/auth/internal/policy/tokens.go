@@ -107,7 +107,7 @@ func (s *Service) AllTokens(ctx context.Context) ([]token.Token, error) {
 	return s.o.Tokens.Tokens(ctx, 0)
 }
 
-// TokensFor is TokensOf for the operator, who names users by username. user.ErrNotFound.
+// TokensFor returns the app tokens of the user of a username, newest first. user.ErrNotFound.
 func (s *Service) TokensFor(ctx context.Context, username string) ([]token.Token, error) {
 	u, err := s.o.Users.ByUsername(ctx, username)
 	if err != nil {
