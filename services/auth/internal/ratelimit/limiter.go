@@ -127,7 +127,7 @@ func (l *Limiter) Spend(ctx context.Context, keys ...string) (Decision, error) {
 	return d, nil
 }
 
-// count may be repeated for the same attempt, which counts once.
+// count does what Spend does for an attempt. It may be repeated: one attempt counts once.
 func (l *Limiter) count(ctx context.Context, a attempt) (Decision, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
