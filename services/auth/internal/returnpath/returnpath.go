@@ -51,8 +51,7 @@ func isSafe(to string) bool {
 	return true
 }
 
-// hasControl reports whether s has a control character of ASCII, which browsers drop from
-// addresses.
+// hasControl reports whether s has a control character of ASCII. Browsers drop some of them from addresses.
 func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })
 }
