@@ -8,8 +8,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// sentAgainFor is how long a form that is sent again sets the cookies that the first one set: a
-// browser that sends it twice at once drops the first answer, and its cookies with it.
+// sentAgainFor is how long after the first answer to a form the answer to the same form, sent again, sets the same
+// cookies: a browser that sends it twice at once drops the first answer, and its cookies with it.
 const sentAgainFor = time.Minute
 
 // sentForm returns the form of a POST, and reports whether it has an id.

@@ -232,8 +232,8 @@ func (p *Pages) undelivered(
 	return p.render(r, "refused", title, page)
 }
 
-// refused writes the page of a refusal. again is a path of the application's host, to try
-// once more where that may help; empty on the portal's.
+// refused writes the page of a refusal. again is a path of the application's host, to try once more where that may
+// help; empty where handOver refuses.
 func (p *Pages) refused(
 	r *request, reason access.Reason, app application.Application, by access.Caller, again string,
 ) error {

@@ -15,7 +15,7 @@ type clientRecipe struct {
 	// Public: the application keeps no secret.
 	Public bool
 	// Redirects, AfterLogout and Logout are the application's addresses: to which a sign-in leads, to which a logout
-	// leads, and to which Pforte tells that a login has ended; empty: none.
+	// leads, and to which Pforte tells that a login has ended; empty: none. An admin types Redirects that are empty.
 	Redirects, AfterLogout []string
 	Logout                 string
 	// Origin: {url} is without a path.

@@ -47,7 +47,7 @@ type securityPage struct {
 	PasskeyName string
 	// Added: a passkey was just added.
 	Added bool
-	// Proved: the user proved lately by a passkey to have the second factor, so that no code is asked for.
+	// Proved: the user proved lately by a passkey who they are (provedByPasskey), so that no code is asked for.
 	Proved  bool
 	Devices []device
 	Others  bool // the user is logged in elsewhere
@@ -114,8 +114,7 @@ func (p *Pages) passkeysOff(r *request) string {
 	return ""
 }
 
-// provedByPasskey reports whether the user has proved by a passkey, within account.FreshFor, to have the second
-// factor.
+// provedByPasskey reports whether the user has proved by a passkey, within account.FreshFor, who they are.
 func (p *Pages) provedByPasskey(r *request) bool {
 	byPasskey := r.Session.Factor == session.Passkey || r.Session.Factor == session.PasswordWithPasskey
 	return byPasskey && p.fresh(r.Caller)
