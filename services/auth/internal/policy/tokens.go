@@ -102,7 +102,7 @@ func (s *Service) TokensOf(ctx context.Context, of session.Session) ([]token.Tok
 	return s.o.Tokens.Tokens(ctx, of.UserID)
 }
 
-// AllTokens returns the app tokens of all users, newest first, for admins.
+// AllTokens returns the app tokens of all users, newest first, for admins and the operator.
 func (s *Service) AllTokens(ctx context.Context) ([]token.Token, error) {
 	return s.o.Tokens.Tokens(ctx, 0)
 }
