@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// ErrCommon is returned by CheckCommon.
+// ErrCommon is returned by CheckCommon, also for a password that is one of the names.
 var ErrCommon = errors.New("password is well known")
 
 // commonList has a password in lower case per line: those of at least 8 characters of
