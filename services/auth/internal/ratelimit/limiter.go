@@ -91,7 +91,7 @@ func New(o Options) (*Limiter, error) {
 // the fewest attempts left; of several such windows, of the one that ends last.
 type Decision struct {
 	Allowed   bool // a refused attempt is not counted
-	Limit     int  // attempts of a window
+	Limit     int  // how many attempts the window permits
 	Window    time.Duration
 	Remaining int
 	Reset     time.Duration // until the window ends; the whole Window when none has begun
