@@ -212,7 +212,7 @@ func (a signIns) listGrants(c echo.Context, s caller) (answer, error) {
 		}
 		of = user.Operator
 	}
-	connections, err := a.OIDC.Connections(c.Request().Context(), of)
+	connections, err := a.OIDC.Connections(c.Request().Context(), of, 0)
 	if err != nil {
 		return answer{}, err
 	}

@@ -237,7 +237,7 @@ func TestDeviceCode_LostAnswerIsGivenAgain(t *testing.T) {
 		}
 		connections := func(want int) oidc.Connection {
 			t.Helper()
-			got := must(h.oidc.Connections(t.Context(), 0))(t)
+			got := must(h.oidc.Connections(t.Context(), 0, 0))(t)
 			if len(got) != want {
 				t.Fatalf("%d connections, want %d", len(got), want)
 			}

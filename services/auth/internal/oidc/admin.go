@@ -111,21 +111,22 @@ func (s *Service) Unfinished(ctx context.Context, c Client) (bool, error) {
 	return !since.IsZero() && s.o.Now().Sub(since) > time.Minute, err
 }
 
-// Connections returns at most 1000 live grants of a user, or of all users if userID is 0, newest first.
-func (s *Service) Connections(ctx context.Context, userID int64) ([]Connection, error) {
-	return s.o.Grants.Connections(ctx, userID)
+// Connections returns at most 1000 live grants of a user at an application, newest first. 0 stands for all users, or
+// all applications.
+func (s *Service) Connections(ctx context.Context, userID, applicationID int64) ([]Connection, error) {
+	return s.o.Grants.Connections(ctx, userID, applicationID)
 }
 
 // ConnectionsOf is Connections by username; "" means all users. user.ErrNotFound.
 func (s *Service) ConnectionsOf(ctx context.Context, username string) ([]Connection, error) {
 	if username == "" {
-		return s.Connections(ctx, 0)
+		return s.Connections(ctx, 0, 0)
 	}
 	u, err := s.o.Users.ByUsername(ctx, username)
 	if err != nil {
 		return nil, err
 	}
-	return s.Connections(ctx, u.ID)
+	return s.Connections(ctx, u.ID, 0)
 }
 
 // Disconnect ends a grant at the wish of its user, an admin or user.Operator. ErrNoConnection.

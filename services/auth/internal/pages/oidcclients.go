@@ -388,19 +388,15 @@ func (p clients) noToken(r *request, app application.Application, client oidc.Cl
 	return fmt.Sprintf(r.text["TrialNoTokenF"], app.Name, p.OIDC.Issuer()), nil
 }
 
-// connected returns the logins at an application: the newest of them, and how many more there are. It knows those
-// among the newest 1000 logins of all applications.
+// connected returns the newest logins at an application, and how many more there are, of 1000 at most.
 func (p clients) connected(
 	r *request, app application.Application, members []user.Details,
 ) (shown []connected, more int, err error) {
-	all, err := p.OIDC.Connections(r.ctx(), 0)
+	all, err := p.OIDC.Connections(r.ctx(), 0, app.ID)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, one := range all {
-		if one.ApplicationID != app.ID {
-			continue
-		}
 		who := one.Username
 		if i := slices.IndexFunc(members, func(m user.Details) bool { return m.ID == one.UserID }); i >= 0 {
 			who = members[i].DisplayName

@@ -27,7 +27,7 @@ type connection struct {
 
 // page lists the applications, the one used last first.
 func (p connections) page(r *request) error {
-	all, err := p.OIDC.Connections(r.ctx(), r.UserID)
+	all, err := p.OIDC.Connections(r.ctx(), r.UserID, 0)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (p connections) change(r *request) error {
 	if r.form.get("do") != "disconnect" {
 		return web.ErrMalformed
 	}
-	all, err := p.OIDC.Connections(r.ctx(), r.UserID)
+	all, err := p.OIDC.Connections(r.ctx(), r.UserID, 0)
 	if err != nil {
 		return err
 	}

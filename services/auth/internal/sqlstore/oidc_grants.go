@@ -259,7 +259,7 @@ func (s *Grants) Used(ctx context.Context, id string) error {
 }
 
 // Connections implements oidc.Grants.
-func (s *Grants) Connections(ctx context.Context, userID int64) ([]oidc.Connection, error) {
+func (s *Grants) Connections(ctx context.Context, userID, applicationID int64) ([]oidc.Connection, error) {
 	return list(ctx, s.db, "list grants", func(row sqldb.Scanner) (c oidc.Connection, err error) {
 		dest, finish := grantDest(&c.Grant)
 		if err = row.Scan(append(dest, &c.Slug, &c.Name, &c.Username)...); err == nil {
@@ -269,8 +269,9 @@ func (s *Grants) Connections(ctx context.Context, userID int64) ([]oidc.Connecti
 	}, `SELECT `+grantColumns+`, applications.slug, applications.name, users.username FROM oidc_grants
 		JOIN users ON users.id = oidc_grants.user_id
 		JOIN applications ON applications.id = oidc_grants.application_id
-		WHERE (users.id = ? OR ? = 0) AND `+live+` ORDER BY oidc_grants.created_at DESC, oidc_grants.id LIMIT 1000`,
-		userID, userID, s.db.now().Unix())
+		WHERE (users.id = ? OR ? = 0) AND (applications.id = ? OR ? = 0) AND `+live+`
+		ORDER BY oidc_grants.created_at DESC, oidc_grants.id LIMIT 1000`,
+		userID, userID, applicationID, applicationID, s.db.now().Unix())
 }
 
 // EndGrant implements oidc.Grants.

@@ -152,7 +152,10 @@ func TestGrant_HoldsWhatItWasMadeOf(t *testing.T) {
 		if n := strings.Count(fmt.Sprint(h.events()), "oidc_first_login"); n != 1 {
 			t.Errorf("%d notices", n)
 		}
-		connections := must(h.Grants.Connections(h.Context(), h.otto.ID))(h.T)
+		if elsewhere := must(h.Grants.Connections(h.Context(), h.otto.ID, c.ApplicationID+1))(h.T); len(elsewhere) != 0 {
+			t.Errorf("at another application: %+v", elsewhere)
+		}
+		connections := must(h.Grants.Connections(h.Context(), h.otto.ID, c.ApplicationID))(h.T)
 		if len(connections) != 2 || connections[0].Slug != "photos" || connections[0].Username != "otto" {
 			t.Errorf("got %+v", connections)
 		}
@@ -160,7 +163,7 @@ func TestGrant_HoldsWhatItWasMadeOf(t *testing.T) {
 		h.ok(h.Grants.EndConnection(h.Context(), g.ID, h.otto.ID))
 		h.ok(h.Grants.EndConnection(h.Context(), second.ID, h.anna.ID))
 		h.refused("unknown", h.Grants.EndConnection(h.Context(), "x", h.anna.ID), oidc.ErrNoConnection)
-		if all := must(h.Grants.Connections(h.Context(), 0))(h.T); len(all) != 0 {
+		if all := must(h.Grants.Connections(h.Context(), 0, 0))(h.T); len(all) != 0 {
 			t.Errorf("left: %+v", all)
 		}
 	})
@@ -310,7 +313,7 @@ func TestGrant_LoginHasABoundedNumberAtAnApplication(t *testing.T) {
 		if n != len(grants) || stored < n {
 			t.Errorf("%d were made, and %d are stored", n, stored)
 		}
-		if all := must(h.Grants.Connections(h.Context(), h.otto.ID))(h.T); len(all) != oidc.MaxGrantsPerLogin {
+		if all := must(h.Grants.Connections(h.Context(), h.otto.ID, 0))(h.T); len(all) != oidc.MaxGrantsPerLogin {
 			t.Errorf("%d are live", len(all))
 		}
 		if logouts != stored-oidc.MaxGrantsPerLogin {
