@@ -158,7 +158,7 @@ func (s Settings) lost() bool {
 	return isFile && absent(path) == nil
 }
 
-// mark returns the path of a mark for setup.
+// mark returns the path of a mark: an empty file by which a restore tells setup something.
 func (s Settings) mark(name string) string {
 	return filepath.Join(cmp.Or(s.Marks, filepath.Dir(s.SigningKey)), name)
 }

@@ -29,13 +29,13 @@ type Schedule struct {
 	Failed func(error)
 }
 
-// nameLayout is that of an archive's name, in UTC: its time sorts it.
+// nameLayout is the name of an archive as a layout of package time, in UTC, so that names sort by time.
 const nameLayout = "pforte-20060102T150405Z.tar"
 
 const (
-	// retry is the time after a try that failed.
+	// retry is how long Run waits after a try that failed.
 	retry = 5 * time.Minute
-	// look bounds a wait: a machine may sleep, or get another time.
+	// look is after how long Run reads the clock again: a machine may sleep, or get another time.
 	look = time.Minute
 )
 
@@ -129,8 +129,8 @@ func (s Schedule) mayWrite() error {
 	return os.Remove(tried)
 }
 
-// Note writes into auth's database when an archive was made, for the page of administrators.
-// The archive itself does not have it.
+// Note writes the time at which an archive was made into auth's database, unless Users is None, for the page of
+// administrators. The archive itself does not have it.
 func (s Settings) Note(ctx context.Context, m Manifest) error {
 	if s.Users == None {
 		return nil

@@ -153,7 +153,7 @@ func (s Settings) changeUsers(ctx context.Context, url string) error {
 	return s.unmark(secrets.Sealed) // of a restore that failed before
 }
 
-// file is a file: a SQLite database, or another one.
+// file is a thing that is one file, at path. copy saves it, and whole checks what was saved.
 type file struct {
 	path  string
 	copy  func(ctx context.Context, from, to string) error
