@@ -81,7 +81,8 @@ type Layout struct {
 	Log bool
 	// LogBegin is the key of a later generation of the log that the witnesses begin; else empty.
 	LogBegin string
-	// Extra holds further settings by the name that program gets. They replace the layout's own.
+	// Extra holds further settings by the name of their program in Bin, such as pforte-proxy. They replace the
+	// layout's own.
 	Extra map[string]map[string]string
 }
 
@@ -187,8 +188,8 @@ func (l Layout) laterLogs(host string) (origins []string, err error) {
 	return origins, nil
 }
 
-// LogIsOurs reports whether the state's log of receipts, whose name holds the address that
-// clients see, can go on at this one.
+// LogIsOurs reports whether a log of receipts can be kept at PublicURL: the state has none yet, or
+// one whose name has that host.
 func (l Layout) LogIsOurs() (bool, error) {
 	host, err := l.host()
 	if err != nil {
