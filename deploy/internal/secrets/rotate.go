@@ -39,7 +39,8 @@ func RotateSession(folder string) error {
 // only, has not sealed anew.
 var ErrTooSoon = errors.New("the data key was replaced less than ten minutes ago: auth has to start with it first")
 
-// tooSoon is how old the file of the previous data key must be for RotateDataKey to replace it.
+// tooSoon is how old the file of the previous data key must be for RotateDataKey to replace it,
+// unless it holds the present key.
 const tooSoon = 10 * time.Minute
 
 // RotateDataKey makes a new key that seals the secrets of authenticator apps. The present one
@@ -170,7 +171,7 @@ func RotateDatabases(folder, roles string) error {
 
 // AnnounceReceiptKey makes the next key that signs receipts, and lists its public
 // key as next, so that buyers who keep the key document know it before it signs.
-// Called again, it makes no other key.
+// While one is announced, it makes no other.
 func AnnounceReceiptKey(folder string) error {
 	fresh, err := newReceiptKey()
 	if err != nil {

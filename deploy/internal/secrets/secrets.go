@@ -37,7 +37,7 @@ const Unfinished = "restore-unfinished"
 // a data key is there, setup makes none unasked, because a new one would open none of their secrets.
 const Sealed = "data-key-wanted"
 
-// The files of stores.
+// The files with the passwords of Redis and of a Postgres.
 const (
 	redisURL          = "redis-url"
 	superuserPassword = "superuser-password"
