@@ -69,7 +69,8 @@ func New(logs string) (*Stack, error) {
 	return &Stack{logs: logs, died: make(chan *Failure, 1)}, nil
 }
 
-// Died delivers the first program, of those that are not optional, that ended without being stopped.
+// Died delivers a program that ended without being stopped, unless it is optional or another one waits
+// to be received.
 func (s *Stack) Died() <-chan *Failure { return s.died }
 
 // Start starts programs and waits until all of them are ready, within the given time
