@@ -76,8 +76,8 @@ func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) er
 	return proven(ctx, filepath.Join(l.Bin, "receipt"), verify, out)
 }
 
-// eventually calls done until it returns true or within is over, and reports whether it returned
-// true.
+// eventually calls done until it returns true, within is over or ctx ends, and reports whether it
+// returned true.
 func eventually(ctx context.Context, done func(context.Context) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -93,8 +93,8 @@ func eventually(ctx context.Context, done func(context.Context) bool) bool {
 	return true
 }
 
-// proven waits until a receipt is in the log and its block proven final, and prints what
-// the program receipt says of both. Proofs that are late are no fault of the purchase.
+// proven repeats a command of the program receipt until it finds the proofs that the command asks
+// for, and prints what it says of log and finality. Proofs that are late are no fault of the purchase.
 func proven(ctx context.Context, program string, verify []string, out io.Writer) error {
 	var report []byte
 	if !eventually(ctx, func(ctx context.Context) (done bool) {
@@ -127,7 +127,7 @@ func parts(report []byte, begin ...string) (found []byte) {
 
 // finalized returns the root of the block that the beacon node calls final: the
 // checkpoint of a reader who trusts that node. It waits for the chain's first one, and
-// returns "" when within is over.
+// returns "" when within is over or ctx ends.
 func finalized(ctx context.Context, beacon string) (root string) {
 	eventually(ctx, func(ctx context.Context) bool {
 		root = readFinalized(ctx, beacon)
