@@ -39,8 +39,8 @@ type options struct {
 
 var errPath = errors.New("it contains a path of the machine that built it")
 
-// pages are the files and folders whose pages, units, alerts and dashboard go
-// into an archive; endings are those of their files.
+// pages are files that go into an archive, and folders whose pages, units, alerts and
+// dashboard do; endings are those of the files that go from a folder.
 var (
 	pages = []string{
 		"README.md", "LICENSE", "deploy/docs", "deploy/systemd", "deploy/observability", "pkg/README.md",
