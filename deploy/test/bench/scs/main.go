@@ -1,6 +1,6 @@
 // Command scs is the account module as one would write it with the session
-// library alexedwards/scs on Redis: the routes of auth that are measured, and
-// nothing else. Its users are in memory, which costs nothing; auth's are in a
+// library alexedwards/scs on Redis: the routes of auth that are measured beside it,
+// and nothing else. Its users are in memory, which costs nothing; auth's are in a
 // database.
 //
 // Settings: PORT, REDIS_PORT, PASSWORD (of the user "admin").

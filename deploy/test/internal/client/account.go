@@ -51,8 +51,8 @@ func Pay(ctx context.Context, c *http.Client, url, body string, p *Payment) Answ
 	})
 }
 
-// Authorize returns an authorization (EIP-3009) for the first way to pay of an offer,
-// valid from now on for as long as the offer's MaxTimeoutSeconds.
+// Authorize returns an authorization (EIP-3009) for the first way to pay of an offer. It is
+// valid at once, and until the offer's MaxTimeoutSeconds are over.
 func (a *Account) Authorize(offer x402.PaymentRequired) (x402.Authorization, error) {
 	if len(offer.Accepts) == 0 {
 		return x402.Authorization{}, errors.New("there is no way to pay")
