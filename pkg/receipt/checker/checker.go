@@ -119,7 +119,7 @@ type Log struct {
 	OwnPolicy bool `json:"ownPolicy"`
 }
 
-// Finality is whether the block is final, by what the chain's validators signed.
+// Finality is whether the finality document shows the block to be final.
 type Finality struct {
 	Part
 	// Provable reports whether the network of the receipt's chain is known or was given.
@@ -175,7 +175,7 @@ func failed(err error) Part {
 
 type check struct {
 	report Report
-	// What was given, read; nil when it was not, or cannot be read. Without a policy, that is the list's.
+	// What was given and can be read; else nil. Where no policy was given, policy is the list's.
 	doc    *receipt.Document
 	keys   *receipt.KeyDocument
 	proof  []byte

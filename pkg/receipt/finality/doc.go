@@ -2,8 +2,9 @@
 // validators of the chain signed instead of by the word of the receipt's signer. This page
 // is the format of the document that shows it.
 //
-// The package uses no network and no clock. It trusts one thing: the root of a finalized
-// beacon block, the checkpoint, that the reader has from a source of their own.
+// The package uses no network and no clock. It trusts the root of a finalized beacon block,
+// the checkpoint, that the reader has from a source of their own, and of a chain that it does
+// not know the [Network] that the reader brings.
 //
 // # What it is worth
 //

@@ -337,7 +337,8 @@ var (
 	ErrTooFewSigners = errors.New("less than two thirds of the sync committee signed")
 	// ErrSignature is a step whose signature does not match.
 	ErrSignature = errors.New("the sync committee's signature does not match")
-	// ErrBranch is a Merkle branch that does not lead where it should.
+	// ErrBranch is a Merkle branch that does not lead where it should, or a checkpoint whose header
+	// has another root.
 	ErrBranch = errors.New("a Merkle branch does not lead where it should")
 	// ErrLink is a block that the link does not tie to the anchor's.
 	ErrLink = errors.New("the block is not shown to precede the finalized one")

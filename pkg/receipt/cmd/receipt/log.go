@@ -194,9 +194,9 @@ func readList(ctx context.Context, from string) (*receiptlog.Directory, error) {
 	return &list, nil
 }
 
-// listOfKey asks the site of the key for its list of logs if the policy names several generations
-// of the log, or the proof holds and is of a generation after the first. It returns nil where
-// neither is so and where key is no address.
+// listOfKey asks the site of the key for its list of logs if the policy accepts the proof's checkpoint
+// and names several generations of its log, or the proof holds and is of a generation after the first.
+// It returns nil where neither is so and where key is no address.
 func listOfKey(ctx context.Context, key string, doc receipt.Document, found logged) (*receiptlog.Directory, error) {
 	included, unlisted := receiptlog.Included(doc, found.proof, found.policy)
 	_, generation, _ := receiptlog.GenerationOf(included.Origin)
@@ -252,8 +252,8 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 	return nil, nil, unknown
 }
 
-// fetchDirectory asks the verifier at an address for the list of its logs, and returns it with
-// the address.
+// fetchDirectory asks the verifier at an address for the list of its logs, and returns the list
+// and its URL.
 func fetchDirectory(
 	ctx context.Context, address string, allowed func(*url.URL) bool,
 ) (*url.URL, receiptlog.Directory, error) {
