@@ -93,8 +93,9 @@ func eventually(ctx context.Context, done func(context.Context) bool) bool {
 	return true
 }
 
-// proven repeats a command of the program receipt until it finds the proofs that the command asks
-// for, and prints what it says of log and finality. Proofs that are late are no fault of the purchase.
+// proven repeats the command verify of the program receipt until the proofs are there that it asks for,
+// within is over or ctx ends, and prints what it says of log and finality. Proofs that are late are no
+// fault of the purchase.
 func proven(ctx context.Context, program string, verify []string, out io.Writer) error {
 	var report []byte
 	if !eventually(ctx, func(ctx context.Context) (done bool) {

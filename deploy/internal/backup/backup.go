@@ -110,11 +110,11 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 
 // Restore restores what an archive holds to places where nothing is: all of it or, when a part
 // fails, nothing; but a Postgres that was filled by then stays so. The services must not run. Where
-// the stack lacked what it needs to go on, setup creates no keys until a restore has succeeded.
-// Afterwards setup creates no data key unasked if auth's database holds secrets of authenticator apps,
-// which only the earlier one opens. ErrArchive, ErrTaken.
+// the signing key was missing or, in a household, the SQLite file of the users, setup creates no keys
+// until a restore has succeeded. Afterwards setup creates no data key unasked if auth's database holds
+// secrets of authenticator apps, which only the earlier one opens. ErrArchive, ErrTaken.
 func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
-	begun := s.lost() // else the stack has what it needs, and goes on as it is
+	begun := s.lost() // else the stack goes on as it is
 	if begun {
 		if err := s.leaveMark(secrets.Unfinished); err != nil {
 			return m, err

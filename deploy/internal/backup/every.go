@@ -35,13 +35,13 @@ const nameLayout = "pforte-20060102T150405Z.tar"
 const (
 	// retry is how long Run waits after a try that failed.
 	retry = 5 * time.Minute
-	// look is after how long Run reads the clock again: a machine may sleep, or get another time.
+	// look is after how long, at most, Run reads the clock again: a machine may sleep, or get another time.
 	look = time.Minute
 )
 
 // Run saves until ctx ends, and then returns nil. It saves at once unless an archive is
-// younger than Every. It removes what a save that was killed left, and old archives after a new
-// one is there. It returns an error of Every, Keep or the folder; one of a save goes to Failed.
+// younger than Every. It removes what a save that was killed left in Folder, and old archives
+// after a new one is there. It returns an error of Every, Keep or the folder; one of a save goes to Failed.
 func (s Schedule) Run(ctx context.Context) error {
 	if s.Every <= 0 || s.Keep < 1 {
 		return errors.New("the time between two archives, and how many are kept, must be more than 0")

@@ -3,12 +3,13 @@
 // over hours.
 //
 // A campaign (make chaos) is many runs. Each run starts both services anew, has
-// buyers buy and users log in for some seconds, and meanwhile kills programs, cuts
-// connections, fills the disk, sets clocks wrong, and makes networks, nodes and
-// the facilitator fail and lie. Then all faults end, every buyer without an answer
-// tries again, and the run is judged from records that no service writes: the
-// transfers on the chain, what the buyers noted, and which sessions were ended. Every
-// receipt that was sold must be in the log of receipts, as a stranger checks it.
+// buyers buy and users log in for some seconds, and meanwhile causes some faults: it
+// kills programs, cuts connections, fills the disk, sets clocks wrong, or makes
+// networks, nodes and the facilitator fail and lie. Then all faults end, every buyer
+// without an answer tries again, and the run is judged from records that no service
+// writes: the transfers on the chain, what the buyers noted, and which sessions were
+// ended. Every receipt that was sold must be in the log of receipts, as a stranger
+// checks it.
 //
 // Load over hours (make soak) is moderate and without faults: what leaks does so
 // with every request. The same judge looks at its payments and receipts, and every
