@@ -34,7 +34,7 @@ import (
 // maxSecretFile bounds what is read from a NAME_FILE, in bytes.
 const maxSecretFile = 64 << 10
 
-// Load fills a new T from getenv, which is os.Getenv or a test's map. It
+// Load fills a new T from getenv, such as os.Getenv or a test's map. It
 // returns all errors that it finds, joined into one with a line each. When *T has
 // a Validate() error method, its errors are among them. It is called even if a
 // setting could not be read, which is then zero or its default; its error for such

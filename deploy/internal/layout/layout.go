@@ -42,7 +42,7 @@ const (
 // AdminName is the name of the administrator whom a layout with Admin creates.
 const AdminName = "admin"
 
-// Addresses are the host:port pairs that the programs listen on.
+// Addresses are the host:port pairs at which the programs are reached on this machine.
 type Addresses struct {
 	Proxy, ProxyAdmin, Auth, AuthAdmin, Verifier, VerifierAdmin, Chain, Facilitator, Beacon, Redis string
 	// Witnesses of the log of receipts.
