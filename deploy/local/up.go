@@ -86,7 +86,7 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
 	go leaveWithParent(leave, os.Getppid)
-	defer stop(programs, out) //nolint:contextcheck // ctx has ended by then
+	defer stop(programs, out) //nolint:contextcheck // ctx may have ended by then
 	redis, transaction, err := start(ctx, l, programs, out)
 	if err != nil {
 		return explain(ctx, err)

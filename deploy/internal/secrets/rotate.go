@@ -126,7 +126,7 @@ func RotateRedis(folder string) error {
 	}
 	password := rand.Text()
 	u.User = url.UserPassword(u.User.Username(), password)
-	// A fault in between is mended by MakeRedis, which every start calls.
+	// A fault in between is mended by MakeRedis, which setup calls where it makes secrets.
 	if err := WriteFile(file, strings.NewReader(u.String()), private); err != nil {
 		return err
 	}

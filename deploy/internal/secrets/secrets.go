@@ -30,7 +30,8 @@ const (
 )
 
 // Unfinished is the mark of a restore that was begun and has not succeeded. While it is there, Make,
-// MakeHousehold, MakeLog and TakeOver fail, so that no service starts without what was to be restored.
+// MakeHousehold, MakeLog and TakeOver fail: what was to be restored is not made anew, and services
+// that start after setup do not start.
 const Unfinished = "restore-unfinished"
 
 // Sealed is the mark that a restore leaves when it has put back users with authenticator apps. Until
