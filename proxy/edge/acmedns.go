@@ -103,7 +103,8 @@ func (p *AcmeDNS) write(ctx context.Context, txt string) error {
 	return nil
 }
 
-// DeleteRecords implements libdns.RecordDeleter. There is nothing to do: the server keeps the last two.
+// DeleteRecords implements libdns.RecordDeleter. There is nothing to do: the server keeps only
+// the last two records.
 func (*AcmeDNS) DeleteRecords(_ context.Context, _ string, records []libdns.Record) ([]libdns.Record, error) {
 	return records, nil
 }

@@ -40,7 +40,8 @@ type Applications struct {
 	Never []string `json:"never,omitempty"`
 	// File has the last good list. Where it is empty, it is apps.json in the folder of Caddy's data.
 	File string `json:"file,omitempty"`
-	// TLS says from where certificates are, for auth's pages. It is off where the site is plain http.
+	// TLS says how the site gets certificates: auto, internal, dns or off. auth is told it, for its pages. Start sets it
+	// to off where no port has TLS.
 	TLS string `json:"tls,omitempty"`
 	// Every is how often auth is asked. A second where it is zero.
 	Every caddy.Duration `json:"every,omitempty"`
@@ -252,7 +253,8 @@ func (a *Applications) Host(host string) (App, bool) {
 // Household returns the household's name, empty where it is not known.
 func (a *Applications) Household() string { return a.now.Load().household }
 
-// fault notes why an entry of the list is not served or reached, and with an empty reason that it is.
+// fault notes why an entry of the list is not served or reached, for at most maxApps entries, and with an empty reason
+// that it is.
 func (a *Applications) fault(slug, reason string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -322,7 +324,7 @@ func ownPorts(ctx caddy.Context) (all []uint16, secure uint16) {
 	return all, secure
 }
 
-// hostOf returns the host of a request as the list has it.
+// hostOf returns the host of a request as the list has it: without a port, in lower case.
 func hostOf(r *http.Request) string {
 	host, _, _ := strings.Cut(r.Host, ":") // an IPv6 address is no host of the list
 	return strings.ToLower(host)

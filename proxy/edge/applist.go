@@ -45,7 +45,7 @@ const (
 const (
 	maxListBytes = 1 << 20
 	maxApps      = 500
-	maxNever     = 1024 // a machine has one in each network of containers
+	maxNever     = 1024 // auth's machine has an address in each network of containers
 	maxProbes    = 16
 )
 
@@ -91,7 +91,8 @@ type appList struct {
 type probe struct{ id, to string }
 
 // parseList reads an answer with the list. Nothing in it is trusted, because it becomes a part of Caddy's
-// configuration: an entry that is wrong is left out, and the others serve. Its errors wrap errList.
+// configuration: an application that is wrong, has the slug or place of one before it, or is above maxApps is left out,
+// and the others serve. Its errors wrap errList.
 func parseList(b []byte) (*appList, error) {
 	var in struct {
 		Version   int               `json:"version"`

@@ -290,7 +290,8 @@ func (t *appRoutes) compile(app App) (*appRoute, error) {
 	return route, nil
 }
 
-// fill returns the configuration of the route of an application: what the operator's own lines would be.
+// fill returns the template of Apps.Route filled in for an application. A transport edge_app gets its slug and pin, and
+// App.Strip is a rewrite before the other handlers.
 func fill(template []byte, app App) ([]byte, error) {
 	var tree map[string]any
 	if err := json.Unmarshal(template, &tree); err != nil {

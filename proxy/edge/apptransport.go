@@ -67,7 +67,7 @@ func (t *AppTransport) Provision(ctx caddy.Context) (err error) {
 	return nil
 }
 
-// dialNet makes the connections of net/http.
+// dialNet is dial for net/http. Its errors are those after which Caddy may try the request again.
 func (t *AppTransport) dialNet(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := t.dial(ctx, network, address)
 	if err != nil {

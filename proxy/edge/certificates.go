@@ -25,7 +25,7 @@ const (
 	handshakeAgain  = 2 * time.Hour
 	handshakeFailed = 5 * time.Minute // for each failure in a row, up to handshakeLatest
 	handshakeLatest = 15 * time.Minute
-	handshakeSoon   = 3 * time.Second // after a failure that cost no attempt at an authority
+	handshakeSoon   = 3 * time.Second // after a failure that is no refusal (noteHandshake)
 	handshakeEvery  = 500 * time.Millisecond
 )
 
@@ -45,8 +45,8 @@ type certificate struct {
 	next              time.Time
 }
 
-// due returns the hosts for which a handshake is due now, forgets those that have left the list, and takes the new
-// ones.
+// due returns the hosts for which a handshake is due now, and notes that they are being tried. It takes new hosts of
+// the list, and forgets those that have left it and are not being tried.
 func (h *certificates) due(hosts map[string]*App, now time.Time) (due []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +70,7 @@ func (h *certificates) due(hosts map[string]*App, now time.Time) (due []string) 
 }
 
 // noteHandshake notes a handshake's outcome, and reports whether the host has a certificate now and had none, or the
-// reverse. refused is whether the handshake may have cost an attempt at an authority.
+// reverse. refused is whether the server refused the handshake, which may have cost an attempt at an authority.
 func (h *certificates) noteHandshake(host string, err error, refused bool, now time.Time) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,8 +89,8 @@ func (h *certificates) noteHandshake(host string, err error, refused bool, now t
 	return changed
 }
 
-// mayTry reports whether a certificate may be loaded or obtained for a host now: after a failure no visitor causes
-// another attempt before the next one is due.
+// mayTry reports whether a certificate may be loaded or obtained for a host now: after a refused handshake no visitor
+// causes another attempt before the proxy's own next one is due.
 func (h *certificates) mayTry(host string, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -259,6 +259,7 @@ func (l *boundListener) admit(c *boundConn) *boundConn {
 
 // crowds reports whether the widest network of a connection crowds out others: it has more than
 // 1/crowdShare of the connections that may be open, and more than the average of all widest networks.
+// That of a trusted proxy never does.
 func (l *boundListener) crowds(c *boundConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -292,8 +293,8 @@ func refuseLate(r *http.Request) {
 	}
 }
 
-// makePlace closes the connection that is lost to the client of c (shares.loser), and reports
-// whether there is one.
+// makePlace closes the connection that is lost to the client of c, which wants much units
+// (shares.loser), and reports whether there is one.
 func (l *boundListener) makePlace(of *shares[*boundConn], c *boundConn, much int) bool {
 	if c.trusted {
 		much = math.MinInt / 2 // so that no network has less
@@ -363,7 +364,8 @@ func (l *boundListener) remove(c *boundConn) {
 	l.open--
 }
 
-// boundConn is a TCPConn, which has more methods than a net.Conn.
+// boundConn is a connection that has a place at its listener. It is a TCPConn, which has more methods
+// than a net.Conn.
 type boundConn struct {
 	*net.TCPConn
 	listener *boundListener

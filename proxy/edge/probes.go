@@ -32,7 +32,7 @@ func (a *Applications) probeClient() *http.Client {
 		Timeout: probeWithin, CheckRedirect: noRedirect,
 		Transport: &http.Transport{
 			DialContext: a.reach.dialer(probeWithin), DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
-			// The certificate is known by its key, which an admin enters with the address.
+			// The certificate is known by its key, which auth keeps with the address.
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 		},
 	}

@@ -41,7 +41,8 @@ var (
 	compatible = netip.MustParsePrefix("::/96")
 )
 
-// reachFresh is for how long names of our services and interfaces are not looked up again, unless report has new ones.
+// reachFresh is for how long names of our services and interfaces are not looked up again, unless report or setPorts
+// sets something new.
 const reachFresh = 15 * time.Second
 
 // lookupWithin is how long looking up the names of our services may take together.

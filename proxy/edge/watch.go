@@ -131,7 +131,8 @@ func (ws *watches) join(s *stream) {
 	w.streams[s] = struct{}{}
 }
 
-// run checks at once and then every recheck, until the last request has ended.
+// run checks at once and then every recheck, until the last request has ended. A check that gets no place within
+// recheck is no decision.
 func (ws *watches) run(w *watch) {
 	ticker := time.NewTicker(ws.recheck)
 	defer ticker.Stop()
