@@ -70,7 +70,7 @@ func (h *certificates) due(hosts map[string]*App, now time.Time) (due []string) 
 }
 
 // noteHandshake notes a handshake's outcome, and reports whether the host has a certificate now and had none, or the
-// reverse. refused is whether the server refused the handshake, which may have cost an attempt at an authority.
+// reverse. refused is whether the server refused it and that may have cost an attempt at an authority.
 func (h *certificates) noteHandshake(host string, err error, refused bool, now time.Time) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,8 +89,8 @@ func (h *certificates) noteHandshake(host string, err error, refused bool, now t
 	return changed
 }
 
-// mayTry reports whether a certificate may be loaded or obtained for a host now: after a refused handshake no visitor
-// causes another attempt before the proxy's own next one is due.
+// mayTry reports whether a certificate may be loaded or obtained for a host now: after one that was refused
+// (noteHandshake) no visitor causes another attempt before the proxy's own next one is due.
 func (h *certificates) mayTry(host string, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -255,8 +255,8 @@ type exchange struct {
 	credentials
 	// whole is whether a Service has read the body, or found none, and its next handler runs.
 	whole bool
-	// own is whether the answer keeps all its headers, as one of the service whose cookies are named,
-	// of the service that edge_guard checks with, or of the route for errors.
+	// own is whether the answer may set the named cookies and keeps Clear-Site-Data, NEL and Report-To: it is
+	// one of the service whose cookies they are, of the one that edge_guard checks with, or of the route for errors.
 	own bool
 	// received has the method and the RequestURI that the client sent. Its headers and
 	// its URL are those that handlers change.
