@@ -40,8 +40,8 @@ const (
 	WithWrongToken // an app token that is not
 )
 
-// Caller is the user that a request's credential belongs to, as stored now. Decide gets none with Anonymous and
-// WithWrongToken.
+// Caller is the user that a request's credential belongs to, as stored now. Of Anonymous and WithWrongToken only Kind
+// is set.
 type Caller struct {
 	Kind        Kind
 	UserID      int64
@@ -57,7 +57,8 @@ type Caller struct {
 	ReadOnly     bool
 }
 
-// Action is what the guard does. It may refuse instead of a page or a redirect.
+// Action is what the guard does. Where auth has no pages, and at a later check of a request that passed, it refuses
+// instead of a page or a redirect.
 type Action string
 
 // The actions.
