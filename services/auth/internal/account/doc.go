@@ -3,8 +3,9 @@
 // group some of them. Who the users are is decided by package people, what they may open by policy.
 //
 // It owns the order of the steps between the user store, the session store and the password hasher, so that no
-// session outlives its user or password. It knows no HTTP and no text for users; errors are the sentinels of this
-// package and of user, session, password and factor, and ratelimit.LimitedError.
+// session outlives its user, and only the one in which a password is changed outlives the old one. It knows no HTTP
+// and no text for users; errors are the sentinels of this package and of user, session, password and factor, and
+// ratelimit.LimitedError.
 //
 // # Revocations
 //

@@ -30,8 +30,8 @@ type Factors interface {
 	// EnableByPasskey makes the user's passkeys their second factor, likewise.
 	// factor.ErrNoPasskey, factor.ErrAlreadyEnabled.
 	EnableByPasskey(ctx context.Context, of session.Session, recovery []string) (user.Revocation, error)
-	// UseTOTP uses up the code of a step; of any number of concurrent calls one succeeds, and afterwards none for
-	// that step or an earlier one. factor.ErrInvalidCode.
+	// UseTOTP uses up the code of a step that was checked with the stored secret sealed; of any number of
+	// concurrent calls one succeeds, and afterwards none for that step or an earlier one. factor.ErrInvalidCode.
 	UseTOTP(ctx context.Context, id int64, sealed []byte, step int64) error
 	// UseRecovery uses a recovery code up, once, and returns how many are left.
 	// factor.ErrInvalidCode.
@@ -113,7 +113,7 @@ type TOTPSetup struct {
 
 // SetupTOTP begins the set-up of TOTP for a session's user: a new secret, which counts once EnableTOTP has confirmed it
 // in the same session. Otherwise a thief of a session could have the user confirm a secret that the thief knows, long
-// after the session has ended. factor.ErrAlreadyEnabled, factor.ErrNotConfigured.
+// after the session has ended. factor.ErrAlreadyEnabled, factor.ErrNotConfigured, user.ErrNotFound.
 func (f *SecondFactor) SetupTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
 	household, err := f.s.Household(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func (f *SecondFactor) SetupTOTP(ctx context.Context, of session.Session) (TOTPS
 }
 
 // PendingTOTP returns the set-up that SetupTOTP began in this session, to show it again. factor.ErrNoPendingSetup,
-// factor.ErrAlreadyEnabled, factor.ErrNotConfigured.
+// factor.ErrAlreadyEnabled, factor.ErrNotConfigured, user.ErrNotFound.
 func (f *SecondFactor) PendingTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
 	_, secret, err := f.pendingSecret(ctx, of)
 	if err != nil {
@@ -166,7 +166,8 @@ func (f *SecondFactor) pendingSecret(ctx context.Context, of session.Session) (f
 // EnableTOTP confirms the set-up with a code and returns new recovery codes, of which only hashes are stored.
 // From now on the password alone does not log in; the user's other sessions end.
 // factor.ErrNoPendingSetup, factor.ErrAlreadyEnabled, factor.ErrNotConfigured; ErrWrongCode,
-// perhaps in a SkewError; ratelimit.LimitedError with ErrTooManyCodes; ErrPending, with the codes.
+// perhaps in a SkewError; ratelimit.LimitedError with ErrTooManyCodes; ErrPending, with the codes;
+// session.ErrNotFound when the session has ended, user.ErrNotFound when the user was deleted.
 func (f *SecondFactor) EnableTOTP(ctx context.Context, of session.Session, typed string) (codes []string, err error) {
 	state, secret, err := f.pendingSecret(ctx, of)
 	if err != nil {
@@ -196,7 +197,8 @@ func (f *SecondFactor) EnableTOTP(ctx context.Context, of session.Session, typed
 // EnableByPasskey makes the passkeys of a session's user their second factor. As EnableTOTP, it
 // returns new recovery codes and ends the user's other sessions.
 // factor.ErrPasskeysUnavailable; factor.ErrNoPasskey, also where theirs belong to another
-// address; factor.ErrAlreadyEnabled; ErrPending, with the codes.
+// address; factor.ErrAlreadyEnabled; ErrPending, with the codes; session.ErrNotFound when the session
+// has ended, user.ErrNotFound when the user was deleted.
 func (f *SecondFactor) EnableByPasskey(ctx context.Context, of session.Session) (codes []string, err error) {
 	state, err := f.State(ctx, of)
 	switch {
@@ -226,7 +228,8 @@ func (f *SecondFactor) enable(
 
 // Disable removes the second factor of a session's user, who proves to have it by a code, or without a code by a
 // passkey that they used within FreshFor. Passkeys stay. factor.ErrNotEnabled, factor.ErrRequired; ErrWrongCode,
-// ratelimit.LimitedError with ErrTooManyCodes; factor.ErrNotConfigured, factor.ErrSealed.
+// ratelimit.LimitedError with ErrTooManyCodes; factor.ErrNotConfigured, factor.ErrSealed; session.ErrNotFound when the
+// session has ended, user.ErrNotFound when the user was deleted.
 func (f *SecondFactor) Disable(ctx context.Context, of session.Session, typed string) error {
 	state, err := f.State(ctx, of)
 	switch {
@@ -261,7 +264,7 @@ func (f *SecondFactor) NewRecoveryCodes(ctx context.Context, of session.Session,
 }
 
 // prove uses a code of a session's user up, or takes the passkey that they used within FreshFor. ErrWrongCode,
-// ratelimit.LimitedError with ErrTooManyCodes, factor.ErrNotConfigured, factor.ErrSealed.
+// ratelimit.LimitedError with ErrTooManyCodes, factor.ErrNotConfigured, factor.ErrSealed, user.ErrNotFound.
 func (f *SecondFactor) prove(ctx context.Context, of session.Session, typed string) error {
 	byPasskey := of.Factor == session.Passkey || of.Factor == session.PasswordWithPasskey
 	if typed == "" && byPasskey && f.s.provedWithin(of, FreshFor) {

@@ -12,7 +12,7 @@ import (
 
 // ChangePassword sets the password of a session's user and ends all their other sessions. In this order: ErrMissing;
 // password.ErrTooShort, password.ErrTooLong; the errors of CheckSetPassword; user.ErrNotFound; ErrWrongPassword,
-// password.ErrBusy; ErrPending. Of several concurrent changes with the same old password at most one succeeds.
+// password.ErrBusy; ErrPending. Of several concurrent changes of an old password to other ones at most one succeeds.
 func (s *Service) ChangePassword(ctx context.Context, by session.Session, current, replacement string) error {
 	if current == "" || replacement == "" {
 		return ErrMissing

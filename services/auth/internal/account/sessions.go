@@ -128,7 +128,7 @@ func (s *Service) EndSession(ctx context.Context, of session.Session, key string
 }
 
 // EndOthers ends all sessions of a session's user but this one, and their logins under way. It returns how many
-// sessions it ended. ErrPending.
+// sessions it ended. user.ErrNotFound, ErrPending.
 func (s *Service) EndOthers(ctx context.Context, of session.Session) (int, error) {
 	r, err := s.users.EndOthers(ctx, of.UserID, of.Key)
 	return s.Follow(ctx, r, err)
@@ -177,8 +177,7 @@ func (s *Service) RevokeSession(ctx context.Context, username, prefix string) er
 	return s.End(ctx, infos[0].Session)
 }
 
-// Browsers returns the browsers that a session's user has logged in with, the one used
-// last first.
+// Browsers returns the known browsers of a session's user, the one used last first.
 func (s *Service) Browsers(ctx context.Context, of session.Session) ([]factor.Browser, error) {
 	return s.browsers.Browsers(ctx, of.UserID)
 }
