@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/config"
 )
 
-// ownAge is after how long the names of auth's stores are resolved again; ownTimeout bounds how long that takes.
+// ownAge is after how long the names in ownAddresses are resolved again; ownTimeout bounds how long that takes.
 const (
 	ownAge     = 30 * time.Second
 	ownTimeout = time.Second

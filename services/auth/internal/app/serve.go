@@ -185,7 +185,7 @@ func (s *server) untilBootstrapped(next http.Handler) http.Handler {
 	})
 }
 
-// handler connects the packages.
+// handler connects the packages over the stores, and returns the handler of the API and the pages.
 func (s *server) handler() (http.Handler, error) {
 	sameSite := http.SameSiteLaxMode
 	if s.cfg.CompatV0 {

@@ -43,7 +43,7 @@ type stores struct {
 	oidc     *oidc.Service
 	logouts  oidc.Logouts
 	limit    ratelimit.Create
-	// publicURL is the setting.
+	// publicURL is the setting PUBLIC_URL.
 	publicURL string
 }
 
