@@ -9,11 +9,11 @@ type Proxy struct {
 	Apps, TLS string
 	// Have is the ETag of the list that it serves.
 	Have string
-	// Skipped has the entries of that list that it does not serve, by slug, with the reason.
+	// Skipped has the reason why it does not serve, or not reach, an entry of that list, by slug.
 	Skipped map[string]string
 	// Certified are the slugs of the applications for whose host it has a certificate.
 	Certified []string
-	// Named are the addresses, names and networks that its operator permits beside private addresses.
+	// Named are the addresses, names and networks that its operator permits beside those of Apps.
 	Named []string
 }
 
