@@ -89,8 +89,8 @@ func (h *certificates) noteHandshake(host string, err error, refused bool, now t
 	return changed
 }
 
-// mayTry reports whether a certificate may be loaded or obtained for a host now: after one that was refused
-// (noteHandshake) no visitor causes another attempt before the proxy's own next one is due.
+// mayTry reports whether a certificate may be loaded or obtained for a host now: after a refused handshake
+// (noteHandshake) no visitor causes another attempt before the proxy's next handshake is due.
 func (h *certificates) mayTry(host string, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

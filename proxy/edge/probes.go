@@ -38,7 +38,7 @@ func (a *Applications) probeClient() *http.Client {
 	}
 }
 
-// probe begins to try addresses, at most maxProbes at once and none that is being tried or has an answer. The next
+// probe begins probes, at most maxProbes at once and none that is under way or has an answer (by its id). The next
 // question tells auth what was found.
 func (a *Applications) probe(ctx context.Context, all []probe) {
 	a.mu.Lock()
