@@ -24,8 +24,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Applications is the Caddy app that has the list of applications which admins entered at auth. It asks auth for
-// it, and keeps the last good one in memory and in a file, so that the applications are there while auth is away, and
+// Applications is the Caddy app that has the list of applications for which auth has a route. It asks auth for the
+// list, and keeps the last good one in memory and in a file, so that the applications are there while auth is away, and
 // after a restart too.
 type Applications struct {
 	// Mode is where applications may be: lan means private addresses; containers means the networks that the

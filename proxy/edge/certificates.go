@@ -23,7 +23,7 @@ import (
 const (
 	handshakeWithin = 2 * time.Minute
 	handshakeAgain  = 2 * time.Hour
-	handshakeFailed = 5 * time.Minute // for each failure in a row, up to handshakeLatest
+	handshakeFailed = 5 * time.Minute // for each refusal in a row, up to handshakeLatest
 	handshakeLatest = 15 * time.Minute
 	handshakeSoon   = 3 * time.Second // after a failure that is no refusal (noteHandshake)
 	handshakeEvery  = 500 * time.Millisecond
@@ -169,7 +169,7 @@ func (a *Applications) handshake(ctx context.Context, host string) error {
 }
 
 // Permission is the permission for certificates on demand. Hosts of the list of Applications have it, but not while the
-// next attempt is put off because the last one failed. No other name has it. It asks nobody, so that no list of names
+// next attempt is put off because one was refused. No other name has it. It asks nobody, so that no list of names
 // leaves the proxy, and certificates are there while auth is away.
 type Permission struct{ apps *Applications }
 

@@ -86,7 +86,7 @@ func (p *DNSUpdate) DeleteRecords(
 	return p.change(ctx, zone, records, (*dns.Msg).Remove)
 }
 
-// change sends one update for TXT records of a zone.
+// change sends one update of a zone, in which how inserts or removes TXT records.
 func (p *DNSUpdate) change(
 	ctx context.Context, zone string, records []libdns.Record, how func(*dns.Msg, []dns.RR),
 ) ([]libdns.Record, error) {
