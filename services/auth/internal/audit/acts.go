@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// act is what follows from an event beside its row.
+// act is what follows from an event, beside its row in the audit.
 type act struct {
-	// log names the event in the log; empty: there is no line. cli is the name for an event of a command; empty: log
-	// is; "-": there is no line.
+	// log names the event in the log, cli where a command caused it; an empty cli means log. There is no line where the
+	// name is empty or "-".
 	log, cli string
-	// fields are those of the line that not every line has, separated by spaces: user_id, by (the user who acted),
+	// fields are what this event's line has beyond those of Log, separated by spaces: user_id, by (the user who acted),
 	// and keys of the detail, or of its member after.
 	fields string
 	notice bool // shown to the user whom it concerns
-	// admins reports that it is shown to all admins but the one who did it.
+	// admins reports that it is shown to admins, but not to the one who did it (Store.AdminNotices).
 	admins bool
 	// notify is the German text of a notification; nil: there is none. It names users, and
 	// neither addresses nor what opens an account.
@@ -115,7 +115,7 @@ func Notifiable() []string { return named(func(a act) bool { return a.notify != 
 // noticed returns the names of the events that are shown to the user whom they concern.
 func noticed() []string { return named(func(a act) bool { return a.notice }) }
 
-// forAdmins returns the names of the events that are shown to all admins but the one who did them.
+// forAdmins returns the names of the events that are shown to admins, but not to the one who did them.
 func forAdmins() []string { return named(func(a act) bool { return a.admins }) }
 
 func named(is func(act) bool) []string {

@@ -10,10 +10,10 @@ type Kind string
 
 // The kinds of actors.
 const (
-	User      Kind = "user"      // a person with a session
+	User      Kind = "user"      // a user of the household
 	Operator  Kind = "operator"  // a command on the machine itself
 	System    Kind = "system"    // the service, for example a sweep
-	Anonymous Kind = "anonymous" // a request without a session
+	Anonymous Kind = "anonymous" // a request that is taken for no user's
 )
 
 // Actor is who acts, and from where. An entry keeps the name as it was, because users may be
@@ -29,7 +29,7 @@ type Actor struct {
 	// Agent is the browser and system, in words, of the request.
 	Agent      string
 	RequestID  string
-	SessionKey string // of session.Ref; not a credential
+	SessionKey string // Key of the session's session.Ref; not a credential
 }
 
 type actorKey struct{}
@@ -76,7 +76,8 @@ type Entry struct {
 type Cursor struct {
 	ID int64
 	// At is the entry's time as the client has read it. A client that knows the ID alone leaves it zero: then it is
-	// the entry's time now, which is later if the event was counted again since.
+	// the entry's time now, which is later if the event was counted again since, or where the entry is gone, the
+	// highest of those with lower IDs.
 	At time.Time
 }
 
@@ -101,7 +102,7 @@ type Store interface {
 	Notices(ctx context.Context, userID int64, names []string, all bool) ([]Entry, error)
 	// AdminNotices returns the entries of these names, newest first, at most 50, that another user or the operator
 	// has caused, or that say that an application could not be told of a logout. They are no earlier than since and
-	// the admin's account, and after the instant of NoticesSeen. A member gets none.
+	// the admin's account, and after the instant of NoticesSeen. Who is no admin gets none.
 	AdminNotices(ctx context.Context, userID int64, names []string, since time.Time) ([]Entry, error)
 	// NoticesSeen records that a user has seen their notices up to an instant, unless a later one is recorded.
 	NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error

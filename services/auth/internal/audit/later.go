@@ -15,8 +15,8 @@ const (
 	laterDrain = 5 * time.Second
 )
 
-// later is work that no answer waits for, such as the audit rows of logins, so that a full disk does not keep people
-// out, and requests for a new password, so that the answer tells nothing about the name.
+// later queues work that no answer waits for, such as the audit rows of logins, so that a full disk does not keep
+// people out, and requests for a new password, so that the answer tells nothing about the name.
 type later struct {
 	queue   chan func()
 	dropped atomic.Uint64
