@@ -41,7 +41,7 @@ const DefaultAddr = ":8081"
 // hexadecimal digits have 128 bits.
 const strongSecret = 32
 
-// Stores are the settings that the operator's commands need too, most of them of the stores.
+// Stores are the settings that the operator's commands need too: those of the stores, and a few more.
 type Stores struct {
 	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/auth.db" secret:"true" doc:"users: sqlite:PATH or postgres://…"`
 	RedisURL    string `env:"REDIS_URL" default:"redis://127.0.0.1:6379" secret:"true" doc:"sessions: redis[s]://[user:password@]host:port[/db], redis[s]+sentinel://…@host:port,host:port/master[/db], redis[s]+cluster://…@host:port,host:port"`
@@ -139,8 +139,8 @@ func needsRandomSecret(getenv func(string) string) bool {
 // appName keeps the cookie's name a token (RFC 6265, section 4.1.1).
 var appName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
-// publicURL is an origin as browsers write it (RFC 6454, section 6.2): in lower case, names
-// in ASCII.
+// publicURL is an origin in lower case, names in ASCII, as browsers write it (RFC 6454, section 6.2), but for a default
+// port, which they leave out.
 var publicURL = regexp.MustCompile(`^https?://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`)
 
 // Validate checks what the types of the settings do not.
