@@ -39,7 +39,7 @@ type Authenticator struct {
 	Handle []byte
 	// CrossOrigin says that the page is in a frame of a foreign one.
 	CrossOrigin bool
-	// NextID is the id of the next credential, unless nil.
+	// NextID is the id of new credentials; nil: each gets a random one.
 	NextID []byte
 	// BadSignature sends a signature of other data.
 	BadSignature bool
