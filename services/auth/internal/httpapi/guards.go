@@ -18,9 +18,9 @@ import (
 // csrfHeader carries the CSRF token, in both directions.
 const csrfHeader = "X-CSRF-Token"
 
-// authenticated passes requests of logged-in users only. The session is loaded and renewed, then
-// the user is read; when one of the stores fails the answer is a 500. A session that the user's row
-// does not admit is ended. Both cookies are sent again when they are old, because a browser counts
+// authenticated passes requests of logged-in users only. The session is loaded and, unless the context is from
+// session.WithoutRenewal, renewed; then the user is read. When one of the stores fails the answer is a 500. A session
+// that the user's row does not admit is ended. Both cookies are sent again when they are old, because a browser counts
 // from when it received them; not with an answer of 500 and above, and not with CompatV0.
 func (a *api) authenticated(h handler) handler {
 	return a.loggedIn(h, a.endDead)

@@ -81,7 +81,7 @@ func (a signIns) answer(c echo.Context) (answer, error) {
 func (a signIns) client(c echo.Context, _ caller) (answer, error) { return a.answer(c) }
 
 // setClient is PUT /apps/:slug/oidc. Where the application is a client it changes the fields that the body has. Else it
-// makes the application a client, and answers with the secret, which is shown this once.
+// makes the application a client, and answers with the secret, which is shown this once; a public client has none.
 func (a signIns) setClient(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		ClientID    *string          `json:"client_id"`

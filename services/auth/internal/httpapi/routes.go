@@ -25,7 +25,7 @@ const (
 	fresh                            // live, and a recent proof of who the user is
 	freshWithFactor                  // fresh for users with a second factor, live for others
 	ceremony                         // the client's address has not begun or finished too many ceremonies
-	proving                          // nothing; the answer has the RateLimit headers of a proof
+	proving                          // nothing; the answer has the RateLimit headers of a proof, if one was attempted
 )
 
 // route is a path below prefix.
