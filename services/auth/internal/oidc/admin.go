@@ -104,8 +104,8 @@ func (s *Service) Refusals(ctx context.Context, c Client) ([]Refusal, error) {
 	return s.o.ShortLived.Refusals(ctx, c.ApplicationID)
 }
 
-// Unfinished reports whether a user was led back to the application more than a minute and less than an hour ago, and
-// it has not asked for tokens since: it probably does not reach us.
+// Unfinished reports whether more than a minute ago a user was led back to the application, and it has not asked for
+// tokens since: it probably does not reach us. This is forgotten after an hour.
 func (s *Service) Unfinished(ctx context.Context, c Client) (bool, error) {
 	since, err := s.o.ShortLived.Waiting(ctx, c.ApplicationID)
 	return !since.IsZero() && s.o.Now().Sub(since) > time.Minute, err

@@ -38,8 +38,8 @@ type Attempt struct {
 	// Confirmed and Denied are what the user answered when they were asked.
 	Confirmed, Denied bool
 	IP                string
-	// Spend counts a request that is to be kept, a long one several times, and returns an error where there were
-	// too many.
+	// Spend counts a request that is to be kept, and returns an error where there were too many. It is called
+	// several times for a long one.
 	Spend func(context.Context) error
 }
 
@@ -262,7 +262,7 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 func (a *authorization) provedSince(unix int64) bool { return a.Session.AuthAt.Unix() >= unix }
 
 // outdated reports whether the session is older than the request asks for or, if the user has a second factor,
-// weaker. It is not after a proof since the request came: a request asks for one once.
+// weaker. After a proof since the request came it is neither: a request asks for one proof only.
 func (a *authorization) outdated() bool {
 	if a.provedSince(a.kept.At) {
 		return false
@@ -419,7 +419,7 @@ func (s *Service) Waiting(ctx context.Context, handle string) (Waiting, error) {
 	}, nil
 }
 
-// Keep keeps a request that came by POST, and returns its handle. Of the attempt, Values, IP and Spend count.
+// Keep keeps a request that came by POST, and returns its handle. The attempt has Values, IP and Spend.
 // ErrRequest, ErrUnknownClient, ErrUnknownAddress, and the errors of Off, of Spend and of stores.
 func (s *Service) Keep(ctx context.Context, attempt Attempt) (handle string, err error) {
 	st, err := s.on(ctx)
@@ -439,10 +439,10 @@ func (s *Service) Keep(ctx context.Context, attempt Attempt) (handle string, err
 	return s.keep(ctx, a)
 }
 
-// spentBytes is for how many bytes of a request that is kept one attempt is counted.
+// spentBytes: Spend is called once for a request that is kept, and once more for each so many bytes of it.
 const spentBytes = 2 << 10
 
-// keep keeps a request that counts, and returns its handle.
+// keep counts a request by Spend, keeps it, and returns its handle. Errors are those of Spend and of the store.
 func (s *Service) keep(ctx context.Context, a *authorization) (handle string, err error) {
 	for range 1 + len(a.kept.Query)/spentBytes {
 		if err := a.Spend(ctx); err != nil {

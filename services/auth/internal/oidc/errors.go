@@ -16,7 +16,8 @@ func IsOff(err error) bool {
 		errors.Is(err, ErrIssuerChanged)
 }
 
-// Errors of a request for a login that are shown on a page, because it is not known where to lead back to.
+// Errors of a request for a login that are shown on a page, because it is not known where to lead back to. Push returns
+// some of them.
 var (
 	ErrRequest        = errors.New("request is too long, or has a parameter twice")
 	ErrUnknownClient  = errors.New("unknown client")
@@ -24,7 +25,8 @@ var (
 	ErrRequestGone    = errors.New("request is unknown or has expired")
 )
 
-// Errors of a request for a login with which the browser is led back.
+// Errors of a request for a login with which the browser is led back. Push and the functions for devices return some of
+// them.
 var (
 	ErrResponseType    = errors.New("response_type is not code")
 	ErrResponseMode    = errors.New("response_mode is neither query nor form_post")

@@ -17,7 +17,7 @@ import (
 
 // Times and limits of back-channel logouts (OpenID Connect Back-Channel Logout 1.0).
 const (
-	logoutPoll       = 250 * time.Millisecond // how often the queue is read
+	logoutPoll       = 250 * time.Millisecond // how often the queue is read, unless a try ends sooner
 	logoutTimeout    = 5 * time.Second        // of one try
 	LogoutLease      = 15 * time.Second       // how long a process has one to itself
 	logoutLifetime   = 2 * time.Minute        // of a logout token
@@ -87,7 +87,7 @@ type LogoutOptions struct {
 type LogoutSender struct {
 	LogoutOptions
 	client *http.Client
-	ended  chan struct{} // a try has, and made room for another
+	ended  chan struct{} // tells Run that a try has ended and made room for another
 
 	mu      sync.Mutex
 	sending map[int64]int // by application

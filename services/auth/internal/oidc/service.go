@@ -83,8 +83,8 @@ func NewMACKey(dataKey []byte) ([]byte, error) {
 	return hkdf.Key(sha256.New, dataKey, nil, "refresh tokens of the OpenID provider", sha256.Size)
 }
 
-// read reads the state. Where there are clients and a key to sign with is missing, it makes the keys, unless
-// Options.Off is set.
+// read reads the state. Where there are clients, and a key to sign with is missing or cannot be opened, it makes the
+// keys, unless Options.Off is set.
 func (s *Service) read(ctx context.Context) (*state, error) {
 	clients, err := s.o.Clients.Clients(ctx)
 	if err != nil {
@@ -128,12 +128,12 @@ func (s *Service) on(ctx context.Context) (*state, error) {
 	return st, nil
 }
 
-// later calls do, which no answer waits for. An error is logged, with what failed.
+// later has do called by audit.Recorder.Later, so that no answer waits for it. An error is logged, with what failed.
 func (s *Service) later(ctx context.Context, what string, do func(context.Context) error) {
 	s.o.Audit.Later(ctx, s.logged(what, do))
 }
 
-// forPage is later for what the application's page says. Strangers cause it without bounds, so it may be lost.
+// forPage is later for what the application's page says, by audit.Recorder.Note: strangers cause it without bounds.
 func (s *Service) forPage(ctx context.Context, what string, do func(context.Context) error) {
 	s.o.Audit.Note(ctx, s.logged(what, do))
 }

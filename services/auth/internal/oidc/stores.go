@@ -121,8 +121,8 @@ type Refusal struct {
 type ShortLived interface {
 	// PutCode keeps a code by its hash, until it expires.
 	PutCode(ctx context.Context, hash string, c Code) error
-	// TakeCode returns a code once. ErrCodeUsed; reused is then the grant of a code without PKCE that was taken more
-	// than five seconds and less than ten minutes ago; empty: none.
+	// TakeCode returns a code once. ErrCodeUsed; reused is then the ID of the grant of a code without PKCE that was
+	// taken more than five seconds and less than ten minutes ago; empty: none.
 	TakeCode(ctx context.Context, hash string) (c Code, reused string, err error)
 	// PutAccess keeps an access token by its hash, for AccessLifetime.
 	PutAccess(ctx context.Context, hash string, a Access) error
@@ -153,8 +153,8 @@ type ShortLived interface {
 	PollDevice(ctx context.Context, hash, secret, clientID string, now time.Time) (Code, error)
 	// GiveDeviceBack keeps again what PollDevice has returned. ErrNoDevice if it has expired.
 	GiveDeviceBack(ctx context.Context, hash string, c Code) error
-	// Wait notes that a user was led back to an application, which should then ask for tokens. Asked notes that it has
-	// asked. Waiting returns since when it has not; zero: it has, or nobody was led back within the hour.
+	// Wait notes for an hour, unless that is noted already, that a user was led back to an application at an instant.
+	// Asked forgets that, as the application has asked for tokens. Waiting returns the instant; zero: none is noted.
 	Wait(ctx context.Context, applicationID int64, at time.Time) error
 	Asked(ctx context.Context, applicationID int64) error
 	Waiting(ctx context.Context, applicationID int64) (time.Time, error)

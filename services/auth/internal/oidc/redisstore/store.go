@@ -18,8 +18,8 @@ import (
 const (
 	// timeout bounds a method.
 	timeout = 2 * time.Second
-	// usedLife is how long the grant of a code without PKCE is kept after the code's use. Within usedGrace, a second
-	// use of the code is taken for a browser that loads its callback twice.
+	// usedLife is how long the ID of a grant is kept here after the use of its code without PKCE. Within usedGrace, a
+	// second use of the code is taken for a browser that loads its callback twice.
 	usedLife    = 10 * time.Minute
 	usedGrace   = 5 * time.Second
 	maxRefusals = 20
@@ -95,7 +95,7 @@ func decoded[T any](what string, reply *redis.StringCmd, gone error) (value T, e
 	return value, failed(what, err)
 }
 
-// putCode keeps a code and, without PKCE, the grant that ends when it is used again.
+// putCode keeps a code and, without PKCE, the ID of the grant that ends when it is used again.
 var putCode = redis.NewScript(`
 redis.call('HSET', KEYS[1], 'code', ARGV[1], 'reused', ARGV[2])
 return redis.call('EXPIREAT', KEYS[1], ARGV[3])`)
@@ -115,8 +115,8 @@ func (s *store) PutCode(ctx context.Context, hash string, c oidc.Code) error {
 	return failed("keep code", putCode.Run(ctx, s.client, s.pair(hash)[:1], encoded, reused, c.ExpiresAt).Err())
 }
 
-// takeCode returns a code once. Of one without PKCE that was used before it returns the grant that has to end, but
-// not within usedGrace: a copy at once would end what the first is about to be given.
+// takeCode returns a code once. Of one without PKCE that was used before it returns the ID of the grant that has to
+// end, but not within usedGrace: a copy at once would end what the first is about to be given.
 var takeCode = redis.NewScript(`
 local again = redis.call('GET', KEYS[3])
 if again then return {again, ''} end
