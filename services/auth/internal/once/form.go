@@ -72,17 +72,17 @@ func digest(id, purpose string, sent []string) (sum [32]byte) {
 
 // Answer is what a form led to.
 type Answer struct {
-	To      string    // the redirect
-	Cookies []string  // that were set
-	At      time.Time // when
+	To      string    // where the redirect leads
+	Cookies []string  // that were set: values of Set-Cookie
+	At      time.Time // when it was carried out
 }
 
 func (s *Store) form(f Form) string { return s.o.App + ":form:" + f.name }
 
 // Begin reports whether the caller is the first to send a form. The first carries it out, and then calls Finish or
 // Abandon. Of any number of concurrent calls one is the first; the others wait and return its answer. Where it
-// abandons the form, or takes longer than pendingLifetime, one of them is the first. A caller whose ctx ends keeps no
-// others waiting.
+// abandons the form, or takes longer than pendingLifetime, one of them is the first. A call that fails because its ctx
+// ends keeps no others waiting, if Redis can be reached.
 func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, err error) {
 	mark := pending + rand.Text() // by which the caller knows its form again where a reply was lost
 	for {
