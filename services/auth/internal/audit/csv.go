@@ -61,8 +61,8 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// inert puts an apostrophe before a cell that a spreadsheet would take for a formula: people
-// type some of them.
+// inert puts an apostrophe before a cell that a spreadsheet might take for a formula, because
+// some cells hold what people have typed.
 func inert(cell string) string {
 	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
 		return "'" + cell
