@@ -52,7 +52,7 @@ func (c Client) TellsGroups(scopes []string) bool {
 }
 
 // placeholder returns an e-mail address of p in the domain .invalid, which has no mailboxes (RFC 2606). about says
-// that it is verified, because applications refuse the user otherwise.
+// that it is verified, because some applications refuse the user otherwise.
 func placeholder(p Person, host string) string {
 	local := strings.ToLower(p.User.Username)
 	if strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {

@@ -82,8 +82,7 @@ type LogoutOptions struct {
 	Now     func() time.Time
 }
 
-// LogoutSender delivers back-channel logouts, each by one of the replicas, and again when the application was not
-// reached.
+// LogoutSender delivers back-channel logouts, each by one of the replicas, and again after a try that has failed.
 type LogoutSender struct {
 	LogoutOptions
 	client *http.Client

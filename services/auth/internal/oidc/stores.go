@@ -95,7 +95,7 @@ type Code struct {
 // Access is what an access token stands for.
 type Access struct {
 	Grant  string
-	Scopes []string // a part of the grant's
+	Scopes []string // all or some of the grant's
 	// IssuedAt is in Unix seconds.
 	IssuedAt int64
 }
@@ -112,7 +112,7 @@ type Kept struct {
 type Refusal struct {
 	At      time.Time
 	Reason  string // the text of an error, or a parameter's name
-	Address string // that is not entered
+	Address string // redirect_uri, where that is why: it is not one of the client's; else empty
 	IP      string
 }
 
