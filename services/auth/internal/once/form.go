@@ -49,7 +49,7 @@ type Form struct {
 	key  Key
 }
 
-// NewForm returns the form with an id, and reports whether that has the form of NewID. sent must hold what tells two
+// NewForm returns the form with an id, and reports whether the id is like those of NewID. sent must hold what tells two
 // acts apart: the path and the body. A client may choose the id, if it is random.
 func NewForm(id string, sent ...string) (Form, bool) {
 	if !isID(id) {
