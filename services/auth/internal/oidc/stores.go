@@ -70,8 +70,8 @@ type Grants interface {
 	// EndConnection is EndGrant at the wish of its user, an admin or user.Operator. ErrNoConnection, also where by
 	// is none of them.
 	EndConnection(ctx context.Context, id string, by int64) error
-	// SweepGrants deletes the grants that ended more than KeepEnded ago, also by RefreshIdle or RefreshLifetime,
-	// and the ended logins of more than KeepEndedLogins ago.
+	// SweepGrants deletes the grants that ended, or came to the end of RefreshIdle or RefreshLifetime, more than
+	// KeepEnded ago, and the logins that ended more than KeepEndedLogins ago.
 	SweepGrants(ctx context.Context) error
 }
 
