@@ -76,8 +76,8 @@ type Entry struct {
 type Cursor struct {
 	ID int64
 	// At is the entry's time as the client has read it. A client that knows the ID alone leaves it zero: then it is
-	// the entry's time now, which is later if the event was counted again since, or where the entry is gone, the
-	// highest of those with lower IDs.
+	// the entry's time now, which is later if the event was counted again since; where the entry is gone, the latest
+	// time of the entries with lower IDs.
 	At time.Time
 }
 
