@@ -249,7 +249,7 @@ func (a members) createInvite(c echo.Context, s caller) (answer, error) {
 		Role        string   `json:"role"`
 		SystemAdmin bool     `json:"system_admin"` // another way to say role admin
 		Groups      []string `json:"groups"`
-		Former      bool     `json:"former"`   // username may be one that another user had before
+		Former      bool     `json:"former"`   // username may be that of a deleted user
 		LastDay     string   `json:"last_day"` // of a guest, YYYY-MM-DD
 	}
 	if err := decode(c.Response(), c.Request(), &body); err != nil {

@@ -55,7 +55,7 @@ type Link struct {
 	// created. The Username of an open invite is the new user's; empty: the person chooses.
 	UserID      int64
 	Username    string
-	Former      bool     // when an invite is created: Username may be one that another user had before
+	Former      bool     // when an invite is created: Username may be one that a deleted user had
 	DisplayName string   // of an open invite, a proposal; else the user's
 	Role        string   // of the user whom an invite or a set-up creates
 	Groups      []string // slugs, sorted, of that user's groups
