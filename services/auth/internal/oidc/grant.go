@@ -17,7 +17,7 @@ const (
 	IDTokenLifetime = time.Hour
 	RefreshIdle     = 30 * 24 * time.Hour  // without use
 	RefreshLifetime = 365 * 24 * time.Hour // since the login
-	RefreshGrace    = 2 * time.Minute      // in which a replaced token, or a code, is answered again
+	RefreshGrace    = 2 * time.Minute      // in which a replaced token, or a device's code, is answered again
 	KeepEnded       = 30 * 24 * time.Hour  // of a grant, after its end
 	KeepEndedLogins = time.Hour            // after their end
 	RequestLifetime = 15 * time.Minute     // of a kept request
