@@ -153,7 +153,7 @@ func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
 type begun struct {
 	value string
 	count int       // one more than the hand-overs that were finished since
-	since time.Time // in whole seconds
+	since time.Time // the cookie has it in whole seconds
 }
 
 func (b begun) String() string {
@@ -224,12 +224,12 @@ func (m *Manager) HasBegun(r *http.Request, state string) bool {
 	return slices.ContainsFunc(m.begun(r), func(b begun) bool { return stateOf(b.value) == hash })
 }
 
-// HasBegunAny reports whether the browser of the request has begun any hand-over on this
-// host within BeginLifetime, and has kept the cookie.
+// HasBegunAny reports whether the request has the cookie of BeginHandOver: its browser has begun or finished a
+// hand-over on this host within BeginLifetime.
 func (m *Manager) HasBegunAny(r *http.Request) bool { return len(m.begun(r)) > 0 }
 
-// BegunAt returns when the hand-over of a state was begun, and reports whether the state is
-// one. It is what the client says.
+// BegunAt returns when the hand-over of a state was begun, as the client says, and reports whether the state has the
+// form of one.
 func BegunAt(state string) (at time.Time, ok bool) {
 	hash, text, _ := strings.Cut(state, ".")
 	seconds, err := strconv.ParseInt(text, 10, 64)

@@ -19,7 +19,8 @@ const (
 	// maxPipelines is how many are under way at once. The fewer, the more loads
 	// share one; with one alone, a connection that hangs would delay every session.
 	maxPipelines = 2
-	// maxPipeline bounds the loads of a pipeline, maxLoading those that wait for one.
+	// maxPipeline bounds the loads of a pipeline, maxLoading those in the queue for one. Further ones wait for a
+	// place in it.
 	maxPipeline = 256
 	maxLoading  = 4096
 )
@@ -67,8 +68,8 @@ func (l *load) args() []any {
 	}, l.ofHost...)
 }
 
-// values returns what lua/load.lua does. The end of ctx ends only the wait for a pipeline,
-// which goes on for the other loads.
+// values returns what lua/load.lua does. Where loads share pipelines, the end of ctx ends only the wait for one, which
+// goes on for the other loads.
 func (s *store) values(ctx context.Context, l *load) (values []string, err error) {
 	if s.loads == nil {
 		return loadScript.Run(ctx, s.client, s.pair(l.ref), l.args()...).StringSlice()
