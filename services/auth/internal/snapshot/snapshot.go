@@ -9,7 +9,7 @@ import (
 
 // Options are the parts of a Snapshot. All fields are required.
 type Options[T any] struct {
-	What string // is read, for errors
+	What string // names what is read, in errors
 	// Age is after how long the value is read again. A change by another replica or a command may take as
 	// long to be seen here.
 	Age  time.Duration
