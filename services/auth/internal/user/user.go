@@ -27,7 +27,8 @@ const (
 	Member Role = "member"
 )
 
-// DefaultAvatarColor is the colour of a user, or an application, that is created without one.
+// DefaultAvatarColor is the colour of a user, or an application, that is created without one. Links and pages take
+// ColorOf instead.
 const DefaultAvatarColor = "#007AFF"
 
 // New are the fields of a user to create; the store sets the others. The password hash
@@ -88,7 +89,7 @@ type Details struct {
 // Email is the address of a user.
 type Email struct {
 	Address string // ASCII; empty: there is none
-	// ConfirmedAt is when an admin or a command entered it, ConfirmedBy who (Operator: a command); zero: nobody did,
+	// ConfirmedAt is when an admin or a command confirmed it, ConfirmedBy who (Operator: a command); zero: nobody did,
 	// and it may be another person's.
 	ConfirmedAt time.Time
 	ConfirmedBy int64
@@ -117,7 +118,7 @@ type Household struct {
 	Name string // empty: not set
 	// RequireSecondFactor forbids users to turn their second factor off.
 	RequireSecondFactor bool
-	FirstStepsDone      bool      // admins want to see them no more
+	FirstStepsDone      bool      // an admin has hidden the first steps
 	LastBackup          time.Time // when the program backup made its last archive; zero: none is known
 }
 
