@@ -181,7 +181,7 @@ func (w *Web) credentials(r *http.Request, on session.Device) (account.Credentia
 }
 
 // KnowBrowser sets the cookie by which the browser is known, with the value that it has already if there is one, and
-// returns the request with it. In the earlier variant it does nothing. POST /login of the API, which sets two cookies
+// returns the request with it. With CompatV0 it does nothing. POST /login of the API, which sets two cookies
 // and no other (AUTH-4.5), does without.
 func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request {
 	if w.CompatV0 {
