@@ -59,7 +59,8 @@ type buyer struct {
 	// maxWait bounds how long a seller is asked for its price, and how long one payment is sent again. finalWait
 	// bounds the wait of [buyer.waitFinal], before anything is signed.
 	maxWait, finalWait time.Duration
-	// batch has the questions that a body of batchPath asks; all must be final before a payment for it is signed.
+	// batch has the questions that a body of batchPath asks. Before a payment for it is signed, [buyer.waitFinal]
+	// waits for each.
 	batch []question
 	// isBrief bounds the retries of a payment of which every answer said that it moved no money: it is sent
 	// again within finalWithin at most, and not after a 422, by which the evidence is not there. The caller gets

@@ -91,7 +91,7 @@ func (q question) verify(answer []byte, keys receipt.KeyDocument) (receipt.Resul
 	return receipt.Verify(answer, keys)
 }
 
-// suffix returns what a path of this question ends with, unless the user names another.
+// suffix returns what stands after the name of the chain in a path of this question that has one.
 func (q question) suffix() string {
 	if q.aboutTransfer {
 		return transferSuffix

@@ -43,7 +43,7 @@ type outcomePayment struct {
 	Reused bool `json:"repeated"`
 }
 
-// failed is what --json prints of a run that fails, unless the command line is wrong.
+// failed is what --json prints of a run that fails, unless the command line is wrong or the answer was printed before.
 type failed struct {
 	URL         string `json:"url"`
 	Transaction string `json:"transaction"`

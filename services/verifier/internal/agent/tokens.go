@@ -31,9 +31,9 @@ var (
 	ErrPriceAboveCap = errors.New("the price is above the cap")
 )
 
-// choose returns the first way to pay that the agent supports and that costs at most most, and its price, both
-// in atomic units. network, when not "", is the only network to pay on. The error is ErrPriceAboveCap if there
-// are supported ways that all cost more, and ErrNoOffer if there are none.
+// choose returns the first way to pay that the agent supports and that costs at most most, and its price. most and
+// the price are in atomic units. network, when not "", is the only network to pay on. The error is ErrPriceAboveCap
+// if there are supported ways that all cost more, and ErrNoOffer if there are none.
 func choose(accepts []x402.Requirements, most *big.Int, network string) (x402.Requirements, *big.Int, error) {
 	err := ErrNoOffer
 	for _, r := range accepts {

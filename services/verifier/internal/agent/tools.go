@@ -281,7 +281,7 @@ type paidAnswer struct {
 }
 
 type paidPayment struct {
-	// USD is "0.00" when the answer was in File before the call, else what was signed for.
+	// USD is "0.00" when the answer was in File already, else what was signed for.
 	USD         string `json:"usd"`
 	Network     string `json:"network,omitempty"`
 	PayTo       string `json:"payTo,omitempty"`
@@ -414,8 +414,8 @@ var faults = []fault{
 	{err: errLogLater, reason: "log_proof_pending", paid: "no", retryable: true},
 }
 
-// failure returns the result of a call that failed. resumed means that a payment of an earlier call for the
-// question was sent again, or may be open.
+// failure returns the result of a call that failed. resumed means that a payment for the question was made, or may be
+// open: that nothing was paid is then said only where err shows it.
 func failure(err error, resumed bool) *mcp.CallToolResult {
 	f := callFailure{Error: "The call failed.", Reason: "failed", Paid: "no", Retryable: true}
 	if resumed {
