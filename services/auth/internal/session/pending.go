@@ -11,8 +11,8 @@ const PendingLifetime = 5 * time.Minute
 // MaxTries is how many answers a pending login accepts, right or wrong.
 const MaxTries = 5
 
-// Pending is a login whose password was right and whose second factor is missing. It
-// is not a Session, has other keys and another cookie, and admits to nothing else.
+// Pending is a login whose password was right and whose second factor is missing. It is not a Session, has other keys
+// and another cookie, and admits to nothing but the second step.
 type Pending struct {
 	Ref // Key is the SHA-256 of the id in the cookie
 	// Fingerprint changes with everything that revokes the user's sessions, such as a new password; the login then
