@@ -1,3 +1,3 @@
-// Package snapshot keeps in memory for seconds what a store says, so that what an anonymous client asks for costs no
-// SQL.
+// Package snapshot keeps in memory for seconds what a store says, so that many requests of anonymous clients cost one
+// read of SQL.
 package snapshot
