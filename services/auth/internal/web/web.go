@@ -263,18 +263,18 @@ func (w *Web) UpdateMember(
 	return u, err
 }
 
-// passwordTimeout bounds a request that computes a password, which may take seconds on a small machine. Waiting in
-// the queue, and each step of a store, have their own, closer bounds.
+// passwordTimeout bounds a request that computes the hash of a password, which may take seconds on a small machine.
+// Waiting in the queue, and each step of a store, have their own, closer bounds.
 const passwordTimeout = 30 * time.Second
 
-// Detach returns, for a request that may compute a password, one with a context that does not
-// end when the client hangs up, has passwordTimeout, and names the network for the queue.
+// Detach returns, for a request that may compute the hash of a password, one with a context that does not end when the
+// client hangs up, has passwordTimeout, and names the network for the queue.
 func (w *Web) Detach(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), passwordTimeout)
 	return r.WithContext(w.fromNetwork(ctx, r)), cancel
 }
 
-// Waiting returns a context for a request that waits for another one, which may compute a password. It has
+// Waiting returns a context for a request that waits for another one, which may compute the hash of a password. It has
 // passwordTimeout, and ends when the client hangs up.
 func Waiting(r *http.Request) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(service.Untimed(r.Context()), passwordTimeout)
