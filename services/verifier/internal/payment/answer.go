@@ -2,9 +2,9 @@ package payment
 
 import "bytes"
 
-// Answer is a signed answer. Where there is a log of receipts, its entries are durably queued or
-// in the log: nothing else that was sold may leave the process. Only a Ledger makes one. The zero
-// value is no answer.
+// Answer is a signed answer that may leave the process: where there is a log of receipts, the
+// answer's entries are in it or queued for it. Only a Ledger makes one. The zero value is no
+// answer.
 type Answer struct{ text []byte }
 
 // Queued returns the answer with this text. It is for a Ledger alone, once the entries are on

@@ -6,7 +6,7 @@
 // payer's own key signed (Terms.SignedByPayer). A payer is known who has paid and rarely failed
 // (Caps.Knows); all others are strangers.
 //
-// It knows no HTTP status, no route and no order of steps: package paywall sells. The
+// The package knows no HTTP status, no route and no order of steps: package paywall sells. The
 // facilitator's client, the ledger in SQL and the reading of the chain's log are in packages of
 // their own.
 package payment

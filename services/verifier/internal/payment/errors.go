@@ -31,7 +31,8 @@ var (
 	// ErrIdentifier: the buyer's payment identifier was used for another request.
 	ErrIdentifier = errors.New("payment identifier was used for another request")
 	// ErrTooMany: the payer, or the address or its network, has too many unpaid attempts or free
-	// calls, or the payer has had too many answers of earlier payments.
+	// calls, the payer has had too many answers of earlier payments, or the free questions that
+	// all clients share are used up.
 	ErrTooMany = errors.New("too many unpaid attempts")
 )
 

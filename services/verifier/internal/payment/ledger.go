@@ -167,9 +167,9 @@ type Settlement struct {
 type Caps struct {
 	// Since is when the day began, MonthSince the month; failures of claims before do not count.
 	Since, MonthSince time.Time
-	// Payer and Client are how many may fail in a day. As many may be under way at once, counting
-	// those that have failed, and one more for each that was settled. Client is for payers who are
-	// not known.
+	// Payer and Client are how many may fail in a day: of a payer who has paid often more, see
+	// OfPayer. As many may be under way at once, counting those that have failed, and one more for
+	// each that was settled. Client is for payers who are not known.
 	Payer, Client int
 	// Around is how many may fail in the network around the client, of payers who are not
 	// known.
@@ -345,7 +345,7 @@ type Ledger interface {
 	Found(ctx context.Context, r Record, answer []byte, transaction string) (Answer, error)
 	// Begin turns the owner's Working record into Settling, keeps the answer, queues its entries
 	// of the log and reserves one settlement, in one step that is on disk when it returns.
-	// ErrLost: the record is not the owner's any more, or is for another request. ErrLimit: the
+	// ErrLost: the record is not the owner's claim any more, or is for another request. ErrLimit: the
 	// month has none left for this payer. ErrFailing, ErrStrangers and ErrCrowded: the caps are
 	// reached. When another record of the payer has the same Identifier and is Settling, Unknown
 	// or Settled (and counts, as in Asked), nothing begins and that record is returned, also where

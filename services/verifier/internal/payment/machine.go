@@ -25,7 +25,7 @@ const (
 	// EventChain: the chain shows Event.Outcome.
 	EventChain EventKind = "chain"
 	// EventFound: the chain shows that Event.Outcome.Transaction has paid for Event.Claim, which
-	// is not settled in the ledger.
+	// the ledger has as Working, or as Settled for another copy that is not plain.
 	EventFound EventKind = "found"
 	// EventLost: the chain no longer shows the transfer of a Settled payment.
 	EventLost EventKind = "lost"

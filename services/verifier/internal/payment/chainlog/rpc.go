@@ -91,7 +91,7 @@ func (n node) exchange(ctx context.Context, result any, name string, content any
 }
 
 type answer struct {
-	ID     json.RawMessage `json:"id"` // a node may answer a single call with any
+	ID     json.RawMessage `json:"id"` // of an answer to a single call it is not looked at
 	Result json.RawMessage `json:"result"`
 	Error  *struct {
 		Code    int    `json:"code"`

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// window is how many blocks one eth_getLogs covers; public nodes allow
+	// window is how many blocks one eth_getLogs covers at most; public nodes allow
 	// little more.
 	window = 1000
 	// closeEnough is how many blocks the search for a moment's block may leave between its bounds.
 	closeEnough = 128
 )
 
-// between returns a range of blocks that holds every block with a time from
-// since to until: the only ones that can hold the spending.
+// between returns a range of blocks that holds every block with a time not before since
+// and before until: the only ones that can hold the spending.
 func (n node) between(ctx context.Context, latest block, since, until time.Time) (from, to quantity, err error) {
 	low, err := n.before(ctx, latest, since)
 	if err != nil {

@@ -164,12 +164,12 @@ func (b *Simulator) Refund(units int64) string {
 	return hash
 }
 
-// Cancel spends the authorization without paying anybody.
+// Cancel spends the authorization of Nonce(nonce) without paying anybody.
 func (b *Simulator) Cancel(nonce string) {
 	b.Set(func(b *Simulator) { b.spent[Nonce(nonce)] = "" })
 }
 
-// CarryOut broadcasts the authorization past us, as an observer may.
+// CarryOut broadcasts the authorization of Nonce(nonce) past us, as an observer may.
 func (b *Simulator) CarryOut(nonce string) {
 	b.Set(func(b *Simulator) {
 		b.moved++
@@ -177,8 +177,8 @@ func (b *Simulator) CarryOut(nonce string) {
 	})
 }
 
-// Lose takes the transfer of an authorization off the chain, as a reorganization
-// does that does not carry it out again.
+// Lose takes the transfer of the authorization of Nonce(nonce) off the chain, as a
+// reorganization does that does not carry it out again.
 func (b *Simulator) Lose(nonce string) {
 	b.Set(func(b *Simulator) {
 		b.moved--
@@ -186,8 +186,8 @@ func (b *Simulator) Lose(nonce string) {
 	})
 }
 
-// Revert puts a transaction for the authorization on the chain that fails, and
-// returns its hash.
+// Revert puts a transaction for the authorization of Nonce(nonce) on the chain that fails,
+// and returns its hash.
 func (b *Simulator) Revert(nonce string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
