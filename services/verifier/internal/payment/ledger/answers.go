@@ -18,6 +18,7 @@ func hashOf(answer []byte) payment.Digest { return sha256.Sum256(answer) }
 const byHashSQL = "SELECT answer FROM answers WHERE hash = ? LIMIT 1"
 
 // Answer returns the answer with a SHA-256, as long as it is kept for a payment; or ErrNotFound.
+// What an earlier release wrote without a hash is found only after the next Prune.
 func (l *Ledger) Answer(ctx context.Context, hash payment.Digest) (payment.Answer, error) {
 	var answer []byte
 	err := l.row(ctx, byHashSQL, hash).Scan(&answer)

@@ -47,8 +47,8 @@ func (l *Ledger) exec(ctx context.Context, what, query string, args ...any) (cha
 	return changed, err
 }
 
-// isRefusal reports whether err is one of those that a write returns for what it has found. It then
-// leaves its batch sound.
+// isRefusal reports whether err is one of the errors below, which a write returns for what it has
+// found. It then leaves its batch sound.
 func isRefusal(err error) bool {
 	return slices.ContainsFunc([]error{
 		payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrStrangers,
