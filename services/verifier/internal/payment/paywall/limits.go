@@ -284,8 +284,8 @@ const (
 	// maxUnknownPayers bounds the work for payers who are not known and whose payment was verified
 	// before it: a quarter of what the chain's reader does at once.
 	maxUnknownPayers = 4
-	// maxBeside bounds the work beside the facilitator's verification: half of what the chain's
-	// reader does. Keys cost nothing.
+	// maxBeside bounds the work beside the facilitator's verification, for payers who are not
+	// known: half of what the chain's reader does at once. Keys cost nothing.
 	maxBeside = 8
 	// maxChecks bounds the checks before a claim, for strangers and for those who name a known
 	// payer: together a quarter of the connections for checks. A contract may take as long as the
@@ -347,12 +347,12 @@ type waiter struct {
 	wake     chan struct{}
 }
 
-// queuePause is how long, up to twice that, a settlement in the queue waits before it looks whether
-// it is first: it does not learn of those that end in other processes.
+// queuePause is how long, up to twice that, a settlement in the queue waits between two looks
+// whether it is first: it does not learn of those that end in other processes.
 const queuePause = 200 * time.Millisecond
 
-// firstOfClient is how many waiting settlements of one client may try again unasked, and
-// firstOfStrangers how many of payers who are not known. Of the latter, maxWaiting may wait.
+// firstOfClient is how many waiting settlements of one client may try again without being woken,
+// and firstOfStrangers how many of payers who are not known. Of the latter, maxWaiting may wait.
 const (
 	firstOfClient    = 4
 	firstOfStrangers = 8
@@ -408,7 +408,8 @@ func (c *settlementQueue) join(w *waiter) bool {
 }
 
 // first reports whether w is the first of its payer in the queue, and one of the first of its
-// client, and of the strangers if it is one. If all tried again, the ledger would do little else.
+// client, and of the strangers if it is one. Strangers do not count before a known payer's. If all
+// tried again, the ledger would do little else.
 func (c *settlementQueue) first(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -542,7 +543,8 @@ type attempts struct {
 	counts [3]map[string]int
 }
 
-// attemptWindow is the window of all attempts but those that count for a day.
+// attemptWindow is the window of all attempts but free lookups (lookupWindow) and those that count
+// for a day.
 const attemptWindow = time.Minute
 
 // How many names are counted at a time in attempts.counts: in the first place, in the

@@ -32,7 +32,7 @@ type Options struct {
 	Accounts Accounts
 	// Confirm accepts a facilitator's yes only when ChainLog confirms it.
 	Confirm bool
-	// FreeSettlements is how many settlements a calendar month (UTC) may have.
+	// FreeSettlements is how many settlements may begin in a calendar month (UTC).
 	FreeSettlements int
 	// VerifyTimeout bounds the facilitator's check of a payment, SettleTimeout one call of it to
 	// settle, and WorkTimeout the work of one sale.

@@ -171,8 +171,8 @@ func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
 }
 
 // isFree reports whether the end of a call refunds its attempts: it paid, the limit or the ledger
-// stopped it, or the facilitator was not available before any work began. An answer that an
-// earlier call or payment has paid for is not free: where it cost nothing, no attempt was taken.
+// stopped it, or the facilitator was not available before any work began. Where an earlier call or
+// payment has bought the answer they are not refunded: what costs nothing has taken none.
 func (c *call) isFree(sale Sale, err error) bool {
 	switch {
 	case err == nil:
@@ -317,8 +317,8 @@ func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found 
 }
 
 // admit returns nil when a sale may begin now: the payment matches the terms, the window of the
-// authorization is open, CheckQuota and checkHistory allow it, the address has attempts left, and
-// the payment network does not show that the payer cannot pay.
+// authorization is open, CheckQuota and checkHistory allow it, the address has attempts left, which
+// it takes, and the payment network does not show that the payer cannot pay.
 func (w *Paywall) admit(ctx context.Context, c *call) error {
 	if c.mismatch != nil {
 		return c.mismatch

@@ -18,8 +18,8 @@ type ReconcilerOptions struct {
 	Ledger payment.Upkeep
 	// ChainLog may be nil: then nothing is reconciled or checked.
 	ChainLog payment.ChainLog
-	// KeepAnswers is for how long after its claim the answer of a payment is kept; later it is
-	// made anew for a buyer who returns.
+	// KeepAnswers is for how long after its claim the answer of a settled payment is kept, at
+	// least; when it is gone, it is made anew for a buyer who returns.
 	KeepAnswers time.Duration
 	Log         *slog.Logger
 	Now         func() time.Time

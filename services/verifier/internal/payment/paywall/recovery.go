@@ -64,7 +64,7 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 }
 
 // reuse returns ErrTooMany when the payer has got the answers of earlier payments too often today.
-// An answer that was paid for with this payment is theirs all the same. If counts is set, it counts
+// An answer that is owed to them (payment.Owe) they get all the same. If counts is set, it writes
 // that they get r's.
 func (w *Paywall) reuse(ctx context.Context, c *call, r payment.Record, counts bool) error {
 	countedBy := r.Key
@@ -144,8 +144,9 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (sale S
 	return sale, nil
 }
 
-// resumeDead looks a dead payment up on the chain: the facilitator refused it, or its transaction
-// failed, but an observer may have carried it out since, and then it is paid.
+// resumeDead looks a dead payment up on the chain, unless it is finally dead or was looked up
+// within deadLookupPause: the facilitator refused it, or its transaction failed, but an observer
+// may have carried it out since, and then it is paid.
 func (w *Paywall) resumeDead(ctx context.Context, r payment.Record) (Sale, error) {
 	if w.ChainLog == nil || r.IsFinallyDead() {
 		return w.answer(r)
@@ -280,8 +281,9 @@ func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusa
 	return Sale{}, refused
 }
 
-// isUnspent reports whether the payment network shows the authorization as unused. The look at the
-// account may have been at a node that errs, and who is told that nothing was charged pays anew.
+// isUnspent reports whether as many nodes as Accounts.Spent asks show the authorization as unused.
+// The one node that was asked about the account may err, and a buyer who is told that nothing was
+// charged pays anew.
 func (w *Paywall) isUnspent(ctx context.Context, c *call, places *semaphore.Weighted) bool {
 	waiting, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()

@@ -225,8 +225,9 @@ func (b *budget) grow(now time.Time) {
 	b.at = now
 }
 
-// part returns what one network may take in an attemptWindow. A part of what is saved would be more than
-// all that comes, so that a network could in time keep all others out.
+// part returns what one network may take in an attemptWindow: 1/networkShare of most or, where no more than
+// that is left, of what comes in the window. That share of most may be all that comes or more, and a network
+// that took it each time would keep all others out.
 func (b *budget) part() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
