@@ -13,9 +13,10 @@
 //
 //   - a witness that has cosigned a larger tree, or knows another one. Before the first
 //     entry gets its place after a start, as many witnesses as the policy asks for must
-//     have cosigned the tree, and so many that the others alone could not meet the policy;
+//     have cosigned the tree and, unless it asks for none, so many that the others alone
+//     could not meet the policy;
 //   - the mark, a file beside the keys with the greatest tree that was signed, and what the
-//     process itself has signed; also where a log was published and the file is gone;
+//     process itself has signed or read; also where a log was published and the file is gone;
 //   - a restore from a backup, which marks the log as frozen in the ledger.
 //
 // verifier log resume, recover and close end that.

@@ -61,9 +61,10 @@ type Log struct {
 	mu sync.Mutex // held by Step, Resume and Close
 	// confirmed is the generation whose tree was confirmed since the start or the last freeze; 0 for none.
 	confirmed int64
-	// doubted is true when the store has failed since then, and no mark shows whether it came back as it was.
+	// doubted is true when the store has failed since confirmed was set, and no mark shows whether it came back as
+	// it was.
 	doubted bool
-	// listed is the generation in which Keys were listed since then; 0 for none.
+	// listed is the generation in which Keys were listed since the start or the last freeze; 0 for none.
 	listed  int64
 	signed  receiptlog.Checkpoint // what writeMark remembered last
 	read    receiptlog.Checkpoint // what passed checkMark last, since the start or the last freeze
@@ -208,8 +209,9 @@ func (l *Log) head(ctx context.Context) (Head, error) {
 
 // confirm checks, before the first entry gets its place after a start, a freeze or a doubt, that the
 // tree is the one that was signed before, and not an older one: by the mark, and by the
-// witnesses, which cosign it. As many as the policy asks for must do so, and so many that the
-// others alone could not meet the policy. ErrFrozen, as of checkMark and freezeFor.
+// witnesses, which cosign it. As many as the policy asks for must do so and, unless it asks for
+// none, so many that the others alone could not meet the policy. ErrFrozen, as of checkMark and
+// freezeFor.
 func (l *Log) confirm(ctx context.Context, head Head) error {
 	if err := l.checkMark(ctx, head); err != nil {
 		return err

@@ -131,8 +131,8 @@ func (l *Log) Resume(ctx context.Context, size int64) error {
 }
 
 // Recover brings back what a copy of the log has and the ledger lost: entries between the
-// ledger's tree and a checkpoint that the policy accepts, of which each is compared with
-// its root. Then it resumes the log, as Resume does: size is looked at where the policy
+// ledger's tree and a checkpoint that the policy accepts, each compared with the root of
+// that checkpoint. Then it resumes the log, as Resume does: size is looked at where the policy
 // asks for no witness. The log must be frozen. It returns how many entries came back, also
 // with an error. ErrDisagrees, ErrLost.
 func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (recovered int64, err error) {

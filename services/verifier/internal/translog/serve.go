@@ -15,7 +15,8 @@ import (
 
 // What is not served.
 var (
-	// ErrUnknownLeaf means that an entry is not in the generation and does not wait for its place there.
+	// ErrUnknownLeaf means that an entry is not in the generation (of a closed one: not in what was published) and
+	// does not wait for its place there.
 	ErrUnknownLeaf = errors.New("the log has no such entry")
 	// ErrPending means that an entry has no proof yet.
 	ErrPending = errors.New("the entry has no proof yet")

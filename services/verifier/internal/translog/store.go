@@ -54,7 +54,7 @@ type Queue struct {
 // SetAside is something that was queued and may not have a place in the log.
 type SetAside struct {
 	Number int64     `json:"number"`
-	Begin  []byte    `json:"begin"` // of its bytes
+	Begin  []byte    `json:"begin"` // its first bytes
 	Bytes  int64     `json:"bytes"`
 	Queued time.Time `json:"queued"`
 	Why    string    `json:"why"`

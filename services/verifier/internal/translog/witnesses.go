@@ -19,7 +19,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/witness"
 )
 
-// maxBackoff is the longest time between two requests to a witness that fails.
+// maxBackoff is the longest time for which a witness that has failed is not asked to cosign.
 const maxBackoff = 10 * time.Minute
 
 // witnessClient asks one witness (C2SP tlog-witness).
