@@ -60,7 +60,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s (%d of %d expectations fail)", e.Fault.Text, failed, len(e.Checks))
 }
 
-// Unwrap returns the reason.
+// Unwrap returns Fault.
 func (e *MismatchError) Unwrap() error { return e.Fault }
 
 // evaluate compares every expectation with the snapshot, in the order status, from, to, selector,

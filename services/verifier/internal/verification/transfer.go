@@ -215,8 +215,8 @@ func erc20(e chain.Event) (m movement, ok bool) {
 	return m, from && to
 }
 
-// misses returns why a transfer does not fit, "" when it does. The place is left to
-// the caller.
+// misses returns why a transfer does not fit, "" when it does. The position of its log is
+// left to the caller.
 func (w wantedTransfer) misses(m movement) string {
 	fromFits, toFits := w.payer == nil || m.from == *w.payer, m.to == w.payee
 	compared := m.value.Cmp(w.amount)
@@ -330,7 +330,7 @@ func (w wantedTransfer) role(m movement, fits bool) evm.TokenEvent {
 	return evm.OtherTransfer
 }
 
-// mark returns what any other log of the token counts as in that pairing.
+// mark returns what a log of the token that is no Transfer counts as in the pairing of role.
 func (w wantedTransfer) mark(e chain.Event) evm.TokenEvent {
 	switch {
 	case len(e.Topics) != 3 || e.Topics[0] != topicUsed:
