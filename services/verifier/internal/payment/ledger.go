@@ -65,7 +65,7 @@ type Key struct {
 }
 
 // OfCopy returns the key of one copy of the authorization. A copy that is not plain (see Record)
-// has it until money has moved by it, so that a claim of it does not block the payer's own.
+// has it until it is Settled, so that a claim of it does not block the payer's own.
 func (k Key) OfCopy(d Digest) Key {
 	k.Nonce = k.Bare().Nonce + "+" + hex.EncodeToString(d[:])
 	return k
@@ -141,7 +141,8 @@ const (
 type Retry struct {
 	// Retries is how often it was requested again before, as the caller read it.
 	Retries int
-	// Limit is as in Settlement. Kept is how many of them, the last, are for payers with a Settled payment.
+	// Limit is as in Settlement. Kept is how many of these settlements, the last ones, only payers with a Settled
+	// payment get.
 	Limit, Kept int
 }
 
@@ -154,7 +155,7 @@ type Settlement struct {
 	// many it has.
 	Month string
 	Limit int
-	// Kept is how many of them, the last, are for known payers.
+	// Kept is how many of the month's settlements, the last ones, only known payers get.
 	Kept     int
 	Caps     Caps
 	Deadline time.Time

@@ -316,8 +316,8 @@ func IsOfWindow(err error) bool {
 		slices.Contains([]string{x402.ReasonValidAfter, x402.ReasonValidBefore, reasonTooFar}, refusal.Reason)
 }
 
-// Since returns the earliest moment at which JudgeWindow can have allowed the payment. One whose
-// window ends later than these terms allow counts as if it ended now.
+// Since returns a moment before which JudgeWindow cannot have allowed the payment. One whose window
+// ends later than these terms allow counts as if it ended now.
 func (o Offer) Since(p Payment, now time.Time) time.Time {
 	end := p.validBefore
 	if latest := now.Add(o.Terms.MaxTimeout + clockSkew); end.After(latest) {

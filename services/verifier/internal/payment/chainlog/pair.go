@@ -23,7 +23,7 @@ const (
 	selectorState = "0xe94a0102" // authorizationState(address,bytes32)
 )
 
-// word returns an address as 32 bytes, without 0x.
+// word returns an address as 32 bytes in hexadecimal digits, without 0x.
 func word(address string) string {
 	return strings.Repeat("0", 24) + strings.ToLower(strings.TrimPrefix(address, "0x"))
 }
