@@ -16,8 +16,9 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/witness"
 )
 
-// Times between two audits: auditEvery usually, and auditAgain after one that has found faults
-// or soon after the log has begun, unless the next is due after MergeDelay.
+// Times between two audits: MergeDelay after the first since the log has begun or gone on, and
+// after one that has queued something; else auditAgain after the second, and after one that has
+// found faults; else auditEvery.
 const (
 	auditEvery = 24 * time.Hour
 	auditAgain = time.Hour

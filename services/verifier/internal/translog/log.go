@@ -383,9 +383,9 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 }
 
 // keep returns a checkpoint with the cosignatures that the published one has of the same tree, by witnesses whose
-// own are not in note: one that is away now, or that another process has asked. A reader may ask for it. They
-// count for no quorum here, so that the times stay fresh. Where the policy asks for no witness they are left out:
-// to its readers a checkpoint is as old as its oldest cosignature.
+// own are not in note: a witness may be away now, or another process has asked it, and a reader may want its
+// cosignature. Those that are kept count for no quorum here, so that the times stay fresh. Where the policy asks
+// for no witness none is kept: to its readers a checkpoint is as old as its oldest cosignature.
 func (l *Log) keep(ctx context.Context, log int64, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
 	if l.policy.Unwitnessed() {
 		return note, nil

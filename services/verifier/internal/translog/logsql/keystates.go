@@ -135,7 +135,7 @@ func withClosed(keys []receipt.Key, all limits) []receipt.Key {
 	return keys
 }
 
-// keyState is the last state of a key, and the generation that has it.
+// keyState is the last state of a key, and the generation that has it or will have it.
 type keyState struct {
 	receiptlog.Entry
 	log    int64
@@ -146,8 +146,8 @@ type keyState struct {
 // so that no two states of a key have one number.
 type keyStates map[string]keyState
 
-// add makes e the last state of its key, which is or will be in the generation in. receiptlog.ErrKeyState:
-// e may not follow the state that was the last.
+// add makes e, which is in the generation of in or will be, the last state of its key.
+// receiptlog.ErrKeyState: e may not follow the state that was the last.
 func (s keyStates) add(e receiptlog.Entry, in translog.Head) error {
 	last, known := s[e.KeyID]
 	var err error
