@@ -46,7 +46,7 @@ const (
 // MismatchError means that not everything holds. Checks lists every expectation,
 // those that hold too, in a fixed order.
 type MismatchError struct {
-	Fault  *chain.Fault // one of the reasons of this package
+	Fault  *chain.Fault // one of the Err variables of this package
 	Checks []Check
 }
 

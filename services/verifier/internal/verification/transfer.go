@@ -67,7 +67,7 @@ var nearest = []string{
 	"", HintPositionDiffers, HintAmountDiffers, HintMintOrBurn, HintSelfTransfer, HintOtherParties, HintNotERC20,
 }
 
-// FoundTransfer is a transfer that a 422 lists, so that the caller can correct the
+// FoundTransfer is a transfer that Check.Found lists, so that the caller can correct the
 // request.
 type FoundTransfer struct {
 	From        string `json:"from"`
