@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-// What is not served.
+// Why something is not served.
 var (
 	// ErrUnknownLeaf means that an entry is not in the generation (of a closed one: not in what was published) and
 	// does not wait for its place there.

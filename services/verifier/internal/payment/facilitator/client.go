@@ -52,7 +52,8 @@ type Client struct {
 
 var _ payment.Facilitator = (*Client)(nil)
 
-// New makes a client.
+// New makes a client. It is an error if URL is not of the form https://host/path, or http, or if
+// Now is nil.
 func New(o Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(o.URL, "/"))
 	if err != nil || base.Host == "" || (base.Scheme != "https" && base.Scheme != "http") || base.RawQuery != "" ||

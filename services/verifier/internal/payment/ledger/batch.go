@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Bounds of the group commit.
+// Bounds of the group commit: of the writes in a batch, of those that wait, and of a batch's time.
 const (
 	maxBatch     = 256
 	maxQueued    = 1024

@@ -127,7 +127,8 @@ type Paywall struct {
 // leaseTTL is how many intervals of heartbeats a lease lasts.
 const leaseTTL = 5
 
-// Open returns a paywall that is registered in the ledger.
+// Open returns a paywall that is registered in the ledger, and that extends its lease there until
+// Close.
 func Open(ctx context.Context, o Options) (*Paywall, error) {
 	if o.Ledger == nil || o.Facilitator == nil || o.Log == nil || o.Now == nil || o.FreeSettlements < 0 ||
 		o.ReuseWindow < 0 || o.VerifyTimeout <= 0 || o.SettleTimeout <= 0 || o.WorkTimeout <= 0 ||

@@ -209,7 +209,8 @@ const chainLogTimeout = 10 * time.Second
 
 var errNoChainLog = errors.New("no node of the payment network is configured")
 
-// lookUp returns what became, on the chain, of a payment's authorization. log may be nil.
+// lookUp returns what became, on the chain, of a payment's authorization. If log is nil
+// it returns errNoChainLog.
 func lookUp(ctx context.Context, log payment.ChainLog, r payment.Record) (payment.Authorization, error) {
 	if log == nil {
 		return payment.Authorization{}, errNoChainLog
