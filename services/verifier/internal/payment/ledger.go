@@ -141,8 +141,8 @@ const (
 type Retry struct {
 	// Retries is how often it was requested again before, as the caller read it.
 	Retries int
-	// Limit is as in Settlement. Kept is how many of these settlements, the last ones, only payers with a Settled
-	// payment get.
+	// Limit is as in Settlement. Kept is how many of these settlements, the last ones, are for payers with a
+	// Settled payment.
 	Limit, Kept int
 }
 
@@ -155,7 +155,7 @@ type Settlement struct {
 	// many it has.
 	Month string
 	Limit int
-	// Kept is how many of the month's settlements, the last ones, only known payers get.
+	// Kept is how many of the month's settlements, the last ones, are for known payers.
 	Kept     int
 	Caps     Caps
 	Deadline time.Time

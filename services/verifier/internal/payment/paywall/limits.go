@@ -408,8 +408,8 @@ func (c *settlementQueue) join(w *waiter) bool {
 }
 
 // first reports whether w is the first of its payer in the queue, and one of the first of its
-// client, and of the strangers if it is one. Strangers do not count before a known payer's. If all
-// tried again, the ledger would do little else.
+// client, where strangers do not count before a known payer, and of the strangers if it is one. If
+// all tried again, the ledger would do little else.
 func (c *settlementQueue) first(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
