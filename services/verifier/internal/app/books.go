@@ -241,8 +241,8 @@ func (p Process) paymentsDecide(ctx context.Context, args []string) error {
 	return p.decideAs(ctx, "payments decide", words[1], d, *unchecked, p.named(words[0]))
 }
 
-// decideAs decides that the payment of find is in the state, "settled" or "dead". Errors begin with
-// the command.
+// decideAs decides that the payment of find is in the state, "settled" or "dead". Errors about the
+// command line begin with the command.
 func (p Process) decideAs(
 	ctx context.Context, command, state string, d payment.Decision, unchecked bool, find finder,
 ) error {

@@ -268,7 +268,7 @@ func (p Process) chainLog(network string) (paywall.PaymentNetwork, error) {
 	return chainlog.New(network, set.paymentNodes, set.paymentQuorum)
 }
 
-// hasNode reports whether the settings name a node of a payment network.
+// hasNode reports whether the settings name a node of a payment network; false where they cannot be read.
 func (p Process) hasNode(network string) bool {
 	chainLog, err := p.chainLog(network)
 	return err == nil && chainLog != nil

@@ -81,7 +81,7 @@ func logPolicy(file string, checkUpstreams func([]string) error) (string, error)
 	return string(text), checkUpstreams(urls)
 }
 
-// name returns origin and verifier key of the generation log.
+// name returns origin and verifier key of the log's generation with the number log.
 func (s *logSettings) name(log int64) (origin, vkey string, err error) {
 	return translog.Name(s.host, s.key, log)
 }
@@ -100,7 +100,7 @@ func (s *logSettings) open(
 	})
 }
 
-// logStore returns the store of the log in a ledger's database; placing may be nil.
+// logStore returns the store of the log in a ledger's database. placing is as in logsql.Options, and may be nil.
 func logStore(l *ledger.Ledger, placing func()) *logsql.Store {
 	return logsql.New(logsql.Options{DB: l.DB(), Now: time.Now, Placing: placing})
 }
@@ -411,7 +411,7 @@ func (p Process) logAside(ctx context.Context, args []string) error {
 const copyTimeout = 30 * time.Second
 
 // copyOf returns the reader of a mirror of the log, as "receipt log mirror" makes it. from is its folder,
-// or the address where it is served, without the prefix.
+// or the address where it is served; prefix is the path of the log's generation below that.
 func copyOf(from, prefix string) (receiptlog.Fetch, error) {
 	if !strings.Contains(from, "://") {
 		root, err := os.OpenRoot(filepath.Join(from, filepath.FromSlash(prefix)))

@@ -29,7 +29,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// workTimeout bounds the work for one sale. To be settled, the payment must still be valid after that.
+// workTimeout bounds the work for one sale. A payment that is no longer valid when its work is done is not settled.
 const workTimeout = 15 * time.Second
 
 // server is the program while it serves.
@@ -40,7 +40,8 @@ type server struct {
 	metrics *httpapi.Metrics
 	ledger  *ledger.Ledger
 	paywall *paywall.Paywall
-	// reconciler compares payments of all replicas with the chain, and prunes the ledger.
+	// reconciler compares payments of all replicas with the payment network, where a node of it is known,
+	// and prunes the ledger.
 	reconciler *paywall.Reconciler
 	// logStore is the store of log in the ledger's database; log is nil without a log of receipts.
 	logStore *logsql.Store

@@ -34,7 +34,7 @@ func usd(atomic string) string {
 }
 
 // writeCSV writes rows as CSV below a heading, whose names are separated by spaces. A cell that begins
-// as a formula of a spreadsheet, and is no number, gets an apostrophe before it, in rows too.
+// as a formula of a spreadsheet, and is no number, gets an apostrophe before it, also in the caller's rows.
 func writeCSV(w io.Writer, heading string, rows [][]string) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(strings.Split(heading, " ")); err != nil {
