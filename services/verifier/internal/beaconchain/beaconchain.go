@@ -34,7 +34,7 @@ var (
 
 // Blocks reads the execution chain: what links a sold block to a finalized one.
 type Blocks interface {
-	// Headers returns the headers of blocks from last down to first, in RLP; the last has
+	// Headers returns the headers of blocks from last down to first, in RLP; block last has
 	// this hash.
 	Headers(ctx context.Context, first, last uint64, hash chain.Hash) ([][]byte, error)
 	// StorageProof returns a block's header in RLP and the proof of a slot in its state.
@@ -97,8 +97,8 @@ type Chain struct {
 	checkpoints map[uint64]finality.Root
 	// verified is when an update was last verified, by our clock; zero before the first.
 	verified time.Time
-	// lackingSince is since when no node that answers has the handover of a period that is over; zero
-	// when that is not so.
+	// lackingSince is when it was first seen that no node that answers has the handover of a period that
+	// is over; zero before that, and again once a new update is accepted.
 	lackingSince time.Time
 
 	mu sync.Mutex // guards what follows, and what is known of nodes
@@ -162,7 +162,8 @@ type Status struct {
 	// Anchor is the time of the newest finalized block that is verified; zero before the
 	// first.
 	Anchor time.Time
-	// Participation is the part of the sync committee that signed the update that was verified last.
+	// Participation is the part of the sync committee, from 0 to 1, that signed the update that was
+	// verified last.
 	Participation float64
 	Bundles       BundleCounts
 }
@@ -177,8 +178,8 @@ func (c *Chain) Status(ctx context.Context) (Status, error) {
 	return s, err
 }
 
-// allowance counts the checkpoints that clients name in a minute, and remembers those that
-// were read but cannot be used.
+// allowance counts the checkpoints that clients have nodes asked for in a minute, and remembers
+// those that were read but cannot be used.
 type allowance struct {
 	mu    sync.Mutex
 	since time.Time
@@ -228,7 +229,7 @@ func (a *allowance) refused(root finality.Root, oldest uint64, now time.Time) er
 	return nil
 }
 
-// spend reports whether a client may name one more checkpoint, and counts it then.
+// spend reports whether nodes may be asked for one more checkpoint of a client, and counts it then.
 func (a *allowance) spend(client string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -48,9 +48,9 @@ type Bundle struct {
 	Made    time.Time
 }
 
-// Makeable is which bundles are worth a look: those of blocks up to UpTo, to be made, and those
-// queued before QueuedBefore, else to be given up. The others are not written: they may be many, where
-// beacon nodes are away for hours, and a write may make sales wait.
+// Makeable is which bundles are worth a look: those of blocks up to UpTo, which can be made, and of later
+// blocks those queued before QueuedBefore, which are given up. The others are not written: they may be many,
+// where beacon nodes are away for hours, and a write may make sales wait.
 type Makeable struct {
 	UpTo         uint64 // a block's number
 	QueuedBefore time.Time
@@ -78,7 +78,7 @@ type Checkpoint struct {
 	Checkpoint []byte
 }
 
-// BundleCounts is how many bundles of a chain are in each state.
+// BundleCounts is how many bundles of a chain are in each state. Each queued block counts as a pending one.
 type BundleCounts struct {
 	States map[BundleState]int
 	// Oldest is when the longest pending one was queued; zero without one.
@@ -94,8 +94,8 @@ type Store interface {
 	// Bundle returns the bundle of a block, or ErrNotFound. For a queued block whose bundle is
 	// missing, unavailable or expired it returns a pending one.
 	Bundle(ctx context.Context, chain string, block finality.Root) (Bundle, error)
-	// DueBundles returns at most so many pending bundles of a chain that are due and can be
-	// made, and puts them off until next, so that two processes do not make the same.
+	// DueBundles returns at most so many pending bundles of a chain that are due and within
+	// can, and puts them off until next, so that two processes do not make the same.
 	DueBundles(ctx context.Context, chain string, can Makeable, next time.Time, most int) ([]Bundle, error)
 	// KeepBundle writes a bundle as made, unless it is made already: then the first one
 	// stays. ErrNotFound: there is no such bundle, or it has expired.
