@@ -208,7 +208,7 @@ const (
 	blocksAtOnceSlack = maxBlocksAtOnce / maxBlocksASecond
 )
 
-// tooFarAhead reports whether to is further ahead of from than those bounds allow.
+// tooFarAhead reports whether to is further ahead of from than maxBlocksASecond and maxBlocksAtOnce allow.
 func tooFarAhead(from, to head) bool {
 	if to.latest <= from.latest {
 		return false
@@ -266,7 +266,8 @@ const (
 // circuit keeps requests away from an endpoint that fails. It opens after three exchanges
 // in a row that broke off or had a status such as 401 or 503, for a time that doubles with
 // every further one, up to circuitLongest; then a single exchange may try. A rate limit
-// opens it at once for as long as the endpoint requests, at most a minute.
+// opens it at once for as long as the endpoint requests, at most a minute, and for five
+// seconds where it names no time.
 //
 // Wrong answers do not open it: a request for a block that cannot be proven must not
 // end the service for others.

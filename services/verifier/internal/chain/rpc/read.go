@@ -51,8 +51,9 @@ func (r *Reader) Read(ctx context.Context, transaction chain.Hash) (chain.Snapsh
 	return snapshot, nil
 }
 
-// headsFor returns the heads that confirmations are counted by: where the quorum is one and
-// the block was just read, the report of the endpoint that was asked.
+// headsFor returns the heads that confirmations are counted by: with a quorum of one the recent
+// report of from, the endpoint that was asked for the block; else, and where from is nil, as for
+// a block that was kept, those of Heads.
 func (r *Reader) headsFor(ctx context.Context, from *endpoint) (chain.Heads, error) {
 	if from != nil && r.quorum == 1 {
 		if report, fresh := from.lastHead(r.maxHeadAge); fresh {

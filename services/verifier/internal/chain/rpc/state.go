@@ -11,9 +11,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// Headers returns the headers of the blocks from last down to first, in RLP: the last has
-// this hash, and each has the hash that the one before names as its parent's. The nodes that
-// may be used are asked in turn until one has them. Every error holds a *chain.Fault.
+// Headers returns the headers of the blocks from last down to first, in RLP: block last has
+// this hash, and each further one the hash that the one before names as its parent's. The nodes
+// that may be used are asked in turn until one has them. Every error holds a *chain.Fault.
 func (r *Reader) Headers(ctx context.Context, first, last uint64, hash chain.Hash) (headers [][]byte, err error) {
 	err = r.inTurn(ctx, func(ctx context.Context, e *endpoint, memory *reservation) error {
 		headers = nil
