@@ -1,6 +1,6 @@
 // Package evm rebuilds blocks of EVM chains: from what a node reports of a block, as JSON, it
 // recomputes the hash of every transaction, the roots of transactions and receipts, and the hash
-// of the header; and for a transaction that is asked for its sender. What cannot be rebuilt is
+// of the header; and, of a transaction that is asked for, its sender. What cannot be rebuilt is
 // refused. It also has the rule which transfer an authorization made (EIP-3009). The package is
 // pure: it does no I/O and knows no node.
 //
