@@ -52,7 +52,8 @@ func (a *api) offersFinality() bool {
 }
 
 // finalityLink returns a link (RFC 8288) to the proof that the block of a single answer is final, or ""
-// where its chain has no such proofs. A payment may name another chain than the path.
+// where its chain has no such proofs. The chain is that of the answer: a request about an x402 payment
+// may be about another one than its path.
 func (a *api) finalityLink(answer []byte) string {
 	if !a.offersFinality() {
 		return ""

@@ -82,7 +82,8 @@ func (f freeReads) read(
 	return text, err
 }
 
-// generation returns the log's generation in the path. Any other spelling of it is translog.ErrNothing.
+// generation returns the number of the log's generation in the path. translog.ErrNothing: it is not a number
+// from 1 on, in decimal digits without zeros before it.
 func generation(c echo.Context) (int64, error) {
 	n, err := strconv.ParseInt(c.Param("log"), 10, 64)
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != c.Param("log") {

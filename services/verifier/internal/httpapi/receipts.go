@@ -31,12 +31,13 @@ func (a *api) linkOf(answer []byte) (link, hash string) {
 	return a.PublicURL + receiptsPath + hash, hash
 }
 
-// kept returns a sold answer by the digits of its hash. errUnknownReceipt: none is kept. errUnread.
+// kept returns a sold answer by the digits of its hash. errUnknownReceipt: none is kept. errUnread:
+// the ledger cannot be read.
 func (a *api) kept(ctx context.Context, digits string) ([]byte, error) {
 	return a.receiptReads.read(ctx, func(ctx context.Context) ([]byte, error) { return a.readKept(ctx, digits) })
 }
 
-// readKept is kept within a place of receiptReads.
+// readKept does what kept does, for a caller that has a place of receiptReads already.
 func (a *api) readKept(ctx context.Context, digits string) ([]byte, error) {
 	hash, err := hex.DecodeString(digits)
 	if err != nil || len(hash) != sha256.Size || hex.EncodeToString(hash) != digits {
