@@ -155,7 +155,7 @@ const lookTimeout = 30 * time.Second
 type look struct {
 	Nonce string        `json:"nonce"`
 	State payment.State `json:"state"`
-	// Chain is unspent, paid, elsewhere, expired or reverted.
+	// Chain is a payment.AuthorizationStatus: unspent, paid, elsewhere, expired or reverted.
 	Chain       string `json:"chain"`
 	Transaction string `json:"transaction,omitempty"`
 	// Decides is the state that follows for an open payment, or for a dead one that was paid after
