@@ -71,7 +71,7 @@ func (c *Chain) makeBundles(ctx context.Context) error {
 	return nil
 }
 
-// makeOne makes a bundle, or puts it off. The error is that of putting it off.
+// makeOne makes a bundle, or puts it off or gives it up. The error is that of Store.PutOff, which writes both.
 func (c *Chain) makeOne(ctx context.Context, b Bundle) error {
 	now := c.Now()
 	nearest, newest, ok := c.anchorsFor(b.Number)
