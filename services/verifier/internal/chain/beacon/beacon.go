@@ -25,7 +25,7 @@ const (
 	// maxFault is after how many bytes the text of an error about an answer that cannot be parsed
 	// is cut: the text may quote the answer, and is logged with each try.
 	maxFault = 200
-	// DefaultTimeout bounds an exchange.
+	// DefaultTimeout bounds an exchange where Open is given no timeout.
 	DefaultTimeout = 5 * time.Second
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// How often the heads are polled: about once a block, and seldom when no request came for
-// the time idleAfter.
+// The heads are polled about once a block, but at intervals from pollShortest to pollLongest, and
+// seldom when no request came for the time idleAfter.
 const (
 	pollShortest = time.Second
 	pollLongest  = 12 * time.Second
