@@ -22,7 +22,7 @@ import (
 const (
 	// confirmTimeout is how long a settlement waits for its block.
 	confirmTimeout = 20 * time.Second
-	// pollTime is the pause between checks for it.
+	// pollTime is the pause between checks whether a settlement is in a block.
 	pollTime = 100 * time.Millisecond
 	// transferGas is more than a transfer by authorization costs, with a margin for
 	// a contract wallet's own check.
