@@ -97,7 +97,7 @@ func (t *blockTrie) keep(path, node []byte) {
 	t.size += len(path) + len(node)
 }
 
-// hexPrefix returns the hex-prefix encoding of nibbles (Yellow Paper, appendix C).
+// hexPrefix returns the hex-prefix encoding of nibbles (Yellow Paper, appendix C). terminates is set for a leaf's.
 func hexPrefix(nibbles []byte, terminates bool) []byte {
 	out := make([]byte, 1, 1+len(nibbles)/2)
 	if terminates {
