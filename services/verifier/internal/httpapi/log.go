@@ -92,7 +92,7 @@ func generation(c echo.Context) (int64, error) {
 	return n, nil
 }
 
-// served returns an answer 200 with that Cache-Control.
+// served returns an answer 200; cache is its Cache-Control.
 func served(cache, mediaType string, body []byte) answer {
 	return answer{http.StatusOK, http.Header{"Cache-Control": {cache}}, mediaType, body}
 }

@@ -58,9 +58,9 @@ type statusBody struct {
 	Status chain.Stage `json:"status"`
 	// Block is the decimal number of the transaction's block.
 	Block string `json:"block,omitempty"`
-	// FinalInSeconds is an estimate.
+	// FinalInSeconds estimates in how many seconds an included transaction is final.
 	FinalInSeconds int `json:"finalInSeconds,omitempty"`
-	// KnownOn is another chain of this verifier, whose nodes know the transaction.
+	// KnownOn names another chain of this verifier, whose nodes know the transaction.
 	KnownOn string `json:"knownOn,omitempty"`
 }
 

@@ -484,7 +484,7 @@ type listedChain struct {
 	// Finalized is the number of the last final block, null when no quorum of nodes
 	// has lately reported it.
 	Finalized *string `json:"finalized"`
-	// Tokens are those that amountDecimal is for.
+	// Tokens are those whose amounts a call of verify_token_transfer may give as amountDecimal.
 	Tokens []listedToken `json:"tokens,omitempty"`
 }
 
@@ -498,7 +498,7 @@ type listedToken struct {
 const (
 	// headsTimeout bounds how long list_chains waits for nodes that have not reported
 	// lately, and headsWaiters how many calls do so: the call is free, and each that
-	// waits holds a place that a buyer may need.
+	// waits holds a place at the proxy that a buyer may need.
 	headsTimeout = 2 * time.Second
 	headsWaiters = 4
 )
