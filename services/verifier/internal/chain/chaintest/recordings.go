@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
 )
 
-// BaseBlock is a recording that many tests use: block 2,000,000 of Base.
+// BaseBlock is the name of a recording that many tests use: block 2,000,000 of Base.
 const BaseBlock = "base-mainnet-2000000"
 
 // Folder returns the folder of the recordings. It is that of pkg/receipt, whose tests
@@ -27,7 +27,7 @@ func Folder() string {
 	return filepath.Join(above, folder)
 }
 
-// Names lists the recordings that hold a whole block.
+// Names lists the recordings that hold whole blocks.
 func Names(t testing.TB) []string {
 	t.Helper()
 	entries, err := os.ReadDir(Folder())

@@ -152,7 +152,7 @@ type endpoint struct {
 	wrongChain atomic.Bool
 	distrusted expiring                     // it returned something wrong, or nothing in time
 	singly     expiring                     // it does not take batches, or answers only a part of them
-	receipts   [receiptsSingly + 1]expiring // the method that it is known to need
+	receipts   [receiptsSingly + 1]expiring // by receiptsMethod: it is known to need that one
 
 	mu      sync.Mutex
 	head    head // what it reported last

@@ -24,7 +24,7 @@ const (
 
 // sighting is what a node said of a transaction.
 type sighting struct {
-	stage chain.Stage // final ones are included here
+	stage chain.Stage // chain.Included for a final one too
 	block uint64
 	until time.Time
 }
