@@ -111,7 +111,7 @@ func (m *Metrics) PaymentEnded(end paywall.End) {
 	}
 }
 
-// FacilitatorCalled is what facilitator.Options.Called calls: it records a call, its outcome and how long it took.
+// FacilitatorCalled is for facilitator.Options.Called: it records a call, its outcome and how long it took.
 func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
 	m.facilitator.WithLabelValues(call, outcome).Observe(took.Seconds())
 }

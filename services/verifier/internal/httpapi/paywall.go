@@ -261,7 +261,7 @@ func (s *paidRoute) challenge(problem string, ours errorBody) (answer, error) {
 	return ans, err
 }
 
-// merged returns one JSON object with the members of v and, over them, of object.
+// merged returns one JSON object with the members of v and of object; where both have one, that of object.
 func merged(v any, object []byte) ([]byte, error) {
 	members := map[string]any{}
 	text, err := json.Marshal(v)
