@@ -21,7 +21,8 @@ import (
 // When the proxy makes a handshake with itself for a host. Certificates of its own authority last for twelve hours, and
 // are renewed by a handshake in the last four. A public authority takes five failures of a host in an hour.
 const (
-	handshakeWithin = 2 * time.Minute
+	handshakeWithin = 4 * time.Minute // certmagic asks an authority for three at most
+	handshakeLong   = 5 * time.Second // after which shake makes another one
 	handshakeAgain  = 2 * time.Hour
 	handshakeFailed = 5 * time.Minute // for each refusal in a row, up to handshakeLatest
 	handshakeLatest = 15 * time.Minute
@@ -75,6 +76,9 @@ func (h *certificates) noteHandshake(host string, err error, refused bool, now t
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	known := h.hosts[host]
+	if known == nil { // it has left the list
+		return false
+	}
 	changed = known.certified != (err == nil)
 	known.certified, known.trying = err == nil, false
 	switch {
@@ -129,18 +133,34 @@ func (a *Applications) runHandshakes(ctx context.Context) {
 			under.Go(func() {
 				places <- struct{}{}
 				defer func() { <-places }()
-				err := a.handshake(ctx, host)
-				if ctx.Err() != nil {
-					return
-				}
-				refused := isRefusal(err) && a.TLS != "dns"
-				if a.certificates.noteHandshake(host, err, refused, time.Now()) {
-					a.log.Info("certificate", "host", host, "there", err == nil)
+				if a.shake(ctx, host) {
+					a.log.Info("certificate", "host", host, "there", a.certificates.certified(host))
 					a.askSoon()
 				}
 			})
 		}
 	}
+}
+
+// shake makes a handshake for a host and notes its outcome, which it returns as noteHandshake does.
+//
+// The server's own time for a handshake (read_header in the Caddyfile) may end before an authority has answered: then
+// there is no alert, whatever the authority said. A second handshake, for which Permission lets none be asked, tells
+// whether there is a certificate now. Without it each failure of an authority that takes long would at once cause the
+// next attempt.
+func (a *Applications) shake(ctx context.Context, host string) (changed bool) {
+	began := time.Now()
+	err := a.handshake(ctx, host)
+	counts := a.TLS != "dns"
+	late := counts && err != nil && !isRefusal(err) && time.Since(began) > handshakeLong
+	if ctx.Err() != nil {
+		return false
+	}
+	changed = a.certificates.noteHandshake(host, err, counts && isRefusal(err) || late, time.Now())
+	if late && a.handshake(ctx, host) == nil {
+		changed = a.certificates.noteHandshake(host, nil, false, time.Now())
+	}
+	return changed
 }
 
 // handshake makes a TLS handshake with the proxy itself for a host. Its error is why there was no

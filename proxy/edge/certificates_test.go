@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +68,53 @@ func TestHands_AHandshakeThatWasTooSlowIsRepeatedSoon(t *testing.T) {
 	h.noteHandshake("a.example.org", nil, false, now)
 	if h.due(nil, now); len(h.hosts) != 0 {
 		t.Error("a host that is no more is kept")
+	}
+}
+
+// An authority that fails after the server's own time for a handshake is asked once, and what it gave is found.
+func TestHands_AnAuthorityThatTakesLongIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	own := httptest.NewUnstartedServer(nil)
+	own.StartTLS()
+	own.Close()
+	leaf := own.TLS.Certificates[0]
+	for host, succeeds := range map[string]bool{"example.com": true, "gone.example.com": false} {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			a := &Applications{TLS: "auto"}
+			a.certificates.hosts = map[string]*certificate{}
+			a.certificates.due(map[string]*App{host: {}}, time.Now())
+			var asked atomic.Int64
+			var obtained atomic.Bool
+			plain, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, ErrorLog: log.New(io.Discard, "", 0)}
+			defer func() { _ = server.Close() }()
+			go func() {
+				_ = server.Serve(tls.NewListener(plain, &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+					if obtained.Load() {
+						return &leaf, nil
+					}
+					if !a.certificates.mayTry(hello.ServerName, time.Now()) {
+						return nil, errors.New("no certificate")
+					}
+					asked.Add(1)
+					time.Sleep(handshakeLong + 200*time.Millisecond)
+					obtained.Store(succeeds)
+					return &leaf, map[bool]error{false: errors.New("the authority cannot reach the host")}[succeeds]
+				}}))
+			}()
+			a.secure = uint16(plain.Addr().(*net.TCPAddr).Port)
+			changed := a.shake(t.Context(), host)
+			if changed != succeeds || a.certificates.certified(host) != succeeds || asked.Load() != 1 {
+				t.Errorf("changed: %t, certified: %t, asked %d times", changed, a.certificates.certified(host), asked.Load())
+			}
+			if !succeeds && (a.certificates.mayTry(host, time.Now()) || len(a.certificates.due(map[string]*App{host: {}}, time.Now().Add(handshakeSoon))) != 0) {
+				t.Error("it is asked again at once")
+			}
+		})
 	}
 }
 
