@@ -170,7 +170,7 @@ func (b *buyer) replay(ctx context.Context, e entry) (purchase, error) {
 // isOpen reports whether the journal has a payment to the seller for a question about a transaction, or cannot be read.
 func (b *buyer) isOpen(hash string) bool {
 	all, err := b.journal.all(b.payer)
-	return err != nil || slices.ContainsFunc(all, func(e entry) bool {
+	return err != nil || hash != "" && slices.ContainsFunc(all, func(e entry) bool {
 		return strings.HasPrefix(e.URL, b.url+"/") && strings.EqualFold(hashOf([]byte(e.Body)), hash)
 	})
 }

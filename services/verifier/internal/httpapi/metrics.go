@@ -50,8 +50,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			"Calls to the facilitator, by call and outcome: ok, refused, limit, unusable, open.",
 			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "call", "outcome"),
 		lookups: histogram("verifier_truth_lookup_duration_seconds",
-			"Looks at the payment network for what became of a payment, by outcome: unspent, paid, elsewhere, "+
-				"expired, failed.",
+			"Looks at the payment network for what became of a payment, by outcome: unspent, paid, reverted, "+
+				"elsewhere, expired, failed.",
 			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, "outcome"),
 		answers: counter("verifier_answer_lookups_total",
 			"Looks for an answer signed before, by result: hit, miss.", "result"),
