@@ -140,13 +140,13 @@ export class Device {
   // look checks the page that is shown.
   async look(status) {
     if (this.status !== status) throw new Error(`the answer has the status ${this.status}, not ${status}`);
-    const page = await this.page.evaluate(() => ({
+    const page = await this.#steady(() => this.page.evaluate(() => ({
       lang: document.documentElement.lang, title: document.title, headings: document.querySelectorAll("h1").length,
       wide: document.documentElement.scrollWidth - document.documentElement.clientWidth, structure: document.documentElement.outerHTML,
       loaded: [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource").filter((e) => e.initiatorType !== "img")]
         .reduce((sum, e) => sum + e.decodedBodySize, 0),
       low: Math.max(0, ...[...document.querySelectorAll("header, nav.side")].map((e) => e.getBoundingClientRect().bottom + scrollY)),
-    }));
+    })));
     if (page.lang !== this.lang) this.faults.push(`the page is in ${page.lang}`);
     if (page.headings !== 1) this.faults.push(`the page has ${page.headings} headings of the first level`);
     if (page.wide > 0) this.faults.push(`the page is ${page.wide} pixels too wide`);
@@ -157,7 +157,7 @@ export class Device {
     const hash = createHash("sha256").update(this.kind).update(page.structure.replace(/value="[^"]*"|data-\w+="[^"]*"|<time.*?<\/time>/g, "")).digest("hex");
     if (!checked.has(hash)) {
       checked.add(hash);
-      await this.#accessible();
+      await this.#steady(() => this.#accessible());
     }
     this.blame();
   }
@@ -187,11 +187,14 @@ export class Device {
     if (this.path() !== path) throw new Error(`the page is ${this.path()}, not ${path}`);
   }
 
-  // text is the visible text of the page, or of an element. A page that is just loaded again by itself is asked anew.
-  async text(selector = "body") {
+  // text is the visible text of the page, or of an element.
+  text(selector = "body") { return this.#steady(() => this.page.$eval(selector, (e) => e.innerText)); }
+
+  // #steady reads the page, again where it was just loaded anew: by itself, or by a button that was pressed twice.
+  async #steady(read) {
     for (let tries = 0; ; tries++) {
       try {
-        return await this.page.$eval(selector, (e) => e.innerText);
+        return await read();
       } catch (e) {
         if (tries === 40 || !/context was destroyed|detached|failed to find element/.test(e.message)) throw e;
         await new Promise((resolve) => setTimeout(resolve, 100));
