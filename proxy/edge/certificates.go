@@ -271,7 +271,7 @@ func (h *Handshake) HandshakeContext(hello *tls.ClientHelloInfo) (context.Contex
 	return hello.Context(), nil
 }
 
-// onDemand reports whether a name has its certificate on demand: the others are hosts of the site. The first policy
+// onDemand reports whether a name has its certificate on demand, which hosts of the site do not. The first policy
 // that is for the name decides, as it does for Caddy.
 func (h *Handshake) onDemand(name string) bool {
 	if h.tls.Automation == nil {

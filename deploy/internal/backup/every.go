@@ -129,8 +129,8 @@ func (s Schedule) mayWrite() error {
 	return os.Remove(tried)
 }
 
-// Note writes the time at which an archive was made into auth's database, unless Users is None, for the page of
-// administrators. The archive itself does not have it.
+// Note writes the time at which an archive was made into auth's database, for the page of administrators, unless
+// Users is None or there is no table household yet. The archive itself does not have it.
 func (s Settings) Note(ctx context.Context, m Manifest) error {
 	if s.Users == None {
 		return nil

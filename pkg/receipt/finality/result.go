@@ -11,8 +11,8 @@ import (
 
 // Result is what a document shows to those who trust its checkpoint.
 type Result struct {
-	// Proven are the facts and checks of the receipt that follow, as [receipt.VerifyProof]
-	// lists those of its proof; empty without a receipt.
+	// Proven are the facts and checks of the receipt that the document proves, as
+	// [receipt.VerifyProof] lists those of its proof; empty without a receipt.
 	Proven []receipt.Fact `json:"proven"`
 
 	Network        string `json:"network"`

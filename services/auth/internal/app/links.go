@@ -26,8 +26,8 @@ func (p Process) printLink(s *stores, l link.Link, token string, err error) erro
 	return p.done(err, text)
 }
 
-// setupLink is "auth setup-link". With --or-login it is what a starter of the stack shows
-// at every start.
+// setupLink is "auth setup-link". With --or-login, as starters of the stack call it, it prints
+// where to log in if there are users.
 func (p Process) setupLink(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	orLogin := flags.Bool("or-login", false, "")

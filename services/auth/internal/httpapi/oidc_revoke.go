@@ -6,7 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// revoke is POST /pforte/oidc/revoke (RFC 7009). A public client sends no more than its id and the token.
+// revoke is POST /pforte/oidc/revoke (RFC 7009). Of a public client its id and the token are enough.
 func (a provider) revoke(c echo.Context) error {
 	allowAllOrigins(c)
 	form, client, err := a.sent(c)

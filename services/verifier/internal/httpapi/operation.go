@@ -110,7 +110,7 @@ var transferKind = kind{
 	parse: func(body []byte) (verification.Question, error) { return verification.ParseTransferRequest(body) },
 }
 
-// operation is one kind of evidence about one chain: what a payment buys, whichever
+// operation is one kind of evidence about one chain: a product, as a batch is, whichever
 // protocol brings the request and the payment.
 type operation struct {
 	*kind

@@ -23,8 +23,8 @@ var (
 	// ErrFailing means that too many settlements of the payer, the client or the network
 	// around it have failed today.
 	ErrFailing = errors.New("too many settlements have failed")
-	// ErrStrangers means that too many settlements of payers who are not known have failed, of all
-	// of them together.
+	// ErrStrangers means that of all payers who are not known together, too many settlements have
+	// failed or are open, today or in this month.
 	ErrStrangers = errors.New("too many settlements of new payers have failed")
 	// ErrCrowded means that too many settlements of the payer, the client or all payers who are
 	// not known are under way: one may begin when others have ended.

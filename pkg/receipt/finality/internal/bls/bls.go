@@ -19,7 +19,7 @@ const (
 // domain is the domain separation tag of the ciphersuite, with proofs of possession.
 var domain = []byte("BLS_SIG_BLS12381G2_XMD:SHA-256_SSWU_RO_POP_")
 
-// Why a signature is not good.
+// Why Verify fails.
 var (
 	ErrPoint     = errors.New("not a point of the subgroup, or the point at infinity")
 	ErrSignature = errors.New("the signature does not match")

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// window is how many blocks one eth_getLogs covers at most; public nodes allow
-	// little more.
+	// window is how many blocks one eth_getLogs covers at most: nodes bound it, some at
+	// a few thousand.
 	window = 1000
 	// closeEnough is how many blocks the search for a moment's block may leave between its bounds.
 	closeEnough = 128

@@ -220,10 +220,10 @@ func (u *unit) spent(ctx context.Context, payer string, reserved, limit, kept in
 	return err
 }
 
-// openWeight is how many settlements with an open outcome weigh as much as one
-// that is under way: they may fail yet, but it is not the payer that holds them up.
-// Those of the day that ended because the authorization expired weigh as much, or
-// settlements could be held open and begun again without end.
+// openWeight is how many settlements of the day with an open outcome weigh as much as
+// one under way: they may fail yet, but it is not the payer that holds them up. For the
+// caps of a payer or client, those that ended because the authorization expired weigh as
+// much, or settlements could be held open and begun again without end.
 const openWeight = 10
 
 // crowded reports whether a settlement of c's payer or client has to wait. Only where all that has

@@ -219,10 +219,9 @@ func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (S
 }
 
 // mayHavePaid reports whether the chain must be asked before the buyer is told err, and returns
-// err as a refusal. That is so for a payment that its payer signed, and that was refused or whose
-// window is not open by our clock: another may have carried it out, or the ledger, restored from a
-// copy, has forgotten it. The holder of a copy that is not plain may be anyone, so the chain is
-// not asked.
+// err as a refusal. With a ChainLog that is so for a plain payment that was refused, or whose
+// window JudgeWindow refuses: another may have carried it out, or the ledger, restored from a
+// copy, has forgotten it. The holder of a copy that is not plain may be anyone: then it is not so.
 func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may bool) {
 	if w.ChainLog == nil || !c.plain || !errors.As(err, &refusal) {
 		return nil, false

@@ -117,8 +117,8 @@ func (s *Store) SellWithoutLog(ctx context.Context) error {
 	return err
 }
 
-// entry is an entry of the log as it is queued. source is the number of the payment that it
-// is queued with, or one of the constants below.
+// entry is an entry that gets, or waits for, a place in the log. source is the number of the
+// payment that it was queued with, or one of the constants below.
 type entry struct {
 	leaf, bytes []byte
 	source      int64
