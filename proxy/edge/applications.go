@@ -40,8 +40,8 @@ type Applications struct {
 	Never []string `json:"never,omitempty"`
 	// File has the last good list. Where it is empty, it is apps.json in the folder of Caddy's data.
 	File string `json:"file,omitempty"`
-	// TLS says how the site gets certificates: auto, internal, dns or off. auth is told it, for its pages. Start sets it
-	// to off where no port has TLS.
+	// TLS says how the site gets certificates: auto, internal, dns or off. auth is told it, for its pages. Start sets
+	// it to off where no port has TLS.
 	TLS string `json:"tls,omitempty"`
 	// Every is how often auth is asked. A second where it is zero.
 	Every caddy.Duration `json:"every,omitempty"`

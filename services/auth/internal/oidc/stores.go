@@ -64,8 +64,8 @@ type Grants interface {
 	// EndGrant ends a grant for a reason and, unless that is EndedByClient, queues a logout where its client has a
 	// LogoutURI. It does nothing for one that has ended, or is unknown.
 	EndGrant(ctx context.Context, id, reason string) error
-	// Connections returns at most 1000 live grants of a user at an application, newest first. 0 stands for all users, or
-	// all applications.
+	// Connections returns at most 1000 live grants of a user at an application, newest first. 0 stands for all users,
+	// or all applications.
 	Connections(ctx context.Context, userID, applicationID int64) ([]Connection, error)
 	// EndConnection is EndGrant at the wish of its user, an admin or user.Operator. ErrNoConnection, also where by
 	// is none of them.
