@@ -18,7 +18,7 @@ func tagOf(what any) (string, error) {
 		return "", err
 	}
 	sum := sha256.Sum256(encoded)
-	return hex.EncodeToString(sum[:16]), nil
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 // ETag returns the tag, in quotes, of the list without its probes and of the household's name. Replicas, commands and
