@@ -178,7 +178,7 @@ func parseApp(raw []byte) (app App, fault string) {
 	} else if !pathForm.MatchString(in.Path) {
 		return app, skipForm
 	}
-	own := func(path string) bool { return strings.HasPrefix(strings.ToLower(in.Path), path) }
+	own := func(path string) bool { return strings.HasPrefix(lowerPath(in.Path), path) }
 	target, ok := parseTarget(in.To)
 	switch {
 	case slices.ContainsFunc(ownPaths, own):

@@ -283,7 +283,7 @@ func (t *appRoutes) compile(app App) (*appRoute, error) {
 	}
 	subroute, nothing := loaded.(caddyhttp.MiddlewareHandler), caddyhttp.HandlerFunc(
 		func(http.ResponseWriter, *http.Request) error { return caddyhttp.Error(http.StatusNotFound, errNoApp) })
-	route := &appRoute{app: app, path: strings.ToLower(app.Path), clean: clean, handler: caddyhttp.HandlerFunc(
+	route := &appRoute{app: app, path: lowerPath(app.Path), clean: clean, handler: caddyhttp.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) error { return subroute.ServeHTTP(w, r, nothing) })}
 	route.ended, route.end = context.WithCancel(t.ctx.Context)
 	route.uses.Store(1)

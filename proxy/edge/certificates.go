@@ -145,19 +145,19 @@ func (a *Applications) runHandshakes(ctx context.Context) {
 // shake makes a handshake for a host and notes its outcome, which it returns as noteHandshake does.
 //
 // The server's own time for a handshake (read_header in the Caddyfile) may end before an authority has answered: then
-// there is no alert, whatever the authority said. A second handshake, for which Permission lets none be asked, tells
+// there is no alert, whatever the authority said. While Permission refuses further attempts, a second handshake tells
 // whether there is a certificate now. Without it each failure of an authority that takes long would at once cause the
 // next attempt.
 func (a *Applications) shake(ctx context.Context, host string) (changed bool) {
 	began := time.Now()
 	err := a.handshake(ctx, host)
-	counts := a.TLS != "dns"
-	late := counts && err != nil && !isRefusal(err) && time.Since(began) > handshakeLong
+	late := err != nil && !isRefusal(err) && time.Since(began) > handshakeLong
 	if ctx.Err() != nil {
 		return false
 	}
-	changed = a.certificates.noteHandshake(host, err, counts && isRefusal(err) || late, time.Now())
-	if late && a.handshake(ctx, host) == nil {
+	refused := (late || isRefusal(err)) && a.TLS != "dns"
+	changed = a.certificates.noteHandshake(host, err, refused, time.Now())
+	if late && refused && a.handshake(ctx, host) == nil {
 		changed = a.certificates.noteHandshake(host, nil, false, time.Now())
 	}
 	return changed
@@ -189,7 +189,7 @@ func (a *Applications) handshake(ctx context.Context, host string) error {
 }
 
 // Permission is the permission for certificates on demand. Hosts of the list of Applications have it, but not while the
-// next attempt is put off because one was refused. No other name has it. It asks nobody, so that no list of names
+// next attempt is put off because one was refused. No other name has it. It makes no request, so that no list of names
 // leaves the proxy, and certificates are there while auth is away.
 type Permission struct{ apps *Applications }
 

@@ -92,26 +92,26 @@ func TestHands_AnAuthorityThatTakesLongIsAskedOnce(t *testing.T) {
 			}
 			server := &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, ErrorLog: log.New(io.Discard, "", 0)}
 			defer func() { _ = server.Close() }()
-			go func() {
-				_ = server.Serve(tls.NewListener(plain, &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-					if obtained.Load() {
-						return &leaf, nil
-					}
-					if !a.certificates.mayTry(hello.ServerName, time.Now()) {
-						return nil, errors.New("no certificate")
-					}
-					asked.Add(1)
-					time.Sleep(handshakeLong + 200*time.Millisecond)
-					obtained.Store(succeeds)
-					return &leaf, map[bool]error{false: errors.New("the authority cannot reach the host")}[succeeds]
-				}}))
-			}()
+			obtain := func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				if obtained.Load() {
+					return &leaf, nil
+				}
+				if !a.certificates.mayTry(hello.ServerName, time.Now()) {
+					return nil, errors.New("no certificate")
+				}
+				asked.Add(1)
+				time.Sleep(handshakeLong + 200*time.Millisecond)
+				obtained.Store(succeeds)
+				return &leaf, map[bool]error{false: errors.New("the authority cannot reach the host")}[succeeds]
+			}
+			go func() { _ = server.Serve(tls.NewListener(plain, &tls.Config{GetCertificate: obtain})) }()
 			a.secure = uint16(plain.Addr().(*net.TCPAddr).Port)
 			changed := a.shake(t.Context(), host)
 			if changed != succeeds || a.certificates.certified(host) != succeeds || asked.Load() != 1 {
 				t.Errorf("changed: %t, certified: %t, asked %d times", changed, a.certificates.certified(host), asked.Load())
 			}
-			if !succeeds && (a.certificates.mayTry(host, time.Now()) || len(a.certificates.due(map[string]*App{host: {}}, time.Now().Add(handshakeSoon))) != 0) {
+			soon := a.certificates.due(map[string]*App{host: {}}, time.Now().Add(handshakeSoon))
+			if !succeeds && (a.certificates.mayTry(host, time.Now()) || len(soon) != 0) {
 				t.Error("it is asked again at once")
 			}
 		})

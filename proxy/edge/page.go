@@ -300,7 +300,7 @@ func (a *Applications) nameAt(r *http.Request) (name string) {
 	}
 	longest, path := 0, lowerPath(r.URL.Path)
 	for _, app := range a.now.Load().apps {
-		if app.Path != "" && len(app.Path) > longest && strings.HasPrefix(path, strings.ToLower(app.Path)) {
+		if app.Path != "" && len(app.Path) > longest && strings.HasPrefix(path, lowerPath(app.Path)) {
 			name, longest = app.Name, len(app.Path)
 		}
 	}
