@@ -114,7 +114,7 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 // until a restore has succeeded. Afterwards setup creates no data key unasked if auth's database holds
 // secrets of authenticator apps, which only the earlier one opens. ErrArchive, ErrTaken.
 func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
-	begun := s.lost() // else the stack goes on as it is
+	begun := s.lost() // else the stack can start, whether this succeeds or not
 	if begun {
 		if err := s.leaveMark(secrets.Unfinished); err != nil {
 			return m, err

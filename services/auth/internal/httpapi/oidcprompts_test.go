@@ -196,7 +196,8 @@ func TestLimit_OfKeptRequestsIsByAddress(t *testing.T) {
 	}
 }
 
-// TestLimit_OfKeptRequestsLeadToAClient: a form that leads nowhere gets the page that it gets by GET, and does not count.
+// TestLimit_OfKeptRequestsLeadToAClient: a form that leads nowhere gets the page that it gets by GET, and does not
+// count.
 func TestLimit_OfKeptRequestsLeadToAClient(t *testing.T) {
 	h := newSigningIn(t)
 	b := h.browser()

@@ -197,7 +197,8 @@ func losing(t *testing.T, client *redis.Client, lose *atomic.Bool, lost func()) 
 	return s
 }
 
-// TestForm_CallerWhoseReplyIsLostDoesNotWait: the client asks again where a reply is lost, and must not wait for itself.
+// TestForm_CallerWhoseReplyIsLostDoesNotWait: the client asks again where a reply is lost, and must not wait for
+// itself.
 func TestForm_CallerWhoseReplyIsLostDoesNotWait(t *testing.T) {
 	onBoth(t, func(t *testing.T, _ *once.Store, client *redis.Client, _ func(time.Duration)) {
 		var lose atomic.Bool

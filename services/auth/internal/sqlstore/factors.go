@@ -114,9 +114,7 @@ func (s *Factors) whyNotEnabled(ctx context.Context, tx *transaction, id int64) 
 }
 
 // EnableByPasskey implements account.Factors.
-func (s *Factors) EnableByPasskey(
-	ctx context.Context, of session.Session, recovery []string,
-) (user.Revocation, error) {
+func (s *Factors) EnableByPasskey(ctx context.Context, of session.Session, recovery []string) (user.Revocation, error) {
 	id, r := of.UserID, user.Revocation{UserID: of.UserID, KeepSession: of.Key}
 	return s.db.change(ctx, "enable second factor", r, func(ctx context.Context, tx *transaction) error {
 		if _, err := tx.lockUserOf(ctx, of); err != nil {

@@ -37,7 +37,7 @@ func (h *household) enable() {
 	must(h.Factors.EnableTOTP(h.Context(), h.kept(), pending, sealed, 100, hashes))(h.T)
 }
 
-// kept is a session of otto as he is now; it stays when his others end.
+// kept is a session of otto as he is now; it stays when the others end.
 func (h *household) kept() session.Session {
 	h.Helper()
 	return sessionOf(h.present(), "kept")

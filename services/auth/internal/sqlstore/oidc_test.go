@@ -152,8 +152,8 @@ func TestGrant_HoldsWhatItWasMadeOf(t *testing.T) {
 		if n := strings.Count(fmt.Sprint(h.events()), "oidc_first_login"); n != 1 {
 			t.Errorf("%d notices", n)
 		}
-		if elsewhere := must(h.Grants.Connections(h.Context(), h.otto.ID, c.ApplicationID+1))(h.T); len(elsewhere) != 0 {
-			t.Errorf("at another application: %+v", elsewhere)
+		if other := must(h.Grants.Connections(h.Context(), h.otto.ID, c.ApplicationID+1))(h.T); len(other) != 0 {
+			t.Errorf("at another application: %+v", other)
 		}
 		connections := must(h.Grants.Connections(h.Context(), h.otto.ID, c.ApplicationID))(h.T)
 		if len(connections) != 2 || connections[0].Slug != "photos" || connections[0].Username != "otto" {

@@ -69,7 +69,7 @@ func (l *load) args() []any {
 }
 
 // values returns what lua/load.lua does. Where loads share pipelines, the end of ctx ends only the wait for one, which
-// goes on for the other loads.
+// continues for the other loads.
 func (s *store) values(ctx context.Context, l *load) (values []string, err error) {
 	if s.loads == nil {
 		return loadScript.Run(ctx, s.client, s.pair(l.ref), l.args()...).StringSlice()
