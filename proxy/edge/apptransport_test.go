@@ -14,8 +14,8 @@ import (
 )
 
 // A connection to an application with another key is none, so that auth is not told of one before the key is looked at.
+// It is not parallel, because caddy.ProvisionContext sets what the whole process has by default.
 func TestAppTransport_AnotherKeyStaysNotedUntilItIsTheRightOne(t *testing.T) {
-	t.Parallel()
 	app := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(app.Close)
 	addr := strings.TrimPrefix(app.URL, "https://")

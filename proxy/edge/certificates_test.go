@@ -136,8 +136,8 @@ func TestPermission_IsForHostsOfTheListAlone(t *testing.T) {
 }
 
 // Hosts of the site are not those of the list, and an authority that looks at a host may come before the list does.
+// It is not parallel, because caddy.ProvisionContext sets what the whole process has by default.
 func TestHandshake_IsForHostsOfTheListAndOfTheSite(t *testing.T) {
-	t.Parallel()
 	policies := `[{"subjects":["home.example.org","*.wild.example.org","192.0.2.1"]},{"on_demand":true}]`
 	permission := `{"permission":{"module":"edge_apps"}}`
 	ctx, err := caddy.ProvisionContext(&caddy.Config{
