@@ -38,7 +38,7 @@ func (s *fixture) openContracts() func(payer int, nonce string) payment.Payment 
 // left open, and began anew when the chain had decided it.
 func TestRepeats_OfUnknownPayersUseUpNothingKept(t *testing.T) {
 	s := open(t, func(o *paywall.Options) {
-		o.FreeSettlements, o.Pause, o.Answer = 100, time.Nanosecond, 20*time.Millisecond
+		o.FreeSettlements, o.Pause = 100, time.Nanosecond
 	})
 	known := s.pay("aaaa")
 	s.mustBuy(known)
