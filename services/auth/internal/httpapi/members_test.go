@@ -197,7 +197,7 @@ func checkGuards(t *testing.T, routes []guardedRoute, prepare func(*fixture)) {
 	t.Helper()
 	for _, route := range routes {
 		t.Run(route.method+" "+route.path, func(t *testing.T) {
-			h := newFixture(t)
+			h := newFixture(t, func(s *settings) { s.publicURL = origin })
 			prepare(h)
 			anna, otto := h.anna(), h.otto()
 			route.send(h.browser()).want(http.StatusUnauthorized)

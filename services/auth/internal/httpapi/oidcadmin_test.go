@@ -116,3 +116,16 @@ func TestSignIns_AChangedIssuerIsTakenByAnAdmin(t *testing.T) {
 		t.Errorf("after it was taken: %d", got)
 	}
 }
+
+// Without PUBLIC_URL there is no issuer to take, and the one that applications know stays.
+func TestSignIns_NoIssuerIsTakenWithoutAPublicURL(t *testing.T) {
+	h := newFixture(t)
+	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "grafana", URL: "https://grafana.example.org"}))
+	h.ok(h.database.Clients.CreateClient(t.Context(), oidc.Client{
+		Slug: "grafana", ID: "grafana", Alg: oidc.RS256, PKCE: oidc.Auto, Groups: oidc.GroupsAsked, Redirects: []string{callback},
+	}, issuer, user.Operator))
+	h.anna().send(http.MethodPut, prefix+"/oidc/issuer", "").because(http.StatusConflict, "no_public_url")
+	if got := must(h.oidc.WrittenIssuer(t.Context()))(t); got != issuer {
+		t.Errorf("the issuer is %q", got)
+	}
+}

@@ -148,8 +148,11 @@ func (s *Service) logged(what string, do func(context.Context) error) func(conte
 }
 
 // TakeIssuer replaces the issuer that is written down by that of today's PUBLIC_URL, on behalf of an admin or
-// user.Operator. user.ErrNotAdmin.
+// user.Operator. user.ErrNotAdmin; Options.Off where PUBLIC_URL is not set.
 func (s *Service) TakeIssuer(ctx context.Context, by int64) error {
+	if s.o.Issuer == "" {
+		return s.o.Off
+	}
 	defer s.snapshot.Outdate()
 	return s.o.Clients.SetIssuer(ctx, s.o.Issuer, by)
 }
