@@ -202,7 +202,7 @@ var (
 		"X-Content-Type-Options":      {"nosniff"},
 		"Access-Control-Allow-Origin": {"*"},
 		"Access-Control-Expose-Headers": {"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, " +
-			"X-Request-Id, ETag"},
+			"X-Request-Id, ETag, Link"},
 	}
 	preflight    = preflightOf(allowHeaders)
 	mcpPreflight = preflightOf(allowHeaders +
