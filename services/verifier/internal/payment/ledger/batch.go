@@ -52,7 +52,7 @@ func (l *Ledger) exec(ctx context.Context, what, query string, args ...any) (cha
 func isRefusal(err error) bool {
 	return slices.ContainsFunc([]error{
 		payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrStrangers,
-		payment.ErrCrowded, payment.ErrUsed, payment.ErrBooked, payment.ErrTooMuch,
+		payment.ErrCrowded, payment.ErrUsed, payment.ErrBooked, payment.ErrTooMuch, payment.ErrClosed,
 	},
 		func(refusal error) bool { return errors.Is(err, refusal) })
 }
