@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -33,6 +34,7 @@ func testKey(t testing.TB) *receipt.SigningKey {
 // read opens a real reader over nodes that serve a recording.
 func read(t testing.TB, c chain.Config) verification.Reader {
 	t.Helper()
+	c.RPCTimeout = time.Minute // a busy machine may keep the recorded node waiting
 	reader, err := rpc.Open(t.Context(), rpc.Options{Chain: c})
 	if err != nil {
 		t.Fatal(err)
