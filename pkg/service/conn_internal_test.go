@@ -60,3 +60,19 @@ func TestWrite_LetsASlowClientReadOn(t *testing.T) {
 		t.Errorf("the client read %d of %d bytes", n, size)
 	}
 }
+
+// At each moment the client reads five times of what it must.
+func TestWrite_LetsAClientReadSteadily(t *testing.T) {
+	const size, timeout = 6 << 20, time.Second / 2
+	ours, theirs := pair(t, timeout)
+	go func() {
+		for some := make([]byte, 32<<10); ; time.Sleep(25 * time.Millisecond) {
+			if _, err := theirs.Read(some); err != nil {
+				return
+			}
+		}
+	}()
+	if n, err := ours.Write(make([]byte, size)); err != nil || n != size {
+		t.Fatalf("%d, %v", n, err)
+	}
+}

@@ -286,6 +286,11 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The kernel takes more only when a third of its buffer has been read, and grows that to megabytes: a client
+	// that reads far more than writePiece within the timeout would be cut off.
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(writePiece)
+	}
 	return conn{c, l.timeout}, nil
 }
 
