@@ -122,7 +122,7 @@ func parseList(b []byte) (*appList, error) {
 	taken := map[string]bool{}
 	for _, raw := range in.Apps {
 		app, fault := parseApp(raw)
-		place := app.Host + app.Path
+		place := "//" + app.Host + app.Path // which no slug is
 		switch {
 		case fault != "":
 		case taken[place] || taken[app.Slug]:

@@ -117,6 +117,20 @@ func TestList_OnlyVersion1WithAnArrayIsOne(t *testing.T) {
 	}
 }
 
+// A name of the local network may be the slug of another application.
+func TestList_AHostMayBeNamedAsASlug(t *testing.T) {
+	t.Parallel()
+	for _, entries := range []string{
+		`{"slug":"nas","host":"files.lan","to":"http://a:1"},{"slug":"media","host":"nas","to":"http://a:2"}`,
+		`{"slug":"media","host":"nas","to":"http://a:2"},{"slug":"nas","host":"files.lan","to":"http://a:1"}`,
+	} {
+		list, err := parseList([]byte(`{"version":1,"apps":[` + entries + `]}`))
+		if err != nil || len(list.apps) != 2 || len(list.skipped) != 0 {
+			t.Errorf("%s: %+v, %v", entries, list, err)
+		}
+	}
+}
+
 func TestList_IsBounded(t *testing.T) {
 	t.Parallel()
 	var entries []string
