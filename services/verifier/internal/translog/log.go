@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pforte/pforte/pkg/periodic"
@@ -63,7 +64,7 @@ type Log struct {
 	confirmed int64
 	// doubted is true when the store has failed since confirmed was set, and no mark shows whether it came back as
 	// it was.
-	doubted bool
+	doubted atomic.Bool // set without mu too
 	// listed is the generation in which Keys were listed since the start or the last freeze; 0 for none.
 	listed  int64
 	signed  receiptlog.Checkpoint // what writeMark remembered last
@@ -152,14 +153,15 @@ func (l *Log) Step(ctx context.Context) error {
 	if err := l.requireMark(ctx, head); err != nil {
 		return err
 	}
-	if l.confirmed != head.Log || l.doubted {
+	if doubted := l.doubted.Swap(false); doubted || l.confirmed != head.Log {
 		if err := l.confirm(ctx, head); err != nil {
+			l.doubted.CompareAndSwap(false, doubted)
 			return err
 		}
 		if l.confirmed != head.Log {
 			l.audited.auditSoon()
 		}
-		l.confirmed, l.doubted = head.Log, false
+		l.confirmed = head.Log
 	}
 	if err := l.checkMark(ctx, head); err != nil {
 		return l.doubt(err)
@@ -191,7 +193,9 @@ func (l *Log) Step(ctx context.Context) error {
 // the tree again before the next entry gets its place: a database that failed over may be an older one, and
 // another process may have signed what it lost.
 func (l *Log) doubt(err error) error {
-	l.doubted = l.doubted || err != nil && l.Mark == ""
+	if err != nil && l.Mark == "" {
+		l.doubted.Store(true)
+	}
 	return err
 }
 
@@ -344,7 +348,7 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 			if err == nil {
 				err = l.Store.Publish(context.WithoutCancel(ctx), head.Log, head.Size, served)
 			}
-			if err == nil {
+			if l.doubt(err) == nil {
 				l.At(Published)
 			}
 			if !met {

@@ -416,6 +416,62 @@ func (f failing) Published(ctx context.Context, log int64) (translog.PublishedCh
 	return f.Store.Published(ctx, log)
 }
 
+func (f failing) WitnessSize(ctx context.Context, log int64, name string) (int64, error) {
+	if err := f.fail("WitnessSize"); err != nil {
+		return 0, err
+	}
+	return f.Store.WitnessSize(ctx, log, name)
+}
+
+func (f failing) SetWitness(ctx context.Context, log int64, name string, size int64) error {
+	if err := f.fail("SetWitness"); err != nil {
+		return err
+	}
+	return f.Store.SetWitness(ctx, log, name, size)
+}
+
+func (f failing) Publish(ctx context.Context, log, size int64, note []byte) error {
+	if err := f.fail("Publish"); err != nil {
+		return err
+	}
+	return f.Store.Publish(ctx, log, size, note)
+}
+
+// The tree that another process has signed was lost while this one had its own published.
+func TestFreeze_ALogThatFallsBackAfterItsStoreHasFailedToPublish(t *testing.T) {
+	for _, call := range []string{"WitnessSize", "SetWitness", "Publish"} {
+		t.Run(call, func(t *testing.T) {
+			w := newWorld(t, 1)
+			database, store := sqldbtest.SQLite(t), &fallback{}
+			n := w.open(database, w.policy(1), func(o *translog.Options) { store.Store, o.Store = o.Store, store })
+			n.queue(names(0, 10)...)
+			n.step()
+			n.queue(names(10, 20)...)
+			store.Store = failing{n.store, call}
+			if err := n.Step(t.Context()); err == nil || errors.Is(err, translog.ErrFrozen) {
+				t.Errorf("the step returned %v", err)
+			}
+			entries, err := n.store.Entries(t.Context(), 1, 0, 20)
+			w.must(err)
+			other := w.open(database, w.policy(1))
+			other.queue(names(20, 30)...)
+			other.step()
+			older := w.open("sqlite::memory:", w.policy(1))
+			_, err = older.store.Extend(t.Context(), 1, 0, entries)
+			w.must(err)
+			older.queue("new")
+			store.Store = older.store
+			w.advance(time.Minute) // the witness is asked again
+			if err := n.Step(t.Context()); !errors.Is(err, translog.ErrFrozen) {
+				t.Errorf("the step returned %v", err)
+			}
+			if head := older.head(); head.Size != 20 || head.Frozen != translog.FrozenBehind {
+				t.Errorf("%+v", head)
+			}
+		})
+	}
+}
+
 // The tree that another process has signed since this one read the head was lost.
 func TestFreeze_ALogThatFallsBackAfterItsStoreHasFailed(t *testing.T) {
 	for _, call := range []string{"Heads", "ListKeys", "Sequence", "Published"} {

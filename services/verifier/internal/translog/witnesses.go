@@ -149,7 +149,7 @@ func (w *witnessClient) add(
 func (w *witnessClient) behind(ctx context.Context, head Head, size int64) error {
 	now, err := w.log.head(ctx)
 	if err != nil {
-		return err
+		return w.log.doubt(err)
 	}
 	err = fmt.Errorf("witness %s has cosigned %d entries, the ledger has %d", w.Name, size, now.Size)
 	if now.Log == head.Log && now.Size < size {
@@ -168,14 +168,14 @@ func (w *witnessClient) cosign(
 	defer done()
 	old, err := w.log.Store.WitnessSize(ctx, head.Log, w.Key.String())
 	if err != nil {
-		return nil, err
+		return nil, w.log.doubt(err)
 	}
 	for range 2 {
 		old = min(old, c.Size)
 		body := receiptlog.AddCheckpoint{Old: old, Checkpoint: note}
 		if old > 0 && old < c.Size {
 			if body.Hashes, err = tlog.ProveTree(c.Size, old, w.log.hashes(ctx, head.Log)); err != nil {
-				return nil, fmt.Errorf("prove that %d entries continue %d: %w", c.Size, old, err)
+				return nil, fmt.Errorf("prove that %d entries continue %d: %w", c.Size, old, w.log.doubt(err))
 			}
 		}
 		got, err := w.add(ctx, c, body)
@@ -183,7 +183,7 @@ func (w *witnessClient) cosign(
 			return nil, err
 		}
 		if got.line != nil {
-			return got.line, w.log.Store.SetWitness(ctx, head.Log, w.Key.String(), c.Size)
+			return got.line, w.log.doubt(w.log.Store.SetWitness(ctx, head.Log, w.Key.String(), c.Size))
 		}
 		if got.size > c.Size {
 			return nil, w.behind(ctx, head, got.size)
