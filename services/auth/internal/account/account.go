@@ -79,10 +79,10 @@ type Users interface {
 	// Household returns the household's settings.
 	Household(ctx context.Context) (user.Household, error)
 
-	// SetPasswordHash replaces the hash if it is still oldHash, else user.ErrChanged: of
-	// two changes that verified the same old password one succeeds. All sessions
-	// except keepSession (which may be empty) are revoked.
-	SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error)
+	// SetPasswordHash replaces the hash of a session's user if it is still oldHash, else user.ErrChanged: of
+	// two changes that verified the same old password one succeeds. All their other sessions are revoked.
+	// session.ErrNotFound where the session has been revoked, or the account is closed: the hash stays.
+	SetPasswordHash(ctx context.Context, of session.Session, oldHash, newHash string) (user.Revocation, error)
 	// ResetPassword replaces any hash. All sessions are revoked.
 	ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error)
 	// EndSessions revokes all sessions.

@@ -44,6 +44,8 @@ type hookedUsers struct {
 	*sqlstore.Users
 	// beforeByID is called once, before the next ByID.
 	beforeByID func()
+	// beforeSet is called once, before the next SetPasswordHash.
+	beforeSet func()
 }
 
 func (h *hookedUsers) ByID(ctx context.Context, id int64) (user.User, error) {
@@ -52,6 +54,14 @@ func (h *hookedUsers) ByID(ctx context.Context, id int64) (user.User, error) {
 		hook()
 	}
 	return h.Users.ByID(ctx, id)
+}
+
+func (h *hookedUsers) SetPasswordHash(ctx context.Context, of session.Session, old, replacement string) (user.Revocation, error) {
+	if hook := h.beforeSet; hook != nil {
+		h.beforeSet = nil
+		hook()
+	}
+	return h.Users.SetPasswordHash(ctx, of, old, replacement)
 }
 
 // ByUsername reads also when the client's time is up: what is tested is the password.
@@ -159,6 +169,59 @@ func TestLogin_APasswordChangedMeanwhileCounts(t *testing.T) {
 		})
 		if s, err := r.login("anna", oldPass); !errors.Is(err, account.ErrInvalidCredentials) || r.alive(s) {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestPassword_OfASessionThatEndsMeanwhileIsNotSet: to compute a hash may take seconds, in which the user may end the
+// session of a thief.
+func TestPassword_OfASessionThatEndsMeanwhileIsNotSet(t *testing.T) {
+	for name, c := range map[string]struct {
+		hash string // empty: that of oldPass
+		set  func(*rules, session.Session) error
+	}{
+		"another": {"", func(r *rules, of session.Session) error {
+			return r.ChangePassword(t.Context(), of, oldPass, newPass)
+		}},
+		"a first one": {user.NoPassword, func(r *rules, of session.Session) error {
+			return r.SetFirstPassword(t.Context(), of, newPass)
+		}},
+	} {
+		for how, end := range map[string]func(r *rules, own, stolen session.Session){
+			"with the others": func(r *rules, own, _ session.Session) {
+				r.users.beforeSet = func() { apptest.Must(r.EndOthers(t.Context(), own))(t) }
+			},
+			"alone": func(r *rules, own, stolen session.Session) {
+				r.users.beforeByID = func() {
+					if err := r.EndSession(t.Context(), own, stolen.Key); err != nil {
+						t.Error(err)
+					}
+				}
+			},
+		} {
+			t.Run(name+", ended "+how, func(t *testing.T) {
+				r := newRules(t)
+				u := r.add("anna")
+				stolen := apptest.Must(r.login("anna", oldPass))(t)
+				own := apptest.Must(r.login("anna", oldPass))(t)
+				if c.hash != "" {
+					if err := r.users.Rehash(t.Context(), u.ID, u.PasswordHash, c.hash); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before := apptest.Must(r.users.ByID(t.Context(), u.ID))(t)
+				end(r, own, stolen)
+				if err := c.set(r, stolen); !errors.Is(err, session.ErrNotFound) {
+					t.Errorf("got %v", err)
+				}
+				after := apptest.Must(r.users.ByID(t.Context(), u.ID))(t)
+				if after.PasswordHash != before.PasswordHash || !r.alive(own) {
+					t.Errorf("the session that has ended set it; the one that stays is alive: %t", r.alive(own))
+				}
+				if err := c.set(r, own); err != nil {
+					t.Errorf("the session that stays: %v", err)
+				}
+			})
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 // ChangePassword sets the password of a session's user and ends all their other sessions. In this order: ErrMissing;
 // password.ErrTooShort, password.ErrTooLong; the errors of CheckSetPassword; user.ErrNotFound; ErrWrongPassword,
-// password.ErrBusy; ErrPending. Of several concurrent changes of an old password to other ones at most one succeeds.
+// password.ErrBusy; session.ErrNotFound when the session has ended meanwhile; ErrPending. Of several concurrent changes
+// of an old password to other ones at most one succeeds.
 func (s *Service) ChangePassword(ctx context.Context, by session.Session, current, replacement string) error {
 	if current == "" || replacement == "" {
 		return ErrMissing
@@ -54,13 +55,16 @@ func (s *Service) changeOnce(ctx context.Context, by session.Session, current, r
 }
 
 // replaceHash sets the password of a session's user if its hash is still old, else user.ErrChanged, and ends their
-// other sessions.
+// other sessions. session.ErrNotFound when the session has ended, as it may while the new hash is computed.
 func (s *Service) replaceHash(ctx context.Context, by session.Session, old, pw string) error {
 	hash, err := s.passwords.Hash(ctx, pw)
 	if err != nil {
 		return err
 	}
-	r, err := s.users.SetPasswordHash(ctx, by.UserID, old, hash, by.Key)
+	if err := s.CheckLive(ctx, by); err != nil { // the user's row does not say that one session was ended
+		return err
+	}
+	r, err := s.users.SetPasswordHash(ctx, by, old, hash)
 	_, err = s.Follow(ctx, r, err)
 	return err
 }

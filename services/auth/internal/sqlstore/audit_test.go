@@ -54,7 +54,7 @@ func TestAudit_EveryChangeOfAUserIsRecorded(t *testing.T) {
 			otto := must(store.Users.Create(ctx, user.New{Username: "otto", Role: user.Member}, anna.ID))(t)
 			for _, change := range []func(context.Context) error{
 				func(ctx context.Context) error {
-					_, err := store.Users.SetPasswordHash(ctx, otto.ID, "", "new", "")
+					_, err := store.Users.SetPasswordHash(ctx, sessionOf(otto, ""), "", "new")
 					return err
 				},
 				func(ctx context.Context) error {

@@ -57,7 +57,7 @@ func firstOnce(s *suite) {
 func setPasswordOnce(s *suite) {
 	u := s.create("anna", user.Member)
 	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
-		_, err := store.Users.SetPasswordHash(ctx, u.ID, u.PasswordHash, "new"+strconv.Itoa(i), "")
+		_, err := store.Users.SetPasswordHash(ctx, sessionOf(u, "kept"), u.PasswordHash, "new"+strconv.Itoa(i))
 		return err
 	})
 	s.same(s.count(errs, user.ErrChanged), 1)

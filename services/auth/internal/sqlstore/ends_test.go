@@ -38,7 +38,7 @@ func TestEnd_TellsTheApplicationOnce(t *testing.T) {
 			return err
 		},
 		"new password": func(h *household, _ oidc.Client) error {
-			_, err := h.Users.SetPasswordHash(h.Context(), h.otto.ID, "hash of otto", "another", "l1")
+			_, err := h.Users.SetPasswordHash(h.Context(), sessionOf(h.present(), "l1"), "hash of otto", "another")
 			return err
 		},
 		"reset password": func(h *household, _ oidc.Client) error {

@@ -188,7 +188,7 @@ func TestSecondFactor_AnEndedSessionChangesNothing(t *testing.T) {
 			},
 		}
 		for i, act := range acts {
-			must(h.Users.SetPasswordHash(h.Context(), h.otto.ID, h.present().PasswordHash, fmt.Sprint("hash ", i), "kept"))(h.T)
+			must(h.Users.SetPasswordHash(h.Context(), h.kept(), h.present().PasswordHash, fmt.Sprint("hash ", i)))(h.T)
 			if err := act(ended); !errors.Is(err, user.ErrChanged) {
 				h.Errorf("act %d of an ended session: %v", i, err)
 			}
@@ -411,7 +411,7 @@ func TestSecondFactor_HoldsAgainstTheFirstRelease(t *testing.T) {
 			}
 			check("enabled")
 			next := bcrypted(h.T, password)
-			must(h.Users.SetPasswordHash(ctx, h.otto.ID, hash, next, ""))(h.T)
+			must(h.Users.SetPasswordHash(ctx, h.kept(), hash, next))(h.T)
 			check("a changed password")
 			again := bcrypted(h.T, password)
 			if err := h.Users.Rehash(ctx, h.otto.ID, next, again); err != nil {

@@ -174,7 +174,7 @@ func TestLink_ThatIsNotOpenIsRefused(t *testing.T) {
 		refused("an older reset", link.Reset, older)
 
 		changed := h.reset()
-		must(h.Users.SetPasswordHash(ctx, h.otto.ID, h.otto.PasswordHash, "another", ""))(h.T)
+		must(h.Users.SetPasswordHash(ctx, h.kept(), h.otto.PasswordHash, "another"))(h.T)
 		refused("a reset after the password changed", link.Reset, changed)
 		changed = h.reset()
 		must(h.Users.ResetPassword(ctx, h.otto.ID, "yet another"))(h.T)
@@ -225,7 +225,8 @@ func TestLinks_EndWithTheRightToCreateThem(t *testing.T) {
 			"demoted by the operator": func() error { return h.Users.SetRole(ctx, id, user.Member) },
 			"demoted by an admin":     func() error { return h.Users.Change(ctx, id, user.Change{Role: &member}, id) },
 			"a new password": func() error {
-				return ended(h.Users.SetPasswordHash(ctx, id, must(h.Users.ByID(ctx, id))(h.T).PasswordHash, "new", "key"))
+				u := must(h.Users.ByID(ctx, id))(h.T)
+				return ended(h.Users.SetPasswordHash(ctx, sessionOf(u, "key"), u.PasswordHash, "new"))
 			},
 			"a reset by the operator": func() error { return ended(h.Users.ResetPassword(ctx, id, "reset")) },
 			"a reset by a link": func() error {

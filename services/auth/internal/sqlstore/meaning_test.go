@@ -121,12 +121,12 @@ func list(s *suite) {
 
 func setPassword(s *suite) {
 	u, other := s.create("anna", user.Member), s.create("ben", user.Member)
-	r, err := s.store.Users.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key")
+	r, err := s.store.Users.SetPasswordHash(s.Context(), sessionOf(u, "key"), u.PasswordHash, "new")
 	s.ok(err)
 	s.same(r, user.Revocation{ID: r.ID, UserID: u.ID, KeepSession: "key", RecordedAt: s.now().UTC().Truncate(time.Second)})
 	s.same(s.get(u.ID).PasswordHash, "new")
 	s.same(s.get(other.ID), other)
-	_, err = s.store.Users.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "newer", "")
+	_, err = s.store.Users.SetPasswordHash(s.Context(), sessionOf(u, "key"), u.PasswordHash, "newer")
 	s.refused(err, user.ErrChanged)
 	s.same(s.get(u.ID).PasswordHash, "new")
 }
@@ -198,7 +198,7 @@ func unknown(s *suite) {
 	for _, id := range []int64{0, -1, 1 << 40, 1<<63 - 1} {
 		_, err := s.store.Users.ByID(s.Context(), id)
 		s.refused(err, user.ErrNotFound)
-		_, err = s.store.Users.SetPasswordHash(s.Context(), id, "old", "new", "")
+		_, err = s.store.Users.SetPasswordHash(s.Context(), sessionOf(user.User{ID: id}, ""), "old", "new")
 		s.refused(err, user.ErrNotFound)
 		_, err = s.store.Users.ResetPassword(s.Context(), id, "new")
 		s.refused(err, user.ErrNotFound)

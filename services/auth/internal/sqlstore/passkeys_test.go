@@ -80,7 +80,7 @@ func TestPasskey_AnEndedSessionAddsNone(t *testing.T) {
 			_, err := h.Passkeys.AddPasskey(h.Context(), h.otto.ID, "key", credential(id, 0), h.otto.SessionStamp, key)
 			return err
 		}
-		must(h.Users.SetPasswordHash(h.Context(), h.otto.ID, h.otto.PasswordHash, "new", "kept"))(h.T)
+		must(h.Users.SetPasswordHash(h.Context(), h.kept(), h.otto.PasswordHash, "new"))(h.T)
 		if err := add("a", "other"); !errors.Is(err, user.ErrChanged) {
 			h.Errorf("another session: %v", err)
 		}

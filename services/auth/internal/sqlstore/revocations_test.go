@@ -18,7 +18,7 @@ func revocations(s *suite) {
 		want = append(want, r)
 		s.advance(10 * time.Second)
 	}
-	add(s.store.Users.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key"))
+	add(s.store.Users.SetPasswordHash(s.Context(), sessionOf(s.get(u.ID), "key"), u.PasswordHash, "new"))
 	s.ok(s.store.Users.SetRole(s.Context(), u.ID, user.Admin)) // which sessions need not follow
 	add(s.store.Users.ResetPassword(s.Context(), u.ID, "reset"))
 	add(s.store.Users.EndSessions(s.Context(), u.ID))
@@ -34,7 +34,7 @@ func revocations(s *suite) {
 
 func refusedChange(s *suite) {
 	root := s.create("root", user.Admin)
-	_, err := s.store.Users.SetPasswordHash(s.Context(), root.ID, "another", "new", "")
+	_, err := s.store.Users.SetPasswordHash(s.Context(), sessionOf(root, ""), "another", "new")
 	s.refused(err, user.ErrChanged)
 	s.refused(s.store.Users.SetRole(s.Context(), root.ID, user.Member), user.ErrLastAdmin)
 	_, err = s.store.Users.Delete(s.Context(), root.ID, user.Operator)
@@ -117,13 +117,13 @@ func stamps(s *suite) {
 		now := s.get(u.ID)
 		s.same([]string{now.SessionStamp, now.KeptSession}, []string{u.SessionStamp, u.KeptSession})
 	}
-	r, err := s.store.Users.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key")
+	r, err := s.store.Users.SetPasswordHash(s.Context(), sessionOf(s.get(u.ID), "key"), u.PasswordHash, "new")
 	ended("key", r, err)
 	same(s.store.Users.Rehash(s.Context(), u.ID, "new", "newer"))
 	same(s.store.Users.SetRole(s.Context(), u.ID, user.Admin))
 	r, err = s.store.Users.ResetPassword(s.Context(), u.ID, "reset")
 	ended("", r, err)
-	r, err = s.store.Users.SetPasswordHash(s.Context(), u.ID, "reset", "new", "key")
+	r, err = s.store.Users.SetPasswordHash(s.Context(), sessionOf(s.get(u.ID), "key"), "reset", "new")
 	ended("key", r, err)
 	r, err = s.store.Users.EndSessions(s.Context(), u.ID)
 	ended("", r, err)

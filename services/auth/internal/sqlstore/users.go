@@ -14,6 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -212,14 +213,19 @@ func scan(row sqldb.Scanner) (user.User, error) {
 
 // SetPasswordHash implements account.Users.
 func (s *Users) SetPasswordHash(
-	ctx context.Context, id int64, oldHash, newHash, keepSession string,
+	ctx context.Context, of session.Session, oldHash, newHash string,
 ) (user.Revocation, error) {
-	r := user.Revocation{UserID: id, KeepSession: keepSession}
+	id, r := of.UserID, user.Revocation{UserID: of.UserID, KeepSession: of.Key}
 	return s.db.change(ctx, "set password", r, func(ctx context.Context, tx *transaction) error {
+		if _, err := tx.lockUserOf(ctx, of); errors.Is(err, user.ErrChanged) { // that is of the hash here
+			return session.ErrNotFound
+		} else if err != nil {
+			return err
+		}
 		if err := tx.swapHash(ctx, id, oldHash, newHash); err != nil {
 			return err
 		}
-		if err := tx.newStamp(ctx, id, keepSession); err != nil {
+		if err := tx.newStamp(ctx, id, of.Key); err != nil {
 			return err
 		}
 		if err := tx.closeResets(ctx, id); err != nil {
