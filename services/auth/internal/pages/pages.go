@@ -350,6 +350,11 @@ func (r *request) done(page, what string, err error, already ...error) error {
 func (p *Pages) handle(at route, h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		setHeaders(c.Response().Header())
+		if at.upload && c.Request().Method == http.MethodPost { // the file may be longer on its way than work may take
+			ctx, cancel := web.Waiting(c.Request())
+			defer cancel()
+			c.SetRequest(c.Request().WithContext(ctx))
+		}
 		r := &request{Context: c, page: at}
 		r.text = p.language(r)
 		err := p.guarded(r, h)

@@ -235,6 +235,16 @@ func TestPicture_OfASessionThatEndedMeanwhileIsNotKept(t *testing.T) {
 	f.otto().get("/pforte/account").lacks("/pforte/pictures/")
 }
 
+// TestPicture_MayTakeLongerThanTheWorkForARequest: a picture of some 100 KB does on a slow line, and the proxy does not
+// wait for its end.
+func TestPicture_MayTakeLongerThanTheWorkForARequest(t *testing.T) {
+	b := newFixture(t).otto()
+	r := b.uploading(pngOf(t, 30, 20))
+	r.Body = io.NopCloser(&meanwhile{r.Body, func() { time.Sleep(5 * time.Second) }})
+	b.do(r).want(http.StatusSeeOther)
+	b.get("/pforte/account").shows("/pforte/pictures/")
+}
+
 func TestPicture_OfAnotherKindOrSizeIsRefusedAtItsField(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
