@@ -81,19 +81,16 @@ func (s *Store) form(f Form) string { return s.o.App + ":form:" + f.name }
 
 // Begin reports whether the caller is the first to send a form. The first carries it out, and then calls Finish or
 // Abandon. Of any number of concurrent calls one is the first; the others wait and return its answer. Where it
-// abandons the form, or takes longer than pendingLifetime, one of them is the first. A call that fails because its ctx
-// ends keeps no others waiting, if Redis can be reached.
+// abandons the form, or takes longer than pendingLifetime, one of them is the first. A call that fails keeps no others
+// waiting, if Redis can be reached.
 func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, err error) {
 	mark := pending + rand.Text() // by which the caller knows its form again where a reply was lost
 	for {
 		held, err := beginScript.Run(ctx, s.o.Client, []string{s.form(f)}, mark,
 			pendingLifetime.Milliseconds()).Text()
 		if err != nil {
-			err = fmt.Errorf("redis: begin form: %w", err)
-			if ctx.Err() != nil { // the mark may have been set all the same
-				err = errors.Join(err, s.giveBack(ctx, f, mark))
-			}
-			return Answer{}, false, err
+			// The mark may have been set all the same.
+			return Answer{}, false, errors.Join(fmt.Errorf("redis: begin form: %w", err), s.giveBack(ctx, f, mark))
 		}
 		if held == mark {
 			return Answer{}, true, nil
@@ -108,7 +105,7 @@ func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, e
 	}
 }
 
-// giveBack forgets a form that holds a mark, although ctx has ended.
+// giveBack forgets a form that holds a mark, also where ctx has ended.
 func (s *Store) giveBack(ctx context.Context, f Form, mark string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()

@@ -240,6 +240,29 @@ func TestForm_OfWhoHasGoneCanBeSentAgain(t *testing.T) {
 	})
 }
 
+// TestForm_OfWhomRedisDoesNotAnswerCanBeSentAgain: no try gets a reply, and the caller is told so. They may send the form
+// again as soon as Redis answers.
+func TestForm_OfWhomRedisDoesNotAnswerCanBeSentAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *once.Store, client *redis.Client, _ func(time.Duration)) {
+		f := form(t, once.NewID())
+		var lose atomic.Bool
+		tries := 0
+		unanswered := losing(t, client, &lose, func() {
+			tries++
+			lose.Store(tries < 2)
+		})
+		lose.Store(true)
+		if _, first, err := unanswered.Begin(t.Context(), f); err == nil || first || tries != 2 {
+			t.Errorf("first: %t, %v after %d tries", first, err, tries)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, first, err := s.Begin(ctx, f); err != nil || !first {
+			t.Errorf("sent again, first: %t, %v", first, err)
+		}
+	})
+}
+
 func TestForm_WithOtherFieldsIsAnotherForm(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *once.Store, client *redis.Client, _ func(time.Duration)) {
 		id := once.NewID()
