@@ -226,6 +226,25 @@ func TestPassword_OfASessionThatEndsMeanwhileIsNotSet(t *testing.T) {
 	}
 }
 
+// TestEndOthers_ByASessionThatHasEndedEndsNone: of two sessions that end each other, the guard may have let both in.
+func TestEndOthers_ByASessionThatHasEndedEndsNone(t *testing.T) {
+	r := newRules(t)
+	u := r.add("anna")
+	stolen := apptest.Must(r.login("anna", oldPass))(t)
+	own := apptest.Must(r.login("anna", oldPass))(t)
+	apptest.Must(r.EndOthers(t.Context(), own))(t)
+	if _, err := r.EndOthers(t.Context(), stolen); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := r.Holder(t.Context(), stolen); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("the user's row admits the session that has ended: %v", err)
+	}
+	if kept := apptest.Must(r.users.ByID(t.Context(), u.ID))(t).KeptSession; kept != own.Key || !r.alive(own) {
+		t.Errorf("the session that stays is alive: %t, admitted: %t", r.alive(own), kept == own.Key)
+	}
+	apptest.Must(r.EndOthers(t.Context(), own))(t)
+}
+
 func TestLogin_ARehashMeanwhileDoesNotRefuseIt(t *testing.T) {
 	r := newRules(t)
 	u := r.add("anna")

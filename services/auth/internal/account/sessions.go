@@ -128,10 +128,10 @@ func (s *Service) EndSession(ctx context.Context, of session.Session, key string
 }
 
 // EndOthers ends all sessions of a session's user but this one, and their logins under way. It returns how many
-// sessions it ended. user.ErrNotFound, ErrPending.
+// sessions it ended. session.ErrNotFound where it has ended itself; ErrPending.
 func (s *Service) EndOthers(ctx context.Context, of session.Session) (int, error) {
-	r, err := s.users.EndOthers(ctx, of.UserID, of.Key)
-	return s.Follow(ctx, r, err)
+	r, err := s.users.EndOthers(ctx, of)
+	return s.Follow(ctx, r, ended(err))
 }
 
 // RevokeSessions ends all sessions of a user and returns how many.

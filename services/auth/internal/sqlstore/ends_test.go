@@ -34,7 +34,7 @@ func TestEnd_TellsTheApplicationOnce(t *testing.T) {
 	cases := map[string]func(h *household, c oidc.Client) error{
 		"logout": func(h *household, _ oidc.Client) error { return h.Users.EndLogin(h.Context(), h.otto.ID, "l1") },
 		"others' sessions": func(h *household, _ oidc.Client) error {
-			_, err := h.Users.EndOthers(h.Context(), h.otto.ID, "l1")
+			_, err := h.Users.EndOthers(h.Context(), sessionOf(h.present(), "l1"))
 			return err
 		},
 		"new password": func(h *household, _ oidc.Client) error {
@@ -399,7 +399,7 @@ func TestLogouts_WhoseProcessEndsAreClaimedAgain(t *testing.T) {
 func TestEnd_GrantOfAKeptSessionHolds(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		c := h.forKids()
-		must(h.Users.EndOthers(h.Context(), h.otto.ID, "l1"))(h.T)
+		must(h.Users.EndOthers(h.Context(), sessionOf(h.present(), "l1")))(h.T)
 		g := h.granted(c, h.otto, "l1")
 		must(h.Grants.Held(h.Context(), g.ID))(h.T)
 		if g.Factor != session.Password {

@@ -504,7 +504,7 @@ func TestAudit_OwnActsAreOneRowAnHour(t *testing.T) {
 		act := func(ctx context.Context, s *sqlstore.Stores, i int) error {
 			name := fmt.Sprint("name ", i)
 			_, renamed := s.Passkeys.RenamePasskey(ctx, h.otto.ID, p.ID, name)
-			_, ended := s.Users.EndOthers(ctx, h.otto.ID, "key")
+			_, ended := s.Users.EndOthers(ctx, sessionOf(h.present(), "key"))
 			return errors.Join(renamed, ended, s.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name}, h.otto.ID),
 				s.Audit.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, SubjectName: "otto"}))
 		}

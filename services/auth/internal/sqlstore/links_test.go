@@ -232,9 +232,11 @@ func TestLinks_EndWithTheRightToCreateThem(t *testing.T) {
 			"a reset by a link": func() error {
 				return ended(h.Links.ResetByLink(ctx, h.link(link.Link{Kind: link.Reset, Role: "member", UserID: id}, user.Operator), "reset"))
 			},
-			"all sessions ended":       func() error { return ended(h.Users.EndSessions(ctx, id)) },
-			"the other sessions ended": func() error { return ended(h.Users.EndOthers(ctx, id, "key")) },
-			"a reset of the factor":    func() error { return ended(h.Factors.ResetFactor(ctx, id, user.Operator)) },
+			"all sessions ended": func() error { return ended(h.Users.EndSessions(ctx, id)) },
+			"the other sessions ended": func() error {
+				return ended(h.Users.EndOthers(ctx, sessionOf(must(h.Users.ByID(ctx, id))(h.T), "key")))
+			},
+			"a reset of the factor": func() error { return ended(h.Factors.ResetFactor(ctx, id, user.Operator)) },
 		} {
 			links := map[link.Kind]string{link.Invite: h.invite(), link.Reset: h.reset()}
 			operators := h.link(link.Link{Kind: link.Invite, Role: "member"}, user.Operator)
@@ -265,7 +267,7 @@ func TestLinks_AnEndedSessionCreatesNone(t *testing.T) {
 		kept.Key = "kept"
 		h.atOnce(func(s *sqlstore.Stores, i int) error {
 			if i == atOnce/2 {
-				_, err := s.Users.EndOthers(h.Context(), h.anna.ID, kept.Key)
+				_, err := s.Users.EndOthers(h.Context(), kept)
 				return err
 			}
 			_, err := s.Links.CreateLink(h.Context(), invite, link.Hash(fmt.Sprint(i)), ended)

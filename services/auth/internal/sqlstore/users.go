@@ -295,13 +295,16 @@ func (s *Users) EndSessions(ctx context.Context, id int64) (user.Revocation, err
 }
 
 // EndOthers implements account.Users.
-func (s *Users) EndOthers(ctx context.Context, id int64, keepSession string) (user.Revocation, error) {
-	r := user.Revocation{UserID: id, KeepSession: keepSession}
+func (s *Users) EndOthers(ctx context.Context, of session.Session) (user.Revocation, error) {
+	r := user.Revocation{UserID: of.UserID, KeepSession: of.Key}
 	return s.db.change(ctx, "end other sessions", r, func(ctx context.Context, tx *transaction) error {
-		if err := tx.newStamp(ctx, id, keepSession); err != nil {
+		if _, err := tx.lockUserOf(ctx, of); err != nil {
 			return err
 		}
-		return tx.recordAbout(ctx, "sessions_ended", id, map[string]any{"others": true})
+		if err := tx.newStamp(ctx, of.UserID, of.Key); err != nil {
+			return err
+		}
+		return tx.recordAbout(ctx, "sessions_ended", of.UserID, map[string]any{"others": true})
 	})
 }
 
