@@ -62,8 +62,8 @@ type Log struct {
 	mu sync.Mutex // held by Step, Resume and Close
 	// confirmed is the generation whose tree was confirmed since the start or the last freeze; 0 for none.
 	confirmed int64
-	// doubted is true when the store has failed since confirmed was set, and no mark shows whether it came back as
-	// it was.
+	// doubted is true when the store, or a confirmation, has failed since confirmed was set, and no mark shows whether
+	// the store came back as it was.
 	doubted atomic.Bool // set without mu too
 	// listed is the generation in which Keys were listed since the start or the last freeze; 0 for none.
 	listed  int64
@@ -153,10 +153,9 @@ func (l *Log) Step(ctx context.Context) error {
 	if err := l.requireMark(ctx, head); err != nil {
 		return err
 	}
-	if doubted := l.doubted.Swap(false); doubted || l.confirmed != head.Log {
+	if l.doubted.Swap(false) || l.confirmed != head.Log {
 		if err := l.confirm(ctx, head); err != nil {
-			l.doubted.CompareAndSwap(false, doubted)
-			return err
+			return l.doubt(err)
 		}
 		if l.confirmed != head.Log {
 			l.audited.auditSoon()
@@ -189,9 +188,9 @@ func (l *Log) Step(ctx context.Context) error {
 	return l.publish(ctx, head)
 }
 
-// doubt returns err. Where that is a failure of the store and there is no mark, the witnesses must confirm
-// the tree again before the next entry gets its place: a database that failed over may be an older one, and
-// another process may have signed what it lost.
+// doubt returns err. Where that is a failure of the store, or of a confirmation, and there is no mark, the witnesses
+// must confirm the tree again before the next entry gets its place: a database that failed over may be an older one,
+// and another process may have signed what it lost.
 func (l *Log) doubt(err error) error {
 	if err != nil && l.Mark == "" {
 		l.doubted.Store(true)
