@@ -56,7 +56,9 @@ func (h *hookedUsers) ByID(ctx context.Context, id int64) (user.User, error) {
 	return h.Users.ByID(ctx, id)
 }
 
-func (h *hookedUsers) SetPasswordHash(ctx context.Context, of session.Session, old, replacement string) (user.Revocation, error) {
+func (h *hookedUsers) SetPasswordHash(
+	ctx context.Context, of session.Session, old, replacement string,
+) (user.Revocation, error) {
 	if hook := h.beforeSet; hook != nil {
 		h.beforeSet = nil
 		hook()

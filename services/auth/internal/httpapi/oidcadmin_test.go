@@ -120,9 +120,12 @@ func TestSignIns_AChangedIssuerIsTakenByAnAdmin(t *testing.T) {
 // Without PUBLIC_URL there is no issuer to take, and the one that applications know stays.
 func TestSignIns_NoIssuerIsTakenWithoutAPublicURL(t *testing.T) {
 	h := newFixture(t)
-	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "grafana", URL: "https://grafana.example.org"}))
+	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{
+		Slug: "grafana", URL: "https://grafana.example.org",
+	}))
 	h.ok(h.database.Clients.CreateClient(t.Context(), oidc.Client{
-		Slug: "grafana", ID: "grafana", Alg: oidc.RS256, PKCE: oidc.Auto, Groups: oidc.GroupsAsked, Redirects: []string{callback},
+		Slug: "grafana", ID: "grafana", Alg: oidc.RS256, PKCE: oidc.Auto, Groups: oidc.GroupsAsked,
+		Redirects: []string{callback},
 	}, issuer, user.Operator))
 	h.anna().send(http.MethodPut, prefix+"/oidc/issuer", "").because(http.StatusConflict, "no_public_url")
 	if got := must(h.oidc.WrittenIssuer(t.Context()))(t); got != issuer {

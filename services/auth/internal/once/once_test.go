@@ -240,8 +240,8 @@ func TestForm_OfWhoHasGoneCanBeSentAgain(t *testing.T) {
 	})
 }
 
-// TestForm_OfWhomRedisDoesNotAnswerCanBeSentAgain: no try gets a reply, and the caller is told so. They may send the form
-// again as soon as Redis answers.
+// TestForm_OfWhomRedisDoesNotAnswerCanBeSentAgain: no try gets a reply, and the caller is told so. They may send the
+// form again as soon as Redis answers.
 func TestForm_OfWhomRedisDoesNotAnswerCanBeSentAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *once.Store, client *redis.Client, _ func(time.Duration)) {
 		f := form(t, once.NewID())

@@ -69,7 +69,10 @@ func TestMCP_ASoldResultIsSmall(t *testing.T) {
 		recording := chaintest.Load(t, recordingName)
 		name, _, _ := strings.Cut(recordingName, "-")
 		reader, err := rpc.Open(t.Context(), rpc.Options{
-			Chain: chain.Config{Name: name, ID: recording.ChainID, RPCURLs: []string{chaintest.NewNode(t, recording).URL}, RPCTimeout: slowNode},
+			Chain: chain.Config{
+				Name: name, ID: recording.ChainID, RPCURLs: []string{chaintest.NewNode(t, recording).URL},
+				RPCTimeout: slowNode,
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -195,7 +198,10 @@ func TestMCP_ASoldResultIsSmallForALongInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader, err := rpc.Open(t.Context(), rpc.Options{
-		Chain: chain.Config{Name: "ethereum", ID: recording.ChainID, RPCURLs: []string{chaintest.NewNode(t, recording).URL}, RPCTimeout: slowNode},
+		Chain: chain.Config{
+			Name: "ethereum", ID: recording.ChainID, RPCURLs: []string{chaintest.NewNode(t, recording).URL},
+			RPCTimeout: slowNode,
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -240,7 +240,9 @@ func TestRequest_BrowsersMayCallFromAnyOrigin(t *testing.T) {
 		if r.header.Get("Access-Control-Allow-Origin") != "*" || r.header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%d: %v", r.status, r.header)
 		}
-		for _, name := range []string{"PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE", "Retry-After", "Link"} {
+		for _, name := range []string{
+			"PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE", "Retry-After", "Link",
+		} {
 			if !strings.Contains(r.header.Get("Access-Control-Expose-Headers"), name) {
 				t.Errorf("%d: %s may not be read", r.status, name)
 			}
