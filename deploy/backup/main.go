@@ -45,7 +45,7 @@ Settings are environment variables:
   RESTORE_MARKS               where there is no receipt key: folder where setup looks for
                               the marks of a restore
   TMPDIR                      needs space for all of it
-Postgres is saved and restored by pg_dump and pg_restore, which must be installed.
+Postgres is saved by pg_dump and restored by pg_restore and psql, which must be installed.
 With "none" as its URL a database is left out: it is saved in another way, or there is none.
 `
 

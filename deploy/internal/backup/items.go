@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -49,21 +50,22 @@ func (s Settings) items() []item {
 	for _, db := range []struct {
 		name, url string
 		leftOut   []string
-	}{{"users", s.Users, leftOut}, {"ledger", s.Ledger, nil}} {
+		older     older
+	}{
+		{"users", s.Users, leftOut, older{"links", voidLinks}},
+		{"ledger", s.Ledger, nil, older{"log_head", freeze}},
+	} {
 		if path, isFile := sqldb.Path(db.url); isFile {
-			all = append(all, item{name: db.name + ".db", thing: file{path, copyWithout(db.leftOut), sqldb.CheckFile}})
+			all = append(all, item{name: db.name + ".db", thing: sqlite{
+				file{path, copyWithout(db.leftOut), sqldb.CheckFile}, db.older,
+			}})
 		} else if db.url != None {
-			all = append(all, item{name: db.name + ".dump", thing: postgres{db.url, db.leftOut}})
+			all = append(all, item{name: db.name + ".dump", thing: postgres{db.url, db.leftOut, db.older}})
 		} else {
 			continue
 		}
-		last := &all[len(all)-1]
-		if db.name == "ledger" {
-			last.thing = older{last.thing, db.url, func(ctx context.Context, url string) error {
-				return sqldb.ExecWhereTable(ctx, url, "log_head", freeze)
-			}}
-		} else {
-			last.thing = older{last.thing, db.url, s.changeUsers}
+		if last := &all[len(all)-1]; db.name == "users" {
+			last.thing = users{last.thing, s}
 		}
 	}
 	if s.SigningKey == None {
@@ -102,13 +104,9 @@ func copyWithout(tables []string) func(ctx context.Context, from, to string) err
 	}
 }
 
-// older is a service's database, which is changed when it is restored, because others have seen
-// later states of it: a SQLite file before it is put in its place, a Postgres after it was filled.
-type older struct {
-	thing
-	url    string
-	change func(ctx context.Context, url string) error
-}
+// older is what is changed in a service's database when it is restored, because others have seen later
+// states of it: by a statement, where there is the table.
+type older struct{ table, statement string }
 
 // freeze keeps a log of receipts from signing a second history.
 const freeze = "UPDATE log_head SET frozen = 'restored' WHERE frozen = '' AND closed = 0"
@@ -121,36 +119,41 @@ const voidLinks = "UPDATE links SET void_at = created_at WHERE used_at IS NULL A
 // are replaced.
 const countSealed = "SELECT count(*) FROM user_factors WHERE totp_confirmed_at IS NOT NULL"
 
-func (o older) put(ctx context.Context, saved string) error {
-	if _, isFile := sqldb.Path(o.url); isFile {
-		if err := o.change(ctx, "sqlite:"+saved); err != nil {
-			return fmt.Errorf("change what is older: %w", err)
-		}
-		return o.thing.put(ctx, saved)
-	}
-	if err := o.thing.put(ctx, saved); err != nil {
+// users is auth's database. Where only the earlier data key opens what is in it, put leaves a mark for setup.
+type users struct {
+	thing
+	settings Settings
+}
+
+func (u users) put(ctx context.Context, saved string) error {
+	// Before the secrets are there: after a kill in between setup must not make another key.
+	if err := u.settings.leaveMark(secrets.Sealed); err != nil {
 		return err
 	}
-	if err := o.change(ctx, o.url); err != nil {
-		return fmt.Errorf("change what is older: %w; %w", err, o.remove())
+	if err := u.thing.put(ctx, saved); err != nil {
+		return err
+	}
+	sealed, err := sqldb.CountWhereTable(ctx, u.settings.Users, "user_factors", countSealed)
+	if err == nil && sealed == 0 {
+		err = u.settings.unmark(secrets.Sealed)
+	}
+	if err != nil {
+		return fmt.Errorf("look for sealed secrets: %w; %w", err, u.remove())
 	}
 	return nil
 }
 
-// changeUsers voids the open links of auth's database, and leaves a mark for setup where only
-// the earlier data key opens what is in it.
-func (s Settings) changeUsers(ctx context.Context, url string) error {
-	if err := sqldb.ExecWhereTable(ctx, url, "links", voidLinks); err != nil {
-		return err
+// sqlite is a service's SQLite file, which is changed before it is in its place.
+type sqlite struct {
+	file
+	older older
+}
+
+func (s sqlite) put(ctx context.Context, saved string) error {
+	if err := sqldb.ExecWhereTable(ctx, "sqlite:"+saved, s.older.table, s.older.statement); err != nil {
+		return fmt.Errorf("change what is older: %w", err)
 	}
-	sealed, err := sqldb.CountWhereTable(ctx, url, "user_factors", countSealed)
-	switch {
-	case err != nil:
-		return err
-	case sealed > 0:
-		return s.leaveMark(secrets.Sealed)
-	}
-	return s.unmark(secrets.Sealed) // of a restore that failed before
+	return s.file.put(ctx, saved)
 }
 
 // file is a thing that is one file, at path. copy saves it, and whole checks what was saved.
@@ -210,6 +213,7 @@ func place(_ context.Context, from, to string) error {
 type postgres struct {
 	url     string
 	leftOut []string // tables of which no row is saved
+	older   older
 }
 
 func (p postgres) save(ctx context.Context, to string) error {
@@ -233,13 +237,34 @@ func (p postgres) free(ctx context.Context) error {
 	return err
 }
 
+// put has the data and the change of what is older in one transaction, which ends only where all was read:
+// what is cut off, by a kill too, is rolled back.
 func (p postgres) put(ctx context.Context, saved string) error {
-	name, _, err := p.connection()
+	name, env, err := p.connection()
 	if err != nil {
 		return err
 	}
-	return p.run(ctx, "pg_restore", "--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges",
-		"--dbname="+name, saved)
+	psql, stderr := program(ctx, env, "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--dbname="+name)
+	script, err := psql.StdinPipe()
+	if err == nil {
+		err = psql.Start()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(script, "BEGIN;\n")
+	if err == nil {
+		read, faults := program(ctx, nil, "pg_restore", "--file=-", "--no-owner", "--no-privileges", saved)
+		read.Stdout = script
+		err = outcome(read.Run(), "pg_restore", faults)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(script, "\nRESET search_path;\nDO $change$ BEGIN IF to_regclass('%s') IS NOT NULL THEN\n"+
+			"%s;\nEND IF; END $change$;\nCOMMIT;\n", p.older.table, p.older.statement)
+	}
+	_ = script.Close()
+	// Why the reader of a pipe ended comes before that the pipe was broken.
+	return errors.Join(outcome(psql.Wait(), "psql", stderr), err)
 }
 
 // remove leaves the filled database as it is: only the operator may drop it.
@@ -247,19 +272,28 @@ func (p postgres) remove() error {
 	return errors.New("the database stays filled: empty it before the next try")
 }
 
-func (p postgres) run(ctx context.Context, program string, args ...string) error {
+func (p postgres) run(ctx context.Context, name string, args ...string) error {
 	_, env, err := p.connection()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // a program of Postgres
-	cmd.Env = append(os.Environ(), env...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(stderr.String()))
+	cmd, stderr := program(ctx, env, name, args...)
+	return outcome(cmd.Run(), name, stderr)
+}
+
+// program returns a program of Postgres, and what it will have written to standard error.
+func program(ctx context.Context, env []string, name string, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+	cmd, stderr = exec.CommandContext(ctx, name, args...), &bytes.Buffer{} //nolint:gosec // a program of Postgres
+	cmd.Env, cmd.Stderr = append(os.Environ(), env...), stderr
+	return cmd, stderr
+}
+
+// outcome returns err, which a program ended with, and what the program said.
+func outcome(err error, name string, stderr *bytes.Buffer) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(stderr.String()))
 }
 
 // connection takes the URL apart into the name of the database and variables that
@@ -272,9 +306,14 @@ func (p postgres) connection() (name string, env []string, err error) {
 	}
 	name = strings.TrimPrefix(u.Path, "/")
 	password, _ := u.User.Password()
+	options := u.Query().Get("options")
+	if schema := u.Query().Get("search_path"); schema != "" {
+		options += " -c search_path=" + strings.NewReplacer(`\`, `\\`, " ", `\ `).Replace(schema)
+	}
 	for variable, value := range map[string]string{
 		"PGHOST": cmp.Or(u.Query().Get("host"), u.Hostname()), // the folder of a socket
 		"PGPORT": u.Port(), "PGUSER": u.User.Username(), "PGPASSWORD": password, "PGDATABASE": name,
+		"PGOPTIONS": options, // that the change looks for its table where the service does
 		"PGSSLMODE": u.Query().Get("sslmode"), "PGSSLROOTCERT": u.Query().Get("sslrootcert"),
 	} {
 		if value != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,6 +83,53 @@ func TestRestore_VoidsOpenLinks(t *testing.T) {
 		}
 		if used := ask(t, to.Users, "", "SELECT count(*) FROM links WHERE used_at IS NOT NULL AND void_at IS NULL"); used != 1 {
 			t.Errorf("%d links were used", used)
+		}
+	})
+}
+
+// A restore that ends between the data and the change leaves neither: what is there has no open links.
+func TestRestore_PutsDataAndItsChangeIntoAPostgresTogether(t *testing.T) {
+	real, err := exec.LookPath("pg_restore")
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip("pg_restore is not installed")
+	}
+	restore := func(t *testing.T, archive []byte, want string) {
+		t.Helper()
+		to := newSettings(t, sqldbtest.Postgres)
+		if _, err := to.Restore(t.Context(), bytes.NewReader(archive)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("it says %v", err)
+		}
+		if empty, err := sqldb.Empty(t.Context(), to.Users); err != nil || !empty {
+			t.Errorf("the data is there without the change: %v", err)
+		}
+	}
+	t.Run("the change fails", func(t *testing.T) {
+		restore(t, savedPeople(t, sqldbtest.Postgres, "ALTER TABLE links ADD CHECK (void_at IS NULL)"), "links_void_at_check")
+	})
+	t.Run("the data is cut off", func(t *testing.T) {
+		archive, folder := savedPeople(t, sqldbtest.Postgres, ""), t.TempDir()
+		script := "#!/bin/sh\n" + real + " \"$@\" || exit\n[ \"$1\" = --list ]\n"
+		if err := os.WriteFile(filepath.Join(folder, "pg_restore"), []byte(script), 0o700); err != nil { //nolint:gosec // it runs
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+		restore(t, archive, "pg_restore: exit status 1")
+	})
+	t.Run("in a schema of its own", func(t *testing.T) {
+		archive, to := savedPeople(t, sqldbtest.Postgres, ""), newSettings(t, sqldbtest.Postgres)
+		if _, err := to.Restore(t.Context(), bytes.NewReader(archive)); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, to.Users, "UPDATE links SET void_at = NULL; CREATE SCHEMA own; ALTER TABLE links SET SCHEMA own; "+
+			"ALTER TABLE goose_db_version SET SCHEMA own", "SELECT 1")
+		from, last := to, newSettings(t, sqldbtest.Postgres)
+		from.Users += "&search_path=own"
+		last.Users += "&search_path=own"
+		if _, err := last.Restore(t.Context(), bytes.NewReader(save(t, from))); err != nil {
+			t.Fatal(err)
+		}
+		if left := ask(t, last.Users, "", "SELECT count(*) FROM own.links WHERE used_at IS NULL AND void_at IS NULL"); left != 0 {
+			t.Errorf("%d links can be used", left)
 		}
 	})
 }
