@@ -45,8 +45,9 @@ var (
 // sets something new.
 const reachFresh = 15 * time.Second
 
-// lookupWithin is how long looking up the names of our services may take together.
-const lookupWithin = 2 * time.Second
+// lookupWithin is how long looking up the names of our services may take together: half of dial_timeout, in which it is
+// done.
+const lookupWithin = time.Second
 
 // reach decides where applications may be: for an address when it is taken from the list, and for each address, also
 // of a name, at each connection.
@@ -182,7 +183,8 @@ func (x *reach) surroundings(ctx context.Context) (*surroundings, error) {
 	if time.Now().Before(x.until) {
 		return x.around, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupWithin)
+	ctx = context.WithoutCancel(ctx)
+	lookups, cancel := context.WithTimeout(ctx, lookupWithin)
 	defer cancel()
 	around := &surroundings{services: map[netip.AddrPort]bool{}, ports: x.ports}
 	prefixes, err := x.interfaces()
@@ -194,7 +196,7 @@ func (x *reach) surroundings(ctx context.Context) (*surroundings, error) {
 	}
 	var auth []netip.Addr
 	for i, service := range slices.Concat(x.auth, x.others, x.reported) {
-		for _, a := range x.resolve(ctx, service) {
+		for _, a := range x.resolve(lookups, service) {
 			around.services[a] = true
 			if i < len(x.auth) {
 				auth = append(auth, a.Addr())

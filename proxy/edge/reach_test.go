@@ -118,6 +118,33 @@ func TestReach_OfANameIsDecidedAtEachConnection(t *testing.T) {
 	}
 }
 
+// While names cannot be looked up, an application at an address opens, and no network that was closed is open.
+func TestReach_WaitsShortlyForASilentResolver(t *testing.T) {
+	t.Parallel()
+	app := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(app.Close)
+	at := app.Listener.Addr().String()
+	x := around(t, "containers", at)
+	x.lookup = func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	x.outward = func(ctx context.Context) []netip.Addr {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return []netip.Addr{netip.MustParseAddr("172.20.0.2")}
+	}
+	conn, err := x.dialer(2*time.Second)(t.Context(), "tcp", at) // dial_timeout of the Caddyfile
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	if err := x.check(t.Context(), netip.MustParseAddrPort("172.20.0.1:80"), false); !errors.Is(err, errReach) {
+		t.Errorf("the network towards the world is taken for one of containers: %v", err)
+	}
+}
+
 // fakeDNS is a resolver that answers each question for an IPv4 address.
 func fakeDNS(t *testing.T, answer func() [4]byte) *net.Resolver {
 	t.Helper()
