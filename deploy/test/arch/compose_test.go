@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -63,6 +64,7 @@ type composeService struct {
 	Networks       yaml.Node
 	Healthcheck    struct {
 		Test    []string
+		Timeout time.Duration
 		Disable bool
 	}
 	Profiles    []string
@@ -349,6 +351,18 @@ func TestCompose_LetsEveryServiceBeWaitedFor(t *testing.T) {
 			}
 			if strings.HasPrefix(service.Image.Value, "pforte/receipt:") && len(service.Healthcheck.Test) == 0 {
 				t.Errorf("%s: %s is asked for healthcheck, which receipt does not have", file, name)
+			}
+		}
+	}
+}
+
+// The command healthcheck says after three seconds that there was no answer. It must not be ended before.
+func TestCompose_LetsAHealthCheckSayWhatItMissed(t *testing.T) {
+	for _, file := range append([]string{household, evidence}, stacks...) {
+		for name, service := range readCompose(t, file).Services {
+			check := service.Healthcheck
+			if slices.Contains(check.Test, "healthcheck") && check.Timeout != 0 && check.Timeout < 5*time.Second {
+				t.Errorf("%s: the health check of %s is ended after %v", file, name, check.Timeout)
 			}
 		}
 	}
