@@ -42,7 +42,11 @@ func (s *Settings) Validate() error {
 		if url == None {
 			continue
 		}
-		if err := sqldb.CheckURL(url); err != nil {
+		err := sqldb.CheckURL(url)
+		if _, isFile := sqldb.Path(url); err == nil && strings.HasPrefix(url, "sqlite:") && !isFile {
+			err = errors.New("a database in memory ends with its process")
+		}
+		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", name, err))
 		}
 	}

@@ -47,3 +47,15 @@ func TestSave_LeavesOutADatabaseSavedAnotherWay(t *testing.T) {
 		t.Errorf("all taken for keys: %v", err)
 	}
 }
+
+// Its URL would be taken for a Postgres without a name or a host, which is whatever runs on the machine.
+func TestSettings_HaveNoDatabaseInMemory(t *testing.T) {
+	s := newSettings(t, sqldbtest.SQLite)
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	s.Ledger = "sqlite::memory:"
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "LEDGER_DATABASE_URL: ") {
+		t.Errorf("it says %v", err)
+	}
+}
