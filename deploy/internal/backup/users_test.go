@@ -89,7 +89,7 @@ func TestRestore_VoidsOpenLinks(t *testing.T) {
 
 // A restore that ends between the data and the change leaves neither: what is there has no open links.
 func TestRestore_PutsDataAndItsChangeIntoAPostgresTogether(t *testing.T) {
-	real, err := exec.LookPath("pg_restore")
+	whole, err := exec.LookPath("pg_restore")
 	if err != nil && os.Getenv("CI") == "" {
 		t.Skip("pg_restore is not installed")
 	}
@@ -108,8 +108,9 @@ func TestRestore_PutsDataAndItsChangeIntoAPostgresTogether(t *testing.T) {
 	})
 	t.Run("the data is cut off", func(t *testing.T) {
 		archive, folder := savedPeople(t, sqldbtest.Postgres, ""), t.TempDir()
-		script := "#!/bin/sh\n" + real + " \"$@\" || exit\n[ \"$1\" = --list ]\n"
-		if err := os.WriteFile(filepath.Join(folder, "pg_restore"), []byte(script), 0o700); err != nil { //nolint:gosec // it runs
+		script := "#!/bin/sh\n" + whole + " \"$@\" || exit\n[ \"$1\" = --list ]\n"
+		//nolint:gosec // it runs
+		if err := os.WriteFile(filepath.Join(folder, "pg_restore"), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
@@ -128,7 +129,8 @@ func TestRestore_PutsDataAndItsChangeIntoAPostgresTogether(t *testing.T) {
 		if _, err := last.Restore(t.Context(), bytes.NewReader(save(t, from))); err != nil {
 			t.Fatal(err)
 		}
-		if left := ask(t, last.Users, "", "SELECT count(*) FROM own.links WHERE used_at IS NULL AND void_at IS NULL"); left != 0 {
+		query := "SELECT count(*) FROM own.links WHERE used_at IS NULL AND void_at IS NULL"
+		if left := ask(t, last.Users, "", query); left != 0 {
 			t.Errorf("%d links can be used", left)
 		}
 	})
