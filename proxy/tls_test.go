@@ -204,8 +204,8 @@ func TestTLS_IsKnownFromTheAddress(t *testing.T) {
 // The site of all hosts at http, which the redirects are added to, may be the operator's own.
 func TestTLS_BesideASiteOfAllHostsAtHTTP(t *testing.T) {
 	t.Parallel()
-	for _, site := range []string{"home.example.org, http://", "home.example.org, :80"} {
-		settings := map[string]string{"SITE_ADDRESS": site}
+	for _, site := range []string{"home.example.org, http://", "home.example.org, :80", "home.example.org:8443, :8080"} {
+		settings := map[string]string{"SITE_ADDRESS": site, "APPS": "lan"}
 		if out, err := program(t, settings, "adapt", "--config", "Caddyfile", "--adapter", "caddyfile").CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", site, err, out)
 		}
