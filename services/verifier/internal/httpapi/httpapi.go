@@ -82,8 +82,8 @@ type api struct {
 	check  checkPage
 	states *states
 	// logReads bounds reads of the log, finalityReads of proofs of finality, which may wait for nodes,
-	// and receiptReads of sold answers, with checks of receipts.
-	logReads, finalityReads, receiptReads freeReads
+	// and receiptReads of sold answers. checks bounds how many receipts are checked at once.
+	logReads, finalityReads, receiptReads, checks freeReads
 }
 
 // receiptsMemory is about how many bytes of signed receipts are kept in memory, at most.
@@ -100,6 +100,7 @@ func New(o Options) (http.Handler, error) {
 	a := &api{
 		Options: o, operations: map[*kind][]operation{}, priced: map[string]echo.HandlerFunc{},
 		logReads: newFreeReads(), finalityReads: newFreeReads(), receiptReads: newFreeReads(),
+		checks: newFreeReads(),
 	}
 	compressing := newCompressor()
 	a.states = &states{a}

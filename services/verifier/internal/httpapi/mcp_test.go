@@ -754,6 +754,33 @@ func TestMCP_CheckReceiptDoesNotWaitForEverForTheLedger(t *testing.T) {
 	all.Wait()
 }
 
+// Anybody may check, and a check of a large receipt takes long: buyers read what they have bought meanwhile.
+func TestMCP_ChecksHoldNoPlacesOfReadsOfReceipts(t *testing.T) {
+	const most = 4
+	w := open(t, nil)
+	sold := w.linked(w.buyTool("1").wantSold(w))
+	began, leave := make(chan struct{}, most), make(chan struct{})
+	w.beforeSold = func() {
+		began <- struct{}{}
+		<-leave
+	}
+	w.tools.AnswerTimeout = 3 * time.Second
+	w.reopen()
+	var all sync.WaitGroup
+	for range most { // all places of reads of receipts
+		all.Go(func() { w.do(http.MethodGet, "/v1/receipts/"+strings.Repeat("ab", 32), "") })
+	}
+	for range most {
+		<-began
+	}
+	got := w.call("check_receipt", `{"answer":`+string(sold)+`}`)
+	close(leave)
+	all.Wait()
+	if !strings.Contains(string(got.body), `"valid":true`) {
+		t.Errorf("a check that reads nothing waits for reads: %d %s", got.status, got.body)
+	}
+}
+
 // The call is free, and while it waits it holds a place that a buyer may need.
 func TestMCP_FewCallsOfListChainsWaitForNodes(t *testing.T) {
 	const most = 4

@@ -34,20 +34,17 @@ func (a *api) linkOf(answer []byte) (link, hash string) {
 // kept returns a sold answer by the digits of its hash. errUnknownReceipt: none is kept. errUnread:
 // the ledger cannot be read.
 func (a *api) kept(ctx context.Context, digits string) ([]byte, error) {
-	return a.receiptReads.read(ctx, func(ctx context.Context) ([]byte, error) { return a.readKept(ctx, digits) })
-}
-
-// readKept does what kept does, for a caller that has a place of receiptReads already.
-func (a *api) readKept(ctx context.Context, digits string) ([]byte, error) {
 	hash, err := hex.DecodeString(digits)
 	if err != nil || len(hash) != sha256.Size || hex.EncodeToString(hash) != digits {
 		return nil, errUnknownReceipt
 	}
-	answer, err := a.Sold(ctx, payment.Digest(hash))
-	if errors.Is(err, payment.ErrNotFound) {
-		err = errUnknownReceipt
-	}
-	return answer.Bytes(), err
+	return a.receiptReads.read(ctx, func(ctx context.Context) ([]byte, error) {
+		answer, err := a.Sold(ctx, payment.Digest(hash))
+		if errors.Is(err, payment.ErrNotFound) {
+			err = errUnknownReceipt
+		}
+		return answer.Bytes(), err
+	})
 }
 
 // soldReceipt is GET receiptsPath: a sold answer, in the bytes in which it was sold.

@@ -371,11 +371,11 @@ func (a *api) checkReceipt() tool {
 					return nil, err
 				}
 			}
-			// A place bounds the checks too: a kept answer may be much larger than any message.
+			// A kept answer may be much larger than any message, and its check takes long after it was read.
 			var checked checkedReceipt
-			_, err := a.receiptReads.read(ctx, func(ctx context.Context) (_ []byte, err error) {
+			_, err := a.checks.read(ctx, func(ctx context.Context) (_ []byte, err error) {
 				if in.Link != nil {
-					answer, err = a.readKept(ctx, strings.TrimPrefix(*in.Link, a.PublicURL+receiptsPath))
+					answer, err = a.kept(ctx, strings.TrimPrefix(*in.Link, a.PublicURL+receiptsPath))
 				} else if answer[0] == '"' {
 					var text string
 					if json.Unmarshal(answer, &text) != nil {
