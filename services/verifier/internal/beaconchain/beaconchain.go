@@ -30,6 +30,8 @@ var (
 	ErrCheckpointUnknown = errors.New("the checkpoint is not known")
 	// ErrCheckpointTooOld means that the checkpoint is too old to begin at, or that no steps lead from it.
 	ErrCheckpointTooOld = errors.New("the checkpoint is too old")
+	// ErrNotKept means that only a node may know the checkpoint, and that none was to be asked.
+	ErrNotKept = errors.New("the checkpoint is not kept")
 )
 
 // Blocks reads the execution chain: what links a sold block to a finalized one.

@@ -3,8 +3,10 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,6 +21,9 @@ const finalityPath = "/v1/finality/"
 // cacheFinality is the Cache-Control of a proof of finality: it stays valid, and a later one may begin
 // at another checkpoint.
 const cacheFinality = "public, max-age=300"
+
+// namedWait is how long a request waits until nodes may be asked for the checkpoint that it names.
+const namedWait = 5 * time.Second
 
 // finality answers with the proof that a block is final (package finality).
 func (a *api) finality(c echo.Context) error {
@@ -37,9 +42,22 @@ func (a *api) finality(c echo.Context) error {
 			return beaconchain.ErrCheckpointUnknown
 		}
 	}
-	document, err := a.finalityReads.read(c.Request().Context(), func(ctx context.Context) ([]byte, error) {
-		return a.Chains[i].Finality.Document(ctx, clientaddr.Neighborhood(a.Proxies.Of(c.Request())), block, checkpoint)
+	ctx := c.Request().Context()
+	document, err := a.finalityReads.read(ctx, func(ctx context.Context) ([]byte, error) {
+		return a.Chains[i].Finality.Document(ctx, "", block, checkpoint)
 	})
+	if errors.Is(err, beaconchain.ErrNotKept) {
+		// What has to wait for nodes, which may hang, holds no place of what is kept.
+		waiting, cancel := context.WithTimeout(ctx, namedWait)
+		defer cancel()
+		document, err = a.namedReads.read(waiting, func(context.Context) ([]byte, error) {
+			client := clientaddr.Neighborhood(a.Proxies.Of(c.Request()))
+			return a.Chains[i].Finality.Document(ctx, client, block, checkpoint)
+		})
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = beaconchain.ErrUnavailable
+		}
+	}
 	if err != nil {
 		return err
 	}

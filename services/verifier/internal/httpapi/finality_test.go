@@ -125,6 +125,62 @@ func TestFinality_FewReadProofsAtOnce(t *testing.T) {
 	}
 }
 
+// hung is a beacon node that does not answer about checkpoints until it may.
+type hung struct {
+	chain.BeaconNode
+	asked, leave chan struct{}
+}
+
+func (h hung) Bootstrap(context.Context, finality.Root) (*lightclient.Bootstrap, error) {
+	h.asked <- struct{}{}
+	<-h.leave
+	return nil, errNoBlocks
+}
+
+// Anybody may name a checkpoint that only nodes know.
+func TestFinality_WhatIsKeptIsServedWhileNodesHang(t *testing.T) {
+	w, _, b := openFinal(t)
+	path := "/v1/finality/base/" + blockOf(w.buy("1").body).Hash
+	w.must(w.finality.Follow(t.Context()))
+	w.must(w.finality.MakeBundles(t.Context()))
+	head, err := b.Finalized(t.Context())
+	w.must(err)
+	named := "?checkpoint=" + head.HashTreeRoot().String()
+	w.do(http.MethodGet, path+named, "") // from now on it is kept
+	o := w.finality.Options
+	node := hung{o.Nodes[0], make(chan struct{}, 10), make(chan struct{})}
+	o.Nodes = []chain.BeaconNode{node}
+	w.finality, err = beaconchain.New(o)
+	w.must(err)
+	w.reopen()
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			w.do(http.MethodGet, fmt.Sprintf("%s?checkpoint=0x%064x", path, i+1), "").
+				wantFailure(http.StatusServiceUnavailable, "finality_unavailable")
+		})
+	}
+	<-node.asked
+	time.Sleep(100 * time.Millisecond) // so that the others wait too
+	for query, within := range map[string]time.Duration{
+		"": 3 * time.Second, named: 3 * time.Second, "?checkpoint=0x" + strings.Repeat("cd", 32): 10 * time.Second,
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+path+query, http.NoBody)
+		w.must(err)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil || (response.StatusCode == http.StatusOK) != (within == 3*time.Second) {
+			t.Errorf("%q: %v", query, err)
+		}
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		cancel()
+	}
+	close(node.leave)
+	all.Wait()
+}
+
 func blockOf(answer []byte) receipt.Block {
 	var read struct{ Receipt struct{ Block receipt.Block } }
 	_ = json.Unmarshal(answer, &read) // the tests see it

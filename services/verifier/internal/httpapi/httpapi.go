@@ -81,9 +81,10 @@ type api struct {
 	priced map[string]echo.HandlerFunc
 	check  checkPage
 	states *states
-	// logReads bounds reads of the log, finalityReads of proofs of finality, which may wait for nodes,
-	// and receiptReads of sold answers. checks bounds how many receipts are checked at once.
-	logReads, finalityReads, receiptReads, checks freeReads
+	// logReads bounds reads of the log, finalityReads of proofs of finality that are kept, namedReads of
+	// those that nodes are asked about, and receiptReads of sold answers. checks bounds how many receipts
+	// are checked at once.
+	logReads, finalityReads, namedReads, receiptReads, checks freeReads
 }
 
 // receiptsMemory is about how many bytes of signed receipts are kept in memory, at most.
@@ -99,8 +100,8 @@ func New(o Options) (http.Handler, error) {
 		func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
 	a := &api{
 		Options: o, operations: map[*kind][]operation{}, priced: map[string]echo.HandlerFunc{},
-		logReads: newFreeReads(), finalityReads: newFreeReads(), receiptReads: newFreeReads(),
-		checks: newFreeReads(),
+		logReads: newFreeReads(), finalityReads: newFreeReads(), namedReads: make(freeReads, 2),
+		receiptReads: newFreeReads(), checks: newFreeReads(),
 	}
 	compressing := newCompressor()
 	a.states = &states{a}
