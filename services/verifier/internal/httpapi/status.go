@@ -71,12 +71,13 @@ type states struct{ *api }
 func (s *states) of(ctx context.Context, name string, transaction chain.Hash, address string) (statusBody, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	ask := func() error {
+	// A question counts once, however many chains it concerns: who polls does not choose how many there are.
+	ask := sync.OnceValue(func() error {
 		if s.Paywall.CountLookup(address) != nil {
 			return errTooManyLookups
 		}
 		return nil
-	}
+	})
 	if name == anyChain {
 		name = s.Chains[0].Name
 	}

@@ -92,6 +92,20 @@ func TestStatus_StrangersCostNodesLittle(t *testing.T) {
 	}
 }
 
+// Where the nodes of a chain do not know a transaction, those of all other chains are asked.
+func TestStatus_AQuestionCountsOnceHoweverManyChainsAreAsked(t *testing.T) {
+	w := open(t, nil)
+	w.more = []string{ethereum, "ethereum-22119617", "eip3009-devnet"}
+	w.reopen()
+	for i := range 15 { // what one network may ask at once
+		if got := w.status("base", fmt.Sprintf("0x%064x", i+1)); got != `{"status":"unknown"}` {
+			t.Errorf("%d: %s", i, got)
+		}
+	}
+	r := w.do(http.MethodGet, "/v1/status/base/"+fmt.Sprintf("0x%064x", 16), "")
+	r.wantFailure(http.StatusTooManyRequests, "too_many_lookups")
+}
+
 // TestStatus_OneNetworkKeepsNoOtherOut: all of a network's addresses together leave others something.
 func TestStatus_OneNetworkKeepsNoOtherOut(t *testing.T) {
 	for name, address := range map[string]string{"IPv6": "[2001:db8:1:%x::1]:1", "IPv4": "192.0.2.%d:1"} {
