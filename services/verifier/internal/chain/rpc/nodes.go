@@ -21,18 +21,19 @@ type reading struct {
 	from  *endpoint
 }
 
-// attempts is how often one read is tried at most.
+// attempts is how often one read is tried at most while nodes answer.
 const attempts = 2
 
 // try reads from an endpoint and, when that fails, once more from another one, unless only
-// waiting for finality can help or ctx has ended. Where only one endpoint is configured it
-// is asked again, if next allows it: a balancer may have another node behind it. Of two
-// errors the more specific one is returned.
+// waiting for finality can help or ctx has ended. As long as the last one could not be used, the
+// next one is tried. Where only one endpoint is configured it is asked again, if next allows it: a
+// balancer may have another node behind it. Of two errors the more specific one is returned.
 func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, error)) (reading, error) {
-	var last *endpoint
+	var tried []*endpoint
 	var err, failure error
-	for range attempts {
-		e := r.next(last, failure)
+	for len(tried) < attempts ||
+		len(tried) < len(r.endpoints) && isNoAnswer(failure) && !isAny(failure, errTooLarge, errNoMemory) {
+		e := r.next(tried, failure)
 		if e == nil {
 			break
 		}
@@ -45,7 +46,7 @@ func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock
 			chain.ErrQuorum) {
 			e.distrust()
 		}
-		last, err = e, moreSpecific(err, failure)
+		tried, err = append(tried, e), moreSpecific(err, failure)
 		mustWait := isAny(failure, chain.ErrNotFinalized, chain.ErrFinalityUnavailable) && !errors.Is(failure,
 			errThisNodeOnly)
 		if mustWait || ctx.Err() != nil {
@@ -58,29 +59,33 @@ func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock
 	return reading{}, err
 }
 
-// next returns the endpoint to try, nil if there is none. The last one is returned again only
+// next returns the endpoint to try, nil if there is none. One that was tried is returned again only
 // if it is the only one configured, its circuit is closed and it may answer differently at once.
-func (r *Reader) next(last *endpoint, failure error) *endpoint {
+func (r *Reader) next(tried []*endpoint, failure error) *endpoint {
 	now := r.now()
 	for _, e := range r.available() {
-		if e != last && e.circuit.admit(now, r.timeout) {
+		if !slices.Contains(tried, e) && e.circuit.admit(now, r.timeout) {
 			return e
 		}
 	}
-	if last == nil || len(r.endpoints) > 1 || !last.circuit.closed(now) || isAny(failure, errTimeout, errTooLarge,
-		chain.ErrRateLimited, chain.ErrWrongChain, chain.ErrQuorum, chain.ErrUnsupportedType,
+	if len(tried) == 0 || len(r.endpoints) > 1 || !tried[0].circuit.closed(now) || isAny(failure, errTimeout,
+		errTooLarge, chain.ErrRateLimited, chain.ErrWrongChain, chain.ErrQuorum, chain.ErrUnsupportedType,
 		chain.ErrHeaderUnverifiable, chain.ErrHistoryPruned) {
 		return nil
 	}
-	return last
+	return tried[0]
+}
+
+// isNoAnswer reports whether an error says only that the node cannot be used.
+func isNoAnswer(err error) bool {
+	return isAny(err, chain.ErrUnavailable, chain.ErrRateLimited, chain.ErrWrongChain)
 }
 
 // moreSpecific returns the error to report of two attempts: the later one, unless it says no
 // more than that this node cannot be used and the earlier is not chain.ErrUnavailable, or the
 // earlier shows that the nodes disagree.
 func moreSpecific(earlier, later error) error {
-	noAnswer := isAny(later, chain.ErrUnavailable, chain.ErrRateLimited, chain.ErrWrongChain)
-	if earlier != nil && (noAnswer && !errors.Is(earlier, chain.ErrUnavailable) ||
+	if earlier != nil && (isNoAnswer(later) && !errors.Is(earlier, chain.ErrUnavailable) ||
 		errors.Is(earlier, chain.ErrQuorum)) {
 		return earlier
 	}

@@ -78,6 +78,25 @@ func TestQuorum_OfTwoInThree(t *testing.T) {
 	}
 }
 
+// Whoever pays gets an answer while a quorum of the nodes is well.
+func TestQuorum_NodesThatAreDownDoNotUseUpTheAttempts(t *testing.T) {
+	for name, down := range map[string]chaintest.Script{
+		"they answer 502":         status(http.StatusBadGateway),
+		"they have a rate limit":  status(http.StatusTooManyRequests),
+		"their connections break": cut(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, nodes := openQuorum(t, 3, 5)
+			nodes[0].Play(down)
+			nodes[1].Play(down)
+			if _, err := r.Read(t.Context(), baseTransaction); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 func TestQuorum_OnlyNodesThatHaveSeenItFinalVote(t *testing.T) {
 	t.Parallel()
 	nodes := []*chaintest.Node{baseNode(t), baseNode(t), baseNode(t)}
