@@ -53,7 +53,6 @@ func (s *settings) loadChains() (err error) {
 		one := chain.Config{
 			Name: c.Name, ID: c.ID, RPCURLs: trimmed(c.RPCURLs), Quorum: c.Quorum, RPCTimeout: c.RPCTimeout,
 			MaxHeadAge: c.MaxHeadAge, BeaconURLs: trimmed(c.BeaconURLs), BeaconNetwork: c.BeaconNetwork,
-			BeaconTimeout: c.BeaconTimeout,
 		}
 		s.chains = []chain.Config{one}
 		network, err := loadNetwork(one)

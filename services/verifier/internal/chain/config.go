@@ -21,9 +21,6 @@ type Config struct {
 	// BeaconNetwork is the name of its beacon network, or a file that describes it; "" means
 	// the known one of ID.
 	BeaconNetwork string
-	// BeaconTimeout is CHAIN_BEACON_TIMEOUT, which counts for the beacon nodes of all chains; 0 for a chain
-	// of CHAINS_FILE.
-	BeaconTimeout time.Duration
 	// USDToken is the chain's native USD stablecoin, for payments on it; may be nil.
 	USDToken *Token
 }

@@ -45,9 +45,6 @@ func ValidateChain(c chain.Config) error {
 	if c.BeaconNetwork != "" && len(c.BeaconURLs) == 0 {
 		fault("beaconNetwork: comes only together with beaconUrls")
 	}
-	if c.BeaconTimeout < 0 || c.BeaconTimeout > time.Minute {
-		fault("beaconTimeout: must be at most a minute")
-	}
 	if t := c.USDToken; t != nil {
 		if _, err := chain.ParseAddress(t.Address); err != nil {
 			fault("usdToken.address: %w", err)

@@ -151,6 +151,9 @@ func (c *Config) Validate() error {
 			faults = append(faults, fmt.Errorf("%s: %w", upstreams.setting, err))
 		}
 	}
+	if c.Chain.BeaconTimeout > time.Minute {
+		faults = append(faults, errors.New("CHAIN_BEACON_TIMEOUT: must be at most a minute"))
+	}
 	if c.Payment.ReuseWindow < 0 {
 		faults = append(faults, errors.New("REPEAT_WINDOW: is negative"))
 	}

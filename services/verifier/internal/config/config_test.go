@@ -60,6 +60,7 @@ func TestLoad_FaultsNameTheirSetting(t *testing.T) {
 	for setting, change := range map[string]map[string]string{
 		"CHAIN_RPC_URLS":               {"CHAIN_RPC_URLS": ""},
 		"CHAINS_FILE":                  {"CHAINS_FILE": "chains.json"},
+		"CHAIN_BEACON_TIMEOUT":         {"CHAIN_RPC_URLS": "", "CHAINS_FILE": "chains.json", "CHAIN_BEACON_TIMEOUT": "2m"},
 		"FACILITATOR_URL":              {"FACILITATOR_URL": ""},
 		"FACILITATOR_FREE_SETTLEMENTS": {"FACILITATOR_FREE_SETTLEMENTS": "-1"},
 		"CDP_API_KEY_ID":               {"CDP_API_KEY_ID": "id"},
