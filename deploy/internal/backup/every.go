@@ -71,7 +71,7 @@ func (s Schedule) Run(ctx context.Context) error {
 			return nil
 		} else if err != nil {
 			s.Failed(err)
-			notBefore = now.Add(retry)
+			notBefore = s.Now().Add(retry)
 		}
 	}
 }

@@ -52,9 +52,11 @@ func noted(t *testing.T, url string) (value string) {
 	return value
 }
 
-// clock runs a schedule without waiting, and ends it at a time.
+// clock runs a schedule without waiting, and ends it at a time, or after a hundred tries that failed. Each of
+// these takes as long as slow says.
 type clock struct {
 	now, end time.Time
+	slow     time.Duration
 	failed   []string
 }
 
@@ -71,8 +73,13 @@ func (c *clock) run(t *testing.T, s backup.Settings, folder string, keep int) {
 			}
 			return ctx.Err()
 		},
-		Saved:  func(string, backup.Manifest) {},
-		Failed: func(err error) { c.failed = append(c.failed, err.Error()) },
+		Saved: func(string, backup.Manifest) {},
+		Failed: func(err error) {
+			c.now = c.now.Add(c.slow)
+			if c.failed = append(c.failed, err.Error()); len(c.failed) == 100 {
+				cancel()
+			}
+		},
 	}).Run(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +145,18 @@ func TestSchedule_TriesAgainSoonAndKeepsWhatIsThere(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"pforte-20260201T000000Z.tar"}, names(t, folder)); diff != "" {
 		t.Errorf("the folder (-want +got):\n%s", diff)
+	}
+}
+
+// A try that fails late, as where the disk is full, is not repeated at once.
+func TestSchedule_PausesAfterATryThatTookLong(t *testing.T) {
+	s, folder := household(t, sqldbtest.SQLite), t.TempDir()
+	path, _ := sqldb.Path(s.Users)
+	write(t, path, "no database")
+	c := &clock{now: madeAt, end: madeAt.Add(time.Hour), slow: 10 * time.Minute}
+	c.run(t, s, folder, 1)
+	if len(c.failed) != 4 {
+		t.Errorf("%d tries in an hour, of ten minutes each", len(c.failed))
 	}
 }
 
