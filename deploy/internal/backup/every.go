@@ -55,7 +55,11 @@ func (s Schedule) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		now, due := s.Now(), notBefore
+		now := s.Now()
+		if notBefore.After(now.Add(retry)) { // the clock was set back
+			notBefore = now
+		}
+		due := notBefore
 		for _, at := range archives {
 			if !at.After(now) && at.Add(s.Every).After(due) { // not from before the clock was set back
 				due = at.Add(s.Every)

@@ -57,6 +57,7 @@ func noted(t *testing.T, url string) (value string) {
 type clock struct {
 	now, end time.Time
 	slow     time.Duration
+	back     time.Duration // by how much it is set back while a schedule waits for the first time
 	failed   []string
 }
 
@@ -68,7 +69,8 @@ func (c *clock) run(t *testing.T, s backup.Settings, folder string, keep int) {
 		Settings: s, Folder: folder, Every: 24 * time.Hour, Keep: keep, Version: version,
 		Now: func() time.Time { return c.now },
 		Wait: func(ctx context.Context, d time.Duration) error {
-			if c.now = c.now.Add(d); !c.now.Before(c.end) {
+			c.now, c.back = c.now.Add(d-c.back), 0
+			if !c.now.Before(c.end) {
 				cancel()
 			}
 			return ctx.Err()
@@ -169,6 +171,17 @@ func TestSchedule_PassesOverArchivesOfTheFuture(t *testing.T) {
 	c.run(t, s, folder, 5)
 	if diff := cmp.Diff([]string{"pforte-20260301T120000Z.tar", "pforte-20360101T000000Z.tar"}, names(t, folder)); diff != "" {
 		t.Errorf("the folder (-want +got):\n%s", diff)
+	}
+}
+
+func TestSchedule_TriesAgainSoonAfterTheClockWasSetBack(t *testing.T) {
+	s, folder := household(t, sqldbtest.SQLite), t.TempDir()
+	path, _ := sqldb.Path(s.Users)
+	write(t, path, "no database")
+	c := &clock{now: madeAt, end: madeAt.Add(-time.Hour), back: 2 * time.Hour}
+	c.run(t, s, folder, 1)
+	if len(c.failed) < 10 {
+		t.Errorf("%d tries in an hour", len(c.failed))
 	}
 }
 
