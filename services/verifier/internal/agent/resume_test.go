@@ -105,12 +105,38 @@ func TestBuy_IsUndecidedWhileASellerThatRefusedCouldStillSettle(t *testing.T) {
 	}
 }
 
-func TestResume_OnlyAnExpiredPaymentIsReplaced(t *testing.T) {
-	s, state := open(t, hangUp), t.TempDir()
-	if got := s.run(state); got.code != 3 {
-		t.Fatalf("%+v", got)
+// A proxy before a verifier answers so, or another server: it does not know what became of the payment.
+func TestBuy_IsUndecidedWhereNoVerifierRefuses(t *testing.T) {
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"a proxy's 404": refuse(404, "<html>"),
+		"a proxy's 403": refuse(403, `{"message":"no"}`),
+		"a redirect":    refuse(302, "", "Location", "/"),
+		"no content":    refuse(204, ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, state := open(t, answer), t.TempDir()
+			got := s.run(state, "--json")
+			var printed struct{ Paid string }
+			if err := json.Unmarshal([]byte(got.stdout), &printed); err != nil || got.code != 3 || printed.Paid != "unknown" {
+				t.Fatalf("%v, %+v", err, got)
+			}
+			expire(t, keptFiles(t, state)[0])
+			if got := s.run(state); got.code != 3 || kept(t, state) != 1 {
+				t.Errorf("after its end: %+v", got)
+			}
+			s.script(deliver(t))
+			if got := s.run(state); got.code != 0 || kept(t, state) != 0 {
+				t.Errorf("the verifier is back: %+v", got)
+			}
+			s.wantOnePayment()
+		})
 	}
-	file := keptFiles(t, state)[0]
+}
+
+// expire has the payment in a file of the journal end a minute ago.
+func expire(t *testing.T, file string) {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +152,14 @@ func TestResume_OnlyAnExpiredPaymentIsReplaced(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestResume_OnlyAnExpiredPaymentIsReplaced(t *testing.T) {
+	s, state := open(t, hangUp), t.TempDir()
+	if got := s.run(state); got.code != 3 {
+		t.Fatalf("%+v", got)
+	}
+	expire(t, keptFiles(t, state)[0])
 	s.script(refuse(402, `{"error":"no","code":402,"reason":"payment_invalid"}`), deliver(t))
 	got := s.run(state)
 	if got.code != 0 || len(s.sent()) != 3 || s.sent()[1] != s.sent()[0] || s.sent()[2] == s.sent()[0] || kept(t, state) != 0 {

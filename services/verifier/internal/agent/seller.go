@@ -82,10 +82,15 @@ func (d *denied) Error() string {
 
 func (d *denied) Unwrap() error { return d.refusal }
 
-// after returns r, the final refusal of a payment that was sent. It returns it as a *denied if the payment can
-// still be settled and the refusal is a 402 or the outcome was open before.
+// after returns r, the final refusal of a payment that was sent. It is errUndecided where no verifier has refused.
+// It returns it as a *denied if the payment can still be settled and the refusal is a 402 or the outcome was open
+// before.
 func (r *refusal) after(open bool) error {
-	if (open || r.Status == http.StatusPaymentRequired) && time.Now().Before(r.until) {
+	refused := r.Status == http.StatusPaymentRequired
+	switch {
+	case !refused && !r.isUncharged():
+		return errors.Join(errUndecided, r)
+	case (open || refused) && time.Now().Before(r.until):
 		return &denied{r}
 	}
 	return r
@@ -96,10 +101,12 @@ var unchargedReasons = []string{
 	"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", notReady,
 }
 
-// isUncharged reports whether the answer says that the payment moves no money. Neither a 402 nor a 5xx says so,
-// unless its reason is one of unchargedReasons.
+// isUncharged reports whether the answer says that the payment moves no money. A 4xx with a reason, as a verifier
+// gives, says so; neither a 402 nor a 5xx does, unless its reason is one of unchargedReasons. Any other answer is
+// that of a proxy or of another server, which does not know.
 func (r *refusal) isUncharged() bool {
-	return r.Status != http.StatusPaymentRequired && r.Status < http.StatusInternalServerError ||
+	isFault := r.Status >= http.StatusBadRequest && r.Status < http.StatusInternalServerError
+	return isFault && r.Status != http.StatusPaymentRequired && r.Reason != "" ||
 		slices.Contains(unchargedReasons, r.Reason)
 }
 
