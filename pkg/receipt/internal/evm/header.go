@@ -35,11 +35,11 @@ const (
 // yellow paper, section 4.4, which OP-stack chains, Arbitrum and Polygon keep. Later
 // forks have only appended members.
 func DecodeHeader(raw []byte) (Header, error) {
-	m, err := decodeList(raw)
+	m, err := decodeList(raw, headerMost)
 	if err != nil {
 		return Header{}, fmt.Errorf("header: %w", err)
 	}
-	if len(m.Items) < headerLeast || len(m.Items) > headerMost {
+	if len(m.Items) < headerLeast {
 		return Header{}, fmt.Errorf("header has %d members", len(m.Items))
 	}
 	h := Header{Hash: Keccak256(raw)}
@@ -63,10 +63,10 @@ func Keccak256(data []byte) (digest Hash) {
 	return digest
 }
 
-func decodeList(raw []byte) (rlp.Members, error) {
+func decodeList(raw []byte, most int) (rlp.Members, error) {
 	item, err := rlp.Decode(raw)
 	if err != nil {
 		return rlp.Members{}, err
 	}
-	return item.Split()
+	return item.Split(most)
 }

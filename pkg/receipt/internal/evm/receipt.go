@@ -30,6 +30,8 @@ const (
 	// before that have four members, whatever their RPC shows.
 	depositMembers = 6
 	bloomSize      = 256
+	logMembers     = 3              // address, topics, data
+	logLeast       = 1 + 21 + 1 + 1 // bytes of the encoding of a log, without topics and data
 	maxTopics      = 4
 )
 
@@ -39,7 +41,7 @@ func DecodeReceipt(raw []byte) (TxReceipt, error) {
 	if err != nil {
 		return TxReceipt{}, fmt.Errorf("transaction receipt: %w", err)
 	}
-	m, err := decodeList(payload)
+	m, err := decodeList(payload, depositMembers)
 	if err != nil {
 		return TxReceipt{}, fmt.Errorf("transaction receipt: %w", err)
 	}
@@ -74,7 +76,7 @@ func DecodeReceipt(raw []byte) (TxReceipt, error) {
 }
 
 func decodeLogs(list rlp.Item) ([]Log, error) {
-	m, err := list.Split()
+	m, err := list.Split(len(list.Content) / logLeast)
 	if err != nil {
 		return nil, err
 	}
@@ -88,15 +90,15 @@ func decodeLogs(list rlp.Item) ([]Log, error) {
 }
 
 func decodeLog(item rlp.Item) (log Log, err error) {
-	m, err := item.Split()
+	m, err := item.Split(logMembers)
 	if err != nil {
 		return Log{}, err
 	}
-	if len(m.Items) != 3 {
-		return Log{}, fmt.Errorf("%d members, not 3", len(m.Items))
+	if len(m.Items) != logMembers {
+		return Log{}, fmt.Errorf("%d members, not %d", len(m.Items), logMembers)
 	}
-	topics, err := m.Items[1].Split()
-	if err != nil || len(topics.Items) > maxTopics {
+	topics, err := m.Items[1].Split(maxTopics)
+	if err != nil {
 		return Log{}, fmt.Errorf("not a list of up to %d topics", maxTopics)
 	}
 	m.Fixed(0, log.Address[:])

@@ -6,6 +6,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
+const accountMembers = 4 // nonce, balance, storage root, code hash
+
 // StorageAt returns what a contract's storage holds in a slot (yellow paper, section 4.1).
 // account are the trie nodes from the state root to the contract's account, storage those
 // from there to the slot. An absent account or slot is an error.
@@ -15,12 +17,12 @@ func StorageAt[N ~[]byte](stateRoot Hash, contract Address, slot Hash, account, 
 	if err != nil {
 		return Hash{}, fmt.Errorf("account: %w", err)
 	}
-	m, err := decodeList(raw)
+	m, err := decodeList(raw, accountMembers)
 	if err != nil {
 		return Hash{}, fmt.Errorf("account: %w", err)
 	}
-	if len(m.Items) != 4 { // nonce, balance, storage root, code hash
-		return Hash{}, fmt.Errorf("account has %d members, not 4", len(m.Items))
+	if len(m.Items) != accountMembers {
+		return Hash{}, fmt.Errorf("account has %d members, not %d", len(m.Items), accountMembers)
 	}
 	var root Hash
 	if m.Fixed(2, root[:]); m.Err != nil {

@@ -87,7 +87,7 @@ func DecodeTransaction(raw []byte) (Transaction, error) {
 	if !ok {
 		return Transaction{}, fmt.Errorf("%w: 0x%x", ErrUnsupportedType, kind)
 	}
-	m, err := decodeList(payload)
+	m, err := decodeList(payload, len(layout))
 	if err != nil {
 		return Transaction{}, fmt.Errorf("transaction: %w", err)
 	}

@@ -11,6 +11,9 @@ import (
 // ErrTrieProof is a proof that does not lead from the root to a value.
 var ErrTrieProof = errors.New("trie proof")
 
+// branchItems is how many items a branch has, a child for each nibble and a value. No node has more.
+const branchItems = 17
+
 var errAbsent = errors.New("the trie does not hold the key")
 
 // VerifyTrie returns the value that the Merkle Patricia trie (yellow paper, appendix D) with this
@@ -40,14 +43,14 @@ func walk[N ~[]byte](root Hash, path []byte, nodes []N) ([]byte, error) {
 				return nil, errors.New("a node does not have the hash that its parent names")
 			}
 		}
-		node, err := decodeList(raw)
+		node, err := decodeList(raw, branchItems)
 		if err != nil {
 			return nil, err
 		}
 		switch len(node.Items) {
-		case 17: // a branch: a child for each nibble, and a value
+		case branchItems:
 			if found = len(path) == 0; found {
-				child = node.Items[16]
+				child = node.Items[branchItems-1]
 			} else {
 				child, path = node.Items[path[0]], path[1:]
 			}

@@ -79,12 +79,16 @@ type Members struct {
 	Err   error
 }
 
-// Split returns the members of a list; an error for an item that is no list.
-func (i Item) Split() (m Members, err error) {
+// Split returns the members of a list; an error for an item that is no list, or for one of more than most
+// members: each takes many times the byte that it may be encoded in.
+func (i Item) Split(most int) (m Members, err error) {
 	if !i.List {
 		return Members{}, errors.New("rlp: not a list")
 	}
 	for rest := i.Content; len(rest) > 0; {
+		if len(m.Items) == most {
+			return Members{}, fmt.Errorf("rlp: more than %d items", most)
+		}
 		var item Item
 		if item, rest, err = next(rest); err != nil {
 			return Members{}, err

@@ -70,7 +70,7 @@ func TestDecode_AnyOtherEncodingIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := item.Split(); err == nil {
+	if _, err := item.Split(100); err == nil {
 		t.Error("an item in a list that has a shorter encoding is accepted")
 	}
 }
@@ -102,7 +102,7 @@ func only(t *testing.T, raw []byte) rlp.Members {
 
 func TestDecode_AStringIsNoListNorReverse(t *testing.T) {
 	text, list := rlp.Item{Content: []byte{1}}, rlp.Item{List: true}
-	if _, err := text.Split(); err == nil {
+	if _, err := text.Split(100); err == nil {
 		t.Error("a string is split")
 	}
 	for what, read := range map[string]func(*rlp.Members){
@@ -152,7 +152,7 @@ func encode(t *testing.T, item rlp.Item) []byte {
 	if !item.List {
 		return rlp.AppendString(nil, item.Content)
 	}
-	m, err := item.Split()
+	m, err := item.Split(len(item.Content))
 	if err != nil {
 		return nil
 	}
