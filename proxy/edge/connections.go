@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"golang.org/x/sys/unix"
 )
 
 // maxRefusing is how many refused connections a listener answers at once; any more are
@@ -206,6 +207,7 @@ func (l *boundListener) Accept() (net.Conn, error) {
 			return conn, nil
 		}
 		if bound := l.enter(tcp); bound != nil {
+			sendLittleAhead(tcp)
 			return bound, nil
 		}
 		select {
@@ -217,6 +219,21 @@ func (l *boundListener) Accept() (net.Conn, error) {
 		default:
 			_ = tcp.Close()
 		}
+	}
+}
+
+// maxAhead is how many bytes of an answer wait for the line to the client, in the system's buffer.
+const maxAhead = 128 << 10
+
+// sendLittleAhead bounds what waits to be sent by a connection, but not what is on the way. Left to itself the
+// system takes megabytes from a service at once, and then nothing for as long as a slow client needs for them:
+// a service that times what is taken would cut off a client that reads all the time.
+func sendLittleAhead(conn *net.TCPConn) {
+	if raw, err := conn.SyscallConn(); err == nil {
+		// Without it the answer is sent all the same.
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, maxAhead)
+		})
 	}
 }
 

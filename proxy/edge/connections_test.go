@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -239,5 +240,52 @@ func TestConnections_OfANetworkCrowdOutOthersWhereTheyAreMostOfMany(t *testing.T
 	_ = greedy.Close()
 	if l.crowds(greedy) {
 		t.Error("a connection that is closed crowds out others")
+	}
+}
+
+// A service times what its client takes of an answer. Megabytes that wait in the proxy's own buffer would be taken from
+// the service at once, and nothing more for a long time then.
+func TestConnections_HoldLittleOfWhatASlowClientDoesNotTake(t *testing.T) {
+	t.Parallel()
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := (&Connections{Max: 1}).WrapListener(plain)
+	t.Cleanup(func() { _ = l.Close() })
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	if err := client.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	var written atomic.Int64
+	go func() {
+		piece := make([]byte, 32<<10)
+		for {
+			n, err := conn.Write(piece)
+			if written.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	}()
+	const taken = 16 << 20 // the line is fast at first, so that the kernel's buffer grows
+	if _, err := io.CopyN(io.Discard, client, taken); err != nil {
+		t.Fatal(err)
+	}
+	held := int64(-1)
+	for now := written.Load() - taken; now != held; now = written.Load() - taken {
+		held = now
+		time.Sleep(200 * time.Millisecond)
+	}
+	if held > 1<<20 {
+		t.Errorf("%d bytes wait for the client", held)
 	}
 }

@@ -41,6 +41,7 @@ var permitted = map[string][]string{
 	"golang.org/x/mod":                              {"pkg/receipt/receiptlog", "services/verifier/internal/translog", "services/verifier/internal/translog/logsql"},
 	"golang.org/x/sync":                             {"services/auth/internal/account", "services/*/internal/*/*"},
 	"golang.org/x/time/rate":                        {"services/verifier/internal/httpapi"},
+	"golang.org/x/sys/unix":                         {"proxy/edge"}, // TCP_NOTSENT_LOWAT
 	"golang.org/x/term":                             {"services/auth/internal/app"},
 	"golang.org/x/text":                             {"services/auth/internal/user", "services/auth/internal/password", "services/auth/internal/pages", "proxy/edge"},
 	"rsc.io/qr":                                     {"services/auth/internal/pages"},
