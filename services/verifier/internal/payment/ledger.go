@@ -34,11 +34,10 @@ var (
 // State is how far a payment has come.
 type State string
 
-// The states. A Working record may vanish; one in another state stays, unless a plain copy takes
-// over a Dead one that is not plain.
+// The states. A Working record may vanish; one in another state stays.
 //
 //	Working → Settling | Settled;  Settling → Settled | Dead | Unknown;  Unknown → Settled | Dead
-//	Dead → Settled, or Working for a plain copy;  Settled → Unknown
+//	Dead → Settled;  Settled → Unknown
 const (
 	// Working: claimed, the work and the facilitator's check are under way.
 	Working State = "working"
@@ -93,7 +92,8 @@ type Record struct {
 	Deadline time.Time
 	// Plain reports that the payer's own key signed (Terms.SignedByPayer), so that none else can
 	// have made it. A copy that is not plain is claimed under a Key.OfCopy; the ledger gives it
-	// the key of the authorization when it is Settled.
+	// the key of the authorization when it is Settled, and takes that back when it is Dead and
+	// a plain one is claimed.
 	Plain bool
 	// Payment is the digest of the authorization and the signature (Payment.Digest). Request is
 	// the digest of what is bought with it.
@@ -334,8 +334,9 @@ type Total struct {
 // Working record counts as not there, an abandoned Settling record reads as Unknown.
 type Ledger interface {
 	// Claim writes r as Working for r.Owner unless the payment is there, and reports whether it
-	// did. It returns the record that is there then. A plain r takes over a Dead record that is
-	// not plain. For the key of a copy, a record of the authorization itself counts as there, too.
+	// did. It returns the record that is there then. To a plain r a Dead record that is not plain
+	// gives way: it gets the key of its copy again. For the key of a copy, a record of the
+	// authorization itself counts as there, too.
 	Claim(ctx context.Context, r Record) (Record, bool, error)
 	// Found writes that the money of r, which the chain shows, bought the answer: it makes the
 	// owner's Working record Settled by the transaction, or, where a copy that is not plain was

@@ -108,7 +108,7 @@ type Effect struct {
 func Next(r Record, e Event) (Record, []Effect, error) {
 	switch e.Kind {
 	case EventClaim:
-		if r.State != "" && (r.State != Dead || r.Plain || !e.Claim.Plain) {
+		if r.State != "" {
 			return r, nil, ErrUsed
 		}
 		next := e.Claim

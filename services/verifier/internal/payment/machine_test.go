@@ -119,13 +119,13 @@ func TestNext_APlainPaymentTakesOverACopyThatIsNot(t *testing.T) {
 		kind payment.EventKind
 		want payment.State
 	}{
-		"claims a dead copy":             {payment.Record{State: payment.Dead}, payment.EventClaim, payment.Working},
+		"claims a dead copy":             {payment.Record{State: payment.Dead}, payment.EventClaim, payment.Dead},
 		"claims a settled copy":          {payment.Record{State: payment.Settled}, payment.EventClaim, payment.Settled},
 		"is found beside a settled copy": {payment.Record{State: payment.Settled, Month: paymenttest.Month}, payment.EventFound, payment.Settled},
 		"is found beside a dead copy":    {payment.Record{State: payment.Dead}, payment.EventFound, payment.Dead},
 	} {
 		next, effects, err := payment.Next(c.held, payment.Event{Kind: c.kind, Claim: plain, Month: paymenttest.Month})
-		takes := c.held.State == payment.Dead && c.kind == payment.EventClaim || c.held.State == payment.Settled && c.kind == payment.EventFound
+		takes := c.held.State == payment.Settled && c.kind == payment.EventFound
 		if next.State != c.want || next.Plain != takes || (err == nil) != takes || slices.ContainsFunc(effects, func(e payment.Effect) bool { return e.Kind == payment.Reserve }) {
 			t.Errorf("%s: %+v, %v, %v", name, next, effects, err)
 		}

@@ -950,8 +950,8 @@ func TestAudit_TellsForeignEntriesFromPrunedAnswers(t *testing.T) {
 	})
 }
 
-// A plain copy takes over the row of a dead one. What was queued with that one was queued here all the same.
-func TestAudit_AnEntryWhosePaymentWasTakenOverIsNotForeign(t *testing.T) {
+// A plain copy gets the key of a dead one, and is released. What was queued with that one was queued here all the same.
+func TestAudit_AnEntryWhosePaymentGaveWayIsNotForeign(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 1)
 		n := w.open(url(), w.policy(1))
@@ -979,8 +979,14 @@ func TestAudit_AnEntryWhosePaymentWasTakenOverIsNotForeign(t *testing.T) {
 		if _, won, err := n.ledger.Claim(t.Context(), plain); err != nil || !won {
 			t.Fatalf("not taken over: %v, %v", won, err)
 		}
-		if a, err := n.Audit(t.Context(), time.Time{}); err != nil || a.Entries != 1 || a.Foreign != 0 || len(a.Faults) != 0 {
-			t.Errorf("%+v, %v", a, err)
+		for _, end := range []string{"claimed", "released"} {
+			if end == "released" {
+				apply(plain.Key, payment.Event{Kind: payment.EventRelease, Claim: plain})
+			}
+			a, err := n.Audit(t.Context(), time.Time{})
+			if err != nil || a.Entries != 1 || a.Foreign != 0 || len(a.Faults) != 0 {
+				t.Errorf("%s: %+v, %v", end, a, err)
+			}
 		}
 	})
 }

@@ -116,7 +116,7 @@ func abandonedPlainOwnsNothing(w *world) {
 	}
 }
 
-func plainTakesOverTheDead(w *world) {
+func deadGivesWay(w *world) {
 	bad, good := copyOf("a", "1", alice), record("a", bob)
 	w.settle(bad)
 	if got, won, err := w.Claim(context.Background(), good); err != nil || won || got.State != payment.Settled {
@@ -124,11 +124,50 @@ func plainTakesOverTheDead(w *world) {
 	}
 	w.must(second(w.Apply(context.Background(), good.Key, lost(payment.ReasonVanished))))
 	w.finish(good, payment.Outcome{State: payment.Dead, Reason: payment.ReasonExpired})
+	dead := w.get(good.Key)
 	got := w.claim(good)
 	good.State = payment.Working
 	w.same(got, good)
 	if got = w.get(good.Key); got.Transaction != "" || got.Reason != "" || !got.Answer.IsZero() {
 		w.Errorf("it keeps %+v", got)
+	}
+	dead.Key = bad.Key
+	w.same(w.get(bad.Key), dead)
+	if got, won, err := w.Claim(context.Background(), bad); err != nil || won || got.State != payment.Dead {
+		w.Errorf("the dead copy is claimed: %v, %+v, %v", won, got, err)
+	}
+}
+
+// What was sold with a copy is not forgotten with the claim that came after it: its money may still come.
+func releasedLeavesTheDead(w *world) {
+	ctx := context.Background()
+	for i, end := range []string{"released", "abandoned", "pruned"} {
+		bad, good := copyOf(name(i), "1", alice), record(name(i), bob)
+		good.Deadline = start.Add(time.Minute)
+		w.settle(bad)
+		w.must(w.Refund(ctx, good.Key, payment.Refund{Transaction: "0x1" + name(i), Amount: "1", By: "root", Note: "n"}))
+		w.must(second(w.Apply(ctx, good.Key, lost(payment.ReasonVanished))))
+		w.finish(good, payment.Outcome{State: payment.Dead, Reason: payment.ReasonReverted})
+		w.claim(good)
+		if end == "released" {
+			w.must(second(w.Apply(ctx, good.Key, release(bob))))
+		} else {
+			w.advance(2 * time.Minute)
+		}
+		if end == "pruned" {
+			w.must(w.Prune(ctx, start))
+		}
+		w.wantGone(good.Key)
+		if got := w.get(bad.Key); got.State != payment.Dead || got.Payment != bad.Payment {
+			w.Errorf("%s: the copy is %+v", end, got)
+		}
+		w.must(second(w.Apply(ctx, bad.Key, payment.Verdict(payment.Outcome{State: payment.Settled, Transaction: "0xt"}))))
+		if got := w.get(good.Key); got.State != payment.Settled || got.Payment != bad.Payment {
+			w.Errorf("%s: the money came, and the copy is %+v", end, got)
+		}
+		if _, refunds, err := w.Books(ctx, good.Key); err != nil || len(refunds) != 1 {
+			w.Errorf("%s: its refunds are %+v, %v", end, refunds, err)
+		}
 	}
 }
 
@@ -232,6 +271,31 @@ func oneCopyGetsTheKey(w *world) {
 		})
 		if settled.Load()+claimed.Load() != 1 {
 			w.Errorf("round %d: %d copies were settled, %d claimed; want one in all", round, settled.Load(), claimed.Load())
+		}
+	}
+}
+
+// oneGetsTheKeyOfTheDead: plain copies, and the dead one itself, are claimed at once.
+func oneGetsTheKeyOfTheDead(w *world) {
+	for round := range 2 {
+		bad := copyOf(name(round), "1", alice)
+		w.settle(bad)
+		w.must(second(w.Apply(context.Background(), bad.Key.Bare(), lost(payment.ReasonVanished))))
+		w.must(second(w.Apply(context.Background(), bad.Key.Bare(), payment.Verdict(payment.Outcome{State: payment.Dead}))))
+		var claimed atomic.Int32
+		w.at(100, func(i int, l *ledger.Ledger) {
+			r := record(name(round), alice)
+			if i%3 == 0 {
+				r = bad
+			}
+			if _, won, err := l.Claim(context.Background(), r); err != nil || won && !r.Plain {
+				w.Errorf("claimed %v, %v", won, err)
+			} else if won {
+				claimed.Add(1)
+			}
+		})
+		if got := w.get(bad.Key); claimed.Load() != 1 || got.State != payment.Dead {
+			w.Errorf("round %d: %d plain copies were claimed, the dead one is %+v", round, claimed.Load(), got)
 		}
 	}
 }

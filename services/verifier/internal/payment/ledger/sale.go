@@ -80,23 +80,31 @@ const (
 	 identifier = excluded.identifier, resource = excluded.resource, amount = excluded.amount, pay_to = excluded.pay_to,
 	 valid_before = excluded.valid_before, client = excluded.client, claimed = excluded.claimed,
 	changed = excluded.changed, check_at = excluded.check_at,
-	 operation = excluded.operation, transport = excluded.transport, plain = excluded.plain, around = excluded.around,
-	 state = 'working', tx = '', reason = '', repeats = 0, again = ''
-	WHERE payments.state = 'working' AND ` + abandoned + ` OR payments.state = 'dead'
-	AND payments.plain < excluded.plain`
+	 operation = excluded.operation, transport = excluded.transport, plain = excluded.plain, around = excluded.around
+	WHERE payments.state = 'working' AND ` + abandoned
 )
 
 // Claim implements payment.Ledger.
 func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.Record, won bool, err error) {
 	now := sqldb.Moment(l.now().UnixMilli())
 	err = l.write(ctx, "claim a payment", false, func(ctx context.Context, u *unit) (err error) {
-		won, err = u.exec(ctx, claimSQL, r.Key, r.Owner, r.Deadline, r.Payment, r.Request, r.Identifier, r.Resource,
-			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, flag(r.Plain),
-			r.Around, l.view())
-		if err != nil {
+		claim := func() (bool, error) {
+			return u.exec(ctx, claimSQL, r.Key, r.Owner, r.Deadline, r.Payment, r.Request, r.Identifier, r.Resource,
+				r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, flag(r.Plain),
+				r.Around, l.view())
+		}
+		if won, err = claim(); err == nil && !won {
+			current, err = u.find(ctx, r.Key) // which claimSQL has locked
+			if err == nil && r.Plain && current.State == payment.Dead && !current.Plain {
+				if _, err = u.exec(ctx, moveSQL, r.Key.OfCopy(current.Payment).Nonce, r.Key); err == nil {
+					won, err = claim()
+				}
+			}
+		}
+		if err != nil || !won {
 			return err
 		}
-		if won && r.Key.IsCopy() { // looked at last: the record may have got its key meanwhile
+		if r.Key.IsCopy() { // looked at last: the record may have got its key meanwhile
 			switch owner, err := scan(u.row(ctx, getSQL, u.view(), r.Key.Bare(), u.view())); {
 			case err == nil:
 				current, won = owner, false
@@ -106,13 +114,9 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 				return err
 			}
 		}
-		if won {
-			current = r
-			current.State, current.Claimed, current.Changed = payment.Working, now, now
-			return nil
-		}
-		current, err = u.find(ctx, r.Key)
-		return err
+		current = r
+		current.State, current.Claimed, current.Changed = payment.Working, now, now
+		return nil
 	})
 	return current, won, err
 }

@@ -188,7 +188,8 @@ func Run(t *testing.T, open Open) {
 		{"of two copies that were settled the later one is dead", laterCopyIsDead},
 		{"a plain copy keeps the key of the authorization", plainCopyKeepsTheKey},
 		{"a plain copy whose claim was abandoned keeps nothing", abandonedPlainOwnsNothing},
-		{"a plain copy takes over a dead record that is not", plainTakesOverTheDead},
+		{"to a plain copy a dead record that is not gives way", deadGivesWay},
+		{"a plain copy that is released leaves the dead one whose key it had", releasedLeavesTheDead},
 		{"a payment that was found is settled", foundIsSettled},
 		{"a payment that was found takes over a settled copy that is not plain", foundTakesOverACopy},
 		{"a plain copy that takes over returns no settlement of the other", takenOverReturnsNothingOfTheOther},
@@ -254,6 +255,9 @@ func Run(t *testing.T, open Open) {
 func RunConcurrently(t *testing.T, open Open) {
 	t.Run("of 100 claims at once one wins", func(t *testing.T) { oneWinner(newWorld(t, open)) })
 	t.Run("of 100 copies that are settled or claimed at once one gets the key", func(t *testing.T) { oneCopyGetsTheKey(newWorld(t, open)) })
+	t.Run("of 100 copies that are claimed at once one gets the key of a dead one", func(t *testing.T) {
+		oneGetsTheKeyOfTheDead(newWorld(t, open))
+	})
 	t.Run("500 beginnings at once stop exactly at the limit", func(t *testing.T) { exactLimit(newWorld(t, open)) })
 	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneDuplicate(newWorld(t, open)) })
 	t.Run("of 100 beginnings for one question one wins", func(t *testing.T) { oneQuestion(newWorld(t, open)) })

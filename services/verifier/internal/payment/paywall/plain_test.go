@@ -2,6 +2,7 @@ package paywall_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -218,5 +219,35 @@ func TestBuy_CopiesThatAreNotPlainKeepNoPayerFromTheirQuestion(t *testing.T) {
 	if sale := s.mustBuy(s.pay("2")); sale.Reused {
 		t.Error("it is the answer of another's")
 	}
+	s.wantTransfers(1)
+}
+
+// What a contract has paid for is lost in a reorganization, and comes again: a plain copy whose work fails meanwhile
+// does not make the ledger forget it.
+func TestBuy_ServesACopyThatWasSoldAfterTheWorkForThePlainOneFailed(t *testing.T) {
+	s := open(t, nil)
+	ctx := context.Background()
+	copied := s.forged("1")
+	if _, err := s.buyThing(copied, "other"); err != nil {
+		t.Fatal(err)
+	}
+	s.sim.Lose("1")
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
+	s.clock.advance(time.Hour + time.Minute)
+	s.reconciler(nil).Check(ctx)
+	dead := payment.Decision{To: payment.Dead, By: "root", Note: "lost"}
+	if _, err := paywall.Decide(ctx, s.ledger, nil, s.clock.now(), s.wantState(payment.Unknown), dead, false); err != nil {
+		t.Fatal(err)
+	}
+	o := s.order(s.pay("1"), "thing") // signed anew, with the same nonce
+	failed := errors.New("the node is away")
+	o.Work = func(context.Context) ([]byte, error) { return nil, failed }
+	_, err := s.paywall.Buy(ctx, o)
+	s.wantErr(err, failed)
+	s.sim.CarryOut("1")
+	if sale, err := s.buyThing(copied, "other"); err != nil || sale.Answer.String() != "the other" {
+		t.Errorf("got %q, %v", sale.Answer, err)
+	}
+	s.wantState(payment.Settled)
 	s.wantTransfers(1)
 }

@@ -659,10 +659,9 @@ func (s *Store) Entries(ctx context.Context, log, from int64, most int) ([][]byt
 
 const (
 	entriesSQL = "SELECT entry FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx"
-	// loggedSQL also returns whether an entry was queued with a payment whose settlement began. A copy that
-	// takes over the row of a dead one is working, and keeps its month.
+	// loggedSQL also returns whether an entry was queued with a payment whose settlement began.
 	loggedSQL = `SELECT entry, source, placed,
-			COALESCE((SELECT state <> 'working' OR month <> '' FROM payments WHERE id = log_entries.source), FALSE)
+			COALESCE((SELECT state <> 'working' FROM payments WHERE id = log_entries.source), FALSE)
 		FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx`
 )
 
