@@ -18,10 +18,14 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 )
 
 // ErrClosed is returned by Do for work that would have begun after Close.
 var ErrClosed = errors.New("the group is closed: the program stops")
+
+// ErrMany is returned by Do after Group.Patience.
+var ErrMany = errors.New("too many callers wait for the work")
 
 // errExited is the error of work that ended its goroutine without returning.
 var errExited = errors.New("the work ended without a result")
@@ -36,6 +40,11 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Valu
 
 // Group is a set of runs by key. Its zero value is ready to use.
 type Group[K comparable, V any] struct {
+	// Many may be zero, which means no bound: how many callers of one run wait as long as they
+	// want. Each further one waits for Patience at most.
+	Many     int
+	Patience time.Duration
+
 	mu     sync.Mutex
 	runs   map[K]*run[V]
 	closed bool
@@ -69,11 +78,17 @@ func (c *callers) abandon() {
 
 // Do returns the result of the work for a key: of the run that is under way, or
 // of a new one. When ctx ends first, Do returns its cause; when the group is
-// closed and nothing is under way for the key, it returns ErrClosed.
+// closed and nothing is under way for the key, it returns ErrClosed; and ErrMany
+// after Patience where too many wait.
 func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, err error) {
-	r, err := g.join(ctx, key, work)
+	r, waiting, err := g.join(ctx, key, work)
 	if err != nil {
 		return value, err
+	}
+	if g.Many > 0 && waiting > g.Many {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, g.Patience, ErrMany)
+		defer cancel()
 	}
 	defer func() {
 		g.mu.Lock()
@@ -89,15 +104,18 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) 
 	}
 }
 
-func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context) (V, error)) (*run[V], error) {
+// join returns the run of a key, begun if there is none, and how many callers wait for it with this one.
+func (g *Group[K, V]) join(
+	ctx context.Context, key K, work func(context.Context) (V, error),
+) (joined *run[V], waiting int, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if r, ok := g.runs[key]; ok && !r.gone {
 		r.n++
-		return r, nil
+		return r, r.n, nil
 	}
 	if g.closed {
-		return nil, ErrClosed
+		return nil, 0, ErrClosed
 	}
 	r := &run[V]{done: make(chan struct{}), err: errExited}
 	ctx, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), callersKey{}, &r.callers))
@@ -118,7 +136,7 @@ func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context
 		}()
 		r.value, r.err = Guard(func() (V, error) { return work(ctx) })
 	})
-	return r, nil
+	return r, 1, nil
 }
 
 // Has reports whether a run for a key is under way: it has not ended, and is not cancelled because its last

@@ -182,6 +182,43 @@ func TestDo_ReturnsTheCauseOfItsContext(t *testing.T) {
 	})
 }
 
+func TestDo_OfManyCallersTheLaterOnesWaitForLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := flight.Group[string, int]{Many: 3, Patience: time.Second}
+		open := make(chan struct{})
+		var served, refused atomic.Int32
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				got, err := g.Do(t.Context(), "a", func(context.Context) (int, error) { <-open; return 1, nil })
+				switch {
+				case err == nil && got == 1:
+					served.Add(1)
+				case errors.Is(err, flight.ErrMany):
+					refused.Add(1)
+				default:
+					t.Errorf("got %d, %v", got, err)
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		if refused.Load() != 97 {
+			t.Errorf("%d of 100 have left", refused.Load())
+		}
+		group.Go(func() { // those who have left make no room
+			if got, err := g.Do(t.Context(), "a", nil); !errors.Is(err, flight.ErrMany) {
+				t.Errorf("one more got %d, %v", got, err)
+			}
+		})
+		time.Sleep(time.Minute)
+		close(open)
+		group.Wait()
+		if served.Load() != 3 {
+			t.Errorf("%d were served", served.Load())
+		}
+	})
+}
+
 func TestClose_WaitsForRunsAndStartsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g flight.Group[string, int]

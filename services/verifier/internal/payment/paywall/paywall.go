@@ -161,6 +161,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside),
 		looking: semaphore.NewWeighted(maxAccounts),
 	}
+	w.purchases.Many, w.purchases.Patience = maxCopies, copyPatience
 	if err := o.Ledger.Register(ctx, w.owner, o.Now().Add(leaseTTL*o.Heartbeat)); err != nil {
 		return nil, fmt.Errorf("open the paywall: %w", err)
 	}

@@ -57,7 +57,8 @@ type purchaseKey struct {
 // context's, money may have moved: the same payment gets its answer as soon as the outcome is
 // known.
 //
-// The work goes on while any caller waits. From the moment that money may move it goes on whether
+// Of many copies the first ones wait to the end, and each further one for copyPatience. The work goes
+// on while any caller waits. From the moment that money may move it goes on whether
 // callers wait or not.
 func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 	o.Questions, o.AtOnce = max(o.Questions, 1), max(o.AtOnce, 1)
@@ -72,7 +73,7 @@ func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 	defer cancel()
 	key := purchaseKey{o.Payment.Key, o.Payment.Digest, o.Request}
 	sale, err := w.purchases.Do(waiting, key, func(ctx context.Context) (Sale, error) { return w.purchase(ctx, o) })
-	if errors.Is(err, flight.ErrClosed) {
+	if errors.Is(err, flight.ErrClosed) || errors.Is(err, flight.ErrMany) {
 		return Sale{}, payment.ErrInFlight
 	}
 	return sale, err

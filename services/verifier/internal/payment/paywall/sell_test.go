@@ -103,6 +103,44 @@ func TestBuy_AHundredCopiesAtOnceAreOneSale(t *testing.T) {
 	s.wantReserved(1)
 }
 
+// Each call takes a place at the proxy, and those of one payment are one attempt however many they are.
+func TestBuy_OfManyCopiesFewWaitToTheEnd(t *testing.T) {
+	s := open(t, nil)
+	began, hang := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(hang) })
+	t.Cleanup(release)
+	s.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		close(began)
+		<-hang
+		return honest(), nil
+	}
+	p := s.pay("1")
+	const copies, few = 128, 8
+	ended := make(chan error, copies)
+	for range copies {
+		go func() {
+			_, err := s.buy(p)
+			ended <- err
+		}()
+	}
+	<-began
+	late := time.After(7 * time.Second)
+	for i := range copies - few {
+		select {
+		case err := <-ended:
+			s.wantErr(err, payment.ErrInFlight)
+		case <-late:
+			t.Fatalf("%d of %d copies wait", copies-i, copies)
+		}
+	}
+	release()
+	for range few {
+		s.wantErr(<-ended, nil)
+	}
+	s.mustBuy(p)
+	s.wantTransfers(1)
+}
+
 func TestBuy_WorkThatFailsIsNeverCharged(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
