@@ -355,7 +355,7 @@ type Ledger interface {
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (Answer, *Record, error)
 	// Anew is for an answer that was made anew because the record has none any more. It queues the
 	// answer's entries that are not in the log, which are on disk when it returns, and its blocks.
-	// It does not keep the answer.
+	// It does not keep the answer. A copy's record may have got the key of the authorization.
 	Anew(ctx context.Context, key Key, answer []byte) (Answer, error)
 	// Apply carries out what Next makes of an event, while it holds the record, and returns the
 	// record's outcome after it; none after EventRelease. A decision, a retry and a Durable outcome

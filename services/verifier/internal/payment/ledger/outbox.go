@@ -41,15 +41,17 @@ func (l *Ledger) entriesOf(answer []byte) (all entries, err error) {
 }
 
 const (
+	// enqueueSaleSQL takes the key of a record, and the key that it may have got meanwhile (Key.Bare).
 	enqueueSaleSQL = "INSERT INTO log_queue (leaf, entry, queued, source) " +
-		"VALUES (?, ?, ?, COALESCE((SELECT id FROM payments WHERE" + byKey + "), 0))"
+		"VALUES (?, ?, ?, COALESCE((SELECT id FROM payments WHERE" + byKey + "), " +
+		"(SELECT id FROM payments WHERE" + byKey + "), 0))"
 	placedSQL = "SELECT EXISTS (SELECT 1 FROM log_entries " +
 		"WHERE log = (SELECT max(log) FROM log_head) AND leaf = ?)"
 )
 
 func (u *unit) enqueueSale(ctx context.Context, key payment.Key, all entries) error {
 	for i, leaf := range all.leaves {
-		if _, err := u.exec(ctx, enqueueSaleSQL, leaf, all.bytes[i], u.now(), key); err != nil {
+		if _, err := u.exec(ctx, enqueueSaleSQL, leaf, all.bytes[i], u.now(), key, key.Bare()); err != nil {
 			return err
 		}
 	}

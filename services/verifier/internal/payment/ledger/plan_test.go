@@ -35,7 +35,7 @@ func frequent() map[string][]any {
 		nextSQL:        {"", "", "", "", now},
 		endedInSQL:     {"", "", "", "", now, now},
 		placedSQL:      {[]byte{}},
-		enqueueSaleSQL: {[]byte{}, []byte{}, 1, key},
+		enqueueSaleSQL: {[]byte{}, []byte{}, 1, key, key},
 		byHashSQL:      {payment.Digest{}},
 		hashless:       nil,
 	}

@@ -2,11 +2,16 @@ package paywall_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
@@ -108,6 +113,44 @@ func TestFault_AnUnwrittenOutcomeLosesNoAnswer(t *testing.T) {
 	s.clock.advance(24 * time.Hour) // the record is abandoned
 	s.mustBuy(p)
 	s.wantTransfers(1)
+}
+
+// The entry of an answer that was made anew belongs to its payment, also where that could not be written as settled
+// and so has the key of a copy still: an entry of no payment is a fault of the log for ever.
+func TestFault_AnUnwrittenOutcomeOfACopyKeepsTheEntryWithItsPayment(t *testing.T) {
+	s := open(t, nil)
+	ctx := context.Background()
+	var err error
+	if s.ledger, err = ledger.Open(ctx, sqldbtest.SQLite(t), ledger.Options{Now: s.clock.now, Log: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.ledger.Close() })
+	broken := &brokenLedger{Ledger: s.ledger}
+	replica := s.replica(func(o *paywall.Options) { o.Ledger = broken })
+	s.believing(refused)
+	o := s.order(s.forged("1"), "thing")
+	o.Work = func(context.Context) ([]byte, error) {
+		digest := strings.Repeat("0a", 32)
+		value := base64.StdEncoding.EncodeToString(make([]byte, 64))
+		return fmt.Appendf(nil, `{"receipt":{},"signature":{"algorithm":"Ed25519","keyId":"sha256:%s",`+
+			`"payloadType":"t","value":%q}}`, digest, value), nil
+	}
+	if _, err := replica.Buy(ctx, o); err == nil {
+		t.Fatal("a refused payment was served")
+	}
+	s.sim.CarryOut("1")
+	broken.broken = "finish"
+	s.clock.advance(2 * time.Minute)
+	if _, err := replica.Buy(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	var queued, known int
+	err = s.ledger.DB().Query(`SELECT count(*), count(payments.id)
+		FROM log_queue LEFT JOIN payments ON payments.id = source`).Row(ctx).Scan(&queued, &known)
+	if err != nil || queued != 2 || known != 2 {
+		t.Errorf("%d entries are queued, %d with their payment, %v", queued, known, err)
+	}
+	broken.broken = ""
 }
 
 // changes of the terms that a new start of the service may bring.

@@ -137,7 +137,7 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (sale S
 	if err != nil {
 		return Sale{}, err
 	}
-	if sale.Answer, err = w.Ledger.Anew(ctx, r.Key.Bare(), made); err != nil {
+	if sale.Answer, err = w.Ledger.Anew(ctx, r.Key, made); err != nil {
 		return Sale{}, ledgerFault(err)
 	}
 	sale.replay = true
