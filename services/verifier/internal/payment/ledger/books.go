@@ -163,8 +163,18 @@ const (
 func Groups() []string { return []string{ByOperation, ByTransport, ByDay, ByMonth, ByPayer} }
 
 // Grouped sums as Totals does, split by one of Groups, and reads all payments of the filter. f may
-// have any member but Oldest and Limit. Payments and refunds are not read as of one moment.
+// have any member but Oldest and Limit.
 func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (totals []payment.Total, err error) {
+	err = l.ofOneMoment(ctx, func(tx querier) (err error) {
+		totals, err = l.grouped(ctx, tx, f, by)
+		return err
+	})
+	return totals, err
+}
+
+func (l *Ledger) grouped(
+	ctx context.Context, from querier, f payment.Filter, by string,
+) (totals []payment.Total, err error) {
 	where, args := l.where(f)
 	const day = 24 * 60 * 60 * 1000
 	payer := "''"
@@ -176,7 +186,7 @@ func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (tota
 			%s AS payer FROM payments%s) AS p
 		GROUP BY day, network, asset, state, operation, resource, transport, amount, payer`, day, day, seenState, payer,
 		where)
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(query), bind(append([]any{l.view()}, args...))...)
+	rows, err := from.QueryContext(ctx, l.db.Rebind(query), bind(append([]any{l.view()}, args...))...)
 	groups, err := sqldb.All(rows, err, func(row sqldb.Scanner) (g group, err error) {
 		err = row.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount,
 			&g.payer, &g.payments)
@@ -191,7 +201,7 @@ func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (tota
 		}
 	}
 	slices.SortFunc(totals, compareTotals)
-	return l.addRefunds(ctx, l.db.Reader, totals, f, by)
+	return l.addRefunds(ctx, from, totals, f, by)
 }
 
 // group is a number of payments, or of refunds, that have its other members in common.

@@ -96,17 +96,26 @@ const (
 // Totals sums the payments by month of their claim (UTC), network, asset and state, all of one
 // moment. f may have State, From and Before, and nothing else. Payments that have ended are
 // counted by their index, a month at a time.
-func (l *Ledger) Totals(ctx context.Context, f payment.Filter) ([]payment.Total, error) {
+func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment.Total, err error) {
+	err = l.ofOneMoment(ctx, func(tx querier) (err error) {
+		totals, err = l.totals(ctx, tx, f)
+		return err
+	})
+	return totals, err
+}
+
+// ofOneMoment has read read in a transaction that sees what was written until it began.
+func (l *Ledger) ofOneMoment(ctx context.Context, read func(tx querier) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if l.db.Dialect == sqldb.Postgres { // in SQLite each transaction is of one moment
 		options.Isolation = sql.LevelRepeatableRead
 	}
 	tx, err := l.db.Reader.BeginTx(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("sum payments: %w", err)
+		return fmt.Errorf("sum payments: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	return l.totals(ctx, tx, f) // a second connection may not be there
+	return read(tx) // and from nothing else: a second connection may not be there
 }
 
 // totals is Totals, read from a pool or in a transaction.

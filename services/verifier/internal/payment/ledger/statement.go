@@ -15,19 +15,27 @@ import (
 
 // Statement returns the statement of a month, named by its first moment in UTC.
 func (l *Ledger) Statement(ctx context.Context, month time.Time) (s payment.Statement, err error) {
-	now, open, err := l.incomeOf(ctx, l.db.Reader, month)
+	err = l.ofOneMoment(ctx, func(tx querier) (err error) {
+		s, err = l.statement(ctx, tx, month)
+		return err
+	})
+	return s, err
+}
+
+func (l *Ledger) statement(ctx context.Context, from querier, month time.Time) (s payment.Statement, err error) {
+	now, open, err := l.incomeOf(ctx, from, month)
 	if err != nil {
 		return s, err
 	}
 	s = payment.Statement{
 		Month: payment.Month(month), Lines: now, Corrections: []payment.Correction{}, Open: open,
 	}
-	closed, err := l.closedLines(ctx, &s)
+	closed, err := l.closedLines(ctx, from, &s)
 	if err != nil || s.Closed.IsZero() {
 		return s, err
 	}
 	s.Lines = closed
-	if s.Corrections, err = l.corrections(ctx, month, s.Closed); err != nil {
+	if s.Corrections, err = l.corrections(ctx, from, month, s.Closed); err != nil {
 		return s, err
 	}
 	rest, err := unexplained(closed, now, s.Corrections)
@@ -95,8 +103,10 @@ func (l *Ledger) incomeOf(
 
 // closedLines returns the lines that the month of s was closed with, and sets s.Closed and s.By. A
 // month that is open has none, and leaves s as it is.
-func (l *Ledger) closedLines(ctx context.Context, s *payment.Statement) ([]payment.StatementLine, error) {
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT network, asset, payments, amount, refunded, closed,
+func (l *Ledger) closedLines(
+	ctx context.Context, from querier, s *payment.Statement,
+) ([]payment.StatementLine, error) {
+	rows, err := from.QueryContext(ctx, l.db.Rebind(`SELECT network, asset, payments, amount, refunded, closed,
 		by_whom FROM statements WHERE month = ? ORDER BY network, asset`), s.Month)
 	lines, err := sqldb.All(rows, err, func(row sqldb.Scanner) (line payment.StatementLine, err error) {
 		var closed int64
@@ -116,8 +126,10 @@ func (l *Ledger) closedLines(ctx context.Context, s *payment.Statement) ([]payme
 
 // corrections returns what operators have decided and refunded of a month's payments since it was
 // closed. What they decided counts where it made income of a payment, or the other way round.
-func (l *Ledger) corrections(ctx context.Context, month, closed time.Time) ([]payment.Correction, error) {
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT 'decided', decisions.at, network, asset, amount,
+func (l *Ledger) corrections(
+	ctx context.Context, from querier, month, closed time.Time,
+) ([]payment.Correction, error) {
+	rows, err := from.QueryContext(ctx, l.db.Rebind(`SELECT 'decided', decisions.at, network, asset, amount,
 		CASE WHEN to_state = 'settled' THEN 1 ELSE 0 END - CASE WHEN from_state = 'settled' THEN 1 ELSE 0 END,
 		nonce, by_whom, note
 		FROM decisions JOIN payments ON payments.id = decisions.payment

@@ -74,6 +74,39 @@ func statementKeeps(w *world) {
 	}
 }
 
+// What an operator refunds while the statement is read is a correction of theirs, or none yet.
+func statementIsOfOneMoment(w *world) {
+	ctx := context.Background()
+	november := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	const sales = 100
+	for i := range sales {
+		w.begin(record(name(i), alice))
+		w.finish(record(name(i), alice), payment.Outcome{State: payment.Settled, Transaction: "0x" + name(i)})
+	}
+	w.must(w.CloseMonth(ctx, november, "root"))
+	other := w.store()
+	var refunding sync.WaitGroup
+	refunding.Go(func() {
+		for i := range sales {
+			r := payment.Refund{Transaction: "0x" + name(i), Amount: "1", By: "root", Note: "n"}
+			if err := other.Refund(ctx, record(name(i), alice).Key, r); err != nil {
+				w.Error(err)
+			}
+		}
+	})
+	for done := 0; done < sales && !w.Failed(); {
+		s, err := w.Statement(ctx, november)
+		w.must(err)
+		done = len(s.Corrections)
+		for _, c := range s.Corrections {
+			if c.Why == payment.CorrectedByChain {
+				w.Errorf("with %d corrections one is by the chain: %+v", done, c)
+			}
+		}
+	}
+	refunding.Wait()
+}
+
 func monthIsClosedOnce(w *world) {
 	var closed atomic.Int64
 	var all sync.WaitGroup

@@ -262,6 +262,9 @@ func RunConcurrently(t *testing.T, open Open) {
 	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneDuplicate(newWorld(t, open)) })
 	t.Run("of 100 beginnings for one question one wins", func(t *testing.T) { oneQuestion(newWorld(t, open)) })
 	t.Run("of 100 decisions at once one is taken", func(t *testing.T) { decidedOnce(newWorld(t, open)) })
+	t.Run("a statement is of one moment while others refund", func(t *testing.T) {
+		statementIsOfOneMoment(newWorld(t, open))
+	})
 	t.Run("of 100 who close a month at once one does", func(t *testing.T) { monthIsClosedOnce(newWorld(t, open)) })
 	t.Run("100 refunds at once stop at what was paid", func(t *testing.T) { refundedOnce(newWorld(t, open)) })
 	t.Run("100 repetitions at once stop exactly at the limit", func(t *testing.T) { askedAgainConcurrently(newWorld(t, open)) })
