@@ -210,7 +210,11 @@ func RotateReceiptKey(folder string) error {
 	if err := list(folder, present, receipt.KeyRetired); err != nil {
 		return err
 	}
-	return os.Rename(next, path(folder, verifier, ReceiptKey))
+	file := path(folder, verifier, ReceiptKey)
+	if err := os.Rename(next, file); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(file))
 }
 
 // list puts a public key into the list of those that do not sign, in place of its
