@@ -6,7 +6,8 @@
 //	receipt verify answer.json --key https://verifier.example
 //
 // After 503, as after any status from 500 on and a lost answer, it sends the same payment again, never a new
-// one: the first may still be settled. The program agent also survives a crash in between.
+// one: the first may still be settled. After ten minutes it prints the payment instead, to be sent later. The
+// program agent also survives a crash in between.
 package main
 
 import (
@@ -90,10 +91,14 @@ func main() {
 		"payload": map[string]any{"signature": hexutil.Encode(signature), "authorization": authorization},
 	})
 	check(err)
-	for {
-		answer, err = post(url, body, base64.StdEncoding.EncodeToString(payment))
+	sent := base64.StdEncoding.EncodeToString(payment)
+	for end := time.Now().Add(10 * time.Minute); ; {
+		answer, err = post(url, body, sent)
 		if err == nil && answer.StatusCode < 500 {
 			break
+		}
+		if time.Now().After(end) {
+			check(fmt.Errorf("no answer yet: send the same request later with PAYMENT-SIGNATURE: %s", sent))
 		}
 		seconds := 2
 		if err == nil { // else the answer is lost, and open as well
@@ -109,6 +114,9 @@ func main() {
 	}
 }
 
+// client waits for as long as a settlement may take.
+var client = &http.Client{Timeout: 150 * time.Second}
+
 func post(url, body, payment string) (*http.Response, error) {
 	request, err := http.NewRequest(http.MethodPost, url, bytes.NewBufferString(body))
 	check(err)
@@ -116,7 +124,7 @@ func post(url, body, payment string) (*http.Response, error) {
 	if payment != "" {
 		request.Header.Set("PAYMENT-SIGNATURE", payment)
 	}
-	return http.DefaultClient.Do(request)
+	return client.Do(request)
 }
 
 func check(err error) {
