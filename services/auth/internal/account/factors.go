@@ -14,7 +14,7 @@ import (
 
 // Factors keeps the second factors of users but for passkeys. Every method is one transaction. All that change
 // something but SetupTOTP, UseTOTP and Reseal write an audit row in it. Methods that name a user or a session
-// return user.ErrNotFound, but for UseTOTP, UseRecovery and Reseal; those that name a session user.ErrChanged
+// return user.ErrNotFound, but for UseTOTP, UseRecovery and Reseal; those that name a session session.ErrNotFound
 // where it has been revoked (user.Admits). Hashes of recovery codes are factor.RecoveryHash.
 type Factors interface {
 	Factors(ctx context.Context, id int64) (factor.State, error)

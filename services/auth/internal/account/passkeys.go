@@ -296,10 +296,9 @@ func (k *Passkeys) LoginNewcomer(ctx context.Context, u user.User, c Credentials
 	return in, err
 }
 
-// ended maps the errors of a user who was deleted, or whose sessions were revoked, to
-// session.ErrNotFound.
+// ended maps the error of a user who was deleted to session.ErrNotFound, as that of one whose sessions were revoked.
 func ended(err error) error {
-	if errors.Is(err, user.ErrNotFound) || errors.Is(err, user.ErrChanged) {
+	if errors.Is(err, user.ErrNotFound) {
 		return session.ErrNotFound
 	}
 	return err

@@ -131,7 +131,7 @@ type PasskeyStore interface {
 	// Passkeys returns the passkeys of a user, the oldest first.
 	Passkeys(ctx context.Context, userID int64) ([]Passkey, error)
 	// AddPasskey stores a credential if the user's row admits the session (user.Admits)
-	// in that instant, else user.ErrChanged. ErrPasskeyExists, ErrTooManyPasskeys,
+	// in that instant, else session.ErrNotFound. ErrPasskeyExists, ErrTooManyPasskeys,
 	// user.ErrNotFound.
 	AddPasskey(ctx context.Context, userID int64, name string, c Credential, stamp, sessionKey string) (Passkey, error)
 	// UsePasskey stores what an accepted answer changes, if its counter is higher than

@@ -114,9 +114,6 @@ func (s *Service) ResetLinkFor(ctx context.Context, username string) (link.Link,
 func (s *Service) createLink(ctx context.Context, l link.Link, by session.Session) (link.Link, string, error) {
 	token := link.NewToken()
 	created, err := s.links.CreateLink(ctx, l, link.Hash(token), by)
-	if errors.Is(err, user.ErrChanged) {
-		err = session.ErrNotFound
-	}
 	if err != nil {
 		return link.Link{}, "", err
 	}

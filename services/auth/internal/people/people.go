@@ -92,7 +92,7 @@ type Users interface {
 type Links interface {
 	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role, Groups and EndsAt of l. It is
 	// open until EndsAt at the latest. The user of by is as in Users.Create, and admits the session at that instant
-	// (user.ErrChanged); the zero Session is user.Operator's. A set-up makes all earlier ones void, a reset those of
+	// (session.ErrNotFound); the zero Session is user.Operator's. A set-up makes all earlier ones void, a reset those of
 	// its user. user.ErrNotFound for a reset; user.ErrUsernameTaken, user.ErrUsernameFormer and
 	// application.ErrGroupNotFound for an invite; user.ErrNotEmpty for a set-up.
 	CreateLink(ctx context.Context, l link.Link, hash string, by session.Session) (link.Link, error)

@@ -232,7 +232,7 @@ func (s *Factors) DisableFactor(ctx context.Context, of session.Session) error {
 }
 
 // whereEnabled is write for the user of a session, with a second factor, whose row it locks.
-// factor.ErrNotEnabled, user.ErrChanged, user.ErrNotFound.
+// factor.ErrNotEnabled, session.ErrNotFound, user.ErrNotFound.
 func (s *Factors) whereEnabled(
 	ctx context.Context, what string, of session.Session, do func(context.Context, *transaction, user.User) error,
 ) error {

@@ -189,7 +189,7 @@ func TestSecondFactor_AnEndedSessionChangesNothing(t *testing.T) {
 		}
 		for i, act := range acts {
 			must(h.Users.SetPasswordHash(h.Context(), h.kept(), h.present().PasswordHash, fmt.Sprint("hash ", i)))(h.T)
-			if err := act(ended); !errors.Is(err, user.ErrChanged) {
+			if err := act(ended); !errors.Is(err, session.ErrNotFound) {
 				h.Errorf("act %d of an ended session: %v", i, err)
 			}
 			if err := act(h.kept()); err != nil {
@@ -477,7 +477,7 @@ func TestPassword_StoredWithAFactorIsMarked(t *testing.T) {
 					_, err := s.Factors.ResetFactor(ctx, h.otto.ID, user.Operator)
 					return err
 				}
-			}, user.ErrChanged, factor.ErrAlreadyEnabled, factor.ErrNoPendingSetup)
+			}, session.ErrNotFound, user.ErrChanged, factor.ErrAlreadyEnabled, factor.ErrNoPendingSetup)
 			if marked, has := strings.HasPrefix(h.stored(), "2f:"), h.present().SecondFactor; marked != has || strings.HasPrefix(h.present().PasswordHash, "2f:") {
 				h.Errorf("%q is stored; there is a second factor: %t", h.stored(), has)
 			}

@@ -69,7 +69,7 @@ func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by ses
 				return err
 			}
 			if !u.Admits(by.Stamp, by.Key, s.db.now()) {
-				return user.ErrChanged
+				return session.ErrNotFound
 			}
 		}
 		event, err := s.beforeLink(ctx, tx, l)

@@ -272,13 +272,13 @@ func TestLinks_AnEndedSessionCreatesNone(t *testing.T) {
 			}
 			_, err := s.Links.CreateLink(h.Context(), invite, link.Hash(fmt.Sprint(i)), ended)
 			return err
-		}, user.ErrChanged)
+		}, session.ErrNotFound)
 		if open := must(h.Links.Invites(h.Context()))(h.T); len(open) > 0 {
 			h.Errorf("%d invites are open", len(open))
 		}
 		for _, l := range []link.Link{invite, reset} {
 			_, err := h.Links.CreateLink(h.Context(), l, "a "+string(l.Kind), ended)
-			h.refused("a link of the kind "+string(l.Kind), err, user.ErrChanged)
+			h.refused("a link of the kind "+string(l.Kind), err, session.ErrNotFound)
 			must(h.Links.CreateLink(h.Context(), l, "b "+string(l.Kind), kept))(h.T)
 		}
 	})

@@ -135,12 +135,12 @@ func (tx *transaction) lockUser(ctx context.Context, id int64) (user.User, error
 	return tx.user(ctx, id)
 }
 
-// lockUserOf is lockUser for the user of a session. user.ErrChanged: the session has been revoked, or the account is
-// closed.
+// lockUserOf is lockUser for the user of a session. session.ErrNotFound: the session has been revoked, or the account
+// is closed.
 func (tx *transaction) lockUserOf(ctx context.Context, of session.Session) (user.User, error) {
 	u, err := tx.lockUser(ctx, of.UserID)
 	if err == nil && !u.Admits(of.Stamp, of.Key, tx.db.now()) {
-		err = user.ErrChanged
+		err = session.ErrNotFound
 	}
 	return u, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -81,7 +82,7 @@ func TestPasskey_AnEndedSessionAddsNone(t *testing.T) {
 			return err
 		}
 		must(h.Users.SetPasswordHash(h.Context(), h.kept(), h.otto.PasswordHash, "new"))(h.T)
-		if err := add("a", "other"); !errors.Is(err, user.ErrChanged) {
+		if err := add("a", "other"); !errors.Is(err, session.ErrNotFound) {
 			h.Errorf("another session: %v", err)
 		}
 		if err := add("b", "kept"); err != nil {

@@ -217,9 +217,7 @@ func (s *Users) SetPasswordHash(
 ) (user.Revocation, error) {
 	id, r := of.UserID, user.Revocation{UserID: of.UserID, KeepSession: of.Key}
 	return s.db.change(ctx, "set password", r, func(ctx context.Context, tx *transaction) error {
-		if _, err := tx.lockUserOf(ctx, of); errors.Is(err, user.ErrChanged) { // that is of the hash here
-			return session.ErrNotFound
-		} else if err != nil {
+		if _, err := tx.lockUserOf(ctx, of); err != nil {
 			return err
 		}
 		if err := tx.swapHash(ctx, id, oldHash, newHash); err != nil {

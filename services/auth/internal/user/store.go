@@ -22,8 +22,7 @@ var (
 	ErrGuestAdmin = errors.New("an admin's account has no end")
 	// ErrNotAdmin: the acting user is not, or no longer, an admin, or is disabled.
 	ErrNotAdmin = errors.New("the acting user is not an admin")
-	// ErrChanged: the password hash is not the expected one, after a concurrent change, or the user's row no longer
-	// admits the session.
+	// ErrChanged: the password hash is not the expected one, after a concurrent change.
 	ErrChanged  = errors.New("password changed meanwhile")
 	ErrNotEmpty = errors.New("there are users already")
 )
