@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/app/apptest"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -101,23 +102,24 @@ func TestToken_OpensNoMoreThanItsUserMay(t *testing.T) {
 	r := newRules(t)
 	r.applications()
 	otto := r.add("otto")
-	anna := r.add("anna")
+	r.add("anna")
 	r.ok(r.people.SetRole(t.Context(), "anna", "admin"))
-	create := func(by int64, slugs ...string) (string, error) {
+	own := apptest.Must(r.login("otto", oldPass))(t)
+	create := func(by session.Session, slugs ...string) (string, error) {
 		_, text, err := r.policy.CreateToken(t.Context(), by, policy.NewToken{UserID: otto.ID, Name: "Kalender", Applications: slugs})
 		return text, err
 	}
 	for what, slugs := range map[string][]string{
 		"nothing": {}, "what is unknown": {"nobody"}, "what accepts none": {"closed"}, "what admins use": {"login", "admin"}, "what a group uses": {"group"}, "everything": {"*"},
 	} {
-		for _, by := range []int64{otto.ID, anna.ID, user.Operator} {
+		for _, by := range []session.Session{own, apptest.Must(r.login("anna", oldPass))(t), {}} {
 			if _, err := create(by, slugs...); !errors.Is(err, token.ErrScope) {
 				t.Errorf("for %s: %v", what, err)
 			}
 		}
 	}
 	r.ok(r.policy.SetMember(t.Context(), "kids", "otto", true))
-	text, err := create(otto.ID, "login", "group", "login")
+	text, err := create(own, "login", "group", "login")
 	r.ok(err)
 	got, v, err := r.policy.TokenVisitor(t.Context(), text, "otto")
 	if err != nil || !slices.Equal(got.Applications, []string{"group", "login"}) || v.User.Username != "otto" || !slices.Equal(v.Groups, []string{"kids"}) {
@@ -152,11 +154,11 @@ func TestToken_DoesNotBeginExpired(t *testing.T) {
 	r.applications()
 	otto := r.add("otto")
 	for expires, want := range map[time.Time]error{time.Now().Add(-time.Second): token.ErrExpiry, time.Now().Add(time.Hour): nil, {}: nil} {
-		if _, _, err := r.policy.CreateToken(t.Context(), otto.ID, policy.NewToken{UserID: otto.ID, Name: "x", Applications: []string{"login"}, ExpiresAt: expires}); !errors.Is(err, want) {
+		if _, _, err := r.policy.CreateToken(t.Context(), session.Session{}, policy.NewToken{UserID: otto.ID, Name: "x", Applications: []string{"login"}, ExpiresAt: expires}); !errors.Is(err, want) {
 			t.Errorf("%s: %v", expires, err)
 		}
 	}
-	if _, _, err := r.policy.CreateToken(t.Context(), otto.ID, policy.NewToken{UserID: otto.ID, Applications: []string{"login"}}); !errors.Is(err, application.ErrName) {
+	if _, _, err := r.policy.CreateToken(t.Context(), session.Session{}, policy.NewToken{UserID: otto.ID, Applications: []string{"login"}}); !errors.Is(err, application.ErrName) {
 		t.Errorf("without a name: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/redistest"
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/token"
 )
@@ -114,7 +115,7 @@ func TestOperator_RevokesAnAppToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Tokens.CreateToken(t.Context(), token.Token{UserID: otto.ID, Name: "Kalender", Shown: token.Shown(text), Applications: []string{"dav"}, ReadOnly: true}, token.Hash(text), otto.ID); err != nil {
+	if _, err := store.Tokens.CreateToken(t.Context(), token.Token{UserID: otto.ID, Name: "Kalender", Shown: token.Shown(text), Applications: []string{"dav"}, ReadOnly: true}, token.Hash(text), session.Session{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, words := range [][]string{{"token", "list"}, {"token", "list", "otto"}} {

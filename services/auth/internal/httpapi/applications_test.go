@@ -38,7 +38,7 @@ func (h *fixture) applications() {
 func (h *fixture) token(n policy.NewToken) (token.Token, string) {
 	h.t.Helper()
 	n.UserID, n.Name, n.Applications = 2, "Kalender", []string{"all"}
-	created, text, err := h.policy.CreateToken(h.t.Context(), 2, n)
+	created, text, err := h.policy.CreateToken(h.t.Context(), h.ofOtto(), n)
 	if err != nil {
 		h.t.Fatal(err)
 	}

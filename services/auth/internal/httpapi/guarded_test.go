@@ -95,7 +95,7 @@ func (r reply) leads(to string) {
 // tokenFor creates an app token of otto's.
 func (h *fixture) tokenFor(slugs ...string) (token.Token, string) {
 	h.t.Helper()
-	t, text, err := h.policy.CreateToken(h.t.Context(), 2, policy.NewToken{UserID: 2, Name: "Kalender", Applications: slugs})
+	t, text, err := h.policy.CreateToken(h.t.Context(), h.ofOtto(), policy.NewToken{UserID: 2, Name: "Kalender", Applications: slugs})
 	h.ok(err)
 	return t, text
 }

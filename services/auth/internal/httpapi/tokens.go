@@ -112,7 +112,7 @@ func (a tokens) createToken(c echo.Context, s caller) (answer, error) {
 		}
 		n.ExpiresAt = at
 	}
-	created, text, err := a.Policy.CreateToken(c.Request().Context(), s.UserID, n)
+	created, text, err := a.Policy.CreateToken(c.Request().Context(), s.Session, n)
 	if errors.Is(err, user.ErrNotFound) || errors.Is(err, user.ErrNotAdmin) {
 		err = web.ErrSubject
 	}

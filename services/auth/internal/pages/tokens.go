@@ -138,7 +138,7 @@ func (p appTokens) createToken(r *request) error {
 	if days > 0 {
 		n.ExpiresAt = p.Now().Add(time.Duration(days) * 24 * time.Hour)
 	}
-	created, text, err := p.Policy.CreateToken(r.ctx(), r.UserID, n)
+	created, text, err := p.Policy.CreateToken(r.ctx(), r.Session, n)
 	if err != nil {
 		return err
 	}

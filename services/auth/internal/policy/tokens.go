@@ -15,9 +15,11 @@ import (
 // row in it if they change something. by is the token's user, an admin or user.Operator. A hash is that of token.Hash.
 type Tokens interface {
 	// CreateToken adds a token with the fields UserID, Name, Shown, Applications,
-	// ReadOnly and ExpiresAt of t. user.ErrNotFound, user.ErrNotAdmin; token.ErrScope for
-	// an application that is unknown or accepts none; token.ErrTooMany.
-	CreateToken(ctx context.Context, t token.Token, hash string, by int64) (token.Token, error)
+	// ReadOnly and ExpiresAt of t. The user of by admits the session at that instant
+	// (session.ErrNotFound); the zero Session is user.Operator's. user.ErrNotFound,
+	// user.ErrNotAdmin; token.ErrScope for an application that is unknown or accepts none;
+	// token.ErrTooMany.
+	CreateToken(ctx context.Context, t token.Token, hash string, by session.Session) (token.Token, error)
 	// Tokens returns the tokens of a user, newest first; of all users for the id 0.
 	Tokens(ctx context.Context, userID int64) ([]token.Token, error)
 	// RevokeToken ends a token; one that has ended is no error. token.ErrNotFound, also
@@ -46,10 +48,10 @@ type NewToken struct {
 	ExpiresAt    time.Time
 }
 
-// CreateToken creates an app token on behalf of its user, an admin or user.Operator, and
-// returns its text, which is stored nowhere. application.ErrName, token.ErrExpiry,
-// token.ErrScope, token.ErrTooMany; user.ErrNotFound, user.ErrNotAdmin.
-func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.Token, string, error) {
+// CreateToken creates an app token on behalf of the session of its user or an admin, or of user.Operator for the zero
+// Session, and returns its text, which is stored nowhere. application.ErrName, token.ErrExpiry, token.ErrScope,
+// token.ErrTooMany; user.ErrNotFound, user.ErrNotAdmin; session.ErrNotFound when the session has ended meanwhile.
+func (s *Service) CreateToken(ctx context.Context, by session.Session, n NewToken) (token.Token, string, error) {
 	name, err := application.CleanName(n.Name)
 	if err != nil {
 		return token.Token{}, "", err

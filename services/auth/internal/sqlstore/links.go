@@ -60,17 +60,8 @@ type Links struct{ db *database }
 func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by session.Session) (link.Link, error) {
 	var created link.Link
 	err := s.db.write(ctx, timeout, "create link", func(ctx context.Context, tx *transaction) error {
-		if err := tx.mayAct(ctx, by.UserID); err != nil {
+		if err := tx.sessionMayAct(ctx, by); err != nil { // newStamp came before, or makes this link void
 			return err
-		}
-		if by.UserID != user.Operator { // newStamp came before mayAct's lock, or makes this link void
-			u, err := tx.user(ctx, by.UserID)
-			if err != nil {
-				return err
-			}
-			if !u.Admits(by.Stamp, by.Key, s.db.now()) {
-				return session.ErrNotFound
-			}
 		}
 		event, err := s.beforeLink(ctx, tx, l)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -48,13 +49,11 @@ type Tokens struct {
 
 // CreateToken implements policy.Tokens.
 func (s *Tokens) CreateToken(
-	ctx context.Context, t token.Token, hash string, by int64,
+	ctx context.Context, t token.Token, hash string, by session.Session,
 ) (created token.Token, err error) {
 	err = s.db.write(ctx, timeout, "create app token", func(ctx context.Context, tx *transaction) error {
-		if by != t.UserID {
-			if err := tx.mayAct(ctx, by); err != nil {
-				return err
-			}
+		if err := tx.mayActFor(ctx, t.UserID, by); err != nil {
+			return err
 		}
 		// The user's row is locked, so that of many at once no more than permitted are created.
 		if _, err := tx.lockUser(ctx, t.UserID); err != nil {
@@ -71,7 +70,7 @@ func (s *Tokens) CreateToken(
 		err = tx.row(ctx, `INSERT INTO app_tokens (token_hash, prefix, name, user_id, created_by, read_only,
 			created_at, expires_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-			hash, t.Shown, t.Name, t.UserID, by, t.ReadOnly, s.db.now().Unix(), orNull(t.ExpiresAt)).Scan(&id)
+			hash, t.Shown, t.Name, t.UserID, by.UserID, t.ReadOnly, s.db.now().Unix(), orNull(t.ExpiresAt)).Scan(&id)
 		if err != nil {
 			return err
 		}

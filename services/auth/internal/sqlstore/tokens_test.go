@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -18,7 +19,7 @@ import (
 func (h *household) newToken(userID int64, slugs ...string) (token.Token, string) {
 	h.Helper()
 	text := token.New()
-	created, err := h.Tokens.CreateToken(h.Context(), token.Token{UserID: userID, Name: "Kalender", Shown: token.Shown(text), Applications: slugs}, token.Hash(text), userID)
+	created, err := h.Tokens.CreateToken(h.Context(), token.Token{UserID: userID, Name: "Kalender", Shown: token.Shown(text), Applications: slugs}, token.Hash(text), h.session(userID))
 	h.ok(err)
 	return created, token.Hash(text)
 }
@@ -44,7 +45,7 @@ func TestToken_ReturnsItsUserAsStoredNow(t *testing.T) {
 		expires := h.now.Add(time.Hour).UTC().Truncate(time.Second)
 		created := must(h.Tokens.CreateToken(ctx, token.Token{
 			UserID: h.otto.ID, Name: "Kalender", Shown: token.Shown(text), Applications: []string{"photos", "dav"}, ReadOnly: true, ExpiresAt: expires,
-		}, token.Hash(text), h.anna.ID))(h.T)
+		}, token.Hash(text), h.session(h.anna.ID)))(h.T)
 		want := token.Token{
 			ID: created.ID, UserID: h.otto.ID, Username: "otto", Name: "Kalender", Shown: text[:8], Applications: []string{"dav", "photos"}, ReadOnly: true,
 			CreatedBy: h.anna.ID, CreatedAt: h.now.UTC().Truncate(time.Second), ExpiresAt: expires,
@@ -112,7 +113,7 @@ func TestToken_ThatEndedIsInvalid(t *testing.T) {
 		h.invalid("of a deleted user", deleted)
 
 		text := token.New()
-		must(h.Tokens.CreateToken(ctx, token.Token{UserID: h.anna.ID, Name: "x", Applications: []string{"photos"}, ExpiresAt: h.now.Add(time.Minute)}, token.Hash(text), h.anna.ID))(h.T)
+		must(h.Tokens.CreateToken(ctx, token.Token{UserID: h.anna.ID, Name: "x", Applications: []string{"photos"}, ExpiresAt: h.now.Add(time.Minute)}, token.Hash(text), h.session(h.anna.ID)))(h.T)
 		h.now = h.now.Add(time.Minute)
 		h.invalid("expired", token.Hash(text))
 	})
@@ -142,7 +143,7 @@ func TestToken_WithoutApplicationOrUserIsNotCreated(t *testing.T) {
 		h.ok(h.Applications.CreateApplication(ctx, closed, application.Icon{}, h.anna.ID))
 		before := h.events()
 		create := func(userID, by int64, slugs ...string) error {
-			_, err := h.Tokens.CreateToken(ctx, token.Token{UserID: userID, Name: "x", Applications: slugs}, token.Hash(token.New()), by)
+			_, err := h.Tokens.CreateToken(ctx, token.Token{UserID: userID, Name: "x", Applications: slugs}, token.Hash(token.New()), h.session(by))
 			return err
 		}
 		h.refused("for an unknown application", create(h.otto.ID, h.otto.ID, "photos", "nothing"), token.ErrScope)
@@ -161,13 +162,48 @@ func TestToken_WithoutApplicationOrUserIsNotCreated(t *testing.T) {
 func TestToken_AUserHasABoundedNumber(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.ok(h.Applications.CreateApplication(h.Context(), app("photos"), application.Icon{}, h.anna.ID))
+		otto := h.session(h.otto.ID)
 		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error {
-			_, err := s.Tokens.CreateToken(h.Context(), token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"photos"}}, token.Hash(token.New()), h.otto.ID)
+			_, err := s.Tokens.CreateToken(h.Context(), token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"photos"}}, token.Hash(token.New()), otto)
 			return err
 		}, token.ErrTooMany); n != token.MaxPerUser {
 			h.Errorf("%d tokens were created", n)
 		}
 		h.newToken(h.anna.ID, "photos")
+	})
+}
+
+// TestToken_AnEndedSessionCreatesNone has many tokens under way while the sessions of their creator end. Both record
+// their event while they hold the lock of the creator's row, so that its id tells which came first.
+func TestToken_AnEndedSessionCreatesNone(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
+		create := func(s *sqlstore.Stores, by session.Session) error {
+			t := token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"photos"}}
+			_, err := s.Tokens.CreateToken(ctx, t, token.Hash(token.New()), by)
+			return err
+		}
+		for what, id := range map[string]int64{"their user": h.otto.ID, "an admin": h.anna.ID} {
+			ended, kept := h.session(id), h.session(id)
+			kept.Key = "kept"
+			seen := len(h.events())
+			h.atOnce(func(s *sqlstore.Stores, i int) error {
+				if i > 0 {
+					return create(s, ended)
+				}
+				_, err := s.Users.EndOthers(ctx, kept)
+				return err
+			}, session.ErrNotFound, token.ErrTooMany)
+			events := h.events()[seen:]
+			if after := events[slices.Index(events, "sessions_ended")+1:]; len(after) > 0 {
+				h.Errorf("by %s: afterwards %d tokens were created", what, len(after))
+			}
+			h.exec(`DELETE FROM app_tokens`)
+			h.refused("by "+what, create(h.Stores, ended), session.ErrNotFound)
+			h.ok(create(h.Stores, kept))
+		}
+		h.ok(create(h.Stores, session.Session{}))
 	})
 }
 
@@ -220,7 +256,7 @@ func TestToken_OnesThatEndedLongAgoAreSwept(t *testing.T) {
 		later, _ := h.newToken(h.otto.ID, "dav")
 		var expired token.Token
 		for _, end := range []time.Duration{time.Hour, 2 * time.Hour} {
-			expired = must(h.Tokens.CreateToken(ctx, token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"dav"}, ExpiresAt: h.now.Add(end)}, token.New(), h.otto.ID))(h.T)
+			expired = must(h.Tokens.CreateToken(ctx, token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"dav"}, ExpiresAt: h.now.Add(end)}, token.New(), h.session(h.otto.ID)))(h.T)
 		}
 		h.ok(h.Tokens.RevokeToken(ctx, revoked.ID, h.otto.ID))
 		h.now = h.now.Add(2 * time.Hour)

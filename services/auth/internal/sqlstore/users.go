@@ -73,6 +73,29 @@ func (tx *transaction) mayAct(ctx context.Context, by int64) error {
 	return err
 }
 
+// sessionMayAct is mayAct for the admin of a session, or user.Operator for the zero Session. session.ErrNotFound: the
+// session has been revoked. A revocation under way came before the lock of mayAct, or waits for the transaction.
+func (tx *transaction) sessionMayAct(ctx context.Context, by session.Session) error {
+	if err := tx.mayAct(ctx, by.UserID); err != nil || by.UserID == user.Operator {
+		return err
+	}
+	u, err := tx.user(ctx, by.UserID)
+	if err == nil && !u.Admits(by.Stamp, by.Key, tx.db.now()) {
+		err = session.ErrNotFound
+	}
+	return err
+}
+
+// mayActFor is sessionMayAct for what users may do themselves too: of the user with the id it locks the row, as
+// lockUserOf does.
+func (tx *transaction) mayActFor(ctx context.Context, id int64, by session.Session) error {
+	if by.UserID != id {
+		return tx.sessionMayAct(ctx, by)
+	}
+	_, err := tx.lockUserOf(ctx, by)
+	return err
+}
+
 // isEmpty returns user.ErrNotEmpty when there is a user. Until the transaction ends no other one adds a user.
 func (tx *transaction) isEmpty(ctx context.Context) error {
 	if err := tx.lock(ctx, "users"); err != nil {
