@@ -434,7 +434,7 @@ func TestLogin_RehashesAWeakHash(t *testing.T) {
 		t.Fatal(err)
 	}
 	imported := "$2b$" + strings.TrimPrefix(hash, "$2a$")
-	if _, err := r.users.Create(t.Context(), user.New{Username: "anna", DisplayName: "Anna", PasswordHash: imported, Role: user.Member}, user.Operator); err != nil {
+	if _, err := r.users.Create(t.Context(), user.New{Username: "anna", DisplayName: "Anna", PasswordHash: imported, Role: user.Member}, session.Session{}); err != nil {
 		t.Fatal(err)
 	}
 	first, err := r.login("anna", oldPass)
@@ -503,7 +503,7 @@ func TestLogin_ManyAtOnceRehashToNFC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.users.Create(t.Context(), user.New{Username: "petra", DisplayName: "Petra", PasswordHash: string(hash), Role: user.Member}, user.Operator); err != nil {
+	if _, err := r.users.Create(t.Context(), user.New{Username: "petra", DisplayName: "Petra", PasswordHash: string(hash), Role: user.Member}, session.Session{}); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup

@@ -58,7 +58,7 @@ func TestRevocation_LeftBehindIsDoneAtTheNextStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.users.Delete(t.Context(), u.ID, user.Operator); err != nil { // and the process ends
+	if _, err := r.users.Delete(t.Context(), u.ID, session.Session{}); err != nil { // and the process ends
 		t.Fatal(err)
 	}
 	if !r.alive(s) || r.pending() != 1 {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // AUTH-7: PATCH /me/password.
@@ -67,7 +69,7 @@ func TestPasswordChange_Takes8To1024Characters(t *testing.T) {
 func TestPasswordChange_OfADeletedUserIsNotFound(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
-	if _, err := h.users.Delete(t.Context(), 2, 1); err != nil { // without the rules, which would revoke
+	if _, err := h.users.Delete(t.Context(), 2, session.Session{}); err != nil { // without the rules, which would revoke
 		t.Fatal(err)
 	}
 	b.changePassword(userPass, newPass).want(http.StatusNotFound)

@@ -60,7 +60,7 @@ func TestLogout_WhoseLastStepFailsKeepsTheCookies(t *testing.T) {
 func TestMe_OfADeletedUserIs500WhileTheSessionStays(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
-	if _, err := h.users.Delete(t.Context(), 2, 1); err != nil { // without the rules, which would revoke
+	if _, err := h.users.Delete(t.Context(), 2, session.Session{}); err != nil { // without the rules, which would revoke
 		t.Fatal(err)
 	}
 	h.brokenDelete.Store(true)
@@ -123,7 +123,7 @@ func TestMe_OfADeletedUserEndsTheSession(t *testing.T) {
 	b := h.otto()
 	stolen := *b
 	stolen.cookies = map[string]string{"svc.sid": b.cookies["svc.sid"]}
-	if _, err := h.users.Delete(t.Context(), 2, 1); err != nil { // without the rules, which would revoke
+	if _, err := h.users.Delete(t.Context(), 2, session.Session{}); err != nil { // without the rules, which would revoke
 		t.Fatal(err)
 	}
 	b.get(prefix + "/me").want(http.StatusUnauthorized)

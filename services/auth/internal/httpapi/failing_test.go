@@ -54,7 +54,7 @@ func (f failingUsers) List(ctx context.Context) ([]user.User, error) {
 	return f.Users.List(ctx)
 }
 
-func (f failingUsers) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
+func (f failingUsers) Create(ctx context.Context, n user.New, by session.Session) (user.User, error) {
 	if err := failure(f.broken); err != nil {
 		return user.User{}, err
 	}
@@ -68,7 +68,7 @@ func (f failingUsers) Rehash(ctx context.Context, id int64, from, to string) err
 	return f.Users.Rehash(ctx, id, from, to)
 }
 
-func (f failingUsers) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
+func (f failingUsers) Delete(ctx context.Context, id int64, by session.Session) (user.Revocation, error) {
 	if err := failure(f.broken); err != nil {
 		return user.Revocation{}, err
 	}

@@ -142,7 +142,7 @@ func (a members) disableUser(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return dataOK, a.People.Disable(c.Request().Context(), s.UserID, id)
+	return dataOK, a.People.Disable(c.Request().Context(), s.Session, id)
 }
 
 // enableUser is POST /members/:id/enable.
@@ -151,7 +151,7 @@ func (a members) enableUser(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return dataOK, a.People.Enable(c.Request().Context(), s.UserID, id)
+	return dataOK, a.People.Enable(c.Request().Context(), s.Session, id)
 }
 
 // nameHousehold is PUT /household.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -111,7 +112,7 @@ var endings = map[string]ending{
 	}},
 	"the last day": {do: func(t *testing.T, h *signingIn, _, _ *browser) {
 		ends := h.clock.Now().Add(time.Second)
-		if err := h.database.Users.Change(t.Context(), 2, user.Change{EndsAt: &ends}, user.Operator); err != nil {
+		if err := h.database.Users.Change(t.Context(), 2, user.Change{EndsAt: &ends}, session.Session{}); err != nil {
 			t.Fatal(err)
 		}
 		h.clock.Advance(2 * time.Second)

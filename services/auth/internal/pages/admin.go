@@ -118,9 +118,9 @@ func (p household) changeMember(r *request) error {
 	case "guest":
 		return update("profile", people.MemberChange{LastDay: new(r.form.get("last_day"))})
 	case "disable":
-		return r.done(here, "disabled", p.People.Disable(r.ctx(), r.UserID, m.ID))
+		return r.done(here, "disabled", p.People.Disable(r.ctx(), r.Session, m.ID))
 	case "enable":
-		return r.done(here, "enabled", p.People.Enable(r.ctx(), r.UserID, m.ID))
+		return r.done(here, "enabled", p.People.Enable(r.ctx(), r.Session, m.ID))
 	case "dismiss":
 		if err := p.People.DismissReset(r.ctx(), r.UserID, m.ID); err != nil {
 			return err

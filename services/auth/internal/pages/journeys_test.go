@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -382,7 +383,7 @@ func TestInvite_ADeletedMembersNameIsAskedAbout(t *testing.T) {
 func TestProfile_KeepsANameThatIsNoLongerAllowed(t *testing.T) {
 	f := newFixture(t)
 	former, color := "Ot\u200bto", "#FF9500"
-	if err := f.store.Users.Change(t.Context(), 2, user.Change{DisplayName: &former}, 2); err != nil {
+	if err := f.store.Users.Change(t.Context(), 2, user.Change{DisplayName: &former}, session.Session{}); err != nil {
 		t.Fatal(err)
 	}
 	otto := f.otto()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -24,7 +25,7 @@ func full(t *testing.T) *fixture {
 			Username: fmt.Sprintf("person%03d", i), DisplayName: fmt.Sprintf("Jörg Beispiel-Mustermann %03d", i),
 			PasswordHash: "x", AvatarColor: user.DefaultAvatarColor, Role: user.Member,
 		}
-		ids = append(ids, must(f.store.Users.Create(t.Context(), n, user.Operator))(t).ID)
+		ids = append(ids, must(f.store.Users.Create(t.Context(), n, session.Session{}))(t).ID)
 	}
 	if err := f.store.Groups.CreateGroup(t.Context(), "team", "Das ganze Team", ids, user.Operator); err != nil {
 		t.Fatal(err)

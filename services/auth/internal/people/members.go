@@ -34,7 +34,7 @@ type MemberChange struct {
 // sentinels of user for its fields; user.ErrNotFound.
 func (s *Service) UpdateProfile(ctx context.Context, of session.Session, p Profile) (user.User, error) {
 	change := MemberChange{DisplayName: p.DisplayName, AvatarColor: p.AvatarColor}
-	return s.UpdateMember(ctx, of.UserID, of.UserID, change)
+	return s.UpdateMember(ctx, of, of.UserID, change)
 }
 
 // OwnEmail returns the e-mail address of a session's user. user.ErrNotFound.
@@ -50,13 +50,15 @@ func (s *Service) SetOwnEmail(ctx context.Context, of session.Session, address s
 	if err != nil {
 		return err
 	}
-	return s.users.Change(ctx, of.UserID, user.Change{Email: &address}, of.UserID)
+	return s.users.Change(ctx, of.UserID, user.Change{Email: &address}, of)
 }
 
-// UpdateMember changes a user on behalf of an admin or user.Operator, or of the user as Users.Change permits, and
-// returns the user. The user's sessions have the change from the next request on. The sentinels of user for its fields;
-// user.ErrNotFound, and the errors of Users.Change.
-func (s *Service) UpdateMember(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
+// UpdateMember changes a user on behalf of the admin of a session, of user.Operator for the zero Session, or of the
+// session's user as Users.Change permits, and returns the user. The user's sessions have the change from the next
+// request on. The sentinels of user for its fields; user.ErrNotFound, and the errors of Users.Change.
+func (s *Service) UpdateMember(
+	ctx context.Context, by session.Session, id int64, c MemberChange,
+) (user.User, error) {
 	change := user.Change{Groups: c.Groups, Joins: c.Joins}
 	if c.DisplayName != nil {
 		name, err := user.CleanDisplayName(*c.DisplayName)
@@ -116,13 +118,14 @@ func (s *Service) UpdateNamed(ctx context.Context, username string, c MemberChan
 	if err != nil {
 		return user.User{}, err
 	}
-	return s.UpdateMember(ctx, user.Operator, u.ID, c)
+	return s.UpdateMember(ctx, session.Session{}, u.ID, c)
 }
 
-// Disable closes an account on behalf of an admin or user.Operator: it opens nothing from the next request on.
-// account.ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin, user.ErrLastAdmin, account.ErrPending.
-func (s *Service) Disable(ctx context.Context, by, id int64) error {
-	if by == id {
+// Disable closes an account on behalf of the admin of a session, or of user.Operator for the zero Session: it opens
+// nothing from the next request on. account.ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin, user.ErrLastAdmin,
+// account.ErrPending; session.ErrNotFound when the session has ended meanwhile.
+func (s *Service) Disable(ctx context.Context, by session.Session, id int64) error {
+	if by.UserID == id {
 		return account.ErrUseOwnPage
 	}
 	r, err := s.users.Disable(ctx, id, by)
@@ -130,8 +133,10 @@ func (s *Service) Disable(ctx context.Context, by, id int64) error {
 	return err
 }
 
-// Enable undoes Disable, on behalf of an admin or user.Operator. user.ErrNotFound, user.ErrNotAdmin.
-func (s *Service) Enable(ctx context.Context, by, id int64) error { return s.users.Enable(ctx, id, by) }
+// Enable undoes Disable, on behalf of the same. user.ErrNotFound, user.ErrNotAdmin, session.ErrNotFound.
+func (s *Service) Enable(ctx context.Context, by session.Session, id int64) error {
+	return s.users.Enable(ctx, id, by)
+}
 
 // DisableNamed is Disable for the operator, who names users by username.
 func (s *Service) DisableNamed(ctx context.Context, username string) error {
@@ -139,7 +144,7 @@ func (s *Service) DisableNamed(ctx context.Context, username string) error {
 	if err != nil {
 		return err
 	}
-	return s.Disable(ctx, user.Operator, u.ID)
+	return s.Disable(ctx, session.Session{}, u.ID)
 }
 
 // EnableNamed is Enable for the operator, who names users by username.
@@ -148,7 +153,7 @@ func (s *Service) EnableNamed(ctx context.Context, username string) error {
 	if err != nil {
 		return err
 	}
-	return s.Enable(ctx, user.Operator, u.ID)
+	return s.Enable(ctx, session.Session{}, u.ID)
 }
 
 // NameHousehold names the household on behalf of an admin or user.Operator. user.ErrHouseholdName, user.ErrNotAdmin.

@@ -29,9 +29,10 @@ var (
 // atomic step. Methods that name a user return user.ErrNotFound. Delete, Disable and Import record revocations, as
 // account.Users describes.
 type Users interface {
-	// Create adds a user and returns it with id and creation time. by is the acting user, who must be an admin at
-	// that instant and not disabled (user.ErrNotAdmin), or user.Operator. user.ErrUsernameTaken.
-	Create(ctx context.Context, n user.New, by int64) (user.User, error)
+	// Create adds a user and returns it with id and creation time. by is a session of the acting user, who must at
+	// that instant be an admin, not be disabled (user.ErrNotAdmin), and admit the session (session.ErrNotFound); the
+	// zero Session is user.Operator's. Where by is an id, it is the acting user's. user.ErrUsernameTaken.
+	Create(ctx context.Context, n user.New, by session.Session) (user.User, error)
 	// CreateFirst is Create, without an acting user, while there is no user at all, else user.ErrNotEmpty. Of any
 	// number of concurrent calls one succeeds.
 	CreateFirst(ctx context.Context, n user.New) (user.User, error)
@@ -42,7 +43,7 @@ type Users interface {
 	Import(ctx context.Context, users []user.User) ([]user.Revocation, error)
 	// Delete removes a user and keeps the name, which is a former one from now on; by as in Create, or the user
 	// themselves. All sessions are revoked, and invites for that name are void. user.ErrLastAdmin.
-	Delete(ctx context.Context, id, by int64) (user.Revocation, error)
+	Delete(ctx context.Context, id int64, by session.Session) (user.Revocation, error)
 
 	ByID(ctx context.Context, id int64) (user.User, error)
 	// ByUsername returns the user of exactly this name (case matters), which may be
@@ -61,10 +62,10 @@ type Users interface {
 	// username while they are here. user.ErrNotAdmin, user.ErrLastAdmin, user.ErrGuestAdmin; user.ErrUsernameTaken,
 	// user.ErrUsernameFormer; user.ErrEmailTaken, where it is confirmed for another user, or another one has it and
 	// the change does not confirm it; application.ErrGroupNotFound.
-	Change(ctx context.Context, id int64, c user.Change, by int64) error
+	Change(ctx context.Context, id int64, c user.Change, by session.Session) error
 	// Disable closes an account until Enable; by as in Create. All sessions are revoked. user.ErrLastAdmin.
-	Disable(ctx context.Context, id, by int64) (user.Revocation, error)
-	Enable(ctx context.Context, id, by int64) error
+	Disable(ctx context.Context, id int64, by session.Session) (user.Revocation, error)
+	Enable(ctx context.Context, id int64, by session.Session) error
 	// SetPicture sets a user's picture, or removes it where jpeg is nil; by as in Create, or the user themselves.
 	SetPicture(ctx context.Context, id int64, jpeg []byte, by int64) error
 	// Picture returns a user's picture if its SHA-256, hexadecimal, is hash; else user.ErrNotFound.
@@ -91,9 +92,8 @@ type Users interface {
 // one or their sessions are revoked. The hash is link.Hash of the token.
 type Links interface {
 	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role, Groups and EndsAt of l. It is
-	// open until EndsAt at the latest. The user of by is as in Users.Create, and admits the session at that instant
-	// (session.ErrNotFound); the zero Session is user.Operator's. A set-up makes all earlier ones void, a reset those of
-	// its user. user.ErrNotFound for a reset; user.ErrUsernameTaken, user.ErrUsernameFormer and
+	// open until EndsAt at the latest. by is as in Users.Create. A set-up makes all earlier ones void, a reset
+	// those of its user. user.ErrNotFound for a reset; user.ErrUsernameTaken, user.ErrUsernameFormer and
 	// application.ErrGroupNotFound for an invite; user.ErrNotEmpty for a set-up.
 	CreateLink(ctx context.Context, l link.Link, hash string, by session.Session) (link.Link, error)
 	// Link returns an open link. In this order: link.ErrUsed, with the link; user.ErrNotEmpty for a set-up while

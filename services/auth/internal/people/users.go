@@ -28,7 +28,7 @@ func (s *Service) Create(ctx context.Context, by session.Session, n NewUser) (us
 		if err := s.accounts.CheckLive(ctx, by); err != nil {
 			return user.User{}, err
 		}
-		return s.users.Create(ctx, record, by.UserID)
+		return s.users.Create(ctx, record, by)
 	})
 }
 
@@ -100,12 +100,13 @@ func (s *Service) List(ctx context.Context) ([]user.User, error) {
 }
 
 // Delete removes a user and ends all of their sessions, on behalf of the admin of a
-// session. ErrOwnAccount, user.ErrNotFound, user.ErrNotAdmin, account.ErrPending.
+// session. ErrOwnAccount, user.ErrNotFound, user.ErrNotAdmin, account.ErrPending; session.ErrNotFound when the session
+// has ended meanwhile.
 func (s *Service) Delete(ctx context.Context, by session.Session, id int64) error {
 	if id == by.UserID {
 		return ErrOwnAccount
 	}
-	return s.delete(ctx, id, by.UserID)
+	return s.delete(ctx, id, by)
 }
 
 // DeleteOwn deletes the account of a session's user, at their wish. session.ErrNotFound when the session has ended
@@ -114,10 +115,10 @@ func (s *Service) DeleteOwn(ctx context.Context, of session.Session) error {
 	if err := s.accounts.CheckLive(ctx, of); err != nil {
 		return err
 	}
-	return s.delete(ctx, of.UserID, of.UserID)
+	return s.delete(ctx, of.UserID, of)
 }
 
-func (s *Service) delete(ctx context.Context, id, by int64) error {
+func (s *Service) delete(ctx context.Context, id int64, by session.Session) error {
 	r, err := s.users.Delete(ctx, id, by)
 	_, err = s.accounts.Follow(ctx, r, err)
 	return err
@@ -144,7 +145,7 @@ func (s *Service) Bootstrap(ctx context.Context, username, pw string) (created b
 // Add creates a user. The errors are Create's without session.ErrNotFound and user.ErrNotAdmin.
 func (s *Service) Add(ctx context.Context, n NewUser) (user.User, error) {
 	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
-		return s.users.Create(ctx, record, user.Operator)
+		return s.users.Create(ctx, record, session.Session{})
 	})
 }
 
@@ -175,5 +176,5 @@ func (s *Service) Remove(ctx context.Context, username string) error {
 	if err != nil {
 		return err
 	}
-	return s.delete(ctx, u.ID, user.Operator)
+	return s.delete(ctx, u.ID, session.Session{})
 }

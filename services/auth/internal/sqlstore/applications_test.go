@@ -173,7 +173,7 @@ func TestGroup_HasTheMembersItWasGiven(t *testing.T) {
 		if len(changes) != 4 || changes[0].SubjectID != h.otto.ID || changes[0].Detail["removed"] != "kids" {
 			h.Errorf("recorded %+v", changes)
 		}
-		must(h.Users.Delete(ctx, h.otto.ID, h.anna.ID))(h.T)
+		must(h.Users.Delete(ctx, h.otto.ID, h.byAnna()))(h.T)
 		h.ok(h.Groups.RemoveGroup(ctx, "kids", h.anna.ID))
 		if groups := must(h.Groups.Groups(ctx))(h.T); len(groups) != 1 || len(groups[0].Members) != 0 {
 			h.Errorf("left are %+v", groups)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -50,8 +51,8 @@ func TestAudit_EveryChangeOfAUserIsRecorded(t *testing.T) {
 			db := open(t, url)
 			store := sqlstore.New(db, time.Now, nil)
 			ctx := audit.With(t.Context(), audit.Actor{Kind: audit.User, ID: 1, Name: "anna"})
-			anna := must(store.Users.Create(ctx, user.New{Username: "anna", Role: user.Admin}, user.Operator))(t)
-			otto := must(store.Users.Create(ctx, user.New{Username: "otto", Role: user.Member}, anna.ID))(t)
+			anna := must(store.Users.Create(ctx, user.New{Username: "anna", Role: user.Admin}, session.Session{}))(t)
+			otto := must(store.Users.Create(ctx, user.New{Username: "otto", Role: user.Member}, sessionOf(anna, "key")))(t)
 			for _, change := range []func(context.Context) error{
 				func(ctx context.Context) error {
 					_, err := store.Users.SetPasswordHash(ctx, sessionOf(otto, ""), "", "new")
@@ -63,13 +64,16 @@ func TestAudit_EveryChangeOfAUserIsRecorded(t *testing.T) {
 				},
 				func(ctx context.Context) error { _, err := store.Users.EndSessions(ctx, otto.ID); return err },
 				func(ctx context.Context) error { return store.Users.SetRole(ctx, otto.ID, user.Admin) },
-				func(ctx context.Context) error { _, err := store.Users.Delete(ctx, otto.ID, anna.ID); return err },
+				func(ctx context.Context) error {
+					_, err := store.Users.Delete(ctx, otto.ID, sessionOf(anna, "key"))
+					return err
+				},
 			} {
 				if err := change(ctx); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := store.Users.Delete(ctx, anna.ID, anna.ID); err == nil {
+			if _, err := store.Users.Delete(ctx, anna.ID, sessionOf(anna, "key")); err == nil {
 				t.Error("the last admin was deleted")
 			}
 			want := []string{
@@ -305,13 +309,13 @@ func TestAudit_EventsAreObservedWhenCommitted(t *testing.T) {
 		var observed []audit.Entry
 		store := sqlstore.New(h.db, func() time.Time { return start }, func(_ context.Context, e audit.Entry) { observed = append(observed, e) })
 		before, admin, member := len(h.events()), user.Admin, user.Member
-		h.refused("a demotion of the last admin", store.Users.Change(ctx, h.anna.ID, user.Change{Role: &member}, h.anna.ID), user.ErrLastAdmin)
+		h.refused("a demotion of the last admin", store.Users.Change(ctx, h.anna.ID, user.Change{Role: &member}, h.byAnna()), user.ErrLastAdmin)
 		name := "x"
-		h.refused("a change that fails after an event", store.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, Groups: &[]string{"nobody"}}, h.anna.ID), application.ErrGroupNotFound)
+		h.refused("a change that fails after an event", store.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, Groups: &[]string{"nobody"}}, h.byAnna()), application.ErrGroupNotFound)
 		if len(observed) > 0 {
 			h.Fatalf("observed %+v", observed)
 		}
-		h.ok(store.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, Role: &admin}, h.anna.ID))
+		h.ok(store.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, Role: &admin}, h.byAnna()))
 		if len(observed) != 2 || observed[1].Event.Name != "role_changed" || observed[1].SubjectName != "otto" || observed[1].Actor.Name != "anna" || observed[1].IP != "192.0.2.1" || !observed[1].At.Equal(start) {
 			h.Errorf("observed %+v", observed)
 		}
@@ -322,7 +326,7 @@ func TestAudit_EventsAreObservedWhenCommitted(t *testing.T) {
 				IF nextval('tries') = 1 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40001'; END IF; RETURN NULL; END $$`)
 			h.exec(`CREATE CONSTRAINT TRIGGER losing AFTER INSERT ON audit DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION lose()`)
 		}
-		h.ok(store.Users.Change(ctx, h.otto.ID, user.Change{Role: &member}, h.anna.ID))
+		h.ok(store.Users.Change(ctx, h.otto.ID, user.Change{Role: &member}, h.byAnna()))
 		if got := len(h.events()) - before; got != 3 || len(observed) != 3 {
 			h.Errorf("observed %d events, recorded %d", len(observed), got)
 		}

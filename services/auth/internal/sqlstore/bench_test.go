@@ -74,7 +74,7 @@ func BenchmarkStore(b *testing.B) {
 func BenchmarkGrant(b *testing.B) {
 	store := sqlstore.New(open(b, sqldbtest.SQLite(b)), time.Now, nil)
 	ctx := b.Context()
-	anna, err := store.Users.Create(ctx, user.New{Username: "anna", DisplayName: "Anna", AvatarColor: "#336699", Role: user.Admin, PasswordHash: "x"}, user.Operator)
+	anna, err := store.Users.Create(ctx, user.New{Username: "anna", DisplayName: "Anna", AvatarColor: "#336699", Role: user.Admin, PasswordHash: "x"}, session.Session{})
 	if err != nil {
 		b.Fatal(err)
 	}

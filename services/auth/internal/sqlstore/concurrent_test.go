@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -39,7 +40,7 @@ func testConcurrency(t *testing.T, open opener) {
 func createOnce(s *suite) {
 	names := []string{"anna", "Anna", "ANNA", "aNNa"}
 	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
-		_, err := store.Users.Create(ctx, person(names[i%len(names)], user.Member), user.Operator)
+		_, err := store.Users.Create(ctx, person(names[i%len(names)], user.Member), session.Session{})
 		return err
 	})
 	s.same(s.count(errs, user.ErrUsernameTaken), 1)
@@ -72,7 +73,7 @@ func setPasswordOnce(s *suite) {
 func deleteAdmins(s *suite) {
 	admins := s.createAdmins()
 	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
-		_, err := store.Users.Delete(ctx, admins[(i+1)%atOnce].ID, admins[i].ID)
+		_, err := store.Users.Delete(ctx, admins[(i+1)%atOnce].ID, sessionOf(admins[i], "key"))
 		return err
 	})
 	deleted := s.count(errs, user.ErrNotAdmin, user.ErrLastAdmin)
@@ -90,7 +91,7 @@ func deleteEachOther(s *suite) {
 		if i%2 == 0 {
 			target, by = b, a
 		}
-		_, err := store.Users.Delete(ctx, target.ID, by.ID)
+		_, err := store.Users.Delete(ctx, target.ID, sessionOf(by, "key"))
 		return err
 	})
 	s.same(s.count(errs, user.ErrNotAdmin, user.ErrNotFound), 1)
@@ -110,7 +111,7 @@ func deleteAndDemote(s *suite) {
 	admins := s.createAdmins()
 	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) (err error) {
 		if i%2 == 0 {
-			_, err = store.Users.Delete(ctx, admins[i].ID, user.Operator)
+			_, err = store.Users.Delete(ctx, admins[i].ID, session.Session{})
 		} else {
 			err = store.Users.SetRole(ctx, admins[i].ID, user.Member)
 		}
@@ -123,7 +124,7 @@ func deleteAndDemote(s *suite) {
 func deleteOnce(s *suite) {
 	root, u := s.create("root", user.Admin), s.create("anna", user.Member)
 	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, _ int) error {
-		_, err := store.Users.Delete(ctx, u.ID, root.ID)
+		_, err := store.Users.Delete(ctx, u.ID, sessionOf(root, "key"))
 		return err
 	})
 	s.same(s.count(errs, user.ErrNotFound), 1)
@@ -131,7 +132,7 @@ func deleteOnce(s *suite) {
 
 func createMany(s *suite) {
 	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
-		_, err := store.Users.Create(ctx, person("user"+strconv.Itoa(i), user.Member), user.Operator)
+		_, err := store.Users.Create(ctx, person("user"+strconv.Itoa(i), user.Member), session.Session{})
 		return err
 	})
 	s.same(s.count(errs), atOnce)
@@ -165,7 +166,7 @@ func readMany(s *suite) {
 func createWhileDeleted(s *suite) {
 	root := s.create("root", user.Admin)
 	createWhile(s, func(ctx context.Context, store *sqlstore.Stores, admin int64) error {
-		_, err := store.Users.Delete(ctx, admin, root.ID)
+		_, err := store.Users.Delete(ctx, admin, sessionOf(root, "key"))
 		return err
 	})
 }
@@ -188,14 +189,14 @@ func createWhile(s *suite, cease func(ctx context.Context, store *sqlstore.Store
 			return err
 		}
 		tooLate := ceased.Load()
-		_, err := store.Users.Create(ctx, person("user"+strconv.Itoa(i), user.Member), admin.ID)
+		_, err := store.Users.Create(ctx, person("user"+strconv.Itoa(i), user.Member), sessionOf(admin, "key"))
 		if err == nil && tooLate {
 			return errors.New("created a user after losing the role")
 		}
 		return err
 	})
 	s.count(errs, user.ErrNotAdmin)
-	_, err := s.store.Users.Create(s.Context(), person("late", user.Member), admin.ID)
+	_, err := s.store.Users.Create(s.Context(), person("late", user.Member), sessionOf(admin, "key"))
 	s.refused(err, user.ErrNotAdmin)
 }
 

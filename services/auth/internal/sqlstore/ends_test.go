@@ -50,11 +50,11 @@ func TestEnd_TellsTheApplicationOnce(t *testing.T) {
 			return err
 		},
 		"groups of a member": func(h *household, _ oidc.Client) error {
-			return h.Users.Change(h.Context(), h.otto.ID, user.Change{Groups: &[]string{}}, h.anna.ID)
+			return h.Users.Change(h.Context(), h.otto.ID, user.Change{Groups: &[]string{}}, h.byAnna())
 		},
 		"last day": func(h *household, _ oidc.Client) error {
 			ends := h.now.Add(time.Hour)
-			if err := h.Users.Change(h.Context(), h.otto.ID, user.Change{EndsAt: &ends}, h.anna.ID); err != nil {
+			if err := h.Users.Change(h.Context(), h.otto.ID, user.Change{EndsAt: &ends}, h.byAnna()); err != nil {
 				return err
 			}
 			if err := h.Logouts.EndClosed(h.Context()); err != nil || len(h.queued()) != 0 {
@@ -105,7 +105,7 @@ func TestEnd_RemovalTellsOfACodeUnderWay(t *testing.T) {
 			return h.Clients.RemoveClient(h.Context(), slug, h.anna.ID)
 		},
 		"user": func(h *household, _ string, id int64) error {
-			_, err := h.Users.Delete(h.Context(), id, h.anna.ID)
+			_, err := h.Users.Delete(h.Context(), id, h.byAnna())
 			return err
 		},
 	} {
@@ -142,7 +142,7 @@ func TestEnd_DemotionClosesWhatAdminsMayUse(t *testing.T) {
 	for name, demote := range map[string]func(h *household, id int64) error{
 		"by an admin": func(h *household, id int64) error {
 			member := user.Member
-			return h.Users.Change(h.Context(), id, user.Change{Role: &member}, h.anna.ID)
+			return h.Users.Change(h.Context(), id, user.Change{Role: &member}, h.byAnna())
 		},
 		"by a command": func(h *household, id int64) error { return h.Users.SetRole(h.Context(), id, user.Member) },
 	} {

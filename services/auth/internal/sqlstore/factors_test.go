@@ -505,7 +505,7 @@ func TestAudit_OwnActsAreOneRowAnHour(t *testing.T) {
 			name := fmt.Sprint("name ", i)
 			_, renamed := s.Passkeys.RenamePasskey(ctx, h.otto.ID, p.ID, name)
 			_, ended := s.Users.EndOthers(ctx, sessionOf(h.present(), "key"))
-			return errors.Join(renamed, ended, s.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name}, h.otto.ID),
+			return errors.Join(renamed, ended, s.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name}, h.byOtto()),
 				s.Audit.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, SubjectName: "otto"}))
 		}
 		h.atOnce(func(s *sqlstore.Stores, i int) error { return act(at("192.0.2."), s, i) })
@@ -530,7 +530,7 @@ func TestAudit_OwnActsAreOneRowAnHour(t *testing.T) {
 		// What an admin does to others is a row each.
 		byAnna := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna"})
 		for _, name := range []string{"Otto", "Otto B."} {
-			if err := h.Users.Change(byAnna, h.otto.ID, user.Change{DisplayName: &name}, h.anna.ID); err != nil {
+			if err := h.Users.Change(byAnna, h.otto.ID, user.Change{DisplayName: &name}, h.byAnna()); err != nil {
 				h.Fatal(err)
 			}
 		}

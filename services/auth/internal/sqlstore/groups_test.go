@@ -70,7 +70,7 @@ func TestGroup_ThoseOfAUserAreChangedByAdmins(t *testing.T) {
 			h.ok(h.Groups.CreateGroup(ctx, slug, slug, nil, h.anna.ID))
 		}
 		change := func(by int64, groups ...string) error {
-			return h.Users.Change(ctx, h.otto.ID, user.Change{Groups: &groups}, by)
+			return h.Users.Change(ctx, h.otto.ID, user.Change{Groups: &groups}, h.session(by))
 		}
 		h.ok(change(h.anna.ID, "kids", "cooks"))
 		events := h.events()
@@ -101,7 +101,7 @@ func TestInvite_HasGroupsThatExist(t *testing.T) {
 		for _, slug := range []string{"a", "a-b", "b", "kids"} {
 			h.ok(h.Groups.CreateGroup(ctx, slug, slug, nil, h.anna.ID))
 		}
-		_, err := h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Groups: []string{"a", "x"}}, "hash", h.session(h.anna.ID))
+		_, err := h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Groups: []string{"a", "x"}}, "hash", h.byAnna())
 		h.refused("an unknown group", err, application.ErrGroupNotFound)
 		hash := h.inviteTo("a", "a-b", "b", "kids")
 		for _, slug := range []string{"a", "b"} {
@@ -141,9 +141,9 @@ func TestGroup_IsRemovedFromEveryPlace(t *testing.T) {
 				_, err := s.Links.Join(h.Context(), invites[i], person(fmt.Sprint("paul", i), user.Member), nil)
 				return err
 			case 2:
-				return s.Users.Change(h.Context(), h.otto.ID, user.Change{Groups: &[]string{slug}}, h.anna.ID)
+				return s.Users.Change(h.Context(), h.otto.ID, user.Change{Groups: &[]string{slug}}, h.byAnna())
 			default:
-				_, err := s.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member", Groups: []string{slug}}, link.Hash(slug), h.session(h.anna.ID))
+				_, err := s.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member", Groups: []string{slug}}, link.Hash(slug), h.byAnna())
 				return err
 			}
 		}, application.ErrGroupNotFound)
@@ -169,7 +169,7 @@ func TestAudit_AdminsWhoAddThemselvesAreInItEachTime(t *testing.T) {
 			h.ok(h.Groups.CreateGroup(ctx, slug, "x", nil, h.anna.ID))
 		}
 		for _, groups := range [][]string{{"kids"}, {"cooks"}, {}} {
-			h.ok(h.Users.Change(ctx, h.anna.ID, user.Change{Groups: &groups}, h.anna.ID))
+			h.ok(h.Users.Change(ctx, h.anna.ID, user.Change{Groups: &groups}, h.byAnna()))
 		}
 		var details []string
 		for _, e := range slices.Backward(must(h.Audit.Entries(ctx, audit.Query{Event: "groups_changed", Limit: 100}))(h.T)) {

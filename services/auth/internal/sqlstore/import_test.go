@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -94,7 +95,7 @@ func importConflict(s *suite) {
 func imports(s *suite) {
 	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
 		if i%2 == 0 {
-			_, err := store.Users.Create(ctx, person(fmt.Sprintf("new-%d", i), user.Member), user.Operator)
+			_, err := store.Users.Create(ctx, person(fmt.Sprintf("new-%d", i), user.Member), session.Session{})
 			return err
 		}
 		_, err := store.Users.Import(ctx, []user.User{{ID: 1000, New: person("anna", user.Admin)}, {ID: 1001, New: person("ben", user.Member)}})

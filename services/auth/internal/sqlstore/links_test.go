@@ -35,8 +35,8 @@ func inHouseholds(t *testing.T, test func(*household)) {
 	for name, fresh := range map[string]func(testing.TB) string{"SQLite": sqldbtest.SQLite, "Postgres": sqldbtest.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			h := emptyHousehold(t, fresh)
-			h.anna = must(h.Users.Create(t.Context(), person("anna", user.Admin), user.Operator))(t)
-			h.otto = must(h.Users.Create(t.Context(), person("otto", user.Member), user.Operator))(t)
+			h.anna = must(h.Users.Create(t.Context(), person("anna", user.Admin), session.Session{}))(t)
+			h.otto = must(h.Users.Create(t.Context(), person("otto", user.Member), session.Session{}))(t)
 			test(h)
 		})
 	}
@@ -76,6 +76,9 @@ func (h *household) session(id int64) session.Session {
 	}
 	return session.Session{Ref: session.Ref{UserID: id, Key: "key"}, Stamp: must(h.Users.ByID(h.Context(), id))(h.T).SessionStamp}
 }
+
+func (h *household) byAnna() session.Session { return h.session(h.anna.ID) }
+func (h *household) byOtto() session.Session { return h.session(h.otto.ID) }
 
 func (h *household) invite() string {
 	return h.link(link.Link{Kind: link.Invite, Role: "member"}, h.anna.ID)
@@ -203,7 +206,7 @@ func TestLink_ThatIsNotOpenIsRefused(t *testing.T) {
 		}
 
 		invite = h.invite()
-		must(h.Users.Create(ctx, person("berta", user.Admin), user.Operator))(h.T)
+		must(h.Users.Create(ctx, person("berta", user.Admin), session.Session{}))(h.T)
 		if err := h.Users.SetRole(ctx, h.anna.ID, user.Member); err != nil {
 			h.Error(err)
 		}
@@ -218,12 +221,12 @@ func TestLink_ThatIsNotOpenIsRefused(t *testing.T) {
 func TestLinks_EndWithTheRightToCreateThem(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		must(h.Users.Create(ctx, person("berta", user.Admin), user.Operator))(h.T)
+		must(h.Users.Create(ctx, person("berta", user.Admin), session.Session{}))(h.T)
 		member, id := user.Member, h.anna.ID
 		ended := func(_ user.Revocation, err error) error { return err }
 		for name, end := range map[string]func() error{
 			"demoted by the operator": func() error { return h.Users.SetRole(ctx, id, user.Member) },
-			"demoted by an admin":     func() error { return h.Users.Change(ctx, id, user.Change{Role: &member}, id) },
+			"demoted by an admin":     func() error { return h.Users.Change(ctx, id, user.Change{Role: &member}, h.session(id)) },
 			"a new password": func() error {
 				u := must(h.Users.ByID(ctx, id))(h.T)
 				return ended(h.Users.SetPasswordHash(ctx, sessionOf(u, "key"), u.PasswordHash, "new"))
@@ -263,7 +266,7 @@ func TestLinks_AnEndedSessionCreatesNone(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		invite := link.Link{Kind: link.Invite, Role: "admin"}
 		reset := link.Link{Kind: link.Reset, Role: "member", UserID: h.otto.ID}
-		ended, kept := h.session(h.anna.ID), h.session(h.anna.ID)
+		ended, kept := h.byAnna(), h.byAnna()
 		kept.Key = "kept"
 		h.atOnce(func(s *sqlstore.Stores, i int) error {
 			if i == atOnce/2 {
@@ -289,8 +292,8 @@ func TestFormerName_IsGivenByAnAdminAlone(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		free := h.invite()
-		lena := must(h.Users.Create(ctx, person("Lena", user.Member), user.Operator))(h.T)
-		must(h.Users.Delete(ctx, lena.ID, h.anna.ID))(h.T)
+		lena := must(h.Users.Create(ctx, person("Lena", user.Member), session.Session{}))(h.T)
+		must(h.Users.Delete(ctx, lena.ID, h.byAnna()))(h.T)
 		for _, name := range []string{"Lena", "lena", "LENA"} {
 			_, err := h.Links.Join(ctx, free, person(name, user.Member), nil)
 			h.refused("the name "+name, err, user.ErrUsernameFormer)
@@ -298,20 +301,20 @@ func TestFormerName_IsGivenByAnAdminAlone(t *testing.T) {
 		}
 		h.ok(h.Users.CheckFormer(ctx, "len\x00"))
 		again := link.Link{Kind: link.Invite, Username: "lena", Role: "member"}
-		_, err := h.Links.CreateLink(ctx, again, "unchecked", h.session(h.anna.ID))
+		_, err := h.Links.CreateLink(ctx, again, "unchecked", h.byAnna())
 		h.refused("an invite for the name", err, user.ErrUsernameFormer)
 		again.Former = true
 		must(h.Links.Join(ctx, h.link(again, h.anna.ID), person("x", user.Member), nil))(h.T)
 		must(h.Links.Join(ctx, free, person("paul", user.Member), nil))(h.T)
 
 		forPia := h.link(link.Link{Kind: link.Invite, Username: "pia", Role: "member"}, user.Operator)
-		pia := must(h.Users.Create(ctx, person("Pia", user.Member), h.anna.ID))(h.T) // AUTH-6.10: any name that no user has
-		must(h.Users.Delete(ctx, pia.ID, h.anna.ID))(h.T)
+		pia := must(h.Users.Create(ctx, person("Pia", user.Member), h.byAnna()))(h.T) // AUTH-6.10: any name that no user has
+		must(h.Users.Delete(ctx, pia.ID, h.byAnna()))(h.T)
 		if _, err := h.Links.Join(ctx, forPia, person("x", user.Member), nil); !errors.Is(err, link.ErrInvalid) {
 			h.Errorf("an invite for a name from before the deletion: %v", err)
 		}
-		pia = must(h.Users.Create(ctx, person("pia", user.Member), h.anna.ID))(h.T)
-		must(h.Users.Delete(ctx, pia.ID, h.anna.ID))(h.T)
+		pia = must(h.Users.Create(ctx, person("pia", user.Member), h.byAnna()))(h.T)
+		must(h.Users.Delete(ctx, pia.ID, h.byAnna()))(h.T)
 	})
 }
 
@@ -330,10 +333,10 @@ func TestInvite_DecidesRoleAndName(t *testing.T) {
 		if u = must(h.Links.Join(h.Context(), named, person("eve", user.Admin), nil))(h.T); u.Role != user.Member || u.Username != "paul" {
 			h.Errorf("got %+v", u)
 		}
-		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Username: "Paul", Role: "member"}, "x", h.session(h.anna.ID)); !errors.Is(err, user.ErrUsernameTaken) {
+		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Username: "Paul", Role: "member"}, "x", h.byAnna()); !errors.Is(err, user.ErrUsernameTaken) {
 			h.Errorf("an invite for a taken name: %v", err)
 		}
-		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member"}, "y", h.session(h.otto.ID)); !errors.Is(err, user.ErrNotAdmin) {
+		if _, err := h.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member"}, "y", h.byOtto()); !errors.Is(err, user.ErrNotAdmin) {
 			h.Errorf("an invite by a member: %v", err)
 		}
 	})
@@ -372,8 +375,8 @@ func (h *household) Details(id int64) (user.Details, error) { return h.Users.Mem
 // its audit row.
 func TestLink_IsTheSameWhenItsTransactionRunsAgain(t *testing.T) {
 	h := emptyHousehold(t, sqldbtest.Postgres)
-	h.anna = must(h.Users.Create(t.Context(), person("anna", user.Admin), user.Operator))(t)
-	h.otto = must(h.Users.Create(t.Context(), person("otto", user.Member), user.Operator))(t)
+	h.anna = must(h.Users.Create(t.Context(), person("anna", user.Admin), session.Session{}))(t)
+	h.otto = must(h.Users.Create(t.Context(), person("otto", user.Member), session.Session{}))(t)
 	h.exec(`CREATE SEQUENCE runs`)
 	h.exec(`CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		IF nextval('runs') % 2 = 1 THEN RAISE EXCEPTION USING ERRCODE = '40001'; END IF;
@@ -422,7 +425,7 @@ func TestInvite_TellsWhomItCreated(t *testing.T) {
 		}
 		_, err := h.Links.Join(ctx, hash, person("eve", user.Member), nil)
 		h.refused("a second use", err, link.ErrUsed)
-		must(h.Users.Delete(ctx, mia.ID, h.anna.ID))(h.T)
+		must(h.Users.Delete(ctx, mia.ID, h.byAnna()))(h.T)
 		_, err = h.Links.Invite(ctx, open.ID)
 		h.refused("one whose user is gone", err, link.ErrNotFound)
 		_, err = h.Links.Invite(ctx, 99)

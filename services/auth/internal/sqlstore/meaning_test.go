@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -54,10 +55,11 @@ func found(s *suite) {
 
 func createBy(s *suite) {
 	admin, member := s.create("root", user.Admin), s.create("anna", user.Member)
-	_, err := s.store.Users.Create(s.Context(), person("ben", user.Member), admin.ID)
+	_, err := s.store.Users.Create(s.Context(), person("ben", user.Member), sessionOf(admin, "key"))
 	s.ok(err)
 	for _, by := range []int64{member.ID, 4711, -1} {
-		_, err := s.store.Users.Create(s.Context(), person("carl", user.Member), by)
+		of := session.Session{Ref: session.Ref{UserID: by}}
+		_, err := s.store.Users.Create(s.Context(), person("carl", user.Member), of)
 		s.refused(err, user.ErrNotAdmin)
 	}
 	_, err = s.store.Users.ByUsername(s.Context(), "carl")
@@ -68,7 +70,7 @@ func verbatim(s *suite) {
 	for i, name := range []string{"Zo\u00eb", "Zoe\u0308", "👩‍👩‍👧 Familie", "O'Brien; DROP TABLE users;--", `"quoted" \ %_?$1`, "مرحبا"} {
 		n := person("user"+string(rune('a'+i)), user.Member)
 		n.DisplayName, n.PasswordHash, n.AvatarColor = name, "$2a$12$"+name, "#aBc"
-		u, err := s.store.Users.Create(s.Context(), n, user.Operator)
+		u, err := s.store.Users.Create(s.Context(), n, session.Session{})
 		s.ok(err)
 		s.same(s.get(u.ID).New, n)
 	}
@@ -85,7 +87,7 @@ func anyName(s *suite) {
 func unique(s *suite) {
 	s.create("Anna.B", user.Member)
 	for _, name := range []string{"Anna.B", "anna.b", "ANNA.B"} {
-		_, err := s.store.Users.Create(s.Context(), person(name, user.Member), user.Operator)
+		_, err := s.store.Users.Create(s.Context(), person(name, user.Member), session.Session{})
 		s.refused(err, user.ErrUsernameTaken)
 	}
 	s.create("anna_b", user.Member)
@@ -94,7 +96,7 @@ func unique(s *suite) {
 func idsGrow(s *suite) {
 	s.create("root", user.Admin)
 	last := s.create("anna", user.Member)
-	_, err := s.store.Users.Delete(s.Context(), last.ID, user.Operator)
+	_, err := s.store.Users.Delete(s.Context(), last.ID, session.Session{})
 	s.ok(err)
 	if again := s.create("anna", user.Member); again.ID <= last.ID {
 		s.Fatalf("id %d was given after %d", again.ID, last.ID)
@@ -163,17 +165,17 @@ func setRole(s *suite) {
 
 func remove(s *suite) {
 	root, anna := s.create("root", user.Admin), s.create("anna", user.Member)
-	_, err := s.store.Users.Delete(s.Context(), root.ID, user.Operator)
+	_, err := s.store.Users.Delete(s.Context(), root.ID, session.Session{})
 	s.refused(err, user.ErrLastAdmin)
-	r, err := s.store.Users.Delete(s.Context(), anna.ID, root.ID)
+	r, err := s.store.Users.Delete(s.Context(), anna.ID, sessionOf(root, "key"))
 	s.ok(err)
 	s.same(r, user.Revocation{ID: r.ID, UserID: anna.ID, RecordedAt: r.RecordedAt})
 	_, err = s.store.Users.ByUsername(s.Context(), "anna")
 	s.refused(err, user.ErrNotFound)
-	_, err = s.store.Users.Delete(s.Context(), anna.ID, root.ID)
+	_, err = s.store.Users.Delete(s.Context(), anna.ID, sessionOf(root, "key"))
 	s.refused(err, user.ErrNotFound)
 	second := s.create("second", user.Admin)
-	_, err = s.store.Users.Delete(s.Context(), root.ID, second.ID)
+	_, err = s.store.Users.Delete(s.Context(), root.ID, sessionOf(second, "key"))
 	s.ok(err)
 	s.same(s.admins(), 1)
 }
@@ -181,15 +183,15 @@ func remove(s *suite) {
 func removeBy(s *suite) {
 	root, gone := s.create("root", user.Admin), s.create("gone", user.Admin)
 	anna, ben := s.create("anna", user.Member), s.create("ben", user.Member)
-	_, err := s.store.Users.Delete(s.Context(), gone.ID, root.ID)
+	_, err := s.store.Users.Delete(s.Context(), gone.ID, sessionOf(root, "key"))
 	s.ok(err)
 	for _, by := range []int64{ben.ID, gone.ID, 1 << 40, -1} {
-		_, err := s.store.Users.Delete(s.Context(), anna.ID, by)
+		_, err := s.store.Users.Delete(s.Context(), anna.ID, session.Session{Ref: session.Ref{UserID: by}})
 		s.refused(err, user.ErrNotAdmin)
 	}
-	_, err = s.store.Users.Delete(s.Context(), anna.ID, user.Operator)
+	_, err = s.store.Users.Delete(s.Context(), anna.ID, session.Session{})
 	s.ok(err)
-	_, err = s.store.Users.Delete(s.Context(), ben.ID, ben.ID) // one's own account
+	_, err = s.store.Users.Delete(s.Context(), ben.ID, sessionOf(ben, "key")) // one's own account
 	s.ok(err)
 }
 
@@ -206,7 +208,7 @@ func unknown(s *suite) {
 		for _, role := range []user.Role{user.Admin, user.Member} {
 			s.refused(s.store.Users.SetRole(s.Context(), id, role), user.ErrNotFound)
 		}
-		_, err = s.store.Users.Delete(s.Context(), id, user.Operator)
+		_, err = s.store.Users.Delete(s.Context(), id, session.Session{})
 		s.refused(err, user.ErrNotFound)
 		s.ok(s.store.Users.RevocationDone(s.Context(), id))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -57,7 +58,7 @@ func (s *Users) Members(ctx context.Context) ([]user.Details, error) {
 }
 
 // Change implements people.Users.
-func (s *Users) Change(ctx context.Context, id int64, c user.Change, by int64) error {
+func (s *Users) Change(ctx context.Context, id int64, c user.Change, by session.Session) error {
 	return s.db.write(ctx, timeout, "change user", func(ctx context.Context, tx *transaction) error {
 		u, err := s.mayChange(ctx, tx, id, c, by)
 		if err != nil {
@@ -103,7 +104,7 @@ func (s *Users) Change(ctx context.Context, id int64, c user.Change, by int64) e
 			}
 		}
 		if c.Email != nil {
-			if err := s.setEmail(ctx, tx, u, *c.Email, c.ConfirmsEmail, by); err != nil {
+			if err := s.setEmail(ctx, tx, u, *c.Email, c.ConfirmsEmail, by.UserID); err != nil {
 				return err
 			}
 		}
@@ -212,10 +213,13 @@ func (d *database) subject(ctx context.Context, id int64) (subject string, err e
 }
 
 // Disable implements people.Users.
-func (s *Users) Disable(ctx context.Context, id, by int64) (user.Revocation, error) {
+func (s *Users) Disable(ctx context.Context, id int64, by session.Session) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.db.change(ctx, "disable user", r, func(ctx context.Context, tx *transaction) error {
-		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
+		if err := tx.keepAnAdmin(ctx, id, by.UserID); err != nil {
+			return err
+		}
+		if err := tx.holds(ctx, by); err != nil {
 			return err
 		}
 		n, err := tx.changed(ctx, `UPDATE users SET disabled_at = ? WHERE id = ? AND disabled_at IS NULL`,
@@ -234,9 +238,9 @@ func (s *Users) Disable(ctx context.Context, id, by int64) (user.Revocation, err
 }
 
 // Enable implements people.Users.
-func (s *Users) Enable(ctx context.Context, id, by int64) error {
+func (s *Users) Enable(ctx context.Context, id int64, by session.Session) error {
 	return s.db.write(ctx, timeout, "enable user", func(ctx context.Context, tx *transaction) error {
-		if err := tx.mayAct(ctx, by); err != nil {
+		if err := tx.sessionMayAct(ctx, by); err != nil {
 			return err
 		}
 		u, err := tx.lockUser(ctx, id)
@@ -294,20 +298,25 @@ func (s *Users) Picture(ctx context.Context, id int64, hash string) (jpeg []byte
 }
 
 // mayChange returns the user with an id if by may make the change, and locks what that depends on and the user's row.
-// user.ErrNotAdmin, user.ErrLastAdmin, user.ErrNotFound.
+// user.ErrNotAdmin, user.ErrLastAdmin, user.ErrNotFound; session.ErrNotFound.
 func (s *Users) mayChange(
-	ctx context.Context, tx *transaction, id int64, c user.Change, by int64,
+	ctx context.Context, tx *transaction, id int64, c user.Change, by session.Session,
 ) (user.User, error) {
 	changesGroups := c.Groups != nil || len(c.Joins) > 0
 	switch {
 	case c.Role != nil && *c.Role != user.Admin:
-		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
+		if err := tx.keepAnAdmin(ctx, id, by.UserID); err != nil {
 			return user.User{}, err
 		}
-	case c.Role != nil || c.Username != nil || c.EndsAt != nil || c.ConfirmsEmail || changesGroups || by != id:
-		if err := tx.mayAct(ctx, by); err != nil {
+		if err := tx.holds(ctx, by); err != nil {
 			return user.User{}, err
 		}
+	case c.Role != nil || c.Username != nil || c.EndsAt != nil || c.ConfirmsEmail || changesGroups || by.UserID != id:
+		if err := tx.sessionMayAct(ctx, by); err != nil {
+			return user.User{}, err
+		}
+	default:
+		return tx.lockUserOf(ctx, by)
 	}
 	if changesGroups {
 		if err := tx.lockPolicy(ctx); err != nil {

@@ -171,13 +171,13 @@ func TestGrant_HoldsWhatItWasMadeOf(t *testing.T) {
 
 func (h *household) withMember(name string) user.User {
 	h.Helper()
-	return must(h.Users.Create(h.Context(), person(name, user.Member), user.Operator))(h.T)
+	return must(h.Users.Create(h.Context(), person(name, user.Member), session.Session{}))(h.T)
 }
 
 // ends is what ends a grant of otto's for "photos", whose login is "l1", or a code under way.
 var ends = map[string]func(h *household, c oidc.Client) error{
 	"deletion": func(h *household, _ oidc.Client) error {
-		_, err := h.Users.Delete(h.Context(), h.otto.ID, h.anna.ID)
+		_, err := h.Users.Delete(h.Context(), h.otto.ID, h.byAnna())
 		return err
 	},
 	"new stamp": func(h *household, _ oidc.Client) error {
@@ -185,7 +185,7 @@ var ends = map[string]func(h *household, c oidc.Client) error{
 		return err
 	},
 	"disabling": func(h *household, _ oidc.Client) error {
-		_, err := h.Users.Disable(h.Context(), h.otto.ID, h.anna.ID)
+		_, err := h.Users.Disable(h.Context(), h.otto.ID, h.byAnna())
 		return err
 	},
 	"leaving the group": func(h *household, _ oidc.Client) error {

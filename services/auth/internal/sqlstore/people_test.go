@@ -10,12 +10,13 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 func (h *household) rename(id int64, name string) error {
-	return h.Users.Change(h.Context(), id, user.Change{Username: &name}, h.anna.ID)
+	return h.Users.Change(h.Context(), id, user.Change{Username: &name}, h.byAnna())
 }
 
 // TestRename_NoNamePassesToAnotherPerson: applications know people by their names.
@@ -25,9 +26,9 @@ func TestRename_NoNamePassesToAnotherPerson(t *testing.T) {
 		invite := h.link(link.Link{Kind: link.Invite, Role: "member", Username: "olaf"}, h.anna.ID)
 		h.ok(h.rename(h.otto.ID, "ottilie"))
 		for _, name := range []string{"otto", "OTTO"} {
-			_, err := h.Users.Create(ctx, person(name, user.Member), h.anna.ID)
+			_, err := h.Users.Create(ctx, person(name, user.Member), h.byAnna())
 			h.refused("another user", err, user.ErrUsernameTaken)
-			_, err = h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Username: name, Former: true}, "x", h.session(h.anna.ID))
+			_, err = h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Username: name, Former: true}, "x", h.byAnna())
 			h.refused("an invite that permits former names", err, user.ErrUsernameTaken)
 			_, err = h.Users.Import(ctx, []user.User{{New: person(name, user.Member)}})
 			h.refused("an import", err, user.ErrUsernameTaken)
@@ -44,10 +45,10 @@ func TestRename_NoNamePassesToAnotherPerson(t *testing.T) {
 		_, err = h.Links.Join(ctx, invite, person("x", user.Member), nil)
 		h.refused("the invite for a name that is taken meanwhile", err, user.ErrUsernameTaken)
 
-		must(h.Users.Delete(ctx, h.otto.ID, h.anna.ID))(h.T)
+		must(h.Users.Delete(ctx, h.otto.ID, h.byAnna()))(h.T)
 		for _, name := range []string{"otto", "ottilie", "olaf"} {
 			h.refused("a name of a deleted user", h.Users.CheckFormer(ctx, name), user.ErrUsernameFormer)
-			_, err := h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Username: name, Former: true}, name, h.session(h.anna.ID))
+			_, err := h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Username: name, Former: true}, name, h.byAnna())
 			h.ok(err) // as an admin says so
 		}
 		if h.recorded("username_changed") != 4 {
@@ -60,11 +61,11 @@ func TestRename_OneOfManyGetsAName(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ids := make([]int64, atOnce)
 		for i := range ids {
-			ids[i] = must(h.Users.Create(h.Context(), person(fmt.Sprintf("user%d", i), user.Member), user.Operator))(h.T).ID
+			ids[i] = must(h.Users.Create(h.Context(), person(fmt.Sprintf("user%d", i), user.Member), session.Session{}))(h.T).ID
 		}
 		name := "wanted"
 		n := h.atOnce(func(s *sqlstore.Stores, i int) error {
-			return s.Users.Change(h.Context(), ids[i%len(ids)], user.Change{Username: &name}, user.Operator)
+			return s.Users.Change(h.Context(), ids[i%len(ids)], user.Change{Username: &name}, session.Session{})
 		}, user.ErrUsernameTaken)
 		if n != 1 {
 			h.Errorf("%d got the name", n)
@@ -78,10 +79,10 @@ func TestRename_ANameGivenUpIsNotTakenMeanwhile(t *testing.T) {
 		h.atOnce(func(s *sqlstore.Stores, i int) error {
 			name := "ottilie"
 			if i%2 == 0 {
-				_, err := s.Users.Create(h.Context(), person("otto", user.Member), user.Operator)
+				_, err := s.Users.Create(h.Context(), person("otto", user.Member), session.Session{})
 				return err
 			}
-			return s.Users.Change(h.Context(), h.otto.ID, user.Change{Username: &name}, user.Operator)
+			return s.Users.Change(h.Context(), h.otto.ID, user.Change{Username: &name}, session.Session{})
 		}, user.ErrUsernameTaken)
 		if _, err := h.Users.ByUsername(h.Context(), "otto"); !errors.Is(err, user.ErrNotFound) {
 			h.Errorf("another person has the name: %v", err)
@@ -95,7 +96,7 @@ func TestDisabled_AccountOpensNothing(t *testing.T) {
 		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.anna.ID))
 		_, hash := h.newToken(h.otto.ID, "dav")
 		reset := h.reset()
-		r := must(h.Users.Disable(ctx, h.otto.ID, h.anna.ID))(h.T)
+		r := must(h.Users.Disable(ctx, h.otto.ID, h.byAnna()))(h.T)
 		otto := h.present()
 		if r.UserID != h.otto.ID || !otto.Closed(h.now) || otto.Admits(otto.SessionStamp, "", h.now) {
 			h.Errorf("got %+v, %+v", r, otto)
@@ -104,16 +105,16 @@ func TestDisabled_AccountOpensNothing(t *testing.T) {
 		if _, err := h.Links.Link(ctx, link.Reset, reset); !errors.Is(err, link.ErrInvalid) {
 			h.Errorf("the reset link is %v", err)
 		}
-		must(h.Users.Disable(ctx, h.otto.ID, h.anna.ID))(h.T)
-		_, err := h.Users.Disable(ctx, h.anna.ID, user.Operator)
+		must(h.Users.Disable(ctx, h.otto.ID, h.byAnna()))(h.T)
+		_, err := h.Users.Disable(ctx, h.anna.ID, session.Session{})
 		h.refused("the last admin", err, user.ErrLastAdmin)
-		_, err = h.Users.Disable(ctx, h.anna.ID, h.otto.ID)
+		_, err = h.Users.Disable(ctx, h.anna.ID, h.byOtto())
 		h.refused("by a member", err, user.ErrNotAdmin)
-		h.refused("enabled by a member", h.Users.Enable(ctx, h.otto.ID, h.otto.ID), user.ErrNotAdmin)
-		_, err = h.Users.Disable(ctx, 1<<40, h.anna.ID)
+		h.refused("enabled by a member", h.Users.Enable(ctx, h.otto.ID, h.byOtto()), user.ErrNotAdmin)
+		_, err = h.Users.Disable(ctx, 1<<40, h.byAnna())
 		h.refused("nobody", err, user.ErrNotFound)
 		for range 2 {
-			h.ok(h.Users.Enable(ctx, h.otto.ID, h.anna.ID))
+			h.ok(h.Users.Enable(ctx, h.otto.ID, h.byAnna()))
 		}
 		if h.present().Closed(h.now) || h.recorded("user_disabled") != 1 || h.recorded("user_enabled") != 1 {
 			h.Errorf("events: %v", h.events())
@@ -130,10 +131,10 @@ func TestDisabled_AdminIsNoneMeanwhile(t *testing.T) {
 		ctx := h.Context()
 		h.ok(h.Users.SetRole(ctx, h.otto.ID, user.Admin))
 		invite := h.link(link.Link{Kind: link.Invite, Role: "member"}, h.otto.ID)
-		must(h.Users.Disable(ctx, h.otto.ID, h.anna.ID))(h.T)
-		_, err := h.Users.Create(ctx, person("ben", user.Member), h.otto.ID)
+		must(h.Users.Disable(ctx, h.otto.ID, h.byAnna()))(h.T)
+		_, err := h.Users.Create(ctx, person("ben", user.Member), h.byOtto())
 		h.refused("a disabled admin", err, user.ErrNotAdmin)
-		_, err = h.Users.Delete(ctx, h.anna.ID, h.anna.ID)
+		_, err = h.Users.Delete(ctx, h.anna.ID, h.byAnna())
 		h.refused("the only admin who is not disabled", err, user.ErrLastAdmin)
 		h.refused("their demotion", h.Users.SetRole(ctx, h.anna.ID, user.Member), user.ErrLastAdmin)
 		if _, err := h.Links.Link(ctx, link.Invite, invite); !errors.Is(err, link.ErrInvalid) {
@@ -146,7 +147,7 @@ func TestDisabled_AdminIsNoneMeanwhile(t *testing.T) {
 func disableAdmins(s *suite) {
 	admins := s.createAdmins()
 	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) error {
-		_, err := store.Users.Disable(ctx, admins[(i+1)%atOnce].ID, admins[i].ID)
+		_, err := store.Users.Disable(ctx, admins[(i+1)%atOnce].ID, sessionOf(admins[i], "key"))
 		return err
 	})
 	disabled := s.count(errs, user.ErrNotAdmin, user.ErrLastAdmin)
@@ -163,9 +164,9 @@ func leaveOrDisable(s *suite) {
 	admins := s.createAdmins()
 	errs := s.together(func(ctx context.Context, store *sqlstore.Stores, i int) (err error) {
 		if i%2 == 0 {
-			_, err = store.Users.Delete(ctx, admins[i].ID, admins[i].ID)
+			_, err = store.Users.Delete(ctx, admins[i].ID, sessionOf(admins[i], "key"))
 		} else {
-			_, err = store.Users.Disable(ctx, admins[i].ID, user.Operator)
+			_, err = store.Users.Disable(ctx, admins[i].ID, session.Session{})
 		}
 		return err
 	})
@@ -178,11 +179,11 @@ func TestGuest_EndsWithTheirLastDay(t *testing.T) {
 		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.anna.ID))
 		_, hash := h.newToken(h.otto.ID, "dav")
 		ends, never, admin, member := h.now.Add(time.Hour).Truncate(time.Second).UTC(), time.Time{}, user.Admin, user.Member
-		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &ends}, h.anna.ID))
-		h.refused("by themselves", h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &never}, h.otto.ID), user.ErrNotAdmin)
-		h.refused("a guest who becomes an admin", h.Users.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.anna.ID), user.ErrGuestAdmin)
+		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &ends}, h.byAnna()))
+		h.refused("by themselves", h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &never}, h.byOtto()), user.ErrNotAdmin)
+		h.refused("a guest who becomes an admin", h.Users.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.byAnna()), user.ErrGuestAdmin)
 		h.refused("by command", h.Users.SetRole(ctx, h.otto.ID, admin), user.ErrGuestAdmin)
-		h.refused("an admin who becomes a guest", h.Users.Change(ctx, h.anna.ID, user.Change{EndsAt: &ends}, h.anna.ID), user.ErrGuestAdmin)
+		h.refused("an admin who becomes a guest", h.Users.Change(ctx, h.anna.ID, user.Change{EndsAt: &ends}, h.byAnna()), user.ErrGuestAdmin)
 		if otto := h.present(); !otto.EndsAt.Equal(ends) || otto.Closed(h.now) || must(h.Details(h.otto.ID))(h.T).EndsAt != otto.EndsAt {
 			h.Errorf("got %+v", otto)
 		}
@@ -191,8 +192,8 @@ func TestGuest_EndsWithTheirLastDay(t *testing.T) {
 			h.Error("the guest is still there")
 		}
 		h.invalid("a token of a guest who has gone", hash)
-		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &never, Role: &admin}, h.anna.ID))
-		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &ends, Role: &member}, h.anna.ID))
+		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &never, Role: &admin}, h.byAnna()))
+		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &ends, Role: &member}, h.byAnna()))
 		if h.recorded("guest_changed") != 3 {
 			h.Errorf("events: %v", h.events())
 		}
@@ -221,7 +222,7 @@ func TestPicture_IsItsUsersAndGoesWithThem(t *testing.T) {
 		_, err := h.Users.Picture(ctx, h.otto.ID, second)
 		h.refused("a removed one", err, user.ErrNotFound)
 		h.ok(h.Users.SetPicture(ctx, h.otto.ID, []byte("two"), h.otto.ID))
-		must(h.Users.Delete(ctx, h.otto.ID, h.otto.ID))(h.T)
+		must(h.Users.Delete(ctx, h.otto.ID, h.byOtto()))(h.T)
 		var left int
 		h.ok(h.db.Reader.QueryRowContext(ctx, `SELECT count(*) FROM user_pictures`).Scan(&left))
 		h.same(left, 0)
@@ -238,6 +239,55 @@ func TestHousehold_IsRenamedByAdmins(t *testing.T) {
 		}
 		if h.recorded("household_renamed") != 3 {
 			h.Errorf("events: %v", h.events())
+		}
+	})
+}
+
+// TestUsers_AnEndedSessionChangesNone: the guard may have let it in before it was revoked.
+func TestUsers_AnEndedSessionChangesNone(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		anna, otto := h.byAnna(), h.byOtto()
+		must(h.Users.EndSessions(ctx, h.anna.ID))(h.T)
+		must(h.Users.EndSessions(ctx, h.otto.ID))(h.T)
+		before := h.events()
+		name, admin, member := "x", user.Admin, user.Member
+		_, err := h.Users.Create(ctx, person("ben", user.Admin), anna)
+		h.refused("a new user", err, session.ErrNotFound)
+		for what, c := range map[string]user.Change{
+			"a role": {Role: &admin}, "a role taken": {Role: &member}, "groups": {Groups: &[]string{}},
+			"a name": {Username: &name},
+		} {
+			h.refused(what, h.Users.Change(ctx, h.otto.ID, c, anna), session.ErrNotFound)
+		}
+		h.refused("an own name", h.Users.Change(ctx, h.otto.ID, user.Change{DisplayName: &name}, otto), session.ErrNotFound)
+		_, err = h.Users.Disable(ctx, h.otto.ID, anna)
+		h.refused("an account closed", err, session.ErrNotFound)
+		h.refused("and opened", h.Users.Enable(ctx, h.otto.ID, anna), session.ErrNotFound)
+		for what, by := range map[string]session.Session{"another account": anna, "the own account": otto} {
+			_, err = h.Users.Delete(ctx, h.otto.ID, by)
+			h.refused(what, err, session.ErrNotFound)
+		}
+		h.same(h.events(), before)
+	})
+}
+
+// TestUsers_AnEndedSessionCreatesNone has many users under way while the sessions of their admin end.
+func TestUsers_AnEndedSessionCreatesNone(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ended, kept := h.byAnna(), h.byAnna()
+		kept.Key = "kept"
+		h.atOnce(func(s *sqlstore.Stores, i int) error {
+			if i == 0 {
+				_, err := s.Users.EndOthers(h.Context(), kept)
+				return err
+			}
+			_, err := s.Users.Create(h.Context(), person(fmt.Sprintf("user%d", i), user.Admin), ended)
+			return err
+		}, session.ErrNotFound)
+		events := h.events()
+		if after := events[slices.Index(events, "sessions_ended")+1:]; len(after) > 0 {
+			h.Errorf("%d users were created afterwards", len(after))
 		}
 	})
 }

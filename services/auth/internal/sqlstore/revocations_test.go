@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -22,7 +23,7 @@ func revocations(s *suite) {
 	s.ok(s.store.Users.SetRole(s.Context(), u.ID, user.Admin)) // which sessions need not follow
 	add(s.store.Users.ResetPassword(s.Context(), u.ID, "reset"))
 	add(s.store.Users.EndSessions(s.Context(), u.ID))
-	add(s.store.Users.Delete(s.Context(), u.ID, user.Operator))
+	add(s.store.Users.Delete(s.Context(), u.ID, session.Session{}))
 	s.same(s.pending(s.now()), want)
 	s.same(s.pending(want[2].RecordedAt), want[:2])
 	s.same(s.pending(want[2].RecordedAt.Add(time.Millisecond)), want[:3])
@@ -37,9 +38,9 @@ func refusedChange(s *suite) {
 	_, err := s.store.Users.SetPasswordHash(s.Context(), sessionOf(root, ""), "another", "new")
 	s.refused(err, user.ErrChanged)
 	s.refused(s.store.Users.SetRole(s.Context(), root.ID, user.Member), user.ErrLastAdmin)
-	_, err = s.store.Users.Delete(s.Context(), root.ID, user.Operator)
+	_, err = s.store.Users.Delete(s.Context(), root.ID, session.Session{})
 	s.refused(err, user.ErrLastAdmin)
-	_, err = s.store.Users.Delete(s.Context(), root.ID, root.ID+1)
+	_, err = s.store.Users.Delete(s.Context(), root.ID, session.Session{Ref: session.Ref{UserID: root.ID + 1}})
 	s.refused(err, user.ErrNotAdmin)
 	s.same(s.get(root.ID), root)
 	s.same(len(s.pending(s.now().Add(time.Hour))), 0)
@@ -79,7 +80,7 @@ func cancelled(s *suite) {
 	root, u := s.create("root", user.Admin), s.create("anna", user.Member)
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
-	_, err := s.store.Users.Delete(ctx, u.ID, root.ID)
+	_, err := s.store.Users.Delete(ctx, u.ID, sessionOf(root, "key"))
 	_, lookup := s.store.Users.ByID(s.Context(), u.ID)
 	if deleted := errors.Is(lookup, user.ErrNotFound); deleted != (err == nil) {
 		s.Fatalf("delete returned %v, and then the look-up returned %v", err, lookup)
@@ -133,7 +134,7 @@ func stamps(s *suite) {
 	s.refused(err, user.ErrNotFound)
 
 	s.ok(s.store.Users.SetRole(s.Context(), other.ID, user.Admin))
-	_, err = s.store.Users.Delete(s.Context(), u.ID, user.Operator)
+	_, err = s.store.Users.Delete(s.Context(), u.ID, session.Session{})
 	s.ok(err)
 	_, err = s.store.Users.Import(s.Context(), []user.User{{ID: u.ID, New: person("carl", user.Member)}})
 	s.ok(err)

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -43,14 +44,14 @@ func TestEmail_OneOfManyGetsAnAddress(t *testing.T) {
 		address := "wanted@example.org"
 		users := []user.User{h.otto}
 		for range atOnce - 1 {
-			users = append(users, must(h.Users.Create(h.Context(), person("user"+user.NewSessionStamp()[:8], user.Member), user.Operator))(h.T))
+			users = append(users, must(h.Users.Create(h.Context(), person("user"+user.NewSessionStamp()[:8], user.Member), session.Session{}))(h.T))
 		}
 		n := h.atOnce(func(s *sqlstore.Stores, i int) error {
-			return s.Users.Change(h.Context(), users[i].ID, user.Change{Email: &address}, users[i].ID)
+			return s.Users.Change(h.Context(), users[i].ID, user.Change{Email: &address}, h.session(users[i].ID))
 		}, user.ErrEmailTaken)
 		if n != 1 {
 			h.Errorf("%d have the address", n)
 		}
-		h.refused("a member who confirms", h.Users.Change(h.Context(), h.otto.ID, user.Change{Email: &address, ConfirmsEmail: true}, h.otto.ID), user.ErrNotAdmin)
+		h.refused("a member who confirms", h.Users.Change(h.Context(), h.otto.ID, user.Change{Email: &address, ConfirmsEmail: true}, h.byOtto()), user.ErrNotAdmin)
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -48,7 +49,7 @@ func person(name string, role user.Role) user.New {
 
 func (s *suite) create(name string, role user.Role) user.User {
 	s.Helper()
-	u, err := s.store.Users.Create(s.Context(), person(name, role), user.Operator)
+	u, err := s.store.Users.Create(s.Context(), person(name, role), session.Session{})
 	s.ok(err)
 	return u
 }

@@ -45,7 +45,7 @@ func TestToken_ReturnsItsUserAsStoredNow(t *testing.T) {
 		expires := h.now.Add(time.Hour).UTC().Truncate(time.Second)
 		created := must(h.Tokens.CreateToken(ctx, token.Token{
 			UserID: h.otto.ID, Name: "Kalender", Shown: token.Shown(text), Applications: []string{"photos", "dav"}, ReadOnly: true, ExpiresAt: expires,
-		}, token.Hash(text), h.session(h.anna.ID)))(h.T)
+		}, token.Hash(text), h.byAnna()))(h.T)
 		want := token.Token{
 			ID: created.ID, UserID: h.otto.ID, Username: "otto", Name: "Kalender", Shown: text[:8], Applications: []string{"dav", "photos"}, ReadOnly: true,
 			CreatedBy: h.anna.ID, CreatedAt: h.now.UTC().Truncate(time.Second), ExpiresAt: expires,
@@ -109,11 +109,11 @@ func TestToken_ThatEndedIsInvalid(t *testing.T) {
 		}
 
 		_, deleted := h.newToken(h.otto.ID, "photos")
-		must(h.Users.Delete(ctx, h.otto.ID, h.anna.ID))(h.T)
+		must(h.Users.Delete(ctx, h.otto.ID, h.byAnna()))(h.T)
 		h.invalid("of a deleted user", deleted)
 
 		text := token.New()
-		must(h.Tokens.CreateToken(ctx, token.Token{UserID: h.anna.ID, Name: "x", Applications: []string{"photos"}, ExpiresAt: h.now.Add(time.Minute)}, token.Hash(text), h.session(h.anna.ID)))(h.T)
+		must(h.Tokens.CreateToken(ctx, token.Token{UserID: h.anna.ID, Name: "x", Applications: []string{"photos"}, ExpiresAt: h.now.Add(time.Minute)}, token.Hash(text), h.byAnna()))(h.T)
 		h.now = h.now.Add(time.Minute)
 		h.invalid("expired", token.Hash(text))
 	})
@@ -162,7 +162,7 @@ func TestToken_WithoutApplicationOrUserIsNotCreated(t *testing.T) {
 func TestToken_AUserHasABoundedNumber(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.ok(h.Applications.CreateApplication(h.Context(), app("photos"), application.Icon{}, h.anna.ID))
-		otto := h.session(h.otto.ID)
+		otto := h.byOtto()
 		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error {
 			_, err := s.Tokens.CreateToken(h.Context(), token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"photos"}}, token.Hash(token.New()), otto)
 			return err
@@ -256,7 +256,7 @@ func TestToken_OnesThatEndedLongAgoAreSwept(t *testing.T) {
 		later, _ := h.newToken(h.otto.ID, "dav")
 		var expired token.Token
 		for _, end := range []time.Duration{time.Hour, 2 * time.Hour} {
-			expired = must(h.Tokens.CreateToken(ctx, token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"dav"}, ExpiresAt: h.now.Add(end)}, token.New(), h.session(h.otto.ID)))(h.T)
+			expired = must(h.Tokens.CreateToken(ctx, token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"dav"}, ExpiresAt: h.now.Add(end)}, token.New(), h.byOtto()))(h.T)
 		}
 		h.ok(h.Tokens.RevokeToken(ctx, revoked.ID, h.otto.ID))
 		h.now = h.now.Add(2 * time.Hour)

@@ -25,9 +25,9 @@ type Users struct {
 }
 
 // Create implements people.Users.
-func (s *Users) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
+func (s *Users) Create(ctx context.Context, n user.New, by session.Session) (user.User, error) {
 	return s.create(ctx, "create user", n, func(ctx context.Context, tx *transaction) error {
-		return tx.mayAct(ctx, by)
+		return tx.sessionMayAct(ctx, by)
 	})
 }
 
@@ -76,8 +76,17 @@ func (tx *transaction) mayAct(ctx context.Context, by int64) error {
 // sessionMayAct is mayAct for the admin of a session, or user.Operator for the zero Session. session.ErrNotFound: the
 // session has been revoked. A revocation under way came before the lock of mayAct, or waits for the transaction.
 func (tx *transaction) sessionMayAct(ctx context.Context, by session.Session) error {
-	if err := tx.mayAct(ctx, by.UserID); err != nil || by.UserID == user.Operator {
+	if err := tx.mayAct(ctx, by.UserID); err != nil {
 		return err
+	}
+	return tx.holds(ctx, by)
+}
+
+// holds returns session.ErrNotFound for a session that has been revoked. The row of its user is locked; user.Operator
+// needs no session.
+func (tx *transaction) holds(ctx context.Context, by session.Session) error {
+	if by.UserID == user.Operator {
+		return nil
 	}
 	u, err := tx.user(ctx, by.UserID)
 	if err == nil && !u.Admits(by.Stamp, by.Key, tx.db.now()) {
@@ -394,16 +403,20 @@ func (tx *transaction) recordRole(ctx context.Context, id int64) error {
 }
 
 // Delete implements people.Users.
-func (s *Users) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
+func (s *Users) Delete(ctx context.Context, id int64, by session.Session) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.db.change(ctx, "delete user", r, func(ctx context.Context, tx *transaction) error {
-		if by == id { // who goes needs no role
-			by = user.Operator
+		admin := by.UserID
+		if admin == id { // who goes needs no role
+			admin = user.Operator
 		}
-		if err := tx.keepAnAdmin(ctx, id, by); err != nil {
+		if err := tx.keepAnAdmin(ctx, id, admin); err != nil {
 			return err
 		}
 		if _, err := tx.lockUser(ctx, id); err != nil { // a grant under way comes before, and is told of, or after
+			return err
+		}
+		if err := tx.holds(ctx, by); err != nil {
 			return err
 		}
 		if err := tx.recordAbout(ctx, "user_deleted", id, nil); err != nil {

@@ -256,7 +256,7 @@ func (w *Web) CheckCSRF(rw http.ResponseWriter, r *http.Request, c Caller, token
 func (w *Web) UpdateMember(
 	rw http.ResponseWriter, r *http.Request, c Caller, id int64, change people.MemberChange,
 ) (user.User, error) {
-	u, err := w.People.UpdateMember(r.Context(), c.UserID, id, change)
+	u, err := w.People.UpdateMember(r.Context(), c.Session, id, change)
 	if err == nil {
 		w.LogEvent(rw, r, "user_changed", "user_id", id, "role", string(u.Role), "by", c.UserID)
 	}
