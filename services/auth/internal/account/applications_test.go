@@ -28,14 +28,14 @@ func (r *rules) ok(err error) {
 func (r *rules) applications() {
 	r.t.Helper()
 	ctx := r.t.Context()
-	r.ok(r.policy.CreateGroup(ctx, user.Operator, "kids", ""))
+	r.ok(r.policy.CreateGroup(ctx, session.Session{}, "kids", ""))
 	for _, n := range []policy.NewApplication{
 		{Slug: "login", URL: "/login/", Tokens: true},
 		{Slug: "admin", URL: "https://admin.example.org", Rule: "admin", Tokens: true},
 		{Slug: "group", URL: "https://group.example.org", Rule: "group", Group: "kids", Tokens: true},
 		{Slug: "closed", URL: "/closed/"},
 	} {
-		r.ok(r.policy.CreateApplication(ctx, user.Operator, n))
+		r.ok(r.policy.CreateApplication(ctx, session.Session{}, n))
 	}
 }
 
@@ -188,11 +188,11 @@ func TestApplication_WrongFieldsAreRefused(t *testing.T) {
 		{with(func(n *policy.NewApplication) { n.Position = -1 }), application.ErrPosition},
 		{with(func(n *policy.NewApplication) { n.URL = "HTTPS://Group.Example.org:443" }), application.ErrURLTaken},
 	} {
-		if err := r.policy.CreateApplication(t.Context(), user.Operator, c.n); !errors.Is(err, c.want) {
+		if err := r.policy.CreateApplication(t.Context(), session.Session{}, c.n); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, want %v", c.n, err, c.want)
 		}
 	}
-	r.ok(r.policy.CreateApplication(t.Context(), user.Operator, right))
+	r.ok(r.policy.CreateApplication(t.Context(), session.Session{}, right))
 	rule, group, name := "group", "kids", ""
 	for _, c := range []struct {
 		change policy.ApplicationChange
@@ -203,12 +203,12 @@ func TestApplication_WrongFieldsAreRefused(t *testing.T) {
 		{policy.ApplicationChange{Name: &name}, application.ErrName},
 		{policy.ApplicationChange{Rule: &rule, Group: &group}, nil},
 	} {
-		if err := r.policy.ChangeApplication(t.Context(), user.Operator, "notes", c.change); !errors.Is(err, c.want) {
+		if err := r.policy.ChangeApplication(t.Context(), session.Session{}, "notes", c.change); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, want %v", c.change, err, c.want)
 		}
 	}
 	login := "login"
-	r.ok(r.policy.ChangeApplication(t.Context(), user.Operator, "notes", policy.ApplicationChange{Rule: &login}))
+	r.ok(r.policy.ChangeApplication(t.Context(), session.Session{}, "notes", policy.ApplicationChange{Rule: &login}))
 	apps, err := r.policy.Applications(t.Context())
 	r.ok(err)
 	i := slices.IndexFunc(apps, func(a application.Application) bool { return a.Slug == "notes" })
@@ -221,11 +221,11 @@ func TestApplication_WrongFieldsAreRefused(t *testing.T) {
 func TestGroup_IsNotNamedAfterARole(t *testing.T) {
 	r := newRules(t)
 	for _, slug := range []string{"admin", "member", "Kids", ""} {
-		if err := r.policy.CreateGroup(t.Context(), user.Operator, slug, "x"); !errors.Is(err, application.ErrSlug) {
+		if err := r.policy.CreateGroup(t.Context(), session.Session{}, slug, "x"); !errors.Is(err, application.ErrSlug) {
 			t.Errorf("%q: %v", slug, err)
 		}
 	}
-	if err := r.policy.CreateGroup(t.Context(), user.Operator, "kids", "a\nb"); !errors.Is(err, application.ErrName) {
+	if err := r.policy.CreateGroup(t.Context(), session.Session{}, "kids", "a\nb"); !errors.Is(err, application.ErrName) {
 		t.Errorf("a name of two lines: %v", err)
 	}
 }

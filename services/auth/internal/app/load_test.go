@@ -18,7 +18,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/token"
-	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 func TestLoad_ARequestIsOneRoundTripToRedis(t *testing.T) {
@@ -79,7 +78,7 @@ func TestLoad_AGuardedRequestIsOneRoundTripToEachStore(t *testing.T) {
 	}
 	defer func() { _ = db.Close() }()
 	store, text := sqlstore.New(db, time.Now, nil), token.New()
-	err = store.Applications.CreateApplication(t.Context(), application.Application{Slug: "dav", Name: "dav", URL: "/dav/", Rule: application.Login, Tokens: true, Color: "#000"}, application.Icon{}, user.Operator)
+	err = store.Applications.CreateApplication(t.Context(), application.Application{Slug: "dav", Name: "dav", URL: "/dav/", Rule: application.Login, Tokens: true, Color: "#000"}, application.Icon{}, session.Session{})
 	if err == nil {
 		_, err = store.Tokens.CreateToken(t.Context(), token.Token{UserID: 1, Name: "x", Shown: "x", Applications: []string{"dav"}}, token.Hash(text), session.Session{})
 	}

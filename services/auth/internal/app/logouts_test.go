@@ -19,7 +19,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
-	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // TestLogouts_ArriveOnceWithinASecond has two replicas tell an application of 30 logins that end at once.
@@ -59,10 +58,10 @@ func TestLogouts_ArriveOnceWithinASecond(t *testing.T) {
 			parts := stores.Build(t, func(o *apptest.Options) { o.Web.PublicURL = "https://home.example.org" })
 			ctx := t.Context()
 			otto := apptest.Must(parts.People.Add(ctx, people.NewUser{Username: "otto", DisplayName: "Otto", Password: "battery staple"}))(t)
-			if err := parts.Policy.CreateApplication(ctx, user.Operator, policy.NewApplication{Slug: "photos", URL: "https://photos.example.org"}); err != nil {
+			if err := parts.Policy.CreateApplication(ctx, session.Session{}, policy.NewApplication{Slug: "photos", URL: "https://photos.example.org"}); err != nil {
 				t.Fatal(err)
 			}
-			apptest.Must(parts.OIDC.Create(ctx, user.Operator, oidc.Client{Slug: "photos", Redirects: []string{"https://photos.example.org/cb"}, LogoutURI: application.URL + "/out"}))(t)
+			apptest.Must(parts.OIDC.Create(ctx, session.Session{}, oidc.Client{Slug: "photos", Redirects: []string{"https://photos.example.org/cb"}, LogoutURI: application.URL + "/out"}))(t)
 			client := apptest.Must(parts.OIDC.Client(ctx, "photos"))(t)
 			person, _, err := stores.SQL.Grants.Person(ctx, otto.ID, client.ApplicationID)
 			if err != nil {

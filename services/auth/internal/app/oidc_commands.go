@@ -13,6 +13,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -72,7 +73,7 @@ func (p Process) oidcAdd(ctx context.Context, args []string) error {
 	return p.open(ctx, func(s *stores) error {
 		c := oidc.Client{Slug: words[0], ID: words[0], Email: true}
 		change(&c)
-		secret, err := s.oidc.Create(ctx, user.Operator, c)
+		secret, err := s.oidc.Create(ctx, session.Session{}, c)
 		if err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func (p Process) oidcSet(ctx context.Context, args []string) error {
 		return service.UsageError("nothing to change")
 	}
 	return p.open(ctx, func(s *stores) error {
-		err := s.oidc.Change(ctx, user.Operator, words[0], func(c *oidc.Client) error { change(c); return nil })
+		err := s.oidc.Change(ctx, session.Session{}, words[0], func(c *oidc.Client) error { change(c); return nil })
 		return p.done(err, words[0]+" is changed")
 	})
 }
@@ -113,10 +114,10 @@ func (p Process) oidcSecret(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		if *remove != 0 {
-			err := s.oidc.RemoveSecret(ctx, user.Operator, words[0], *remove)
+			err := s.oidc.RemoveSecret(ctx, session.Session{}, words[0], *remove)
 			return p.done(err, "the secret does not count any more")
 		}
-		secret, err := s.oidc.AddSecret(ctx, user.Operator, words[0])
+		secret, err := s.oidc.AddSecret(ctx, session.Session{}, words[0])
 		if errors.Is(err, oidc.ErrManySecret) {
 			return fmt.Errorf("%w: --remove ID removes one, and auth oidc list shows them", err)
 		}
@@ -132,7 +133,7 @@ func (p Process) oidcSecret(ctx context.Context, args []string) error {
 }
 
 func (p Process) oidcRemove(ctx context.Context, s *stores, words []string) error {
-	err := s.oidc.Remove(ctx, user.Operator, words[0])
+	err := s.oidc.Remove(ctx, session.Session{}, words[0])
 	return p.done(err, words[0]+" logs nobody in by OpenID Connect any more")
 }
 
@@ -218,7 +219,7 @@ func (p Process) oidcIssuer(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		if *take {
-			return p.done(s.oidc.TakeIssuer(ctx, user.Operator), "the issuer is "+s.oidc.Issuer())
+			return p.done(s.oidc.TakeIssuer(ctx, session.Session{}), "the issuer is "+s.oidc.Issuer())
 		}
 		written, err := s.oidc.WrittenIssuer(ctx)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -66,7 +67,7 @@ func (p Process) appAdd(ctx context.Context, args []string) error {
 		Position: orZero(c.Position),
 	}
 	return p.open(ctx, func(s *stores) error {
-		err := s.policy.CreateApplication(ctx, user.Operator, n)
+		err := s.policy.CreateApplication(ctx, session.Session{}, n)
 		return p.done(err, n.Slug+" is an application")
 	})
 }
@@ -88,7 +89,7 @@ func (p Process) appSet(ctx context.Context, args []string) error {
 		return service.UsageError("nothing to change")
 	}
 	return p.open(ctx, func(s *stores) error {
-		err := s.policy.ChangeApplication(ctx, user.Operator, words[0], *change)
+		err := s.policy.ChangeApplication(ctx, session.Session{}, words[0], *change)
 		return p.done(err, words[0]+" is changed")
 	})
 }
@@ -111,9 +112,9 @@ func (p Process) appRoute(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		if *remove {
-			return p.done(s.policy.RemoveRoute(ctx, user.Operator, slug), slug+" has no internal address any more")
+			return p.done(s.policy.RemoveRoute(ctx, session.Session{}, slug), slug+" has no internal address any more")
 		}
-		err := s.policy.SetRoute(ctx, user.Operator, slug, c)
+		err := s.policy.SetRoute(ctx, session.Session{}, slug, c)
 		if errors.Is(err, application.ErrUpstreamBlocked) {
 			return fmt.Errorf("%w: loopback and public addresses are named in the proxy's setting APPS_TO", err)
 		}
@@ -139,7 +140,7 @@ func (p Process) appList(ctx context.Context, s *stores, _ []string) error {
 }
 
 func (p Process) appRemove(ctx context.Context, s *stores, words []string) error {
-	err := s.policy.RemoveApplication(ctx, user.Operator, words[0])
+	err := s.policy.RemoveApplication(ctx, session.Session{}, words[0])
 	return p.done(err, words[0]+" is no application any more")
 }
 
@@ -151,13 +152,13 @@ func (p Process) groupAdd(ctx context.Context, args []string) error {
 		return err
 	}
 	return p.open(ctx, func(s *stores) error {
-		err := s.policy.CreateGroup(ctx, user.Operator, words[0], *name)
+		err := s.policy.CreateGroup(ctx, session.Session{}, words[0], *name)
 		return p.done(err, words[0]+" is a group")
 	})
 }
 
 func (p Process) groupRemove(ctx context.Context, s *stores, words []string) error {
-	err := s.policy.RemoveGroup(ctx, user.Operator, words[0])
+	err := s.policy.RemoveGroup(ctx, session.Session{}, words[0])
 	return p.done(err, words[0]+" is no group any more")
 }
 

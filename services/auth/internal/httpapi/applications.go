@@ -94,7 +94,7 @@ func (a apps) createApp(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	if err := a.Policy.CreateApplication(c.Request().Context(), s.UserID, policy.NewApplication(body)); err != nil {
+	if err := a.Policy.CreateApplication(c.Request().Context(), s.Session, policy.NewApplication(body)); err != nil {
 		return answer{}, err
 	}
 	return a.appAnswer(c.Request().Context(), http.StatusCreated, body.Slug)
@@ -117,7 +117,7 @@ func (a apps) changeApp(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	slug := c.Param("slug")
-	if err := a.Policy.ChangeApplication(c.Request().Context(), s.UserID, slug,
+	if err := a.Policy.ChangeApplication(c.Request().Context(), s.Session, slug,
 		policy.ApplicationChange(body)); err != nil {
 		return answer{}, err
 	}
@@ -126,7 +126,7 @@ func (a apps) changeApp(c echo.Context, s caller) (answer, error) {
 
 // removeApp is DELETE /apps/:slug.
 func (a apps) removeApp(c echo.Context, s caller) (answer, error) {
-	return done, a.Policy.RemoveApplication(c.Request().Context(), s.UserID, c.Param("slug"))
+	return done, a.Policy.RemoveApplication(c.Request().Context(), s.Session, c.Param("slug"))
 }
 
 // routeOfBody is the route of an application as admins see it.
@@ -168,7 +168,7 @@ func (a apps) setRoute(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	ctx, slug := c.Request().Context(), c.Param("slug")
-	if err := a.Policy.SetRoute(ctx, s.UserID, slug, policy.RouteChange(body)); err != nil {
+	if err := a.Policy.SetRoute(ctx, s.Session, slug, policy.RouteChange(body)); err != nil {
 		return answer{}, err
 	}
 	return a.routeAnswer(ctx, slug)
@@ -176,7 +176,7 @@ func (a apps) setRoute(c echo.Context, s caller) (answer, error) {
 
 // removeRoute is DELETE /apps/:slug/route.
 func (a apps) removeRoute(c echo.Context, s caller) (answer, error) {
-	return done, a.Policy.RemoveRoute(c.Request().Context(), s.UserID, c.Param("slug"))
+	return done, a.Policy.RemoveRoute(c.Request().Context(), s.Session, c.Param("slug"))
 }
 
 // groupBody is a group as admins see it.
@@ -227,7 +227,7 @@ func (a apps) createGroup(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	if err := a.Policy.CreateGroup(c.Request().Context(), s.UserID, body.Slug, body.Name, body.Members...); err != nil {
+	if err := a.Policy.CreateGroup(c.Request().Context(), s.Session, body.Slug, body.Name, body.Members...); err != nil {
 		return answer{}, web.OfGroup(err)
 	}
 	return a.groupAnswer(c.Request().Context(), http.StatusCreated, body.Slug)
@@ -243,7 +243,7 @@ func (a apps) changeGroup(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	slug := c.Param("slug")
-	if err := a.Policy.ChangeGroup(c.Request().Context(), s.UserID, slug, policy.GroupChange(body)); err != nil {
+	if err := a.Policy.ChangeGroup(c.Request().Context(), s.Session, slug, policy.GroupChange(body)); err != nil {
 		return answer{}, web.OfGroup(err)
 	}
 	if body.Name == nil { // a new name is an event of the audit, which is logged
@@ -254,5 +254,5 @@ func (a apps) changeGroup(c echo.Context, s caller) (answer, error) {
 
 // removeGroup is DELETE /groups/:slug.
 func (a apps) removeGroup(c echo.Context, s caller) (answer, error) {
-	return done, web.OfGroup(a.Policy.RemoveGroup(c.Request().Context(), s.UserID, c.Param("slug")))
+	return done, web.OfGroup(a.Policy.RemoveGroup(c.Request().Context(), s.Session, c.Param("slug")))
 }

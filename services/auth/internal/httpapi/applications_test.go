@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -19,7 +20,7 @@ import (
 func (h *fixture) applications() {
 	h.t.Helper()
 	ctx := h.t.Context()
-	if err := h.policy.CreateGroup(ctx, user.Operator, "kids", "Kinder"); err != nil {
+	if err := h.policy.CreateGroup(ctx, session.Session{}, "kids", "Kinder"); err != nil {
 		h.t.Fatal(err)
 	}
 	for _, n := range []policy.NewApplication{
@@ -28,7 +29,7 @@ func (h *fixture) applications() {
 		{Slug: "group", URL: "https://group.example.org", Rule: "group", Group: "kids", Tokens: true},
 		{Slug: "closed", URL: "/closed/"},
 	} {
-		if err := h.policy.CreateApplication(ctx, user.Operator, n); err != nil {
+		if err := h.policy.CreateApplication(ctx, session.Session{}, n); err != nil {
 			h.t.Fatal(err)
 		}
 	}
@@ -71,7 +72,7 @@ func TestApplications_RoutesAreGuarded(t *testing.T) {
 		h.applications()
 		h.route("all", "notes:80")
 		h.route("admins", "notes:80")
-		if err := h.policy.CreateGroup(t.Context(), user.Operator, "empty", ""); err != nil {
+		if err := h.policy.CreateGroup(t.Context(), session.Session{}, "empty", ""); err != nil {
 			t.Fatal(err)
 		}
 		h.token(policy.NewToken{ExpiresAt: h.clock.Now().Add(time.Second)})

@@ -21,7 +21,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
-	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // The guard for the applications of the household.
@@ -40,7 +39,7 @@ func withApplications(t *testing.T, change ...func(*settings)) *fixture {
 	h := newFixture(t, append([]func(*settings){func(s *settings) {
 		s.publicURL, s.proxies, s.pages = "https://home.example", []string{"192.0.2.0/24"}, true
 	}}, change...)...)
-	h.ok(h.policy.CreateGroup(t.Context(), user.Operator, "kids", ""))
+	h.ok(h.policy.CreateGroup(t.Context(), session.Session{}, "kids", ""))
 	for _, n := range []policy.NewApplication{
 		{Slug: "login", URL: "/login/", Tokens: true},
 		{Slug: "admin", URL: "/admin/", Rule: "admin", Tokens: true},
@@ -49,7 +48,7 @@ func withApplications(t *testing.T, change ...func(*settings)) *fixture {
 		{Slug: "strict", URL: "/strict/", SecondFactor: true},
 		{Slug: "photos", URL: "https://photos.example.org", Tokens: true},
 	} {
-		h.ok(h.policy.CreateApplication(t.Context(), user.Operator, n))
+		h.ok(h.policy.CreateApplication(t.Context(), session.Session{}, n))
 	}
 	return h
 }
@@ -303,13 +302,13 @@ func TestGuard_AChangeHoldsAtOnceHereThereInASecond(t *testing.T) {
 	otto := h.otto()
 	otto.visit("login").want(http.StatusOK)
 	admin, login := string(application.Admin), string(application.Login)
-	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "login", policy.ApplicationChange{Rule: &admin}))
+	h.ok(h.policy.ChangeApplication(t.Context(), session.Session{}, "login", policy.ApplicationChange{Rule: &admin}))
 	otto.visit("login").because(http.StatusForbidden, "app_denied")
-	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "login", policy.ApplicationChange{Rule: &login}))
+	h.ok(h.policy.ChangeApplication(t.Context(), session.Session{}, "login", policy.ApplicationChange{Rule: &login}))
 	otto.visit("login").want(http.StatusOK)
 
 	// Another replica, or a command.
-	h.ok(h.database.Applications.RemoveApplication(t.Context(), "login", user.Operator))
+	h.ok(h.database.Applications.RemoveApplication(t.Context(), "login", session.Session{}))
 	h.clock.Advance(time.Second - 1)
 	otto.visit("login").want(http.StatusOK)
 	h.clock.Advance(1)
@@ -358,7 +357,7 @@ func TestGuard_ARevocationHoldsWithTheNextRequest(t *testing.T) {
 		},
 		"logging out": func(_ *fixture, b *browser) error { b.copy().logout().want(http.StatusOK); return nil },
 		"removing the application": func(h *fixture, _ *browser) error {
-			return h.policy.RemoveApplication(t.Context(), user.Operator, "group")
+			return h.policy.RemoveApplication(t.Context(), session.Session{}, "group")
 		},
 		"a deletion that Redis does not learn of": func(h *fixture, _ *browser) error {
 			h.brokenRevoke.Store(true)
@@ -730,7 +729,7 @@ func TestHandover_AHostHasACookieOfItsOwn(t *testing.T) {
 	delete(b.cookies, "svc.sid")
 	b.visit("photos", at...).want(http.StatusOK)
 	b.visit("login").because(http.StatusUnauthorized, "not_logged_in")
-	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "other", URL: "https://other.example.org"}))
+	h.ok(h.policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{Slug: "other", URL: "https://other.example.org"}))
 	b.visit("other", "X-Forwarded-Host", "other.example.org").because(http.StatusUnauthorized, "not_logged_in")
 	h.clock.Advance(12 * time.Hour)
 	renewed := b.visit("photos", at...).want(http.StatusOK)
@@ -766,7 +765,7 @@ func TestHandover_ARevocationClosesTheHosts(t *testing.T) {
 func TestHandover_ASecondFactorIsProvedAtThePortal(t *testing.T) {
 	h := withApplications(t)
 	demand := true
-	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "photos", policy.ApplicationChange{SecondFactor: &demand}))
+	h.ok(h.policy.ChangeApplication(t.Context(), session.Session{}, "photos", policy.ApplicationChange{SecondFactor: &demand}))
 	b := h.otto()
 	h.enter(b)
 	b.open("photos", at...).page(http.StatusForbidden, "second_factor_needed photos")

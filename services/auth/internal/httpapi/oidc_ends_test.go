@@ -46,7 +46,7 @@ func (h *signingIn) rule(change func(*application.Application)) {
 	if err := h.database.Applications.ChangeApplication(h.t.Context(), "grafana", func(a *application.Application) error {
 		change(a)
 		return nil
-	}, user.Operator); err != nil {
+	}, session.Session{}); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -119,7 +119,7 @@ var endings = map[string]ending{
 	}},
 	"leaving the group": {
 		before: func(h *signingIn) {
-			if err := h.policy.CreateGroup(h.t.Context(), user.Operator, "cooks", "Cooks", 2); err != nil {
+			if err := h.policy.CreateGroup(h.t.Context(), session.Session{}, "cooks", "Cooks", 2); err != nil {
 				h.t.Fatal(err)
 			}
 			h.rule(func(a *application.Application) { a.Rule, a.Group = application.Group, "cooks" })
@@ -347,7 +347,7 @@ const after = "https://grafana.example.org/login?a=b"
 // TestEndSession_LeadsOnlyWhereAnAdminEntered and with a true hint of that client alone.
 func TestEndSession_LeadsOnlyWhereAnAdminEntered(t *testing.T) {
 	h := newSigningIn(t)
-	if err := h.oidc.Change(h.t.Context(), user.Operator, "grafana", func(c *oidc.Client) error {
+	if err := h.oidc.Change(h.t.Context(), session.Session{}, "grafana", func(c *oidc.Client) error {
 		c.AfterLogout = []string{after}
 		return nil
 	}); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 const (
@@ -129,12 +129,12 @@ func newSigningIn(t *testing.T, change ...func(*settings)) *signingIn {
 // client makes an application that is a client, and returns its secret.
 func (h *signingIn) client(slug string, change func(*oidc.Client)) string {
 	h.t.Helper()
-	if err := h.policy.CreateApplication(h.t.Context(), user.Operator, policy.NewApplication{Slug: slug, URL: "https://" + slug + ".example.org"}); err != nil {
+	if err := h.policy.CreateApplication(h.t.Context(), session.Session{}, policy.NewApplication{Slug: slug, URL: "https://" + slug + ".example.org"}); err != nil {
 		h.t.Fatal(err)
 	}
 	c := oidc.Client{Slug: slug, Email: true, Redirects: []string{strings.Replace(callback, "grafana", slug, 1)}}
 	change(&c)
-	return must(h.oidc.Create(h.t.Context(), user.Operator, c))(h.t)
+	return must(h.oidc.Create(h.t.Context(), session.Session{}, c))(h.t)
 }
 
 // at sends a request to the host of PUBLIC_URL.

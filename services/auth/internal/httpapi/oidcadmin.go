@@ -119,7 +119,7 @@ func (a signIns) setClient(c echo.Context, s caller) (answer, error) {
 	if _, err := a.Policy.Application(ctx, slug); err != nil {
 		return answer{}, err
 	}
-	switch err := a.OIDC.Change(ctx, s.UserID, slug, change); {
+	switch err := a.OIDC.Change(ctx, s.Session, slug, change); {
 	case err == nil:
 		return a.answer(c)
 	case !errors.Is(err, oidc.ErrNoClient):
@@ -127,7 +127,7 @@ func (a signIns) setClient(c echo.Context, s caller) (answer, error) {
 	}
 	client := oidc.Client{Slug: slug, Email: true}
 	_ = change(&client)
-	secret, err := a.OIDC.Create(ctx, s.UserID, client)
+	secret, err := a.OIDC.Create(ctx, s.Session, client)
 	if err != nil {
 		return answer{}, err
 	}
@@ -151,12 +151,12 @@ func (a signIns) secret(slug, secret string) answer {
 
 // removeClient is DELETE /apps/:slug/oidc.
 func (a signIns) removeClient(c echo.Context, s caller) (answer, error) {
-	return done, a.OIDC.Remove(c.Request().Context(), s.UserID, c.Param("slug"))
+	return done, a.OIDC.Remove(c.Request().Context(), s.Session, c.Param("slug"))
 }
 
 // addSecret is POST /apps/:slug/oidc/secrets.
 func (a signIns) addSecret(c echo.Context, s caller) (answer, error) {
-	secret, err := a.OIDC.AddSecret(c.Request().Context(), s.UserID, c.Param("slug"))
+	secret, err := a.OIDC.AddSecret(c.Request().Context(), s.Session, c.Param("slug"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -169,7 +169,7 @@ func (a signIns) removeSecret(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, oidc.ErrNoSecret
 	}
-	return done, a.OIDC.RemoveSecret(c.Request().Context(), s.UserID, c.Param("slug"), id)
+	return done, a.OIDC.RemoveSecret(c.Request().Context(), s.Session, c.Param("slug"), id)
 }
 
 // preview is GET /apps/:slug/oidc/preview?user=NAME.
@@ -233,5 +233,5 @@ func (a signIns) endGrant(c echo.Context, s caller) (answer, error) {
 
 // takeIssuer is PUT /oidc/issuer: the issuer becomes that of PUBLIC_URL.
 func (a signIns) takeIssuer(c echo.Context, s caller) (answer, error) {
-	return done, a.OIDC.TakeIssuer(c.Request().Context(), s.UserID)
+	return done, a.OIDC.TakeIssuer(c.Request().Context(), s.Session)
 }

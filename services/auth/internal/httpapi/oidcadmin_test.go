@@ -7,7 +7,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // guardedSignIns are the routes of applications that have users log in by OpenID Connect.
@@ -30,7 +30,7 @@ func TestSignIns_RoutesAreGuarded(t *testing.T) {
 		_, secret := oidc.NewSecret()
 		h.ok(h.database.Clients.CreateClient(t.Context(), oidc.Client{
 			Slug: "all", ID: "all", Alg: oidc.RS256, PKCE: oidc.Auto, Groups: oidc.GroupsAsked, Redirects: []string{callback}, Secrets: []oidc.Secret{secret},
-		}, issuer, user.Operator))
+		}, issuer, session.Session{}))
 		c := must(h.oidc.Client(t.Context(), "all"))(t)
 		p, _, err := h.database.Grants.Person(t.Context(), 1, c.ApplicationID)
 		h.ok(err)
@@ -41,7 +41,7 @@ func TestSignIns_RoutesAreGuarded(t *testing.T) {
 
 func TestSignIns_AreEditedByAdmins(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.publicURL = origin })
-	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "grafana", URL: "https://grafana.example.org", Rule: "admin"}))
+	h.ok(h.policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{Slug: "grafana", URL: "https://grafana.example.org", Rule: "admin"}))
 	anna, otto := h.anna(), h.otto()
 	at := prefix + "/apps/grafana/oidc"
 	anna.get(at).because(http.StatusNotFound, "not_found")
@@ -79,7 +79,7 @@ func TestSignIns_AreEditedByAdmins(t *testing.T) {
 	anna.send(http.MethodPost, at+"/secrets", "").because(http.StatusConflict, "too_many")
 	anna.send(http.MethodPost, prefix+"/apps/nothing/oidc/secrets", "").because(http.StatusNotFound, "not_found")
 	anna.send(http.MethodDelete, at+"/secrets/x", "").because(http.StatusNotFound, "not_found")
-	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "notes", URL: "https://notes.example.org"}))
+	h.ok(h.policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{Slug: "notes", URL: "https://notes.example.org"}))
 	anna.send(http.MethodPut, prefix+"/apps/notes/oidc", `{"client_id":"grafana","redirects":["`+callback+`"]}`).because(http.StatusConflict, "client_id_taken")
 	var preview struct {
 		Data struct {
@@ -103,7 +103,7 @@ func TestSignIns_AreEditedByAdmins(t *testing.T) {
 
 func TestSignIns_AChangedIssuerIsTakenByAnAdmin(t *testing.T) {
 	h := newSigningIn(t)
-	h.ok(h.database.Clients.SetIssuer(t.Context(), "https://old.example.org/pforte", user.Operator))
+	h.ok(h.database.Clients.SetIssuer(t.Context(), "https://old.example.org/pforte", session.Session{}))
 	h.clock.Advance(5e9)
 	discovery := func() int { return h.browser().at("GET", "/pforte/.well-known/openid-configuration", "").status }
 	if got := discovery(); got != http.StatusNotFound {
@@ -120,13 +120,13 @@ func TestSignIns_AChangedIssuerIsTakenByAnAdmin(t *testing.T) {
 // Without PUBLIC_URL there is no issuer to take, and the one that applications know stays.
 func TestSignIns_NoIssuerIsTakenWithoutAPublicURL(t *testing.T) {
 	h := newFixture(t)
-	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{
+	h.ok(h.policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{
 		Slug: "grafana", URL: "https://grafana.example.org",
 	}))
 	h.ok(h.database.Clients.CreateClient(t.Context(), oidc.Client{
 		Slug: "grafana", ID: "grafana", Alg: oidc.RS256, PKCE: oidc.Auto, Groups: oidc.GroupsAsked,
 		Redirects: []string{callback},
-	}, issuer, user.Operator))
+	}, issuer, session.Session{}))
 	h.anna().send(http.MethodPut, prefix+"/oidc/issuer", "").because(http.StatusConflict, "no_public_url")
 	if got := must(h.oidc.WrittenIssuer(t.Context()))(t); got != issuer {
 		t.Errorf("the issuer is %q", got)

@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor/passkeytest"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -36,7 +37,7 @@ type started struct {
 // device has a device of grafana, which may, begin a login.
 func (h *signingIn) device(changes ...string) (s started) {
 	h.t.Helper()
-	if err := h.oidc.Change(h.t.Context(), user.Operator, "grafana", func(c *oidc.Client) error { c.Device = true; return nil }); err != nil {
+	if err := h.oidc.Change(h.t.Context(), session.Session{}, "grafana", func(c *oidc.Client) error { c.Device = true; return nil }); err != nil {
 		h.t.Fatal(err)
 	}
 	h.form("/pforte/oidc/device", append([]string{"scope", "openid profile"}, changes...)...).want(http.StatusOK).into(&s)
@@ -188,7 +189,7 @@ func TestDeviceCode_IsRefused(t *testing.T) {
 
 	s = h.device()
 	otto.answers(s.User, "yes").answers(http.StatusSeeOther)
-	if err := h.oidc.Change(t.Context(), user.Operator, "grafana", func(c *oidc.Client) error { c.Device = false; return nil }); err != nil {
+	if err := h.oidc.Change(t.Context(), session.Session{}, "grafana", func(c *oidc.Client) error { c.Device = false; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	h.poll(s).is(t, "switched off", http.StatusBadRequest, "invalid_grant")
@@ -199,7 +200,7 @@ func TestDeviceCode_RuleAndAccountDecide(t *testing.T) {
 		s, otto := h.device(), h.otto()
 		rule := func(of string) {
 			t.Helper()
-			if err := h.policy.ChangeApplication(t.Context(), user.Operator, "grafana", policy.ApplicationChange{Rule: &of}); err != nil {
+			if err := h.policy.ChangeApplication(t.Context(), session.Session{}, "grafana", policy.ApplicationChange{Rule: &of}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -322,7 +323,7 @@ func TestDeviceCode_GuessesAreCountedForTheUser(t *testing.T) {
 
 func TestDeviceCode_WithAnApplicationBelowThePortalTheUserProvesFirst(t *testing.T) {
 	h := newSigningIn(t, withPages)
-	if err := h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "photos", URL: "/photos/"}); err != nil {
+	if err := h.policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{Slug: "photos", URL: "/photos/"}); err != nil {
 		t.Fatal(err)
 	}
 	s, other := h.device(), h.device()

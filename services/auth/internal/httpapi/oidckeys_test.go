@@ -10,7 +10,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 const offline = "openid offline_access"
@@ -148,7 +148,7 @@ func TestDataKey_MissingTurnsTheProviderOff(t *testing.T) {
 		if got := h.browser().at("POST", "/pforte/oidc/token", "grant_type=refresh_token", "Content-Type", "application/x-www-form-urlencoded"); got.status != http.StatusNotFound {
 			t.Errorf("token: %d", got.status)
 		}
-		h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "notes", URL: "https://notes.example.org"}))
+		h.ok(h.policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{Slug: "notes", URL: "https://notes.example.org"}))
 		if got := h.anna().send("PUT", prefix+"/apps/notes/oidc", `{"redirects":["`+callback+`"]}`); got.status != http.StatusConflict || !strings.Contains(string(got.body), "DATA_KEY") {
 			t.Errorf("a new client: %d %s", got.status, got.body)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // step returns the path that a request leads to, and the one to return to.
@@ -139,7 +139,7 @@ func TestPrompt_QuestionIsAskedWhereTheAddressProvesNothing(t *testing.T) {
 		}
 	}
 	// A page of an application at our own origin can send the form of the question: the user proves who they are first.
-	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "below", URL: "/below/"}))
+	h.ok(h.policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{Slug: "below", URL: "/below/"}))
 	path, again := otto.step("prompt", "consent")
 	if path != "/pforte/reauth" {
 		t.Errorf("with an application below the portal: %s", path)
@@ -152,7 +152,7 @@ func TestPrompt_QuestionIsAskedWhereTheAddressProvesNothing(t *testing.T) {
 
 func TestRule_RefusesByAPageOrAnError(t *testing.T) {
 	h := newSigningIn(t)
-	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "grafana", policy.ApplicationChange{Rule: ptr("admin")}))
+	h.ok(h.policy.ChangeApplication(t.Context(), session.Session{}, "grafana", policy.ApplicationChange{Rule: ptr("admin")}))
 	otto := h.otto()
 	got := otto.at("GET", "/pforte/oidc/authorize?"+asked().Encode(), "").want(http.StatusOK)
 	if !strings.Contains(string(got.body), "error=access_denied") {
@@ -164,7 +164,7 @@ func TestRule_RefusesByAPageOrAnError(t *testing.T) {
 	if got := h.anna().back(); got.Get("code") == "" {
 		t.Errorf("an admin: %v", got)
 	}
-	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "grafana", policy.ApplicationChange{Rule: ptr("login"), SecondFactor: ptr(true)}))
+	h.ok(h.policy.ChangeApplication(t.Context(), session.Session{}, "grafana", policy.ApplicationChange{Rule: ptr("login"), SecondFactor: ptr(true)}))
 	if got := otto.at("GET", "/pforte/oidc/authorize?"+asked().Encode(), "").want(http.StatusOK); !strings.Contains(string(got.body), "error=access_denied") {
 		t.Errorf("without a second factor: %s", got.body)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // routesAnswer is the answer to a proxy.
@@ -39,7 +39,7 @@ func (r reply) routes() (a routesAnswer) {
 
 func (h *fixture) route(slug, upstream string) {
 	h.t.Helper()
-	h.ok(h.policy.SetRoute(h.t.Context(), user.Operator, slug, policy.RouteChange{Upstream: upstream}))
+	h.ok(h.policy.SetRoute(h.t.Context(), session.Session{}, slug, policy.RouteChange{Upstream: upstream}))
 }
 
 func TestRoutes_AreThoseOfTheStoreNow(t *testing.T) {
@@ -47,8 +47,8 @@ func TestRoutes_AreThoseOfTheStoreNow(t *testing.T) {
 	if got := h.question().routes(); got.Version != 1 || got.Apps == nil || len(got.Apps) != 0 || got.Household == "" {
 		t.Errorf("without a route: %+v", got)
 	}
-	h.ok(h.policy.SetRoute(t.Context(), user.Operator, "login", policy.RouteChange{Upstream: "192.168.1.20:5232/", Strip: true}))
-	h.ok(h.policy.SetRoute(t.Context(), user.Operator, "photos", policy.RouteChange{Upstream: "http://Photos:80", UserHeader: "remote-user"}))
+	h.ok(h.policy.SetRoute(t.Context(), session.Session{}, "login", policy.RouteChange{Upstream: "192.168.1.20:5232/", Strip: true}))
+	h.ok(h.policy.SetRoute(t.Context(), session.Session{}, "photos", policy.RouteChange{Upstream: "http://Photos:80", UserHeader: "remote-user"}))
 	got := h.question().routes()
 	want := []map[string]any{
 		{"slug": "login", "name": "login", "path": "/login/", "to": "http://192.168.1.20:5232", "strip": true},
@@ -60,7 +60,7 @@ func TestRoutes_AreThoseOfTheStoreNow(t *testing.T) {
 	if same := h.question("have", got.ETag); same.status != http.StatusNoContent || len(same.body) != 0 {
 		t.Errorf("the same list: %d %s", same.status, same.body)
 	}
-	h.ok(h.policy.RemoveRoute(t.Context(), user.Operator, "login"))
+	h.ok(h.policy.RemoveRoute(t.Context(), session.Session{}, "login"))
 	if next := h.question("have", got.ETag).routes(); len(next.Apps) != 1 || next.ETag == got.ETag {
 		t.Errorf("after a removal: %+v", next)
 	}

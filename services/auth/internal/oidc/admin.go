@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 func (c *Client) clean() {
@@ -45,7 +47,7 @@ func (s *Service) Client(ctx context.Context, slug string) (Client, error) {
 // Create makes the application with the slug c.Slug a client and returns its secret, which is shown this once; "" for
 // a public client. ID is by default the slug, Alg RS256, PKCE Auto and Groups GroupsAsked. Errors of Off, of
 // Client.Check and of Clients.CreateClient.
-func (s *Service) Create(ctx context.Context, by int64, c Client) (secret string, err error) {
+func (s *Service) Create(ctx context.Context, by session.Session, c Client) (secret string, err error) {
 	if err := s.Off(ctx); err != nil {
 		return "", err
 	}
@@ -67,7 +69,7 @@ func (s *Service) Create(ctx context.Context, by int64, c Client) (secret string
 
 // Change stores what change makes of the client of an application. Errors of change, of Client.Check and of
 // Clients.ChangeClient.
-func (s *Service) Change(ctx context.Context, by int64, slug string, change func(*Client) error) error {
+func (s *Service) Change(ctx context.Context, by session.Session, slug string, change func(*Client) error) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.ChangeClient(ctx, slug, func(c *Client) error {
 		if err := change(c); err != nil {
@@ -80,21 +82,21 @@ func (s *Service) Change(ctx context.Context, by int64, slug string, change func
 
 // Remove deletes the client of an application and ends its grants, on behalf of an admin or user.Operator. ErrNoClient,
 // user.ErrNotAdmin.
-func (s *Service) Remove(ctx context.Context, by int64, slug string) error {
+func (s *Service) Remove(ctx context.Context, by session.Session, slug string) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.RemoveClient(ctx, slug, by)
 }
 
 // AddSecret adds a secret to a client and returns it; it is shown this once. ErrNoClient, ErrManySecret, ErrPublic,
 // user.ErrNotAdmin.
-func (s *Service) AddSecret(ctx context.Context, by int64, slug string) (string, error) {
+func (s *Service) AddSecret(ctx context.Context, by session.Session, slug string) (string, error) {
 	defer s.snapshot.Outdate()
 	text, secret := NewSecret()
 	return text, s.o.Clients.AddSecret(ctx, slug, secret, by)
 }
 
 // RemoveSecret removes a secret of a client. ErrNoClient, ErrNoSecret, user.ErrNotAdmin.
-func (s *Service) RemoveSecret(ctx context.Context, by int64, slug string, id int64) error {
+func (s *Service) RemoveSecret(ctx context.Context, by session.Session, slug string, id int64) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.RemoveSecret(ctx, slug, id, by)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/app/apptest"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // provider is a provider with one client, and a clock that tests move.
@@ -18,10 +18,10 @@ func provider(t *testing.T) (*oidc.Service, *apptest.Stores) {
 	t.Helper()
 	stores := apptest.Open(t, apptest.Memory, nil)
 	parts := stores.Build(t, func(o *apptest.Options) { o.Web.PublicURL = "https://home.example.org" })
-	if err := parts.Policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "web", URL: "https://web.example.org"}); err != nil {
+	if err := parts.Policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{Slug: "web", URL: "https://web.example.org"}); err != nil {
 		t.Fatal(err)
 	}
-	apptest.Must(parts.OIDC.Create(t.Context(), user.Operator, oidc.Client{Slug: "web", Redirects: []string{"https://web.example.org/cb"}}))(t)
+	apptest.Must(parts.OIDC.Create(t.Context(), session.Session{}, oidc.Client{Slug: "web", Redirects: []string{"https://web.example.org/cb"}}))(t)
 	return parts.OIDC, stores
 }
 

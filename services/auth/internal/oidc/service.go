@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/snapshot"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -149,7 +150,7 @@ func (s *Service) logged(what string, do func(context.Context) error) func(conte
 
 // TakeIssuer replaces the issuer that is written down by that of today's PUBLIC_URL, on behalf of an admin or
 // user.Operator. user.ErrNotAdmin; Options.Off where PUBLIC_URL is not set.
-func (s *Service) TakeIssuer(ctx context.Context, by int64) error {
+func (s *Service) TakeIssuer(ctx context.Context, by session.Session) error {
 	if s.o.Issuer == "" {
 		return s.o.Off
 	}

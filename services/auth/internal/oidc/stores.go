@@ -7,24 +7,24 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// Clients keeps clients. A method with by is one transaction with its audit row, on behalf of an admin
-// (user.ErrNotAdmin) or user.Operator.
+// Clients keeps clients. A method with by is one transaction with its audit row, on behalf of the session of an admin
+// (user.ErrNotAdmin) that their row admits at that instant (session.ErrNotFound), or user.Operator's, the zero Session.
 type Clients interface {
 	// Clients returns all clients, sorted by slug.
 	Clients(ctx context.Context) ([]Client, error)
 	// CreateClient makes an application a client, with its secret unless it is public, and writes the issuer down with
 	// the first. ErrIsClient, ErrIDTaken, application.ErrNotFound.
-	CreateClient(ctx context.Context, c Client, issuer string, by int64) error
+	CreateClient(ctx context.Context, c Client, issuer string, by session.Session) error
 	// ChangeClient stores what change makes of a client, which is called in the transaction and possibly several times;
 	// its error is returned. Grants end where the client becomes public or confidential or gets another id, and its
 	// secrets where it becomes public. ErrNoClient, ErrIDTaken.
-	ChangeClient(ctx context.Context, slug string, change func(*Client) error, by int64) error
+	ChangeClient(ctx context.Context, slug string, change func(*Client) error, by session.Session) error
 	// RemoveClient ends the grants of a client, and removes it. ErrNoClient.
-	RemoveClient(ctx context.Context, slug string, by int64) error
+	RemoveClient(ctx context.Context, slug string, by session.Session) error
 	// AddSecret adds a secret of a client. ErrNoClient, ErrManySecret, ErrPublic.
-	AddSecret(ctx context.Context, slug string, s Secret, by int64) error
+	AddSecret(ctx context.Context, slug string, s Secret, by session.Session) error
 	// RemoveSecret removes a secret of a client. ErrNoClient, ErrNoSecret.
-	RemoveSecret(ctx context.Context, slug string, id, by int64) error
+	RemoveSecret(ctx context.Context, slug string, id int64, by session.Session) error
 	// SecretUsed records when a secret was last used, at most once an hour.
 	SecretUsed(ctx context.Context, id int64) error
 	// RequirePKCE makes PKCE a client's duty.
@@ -32,7 +32,7 @@ type Clients interface {
 	// Issuer returns the issuer that is written down; empty: none yet.
 	Issuer(ctx context.Context) (string, error)
 	// SetIssuer replaces the issuer that is written down, if one is.
-	SetIssuer(ctx context.Context, issuer string, by int64) error
+	SetIssuer(ctx context.Context, issuer string, by session.Session) error
 }
 
 // Keys keeps the keys that sign, sealed.

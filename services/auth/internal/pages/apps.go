@@ -187,16 +187,16 @@ func (p appPages) changeApp(r *request) error {
 		if change.URL != nil {
 			*change.URL = p.addressOf(r, *change.URL, false)
 		}
-		return r.done(at, "profile", p.Policy.ChangeApplication(r.ctx(), r.UserID, slug, change))
+		return r.done(at, "profile", p.Policy.ChangeApplication(r.ctx(), r.Session, slug, change))
 	case "probe":
 		r.trial = p.try(r)
 		return p.app(r)
 	case "route":
 		return p.changeRoute(r, slug, at)
 	case "unroute":
-		return r.done(at, "app-unrouted", p.Policy.RemoveRoute(r.ctx(), r.UserID, slug), application.ErrNoRoute)
+		return r.done(at, "app-unrouted", p.Policy.RemoveRoute(r.ctx(), r.Session, slug), application.ErrNoRoute)
 	case "remove":
-		return r.done(appsPath, "app-removed", p.Policy.RemoveApplication(r.ctx(), r.UserID, slug))
+		return r.done(appsPath, "app-removed", p.Policy.RemoveApplication(r.ctx(), r.Session, slug))
 	}
 	return web.ErrMalformed
 }
@@ -211,7 +211,7 @@ func (p appPages) changeRoute(r *request, slug, at string) error {
 	if f.sent("repin") {
 		change.Pin = new(string)
 	}
-	if err := p.Policy.SetRoute(r.ctx(), r.UserID, slug, change); err != nil {
+	if err := p.Policy.SetRoute(r.ctx(), r.Session, slug, change); err != nil {
 		return err
 	}
 	to := url.Values{"done": {"app-routed"}}
@@ -268,7 +268,7 @@ func (p appPages) groups(r *request) error {
 
 func (p appPages) addGroup(r *request) error {
 	slug := r.form.get("slug")
-	err := p.Policy.CreateGroup(r.ctx(), r.UserID, slug, r.form.get("name"))
+	err := p.Policy.CreateGroup(r.ctx(), r.Session, slug, r.form.get("name"))
 	return r.done(groupsPath+"/"+slug, "group-added", err)
 }
 
@@ -320,15 +320,15 @@ func (p appPages) changeGroup(r *request) error {
 		if err != nil {
 			return err
 		}
-		if err := p.Policy.ChangeMembers(r.ctx(), r.UserID, slug, changes); err != nil {
+		if err := p.Policy.ChangeMembers(r.ctx(), r.Session, slug, changes); err != nil {
 			return web.OfGroup(err)
 		}
 		return r.seeOther(withQuery(groupsPath+"/"+url.PathEscape(slug), r.inList("profile")))
 	case "rename":
-		err := p.Policy.ChangeGroup(r.ctx(), r.UserID, slug, policy.GroupChange{Name: new(r.form.get("name"))})
+		err := p.Policy.ChangeGroup(r.ctx(), r.Session, slug, policy.GroupChange{Name: new(r.form.get("name"))})
 		return r.done(groupsPath+"/"+url.PathEscape(slug), "profile", web.OfGroup(err))
 	case "remove":
-		return r.done(groupsPath, "group-removed", web.OfGroup(p.Policy.RemoveGroup(r.ctx(), r.UserID, slug)))
+		return r.done(groupsPath, "group-removed", web.OfGroup(p.Policy.RemoveGroup(r.ctx(), r.Session, slug)))
 	}
 	return web.ErrMalformed
 }

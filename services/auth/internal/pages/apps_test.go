@@ -11,14 +11,14 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // application adds an application with a rule, for example "group:kids".
 func (f *fixture) application(slug, url, rule string, tokens bool) {
 	f.t.Helper()
 	kind, group, _ := strings.Cut(rule, ":")
-	if err := f.policy.CreateApplication(f.t.Context(), user.Operator, policy.NewApplication{
+	if err := f.policy.CreateApplication(f.t.Context(), session.Session{}, policy.NewApplication{
 		Slug: slug, Name: "App " + slug, URL: url, Rule: kind, Group: group, Tokens: tokens,
 	}); err != nil {
 		f.t.Fatal(err)
@@ -28,7 +28,7 @@ func (f *fixture) application(slug, url, rule string, tokens bool) {
 // group adds a group with members.
 func (f *fixture) group(slug, name string, members ...string) {
 	f.t.Helper()
-	if err := f.policy.CreateGroup(f.t.Context(), user.Operator, slug, name); err != nil {
+	if err := f.policy.CreateGroup(f.t.Context(), session.Session{}, slug, name); err != nil {
 		f.t.Fatal(err)
 	}
 	for _, username := range members {
@@ -108,7 +108,7 @@ func TestApplications_OnlyWhatChangedIsSaved(t *testing.T) {
 	form = append(form, "name", "Notizen", "description", "", "url", "/notes/", "rule", "login", "color", f.stored("notes").Color, "hex", "", "position", "0", "tokens", "yes")
 
 	rule, second, tokens, address, position := "admin", true, false, "/diary/", 7
-	if err := f.policy.ChangeApplication(t.Context(), user.Operator, "notes", policy.ApplicationChange{Rule: &rule, SecondFactor: &second, Tokens: &tokens, URL: &address, Position: &position}); err != nil {
+	if err := f.policy.ChangeApplication(t.Context(), session.Session{}, "notes", policy.ApplicationChange{Rule: &rule, SecondFactor: &second, Tokens: &tokens, URL: &address, Position: &position}); err != nil {
 		t.Fatal(err)
 	}
 	want := f.stored("notes")
@@ -182,7 +182,7 @@ func TestAudit_SaysWhatItIsAbout(t *testing.T) {
 	}
 	f.application("notes", "/notes/", "login", false)
 	name := "Notizen"
-	if err := f.policy.ChangeApplication(t.Context(), user.Operator, "notes", policy.ApplicationChange{Name: &name}); err != nil {
+	if err := f.policy.ChangeApplication(t.Context(), session.Session{}, "notes", policy.ApplicationChange{Name: &name}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.store.Audit.Record(t.Context(), audit.Event{Name: "unknown_app", Detail: map[string]any{"app": "photos", "host": "evil.example"}}); err != nil {

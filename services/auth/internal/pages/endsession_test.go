@@ -17,7 +17,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -37,10 +37,10 @@ func newSigningIn(t *testing.T) *signingIn {
 	t.Helper()
 	f := newFixture(t, func(o *web.Options) { o.PublicURL = "https://home.example.org" })
 	h := &signingIn{fixture: f}
-	if err := f.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "grafana", Name: "Grafana", URL: "https://grafana.example.org"}); err != nil {
+	if err := f.policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{Slug: "grafana", Name: "Grafana", URL: "https://grafana.example.org"}); err != nil {
 		t.Fatal(err)
 	}
-	h.secret = must(f.pages.OIDC.Create(t.Context(), user.Operator, oidc.Client{Slug: "grafana", Redirects: []string{returnsTo}, AfterLogout: []string{afterLogout}}))(t)
+	h.secret = must(f.pages.OIDC.Create(t.Context(), session.Session{}, oidc.Client{Slug: "grafana", Redirects: []string{returnsTo}, AfterLogout: []string{afterLogout}}))(t)
 	return h
 }
 

@@ -139,7 +139,7 @@ func (c failingClients) Clients(ctx context.Context) ([]oidc.Client, error) {
 }
 
 // AddSecret is the last call that does not fail where "after a secret" is set.
-func (c failingClients) AddSecret(ctx context.Context, slug string, s oidc.Secret, by int64) error {
+func (c failingClients) AddSecret(ctx context.Context, slug string, s oidc.Secret, by session.Session) error {
 	err := c.sqlClients.AddSecret(ctx, slug, s, by)
 	c.f.failing["clients"] = c.f.failing["after a secret"]
 	return err

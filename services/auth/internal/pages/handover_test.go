@@ -21,7 +21,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
-	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -54,7 +53,7 @@ func newHousehold(t *testing.T) *fixture {
 
 func (f *fixture) install(a policy.NewApplication) {
 	f.t.Helper()
-	if err := f.policy.CreateApplication(f.t.Context(), user.Operator, a); err != nil {
+	if err := f.policy.CreateApplication(f.t.Context(), session.Session{}, a); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -276,7 +275,7 @@ func TestHandover_EndedSessionsCloseTheHosts(t *testing.T) {
 
 func TestHandover_HostsFollowTheUsersRow(t *testing.T) {
 	f := newHousehold(t)
-	if err := errors.Join(f.policy.CreateGroup(t.Context(), user.Operator, "family", ""), f.policy.SetMember(t.Context(), "family", "otto", true)); err != nil {
+	if err := errors.Join(f.policy.CreateGroup(t.Context(), session.Session{}, "family", ""), f.policy.SetMember(t.Context(), "family", "otto", true)); err != nil {
 		t.Fatal(err)
 	}
 	const diary = "https://diary.example.org"
@@ -753,7 +752,7 @@ func TestGuard_SaysWhatAFormLacks(t *testing.T) {
 
 	yes, rule := true, "admin"
 	for _, change := range []policy.ApplicationChange{{SecondFactor: &yes}, {Rule: &rule}} {
-		if err := f.policy.ChangeApplication(t.Context(), user.Operator, "photos", change); err != nil {
+		if err := f.policy.ChangeApplication(t.Context(), session.Session{}, "photos", change); err != nil {
 			t.Fatal(err)
 		}
 		if page = refused("same-origin"); change.Rule == nil {

@@ -33,7 +33,7 @@ func (p appPages) changeIcon(r *request) error {
 	default:
 		return web.ErrMalformed
 	}
-	return r.done(appsPath+"/"+url.PathEscape(slug), "profile", p.Policy.SetIcon(r.ctx(), r.UserID, slug, icon))
+	return r.done(appsPath+"/"+url.PathEscape(slug), "profile", p.Policy.SetIcon(r.ctx(), r.Session, slug, icon))
 }
 
 // icon serves the picture of an application to anybody who knows its hash. The picture was encoded anew, and the

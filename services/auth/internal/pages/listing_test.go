@@ -27,7 +27,7 @@ func full(t *testing.T) *fixture {
 		}
 		ids = append(ids, must(f.store.Users.Create(t.Context(), n, session.Session{}))(t).ID)
 	}
-	if err := f.store.Groups.CreateGroup(t.Context(), "team", "Das ganze Team", ids, user.Operator); err != nil {
+	if err := f.store.Groups.CreateGroup(t.Context(), "team", "Das ganze Team", ids, session.Session{}); err != nil {
 		t.Fatal(err)
 	}
 	return f

@@ -170,7 +170,7 @@ func (p appPages) addNewApp(r *request) error {
 		Upstream: cmp.Or(strings.TrimSpace(f.get("upstream")), rec.Upstream), Strip: !f.sent("keep"),
 		UserHeader: cmp.Or(f.get("user_header"), rec.UserHeader), Recipe: rec.Slug,
 	}
-	if err := p.Policy.CreateWith(r.ctx(), r.UserID, n, route, icon); err != nil {
+	if err := p.Policy.CreateWith(r.ctx(), r.Session, n, route, icon); err != nil {
 		return err
 	}
 	to := url.Values{"done": {"app-new"}}

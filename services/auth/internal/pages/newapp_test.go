@@ -17,7 +17,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -366,7 +366,7 @@ func TestStart_ShowsWhatHasBeenReached(t *testing.T) {
 // TestApplication_LinesForOtherProxiesAreThoseOfTheFiles compares with deploy/proxies, whose files the tests run.
 func TestApplication_LinesForOtherProxiesAreThoseOfTheFiles(t *testing.T) {
 	f := newFixture(t, atHome)
-	if err := f.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "notes", URL: "https://notes.example.org"}); err != nil {
+	if err := f.policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{Slug: "notes", URL: "https://notes.example.org"}); err != nil {
 		t.Fatal(err)
 	}
 	body := f.home().get("/pforte/admin/apps/notes").want(http.StatusOK)

@@ -158,14 +158,14 @@ func (p clients) addClient(r *request) error {
 	}
 	route := policy.RouteChange{Upstream: strings.TrimSpace(f.get("upstream")), Strip: true}
 	if made {
-		if err := p.Policy.CreateWith(r.ctx(), r.UserID, app, route, application.Icon{}); err != nil {
+		if err := p.Policy.CreateWith(r.ctx(), r.Session, app, route, application.Icon{}); err != nil {
 			return err
 		}
 	}
-	secret, err := p.OIDC.Create(r.ctx(), r.UserID, n)
+	secret, err := p.OIDC.Create(r.ctx(), r.Session, n)
 	if err != nil {
 		if made {
-			err = errors.Join(err, p.Policy.RemoveApplication(r.ctx(), r.UserID, n.Slug))
+			err = errors.Join(err, p.Policy.RemoveApplication(r.ctx(), r.Session, n.Slug))
 		}
 		return err
 	}
@@ -431,9 +431,9 @@ func (p clients) change(r *request) error {
 	here := signInPath + "/" + url.PathEscape(slug)
 	switch f.get("do") {
 	case "change":
-		return r.done(here, "profile", p.OIDC.Change(r.ctx(), r.UserID, slug, f.changeClient))
+		return r.done(here, "profile", p.OIDC.Change(r.ctx(), r.Session, slug, f.changeClient))
 	case "take":
-		err := p.OIDC.Change(r.ctx(), r.UserID, slug, func(c *oidc.Client) error {
+		err := p.OIDC.Change(r.ctx(), r.Session, slug, func(c *oidc.Client) error {
 			if !slices.Contains(c.Redirects, f.get("address")) {
 				c.Redirects = append(c.Redirects, f.get("address"))
 			}
@@ -445,7 +445,7 @@ func (p clients) change(r *request) error {
 		if err != nil {
 			return err
 		}
-		secret, err := p.OIDC.AddSecret(r.ctx(), r.UserID, slug)
+		secret, err := p.OIDC.AddSecret(r.ctx(), r.Session, slug)
 		if err != nil {
 			return err
 		}
@@ -456,14 +456,14 @@ func (p clients) change(r *request) error {
 		if err != nil {
 			return web.ErrMalformed
 		}
-		err = p.OIDC.RemoveSecret(r.ctx(), r.UserID, slug, id)
+		err = p.OIDC.RemoveSecret(r.ctx(), r.Session, slug, id)
 		return r.done(here, "client-secret-removed", err, oidc.ErrNoSecret)
 	case "end":
 		return r.done(here, "disconnected", p.OIDC.Disconnect(r.ctx(), r.UserID, f.get("grant")), oidc.ErrNoConnection)
 	case "issuer":
-		return r.done(here, "issuer-taken", p.OIDC.TakeIssuer(r.ctx(), r.UserID))
+		return r.done(here, "issuer-taken", p.OIDC.TakeIssuer(r.ctx(), r.Session))
 	case "remove":
-		err := p.OIDC.Remove(r.ctx(), r.UserID, slug)
+		err := p.OIDC.Remove(r.ctx(), r.Session, slug)
 		return r.done(appsPath+"/"+url.PathEscape(slug), "client-removed", err, oidc.ErrNoClient)
 	}
 	return web.ErrMalformed

@@ -54,7 +54,7 @@ func (s *Service) Application(ctx context.Context, slug string) (application.App
 // CreateApplication adds an application on behalf of an admin or user.Operator. application.ErrSlug, ErrName,
 // ErrDescription, ErrURL, ErrRule, ErrPosition, ErrSlugTaken, ErrURLTaken, ErrGroupNotFound, ErrTooMany;
 // user.ErrAvatarColor, user.ErrNotAdmin.
-func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplication) error {
+func (s *Service) CreateApplication(ctx context.Context, by session.Session, n NewApplication) error {
 	return s.CreateWith(ctx, by, n, RouteChange{}, application.Icon{})
 }
 
@@ -62,14 +62,14 @@ func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplicat
 // also returns application.ErrUpstream, ErrUpstreamBlocked, ErrUserHeader and ErrPin. An application that user.Operator
 // creates is on the start page at once: who enters it by a command also writes the proxy's configuration.
 func (s *Service) CreateWith(
-	ctx context.Context, by int64, n NewApplication, route RouteChange, icon application.Icon,
+	ctx context.Context, by session.Session, n NewApplication, route RouteChange, icon application.Icon,
 ) error {
 	a := application.Application{
 		Slug: n.Slug, Name: cmp.Or(n.Name, n.Slug), Description: n.Description, URL: n.URL,
 		Rule: cmp.Or(application.Rule(n.Rule), application.Login), Group: n.Group,
 		SecondFactor: n.SecondFactor, Tokens: n.Tokens,
 		Color: cmp.Or(n.Color, user.DefaultAvatarColor), Position: n.Position,
-		Reached: by == user.Operator, Icon: icon.Hash,
+		Reached: by.UserID == user.Operator, Icon: icon.Hash,
 	}
 	if err := s.checkApplication(&a); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *Service) checkApplication(a *application.Application) (err error) {
 // ChangeApplication changes an application on behalf of an admin or user.Operator. application.ErrNotFound, ErrName,
 // ErrDescription, ErrURL, also for "/" where there is a route, ErrRule, ErrPosition, ErrURLTaken, ErrGroupNotFound;
 // user.ErrAvatarColor, user.ErrNotAdmin.
-func (s *Service) ChangeApplication(ctx context.Context, by int64, slug string, c ApplicationChange) error {
+func (s *Service) ChangeApplication(ctx context.Context, by session.Session, slug string, c ApplicationChange) error {
 	defer s.snapshot.Outdate()
 	return s.o.Applications.ChangeApplication(ctx, slug, func(a *application.Application) error {
 		set(&a.Name, c.Name)
@@ -150,7 +150,7 @@ func set[T any](field *T, value *T) {
 
 // RemoveApplication removes an application on behalf of an admin or user.Operator.
 // application.ErrNotFound, user.ErrNotAdmin.
-func (s *Service) RemoveApplication(ctx context.Context, by int64, slug string) error {
+func (s *Service) RemoveApplication(ctx context.Context, by session.Session, slug string) error {
 	defer s.snapshot.Outdate()
 	return s.o.Applications.RemoveApplication(ctx, slug, by)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
-	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // Groups returns all groups, by slug.
@@ -15,7 +15,7 @@ func (s *Service) Groups(ctx context.Context) ([]application.UserGroup, error) {
 // CreateGroup adds a group with members on behalf of an admin or user.Operator; an empty
 // name is the slug. application.ErrSlug, ErrName, ErrSlugTaken, ErrTooMany;
 // user.ErrNotFound, user.ErrNotAdmin.
-func (s *Service) CreateGroup(ctx context.Context, by int64, slug, name string, members ...int64) error {
+func (s *Service) CreateGroup(ctx context.Context, by session.Session, slug, name string, members ...int64) error {
 	if err := application.CheckGroupSlug(slug); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ type GroupChange struct {
 
 // ChangeGroup changes a group on behalf of an admin or user.Operator.
 // application.ErrGroupNotFound, ErrName; user.ErrNotFound, user.ErrNotAdmin.
-func (s *Service) ChangeGroup(ctx context.Context, by int64, slug string, c GroupChange) error {
+func (s *Service) ChangeGroup(ctx context.Context, by session.Session, slug string, c GroupChange) error {
 	if c.Name != nil {
 		name, err := application.CleanName(*c.Name)
 		if err != nil {
@@ -50,14 +50,14 @@ func (s *Service) ChangeGroup(ctx context.Context, by int64, slug string, c Grou
 
 // RemoveGroup removes a group on behalf of an admin or user.Operator.
 // application.ErrGroupNotFound, ErrGroupUsed; user.ErrNotAdmin.
-func (s *Service) RemoveGroup(ctx context.Context, by int64, slug string) error {
+func (s *Service) RemoveGroup(ctx context.Context, by session.Session, slug string) error {
 	return s.o.Groups.RemoveGroup(ctx, slug, by)
 }
 
 // ChangeMembers makes users members of a group (true) or not (false) on behalf of an admin
 // or user.Operator, all of them or none. application.ErrGroupNotFound, user.ErrNotFound,
 // user.ErrNotAdmin.
-func (s *Service) ChangeMembers(ctx context.Context, by int64, slug string, users map[int64]bool) error {
+func (s *Service) ChangeMembers(ctx context.Context, by session.Session, slug string, users map[int64]bool) error {
 	return s.o.Groups.ChangeMembers(ctx, slug, users, by)
 }
 
@@ -67,5 +67,5 @@ func (s *Service) SetMember(ctx context.Context, slug, username string, member b
 	if err != nil {
 		return err
 	}
-	return s.ChangeMembers(ctx, user.Operator, slug, map[int64]bool{u.ID: member})
+	return s.ChangeMembers(ctx, session.Session{}, slug, map[int64]bool{u.ID: member})
 }

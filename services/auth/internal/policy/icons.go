@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/picture"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // MaxIcon bounds the file of an application's picture, in bytes.
@@ -28,7 +29,7 @@ func (s *Service) IconOf(ctx context.Context, file []byte) (application.Icon, er
 
 // SetIcon sets the picture of an application on behalf of an admin or user.Operator; the zero value removes it.
 // application.ErrNotFound, user.ErrNotAdmin.
-func (s *Service) SetIcon(ctx context.Context, by int64, slug string, icon application.Icon) error {
+func (s *Service) SetIcon(ctx context.Context, by session.Session, slug string, icon application.Icon) error {
 	defer s.snapshot.Outdate()
 	return s.o.Applications.SetIcon(ctx, slug, icon, by)
 }

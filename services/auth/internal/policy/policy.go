@@ -16,26 +16,29 @@ import (
 )
 
 // Applications keeps applications. Every method that changes something is one transaction, with its audit rows but for
-// SetReached. by is an admin (user.ErrNotAdmin) or user.Operator. No session holds a rule or a group.
+// SetReached. by is a session of an admin (user.ErrNotAdmin) that their row admits at that instant
+// (session.ErrNotFound), or user.Operator's, the zero Session. No session holds a rule or a group.
 type Applications interface {
 	// Applications returns all applications, by position and name.
 	Applications(ctx context.Context) ([]application.Application, error)
 	// CreateApplication adds an application with its route, its picture and its Reached. application.ErrSlugTaken,
 	// ErrURLTaken, ErrGroupNotFound, ErrTooMany.
-	CreateApplication(ctx context.Context, a application.Application, icon application.Icon, by int64) error
+	CreateApplication(ctx context.Context, a application.Application, icon application.Icon, by session.Session) error
 	// ChangeApplication stores an application, with its route, as change leaves it, but for ID, Reached and Icon.
 	// change is called in the transaction and possibly several times; its error is returned. application.ErrNotFound,
 	// ErrSlugTaken, ErrURLTaken, ErrGroupNotFound.
-	ChangeApplication(ctx context.Context, slug string, change func(*application.Application) error, by int64) error
+	ChangeApplication(
+		ctx context.Context, slug string, change func(*application.Application) error, by session.Session,
+	) error
 	// RemoveApplication removes an application, from tokens too. application.ErrNotFound.
-	RemoveApplication(ctx context.Context, slug string, by int64) error
+	RemoveApplication(ctx context.Context, slug string, by session.Session) error
 	// PinRoute sets the pin of a route that has this upstream and no pin; of another one nothing changes.
 	// application.ErrNotFound.
 	PinRoute(ctx context.Context, slug, upstream, pin string) error
 	// SetReached stores that an application has been reached.
 	SetReached(ctx context.Context, id int64) error
 	// SetIcon sets the picture of an application; the zero value removes it. application.ErrNotFound.
-	SetIcon(ctx context.Context, slug string, icon application.Icon, by int64) error
+	SetIcon(ctx context.Context, slug string, icon application.Icon, by session.Session) error
 	// Icon returns the picture of a hash. application.ErrNotFound.
 	Icon(ctx context.Context, hash string) ([]byte, error)
 }
@@ -46,16 +49,16 @@ type Groups interface {
 	Groups(ctx context.Context) ([]application.UserGroup, error)
 	// CreateGroup adds a group with members. application.ErrSlugTaken, ErrTooMany;
 	// user.ErrNotFound.
-	CreateGroup(ctx context.Context, slug, name string, members []int64, by int64) error
+	CreateGroup(ctx context.Context, slug, name string, members []int64, by session.Session) error
 	// ChangeGroup sets the name and members of a group; nil leaves them as they are.
 	// application.ErrGroupNotFound, user.ErrNotFound.
-	ChangeGroup(ctx context.Context, slug string, name *string, members *[]int64, by int64) error
+	ChangeGroup(ctx context.Context, slug string, name *string, members *[]int64, by session.Session) error
 	// RemoveGroup removes a group that no rule names, from open invites too. application.ErrGroupNotFound,
 	// ErrGroupUsed.
-	RemoveGroup(ctx context.Context, slug string, by int64) error
+	RemoveGroup(ctx context.Context, slug string, by session.Session) error
 	// ChangeMembers makes users members (true) or not (false), all of them or none.
 	// application.ErrGroupNotFound, user.ErrNotFound.
-	ChangeMembers(ctx context.Context, slug string, users map[int64]bool, by int64) error
+	ChangeMembers(ctx context.Context, slug string, users map[int64]bool, by session.Session) error
 
 	// Visitor returns a user and the slugs of their groups, sorted, in one read. The caller must
 	// not change them. user.ErrNotFound.

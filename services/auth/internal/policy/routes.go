@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // RouteChange are the fields of a route to set. A nil Pin keeps the route's pin unless the address changes; an empty
@@ -22,7 +23,7 @@ type RouteChange struct {
 // SetRoute sets the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
 // ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin, and ErrURL where the application's path is "/";
 // user.ErrNotAdmin.
-func (s *Service) SetRoute(ctx context.Context, by int64, slug string, c RouteChange) error {
+func (s *Service) SetRoute(ctx context.Context, by session.Session, slug string, c RouteChange) error {
 	r, err := s.checkRoute(ctx, c.route())
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func (c RouteChange) route() application.Route {
 
 // RemoveRoute removes the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
 // ErrNoRoute; user.ErrNotAdmin.
-func (s *Service) RemoveRoute(ctx context.Context, by int64, slug string) error {
+func (s *Service) RemoveRoute(ctx context.Context, by session.Session, slug string) error {
 	return s.changeRoute(ctx, by, slug, func(a *application.Application) error {
 		if a.Route == (application.Route{}) {
 			return application.ErrNoRoute
@@ -62,7 +63,7 @@ func (s *Service) RemoveRoute(ctx context.Context, by int64, slug string) error 
 }
 
 func (s *Service) changeRoute(
-	ctx context.Context, by int64, slug string, change func(*application.Application) error,
+	ctx context.Context, by session.Session, slug string, change func(*application.Application) error,
 ) error {
 	defer s.snapshot.Outdate()
 	return s.o.Applications.ChangeApplication(ctx, slug, change, by)

@@ -10,6 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 const selectApplication = `SELECT applications.id, applications.slug, applications.name, description, url, rule,
@@ -32,13 +33,13 @@ func scanApplication(row sqldb.Scanner) (application.Application, error) {
 	return a, err
 }
 
-// changePolicy runs do, on behalf of an admin or user.Operator, while no other transaction changes applications or
-// groups. After do it calls endUnadmitted. user.ErrNotAdmin.
+// changePolicy runs do, on behalf of by as in sessionMayAct, while no other transaction changes applications or groups.
+// After do it calls endUnadmitted. user.ErrNotAdmin, session.ErrNotFound.
 func (d *database) changePolicy(
-	ctx context.Context, what string, by int64, do func(context.Context, *transaction) error,
+	ctx context.Context, what string, by session.Session, do func(context.Context, *transaction) error,
 ) error {
 	return d.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) error {
-		if err := tx.mayAct(ctx, by); err != nil {
+		if err := tx.sessionMayAct(ctx, by); err != nil {
 			return err
 		}
 		if err := tx.lockPolicy(ctx); err != nil {
@@ -66,7 +67,7 @@ func (s *Applications) Applications(ctx context.Context) ([]application.Applicat
 
 // CreateApplication implements policy.Applications.
 func (s *Applications) CreateApplication(
-	ctx context.Context, a application.Application, icon application.Icon, by int64,
+	ctx context.Context, a application.Application, icon application.Icon, by session.Session,
 ) error {
 	return s.db.changePolicy(ctx, "create application", by, func(ctx context.Context, tx *transaction) error {
 		if err := tx.hasRoom(ctx, `SELECT count(*) FROM applications`, application.MaxApplications); err != nil {
@@ -92,7 +93,7 @@ func (s *Applications) CreateApplication(
 		}
 		created, err := s.application(ctx, tx, a.Slug)
 		if err == nil && a.Route != (application.Route{}) {
-			err = s.setRoute(ctx, tx, created, a.Route, by)
+			err = s.setRoute(ctx, tx, created, a.Route, by.UserID)
 		}
 		if err == nil && icon.Hash != "" {
 			err = s.setIcon(ctx, tx, created, icon)
@@ -160,7 +161,7 @@ func (s *Applications) application(ctx context.Context, tx *transaction, slug st
 
 // ChangeApplication implements policy.Applications.
 func (s *Applications) ChangeApplication(
-	ctx context.Context, slug string, change func(*application.Application) error, by int64,
+	ctx context.Context, slug string, change func(*application.Application) error, by session.Session,
 ) error {
 	return s.db.changePolicy(ctx, "change application", by, func(ctx context.Context, tx *transaction) error {
 		before, err := s.application(ctx, tx, slug)
@@ -173,7 +174,7 @@ func (s *Applications) ChangeApplication(
 		}
 		a.ID, a.Reached, a.Icon = before.ID, before.Reached, before.Icon
 		if a.Route != before.Route {
-			if err := s.setRoute(ctx, tx, before, a.Route, by); err != nil {
+			if err := s.setRoute(ctx, tx, before, a.Route, by.UserID); err != nil {
 				return err
 			}
 		}
@@ -201,7 +202,7 @@ func (s *Applications) ChangeApplication(
 }
 
 // RemoveApplication implements policy.Applications.
-func (s *Applications) RemoveApplication(ctx context.Context, slug string, by int64) error {
+func (s *Applications) RemoveApplication(ctx context.Context, slug string, by session.Session) error {
 	return s.db.changePolicy(ctx, "remove application", by, func(ctx context.Context, tx *transaction) error {
 		a, err := s.application(ctx, tx, slug)
 		if err != nil {

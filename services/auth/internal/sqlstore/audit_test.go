@@ -276,13 +276,13 @@ func TestNotices_OfAdminsAreThoseOfTheOthers(t *testing.T) {
 			return audit.With(h.Context(), audit.Actor{Kind: kind, ID: id, Name: "x"})
 		}
 		h.now = start.Add(time.Minute)
-		h.ok(h.Applications.CreateApplication(as(audit.User, h.anna.ID), app("notes"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(as(audit.User, h.anna.ID), app("notes"), application.Icon{}, h.byAnna()))
 		h.ok(h.Audit.Record(as(audit.System, 0), audit.Event{Name: "app_made"}))
 		if n, other := told(h.anna.ID), told(h.otto.ID); n != 0 || other != 0 {
 			h.Errorf("who did it: %d, a member: %d", n, other)
 		}
 		h.ok(h.Users.SetRole(h.Context(), h.otto.ID, user.Admin))
-		h.ok(h.Applications.CreateApplication(as(audit.Operator, 0), app("photos"), application.Icon{}, user.Operator))
+		h.ok(h.Applications.CreateApplication(as(audit.Operator, 0), app("photos"), application.Icon{}, session.Session{}))
 		if n, other := told(h.anna.ID), told(h.otto.ID); n != 1 || other != 2 {
 			h.Errorf("told %d and %d", n, other)
 		}

@@ -99,10 +99,10 @@ func TestEnd_TellsTheApplicationOnce(t *testing.T) {
 func TestEnd_RemovalTellsOfACodeUnderWay(t *testing.T) {
 	for name, remove := range map[string]func(h *household, slug string, id int64) error{
 		"application": func(h *household, slug string, _ int64) error {
-			return h.Applications.RemoveApplication(h.Context(), slug, h.anna.ID)
+			return h.Applications.RemoveApplication(h.Context(), slug, h.byAnna())
 		},
 		"client": func(h *household, slug string, _ int64) error {
-			return h.Clients.RemoveClient(h.Context(), slug, h.anna.ID)
+			return h.Clients.RemoveClient(h.Context(), slug, h.byAnna())
 		},
 		"user": func(h *household, _ string, id int64) error {
 			_, err := h.Users.Delete(h.Context(), id, h.byAnna())
@@ -127,7 +127,7 @@ func TestEnd_RemovalTellsOfACodeUnderWay(t *testing.T) {
 					} else if !errors.Is(err, oidc.ErrNotAdmitted) {
 						t.Fatal(err)
 					}
-					_ = h.Applications.RemoveApplication(h.Context(), slug, h.anna.ID) // so that there are never too many
+					_ = h.Applications.RemoveApplication(h.Context(), slug, h.byAnna()) // so that there are never too many
 				}
 				if diff := cmp.Diff(made, h.queued()); diff != "" {
 					t.Errorf("made and told of: %s", diff)
@@ -153,7 +153,7 @@ func TestEnd_DemotionClosesWhatAdminsMayUse(t *testing.T) {
 				h.ok(h.Applications.ChangeApplication(h.Context(), "photos", func(a *application.Application) error {
 					a.Rule, a.Group, a.SecondFactor = application.Admin, "", false
 					return nil
-				}, h.anna.ID))
+				}, h.byAnna()))
 				held, annas := h.granted(c, h.otto, "l1"), h.granted(c, h.anna, "l2")
 				h.ok(demote(h, h.otto.ID))
 				if diff := cmp.Diff([]string{held.ID}, h.queued()); diff != "" {
@@ -250,7 +250,7 @@ func TestEnd_ByManyAtOnceTellsOnce(t *testing.T) {
 						done <- s.Applications.ChangeApplication(h.Context(), "photos", func(a *application.Application) error {
 							a.SecondFactor = true
 							return nil
-						}, h.anna.ID)
+						}, h.byAnna())
 					default:
 						_, err := s.Users.EndSessions(h.Context(), h.otto.ID)
 						done <- err
@@ -266,7 +266,7 @@ func TestEnd_ByManyAtOnceTellsOnce(t *testing.T) {
 			h.ok(h.Applications.ChangeApplication(h.Context(), "photos", func(a *application.Application) error {
 				a.SecondFactor = false
 				return nil
-			}, h.anna.ID))
+			}, h.byAnna()))
 			h.exec(`DELETE FROM oidc_ended_logins`)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -72,7 +73,7 @@ func (s *Groups) Groups(ctx context.Context) ([]application.UserGroup, error) {
 }
 
 // CreateGroup implements policy.Groups.
-func (s *Groups) CreateGroup(ctx context.Context, slug, name string, members []int64, by int64) error {
+func (s *Groups) CreateGroup(ctx context.Context, slug, name string, members []int64, by session.Session) error {
 	return s.db.changePolicy(ctx, "create group", by, func(ctx context.Context, tx *transaction) error {
 		if err := tx.hasRoom(ctx, `SELECT count(*) FROM user_groups`, application.MaxGroups); err != nil {
 			return err
@@ -93,7 +94,9 @@ func (s *Groups) CreateGroup(ctx context.Context, slug, name string, members []i
 }
 
 // ChangeGroup implements policy.Groups.
-func (s *Groups) ChangeGroup(ctx context.Context, slug string, name *string, members *[]int64, by int64) error {
+func (s *Groups) ChangeGroup(
+	ctx context.Context, slug string, name *string, members *[]int64, by session.Session,
+) error {
 	return s.db.changePolicy(ctx, "change group", by, func(ctx context.Context, tx *transaction) error {
 		group, err := tx.groupID(ctx, slug)
 		if err != nil {
@@ -169,7 +172,7 @@ func (tx *transaction) changeGroups(ctx context.Context, id int64, joins map[str
 }
 
 // RemoveGroup implements policy.Groups.
-func (s *Groups) RemoveGroup(ctx context.Context, slug string, by int64) error {
+func (s *Groups) RemoveGroup(ctx context.Context, slug string, by session.Session) error {
 	return s.db.changePolicy(ctx, "remove group", by, func(ctx context.Context, tx *transaction) error {
 		id, err := tx.groupID(ctx, slug)
 		if err != nil {
@@ -198,7 +201,7 @@ func (s *Groups) RemoveGroup(ctx context.Context, slug string, by int64) error {
 }
 
 // ChangeMembers implements policy.Groups.
-func (s *Groups) ChangeMembers(ctx context.Context, slug string, users map[int64]bool, by int64) error {
+func (s *Groups) ChangeMembers(ctx context.Context, slug string, users map[int64]bool, by session.Session) error {
 	return s.db.changePolicy(ctx, "change members of a group", by, func(ctx context.Context, tx *transaction) error {
 		group, err := tx.groupID(ctx, slug)
 		if err != nil {

@@ -39,24 +39,24 @@ func TestGroup_IsChangedWholeOrNotAtAll(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		name, none, both := "Küche", []int64{}, []int64{h.otto.ID, h.anna.ID, h.otto.ID}
-		h.ok(h.Groups.CreateGroup(ctx, "cooks", "x", both, h.anna.ID))
-		h.ok(h.Groups.ChangeGroup(ctx, "cooks", &name, nil, h.anna.ID))
+		h.ok(h.Groups.CreateGroup(ctx, "cooks", "x", both, h.byAnna()))
+		h.ok(h.Groups.ChangeGroup(ctx, "cooks", &name, nil, h.byAnna()))
 		if got := h.groups(); !slices.Equal(got, []string{"cooks Küche [1 2] [anna otto]"}) {
 			h.Errorf("got %q", got)
 		}
 		events, other, some := h.events(), "y", []int64{h.otto.ID, 1 << 40}
-		h.ok(h.Groups.ChangeGroup(ctx, "cooks", &name, &both, h.anna.ID)) // changes nothing
-		h.refused("an unknown member", h.Groups.ChangeGroup(ctx, "cooks", &other, &some, h.anna.ID), user.ErrNotFound)
-		h.refused("a new group's unknown member", h.Groups.CreateGroup(ctx, "new", "x", some, h.anna.ID), user.ErrNotFound)
-		h.refused("no group", h.Groups.ChangeGroup(ctx, "x", &other, nil, h.anna.ID), application.ErrGroupNotFound)
-		h.refused("by a member", h.Groups.ChangeGroup(ctx, "cooks", &other, &none, h.otto.ID), user.ErrNotAdmin)
+		h.ok(h.Groups.ChangeGroup(ctx, "cooks", &name, &both, h.byAnna())) // changes nothing
+		h.refused("an unknown member", h.Groups.ChangeGroup(ctx, "cooks", &other, &some, h.byAnna()), user.ErrNotFound)
+		h.refused("a new group's unknown member", h.Groups.CreateGroup(ctx, "new", "x", some, h.byAnna()), user.ErrNotFound)
+		h.refused("no group", h.Groups.ChangeGroup(ctx, "x", &other, nil, h.byAnna()), application.ErrGroupNotFound)
+		h.refused("by a member", h.Groups.ChangeGroup(ctx, "cooks", &other, &none, h.byOtto()), user.ErrNotAdmin)
 		if got := h.groups(); !slices.Equal(got, []string{"cooks Küche [1 2] [anna otto]"}) {
 			h.Errorf("after refusals: %q", got)
 		}
 		if got := h.events(); !slices.Equal(got, events) {
 			h.Errorf("recorded %q", got[len(events):])
 		}
-		h.ok(h.Groups.ChangeGroup(ctx, "cooks", nil, &none, h.anna.ID))
+		h.ok(h.Groups.ChangeGroup(ctx, "cooks", nil, &none, h.byAnna()))
 		if got := h.groups(); !slices.Equal(got, []string{"cooks Küche [] []"}) {
 			h.Errorf("got %q", got)
 		}
@@ -67,7 +67,7 @@ func TestGroup_ThoseOfAUserAreChangedByAdmins(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		for _, slug := range []string{"cooks", "drivers", "kids"} {
-			h.ok(h.Groups.CreateGroup(ctx, slug, slug, nil, h.anna.ID))
+			h.ok(h.Groups.CreateGroup(ctx, slug, slug, nil, h.byAnna()))
 		}
 		change := func(by int64, groups ...string) error {
 			return h.Users.Change(ctx, h.otto.ID, user.Change{Groups: &groups}, h.session(by))
@@ -99,14 +99,14 @@ func TestInvite_HasGroupsThatExist(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		for _, slug := range []string{"a", "a-b", "b", "kids"} {
-			h.ok(h.Groups.CreateGroup(ctx, slug, slug, nil, h.anna.ID))
+			h.ok(h.Groups.CreateGroup(ctx, slug, slug, nil, h.byAnna()))
 		}
 		_, err := h.Links.CreateLink(ctx, link.Link{Kind: link.Invite, Role: "member", Groups: []string{"a", "x"}}, "hash", h.byAnna())
 		h.refused("an unknown group", err, application.ErrGroupNotFound)
 		hash := h.inviteTo("a", "a-b", "b", "kids")
 		for _, slug := range []string{"a", "b"} {
-			h.ok(h.Groups.RemoveGroup(ctx, slug, h.anna.ID))
-			h.ok(h.Groups.CreateGroup(ctx, slug, "another", nil, h.anna.ID))
+			h.ok(h.Groups.RemoveGroup(ctx, slug, h.byAnna()))
+			h.ok(h.Groups.CreateGroup(ctx, slug, "another", nil, h.byAnna()))
 		}
 		if got := h.invitedTo(); !slices.Equal(got, []string{"a-b", "kids"}) {
 			h.Errorf("invited to %q", got)
@@ -126,7 +126,7 @@ func TestInvite_HasGroupsThatExist(t *testing.T) {
 func TestGroup_IsRemovedFromEveryPlace(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		for i := range atOnce / 4 {
-			h.ok(h.Groups.CreateGroup(h.Context(), fmt.Sprint("g", i), "x", nil, h.anna.ID))
+			h.ok(h.Groups.CreateGroup(h.Context(), fmt.Sprint("g", i), "x", nil, h.byAnna()))
 		}
 		invites := make([]string, atOnce)
 		for i := range invites {
@@ -136,7 +136,7 @@ func TestGroup_IsRemovedFromEveryPlace(t *testing.T) {
 			slug := fmt.Sprint("g", i/4)
 			switch i % 4 {
 			case 0:
-				return s.Groups.RemoveGroup(h.Context(), slug, h.anna.ID)
+				return s.Groups.RemoveGroup(h.Context(), slug, h.byAnna())
 			case 1:
 				_, err := s.Links.Join(h.Context(), invites[i], person(fmt.Sprint("paul", i), user.Member), nil)
 				return err
@@ -166,7 +166,7 @@ func TestAudit_AdminsWhoAddThemselvesAreInItEachTime(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna"})
 		for _, slug := range []string{"cooks", "kids"} {
-			h.ok(h.Groups.CreateGroup(ctx, slug, "x", nil, h.anna.ID))
+			h.ok(h.Groups.CreateGroup(ctx, slug, "x", nil, h.byAnna()))
 		}
 		for _, groups := range [][]string{{"kids"}, {"cooks"}, {}} {
 			h.ok(h.Users.Change(ctx, h.anna.ID, user.Change{Groups: &groups}, h.byAnna()))

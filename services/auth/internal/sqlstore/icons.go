@@ -5,10 +5,11 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // SetIcon implements policy.Applications.
-func (s *Applications) SetIcon(ctx context.Context, slug string, icon application.Icon, by int64) error {
+func (s *Applications) SetIcon(ctx context.Context, slug string, icon application.Icon, by session.Session) error {
 	return s.db.changePolicy(ctx, "set icon", by, func(ctx context.Context, tx *transaction) error {
 		of, err := s.application(ctx, tx, slug)
 		if err != nil || of.Icon == icon.Hash {

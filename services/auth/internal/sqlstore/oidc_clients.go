@@ -13,6 +13,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -157,7 +158,7 @@ func (tx *transaction) idIsFree(ctx context.Context, c oidc.Client) error {
 }
 
 // CreateClient implements oidc.Clients.
-func (s *Clients) CreateClient(ctx context.Context, c oidc.Client, issuer string, by int64) error {
+func (s *Clients) CreateClient(ctx context.Context, c oidc.Client, issuer string, by session.Session) error {
 	return s.db.changePolicy(ctx, "create client", by, func(ctx context.Context, tx *transaction) error {
 		_, err := tx.client(ctx, c.Slug)
 		switch {
@@ -225,7 +226,9 @@ func (tx *transaction) addSecret(ctx context.Context, application int64, s oidc.
 }
 
 // ChangeClient implements oidc.Clients.
-func (s *Clients) ChangeClient(ctx context.Context, slug string, change func(*oidc.Client) error, by int64) error {
+func (s *Clients) ChangeClient(
+	ctx context.Context, slug string, change func(*oidc.Client) error, by session.Session,
+) error {
 	return s.db.changePolicy(ctx, "change client", by, func(ctx context.Context, tx *transaction) error {
 		before, err := tx.client(ctx, slug)
 		if err != nil {
@@ -266,7 +269,7 @@ func (s *Clients) ChangeClient(ctx context.Context, slug string, change func(*oi
 }
 
 // RemoveClient implements oidc.Clients.
-func (s *Clients) RemoveClient(ctx context.Context, slug string, by int64) error {
+func (s *Clients) RemoveClient(ctx context.Context, slug string, by session.Session) error {
 	return s.db.changePolicy(ctx, "remove client", by, func(ctx context.Context, tx *transaction) error {
 		c, err := tx.client(ctx, slug)
 		if err != nil {
@@ -283,7 +286,7 @@ func (s *Clients) RemoveClient(ctx context.Context, slug string, by int64) error
 }
 
 // AddSecret implements oidc.Clients.
-func (s *Clients) AddSecret(ctx context.Context, slug string, secret oidc.Secret, by int64) error {
+func (s *Clients) AddSecret(ctx context.Context, slug string, secret oidc.Secret, by session.Session) error {
 	return s.db.changePolicy(ctx, "add secret", by, func(ctx context.Context, tx *transaction) error {
 		c, err := tx.client(ctx, slug)
 		switch {
@@ -304,7 +307,7 @@ func (s *Clients) AddSecret(ctx context.Context, slug string, secret oidc.Secret
 }
 
 // RemoveSecret implements oidc.Clients.
-func (s *Clients) RemoveSecret(ctx context.Context, slug string, id, by int64) error {
+func (s *Clients) RemoveSecret(ctx context.Context, slug string, id int64, by session.Session) error {
 	return s.db.changePolicy(ctx, "remove secret", by, func(ctx context.Context, tx *transaction) error {
 		c, err := tx.client(ctx, slug)
 		if err != nil {
@@ -355,7 +358,7 @@ func (s *Clients) Issuer(ctx context.Context) (issuer string, err error) {
 }
 
 // SetIssuer implements oidc.Clients.
-func (s *Clients) SetIssuer(ctx context.Context, issuer string, by int64) error {
+func (s *Clients) SetIssuer(ctx context.Context, issuer string, by session.Session) error {
 	return s.db.changePolicy(ctx, "set issuer", by, func(ctx context.Context, tx *transaction) error {
 		err := tx.update(ctx, `UPDATE household SET value = ? WHERE key = 'oidc_issuer' AND value <> ?`, issuer, issuer)
 		if errors.Is(err, user.ErrNotFound) { // there is none yet, or it is this one

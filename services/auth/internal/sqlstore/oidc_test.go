@@ -28,11 +28,11 @@ func client(slug string) oidc.Client {
 // withClient creates an application with a client, and returns the client as stored.
 func (h *household) withClient(slug string) oidc.Client {
 	h.Helper()
-	h.ok(h.Applications.CreateApplication(h.Context(), app(slug), application.Icon{}, h.anna.ID))
+	h.ok(h.Applications.CreateApplication(h.Context(), app(slug), application.Icon{}, h.byAnna()))
 	c := client(slug)
 	_, secret := oidc.NewSecret()
 	c.Secrets = []oidc.Secret{secret}
-	h.ok(h.Clients.CreateClient(h.Context(), c, "https://home.example.org/pforte", h.anna.ID))
+	h.ok(h.Clients.CreateClient(h.Context(), c, "https://home.example.org/pforte", h.byAnna()))
 	return h.client(slug)
 }
 
@@ -69,7 +69,7 @@ func (h *household) granted(c oidc.Client, u user.User, login string) oidc.Held 
 func TestClient_IsStoredWhole(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.refused("of no application", h.Clients.CreateClient(ctx, client("photos"), "x", h.anna.ID), application.ErrNotFound)
+		h.refused("of no application", h.Clients.CreateClient(ctx, client("photos"), "x", h.byAnna()), application.ErrNotFound)
 		if issuer := must(h.Clients.Issuer(ctx))(h.T); issuer != "" {
 			t.Errorf("the issuer is %q", issuer)
 		}
@@ -79,38 +79,38 @@ func TestClient_IsStoredWhole(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || len(got.Secrets) != 1 {
 			t.Errorf("differs (-want +got):\n%s", diff)
 		}
-		h.refused("a second time", h.Clients.CreateClient(ctx, client("photos"), "x", h.anna.ID), oidc.ErrIsClient)
-		h.refused("by a member", h.Clients.RemoveClient(ctx, "photos", h.otto.ID), user.ErrNotAdmin)
+		h.refused("a second time", h.Clients.CreateClient(ctx, client("photos"), "x", h.byAnna()), oidc.ErrIsClient)
+		h.refused("by a member", h.Clients.RemoveClient(ctx, "photos", h.byOtto()), user.ErrNotAdmin)
 		h.withClient("notes")
 		if issuer := must(h.Clients.Issuer(ctx))(h.T); issuer != "https://home.example.org/pforte" {
 			t.Errorf("the issuer is %q", issuer)
 		}
-		h.refused("with another's id", h.Clients.ChangeClient(ctx, "notes", func(c *oidc.Client) error { c.ID = "photos"; return nil }, h.anna.ID), oidc.ErrIDTaken)
+		h.refused("with another's id", h.Clients.ChangeClient(ctx, "notes", func(c *oidc.Client) error { c.ID = "photos"; return nil }, h.byAnna()), oidc.ErrIDTaken)
 		h.ok(h.Clients.ChangeClient(ctx, "notes", func(c *oidc.Client) error {
 			c.Redirects, c.AfterLogout, c.Alg, c.Offline = []string{"app.notes:///cb"}, nil, oidc.ES256, true
 			return nil
-		}, h.anna.ID))
+		}, h.byAnna()))
 		if c := h.client("notes"); len(c.Redirects) != 1 || len(c.AfterLogout) != 0 || c.Alg != oidc.ES256 || !c.Offline || len(c.Secrets) != 1 {
 			t.Errorf("changed is %+v", c)
 		}
 		_, second := oidc.NewSecret()
-		h.ok(h.Clients.AddSecret(ctx, "notes", second, h.anna.ID))
-		h.refused("a third secret", h.Clients.AddSecret(ctx, "notes", second, h.anna.ID), oidc.ErrManySecret)
-		h.refused("another client's secret", h.Clients.RemoveSecret(ctx, "notes", got.Secrets[0].ID, h.anna.ID), oidc.ErrNoSecret)
-		h.ok(h.Clients.RemoveSecret(ctx, "notes", h.client("notes").Secrets[0].ID, h.anna.ID))
+		h.ok(h.Clients.AddSecret(ctx, "notes", second, h.byAnna()))
+		h.refused("a third secret", h.Clients.AddSecret(ctx, "notes", second, h.byAnna()), oidc.ErrManySecret)
+		h.refused("another's secret", h.Clients.RemoveSecret(ctx, "notes", got.Secrets[0].ID, h.byAnna()), oidc.ErrNoSecret)
+		h.ok(h.Clients.RemoveSecret(ctx, "notes", h.client("notes").Secrets[0].ID, h.byAnna()))
 		h.ok(h.Clients.SecretUsed(ctx, h.client("notes").Secrets[0].ID))
 		if c := h.client("notes"); len(c.Secrets) != 1 || c.Secrets[0].Hash != second.Hash || c.Secrets[0].LastUsedAt.IsZero() {
 			t.Errorf("secrets are %+v", c.Secrets)
 		}
 		h.ok(h.Clients.RequirePKCE(ctx, h.client("notes").ApplicationID))
-		h.ok(h.Clients.ChangeClient(ctx, "notes", func(c *oidc.Client) error { c.Public = true; return nil }, h.anna.ID))
+		h.ok(h.Clients.ChangeClient(ctx, "notes", func(c *oidc.Client) error { c.Public = true; return nil }, h.byAnna()))
 		if c := h.client("notes"); c.PKCE != oidc.Required || !c.Public || len(c.Secrets) != 0 {
 			t.Errorf("public is %+v", c)
 		}
-		h.refused("a public one's secret", h.Clients.AddSecret(ctx, "notes", second, h.anna.ID), oidc.ErrPublic)
-		h.ok(h.Clients.RemoveClient(ctx, "notes", h.anna.ID))
-		h.refused("again", h.Clients.RemoveClient(ctx, "notes", h.anna.ID), oidc.ErrNoClient)
-		h.ok(h.Clients.SetIssuer(ctx, "https://new.example.org/pforte", h.anna.ID))
+		h.refused("a public one's secret", h.Clients.AddSecret(ctx, "notes", second, h.byAnna()), oidc.ErrPublic)
+		h.ok(h.Clients.RemoveClient(ctx, "notes", h.byAnna()))
+		h.refused("again", h.Clients.RemoveClient(ctx, "notes", h.byAnna()), oidc.ErrNoClient)
+		h.ok(h.Clients.SetIssuer(ctx, "https://new.example.org/pforte", h.byAnna()))
 		if issuer := must(h.Clients.Issuer(ctx))(h.T); issuer != "https://new.example.org/pforte" {
 			t.Errorf("the issuer is %q", issuer)
 		}
@@ -122,7 +122,7 @@ func TestClient_ASecretMoreIsNotAddedByManyAtOnce(t *testing.T) {
 		h.withClient("photos")
 		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error {
 			_, secret := oidc.NewSecret()
-			return s.Clients.AddSecret(h.Context(), "photos", secret, h.anna.ID)
+			return s.Clients.AddSecret(h.Context(), "photos", secret, h.byAnna())
 		}, oidc.ErrManySecret); n != 1 {
 			t.Errorf("%d were added", n)
 		}
@@ -132,7 +132,7 @@ func TestClient_ASecretMoreIsNotAddedByManyAtOnce(t *testing.T) {
 func TestGrant_HoldsWhatItWasMadeOf(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		c := h.withClient("photos")
-		h.ok(h.Groups.CreateGroup(h.Context(), "kids", "Kinder", []int64{h.otto.ID}, h.anna.ID))
+		h.ok(h.Groups.CreateGroup(h.Context(), "kids", "Kinder", []int64{h.otto.ID}, h.byAnna()))
 		g := h.grant(c, h.otto, "l1")
 		g.Offline, g.Factor = true, session.PasswordWithTOTP
 		made := must(h.Grants.CreateGrant(h.Context(), g))(h.T)
@@ -189,37 +189,37 @@ var ends = map[string]func(h *household, c oidc.Client) error{
 		return err
 	},
 	"leaving the group": func(h *household, _ oidc.Client) error {
-		return h.Groups.ChangeMembers(h.Context(), "kids", map[int64]bool{h.otto.ID: false}, h.anna.ID)
+		return h.Groups.ChangeMembers(h.Context(), "kids", map[int64]bool{h.otto.ID: false}, h.byAnna())
 	},
 	"another rule": func(h *household, _ oidc.Client) error {
 		return h.Applications.ChangeApplication(h.Context(), "photos", func(a *application.Application) error {
 			a.Rule, a.Group = application.Admin, ""
 			return nil
-		}, h.anna.ID)
+		}, h.byAnna())
 	},
 	"second factor": func(h *household, _ oidc.Client) error {
 		return h.Applications.ChangeApplication(h.Context(), "photos", func(a *application.Application) error {
 			a.SecondFactor = true
 			return nil
-		}, h.anna.ID)
+		}, h.byAnna())
 	},
 	"no client any more": func(h *household, _ oidc.Client) error {
-		return h.Clients.RemoveClient(h.Context(), "photos", h.anna.ID)
+		return h.Clients.RemoveClient(h.Context(), "photos", h.byAnna())
 	},
 	"no application any more": func(h *household, _ oidc.Client) error {
-		return h.Applications.RemoveApplication(h.Context(), "photos", h.anna.ID)
+		return h.Applications.RemoveApplication(h.Context(), "photos", h.byAnna())
 	},
 }
 
 // forKids creates "photos" with a client, for the group of otto.
 func (h *household) forKids() oidc.Client {
 	h.Helper()
-	h.ok(h.Groups.CreateGroup(h.Context(), "kids", "Kinder", []int64{h.otto.ID}, h.anna.ID))
+	h.ok(h.Groups.CreateGroup(h.Context(), "kids", "Kinder", []int64{h.otto.ID}, h.byAnna()))
 	c := h.withClient("photos")
 	h.ok(h.Applications.ChangeApplication(h.Context(), "photos", func(a *application.Application) error {
 		a.Rule, a.Group, a.SecondFactor = application.Group, "kids", false
 		return nil
-	}, h.anna.ID))
+	}, h.byAnna()))
 	return c
 }
 
@@ -272,7 +272,7 @@ func TestGrant_CodeUnderWayDoesNotOutliveWhatEndsIt(t *testing.T) {
 					ended <- err
 					return
 				}
-				ended <- h.Groups.ChangeMembers(h.Context(), "kids", map[int64]bool{h.otto.ID: false}, h.anna.ID)
+				ended <- h.Groups.ChangeMembers(h.Context(), "kids", map[int64]bool{h.otto.ID: false}, h.byAnna())
 			}()
 			h.ok(<-ended)
 			err := <-made
@@ -283,7 +283,7 @@ func TestGrant_CodeUnderWayDoesNotOutliveWhatEndsIt(t *testing.T) {
 			}
 			_, err = h.Grants.Held(h.Context(), g.ID)
 			h.refused("afterwards", err, oidc.ErrGrantEnded)
-			h.ok(h.Groups.ChangeMembers(h.Context(), "kids", map[int64]bool{h.otto.ID: true}, h.anna.ID))
+			h.ok(h.Groups.ChangeMembers(h.Context(), "kids", map[int64]bool{h.otto.ID: true}, h.byAnna()))
 		}
 		t.Logf("%d grants came first", won)
 	})

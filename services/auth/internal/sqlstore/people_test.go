@@ -93,7 +93,7 @@ func TestRename_ANameGivenUpIsNotTakenMeanwhile(t *testing.T) {
 func TestDisabled_AccountOpensNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.byAnna()))
 		_, hash := h.newToken(h.otto.ID, "dav")
 		reset := h.reset()
 		r := must(h.Users.Disable(ctx, h.otto.ID, h.byAnna()))(h.T)
@@ -176,7 +176,7 @@ func leaveOrDisable(s *suite) {
 func TestGuest_EndsWithTheirLastDay(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.byAnna()))
 		_, hash := h.newToken(h.otto.ID, "dav")
 		ends, never, admin, member := h.now.Add(time.Hour).Truncate(time.Second).UTC(), time.Time{}, user.Admin, user.Member
 		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &ends}, h.byAnna()))

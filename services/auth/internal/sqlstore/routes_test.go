@@ -19,7 +19,7 @@ func (h *household) setRoute(ctx context.Context, r application.Route) error {
 	return h.Applications.ChangeApplication(ctx, "notes", func(a *application.Application) error {
 		a.Route = r
 		return nil
-	}, h.anna.ID)
+	}, h.byAnna())
 }
 
 func (h *household) lastDetail() map[string]any {
@@ -32,7 +32,7 @@ func TestRoute_IsStoredAndRecordedWithWhatWasBefore(t *testing.T) {
 		first := application.Route{Upstream: "http://notes:80", Strip: true, UserHeader: "Remote-User", Recipe: "radicale"}
 		notes := app("notes")
 		notes.Route = first
-		h.ok(h.Applications.CreateApplication(h.Context(), notes, application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), notes, application.Icon{}, h.byAnna()))
 		if got := h.apps()[0]; got != notes {
 			h.Errorf("got %+v, want %+v", got, notes)
 		}
@@ -50,7 +50,7 @@ func TestRoute_IsStoredAndRecordedWithWhatWasBefore(t *testing.T) {
 		h.refused("of a member", h.Applications.ChangeApplication(h.Context(), "notes", func(a *application.Application) error {
 			a.Route = first
 			return nil
-		}, h.otto.ID), user.ErrNotAdmin)
+		}, h.byOtto()), user.ErrNotAdmin)
 	})
 }
 
@@ -58,9 +58,9 @@ func TestRoute_EndsWithItsApplication(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		notes := app("notes")
 		notes.Route = application.Route{Upstream: "http://notes:80"}
-		h.ok(h.Applications.CreateApplication(h.Context(), notes, application.Icon{}, h.anna.ID))
-		h.ok(h.Applications.RemoveApplication(h.Context(), "notes", h.anna.ID))
-		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), notes, application.Icon{}, h.byAnna()))
+		h.ok(h.Applications.RemoveApplication(h.Context(), "notes", h.byAnna()))
+		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), application.Icon{}, h.byAnna()))
 		if got := h.apps()[0]; got.Route != (application.Route{}) || got.Reached {
 			h.Errorf("got %+v", got)
 		}
@@ -72,7 +72,7 @@ func TestRoute_TakesOnePin(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		notes := app("notes")
 		notes.Route = application.Route{Upstream: "https://notes:443"}
-		h.ok(h.Applications.CreateApplication(h.Context(), notes, application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), notes, application.Icon{}, h.byAnna()))
 		var all sync.WaitGroup
 		for i := range atOnce {
 			all.Go(func() {
@@ -102,17 +102,17 @@ func TestIcon_IsStoredServedAndRemoved(t *testing.T) {
 		icon := application.Icon{Hash: strings.Repeat("a1", 32), PNG: []byte("\x89PNG\x00")}
 		photos := app("photos")
 		photos.Icon = icon.Hash
-		h.ok(h.Applications.CreateApplication(h.Context(), photos, icon, h.anna.ID))
-		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), application.Icon{}, h.anna.ID))
-		h.ok(h.Applications.SetIcon(h.Context(), "notes", icon, h.anna.ID)) // both have the same
-		h.ok(h.Applications.SetIcon(h.Context(), "photos", icon, h.anna.ID))
-		h.ok(h.Applications.SetIcon(h.Context(), "photos", application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), photos, icon, h.byAnna()))
+		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), application.Icon{}, h.byAnna()))
+		h.ok(h.Applications.SetIcon(h.Context(), "notes", icon, h.byAnna())) // both have the same
+		h.ok(h.Applications.SetIcon(h.Context(), "photos", icon, h.byAnna()))
+		h.ok(h.Applications.SetIcon(h.Context(), "photos", application.Icon{}, h.byAnna()))
 		if png := must(h.Applications.Icon(h.Context(), icon.Hash))(h.T); string(png) != string(icon.PNG) || h.apps()[1].Icon != "" {
 			h.Errorf("%q, %+v", png, h.apps())
 		}
-		h.refused("a member's", h.Applications.SetIcon(h.Context(), "notes", application.Icon{}, h.otto.ID), user.ErrNotAdmin)
-		h.refused("of none", h.Applications.SetIcon(h.Context(), "none", icon, h.anna.ID), application.ErrNotFound)
-		h.ok(h.Applications.RemoveApplication(h.Context(), "notes", h.anna.ID))
+		h.refused("a member's", h.Applications.SetIcon(h.Context(), "notes", application.Icon{}, h.byOtto()), user.ErrNotAdmin)
+		h.refused("of none", h.Applications.SetIcon(h.Context(), "none", icon, h.byAnna()), application.ErrNotFound)
+		h.ok(h.Applications.RemoveApplication(h.Context(), "notes", h.byAnna()))
 		if _, err := h.Applications.Icon(h.Context(), icon.Hash); !errors.Is(err, application.ErrNotFound) {
 			h.Errorf("of a removed application: %v", err)
 		}
@@ -124,13 +124,13 @@ func TestIcon_IsStoredServedAndRemoved(t *testing.T) {
 
 func TestApplication_IsReachedOnceAndForAll(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), app("notes"), application.Icon{}, h.byAnna()))
 		all := must(h.Applications.Applications(h.Context()))(h.T)
 		h.ok(h.Applications.SetReached(h.Context(), all[0].ID))
 		h.ok(h.Applications.ChangeApplication(h.Context(), "notes", func(a *application.Application) error {
 			a.Name, a.Reached = "Notizen", false
 			return nil
-		}, h.anna.ID))
+		}, h.byAnna()))
 		if got := h.apps()[0]; !got.Reached || got.Name != "Notizen" {
 			h.Errorf("got %+v", got)
 		}

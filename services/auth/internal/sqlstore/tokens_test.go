@@ -37,10 +37,10 @@ func (h *household) invalid(what, hash string) {
 func TestToken_ReturnsItsUserAsStoredNow(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
-		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.anna.ID))
-		h.ok(h.Groups.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
-		h.ok(h.Groups.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.byAnna()))
+		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.byAnna()))
+		h.ok(h.Groups.CreateGroup(ctx, "kids", "Kinder", nil, h.byAnna()))
+		h.ok(h.Groups.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true}, h.byAnna()))
 		text := token.New()
 		expires := h.now.Add(time.Hour).UTC().Truncate(time.Second)
 		created := must(h.Tokens.CreateToken(ctx, token.Token{
@@ -59,7 +59,7 @@ func TestToken_ReturnsItsUserAsStoredNow(t *testing.T) {
 			h.Errorf("got %+v in %q", u, groups)
 		}
 		h.ok(h.Users.SetRole(ctx, h.otto.ID, user.Admin))
-		h.ok(h.Groups.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: false}, h.anna.ID))
+		h.ok(h.Groups.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: false}, h.byAnna()))
 		if _, u, groups, err = h.Tokens.TokenVisitor(ctx, token.Hash(text)); err != nil || u.Role != user.Admin || len(groups) != 0 {
 			h.Errorf("after a change: %+v in %q, %v", u, groups, err)
 		}
@@ -69,7 +69,7 @@ func TestToken_ReturnsItsUserAsStoredNow(t *testing.T) {
 func TestToken_ThatEndedIsInvalid(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.byAnna()))
 		h.invalid("unknown", token.Hash(token.New()))
 		h.invalid("empty", "")
 
@@ -124,10 +124,10 @@ func TestToken_ThatEndedIsInvalid(t *testing.T) {
 func TestToken_ANewApplicationIsNotTheOneOfItsSlug(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.byAnna()))
 		_, hash := h.newToken(h.otto.ID, "photos")
-		h.ok(h.Applications.RemoveApplication(ctx, "photos", h.anna.ID))
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.RemoveApplication(ctx, "photos", h.byAnna()))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.byAnna()))
 		if got, _, _, err := h.Tokens.TokenVisitor(ctx, hash); err != nil || len(got.Applications) != 0 {
 			h.Errorf("got %+v, %v", got, err)
 		}
@@ -137,10 +137,10 @@ func TestToken_ANewApplicationIsNotTheOneOfItsSlug(t *testing.T) {
 func TestToken_WithoutApplicationOrUserIsNotCreated(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.byAnna()))
 		closed := app("closed")
 		closed.Tokens = false
-		h.ok(h.Applications.CreateApplication(ctx, closed, application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, closed, application.Icon{}, h.byAnna()))
 		before := h.events()
 		create := func(userID, by int64, slugs ...string) error {
 			_, err := h.Tokens.CreateToken(ctx, token.Token{UserID: userID, Name: "x", Applications: slugs}, token.Hash(token.New()), h.session(by))
@@ -161,7 +161,7 @@ func TestToken_WithoutApplicationOrUserIsNotCreated(t *testing.T) {
 
 func TestToken_AUserHasABoundedNumber(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		h.ok(h.Applications.CreateApplication(h.Context(), app("photos"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(h.Context(), app("photos"), application.Icon{}, h.byAnna()))
 		otto := h.byOtto()
 		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error {
 			_, err := s.Tokens.CreateToken(h.Context(), token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"photos"}}, token.Hash(token.New()), otto)
@@ -178,7 +178,7 @@ func TestToken_AUserHasABoundedNumber(t *testing.T) {
 func TestToken_AnEndedSessionCreatesNone(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.byAnna()))
 		create := func(s *sqlstore.Stores, by session.Session) error {
 			t := token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"photos"}}
 			_, err := s.Tokens.CreateToken(ctx, t, token.Hash(token.New()), by)
@@ -210,7 +210,7 @@ func TestToken_AnEndedSessionCreatesNone(t *testing.T) {
 func TestToken_UseIsRecordedOnceAnHour(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.byAnna()))
 		created, _ := h.newToken(h.otto.ID, "photos")
 		used := func() time.Time { return must(h.Tokens.Tokens(ctx, h.otto.ID))(h.T)[0].LastUsedAt }
 		if !used().IsZero() {
@@ -234,7 +234,7 @@ func TestToken_UseIsRecordedOnceAnHour(t *testing.T) {
 func TestToken_IsNotInTheAudit(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.byAnna()))
 		created, _ := h.newToken(h.otto.ID, "photos")
 		h.ok(h.Tokens.RevokeToken(ctx, created.ID, h.otto.ID))
 		entries := must(h.Audit.Entries(ctx, everything))(h.T)
@@ -250,7 +250,7 @@ func TestToken_IsNotInTheAudit(t *testing.T) {
 func TestToken_OnesThatEndedLongAgoAreSwept(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.anna.ID))
+		h.ok(h.Applications.CreateApplication(ctx, app("dav"), application.Icon{}, h.byAnna()))
 		endless, _ := h.newToken(h.otto.ID, "dav")
 		revoked, _ := h.newToken(h.otto.ID, "dav")
 		later, _ := h.newToken(h.otto.ID, "dav")
