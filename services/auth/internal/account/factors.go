@@ -42,10 +42,10 @@ type Factors interface {
 	// factor.ErrNotEnabled, factor.ErrRequired.
 	DisableFactor(ctx context.Context, of session.Session) error
 	// ResetFactor removes TOTP, recovery codes and passkeys and revokes all sessions. by
-	// is an admin (user.ErrNotAdmin) or user.Operator.
-	ResetFactor(ctx context.Context, id, by int64) (user.Revocation, error)
+	// is a session of an admin (user.ErrNotAdmin), or user.Operator's, the zero Session.
+	ResetFactor(ctx context.Context, id int64, by session.Session) (user.Revocation, error)
 	// RequireFactor sets whether the household requires a second factor; by likewise.
-	RequireFactor(ctx context.Context, required bool, by int64) error
+	RequireFactor(ctx context.Context, required bool, by session.Session) error
 
 	// SealedSecrets returns all TOTP secrets, sealed. Reseal replaces one that is still old by
 	// sealed.
@@ -279,11 +279,11 @@ func (f *SecondFactor) prove(ctx context.Context, of session.Session, typed stri
 	})
 }
 
-// Reset removes all second factors and passkeys of a user on behalf of an admin or
-// user.Operator, and ends all their sessions. ErrUseOwnPage, user.ErrNotFound,
-// user.ErrNotAdmin, ErrPending.
-func (f *SecondFactor) Reset(ctx context.Context, by, id int64) error {
-	if by == id {
+// Reset removes all second factors and passkeys of a user on behalf of the admin of a
+// session, and ends all their sessions. ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin,
+// ErrPending; session.ErrNotFound when the admin's session has ended meanwhile.
+func (f *SecondFactor) Reset(ctx context.Context, by session.Session, id int64) error {
+	if by.UserID == id {
 		return ErrUseOwnPage
 	}
 	r, err := f.s.factors.ResetFactor(ctx, id, by)
@@ -294,14 +294,15 @@ func (f *SecondFactor) Reset(ctx context.Context, by, id int64) error {
 // ResetOf is Reset for the operator, who names users by username.
 func (f *SecondFactor) ResetOf(ctx context.Context, username string) error {
 	_, err := f.s.change(ctx, username, func(id int64) (user.Revocation, error) {
-		return f.s.factors.ResetFactor(ctx, id, user.Operator)
+		return f.s.factors.ResetFactor(ctx, id, session.Session{})
 	})
 	return err
 }
 
-// Require sets, on behalf of an admin, whether the household requires a second
-// factor. It ends no session and refuses no login. user.ErrNotAdmin.
-func (f *SecondFactor) Require(ctx context.Context, by int64, required bool) error {
+// Require sets, on behalf of the admin of a session, whether the household requires a
+// second factor. It ends no session and refuses no login. user.ErrNotAdmin,
+// session.ErrNotFound.
+func (f *SecondFactor) Require(ctx context.Context, by session.Session, required bool) error {
 	return f.s.factors.RequireFactor(ctx, required, by)
 }
 

@@ -175,7 +175,7 @@ func (a factors) requireFactor(c echo.Context, s caller) (answer, error) {
 	if body.Required == nil {
 		return answer{}, account.ErrMissing
 	}
-	if err := a.Accounts.SecondFactor.Require(c.Request().Context(), s.UserID, *body.Required); err != nil {
+	if err := a.Accounts.SecondFactor.Require(c.Request().Context(), s.Session, *body.Required); err != nil {
 		return answer{}, err
 	}
 	return data(map[string]bool{"required": *body.Required}), nil
@@ -208,7 +208,7 @@ func (a factors) resetFactor(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return done, a.Accounts.SecondFactor.Reset(c.Request().Context(), s.UserID, id)
+	return done, a.Accounts.SecondFactor.Reset(c.Request().Context(), s.Session, id)
 }
 
 // reauth is POST /reauth.

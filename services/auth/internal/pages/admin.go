@@ -133,7 +133,7 @@ func (p household) changeMember(r *request) error {
 		}
 		return p.showLink(r, l, token, here)
 	case "factor":
-		return r.done(here, "factor-reset", p.Accounts.SecondFactor.Reset(r.ctx(), r.UserID, m.ID))
+		return r.done(here, "factor-reset", p.Accounts.SecondFactor.Reset(r.ctx(), r.Session, m.ID))
 	case "revoke", "remove":
 		return p.changeToken(r, here)
 	case "sessions":

@@ -44,7 +44,7 @@ func (p rules) change(r *request) error {
 	if r.form.get("do") == "name" {
 		err = p.People.NameHousehold(r.ctx(), r.UserID, r.form.get("household"))
 	} else {
-		err = p.Accounts.SecondFactor.Require(r.ctx(), r.UserID, r.form.get("required") == "yes")
+		err = p.Accounts.SecondFactor.Require(r.ctx(), r.Session, r.form.get("required") == "yes")
 	}
 	return r.done(root+"admin/security", "profile", err)
 }

@@ -46,7 +46,7 @@ func TestEnd_TellsTheApplicationOnce(t *testing.T) {
 			return err
 		},
 		"reset factor": func(h *household, _ oidc.Client) error {
-			_, err := h.Factors.ResetFactor(h.Context(), h.otto.ID, h.anna.ID)
+			_, err := h.Factors.ResetFactor(h.Context(), h.otto.ID, h.byAnna())
 			return err
 		},
 		"groups of a member": func(h *household, _ oidc.Client) error {

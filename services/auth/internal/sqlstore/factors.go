@@ -281,10 +281,10 @@ func (tx *transaction) clearFactors(ctx context.Context, id int64) error {
 }
 
 // ResetFactor implements account.Factors.
-func (s *Factors) ResetFactor(ctx context.Context, id, by int64) (user.Revocation, error) {
+func (s *Factors) ResetFactor(ctx context.Context, id int64, by session.Session) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.db.change(ctx, "reset second factor", r, func(ctx context.Context, tx *transaction) error {
-		if err := tx.mayAct(ctx, by); err != nil {
+		if err := tx.sessionMayAct(ctx, by); err != nil {
 			return err
 		}
 		u, err := tx.lockUser(ctx, id)
@@ -314,9 +314,9 @@ func (tx *transaction) requiresFactor(ctx context.Context) (bool, error) {
 }
 
 // RequireFactor implements account.Factors.
-func (s *Factors) RequireFactor(ctx context.Context, required bool, by int64) error {
+func (s *Factors) RequireFactor(ctx context.Context, required bool, by session.Session) error {
 	return s.db.write(ctx, timeout, "require second factor", func(ctx context.Context, tx *transaction) error {
-		if err := tx.mayAct(ctx, by); err != nil {
+		if err := tx.sessionMayAct(ctx, by); err != nil {
 			return err
 		}
 		was, err := tx.requiresFactor(ctx)

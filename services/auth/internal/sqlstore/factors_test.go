@@ -170,7 +170,8 @@ func TestRecoveryCode_IsUsedOnceByItsUser(t *testing.T) {
 
 func TestSecondFactor_AnEndedSessionChangesNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		h.passkey(h.otto, "a", 0)
+		p := h.passkey(h.otto, "a", 0)
+		h.passkey(h.otto, "b", 0)
 		if err := h.Factors.SetupTOTP(h.Context(), h.otto.ID, pending); err != nil {
 			h.Fatal(err)
 		}
@@ -186,6 +187,9 @@ func TestSecondFactor_AnEndedSessionChangesNothing(t *testing.T) {
 				_, err := h.Factors.EnableByPasskey(h.Context(), of, hashes)
 				return err
 			},
+			func(of session.Session) error {
+				return h.Passkeys.RemovePasskey(h.Context(), of.UserID, p.ID, of.Stamp, of.Key)
+			},
 		}
 		for i, act := range acts {
 			must(h.Users.SetPasswordHash(h.Context(), h.kept(), h.present().PasswordHash, fmt.Sprint("hash ", i)))(h.T)
@@ -196,6 +200,11 @@ func TestSecondFactor_AnEndedSessionChangesNothing(t *testing.T) {
 				h.Errorf("act %d of the session that stays: %v", i, err)
 			}
 		}
+		ended = h.byAnna()
+		must(h.Users.EndSessions(h.Context(), h.anna.ID))(h.T)
+		_, err := h.Factors.ResetFactor(h.Context(), h.otto.ID, ended)
+		h.refused("a reset", err, session.ErrNotFound)
+		h.refused("a rule", h.Factors.RequireFactor(h.Context(), true, ended), session.ErrNotFound)
 	})
 }
 
@@ -221,15 +230,15 @@ func TestSecondFactor_PasskeysBecomeOneOnce(t *testing.T) {
 func TestSecondFactor_DutyKeepsIt(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		h.enable()
-		if err := h.Factors.RequireFactor(h.Context(), true, h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
+		if err := h.Factors.RequireFactor(h.Context(), true, h.byOtto()); !errors.Is(err, user.ErrNotAdmin) {
 			h.Errorf("by a member: %v", err)
 		}
-		h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.RequireFactor(h.Context(), true, h.anna.ID) })
+		h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.RequireFactor(h.Context(), true, h.byAnna()) })
 		kept := h.kept()
 		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.DisableFactor(h.Context(), kept) }, factor.ErrRequired); n != 0 || !h.state().Enabled {
 			h.Errorf("turned off %d times", n)
 		}
-		if err := h.Factors.RequireFactor(h.Context(), false, user.Operator); err != nil {
+		if err := h.Factors.RequireFactor(h.Context(), false, session.Session{}); err != nil {
 			h.Fatal(err)
 		}
 		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Factors.DisableFactor(h.Context(), kept) }, factor.ErrNotEnabled); n != 1 || h.state().Enabled || h.state().Recovery != 0 {
@@ -273,12 +282,12 @@ func TestSecondFactor_AResetLeavesNothing(t *testing.T) {
 		if err := h.Browsers.SeeBrowser(h.Context(), h.otto.ID, "phone", "Firefox", true); err != nil {
 			h.Fatal(err)
 		}
-		if _, err := h.Factors.ResetFactor(h.Context(), h.anna.ID, h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
+		if _, err := h.Factors.ResetFactor(h.Context(), h.anna.ID, h.byOtto()); !errors.Is(err, user.ErrNotAdmin) {
 			h.Errorf("by a member: %v", err)
 		}
 		kept := h.kept()
 		before := kept.Stamp
-		must(h.Factors.ResetFactor(h.Context(), h.otto.ID, h.anna.ID))(h.T)
+		must(h.Factors.ResetFactor(h.Context(), h.otto.ID, h.byAnna()))(h.T)
 		state, otto := h.state(), h.present()
 		if state.Enabled || state.Sealed != nil || state.LastStep != 0 || state.Recovery != 0 || state.Passkeys != 0 || otto.SecondFactor || otto.Admits(before, "kept", h.now) {
 			h.Errorf("got %+v, %+v", state, otto)
@@ -287,7 +296,7 @@ func TestSecondFactor_AResetLeavesNothing(t *testing.T) {
 			h.Error("a browser is still trusted, or nothing is recorded")
 		}
 		for what, id := range map[string]int64{"an unknown user": 1 << 40} {
-			if _, err := h.Factors.ResetFactor(h.Context(), id, user.Operator); !errors.Is(err, user.ErrNotFound) {
+			if _, err := h.Factors.ResetFactor(h.Context(), id, session.Session{}); !errors.Is(err, user.ErrNotFound) {
 				h.Errorf("%s: %v", what, err)
 			}
 		}
@@ -438,7 +447,7 @@ func TestSecondFactor_HoldsAgainstTheFirstRelease(t *testing.T) {
 			h.passkey(h.present(), "a", 0)
 			must(h.Factors.EnableByPasskey(ctx, h.kept(), hashes))(h.T)
 			check("enabled by a passkey")
-			must(h.Factors.ResetFactor(ctx, h.otto.ID, user.Operator))(h.T)
+			must(h.Factors.ResetFactor(ctx, h.otto.ID, session.Session{}))(h.T)
 			if h.stored() != hash {
 				h.Errorf("after a reset of the factor: %q", h.stored())
 			}
@@ -474,7 +483,7 @@ func TestPassword_StoredWithAFactorIsMarked(t *testing.T) {
 					_, err = s.Factors.EnableTOTP(ctx, sessionOf(otto, ""), sealed, sealed, 100, hashes)
 					return err
 				default:
-					_, err := s.Factors.ResetFactor(ctx, h.otto.ID, user.Operator)
+					_, err := s.Factors.ResetFactor(ctx, h.otto.ID, session.Session{})
 					return err
 				}
 			}, session.ErrNotFound, user.ErrChanged, factor.ErrAlreadyEnabled, factor.ErrNoPendingSetup)

@@ -194,9 +194,10 @@ func (s *Passkeys) RenamePasskey(
 }
 
 // RemovePasskey implements factor.PasskeyStore.
-func (s *Passkeys) RemovePasskey(ctx context.Context, userID, id int64) error {
+func (s *Passkeys) RemovePasskey(ctx context.Context, userID, id int64, stamp, sessionKey string) error {
 	return s.db.write(ctx, timeout, "remove passkey", func(ctx context.Context, tx *transaction) error {
-		u, err := tx.lockUser(ctx, userID)
+		of := session.Session{Ref: session.Ref{UserID: userID, Key: sessionKey}, Stamp: stamp}
+		u, err := tx.lockUserOf(ctx, of)
 		if err != nil {
 			return err
 		}

@@ -169,7 +169,7 @@ func TestPasskey_WithoutACounterIsUsedAgain(t *testing.T) {
 		if h.recorded("passkey_flags_changed") != 1 {
 			h.Error("the changed flag is not recorded once")
 		}
-		if err := h.Passkeys.RemovePasskey(h.Context(), h.otto.ID, a.Passkey.ID); err != nil {
+		if err := h.Passkeys.RemovePasskey(h.Context(), h.otto.ID, a.Passkey.ID, h.otto.SessionStamp, ""); err != nil {
 			h.Fatal(err)
 		}
 		if err := h.Passkeys.UsePasskey(h.Context(), a); !errors.Is(err, factor.ErrNoPasskey) {
@@ -194,14 +194,16 @@ func TestPasskey_IsItsUsersToRenameAndRemove(t *testing.T) {
 		if _, err := h.Passkeys.RenamePasskey(h.Context(), h.anna.ID, p.ID, "hers"); !errors.Is(err, factor.ErrNoPasskey) {
 			h.Errorf("renamed by another user: %v", err)
 		}
-		if err := h.Passkeys.RemovePasskey(h.Context(), h.anna.ID, p.ID); !errors.Is(err, factor.ErrNoPasskey) {
+		if err := h.Passkeys.RemovePasskey(h.Context(), h.anna.ID, p.ID, h.anna.SessionStamp, ""); !errors.Is(err, factor.ErrNoPasskey) {
 			h.Errorf("removed by another user: %v", err)
 		}
 		p.Name = "his"
 		if diff := cmp.Diff(p, must(h.Passkeys.RenamePasskey(h.Context(), h.otto.ID, p.ID, "his"))(h.T)); diff != "" {
 			h.Errorf("differs (-want +got):\n%s", diff)
 		}
-		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error { return s.Passkeys.RemovePasskey(h.Context(), h.otto.ID, p.ID) }, factor.ErrNoPasskey); n != 1 || h.recorded("passkey_removed") != 1 {
+		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error {
+			return s.Passkeys.RemovePasskey(h.Context(), h.otto.ID, p.ID, h.otto.SessionStamp, "")
+		}, factor.ErrNoPasskey); n != 1 || h.recorded("passkey_removed") != 1 {
 			h.Errorf("removed %d times", n)
 		}
 	})
@@ -219,7 +221,7 @@ func TestPasskey_TheLastTurnsTheFactorOffUnlessRequired(t *testing.T) {
 				h.exec(`INSERT INTO household (key, value) VALUES ('require_second_factor', 'true')`)
 			}
 			n := h.atOnce(func(s *sqlstore.Stores, i int) error {
-				return s.Passkeys.RemovePasskey(h.Context(), h.otto.ID, keys[i%2].ID)
+				return s.Passkeys.RemovePasskey(h.Context(), h.otto.ID, keys[i%2].ID, h.otto.SessionStamp, "")
 			}, factor.ErrNoPasskey, factor.ErrRequired)
 			left, off := len(must(h.Passkeys.Passkeys(h.Context(), h.otto.ID))(h.T)), h.recorded("second_factor_off")
 			if required && (n != 1 || left != 1 || off != 0) || !required && (n != 2 || left != 0 || off != 1) {
