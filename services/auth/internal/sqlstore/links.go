@@ -101,6 +101,10 @@ func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (a
 		}
 		return audit.Event{Name: "setup_made"}, tx.voidLinks(ctx, `kind = 'setup'`)
 	case link.Reset:
+		// The weakest lock that a new password waits for: two admins who do this for each other hold locks of both rows.
+		if err := tx.lockRow(ctx, l.UserID, "KEY SHARE"); err != nil {
+			return audit.Event{}, err
+		}
 		u, err := tx.user(ctx, l.UserID)
 		if err != nil {
 			return audit.Event{}, err
@@ -160,7 +164,8 @@ func (tx *transaction) voidLinks(ctx context.Context, where string, args ...any)
 		append([]any{tx.db.now().Unix()}, args...)...)
 }
 
-// closeResets makes a user's unused reset links void and closes their request for one.
+// closeResets makes a user's unused reset links void and closes their request for one. The user's row is locked before:
+// of all that locks both, nothing locks a link first.
 func (tx *transaction) closeResets(ctx context.Context, id int64) error {
 	if err := tx.voidLinks(ctx, `kind = 'reset' AND user_id = ?`, id); err != nil {
 		return err
@@ -344,6 +349,14 @@ func (s *Links) Join(
 func (s *Links) ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error) {
 	var r user.Revocation
 	err := s.db.write(ctx, timeout, "reset password by link", func(ctx context.Context, tx *transaction) error {
+		var id sql.NullInt64
+		err := tx.row(ctx, `SELECT user_id FROM links WHERE token_hash = ?`, hash).Scan(&id)
+		if err == nil {
+			err = tx.lockRow(ctx, id.Int64, "UPDATE") // as closeResets demands
+		}
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
 		l, err := s.useLink(ctx, tx, link.Reset, hash)
 		if err != nil {
 			return err

@@ -450,3 +450,39 @@ func TestReset_RequestIsDismissedByAnAdmin(t *testing.T) {
 		}
 	})
 }
+
+// TestReset_LocksTheUserBeforeTheLinks has another transaction hold the user's row, and change the links once the reset
+// waits for the row: as a new password does, which makes them void.
+func TestReset_LocksTheUserBeforeTheLinks(t *testing.T) {
+	h := emptyHousehold(t, sqldbtest.Postgres)
+	h.anna = must(h.Users.Create(t.Context(), person("anna", user.Admin), session.Session{}))(t)
+	h.otto = must(h.Users.Create(t.Context(), person("otto", user.Member), session.Session{}))(t)
+	anna := h.byAnna()
+	for what, do := range map[string]func(string) error{
+		"a new link": func(string) error {
+			l := link.Link{Kind: link.Reset, Role: "member", UserID: h.otto.ID}
+			_, err := h.other.Links.CreateLink(t.Context(), l, "another", anna)
+			return err
+		},
+		"a reset": func(hash string) error { _, err := h.other.Links.ResetByLink(t.Context(), hash, "new"); return err },
+	} {
+		hash := h.reset()
+		tx := must(h.db.Writer.BeginTx(t.Context(), nil))(t)
+		must(tx.ExecContext(t.Context(), `SELECT 1 FROM users WHERE id = $1 FOR UPDATE`, h.otto.ID))(t)
+		done := make(chan error, 1)
+		go func() { done <- do(hash) }()
+		for waits := false; !waits; time.Sleep(time.Millisecond) {
+			if len(done) > 0 {
+				t.Fatalf("%s does not wait: %v", what, <-done)
+			}
+			h.ok(h.db.Reader.QueryRowContext(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_stat_activity
+				WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits))
+		}
+		must(tx.ExecContext(t.Context(), `SET LOCAL lock_timeout = '100ms'`))(t)
+		if _, err := tx.ExecContext(t.Context(), `UPDATE links SET role = role WHERE user_id = $1`, h.otto.ID); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		h.ok(tx.Rollback())
+		h.ok(<-done)
+	}
+}

@@ -127,12 +127,22 @@ func (tx *transaction) addFirst(ctx context.Context, id int64, key factor.FirstP
 // Postgres it locks and reads in two statements: one that waits for a lock sees the other tables as they were before
 // its wait. user.ErrNotFound.
 func (tx *transaction) lockUser(ctx context.Context, id int64) (user.User, error) {
-	if tx.db.Dialect == sqldb.Postgres {
-		if err := tx.exec(ctx, `SELECT 1 FROM users WHERE id = $1 FOR UPDATE`, id); err != nil {
-			return user.User{}, fmt.Errorf("lock user: %w", err)
-		}
+	if err := tx.lockRow(ctx, id, "UPDATE"); err != nil {
+		return user.User{}, err
 	}
 	return tx.user(ctx, id)
+}
+
+// lockRow locks the row of a user, if there is one, until the transaction ends. SQLite, with its one writer, needs no
+// lock.
+func (tx *transaction) lockRow(ctx context.Context, id int64, strength string) error {
+	if tx.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	if err := tx.exec(ctx, `SELECT 1 FROM users WHERE id = ? FOR `+strength, id); err != nil {
+		return fmt.Errorf("lock user: %w", err)
+	}
+	return nil
 }
 
 // lockUserOf is lockUser for the user of a session. session.ErrNotFound: the session has been revoked, or the account
