@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -9,11 +10,10 @@ import (
 // DefaultHouseholdName is the default of Options.HouseholdName.
 const DefaultHouseholdName = "Zuhause"
 
-// Household returns the household's settings; the name is never empty.
+// Household returns the household's settings; the name is never empty, and Named says whether somebody has chosen it.
 func (s *Service) Household(ctx context.Context) (user.Household, error) {
 	h, err := s.users.Household(ctx)
-	if h.Name == "" {
-		h.Name = s.household
-	}
+	h.Named = h.Name != "" || s.household != DefaultHouseholdName
+	h.Name = cmp.Or(h.Name, s.household)
 	return h, err
 }

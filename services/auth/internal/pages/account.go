@@ -133,9 +133,7 @@ func (p profile) firstSteps(r *request, h user.Household, joined bool) ([]firstS
 	if h.FirstStepsDone {
 		return nil, nil
 	}
-	steps := []firstStep{{
-		Text: r.text["StepNamed"], URL: root + "admin/security", Done: h.Name != account.DefaultHouseholdName,
-	}}
+	steps := []firstStep{{Text: r.text["StepNamed"], URL: root + "admin/security", Done: h.Named}}
 	protect, err := p.protectStep(r)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -34,6 +35,17 @@ func TestStart_HasTheFirstStepsOfANewHousehold(t *testing.T) {
 	anna.get("/pforte/").shows("Die ersten Schritte", `value="setup">Code aus einer App</button>`)
 	anna.enroll()
 	anna.get("/pforte/").lacks("Die ersten Schritte", hidesSteps)
+}
+
+// TestStart_AHouseholdNamedAsByDefaultIsNamed: the step ends when somebody has chosen a name, whichever it is.
+func TestStart_AHouseholdNamedAsByDefaultIsNamed(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	anna.get("/pforte/").shows("Haushalt benennen</a>")
+	if err := f.people.NameHousehold(t.Context(), user.Operator, account.DefaultHouseholdName); err != nil {
+		t.Fatal(err)
+	}
+	anna.get("/pforte/").shows("Haushalt benennen<span").lacks("Haushalt benennen</a>")
 }
 
 // TestStart_ANewMemberProtectsTheAccount: by a passkey or by codes, from the start page, for as long as they are new.

@@ -115,7 +115,8 @@ type Change struct {
 
 // Household are the household's own settings.
 type Household struct {
-	Name string // empty: not set
+	Name  string // empty: not set
+	Named bool   // not that of the service's default; a store leaves it false
 	// RequireSecondFactor forbids users to turn their second factor off.
 	RequireSecondFactor bool
 	FirstStepsDone      bool      // an admin has hidden the first steps
