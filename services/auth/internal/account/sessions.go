@@ -110,13 +110,14 @@ func (s *Service) lastUsed(i session.Info) time.Time {
 	return at
 }
 
-// EndSession ends the session with a session key, which must be one of OwnSessions; else ErrNoSession.
+// EndSession ends the session with a session key, or of the login with that key (session.Session.Login), which must be
+// one of OwnSessions; else ErrNoSession.
 func (s *Service) EndSession(ctx context.Context, of session.Session, key string) error {
 	infos, err := s.OwnSessions(ctx, of)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(infos, func(i session.Info) bool { return i.Key == key })
+	at := slices.IndexFunc(infos, func(i session.Info) bool { return i.Key == key || i.Login == key })
 	if at < 0 {
 		return ErrNoSession
 	}

@@ -132,7 +132,7 @@ func proposedName(device string, there []account.PasskeyInfo) string {
 // device is one on which the user is logged in, or a browser in which they were.
 type device struct {
 	Name        string // browser and system
-	Key         string // of the session; empty: the user is logged out there
+	Key         string // of the session's login; empty: the user is logged out there
 	Hash        string // of a known browser without a session; else empty
 	Current     bool
 	How         string // how the session was proved, in words
@@ -158,7 +158,7 @@ func (p security) devices(r *request) (all []device, err error) {
 		name := r.text.deviceName(s.UserAgent)
 		loggedIn[name]++
 		all = append(all, device{
-			Name: name, Key: s.Key, Current: s.Key == r.Key, How: r.text["factor."+string(s.Factor)], IP: s.IP,
+			Name: name, Key: s.Login, Current: s.Key == r.Key, How: r.text["factor."+string(s.Factor)], IP: s.IP,
 			Since: s.CreatedAt, Used: s.LastUsedAt, Kept: r.text.kept(s.Device, p.Sessions.Lifetimes()),
 		})
 	}
@@ -263,7 +263,7 @@ func (p security) changePasskey(r *request) error {
 func (p security) changeDevices(r *request) error {
 	switch id := r.form.get("id"); r.form.get("do") {
 	case "end":
-		if id == r.Key {
+		if id == r.Login || id == r.Key {
 			return signIn(p).logout(r)
 		}
 		return r.done(securityPath, "session", p.Accounts.EndSession(r.ctx(), r.Session, id), account.ErrNoSession)

@@ -414,6 +414,25 @@ func TestDevices_AreListedAndEnded(t *testing.T) {
 	b.get("/pforte/").want(http.StatusSeeOther)
 }
 
+// TestDevices_AreEndedThoughTheyHaveProvedAgainWhoTheyAre: since the page was loaded, which gave them other sessions.
+func TestDevices_AreEndedThoughTheyHaveProvedAgainWhoTheyAre(t *testing.T) {
+	f := newFixture(t)
+	phone, b := f.otto(), f.otto()
+	again := func() {
+		for _, device := range []*browser{phone, b} {
+			device.post("/pforte/reauth", "password", userPass).leadsTo("/pforte/")
+		}
+	}
+	again()
+	list := b.get(security).want(http.StatusOK)
+	again()
+	keys := regexp.MustCompile(`name="id" value="([0-9a-f]{64})"`).FindAllStringSubmatch(list.body, -1)
+	b.post(security, "do", "end", "id", keys[1][1]).leadsTo(security + "?done=session")
+	phone.get("/pforte/").want(http.StatusSeeOther)
+	b.post(security, "do", "end", "id", keys[0][1]).leadsTo("/pforte/login?done=logout")
+	b.get("/pforte/").want(http.StatusSeeOther)
+}
+
 func TestDevices_OfOneNameAreToldApart(t *testing.T) {
 	f := newFixture(t)
 	var last *browser
