@@ -109,7 +109,6 @@ func TestRestore_PutsDataAndItsChangeIntoAPostgresTogether(t *testing.T) {
 	t.Run("the data is cut off", func(t *testing.T) {
 		archive, folder := savedPeople(t, sqldbtest.Postgres, ""), t.TempDir()
 		script := "#!/bin/sh\n" + whole + " \"$@\" || exit\n[ \"$1\" = --list ]\n"
-		//nolint:gosec // it runs
 		if err := os.WriteFile(filepath.Join(folder, "pg_restore"), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}

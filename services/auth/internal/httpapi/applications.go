@@ -227,10 +227,11 @@ func (a apps) createGroup(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	if err := a.Policy.CreateGroup(c.Request().Context(), s.Session, body.Slug, body.Name, body.Members...); err != nil {
+	ctx := c.Request().Context()
+	if err := a.Policy.CreateGroup(ctx, s.Session, body.Slug, body.Name, body.Members...); err != nil {
 		return answer{}, web.OfGroup(err)
 	}
-	return a.groupAnswer(c.Request().Context(), http.StatusCreated, body.Slug)
+	return a.groupAnswer(ctx, http.StatusCreated, body.Slug)
 }
 
 // changeGroup is PATCH /groups/:slug.

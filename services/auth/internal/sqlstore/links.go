@@ -101,7 +101,7 @@ func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (a
 		}
 		return audit.Event{Name: "setup_made"}, tx.voidLinks(ctx, `kind = 'setup'`)
 	case link.Reset:
-		// The weakest lock that a new password waits for: two admins who do this for each other hold locks of both rows.
+		// The weakest that a new password waits for: two admins who do this for each other lock both rows.
 		if err := tx.lockRow(ctx, l.UserID, "KEY SHARE"); err != nil {
 			return audit.Event{}, err
 		}
