@@ -445,9 +445,7 @@ func mutated(t testing.TB, n int, seed uint64) []line {
 }
 
 func TestVerdicts_AreTheSameInJavaScript(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(top, "npm/dist/esm/index.js")); err != nil {
-		missing(t, "the npm package is not built: make packages")
-	}
+	needsPackage(t)
 	agree(t, *mutations, "node", filepath.Join(top, "npm/test/agree.mjs"))
 }
 
@@ -478,6 +476,13 @@ func TestVerdicts_AreTheSameInPython(t *testing.T) {
 	agree(t, *mutations*3/2, "python3", filepath.Join(top, "python/tests/agree.py"))
 }
 
+func needsPackage(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(top, "npm/dist/esm/index.js")); err != nil {
+		missing(t, "the npm package is not built: make packages")
+	}
+}
+
 // missing skips for a person and fails where everything must be tested.
 func missing(t *testing.T, what string) {
 	t.Helper()
@@ -490,6 +495,21 @@ func missing(t *testing.T, what string) {
 // agree lets a program judge the vectors and the changed documents.
 func agree(t *testing.T, n int, program, script string) {
 	t.Helper()
+	all, valid := mutated(t, n, *seed), 0
+	for _, l := range append(lines(t), all...) {
+		if l.Verdict.Code == Valid {
+			valid++
+		}
+	}
+	if valid < 20 || valid > len(all)/5 {
+		t.Errorf("%d of %d documents hold", valid, len(all))
+	}
+	agreeWithin(t, 20*time.Minute, append(lines(t), all...), program, script)
+}
+
+// agreeWithin lets a program judge lines.
+func agreeWithin(t *testing.T, limit time.Duration, all []line, program, script string) {
+	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
 		missing(t, program+" is not installed")
 	}
@@ -499,11 +519,7 @@ func agree(t *testing.T, n int, program, script string) {
 		t.Fatal(err)
 	}
 	w := bufio.NewWriter(file)
-	all, valid := mutated(t, n, *seed), 0
-	for _, l := range append(lines(t), all...) {
-		if l.Verdict.Code == Valid {
-			valid++
-		}
+	for _, l := range all {
 		if err := json.NewEncoder(w).Encode(l); err != nil {
 			t.Fatal(err)
 		}
@@ -514,14 +530,28 @@ func agree(t *testing.T, n int, program, script string) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if valid < 20 || valid > len(all)/5 {
-		t.Errorf("%d of %d documents hold", valid, len(all))
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, program, script, path).CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Errorf("%s: %v", program, err)
+	}
+}
+
+// The proof beside a receipt is not signed: anyone may put a header of millions of members there.
+func TestVerdicts_OnACrowdedHeaderComeSoon(t *testing.T) {
+	needsPackage(t)
+	const begins, size, more = `"headerRlp":"0x`, 0x1fc, 4_000_000
+	l := line{Name: "a crowded header", Documents: vector("base")}
+	at := strings.Index(string(read(t, l.Documents["answer"])), begins+fmt.Sprintf("f9%04x", size))
+	if at < 0 {
+		t.Fatal("the header is another one")
+	}
+	members := fmt.Sprintf("fa%06x", more+size) + strings.Repeat("01", more)
+	l.Edits = []edit{{"answer", at + len(begins), len("f90000"), []byte(members)}}
+	l.Verdict = Judge(l.question(t))
+	for _, judge := range [][2]string{JavaScript, Python} {
+		agreeWithin(t, time.Minute, []line{l}, judge[0], filepath.Join(top, judge[1]))
 	}
 }

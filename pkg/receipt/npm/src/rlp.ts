@@ -38,11 +38,14 @@ function next(data: Uint8Array, at: number): Item {
   return {list, content, raw: data.subarray(at, at + head + size)};
 }
 
-/** The members of a list. */
-export function split(item: Item): Item[] {
+/** The members of a list. Only that of logs may have more than 32: each takes many times the byte it may be in. */
+export function split(item: Item, most = 32): Item[] {
   if (!item.list) throw new Error('rlp: not a list');
   const out: Item[] = [];
-  for (let at = 0; at < item.content.length; at += out[out.length - 1]!.raw.length) out.push(next(item.content, at));
+  for (let at = 0; at < item.content.length; at += out[out.length - 1]!.raw.length) {
+    if (out.length === most) throw new Error(`rlp: more than ${most} items`);
+    out.push(next(item.content, at));
+  }
   return out;
 }
 

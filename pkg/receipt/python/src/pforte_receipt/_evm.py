@@ -21,42 +21,47 @@ class Item(NamedTuple):
 
 def decode(data: bytes) -> Item:
     """Reads exactly one item."""
-    item = _next(data)
+    item = _next(data, 0)
     if len(item.raw) != len(data):
         raise ValueError("rlp: bytes after the item")
     return item
 
 
-def _next(data: bytes) -> Item:
-    if not data:
+def _next(data: bytes, at: int) -> Item:
+    left = len(data) - at
+    if not left:
         raise ValueError("rlp: ends too early")
-    prefix = data[0]
+    prefix = data[at]
     if prefix < 0x80:
-        return Item(False, data[:1], data[:1])
+        return Item(False, data[at : at + 1], data[at : at + 1])
     is_list = prefix >= 0xC0
     size, head = prefix - (0xC0 if is_list else 0x80), 1
     if size > 55:
         head = 1 + size - 55
-        if len(data) < head:
+        if left < head:
             raise ValueError("rlp: ends too early")
-        size = int.from_bytes(data[1:head], "big")
-        if data[1] == 0 or size <= 55:
+        size = int.from_bytes(data[at + 1 : at + head], "big")
+        if data[at + 1] == 0 or size <= 55:
             raise ValueError("rlp: not the shortest encoding")
-    if size > len(data) - head:
+    if size > left - head:
         raise ValueError("rlp: ends too early")
-    content = data[head : head + size]
+    content = data[at + head : at + head + size]
     if not is_list and size == 1 and content[0] < 0x80:
         raise ValueError("rlp: not the shortest encoding")
-    return Item(is_list, content, data[: head + size])
+    return Item(is_list, content, data[at : at + head + size])
 
 
-def split(item: Item) -> List[Item]:
+def split(item: Item, most: int = 32) -> List[Item]:
+    """The members of a list. Only that of logs may have more than 32: each takes many times the byte it may be in."""
     if not item.is_list:
         raise ValueError("rlp: not a list")
-    out, rest = [], item.content
-    while rest:
-        out.append(_next(rest))
-        rest = rest[len(out[-1].raw) :]
+    out: List[Item] = []
+    at = 0
+    while at < len(item.content):
+        if len(out) == most:
+            raise ValueError(f"rlp: more than {most} items")
+        out.append(_next(item.content, at))
+        at += len(out[-1].raw)
     return out
 
 
@@ -299,7 +304,7 @@ def decode_receipt(raw: bytes) -> TxReceipt:
         nonce = uint(m[4], 8)
         uint(m[5], 8)
     logs = []
-    for log in split(m[3]):
+    for log in split(m[3], len(m[3].content) // 24):  # no log is shorter
         members = split(log)
         if len(members) != 3:
             raise ValueError(f"log has {len(members)} members, not 3")
