@@ -53,6 +53,7 @@ type fixture struct {
 	redis    *miniredis.Miniredis
 	kept     *redis.Client   // of what the pages keep
 	revoking func()          // is called before sessions are revoked; nil: nothing is
+	entering func()          // likewise before a client is added
 	failing  map[string]bool // calls of stores that fail: revoke (sessions), issuer, clients, ask (proxies: done all the same)
 }
 
@@ -136,6 +137,13 @@ func (c failingClients) Clients(ctx context.Context) ([]oidc.Client, error) {
 		return nil, errStore
 	}
 	return c.sqlClients.Clients(ctx)
+}
+
+func (c failingClients) CreateClient(ctx context.Context, n oidc.Client, issuer string, by session.Session) error {
+	if c.f.entering != nil {
+		c.f.entering()
+	}
+	return c.sqlClients.CreateClient(ctx, n, issuer, by)
 }
 
 // AddSecret is the last call that does not fail where "after a secret" is set.

@@ -14,6 +14,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -165,7 +166,8 @@ func (p clients) addClient(r *request) error {
 	secret, err := p.OIDC.Create(r.ctx(), r.Session, n)
 	if err != nil {
 		if made {
-			err = errors.Join(err, p.Policy.RemoveApplication(r.ctx(), r.Session, n.Slug))
+			// Not for the session, which may have ended meanwhile.
+			err = errors.Join(err, p.Policy.RemoveApplication(r.ctx(), session.Session{}, n.Slug))
 		}
 		return err
 	}

@@ -43,6 +43,17 @@ func (b *browser) grafana(fields ...string) string {
 	return secretOf.FindString(shown.body)
 }
 
+// Nobody else takes it away: the admin has to log in again, and finds the address taken.
+func TestNewClient_LeavesNoApplicationWhereTheSessionEndsMeanwhile(t *testing.T) {
+	f, anna, _ := newProviding(t)
+	f.entering = func() { must(f.store.Users.EndSessions(t.Context(), 1))(t) }
+	anna.post("/pforte/admin/sign-in/new/grafana", "name", "Grafana", "url", "https://grafana.example.org", "rule", "login",
+		"do", "add")
+	if apps := must(f.store.Applications.Applications(t.Context()))(t); len(apps) > 0 {
+		t.Errorf("%q is left", apps[0].Slug)
+	}
+}
+
 // authorize leads a browser from an application, with a change of the request's parameters.
 func (b *browser) authorize(change ...string) reply {
 	b.f.t.Helper()
