@@ -131,6 +131,9 @@ func (u users) put(ctx context.Context, saved string) error {
 		return err
 	}
 	if err := u.thing.put(ctx, saved); err != nil {
+		if empty, unknown := sqldb.Empty(ctx, u.settings.Users); unknown == nil && empty {
+			err = errors.Join(err, u.settings.unmark(secrets.Sealed))
+		}
 		return err
 	}
 	sealed, err := sqldb.CountWhereTable(ctx, u.settings.Users, "user_factors", countSealed)
@@ -138,7 +141,7 @@ func (u users) put(ctx context.Context, saved string) error {
 		err = u.settings.unmark(secrets.Sealed)
 	}
 	if err != nil {
-		return fmt.Errorf("look for sealed secrets: %w; %w", err, u.remove())
+		return errors.Join(fmt.Errorf("look for sealed secrets: %w", err), u.remove())
 	}
 	return nil
 }

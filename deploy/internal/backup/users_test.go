@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -101,6 +102,9 @@ func TestRestore_PutsDataAndItsChangeIntoAPostgresTogether(t *testing.T) {
 		}
 		if empty, err := sqldb.Empty(t.Context(), to.Users); err != nil || !empty {
 			t.Errorf("the data is there without the change: %v", err)
+		}
+		if slices.Contains(names(t, filepath.Dir(to.SigningKey)), secrets.Sealed) {
+			t.Error("setup asks for the data key of an empty database")
 		}
 	}
 	t.Run("the change fails", func(t *testing.T) {
