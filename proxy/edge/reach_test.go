@@ -118,7 +118,7 @@ func TestReach_OfANameIsDecidedAtEachConnection(t *testing.T) {
 	}
 }
 
-// While names cannot be looked up, an application at an address opens, and no network that was closed is open.
+// While names cannot be looked up, an application at an address opens, and the network towards the world is closed.
 func TestReach_WaitsShortlyForASilentResolver(t *testing.T) {
 	t.Parallel()
 	app := httptest.NewServer(http.NotFoundHandler())

@@ -165,7 +165,7 @@ func (tx *transaction) voidLinks(ctx context.Context, where string, args ...any)
 }
 
 // closeResets makes a user's unused reset links void and closes their request for one. The user's row is locked before:
-// of all that locks both, nothing locks a link first.
+// of all that locks a user and their reset links, nothing locks a link first.
 func (tx *transaction) closeResets(ctx context.Context, id int64) error {
 	if err := tx.voidLinks(ctx, `kind = 'reset' AND user_id = ?`, id); err != nil {
 		return err
