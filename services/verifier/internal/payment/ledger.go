@@ -335,8 +335,8 @@ type Total struct {
 type Ledger interface {
 	// Claim writes r as Working for r.Owner unless the payment is there, and reports whether it
 	// did. It returns the record that is there then. To a plain r a Dead record that is not plain
-	// gives way: it gets the key of its copy again. For the key of a copy, a record of the
-	// authorization itself counts as there, too.
+	// gives way: it gets the key of its copy again; ErrUsed where something of it was refunded. For
+	// the key of a copy, a record of the authorization itself counts as there, too.
 	Claim(ctx context.Context, r Record) (Record, bool, error)
 	// Found writes that the money of r, which the chain shows, bought the answer: it makes the
 	// owner's Working record Settled by the transaction, or, where a copy that is not plain was

@@ -96,6 +96,9 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 		if won, err = claim(); err == nil && !won {
 			current, err = u.find(ctx, r.Key) // which claimSQL has locked
 			if err == nil && r.Plain && current.State == payment.Dead && !current.Plain {
+				if err = u.notRefunded(ctx, r.Key); err != nil { // its money may come again, for whoever has this key
+					return err
+				}
 				if _, err = u.exec(ctx, moveSQL, r.Key.OfCopy(current.Payment).Nonce, r.Key); err == nil {
 					won, err = claim()
 				}

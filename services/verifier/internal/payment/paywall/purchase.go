@@ -264,6 +264,9 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 	} else if !c.checked {
 		c.refund() // it cost one read of the ledger
 	}
+	if errors.Is(err, payment.ErrUsed) {
+		return payment.Record{}, false, payment.ErrUsed
+	}
 	if err == nil && r.Key != c.Payment.Key { // it was settled meanwhile, or another copy was
 		r, err = w.ownRecord(ctx, c)
 		if errors.Is(err, payment.ErrNotFound) {
