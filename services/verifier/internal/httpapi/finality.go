@@ -50,11 +50,13 @@ func (a *api) finality(c echo.Context) error {
 		// What has to wait for nodes, which may hang, holds no place of what is kept.
 		waiting, cancel := context.WithTimeout(ctx, namedWait)
 		defer cancel()
+		asked := false
 		document, err = a.namedReads.read(waiting, func(context.Context) ([]byte, error) {
+			asked = true
 			client := clientaddr.Neighborhood(a.Proxies.Of(c.Request()))
 			return a.Chains[i].Finality.Document(ctx, client, block, checkpoint)
 		})
-		if errors.Is(err, context.DeadlineExceeded) {
+		if !asked && ctx.Err() == nil {
 			err = beaconchain.ErrUnavailable
 		}
 	}
