@@ -97,15 +97,15 @@ func main() {
 		if err == nil && answer.StatusCode < 500 {
 			break
 		}
-		if time.Now().After(end) {
-			check(fmt.Errorf("no answer yet: send the same request later with PAYMENT-SIGNATURE: %s", sent))
-		}
-		seconds := 2
+		wait := 2 * time.Second
 		if err == nil { // else the answer is lost, and open as well
 			asked, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
-			seconds = max(seconds, asked)
+			wait = max(wait, time.Duration(asked)*time.Second)
 		}
-		time.Sleep(time.Duration(seconds) * time.Second)
+		if time.Now().Add(wait).After(end) {
+			check(fmt.Errorf("no answer yet: send the same request later with PAYMENT-SIGNATURE: %s", sent))
+		}
+		time.Sleep(wait)
 	}
 	_, err = io.Copy(os.Stdout, answer.Body)
 	check(err)
