@@ -296,11 +296,9 @@ const (
 	// each; accountTimeout how long one about an account may take with its wait.
 	maxAccounts    = 16
 	accountTimeout = 2 * time.Second
-	// maxCopies is how many calls with one payment wait for its answer as long as it takes, and
-	// copyPatience how long each further one waits. All of them are one attempt, and each takes a
-	// place at the proxy.
-	maxCopies    = 8
-	copyPatience = 2 * time.Second
+	// maxCopies is how many calls with one payment wait for its answer for Options.Answer; each further one
+	// waits for Options.Patience. All of them are one attempt, and each takes a place at the proxy.
+	maxCopies = 8
 )
 
 // checkAccount refuses, before the facilitator is called or any work is done, a payer who has not

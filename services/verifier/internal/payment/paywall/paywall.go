@@ -62,8 +62,9 @@ type Options struct {
 	// Heartbeat is the interval of heartbeats; zero means two seconds. Pause is the least time
 	// before a call looks at the chain again, or calls the facilitator to settle again; zero means
 	// half a second. Answer is how long a caller waits for an answer; zero means the longer of
-	// VerifyTimeout and WorkTimeout, and SettleTimeout after it.
-	Heartbeat, Pause, Answer time.Duration
+	// VerifyTimeout and WorkTimeout, and SettleTimeout after it. Patience is how long a caller waits
+	// where many others wait with the same payment; zero means ten seconds.
+	Heartbeat, Pause, Answer, Patience time.Duration
 }
 
 // Accounts reads what the payment network shows of a payer and of their authorization over an
@@ -143,6 +144,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	o.FailuresPerPayer, o.FailuresPerAddress = cmp.Or(o.FailuresPerPayer, 3), cmp.Or(o.FailuresPerAddress, 10)
 	o.ReusesPerPayer = cmp.Or(o.ReusesPerPayer, 20)
 	o.Answer = cmp.Or(o.Answer, max(o.VerifyTimeout, o.WorkTimeout)+o.SettleTimeout)
+	o.Patience = cmp.Or(o.Patience, 10*time.Second)
 	if o.Ended == nil {
 		o.Ended = func(End) {}
 	}
@@ -161,7 +163,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside),
 		looking: semaphore.NewWeighted(maxAccounts),
 	}
-	w.purchases.Many, w.purchases.Patience = maxCopies, copyPatience
+	w.purchases.Many, w.purchases.Patience = maxCopies, o.Patience
 	if err := o.Ledger.Register(ctx, w.owner, o.Now().Add(leaseTTL*o.Heartbeat)); err != nil {
 		return nil, fmt.Errorf("open the paywall: %w", err)
 	}

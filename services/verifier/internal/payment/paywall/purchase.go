@@ -57,7 +57,7 @@ type purchaseKey struct {
 // context's, money may have moved: the same payment gets its answer as soon as the outcome is
 // known.
 //
-// Of many copies the first ones wait to the end, and each further one for copyPatience. The work goes
+// Of many copies the first ones wait to the end, and each further one for Options.Patience. The work goes
 // on while any caller waits. From the moment that money may move it goes on whether
 // callers wait or not.
 func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {

@@ -105,7 +105,7 @@ func TestBuy_AHundredCopiesAtOnceAreOneSale(t *testing.T) {
 
 // Each call takes a place at the proxy, and those of one payment are one attempt however many they are.
 func TestBuy_OfManyCopiesFewWaitToTheEnd(t *testing.T) {
-	s := open(t, nil)
+	s := open(t, func(o *paywall.Options) { o.Patience = 100 * time.Millisecond })
 	began, hang := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(hang) })
 	t.Cleanup(release)
