@@ -148,7 +148,15 @@ func (tx *transaction) lockRow(ctx context.Context, id int64, strength string) e
 // lockUserOf is lockUser for the user of a session. session.ErrNotFound: the session has been revoked, or the account
 // is closed.
 func (tx *transaction) lockUserOf(ctx context.Context, of session.Session) (user.User, error) {
-	u, err := tx.lockUser(ctx, of.UserID)
+	if err := tx.lockRow(ctx, of.UserID, "UPDATE"); err != nil {
+		return user.User{}, err
+	}
+	return tx.userOf(ctx, of)
+}
+
+// userOf is lockUserOf for a user whose row is locked.
+func (tx *transaction) userOf(ctx context.Context, of session.Session) (user.User, error) {
+	u, err := tx.user(ctx, of.UserID)
 	if err == nil && !u.Admits(of.Stamp, of.Key, tx.db.now()) {
 		err = session.ErrNotFound
 	}

@@ -52,14 +52,17 @@ func (s *Tokens) CreateToken(
 	ctx context.Context, t token.Token, hash string, by session.Session,
 ) (created token.Token, err error) {
 	err = s.db.write(ctx, timeout, "create app token", func(ctx context.Context, tx *transaction) error {
-		if err := tx.mayActFor(ctx, t.UserID, by); err != nil {
-			return err
-		}
 		// The user's row is locked, so that of many at once no more than permitted are created.
-		if _, err := tx.lockUser(ctx, t.UserID); err != nil {
+		var err error
+		if by.UserID == t.UserID {
+			_, err = tx.lockUserOf(ctx, by)
+		} else if err = tx.sessionMayAct(ctx, by); err == nil {
+			_, err = tx.lockUser(ctx, t.UserID)
+		}
+		if err != nil {
 			return err
 		}
-		err := tx.hasRoom(ctx, `SELECT count(*) FROM app_tokens WHERE user_id = ?`, token.MaxPerUser, t.UserID)
+		err = tx.hasRoom(ctx, `SELECT count(*) FROM app_tokens WHERE user_id = ?`, token.MaxPerUser, t.UserID)
 		if errors.Is(err, application.ErrTooMany) {
 			return token.ErrTooMany
 		}

@@ -88,20 +88,7 @@ func (tx *transaction) holds(ctx context.Context, by session.Session) error {
 	if by.UserID == user.Operator {
 		return nil
 	}
-	u, err := tx.user(ctx, by.UserID)
-	if err == nil && !u.Admits(by.Stamp, by.Key, tx.db.now()) {
-		err = session.ErrNotFound
-	}
-	return err
-}
-
-// mayActFor is sessionMayAct for what users may do themselves too: of the user with the id it locks the row, as
-// lockUserOf does.
-func (tx *transaction) mayActFor(ctx context.Context, id int64, by session.Session) error {
-	if by.UserID != id {
-		return tx.sessionMayAct(ctx, by)
-	}
-	_, err := tx.lockUserOf(ctx, by)
+	_, err := tx.userOf(ctx, by)
 	return err
 }
 
