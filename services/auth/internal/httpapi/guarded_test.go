@@ -765,7 +765,8 @@ func TestHandover_ARevocationClosesTheHosts(t *testing.T) {
 func TestHandover_ASecondFactorIsProvedAtThePortal(t *testing.T) {
 	h := withApplications(t)
 	demand := true
-	h.ok(h.policy.ChangeApplication(t.Context(), session.Session{}, "photos", policy.ApplicationChange{SecondFactor: &demand}))
+	h.ok(h.policy.ChangeApplication(t.Context(), session.Session{}, "photos",
+		policy.ApplicationChange{SecondFactor: &demand}))
 	b := h.otto()
 	h.enter(b)
 	b.open("photos", at...).page(http.StatusForbidden, "second_factor_needed photos")

@@ -152,7 +152,8 @@ func TestPrompt_QuestionIsAskedWhereTheAddressProvesNothing(t *testing.T) {
 
 func TestRule_RefusesByAPageOrAnError(t *testing.T) {
 	h := newSigningIn(t)
-	h.ok(h.policy.ChangeApplication(t.Context(), session.Session{}, "grafana", policy.ApplicationChange{Rule: ptr("admin")}))
+	h.ok(h.policy.ChangeApplication(t.Context(), session.Session{}, "grafana",
+		policy.ApplicationChange{Rule: ptr("admin")}))
 	otto := h.otto()
 	got := otto.at("GET", "/pforte/oidc/authorize?"+asked().Encode(), "").want(http.StatusOK)
 	if !strings.Contains(string(got.body), "error=access_denied") {

@@ -47,7 +47,8 @@ func (b *browser) grafana(fields ...string) string {
 func TestNewClient_LeavesNoApplicationWhereTheSessionEndsMeanwhile(t *testing.T) {
 	f, anna, _ := newProviding(t)
 	f.entering = func() { must(f.store.Users.EndSessions(t.Context(), 1))(t) }
-	anna.post("/pforte/admin/sign-in/new/grafana", "name", "Grafana", "url", "https://grafana.example.org", "rule", "login",
+	anna.post("/pforte/admin/sign-in/new/grafana", "name", "Grafana", "url", "https://grafana.example.org",
+		"rule", "login",
 		"do", "add")
 	if apps := must(f.store.Applications.Applications(t.Context()))(t); len(apps) > 0 {
 		t.Errorf("%q is left", apps[0].Slug)

@@ -78,10 +78,11 @@ func BenchmarkGrant(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := store.Applications.CreateApplication(ctx, app("grafana"), application.Icon{}, sessionOf(anna, "key")); err != nil {
+	by := sessionOf(anna, "key")
+	if err := store.Applications.CreateApplication(ctx, app("grafana"), application.Icon{}, by); err != nil {
 		b.Fatal(err)
 	}
-	if err := store.Clients.CreateClient(ctx, client("grafana"), "https://home.example.org/pforte", sessionOf(anna, "key")); err != nil {
+	if err := store.Clients.CreateClient(ctx, client("grafana"), "https://home.example.org/pforte", by); err != nil {
 		b.Fatal(err)
 	}
 	clients, err := store.Clients.Clients(ctx)

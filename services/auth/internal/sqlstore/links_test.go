@@ -226,7 +226,9 @@ func TestLinks_EndWithTheRightToCreateThem(t *testing.T) {
 		ended := func(_ user.Revocation, err error) error { return err }
 		for name, end := range map[string]func() error{
 			"demoted by the operator": func() error { return h.Users.SetRole(ctx, id, user.Member) },
-			"demoted by an admin":     func() error { return h.Users.Change(ctx, id, user.Change{Role: &member}, h.session(id)) },
+			"demoted by an admin": func() error {
+				return h.Users.Change(ctx, id, user.Change{Role: &member}, h.session(id))
+			},
 			"a new password": func() error {
 				u := must(h.Users.ByID(ctx, id))(h.T)
 				return ended(h.Users.SetPasswordHash(ctx, sessionOf(u, "key"), u.PasswordHash, "new"))

@@ -69,7 +69,8 @@ func (h *household) granted(c oidc.Client, u user.User, login string) oidc.Held 
 func TestClient_IsStoredWhole(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.refused("of no application", h.Clients.CreateClient(ctx, client("photos"), "x", h.byAnna()), application.ErrNotFound)
+		h.refused("of no application", h.Clients.CreateClient(ctx, client("photos"), "x", h.byAnna()),
+			application.ErrNotFound)
 		if issuer := must(h.Clients.Issuer(ctx))(h.T); issuer != "" {
 			t.Errorf("the issuer is %q", issuer)
 		}

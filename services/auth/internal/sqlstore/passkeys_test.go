@@ -194,7 +194,8 @@ func TestPasskey_IsItsUsersToRenameAndRemove(t *testing.T) {
 		if _, err := h.Passkeys.RenamePasskey(h.Context(), h.anna.ID, p.ID, "hers"); !errors.Is(err, factor.ErrNoPasskey) {
 			h.Errorf("renamed by another user: %v", err)
 		}
-		if err := h.Passkeys.RemovePasskey(h.Context(), h.anna.ID, p.ID, h.anna.SessionStamp, ""); !errors.Is(err, factor.ErrNoPasskey) {
+		err := h.Passkeys.RemovePasskey(h.Context(), h.anna.ID, p.ID, h.anna.SessionStamp, "")
+		if !errors.Is(err, factor.ErrNoPasskey) {
 			h.Errorf("removed by another user: %v", err)
 		}
 		p.Name = "his"

@@ -110,7 +110,8 @@ func TestIcon_IsStoredServedAndRemoved(t *testing.T) {
 		if png := must(h.Applications.Icon(h.Context(), icon.Hash))(h.T); string(png) != string(icon.PNG) || h.apps()[1].Icon != "" {
 			h.Errorf("%q, %+v", png, h.apps())
 		}
-		h.refused("a member's", h.Applications.SetIcon(h.Context(), "notes", application.Icon{}, h.byOtto()), user.ErrNotAdmin)
+		h.refused("a member's", h.Applications.SetIcon(h.Context(), "notes", application.Icon{}, h.byOtto()),
+			user.ErrNotAdmin)
 		h.refused("of none", h.Applications.SetIcon(h.Context(), "none", icon, h.byAnna()), application.ErrNotFound)
 		h.ok(h.Applications.RemoveApplication(h.Context(), "notes", h.byAnna()))
 		if _, err := h.Applications.Icon(h.Context(), icon.Hash); !errors.Is(err, application.ErrNotFound) {
