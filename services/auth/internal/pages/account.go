@@ -187,6 +187,9 @@ func (p profile) account(r *request) error {
 // changeProfile changes the user's display name and colour, or their e-mail address.
 func (p profile) changeProfile(r *request) error {
 	if r.form.get("do") == "email" {
+		if !p.fresh(r.Caller) {
+			return account.ErrReauthRequired
+		}
 		return r.done(root+"account", "profile", p.People.SetOwnEmail(r.ctx(), r.Session, r.form.get("email")))
 	}
 	color, change := r.form.color(), people.Profile{}

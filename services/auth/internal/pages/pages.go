@@ -191,7 +191,8 @@ func (p *Pages) Routes(e *echo.Echo) {
 		needs: needsAdmin, fresh: true, recent: true, get: household{p}.invites, post: household{p}.changeInvites,
 	})
 	p.page(e, invitesPath+"/:id", route{
-		needs: needsAdmin, recent: true, ownSecret: true, get: household{p}.invite, post: household{p}.changeInvites,
+		needs: needsAdmin, fresh: true, recent: true, ownSecret: true,
+		get: household{p}.invite, post: household{p}.changeInvites,
 	})
 	p.page(e, invitesPath+"/:id/state", route{
 		needs: needsAdmin, recent: true, passive: true, get: household{p}.inviteState,

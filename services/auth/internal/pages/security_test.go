@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 )
@@ -246,6 +248,7 @@ func TestProof_IsAskedWhereSomethingChanges(t *testing.T) {
 		"/pforte/admin/members", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/groups/kids", "/pforte/admin/security", "/pforte/admin/audit",
 	}
 	changes := map[string][]string{
+		"/pforte/account":           {"email"},
 		security:                    {"setup", "enable", "enable-passkey", "remove"},
 		"/pforte/account/tokens":    {"create"},
 		"/pforte/admin/members/2":   {"change", "reset-link", "factor", "sessions", "delete"},
@@ -298,6 +301,28 @@ func TestProof_IsAskedWhereSomethingChanges(t *testing.T) {
 	anna.post("/pforte/admin/security", "required", "yes").leadsTo("/pforte/admin/security?done=profile")
 	gone := &browser{f: f, cookies: map[string]string{"svc.sid": old}, headers: anna.headers}
 	gone.get("/pforte/").want(http.StatusSeeOther)
+}
+
+func TestProof_IsAskedByEveryFormAboutTheHousehold(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	f.advance(10*time.Minute + time.Second)
+	e := echo.New()
+	f.pages.Routes(e)
+	var forms int
+	for _, r := range e.Routes() {
+		if r.Method != http.MethodPost || !strings.HasPrefix(r.Path, "/pforte/admin/") {
+			continue
+		}
+		forms++
+		anna.post(strings.Replace(r.Path, ":id", "2", 1), "do", "invite", "role", "admin").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>")
+	}
+	if forms < 10 {
+		t.Errorf("%d forms", forms)
+	}
+	if invites := must(f.people.Invites(t.Context()))(t); len(invites) > 0 {
+		t.Errorf("invites: %+v", invites)
+	}
 }
 
 // TestProof_AnEndedSessionLeadsToTheLogin sends the form of a new proof from many tabs at
