@@ -216,7 +216,7 @@ func (s *Service) newcomer(
 	var who NewUser
 	if l, err = s.links.Link(ctx, link.Invite, hash); err == nil {
 		who, err = NewMember{Username: n.Username, DisplayName: n.DisplayName}.check(l)
-	} else if errors.Is(err, link.ErrInvalid) {
+	} else if errors.Is(err, link.ErrInvalid) && !errors.Is(err, link.ErrUsed) {
 		if l, err = s.links.Link(ctx, link.Setup, hash); errors.Is(err, user.ErrNotEmpty) {
 			err = link.ErrInvalid
 		}
