@@ -52,7 +52,8 @@ func (s *Service) Preview(ctx context.Context, slug, username string) (map[strin
 	if err != nil && !errors.Is(err, ErrNotAdmitted) {
 		return nil, err
 	}
-	if err == nil && secondFactor && !u.SecondFactor {
+	// A login by a passkey, all that a user without a password has, counts as one with a second factor.
+	if err == nil && secondFactor && !u.SecondFactor && u.HasPassword() {
 		err = ErrFactor
 	}
 	claims := s.about(c, p, scopes)

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -194,6 +197,20 @@ func TestClients_LookingNeedsNoProofAndChangingDoes(t *testing.T) {
 	for _, path := range []string{"/pforte/admin/sign-in/grafana", "/pforte/admin/sign-in/new/grafana", "/pforte/admin/keys"} {
 		anna.post(path, "do", "rotate").want(http.StatusForbidden).shows("Bestätige kurz")
 	}
+}
+
+func TestClients_APreviewSaysWhoNeedsASecondFactor(t *testing.T) {
+	f, anna, _ := newProviding(t)
+	anna.grafana()
+	if err := f.policy.ChangeApplication(t.Context(), session.Session{}, "grafana", policy.ApplicationChange{SecondFactor: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	const at, needs = "/pforte/admin/sign-in/grafana?user=otto", "otto braucht für diese Anwendung zuerst einen zweiten Faktor."
+	anna.get(at).want(http.StatusOK).shows(needs)
+	if err := f.store.Users.Rehash(t.Context(), 2, must(f.store.Users.ByID(t.Context(), 2))(t).PasswordHash, user.NoPassword); err != nil {
+		t.Fatal(err)
+	}
+	anna.get(at).want(http.StatusOK).lacks(needs).shows("preferred_username") // a login by passkey has two factors
 }
 
 func TestClients_HaveTwoSecretsAtMost(t *testing.T) {
