@@ -23,8 +23,8 @@ type Decision struct {
 	// From and To are the states before and after.
 	From State `json:"from"`
 	To   State `json:"to"`
-	// Transaction is the hash of the transfer where To is Settled, else of one that was named for
-	// the payment, or "".
+	// Transaction is the hash of the transfer where To is Settled, else of a transaction that was
+	// named for the payment, or "".
 	Transaction string `json:"transaction,omitempty"`
 	// By is the operating system's user, and Note why they decided so.
 	By   string `json:"by"`

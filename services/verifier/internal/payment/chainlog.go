@@ -5,8 +5,8 @@ import "context"
 // ChainLog reads the log of the chain that money moves on.
 type ChainLog interface {
 	// Authorization returns what became of a record's authorization since it was claimed. The
-	// record's Transaction is one that may have spent it, or "". An error means that it is not
-	// known.
+	// record's Transaction is one that may have spent it, or "". An error means that what became of
+	// it is not known.
 	Authorization(ctx context.Context, r Record) (Authorization, error)
 }
 

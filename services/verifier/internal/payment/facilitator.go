@@ -33,7 +33,7 @@ var ErrNoVerdict = errors.New("facilitator returned no verdict")
 
 // CheckVerified turns the facilitator's answer about a payment into nil, ErrLimit, ErrFacilitator or
 // a *Refusal of ErrRefused. ErrFacilitator is joined with err, or with ErrNoVerdict where the answer
-// does not decide about the payment.
+// does not decide about the payment; it stands alone where the answer is about another payer.
 func CheckVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	switch {
 	case errors.Is(err, ErrFacilitatorLimit):

@@ -18,7 +18,7 @@ var (
 	ErrLost = errors.New("payment claim was lost")
 	// ErrLimit means that the payer can begin no settlement for now: the month's free ones are used
 	// up, or what of them is for payers who are not known; or the facilitator is at its own limit;
-	// or too many of those payers wait.
+	// or too many settlements of payers who are not known wait.
 	ErrLimit = errors.New("free-settlement limit is reached")
 	// ErrFailing means that too many settlements of the payer, the client or the network
 	// around it have failed today.
@@ -86,8 +86,8 @@ type Digest [sha256.Size]byte
 type Record struct {
 	Key   Key
 	State State
-	// Owner is the process that claimed it, and Deadline when its right to work on it ends even if
-	// it lives.
+	// Owner is the process that claimed the payment. Its right to work on the payment ends at
+	// Deadline, also while the process lives.
 	Owner    string
 	Deadline time.Time
 	// Plain reports that the payer's own key signed (Terms.SignedByPayer), so that none else can
@@ -172,8 +172,8 @@ type Caps struct {
 	// OfPayer. As many may be under way at once, counting those that have failed, and one more for
 	// each that was settled. Client is for payers who are not known.
 	Payer, Client int
-	// Around is how many may fail in the network around the client, of payers who are not
-	// known.
+	// Around is how many may fail in a day in the network around the client, whoever the payers
+	// are. Like Client it is for payers who are not known.
 	Around int
 	// Strangers and StrangersMonth are how many may fail in a day and in the month, of all
 	// payers who are not known. Both are zero or neither is.
@@ -207,8 +207,8 @@ type History struct {
 	Strangers, StrangersMonth int
 }
 
-// failsOf is for how many paid settlements one may fail in a day, where that allows more than
-// Caps.Payer.
+// failsOf: for each so many settlements that a payer has paid one may fail in a day, where that
+// allows more than Caps.Payer.
 const failsOf = 10
 
 // OfPayer returns how many settlements of the payer may fail in a day; zero means no bound.
@@ -355,7 +355,8 @@ type Ledger interface {
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (Answer, *Record, error)
 	// Anew is for an answer that was made anew because the record has none any more. It queues the
 	// answer's entries that are not in the log, which are on disk when it returns, and its blocks.
-	// It does not keep the answer. A copy's record may have got the key of the authorization.
+	// It does not keep the answer. key may be that of a copy whose record has got the key of the
+	// authorization meanwhile.
 	Anew(ctx context.Context, key Key, answer []byte) (Answer, error)
 	// Apply carries out what Next makes of an event, while it holds the record, and returns the
 	// record's outcome after it; none after EventRelease. A decision, a retry and a Durable outcome

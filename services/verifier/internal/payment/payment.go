@@ -165,7 +165,7 @@ type Extensions map[string]json.RawMessage
 // that paying again for the same name returns the first answer (x402 payment-identifier).
 const ExtensionIdentifier = "payment-identifier"
 
-// identifierForm is the form of an identifier that the extension's schema has.
+// identifierForm is the form that the extension's schema demands of an identifier.
 var identifierForm = regexp.MustCompile(`^[A-Za-z0-9_-]{16,128}$`)
 
 const reasonIdentifier = "invalid_payment_identifier"

@@ -155,7 +155,7 @@ func isSpelled(address string) bool {
 
 func isZero(hex string) bool { return strings.Trim(hex, "0x") == "" }
 
-// parseAmount reads a decimal number of at most 256 bits in its one spelling.
+// parseAmount reads a decimal number of at most 256 bits without zeros before it.
 func parseAmount(text string) (*big.Int, bool) {
 	if text == "" || len(text) > 78 || strings.Trim(text, "0123456789") != "" || (text[0] == '0' && text != "0") {
 		return nil, false
