@@ -220,7 +220,7 @@ const (
 type tally struct{ reserved, added int }
 
 // month returns a month's tally. From then on, until the unit ends, no other replica gets past
-// this point: it takes one lock for all months, because the clocks of replicas may be in different
+// this point: month takes one lock for all months, because the clocks of replicas may be in different
 // ones. SQLite's write transactions are alone anyway.
 func (u *unit) month(ctx context.Context, name string) (*tally, error) {
 	if t, ok := u.months[name]; ok {

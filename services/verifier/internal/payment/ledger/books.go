@@ -204,7 +204,8 @@ func (l *Ledger) grouped(
 	return l.addRefunds(ctx, from, totals, f, by)
 }
 
-// group is a number of payments, or of refunds, that have its other members in common.
+// group is a number of payments that have its other members in common; or one refund, with the members
+// of its payment but its own amount, and no payments.
 type group struct {
 	claimed                                        int64
 	network, asset, operation, resource, transport string

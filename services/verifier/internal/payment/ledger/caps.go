@@ -227,8 +227,8 @@ func (u *unit) spent(ctx context.Context, payer string, reserved, limit, kept in
 const openWeight = 10
 
 // crowded reports whether a settlement of c's payer or client has to wait. Only where all that has
-// begun is too much, it counts whether enough was paid for that, and then what of it really is
-// under way.
+// begun is too much, it counts whether enough was paid for that and, where it was not, what of it
+// really is under way.
 func (u *unit) crowded(ctx context.Context, c capped, since time.Time) (bool, error) {
 	most := c.failed + c.begun + c.unclear
 	if c.limit == 0 || most < c.limit {

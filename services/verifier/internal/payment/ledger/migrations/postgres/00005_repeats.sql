@@ -1,5 +1,5 @@
 -- How often a settling was asked for again, in which months a settlement is
--- reserved for that, and when a dead payment was last looked for on the chain.
+-- reserved for that, and when a payment that is not settled was last looked up on the chain.
 -- +goose Up
 ALTER TABLE payments ADD COLUMN repeats BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE payments ADD COLUMN again TEXT NOT NULL DEFAULT '';

@@ -1,4 +1,4 @@
--- Up to which claim the payments that have ended were held against the chain
+-- Up to which claim the payments that have ended were compared with the chain
 -- again, and until when a process does that. Those of before are not looked at.
 -- +goose Up
 CREATE TABLE checks (

@@ -1,4 +1,4 @@
--- Proofs of finality (package beacon). chain is a CAIP-2 id, moments are Unix milliseconds.
+-- Proofs of finality (package beaconchain). chain is a CAIP-2 id, moments are Unix milliseconds.
 -- The queue has no unique index: two sales about one block wait for nothing, and doubles
 -- are dropped when bundles are made of them.
 -- +goose Up
