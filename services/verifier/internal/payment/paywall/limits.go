@@ -285,7 +285,8 @@ const (
 	// before it: a quarter of what the chain's reader does at once.
 	maxUnknownPayers = 4
 	// maxBeside bounds the work beside the facilitator's verification, for payers who are not
-	// known: half of what the chain's reader does at once. Keys cost nothing.
+	// known: half of what the chain's reader does at once. To make a new payer costs nothing,
+	// so there may be any number of them.
 	maxBeside = 8
 	// maxChecks bounds the checks before a claim, for strangers and for those who name a known
 	// payer: together a quarter of the connections for checks. A contract may take as long as the
@@ -410,8 +411,9 @@ func (c *settlementQueue) join(w *waiter) bool {
 	return true
 }
 
-// first reports whether w is the first of its payer in the queue, and one of the first of its
-// client, where strangers do not count before a known payer, and of the strangers if it is one. If
+// first reports whether w may try again without being woken: it is the first of its payer in the
+// queue, one of the first firstOfClient of its client and, if it is a stranger's, one of the first
+// firstOfStrangers of strangers. Strangers of the same client do not count before a known payer. If
 // all tried again, the ledger would do little else.
 func (c *settlementQueue) first(w *waiter) bool {
 	c.mu.Lock()
@@ -475,8 +477,8 @@ func (w *Paywall) CountFree(address string) error {
 	return err
 }
 
-// lookupsPerSecond and lookupsAtOnce bound the free questions about the state of transactions, of those
-// that nodes have to answer. A network has half of both: lookupsOfNetwork in a lookupWindow.
+// lookupsPerSecond and lookupsAtOnce bound the free questions about the state of transactions that nodes
+// have to answer. A network has half of both: lookupsOfNetwork in a lookupWindow.
 const (
 	lookupsPerSecond, lookupsAtOnce = 2, 30
 
@@ -541,7 +543,7 @@ type attempts struct {
 
 	mu    sync.Mutex
 	index int64
-	// counts are of the names that groups returns, by their place in it. Those in
+	// counts are of the names that groups returns, by their place in its result. Those in
 	// the last place are hashed into buckets. A count of zero is not kept.
 	counts [3]map[string]int
 }
@@ -582,7 +584,8 @@ func networksAround(name string) []string {
 	return []string{name, widen(network, 16), widen(network, 8)}
 }
 
-// onePayer names a payer, who is in no group: accounts cost nothing.
+// onePayer names a payer, who is in no group: anyone can make accounts, and their addresses do not
+// show which belong together.
 func onePayer(name string) []string { return []string{name, name} }
 
 func (a *attempts) spend(name string, limit int) (refund func(), err error) {

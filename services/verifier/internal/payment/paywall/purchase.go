@@ -157,8 +157,8 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	return sale, err
 }
 
-// keyCopy gives a payment that is not plain the key of its copy. It leaves it the key of the
-// authorization where that has this copy's record. ErrUsed: that record is of another copy.
+// keyCopy gives a payment that is not plain the key of its copy. Where the record under the key of
+// the authorization is this copy's, the payment keeps that key. ErrUsed: that record is of another copy.
 func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
 	r, err := w.Ledger.Get(ctx, c.Payment.Key)
 	switch {
@@ -343,7 +343,7 @@ func (w *Paywall) admit(ctx context.Context, c *call) error {
 }
 
 // check has the facilitator verify a payment before any work, and then takes attempts from its
-// payer, who has certainly made it.
+// payer.
 func (w *Paywall) check(ctx context.Context, c *call) error {
 	if shared := w.budgetsOf(c); shared != nil {
 		waiting, cancel := context.WithTimeout(ctx, w.VerifyTimeout)

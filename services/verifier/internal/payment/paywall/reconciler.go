@@ -56,9 +56,8 @@ const (
 	checkEvery = time.Minute
 	// checkBatch is how many payments that have ended are taken at once to be checked.
 	checkBatch = 100
-	// checkAfter is after how long from its claim, and a Dead one from the end of its
-	// authorization, a payment that has ended is checked once more: by then its block should be
-	// final.
+	// checkAfter is how long after its claim a payment that has ended is checked once more, and a
+	// Dead one how long after the end of its authorization: by then its block should be final.
 	checkAfter = time.Hour
 	// checkWithin bounds how long a payment that the chain does not show, that cannot be looked up,
 	// or a Dead one whose authorization ends late, delays those after it.

@@ -53,7 +53,7 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 	}
 	switch {
 	case c.plain && r.State != payment.Settled && errors.Is(err, payment.ErrRefused):
-		// It is the payer, and their money may have gone into the first: no
+		// The payer has signed this, and their money may have gone into the first payment: no
 		// challenge while that is open.
 		return payment.Record{}, false, &payment.PendingError{Transaction: r.Transaction}
 	case err != nil:
@@ -221,7 +221,7 @@ func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (S
 // mayHavePaid reports whether the chain must be asked before the buyer is told err, and returns
 // err as a refusal. With a ChainLog that is so for a plain payment that was refused, or whose
 // window JudgeWindow refuses: another may have carried it out, or the ledger, restored from a
-// copy, has forgotten it. The holder of a copy that is not plain may be anyone: then it is not so.
+// backup, has forgotten it. The holder of a copy that is not plain may be anyone: then it is not so.
 func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may bool) {
 	if w.ChainLog == nil || !c.plain || !errors.As(err, &refusal) {
 		return nil, false
