@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// selectorSeparator is that of DOMAIN_SEPARATOR() (EIP-2612, EIP-3009).
+// selectorSeparator is that of DOMAIN_SEPARATOR() (EIP-2612), which a token with EIP-3009 alone need not
+// have.
 const selectorSeparator = "0x3644e515"
 
 // Asset is what the payment network shows of a token's contract.
