@@ -45,7 +45,8 @@ type Simulator struct {
 	// OnSettle may call.
 	OnVerify func() (x402.VerifyResponse, error)
 	OnSettle func(ctx context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error)
-	// OnSettleOf is OnSettle with the payment that is to be settled, and goes before it.
+	// OnSettleOf is OnSettle with the payment that is to be settled. Where both are set, it is called
+	// and OnSettle is not.
 	OnSettleOf func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error)
 	// ChainLog, when set, is the error of Authorization and Spent.
 	ChainLog error
