@@ -21,7 +21,7 @@ const (
 	compressedAtOnce  = 2
 )
 
-// compressor compresses answers within these bounds.
+// compressor compresses answers within the bounds above.
 type compressor struct {
 	places  chan struct{}
 	allowed *rate.Limiter

@@ -43,7 +43,7 @@ func (a *api) logPages() map[string]echo.HandlerFunc {
 		"/v1/log/:log/proof/:leaf": a.logProof,
 	}
 	path := "/v1/log/:log/tile/:level"
-	for n := range maxTileElements { // a route has so many elements as its path
+	for n := range maxTileElements { // a route matches paths of as many elements as it has
 		path += "/:n" + strconv.Itoa(n)
 		pages[path] = a.logTile
 	}

@@ -204,7 +204,7 @@ func (m *mcpRoute) directly(h http.Header, f form) (tool, bool) {
 func (m *mcpRoute) call(c echo.Context, t tool, f form, caller mcpCaller) error {
 	var meta map[string]json.RawMessage
 	if len(f.Params.Meta) > 0 {
-		if err := json.Unmarshal(f.Params.Meta, &meta); err != nil { // it was read once
+		if err := json.Unmarshal(f.Params.Meta, &meta); err != nil { // readMessage has read it already
 			return err
 		}
 	}

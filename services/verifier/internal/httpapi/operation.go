@@ -32,7 +32,7 @@ type kind struct {
 	parse func(body []byte) (verification.Question, error)
 }
 
-// kinds are all of them, in the order in which they are described.
+// kinds are all kinds of evidence that are sold, in the order in which they are described.
 var kinds = []*kind{&transactionKind, &transferKind}
 
 // transactionKind is the operation of VERIFIER-1.1. The schema is that of

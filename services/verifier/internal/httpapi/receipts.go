@@ -90,7 +90,7 @@ const (
 const proofArgument = `"proof":{"type":"string","enum":["link","inline","none"],` +
 	`"description":"the proof: by a free link (default), in the answer, or not at all"}`
 
-// proofOf reads the argument proof; nil stands for proofLink. *strictjson.Error.
+// proofOf reads the argument proof; nil stands for proofLink. *strictjson.Error: it is no proofForm.
 func proofOf(argument *string) (proofForm, error) {
 	if argument == nil {
 		return proofLink, nil

@@ -23,7 +23,7 @@ import (
 type tool struct {
 	name, title, description string
 	// schema is the JSON Schema of the arguments, and output that of the object that the tool
-	// answers with. Official clients hold errors and challenges against it too, so that it allows
+	// answers with. Official clients check errors and challenges by output too, so that it allows
 	// them: see answers.
 	schema, output string
 	// offer is what a paid tool sells; nil for a free one.
