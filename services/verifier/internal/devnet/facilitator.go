@@ -106,7 +106,7 @@ func (f *Facilitator) serve(w http.ResponseWriter, r *http.Request, do func(cont
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the caller has gone
+	_ = json.NewEncoder(w).Encode(v) // the caller has gone if this fails
 }
 
 // payment is what was read of a request.
