@@ -42,7 +42,8 @@ Settings are environment variables:
 
 `
 
-// Run is the program. It returns nil after a stop by ctx.
+// Run runs the program devnet. After a stop by ctx it returns nil, unless a request has not ended in
+// time or the network could not be closed.
 func Run(
 	ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer,
 ) error {
