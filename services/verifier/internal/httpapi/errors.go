@@ -232,7 +232,8 @@ func unproven(err error, fault *chain.Fault) errorBody {
 }
 
 // writeError answers an error of a route; toolError answers those of tools. Where a call with a
-// payment is answered 402, the answer also has a fresh challenge.
+// payment is answered 402, the answer also has a fresh challenge. A GET or HEAD of a paid path is
+// answered by its handler in priced.
 func (a *api) writeError(err error, c echo.Context) {
 	if method := c.Request().Method; errors.Is(err, service.ErrWrongMethod) &&
 		(method == http.MethodGet || method == http.MethodHead) {
