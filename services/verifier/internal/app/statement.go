@@ -68,8 +68,8 @@ func printPayments(w io.Writer, records []payment.Record) error {
 		rows)
 }
 
-// splitOf returns what a total grouped by that word is about: a month, or an operation, transport, day
-// or payer.
+// splitOf returns what a total grouped by one of ledger.Groups is about: a month, or an operation,
+// transport, day or payer.
 func splitOf(t payment.Total, by string) string {
 	if by == ledger.ByMonth {
 		return t.Month
@@ -77,7 +77,7 @@ func splitOf(t payment.Total, by string) string {
 	return t.Operation + t.Transport + t.Day + t.Payer
 }
 
-// printSums prints totals, grouped by that word or "" for none, as CSV.
+// printSums prints totals as CSV; by is the one of ledger.Groups that they are grouped by, or "".
 func printSums(w io.Writer, totals []payment.Total, by string) error {
 	rows := make([][]string, 0, len(totals))
 	for _, t := range totals {
