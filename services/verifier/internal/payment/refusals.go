@@ -68,7 +68,7 @@ var beforeBroadcast = map[string]string{ //nolint:gosec // reasons, no credentia
 // SaysUsed reports whether a reason of a facilitator means that the authorization is used.
 func SaysUsed(reason string) bool { return plain(reason) == "nonce_already_used" }
 
-// isEcho reports whether the reason for a refusal of a retried settlement means that it
+// isEcho reports whether the reason for a refusal of a retried settlement means that the retry
 // made no transaction of its own: an earlier one is known, or spent the nonce.
 func isEcho(reason string) bool {
 	switch plain(reason) {

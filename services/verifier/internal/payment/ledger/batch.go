@@ -48,7 +48,7 @@ func (l *Ledger) exec(ctx context.Context, what, query string, args ...any) (cha
 }
 
 // isRefusal reports whether err is one of the errors below, which a write returns for what it has
-// found. It then leaves its batch sound.
+// found. A write that returns one leaves its batch sound.
 func isRefusal(err error) bool {
 	return slices.ContainsFunc([]error{
 		payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrStrangers,

@@ -119,7 +119,7 @@ type capped struct {
 }
 
 // refuse returns why a settlement may not begin, if it may not: the caps are reached, the month
-// has none left for its payer, or the claim is lost. Otherwise it calls beginOn. It reports
+// has none left for its payer, or the claim is lost. Otherwise it calls beginOn, and reports
 // whether the payer is a stranger, one who is not known: what fails of theirs counts against a cap
 // of them all.
 func (u *unit) refuse(

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrContradicted means that a decision or a refund is refused: the chain, the clock or the
-// payment's state contradicts it, or it was not checked.
+// payment's state contradicts it, or it was not or could not be checked.
 var ErrContradicted = errors.New("resolution is contradicted")
 
 // contradiction returns ErrContradicted when an operator decided that a payment is Dead and the
