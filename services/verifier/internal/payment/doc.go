@@ -1,4 +1,4 @@
-// Package payment has the nouns of selling: the terms of an offer (Terms, Offer), a payment as it
+// Package payment has the types of selling: the terms of an offer (Terms, Offer), a payment as it
 // was read (Payment), what the ledger keeps of it (Record, State, Outcome), how its state changes
 // (Next), and the interfaces of what a sale needs (Ledger, Facilitator, ChainLog).
 //

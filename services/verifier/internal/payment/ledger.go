@@ -326,7 +326,7 @@ type Total struct {
 	Payer     string `json:"payer,omitempty"`
 }
 
-// Ledger is what selling needs of the memory of payments. Each change of a record is atomic over all
+// Ledger is what selling needs of the store of payments. Each change of a record is atomic over all
 // processes that share the ledger, and its methods may be called from many goroutines.
 //
 // An owner is alive from Register or Heartbeat until the moment passed there. A Working or
@@ -396,7 +396,7 @@ type Ledger interface {
 	QuotaStatus(ctx context.Context, month string) (QuotaStatus, error)
 }
 
-// Upkeep is the memory of payments as it is needed to look after those that no call waits for. It is
+// Upkeep is what is needed of the store of payments to look after those that no call waits for. It is
 // shared as Ledger is.
 type Upkeep interface {
 	// Apply is as in Ledger.

@@ -68,7 +68,7 @@ type Options struct {
 }
 
 // Accounts reads what the payment network shows of a payer and of their authorization over an
-// amount of atomic units. An error means that it is not known.
+// amount of atomic units. An error means that this is not known.
 type Accounts interface {
 	// Account may take one node's word.
 	Account(ctx context.Context, key payment.Key, amount string) (payment.Account, error)
