@@ -308,8 +308,8 @@ func (r *Reader) finalizedBy(e *endpoint, number uint64) (own bool, all int) {
 	return own, all
 }
 
-// stillFinal returns nil when the endpoint, asked together with the block itself, reports
-// the block as finalized. It did so before, or the block would not have been
+// stillFinal returns nil when the endpoint's heads, requested together with the block itself,
+// show the block as finalized. They did so before, or the block would not have been
 // fetched from it: a single wrong answer makes no block final.
 func (r *Reader) stillFinal(e *endpoint, calls headCalls, number uint64, hash common.Hash) error {
 	report, err := r.recordHead(e, calls)
@@ -326,8 +326,8 @@ func (r *Reader) stillFinal(e *endpoint, calls headCalls, number uint64, hash co
 }
 
 // confirm waits until a quorum of endpoints confirms the block. The endpoint that the
-// proof comes from confirms it by the proof, and each of the others by its vote. One that cannot be
-// used, whose report is old, or is that the chain is not finalized up to there, has no vote.
+// proof comes from confirms it by the proof, and each of the others by its vote. One has no vote if
+// it cannot be used, if its report is old, or if by its report the chain is not finalized up to there.
 func (r *Reader) confirm(ctx context.Context, from *endpoint, number uint64, hash common.Hash) error {
 	missing := r.quorum - 1
 	if missing <= 0 {

@@ -17,8 +17,8 @@ import (
 )
 
 // Memory bounds the proven blocks that are kept and the responses under way, except those
-// about heads or with an error status. Several readers may share one. A proven, finalized block never changes, so none
-// expires: the least recently used ones are dropped when the limit is reached.
+// about heads, of votes, or with an error status. Several readers may share one. A proven, finalized block
+// never changes, so none expires: the least recently used ones are dropped when the limit is reached.
 type Memory struct {
 	budget *semaphore.Weighted // bytes of responses
 
@@ -113,8 +113,8 @@ func (m *Memory) add(b *evm.ProvenBlock) {
 const (
 	maxBody     = 64 << 20 // one response
 	blockBytes  = 8 << 20  // reserved for the responses about one block
-	lookupBytes = 1 << 20  // reserved for those of another lookup
-	maxHeadBody = 6 << 20  // a response about heads, which reserves nothing: three blocks of 25,000 transaction hashes
+	lookupBytes = 1 << 20  // reserved for the responses of any other lookup, as of one transaction
+	maxHeadBody = 6 << 20  // one about heads or of a vote, which reserves nothing: three blocks of 25,000 hashes
 )
 
 // reservation is a part of the budget. What it reserves at first it waits for;

@@ -15,7 +15,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// reading is a proven block and the endpoint that the read asked.
+// reading is a proven block and the endpoint with which the read succeeded. The block may be kept from
+// another one.
 type reading struct {
 	block *evm.ProvenBlock
 	from  *endpoint
@@ -104,9 +105,9 @@ func (r *Reader) available() []*endpoint {
 	})
 }
 
-// byTrust returns all endpoints, best first: as configured, but after them those
-// that returned something wrong or nothing in time, and then those with an open
-// circuit.
+// byTrust returns all endpoints, best first: those that are trusted, then those that
+// lately returned something wrong or nothing in time, and then those with an open
+// circuit; each group in the order of the configuration.
 func (r *Reader) byTrust() []*endpoint {
 	now := r.now()
 	var trusted, distrusted, open []*endpoint

@@ -13,8 +13,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// What a node says of a transaction is kept for sightingTTL, once a block holds it for includedTTL,
-// for at most maxSightings transactions. parallelSightings is how many are asked about at once.
+// What a node says of a transaction is kept for sightingTTL, or for includedTTL if a block holds the
+// transaction; that of at most maxSightings transactions is kept. parallelSightings is how many are asked about at
+// once.
 const (
 	maxSightings      = 4096
 	sightingTTL       = 2 * time.Second
@@ -66,7 +67,7 @@ func (r *Reader) Progress(ctx context.Context, transaction chain.Hash, ask func(
 	}
 	heads, err := r.Reached(ctx)
 	if err == nil && seen.block > heads.Finalized && ask() == nil {
-		// While nobody buys, the heads are up to a minute old.
+		// While nobody buys, the heads are up to maxHeadAge old.
 		if err = r.pollAll(ctx, nil); err == nil {
 			heads, err = r.Reached(ctx)
 		}

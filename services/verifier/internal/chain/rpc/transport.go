@@ -381,8 +381,8 @@ func guarded(log *slog.Logger, work func() error) error {
 	return asFault(log, err)
 }
 
-// asFault returns an error of shared or guarded work so that it holds a *chain.Fault. One that has
-// none and is no panic becomes errCanceled: it is taken for the caller's cancellation.
+// asFault returns the error of shared or guarded work as one that holds a *chain.Fault; nil stays nil. One
+// that has none and is no panic becomes errCanceled: it is taken for the caller's cancellation.
 func asFault(log *slog.Logger, err error) error {
 	var panicked *flight.PanicError
 	switch {
