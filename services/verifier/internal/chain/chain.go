@@ -139,8 +139,8 @@ const (
 	Final    Stage = "final"
 )
 
-// Progress is how far a transaction is. That a block holds it may be the word of one node: it is a hint
-// before a purchase, and no evidence.
+// Progress is how far a transaction is. That a block holds it may be the word of one node, so that a Progress
+// is a hint before a purchase, and no evidence.
 type Progress struct {
 	Stage Stage
 	// Block is the number of the block that holds the transaction, once it is included.

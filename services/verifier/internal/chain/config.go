@@ -19,7 +19,7 @@ type Config struct {
 	// Without any, there are no proofs of finality.
 	BeaconURLs []string
 	// BeaconNetwork is the name of its beacon network, or a file that describes it; "" means
-	// the known one of ID.
+	// the network that package finality knows for ID.
 	BeaconNetwork string
 	// USDToken is the chain's native USD stablecoin, for payments on it; may be nil.
 	USDToken *Token

@@ -22,8 +22,8 @@ import (
 const (
 	// maxAnswer bounds an answer in bytes. An update with its committee has 60 KB.
 	maxAnswer = 1 << 20
-	// maxFault is after how many bytes the text of an error about an answer that cannot be parsed
-	// is cut: the text may quote the answer, and is logged with each try.
+	// maxFault is how many bytes are kept of the text of an error about an answer that cannot be
+	// parsed: the text may quote the answer, and is logged with each try.
 	maxFault = 200
 	// DefaultTimeout bounds an exchange where Open is given no timeout.
 	DefaultTimeout = 5 * time.Second
