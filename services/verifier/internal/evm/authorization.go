@@ -1,8 +1,8 @@
 package evm
 
 // TokenEvent is what the pairing of an authorization (EIP-3009) with its transfer sees
-// of one log of a transaction. Only logs of the token's contract count; all others are
-// Unrelated.
+// of one log of a transaction. Unrelated are the logs of other contracts, and those of the token
+// that are neither transfers nor mark an authorization as used.
 type TokenEvent int
 
 // What a log is to the pairing.
@@ -10,7 +10,7 @@ const (
 	Unrelated              TokenEvent = iota
 	AuthorizationUsed                 // of the authorization
 	OtherAuthorizationUsed            // of another one
-	AuthorizedTransfer                // with payer, payee, amount and place as expected
+	AuthorizedTransfer                // with payer, payee, amount and, if one is asked for, log position as expected
 	OtherTransferOfPayer
 	OtherTransfer // of someone else
 )

@@ -43,8 +43,8 @@ type entry struct {
 	unknownType bool // it is proven, but not read
 }
 
-// Prove rebuilds the block, which it may change, and compares it with the hash and number that it
-// must have, and the chain ids that its transactions are signed for with chainID.
+// Prove rebuilds the block, and compares it with the hash and number that it must have, and the chain
+// ids that its transactions are signed for with chainID. It may drop and reorder elements of r.
 func (r *ReportedBlock) Prove(number uint64, hash common.Hash, chainID uint64) (*ProvenBlock, error) {
 	header, err := r.ProveHeader(number, hash)
 	if err != nil {
@@ -90,7 +90,7 @@ func (h *Header) ProveHeader(number uint64, hash common.Hash) ([]byte, error) {
 }
 
 // encode returns the bytes whose Keccak-256 is the block's hash: the fifteen fields
-// of the Yellow Paper and the optional ones that later forks appended. Headers that
+// of Ethereum's first headers and the optional ones that later forks appended. Headers that
 // lack one of the fifteen (AuRa seals, some rollups) cannot be recomputed.
 func (h *Header) encode() ([]byte, error) {
 	fields := []any{

@@ -152,7 +152,7 @@ type accessEntry struct {
 	StorageKeys []common.Hash  `json:"storageKeys"`
 }
 
-// authorization is a member of an EIP-7702 transaction; older nodes report yParity as v.
+// authorization is an element of the list in an EIP-7702 transaction; older nodes report yParity as v.
 type authorization struct {
 	ChainID Quantity       `json:"chainId"`
 	Address common.Address `json:"address"`
@@ -243,7 +243,7 @@ func Decode(data []byte, into any) error {
 	return json.Unmarshal(data, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// list is a JSON array of objects. The reader's budget counts text, so what is decoded must not
+// list is a JSON array of objects. The memory budget of chain/rpc counts text, so what is decoded must not
 // outgrow it: "{}" and a comma are three bytes, and would be a transaction of over 700. An element
 // whose text is below half of its own size in memory is refused; real ones hold hashes and
 // addresses, which take more.

@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Encode returns the receipt's value in the receipts trie, for a transaction of a type. Unless its
+// Encode returns the receipt's value in the receipts trie; kind is its transaction's type. Unless its
 // bytes were set (SetRawReceipts), the bloom is computed from the logs, not taken from the node.
 //
 // An OP deposit's receipt ends with its nonce and version since Canyon, which is when nodes report
@@ -58,8 +58,8 @@ func (r *Receipt) status() chain.Status {
 	}
 }
 
-// bloom sets three of 2048 bits for each log's address and topics (Yellow
-// Paper, section 4.3.1).
+// bloom sets three of 2048 bits for the address and each topic of each log, as the
+// Yellow Paper's function M3:2048 does.
 func (r *Receipt) bloom() (bloom [256]byte) {
 	if len(r.Logs) == 0 {
 		return bloom

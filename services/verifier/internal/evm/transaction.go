@@ -27,7 +27,7 @@ const (
 	arbSubmitRetryableType = 0x69 // Arbitrum: creation of a retryable ticket
 	arbInternalType        = 0x6a // Arbitrum: the node's own bookkeeping
 
-	opDepositType = 0x7e // OP stack: deposited from L1, or the system itself
+	opDepositType = 0x7e // OP stack: deposited from L1, or by the system itself
 )
 
 // Accounts that Arbitrum's own transaction types imply.
@@ -226,9 +226,9 @@ type signed struct {
 // sender can be recovered from it.
 const noRecoveryBit = 0xff
 
-// sender recovers the sender. What the node reports of it plays no part in that. It is
-// recovered after the transaction was proven: where there is none, the chain itself
-// holds a transaction without a signature, as Optimism's old one does.
+// sender recovers the sender. What the node reports of it plays no part in that. The
+// transaction is proven before: where no sender can be recovered, the chain itself holds a
+// transaction without a signature, as Optimism's old one does. chain.ErrUnsupportedType.
 func (s *signed) sender() (chain.Address, error) {
 	key, err := crypto.Ecrecover(s.digest[:], s.signature[:])
 	if err != nil {
