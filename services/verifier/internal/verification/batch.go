@@ -40,7 +40,7 @@ func (e *BatchError) Unwrap() error {
 }
 
 // Decisive returns the fault that stands for the batch, and the place of its question: the first
-// that time cannot mend, else the first.
+// that is not Retryable, else the first.
 func (e *BatchError) Decisive() (at int, err error) {
 	at = -1
 	for i, err := range e.Faults {

@@ -21,7 +21,8 @@ var (
 		Code: "status_unavailable", Text: "the chain records no status for this transaction, which is older than the " +
 			"Byzantium fork",
 	}
-	// ErrTooLarge is of evidence that nothing would check: programs read no more than receipt.MaxSize.
+	// ErrTooLarge means that the answer would be larger than receipt.MaxSize. Programs that check receipts read
+	// no more.
 	ErrTooLarge = &chain.Fault{
 		Code: "proof_too_large", Text: "the answer with its proof would be larger than the 16 MB that can be checked",
 	}

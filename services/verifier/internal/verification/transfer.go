@@ -330,7 +330,8 @@ func (w wantedTransfer) role(m movement, fits bool) evm.TokenEvent {
 	return evm.OtherTransfer
 }
 
-// mark returns what a log of the token that is no Transfer counts as in the pairing of role.
+// mark returns what a log of the token that is no Transfer counts as when authorizations are paired with
+// transfers.
 func (w wantedTransfer) mark(e chain.Event) evm.TokenEvent {
 	switch {
 	case len(e.Topics) != 3 || e.Topics[0] != topicUsed:

@@ -13,7 +13,7 @@ import (
 )
 
 // TransferRequest asks whether a transaction made one transfer, in the receipt's
-// spelling: in lower case. What is empty or nil is not expected.
+// spelling: in lower case. What is empty, nil or 0 is not expected.
 type TransferRequest struct {
 	receipt.Request
 	hash chain.Hash
