@@ -62,7 +62,7 @@ type Options struct {
 // The causes of failures.
 const (
 	// CauseNode: a beacon node gave no answer, one that cannot be read, or one that cannot be
-	// used for a reason that has no cause of its own, as that the store fails.
+	// used for a reason that has no cause of its own, such as a failure of the store.
 	CauseNode = "node"
 	// CauseNetwork: a beacon node is one of another network.
 	CauseNetwork = "network"

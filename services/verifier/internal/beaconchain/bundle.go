@@ -18,7 +18,8 @@ const (
 	// taken is how long a bundle that a process makes is left to it.
 	taken = 2 * time.Minute
 	// firstRetry and longestRetry bound the pause after a bundle could not be made. giveUpAfter is
-	// for how long after the first try it is tried.
+	// for how long after the first try it is tried. A bundle that is pending for longer is reported as
+	// ErrUnavailable, also while it is not tried yet.
 	firstRetry, longestRetry = 2 * time.Second, 2 * time.Minute
 	giveUpAfter              = 20 * time.Minute
 	// longestWait is how long a block waits for a verified update about it or a later block.

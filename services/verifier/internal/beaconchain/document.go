@@ -25,8 +25,8 @@ const (
 // Document returns the finality document of a sold block, in JSON, which begins at a
 // checkpoint; nil means our oldest checkpoint that is recent enough. A node is asked only for a
 // checkpoint that is not kept, and only if the proof is made; client is the network of the
-// client, from whose allowance that is taken; with "" none is asked, and where one would be the error
-// is ErrNotKept. ErrUnknownBlock, ErrExpired, ErrPending, ErrUnavailable, ErrCheckpointUnknown,
+// client, from whose allowance that is taken; with "" none is asked, and where one would be asked, the
+// error is ErrNotKept. ErrUnknownBlock, ErrExpired, ErrPending, ErrUnavailable, ErrCheckpointUnknown,
 // ErrCheckpointTooOld.
 func (c *Chain) Document(
 	ctx context.Context, client string, block finality.Root, checkpoint *finality.Root,
