@@ -385,10 +385,10 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 	}
 }
 
-// keep returns a checkpoint with the cosignatures that the published one has of the same tree, by witnesses whose
-// own are not in note: a witness may be away now, or another process has asked it, and a reader may want its
-// cosignature. Those that are kept count for no quorum here, so that the times stay fresh. Where the policy asks
-// for no witness none is kept: to its readers a checkpoint is as old as its oldest cosignature.
+// keep returns note, which is c with its signatures, and adds those cosignatures of the published checkpoint that are
+// of the same tree and by a witness without one in note: a witness may be away now, or another process has asked it,
+// and a reader may want its cosignature. Those that are kept count for no quorum here, so that the times stay fresh.
+// Where the policy asks for no witness none is kept: to its readers a checkpoint is as old as its oldest cosignature.
 func (l *Log) keep(ctx context.Context, log int64, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
 	if l.policy.Unwitnessed() {
 		return note, nil
@@ -407,7 +407,7 @@ func (l *Log) keep(ctx context.Context, log int64, c receiptlog.Checkpoint, note
 	return kept, nil
 }
 
-// PolicyFor returns a policy file with a line for each of our logs that it does not list.
+// PolicyFor returns the policy file text, with a line added for each of our logs that text does not list.
 func PolicyFor(text string, heads []Head) string {
 	var lines strings.Builder
 	policy, _ := receiptlog.ParsePolicy([]byte(text)) // an error is found when the result is parsed

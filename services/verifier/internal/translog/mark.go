@@ -17,7 +17,7 @@ import (
 // The mark is a file outside of the database with the greatest tree that was signed: the
 // text of its checkpoint. It is on disk before the signature leaves the process. A ledger
 // that was put back without the file is behind it. It belongs to one machine; where
-// several share a log, the witnesses guard it.
+// several share a log, the witnesses guard the log.
 
 // readMark returns the mark, or false where there is none.
 func (l *Log) readMark() (receiptlog.Checkpoint, bool, error) {
@@ -91,8 +91,8 @@ func (l *Log) checkMark(ctx context.Context, head Head) error {
 	return nil
 }
 
-// continues returns why the tree does not continue one that was signed or read, as says which; nil
-// when it does, or when that one is of another generation that the ledger has.
+// continues returns why the tree does not continue the known one, which was signed or read: as is that
+// word. It returns nil when it does, or when the known one is of another generation that the ledger has.
 func (l *Log) continues(ctx context.Context, head Head, known receiptlog.Checkpoint, as string) (why, err error) {
 	switch {
 	case known.Origin != head.Origin:

@@ -24,7 +24,7 @@ var (
 	ErrNothing = errors.New("the log does not have that")
 )
 
-// MergeDelay is within which time after a sale its entry should have a proof. The list of logs names it.
+// MergeDelay is the time within which the entry of a sale should have a proof. The list of logs names it.
 const MergeDelay = time.Minute
 
 // generation returns the head of a generation and the checkpoint that is served of it. ErrNothing.

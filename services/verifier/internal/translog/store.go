@@ -89,7 +89,7 @@ type Reader interface {
 
 // Sequencer gives entries their places and publishes the tree.
 type Sequencer interface {
-	// ListKeys queues, in one step, the state of each key that is not its last state in the log or its queue. It
+	// ListKeys queues, in one step, the state of each key that is not its last state in the log or in the queue. It
 	// returns the keys; revoked ones may have further cut-offs, at the ends of closed generations.
 	// receiptlog.ErrKeyState, and nothing is queued: a state may not follow, or a cut-off names no generation or lies
 	// beyond its end. While the log is frozen nothing is queued.
@@ -137,7 +137,7 @@ type Operator interface {
 	// ErrLost: the log has another size, or the generation is closed.
 	Extend(ctx context.Context, log, first int64, entries [][]byte) (Head, error)
 	// EndLog closes a generation with its final checkpoint and opens the next, in one step, and then queues all stored
-	// answers for that. ErrLost: it is closed, or another checkpoint is served.
+	// answers for the next. ErrLost: the first is closed, or another checkpoint is served.
 	EndLog(ctx context.Context, log int64, final []byte, next Head) error
 }
 
@@ -166,7 +166,7 @@ const (
 	FromCopy                       // brought back by Extend
 )
 
-// StoredEntry is the entry of a stored answer, and the number of its payment.
+// StoredEntry is an entry of a stored answer, and the number of its payment.
 type StoredEntry struct {
 	Payment int64
 	Data    []byte

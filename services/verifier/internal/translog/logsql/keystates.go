@@ -121,7 +121,7 @@ func withClosed(keys []receipt.Key, all limits) []receipt.Key {
 		}
 		filled := *key.Logged
 		filled.Earlier = slices.Clone(filled.Earlier)
-		later := false // than a generation that is named
+		later := false // whether a named generation is newer than g
 		for _, g := range all {
 			if named[g.origin] {
 				later = true
@@ -146,7 +146,7 @@ type keyState struct {
 // so that no two states of a key have one number.
 type keyStates map[string]keyState
 
-// add makes e, which is in the generation of in or will be, the last state of its key.
+// add makes e the last state of its key. The generation in has e, or will have it.
 // receiptlog.ErrKeyState: e may not follow the state that was the last.
 func (s keyStates) add(e receiptlog.Entry, in translog.Head) error {
 	last, known := s[e.KeyID]

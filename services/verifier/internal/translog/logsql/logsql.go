@@ -515,8 +515,8 @@ func (s *Store) Missing(ctx context.Context, log int64, leaves []tlog.Hash) (mis
 	return missing, nil
 }
 
-// insert writes entries, the first at an index, and hashes: on Postgres in a statement
-// each, because each is a round trip.
+// insert writes entries, the first of them at the index first, and hashes. On Postgres it writes all entries
+// in one statement and all hashes in another, because each statement is a round trip.
 func (s *Store) insert(
 	ctx context.Context, tx *sql.Tx, log, first int64, entries []entry, ids []int64, hashes [][]byte,
 ) error {
