@@ -138,9 +138,9 @@ func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
 	return b.pay(ctx, payable, false)
 }
 
-// replay sends the payment of an earlier run again. It returns errHeld for one that choose does not take by now, or to
-// another payee than the pinned one, and errExpired when the seller has refused the payment and it has expired; the
-// journal has dropped it then.
+// replay sends the payment of an earlier run again. It returns errHeld, and sends nothing, if choose does not take the
+// payment's offer by now, or if the payee is not the pinned one or cannot be compared with it. It returns errExpired
+// when the seller has refused the payment and it has expired; the journal has dropped it then.
 func (b *buyer) replay(ctx context.Context, e entry) (purchase, error) {
 	_, _, err := choose([]x402.Requirements{e.Offer}, b.most, b.network)
 	if err == nil {
@@ -307,7 +307,8 @@ func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRe
 
 // pay sends a payment until the seller answers for good, or pay gives up: after maxWait, or sooner where no money
 // has moved. open means that it was sent before and its outcome is not known. The error is errUndecided if money
-// may have moved when pay gives up, and a *denied or a *refusal if the seller refuses for good. The payment stays
+// may have moved when pay gives up, or if a final answer is not that of a verifier, and a *denied or a *refusal if
+// the seller refuses for good. The payment stays
 // in the journal.
 func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 	p := purchase{entry: e}

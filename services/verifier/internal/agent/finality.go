@@ -27,7 +27,7 @@ var (
 type finalityTrust struct {
 	wanted     bool
 	checkpoint finality.Root
-	network    *finality.Network // nil: the known one of the receipt's chain
+	network    *finality.Network // nil: the one known for the receipt's chain
 }
 
 // flags adds the flags --finality, --checkpoint and --beacon-network, and returns where the values of the last

@@ -23,8 +23,8 @@ var (
 type logPlace struct {
 	Origin string `json:"origin"`
 	Index  int64  `json:"index"`
-	// Witnesses is how many witnesses of the policy cosigned the checkpoint of the proof. Earliest is by when
-	// the policy's quorum, or where it asks for none all of these, had done so; "" where nobody has.
+	// Witnesses is how many witnesses of the policy cosigned the checkpoint of the proof. Earliest is the time by
+	// which as many of them as the policy asks for had done so, or all if it asks for none; "" if none has.
 	Witnesses int    `json:"witnesses"`
 	Earliest  string `json:"earliest,omitempty"`
 }

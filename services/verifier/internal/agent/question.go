@@ -91,7 +91,7 @@ func (q question) verify(answer []byte, keys receipt.KeyDocument) (receipt.Resul
 	return receipt.Verify(answer, keys)
 }
 
-// suffix returns what stands after the name of the chain in a path of this question that has one.
+// suffix returns what stands after the name of the chain in a path for questions of this kind that names a chain.
 func (q question) suffix() string {
 	if q.aboutTransfer {
 		return transferSuffix

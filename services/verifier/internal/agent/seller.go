@@ -82,9 +82,9 @@ func (d *denied) Error() string {
 
 func (d *denied) Unwrap() error { return d.refusal }
 
-// after returns r, the final refusal of a payment that was sent. It is errUndecided where no verifier has refused.
-// It returns it as a *denied if the payment can still be settled and the refusal is a 402 or the outcome was open
-// before.
+// after returns the error for r, the final refusal of a payment that was sent. That is errUndecided with r if r does
+// not come from a verifier; a *denied if the payment can still be settled and r is a 402 or the outcome was open
+// before; else r.
 func (r *refusal) after(open bool) error {
 	refused := r.Status == http.StatusPaymentRequired
 	switch {
@@ -96,7 +96,7 @@ func (r *refusal) after(open bool) error {
 	return r
 }
 
-// unchargedReasons are reasons of a 402 or a 5xx that a verifier gives only when the call has moved no money.
+// unchargedReasons are reasons of a 503 that a verifier gives only when the call has moved no money.
 var unchargedReasons = []string{
 	"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", notReady,
 }
