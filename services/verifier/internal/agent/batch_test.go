@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// The recorded answer answers this.
+// recordedQuestion is the question that the recorded answer answers.
 const recordedQuestion = `{"transactionHash":"0xCAEFBD4EF9F6E3E4024EF4C30926B884884CBCCD5293FC534D88C4A8CB2235FB","expectations":{"minConfirmations":12,"status":"success",` +
 	`"from":"0xf9868b3960348194371b8ca4fe87ca7de95e40b6","to":"0xc7b006f084ca79334db41fe216d3195870fac026","selector":"0x18cbafe5"}}`
 

@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// purse counts payments of one payer at a time of the test.
+// purse counts payments of one payer, at a time that the test sets.
 type purse struct {
 	limits
 	at time.Time

@@ -35,7 +35,8 @@ func policyFile(t *testing.T, policy string) string {
 	return file
 }
 
-// openLogged is a verifier that lists this log, and answers for the proof of the recorded answer.
+// openLogged is a verifier that lists the log of logged, and answers a request for the proof of the recorded
+// answer with status and proof.
 func openLogged(t *testing.T, status int, proof string) *seller {
 	t.Helper()
 	policy := logged(t, "policy")

@@ -111,13 +111,13 @@ func (h *Header) encode() ([]byte, error) {
 	return encode(legacyType, append(fields, optional...)), nil
 }
 
-// StateSyncHash returns the hash of the transaction by which Polygon brings state over
-// from Ethereum. RPC lists it, the roots do not hold it.
+// StateSyncHash returns the hash of the transaction by which Polygon brought state over from
+// Ethereum before PIP-74. RPC lists it, the roots do not hold it. Since PIP-74 they do, as type 0x7f.
 func StateSyncHash(number uint64, block common.Hash) common.Hash {
 	return crypto.Keccak256Hash([]byte("matic-bor-receipt-"), binary.BigEndian.AppendUint64(nil, number), block[:])
 }
 
-// dropStateSync takes Polygon's state-sync transaction out of both lists.
+// dropStateSync takes Polygon's transaction with StateSyncHash out of transactions and receipts.
 func (r *ReportedBlock) dropStateSync(number uint64, block common.Hash) {
 	last := len(r.Transactions) - 1
 	hash := StateSyncHash(number, block)

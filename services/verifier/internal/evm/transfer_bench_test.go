@@ -32,8 +32,8 @@ func (r provingReader) Read(_ context.Context, transaction chain.Hash) (chain.Sn
 	return s, err
 }
 
-// BenchmarkProveTransfer is what the signed answer about a transfer in a block of 150
-// takes from what the nodes reported, and none: an answer that is kept.
+// BenchmarkProveTransfer measures the signed answer about a transfer in a block of 150 transactions:
+// proof makes it from what a node reported, none returns it as kept.
 func BenchmarkProveTransfer(b *testing.B) {
 	question, err := verification.ParseTransferRequest([]byte(`{"transactionHash":"0x513a4abc759c2d30fd7f5a7e5239e72fccc1b24491b1ed99fa9f24b96e36fc88",` +
 		`"transfer":{"token":"0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48","to":"0x91a559d248a216d1dd17c4d39f51bda9bd1de7e2","minAmount":"1"}}`))

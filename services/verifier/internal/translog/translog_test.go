@@ -548,7 +548,6 @@ func behind(w *world, url func() string, has, had int, policy string, change ...
 	return restored, whole
 }
 
-// First guard.
 func TestFreeze_ALogBehindAWitness(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		for _, has := range []int{0, 20} {
@@ -606,7 +605,6 @@ func TestFreeze_ATreeThatAWitnessDoesNotKnow(t *testing.T) {
 	})
 }
 
-// Second guard.
 func TestRestore_WaitsForTheOperator(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 1)
@@ -646,7 +644,6 @@ func TestRestore_WithoutWitnessesTheOperatorTypesTheSize(t *testing.T) {
 	n.step()
 }
 
-// Third guard.
 func TestFreeze_ALogBehindItsMark(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 0)
@@ -680,7 +677,6 @@ func TestFreeze_ALogBehindItsMark(t *testing.T) {
 	})
 }
 
-// Fourth guard.
 func TestRecover_BringsBackWhatWasLostFromACopy(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 2)

@@ -76,7 +76,7 @@ func (w *finalityWorld) read() (chain.Snapshot, error) {
 	return w.reader.Read(w.Context(), hash)
 }
 
-// poll is the poller's look.
+// poll polls as the poller does, and then settles.
 func (w *finalityWorld) poll() {
 	w.reader.poll(w.Context())
 	w.settle()
@@ -197,7 +197,6 @@ func (w *finalityWorld) advanceClock(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// TestFinality_ANodeOfAnotherFinalBlockIsNotBelieved.
 func TestFinality_ANodeOfAnotherFinalBlockIsNotBelieved(t *testing.T) {
 	w := openFinality(t, 1, 1, 0)
 	w.nodes[0].Play(chaintest.Script{Answer: headsAnswer(func(tag string, header any) any {

@@ -21,7 +21,7 @@ func openBase(t *testing.T, count int) (*Reader, []*chaintest.Node) {
 	return openOver(t, chaintest.Load(t, chaintest.BaseBlock), count)
 }
 
-// openOver does so for a recording that was made of it.
+// openOver is openBase for a recording that was made of the Base block.
 func openOver(t *testing.T, recording recorded.Recording, count int) (*Reader, []*chaintest.Node) {
 	t.Helper()
 	c := chain.Config{Name: "base", ID: 8453, RPCTimeout: 30 * time.Second, Quorum: 1}

@@ -148,7 +148,7 @@ func (w *rawWorld) script(offered ...string) chaintest.Script {
 
 // TestBlock_AnUnknownTypeDoesNotSpoilIt where the node returns its raw
 // bytes; every other transaction then has evidence that pkg/receipt accepts, the
-// same as ever, and the unknown one has today's fault.
+// same as ever, and the unknown one has ErrUnsupportedType.
 func TestBlock_AnUnknownTypeDoesNotSpoilIt(t *testing.T) {
 	const one, block, receipts = "eth_getRawTransactionByHash", "debug_getRawBlock", "debug_getRawReceipts"
 	for name, c := range map[string]struct {

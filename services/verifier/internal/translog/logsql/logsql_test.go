@@ -513,7 +513,7 @@ func TestLog_AProcessThatDiesPlacingLeavesNothing(t *testing.T) {
 	})
 }
 
-// raw is a connection to the database of a ledger, as another hand has it.
+// raw is a connection to the database of a ledger, as another program has it.
 func raw(t *testing.T, url string) *sqldb.DB {
 	t.Helper()
 	none := &fstest.MapFile{Data: []byte("-- +goose Up\n")}
