@@ -91,8 +91,8 @@ func (l *Log) checkMark(ctx context.Context, head Head) error {
 	return nil
 }
 
-// continues returns why the tree does not continue the known one, which was signed or read: as is that
-// word. It returns nil when it does, or when the known one is of another generation that the ledger has.
+// continues returns why the tree does not continue the known one. The parameter as, "signed" or "read", is a word of
+// that text. It returns nil when the tree does, or when the known one is of another generation that the ledger has.
 func (l *Log) continues(ctx context.Context, head Head, known receiptlog.Checkpoint, as string) (why, err error) {
 	switch {
 	case known.Origin != head.Origin:
