@@ -19,7 +19,7 @@
 // not say when, by which key or for whom it was made, nor how far the chain had come, so
 // that the same question about the same chain has the same bytes for ever.
 //
-// contractAddress is there for a creation that succeeded, if the transaction or its receipt commits
+// contractAddress is null, except for a creation that succeeded, if the transaction or its receipt commits
 // to a nonce that counts the sender's transactions: the address follows from it. An Arbitrum
 // retry's nonce does not count them. The nonce of an OP-stack deposit is the depositNonce in its
 // receipt, which is part of the receipt's hash since the Canyon fork; before, it is null.

@@ -165,7 +165,7 @@ const (
 )
 
 // GoodAt reports whether a signature by the key is good that the log with an origin has at
-// an index. It is if the key is not revoked, or the index is below its cut-off in that log.
+// an index: the key is not revoked, or the index is below the key's cut-off in that log.
 func (k Key) GoodAt(origin string, index int64) bool {
 	if k.Status != KeyRevoked {
 		return true
@@ -245,8 +245,8 @@ func (d KeyDocument) Find(id string) (Key, ed25519.PublicKey, error) {
 }
 
 // ParseKeys reads the keys that do not sign, as RECEIPT_RETIRED_KEYS_FILE has them: a JSON list of
-// keys, or a whole key document that was published earlier. It returns a key that is active, or in
-// a list without a status, as retired. A keyId may be left out of a list. ErrMalformed.
+// keys, or a whole key document that was published earlier. A key that is active there is returned as
+// retired. In a list a key may lack its keyId, and its status, which then is retired. ErrMalformed.
 func ParseKeys(data []byte) ([]Key, error) {
 	var keys []Key
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '[' {

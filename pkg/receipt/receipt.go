@@ -312,7 +312,7 @@ func (r Receipt) members() []member {
 	}, r.Transfer.members()...)
 }
 
-// consistent returns an error where the other facts allow no selector or no contract address, or not this gasUsed.
+// consistent returns an error where the selector, the contract address or gasUsed contradicts other facts.
 func (r Receipt) consistent() error {
 	t, o := r.Transaction, r.Outcome
 	creation := t.To == nil
@@ -403,7 +403,7 @@ func orNull(text *string) string {
 }
 
 // decodeBase64 reads base64 with padding (RFC 4648 section 4) in its one spelling.
-// Go's decoder passes over line ends, strict or not.
+// Go's decoder ignores line ends, strict or not.
 func decodeBase64(text string) (data []byte, ok bool) {
 	data, err := base64.StdEncoding.Strict().DecodeString(text)
 	return data, err == nil && base64.StdEncoding.EncodeToString(data) == text

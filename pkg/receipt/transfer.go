@@ -387,7 +387,7 @@ func (t ProvenTransfer) SentenceOn(chain string) string {
 	return text.String()
 }
 
-// isPassedOn reports whether To received some of the token in the transaction, and at least as much left it.
+// isPassedOn reports whether To received some of the token in the transaction, and sent at least as much.
 func (t ProvenTransfer) isPassedOn() bool {
 	return more(t.ToIn, "0") && !more(t.ToIn, t.ToOut)
 }

@@ -63,9 +63,10 @@ func (d Document) Verify(keys KeyDocument) (result Result, err error) {
 	return result, nil
 }
 
-// VerifySignature checks the signature alone and returns the key that it names.
-// ErrUnknownKey; with the key, ErrRevokedKey and ErrSignature. ErrMalformed, but not of
-// what Parse and ParseKeyDocument have returned.
+// VerifySignature checks the signature alone and returns the key that it names, also with ErrRevokedKey
+// and ErrSignature. The signature of a revoked key is not checked (VerifySignatureBy checks it).
+// ErrUnknownKey, ErrRevokedKey, ErrSignature; ErrMalformed only where d or keys are not as Parse and
+// ParseKeyDocument return them.
 func (d Document) VerifySignature(keys KeyDocument) (Key, error) {
 	key, public, err := keys.Find(d.Signature.KeyID)
 	if err != nil {

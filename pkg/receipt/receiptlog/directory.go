@@ -26,12 +26,12 @@ const (
 // itself: a reader who takes keys and policy from it trusts the verifier.
 type Directory struct {
 	Logs       []Generation `json:"logs"`       // the newest first
-	MergeDelay int64        `json:"mergeDelay"` // seconds within which what was sold gets a proof
+	MergeDelay int64        `json:"mergeDelay"` // seconds within which what was sold should get a proof
 	Policy     string       `json:"policy"`     // tlog-policy
 }
 
-// Generation is one Merkle tree of a verifier's log. The verifier begins the next one when
-// it has to close one.
+// Generation is one Merkle tree of a verifier's log. The next one begins when the operator
+// closes it.
 type Generation struct {
 	Origin string `json:"origin"`
 	Key    string `json:"key"`             // verifier key (vkey)

@@ -345,7 +345,7 @@ func ParseEntry(data []byte) (Entry, error) {
 }
 
 // decodeBase64 reads base64 with padding (RFC 4648 section 4) in its one spelling. The
-// decoders of sumdb accept others, and Go's own passes over line ends.
+// decoders of sumdb accept others, and Go's own ignores line ends.
 func decodeBase64(text string) (data []byte, ok bool) {
 	data, err := base64.StdEncoding.Strict().DecodeString(text)
 	return data, err == nil && base64.StdEncoding.EncodeToString(data) == text
@@ -420,7 +420,7 @@ func EntryOfAnswer(answer []byte) (Entry, error) {
 		return Entry{}, malformed("an answer: %v", err)
 	}
 	signed := []byte(body)
-	if bytes.ContainsRune(body, '\\') { // encoding/json has escaped what is signed as it is
+	if bytes.ContainsRune(body, '\\') { // encoding/json has escaped characters that are signed unescaped
 		if signed, err = receipt.Canonicalize(body); err != nil {
 			return Entry{}, err
 		}

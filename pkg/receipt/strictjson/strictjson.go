@@ -59,8 +59,8 @@ func (e *Error) Field() string {
 // then has no defined content.
 func Unmarshal(data []byte, v any, rules Rules) error {
 	unknown := json.RejectUnknownMembers(!rules.AllowUnknown)
-	// What cannot hold a null that matters, nor nest too deep, is read in one pass. A fault is found
-	// again below, which has its place.
+	// Plain data is read in one pass. Where that fails, the reading below finds the fault again, with
+	// its pointer.
 	if isPlain(data, rules) && json.Unmarshal(data, v, unknown) == nil {
 		return nil
 	}

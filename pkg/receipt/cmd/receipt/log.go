@@ -142,8 +142,8 @@ func notValid(err error) error {
 	return exitError{exitInvalid, err}
 }
 
-// readLog gets proof, policy and list as the flags name them. With an error that is not for unread
-// the receipt counts as not logged.
+// readLog gets proof, policy and list as the flags name them. An error for which unread returns false
+// means that the receipt is not logged.
 func readLog(ctx context.Context, asked logFlags, doc receipt.Document) (found logged, err error) {
 	if asked.policy != "" {
 		if found.policy, err = readPolicy(asked.policy); err != nil {

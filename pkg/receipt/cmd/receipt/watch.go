@@ -118,7 +118,7 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, earlier [
 	}
 	// Every log continues the empty one.
 	n.old = receiptlog.Checkpoint{Origin: n.Origin, Root: sha256.Sum256(nil)}
-	if len(earlier) > 0 { // by witnesses whom the policy may not name any more
+	if len(earlier) > 0 { // the policy may not name its witnesses any more, so the log's signature is enough
 		if n.old, err = log.Open(earlier); err != nil {
 			return n, exitError{exitInvalid, fmt.Errorf("what was kept of %s: %w", log.Origin, err)}
 		}
@@ -150,7 +150,7 @@ func logCheck(ctx context.Context, args []string, s streams) (err error) {
 		return err
 	}
 	note := func(text string) { _, _ = fmt.Fprintln(s.err, "receipt:", printable(text)) }
-	// The witnesses first: what they serve now, the log serves then.
+	// The witnesses first: the log, which is read afterwards, must have what they have cosigned.
 	seen, notes := w.ask(ctx)
 	for _, text := range notes {
 		note(text)
@@ -298,8 +298,8 @@ func logMirror(ctx context.Context, args []string, s streams) error {
 	}
 }
 
-// pauseAfter returns how long to wait before the next copy: every, but less, if that is above a second,
-// while a new log has no checkpoint yet, because its first one comes soon.
+// pauseAfter returns how long to wait before the next copy: every. While a new log has no checkpoint yet
+// it is a tenth of every, at least a second and at most every, because the first one comes soon.
 func pauseAfter(err error, every time.Duration) time.Duration {
 	if errors.Is(err, errNothingPublished) {
 		return min(every, max(every/10, time.Second))
@@ -466,7 +466,7 @@ func witnessCommand(ctx context.Context, args []string, s streams) error {
 		return err
 	})
 	flags.Func("begin", "", func(text string) error {
-		if text == "" { // as a compose file has it on all other days
+		if text == "" { // a compose file always has the flag, with a key only when a log begins
 			return nil
 		}
 		key, err := receiptlog.ParseLogKey(text)

@@ -7,8 +7,9 @@
 // A slot lasts a second, and a block's slot follows from its time, so that slots go on rising when
 // a development chain begins anew and its light clients keep their state. A period has 64 slots, as
 // in the minimal preset, so that a committee hands over about every minute; committees have 512
-// keys, as in the mainnet preset. All even periods have one committee and all odd periods another,
-// by the network's name the same in every run. The execution chain's genesis block has no beacon block.
+// keys, as in the mainnet preset. All even periods have one committee and all odd periods another. Both
+// follow from the network's name, so that they are the same in every run. The execution chain's genesis
+// block has no beacon block.
 //
 // It must never stand for a real network: everyone can sign for its committees.
 package beacontest

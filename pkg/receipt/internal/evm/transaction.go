@@ -102,7 +102,7 @@ func DecodeTransaction(raw []byte) (Transaction, error) {
 	case typeArbitrumInternal:
 		tx.From, tx.To = arbosAddress, &arbosAddress
 	case typeDeposit:
-		tx.AccountNonce = true // it stands in the receipt, from Canyon on
+		tx.AccountNonce = true // the nonce is in the receipt, from Canyon on
 	}
 	for at, name := range layout {
 		tx.read(&m, at, name)

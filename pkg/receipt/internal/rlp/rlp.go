@@ -79,8 +79,8 @@ type Members struct {
 	Err   error
 }
 
-// Split returns the members of a list; an error for an item that is no list, or for one of more than most
-// members: each takes many times the byte that it may be encoded in.
+// Split returns the members of a list. An item that is no list is an error, and so is a list of more than
+// most members: a member that one byte encodes takes many times as much memory.
 func (i Item) Split(most int) (m Members, err error) {
 	if !i.List {
 		return Members{}, errors.New("rlp: not a list")

@@ -150,7 +150,7 @@ export function decodeTransaction(raw: Uint8Array): Transaction {
   };
   if (kind === 0x69) [tx.to, tx.selector] = [retryableAddress, submitRetryable];
   if (kind === 0x6a) [tx.from, tx.to] = [arbosAddress, arbosAddress];
-  if (kind === 0x7e) tx.accountNonce = true; // it stands in the receipt
+  if (kind === 0x7e) tx.accountNonce = true; // the nonce is in the receipt
   names.forEach((name, i) => {
     const item = m[i]!;
     if (name === 'chainId') tx.chainId = uint(item, 32);

@@ -38,7 +38,7 @@ function next(data: Uint8Array, at: number): Item {
   return {list, content, raw: data.subarray(at, at + head + size)};
 }
 
-/** The members of a list. Only that of logs may have more than 32: each takes many times the byte it may be in. */
+/** The members of a list, at most `most`: a member that one byte encodes takes many times as much memory. */
 export function split(item: Item, most = 32): Item[] {
   if (!item.list) throw new Error('rlp: not a list');
   const out: Item[] = [];

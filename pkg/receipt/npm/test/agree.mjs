@@ -6,7 +6,7 @@ import {readFileSync} from 'node:fs';
 import {fileURLToPath} from 'node:url';
 import {isDeepStrictEqual} from 'node:util';
 
-// With a file, the module is built with curves that remember: most changes leave most signatures alone.
+// With a file, the module is built so that each signature is computed once: most changes leave most of them alone.
 const {VerificationError, verify, verifyFinality} = await import(process.argv[2]?.endsWith('.jsonl') ? await remembering() : '../dist/esm/index.js');
 
 async function remembering() {

@@ -52,7 +52,7 @@ def _next(data: bytes, at: int) -> Item:
 
 
 def split(item: Item, most: int = 32) -> List[Item]:
-    """The members of a list. Only that of logs may have more than 32: each takes many times the byte it may be in."""
+    """The members of a list, at most `most`: a member that one byte encodes takes many times as much memory."""
     if not item.is_list:
         raise ValueError("rlp: not a list")
     out: List[Item] = []
@@ -235,7 +235,7 @@ def decode_transaction(raw: bytes) -> Transaction:
     elif kind == 0x6A:
         tx.sender, tx.to = _ARBOS, _ARBOS
     elif kind == 0x7E:
-        tx.account_nonce = True  # it stands in the receipt
+        tx.account_nonce = True  # the nonce is in the receipt
     for name, item in zip(names, m):
         if name == "chainId":
             tx.chain_id = uint(item, 32)
