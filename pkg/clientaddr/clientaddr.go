@@ -14,7 +14,7 @@ import (
 )
 
 // Proxies are the addresses of the proxies whose X-Forwarded-For is trusted. Without any,
-// the peer is the client, unless WithToken vouches for it.
+// the peer is the client, unless it sent the token of WithToken.
 type Proxies []Network
 
 // Of returns the address of the client, as IPv4 where it is IPv4 mapped into IPv6,

@@ -40,8 +40,8 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Valu
 
 // Group is a set of runs by key. Its zero value is ready to use.
 type Group[K comparable, V any] struct {
-	// Many may be zero, which means no bound: how many callers of one run wait as long as they
-	// want. Each further one waits for Patience at most.
+	// Many is how many callers of one run may wait as long as they want; each further one waits
+	// for Patience at most. Zero means no bound.
 	Many     int
 	Patience time.Duration
 
@@ -148,7 +148,7 @@ func (g *Group[K, V]) Has(key K) bool {
 	return ok && !r.gone
 }
 
-// Close starts no new run and waits until those under way have ended, or ctx
+// Close has the group begin no new run, and waits until those under way have ended, or ctx
 // has. Callers may still join a run that is under way.
 func (g *Group[K, V]) Close(ctx context.Context) error {
 	g.mu.Lock()

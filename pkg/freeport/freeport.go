@@ -20,8 +20,8 @@ const (
 	count  = 6_000
 )
 
-// claims are listeners that this process keeps open: for each port that Addrs returned one
-// on the port count above it. A process that cannot listen there does not choose the port.
+// claims are listeners that this process keeps open: for each port that Addrs returned, one
+// on that port plus count. A process that cannot listen there does not choose the port.
 // They stay open until this process ends, as its programs may listen late and start again.
 var claims struct {
 	sync.Mutex

@@ -227,9 +227,9 @@ func Serve(ctx context.Context, ready func([]net.Addr), servers ...Server) error
 		}
 		listeners[i], addrs[i] = l, l.Addr()
 	}
-	// Nothing touches these bytes, so that they are addresses and no memory; the
-	// garbage that may gather is. Unlike a higher GOGC that is no more for a large
-	// heap than for a small one.
+	// Nothing touches these bytes, so that the system gives them no memory; the garbage
+	// that they allow for takes some. Unlike a higher GOGC they allow for no more in a
+	// large heap than in a small one.
 	defer runtime.KeepAlive(make([]byte, heapReserve))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

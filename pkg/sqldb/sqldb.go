@@ -142,7 +142,7 @@ func openPostgres(databaseURL string, settings []string) (*DB, error) {
 	if err != nil {
 		return nil, ErrURL // the driver's error quotes the URL
 	}
-	// Not parameters of the connection's start, which PgBouncer refuses.
+	// Set by SET: PgBouncer refuses settings among the parameters with which a connection starts.
 	pool := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		for _, setting := range settings {
 			if _, err := conn.Exec(ctx, "SET "+setting); err != nil {

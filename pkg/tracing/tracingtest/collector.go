@@ -36,7 +36,7 @@ type Span struct {
 type Collector struct {
 	// URL is for OTEL_EXPORTER_OTLP_ENDPOINT.
 	URL string
-	// Requests counts what came, whatever it was; Refuse makes it answer 500.
+	// Requests counts what came, whatever it was; Refuse makes the collector answer 500.
 	Requests atomic.Int64
 	Refuse   atomic.Bool
 
