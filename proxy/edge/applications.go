@@ -29,7 +29,7 @@ import (
 // after a restart too.
 type Applications struct {
 	// Mode is where applications may be: lan means private addresses; containers means the networks that the
-	// machine is in, except those that lead to the internet. Neither means networks with auth in them.
+	// machine is in, except those that lead to the internet. Neither includes networks with auth in them.
 	Mode string `json:"mode,omitempty"`
 	// To are the addresses that the operator permits as well: address, address:port, name:port or
 	// network.

@@ -96,7 +96,7 @@ func (a *Apps) Provision(ctx caddy.Context) (err error) {
 	if a.routes, err = a.apps.routesBy(ctx, a.Route); err != nil {
 		return fmt.Errorf("edge_apps: %w", err)
 	}
-	// The server's connections come after its routes.
+	// Caddy provisions the policies of a server's TLS after its routes.
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		for _, policy := range server.TLSConnPolicies {
 			policy.HandshakeContextRaw = json.RawMessage(`{"module":"edge_apps"}`)

@@ -63,11 +63,11 @@ func (a *Applications) run(ctx context.Context) {
 func (a *Applications) askSoon() {
 	select {
 	case a.wake <- struct{}{}:
-	default: // it will be
+	default: // run is to be woken already
 	}
 }
 
-// note logs when auth begins to give no list, and when it does again.
+// note logs when auth begins to give no list, and when it gives one again.
 func (a *Applications) note(err error) {
 	switch {
 	case err != nil && !a.failing:

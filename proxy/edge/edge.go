@@ -73,7 +73,7 @@ type Edge struct {
 	// Drop names request headers that nothing behind this handler gets from a client, in
 	// any case and with any sign for "-". A "*" at the end stands for any end.
 	Drop []string `json:"drop,omitempty"`
-	// DropUntrusted names those that only the server's trusted proxies may send, and these only with "-" itself.
+	// DropUntrusted names those that only the server's trusted proxies may send, and only spelled with "-".
 	DropUntrusted []string `json:"drop_untrusted,omitempty"`
 	// Cookies names cookies that only routes with edge_cookies get and may set,
 	// and the service that edge_guard checks with. Letters must have the same case, as
@@ -81,7 +81,7 @@ type Edge struct {
 	Cookies []string `json:"cookies,omitempty"`
 	// Answer has headers that an answer gets unless it has them already, and
 	// AnswerTLS more of them for an answer over TLS. Server and Via are dropped. So are
-	// Clear-Site-Data, NEL and Report-To, but from answers that may set the cookies.
+	// Clear-Site-Data, NEL and Report-To, except from answers that may set the cookies.
 	Answer    map[string]string `json:"answer,omitempty"`
 	AnswerTLS map[string]string `json:"answer_tls,omitempty"`
 
@@ -216,7 +216,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	a.begin(http.StatusOK) // for an answer that is nothing but headers
 	if fault, ok := errors.AsType[caddyhttp.HandlerError](err); ok &&
 		fault.StatusCode == http.StatusServiceUnavailable && !errors.Is(err, errBusy) && !errors.Is(err, errFailed) {
-		fault.StatusCode = http.StatusBadGateway // no replica to be had is the same as the one that is away
+		fault.StatusCode = http.StatusBadGateway // Caddy's 503 for no available replica: as where the only one is away
 		return fault
 	}
 	return err

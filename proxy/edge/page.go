@@ -30,7 +30,7 @@ var (
 // Page is a handler for the route for errors, and for an answer of reverse_proxy that people cannot read. It answers a
 // person who opened a page or sent a form with a page that says what happened, in German or English, and passes all
 // other requests on. The page needs no service: its style is in it, and it has no script. While what is missing may
-// come back, it asks for itself again, unless it answers a form.
+// come back, the page reloads itself, unless it answers a form.
 type Page struct{ pages *pages }
 
 // CaddyModule returns the Caddy module information.

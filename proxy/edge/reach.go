@@ -206,7 +206,7 @@ func (x *reach) surroundings(ctx context.Context) (*surroundings, error) {
 	outward := x.outward(ctx)
 	for _, p := range prefixes {
 		withAuth := slices.ContainsFunc(auth, func(a netip.Addr) bool {
-			return p.Contains(a) && !slices.Contains(around.local, a) // here, its port alone is auth's
+			return p.Contains(a) && !slices.Contains(around.local, a) // of this machine only auth's port is refused
 		})
 		switch {
 		case withAuth:
@@ -279,8 +279,8 @@ func localPrefixes() (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// outwardAddrs returns the machine's addresses in the networks of its default routes. Nothing is sent: the destinations
-// are of documentation.
+// outwardAddrs returns the machine's addresses in the networks of its default routes. Nothing is sent: connecting over
+// UDP only chooses a route, and the destinations are addresses for documentation.
 func outwardAddrs(ctx context.Context) (all []netip.Addr) {
 	for _, to := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
 		conn, err := new(net.Dialer).DialContext(ctx, "udp", to)
