@@ -134,7 +134,7 @@ func (s Schedule) mayWrite() error {
 }
 
 // Note writes the time at which an archive was made into auth's database, for the page of administrators, unless
-// Users is None or there is no table household yet. The archive itself does not have it.
+// Users is None or there is no table household yet. The database in the archive does not have that time.
 func (s Settings) Note(ctx context.Context, m Manifest) error {
 	if s.Users == None {
 		return nil

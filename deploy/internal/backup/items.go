@@ -240,8 +240,8 @@ func (p postgres) free(ctx context.Context) error {
 	return err
 }
 
-// put has the data and the change of what is older in one transaction, which ends only where all was read:
-// what is cut off, by a kill too, is rolled back.
+// put has the data and the change of what is older in one transaction, which is committed only after all was
+// read: what is cut off, by a kill too, is rolled back.
 func (p postgres) put(ctx context.Context, saved string) error {
 	name, env, err := p.connection()
 	if err != nil {
@@ -266,7 +266,7 @@ func (p postgres) put(ctx context.Context, saved string) error {
 			"%s;\nEND IF; END $change$;\nCOMMIT;\n", p.older.table, p.older.statement)
 	}
 	_ = script.Close()
-	// Why the reader of a pipe ended comes before that the pipe was broken.
+	// psql's error comes first: that its pipe broke follows from it.
 	return errors.Join(outcome(psql.Wait(), "psql", stderr), err)
 }
 

@@ -113,8 +113,8 @@ func (l Layout) Ports() []stack.Port {
 	}...)
 }
 
-// Prepare creates the folders and secrets that the state lacks. Unless it is a household's, it also rewrites the beacon
-// network's file and, with Log, the log's policy.
+// Prepare creates the folders and secrets that the state lacks. Without Household it also rewrites the beacon network's
+// file and, with Log, the log's policy.
 func (l Layout) Prepare() error {
 	for _, folder := range []string{"", "redis", "proxy"} {
 		if err := os.MkdirAll(l.Path(folder), 0o700); err != nil {

@@ -35,7 +35,8 @@ func WitnessID(host string, number int) string { return host + "/" + witnessName
 // (with its port, where it has one), a witness for each address, and the policy that asks
 // all of them: for the verifier, and for the witnesses and a mirror, which read from it
 // whose log they cosign or copy. The policy names the first generation alone: a later one
-// is added when it begins, because each is a licence for another log. ErrRestore.
+// is added when it begins, because whoever has the log's key could have another log cosigned
+// under the name of each generation in it. ErrRestore.
 //
 // A witness whose state is lost would cosign a second history: the file is made together
 // with its key, and never again.
@@ -88,7 +89,7 @@ func MakeLog(folder, host string, witnesses []string) error {
 
 // AddLog names a later generation of the log of receipts, by the key in the folder, in the
 // policies of the verifier, the witnesses and the mirror, before the earlier ones, and returns
-// its verifier key. Each witness begins it by an act of its own.
+// its verifier key. Each witness cosigns it only once it was started with --begin.
 func AddLog(folder, origin string) (vkey string, err error) {
 	text, err := os.ReadFile(path(folder, verifier, LogKey))
 	if err != nil {

@@ -206,7 +206,7 @@ func RotateReceiptKey(folder string) error {
 		return err
 	}
 	// The key that signs may stand in the list as well, so the list is right before
-	// and after the next step, which is one.
+	// and after the next step, the rename, which is atomic.
 	if err := list(folder, present, receipt.KeyRetired); err != nil {
 		return err
 	}

@@ -313,7 +313,7 @@ func WriteFile(file string, content io.Reader, mode os.FileMode) error {
 	return syncFolder(filepath.Dir(file))
 }
 
-// syncFolder has the names in a folder outlive a loss of power: what was sealed with a key is on the disk, too.
+// syncFolder has the names in a folder outlive a loss of power: a key must last as long as what it has sealed.
 func syncFolder(folder string) error {
 	f, err := os.Open(folder) //nolint:gosec // the operator's
 	if err != nil {
