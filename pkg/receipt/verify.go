@@ -101,7 +101,7 @@ func (d Document) verifyBy(public ed25519.PublicKey) error {
 }
 
 // MaxSize bounds a signed receipt in bytes. A proof holds the transaction's whole
-// input and all its logs; most have a few kilobytes, but gas is their only limit.
+// input and all its logs; most proofs have a few kilobytes, but gas is their only limit.
 const MaxSize = 16 << 20
 
 // Document is a signed receipt that Parse has read and that is not yet verified.

@@ -71,7 +71,8 @@ func (h *certificates) due(hosts map[string]*App, now time.Time) (due []string) 
 }
 
 // noteHandshake notes a handshake's outcome, and reports whether the host has a certificate now and had none, or the
-// reverse. refused is whether the server refused it and that may have cost an attempt at an authority.
+// reverse. refused is whether the server refused it, or did not end it in time (shake), and that may have cost an
+// attempt at an authority.
 func (h *certificates) noteHandshake(host string, err error, refused bool, now time.Time) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

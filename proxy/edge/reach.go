@@ -62,7 +62,7 @@ type reach struct {
 
 	lookup   func(ctx context.Context, host string) ([]netip.Addr, error)
 	resolver *net.Resolver // of the names of applications; nil: the machine's
-	// interfaces returns the machine's addresses with their networks, outward those that it has towards the world.
+	// interfaces returns the machine's addresses with their networks, outward those by which it reaches the internet.
 	interfaces func() ([]netip.Prefix, error)
 	outward    func(context.Context) []netip.Addr
 

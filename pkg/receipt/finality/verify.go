@@ -225,7 +225,7 @@ func (s *Step) absentKeys() (keys [][bls.KeySize]byte, err error) {
 
 // verifyAge sets result.Age, how far the checkpoint lies before the last finalized header,
 // and returns ErrCheckpointTooOld if it is above limit. Whoever holds keys of the last
-// committee can write any slot into that header, so the age reaches at least to the begin
+// committee can write any slot into that header, so the age reaches at least to the beginning
 // of that committee's period.
 func (n *Network) verifyAge(result *Result, finalized Uint64, limit time.Duration) error {
 	if limit == 0 {

@@ -142,7 +142,7 @@ func NewLogSigner(origin string, private ed25519.PrivateKey) (*Signer, error) {
 	return newSigner(origin, private, typeLog, nil)
 }
 
-// NewWitnessSigner returns the signer of a witness, which cosigns with the time of now.
+// NewWitnessSigner returns the signer of a witness, which cosigns with the time that now returns.
 func NewWitnessSigner(name string, private ed25519.PrivateKey, now func() time.Time) (*Signer, error) {
 	if now == nil {
 		return nil, errors.New("a witness needs a clock")

@@ -154,7 +154,7 @@ const (
 	// table holds multiples of the curve's generator: half a megabyte even compressed. With the
 	// tag tinygo its package works without it.
 	table = "compressedbytepoints.go"
-	// scratch is in the module because Go writes its path into the program.
+	// scratch is a folder of the module: Go writes its path into the program, which must be the same everywhere.
 	scratch = ".checker"
 )
 

@@ -367,7 +367,7 @@ func (m mirror) extend(ctx context.Context, n newer) error {
 	if err := m.write("checkpoint", n.note); err != nil {
 		return err
 	}
-	for level := receiptlog.EntriesLevel; level < 8; level++ { // the partial tiles that were
+	for level := receiptlog.EntriesLevel; level < 8; level++ { // the earlier partial tiles
 		count := n.old.Size >> (8 * max(level, 0))
 		old := receiptlog.Tile{
 			Level: level, Index: count / receiptlog.BundleSize, Width: int(count % receiptlog.BundleSize),
