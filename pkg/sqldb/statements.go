@@ -10,7 +10,8 @@ import (
 const (
 	// maxStatements is how many statements a connection holds prepared, a few kB each.
 	maxStatements = 128
-	// maxStatement bounds their text, in bytes: a longer one names each of many rows, and does not come again.
+	// maxStatement bounds the text of such a statement, in bytes: a longer one names each of many rows, and does not
+	// come again.
 	maxStatement = 4 << 10
 )
 
