@@ -53,7 +53,7 @@ func (s *Service) Application(ctx context.Context, slug string) (application.App
 
 // CreateApplication adds an application on behalf of an admin or user.Operator. application.ErrSlug, ErrName,
 // ErrDescription, ErrURL, ErrRule, ErrPosition, ErrSlugTaken, ErrURLTaken, ErrGroupNotFound, ErrTooMany;
-// user.ErrAvatarColor, user.ErrNotAdmin.
+// user.ErrAvatarColor, user.ErrNotAdmin; session.ErrNotFound when the session has ended meanwhile.
 func (s *Service) CreateApplication(ctx context.Context, by session.Session, n NewApplication) error {
 	return s.CreateWith(ctx, by, n, RouteChange{}, application.Icon{})
 }
@@ -114,7 +114,7 @@ func (s *Service) checkApplication(a *application.Application) (err error) {
 
 // ChangeApplication changes an application on behalf of an admin or user.Operator. application.ErrNotFound, ErrName,
 // ErrDescription, ErrURL, also for "/" where there is a route, ErrRule, ErrPosition, ErrURLTaken, ErrGroupNotFound;
-// user.ErrAvatarColor, user.ErrNotAdmin.
+// user.ErrAvatarColor, user.ErrNotAdmin; session.ErrNotFound.
 func (s *Service) ChangeApplication(ctx context.Context, by session.Session, slug string, c ApplicationChange) error {
 	defer s.snapshot.Outdate()
 	return s.o.Applications.ChangeApplication(ctx, slug, func(a *application.Application) error {
@@ -149,7 +149,7 @@ func set[T any](field *T, value *T) {
 }
 
 // RemoveApplication removes an application on behalf of an admin or user.Operator.
-// application.ErrNotFound, user.ErrNotAdmin.
+// application.ErrNotFound, user.ErrNotAdmin, session.ErrNotFound.
 func (s *Service) RemoveApplication(ctx context.Context, by session.Session, slug string) error {
 	defer s.snapshot.Outdate()
 	return s.o.Applications.RemoveApplication(ctx, slug, by)

@@ -14,7 +14,7 @@ func (s *Service) Groups(ctx context.Context) ([]application.UserGroup, error) {
 
 // CreateGroup adds a group with members on behalf of an admin or user.Operator; an empty
 // name is the slug. application.ErrSlug, ErrName, ErrSlugTaken, ErrTooMany;
-// user.ErrNotFound, user.ErrNotAdmin.
+// user.ErrNotFound, user.ErrNotAdmin; session.ErrNotFound when the session has ended meanwhile.
 func (s *Service) CreateGroup(ctx context.Context, by session.Session, slug, name string, members ...int64) error {
 	if err := application.CheckGroupSlug(slug); err != nil {
 		return err
@@ -36,7 +36,7 @@ type GroupChange struct {
 }
 
 // ChangeGroup changes a group on behalf of an admin or user.Operator.
-// application.ErrGroupNotFound, ErrName; user.ErrNotFound, user.ErrNotAdmin.
+// application.ErrGroupNotFound, ErrName; user.ErrNotFound, user.ErrNotAdmin; session.ErrNotFound.
 func (s *Service) ChangeGroup(ctx context.Context, by session.Session, slug string, c GroupChange) error {
 	if c.Name != nil {
 		name, err := application.CleanName(*c.Name)
@@ -49,14 +49,14 @@ func (s *Service) ChangeGroup(ctx context.Context, by session.Session, slug stri
 }
 
 // RemoveGroup removes a group on behalf of an admin or user.Operator.
-// application.ErrGroupNotFound, ErrGroupUsed; user.ErrNotAdmin.
+// application.ErrGroupNotFound, ErrGroupUsed; user.ErrNotAdmin; session.ErrNotFound.
 func (s *Service) RemoveGroup(ctx context.Context, by session.Session, slug string) error {
 	return s.o.Groups.RemoveGroup(ctx, slug, by)
 }
 
 // ChangeMembers makes users members of a group (true) or not (false) on behalf of an admin
 // or user.Operator, all of them or none. application.ErrGroupNotFound, user.ErrNotFound,
-// user.ErrNotAdmin.
+// user.ErrNotAdmin, session.ErrNotFound.
 func (s *Service) ChangeMembers(ctx context.Context, by session.Session, slug string, users map[int64]bool) error {
 	return s.o.Groups.ChangeMembers(ctx, slug, users, by)
 }

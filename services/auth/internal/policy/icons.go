@@ -28,7 +28,7 @@ func (s *Service) IconOf(ctx context.Context, file []byte) (application.Icon, er
 }
 
 // SetIcon sets the picture of an application on behalf of an admin or user.Operator; the zero value removes it.
-// application.ErrNotFound, user.ErrNotAdmin.
+// application.ErrNotFound, user.ErrNotAdmin, session.ErrNotFound.
 func (s *Service) SetIcon(ctx context.Context, by session.Session, slug string, icon application.Icon) error {
 	defer s.snapshot.Outdate()
 	return s.o.Applications.SetIcon(ctx, slug, icon, by)

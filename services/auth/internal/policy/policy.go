@@ -17,7 +17,7 @@ import (
 
 // Applications keeps applications. Every method that changes something is one transaction, with its audit rows but for
 // SetReached. by is a session of an admin (user.ErrNotAdmin) that their row admits at that instant
-// (session.ErrNotFound), or user.Operator's, the zero Session. No session holds a rule or a group.
+// (session.ErrNotFound), or user.Operator's, the zero Session. Sessions hold no copy of rules or groups.
 type Applications interface {
 	// Applications returns all applications, by position and name.
 	Applications(ctx context.Context) ([]application.Application, error)

@@ -23,8 +23,8 @@ var ErrTooManyTokens = errors.New("too many wrong app tokens")
 
 // PresentedToken is TokenVisitor with a limit of wrong tokens. networks are those of the client's
 // address, from the narrowest to the widest. A client that presented too many wrong tokens is refused by
-// this process without SQL or Redis until its window ends (but see maxRemembered), unless the process has lately found
-// the token right: the other devices behind one address go on. token.ErrInvalid; ratelimit.LimitedError with
+// this process without SQL or Redis until its window ends (but see maxRemembered), unless the token was right when the
+// process last looked it up: the other devices behind one address go on. token.ErrInvalid; ratelimit.LimitedError with
 // ErrTooManyTokens.
 func (s *Service) PresentedToken(
 	ctx context.Context, text, username string, networks []string,

@@ -36,7 +36,8 @@ func (t *tries) due(id int64, now time.Time) bool {
 }
 
 // Reached stores that somebody has been led to an application, or that a probe has found it: from then on it is on
-// the start page of its users. It does nothing within a minute of the last try. A failure is only logged.
+// the start page of its users. It does nothing within a minute of this process's last try for the
+// application. A failure is only logged.
 func (s *Service) Reached(ctx context.Context, a application.Application) {
 	if a.Reached || !s.reached.due(a.ID, s.o.Now()) {
 		return

@@ -22,7 +22,7 @@ type RouteChange struct {
 
 // SetRoute sets the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
 // ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin, and ErrURL where the application's path is "/";
-// user.ErrNotAdmin.
+// user.ErrNotAdmin, session.ErrNotFound.
 func (s *Service) SetRoute(ctx context.Context, by session.Session, slug string, c RouteChange) error {
 	r, err := s.checkRoute(ctx, c.route())
 	if err != nil {
@@ -51,7 +51,7 @@ func (c RouteChange) route() application.Route {
 }
 
 // RemoveRoute removes the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
-// ErrNoRoute; user.ErrNotAdmin.
+// ErrNoRoute; user.ErrNotAdmin, session.ErrNotFound.
 func (s *Service) RemoveRoute(ctx context.Context, by session.Session, slug string) error {
 	return s.changeRoute(ctx, by, slug, func(a *application.Application) error {
 		if a.Route == (application.Route{}) {

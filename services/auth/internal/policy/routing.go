@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 )
 
-// tagOf returns half a tag: of what, in hexadecimal digits.
+// tagOf returns one half of a tag: 16 hexadecimal digits of the SHA-256 of what, as JSON.
 func tagOf(what any) (string, error) {
 	encoded, err := json.Marshal(what)
 	if err != nil {
@@ -22,7 +22,7 @@ func tagOf(what any) (string, error) {
 }
 
 // ETag returns the tag, in quotes, of the list without its probes and of the household's name. Replicas, commands and
-// restored backups need no versions: the same list has the same tag. Its second half is that of Own.
+// restored backups need no versions: the same list has the same tag. The second half of a tag is of Own alone.
 func (l RouteList) ETag(household string) (string, error) {
 	type entry struct {
 		Slug, Name, URL string
@@ -40,7 +40,8 @@ func (l RouteList) ETag(household string) (string, error) {
 	return `"` + routes + own + `"`, err
 }
 
-// sameRoutes reports whether two tags are of the same routes. Replicas of auth have other addresses of their own.
+// sameRoutes reports whether two tags are of the same routes. Only their first halves are compared,
+// because the addresses of the replicas of auth differ.
 func sameRoutes(a, b string) bool { return a[:len(a)/2] == b[:len(b)/2] }
 
 // Routing is how far the proxies have taken over the route of an application.

@@ -37,17 +37,18 @@ func (s *Service) App(ctx context.Context, slug string) (application.Application
 	return a, nil
 }
 
-// maxUnknown is of how many slugs the refusal is recorded in an hour.
+// maxUnknown is for how many slugs RecordUnknownApp of a process records an entry in an hour.
 const maxUnknown = 32
 
-// unknownApps are the slugs whose refusal is recorded in this hour.
+// unknownApps are the slugs for which an entry is recorded in this hour.
 type unknownApps struct {
 	mu       sync.Mutex
 	hour     int64
 	recorded map[string]bool
 }
 
-// first reports whether a refusal is the first of its slug in an hour, in which fewer than maxUnknown are recorded.
+// first reports whether slug has no entry in the hour yet, and fewer than maxUnknown slugs have one. Then slug counts as
+// recorded.
 func (u *unknownApps) first(slug string, hour int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

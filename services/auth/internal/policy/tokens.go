@@ -31,7 +31,7 @@ type Tokens interface {
 	// RevokeToken.
 	RemoveToken(ctx context.Context, id, by int64) error
 	// TokenVisitor returns a token that is valid now, and of its user the id, names, role
-	// and groups, in one read. token.ErrInvalid.
+	// and groups, in one read. token.ErrInvalid, also where the account is closed.
 	TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error)
 	// TokenUsed records that a token was used now, at most once an hour.
 	TokenUsed(ctx context.Context, id int64) error
