@@ -50,7 +50,7 @@ type Token struct {
 	// Applications are the slugs of those that it opens, sorted. It may have none left.
 	Applications []string
 	ReadOnly     bool
-	CreatedBy    int64 // the user, or an admin
+	CreatedBy    int64 // id of the user, or of an admin; 0: the operator
 	CreatedAt    time.Time
 	ExpiresAt    time.Time // zero: never
 	RevokedAt    time.Time // zero: not
