@@ -21,7 +21,7 @@ import (
 // Role is what a user may do.
 type Role string
 
-// The roles. An Admin lists, creates and deletes users.
+// The roles. An Admin also manages users, applications and the household.
 const (
 	Admin  Role = "admin"
 	Member Role = "member"
@@ -116,7 +116,7 @@ type Change struct {
 // Household are the household's own settings.
 type Household struct {
 	Name  string // empty: not set
-	Named bool   // not that of the service's default; a store leaves it false
+	Named bool   // Name was chosen; account.Service.Household sets it, and a store leaves it false
 	// RequireSecondFactor forbids users to turn their second factor off.
 	RequireSecondFactor bool
 	FirstStepsDone      bool      // an admin has hidden the first steps
@@ -239,8 +239,8 @@ func CleanEmail(address string) (string, error) {
 	return address, nil
 }
 
-// reserved are the names by which applications know their administrator or an account of their own, in lower case and
-// without dots, hyphens and underscores.
+// reserved are the names by which applications know their administrator, an account of their own, everybody or nobody,
+// in lower case and without dots, hyphens and underscores.
 var reserved = strings.Fields(`admin administrator adm root superuser sysadmin system sys operator owner moderator
 	manager supervisor nobody anonymous guest user member users members admins everyone all public self me
 	service daemon support security abuse postmaster hostmaster webmaster mailer mailerdaemon noreply
