@@ -168,7 +168,7 @@ var ownPaths = []string{
 }
 
 // ParseURL returns an application's address in its one spelling: /path/, or an origin in
-// lower case without default port and trailing dot. s has a host name that is not ASCII in
+// lower case without default port and trailing dot. A host name that is not ASCII has to be in
 // Punycode, as browsers send it. plainHTTP permits origins of http. ErrURL.
 func ParseURL(s string, plainHTTP bool) (string, error) {
 	if strings.HasPrefix(s, "/") {

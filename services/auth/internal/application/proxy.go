@@ -41,7 +41,7 @@ type Proxies interface {
 	// Report keeps what a proxy reports of itself and its answers to probes, and returns the probes that no proxy has
 	// answered.
 	Report(ctx context.Context, p Proxy, answers []Probe) ([]Probe, error)
-	// Proxies returns the proxies that have reported within the last 10 s, by ID.
+	// Proxies returns the proxies that have reported within the last 10 s, by ID, at most 32.
 	Proxies(ctx context.Context) ([]Proxy, error)
 	// Ask has the proxies try an address, unless there is a probe with this ID.
 	Ask(ctx context.Context, p Probe) error
