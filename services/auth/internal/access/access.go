@@ -71,7 +71,7 @@ const (
 	StepUp   Action = "stepup"   // 303 to where a second factor is proved, or a page for users without one
 )
 
-// Reason is why a request is refused, as the member reason of an answer.
+// Reason is why a request does not pass; of a refusal it is the member reason of the answer.
 type Reason string
 
 // The reasons.
