@@ -195,7 +195,7 @@ func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.Use
 	return s.links.Join(ctx, hash, record, nil)
 }
 
-// check returns the user of an invite.
+// check returns the fields of the user whom an invite creates. user.ErrUsernameReserved.
 func (n NewMember) check(l link.Link) (NewUser, error) {
 	if l.Username != "" {
 		n.Username = l.Username

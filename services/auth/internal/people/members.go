@@ -31,7 +31,7 @@ type MemberChange struct {
 }
 
 // UpdateProfile changes the profile of a session's user and returns the user. The
-// sentinels of user for its fields; user.ErrNotFound.
+// sentinels of user for its fields; user.ErrNotFound; session.ErrNotFound when the session has ended meanwhile.
 func (s *Service) UpdateProfile(ctx context.Context, of session.Session, p Profile) (user.User, error) {
 	change := MemberChange{DisplayName: p.DisplayName, AvatarColor: p.AvatarColor}
 	return s.UpdateMember(ctx, of, of.UserID, change)
@@ -44,7 +44,7 @@ func (s *Service) OwnEmail(ctx context.Context, of session.Session) (user.Email,
 }
 
 // SetOwnEmail sets the e-mail address of a session's user, or removes it where it is empty. A new address is
-// unconfirmed. user.ErrEmail, user.ErrEmailTaken; user.ErrNotFound.
+// unconfirmed. user.ErrEmail, user.ErrEmailTaken; user.ErrNotFound, session.ErrNotFound.
 func (s *Service) SetOwnEmail(ctx context.Context, of session.Session, address string) error {
 	address, err := user.CleanEmail(address)
 	if err != nil {
@@ -133,7 +133,8 @@ func (s *Service) Disable(ctx context.Context, by session.Session, id int64) err
 	return err
 }
 
-// Enable undoes Disable, on behalf of the same. user.ErrNotFound, user.ErrNotAdmin, session.ErrNotFound.
+// Enable undoes Disable, on behalf of an admin or user.Operator as Disable does. user.ErrNotFound, user.ErrNotAdmin,
+// session.ErrNotFound.
 func (s *Service) Enable(ctx context.Context, by session.Session, id int64) error {
 	return s.users.Enable(ctx, id, by)
 }
