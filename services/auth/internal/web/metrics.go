@@ -133,7 +133,7 @@ func (m *Metrics) secondFactor(method string, err error) {
 		outcome = "no_login"
 	}
 	if method == "" {
-		return // it was not asked
+		return // no code was looked at
 	}
 	m.second.WithLabelValues(method, outcome).Inc()
 }
