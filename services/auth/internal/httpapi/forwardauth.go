@@ -17,7 +17,8 @@ import (
 
 // forwardAuth is GET /internal/forward-auth without app. The proxy calls it about a request that
 // needs a login, with the real method and path in X-Forwarded-Method and X-Forwarded-Uri, and
-// with ?role=admin where an admin is required. A 200 names the user in headers. With
+// with ?role=admin where an admin is required. An unsafe method needs the session's CSRF token
+// (AUTH-11.3). A 200 names the user in headers. With
 // X-Auth-Renew: no, sent about a request that passed before and still lasts, the session is not
 // renewed.
 func (a guard) forwardAuth(c echo.Context, s caller) (answer, error) {

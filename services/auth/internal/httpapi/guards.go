@@ -104,7 +104,7 @@ func (a *api) arrived(h handler) handler {
 			return answer{}, err
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		// a handler that takes longer has its own deadline
+		// Not by r's deadline, which the body may have outlasted: a detached handler has one of its own.
 		if err := a.Accounts.CheckLive(context.WithoutCancel(r.Context()), s.Session); err != nil {
 			return answer{}, err
 		}

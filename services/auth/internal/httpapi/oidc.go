@@ -53,8 +53,8 @@ func (a provider) routes(e *echo.Echo) {
 	}
 }
 
-// requireProvider returns a handler that calls next. It returns service.ErrNoRoute where the provider is off, and at
-// other hosts, and refuses a request while it cannot tell.
+// requireProvider returns a handler that calls next. The handler returns service.ErrNoRoute where the provider is off,
+// and at other hosts, and refuses a request while it cannot tell.
 func (a provider) requireProvider(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !application.IsAt(a.PublicURL, c.Request().Host) {
@@ -134,7 +134,7 @@ func (a provider) keySet(c echo.Context) error {
 }
 
 // authorize is GET /pforte/oidc/authorize, to which an application leads a browser. With the parameter r, the handle of
-// a kept request, a page or a redirect of ours does.
+// a kept request, a page or a redirect of ours leads it there.
 func (a provider) authorize(c echo.Context) error {
 	values, err := url.ParseQuery(c.Request().URL.RawQuery)
 	if err != nil {
@@ -216,7 +216,7 @@ func (a provider) keep(c echo.Context) error {
 }
 
 // readOAuthForm returns the fields of a form. The query is not read. oidc.ErrForm for another body, and where a field
-// occurs twice.
+// occurs twice; service.ErrBodyTooLarge, service.ErrBodyRead.
 func readOAuthForm(c echo.Context) (url.Values, error) {
 	kind, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {

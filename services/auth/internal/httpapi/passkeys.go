@@ -111,7 +111,7 @@ func (a passkeys) joinOptions(c echo.Context, _ caller) (answer, error) {
 	return a.options(c, begun, err)
 }
 
-// join is POST /join/passkey. The names are those of the options.
+// join is POST /join/passkey. The user gets the names that joinOptions was sent.
 func (a passkeys) join(c echo.Context, _ caller) (answer, error) {
 	body, given, err := a.passkeyAnswer(c)
 	if err != nil {
