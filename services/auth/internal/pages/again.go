@@ -64,7 +64,7 @@ func (p *Pages) carryOut(r *request, h handler) error {
 	if !first {
 		return p.answerAgain(r, answer)
 	}
-	// It may compute a password. The browser that sends a form twice hangs up on the first: the work is finished all
+	// It may hash a password. The browser that sends a form twice hangs up on the first: the work is finished all
 	// the same. A copy that waits does no work, and stops when its client hangs up.
 	defer p.detach(r)()
 	finished := false

@@ -120,7 +120,7 @@ func (r *request) readUpload(boundary string) error {
 	if err != nil {
 		return web.ErrMalformed
 	}
-	defer func() { _ = sent.RemoveAll() }() // there is none: all are in memory
+	defer func() { _ = sent.RemoveAll() }() // nothing: all files are in memory
 	r.form = form{sent.Value}
 	for _, file := range sent.File["picture"] {
 		opened, err := file.Open()

@@ -41,7 +41,7 @@ type handOvers struct{ *Pages }
 func (p handOvers) handOver(r *request) error {
 	slug, state, to := r.QueryParam("app"), r.QueryParam("state"), returnpath.Safe(r.QueryParam("return"), "/")
 	here := goPath + "?" + url.Values{"app": {slug}, "return": {to}, "state": {state}}.Encode()
-	if len(here) > returnpath.Max { // as returned to after a login
+	if len(here) > returnpath.Max { // too long for the return path of a login
 		here = goPath + "?" + url.Values{"app": {slug}, "return": {"/"}, "state": {state}}.Encode()
 	}
 	caller, err := p.caller(r)

@@ -61,7 +61,7 @@ func (p *Pages) icon(c echo.Context) error {
 	return err
 }
 
-// iconOrNothing returns a handler that calls icon and, where there is no such picture, nothing.
+// iconOrNothing returns a handler that calls icon and, where there is no such picture, the handler nothing.
 func (p *Pages) iconOrNothing(nothing echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := p.icon(c)

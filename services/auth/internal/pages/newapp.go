@@ -20,7 +20,7 @@ import (
 const newAppPath = appsPath + "/new"
 
 type newAppPage struct {
-	Recipes []recipe       // but those of Clients
+	Recipes []recipe       // without those of Clients
 	Clients []clientRecipe // of applications that ask who signs in
 	Groups  groupList
 	App     application.Application // the zero value, for the templates of an application's fields
@@ -129,7 +129,7 @@ func namesHosts(portal *url.URL) bool {
 }
 
 // addNewApp adds an application with its route and picture, has the proxies try its address, and leads to its page.
-// Its button probe has them try the address alone.
+// The button probe of its form has them try the address alone.
 func (p appPages) addNewApp(r *request) error {
 	f := r.form
 	if f.get("do") == "probe" {

@@ -18,7 +18,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// authorizations has what people see between an application that asks who signs in, and the answer.
+// authorizations has what people see between the request of an application that asks who signs in, and the answer.
 type authorizations struct{ *Pages }
 
 // resumed returns the path at which a kept request for a login goes on.
@@ -225,7 +225,7 @@ func (p authorizations) answer(r *request) error {
 		attempt.Confirmed = true
 	case "no":
 		attempt.Denied = true
-	case "other": // the login leads back to the request, which asks then for no account
+	case "other": // the login leads back to the request, which then does not ask for an account
 		if err := p.Logout(r.Response(), r.Request(), r.Caller); err != nil && !errors.Is(err, session.ErrNotFound) {
 			return err
 		}

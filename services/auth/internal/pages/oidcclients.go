@@ -166,7 +166,7 @@ func (p clients) addClient(r *request) error {
 	secret, err := p.OIDC.Create(r.ctx(), r.Session, n)
 	if err != nil {
 		if made {
-			// Not for the session, which may have ended meanwhile.
+			// On behalf of the operator, because the session may have ended meanwhile.
 			err = errors.Join(err, p.Policy.RemoveApplication(r.ctx(), session.Session{}, n.Slug))
 		}
 		return err
@@ -229,7 +229,7 @@ type enteredPage struct {
 func (p clients) showEntered(r *request, c clientRecipe, n oidc.Client, at, secret string) error {
 	filled := c.filled(enteredClient{URL: at, Issuer: p.OIDC.Issuer(), ID: n.ID, Secret: secret})
 	app, err := p.Policy.Application(r.ctx(), n.Slug)
-	if err != nil { // it exists, and must be shown
+	if err != nil { // the secret is made, and must be shown
 		app.Name = n.Slug
 	}
 	here := signInPath + "/" + url.PathEscape(n.Slug)
@@ -522,8 +522,8 @@ func (p clients) trial(r *request) (err error) {
 	return p.render(r, "trial", fmt.Sprintf(r.text["TrialF"], page.App.Name), page)
 }
 
-// signInState says in words whether an application asks who signs in, and returns it as is, too. The text is "" where
-// it does not and there is no provider, unless that is for want of a data key or because PUBLIC_URL has changed.
+// signInState returns whether an application asks who signs in, in words and as is. The text is "" where it
+// does not and there is no provider, unless that is for want of a data key or because PUBLIC_URL has changed.
 func (p *Pages) signInState(r *request, app application.Application) (text string, is bool, err error) {
 	switch _, err := p.OIDC.Client(r.ctx(), app.Slug); {
 	case err == nil:

@@ -334,7 +334,8 @@ func (r *request) seeOther(to string) error {
 	return r.Redirect(http.StatusSeeOther, to)
 }
 
-// failed reports whether a change failed. One that is saved has not, though its sessions end later (AUTH-2.17).
+// failed reports whether a change failed. One that is saved has not, though sessions that it revokes are still to be
+// ended (account.ErrPending): they are refused already (AUTH-2.17).
 func failed(err error) bool { return err != nil && !errors.Is(err, account.ErrPending) }
 
 // done redirects to a page, which says what has been done, or returns err if the change failed. One of the errors

@@ -95,7 +95,7 @@ func (p security) page(r *request) (err error) {
 	if page.Notices, err = p.notices(r, entries[:min(len(entries), shownNotices)]); err != nil {
 		return err
 	}
-	if r.fault != nil && r.fault.Field == "code" { // of two forms
+	if r.fault != nil && r.fault.Field == "code" { // two forms have a field of this name
 		r.fault.Field = page.Open + "-code"
 	}
 	return p.render(r, "security", r.text["Security"], page)
