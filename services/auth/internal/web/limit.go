@@ -73,8 +73,8 @@ const (
 	LinkWindow   = time.Minute
 )
 
-// Counted counts a request that uses a link, such as one to set up, or of the API looks at an invite, or that reports a
-// forgotten password, whatever its answer. ErrLimited.
+// Counted counts a request that uses a link, such as one to set up, that looks at an invite by the API, or that reports
+// a forgotten password, whatever its answer. ErrLimited.
 func (w *Web) Counted(rw http.ResponseWriter, r *http.Request, route string) error {
 	return w.counted(rw, r, route, LimitLink, w.LinkLimit)
 }
