@@ -79,7 +79,7 @@ func (s *Service) IsAppHost(ctx context.Context, host string) (bool, error) {
 	return s.Any(ctx, func(a application.Application) bool { return a.HasHost() && a.OwnHost() == host })
 }
 
-// Any reports whether there is an application for which is returns true, of those that App knows.
+// Any reports whether the function is returns true for one of the applications that App knows.
 func (s *Service) Any(ctx context.Context, is func(application.Application) bool) (bool, error) {
 	apps, err := s.snapshot.Get(ctx)
 	if err != nil {

@@ -51,8 +51,8 @@ func (s *Service) PresentedToken(
 	return token.Token{}, Visitor{}, err
 }
 
-// exhaustedNetwork returns the network whose window d describes, which has no attempts left. It knows it by the limit:
-// each network has 4 times the attempts of the narrower one (ratelimit.Limiter).
+// exhaustedNetwork returns the network whose window d describes, which has no attempts left. The limit of d tells
+// which it is: each network has 4 times the attempts of the narrower one (ratelimit.Limiter).
 func exhaustedNetwork(networks []string, d ratelimit.Decision) string {
 	limit := WrongTokens
 	for _, network := range networks {
@@ -81,7 +81,7 @@ type refusal struct {
 }
 
 // refused reports whether a client of these networks is refused, and returns the state of its
-// limit now. A client is not refused with a token of rights.
+// limit now. With a token in rights it is not refused.
 func (w *wrongTokens) refused(networks []string, hash string, now time.Time) (ratelimit.Decision, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
