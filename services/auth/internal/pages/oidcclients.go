@@ -337,8 +337,9 @@ func (p clients) page(r *request) (err error) {
 	return p.render(r, "signin", fmt.Sprintf(r.text["ClientForF"], page.App.Name), page)
 }
 
-// recipeOfClient returns the recipe whose first address, unless that is an origin alone, a client has, with the address
-// of the application; or the recipe of other applications, with the origin of the client's first address.
+// recipeOfClient returns the recipe whose first address a client has, with the address of the application; recipes
+// whose first address is an origin alone are left out. Where there is none, it returns the recipe of other
+// applications, with the origin of the client's first address.
 func recipeOfClient(client oidc.Client) (c clientRecipe, at string) {
 	for _, c := range clientRecipes {
 		if len(c.Redirects) == 0 || c.Origin { // an origin alone is no recipe's
