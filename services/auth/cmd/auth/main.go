@@ -1,4 +1,4 @@
-// Command auth stores users and their sessions. Run "auth --help".
+// Command auth stores users and their sessions, and answers whether a request is logged in. Run "auth --help".
 package main
 
 import (
