@@ -49,7 +49,8 @@ type Application struct {
 	Color    string
 	Position int // on the start page; equal ones are ordered by name
 	Route    Route
-	// Reached reports that somebody was led to the application, a probe found it, or a command created it.
+	// Reached reports that somebody was led to the application, a probe found it, or a command, or a release before
+	// routes, created it.
 	Reached bool
 	// Icon is the SHA-256 of its picture, hexadecimal; empty: it has none.
 	Icon string
