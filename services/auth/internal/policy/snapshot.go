@@ -47,8 +47,8 @@ type unknownApps struct {
 	recorded map[string]bool
 }
 
-// first reports whether slug has no entry in the hour yet, and fewer than maxUnknown slugs have one. Then slug counts as
-// recorded.
+// first reports whether slug has no entry in the hour yet, and fewer than maxUnknown slugs have one. Then slug
+// counts as recorded.
 func (u *unknownApps) first(slug string, hour int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
