@@ -112,7 +112,7 @@ func (s *Audit) Entries(ctx context.Context, q audit.Query) ([]audit.Entry, erro
 	}
 	switch id := q.Before.ID; {
 	case id > 0 && q.Before.At.IsZero():
-		// without the entry: all of lower ids
+		// where the entry is gone: all of lower ids
 		add(`(at, id) < (coalesce((SELECT at FROM audit WHERE id = ?), (SELECT max(at) FROM audit WHERE id < ?)), ?)`,
 			id, id, id)
 	case id > 0:

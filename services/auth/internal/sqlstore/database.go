@@ -18,7 +18,8 @@ import (
 //go:embed migrations
 var Migrations embed.FS
 
-// timeout bounds most reads, and a transaction with all its waits, but for imports and sweeps. Only tests change it.
+// timeout bounds each read outside a transaction, and a transaction with all its waits, but for imports and sweeps.
+// Only tests change it.
 var timeout = 4 * time.Second
 
 const (
@@ -104,7 +105,7 @@ func scanOne[T any](row sqldb.Scanner) (v T, err error) {
 type transaction struct {
 	*sql.Tx
 	db       *database
-	recorded []audit.Entry // for the observer, once it is committed
+	recorded []audit.Entry // for database.observe, after the commit
 }
 
 // write runs do in one write transaction within the limit; what names the operation in errors. It runs do again after

@@ -84,7 +84,7 @@ func (s *Users) EndLogin(ctx context.Context, id int64, login string) error {
 	}
 	return s.db.write(ctx, timeout, "end login", func(ctx context.Context, tx *transaction) error {
 		if _, err := tx.lockUser(ctx, id); errors.Is(err, user.ErrNotFound) {
-			return nil // and so are the grants
+			return nil // the grants are gone with the user
 		} else if err != nil {
 			return err
 		}

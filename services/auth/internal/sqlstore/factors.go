@@ -21,8 +21,8 @@ import (
 const secondFactorMark = "2f:"
 
 // hashSQL is the SQL value of password_hash for a new hash: marked where the stored one is
-// or the user has a second factor. The user's row is locked (lockUser). Its arguments are
-// markedHash's.
+// or the user has a second factor. Its arguments are markedHash's. The caller has locked the
+// user's row (lockUser).
 const hashSQL = `CASE WHEN substr(password_hash, 1, 3) = '2f:' OR ` + hasSecondFactor + ` THEN ? ELSE ? END`
 
 // hasSecondFactor is the condition that the user of a row of users has a second factor.

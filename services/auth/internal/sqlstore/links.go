@@ -60,7 +60,8 @@ type Links struct{ db *database }
 func (s *Links) CreateLink(ctx context.Context, l link.Link, hash string, by session.Session) (link.Link, error) {
 	var created link.Link
 	err := s.db.write(ctx, timeout, "create link", func(ctx context.Context, tx *transaction) error {
-		if err := tx.sessionMayAct(ctx, by); err != nil { // newStamp came before, or makes this link void
+		// A newStamp of the same user comes before this, which then sees its stamp, or after, and makes the link void.
+		if err := tx.sessionMayAct(ctx, by); err != nil {
 			return err
 		}
 		event, err := s.beforeLink(ctx, tx, l)
@@ -101,7 +102,8 @@ func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (a
 		}
 		return audit.Event{Name: "setup_made"}, tx.voidLinks(ctx, `kind = 'setup'`)
 	case link.Reset:
-		// The weakest that a new password waits for: two admins who do this for each other lock both rows.
+		// The weakest lock for which a new password waits: two admins who do this for each other lock both rows, and
+		// must not wait for each other.
 		if err := tx.lockRow(ctx, l.UserID, "KEY SHARE"); err != nil {
 			return audit.Event{}, err
 		}

@@ -19,7 +19,7 @@ const memberColumns = columns + `, (SELECT count(*) FROM passkeys WHERE passkeys
 	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0),
 	coalesce(users.email_confirmed_by, 0), ` + groupsOf
 
-// lastLogin selects the time of the last login that the audit has of a row of users. The sum keeps Postgres from
+// lastLogin selects the time of the last login that the audit has of a row of users. Adding 0 keeps Postgres from
 // reading the index of all times backwards until it meets a login of that user, who may have none.
 const lastLogin = `SELECT max(at + 0) FROM audit WHERE audit.subject_id = users.id AND audit.event = 'login'`
 
@@ -159,7 +159,7 @@ func (s *Users) rename(ctx context.Context, tx *transaction, u user.User, name s
 	if err != nil {
 		return err
 	}
-	// After the update, which waits for whoever gives the name up.
+	// After the update, which waits for a transaction in which another user gives the name up.
 	err = tx.exec(ctx, `DELETE FROM former_usernames WHERE username = ? AND user_id = ?`, asciiLower(name), u.ID)
 	if err != nil {
 		return err
@@ -392,7 +392,7 @@ func (s *Users) Household(ctx context.Context) (user.Household, error) {
 		case householdSteps:
 			h.FirstStepsDone = pair[1] == "true"
 		case householdBackup:
-			// What is no time is none: nothing else depends on it.
+			// A value that is no time counts as none: nothing else depends on it.
 			h.LastBackup, _ = time.Parse(time.RFC3339, pair[1])
 		}
 	}

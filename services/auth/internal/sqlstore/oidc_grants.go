@@ -354,7 +354,7 @@ func endOf(reason string, u user.User, detail map[string]any) audit.Event {
 func (s *Grants) SweepGrants(ctx context.Context) error {
 	return s.db.write(ctx, sweepTimeout, "sweep grants", func(ctx context.Context, tx *transaction) error {
 		now := s.db.now()
-		// One without refresh tokens is of no use once its access token has ended; nothing is told of it.
+		// A grant of this age that has not ended is of no use: its tokens have expired. No logout is queued for it.
 		err := tx.exec(ctx, `DELETE FROM oidc_grants WHERE ended_at < ? OR last_used_at < ? OR created_at < ?`,
 			now.Add(-oidc.KeepEnded).Unix(), now.Add(-oidc.RefreshIdle-oidc.KeepEnded).Unix(),
 			now.Add(-oidc.RefreshLifetime-oidc.KeepEnded).Unix())

@@ -82,8 +82,8 @@ func (tx *transaction) sessionMayAct(ctx context.Context, by session.Session) er
 	return tx.holds(ctx, by)
 }
 
-// holds returns session.ErrNotFound for a session that has been revoked. The row of its user is locked; user.Operator
-// needs no session.
+// holds returns session.ErrNotFound for a session that has been revoked, or whose user's account is closed. The caller
+// has locked the user's row. user.Operator needs no session.
 func (tx *transaction) holds(ctx context.Context, by session.Session) error {
 	if by.UserID == user.Operator {
 		return nil
@@ -132,7 +132,7 @@ func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, erro
 	if err != nil {
 		return user.User{}, err
 	}
-	// After the insert, which waits for whoever gives the name up.
+	// After the insert, which waits for a transaction in which another user gives the name up.
 	if theirs, err := tx.isTheirs(ctx, u.Username); err != nil || theirs {
 		return user.User{}, cmp.Or(err, user.ErrUsernameTaken)
 	}
@@ -400,7 +400,8 @@ func (s *Users) Delete(ctx context.Context, id int64, by session.Session) (user.
 		if err := tx.keepAnAdmin(ctx, id, admin); err != nil {
 			return err
 		}
-		if _, err := tx.lockUser(ctx, id); err != nil { // a grant under way comes before, and is told of, or after
+		// A grant under way is created before this, and ends below, or finds no user.
+		if _, err := tx.lockUser(ctx, id); err != nil {
 			return err
 		}
 		if err := tx.holds(ctx, by); err != nil {
