@@ -1,6 +1,6 @@
 -- +goose Up
 -- A session is its user's while it was made under session_stamp or its key is
--- kept_session. Users and sessions of before have no stamp, and agree in that.
+-- kept_session. Users and sessions of before have the empty stamp.
 ALTER TABLE users ADD COLUMN session_stamp TEXT NOT NULL DEFAULT '';
 ALTER TABLE users ADD COLUMN kept_session TEXT NOT NULL DEFAULT '';
 

@@ -1,11 +1,11 @@
 -- +goose Up
--- By what applications know a user, a random UUID, from the first time that one asks on: ids are given again when a
--- database is restored. NULL until then.
+-- A random UUID by which applications know a user; NULL until the first one asks. Ids would not do: they are given
+-- again when a database is restored.
 ALTER TABLE users ADD COLUMN subject TEXT;
 CREATE UNIQUE INDEX users_subject ON users (subject);
 
--- ASCII; of each address at most one, whatever its case. Confirmed by the admin who entered it (0: the operator), whom
--- no foreign key keeps; NULL: the user entered it.
+-- ASCII; at most one user has an address, whatever its case. It is confirmed by the admin who entered it (0: the
+-- operator), without a foreign key, because that admin may be gone; NULL: the user entered it.
 ALTER TABLE users ADD COLUMN email TEXT COLLATE "C";
 ALTER TABLE users ADD COLUMN email_confirmed_at BIGINT;
 ALTER TABLE users ADD COLUMN email_confirmed_by BIGINT;

@@ -1,6 +1,6 @@
 -- +goose Up
--- The names of deleted users, in small letters: applications may still have what was theirs. Of earlier deletions those
--- that the audit still has.
+-- The names of deleted users, in small letters: applications may still have what was theirs. Of those who
+-- were deleted before this migration, it has the names that are still in the audit.
 CREATE TABLE former_usernames (
     username TEXT PRIMARY KEY
 );

@@ -18,7 +18,7 @@ CREATE TABLE application_icons (
 );
 CREATE INDEX application_icons_sha256 ON application_icons (sha256);
 
--- Whether anybody has been led to the application yet. Those that are there have been.
+-- Whether anybody has been led to the application yet. Those that are there by now have been.
 ALTER TABLE applications ADD COLUMN reached INTEGER NOT NULL DEFAULT 1;
 
 -- +goose Down
