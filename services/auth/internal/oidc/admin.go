@@ -81,21 +81,21 @@ func (s *Service) Change(ctx context.Context, by session.Session, slug string, c
 }
 
 // Remove deletes the client of an application and ends its grants, on behalf of an admin or user.Operator. ErrNoClient,
-// user.ErrNotAdmin.
+// user.ErrNotAdmin, session.ErrNotFound.
 func (s *Service) Remove(ctx context.Context, by session.Session, slug string) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.RemoveClient(ctx, slug, by)
 }
 
 // AddSecret adds a secret to a client and returns it; it is shown this once. ErrNoClient, ErrManySecret, ErrPublic,
-// user.ErrNotAdmin.
+// user.ErrNotAdmin, session.ErrNotFound.
 func (s *Service) AddSecret(ctx context.Context, by session.Session, slug string) (string, error) {
 	defer s.snapshot.Outdate()
 	text, secret := NewSecret()
 	return text, s.o.Clients.AddSecret(ctx, slug, secret, by)
 }
 
-// RemoveSecret removes a secret of a client. ErrNoClient, ErrNoSecret, user.ErrNotAdmin.
+// RemoveSecret removes a secret of a client. ErrNoClient, ErrNoSecret, user.ErrNotAdmin, session.ErrNotFound.
 func (s *Service) RemoveSecret(ctx context.Context, by session.Session, slug string, id int64) error {
 	defer s.snapshot.Outdate()
 	return s.o.Clients.RemoveSecret(ctx, slug, id, by)

@@ -51,7 +51,7 @@ const (
 	Back     StepKind = iota // lead back with Answer
 	ToLogin                  // have the user log in, then call Authorize with Handle
 	ToReauth                 // have the user prove anew who they are, then call Authorize with Handle
-	ToAsk                    // ask whether they want this; then with Handle, and Confirmed or Denied
+	ToAsk                    // ask whether they want this, then call Authorize with Handle, and Confirmed or Denied
 	ToChoose                 // ask whether to go on as this user; then as ToAsk
 	NoAccess                 // show that the rule does not admit the user; Answer, if set, leads back
 	NoFactor                 // show that the user has to set up a second factor; Answer, if set, leads back
@@ -66,7 +66,8 @@ type Step struct {
 	Slug, Name string
 	// LoginHint is the username that the application proposes; empty: none.
 	LoginHint string
-	// Err is why Answer is an error; nil: Answer has a code, or is not set.
+	// Err is the error that the application is to be told with Answer, whose Values do not name it; nil: Answer has a
+	// code, or is not set.
 	Err error
 }
 
@@ -105,7 +106,7 @@ type authorization struct {
 // often as its user had to log in, prove or answer something meanwhile.
 //
 // It returns ErrRequest, ErrUnknownClient, ErrUnknownAddress or ErrRequestGone where it is not known where to lead
-// back to, and the errors of Off, of Spend and of stores. All else that is wrong is an error in the Step's Answer.
+// back to, and the errors of Off, of Spend and of stores. All else that is wrong is the Step's Err.
 func (s *Service) Authorize(ctx context.Context, attempt Attempt) (Step, error) {
 	st, err := s.on(ctx)
 	if err != nil {
@@ -143,7 +144,7 @@ func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization,
 	switch pushed, isPushed := strings.CutPrefix(a.values.Get("request_uri"), requestURN); {
 	case a.Handle != "":
 		a.kept, err = s.o.ShortLived.Kept(ctx, Hash(a.Handle))
-		if err == nil && a.kept.ClientID != "" { // that counts once, as a request_uri
+		if err == nil && a.kept.ClientID != "" { // a pushed one, which counts once, as a request_uri
 			err = ErrRequestGone
 		}
 	case isPushed && one(a.values, "client_id"):
@@ -203,7 +204,7 @@ func (a *authorization) check() error {
 		return ErrResponseMode
 	case v.Has("request"):
 		return ErrRequestObject
-	case v.Has("request_uri"): // of ours, the request is another one by now
+	case v.Has("request_uri"): // the method request has replaced one of ours; Push takes none
 		return ErrRequestURI
 	case v.Has("registration"):
 		return ErrRegistration
@@ -389,7 +390,7 @@ func (s *Service) note(ctx context.Context, c Client, r Refusal) {
 type Waiting struct {
 	Slug, Name string // of the application
 	To         string // the redirect_uri of the request
-	// Origin is what the directive form-action permits for it.
+	// Origin is what permits To in the directive form-action.
 	Origin string
 	// Scopes are those of the request that are known.
 	Scopes []string

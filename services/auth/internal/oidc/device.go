@@ -160,7 +160,7 @@ func (s *Service) WaitingDevice(ctx context.Context, typed string) (WaitingDevic
 		return WaitingDevice{}, err
 	}
 	c, known := st.clients[d.ClientID]
-	if !known || c.ApplicationID != d.ApplicationID || !c.Device { // meanwhile
+	if !known || c.ApplicationID != d.ApplicationID || !c.Device { // the client has changed meanwhile
 		return WaitingDevice{}, ErrNoDevice
 	}
 	return WaitingDevice{
@@ -259,7 +259,7 @@ func (s *Service) ExchangeDevice(ctx context.Context, c Client, deviceCode, ip s
 	if err != nil {
 		return Tokens{}, err
 	}
-	if taken.ApplicationID != c.ApplicationID || !c.Device { // since
+	if taken.ApplicationID != c.ApplicationID || !c.Device { // the client has changed since
 		s.note(ctx, c, Refusal{Reason: ErrCodeClient.Error(), IP: ip})
 		return Tokens{}, ErrCodeClient
 	}

@@ -78,8 +78,8 @@ func (s *Service) set(keys []StoredKey, id string, to KeyState) {
 // KeyList returns all keys, for the operator.
 func (s *Service) KeyList(ctx context.Context) ([]StoredKey, error) { return s.o.Keys.Keys(ctx) }
 
-// RotateKeys publishes a KeyNext of each algorithm that has none. It does not sign at once, so that no client meets a
-// key that it does not know yet. ErrNoDataKey.
+// RotateKeys publishes a KeyNext of each algorithm that has none. That key does not sign at once, so that no client
+// meets a key that it does not know yet. ErrNoDataKey.
 func (s *Service) RotateKeys(ctx context.Context) error {
 	defer s.snapshot.Outdate()
 	return s.o.Keys.ChangeKeys(ctx, true, func(keys []StoredKey) ([]StoredKey, error) {

@@ -134,12 +134,13 @@ func (s *Service) later(ctx context.Context, what string, do func(context.Contex
 	s.o.Audit.Later(ctx, s.logged(what, do))
 }
 
-// forPage is later for what the application's page says, by audit.Recorder.Note: strangers cause it without bounds.
+// forPage is later for notes that the application's page shows. It uses audit.Recorder.Note, because strangers can
+// cause such notes without bounds.
 func (s *Service) forPage(ctx context.Context, what string, do func(context.Context) error) {
 	s.o.Audit.Note(ctx, s.logged(what, do))
 }
 
-// logged returns do, which logs its error with what failed.
+// logged returns a function that calls do and logs its error, with what failed.
 func (s *Service) logged(what string, do func(context.Context) error) func(context.Context) {
 	return func(ctx context.Context) {
 		if err := do(ctx); err != nil {
@@ -149,7 +150,7 @@ func (s *Service) logged(what string, do func(context.Context) error) func(conte
 }
 
 // TakeIssuer replaces the issuer that is written down by that of today's PUBLIC_URL, on behalf of an admin or
-// user.Operator. user.ErrNotAdmin; Options.Off where PUBLIC_URL is not set.
+// user.Operator. user.ErrNotAdmin, session.ErrNotFound; Options.Off where PUBLIC_URL is not set.
 func (s *Service) TakeIssuer(ctx context.Context, by session.Session) error {
 	if s.o.Issuer == "" {
 		return s.o.Off

@@ -147,9 +147,10 @@ type ShortLived interface {
 	// AnswerDevice keeps the answer of a device's user, once: what stands for their login; nil: they refuse.
 	// ErrNoDevice.
 	AnswerDevice(ctx context.Context, hash string, allowed *Code) error
-	// PollDevice returns what the user has allowed to the client whose device proves itself by a secret with this hash:
-	// first at once and then again after each interval, because the answer may be lost. ErrNoDevice, ErrCodeClient,
-	// ErrDenied, ErrPending; ErrSlowDown instead of ErrPending before the interval is over, which makes it longer.
+	// PollDevice returns what the user has allowed to the client whose device proves itself by the secret of this hash:
+	// first at once and then again after each interval, because the answer may be lost. ErrNoDevice, also for what was
+	// returned less than an interval ago; ErrCodeClient, ErrDenied, ErrPending; ErrSlowDown instead of ErrPending
+	// before the interval is over, which makes the interval longer.
 	PollDevice(ctx context.Context, hash, secret, clientID string, now time.Time) (Code, error)
 	// GiveDeviceBack keeps again what PollDevice has returned. ErrNoDevice if it has expired.
 	GiveDeviceBack(ctx context.Context, hash string, c Code) error

@@ -216,7 +216,7 @@ func (r *Keyring) Verify(keys []oidc.StoredKey, typ, token string) ([]byte, erro
 		return nil, oidc.ErrToken
 	}
 	for _, k := range keys {
-		// One key at a time: a token is parsed with its algorithm alone.
+		// One key at a time: a token is parsed with that key's algorithm alone.
 		signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(k.Alg)})
 		if err != nil || len(signed.Signatures) != 1 || signed.Signatures[0].Protected.KeyID != k.ID {
 			continue
