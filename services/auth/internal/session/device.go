@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Device is whose the device of a login is, as its user says. It decides how long the session lasts without activity.
+// Device says whose device a login is on, as its user said. It decides how long the session lasts without activity.
 type Device string
 
 // The devices.
 const (
-	AnyDevice    Device = ""       // the user did not say, and sessions of an earlier version
+	AnyDevice    Device = ""       // the user did not say; also of sessions of an earlier version
 	OwnDevice    Device = "own"    // remembered
 	SharedDevice Device = "shared" // of several people: the cookies end with the browser
 )

@@ -28,15 +28,15 @@ const BeginLifetime = 10 * time.Minute
 // that was opened the longest ago.
 const MaxHosts = 30
 
-// BeginHandOver takes a browser to be in a loop that has finished maxEntered hand-overs within loopWindow and begins
-// another: it does not keep the cookie of StartApp. Browsers themselves end a loop after 20 redirects, of which a
+// BeginHandOver takes a browser that has finished maxEntered hand-overs within loopWindow, and begins another, to be in
+// a loop: it does not keep the cookie of StartApp. Browsers themselves end a loop after 20 redirects, of which a
 // hand-over has three. Hand-overs that wait for a login, in many tabs, do not count.
 const (
 	maxEntered = 5
 	loopWindow = 30 * time.Second
 )
 
-// ErrLoop is returned to a browser that hand-overs lead in a loop.
+// ErrLoop is returned by BeginHandOver for a browser that hand-overs lead in a loop.
 var ErrLoop = errors.New("hand-overs lead the browser in a loop")
 
 // HandOver is the permission to open the host of an application with a session.
@@ -115,9 +115,9 @@ func (m *Manager) sendApp(w http.ResponseWriter, t appToken, d Device) error {
 	return nil
 }
 
-// AppSession is Load on the host of an application, in its spelling of application.Host: it returns the session that
-// opens the host, in one access to the store for each cookie. ResendStale and Resend send the cookie of that host
-// again, and no other. ErrNotFound.
+// AppSession is Load on the host of an application, which is spelled as application.Host returns it: it returns the
+// session that opens the host, in one access to the store for each cookie. ResendStale and Resend send the cookie of
+// that host again, and no other. ErrNotFound.
 func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
 	name, lifetimes := m.app+appCookie, m.renewal(r)
 	loads := 0

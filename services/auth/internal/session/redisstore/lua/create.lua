@@ -2,8 +2,8 @@
 -- session keys, most sessions of a user, most that end in one step, lifetimes on any, own and
 -- shared devices, field, value, ...
 
--- Ends the sessions that were used longest ago, at most ARGV[6]. What expires first is not that
--- where lifetimes differ.
+-- Ends sessions, as many as over says but at most ARGV[6]: those that were used longest ago. Where
+-- lifetimes differ, these need not be the ones that expire first.
 local function endOldest(over)
   local found, list = redis.call('ZRANGE', KEYS[2], 0, ARGV[6] - 1, 'WITHSCORES'), {}
   for i = 1, #found, 2 do

@@ -1,5 +1,5 @@
 -- KEYS: set. ARGV: prefix of session keys, most sessions.
--- Returns {key, expiry in Unix ms, {value, ...}}, most recently used first.
+-- Returns {key, expiry in Unix ms, {value, ...}}, the latest expiry first.
 local list = {}
 local found = redis.call('ZREVRANGE', KEYS[1], 0, ARGV[2] - 1, 'WITHSCORES')
 for i = 1, #found, 2 do
