@@ -88,7 +88,7 @@ type Users interface {
 	// EndSessions revokes all sessions.
 	EndSessions(ctx context.Context, id int64) (user.Revocation, error)
 	// EndOthers revokes all sessions of a session's user but this one. session.ErrNotFound where it has been
-	// revoked (user.Admits).
+	// revoked (user.User.Admits).
 	EndOthers(ctx context.Context, of session.Session) (user.Revocation, error)
 	// EndLogin ends what a login (session.Session.Login) opened at applications and does not outlive it, and its
 	// authorization codes under way. A user who is gone is no error.

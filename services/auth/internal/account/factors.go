@@ -14,8 +14,8 @@ import (
 
 // Factors keeps the second factors of users but for passkeys. Every method is one transaction. All that change
 // something but SetupTOTP, UseTOTP and Reseal write an audit row in it. Methods that name a user or a session
-// return user.ErrNotFound, but for UseTOTP, UseRecovery and Reseal; those that name a session session.ErrNotFound
-// where it has been revoked (user.Admits). Hashes of recovery codes are factor.RecoveryHash.
+// return user.ErrNotFound, but for UseTOTP, UseRecovery, RequireFactor and Reseal; those that name a session
+// session.ErrNotFound where it has been revoked (user.User.Admits). Hashes of recovery codes are factor.RecoveryHash.
 type Factors interface {
 	Factors(ctx context.Context, id int64) (factor.State, error)
 	// SetupTOTP stores a sealed secret that is not confirmed yet, instead of an earlier
@@ -27,8 +27,8 @@ type Factors interface {
 	// factor.ErrAlreadyEnabled.
 	EnableTOTP(ctx context.Context, of session.Session, pending, sealed []byte, step int64, recovery []string,
 	) (user.Revocation, error)
-	// EnableByPasskey makes the user's passkeys their second factor, likewise.
-	// factor.ErrNoPasskey, factor.ErrAlreadyEnabled.
+	// EnableByPasskey makes the user's passkeys their second factor, with new recovery codes, and
+	// revokes the user's other sessions. factor.ErrNoPasskey, factor.ErrAlreadyEnabled.
 	EnableByPasskey(ctx context.Context, of session.Session, recovery []string) (user.Revocation, error)
 	// UseTOTP uses up the code of a step that was checked with the stored secret sealed; of any number of
 	// concurrent calls one succeeds, and afterwards none for that step or an earlier one. factor.ErrInvalidCode.
@@ -44,7 +44,7 @@ type Factors interface {
 	// ResetFactor removes TOTP, recovery codes and passkeys and revokes all sessions. by
 	// is a session of an admin (user.ErrNotAdmin), or user.Operator's, the zero Session.
 	ResetFactor(ctx context.Context, id int64, by session.Session) (user.Revocation, error)
-	// RequireFactor sets whether the household requires a second factor; by likewise.
+	// RequireFactor sets whether the household requires a second factor; by as in ResetFactor.
 	RequireFactor(ctx context.Context, required bool, by session.Session) error
 
 	// SealedSecrets returns all TOTP secrets, sealed. Reseal replaces one that is still old by

@@ -296,7 +296,7 @@ func (k *Passkeys) LoginNewcomer(ctx context.Context, u user.User, c Credentials
 	return in, err
 }
 
-// ended maps the error of a user who was deleted to session.ErrNotFound, as that of one whose sessions were revoked.
+// ended maps user.ErrNotFound to session.ErrNotFound: a user who was deleted has no session any more.
 func ended(err error) error {
 	if errors.Is(err, user.ErrNotFound) {
 		return session.ErrNotFound

@@ -39,7 +39,7 @@ func (s *Service) ChangePassword(ctx context.Context, by session.Session, curren
 	return ErrWrongPassword
 }
 
-// changeOnce is one try. user.ErrChanged: the hash was replaced meanwhile; the next try
+// changeOnce is one try of ChangePassword. user.ErrChanged: the hash was replaced meanwhile; the next try
 // compares with the new one.
 func (s *Service) changeOnce(ctx context.Context, by session.Session, current, replacement string) error {
 	u, err := s.users.ByID(ctx, by.UserID)

@@ -45,7 +45,7 @@ func (s *Service) CheckRecent(of session.Session) error {
 }
 
 // provedWithin reports whether the proof of a session is no older than d. One of the future, by more than clockSlack,
-// does not count: it was made while a clock was ahead, and would count until the time has come.
+// does not count: it was made while a clock was ahead, and would count for longer than d.
 func (s *Service) provedWithin(of session.Session, d time.Duration) bool {
 	age := s.now().Sub(of.AuthAt)
 	return -clockSlack <= age && age <= d

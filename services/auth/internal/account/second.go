@@ -46,7 +46,7 @@ func WatchLimit(ctx context.Context) (context.Context, *ratelimit.Decision) {
 	return context.WithValue(ctx, watchedLimit{}, &watched), &watched
 }
 
-// watched leaves the states of an attempt's limits for WatchLimit.
+// watched sets the Decision of WatchLimit by the states of an attempt's limits.
 func watched(ctx context.Context, states ...ratelimit.Decision) {
 	into, ok := ctx.Value(watchedLimit{}).(*ratelimit.Decision)
 	for _, d := range states {
@@ -274,7 +274,7 @@ func (s *Service) refund(ctx context.Context, limiter *ratelimit.Limiter, d rate
 	return refunded
 }
 
-// useCode checks a code of a user and uses it up. factor.ErrInvalidCode,
+// useCode checks a code of a user and uses it up. factor.ErrInvalidCode, user.ErrNotFound,
 // factor.ErrNotConfigured, factor.ErrSealed. It returns how many recovery codes are left.
 func (s *Service) useCode(ctx context.Context, u user.User, typed string) (session.Factor, int, error) {
 	if utf8.RuneCountInString(typed) > maxCode {

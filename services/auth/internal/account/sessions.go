@@ -60,7 +60,7 @@ func (s *Service) Holder(ctx context.Context, of session.Session) (user.User, er
 }
 
 // CheckLive returns session.ErrNotFound when a session has ended since it was loaded, as it
-// may while a body arrives.
+// may while a body arrives. Otherwise it renews the session.
 func (s *Service) CheckLive(ctx context.Context, of session.Session) error {
 	now, err := s.sessions.Load(ctx, of.Ref, s.lifetimes)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Service) EndSession(ctx context.Context, of session.Session, key string
 }
 
 // EndOthers ends all sessions of a session's user but this one, and their logins under way. It returns how many
-// sessions it ended. session.ErrNotFound where it has ended itself; ErrPending.
+// sessions it ended. session.ErrNotFound where this one has ended; ErrPending.
 func (s *Service) EndOthers(ctx context.Context, of session.Session) (int, error) {
 	r, err := s.users.EndOthers(ctx, of)
 	return s.Follow(ctx, r, ended(err))
