@@ -42,7 +42,7 @@ func parseNames(args []string, names ...string) ([]string, error) {
 	return words, err
 }
 
-// with returns a command without flags, which do carries out on the stores. words has one for each of names, or "".
+// with returns a command without flags, which do carries out on the stores. words are what parseNames returns.
 func (p Process) with(do func(ctx context.Context, s *stores, words []string) error, names ...string) service.Command {
 	return func(ctx context.Context, args []string) error {
 		words, err := parseNames(args, names...)

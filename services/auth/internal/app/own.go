@@ -23,7 +23,7 @@ const (
 // ownAddresses are the addresses of auth and its stores, to which no application's route may lead: as in the
 // settings, and what their names resolve to.
 type ownAddresses struct {
-	settings []string // host:port; no host, 0.0.0.0 or ::: the port at all of the machine's
+	settings []string // host:port; without a host, or with 0.0.0.0 or [::], the port at all addresses of the machine
 
 	mu    sync.Mutex
 	until time.Time

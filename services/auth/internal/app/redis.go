@@ -19,8 +19,8 @@ const (
 	redisRetries        = 1
 	redisCommandTimeout = 2 * time.Second
 	// redisTopologyAge is how old what is known of a Cluster's nodes may be. A node
-	// that is down cannot name its successor, and go-redis alone reads the state
-	// from the others once a minute.
+	// that is down cannot name its successor, and by default go-redis reads the
+	// state from the others once a minute.
 	redisTopologyAge = time.Second
 )
 
@@ -80,8 +80,8 @@ func (h redisHook) run(ctx context.Context, name string, command func(context.Co
 	return err
 }
 
-// redisLog receives what the Redis client logs itself, to standard error by
-// default.
+// redisLog receives what the Redis client itself logs. Without it the client would
+// write that to standard error.
 type redisLog struct{ log *slog.Logger }
 
 func (l redisLog) Printf(ctx context.Context, format string, args ...any) {

@@ -49,7 +49,7 @@ func (l *later) work(ctx context.Context) {
 	}
 }
 
-// drain does what is queued now. It begins nothing more when more is false.
+// drain does what is queued now. It begins nothing more once more returns false.
 func (l *later) drain(more func() bool) {
 	for more() {
 		select {

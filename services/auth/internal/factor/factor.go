@@ -14,7 +14,7 @@ type State struct {
 	Passkeys  int
 }
 
-// Pending reports that a set-up of TOTP has begun and is not confirmed.
+// Pending reports whether a set-up of TOTP has begun and is not confirmed.
 func (s State) Pending() bool { return s.Sealed != nil && !s.Confirmed }
 
 // Browser is one that a user has logged in with.

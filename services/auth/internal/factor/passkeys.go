@@ -130,7 +130,7 @@ type PasskeyStore interface {
 	HandleOwner(ctx context.Context, handle []byte) (int64, error)
 	// Passkeys returns the passkeys of a user, the oldest first.
 	Passkeys(ctx context.Context, userID int64) ([]Passkey, error)
-	// AddPasskey stores a credential if the user's row admits the session (user.Admits)
+	// AddPasskey stores a credential if the user's row admits the session (user.User.Admits)
 	// in that instant, else session.ErrNotFound. ErrPasskeyExists, ErrTooManyPasskeys,
 	// user.ErrNotFound.
 	AddPasskey(ctx context.Context, userID int64, name string, c Credential, stamp, sessionKey string) (Passkey, error)

@@ -26,7 +26,8 @@ const (
 	giveBackTimeout = time.Second
 	// poll is how often a form that is sent again asks what the first one led to.
 	poll = 50 * time.Millisecond
-	// pending begins the mark of a form that is being carried out. Nothing sealed begins so, as it begins at random.
+	// pending begins the mark of a form that is being carried out. Nothing sealed begins so: it begins with a random
+	// nonce.
 	pending = "pending"
 )
 

@@ -36,7 +36,7 @@ var common = sync.OnceValues(func() (map[string]bool, error) {
 })
 
 // CheckCommon returns ErrCommon for a password that is on the list of well-known ones, or is
-// one of names, those of its owner. Letter case and surrounding white space do not count.
+// one of names, such as its owner's. Letter case and surrounding white space do not count.
 func CheckCommon(password string, names ...string) error {
 	set, err := common()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// Lengths of a new password in code points (AUTH-7.2), as normalize returns it. Check refuses one
-// that is sent with more than MaxLength before that.
+// Lengths of a new password in code points (AUTH-7.2), as normalize returns it. Check also refuses
+// one of more than MaxLength as it was sent.
 const (
 	MinLength = 8
 	MaxLength = 1024
@@ -231,7 +231,8 @@ func (h *Hasher) compare(hash, form string) (stored, error) {
 	if err == nil && ok && possible {
 		return s, nil
 	}
-	// A hash of lower cost took 2^(cost-c) times less: 1/4 + 1/4 + 1/2 = 1.
+	// A hash of a lower cost c took 2^(work-c) times less. One more hash of each cost from c to work-1 makes up for
+	// it: where c is work-2, 1/4 + 1/4 + 1/2 = 1.
 	for c, work := s.cost, h.WorkCost(); c < work; c++ {
 		if _, err := h.generate(nil, c); err != nil {
 			return s, fmt.Errorf("equalize work: %w", err)

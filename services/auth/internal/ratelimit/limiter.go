@@ -56,7 +56,7 @@ type Options struct {
 	Window    time.Duration // at least a millisecond
 }
 
-// LimitedError is an attempt that was refused unseen, because of those before it.
+// LimitedError says that an attempt was refused, right or wrong, because of those before it.
 type LimitedError struct {
 	Limit Decision
 	Err   error // what there were too many of

@@ -87,7 +87,7 @@ func (r relyingParty) BeginRegister(household string, u factor.PasskeyUser) (jso
 	options, state, err := r.BeginRegistration(known, webauthn.WithRegistrationRelyingPartyName(household),
 		webauthn.WithExclusions(webauthn.Credentials(known.credentials).CredentialDescriptors()),
 		func(o *protocol.PublicKeyCredentialCreationOptions) error {
-			o.Extensions.CredProps = true // Firefox for Android saves no passkey without
+			o.Extensions.CredProps = true // Firefox for Android saves no passkey without it
 			return nil
 		})
 	return begun(options, state, err)
