@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -360,7 +361,7 @@ func tokensAreComparedWhole(t *testing.T, c *conform) {
 		}
 	}
 	for _, foreign := range []string{f.idToken, f.refresh, c.secret, ""} {
-		if status, _ := c.ask(t, http.MethodGet, "userinfo", cmpOr(foreign, "x"), nil); status != http.StatusUnauthorized {
+		if status, _ := c.ask(t, http.MethodGet, "userinfo", cmp.Or(foreign, "x"), nil); status != http.StatusUnauthorized {
 			t.Errorf("another kind of token is answered %d at userinfo", status)
 		}
 	}
@@ -371,13 +372,6 @@ func tokensAreComparedWhole(t *testing.T, c *conform) {
 	if status, body := c.token(t, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {f.refresh}}); status != http.StatusOK {
 		t.Errorf("the true refresh token is answered %d %v", status, body)
 	}
-}
-
-func cmpOr(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 func swapCase(s string) string {
