@@ -70,6 +70,13 @@ func fill(t *testing.T, s backup.Settings) {
 	t.Helper()
 	note(t, s.Users, "anna")
 	note(t, s.Ledger, "a payment")
+	writeKey(t, s.SigningKey)
+	write(t, s.RetiredKeys, "[]")
+}
+
+// writeKey writes a new key that signs receipts, or their log.
+func writeKey(t *testing.T, path string) {
+	t.Helper()
 	key, err := receipt.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +85,7 @@ func fill(t *testing.T, s backup.Settings) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, s.SigningKey, string(text))
-	write(t, s.RetiredKeys, "[]")
+	write(t, path, string(text))
 }
 
 func write(t *testing.T, path, text string) {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/sqldb"
 )
 
@@ -39,17 +38,8 @@ func TestRestore_FreezesTheLog(t *testing.T) {
 			t.Fatalf("saved is %q", got)
 		}
 		from.LogKey, to.LogKey = filepath.Join(t.TempDir(), "log.pem"), filepath.Join(t.TempDir(), "log.pem")
-		for _, file := range []string{from.SigningKey, from.LogKey} {
-			key, err := receipt.GenerateKey()
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := key.PEM()
-			if err != nil {
-				t.Fatal(err)
-			}
-			write(t, file, string(text))
-		}
+		writeKey(t, from.SigningKey)
+		writeKey(t, from.LogKey)
 		if _, err := to.Restore(t.Context(), bytes.NewReader(save(t, from))); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/pforte/pforte/deploy/internal/backup"
 	"github.com/pforte/pforte/deploy/internal/secrets"
-	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
@@ -59,15 +58,7 @@ func savedPeople(t *testing.T, fresh func(testing.TB) string, statement string) 
 	s := newSettings(t, fresh)
 	ask(t, s.Users, statement, openLinks)
 	note(t, s.Ledger, "a payment")
-	key, err := receipt.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := key.PEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, s.SigningKey, string(text))
+	writeKey(t, s.SigningKey)
 	return save(t, s)
 }
 
