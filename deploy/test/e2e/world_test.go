@@ -66,13 +66,16 @@ func start(ctx context.Context, dir string, o options) (*world, func(), error) {
 		further = o.before(base.Layout)
 	}
 	w, stop := &world{World: base, recorder: r}, func() { r.Close(); base.Stop() }
-	if o.only == nil {
-		return w, stop, base.StartAll(ctx, further...)
-	}
 	if _, err := base.StartRedis(ctx, base.Programs); err != nil {
 		return nil, stop, err
 	}
-	return w, stop, base.Start(ctx, append(further, o.only(base.Layout)...)...)
+	if o.only != nil {
+		return w, stop, base.Start(ctx, append(further, o.only(base.Layout)...)...)
+	}
+	if err := base.Start(ctx, append(further, base.Devnet())...); err != nil {
+		return nil, stop, err
+	}
+	return w, stop, base.Start(ctx, base.Auth(), base.Verifier(), base.Proxy())
 }
 
 // log returns what a program has logged.
