@@ -131,25 +131,13 @@ func parts(report []byte, begin ...string) (found []byte) {
 // returns "" when within is over or ctx ends.
 func finalized(ctx context.Context, beacon string) (root string) {
 	eventually(ctx, func(ctx context.Context) bool {
-		root = readFinalized(ctx, beacon)
+		var header struct{ Data struct{ Root string } }
+		// Without a root there is no checkpoint.
+		_, _ = call(ctx, http.MethodGet, beacon+"/eth/v1/beacon/headers/finalized", "", &header)
+		root = header.Data.Root
 		return root != ""
 	})
 	return root
-}
-
-func readFinalized(ctx context.Context, beacon string) string {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, beacon+"/eth/v1/beacon/headers/finalized", http.NoBody)
-	if err != nil {
-		return ""
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var header struct{ Data struct{ Root string } }
-	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&header) // without a root there is no checkpoint
-	return header.Data.Root
 }
 
 // saved returns the file that the agent's arguments name for its answer, "" where they

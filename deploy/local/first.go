@@ -20,30 +20,37 @@ const firstTransaction = "0x02f86e83014a3480843b9aca0085174876e800825208943c44cd
 const sendWithin = 5 * time.Second
 
 func sendFirst(ctx context.Context, node string) (hash string, err error) {
-	const failed = "send the first transaction to the chain: %w"
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, node, strings.NewReader(
-		`{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["`+firstTransaction+`"]}`))
-	if err != nil {
-		return "", fmt.Errorf(failed, err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", fmt.Errorf(failed, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
 	var answer struct {
 		Result string
 		Error  json.RawMessage
 	}
-	err = json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&answer)
+	status, err := call(ctx, http.MethodPost, node,
+		`{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["`+firstTransaction+`"]}`, &answer)
 	if err == nil && answer.Result == "" {
-		err = fmt.Errorf("it answers %d %s", resp.StatusCode, answer.Error)
+		err = fmt.Errorf("it answers %d %s", status, answer.Error)
 	}
 	if err != nil {
-		return "", fmt.Errorf(failed, err)
+		return "", fmt.Errorf("send the first transaction to the chain: %w", err)
 	}
 	return answer.Result, nil
+}
+
+// call sends a request, with a body of JSON unless it is empty, and decodes the JSON of the answer, whatever its
+// status is.
+func call(ctx context.Context, method, url, body string, answer any) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return resp.StatusCode, json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(answer)
 }
