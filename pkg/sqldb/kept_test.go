@@ -55,6 +55,21 @@ func TestKept_IsReadAgainWhenTheDatabaseChanged(t *testing.T) {
 }
 
 func TestKept_IsNeverOlderThanTheCall(t *testing.T) {
+	neverOlder(t, func(*sqldb.DB) context.Context { return context.Background() })
+}
+
+// TestKept_IsNeverOlderThanSince holds that those who share a question get nothing from before their own Since.
+func TestKept_IsNeverOlderThanSince(t *testing.T) {
+	neverOlder(t, func(db *sqldb.DB) context.Context {
+		since := db.Since(context.Background())
+		runtime.Gosched() // others ask meanwhile
+		return since
+	})
+}
+
+// neverOlder holds that who asks with the context that begin returns gets nothing from before begin was called.
+func neverOlder(t *testing.T, begin func(*sqldb.DB) context.Context) {
+	t.Helper()
 	onEveryBackend(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		writer := db
@@ -75,7 +90,7 @@ func TestKept_IsNeverOlderThanTheCall(t *testing.T) {
 			all.Go(func() {
 				for range 20 {
 					least := committed.Load()
-					got, err := kept.Get(context.Background(), "a")
+					got, err := kept.Get(begin(db), "a")
 					if err != nil || int64(got) < least {
 						t.Errorf("got %d, %v after %d commits", got, err, least)
 					}
@@ -86,41 +101,6 @@ func TestKept_IsNeverOlderThanTheCall(t *testing.T) {
 		if got, err := kept.Get(context.Background(), "a"); err != nil || got != 100 {
 			t.Errorf("got %d, %v in the end", got, err)
 		}
-	})
-}
-
-// TestKept_IsNeverOlderThanSince holds that those who share a question get nothing from before their own Since.
-func TestKept_IsNeverOlderThanSince(t *testing.T) {
-	onEveryBackend(t, func(t *testing.T, url string) {
-		db := open(t, url)
-		writer := db
-		if url != "sqlite::memory:" {
-			writer = open(t, url)
-		}
-		exec(t, db, "INSERT INTO things (name) VALUES (?)", "a")
-		var reads, committed atomic.Int64
-		kept := counts(db, &reads)
-		var all sync.WaitGroup
-		all.Go(func() {
-			for n := range int64(100) {
-				exec(t, writer, "UPDATE things SET count = count + 1 WHERE name = ?", "a")
-				committed.Store(n + 1)
-			}
-		})
-		for range 100 {
-			all.Go(func() {
-				for range 20 {
-					least := committed.Load()
-					since := db.Since(context.Background())
-					runtime.Gosched() // others ask meanwhile
-					got, err := kept.Get(since, "a")
-					if err != nil || int64(got) < least {
-						t.Errorf("got %d, %v after %d commits", got, err, least)
-					}
-				}
-			})
-		}
-		all.Wait()
 	})
 }
 
