@@ -68,9 +68,9 @@ packages: $(NPM)/node_modules/.package-lock.json ## build the npm module and the
 	@cd $(NPM) && node build.mjs && npm pack --silent --pack-destination $(PACKAGES)
 	@python3 pkg/receipt/python/build_wheel.py $(PACKAGES)
 
-$(NPM)/node_modules/.package-lock.json: $(NPM)/package-lock.json
-	@echo 'install what builds the npm module'
-	@cd $(NPM) && npm ci --ignore-scripts --no-audit --no-fund
+%/node_modules/.package-lock.json: %/package-lock.json
+	@echo 'install the npm packages of $*'
+	@cd $* && npm ci --ignore-scripts --no-audit --no-fund
 
 build/proxy:
 	@cd proxy && $(PROGRESS) 'build proxy' $(GOBUILD) -o $(BIN)/pforte-proxy .
@@ -95,10 +95,8 @@ $(MODULES:%=test/%): test/%:
 	@echo '== test $*'
 	@.ci/test $*/... '$(RUN)'
 
+# The official payment clients, and what drives Chromium.
 CLIENTS := deploy/test/e2e/clients
-$(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json
-	@echo 'install the official payment clients, and what drives Chromium'
-	@cd $(CLIENTS) && npm ci --ignore-scripts --no-audit --no-fund
 
 APPLICATIONS := deploy/test/e2e/applications
 $(APPLICATIONS)/node_modules/.package-lock.json: $(APPLICATIONS)/package-lock.json $(APPLICATIONS)/install
@@ -127,11 +125,8 @@ shots: build checker $(CLIENTS)/node_modules/.package-lock.json ## write a pictu
 	@cd deploy && PFORTE_BIN=$(BIN) SHOTS=$(SHOTS) ONLY='$(ONLY)' go test -count=1 -timeout 20m -run '^Test(Pages_AreShown|CheckPage_IsShown)$$' ./test/e2e
 	@ls $(SHOTS) | wc -l
 
+# Grafana's components.
 PANELS := deploy/test/e2e/panels
-$(PANELS)/node_modules/.package-lock.json: $(PANELS)/package-lock.json
-	@echo "install Grafana's components"
-	@cd $(PANELS) && npm ci --ignore-scripts --no-audit --no-fund
-
 .PHONY: picture
 picture: build $(CLIENTS)/node_modules/.package-lock.json $(PANELS)/node_modules/.package-lock.json ## take the picture of the dashboard's sales, from a stack on which agents buy (needs Chromium and Prometheus)
 	@cd deploy && PFORTE_BIN=$(BIN) PICTURE=$(CURDIR)/deploy/docs/pictures/sales.png go test -count=1 -run '^TestPicture_OfSalesIsShown$$' ./test/e2e
@@ -158,10 +153,8 @@ fuzz: ## fuzz every parser of outside bytes, one after the other (FUZZTIME=60s e
 
 # ---- measure
 
+# The servers to compare with.
 PEERS := deploy/test/bench/peers
-$(PEERS)/node_modules/.package-lock.json: $(PEERS)/package-lock.json
-	@echo 'install the servers to compare with'
-	@cd $(PEERS) && npm ci --ignore-scripts --no-audit --no-fund
 
 # The measurements, compiled, which show how far they are; and the programs to
 # profile, which have one file more.
