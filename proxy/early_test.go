@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,7 +22,7 @@ func TestEarly_AnUnreadBodyIsNotTheNextRequest(t *testing.T) {
 	for range 20 {
 		for _, path := range []string{"/api/v1/auth/login", "/api/v1/files", "/v1/verify/chain-transaction"} {
 			for _, size := range []int{100_000, 300_000, 900_000} {
-				twoRequests(t, h.addr, path, size)
+				twoRequests(t, h.server, path, size)
 			}
 		}
 	}
@@ -31,14 +30,10 @@ func TestEarly_AnUnreadBodyIsNotTheNextRequest(t *testing.T) {
 
 // twoRequests sends a request with a long body and another one behind it, and
 // wants the right answers: for the second one none when the connection ended.
-func twoRequests(t *testing.T, addr, path string, size int) {
+func twoRequests(t *testing.T, d *server, path string, size int) {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := d.dial(t, 10*time.Second)
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	go func() {
 		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, size, strings.Repeat("x", size))
 		_, _ = io.WriteString(conn, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")

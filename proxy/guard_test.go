@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -146,12 +145,8 @@ func TestGuard_AnApplicationCannotSetOurCookies(t *testing.T) {
 		}
 	}
 	// Not in what comes before the answer either.
-	conn, err := net.DialTimeout("tcp", h.addr, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := h.dial(t, 10*time.Second)
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	_, _ = io.WriteString(conn, "GET /page HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	if all, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 103") || strings.Contains(string(all), "theirs") {
 		t.Errorf("got %v\n%s", err, all)
@@ -320,12 +315,8 @@ func TestWebSocket_PassesTheGuard(t *testing.T) {
 	if got := h.raw(t, websocket("")); got != "HTTP/1.1 401 Unauthorized" {
 		t.Errorf("without a session: %s", got)
 	}
-	conn, err := net.DialTimeout("tcp", h.addr, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := h.dial(t, 10*time.Second)
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	_, _ = io.WriteString(conn, websocket("svc.sid=member"))
 	r := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(r, nil)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -171,12 +170,8 @@ func TestHeaders_NoServiceGetsWhatFollowsABody(t *testing.T) {
 // raw sends bytes and returns the answer's first line.
 func (d *server) raw(t *testing.T, request string) string {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", d.addr, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := d.dial(t, 10*time.Second)
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}

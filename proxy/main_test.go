@@ -117,6 +117,17 @@ func tryOpen(t *testing.T, settings map[string]string, args ...string) *server {
 	return nil
 }
 
+// dial returns a connection, which the caller closes. Reads and writes fail once the time is over.
+func (d *server) dial(t *testing.T, within time.Duration) net.Conn {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", d.addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(within))
+	return conn
+}
+
 // close stops the proxy, and kills it when it does not.
 func (d *server) close() {
 	_ = d.process.Signal(syscall.SIGTERM)

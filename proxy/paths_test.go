@@ -182,12 +182,8 @@ func below(target, dir string) []string {
 // exchange sends a request line as it is and returns status and body.
 func (d *server) exchange(t *testing.T, method, target, cookie string) (status int, body string) {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", d.addr, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := d.dial(t, 20*time.Second)
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	_, _ = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nX-CSRF-Token: %s\r\nConnection: close\r\n\r\n", method, target, cookie, csrfToken)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {

@@ -118,12 +118,8 @@ func lasting(t *testing.T) *upstream {
 // openStream sends a request and returns the connection and what was answered.
 func (d *server) openStream(t *testing.T, request string) (net.Conn, *http.Response) {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", d.addr, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := d.dial(t, 60*time.Second)
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(60 * time.Second))
 	_, _ = io.WriteString(conn, request)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -227,10 +223,7 @@ func TestStream_AnUploadEndsSoonAfterItsSession(t *testing.T) {
 	})
 	auth := standSessions(t)
 	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "APP_UPSTREAM": app.addr(), "GUARD_RECHECK": "200ms"})
-	conn, err := net.DialTimeout("tcp", d.addr, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := d.dial(t, 10*time.Second)
 	defer func() { _ = conn.Close() }()
 	_, _ = io.WriteString(conn, "POST /api/v1/upload HTTP/1.1\r\nHost: x\r\nCookie: svc.sid=anna\r\nContent-Length: 1000\r\n\r\nthe beginning")
 	for auth.rechecks.Load() < 2 {

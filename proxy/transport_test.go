@@ -138,10 +138,7 @@ func TestTransport_ARequestEndsWithItsClient(t *testing.T) {
 		close(ended)
 	})
 	h := openSite(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
-	conn, err := net.Dial("tcp", h.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := h.dial(t, 10*time.Second)
 	if _, err := io.WriteString(conn, "POST /v1/verify/chain-transaction HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
 		t.Fatal(err)
 	}
