@@ -24,6 +24,14 @@ func answered(status int, body string) client.Answer {
 	return client.Answer{Status: status, Body: []byte(body)}
 }
 
+// wantFound fails unless what b has found has the text want, or b has found nothing where want is "".
+func wantFound(t *testing.T, name string, b *buyers, want string) {
+	t.Helper()
+	if found := strings.Join(b.violations, "\n"); (want == "") != b.clean() || !strings.Contains(found, want) {
+		t.Errorf("%s: found %q", name, found)
+	}
+}
+
 var lost = client.Answer{Err: errors.New("cut")}
 
 // TestJudge_FindsEveryFaultOfTheMoney has accounts with one fault each.
@@ -54,9 +62,7 @@ func TestJudge_FindsEveryFaultOfTheMoney(t *testing.T) {
 	} {
 		b := &buyers{journal: newJournal(), purchases: []*purchase{{kind: honest, by: &client.Account{}, payments: c.payments}}}
 		audit{buyers: b, transfers: c.transfers, unsigned: c.unsigned, limit: c.limit}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
-			t.Errorf("%s: found %q", name, found)
-		}
+		wantFound(t, name, b, c.want)
 	}
 }
 
@@ -108,9 +114,7 @@ func TestJudge_PaymentCarriedOutByAnotherBuysOneAnswer(t *testing.T) {
 			b.purchases = append(b.purchases, &purchase{kind: unverifiable, payments: []*payment{c.unverifiable}})
 		}
 		audit{buyers: b, transfers: c.transfers, limit: c.limit}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
-			t.Errorf("%s: found %q", name, found)
-		}
+		wantFound(t, name, b, c.want)
 	}
 }
 
@@ -163,9 +167,7 @@ func TestJudge_AQuestionIsPaidOnce(t *testing.T) {
 			{kind: honest, by: account, payments: []*payment{spent("1", sold)}}, {kind: honest, by: account, payments: []*payment{spent("2", c.second)}, ended: "sold"},
 		}}
 		audit{buyers: b, transfers: c.transfers, limit: 9}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
-			t.Errorf("%s: found %q", name, found)
-		}
+		wantFound(t, name, b, c.want)
 	}
 }
 
@@ -181,9 +183,7 @@ func TestJudge_BadPaymentsAreNeverServedNorCharged(t *testing.T) {
 	} {
 		b := &buyers{journal: newJournal(), purchases: []*purchase{{kind: invalid, payments: []*payment{spent("1", c.answer)}}}}
 		audit{buyers: b, transfers: c.transfers, limit: 9}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
-			t.Errorf("%s: found %q", name, found)
-		}
+		wantFound(t, name, b, c.want)
 	}
 }
 
@@ -196,9 +196,7 @@ func TestJudge_BrokenCopiesAreNeverServed(t *testing.T) {
 			{kind: honest, by: &client.Account{}, payments: []*payment{spent("1", answered(200, "a"))}},
 		}}
 		audit{buyers: b, transfers: map[string]int{"1": 1}, limit: 9}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); (want == "") != b.clean() || !strings.Contains(found, want) {
-			t.Errorf("%d: found %q", status, found)
-		}
+		wantFound(t, fmt.Sprint(status), b, want)
 		before := len(b.violations)
 		believed := audit{buyers: b, transfers: map[string]int{"1": 1}, limit: 9, believed: true}
 		if believed.neverServed(b.purchases[0]); len(b.violations) > before {
@@ -269,9 +267,7 @@ func TestJudge_FailuresOfAPayerAreFewAndTheirOwn(t *testing.T) {
 			b.purchases = append(b.purchases, &purchase{kind: reverting, by: &client.Account{Address: "a"}, payments: []*payment{c.reverting}})
 		}
 		audit{buyers: b, transfers: c.transfers, failed: c.failed, limit: c.limit}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
-			t.Errorf("%s: found %q", name, found)
-		}
+		wantFound(t, name, b, c.want)
 	}
 }
 
