@@ -88,6 +88,26 @@ func photos(addr string) string {
 	}`
 }
 
+// wantAnna fails unless what arrived has the headers of the member anna at a host, and none of those forged.
+func wantAnna(t *testing.T, arrived http.Header, host string) {
+	t.Helper()
+	want := http.Header{
+		"X-Auth-User-Id": {"7"}, "X-Auth-Username": {"anna"}, "X-Auth-Role": {"member"}, "X-Auth-Name": {"%C3%84nne"}, "X-Auth-Groups": {"member,kids"},
+		"Remote-User": {"anna"}, "Remote-Name": {"%C3%84nne"}, "Remote-Groups": {"member,kids"},
+		"Cookie": {"theme=dark"}, "X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {host},
+	}
+	for i := 0; i < len(forged); i += 2 {
+		if name := http.CanonicalHeaderKey(forged[i]); want[name] == nil {
+			want[name] = nil
+		}
+	}
+	for name, values := range want {
+		if got := arrived[name]; !slices.Equal(got, values) {
+			t.Errorf("%s is %q, want %q", name, got, values)
+		}
+	}
+}
+
 func TestApp_GetsItsUserByAllNames(t *testing.T) {
 	t.Parallel()
 	auth, app := standHousehold(t), stand(t, "photos", nil)
@@ -97,21 +117,7 @@ func TestApp_GetsItsUserByAllNames(t *testing.T) {
 		t.Fatalf("%d %s", got.StatusCode, got.body)
 	}
 	arrived := app.last(t)
-	want := http.Header{
-		"X-Auth-User-Id": {"7"}, "X-Auth-Username": {"anna"}, "X-Auth-Role": {"member"}, "X-Auth-Name": {"%C3%84nne"}, "X-Auth-Groups": {"member,kids"},
-		"Remote-User": {"anna"}, "Remote-Name": {"%C3%84nne"}, "Remote-Groups": {"member,kids"},
-		"Cookie": {"theme=dark"}, "X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {d.addr},
-	}
-	for i := 0; i < len(forged); i += 2 {
-		if name := http.CanonicalHeaderKey(forged[i]); want[name] == nil {
-			want[name] = nil
-		}
-	}
-	for name, values := range want {
-		if got := arrived.Header[name]; !slices.Equal(got, values) {
-			t.Errorf("%s is %q, want %q", name, got, values)
-		}
-	}
+	wantAnna(t, arrived.Header, d.addr)
 	if arrived.RequestURI != "/album?x=1" {
 		t.Errorf("the application was asked for %s", arrived.RequestURI)
 	}
