@@ -103,6 +103,12 @@ export class Device {
     await this.press(`${form} ${button}`, status);
   }
 
+  // login logs in by password.
+  async login(username, password) {
+    await this.visit("/pforte/login");
+    await this.send("/pforte/login", { username, password });
+  }
+
   // fill types into a form as the person does. A value may be true or false for a box to
   // check, or an option of a list.
   async fill(form, fields) {

@@ -9,8 +9,7 @@ export default async (j) => {
     en: { there: `${name} has been added.`, taken: "✓ The proxy leads there", answers: "✓ answers (200" },
   }[j.lang];
   const device = await j.open({ name: "admin" });
-  await device.visit("/pforte/login");
-  await device.send("/pforte/login", { username, password });
+  await device.login(username, password);
   await device.does("add an application", async () => {
     await device.press("main a[href='/pforte/admin/apps/new']");
     await device.send("/pforte/admin/apps/new", { recipe: "radicale", name, upstream }, { button: "[value=add]" });

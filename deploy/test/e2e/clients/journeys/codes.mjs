@@ -5,8 +5,7 @@ import { App, want } from "../journey.mjs";
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password } = j.env;
   const device = await j.open({ name: "member" });
-  await device.visit("/pforte/login");
-  await device.send("/pforte/login", { username, password });
+  await device.login(username, password);
   let app;
   await device.does("set up codes from an app", async () => {
     await device.press("main button[value=setup]");

@@ -4,11 +4,9 @@ import { want } from "../journey.mjs";
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password } = j.env;
   const lost = await j.open({ name: "lost device" });
-  await lost.visit("/pforte/login");
-  await lost.send("/pforte/login", { username, password });
+  await lost.login(username, password);
   const device = await j.open({ name: "member" });
-  await device.visit("/pforte/login");
-  await device.send("/pforte/login", { username, password });
+  await device.login(username, password);
   await device.does("end a session elsewhere", async () => {
     await device.press("main a[href='/pforte/account/security']");
     const names = await device.page.$$eval("li:has([value=end]) strong", (all) => all.map((e) => e.innerText));

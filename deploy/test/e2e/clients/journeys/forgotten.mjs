@@ -6,8 +6,7 @@ export default async (j) => {
   await device.press("a[href='/pforte/forgot']");
   await device.send("/pforte/forgot", { username: member });
   const admin = await j.open({ name: "admin" });
-  await admin.visit("/pforte/login");
-  await admin.send("/pforte/login", { username, password });
+  await admin.login(username, password);
   await admin.does("help with a forgotten password", () => admin.press(`.warning button[aria-label$='${member}']`));
   await device.visit(await admin.attribute("main a[href*='/pforte/reset?t=']", "href"));
   await device.send("/pforte/reset", { password: "a passphrase that stays" });

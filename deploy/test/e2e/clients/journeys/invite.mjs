@@ -11,8 +11,7 @@ export default async (j) => {
   await j.auth(["app", "add", group, `/${group}/`, "--rule", `group:${group}`]);
   await j.auth(["app", "add", `ops-${member}`, `/ops-${member}/`, "--rule", "admin"]);
   const admin = await j.open({ name: "admin", dark: true });
-  await admin.visit("/pforte/login");
-  await admin.send("/pforte/login", { username, password });
+  await admin.login(username, password);
   await admin.press("main a[href='/pforte/admin/invites']");
   await admin.send("form:has([name=role])", { display_name: `Paul ${member}`, role: "member", [`group.${group}`]: true });
   await admin.find("main svg.qr");

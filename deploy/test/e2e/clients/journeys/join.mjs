@@ -6,8 +6,7 @@ export default async (j) => {
   const admin = await j.open({ name: "admin" });
   // Chromium here has no apps to share with.
   if (j.scripts) await admin.page.evaluateOnNewDocument(() => { navigator.share = async (what) => { window.shared = what; }; });
-  await admin.visit("/pforte/login");
-  await admin.send("/pforte/login", { username, password });
+  await admin.login(username, password);
   const words = (household, link) => ({
     de: { title: "Link zum Weitergeben", text: `Einladung in den Haushalt „${household}“: ${link}` },
     en: { title: "Link to share", text: `Invitation to the household “${household}”: ${link}` },

@@ -4,8 +4,7 @@ import { want } from "../journey.mjs";
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password } = j.env;
   const device = await j.open({ name: "member" });
-  await device.visit("/pforte/login");
-  await device.send("/pforte/login", { username, password });
+  await device.login(username, password);
   if (!device.scripts) {
     await device.press("main a[href='/pforte/account/security']");
     await device.find("noscript");

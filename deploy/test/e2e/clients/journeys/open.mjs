@@ -2,8 +2,7 @@
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password } = j.env;
   const device = await j.open({ name: "member" });
-  await device.visit("/pforte/login");
-  await device.send("/pforte/login", { username, password });
+  await device.login(username, password);
   await device.does("open an application", async () => {
     await Promise.all([device.page.waitForNavigation(), device.click("main a[href='/calendar/']")]);
   });

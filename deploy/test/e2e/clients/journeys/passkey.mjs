@@ -69,8 +69,7 @@ export default async (j) => {
   await device.send("form:has([value=enable-passkey])");
   want("the number of recovery codes", (await device.page.$$("main ol li")).length, 10);
   await logout();
-  await device.visit("/pforte/login");
-  await device.send("/pforte/login", { username, password });
+  await device.login(username, password);
   want("the page after the password", new URL(device.page.url()).pathname, "/pforte/second");
   await by("second");
   device.at("/pforte/");

@@ -36,12 +36,10 @@ export default async (j) => {
   const anna = await open({ name: "anna" });
   let sent = Infinity; // when her last form was answered
   anna.page.on("response", (response) => { if (response.request().method() === "POST") sent = Date.now(); });
-  await anna.visit("/pforte/login");
-  await anna.send("/pforte/login", { username, password });
+  await anna.login(username, password);
   await j.auth(["user", "add", member], `${secret}\n`);
   const paul = await open({ name: "paul", lang: j.other, view: phone, scripts: true });
-  await paul.visit("/pforte/login");
-  await paul.send("/pforte/login", { username: member, password: secret });
+  await paul.login(member, secret);
   want("whether the host has a certificate before", await trusted(), false);
 
   await anna.does("add an application", async () => {

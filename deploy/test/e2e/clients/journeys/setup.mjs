@@ -30,8 +30,7 @@ export default async (j) => {
   await another.visit(link, 400);
   for (const width of [390, 320]) {
     const narrow = await j.open({ name: `phone of ${width} pixels`, view: { ...phone, width } });
-    await narrow.visit("/pforte/login");
-    await narrow.send("/pforte/login", { username: "anna", password });
+    await narrow.login("anna", password);
     for (const path of ["account/security", "admin/members"]) await narrow.visit(`/pforte/${path}`);
   }
 };

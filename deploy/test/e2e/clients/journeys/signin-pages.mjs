@@ -19,8 +19,7 @@ export default async (j) => {
     await open(device, address);
     await device.shows(`Grafana: ${member}`);
   };
-  await admin.visit("/pforte/login");
-  await admin.send("/pforte/login", { username, password });
+  await admin.login(username, password);
 
   let settings = {}; // of Grafana
   await admin.does("have an application ask who signs in", async () => {

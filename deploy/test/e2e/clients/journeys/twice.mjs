@@ -4,8 +4,7 @@ import { want } from "../journey.mjs";
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password } = j.env;
   const admin = await j.open({ name: "admin" });
-  await admin.visit("/pforte/login");
-  await admin.send("/pforte/login", { username, password });
+  await admin.login(username, password);
 
   const twice = async (device, form, fields, wait, pressed = "button:not([type=button])") => {
     await device.fill(form, fields);
