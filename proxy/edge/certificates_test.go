@@ -90,7 +90,7 @@ func TestHands_AnAuthorityThatTakesLongIsAskedOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			server := &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, ErrorLog: log.New(io.Discard, "", 0)}
+			server := &http.Server{ReadHeaderTimeout: handshakeLong, ErrorLog: log.New(io.Discard, "", 0)}
 			defer func() { _ = server.Close() }()
 			obtain := func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 				if obtained.Load() {
