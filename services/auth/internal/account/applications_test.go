@@ -76,7 +76,7 @@ func TestApplication_IsOpenByGroupAndRole(t *testing.T) {
 		}
 	}
 	r.ok(r.policy.SetMember(t.Context(), "kids", "otto", true))
-	r.ok(r.people.Remove(t.Context(), "otto"))
+	r.ok(r.remove("otto"))
 	if v, err := r.policy.Visitor(t.Context(), s); !errors.Is(err, user.ErrNotFound) {
 		t.Errorf("deleted: %+v, %v", v, err)
 	}
@@ -143,7 +143,7 @@ func TestToken_OpensNoMoreThanItsUserMay(t *testing.T) {
 	if _, _, err := r.policy.TokenVisitor(t.Context(), text, ""); err != nil {
 		t.Errorf("after a new password: %v", err)
 	}
-	r.ok(r.people.Remove(t.Context(), "otto"))
+	r.ok(r.remove("otto"))
 	if _, _, err := r.policy.TokenVisitor(t.Context(), text, ""); !errors.Is(err, token.ErrInvalid) {
 		t.Errorf("of a deleted user: %v", err)
 	}

@@ -138,10 +138,10 @@ func TestImport_EndsTheSessionsUnderItsIDs(t *testing.T) {
 		t.Fatalf("a session of another user ended, or %v", err)
 	}
 	r.sessions.away.Store(true)
-	if err := r.people.Remove(t.Context(), "anna"); !errors.Is(err, account.ErrPending) && !errors.Is(err, user.ErrLastAdmin) {
+	if err := r.remove("anna"); !errors.Is(err, account.ErrPending) && !errors.Is(err, user.ErrLastAdmin) {
 		t.Fatalf("got %v", err)
 	}
-	if err := r.people.Remove(t.Context(), "gone"); !errors.Is(err, account.ErrPending) {
+	if err := r.remove("gone"); !errors.Is(err, account.ErrPending) {
 		t.Fatalf("got %v", err)
 	}
 	r.sessions.away.Store(false)

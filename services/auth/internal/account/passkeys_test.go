@@ -208,7 +208,7 @@ func TestPasskey_ChangesBeforeTheAnswerCount(t *testing.T) {
 		ok     bool
 	}{
 		"the user is deleted": {func(r *rules, _ session.Session, _ account.PasskeyInfo) error {
-			return r.people.Remove(t.Context(), "anna")
+			return r.remove("anna")
 		}, false},
 		"the passkey is removed": {func(r *rules, s session.Session, p account.PasskeyInfo) error {
 			return r.Service.Passkeys.Remove(t.Context(), s, p.ID)
@@ -291,7 +291,7 @@ func TestPasskey_AnEndedSessionAddsNone(t *testing.T) {
 	for name, end := range map[string]func(r *rules, s session.Session) error{
 		"logout":     func(r *rules, s session.Session) error { return r.Logout(t.Context(), s) },
 		"revocation": func(r *rules, _ session.Session) error { _, err := r.RevokeSessions(t.Context(), "anna"); return err },
-		"deletion":   func(r *rules, _ session.Session) error { return r.people.Remove(t.Context(), "anna") },
+		"deletion":   func(r *rules, _ session.Session) error { return r.remove("anna") },
 		"a store that forgot": func(r *rules, s session.Session) error {
 			r.sessions.away.Store(true)
 			_, err := r.RevokeSessions(t.Context(), "anna")

@@ -109,7 +109,7 @@ func TestRevocation_IsPendingWhileTheStoreFails(t *testing.T) {
 	if err := r.ResetPassword(t.Context(), "anna", newPass); !errors.Is(err, account.ErrPending) {
 		t.Errorf("got %v", err)
 	}
-	if err := r.people.Remove(t.Context(), "anna"); !errors.Is(err, account.ErrPending) {
+	if err := r.remove("anna"); !errors.Is(err, account.ErrPending) {
 		t.Errorf("got %v", err)
 	}
 	if r.pending() != 2 {

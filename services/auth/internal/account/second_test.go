@@ -99,7 +99,7 @@ func TestSecondFactor_ChangesAfterTheCodeCount(t *testing.T) {
 	for name, change := range map[string]func(r *rules, of session.Session) error{
 		"a new password":        func(r *rules, _ session.Session) error { return r.ResetPassword(t.Context(), "anna", newPass) },
 		"a reset of the factor": func(r *rules, _ session.Session) error { return r.SecondFactor.ResetOf(t.Context(), "anna") },
-		"a deletion":            func(r *rules, _ session.Session) error { return r.people.Remove(t.Context(), "anna") },
+		"a deletion":            func(r *rules, _ session.Session) error { return r.remove("anna") },
 		"all sessions ended": func(r *rules, _ session.Session) error {
 			_, err := r.RevokeSessions(t.Context(), "anna")
 			return err

@@ -27,30 +27,39 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/user/userfile"
 )
 
-// parseNames is service.Parse for a command without flags that acts on what its words name. With names, a request for
-// help ends with 2, though it prints the help: a script whose word is "--help" must not believe that the command was
-// carried out.
-func parseNames(args []string, names ...string) ([]string, error) {
-	words, err := service.Parse(service.Flags(), args, names...)
-	if errors.Is(err, flag.ErrHelp) && len(names) > 0 {
-		return nil, service.ExitError{Err: err, Code: 2}
-	}
-	return words, err
-}
-
-// with returns a command without flags, which do carries out on the stores. words are what parseNames returns.
+// with returns a command without flags, which do carries out on the stores. words has one for each of names, or "".
+//
+// With names, a request for help ends with 2, though it prints the help: a script whose word is "--help" must not
+// believe that the command was carried out.
 func (p Process) with(do func(ctx context.Context, s *stores, words []string) error, names ...string) service.Command {
 	return func(ctx context.Context, args []string) error {
-		words, err := parseNames(args, names...)
+		words, err := service.Parse(service.Flags(), args, names...)
+		if errors.Is(err, flag.ErrHelp) && len(names) > 0 {
+			return service.ExitError{Err: err, Code: 2}
+		}
 		if err != nil {
 			return err
 		}
 		return p.open(ctx, func(s *stores) error { return do(ctx, s, words) })
 	}
+}
+
+// withUser is with for a command about the user u whose name is its first word. words are the others.
+func (p Process) withUser(
+	do func(ctx context.Context, s *stores, u user.User, words []string) error, names ...string,
+) service.Command {
+	return p.with(func(ctx context.Context, s *stores, words []string) error {
+		u, err := s.people.ByUsername(ctx, words[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, s, u, words[1:])
+	}, names...)
 }
 
 // open opens the stores of the settings for a command.
@@ -203,24 +212,25 @@ func (p Process) userRole(ctx context.Context, s *stores, words []string) error 
 	return p.done(s.people.SetRole(ctx, name, role), name+" is "+role)
 }
 
-func (p Process) userRename(ctx context.Context, s *stores, words []string) error {
-	u, err := s.people.UpdateNamed(ctx, words[0], people.MemberChange{Username: &words[1]})
-	return p.done(err, words[0]+" is "+u.Username)
+func (p Process) userRename(ctx context.Context, s *stores, u user.User, words []string) error {
+	renamed, err := s.people.UpdateMember(ctx, session.Session{}, u.ID, people.MemberChange{Username: &words[0]})
+	return p.done(err, u.Username+" is "+renamed.Username)
 }
 
-func (p Process) userDisable(ctx context.Context, s *stores, words []string) error {
-	return p.done(s.people.DisableNamed(ctx, words[0]), words[0]+" is disabled; all sessions of "+words[0]+" are over")
+func (p Process) userDisable(ctx context.Context, s *stores, u user.User, _ []string) error {
+	text := fmt.Sprintf("%s is disabled; all sessions of %s are over", u.Username, u.Username)
+	return p.done(s.people.Disable(ctx, session.Session{}, u.ID), text)
 }
 
-func (p Process) userEnable(ctx context.Context, s *stores, words []string) error {
-	return p.done(s.people.EnableNamed(ctx, words[0]), words[0]+" is enabled")
+func (p Process) userEnable(ctx context.Context, s *stores, u user.User, _ []string) error {
+	return p.done(s.people.Enable(ctx, session.Session{}, u.ID), u.Username+" is enabled")
 }
 
-func (p Process) userLastDay(ctx context.Context, s *stores, words []string) error {
-	u, err := s.people.UpdateNamed(ctx, words[0], people.MemberChange{LastDay: &words[1]})
-	text := words[0] + " has no last day"
+func (p Process) userLastDay(ctx context.Context, s *stores, u user.User, words []string) error {
+	u, err := s.people.UpdateMember(ctx, session.Session{}, u.ID, people.MemberChange{LastDay: &words[0]})
+	text := u.Username + " has no last day"
 	if day := s.people.LastDay(u); day != "" {
-		text = "the last day of " + words[0] + " is " + day
+		text = "the last day of " + u.Username + " is " + day
 	}
 	return p.done(err, text)
 }
@@ -234,8 +244,8 @@ func (p Process) userResetFactor(ctx context.Context, s *stores, words []string)
 	return p.done(s.accounts.SecondFactor.ResetOf(ctx, words[0]), text)
 }
 
-func (p Process) userDelete(ctx context.Context, s *stores, words []string) error {
-	return p.done(s.people.Remove(ctx, words[0]), words[0]+" is deleted")
+func (p Process) userDelete(ctx context.Context, s *stores, u user.User, _ []string) error {
+	return p.done(s.people.Delete(ctx, session.Session{}, u.ID), u.Username+" is deleted")
 }
 
 func (p Process) sessionsList(ctx context.Context, s *stores, words []string) error {

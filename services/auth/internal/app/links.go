@@ -48,15 +48,9 @@ func (p Process) setupLink(ctx context.Context, args []string) error {
 	})
 }
 
-func (p Process) userResetLink(ctx context.Context, args []string) error {
-	words, err := parseNames(args, "NAME")
-	if err != nil {
-		return err
-	}
-	return p.open(ctx, func(s *stores) error {
-		l, token, err := s.people.ResetLinkFor(ctx, words[0])
-		return p.printLink(s, l, token, err)
-	})
+func (p Process) userResetLink(ctx context.Context, s *stores, u user.User, _ []string) error {
+	l, token, err := s.people.ResetLink(ctx, session.Session{}, u.ID)
+	return p.printLink(s, l, token, err)
 }
 
 func (p Process) inviteAdd(ctx context.Context, args []string) error {

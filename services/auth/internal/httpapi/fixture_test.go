@@ -197,6 +197,15 @@ func (h *fixture) add(username, displayName, pass, role string) int64 {
 	return u.ID
 }
 
+// remove deletes a user as the operator does.
+func (h *fixture) remove(username string) error {
+	u, err := h.people.ByUsername(h.t.Context(), username)
+	if err != nil {
+		return err
+	}
+	return h.people.Delete(h.t.Context(), session.Session{}, u.ID)
+}
+
 func must[T any](v T, err error) func(testing.TB) T { return apptest.Must(v, err) }
 
 // errStore is the error of a broken store; no answer may contain it.

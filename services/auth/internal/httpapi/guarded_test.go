@@ -341,13 +341,13 @@ func TestGuard_FailsClosed(t *testing.T) {
 
 func TestGuard_ARevocationHoldsWithTheNextRequest(t *testing.T) {
 	for what, do := range map[string]func(h *fixture, b *browser) error{
-		"deletion":          func(h *fixture, _ *browser) error { return h.people.Remove(t.Context(), "otto") },
+		"deletion":          func(h *fixture, _ *browser) error { return h.remove("otto") },
 		"leaving the group": func(h *fixture, _ *browser) error { return h.policy.SetMember(t.Context(), "kids", "otto", false) },
 		"a new password":    func(h *fixture, _ *browser) error { return h.accounts.ResetPassword(t.Context(), "otto", newPass) },
-		"disabling":         func(h *fixture, _ *browser) error { return h.people.DisableNamed(t.Context(), "otto") },
+		"disabling":         func(h *fixture, _ *browser) error { return h.people.Disable(t.Context(), session.Session{}, 2) },
 		"the last day of a guest": func(h *fixture, _ *browser) error {
 			today := h.clock.Now().Format(time.DateOnly)
-			_, err := h.people.UpdateNamed(t.Context(), "otto", people.MemberChange{LastDay: &today})
+			_, err := h.people.UpdateMember(t.Context(), session.Session{}, 2, people.MemberChange{LastDay: &today})
 			h.clock.Advance(12 * time.Hour)
 			return err
 		},
@@ -361,7 +361,7 @@ func TestGuard_ARevocationHoldsWithTheNextRequest(t *testing.T) {
 		},
 		"a deletion that Redis does not learn of": func(h *fixture, _ *browser) error {
 			h.brokenRevoke.Store(true)
-			if err := h.people.Remove(t.Context(), "otto"); !errors.Is(err, account.ErrPending) {
+			if err := h.remove("otto"); !errors.Is(err, account.ErrPending) {
 				return err
 			}
 			return nil
@@ -385,7 +385,7 @@ func TestGuard_ARevocationHoldsWithTheNextRequest(t *testing.T) {
 	h.ok(h.people.SetRole(t.Context(), "otto", "member"))
 	b.visit("admin").because(http.StatusForbidden, "app_denied")
 	b.device("admin", text).because(http.StatusForbidden, "app_denied")
-	h.ok(h.people.Remove(t.Context(), "otto"))
+	h.ok(h.remove("otto"))
 	h.browser().device("admin", text).because(http.StatusUnauthorized, "app_token_invalid")
 }
 
@@ -740,7 +740,7 @@ func TestHandover_AHostHasACookieOfItsOwn(t *testing.T) {
 
 func TestHandover_ARevocationClosesTheHosts(t *testing.T) {
 	for what, do := range map[string]func(h *fixture, b *browser) error{
-		"deletion":       func(h *fixture, _ *browser) error { return h.people.Remove(t.Context(), "otto") },
+		"deletion":       func(h *fixture, _ *browser) error { return h.remove("otto") },
 		"a new password": func(h *fixture, _ *browser) error { return h.accounts.ResetPassword(t.Context(), "otto", newPass) },
 		"logging out":    func(_ *fixture, b *browser) error { b.copy().logout().want(http.StatusOK); return nil },
 		"a new password that Redis does not learn of": func(h *fixture, _ *browser) error {

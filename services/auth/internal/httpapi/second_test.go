@@ -152,7 +152,7 @@ func TestPendingLogin_Ends(t *testing.T) {
 			}
 		},
 		"by the deletion of the user": func(h *fixture, _ *browser) {
-			if err := h.people.Remove(h.t.Context(), "otto"); err != nil {
+			if err := h.remove("otto"); err != nil {
 				h.t.Fatal(err)
 			}
 		},

@@ -18,7 +18,7 @@ func TestSlowBody_ADemotedAdminCreatesNoUser(t *testing.T) {
 		meanwhile func(*browser) error
 		want      int
 	}{
-		"deleted":                 {func(b *browser) error { return b.h.people.Remove(b.h.t.Context(), "anna") }, http.StatusUnauthorized},
+		"deleted":                 {func(b *browser) error { return b.h.remove("anna") }, http.StatusUnauthorized},
 		"demoted":                 {func(b *browser) error { return b.h.people.SetRole(b.h.t.Context(), "anna", "member") }, http.StatusForbidden},
 		"given another password":  {func(b *browser) error { return b.h.accounts.ResetPassword(b.h.t.Context(), "anna", "another one") }, http.StatusUnauthorized},
 		"logged out":              {func(b *browser) error { b.logout().want(http.StatusOK); return nil }, http.StatusUnauthorized},
@@ -58,7 +58,7 @@ func TestSlowBody_AnEndedSessionsProofIsRefused(t *testing.T) {
 	} {
 		for name, end := range map[string]func(*browser) error{
 			"logged out":             func(b *browser) error { b.logout().want(http.StatusOK); return nil },
-			"deleted":                func(b *browser) error { return b.h.people.Remove(b.h.t.Context(), "anna") },
+			"deleted":                func(b *browser) error { return b.h.remove("anna") },
 			"given another password": func(b *browser) error { return b.h.accounts.ResetPassword(b.h.t.Context(), "anna", "another one") },
 		} {
 			t.Run(route.path+", "+name, func(t *testing.T) {

@@ -288,7 +288,7 @@ func TestHandover_HostsFollowTheUsersRow(t *testing.T) {
 	}
 	otto.visit(diary+"/").want(http.StatusForbidden).shows("Tagebuch: kein Zugang", "Du darfst diese Anwendung nicht öffnen.", "Angemeldet als Otto", "/pforte/logout", "/pforte/ask?app=", "Um Zugang bitten")
 	otto.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
-	if err := f.people.Remove(t.Context(), "otto"); err != nil {
+	if err := f.people.Delete(t.Context(), session.Session{}, 2); err != nil {
 		t.Fatal(err)
 	}
 	otto.visit(diary + "/").asked()

@@ -137,7 +137,7 @@ func TestForm_ThatFailedIsCarriedOutWhenSentAgain(t *testing.T) {
 	for range 2 {
 		anna.post("/pforte/admin/invites", fields...).want(http.StatusConflict)
 	}
-	if err := f.people.Remove(t.Context(), "otto"); err != nil {
+	if err := f.people.Delete(t.Context(), session.Session{}, 2); err != nil {
 		t.Fatal(err)
 	}
 	anna.post("/pforte/admin/invites", append(fields, "former", "yes")...).want(http.StatusSeeOther)

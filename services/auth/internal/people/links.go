@@ -102,15 +102,6 @@ func (s *Service) ResetLink(ctx context.Context, by session.Session, id int64) (
 	return s.createLink(ctx, link.Link{Kind: link.Reset, UserID: id, Role: string(user.Member)}, by)
 }
 
-// ResetLinkFor is ResetLink for the operator, who names users by username.
-func (s *Service) ResetLinkFor(ctx context.Context, username string) (link.Link, string, error) {
-	u, err := s.users.ByUsername(ctx, username)
-	if err != nil {
-		return link.Link{}, "", err
-	}
-	return s.ResetLink(ctx, session.Session{}, u.ID)
-}
-
 func (s *Service) createLink(ctx context.Context, l link.Link, by session.Session) (link.Link, string, error) {
 	token := link.NewToken()
 	created, err := s.links.CreateLink(ctx, l, link.Hash(token), by)

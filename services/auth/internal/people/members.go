@@ -112,15 +112,6 @@ func (s *Service) LastDay(u user.User) string { return u.LastDay(s.location) }
 // LastDayOf is LastDay for the guest whom an invite creates.
 func (s *Service) LastDayOf(l link.Link) string { return s.LastDay(user.User{EndsAt: l.EndsAt}) }
 
-// UpdateNamed is UpdateMember for the operator, who names users by username.
-func (s *Service) UpdateNamed(ctx context.Context, username string, c MemberChange) (user.User, error) {
-	u, err := s.users.ByUsername(ctx, username)
-	if err != nil {
-		return user.User{}, err
-	}
-	return s.UpdateMember(ctx, session.Session{}, u.ID, c)
-}
-
 // Disable closes an account on behalf of the admin of a session, or of user.Operator for the zero Session: it opens
 // nothing from the next request on. account.ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin, user.ErrLastAdmin,
 // account.ErrPending; session.ErrNotFound when the session has ended meanwhile.
@@ -137,24 +128,6 @@ func (s *Service) Disable(ctx context.Context, by session.Session, id int64) err
 // session.ErrNotFound.
 func (s *Service) Enable(ctx context.Context, by session.Session, id int64) error {
 	return s.users.Enable(ctx, id, by)
-}
-
-// DisableNamed is Disable for the operator, who names users by username.
-func (s *Service) DisableNamed(ctx context.Context, username string) error {
-	u, err := s.users.ByUsername(ctx, username)
-	if err != nil {
-		return err
-	}
-	return s.Disable(ctx, session.Session{}, u.ID)
-}
-
-// EnableNamed is Enable for the operator, who names users by username.
-func (s *Service) EnableNamed(ctx context.Context, username string) error {
-	u, err := s.users.ByUsername(ctx, username)
-	if err != nil {
-		return err
-	}
-	return s.Enable(ctx, session.Session{}, u.ID)
 }
 
 // NameHousehold names the household on behalf of an admin or user.Operator. user.ErrHouseholdName, user.ErrNotAdmin.

@@ -89,6 +89,11 @@ func (n NewUser) record() (user.New, error) {
 	return user.New{Username: n.Username, DisplayName: displayName, AvatarColor: color, Role: parsed}, nil
 }
 
+// ByUsername returns the user of exactly this name (case matters). user.ErrNotFound.
+func (s *Service) ByUsername(ctx context.Context, username string) (user.User, error) {
+	return s.users.ByUsername(ctx, username)
+}
+
 // List returns all users by display name in German collation.
 func (s *Service) List(ctx context.Context) ([]user.User, error) {
 	users, err := s.users.List(ctx)
@@ -99,9 +104,9 @@ func (s *Service) List(ctx context.Context) ([]user.User, error) {
 	return users, nil
 }
 
-// Delete removes a user and ends all of their sessions, on behalf of the admin of a
-// session. ErrOwnAccount, user.ErrNotFound, user.ErrNotAdmin, account.ErrPending; session.ErrNotFound when the session
-// has ended meanwhile.
+// Delete removes a user and ends all of their sessions, on behalf of the admin of a session, or of user.Operator for
+// the zero Session. ErrOwnAccount, user.ErrNotFound, user.ErrNotAdmin, user.ErrLastAdmin, account.ErrPending;
+// session.ErrNotFound when the session has ended meanwhile.
 func (s *Service) Delete(ctx context.Context, by session.Session, id int64) error {
 	if id == by.UserID {
 		return ErrOwnAccount
@@ -124,7 +129,7 @@ func (s *Service) delete(ctx context.Context, id int64, by session.Session) erro
 	return err
 }
 
-// The commands of the operator, who needs no session and names users by username.
+// Commands of the operator, who needs no session.
 
 // Bootstrap creates the first admin while there is no user at all, and reports whether it did. The username is also
 // the display name. Errors are those of Add but user.ErrUsernameTaken.
@@ -167,14 +172,4 @@ func (s *Service) SetRole(ctx context.Context, username, role string) error {
 		return err
 	}
 	return s.users.SetRole(ctx, u.ID, parsed)
-}
-
-// Remove deletes a user and ends all of their sessions. user.ErrNotFound,
-// user.ErrLastAdmin, account.ErrPending.
-func (s *Service) Remove(ctx context.Context, username string) error {
-	u, err := s.users.ByUsername(ctx, username)
-	if err != nil {
-		return err
-	}
-	return s.delete(ctx, u.ID, session.Session{})
 }
