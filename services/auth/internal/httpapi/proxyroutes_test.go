@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	proxyredis "github.com/pforte/pforte/services/auth/internal/application/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
@@ -108,7 +109,8 @@ func TestRoutes_KeepWhatAProxyReportsForTenSeconds(t *testing.T) {
 	h.question("apps", "lan", "tls", "auto", "have", `"a1"`, "skipped", map[string]string{"nas": "address", "X Y": "form", "cal": "<b>"},
 		"certified", []string{"notes", "<i>"}, "named", []string{"127.0.0.1:3000", "\x00"}).want(http.StatusOK)
 	h.question("proxy", "two").want(http.StatusOK)
-	proxies, err := h.policy.Proxies(t.Context())
+	reports := proxyredis.New(h.redis, "svc", h.clock.Now)
+	proxies, err := reports.Proxies(t.Context())
 	h.ok(err)
 	if len(proxies) != 2 {
 		t.Fatalf("got %+v", proxies)
@@ -121,7 +123,7 @@ func TestRoutes_KeepWhatAProxyReportsForTenSeconds(t *testing.T) {
 		t.Error(diff)
 	}
 	h.clock.Advance(11 * time.Second)
-	if proxies, err = h.policy.Proxies(t.Context()); err != nil || len(proxies) != 0 {
+	if proxies, err = reports.Proxies(t.Context()); err != nil || len(proxies) != 0 {
 		t.Errorf("after 11 s: %+v, %v", proxies, err)
 	}
 }

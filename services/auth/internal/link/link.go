@@ -59,8 +59,7 @@ type Link struct {
 	DisplayName string   // of an open invite, a proposal; else the user's
 	Role        string   // of the user whom an invite or a set-up creates
 	Groups      []string // slugs, sorted, of that user's groups
-	CreatedBy   int64    // id of the admin; 0: the operator
-	CreatorName string   // display name of that admin; empty: the operator, or the admin was deleted
+	CreatorName string   // display name of the admin who created it; empty: the operator, or the admin was deleted
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	UsedAt      time.Time // zero: it was not

@@ -388,13 +388,9 @@ func (s *Service) note(ctx context.Context, c Client, r Refusal) {
 
 // Waiting is a kept request, as pages show it while its user logs in, proves who they are or is asked.
 type Waiting struct {
-	Slug, Name string // of the application
-	To         string // the redirect_uri of the request
-	// Origin is what permits To in the directive form-action.
-	Origin string
-	// Scopes are those of the request that are known.
-	Scopes []string
-	Client Client
+	Name   string // of the application
+	To     string // the redirect_uri of the request
+	Origin string // what permits To in the directive form-action
 }
 
 // Waiting returns a kept request. ErrRequest; ErrRequestGone, also where it leads to no client's address any more; the
@@ -414,10 +410,7 @@ func (s *Service) Waiting(ctx context.Context, handle string) (Waiting, error) {
 	if !known || !a.client.HasRedirect(to) {
 		return Waiting{}, fmt.Errorf("%w: client or address changed", ErrRequestGone)
 	}
-	return Waiting{
-		Slug: a.client.Slug, Name: a.client.Name, To: to, Origin: Origin(to),
-		Scopes: knownScopes(a.values.Get("scope")), Client: a.client,
-	}, nil
+	return Waiting{Name: a.client.Name, To: to, Origin: Origin(to)}, nil
 }
 
 // Keep keeps a request that came by POST, and returns its handle. The attempt has Values, IP and Spend.

@@ -175,8 +175,3 @@ func (s *Service) ask(ctx context.Context, p application.Probe) {
 		s.o.Log.WarnContext(ctx, "proxies are not asked to try an address", "error", err)
 	}
 }
-
-// Proxies returns what those proxies report that asked within the last 10 s, at most 32 of them.
-func (s *Service) Proxies(ctx context.Context) ([]application.Proxy, error) {
-	return s.o.Proxies.Proxies(ctx)
-}

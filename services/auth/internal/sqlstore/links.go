@@ -27,7 +27,7 @@ const openLink = `used_at IS NULL AND void_at IS NULL AND expires_at > ?
 const usedLink = `(used_at IS NOT NULL AND user_id IS NOT NULL)`
 
 const linkColumns = `links.id, links.kind, links.user_id, links.username, links.display_name, links.role,
-	links.group_slugs, links.created_by, links.created_at, links.expires_at, links.used_at, coalesce(links.ends_at, 0),
+	links.group_slugs, links.created_at, links.expires_at, links.used_at, coalesce(links.ends_at, 0),
 	coalesce((SELECT username FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.created_by), '')`
@@ -37,7 +37,7 @@ func scanLink(row sqldb.Scanner) (link.Link, error) {
 	var userID, used sql.NullInt64
 	var created, expires, ends int64
 	var username, displayName, groups string
-	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, &groups, &l.CreatedBy, &created,
+	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, &groups, &created,
 		&expires, &used, &ends, &username, &displayName, &l.CreatorName)
 	if errors.Is(err, sql.ErrNoRows) {
 		return link.Link{}, link.ErrInvalid

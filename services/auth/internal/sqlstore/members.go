@@ -17,7 +17,7 @@ import (
 const memberColumns = columns + `, (SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id),
 	coalesce((` + lastLogin + `), 0), coalesce(user_factors.reset_asked_at, 0),
 	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0),
-	coalesce(users.email_confirmed_by, 0), ` + groupsOf
+	` + groupsOf
 
 // lastLogin selects the time of the last login that the audit has of a row of users. Adding 0 keeps Postgres from
 // reading the index of all times backwards until it meets a login of that user, who may have none.
@@ -30,7 +30,7 @@ func scanMember(row sqldb.Scanner) (user.Details, error) {
 	var login, asked, confirmed int64
 	var groups string
 	u, err := scan(withMore{row, []any{
-		&m.Passkeys, &login, &asked, &m.Subject, &m.Email.Address, &confirmed, &m.Email.ConfirmedBy, &groups,
+		&m.Passkeys, &login, &asked, &m.Subject, &m.Email.Address, &confirmed, &groups,
 	}})
 	m.User, m.Groups, m.LastLoginAt = u, slugs(groups), instant(login)
 	m.ResetAskedAt, m.Email.ConfirmedAt = instant(asked), instant(confirmed)

@@ -89,10 +89,8 @@ type Details struct {
 // Email is the address of a user.
 type Email struct {
 	Address string // ASCII; empty: there is none
-	// ConfirmedAt is when an admin or a command confirmed it, ConfirmedBy who (Operator: a command); zero: it is not
-	// confirmed, and may be another person's.
+	// ConfirmedAt is when an admin or a command confirmed it; zero: it is not confirmed, and may be another person's.
 	ConfirmedAt time.Time
-	ConfirmedBy int64
 }
 
 // Confirmed reports whether an admin or a command has confirmed the address.
