@@ -2,6 +2,8 @@ package audit
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -61,6 +63,18 @@ type Event struct {
 	// Bucket is for events that a client can cause without bounds: those of an actor with the same bucket are one row
 	// with a count. Empty: the store decides whether the event has a bucket.
 	Bucket string
+}
+
+// EncodedDetail returns Detail as JSON; "" where there is none.
+func (e Event) EncodedDetail() (string, error) {
+	if e.Detail == nil {
+		return "", nil
+	}
+	encoded, err := json.Marshal(e.Detail)
+	if err != nil {
+		return "", fmt.Errorf("encode detail of %s: %w", e.Name, err)
+	}
+	return string(encoded), nil
 }
 
 // Entry is a stored event, or one that is given to an observer, which has no ID.

@@ -1,14 +1,16 @@
 package audit
 
 import (
+	"context"
 	"encoding/csv"
-	"encoding/json"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// MaxFile is how many entries WriteCSV writes at most.
+const MaxFile = 20_000
 
 // columns are the names in the header of a file.
 var columns = []string{
@@ -16,41 +18,53 @@ var columns = []string{
 	"request_id", "session_key", "detail", "count",
 }
 
-// CSV writes entries as a file (RFC 4180) with a header.
-type CSV struct{ w *csv.Writer }
-
-// NewCSV returns a CSV whose file begins with the header.
-func NewCSV(w io.Writer) (*CSV, error) {
-	c := &CSV{csv.NewWriter(w)}
-	c.w.UseCRLF = true
-	return c, c.w.Write(columns)
-}
-
-// Write adds entries.
-func (c *CSV) Write(entries []Entry) error {
-	for _, e := range entries {
-		detail := ""
-		if e.Detail != nil {
-			encoded, err := json.Marshal(e.Detail)
-			if err != nil {
-				return fmt.Errorf("encode detail of %s: %w", e.Event.Name, err)
-			}
-			detail = string(encoded)
-		}
-		row := []string{
-			number(e.ID), e.At.UTC().Format(time.RFC3339), e.Event.Name, string(e.Kind), number(e.Actor.ID),
-			e.Actor.Name,
-			number(e.SubjectID), e.SubjectName, e.IP, e.Agent, e.RequestID, e.SessionKey, detail, number(e.Count),
-		}
-		for i := range row {
-			row[i] = inert(row[i])
-		}
-		if err := c.w.Write(row); err != nil {
+// WriteCSV writes the newest entries that a query selects as CSV (RFC 4180) with a header, at most MaxFile; its Limit
+// is not used.
+func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
+	file := csv.NewWriter(to)
+	file.UseCRLF = true
+	if err := file.Write(columns); err != nil {
+		return err
+	}
+	for written := 0; written < MaxFile; written += MaxPage {
+		q.Limit = MaxPage
+		entries, next, err := r.Entries(ctx, q)
+		if err != nil {
 			return err
 		}
+		for _, e := range entries {
+			row, err := e.cells()
+			if err != nil {
+				return err
+			}
+			if err := file.Write(row); err != nil {
+				return err
+			}
+		}
+		file.Flush()
+		if err := file.Error(); err != nil || next == (Cursor{}) {
+			return err
+		}
+		q.Before = next
 	}
-	c.w.Flush()
-	return c.w.Error()
+	return nil
+}
+
+// cells returns the row of an entry.
+func (e Entry) cells() ([]string, error) {
+	detail, err := e.EncodedDetail()
+	if err != nil {
+		return nil, err
+	}
+	row := []string{
+		number(e.ID), e.At.UTC().Format(time.RFC3339), e.Event.Name, string(e.Kind), number(e.Actor.ID),
+		e.Actor.Name,
+		number(e.SubjectID), e.SubjectName, e.IP, e.Agent, e.RequestID, e.SessionKey, detail, number(e.Count),
+	}
+	for i := range row {
+		row[i] = inert(row[i])
+	}
+	return row, nil
 }
 
 // number returns n in decimal digits, "" for 0.

@@ -1,12 +1,25 @@
 package audit_test
 
 import (
+	"context"
 	"encoding/csv"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
 )
+
+// one is a store with one entry.
+type one struct {
+	audit.Store
+	entry audit.Entry
+}
+
+func (s one) Entries(context.Context, audit.Query) ([]audit.Entry, error) {
+	return []audit.Entry{s.entry}, nil
+}
 
 func TestCSV_ACellASpreadsheetWouldRunIsQuoted(t *testing.T) {
 	for cell, want := range map[string]string{
@@ -14,11 +27,12 @@ func TestCSV_ACellASpreadsheetWouldRunIsQuoted(t *testing.T) {
 		"Anna": "Anna", "": "", "a=1": "a=1", `he said "=1"`: `he said "=1"`, "a,\nb": "a,\nb",
 	} {
 		var file strings.Builder
-		w, err := audit.NewCSV(&file)
+		store := one{entry: audit.Entry{Event: audit.Event{Name: "login", SubjectName: cell, Detail: map[string]any{"name": cell}}, Count: 1}}
+		r, err := audit.NewRecorder(audit.RecorderOptions{Store: store, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Write([]audit.Entry{{Event: audit.Event{Name: "login", SubjectName: cell, Detail: map[string]any{"name": cell}}, Count: 1}}); err != nil {
+		if err := r.WriteCSV(t.Context(), &file, audit.Query{}); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(strings.NewReader(file.String())).ReadAll()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -99,32 +98,6 @@ func (r *Recorder) Entries(ctx context.Context, q Query) (entries []Entry, next 
 		next = Cursor{entries[limit-1].ID, entries[limit-1].At}
 	}
 	return entries, next, nil
-}
-
-// MaxFile is how many entries WriteCSV writes at most.
-const MaxFile = 20_000
-
-// WriteCSV writes the newest entries that a query selects as CSV, at most MaxFile; its Limit is not used.
-func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
-	file, err := NewCSV(to)
-	if err != nil {
-		return err
-	}
-	for written := 0; written < MaxFile; written += MaxPage {
-		q.Limit = MaxPage
-		entries, next, err := r.Entries(ctx, q)
-		if err != nil {
-			return err
-		}
-		if err := file.Write(entries); err != nil {
-			return err
-		}
-		if next == (Cursor{}) {
-			return nil
-		}
-		q.Before = next
-	}
-	return nil
 }
 
 // adminNotices is how old the entries are at most that Notices takes from Store.AdminNotices.

@@ -45,20 +45,16 @@ func repeated(now time.Time, by audit.Actor, e audit.Event) string {
 // the event there instead, and the row then describes the last one. The actor is a part of the stored bucket: what a
 // stranger does is never counted with what a user did.
 func (tx *transaction) record(ctx context.Context, e audit.Event) error {
-	detail := ""
-	if e.Detail != nil {
-		encoded, err := json.Marshal(e.Detail)
-		if err != nil {
-			return fmt.Errorf("encode detail of %s: %w", e.Name, err)
-		}
-		detail = string(encoded)
+	detail, err := e.EncodedDetail()
+	if err != nil {
+		return err
 	}
 	by, now := audit.From(ctx), tx.db.now()
 	bucket := cmp.Or(e.Bucket, repeated(now, by, e))
 	if bucket != "" {
 		bucket += fmt.Sprintf(" by %s %d %s", by.Kind, by.ID, by.Name)
 	}
-	err := tx.exec(ctx, `INSERT INTO audit
+	err = tx.exec(ctx, `INSERT INTO audit
 		(at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key,
 		detail, bucket)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
