@@ -17,8 +17,6 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/auth/internal/access"
 	"github.com/pforte/pforte/services/auth/internal/application"
-	"github.com/pforte/pforte/services/auth/internal/session"
-	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -87,23 +85,14 @@ var done = answer{http.StatusOK, struct {
 	OK bool `json:"ok"`
 }{true}}
 
-// caller is the session of a request and its user, as stored now. Username and Role of the session
-// are the user's, unless the user was deleted. It is zero in handlers that neither authenticated nor
+// handler answers a request. It sets headers and does not write. s is zero in handlers that neither authenticated nor
 // loggedIn wraps.
-type caller struct {
-	*session.Current
-	user user.User
-}
-
-func (s caller) shared() web.Caller { return web.Caller{Current: s.Current, User: s.user} }
-
-// handler answers a request. It sets headers and does not write.
-type handler func(c echo.Context, s caller) (answer, error)
+type handler func(c echo.Context, s web.Caller) (answer, error)
 
 // answered returns a handler of echo that writes the answer of h, or returns its error.
 func answered(h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		ans, err := h(c, caller{})
+		ans, err := h(c, web.Caller{})
 		if err != nil {
 			return err
 		}
@@ -127,7 +116,7 @@ func writeJSON(c echo.Context, status int, body any) error {
 }
 
 // healthy is GET /health: whether SQL and Redis answer. web.ErrUnhealthy.
-func (a *api) healthy(c echo.Context, _ caller) (answer, error) {
+func (a *api) healthy(c echo.Context, _ web.Caller) (answer, error) {
 	if err := a.Health(c.Request().Context()); err != nil {
 		a.Log.WarnContext(c.Request().Context(), "health check failed", "error", err)
 		return answer{}, web.ErrUnhealthy

@@ -36,7 +36,7 @@ func appOf(a application.Application) appBody {
 }
 
 // listApps is GET /apps.
-func (a apps) listApps(c echo.Context, _ caller) (answer, error) {
+func (a apps) listApps(c echo.Context, _ web.Caller) (answer, error) {
 	apps, err := a.Policy.Applications(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -58,7 +58,7 @@ func (a apps) appAnswer(ctx context.Context, status int, slug string) (answer, e
 }
 
 // myApps is GET /apps/mine.
-func (a apps) myApps(c echo.Context, s caller) (answer, error) {
+func (a apps) myApps(c echo.Context, s web.Caller) (answer, error) {
 	apps, err := a.Policy.Openable(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
@@ -78,7 +78,7 @@ func (a apps) myApps(c echo.Context, s caller) (answer, error) {
 }
 
 // createApp is POST /apps.
-func (a apps) createApp(c echo.Context, s caller) (answer, error) {
+func (a apps) createApp(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Slug         string `json:"slug"`
 		Name         string `json:"name"`
@@ -101,7 +101,7 @@ func (a apps) createApp(c echo.Context, s caller) (answer, error) {
 }
 
 // changeApp is PATCH /apps/:slug.
-func (a apps) changeApp(c echo.Context, s caller) (answer, error) {
+func (a apps) changeApp(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Name         *string `json:"name"`
 		Description  *string `json:"description"`
@@ -125,7 +125,7 @@ func (a apps) changeApp(c echo.Context, s caller) (answer, error) {
 }
 
 // removeApp is DELETE /apps/:slug.
-func (a apps) removeApp(c echo.Context, s caller) (answer, error) {
+func (a apps) removeApp(c echo.Context, s web.Caller) (answer, error) {
 	return done, a.Policy.RemoveApplication(c.Request().Context(), s.Session, c.Param("slug"))
 }
 
@@ -139,7 +139,7 @@ type routeOfBody struct {
 }
 
 // route is GET /apps/:slug/route.
-func (a apps) route(c echo.Context, _ caller) (answer, error) {
+func (a apps) route(c echo.Context, _ web.Caller) (answer, error) {
 	return a.routeAnswer(c.Request().Context(), c.Param("slug"))
 }
 
@@ -156,7 +156,7 @@ func (a apps) routeAnswer(ctx context.Context, slug string) (answer, error) {
 
 // setRoute is PUT /apps/:slug/route. A body without a pin leaves the route's pin if the address stays
 // the same.
-func (a apps) setRoute(c echo.Context, s caller) (answer, error) {
+func (a apps) setRoute(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Upstream   string  `json:"upstream"`
 		Strip      bool    `json:"strip"`
@@ -175,7 +175,7 @@ func (a apps) setRoute(c echo.Context, s caller) (answer, error) {
 }
 
 // removeRoute is DELETE /apps/:slug/route.
-func (a apps) removeRoute(c echo.Context, s caller) (answer, error) {
+func (a apps) removeRoute(c echo.Context, s web.Caller) (answer, error) {
 	return done, a.Policy.RemoveRoute(c.Request().Context(), s.Session, c.Param("slug"))
 }
 
@@ -191,7 +191,7 @@ func groupOf(g application.UserGroup) groupBody {
 }
 
 // listGroups is GET /groups.
-func (a apps) listGroups(c echo.Context, _ caller) (answer, error) {
+func (a apps) listGroups(c echo.Context, _ web.Caller) (answer, error) {
 	groups, err := a.Policy.Groups(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -218,7 +218,7 @@ func (a apps) groupAnswer(ctx context.Context, status int, slug string) (answer,
 }
 
 // createGroup is POST /groups.
-func (a apps) createGroup(c echo.Context, s caller) (answer, error) {
+func (a apps) createGroup(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Slug    string  `json:"slug"`
 		Name    string  `json:"name"`
@@ -235,7 +235,7 @@ func (a apps) createGroup(c echo.Context, s caller) (answer, error) {
 }
 
 // changeGroup is PATCH /groups/:slug.
-func (a apps) changeGroup(c echo.Context, s caller) (answer, error) {
+func (a apps) changeGroup(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Name    *string  `json:"name"`
 		Members *[]int64 `json:"members"`
@@ -254,6 +254,6 @@ func (a apps) changeGroup(c echo.Context, s caller) (answer, error) {
 }
 
 // removeGroup is DELETE /groups/:slug.
-func (a apps) removeGroup(c echo.Context, s caller) (answer, error) {
+func (a apps) removeGroup(c echo.Context, s web.Caller) (answer, error) {
 	return done, web.OfGroup(a.Policy.RemoveGroup(c.Request().Context(), s.Session, c.Param("slug")))
 }

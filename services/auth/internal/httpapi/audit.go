@@ -63,7 +63,7 @@ type entryBody struct {
 }
 
 // listAudit is GET /audit.
-func (a audits) listAudit(c echo.Context, _ caller) (answer, error) {
+func (a audits) listAudit(c echo.Context, _ web.Caller) (answer, error) {
 	q, err := auditQuery(c)
 	if err != nil {
 		return answer{}, err
@@ -92,7 +92,7 @@ func (a audits) listAudit(c echo.Context, _ caller) (answer, error) {
 }
 
 // auditCSV is GET /audit.csv: at most audit.MaxFile entries.
-func (a audits) auditCSV(c echo.Context, _ caller) (answer, error) {
+func (a audits) auditCSV(c echo.Context, _ web.Caller) (answer, error) {
 	q, err := auditQuery(c)
 	if err != nil {
 		return answer{}, err

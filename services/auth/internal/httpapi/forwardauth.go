@@ -21,7 +21,7 @@ import (
 // (AUTH-11.3). A 200 names the user in headers. With
 // X-Auth-Renew: no, sent about a request that passed before and still lasts, the session is not
 // renewed.
-func (a guard) forwardAuth(c echo.Context, s caller) (answer, error) {
+func (a guard) forwardAuth(c echo.Context, s web.Caller) (answer, error) {
 	h := c.Request().Header
 	method, uri, role := h.Get("X-Forwarded-Method"), h.Get("X-Forwarded-Uri"), c.QueryParam("role")
 	if method == "" || uri == "" || role != "" && role != string(user.Admin) && role != string(user.Member) {
@@ -73,7 +73,7 @@ func origin(s string) (string, bool) {
 	return u.Scheme + "://" + strings.TrimSuffix(u.Host, port), known
 }
 
-func passed(c echo.Context, s caller) (answer, error) {
+func passed(c echo.Context, s web.Caller) (answer, error) {
 	h := c.Response().Header()
 	h.Set("X-Auth-User-Id", strconv.FormatInt(s.UserID, 10))
 	h.Set("X-Auth-Username", s.Username)

@@ -28,9 +28,8 @@ func (a *api) authenticated(h handler) handler {
 
 // loggedIn is authenticated, but when the user was deleted it calls gone.
 func (a *api) loggedIn(h, gone handler) handler {
-	return func(c echo.Context, _ caller) (answer, error) {
-		loaded, err := a.Load(c.Response(), c.Request())
-		s := caller{loaded.Current, loaded.User}
+	return func(c echo.Context, _ web.Caller) (answer, error) {
+		s, err := a.Load(c.Response(), c.Request())
 		if errors.Is(err, user.ErrNotFound) {
 			return gone(c, s)
 		}
@@ -38,7 +37,7 @@ func (a *api) loggedIn(h, gone handler) handler {
 			return answer{}, err
 		}
 		if !service.IsSafe(c.Request().Method) {
-			c.SetRequest(a.As(c.Response(), c.Request(), loaded))
+			c.SetRequest(a.As(c.Response(), c.Request(), s))
 		}
 		ans, err := h(c, s)
 		if !a.CompatV0 && (err == nil || web.FailureOf(err).Status < http.StatusInternalServerError) {
@@ -51,8 +50,8 @@ func (a *api) loggedIn(h, gone handler) handler {
 }
 
 // endDead ends the session of a deleted user. session.ErrNotFound.
-func (a *api) endDead(c echo.Context, s caller) (answer, error) {
-	if err := a.End(c.Response(), c.Request(), s.shared()); err != nil {
+func (a *api) endDead(c echo.Context, s web.Caller) (answer, error) {
+	if err := a.End(c.Response(), c.Request(), s); err != nil {
 		return answer{}, err
 	}
 	return answer{}, session.ErrNotFound
@@ -60,8 +59,8 @@ func (a *api) endDead(c echo.Context, s caller) (answer, error) {
 
 // admin passes requests of admins only.
 func (a *api) admin(h handler) handler {
-	return func(c echo.Context, s caller) (answer, error) {
-		if err := a.CheckAdmin(c.Response(), c.Request(), s.shared()); err != nil {
+	return func(c echo.Context, s web.Caller) (answer, error) {
+		if err := a.CheckAdmin(c.Response(), c.Request(), s); err != nil {
 			return answer{}, err
 		}
 		return h(c, s)
@@ -71,8 +70,8 @@ func (a *api) admin(h handler) handler {
 // csrf passes requests with the session's CSRF token only. A refusal has the token, if there is one, in
 // a header, which a foreign page cannot read.
 func (a *api) csrf(h handler) handler {
-	return func(c echo.Context, s caller) (answer, error) {
-		if err := a.CheckCSRF(c.Response(), c.Request(), s.shared(), c.Request().Header.Get(csrfHeader)); err != nil {
+	return func(c echo.Context, s web.Caller) (answer, error) {
+		if err := a.CheckCSRF(c.Response(), c.Request(), s, c.Request().Header.Get(csrfHeader)); err != nil {
 			setCSRFHeader(c, s.Session)
 			return answer{}, err
 		}
@@ -83,8 +82,8 @@ func (a *api) csrf(h handler) handler {
 // stepUp is arrived for sessions whose user has proved lately who they are; it refuses others before the body arrives.
 func (a *api) stepUp(h handler) handler {
 	h = a.arrived(h)
-	return func(c echo.Context, s caller) (answer, error) {
-		if err := a.Accounts.CheckFresh(s.Session, s.user); err != nil {
+	return func(c echo.Context, s web.Caller) (answer, error) {
+		if err := a.Accounts.CheckFresh(s.Session, s.User); err != nil {
 			return answer{}, err
 		}
 		return h(c, s)
@@ -94,7 +93,7 @@ func (a *api) stepUp(h handler) handler {
 // arrived waits for the body and passes requests whose session has not ended meanwhile: the thief of a session could
 // send the end of a body long after its beginning.
 func (a *api) arrived(h handler) handler {
-	return func(c echo.Context, s caller) (answer, error) {
+	return func(c echo.Context, s web.Caller) (answer, error) {
 		r := c.Request()
 		if r.ContentLength == 0 || r.ContentLength > maxBody || !service.IsJSON(r.Header) {
 			return h(c, s) // there is none, or decode refuses it unread

@@ -12,17 +12,17 @@ import (
 )
 
 // networks returns the keys of the login limit, the networks of the client's address.
-func (a *api) networks(c echo.Context, _ caller) []string { return a.Networks(c.Request()) }
+func (a *api) networks(c echo.Context, _ web.Caller) []string { return a.Networks(c.Request()) }
 
 // userID returns the key of the limit of wrong current passwords, so that a stolen session does not
 // lead to the password.
-func userID(_ echo.Context, s caller) []string { return []string{strconv.FormatInt(s.UserID, 10)} }
+func userID(_ echo.Context, s web.Caller) []string { return []string{strconv.FormatInt(s.UserID, 10)} }
 
 // limited returns a handler that runs h behind a limit (web.Web.Limited), with its request detached (detach).
 func (a *api) limited(
-	limit string, limiter *ratelimit.Limiter, keys func(echo.Context, caller) []string, h handler,
+	limit string, limiter *ratelimit.Limiter, keys func(echo.Context, web.Caller) []string, h handler,
 ) handler {
-	return func(c echo.Context, s caller) (ans answer, err error) {
+	return func(c echo.Context, s web.Caller) (ans answer, err error) {
 		defer a.detach(c)()
 		refused := a.Limited(c.Response(), c.Request(), service.RouteLabel(c), limit, limiter, keys(c, s), func() int {
 			if ans, err = h(c, s); err != nil {
@@ -39,7 +39,7 @@ func (a *api) limited(
 
 // proving sends the RateLimit headers of a proof of who the user is, where one was attempted.
 func (a *api) proving(h handler) handler {
-	return func(c echo.Context, s caller) (answer, error) {
+	return func(c echo.Context, s web.Caller) (answer, error) {
 		ctx, limit := account.WatchLimit(c.Request().Context())
 		c.SetRequest(c.Request().WithContext(ctx))
 		ans, err := h(c, s)
@@ -53,7 +53,7 @@ func (a *api) proving(h handler) handler {
 // counted passes at most web.LinkAttempts requests of an address in web.LinkWindow, whatever
 // their answers. It detaches them, and their actor is anonymous.
 func (a *api) counted(h handler) handler {
-	return func(c echo.Context, s caller) (answer, error) {
+	return func(c echo.Context, s web.Caller) (answer, error) {
 		defer a.detach(c)()
 		c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
 		if err := a.Counted(c.Response(), c.Request(), service.RouteLabel(c)); err != nil {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // signIn has the handlers of logins, sessions and passwords of users.
 type signIn struct{ *api }
 
 // login is POST /login (AUTH-4).
-func (a signIn) login(c echo.Context, _ caller) (answer, error) {
+func (a signIn) login(c echo.Context, _ web.Caller) (answer, error) {
 	var body struct {
 		Username string `json:"username"`
 		Password string `json:"password"`
@@ -33,8 +34,8 @@ func (a signIn) login(c echo.Context, _ caller) (answer, error) {
 }
 
 // logout is POST /logout.
-func (a signIn) logout(c echo.Context, s caller) (answer, error) {
-	return done, a.Logout(c.Response(), c.Request(), s.shared())
+func (a signIn) logout(c echo.Context, s web.Caller) (answer, error) {
+	return done, a.Logout(c.Response(), c.Request(), s)
 }
 
 // sessionAnswer returns an answer with the user and, unless CompatV0 is set, the CSRF token, for pages
@@ -53,9 +54,9 @@ func (a *api) sessionAnswer(c echo.Context, u user.User, s session.Session) answ
 
 // me is GET /me. Both cookies are sent again, and a session without a CSRF token gets
 // one, unless CompatV0 is set.
-func (a signIn) me(c echo.Context, s caller) (answer, error) {
+func (a signIn) me(c echo.Context, s web.Caller) (answer, error) {
 	if a.CompatV0 {
-		return a.sessionAnswer(c, s.user, s.Session), nil
+		return a.sessionAnswer(c, s.User, s.Session), nil
 	}
 	var err error
 	if s.Session, err = a.Accounts.EnsureCSRFToken(c.Request().Context(), s.Session); err != nil {
@@ -64,11 +65,11 @@ func (a signIn) me(c echo.Context, s caller) (answer, error) {
 	if err := a.Sessions.Resend(c.Response(), s.Current); err != nil {
 		return answer{}, err
 	}
-	return a.sessionAnswer(c, s.user, s.Session), nil
+	return a.sessionAnswer(c, s.User, s.Session), nil
 }
 
 // changePassword is PATCH /me/password.
-func (a signIn) changePassword(c echo.Context, s caller) (answer, error) {
+func (a signIn) changePassword(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Current string `json:"current_password"`
 		New     string `json:"new_password"`
@@ -76,5 +77,5 @@ func (a signIn) changePassword(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	return done, a.ChangePassword(c.Response(), c.Request(), s.shared(), body.Current, body.New)
+	return done, a.ChangePassword(c.Response(), c.Request(), s, body.Current, body.New)
 }

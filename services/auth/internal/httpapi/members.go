@@ -21,7 +21,7 @@ func userAnswer(status int, u user.User) answer {
 }
 
 // updateProfile is PATCH /me/profile.
-func (a members) updateProfile(c echo.Context, s caller) (answer, error) {
+func (a members) updateProfile(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		DisplayName *string `json:"display_name"`
 		AvatarColor *string `json:"avatar_color"`
@@ -47,13 +47,13 @@ func emailOf(e user.Email) (body emailBody) {
 }
 
 // ownEmail is GET /me/email.
-func (a members) ownEmail(c echo.Context, s caller) (answer, error) {
+func (a members) ownEmail(c echo.Context, s web.Caller) (answer, error) {
 	e, err := a.People.OwnEmail(c.Request().Context(), s.Session)
 	return data(emailOf(e)), err
 }
 
 // setOwnEmail is PUT /me/email.
-func (a members) setOwnEmail(c echo.Context, s caller) (answer, error) {
+func (a members) setOwnEmail(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Email *string `json:"email"` // empty: none
 	}
@@ -70,7 +70,7 @@ func (a members) setOwnEmail(c echo.Context, s caller) (answer, error) {
 }
 
 // getUser is GET /members/:id.
-func (a members) getUser(c echo.Context, _ caller) (answer, error) {
+func (a members) getUser(c echo.Context, _ web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
@@ -107,7 +107,7 @@ func (a members) getUser(c echo.Context, _ caller) (answer, error) {
 }
 
 // updateUser is PATCH /members/:id. A password is refused: its owner sets it, by a reset link.
-func (a members) updateUser(c echo.Context, s caller) (answer, error) {
+func (a members) updateUser(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
@@ -128,7 +128,7 @@ func (a members) updateUser(c echo.Context, s caller) (answer, error) {
 	if body.Password != nil {
 		return answer{}, people.ErrResetLinkOnly
 	}
-	u, err := a.UpdateMember(c.Response(), c.Request(), s.shared(), id,
+	u, err := a.UpdateMember(c.Response(), c.Request(), s, id,
 		people.MemberChange{
 			DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role, Groups: body.Groups,
 			Username: body.Username, LastDay: body.LastDay, Email: body.Email,
@@ -137,7 +137,7 @@ func (a members) updateUser(c echo.Context, s caller) (answer, error) {
 }
 
 // disableUser is POST /members/:id/disable.
-func (a members) disableUser(c echo.Context, s caller) (answer, error) {
+func (a members) disableUser(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
@@ -146,7 +146,7 @@ func (a members) disableUser(c echo.Context, s caller) (answer, error) {
 }
 
 // enableUser is POST /members/:id/enable.
-func (a members) enableUser(c echo.Context, s caller) (answer, error) {
+func (a members) enableUser(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
@@ -155,7 +155,7 @@ func (a members) enableUser(c echo.Context, s caller) (answer, error) {
 }
 
 // nameHousehold is PUT /household.
-func (a members) nameHousehold(c echo.Context, s caller) (answer, error) {
+func (a members) nameHousehold(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Name *string `json:"name"`
 	}
@@ -173,7 +173,7 @@ func (a members) nameHousehold(c echo.Context, s caller) (answer, error) {
 }
 
 // createResetLink is POST /users/:id/reset-link.
-func (a members) createResetLink(c echo.Context, s caller) (answer, error) {
+func (a members) createResetLink(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
@@ -208,7 +208,7 @@ func (a *api) addressOf(kind link.Kind, token string) address {
 }
 
 // listInvites is GET /invites.
-func (a members) listInvites(c echo.Context, _ caller) (answer, error) {
+func (a members) listInvites(c echo.Context, _ web.Caller) (answer, error) {
 	links, err := a.People.Invites(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -242,7 +242,7 @@ func (a members) inviteOf(l link.Link) inviteBody {
 }
 
 // createInvite is POST /invites.
-func (a members) createInvite(c echo.Context, s caller) (answer, error) {
+func (a members) createInvite(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Username    string   `json:"username"`
 		DisplayName string   `json:"display_name"`
@@ -277,7 +277,7 @@ func (a members) createInvite(c echo.Context, s caller) (answer, error) {
 }
 
 // revokeInvite is DELETE /invites/:id.
-func (a members) revokeInvite(c echo.Context, s caller) (answer, error) {
+func (a members) revokeInvite(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, link.ErrNotFound
@@ -290,7 +290,7 @@ var dataOK = data(done.body)
 
 // previewInvite is GET /invites/preview. It leaves the invite as it is, because messengers fetch
 // links for previews.
-func (a members) previewInvite(c echo.Context, _ caller) (answer, error) {
+func (a members) previewInvite(c echo.Context, _ web.Caller) (answer, error) {
 	body := struct {
 		Valid            bool   `json:"valid"`
 		Username         string `json:"username"`
@@ -307,7 +307,7 @@ func (a members) previewInvite(c echo.Context, _ caller) (answer, error) {
 }
 
 // acceptInvite is POST /invites/accept.
-func (a members) acceptInvite(c echo.Context, _ caller) (answer, error) {
+func (a members) acceptInvite(c echo.Context, _ web.Caller) (answer, error) {
 	var body struct {
 		Token       string `json:"token"`
 		Password    string `json:"password"`
@@ -329,7 +329,7 @@ func (a members) acceptInvite(c echo.Context, _ caller) (answer, error) {
 }
 
 // setup is POST /setup. It is refused once there is a user.
-func (a members) setup(c echo.Context, _ caller) (answer, error) {
+func (a members) setup(c echo.Context, _ web.Caller) (answer, error) {
 	var body struct {
 		Code        string `json:"code"`
 		Household   string `json:"household"`
@@ -356,7 +356,7 @@ func (a members) setup(c echo.Context, _ caller) (answer, error) {
 }
 
 // forgotPassword is POST /forgot-password. The answer is the same for every name.
-func (a members) forgotPassword(c echo.Context, _ caller) (answer, error) {
+func (a members) forgotPassword(c echo.Context, _ web.Caller) (answer, error) {
 	var body struct {
 		Identifier string `json:"identifier"`
 	}
@@ -368,7 +368,7 @@ func (a members) forgotPassword(c echo.Context, _ caller) (answer, error) {
 }
 
 // resetPassword is POST /reset-password.
-func (a members) resetPassword(c echo.Context, _ caller) (answer, error) {
+func (a members) resetPassword(c echo.Context, _ web.Caller) (answer, error) {
 	var body struct {
 		Token    string `json:"token"`
 		Password string `json:"password"`

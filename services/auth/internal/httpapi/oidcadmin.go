@@ -9,6 +9,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // signIns has the handlers of applications that have users log in by OpenID Connect, and of who is logged in there.
@@ -78,11 +79,11 @@ func (a signIns) answer(c echo.Context) (answer, error) {
 }
 
 // client is GET /apps/:slug/oidc.
-func (a signIns) client(c echo.Context, _ caller) (answer, error) { return a.answer(c) }
+func (a signIns) client(c echo.Context, _ web.Caller) (answer, error) { return a.answer(c) }
 
 // setClient is PUT /apps/:slug/oidc. Where the application is a client it changes the fields that the body has. Else it
 // makes the application a client, and answers with the secret, which is shown this once; a public client has none.
-func (a signIns) setClient(c echo.Context, s caller) (answer, error) {
+func (a signIns) setClient(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		ClientID    *string          `json:"client_id"`
 		Public      *bool            `json:"public"`
@@ -150,12 +151,12 @@ func (a signIns) secret(slug, secret string) answer {
 }
 
 // removeClient is DELETE /apps/:slug/oidc.
-func (a signIns) removeClient(c echo.Context, s caller) (answer, error) {
+func (a signIns) removeClient(c echo.Context, s web.Caller) (answer, error) {
 	return done, a.OIDC.Remove(c.Request().Context(), s.Session, c.Param("slug"))
 }
 
 // addSecret is POST /apps/:slug/oidc/secrets.
-func (a signIns) addSecret(c echo.Context, s caller) (answer, error) {
+func (a signIns) addSecret(c echo.Context, s web.Caller) (answer, error) {
 	secret, err := a.OIDC.AddSecret(c.Request().Context(), s.Session, c.Param("slug"))
 	if err != nil {
 		return answer{}, err
@@ -164,7 +165,7 @@ func (a signIns) addSecret(c echo.Context, s caller) (answer, error) {
 }
 
 // removeSecret is DELETE /apps/:slug/oidc/secrets/:id.
-func (a signIns) removeSecret(c echo.Context, s caller) (answer, error) {
+func (a signIns) removeSecret(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, oidc.ErrNoSecret
@@ -173,7 +174,7 @@ func (a signIns) removeSecret(c echo.Context, s caller) (answer, error) {
 }
 
 // preview is GET /apps/:slug/oidc/preview?user=NAME.
-func (a signIns) preview(c echo.Context, _ caller) (answer, error) {
+func (a signIns) preview(c echo.Context, _ web.Caller) (answer, error) {
 	claims, err := a.OIDC.Preview(c.Request().Context(), c.Param("slug"), c.QueryParam("user"))
 	if claims == nil {
 		return answer{}, err
@@ -204,10 +205,10 @@ type grantBody struct {
 }
 
 // listGrants is GET /grants: those of the caller, or with all=true, for admins, of everybody.
-func (a signIns) listGrants(c echo.Context, s caller) (answer, error) {
+func (a signIns) listGrants(c echo.Context, s web.Caller) (answer, error) {
 	of := s.UserID
 	if c.QueryParam("all") == "true" {
-		if err := a.CheckAdmin(c.Response(), c.Request(), s.shared()); err != nil {
+		if err := a.CheckAdmin(c.Response(), c.Request(), s); err != nil {
 			return answer{}, err
 		}
 		of = user.Operator
@@ -227,11 +228,11 @@ func (a signIns) listGrants(c echo.Context, s caller) (answer, error) {
 }
 
 // endGrant is DELETE /grants/:id.
-func (a signIns) endGrant(c echo.Context, s caller) (answer, error) {
+func (a signIns) endGrant(c echo.Context, s web.Caller) (answer, error) {
 	return done, a.OIDC.Disconnect(c.Request().Context(), s.UserID, c.Param("id"))
 }
 
 // takeIssuer is PUT /oidc/issuer: the issuer becomes that of PUBLIC_URL.
-func (a signIns) takeIssuer(c echo.Context, s caller) (answer, error) {
+func (a signIns) takeIssuer(c echo.Context, s web.Caller) (answer, error) {
 	return done, a.OIDC.TakeIssuer(c.Request().Context(), s.Session)
 }

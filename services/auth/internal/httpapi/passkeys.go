@@ -21,7 +21,7 @@ type passkeys struct{ *api }
 // ceremony passes at most web.PasskeyAttempts requests of an address in web.PasskeyWindow. It is for what
 // web.Web.CountedPasskey counts: the store keeps ceremonies for minutes.
 func (a *api) ceremony(h handler) handler {
-	return func(c echo.Context, s caller) (answer, error) {
+	return func(c echo.Context, s web.Caller) (answer, error) {
 		if s.Current == nil {
 			c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
 		}
@@ -67,13 +67,13 @@ func (a passkeys) passkeyAnswer(c echo.Context) (body passkeyRequest, given acco
 }
 
 // passkeyLoginOptions is POST /passkeys/login/options.
-func (a passkeys) passkeyLoginOptions(c echo.Context, _ caller) (answer, error) {
+func (a passkeys) passkeyLoginOptions(c echo.Context, _ web.Caller) (answer, error) {
 	begun, err := a.Accounts.Passkeys.LoginOptions(c.Request().Context())
 	return a.options(c, begun, err)
 }
 
 // passkeyLogin is POST /passkeys/login.
-func (a passkeys) passkeyLogin(c echo.Context, _ caller) (answer, error) {
+func (a passkeys) passkeyLogin(c echo.Context, _ web.Caller) (answer, error) {
 	return a.byPasskey(c, func(given account.PasskeyAnswer, body passkeyRequest) (account.LoggedIn, error) {
 		return a.PasskeyLogin(c.Response(), c.Request(), given, session.DeviceOf(body.Remember))
 	})
@@ -95,7 +95,7 @@ func (a passkeys) byPasskey(
 }
 
 // joinOptions is POST /join/passkey/options, of an invite or a set-up link.
-func (a passkeys) joinOptions(c echo.Context, _ caller) (answer, error) {
+func (a passkeys) joinOptions(c echo.Context, _ web.Caller) (answer, error) {
 	var body struct {
 		Token       string `json:"token"`
 		Household   string `json:"household"` // of a set-up
@@ -112,7 +112,7 @@ func (a passkeys) joinOptions(c echo.Context, _ caller) (answer, error) {
 }
 
 // join is POST /join/passkey. The user gets the names that joinOptions was sent.
-func (a passkeys) join(c echo.Context, _ caller) (answer, error) {
+func (a passkeys) join(c echo.Context, _ web.Caller) (answer, error) {
 	body, given, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err
@@ -129,7 +129,7 @@ func (a passkeys) join(c echo.Context, _ caller) (answer, error) {
 }
 
 // passkeySecondOptions is POST /2fa/passkey/options.
-func (a passkeys) passkeySecondOptions(c echo.Context, _ caller) (answer, error) {
+func (a passkeys) passkeySecondOptions(c echo.Context, _ web.Caller) (answer, error) {
 	ref, err := a.Sessions.LoadPending(c.Request())
 	if err != nil {
 		return answer{}, account.ErrNoPendingLogin
@@ -139,22 +139,22 @@ func (a passkeys) passkeySecondOptions(c echo.Context, _ caller) (answer, error)
 }
 
 // passkeySecond is POST /2fa/passkey.
-func (a passkeys) passkeySecond(c echo.Context, _ caller) (answer, error) {
+func (a passkeys) passkeySecond(c echo.Context, _ web.Caller) (answer, error) {
 	return a.byPasskey(c, func(given account.PasskeyAnswer, _ passkeyRequest) (account.LoggedIn, error) {
 		return a.PasskeySecond(c.Response(), c.Request(), given)
 	})
 }
 
 // passkeyReauthOptions is POST /reauth/passkey/options.
-func (a passkeys) passkeyReauthOptions(c echo.Context, s caller) (answer, error) {
+func (a passkeys) passkeyReauthOptions(c echo.Context, s web.Caller) (answer, error) {
 	begun, err := a.Accounts.Passkeys.ReauthOptions(c.Request().Context(), s.Session)
 	return a.options(c, begun, err)
 }
 
 // passkeyReauth is POST /reauth/passkey.
-func (a passkeys) passkeyReauth(c echo.Context, s caller) (answer, error) {
+func (a passkeys) passkeyReauth(c echo.Context, s web.Caller) (answer, error) {
 	return a.byPasskey(c, func(given account.PasskeyAnswer, body passkeyRequest) (account.LoggedIn, error) {
-		in, err := a.PasskeyReauth(c.Response(), c.Request(), s.shared(), given)
+		in, err := a.PasskeyReauth(c.Response(), c.Request(), s, given)
 		if err == nil {
 			a.OIDC.ProvedForDevice(c.Request().Context(), body.UserCode, in.Session)
 		}
@@ -176,7 +176,7 @@ func passkeyOf(p account.PasskeyInfo) passkeyBody {
 }
 
 // listPasskeys is GET /passkeys.
-func (a passkeys) listPasskeys(c echo.Context, s caller) (answer, error) {
+func (a passkeys) listPasskeys(c echo.Context, s web.Caller) (answer, error) {
 	list, err := a.Accounts.Passkeys.List(c.Request().Context(), s.UserID)
 	if err != nil {
 		return answer{}, err
@@ -189,13 +189,13 @@ func (a passkeys) listPasskeys(c echo.Context, s caller) (answer, error) {
 }
 
 // passkeyRegisterOptions is POST /passkeys/options.
-func (a passkeys) passkeyRegisterOptions(c echo.Context, s caller) (answer, error) {
+func (a passkeys) passkeyRegisterOptions(c echo.Context, s web.Caller) (answer, error) {
 	begun, err := a.Accounts.Passkeys.RegisterOptions(c.Request().Context(), s.Session)
 	return a.options(c, begun, err)
 }
 
 // createPasskey is POST /passkeys.
-func (a passkeys) createPasskey(c echo.Context, s caller) (answer, error) {
+func (a passkeys) createPasskey(c echo.Context, s web.Caller) (answer, error) {
 	body, given, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err
@@ -212,7 +212,7 @@ func (a passkeys) createPasskey(c echo.Context, s caller) (answer, error) {
 }
 
 // renamePasskey is PATCH /passkeys/:id.
-func (a passkeys) renamePasskey(c echo.Context, s caller) (answer, error) {
+func (a passkeys) renamePasskey(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, web.ErrUnknownPasskey
@@ -231,7 +231,7 @@ func (a passkeys) renamePasskey(c echo.Context, s caller) (answer, error) {
 }
 
 // deletePasskey is DELETE /passkeys/:id.
-func (a passkeys) deletePasskey(c echo.Context, s caller) (answer, error) {
+func (a passkeys) deletePasskey(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, web.ErrUnknownPasskey

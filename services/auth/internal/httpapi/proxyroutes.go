@@ -97,7 +97,7 @@ type probeBody struct {
 // list is POST /internal/routes. It takes what a proxy reports and answers with the routes, or with 204 where the proxy
 // has them already and there is nothing to probe. With CompatV0, for anybody but trusted proxies, and for requests that
 // a proxy forwards, it returns service.ErrNoRoute.
-func (a proxyRoutes) list(c echo.Context, _ caller) (answer, error) {
+func (a proxyRoutes) list(c echo.Context, _ web.Caller) (answer, error) {
 	r := c.Request()
 	if a.CompatV0 || !a.TrustedProxies.Sent(r) || isForwarded(r.Header) {
 		return answer{}, service.ErrNoRoute

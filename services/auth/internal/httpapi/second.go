@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // factors has the handlers of second factors.
@@ -18,11 +19,11 @@ type factors struct{ *api }
 // stepUpIfFactor is stepUp for users with a second factor, and arrived for others; a user who was deleted passes.
 func (a *api) stepUpIfFactor(h handler) handler {
 	fresh, live := a.stepUp(h), a.arrived(h)
-	return func(c echo.Context, s caller) (answer, error) {
+	return func(c echo.Context, s web.Caller) (answer, error) {
 		switch {
-		case s.user.SecondFactor:
+		case s.User.SecondFactor:
 			return fresh(c, s)
-		case s.user.ID != 0:
+		case s.User.ID != 0:
 			return live(c, s)
 		}
 		return h(c, s)
@@ -39,7 +40,7 @@ func pendingAnswer(p *account.PendingLogin) answer {
 }
 
 // verifyCode is POST /2fa/verify.
-func (a signIn) verifyCode(c echo.Context, _ caller) (answer, error) {
+func (a signIn) verifyCode(c echo.Context, _ web.Caller) (answer, error) {
 	defer a.detach(c)()
 	code, err := decodeCode(c)
 	if err != nil {
@@ -67,7 +68,7 @@ func decodeCode(c echo.Context) (string, error) {
 }
 
 // cancelLogin is DELETE /2fa/pending.
-func (a signIn) cancelLogin(c echo.Context, _ caller) (answer, error) {
+func (a signIn) cancelLogin(c echo.Context, _ web.Caller) (answer, error) {
 	return done, a.CancelLogin(c.Response(), c.Request())
 }
 
@@ -82,7 +83,7 @@ func dataAnswer(status int, v any) answer {
 }
 
 // factorState is GET /2fa.
-func (a factors) factorState(c echo.Context, s caller) (answer, error) {
+func (a factors) factorState(c echo.Context, s web.Caller) (answer, error) {
 	state, err := a.Accounts.SecondFactor.State(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
@@ -97,7 +98,7 @@ func (a factors) factorState(c echo.Context, s caller) (answer, error) {
 }
 
 // setupTOTP is POST /2fa/setup.
-func (a factors) setupTOTP(c echo.Context, s caller) (answer, error) {
+func (a factors) setupTOTP(c echo.Context, s web.Caller) (answer, error) {
 	setup, err := a.Accounts.SecondFactor.SetupTOTP(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
@@ -129,7 +130,7 @@ func recoveryAnswer(codes []string, err error) (answer, error) {
 }
 
 // enableFactor is POST /2fa/enable.
-func (a factors) enableFactor(c echo.Context, s caller) (answer, error) {
+func (a factors) enableFactor(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Code    string `json:"code"`
 		Passkey bool   `json:"passkey"`
@@ -144,7 +145,7 @@ func (a factors) enableFactor(c echo.Context, s caller) (answer, error) {
 }
 
 // disableFactor is POST /2fa/disable.
-func (a factors) disableFactor(c echo.Context, s caller) (answer, error) {
+func (a factors) disableFactor(c echo.Context, s web.Caller) (answer, error) {
 	code, err := decodeCode(c)
 	if err != nil {
 		return answer{}, err
@@ -156,7 +157,7 @@ func (a factors) disableFactor(c echo.Context, s caller) (answer, error) {
 }
 
 // newRecoveryCodes is POST /2fa/recovery-codes.
-func (a factors) newRecoveryCodes(c echo.Context, s caller) (answer, error) {
+func (a factors) newRecoveryCodes(c echo.Context, s web.Caller) (answer, error) {
 	code, err := decodeCode(c)
 	if err != nil {
 		return answer{}, err
@@ -165,7 +166,7 @@ func (a factors) newRecoveryCodes(c echo.Context, s caller) (answer, error) {
 }
 
 // requireFactor is PUT /2fa/require.
-func (a factors) requireFactor(c echo.Context, s caller) (answer, error) {
+func (a factors) requireFactor(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Required *bool `json:"required"`
 	}
@@ -182,7 +183,7 @@ func (a factors) requireFactor(c echo.Context, s caller) (answer, error) {
 }
 
 // factorOverview is GET /2fa/overview.
-func (a factors) factorOverview(c echo.Context, _ caller) (answer, error) {
+func (a factors) factorOverview(c echo.Context, _ web.Caller) (answer, error) {
 	members, required, err := a.People.FactorOverview(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -203,7 +204,7 @@ func (a factors) factorOverview(c echo.Context, _ caller) (answer, error) {
 }
 
 // resetFactor is DELETE /users/:id/2fa.
-func (a factors) resetFactor(c echo.Context, s caller) (answer, error) {
+func (a factors) resetFactor(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
@@ -212,7 +213,7 @@ func (a factors) resetFactor(c echo.Context, s caller) (answer, error) {
 }
 
 // reauth is POST /reauth.
-func (a signIn) reauth(c echo.Context, s caller) (answer, error) {
+func (a signIn) reauth(c echo.Context, s web.Caller) (answer, error) {
 	defer a.detach(c)()
 	var body struct {
 		Password string `json:"password"`
@@ -221,7 +222,7 @@ func (a signIn) reauth(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	in, err := a.Reauth(c.Response(), c.Request(), s.shared(), body.Password, body.Code)
+	in, err := a.Reauth(c.Response(), c.Request(), s, body.Password, body.Code)
 	if err != nil {
 		return answer{}, err
 	}
@@ -243,7 +244,7 @@ type listedSession struct {
 }
 
 // listSessions is GET /sessions.
-func (a signIn) listSessions(c echo.Context, s caller) (answer, error) {
+func (a signIn) listSessions(c echo.Context, s web.Caller) (answer, error) {
 	infos, err := a.Accounts.OwnSessions(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
@@ -264,7 +265,7 @@ func (a signIn) listSessions(c echo.Context, s caller) (answer, error) {
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // endOneSession is DELETE /sessions/:id.
-func (a signIn) endOneSession(c echo.Context, s caller) (answer, error) {
+func (a signIn) endOneSession(c echo.Context, s web.Caller) (answer, error) {
 	if c.Param("id") == s.Key {
 		return a.logout(c, s)
 	}
@@ -272,7 +273,7 @@ func (a signIn) endOneSession(c echo.Context, s caller) (answer, error) {
 }
 
 // logoutOthers is POST /logout-others.
-func (a signIn) logoutOthers(c echo.Context, s caller) (answer, error) {
+func (a signIn) logoutOthers(c echo.Context, s web.Caller) (answer, error) {
 	ended, err := a.Accounts.EndOthers(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err

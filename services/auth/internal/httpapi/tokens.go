@@ -61,12 +61,12 @@ func orNull(at time.Time) *string {
 }
 
 // listTokens is GET /api-tokens: the caller's own, or for admins all with ?all=1.
-func (a tokens) listTokens(c echo.Context, s caller) (answer, error) {
+func (a tokens) listTokens(c echo.Context, s web.Caller) (answer, error) {
 	var tokens []token.Token
 	var err error
 	if c.QueryParam("all") != "1" {
 		tokens, err = a.Policy.TokensOf(c.Request().Context(), s.Session)
-	} else if err = a.CheckAdmin(c.Response(), c.Request(), s.shared()); err == nil {
+	} else if err = a.CheckAdmin(c.Response(), c.Request(), s); err == nil {
 		tokens, err = a.Policy.AllTokens(c.Request().Context())
 	}
 	if err != nil {
@@ -80,7 +80,7 @@ func (a tokens) listTokens(c echo.Context, s caller) (answer, error) {
 }
 
 // createToken is POST /api-tokens. Its answer is the only one that has the token.
-func (a tokens) createToken(c echo.Context, s caller) (answer, error) {
+func (a tokens) createToken(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Name          string   `json:"name"`
 		Scopes        []string `json:"scopes"`
@@ -126,7 +126,7 @@ func (a tokens) createToken(c echo.Context, s caller) (answer, error) {
 }
 
 // revokeToken is DELETE /api-tokens/:id.
-func (a tokens) revokeToken(c echo.Context, s caller) (answer, error) {
+func (a tokens) revokeToken(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, token.ErrNotFound
@@ -135,7 +135,7 @@ func (a tokens) revokeToken(c echo.Context, s caller) (answer, error) {
 }
 
 // removeToken is POST /api-tokens/:id/remove.
-func (a tokens) removeToken(c echo.Context, s caller) (answer, error) {
+func (a tokens) removeToken(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, token.ErrNotFound

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // members has the handlers of the household's members, invites and links.
@@ -44,7 +45,7 @@ func Listed(users []user.User) []ListedUser {
 }
 
 // listUsers is GET /users.
-func (a members) listUsers(c echo.Context, _ caller) (answer, error) {
+func (a members) listUsers(c echo.Context, _ web.Caller) (answer, error) {
 	users, err := a.People.List(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -53,7 +54,7 @@ func (a members) listUsers(c echo.Context, _ caller) (answer, error) {
 }
 
 // createUser is POST /users.
-func (a members) createUser(c echo.Context, s caller) (answer, error) {
+func (a members) createUser(c echo.Context, s web.Caller) (answer, error) {
 	var body struct {
 		Username    string  `json:"username"`
 		DisplayName string  `json:"display_name"`
@@ -73,7 +74,7 @@ func (a members) createUser(c echo.Context, s caller) (answer, error) {
 }
 
 // deleteUser is DELETE /users/:id.
-func (a members) deleteUser(c echo.Context, s caller) (answer, error) {
+func (a members) deleteUser(c echo.Context, s web.Caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err

@@ -98,7 +98,8 @@ func (w *Web) As(rw http.ResponseWriter, r *http.Request, c Caller) *http.Reques
 	return r.WithContext(audit.With(r.Context(), actor))
 }
 
-// Caller is the session of a request and its user.
+// Caller is the session of a request and its user, as stored now. Username and Role of the session are the user's,
+// unless the user was deleted.
 type Caller struct {
 	*session.Current
 	User user.User
