@@ -29,7 +29,8 @@ func (a members) updateProfile(c echo.Context, s web.Caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	u, err := a.People.UpdateProfile(c.Request().Context(), s.Session, people.Profile(body))
+	change := people.MemberChange{DisplayName: body.DisplayName, AvatarColor: body.AvatarColor}
+	u, err := a.People.UpdateMember(c.Request().Context(), s.Session, s.UserID, change)
 	return userAnswer(http.StatusOK, u), err
 }
 

@@ -192,13 +192,13 @@ func (p profile) changeProfile(r *request) error {
 		}
 		return r.done(root+"account", "profile", p.People.SetOwnEmail(r.ctx(), r.Session, r.form.get("email")))
 	}
-	color, change := r.form.color(), people.Profile{}
-	change.AvatarColor = &color
+	color := r.form.color()
+	change := people.MemberChange{AvatarColor: &color}
 	// A name of before that the rules now refuse stays until the user types another.
 	if name := r.form.get("display_name"); name != r.User.DisplayName {
 		change.DisplayName = &name
 	}
-	_, err := p.People.UpdateProfile(r.ctx(), r.Session, change)
+	_, err := p.People.UpdateMember(r.ctx(), r.Session, r.UserID, change)
 	return r.done(root+"account", "profile", err)
 }
 

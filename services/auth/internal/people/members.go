@@ -12,9 +12,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Profile is what users change of themselves; nil leaves a field as it is.
-type Profile struct{ DisplayName, AvatarColor *string }
-
 // MemberChange are the fields of a user to change; nil leaves one as it is.
 type MemberChange struct {
 	DisplayName, AvatarColor, Role *string
@@ -28,13 +25,6 @@ type MemberChange struct {
 	LastDay *string
 	// Email is their address, which the change confirms; empty: they have none.
 	Email *string
-}
-
-// UpdateProfile changes the profile of a session's user and returns the user. The
-// sentinels of user for its fields; user.ErrNotFound; session.ErrNotFound when the session has ended meanwhile.
-func (s *Service) UpdateProfile(ctx context.Context, of session.Session, p Profile) (user.User, error) {
-	change := MemberChange{DisplayName: p.DisplayName, AvatarColor: p.AvatarColor}
-	return s.UpdateMember(ctx, of, of.UserID, change)
 }
 
 // OwnEmail returns the e-mail address of a session's user. user.ErrNotFound.
