@@ -239,17 +239,6 @@ func (p linkPages) reset(r *request) error {
 // passkeysLeft is the value of done in the query of the page of security after a reset that left passkeys.
 const passkeysLeft = "passkeys-left"
 
-// counted returns a handler each of whose requests counts for the client's address, whatever the answer.
-func (p *Pages) counted(h handler) handler {
-	return func(r *request) error {
-		r.SetRequest(p.As(r.Response(), r.Request(), web.Caller{}))
-		if err := p.Counted(r.Response(), r.Request(), service.RouteLabel(r)); err != nil {
-			return err
-		}
-		return p.carryOut(r, h)
-	}
-}
-
 // forgotForm asks whose password was forgotten.
 func (p linkPages) forgotForm(r *request) error {
 	return p.render(r, "forgot", r.text["ForgotTitle"], nil)

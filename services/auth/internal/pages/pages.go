@@ -167,10 +167,10 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"ask", route{needs: needsSession, get: accessRequests{p}.form, post: accessRequests{p}.ask})
 	p.page(e, root+"duty", route{needs: needsSession, get: signIn{p}.remindOfFactor})
 	l := linkPages{p}
-	p.page(e, root+"forgot", route{counted: true, get: l.forgotForm, post: p.counted(l.forgot)})
-	p.page(e, root+"setup", route{counted: true, get: p.limitGuesses(l.setupForm), post: p.counted(l.setup)})
-	p.page(e, root+"join", route{counted: true, get: p.limitGuesses(l.joinForm), post: p.counted(l.join)})
-	p.page(e, root+"reset", route{counted: true, get: p.limitGuesses(l.resetForm), post: p.counted(l.reset)})
+	p.page(e, root+"forgot", route{counted: true, get: l.forgotForm, post: l.forgot})
+	p.page(e, root+"setup", route{counted: true, get: p.limitGuesses(l.setupForm), post: l.setup})
+	p.page(e, root+"join", route{counted: true, get: p.limitGuesses(l.joinForm), post: l.join})
+	p.page(e, root+"reset", route{counted: true, get: p.limitGuesses(l.resetForm), post: l.reset})
 	p.page(e, root+"account", route{needs: needsSession, get: profile{p}.account, post: profile{p}.changeProfile})
 	p.page(e, picturePath, route{
 		needs: needsSession, upload: true, get: profile{p}.account, post: profile{p}.changePicture,
@@ -268,7 +268,7 @@ type route struct {
 	ownSecret bool
 	// passive: a script asks for it; such requests do not renew the session.
 	passive bool
-	// counted: the handler of its form counts the request for the client's address, and calls carryOut itself.
+	// counted: each form counts for the client's address, whatever the answer.
 	counted bool
 	// upload: its form may have a file; the body is read only of a request with a session.
 	upload bool
@@ -405,10 +405,16 @@ func (p *Pages) guarded(r *request, h handler) error {
 		}
 	}
 	if r.page.needs == needsNothing {
-		if post && !r.page.counted {
-			return p.carryOut(r, h)
+		if !post {
+			return h(r)
 		}
-		return h(r)
+		if r.page.counted {
+			r.SetRequest(p.As(r.Response(), r.Request(), web.Caller{}))
+			if err := p.Counted(r.Response(), r.Request(), service.RouteLabel(r)); err != nil {
+				return err
+			}
+		}
+		return p.carryOut(r, h)
 	}
 	if r.page.passive {
 		r.SetRequest(r.Request().WithContext(session.WithoutRenewal(r.ctx())))
