@@ -119,14 +119,11 @@ func failedLogin(u user.User) LoggedIn {
 func (s *Service) recordLogin(ctx context.Context, in LoggedIn, err error) {
 	switch {
 	case err == nil && in.SessionID != "":
-		s.audit.Record(audit.With(ctx, actorOf(ctx, in)),
-			audit.Event{Name: "login", SubjectID: in.User.ID, SubjectName: in.User.Username})
+		s.audit.Record(audit.With(ctx, actorOf(ctx, in)), about("login", in.User))
 	case errors.Is(err, ErrClosed):
 		s.audit.RecordCounted(ctx, about("login_refused", in.User))
 	case errors.Is(err, ErrInvalidCredentials):
-		s.audit.RecordCounted(ctx, audit.Event{
-			Name: "login_failed", SubjectID: in.User.ID, SubjectName: in.User.Username,
-		})
+		s.audit.RecordCounted(ctx, about("login_failed", in.User))
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -484,6 +483,6 @@ func (k *Passkeys) take(ctx context.Context, answer PasskeyAnswer, want session.
 func (k *Passkeys) recordFailed(ctx context.Context, u user.User, err error) {
 	if errors.Is(err, factor.ErrPasskeyFailed) && !errors.Is(err, factor.ErrPasskeyCloned) {
 		k.s.log.InfoContext(ctx, "passkey refused", "user_id", u.ID, "error", err)
-		k.s.audit.RecordCounted(ctx, audit.Event{Name: "passkey_failed", SubjectID: u.ID, SubjectName: u.Username})
+		k.s.audit.RecordCounted(ctx, about("passkey_failed", u))
 	}
 }

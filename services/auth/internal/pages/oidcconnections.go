@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-const connectionsPath = web.OIDCConnectedPage
+const connectionsPath = root + "account/connections"
 
 // connections has the page of the applications that a user has signed in to.
 type connections struct{ *Pages }

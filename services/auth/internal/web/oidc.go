@@ -29,7 +29,6 @@ const (
 	OIDCWebFinger     = "/.well-known/webfinger"
 	OIDCHandleParam   = "r"
 	OIDCUserCodeParam = "user_code"
-	OIDCConnectedPage = "/pforte/account/connections"
 )
 
 // OIDCPage is what a person is shown instead of being redirected: an error that does not lead back, or a step.
