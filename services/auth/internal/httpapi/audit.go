@@ -19,7 +19,7 @@ func auditQuery(c echo.Context) (audit.Query, error) {
 	q := audit.Query{Event: c.QueryParam("event")}
 	for name, into := range map[string]*int64{"before": &q.Before.ID, "user_id": &q.UserID} {
 		if text := c.QueryParam(name); text != "" {
-			n, err := parseID(text)
+			n, err := web.ParseID(text)
 			if err != nil {
 				return audit.Query{}, web.ErrQuery
 			}

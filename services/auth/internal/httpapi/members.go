@@ -72,7 +72,7 @@ func (a members) setOwnEmail(c echo.Context, s web.Caller) (answer, error) {
 
 // getUser is GET /members/:id.
 func (a members) getUser(c echo.Context, _ web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -109,7 +109,7 @@ func (a members) getUser(c echo.Context, _ web.Caller) (answer, error) {
 
 // updateUser is PATCH /members/:id. A password is refused: its owner sets it, by a reset link.
 func (a members) updateUser(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -139,7 +139,7 @@ func (a members) updateUser(c echo.Context, s web.Caller) (answer, error) {
 
 // disableUser is POST /members/:id/disable.
 func (a members) disableUser(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -148,7 +148,7 @@ func (a members) disableUser(c echo.Context, s web.Caller) (answer, error) {
 
 // enableUser is POST /members/:id/enable.
 func (a members) enableUser(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -175,7 +175,7 @@ func (a members) nameHousehold(c echo.Context, s web.Caller) (answer, error) {
 
 // createResetLink is POST /users/:id/reset-link.
 func (a members) createResetLink(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -279,7 +279,7 @@ func (a members) createInvite(c echo.Context, s web.Caller) (answer, error) {
 
 // revokeInvite is DELETE /invites/:id.
 func (a members) revokeInvite(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, link.ErrNotFound
 	}

@@ -166,7 +166,7 @@ func (a signIns) addSecret(c echo.Context, s web.Caller) (answer, error) {
 
 // removeSecret is DELETE /apps/:slug/oidc/secrets/:id.
 func (a signIns) removeSecret(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, oidc.ErrNoSecret
 	}

@@ -213,7 +213,7 @@ func (a passkeys) createPasskey(c echo.Context, s web.Caller) (answer, error) {
 
 // renamePasskey is PATCH /passkeys/:id.
 func (a passkeys) renamePasskey(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, web.ErrUnknownPasskey
 	}
@@ -232,7 +232,7 @@ func (a passkeys) renamePasskey(c echo.Context, s web.Caller) (answer, error) {
 
 // deletePasskey is DELETE /passkeys/:id.
 func (a passkeys) deletePasskey(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, web.ErrUnknownPasskey
 	}

@@ -205,7 +205,7 @@ func (a factors) factorOverview(c echo.Context, _ web.Caller) (answer, error) {
 
 // resetFactor is DELETE /users/:id/2fa.
 func (a factors) resetFactor(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
 	}

@@ -127,7 +127,7 @@ func (a tokens) createToken(c echo.Context, s web.Caller) (answer, error) {
 
 // revokeToken is DELETE /api-tokens/:id.
 func (a tokens) revokeToken(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, token.ErrNotFound
 	}
@@ -136,7 +136,7 @@ func (a tokens) revokeToken(c echo.Context, s web.Caller) (answer, error) {
 
 // removeToken is POST /api-tokens/:id/remove.
 func (a tokens) removeToken(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, token.ErrNotFound
 	}

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -75,18 +74,9 @@ func (a members) createUser(c echo.Context, s web.Caller) (answer, error) {
 
 // deleteUser is DELETE /users/:id.
 func (a members) deleteUser(c echo.Context, s web.Caller) (answer, error) {
-	id, err := parseID(c.Param("id"))
+	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
 	}
 	return done, a.People.Delete(c.Request().Context(), s.Session, id)
-}
-
-// parseID parses a decimal integer of digits only. user.ErrNotFound for anything else.
-func parseID(s string) (int64, error) {
-	id, err := strconv.ParseUint(s, 10, 63)
-	if err != nil {
-		return 0, user.ErrNotFound
-	}
-	return int64(id), nil
 }

@@ -54,17 +54,8 @@ type memberPage struct {
 	Tokens    []shownToken
 }
 
-// memberID returns the id in the path. user.ErrNotFound.
-func (r *request) memberID() (int64, error) {
-	id, err := strconv.ParseUint(r.Param("id"), 10, 63)
-	if err != nil {
-		return 0, user.ErrNotFound
-	}
-	return int64(id), nil
-}
-
 func (p household) memberOf(r *request) (memberPage, error) {
-	id, err := r.memberID()
+	id, err := web.ParseID(r.Param("id"))
 	if err != nil {
 		return memberPage{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -262,6 +263,15 @@ func (w *Web) UpdateMember(
 		w.LogEvent(rw, r, "user_changed", "user_id", id, "role", string(u.Role), "by", c.UserID)
 	}
 	return u, err
+}
+
+// ParseID parses a decimal integer of digits only. user.ErrNotFound for anything else.
+func ParseID(s string) (int64, error) {
+	id, err := strconv.ParseUint(s, 10, 63)
+	if err != nil {
+		return 0, user.ErrNotFound
+	}
+	return int64(id), nil
 }
 
 // passwordTimeout bounds a request that computes the hash of a password, which may take seconds on a small machine.
