@@ -3,7 +3,6 @@ package translog_test
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -1065,9 +1064,9 @@ func TestPolicy_ThatOnlyMentionsTheLogIsCompleted(t *testing.T) {
 func TestPolicy_TheLogIsNoWitnessOfItself(t *testing.T) {
 	w := newWorld(t, 0)
 	o := w.open("sqlite::memory:", w.policy(0)).Options
-	own, err := receiptlog.NewWitnessKey("w.example", seeded("log").Public().(ed25519.PublicKey))
+	own, err := receiptlog.NewWitnessSigner("w.example", seeded("log"), time.Now)
 	w.must(err)
-	o.Policy = fmt.Sprintf("witness w %s http://localhost\nquorum w\n", own)
+	o.Policy = fmt.Sprintf("witness w %s http://localhost\nquorum w\n", own.Key)
 	if _, err := translog.New(o); !errors.Is(err, receiptlog.ErrMalformed) {
 		t.Errorf("it opens: %v", err)
 	}
