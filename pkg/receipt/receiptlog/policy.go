@@ -121,13 +121,13 @@ type member struct {
 	members   []*member
 }
 
-func (m *member) met(cosigned []bool) bool {
+func (m *member) met(counts func(place int) bool) bool {
 	if m.members == nil && m.threshold > 0 {
-		return cosigned[m.witness]
+		return counts(m.witness)
 	}
 	met := 0
 	for _, each := range m.members {
-		if each.met(cosigned) {
+		if each.met(counts) {
 			met++
 		}
 	}
@@ -326,17 +326,6 @@ func (w Witnessed) Newest() (at time.Time, ok bool) { return w.newest, len(w.Cos
 // the times with a clock nor the log with the list of WithList. ErrMalformed, ErrSignature,
 // ErrUnknownLog, ErrQuorum.
 func (p Policy) Open(data []byte) (Witnessed, error) {
-	w, met, err := p.read(data)
-	if err == nil && !met {
-		err = fmt.Errorf("%w: %d of the policy's %d cosigned", ErrQuorum, len(w.Cosignatures), len(p.Witnesses))
-	}
-	if err != nil {
-		return Witnessed{}, err
-	}
-	return w, nil
-}
-
-func (p Policy) read(data []byte) (w Witnessed, met bool, err error) {
 	known := make([]note.Verifier, 0, len(p.Logs)+len(p.Witnesses))
 	for _, l := range p.Logs {
 		known = append(known, l.Key)
@@ -346,9 +335,8 @@ func (p Policy) read(data []byte) (w Witnessed, met bool, err error) {
 	}
 	opened, c, err := openNote(data, known...)
 	if err != nil {
-		return Witnessed{}, false, err
+		return Witnessed{}, err
 	}
-	w.Checkpoint = c
 	by := map[string]string{} // name and key id to signature
 	for _, sig := range opened.Sigs {
 		by[signatureID(sig.Name, sig.Hash)] = sig.Base64
@@ -359,8 +347,9 @@ func (p Policy) read(data []byte) (w Witnessed, met bool, err error) {
 		signed = signed || verified && l.Key.name == c.Origin
 	}
 	if !signed || p.quorum == nil {
-		return Witnessed{}, false, fmt.Errorf("%w: %s", ErrUnknownLog, c.Origin)
+		return Witnessed{}, fmt.Errorf("%w: %s", ErrUnknownLog, c.Origin)
 	}
+	w := Witnessed{Checkpoint: c}
 	times := make([]time.Time, len(p.Witnesses))
 	for i, each := range p.Witnesses {
 		text, verified := by[signatureID(each.Key.name, each.Key.KeyHash())]
@@ -370,9 +359,12 @@ func (p Policy) read(data []byte) (w Witnessed, met bool, err error) {
 		times[i] = timeOf(text)
 		w.Cosignatures = append(w.Cosignatures, Cosignature{Witness: each.Name, Time: times[i]})
 	}
-	met = p.Met(func(i int) bool { return !times[i].IsZero() })
+	if !p.Met(func(i int) bool { return !times[i].IsZero() }) {
+		return Witnessed{}, fmt.Errorf("%w: %d of the policy's %d cosigned", ErrQuorum, len(w.Cosignatures),
+			len(p.Witnesses))
+	}
 	p.setTimes(&w, times)
-	return w, met, nil
+	return w, nil
 }
 
 // setTimes sets what Earliest and Newest return, from the times of Witnesses by place.
@@ -409,10 +401,4 @@ func signatureID(name string, hash uint32) string { return fmt.Sprintf("%s+%08x"
 
 // Met reports whether those of Witnesses that count reach the quorum. counts reports whether the
 // one at a place counts.
-func (p Policy) Met(counts func(place int) bool) bool {
-	given := make([]bool, len(p.Witnesses))
-	for i := range given {
-		given[i] = counts(i)
-	}
-	return p.quorum != nil && p.quorum.met(given)
-}
+func (p Policy) Met(counts func(place int) bool) bool { return p.quorum != nil && p.quorum.met(counts) }
