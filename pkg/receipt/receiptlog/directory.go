@@ -107,11 +107,7 @@ func (g Generation) validate(newest bool) error {
 // has returns ErrUnlisted unless the generation's key signed the checkpoint and, where the
 // generation is closed, the index is within its final size.
 func (g Generation) has(checkpoint []byte, index int64) error {
-	key, err := ParseLogKey(g.Key)
-	if err != nil {
-		return err
-	}
-	if _, err := OpenCheckpoint(checkpoint, key); err != nil {
+	if _, err := g.Open(checkpoint); err != nil {
 		return fmt.Errorf("%w: %s with another key: %w", ErrUnlisted, g.Origin, err)
 	}
 	if final, closed := g.FinalCheckpoint(); closed && index >= final.Size {
