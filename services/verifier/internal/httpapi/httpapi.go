@@ -80,7 +80,6 @@ type api struct {
 	// priced has the handlers that answer a GET or HEAD of a paid path, by path.
 	priced map[string]echo.HandlerFunc
 	check  checkPage
-	states *states
 	// logReads bounds reads of the log, finalityReads of proofs of finality that are kept, namedReads of
 	// those that nodes are asked about, and receiptReads of sold answers. checks bounds how many receipts
 	// are checked at once.
@@ -104,7 +103,6 @@ func New(o Options) (http.Handler, error) {
 		receiptReads: newFreeReads(), checks: newFreeReads(),
 	}
 	compressing := newCompressor()
-	a.states = &states{a}
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
 		Client:     func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) },
@@ -155,7 +153,7 @@ func New(o Options) (http.Handler, error) {
 	pages[checkPath] = a.checkPage
 	maps.Copy(pages, a.logPages())
 	pages[finalityPath+":chain/:block"] = a.finality
-	pages[statusPath+":chain/:hash"] = a.states.serve
+	pages[statusPath+":chain/:hash"] = a.status
 	pages[receiptsPath+":hash"] = a.soldReceipt
 	for path, page := range pages {
 		e.GET(path, page)

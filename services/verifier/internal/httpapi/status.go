@@ -64,24 +64,22 @@ type statusBody struct {
 	KnownOn string `json:"knownOn,omitempty"`
 }
 
-// states answers how far transactions are. It is free, and costs nodes little: see Paywall.CountLookup.
-type states struct{ *api }
-
-// of returns how far a transaction is. Where no node of the chain knows it, those of the others are asked.
-func (s *states) of(ctx context.Context, name string, transaction chain.Hash, address string) (statusBody, error) {
+// statusOf returns how far a transaction is. Where no node of the chain knows it, those of the others are asked. It is
+// free, and costs nodes little: see Paywall.CountLookup.
+func (a *api) statusOf(ctx context.Context, name string, transaction chain.Hash, address string) (statusBody, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	// A question counts once, however many chains it concerns: who polls does not choose how many there are.
 	ask := sync.OnceValue(func() error {
-		if s.Paywall.CountLookup(address) != nil {
+		if a.Paywall.CountLookup(address) != nil {
 			return errTooManyLookups
 		}
 		return nil
 	})
 	if name == anyChain {
-		name = s.Chains[0].Name
+		name = a.Chains[0].Name
 	}
-	for _, c := range s.Chains {
+	for _, c := range a.Chains {
 		if c.Name != name {
 			continue
 		}
@@ -89,9 +87,9 @@ func (s *states) of(ctx context.Context, name string, transaction chain.Hash, ad
 		if err != nil || status.Stage != chain.Unknown {
 			return bodyOfStatus(status), err
 		}
-		return statusBody{Status: chain.Unknown, KnownOn: s.knownOn(ctx, name, transaction, ask)}, nil
+		return statusBody{Status: chain.Unknown, KnownOn: a.knownOn(ctx, name, transaction, ask)}, nil
 	}
-	return statusBody{}, s.unknownChain()
+	return statusBody{}, a.unknownChain()
 }
 
 func bodyOfStatus(status chain.Progress) statusBody {
@@ -107,10 +105,10 @@ func bodyOfStatus(status chain.Progress) statusBody {
 
 // knownOn returns the first other chain that is found to know the transaction, or "". Chains whose
 // lookup fails are passed over.
-func (s *states) knownOn(ctx context.Context, name string, transaction chain.Hash, ask func() error) string {
-	known := make([]bool, len(s.Chains))
+func (a *api) knownOn(ctx context.Context, name string, transaction chain.Hash, ask func() error) string {
+	known := make([]bool, len(a.Chains))
 	var all sync.WaitGroup
-	for i, c := range s.Chains {
+	for i, c := range a.Chains {
 		if c.Name == name {
 			continue
 		}
@@ -120,7 +118,7 @@ func (s *states) knownOn(ctx context.Context, name string, transaction chain.Has
 		})
 	}
 	all.Wait()
-	for i, c := range s.Chains {
+	for i, c := range a.Chains {
 		if known[i] {
 			return c.Name
 		}
@@ -128,13 +126,13 @@ func (s *states) knownOn(ctx context.Context, name string, transaction chain.Has
 	return ""
 }
 
-// serve is GET statusPath.
-func (s *states) serve(c echo.Context) error {
+// status is GET statusPath.
+func (a *api) status(c echo.Context) error {
 	transaction, err := readHash(c.Param("hash"))
 	if err != nil {
 		return err
 	}
-	status, err := s.of(c.Request().Context(), c.Param("chain"), transaction, c.RealIP())
+	status, err := a.statusOf(c.Request().Context(), c.Param("chain"), transaction, c.RealIP())
 	if err != nil {
 		return err
 	}
@@ -154,13 +152,13 @@ func readHash(text string) (chain.Hash, error) {
 	return hash, nil
 }
 
-// tool returns the tool transaction_status.
-func (s *states) tool() tool {
+// statusTool returns the tool transaction_status.
+func (a *api) statusTool() tool {
 	type arguments struct {
 		Chain           *string `json:"chain"`
 		TransactionHash string  `json:"transactionHash"`
 	}
-	schema := s.withChain(`{"type":"object","required":["transactionHash"],"additionalProperties":false,` +
+	schema := a.withChain(`{"type":"object","required":["transactionHash"],"additionalProperties":false,` +
 		`"properties":{"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}}}`)
 	return freeTool("transaction_status", "State of a transaction",
 		"Says whether a transaction is unknown, pending, included or final, and in how many seconds it will be: "+
@@ -175,7 +173,7 @@ func (s *states) tool() tool {
 			if in.Chain != nil {
 				name = *in.Chain
 			}
-			status, err := s.of(ctx, name, transaction, call.address)
+			status, err := a.statusOf(ctx, name, transaction, call.address)
 			var unknown *unknownChain
 			if errors.As(err, &unknown) {
 				err = &strictjson.Error{

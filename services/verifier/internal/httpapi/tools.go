@@ -100,7 +100,7 @@ func (a *api) tools() ([]tool, error) {
 		}
 		all = append(all, t)
 	}
-	return append(all, a.states.tool(), a.checkReceipt(), a.quote(all), a.listChains()), nil
+	return append(all, a.statusTool(), a.checkReceipt(), a.quote(all), a.listChains()), nil
 }
 
 // paidTool returns the tool that sells one kind of evidence about any chain.
