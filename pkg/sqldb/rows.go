@@ -27,3 +27,11 @@ func All[T any](rows *sql.Rows, err error, scan func(Scanner) (T, error)) (list 
 
 // Moment returns a moment that a table has as Unix milliseconds, in UTC.
 func Moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
+
+// Flag returns 1 for what holds, and else 0, as a table has it.
+func Flag(holds bool) int {
+	if holds {
+		return 1
+	}
+	return 0
+}

@@ -252,7 +252,7 @@ func (s *Store) KeepStep(ctx context.Context, k beaconchain.Step) error {
 		 step = CASE WHEN excluded.signers > k.signers THEN excluded.step ELSE k.step END,
 		 signers = CASE WHEN excluded.signers > k.signers THEN excluded.signers ELSE k.signers END,
 		 final = CASE WHEN excluded.final > k.final THEN excluded.final ELSE k.final END`,
-		k.Chain, int64(k.Period), k.Signers, flag(k.Final), k.Step, s.now().UnixMilli())
+		k.Chain, int64(k.Period), k.Signers, sqldb.Flag(k.Final), k.Step, s.now().UnixMilli())
 	return err
 }
 
@@ -285,7 +285,7 @@ func (s *Store) KeepCheckpoint(ctx context.Context, c beaconchain.Checkpoint) er
 		(chain, root, slot, period, own, checkpoint, written) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (chain, root) DO UPDATE SET
 		 own = CASE WHEN excluded.own > k.own THEN excluded.own ELSE k.own END`,
-		c.Chain, c.Root[:], int64(c.Slot), int64(c.Period), flag(c.Own), c.Checkpoint, s.now().UnixMilli())
+		c.Chain, c.Root[:], int64(c.Slot), int64(c.Period), sqldb.Flag(c.Own), c.Checkpoint, s.now().UnixMilli())
 	return err
 }
 
@@ -359,11 +359,4 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		}
 	}
 	return nil
-}
-
-func flag(holds bool) int {
-	if holds {
-		return 1
-	}
-	return 0
 }

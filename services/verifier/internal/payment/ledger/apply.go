@@ -235,7 +235,7 @@ func (l *Ledger) Found(
 		if err != nil {
 			return err
 		}
-		_, err = u.exec(ctx, foundSQL, next.Month, transaction, u.now(), flag(r.Plain),
+		_, err = u.exec(ctx, foundSQL, next.Month, transaction, u.now(), sqldb.Flag(r.Plain),
 			r.Owner, r.Payment, r.Request, r.Identifier, r.Resource, r.Operation, r.Transport, r.Client, r.Around,
 			r.Key)
 		if err != nil {

@@ -74,7 +74,7 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 		}
 		_, err = u.exec(ctx, `INSERT INTO refunds (payment, at, by_whom, tx, amount, proven, note)
 			SELECT id, ?, ?, ?, ?, ?, ? FROM payments WHERE`+byKey,
-			l.now(), refund.By, refund.Transaction, refund.Amount, flag(refund.Proven), refund.Note, key)
+			l.now(), refund.By, refund.Transaction, refund.Amount, sqldb.Flag(refund.Proven), refund.Note, key)
 		return err
 	})
 }

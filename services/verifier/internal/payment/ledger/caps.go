@@ -56,8 +56,8 @@ const aroundSQL = `SELECT (SELECT count(*) FROM payments WHERE client = ? AND cl
 // History implements payment.Ledger.
 func (l *Ledger) History(ctx context.Context, r payment.Record, c payment.Caps) (h payment.History, err error) {
 	payer := r.Key.Payer
-	err = l.row(ctx, historySQL, payer, c.Since, flag(r.Plain), payer, c.MonthSince, flag(r.Plain), payer, payer,
-		manyPaid).Scan(&h.Payer, &h.PayerMonth, &h.Paid)
+	err = l.row(ctx, historySQL, payer, c.Since, sqldb.Flag(r.Plain), payer, c.MonthSince, sqldb.Flag(r.Plain), payer,
+		payer, manyPaid).Scan(&h.Payer, &h.PayerMonth, &h.Paid)
 	known := c.Knows(h)
 	if err == nil && !known {
 		err = l.row(ctx, aroundSQL, r.Client, c.Since, r.Around, c.Since).Scan(&h.Client, &h.Around)

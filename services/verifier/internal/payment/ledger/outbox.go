@@ -155,10 +155,3 @@ func (l *Ledger) sold(ctx context.Context, key payment.Key) ([]soldBlock, error)
 }
 
 const answerSQL = "SELECT answer FROM answers WHERE payment = (SELECT id FROM payments WHERE" + byKey + ")"
-
-func flag(holds bool) int {
-	if holds {
-		return 1
-	}
-	return 0
-}

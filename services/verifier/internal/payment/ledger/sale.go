@@ -40,9 +40,9 @@ func (l *Ledger) Get(ctx context.Context, key payment.Key) (payment.Record, erro
 // Earlier implements payment.Ledger.
 func (l *Ledger) Earlier(ctx context.Context, a payment.Asked) (payment.Record, error) {
 	if a.Identifier != "" {
-		return scan(l.row(ctx, boughtSQL, l.view(), a.Payer, a.Identifier, flag(a.Plain)))
+		return scan(l.row(ctx, boughtSQL, l.view(), a.Payer, a.Identifier, sqldb.Flag(a.Plain)))
 	}
-	return scan(l.row(ctx, earlierSQL, l.view(), a.Payer, a.Request, a.Since, flag(a.Plain)))
+	return scan(l.row(ctx, earlierSQL, l.view(), a.Payer, a.Request, a.Since, sqldb.Flag(a.Plain)))
 }
 
 // Reuse implements payment.Ledger.
@@ -90,8 +90,8 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 	err = l.write(ctx, "claim a payment", false, func(ctx context.Context, u *unit) (err error) {
 		claim := func() (bool, error) {
 			return u.exec(ctx, claimSQL, r.Key, r.Owner, r.Deadline, r.Payment, r.Request, r.Identifier, r.Resource,
-				r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, flag(r.Plain),
-				r.Around, l.view())
+				r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport,
+				sqldb.Flag(r.Plain), r.Around, l.view())
 		}
 		if won, err = claim(); err == nil && !won {
 			current, err = u.find(ctx, r.Key) // which claimSQL has locked
@@ -193,7 +193,7 @@ func (l *Ledger) Begin(
 func (u *unit) begin(
 	ctx context.Context, key payment.Key, owner string, s payment.Settlement, stranger bool, logged entries,
 ) (began bool, err error) {
-	args := []any{s.Month, s.Deadline, u.now(), flag(stranger), key, owner, s.Request, earlierSince(s)}
+	args := []any{s.Month, s.Deadline, u.now(), sqldb.Flag(stranger), key, owner, s.Request, earlierSince(s)}
 	switch {
 	case u.db.Dialect == sqldb.Postgres && logged.leaves != nil:
 		args = append(args, s.Answer, hashOf(s.Answer), u.now(), logged.leaves, logged.bytes)
@@ -233,9 +233,9 @@ func (u *unit) explainRejection(
 	case err != nil:
 		return nil, err
 	}
-	query, args := boughtSQL, []any{u.view(), key.Payer, r.Identifier, flag(r.Plain)}
+	query, args := boughtSQL, []any{u.view(), key.Payer, r.Identifier, sqldb.Flag(r.Plain)}
 	if r.Identifier == "" {
-		query, args = earlierSQL, []any{u.view(), key.Payer, s.Request, earlierSince(s), flag(r.Plain)}
+		query, args = earlierSQL, []any{u.view(), key.Payer, s.Request, earlierSince(s), sqldb.Flag(r.Plain)}
 	}
 	duplicate, err := scan(u.row(ctx, query, args...))
 	switch {
