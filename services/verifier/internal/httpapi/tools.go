@@ -160,9 +160,7 @@ func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []op
 		read: func() (pricedRequest, error) { return o.read(body) },
 	}
 	if found.isPaid {
-		paid.payment = func() (payment.Payment, error) {
-			return payment.ReadObject(x402.V2, call.payment)
-		}
+		paid.payment = func() (payment.Payment, error) { return payment.ReadObject(call.payment) }
 	}
 	sold, err := a.sell(ctx, paid)
 	found.settlement = sold.settlement

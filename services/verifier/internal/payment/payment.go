@@ -46,9 +46,9 @@ func Read(version int, header string) (Payment, error) {
 }
 
 // ReadObject reads a payment that is sent as a JSON object, without base64, as the
-// MCP transport sends it (x402 specs/transports-v2/mcp.md). Its faults are Read's.
-func ReadObject(version int, object []byte) (Payment, error) {
-	return read(version, func(payload any) error { return x402.DecodeObject(object, payload) })
+// MCP transport of version 2 sends it (x402 specs/transports-v2/mcp.md). Its faults are Read's.
+func ReadObject(object []byte) (Payment, error) {
+	return read(x402.V2, func(payload any) error { return x402.DecodeObject(object, payload) })
 }
 
 func read(version int, decode func(payload any) error) (Payment, error) {
