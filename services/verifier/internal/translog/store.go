@@ -63,15 +63,8 @@ type SetAside struct {
 // Store is where a log of receipts is kept: in the database of the payments, whose ledger queues the entries of what is
 // sold. Each write is atomic over all processes that share it, but for the queueing of EndLog.
 type Store interface {
-	Reader
-	Sequencer
-	Auditor
-	Witnesses
-	Operator
-}
+	// What the log is served from.
 
-// Reader is what the log is served from.
-type Reader interface {
 	// Heads returns all generations, the newest first. Only that one is open.
 	Heads(ctx context.Context) ([]Head, error)
 	// Published returns the checkpoint that is served; the zero value where none was published.
@@ -85,10 +78,9 @@ type Reader interface {
 	// IsQueued reports whether a leaf waits for its place.
 	IsQueued(ctx context.Context, leaf tlog.Hash) (bool, error)
 	Queue(ctx context.Context) (Queue, error)
-}
 
-// Sequencer gives entries their places and publishes the tree.
-type Sequencer interface {
+	// Giving entries their places and publishing the tree.
+
 	// ListKeys queues, in one step, the state of each key that is not its last state in the log or in the queue. It
 	// returns the keys; revoked ones may have further cut-offs, at the ends of closed generations.
 	// receiptlog.ErrKeyState, and nothing is queued: a state may not follow, or a cut-off names no generation or lies
@@ -105,10 +97,9 @@ type Sequencer interface {
 	Publish(ctx context.Context, log, size int64, note []byte) error
 	// Freeze stops the log, unless it has stopped.
 	Freeze(ctx context.Context, log int64, why string) error
-}
 
-// Auditor is what it takes to compare the log with what was sold, and to queue what the log lacks.
-type Auditor interface {
+	// What it takes to compare the log with what was sold, and to queue what the log lacks.
+
 	// Logged returns at most so many entries from an index on, with what is known of their origin.
 	Logged(ctx context.Context, log, from int64, most int) ([]LoggedEntry, error)
 	// Missing returns those of the leaves that the log does not have.
@@ -120,17 +111,15 @@ type Auditor interface {
 		most int) (entries []StoredEntry, last int64, err error)
 	// QueueStored queues entries that StoredEntries has returned.
 	QueueStored(ctx context.Context, entries []StoredEntry) error
-}
 
-// Witnesses remembers what size each witness has cosigned last.
-type Witnesses interface {
+	// What size each witness has cosigned last.
+
 	SetWitness(ctx context.Context, log int64, name string, size int64) error
 	// WitnessSize returns 0 for a witness that has cosigned nothing.
 	WitnessSize(ctx context.Context, log int64, name string) (int64, error)
-}
 
-// Operator is what an operator decides about a log that does not go on by itself.
-type Operator interface {
+	// What an operator decides about a log that does not go on by itself.
+
 	// Resume starts the log when it is stopped for that reason and has that size. ErrLost: it is not.
 	Resume(ctx context.Context, log, size int64, why string) error
 	// Extend appends those entries of a copy of the log that the log does not have. first is the index of the first.

@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
-// ListKeys implements translog.Sequencer.
+// ListKeys implements translog.Store.
 func (s *Store) ListKeys(ctx context.Context, keys []receipt.Key) (listed []receipt.Key, err error) {
 	err = s.logTx(ctx, "list the keys in the log", func(tx *sql.Tx, open translog.Head) error {
 		limits, err := s.cutOffLimits(ctx, tx)

@@ -176,7 +176,7 @@ func (s *Store) queueStored(ctx context.Context, log int64) error {
 	return err
 }
 
-// QueueStored implements translog.Auditor.
+// QueueStored implements translog.Store.
 func (s *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry) error {
 	if len(entries) == 0 {
 		return nil
@@ -199,7 +199,7 @@ func (s *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry)
 	return nil
 }
 
-// StoredEntries implements translog.Auditor. An answer without a signed receipt has no entry; that of
+// StoredEntries implements translog.Store. An answer without a signed receipt has no entry; that of
 // a batch has several.
 func (s *Store) StoredEntries(
 	ctx context.Context, after int64, before time.Time, most int,
@@ -246,7 +246,7 @@ func scanHead(row sqldb.Scanner) (h translog.Head, err error) {
 	return h, nil
 }
 
-// Heads implements translog.Reader.
+// Heads implements translog.Store.
 func (s *Store) Heads(ctx context.Context) ([]translog.Head, error) {
 	rows, err := s.db.Reader.QueryContext(ctx, headSQL+" ORDER BY log DESC")
 	heads, err := sqldb.All(rows, err, scanHead)
@@ -286,7 +286,7 @@ func (s *Store) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Portion implements translog.Sequencer.
+// Portion implements translog.Store.
 func (s *Store) Portion() int {
 	if s.db.Dialect == sqldb.Postgres {
 		return 1000
@@ -294,7 +294,7 @@ func (s *Store) Portion() int {
 	return 100
 }
 
-// Sequence implements translog.Sequencer.
+// Sequence implements translog.Store.
 func (s *Store) Sequence(ctx context.Context, most int) (head translog.Head, taken int, err error) {
 	err = s.logTx(ctx, "sequence the log", func(tx *sql.Tx, h translog.Head) error {
 		head, taken = h, 0
@@ -396,7 +396,7 @@ func (s *Store) Discard(ctx context.Context, number int64) error {
 	return err
 }
 
-// Extend implements translog.Operator.
+// Extend implements translog.Store.
 func (s *Store) Extend(ctx context.Context, log, first int64, entries [][]byte) (head translog.Head, err error) {
 	copied := make([]entry, len(entries))
 	for i, data := range entries {
@@ -497,7 +497,7 @@ func (s *Store) known(ctx context.Context, from queryer, log int64, leaves [][]b
 	return known, nil
 }
 
-// Missing implements translog.Auditor.
+// Missing implements translog.Store.
 func (s *Store) Missing(ctx context.Context, log int64, leaves []tlog.Hash) (missing []tlog.Hash, err error) {
 	asked := make([][]byte, len(leaves))
 	for i := range leaves {
@@ -615,7 +615,7 @@ func scanBytes(row sqldb.Scanner) (data []byte, err error) {
 	return data, err
 }
 
-// Hashes implements translog.Reader.
+// Hashes implements translog.Store.
 func (s *Store) Hashes(ctx context.Context, log int64, ids []int64) ([]tlog.Hash, error) {
 	return s.hashes(ctx, s.db.Reader, log, ids)
 }
@@ -647,7 +647,7 @@ func (s *Store) hashes(ctx context.Context, from queryer, log int64, ids []int64
 	return out, nil
 }
 
-// Entries implements translog.Reader.
+// Entries implements translog.Store.
 func (s *Store) Entries(ctx context.Context, log, from int64, most int) ([][]byte, error) {
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(entriesSQL), log, from, from+int64(most))
 	entries, err := sqldb.All(rows, err, scanBytes)
@@ -665,7 +665,7 @@ const (
 		FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx`
 )
 
-// Logged implements translog.Auditor.
+// Logged implements translog.Store.
 func (s *Store) Logged(ctx context.Context, log, from int64, most int) ([]translog.LoggedEntry, error) {
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(loggedSQL), log, from, from+int64(most))
 	entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (e translog.LoggedEntry, err error) {
@@ -689,7 +689,7 @@ func (s *Store) Logged(ctx context.Context, log, from int64, most int) ([]transl
 	return entries, nil
 }
 
-// Index implements translog.Reader.
+// Index implements translog.Store.
 func (s *Store) Index(ctx context.Context, log int64, leaf tlog.Hash) (at int64, err error) {
 	switch err := s.row(ctx, indexSQL, log, leaf[:]).Scan(&at); {
 	case errors.Is(err, sql.ErrNoRows):
@@ -700,7 +700,7 @@ func (s *Store) Index(ctx context.Context, log int64, leaf tlog.Hash) (at int64,
 	return at, nil
 }
 
-// IsQueued implements translog.Reader.
+// IsQueued implements translog.Store.
 func (s *Store) IsQueued(ctx context.Context, leaf tlog.Hash) (queued bool, err error) {
 	if err := s.row(ctx, queuedSQL, leaf[:]).Scan(&queued); err != nil {
 		return false, fmt.Errorf("find a queued entry: %w", err)
@@ -708,7 +708,7 @@ func (s *Store) IsQueued(ctx context.Context, leaf tlog.Hash) (queued bool, err 
 	return queued, nil
 }
 
-// Queue implements translog.Reader.
+// Queue implements translog.Store.
 func (s *Store) Queue(ctx context.Context) (q translog.Queue, err error) {
 	var oldest int64
 	if err := s.row(ctx, `SELECT count(*), COALESCE((SELECT queued FROM log_queue ORDER BY id LIMIT 1), 0),
@@ -721,14 +721,14 @@ func (s *Store) Queue(ctx context.Context) (q translog.Queue, err error) {
 	return q, nil
 }
 
-// Freeze implements translog.Sequencer.
+// Freeze implements translog.Store.
 func (s *Store) Freeze(ctx context.Context, log int64, why string) error {
 	_, err := s.write(ctx, s.db.Tx, "freeze the log",
 		"UPDATE log_head SET frozen = ? WHERE log = ? AND closed = 0 AND frozen = ''", why, log)
 	return err
 }
 
-// Resume implements translog.Operator.
+// Resume implements translog.Store.
 func (s *Store) Resume(ctx context.Context, log, size int64, why string) error {
 	resumed, err := s.write(ctx, s.db.Tx, "resume the log",
 		"UPDATE log_head SET frozen = '' WHERE log = ? AND closed = 0 AND frozen = ? AND size = ?", log, why, size)
@@ -738,7 +738,7 @@ func (s *Store) Resume(ctx context.Context, log, size int64, why string) error {
 	return err
 }
 
-// EndLog implements translog.Operator.
+// EndLog implements translog.Store.
 func (s *Store) EndLog(ctx context.Context, log int64, final []byte, next translog.Head) error {
 	err := s.logTx(ctx, "end the log", func(tx *sql.Tx, h translog.Head) error {
 		if h.Log != log {
@@ -766,7 +766,7 @@ func (s *Store) EndLog(ctx context.Context, log int64, final []byte, next transl
 	return s.queueStored(ctx, next.Log)
 }
 
-// Publish implements translog.Sequencer.
+// Publish implements translog.Store.
 func (s *Store) Publish(ctx context.Context, log, size int64, note []byte) error {
 	return s.logTx(ctx, "publish a checkpoint", func(tx *sql.Tx, h translog.Head) error {
 		if h.Log != log {
@@ -785,7 +785,7 @@ func (s *Store) Publish(ctx context.Context, log, size int64, note []byte) error
 
 const publishedSQL = "SELECT size, note, published FROM log_checkpoints WHERE log = ? ORDER BY size DESC LIMIT 1"
 
-// Published implements translog.Reader.
+// Published implements translog.Store.
 func (s *Store) Published(ctx context.Context, log int64) (p translog.PublishedCheckpoint, err error) {
 	var at int64
 	switch err := s.row(ctx, publishedSQL, log).Scan(&p.Size, &p.Note, &at); {
@@ -798,7 +798,7 @@ func (s *Store) Published(ctx context.Context, log int64) (p translog.PublishedC
 	return p, nil
 }
 
-// SetWitness implements translog.Witnesses.
+// SetWitness implements translog.Store.
 func (s *Store) SetWitness(ctx context.Context, log int64, name string, size int64) error {
 	_, err := s.write(ctx, s.db.TxRelaxed, "remember a witness",
 		`INSERT INTO log_witnesses (log, name, size, seen) VALUES (?, ?, ?, ?)
@@ -807,7 +807,7 @@ func (s *Store) SetWitness(ctx context.Context, log int64, name string, size int
 	return err
 }
 
-// WitnessSize implements translog.Witnesses.
+// WitnessSize implements translog.Store.
 func (s *Store) WitnessSize(ctx context.Context, log int64, name string) (size int64, err error) {
 	err = s.row(ctx, "SELECT size FROM log_witnesses WHERE log = ? AND name = ?", log, name).Scan(&size)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
