@@ -60,7 +60,7 @@ func Parse(a x402.Authorization) (Authorization, error) {
 	for text, number := range map[*string]**big.Int{
 		&a.Value: &parsed.Value, &a.ValidAfter: &parsed.ValidAfter, &a.ValidBefore: &parsed.ValidBefore,
 	} {
-		n, ok := decimal(*text)
+		n, ok := Decimal(*text)
 		if !ok {
 			return Authorization{}, fmt.Errorf("%w: number", ErrMalformed)
 		}
@@ -130,8 +130,8 @@ func Recover(digest common.Hash, signature []byte) (common.Address, error) {
 
 func word(n *big.Int) []byte { return common.BigToHash(n).Bytes() }
 
-// decimal reads an unsigned 256-bit number in plain digits.
-func decimal(text string) (*big.Int, bool) {
+// Decimal reads an unsigned 256-bit number in plain digits, which may have leading zeros.
+func Decimal(text string) (*big.Int, bool) {
 	if text == "" || len(text) > 78 || strings.Trim(text, "0123456789") != "" {
 		return nil, false
 	}

@@ -157,11 +157,8 @@ func isZero(hex string) bool { return strings.Trim(hex, "0x") == "" }
 
 // parseAmount reads a decimal number of at most 256 bits without zeros before it.
 func parseAmount(text string) (*big.Int, bool) {
-	if text == "" || len(text) > 78 || strings.Trim(text, "0123456789") != "" || (text[0] == '0' && text != "0") {
-		return nil, false
-	}
-	n, ok := new(big.Int).SetString(text, 10)
-	return n, ok && n.BitLen() <= 256
+	n, ok := eip3009.Decimal(text)
+	return n, ok && (text == "0" || text[0] != '0')
 }
 
 // Token is a USD stablecoin with EIP-3009 and its EIP-712 domain.
