@@ -43,8 +43,9 @@ var ErrTooSoon = errors.New("the data key was replaced less than ten minutes ago
 // unless it holds the present key.
 const tooSoon = 10 * time.Minute
 
-// RotateDataKey makes a new key that seals the secrets of authenticator apps. The present one
-// becomes the previous one; what it sealed, auth seals anew at its start. ErrTooSoon.
+// RotateDataKey makes a new key that seals the secrets of authenticator apps and the keys of logins
+// at applications. The present one becomes the previous one; what it sealed, auth seals anew at its
+// start. ErrTooSoon.
 func RotateDataKey(folder string, now time.Time) error {
 	file, previous := path(folder, auth, DataKey), path(folder, auth, PreviousDataKey)
 	present, err := os.ReadFile(file) //nolint:gosec // our own file

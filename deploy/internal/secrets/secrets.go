@@ -266,8 +266,8 @@ func TakeOver(before, folder string) error {
 // dataKeySize is the length of a data key, in bytes.
 const dataKeySize = 32
 
-// newDataKey returns the key that seals the secrets of authenticator apps: 32 bytes in
-// hexadecimal.
+// newDataKey returns a key that seals the secrets of authenticator apps and the keys of logins at
+// applications: 32 bytes in hexadecimal.
 func newDataKey() string {
 	var key [dataKeySize]byte
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand ends the process instead

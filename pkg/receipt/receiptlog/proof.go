@@ -32,8 +32,8 @@ func (p Proof) Bytes() []byte {
 	return appendNote(ProofHeader+"\nindex "+strconv.FormatInt(p.Index, 10)+"\n", p.Hashes, p.Checkpoint)
 }
 
-// ParseProof reads a proof. It does not check it. Extra data is refused, because nothing
-// would authenticate it. ErrMalformed.
+// ParseProof reads a proof. It does not check it. A line "extra", which the format allows, is
+// refused, because nothing would authenticate its data. ErrMalformed.
 func ParseProof(data []byte) (p Proof, err error) {
 	rest, found := bytes.CutPrefix(data, []byte(ProofHeader+"\n"))
 	if !found {

@@ -44,7 +44,8 @@ func (s *Service) Replay(ctx context.Context) {
 	}
 }
 
-// replay carries out once what was recorded before the instant. One that fails does not keep it from the others.
+// replay makes one attempt at each revocation that was recorded before an instant. One that fails does not keep
+// replay from the others; the first error is returned.
 func (s *Service) replay(ctx context.Context, before time.Time) error {
 	var fault error
 	for after := int64(0); ; {

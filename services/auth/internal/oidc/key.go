@@ -45,7 +45,7 @@ const (
 	TypeLogout = "logout+jwt"
 )
 
-// Signer has the private keys.
+// Signer makes the private keys of StoredKeys, seals and opens them with DATA_KEY, and signs with them.
 type Signer interface {
 	// Generate returns a new key, sealed, without State and Since. ErrNoDataKey; ErrField for another alg.
 	Generate(alg Alg) (StoredKey, error)

@@ -15,7 +15,7 @@ import (
 
 const tokensPath = root + "account/tokens"
 
-// appPrefix begins the name of the box of an application, which ends with its slug.
+// appPrefix begins the name of an application's checkbox in a form; the application's slug follows.
 const appPrefix = "app."
 
 // tokenDays are the choices of how long an app token is valid, in days; 0: for ever.

@@ -64,8 +64,9 @@ func (e *tooEarly) mayChange() (after time.Duration, yes bool) {
 }
 
 // waitFinal asks the seller how far the transaction of a request is until it is final, for at most b.finalWait.
-// It returns a *tooEarly if it is not final by then, or at once if the seller does not know it or expects it later;
-// nil if it is final, or the seller does not tell; and the cause of ctx if ctx ends.
+// It returns a *tooEarly, at once if the seller does not know the transaction, else when its next look, at most
+// longestLook away, would come after that time; nil if the transaction is final, or the seller does not tell; and the
+// cause of ctx if ctx ends.
 func (b *buyer) waitFinal(ctx context.Context, e entry) error {
 	for end := time.Now().Add(b.finalWait); ; {
 		early := b.look(ctx, e)

@@ -252,7 +252,7 @@ func (u *unit) add(ctx context.Context, month string, n int) error {
 	return nil
 }
 
-// end writes what was added.
+// end writes, for each month, by how many settlements the unit has changed its count.
 func (u *unit) end(ctx context.Context) error {
 	for name, t := range u.months {
 		if t.added == 0 {
