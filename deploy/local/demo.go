@@ -76,8 +76,8 @@ func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) er
 	return proven(ctx, filepath.Join(l.Bin, "receipt"), verify, out)
 }
 
-// eventually calls done until it returns true, within is over or ctx ends, and reports whether it
-// returned true.
+// eventually calls done until it returns true, the time within has passed or ctx ends, and reports
+// whether it returned true.
 func eventually(ctx context.Context, done func(context.Context) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -93,9 +93,9 @@ func eventually(ctx context.Context, done func(context.Context) bool) bool {
 	return true
 }
 
-// proven repeats the command verify of the program receipt until the proofs are there that it asks for,
-// within is over or ctx ends, and prints what it says of log and finality. Proofs that are late are no
-// fault of the purchase.
+// proven repeats "receipt verify" until the proofs that it asks for are there, and prints what it says of
+// log and finality. When the time within has passed or ctx has ended, it prints how to look later, and
+// returns no error for that: proofs that are late are no fault of the purchase.
 func proven(ctx context.Context, program string, verify []string, out io.Writer) error {
 	var report []byte
 	if !eventually(ctx, func(ctx context.Context) (done bool) {
@@ -127,8 +127,8 @@ func parts(report []byte, begin ...string) (found []byte) {
 }
 
 // finalized returns the root of the block that the beacon node calls final: the
-// checkpoint of a reader who trusts that node. It waits for the chain's first one, and
-// returns "" when within is over or ctx ends.
+// checkpoint of a reader who trusts that node. It waits for the chain's first final
+// block, and returns "" when the time within has passed or ctx ends.
 func finalized(ctx context.Context, beacon string) (root string) {
 	eventually(ctx, func(ctx context.Context) bool {
 		var header struct{ Data struct{ Root string } }

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// image is programs that are run in containers, each by its own name.
+// image is a container image with several programs. Each container names the one of them that it runs.
 type image struct {
 	name     string
 	programs []string

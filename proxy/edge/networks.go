@@ -19,7 +19,8 @@ type network[T comparable] struct {
 	prefix netip.Prefix
 	in     *network[T]   // the network of the next wider width
 	within []*network[T] // those of the next narrower width
-	// has is how many units they have, and losing is how long lose is, here and within together.
+	// has is how many units the network's clients have. losing is how many entries lose has, here and in
+	// all narrower networks within this one.
 	has, losing int
 	// lose is what clients of a network of the narrowest width can lose, the newest at the end.
 	lose []T

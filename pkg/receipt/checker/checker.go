@@ -403,8 +403,8 @@ func (c *check) checkProof() {
 	}
 }
 
-// checkLog judges whether the receipt's entry is in the log. checkSignature judges whether the
-// signature is good at that place.
+// checkLog judges whether the receipt's entry is in the log. checkSignature runs after it: whether a
+// revoked key's signature is still good depends on the entry's index.
 func (c *check) checkLog() {
 	log := &c.report.Log
 	entry, err := receiptlog.EntryOf(*c.doc)

@@ -329,9 +329,9 @@ var (
 	ErrOtherCheckpoint = errors.New("finality document from another checkpoint")
 	// ErrCheckpointTooOld is a checkpoint that lies further back than the reader accepts.
 	ErrCheckpointTooOld = errors.New("the checkpoint is too old")
-	// ErrCommittee is a step whose signer or absent members are not those of the committee
-	// of its period, whose slots are not of that period or not in their order, or whose next
-	// committee is not final.
+	// ErrCommittee is a step whose signer is not the committee of its period, whose listed
+	// absent members are not those that did not sign, whose signature slot is not in that
+	// period, whose slots are not in their order, or whose next committee is not final.
 	ErrCommittee = errors.New("not signed by the sync committee of its period")
 	// ErrTooFewSigners is a step that less than two thirds of the committee signed.
 	ErrTooFewSigners = errors.New("less than two thirds of the sync committee signed")

@@ -135,8 +135,8 @@ func (s *Service) methods(ctx context.Context, id int64, state factor.State) ([]
 	return methods, err
 }
 
-// fingerprint changes with the password's hash and with the session stamp, which all that revokes the user's sessions
-// changes.
+// fingerprint changes with the password's hash and with the session stamp. Whatever revokes the user's sessions sets a
+// new stamp.
 func fingerprint(u user.User) string {
 	sum := sha256.Sum256([]byte(u.SessionStamp + " " + u.PasswordHash))
 	return hex.EncodeToString(sum[:])

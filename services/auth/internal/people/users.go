@@ -115,7 +115,7 @@ func (s *Service) Delete(ctx context.Context, by session.Session, id int64) erro
 }
 
 // DeleteOwn deletes the account of a session's user, at their wish. session.ErrNotFound when the session has ended
-// meanwhile; user.ErrLastAdmin, account.ErrPending.
+// meanwhile, or user.ErrNotFound when the user was deleted meanwhile; user.ErrLastAdmin, account.ErrPending.
 func (s *Service) DeleteOwn(ctx context.Context, of session.Session) error {
 	if err := s.accounts.CheckLive(ctx, of); err != nil {
 		return err

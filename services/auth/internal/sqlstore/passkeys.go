@@ -163,7 +163,8 @@ func (tx *transaction) userOf(ctx context.Context, of session.Session) (user.Use
 	return u, err
 }
 
-// UsePasskey implements factor.PasskeyStore. It records a counter that did not advance, unless it stays 0.
+// UsePasskey implements factor.PasskeyStore. A counter that did not advance, unless both are 0, changes nothing but
+// the audit; a flag "backup eligible" that changed is in the audit too.
 func (s *Passkeys) UsePasskey(ctx context.Context, a factor.Assertion) error {
 	var cloned bool
 	p := a.Passkey
