@@ -93,6 +93,7 @@ func (*Applications) CaddyModule() caddy.ModuleInfo {
 //		to    <address>...
 //		file  <path>
 //		tls   <word>
+//		every <duration>
 //	}
 func parseApplications(d *caddyfile.Dispenser, _ any) (any, error) {
 	a := new(Applications)
@@ -113,6 +114,12 @@ func parseApplications(d *caddyfile.Dispenser, _ any) (any, error) {
 			a.File = strings.Join(args, "")
 		case what == "tls" && len(args) == 1:
 			a.TLS = args[0]
+		case what == "every" && len(args) == 1:
+			every, err := caddy.ParseDuration(args[0])
+			if err != nil || every <= 0 {
+				return nil, d.Errf("edge_apps: no duration above zero: %s", args[0])
+			}
+			a.Every = caddy.Duration(every)
 		default:
 			return nil, d.Errf("edge_apps: wrong name or number of arguments: %s", what)
 		}
