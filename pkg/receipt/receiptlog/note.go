@@ -49,6 +49,11 @@ func NewLogKey(origin string, public ed25519.PublicKey) (Key, error) {
 	return newKey(origin, public, typeLog)
 }
 
+// NewWitnessKey returns the key of a witness.
+func NewWitnessKey(name string, public ed25519.PublicKey) (Key, error) {
+	return newKey(name, public, typeWitness)
+}
+
 func newKey(name string, public ed25519.PublicKey, kind byte) (Key, error) {
 	switch {
 	case name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.Contains(name, "+") ||
