@@ -37,8 +37,8 @@ func (s *Service) UserInfo(ctx context.Context, token string) (map[string]any, e
 }
 
 // Preview returns the claims that the application of a slug would learn of a user with all scopes, and why it would not
-// log them in: ErrNotAdmitted, or ErrFactor where they have no second factor. Without claims: ErrNoClient,
-// user.ErrNotFound.
+// log them in: ErrNotAdmitted, or ErrFactor where it asks for a second factor and they have a password alone. Without
+// claims: ErrNoClient, user.ErrNotFound.
 func (s *Service) Preview(ctx context.Context, slug, username string) (map[string]any, error) {
 	c, err := s.Client(ctx, slug)
 	if err != nil {

@@ -62,6 +62,9 @@ var usedTitles = map[link.Kind]string{link.Setup: "UsedSetup", link.Invite: "Use
 func (p linkPages) used(r *request) error {
 	kind := linkKinds[r.Path()]
 	shown, err := p.linkOf(r, kind)
+	if errors.Is(err, user.ErrNotEmpty) { // the token of a used invite, in the form of the set-up
+		return link.ErrInvalid
+	}
 	if !errors.Is(err, link.ErrUsed) {
 		return cmp.Or(err, link.ErrInvalid)
 	}
