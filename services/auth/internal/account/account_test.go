@@ -145,11 +145,7 @@ func (r *rules) add(username string) user.User {
 
 // remove deletes a user as the operator does.
 func (r *rules) remove(username string) error {
-	u, err := r.people.ByUsername(r.t.Context(), username)
-	if err != nil {
-		return err
-	}
-	return r.people.Delete(r.t.Context(), session.Session{}, u.ID)
+	return apptest.Remove(r.t.Context(), r.people, username)
 }
 
 // login logs in and returns the session.

@@ -199,11 +199,7 @@ func (h *fixture) add(username, displayName, pass, role string) int64 {
 
 // remove deletes a user as the operator does.
 func (h *fixture) remove(username string) error {
-	u, err := h.people.ByUsername(h.t.Context(), username)
-	if err != nil {
-		return err
-	}
-	return h.people.Delete(h.t.Context(), session.Session{}, u.ID)
+	return apptest.Remove(h.t.Context(), h.people, username)
 }
 
 func must[T any](v T, err error) func(testing.TB) T { return apptest.Must(v, err) }

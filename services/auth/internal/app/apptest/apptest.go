@@ -247,3 +247,12 @@ func (l *Log) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// Remove deletes a user as the operator does. The errors are those of people.Service.ByUsername and Delete.
+func Remove(ctx context.Context, p *people.Service, username string) error {
+	u, err := p.ByUsername(ctx, username)
+	if err != nil {
+		return err
+	}
+	return p.Delete(ctx, session.Session{}, u.ID)
+}
