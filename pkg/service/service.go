@@ -227,7 +227,7 @@ func Serve(ctx context.Context, ready func([]net.Addr), servers ...Server) error
 		}
 		listeners[i], addrs[i] = l, l.Addr()
 	}
-	// Nothing touches these bytes, so that the system gives them no memory; the garbage
+	// Nothing touches these bytes, so that the system allocates no memory for them; the garbage
 	// that they allow for takes some. Unlike a higher GOGC they allow for no more in a
 	// large heap than in a small one.
 	defer runtime.KeepAlive(make([]byte, heapReserve))

@@ -67,7 +67,7 @@ func (a *Applications) askSoon() {
 	}
 }
 
-// note logs when auth begins to give no list, and when it gives one again.
+// note logs when auth stops returning the list, and when it returns it again.
 func (a *Applications) note(err error) {
 	switch {
 	case err != nil && !a.failing:

@@ -35,7 +35,7 @@ func WitnessID(host string, number int) string { return host + "/" + witnessName
 // (with its port, where it has one), a witness for each address, and the policy that asks
 // all of them: for the verifier, and for the witnesses and a mirror, which read from it
 // whose log they cosign or copy. The policy names the first generation alone: a later one
-// is added when it begins, because whoever has the log's key could have another log cosigned
+// is added when it begins, because the holder of the log's key could have another log cosigned
 // under the name of each generation in it. ErrRestore.
 //
 // A witness whose state is lost would cosign a second history: the file is made together

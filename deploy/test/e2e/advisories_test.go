@@ -361,7 +361,8 @@ func tokensAreComparedWhole(t *testing.T, c *conform) {
 		}
 	}
 	for _, foreign := range []string{f.idToken, f.refresh, c.secret, ""} {
-		if status, _ := c.ask(t, http.MethodGet, "userinfo", cmp.Or(foreign, "x"), nil); status != http.StatusUnauthorized {
+		status, _ := c.ask(t, http.MethodGet, "userinfo", cmp.Or(foreign, "x"), nil)
+		if status != http.StatusUnauthorized {
 			t.Errorf("another kind of token is answered %d at userinfo", status)
 		}
 	}

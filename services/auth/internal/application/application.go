@@ -49,7 +49,7 @@ type Application struct {
 	Color    string
 	Position int // on the start page; equal ones are ordered by name
 	Route    Route
-	// Reached reports that somebody was led to the application, a probe found it, or a command, or a release before
+	// Reached reports that a user was led to the application, a probe found it, or a command, or a release before
 	// routes, created it.
 	Reached bool
 	// Icon is the SHA-256 of its picture, hexadecimal; empty: it has none.

@@ -58,8 +58,8 @@ func (e Entry) cells() ([]string, error) {
 	}
 	row := []string{
 		number(e.ID), e.At.UTC().Format(time.RFC3339), e.Event.Name, string(e.Kind), number(e.Actor.ID),
-		e.Actor.Name,
-		number(e.SubjectID), e.SubjectName, e.IP, e.Agent, e.RequestID, e.SessionKey, detail, number(e.Count),
+		e.Actor.Name, number(e.SubjectID), e.SubjectName, e.IP, e.Agent, e.RequestID, e.SessionKey, detail,
+		number(e.Count),
 	}
 	for i := range row {
 		row[i] = inert(row[i])

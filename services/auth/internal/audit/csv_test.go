@@ -27,8 +27,11 @@ func TestCSV_ACellASpreadsheetWouldRunIsQuoted(t *testing.T) {
 		"Anna": "Anna", "": "", "a=1": "a=1", `he said "=1"`: `he said "=1"`, "a,\nb": "a,\nb",
 	} {
 		var file strings.Builder
-		store := one{entry: audit.Entry{Event: audit.Event{Name: "login", SubjectName: cell, Detail: map[string]any{"name": cell}}, Count: 1}}
-		r, err := audit.NewRecorder(audit.RecorderOptions{Store: store, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		store := one{entry: audit.Entry{
+			Event: audit.Event{Name: "login", SubjectName: cell, Detail: map[string]any{"name": cell}}, Count: 1,
+		}}
+		options := audit.RecorderOptions{Store: store, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+		r, err := audit.NewRecorder(options)
 		if err != nil {
 			t.Fatal(err)
 		}

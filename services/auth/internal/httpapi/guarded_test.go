@@ -344,7 +344,9 @@ func TestGuard_ARevocationHoldsWithTheNextRequest(t *testing.T) {
 		"deletion":          func(h *fixture, _ *browser) error { return h.remove("otto") },
 		"leaving the group": func(h *fixture, _ *browser) error { return h.policy.SetMember(t.Context(), "kids", "otto", false) },
 		"a new password":    func(h *fixture, _ *browser) error { return h.accounts.ResetPassword(t.Context(), "otto", newPass) },
-		"disabling":         func(h *fixture, _ *browser) error { return h.people.Disable(t.Context(), session.Session{}, 2) },
+		"disabling": func(h *fixture, _ *browser) error {
+			return h.people.Disable(t.Context(), session.Session{}, 2)
+		},
 		"the last day of a guest": func(h *fixture, _ *browser) error {
 			today := h.clock.Now().Format(time.DateOnly)
 			_, err := h.people.UpdateMember(t.Context(), session.Session{}, 2, people.MemberChange{LastDay: &today})

@@ -108,8 +108,11 @@ func TestLink_LeadsOnInTheBrowserThatUsedIt(t *testing.T) {
 	late.post("/pforte/join", "t", token, "username", "other", "password", userPass).leadsTo(login)
 	late.get(login).want(http.StatusOK).shows("Dein Konto ist angelegt.", `value="anne"`)
 	stranger.get(path).want(http.StatusBadRequest).shows("Dieses Konto gibt es schon.", "Anmelden")
-	stranger.post("/pforte/join", "t", token, "do", "passkey", "username", "other").want(http.StatusBadRequest).shows("Dieses Konto gibt es schon.", "Anmelden")
-	stranger.post("/pforte/setup", "t", token, "do", "passkey", "username", "other").want(http.StatusBadRequest).shows("Der Link ist ungültig oder abgelaufen.")
+	passkey := []string{"t", token, "do", "passkey", "username", "other"}
+	stranger.post("/pforte/join", passkey...).want(http.StatusBadRequest).
+		shows("Dieses Konto gibt es schon.", "Anmelden")
+	stranger.post("/pforte/setup", passkey...).want(http.StatusBadRequest).
+		shows("Der Link ist ungültig oder abgelaufen.")
 	f.advance(time.Minute)
 	for range 2 * 10 { // it does not count as guessed
 		b.get(path).want(http.StatusBadRequest).shows("Dieses Konto gibt es schon.")

@@ -202,12 +202,16 @@ func TestClients_LookingNeedsNoProofAndChangingDoes(t *testing.T) {
 func TestClients_APreviewSaysWhoNeedsASecondFactor(t *testing.T) {
 	f, anna, _ := newProviding(t)
 	anna.grafana()
-	if err := f.policy.ChangeApplication(t.Context(), session.Session{}, "grafana", policy.ApplicationChange{SecondFactor: new(true)}); err != nil {
+	err := f.policy.ChangeApplication(t.Context(), session.Session{}, "grafana",
+		policy.ApplicationChange{SecondFactor: new(true)})
+	if err != nil {
 		t.Fatal(err)
 	}
-	const at, needs = "/pforte/admin/sign-in/grafana?user=otto", "otto braucht für diese Anwendung zuerst einen zweiten Faktor."
+	const at = "/pforte/admin/sign-in/grafana?user=otto"
+	const needs = "otto braucht für diese Anwendung zuerst einen zweiten Faktor."
 	anna.get(at).want(http.StatusOK).shows(needs)
-	if err := f.store.Users.Rehash(t.Context(), 2, must(f.store.Users.ByID(t.Context(), 2))(t).PasswordHash, user.NoPassword); err != nil {
+	otto := must(f.store.Users.ByID(t.Context(), 2))(t)
+	if err := f.store.Users.Rehash(t.Context(), 2, otto.PasswordHash, user.NoPassword); err != nil {
 		t.Fatal(err)
 	}
 	anna.get(at).want(http.StatusOK).lacks(needs).shows("preferred_username") // a login by passkey has two factors

@@ -315,7 +315,8 @@ func TestProof_IsAskedByEveryFormAboutTheHousehold(t *testing.T) {
 			continue
 		}
 		forms++
-		anna.post(strings.Replace(r.Path, ":id", "2", 1), "do", "invite", "role", "admin").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>")
+		anna.post(strings.Replace(r.Path, ":id", "2", 1), "do", "invite", "role", "admin").
+			want(http.StatusForbidden).shows("<h1>Bestätigen</h1>")
 	}
 	if forms < 10 {
 		t.Errorf("%d forms", forms)

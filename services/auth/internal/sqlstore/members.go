@@ -159,7 +159,7 @@ func (s *Users) rename(ctx context.Context, tx *transaction, u user.User, name s
 	if err != nil {
 		return err
 	}
-	// After the update, which waits for a transaction in which another user gives the name up.
+	// After the update, which waits for a transaction in which the name becomes another user's former one.
 	err = tx.exec(ctx, `DELETE FROM former_usernames WHERE username = ? AND user_id = ?`, asciiLower(name), u.ID)
 	if err != nil {
 		return err

@@ -132,7 +132,7 @@ func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, erro
 	if err != nil {
 		return user.User{}, err
 	}
-	// After the insert, which waits for a transaction in which another user gives the name up.
+	// After the insert, which waits for a transaction in which the name becomes another user's former one.
 	if theirs, err := tx.isTheirs(ctx, u.Username); err != nil || theirs {
 		return user.User{}, cmp.Or(err, user.ErrUsernameTaken)
 	}

@@ -96,7 +96,7 @@ func (r *refusal) after(open bool) error {
 	return r
 }
 
-// unchargedReasons are reasons of a 503 that a verifier gives only when the call has moved no money.
+// unchargedReasons are reasons of a 503 that a verifier returns only when the call has moved no money.
 var unchargedReasons = []string{
 	"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", notReady,
 }

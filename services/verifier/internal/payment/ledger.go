@@ -172,8 +172,8 @@ type Caps struct {
 	// OfPayer. As many may be under way at once, counting those that have failed, and one more for
 	// each that was settled. Client is for payers who are not known.
 	Payer, Client int
-	// Around is how many may fail in a day in the network around the client, whoever the payers
-	// are. Like Client it is for payers who are not known.
+	// Around is how many may fail in a day in the network around the client, those of known payers
+	// among them. Like Client it is for payers who are not known.
 	Around int
 	// Strangers and StrangersMonth are how many may fail in a day and in the month, of all
 	// payers who are not known. Both are zero or neither is.

@@ -99,7 +99,7 @@ func (l *Log) AskWitnesses(ctx context.Context) ([]WitnessAnswer, error) {
 	return answers, nil
 }
 
-// Resume lets a frozen log go on, when as many witnesses confirm its tree as must at a start, and
+// Resume ends a log's freeze when as many witnesses confirm its tree as must at a start, and
 // neither another witness nor the mark, where there is one, contradicts. Where the
 // policy asks for no witness, size must be that of the log, as the operator knows it; else
 // size is not looked at. ErrDisagrees; ErrLost: the log has changed meanwhile.

@@ -12,7 +12,7 @@ import (
 
 // Receipts makes signed receipts, and keeps the latest used ones by request. A receipt
 // that was once right stays right: it is about a final block, the same request has
-// the same bytes, and an expectation that once held goes on to hold. So none expires.
+// the same bytes, and an expectation that once held still holds. So none expires.
 type Receipts struct {
 	key    *receipt.SigningKey
 	looked func(hit bool)  // called with the result of each lookup

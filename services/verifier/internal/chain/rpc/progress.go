@@ -67,7 +67,7 @@ func (r *Reader) Progress(ctx context.Context, transaction chain.Hash, ask func(
 	}
 	heads, err := r.Reached(ctx)
 	if err == nil && seen.block > heads.Finalized && ask() == nil {
-		// While nobody buys, the heads are up to maxHeadAge old.
+		// Without purchases the heads are up to maxHeadAge old.
 		if err = r.pollAll(ctx, nil); err == nil {
 			heads, err = r.Reached(ctx)
 		}

@@ -21,7 +21,7 @@ const (
 	releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
 	writeSQL   = `UPDATE payments SET state = ?, month = ?, again = ?, repeats = ?, reason = ?, tx = ?, changed = ?,
 	check_at = CASE WHEN ? IN ('settled', 'dead') THEN NULL ELSE COALESCE(check_at, ?) END WHERE` + byKey
-	// foundSQL makes a record Settled, and gives it the columns of the payment that was found.
+	// foundSQL makes a record Settled, and sets its columns to those of the payment that was found.
 	foundSQL = `UPDATE payments SET state = 'settled', month = ?, tx = ?, reason = '', changed = ?, check_at = NULL,
 	plain = ?, owner = ?, payment = ?, request = ?, identifier = ?, resource = ?, operation = ?, transport = ?,
 	client = ?, around = ? WHERE` + byKey

@@ -157,7 +157,7 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	return sale, err
 }
 
-// keyCopy gives a payment that is not plain the key of its copy. Where the record under the key of
+// keyCopy sets the key of a payment that is not plain to that of its copy. Where the record under the key of
 // the authorization is this copy's, the payment keeps that key. ErrUsed: that record is of another copy.
 func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
 	r, err := w.Ledger.Get(ctx, c.Payment.Key)
