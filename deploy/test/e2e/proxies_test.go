@@ -505,6 +505,6 @@ func startTraefik(f *foreign, folder string, change *strings.Replacer) stack.Pro
 		}
 	}
 	program := filepath.Join(folder, "traefik")
-	run(source, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
+	run(source, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-o", program, ".")
 	return stack.Program{Name: "traefik", Path: program, Args: []string{f.at, filepath.Join(folder, "dynamic.yml")}}
 }
