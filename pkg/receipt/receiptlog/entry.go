@@ -231,7 +231,7 @@ func (e Entry) Follows(last Entry, origin string) error {
 }
 
 // EntryOf returns the entry of a signed receipt, which receipt.Parse must have returned. It
-// does not check the signature.
+// does not check the signature. ErrMalformed.
 func EntryOf(doc receipt.Document) (Entry, error) {
 	signature, ok := decodeBase64(doc.Signature.Value)
 	if !ok {
@@ -369,7 +369,7 @@ func parseNumber(text string) (int64, error) {
 }
 
 // EntriesOfAnswer returns the entries of an answer: one, or one for each answer of a batch, in
-// their order. It checks no signature.
+// their order. It checks no signature. ErrMalformed, receipt.ErrMalformed.
 func EntriesOfAnswer(answer []byte) ([]Entry, error) {
 	answers, err := receipt.SplitAnswers(answer)
 	if err != nil {

@@ -44,12 +44,12 @@ type Key struct {
 	kind   byte
 }
 
-// NewLogKey returns the key of a log; the name is the log's origin.
+// NewLogKey returns the key of a log; the name is the log's origin. ErrMalformed.
 func NewLogKey(origin string, public ed25519.PublicKey) (Key, error) {
 	return newKey(origin, public, typeLog)
 }
 
-// NewWitnessKey returns the key of a witness.
+// NewWitnessKey returns the key of a witness. ErrMalformed.
 func NewWitnessKey(name string, public ed25519.PublicKey) (Key, error) {
 	return newKey(name, public, typeWitness)
 }
@@ -65,10 +65,10 @@ func newKey(name string, public ed25519.PublicKey, kind byte) (Key, error) {
 	return Key{name: name, public: public, kind: kind}, nil
 }
 
-// ParseLogKey reads the verifier key (vkey) of a log: <origin>+<key id>+<base64 of 0x01 and key>.
+// ParseLogKey reads the verifier key (vkey) of a log: <origin>+<key id>+<base64 of 0x01 and key>. ErrMalformed.
 func ParseLogKey(vkey string) (Key, error) { return parseKey(vkey, typeLog) }
 
-// ParseWitnessKey reads the verifier key (vkey) of a witness: <name>+<key id>+<base64 of 0x04 and key>.
+// ParseWitnessKey reads the verifier key (vkey) of a witness: <name>+<key id>+<base64 of 0x04 and key>. ErrMalformed.
 func ParseWitnessKey(vkey string) (Key, error) { return parseKey(vkey, typeWitness) }
 
 func parseKey(vkey string, kind byte) (Key, error) {
@@ -196,7 +196,7 @@ func (c Checkpoint) Text() string {
 }
 
 // Sign returns the checkpoint as a note with one signature. Where s is the signer of a log, its
-// name must be the checkpoint's origin.
+// name must be the checkpoint's origin. ErrMalformed for what ParseCheckpoint refuses.
 func (c Checkpoint) Sign(s *Signer) ([]byte, error) {
 	if s.kind == typeLog && s.name != c.Origin {
 		return nil, fmt.Errorf("sign checkpoint: the key is %s's, not %s's", s.name, c.Origin)

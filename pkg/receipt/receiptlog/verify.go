@@ -22,7 +22,7 @@ type Result struct {
 // policy has the verifier's list ([Policy.WithList]) and the list has a generation of the log, it
 // must confirm this one; a policy that names several generations needs the list. ErrMalformed,
 // ErrSignature, ErrUnknownLog, ErrUnlisted, ErrQuorum, ErrInclusion; receipt.ErrUnknownKey,
-// receipt.ErrRevokedKey, receipt.ErrSignature.
+// receipt.ErrRevokedKey, receipt.ErrSignature, and receipt.ErrMalformed as of its VerifySignature.
 func Verify(doc receipt.Document, keys receipt.KeyDocument, proof []byte, policy Policy) (Result, error) {
 	key, keyErr := doc.VerifySignature(keys)
 	if errors.Is(keyErr, receipt.ErrRevokedKey) {
@@ -44,7 +44,8 @@ func Verify(doc receipt.Document, keys receipt.KeyDocument, proof []byte, policy
 }
 
 // Included does the part of Verify that concerns the log and not the keys of receipts:
-// it does not check the receipt's signature, and the result has no Key.
+// it does not check the receipt's signature, and the result has no Key. ErrMalformed, ErrSignature,
+// ErrUnknownLog, ErrUnlisted, ErrQuorum, ErrInclusion.
 func Included(doc receipt.Document, proof []byte, policy Policy) (Result, error) {
 	entry, err := EntryOf(doc)
 	if err != nil {

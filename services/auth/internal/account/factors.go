@@ -21,10 +21,9 @@ type Factors interface {
 	// SetupTOTP stores a sealed secret that is not confirmed yet, instead of an earlier
 	// one. factor.ErrAlreadyEnabled when one is confirmed.
 	SetupTOTP(ctx context.Context, id int64, sealed []byte) error
-	// EnableTOTP confirms the secret that was stored as pending by a code of the step, which
-	// is used up, stores it as sealed, makes it a second factor with a new set of recovery
-	// codes, and revokes the user's other sessions. factor.ErrNoPendingSetup,
-	// factor.ErrAlreadyEnabled.
+	// EnableTOTP confirms the secret whose sealed form is pending, which a code of step has fitted: it stores the
+	// form sealed in its place, uses the step up, makes the secret a second factor with new recovery codes, and
+	// revokes the user's other sessions. factor.ErrNoPendingSetup, factor.ErrAlreadyEnabled.
 	EnableTOTP(ctx context.Context, of session.Session, pending, sealed []byte, step int64, recovery []string,
 	) (user.Revocation, error)
 	// EnableByPasskey makes the user's passkeys their second factor, with new recovery codes, and

@@ -55,7 +55,8 @@ func (s *Service) changeOnce(ctx context.Context, by session.Session, current, r
 }
 
 // replaceHash sets the password of a session's user if its hash is still old, else user.ErrChanged, and ends their
-// other sessions. session.ErrNotFound when the session has ended, as it may while the new hash is computed.
+// other sessions. session.ErrNotFound when the session has ended, as it may while the new hash is computed;
+// password.ErrBusy, ErrPending.
 func (s *Service) replaceHash(ctx context.Context, by session.Session, old, pw string) error {
 	hash, err := s.passwords.Hash(ctx, pw)
 	if err != nil {

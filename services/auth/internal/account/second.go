@@ -177,7 +177,8 @@ func (s *Service) CancelLogin(ctx context.Context, ref session.Ref) error {
 // VerifyCode finishes a pending login with a TOTP code or a recovery code and returns
 // which of them it was, "totp" or "recovery", and how many recovery codes are left.
 // browser is the value of the browser's cookie, or "". ErrNoPendingLogin;
-// factor.ErrInvalidCode; ratelimit.LimitedError with ErrTooManyCodes; factor.ErrNotConfigured, factor.ErrSealed.
+// factor.ErrInvalidCode; ratelimit.LimitedError with ErrTooManyCodes; factor.ErrNotConfigured, factor.ErrSealed;
+// user.ErrNotFound when the user was deleted in that moment.
 //
 // The code is used up before the session is created: if the process ends between the two,
 // a code is lost and no session is gained.

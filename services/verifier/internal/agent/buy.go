@@ -192,7 +192,8 @@ func (b *buyer) forget(e entry) error {
 
 // sign requests the price and signs a payment for the request of e. When it returns no error, the payment is
 // counted and in the journal. When another run was faster, it returns errFaster, or errAnswered if that run
-// has saved the answer. Nothing is signed where [buyer.waitFinal] returns an error.
+// has saved the answer. Nothing is signed where [buyer.waitFinal] returns an error. ErrNoOffer, ErrPriceAboveCap,
+// ErrPayee, ErrDayCap; the errors of challenge and of approve.
 func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 	asked := []entry{e}
 	for _, q := range b.batch {

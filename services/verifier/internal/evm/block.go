@@ -263,7 +263,8 @@ func (b *ProvenBlock) Memory() int64 {
 }
 
 // Snapshot returns all that is known of the transaction at index, with its sender
-// recovered. Chain and heads are left to the caller.
+// recovered. Chain and heads are left to the caller. chain.ErrUnsupportedType, also where no sender can be
+// recovered.
 func (b *ProvenBlock) Snapshot(index uint64) (chain.Snapshot, error) {
 	entry := b.entries[index]
 	if entry.unknownType {
@@ -293,7 +294,8 @@ func (b *ProvenBlock) Snapshot(index uint64) (chain.Snapshot, error) {
 }
 
 // Matches returns nil when what a node reported of a transaction alone (place, sender) and of its receipt
-// (status, cumulative gas, number of logs) is what the block proves: else the node is not trusted.
+// (status, cumulative gas, number of logs) is what the block proves. chain.ErrInconsistent, chain.ErrIntegrity: the
+// node is not trusted. chain.ErrUnsupportedType.
 func (b *ProvenBlock) Matches(t *Transaction, r *Receipt) error {
 	index, ok := b.index[*t.Hash]
 	if !ok {

@@ -58,6 +58,8 @@ func kindOf(raw []byte) byte {
 }
 
 // Encode returns the transaction's value in the transactions trie, whose Keccak-256 is its hash.
+// chain.ErrUnsupportedType; chain.ErrInconsistent where the node left members out; chain.ErrIntegrity where its
+// bytes are of another type.
 func (t *Transaction) Encode() ([]byte, error) {
 	if t.raw != nil {
 		if isKnown(kindOf(t.raw)) {

@@ -213,8 +213,8 @@ func (l *Log) head(ctx context.Context) (Head, error) {
 // confirm checks, before the first entry gets its place after a start, a freeze or a doubt, that the
 // tree is the one that was signed before, and not an older one: by the mark, and by the
 // witnesses, which cosign it. As many as the policy asks for must do so and, unless it asks for
-// none, so many that the others alone could not meet the policy. ErrFrozen, as of checkMark and
-// freezeFor.
+// none, so many that the others alone could not meet the policy. ErrOtherLog; ErrFrozen, as of
+// checkMark and freezeFor.
 func (l *Log) confirm(ctx context.Context, head Head) error {
 	if err := l.checkMark(ctx, head); err != nil {
 		return err

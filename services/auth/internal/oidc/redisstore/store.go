@@ -115,8 +115,9 @@ func (s *store) PutCode(ctx context.Context, hash string, c oidc.Code) error {
 	return failed("keep code", putCode.Run(ctx, s.client, s.pair(hash)[:1], encoded, reused, c.ExpiresAt).Err())
 }
 
-// takeCode returns a code once. Of one without PKCE that was used before it returns the ID of the grant that has to
-// end, but not within usedGrace: a copy at once would end what the first is about to be given.
+// takeCode returns a code to one call, also where the client sends that call again (store.answer). To later calls it
+// returns, of a code without PKCE, the ID of the grant that has to end, but not within usedGrace: a copy at once would
+// end what the first is about to be given.
 var takeCode = redis.NewScript(`
 local again = redis.call('GET', KEYS[3])
 if again then return {again, ''} end

@@ -58,7 +58,7 @@ func Read(ctx context.Context, path string) (File, error) {
 }
 
 // readSQLite reads the table users, in the order of its ids where it has them.
-// sqldb.ErrNotSQLite.
+// sqldb.ErrNotSQLite, ErrColumns, ErrTooLarge.
 func readSQLite(ctx context.Context, path string) (file File, err error) {
 	db, err := sqldb.OpenFile(path)
 	if err != nil {

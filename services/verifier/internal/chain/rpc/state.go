@@ -75,7 +75,8 @@ func (r *Reader) StorageProof(
 }
 
 // BlockNumber returns the number of a block by its hash, as the first node that has it
-// reports it; the header that it reports has the hash.
+// reports it; the header that it reports has the hash. chain.ErrInconsistent where no node has it, and the errors of
+// the nodes.
 func (r *Reader) BlockNumber(ctx context.Context, hash chain.Hash) (number uint64, err error) {
 	err = r.inTurn(ctx, func(ctx context.Context, e *endpoint, memory *reservation) error {
 		block := newCall("eth_getBlockByHash", common.Hash(hash), false)
