@@ -130,7 +130,8 @@ func Recover(digest common.Hash, signature []byte) (common.Address, error) {
 
 func word(n *big.Int) []byte { return common.BigToHash(n).Bytes() }
 
-// Decimal reads an unsigned 256-bit number in plain digits, which may have leading zeros.
+// Decimal reads an unsigned 256-bit number of 1 to 78 decimal digits, with leading zeros or without.
+// It returns false for any other text.
 func Decimal(text string) (*big.Int, bool) {
 	if text == "" || len(text) > 78 || strings.Trim(text, "0123456789") != "" {
 		return nil, false
