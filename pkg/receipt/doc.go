@@ -117,6 +117,6 @@
 // those that a public log had before a cut-off (logged, [Logged]; package receiptlog).
 //
 // To rotate: list the coming key as next; when every cached document has run out
-// (five minutes), sign with it and list the old one as retired ([ParseKeys] reads the
-// old key document unchanged). Old receipts verify with the new document.
+// (five minutes), sign with it and list the old one as retired ([ParseKeys] takes the
+// old key document as it is, and returns its active key as retired). Old receipts verify with the new document.
 package receipt

@@ -217,8 +217,10 @@ func ChecksFor(senderMethod string, e Expectations) []Check {
 // maxName bounds the name of a chain in bytes.
 const maxName = 64
 
-// validate returns an error where a member has not its one spelling or its fixed value, or where
-// checksInOrder, consistent, transferHolds or expectationsHold finds a contradiction.
+// validate returns an error where a member has not its one spelling or its fixed value; where the
+// receipt has a transfer, or its request has one, and its type is another, or lacks it with that type;
+// where request.transactionHash is not transaction.hash; or where checksInOrder is false, or
+// consistent, transferHolds (for a transfer receipt) or expectationsHold returns an error.
 func (r Receipt) validate() error {
 	for _, fault := range []struct {
 		what string
@@ -278,7 +280,7 @@ func (r Receipt) checksInOrder() bool {
 	})
 }
 
-// member is a member of the transaction, the block, the outcome or the transfer.
+// member is one JSON member of a receipt's transaction, block, outcome or transfer.
 type member struct {
 	field string // path in the receipt, such as transaction.from
 	value string // "null" where there is none
