@@ -12,8 +12,9 @@ func JoinAnswers(answers [][]byte) []byte {
 	return slices.Concat([]byte(`{"answers":[`), bytes.Join(answers, []byte(",")), []byte("]}"))
 }
 
-// SplitAnswers returns the answers in the answer to a batch, in the order of the questions; any
-// other answer is returned as the only one. It verifies none of them. The error is ErrMalformed.
+// SplitAnswers returns the answers in the answer to a batch, in the order of the questions; it verifies
+// none of them. A batch is an object whose first member is named answers; any other text is returned as
+// the only answer. ErrMalformed for a batch that is not JSON or in which answers is no list or is empty.
 func SplitAnswers(text []byte) ([][]byte, error) {
 	inside, _ := bytes.CutPrefix(bytes.TrimSpace(text), []byte("{"))
 	if !bytes.HasPrefix(bytes.TrimSpace(inside), []byte(`"answers"`)) {
