@@ -12,7 +12,7 @@ import (
 func jpegOrientation(file []byte) int {
 	for at := 2; at+4 <= len(file) && file[at] == 0xff; {
 		marker, size := file[at+1], int(binary.BigEndian.Uint16(file[at+2:]))
-		if marker == 0xda || size < 2 || at+2+size > len(file) { // the picture begins
+		if marker == 0xda || size < 2 || at+2+size > len(file) { // the picture begins, or the file is damaged
 			break
 		}
 		segment := file[at+4 : at+2+size]

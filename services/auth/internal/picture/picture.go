@@ -22,7 +22,7 @@ var (
 
 // Options are the bounds of an Encoder and the form of what it returns. All are required unless noted.
 type Options struct {
-	// MaxBytes bounds a file, MaxSide the width and the height that its header tells, and MaxPixels their product; 0:
+	// MaxBytes bounds a file, MaxSide the width and the height in its header, and MaxPixels their product; 0:
 	// MaxSide alone does.
 	MaxBytes, MaxSide, MaxPixels int
 	// Side is the width and height of the pictures returned.
