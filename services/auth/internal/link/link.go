@@ -38,7 +38,7 @@ func (k Kind) Path(token string) string {
 // Errors of links.
 var (
 	// ErrInvalid is the error of a token that cannot be used: unknown, used, void, expired, of another kind, or
-	// created by somebody who is no admin any more.
+	// created by a user who is no admin any more.
 	ErrInvalid = errors.New("link is invalid or expired")
 	// ErrUsed is ErrInvalid of a link that did what it is for, for a user who still exists. Whoever has its token may
 	// be told.
