@@ -285,8 +285,9 @@ func (w *Web) Detach(r *http.Request) (*http.Request, context.CancelFunc) {
 	return r.WithContext(w.fromNetwork(ctx, r)), cancel
 }
 
-// Waiting returns a context for a request that waits for its file, or for another request, which may compute the hash
-// of a password. It has passwordTimeout, and ends when the client hangs up.
+// Waiting returns a context for a request that waits until the file in its body has arrived, or until another request
+// has ended that may compute the hash of a password. The context has passwordTimeout, not the timeout of other
+// requests, and ends when the client hangs up.
 func Waiting(r *http.Request) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(service.Untimed(r.Context()), passwordTimeout)
 }
