@@ -27,7 +27,7 @@ func (s *Service) KnownBrowser(ctx context.Context, username, browser string) (s
 	if err != nil && !errors.Is(err, user.ErrNotFound) {
 		return "", err
 	}
-	// Also where there is no such user, whose id is 0 then: the time tells nobody which names there are.
+	// Also where there is no such user, whose id is 0 then: the time that this takes does not depend on it.
 	known, err := s.browsers.Browsers(ctx, u.ID)
 	hash := session.HashOf(browser)
 	if err != nil || !slices.ContainsFunc(known, func(b factor.Browser) bool { return b.Hash == hash }) {
