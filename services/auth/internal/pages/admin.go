@@ -223,7 +223,7 @@ func (p audits) auditQuery(r *request) (audit.Query, url.Values) {
 
 const (
 	auditPath = root + "admin/audit"
-	// auditRows is how many entries the page shows at once, so that it weighs less than 40 KB in a household of 200.
+	// auditRows is how many entries the page shows at once, so that it has less than 40 KB in a household of 200.
 	auditRows = 40
 )
 

@@ -158,8 +158,8 @@ func (p appPages) app(r *request) error {
 	return p.render(r, "app", a.Name, page)
 }
 
-// maxAgain is how often the page of an application is loaded again at most. A certificate may fail for ever, and
-// somebody may begin to type.
+// maxAgain is how often the page of an application is loaded again at most: a certificate may fail for ever, and the
+// admin may begin to type.
 const maxAgain = 30
 
 // loadAgain has the browser load the page again in two seconds, if its query says that something has just been done

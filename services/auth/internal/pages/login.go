@@ -116,7 +116,7 @@ func (p signIn) login(r *request) error {
 }
 
 // resume shows again the form that the login, or the new proof, has kept, as it was filled in, and reports whether it
-// did. It does not where none is kept, or where its page is unknown or not the user's.
+// did. It does not where none is kept, or where its page is unknown, or is for admins and the user is none.
 func (p *Pages) resume(r *request, in account.LoggedIn, to string) (shown bool, err error) {
 	form := r.form.restore()
 	target, err := url.Parse(to)
@@ -143,8 +143,8 @@ func (p *Pages) resume(r *request, in account.LoggedIn, to string) (shown bool, 
 }
 
 // loginKeys returns the keys of the login limit: the client's networks or, in a browser in which this user has logged
-// in before, one for the user and the browser. So others behind the same address keep nobody out who has logged in
-// here, and such a browser adds attempts for its own users only.
+// in before, one for the user and the browser. So others behind the same address cannot keep out a user who has logged
+// in here, and failed logins in such a browser count for its own users only.
 func (p *Pages) loginKeys(r *request) []string {
 	browser := p.Sessions.Browser(r.Request())
 	if browser == "" {

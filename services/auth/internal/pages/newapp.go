@@ -66,7 +66,8 @@ func upstreamFields(v view, route routeForm) upstreamView {
 	return u
 }
 
-// skips are the keys of the texts of why a proxy leaves out an application; all others are RouteSkippedF.
+// skips are the keys of texts, by the reason for which a proxy leaves out an application. Any other reason has the text
+// RouteSkippedF.
 var skips = map[string]string{
 	"address": "SkippedAddress", "own": "SkippedOwn", "certificate": "SkippedCertificate",
 }
@@ -221,7 +222,7 @@ func slugOf(text string) string {
 	return cmp.Or(strings.Trim(slug[:min(len(slug), maxLabel)], "-"), "app")
 }
 
-// ownSlugs are given to no application here: other pages are where its page would be.
+// ownSlugs are slugs that no application gets here, because other pages have the paths that its pages would have.
 var ownSlugs = []string{"new", "probe"}
 
 // freeSlug returns a short name that no application has, with a number where it is taken.
@@ -265,7 +266,8 @@ func (p appPages) try(r *request) trial {
 	return trial{Text: r.text["ProbeWaits"]}
 }
 
-// probeFaults are the keys of the texts of why a probe got no answer; all others are ProbeNobody.
+// probeFaults are the keys of texts, by the Error of a probe without an answer. Any other Error has the text
+// ProbeNobody.
 var probeFaults = map[string]string{"name": "ProbeName", "address": "UpstreamBlocked", "tls": "ProbeTLS"}
 
 // trial returns in words what a probe found.

@@ -359,7 +359,8 @@ func recipeOfClient(client oidc.Client) (c clientRecipe, at string) {
 	return c, at
 }
 
-// refusals are the keys of the texts of why something was refused; all others are RefusedOtherF.
+// refusals are the keys of texts, by the reason for which something was refused. Any other reason has the text
+// RefusedOtherF.
 var refusals = map[string]string{
 	"redirect_uri": "RefusedAddress", oidc.ErrClient.Error(): "RefusedSecret", oidc.ErrIDs.Error(): "RefusedSecret",
 	oidc.ErrCodeUsed.Error(): "RefusedCode", oidc.ErrCodeClient.Error(): "RefusedCode",

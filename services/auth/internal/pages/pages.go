@@ -310,8 +310,8 @@ type request struct {
 
 func (r *request) ctx() context.Context { return r.Request().Context() }
 
-// detach gives r the request of web.Web.Detach. The returned function gives it the former one back, because a page
-// may be shown after its work has failed.
+// detach sets the request of r to that of web.Web.Detach. The returned function sets it to the former one again,
+// because a page may be shown after the work of its form has failed.
 func (p *Pages) detach(r *request) func() {
 	before := r.Request()
 	detached, cancel := p.Detach(before)

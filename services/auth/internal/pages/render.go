@@ -329,7 +329,7 @@ var functions = template.FuncMap{
 		}
 	},
 	"optional": func(t texts, f field) field { f.Optional, f.Mark = true, "("+t["Optional"]+")"; return f },
-	// as gives a field another id, where a page has several of one name.
+	// as returns a field with another id, by which it also has its error, where a page has several of one name.
 	"as":      func(v view, id string, f field) field { f.ID, f.Wrong = id, v.Wrong(id); return f },
 	"few":     joinNames,
 	"reveal":  func(t texts, f field) field { f.Reveal = t["PasswordShow"]; return f },

@@ -185,7 +185,8 @@ func (t texts) kept(d session.Device, l session.Lifetimes) string {
 	return ""
 }
 
-// numberDevices gives devices of one name numbers, from 1 for the one that has been logged in for the longest.
+// numberDevices adds a number to the names of devices that have the same one: 1 for the one that has been logged in
+// for the longest.
 func numberDevices(all []device) {
 	oldest := slices.Clone(all)
 	slices.SortStableFunc(oldest, func(a, b device) int { return a.Since.Compare(b.Since) })
