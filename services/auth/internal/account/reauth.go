@@ -84,7 +84,9 @@ func (s *Service) Reauth(ctx context.Context, of session.Session, pw, code strin
 	return in, err
 }
 
-// provePassword checks the password and, of a user with a second factor, uses a code up.
+// provePassword checks the password and, of a user with a second factor, uses a code up. It returns what was proved.
+// ErrReauthPassword, password.ErrBusy; factor.ErrInvalidCode, also where code is empty; and the other errors of
+// limitedCode and useCode.
 func (s *Service) provePassword(ctx context.Context, u user.User, pw, code string) (session.Factor, error) {
 	if _, err := s.passwords.Verify(ctx, u.PasswordHash, pw); errors.Is(err, password.ErrMismatch) {
 		return "", ErrReauthPassword
