@@ -15,7 +15,7 @@ type clientRecipe struct {
 	// Public: the application keeps no secret.
 	Public bool
 	// Redirects, AfterLogout and Logout are the application's addresses: to which a sign-in leads, to which a logout
-	// leads, and to which Pforte tells that a login has ended; empty: none. An admin types Redirects that are empty.
+	// leads, and at which Pforte reports that a login has ended; empty: none, but an admin then types the Redirects.
 	Redirects, AfterLogout []string
 	Logout                 string
 	// Origin: {url} is without a path.
@@ -24,7 +24,7 @@ type clientRecipe struct {
 	Fields []setting
 	// Config is a text for the application, in the format File; where that is "sh", it is commands to run.
 	File, Config string
-	// Test is the journey that runs the recipe as it is here; empty: it was not run.
+	// Test is the end-to-end test that sets the application up by this recipe; empty: there is none.
 	Test string
 }
 
