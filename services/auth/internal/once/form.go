@@ -22,7 +22,7 @@ const (
 	// pendingLifetime bounds how long a form may take to be carried out. After that it can be sent
 	// again, as when the process has ended meanwhile.
 	pendingLifetime = time.Minute
-	// giveBackTimeout bounds the giving back of a form whose caller has gone.
+	// giveBackTimeout bounds giveBack, which does not end with its caller.
 	giveBackTimeout = time.Second
 	// poll is how often a form that is sent again asks what the first one led to.
 	poll = 50 * time.Millisecond
@@ -106,7 +106,8 @@ func (s *Store) Begin(ctx context.Context, f Form) (answer Answer, first bool, e
 	}
 }
 
-// giveBack forgets a form that holds a mark, also where ctx has ended.
+// giveBack forgets a form if it holds this mark of Begin, so that another call can be the first; also where ctx has
+// ended.
 func (s *Store) giveBack(ctx context.Context, f Form, mark string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
