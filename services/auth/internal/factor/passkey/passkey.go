@@ -238,7 +238,7 @@ func failed(err error) error {
 type user struct {
 	factor.PasskeyUser
 	passkeys    []factor.Passkey
-	credentials []webauthn.Credential // of passkeys
+	credentials []webauthn.Credential // the Records of passkeys, decoded, in the same order
 }
 
 func (r relyingParty) user(of factor.PasskeyUser) (user, error) {
