@@ -19,7 +19,7 @@ const (
 	probeLife = 30 * time.Second
 	// timeout bounds a method: the answer to a proxy must not wait long for what pages only show.
 	timeout = time.Second
-	// How many proxies and open probes the indexes have; of more, the newest ones.
+	// How many proxies and open probes the indexes have at most: the newest ones.
 	maxProxies = 32
 	maxProbes  = 64
 )
@@ -42,7 +42,7 @@ func (s *store) proxy(id string) string { return s.app + ":routes:proxy:" + id }
 func (s *store) probes() string         { return s.app + ":routes:probes" }
 func (s *store) probe(id string) string { return s.app + ":routes:probe:" + id }
 
-// add adds an ID to an index, which keeps the newest ones.
+// add adds an ID to an index, which keeps so many at most, the newest ones, and expires a life after the last add.
 func (s *store) add(ctx context.Context, pipe redis.Pipeliner, index, id string, most int64, life time.Duration) {
 	pipe.ZAdd(ctx, index, redis.Z{Score: float64(s.now().UnixMilli()), Member: id})
 	pipe.ZRemRangeByRank(ctx, index, 0, -most-1)
