@@ -2,9 +2,10 @@ package user
 
 import "unicode"
 
-// hasInvisible reports whether a text has control characters, line breaks, or others that are not seen and hide or
-// reorder what is (general category Cf, and the fillers among letters). A joiner or non-joiner between two letters or
-// emoji is none: Persian, the scripts of India and families of emoji need them.
+// hasInvisible reports whether a text has control characters, line breaks, or other characters that cannot be seen and
+// may hide or reorder the visible ones (general category Cf, and Unicode's Other_Default_Ignorable_Code_Point).
+// A joiner or non-joiner between two letters or emoji does not count: Persian, the scripts of India and families of
+// emoji need them.
 func hasInvisible(text string) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	runes := []rune(text)
