@@ -12,7 +12,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// NewHousehold is what the first person types, or, without the Password, whoever joins by a passkey.
+// NewHousehold is what the first person types, and what a person types who joins by an invite and a passkey, for whom
+// Household is not used. With a passkey there is no Password.
 type NewHousehold struct {
 	Household                       string // its name; may be empty
 	Username, DisplayName, Password string
@@ -136,8 +137,8 @@ func colorOf(displayName string) *string {
 	return &color
 }
 
-// Setup creates the first admin and sets the household's name unless it is empty. The link is looked at before the
-// password costs anything, and used up with the change. link.ErrInvalid, link.ErrUsed, user.ErrNotEmpty;
+// Setup creates the first admin and sets the household's name unless it is empty. The link is read before the password
+// is hashed, and used up in the transaction that creates the admin. link.ErrInvalid, link.ErrUsed, user.ErrNotEmpty;
 // account.ErrMissing and the sentinels of password and user, after which the link can still be used.
 func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user.User, error) {
 	hash := link.Hash(token)

@@ -36,8 +36,8 @@ type Users interface {
 	// CreateFirst is Create, without an acting user, while there is no user at all, else user.ErrNotEmpty. Of any
 	// number of concurrent calls one succeeds.
 	CreateFirst(ctx context.Context, n user.New) (user.User, error)
-	// Import adds users of another application, all of them or none. The store sets
-	// an ID of 0 and a zero CreatedAt as Create does; later ids are higher than every
+	// Import adds users of another application, all of them or none. An ID that is 0 and
+	// a CreatedAt that is zero are set as by Create; later ids are higher than every
 	// imported one. Sessions under an imported id belonged to an earlier user and are
 	// revoked. user.ErrUsernameTaken and user.ErrIDTaken, with the name of the user.
 	Import(ctx context.Context, users []user.User) ([]user.Revocation, error)
@@ -85,8 +85,8 @@ type Users interface {
 }
 
 // Links keeps links and carries out what they are for. Every method that changes something is one transaction, with
-// its audit rows. A method that uses a link up returns link.ErrInvalid unless the link is open at that instant, or
-// link.ErrUsed; of any number of concurrent uses one succeeds.
+// its audit rows. A method that uses a link up returns link.ErrUsed or link.ErrInvalid unless the link is open at that
+// instant; of any number of concurrent uses one succeeds.
 //
 // A link stops being open when it is used, expires or becomes void, and when the admin who created it is no longer
 // one or their sessions are revoked. The hash is link.Hash of the token.

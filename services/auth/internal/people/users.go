@@ -155,7 +155,7 @@ func (s *Service) Add(ctx context.Context, n NewUser) (user.User, error) {
 }
 
 // CheckFormer returns user.ErrUsernameFormer for a name that a user had before, or that a deleted user had:
-// applications may take the next one for them.
+// applications may take the next user of that name for the earlier one.
 func (s *Service) CheckFormer(ctx context.Context, username string) error {
 	return s.users.CheckFormer(ctx, username)
 }
