@@ -3,7 +3,7 @@ package session
 import "strings"
 
 // BrowserOf returns the names of the browser and the operating system in a User-Agent, for
-// people to recognize a device by. Each is "" where it is not known. User-Agents lie.
+// people to recognize a device by. Each is "" where it is not known. A client may send any.
 func BrowserOf(userAgent string) (browser, system string) {
 	return firstOf(userAgent, browsers), firstOf(userAgent, systems)
 }

@@ -49,7 +49,8 @@ const (
 // session and does not renew it.
 type Lifetimes struct{ Any, Own, Shared time.Duration }
 
-// NewLifetimes returns the lifetimes of the settings, each of which may be zero for its default.
+// NewLifetimes returns the lifetimes for SESSION_LIFETIME (whole) and REMEMBER_LIFETIME (remembered), each of which may
+// be zero for its default.
 func NewLifetimes(whole, remembered time.Duration) Lifetimes {
 	whole = cmp.Or(whole, Lifetime)
 	return Lifetimes{

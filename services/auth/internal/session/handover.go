@@ -152,8 +152,8 @@ func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
 // what counts is that the browser has the random value.
 type begun struct {
 	value string
-	count int       // one more than the hand-overs that were finished since
-	since time.Time // the cookie has it in whole seconds
+	count int       // one more than the hand-overs that were finished after the time since
+	since time.Time // when the count began; the cookie has it in whole seconds
 }
 
 func (b begun) String() string {

@@ -249,7 +249,7 @@ func (m *Manager) ResendStale(w http.ResponseWriter, c *Current) error {
 	return m.Resend(w, c)
 }
 
-// Forget has ResendStale do nothing for a session that another one has replaced.
+// Forget has ResendStale do nothing for a session that another one has replaced, and Load no longer return it.
 func (m *Manager) Forget(c *Current) {
 	c.stale = false
 	clear(c.gs.Values)

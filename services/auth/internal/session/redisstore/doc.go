@@ -23,9 +23,9 @@
 //
 // # Expiry
 //
-// Session keys expire by themselves, and a set with its last session. Entries of expired sessions are removed from a
-// set whenever a session of that user is renewed or created, and by Sweep, which scans the keys in small steps so that
-// no request waits.
+// Session keys expire by themselves, and a set no sooner than its last session. Entries of expired sessions are removed
+// from a set whenever a session of that user is renewed or created, and by Sweep, which scans the keys in small steps
+// so that no request waits.
 //
 // # Requirements
 //
