@@ -133,8 +133,8 @@ func (tx *transaction) lockUser(ctx context.Context, id int64) (user.User, error
 	return tx.user(ctx, id)
 }
 
-// lockRow locks the row of a user, if there is one, until the transaction ends. SQLite, with its one writer, needs no
-// lock.
+// lockRow locks the row of a user, if there is one, until the transaction ends. strength is what follows FOR in
+// Postgres' SELECT. SQLite, with its one writer, needs no lock.
 func (tx *transaction) lockRow(ctx context.Context, id int64, strength string) error {
 	if tx.db.Dialect != sqldb.Postgres {
 		return nil
