@@ -14,8 +14,9 @@ var version string
 
 func main() {
 	// A password takes one of Go's processors for 0.2 s; with all of them taken
-	// every other request waits 10 ms for each of its steps. With as many again
-	// it always finds one free, and the kernel shares the machine.
+	// every other request waits 10 ms for each of its steps. There are twice as many,
+	// of which passwords take half (password.Options): the other half is free for
+	// other requests, and the kernel shares the machine.
 	runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	service.Main(version, func(ctx context.Context, p service.Process) int {
 		return app.Run(ctx, app.Process{Process: p})
