@@ -12,7 +12,7 @@
 // the widest, each is "<app>:limit:{<limiter>:<widest>}:<limiter>:<key>": the
 // hash tag puts them into one slot of a Cluster. A refund removes its own attempt,
 // so it can be repeated and does not change a later window. A failover may lose the
-// attempts of its last second.
+// attempts of the second before it.
 package ratelimit
 
 import (
@@ -56,7 +56,7 @@ type Options struct {
 	Window    time.Duration // at least a millisecond
 }
 
-// LimitedError says that an attempt was refused, right or wrong, because of those before it.
+// LimitedError says that an attempt was refused because of those before it.
 type LimitedError struct {
 	Limit Decision
 	Err   error // what there were too many of
@@ -65,7 +65,7 @@ type LimitedError struct {
 func (e *LimitedError) Error() string { return e.Err.Error() }
 func (e *LimitedError) Unwrap() error { return e.Err }
 
-// Create returns a limiter of a name.
+// Create returns a Limiter with the Name, Limit and Window that it is called with.
 type Create func(name string, limit int, window time.Duration) (*Limiter, error)
 
 // Limiter allows each key a number of attempts per window. A window begins with an attempt where none has begun.
