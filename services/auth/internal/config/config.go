@@ -129,7 +129,8 @@ func LoadStores(getenv func(string) string) (Stores, error) {
 	return config.Load[Stores](getenv)
 }
 
-// needsRandomSecret reports whether a secret is made up (AUTH-13.4).
+// needsRandomSecret reports whether Load makes SESSION_SECRET up: for the earlier variant outside production, where
+// none is set (AUTH-13.4).
 func needsRandomSecret(getenv func(string) string) bool {
 	compat, _ := strconv.ParseBool(getenv("COMPAT_V0"))
 	return compat && getenv("NODE_ENV") != "production" &&
