@@ -25,6 +25,6 @@
 // The time of an answer must not reveal whether a user exists. A comparison that
 // fails costs at least as much as one of the configured cost, or of the costliest hash seen, up to
 // MaxImportCost, if that is higher (Seen): also for a hash of lower cost, a malformed hash,
-// and an unknown user (VerifyDummy). How many comparisons fail depends on the password that
-// was sent alone.
+// and an unknown user (VerifyDummy). How many forms a Verify that
+// fails compares depends on the password that was sent alone.
 package password
