@@ -223,7 +223,7 @@ func invalidToken(r Request, app application.Application) Decision {
 }
 
 // basicChallenge returns the challenge of Basic authentication where tokens are accepted, as
-// DAV clients send none until asked; nil for browsers, which would show a dialogue.
+// DAV clients send no credentials until asked; nil for browsers, which would show a dialogue.
 func basicChallenge(r Request, app application.Application) []string {
 	h := r.Header
 	if !app.Tokens || hasFetchMetadata(h) || r.HasCookie || accepts(h, "text/html") {
