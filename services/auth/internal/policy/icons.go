@@ -14,7 +14,8 @@ import (
 // MaxIcon bounds the file of an application's picture, in bytes.
 const MaxIcon = 256 << 10
 
-// IconOf returns the picture that is kept of an uploaded file. picture.ErrFormat, application.ErrIconTooLarge.
+// IconOf returns the picture that is kept of an uploaded file. picture.ErrFormat, application.ErrIconTooLarge; the
+// error of ctx if it ends while another picture is encoded.
 func (s *Service) IconOf(ctx context.Context, file []byte) (application.Icon, error) {
 	png, err := s.icons.Encode(ctx, file)
 	if errors.Is(err, picture.ErrTooLarge) {

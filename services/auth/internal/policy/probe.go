@@ -11,8 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
-// Probes is how many internal addresses an admin may have tried in a minute: too few to list what is in the home's
-// network.
+// Probes is how many internal addresses an admin may have the proxies try in a minute: too few to list what is in
+// the home's network.
 const Probes = 30
 
 // NewProbeLimit returns the ProbeLimit of a Service, as create makes it.

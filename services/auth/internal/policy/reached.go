@@ -35,9 +35,9 @@ func (t *tries) due(id int64, now time.Time) bool {
 	return true
 }
 
-// Reached stores that somebody has been led to an application, or that a probe has found it: from then on it is on
-// the start page of its users. It does nothing within a minute of this process's last try for the
-// application. A failure is only logged.
+// Reached stores that a user has been led to an application, or that a probe has found it: from then on it is on
+// the start page of its users. It does nothing where a.Reached is true, and within a minute of this process's last
+// try for the application. A failure is only logged.
 func (s *Service) Reached(ctx context.Context, a application.Application) {
 	if a.Reached || !s.reached.due(a.ID, s.o.Now()) {
 		return

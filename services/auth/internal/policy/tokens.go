@@ -49,7 +49,7 @@ type NewToken struct {
 }
 
 // CreateToken creates an app token on behalf of the session of its user or an admin, or of user.Operator for the zero
-// Session, and returns its text, which is stored nowhere. application.ErrName, token.ErrExpiry, token.ErrScope,
+// Session, and returns its text, which Tokens never gets. application.ErrName, token.ErrExpiry, token.ErrScope,
 // token.ErrTooMany; user.ErrNotFound, user.ErrNotAdmin; session.ErrNotFound when the session has ended meanwhile.
 func (s *Service) CreateToken(ctx context.Context, by session.Session, n NewToken) (token.Token, string, error) {
 	name, err := application.CleanName(n.Name)
