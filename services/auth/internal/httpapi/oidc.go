@@ -173,7 +173,7 @@ func (a provider) attempt(c echo.Context, values url.Values) oidc.Attempt {
 	}
 }
 
-// carryOut leads a browser on, or shows a page.
+// carryOut redirects a browser to where a step leads it, or shows the page of the step.
 func (a provider) carryOut(c echo.Context, step oidc.Step) error {
 	again := url.QueryEscape(web.OIDCAuthorize + "?" + web.OIDCHandleParam + "=" + url.QueryEscape(step.Handle))
 	switch step.Kind {
