@@ -59,7 +59,7 @@ func (o *ownAddresses) list(ctx context.Context) []string {
 	return o.known
 }
 
-// resolve returns what it could find, and the error of a name.
+// resolve returns the addresses that it could find, sorted, and the errors of names that it could not resolve.
 func (o *ownAddresses) resolve(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, ownTimeout)
 	defer cancel()
