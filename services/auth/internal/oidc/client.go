@@ -59,7 +59,7 @@ type Client struct {
 	Alg    Alg
 	PKCE   PKCE
 	Groups GroupClaim
-	// Email has the application told, for a user without an e-mail address, a placeholder that can belong to nobody.
+	// Email reports that of a user without an e-mail address the application learns a placeholder, which no mailbox has.
 	Email bool
 	// Offline gives the client refresh tokens that outlive the login also without the scope offline_access.
 	Offline bool
