@@ -24,7 +24,7 @@ import (
 // ErrClosed is returned by Do for work that would have begun after Close.
 var ErrClosed = errors.New("the group is closed: the program stops")
 
-// ErrMany is returned by Do after Group.Patience.
+// ErrMany is returned by Do to a caller beyond the Group.Many first ones, after Group.Patience.
 var ErrMany = errors.New("too many callers wait for the work")
 
 // errExited is the error of work that ended its goroutine without returning.
