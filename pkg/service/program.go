@@ -145,7 +145,8 @@ func Flags() *flag.FlagSet { return flag.NewFlagSet("", flag.ContinueOnError) }
 
 // Parse reads flags and one word for each of names, in any order. A word whose name is in
 // brackets may be missing and is then "". What is after "--" is no flag. Errors do not quote
-// words, which may have been meant as a password; those about a flag quote it.
+// words, which may have been meant as a password; those about a flag quote it, and a value that
+// it does not take. flag.ErrHelp: -h or --help is among the flags.
 func Parse(flags *flag.FlagSet, args []string, names ...string) ([]string, error) {
 	flags.SetOutput(io.Discard)
 	var words []string
