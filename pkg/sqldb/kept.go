@@ -73,7 +73,8 @@ func (k *Kept[K, V]) keep(version int64, key K, v V) {
 	k.values[key] = v
 }
 
-// errNoVersion is returned for a database that does not tell whether it has changed.
+// errNoVersion is returned where it cannot be asked whether the database has changed, as on Postgres, in memory, and
+// after Close.
 var errNoVersion = errors.New("the database has no version")
 
 // versions reads the version of a SQLite file, which tells whether what was read before is still true: PRAGMA
@@ -121,8 +122,8 @@ func (v *versions) moment(ctx context.Context) int64 {
 	return v.asked.Load()
 }
 
-// since returns the file's version at some time between a moment and its return: the last one if its question was
-// begun after the moment. Between two equal versions nothing was written.
+// since returns the file's version at some time between a moment and its return: the last answer if its question was
+// begun after the moment, else the answer to a new one. Between two equal versions nothing was written.
 func (v *versions) since(ctx context.Context, moment int64) (int64, error) {
 	if v == nil {
 		return 0, errNoVersion
