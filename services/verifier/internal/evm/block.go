@@ -294,8 +294,8 @@ func (b *ProvenBlock) Snapshot(index uint64) (chain.Snapshot, error) {
 }
 
 // Matches returns nil when what a node reported of a transaction alone (place, sender) and of its receipt
-// (status, cumulative gas, number of logs) is what the block proves. chain.ErrInconsistent, chain.ErrIntegrity: the
-// node is not trusted. chain.ErrUnsupportedType.
+// (status, cumulative gas, number of logs) is what the block proves. chain.ErrUnsupportedType: the transaction cannot
+// be read, or is one of Polygon's with StateSyncHash. After any other error the node is not trusted.
 func (b *ProvenBlock) Matches(t *Transaction, r *Receipt) error {
 	index, ok := b.index[*t.Hash]
 	if !ok {
