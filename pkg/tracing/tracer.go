@@ -138,7 +138,7 @@ func begin(ctx context.Context, kind trace.SpanKind, system, operation string) (
 	return ctx, Span{span}
 }
 
-// Failed returns "" for nil and "failed" for an error.
+// Failed returns what Span.End takes: "" for nil, and "failed" for an error.
 func Failed(err error) string {
 	if err == nil {
 		return ""
