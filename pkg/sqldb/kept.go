@@ -92,7 +92,7 @@ type versions struct {
 	epoch int64 // how many connections there were
 	ended bool
 
-	asked  atomic.Int64 // how many questions were begun
+	asked  atomic.Int64 // how many questions were begun: reads of the version
 	answer int64        // to the last one, while there is a pool
 }
 
