@@ -104,8 +104,8 @@ func (h HTTP) observe(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // log writes the request's line in the access log. Its route is the pattern, because a
-// path could hold anything. At the level debug are, unless there is an error or the status is
-// 500, reads and answers other than 2xx, such as the price of an unpaid call.
+// path could hold anything. Its level is error for the status 500; debug for a request without an
+// error that is a read (IsSafe) or has another answer than 2xx, such as the price of an unpaid call; else info.
 func (h HTTP) log(c echo.Context, err error, took time.Duration) {
 	ctx, status, level := c.Request().Context(), c.Response().Status, slog.LevelInfo
 	switch {
