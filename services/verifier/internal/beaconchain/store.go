@@ -48,8 +48,8 @@ type Bundle struct {
 	Made    time.Time
 }
 
-// Makeable is which bundles are worth a look: those of blocks up to UpTo, which can be made, and of later
-// blocks those queued before QueuedBefore, which are given up. The others are not written: they may be many,
+// Makeable is which pending bundles DueBundles returns: those of blocks up to UpTo, which can be made, and of later
+// blocks those queued before QueuedBefore, which are given up. It does not put off the others: they may be many,
 // where beacon nodes are away for hours, and a write may make sales wait.
 type Makeable struct {
 	UpTo         uint64 // a block's number
