@@ -28,7 +28,8 @@ func New(db *sqldb.DB, now func() time.Time) *Store { return &Store{db, now} }
 const writeTimeout = 10 * time.Second
 
 // write runs a transaction that is not one of the ledger's batches: in those, sales would wait for a bundle that
-// another process writes, and that process may wait for them. Its commit may be lost when the power fails.
+// another process writes, and that process may wait for them. Its commit may be lost when the power or
+// Postgres fails.
 func (s *Store) write(ctx context.Context, what string, do func(context.Context, *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
