@@ -26,9 +26,10 @@ type reading struct {
 const attempts = 2
 
 // try reads from an endpoint and, when that fails, once more from another one, unless only
-// waiting for finality can help or ctx has ended. As long as the last one could not be used, the
-// next one is tried. Where only one endpoint is configured it is asked again, if next allows it: a
-// balancer may have another node behind it. Of two errors the more specific one is returned.
+// waiting for finality can help or ctx has ended. As long as the last one could not be used, and not
+// because its response was too large or there was no memory for it, the next one is tried. Where only
+// one endpoint is configured it is asked again, if next allows it: a balancer may have another node
+// behind it. Of two errors the more specific one is returned.
 func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, error)) (reading, error) {
 	var tried []*endpoint
 	var err, failure error
