@@ -58,7 +58,7 @@ func startChain(ctx context.Context, c Config, alloc types.GenesisAlloc, log *sl
 	}
 	chain := &Chain{stack: stack, depth: c.FinalityDepth, log: log}
 	if err := chain.start(ctx, genesis(c.ChainID, alloc)); err != nil {
-		_ = stack.Close() // which only repeats that it did not start
+		_ = stack.Close() // err says what failed
 		return nil, err
 	}
 	ctx, chain.stop = context.WithCancel(context.WithoutCancel(ctx))
