@@ -65,15 +65,15 @@ func (m *Memory) block(of chainHash) (*evm.ProvenBlock, bool) {
 	return m.blocks.Get(of)
 }
 
-// blockWith returns the block that holds a transaction.
+// blockWith returns the kept block that holds a transaction; false: none does.
 func (m *Memory) blockWith(transaction chainHash) (*evm.ProvenBlock, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.blocks.Get(m.transactions[transaction])
 }
 
-// numberWith returns the number of the block that holds a transaction. It does not count as a use,
-// for which the block would be kept longer.
+// numberWith returns the number of the kept block that holds a transaction; false: none does. It does not
+// count as a use, for which the block would be kept longer.
 func (m *Memory) numberWith(transaction chainHash) (number uint64, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
