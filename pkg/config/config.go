@@ -43,17 +43,21 @@ func Load[T any](getenv func(string) string) (T, error) {
 	var cfg T
 	fields := settings(reflect.TypeFor[T]())
 	values, errs := collect(fields, getenv)
-	found := split(env.ParseWithOptions(&cfg, env.Options{Environment: values, DefaultValueTagName: "default"}))
-	for i, err := range found {
-		found[i] = explain(err, fields)
-	}
-	if v, ok := any(&cfg).(interface{ Validate() error }); ok {
-		found = append(found, split(v.Validate())...)
-	}
-	for _, err := range found {
-		if !isReported(err, errs) {
-			errs = append(errs, err)
+	add := func(found []error) {
+		earlier := errs
+		for _, err := range found {
+			if !isReported(err, earlier) {
+				errs = append(errs, err)
+			}
 		}
+	}
+	unread := split(env.ParseWithOptions(&cfg, env.Options{Environment: values, DefaultValueTagName: "default"}))
+	for i, err := range unread {
+		unread[i] = explain(err, fields)
+	}
+	add(unread)
+	if v, ok := any(&cfg).(interface{ Validate() error }); ok {
+		add(split(v.Validate()))
 	}
 	return cfg, errors.Join(errs...)
 }

@@ -34,6 +34,11 @@ func (s *sample) Validate() error {
 	if s.Number == 13 {
 		faults = append(faults, errors.New("NUMBER: 13 brings no luck"))
 	}
+	for _, name := range s.Names {
+		if strings.Contains(name, "!") {
+			faults = append(faults, errors.New("NAMES: "+name))
+		}
+	}
 	if s.Secret == "" {
 		faults = append(faults, errors.New("SECRET: is too short"))
 	}
@@ -93,6 +98,13 @@ func TestLoad_CallsValidateToo(t *testing.T) {
 func TestLoad_CallsValidateThoughASettingIsMissing(t *testing.T) {
 	_, err := load(t, map[string]string{"NUMBER": "13"})
 	if err == nil || err.Error() != "SECRET: is required\nNUMBER: 13 brings no luck" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLoad_ReportsEveryFaultOfASetting(t *testing.T) {
+	_, err := load(t, map[string]string{"SECRET": "s", "NAMES": "a!,b,c!"})
+	if err == nil || err.Error() != "NAMES: a!\nNAMES: c!" {
 		t.Errorf("got %v", err)
 	}
 }
