@@ -59,7 +59,8 @@ type Client struct {
 	Alg    Alg
 	PKCE   PKCE
 	Groups GroupClaim
-	// Email reports that of a user without an e-mail address the application learns a placeholder, which no mailbox has.
+	// Email reports that of a user without an e-mail address the application learns a placeholder, which no mailbox
+	// has.
 	Email bool
 	// Offline gives the client refresh tokens that outlive the login also without the scope offline_access.
 	Offline bool

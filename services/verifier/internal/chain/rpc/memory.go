@@ -114,7 +114,7 @@ const (
 	maxBody     = 64 << 20 // one response
 	blockBytes  = 8 << 20  // reserved for the responses about one block
 	lookupBytes = 1 << 20  // reserved for the responses of any other lookup, as of one transaction
-	maxHeadBody = 6 << 20  // one without a reservation: to a poll or a vote (three blocks of 25,000 hashes), or an error
+	maxHeadBody = 6 << 20  // one without a reservation: to a poll, a vote (three blocks of 25,000 hashes), or an error
 )
 
 // reservation is a part of the budget. What it reserves at first it waits for;
