@@ -13,7 +13,7 @@ func JoinAnswers(answers [][]byte) []byte {
 }
 
 // SplitAnswers returns the answers in the answer to a batch, in the order of the questions; it verifies
-// none of them. A batch is an object whose first member is named answers; any other text is returned as
+// none of them. A text whose first member is named answers is read as a batch; any other is returned as
 // the only answer. ErrMalformed for a batch that is not JSON or in which answers is no list or is empty.
 func SplitAnswers(text []byte) ([][]byte, error) {
 	inside, _ := bytes.CutPrefix(bytes.TrimSpace(text), []byte("{"))
