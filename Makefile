@@ -39,11 +39,10 @@ demo: ## pay for a verification against the stack that `make up` runs (ARGS=--js
 # ---- build
 
 .PHONY: build build/household $(COMMANDS:%=build/%) build/proxy build/deploy
-build: ## build all programs into bin/
-	@$(MAKE) --no-print-directory -j2 $(COMMANDS:%=build/%) build/proxy build/deploy
+# One module after the other: two at once would compile what both import twice.
+build: $(COMMANDS:%=build/%) build/proxy build/deploy ## build all programs into bin/
 
-build/household:
-	@$(MAKE) --no-print-directory -j2 build/services/auth build/proxy build/deploy
+build/household: build/services/auth build/proxy build/deploy
 
 $(COMMANDS:%=build/%): build/%:
 	@cd $* && $(PROGRESS) 'build $*' $(GOBUILD) -o $(BIN)/ ./cmd/...
