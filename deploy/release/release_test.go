@@ -27,7 +27,8 @@ func built(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	program := filepath.Join(folder, runtime.GOOS+"_"+runtime.GOARCH, "backup")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-o", program, "../backup")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false",
+		"-o", program, "../backup")
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -38,7 +38,8 @@ func TestVersion_IsReportedHoweverAProgramIsBuilt(t *testing.T) {
 		{nil, "(devel)\n"},
 	} {
 		program := filepath.Join(t.TempDir(), "program")
-		args := append([]string{"build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-o", program}, c.flags...)
+		args := append([]string{"build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-o", program},
+			c.flags...)
 		build := exec.CommandContext(t.Context(), "go", append(args, "./testdata/program")...)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {

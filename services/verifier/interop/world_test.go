@@ -81,7 +81,8 @@ func run(m *testing.M) (status int) {
 	defer func() { _ = os.RemoveAll(folder) }()
 	litewitnessProgram = filepath.Join(folder, "litewitness")
 	build := exec.CommandContext(context.Background(), "go", "build", "-o", litewitnessProgram, "filippo.io/torchwood/cmd/litewitness")
-	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false -gcflags=all=-dwarf=false")
+	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0",
+		"GOFLAGS=-trimpath -buildvcs=false -gcflags=all=-dwarf=false")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build litewitness: %v: %s", err, out)
 		return 1
