@@ -331,10 +331,14 @@ func (k *Passkeys) Rename(ctx context.Context, of session.Session, id int64, nam
 }
 
 // Remove deletes a passkey of a session's user. Sessions that it began stay. factor.ErrNoPasskey; factor.ErrRequired
-// when it is the last second factor and the household requires one; factor.ErrLastPasskey when they have no password
-// and no other passkey of its RP ID; session.ErrNotFound when the session has ended meanwhile.
+// when it is the last second factor that works here and the household requires one; factor.ErrLastPasskey when they
+// have no password and no other passkey of its RP ID; session.ErrNotFound when the session has ended meanwhile.
 func (k *Passkeys) Remove(ctx context.Context, of session.Session, id int64) error {
-	return ended(k.s.passkeys.RemovePasskey(ctx, of.UserID, id, of.Stamp, of.Key))
+	here := ""
+	if k.s.passkeysOff == nil {
+		here = k.s.party.ID()
+	}
+	return ended(k.s.passkeys.RemovePasskey(ctx, of.UserID, id, here, of.Stamp, of.Key))
 }
 
 // Foreign counts the passkeys of each of at most 20 other RP IDs, which do not work here. It is empty while passkeys

@@ -339,6 +339,28 @@ func TestPasskey_ThatDoesNotWorkHereIsNoSecondFactor(t *testing.T) {
 	enable().want(http.StatusOK)
 }
 
+// TestPasskey_ThatDoesNotWorkHereKeepsNoSecondFactor removes one of two passkeys: that of the server's address, the last
+// that works, or that of another address.
+func TestPasskey_ThatDoesNotWorkHereKeepsNoSecondFactor(t *testing.T) {
+	for _, stays := range []bool{false, true} {
+		h := newFixture(t)
+		h.otherAddress()
+		otto := h.otto()
+		d := passkeytest.New(t, origin)
+		removed := otto.register(d)
+		otto.send(http.MethodPost, prefix+"/2fa/enable", object("passkey", true)).want(http.StatusOK)
+		proof := credential(d.Get(otto.begin("/reauth/passkey/options")), "")
+		otto.send(http.MethodPost, prefix+"/reauth/passkey", proof).want(http.StatusOK)
+		if stays {
+			removed = prefix + "/passkeys/1"
+		}
+		otto.send(http.MethodDelete, removed, "").want(http.StatusOK)
+		if got := must(h.users.ByID(t.Context(), 2))(t).SecondFactor; got != stays {
+			t.Errorf("after %s is removed the second factor is on: %t", removed, got)
+		}
+	}
+}
+
 func TestPasskey_ThatDoesNotWorkHereIsNotOffered(t *testing.T) {
 	h := newFixture(t)
 	h.setUp(h.otto())

@@ -188,7 +188,7 @@ func TestSecondFactor_AnEndedSessionChangesNothing(t *testing.T) {
 				return err
 			},
 			func(of session.Session) error {
-				return h.Passkeys.RemovePasskey(h.Context(), of.UserID, p.ID, of.Stamp, of.Key)
+				return h.Passkeys.RemovePasskey(h.Context(), of.UserID, p.ID, rpID, of.Stamp, of.Key)
 			},
 		}
 		for i, act := range acts {

@@ -213,7 +213,7 @@ func (s *Passkeys) RenamePasskey(
 }
 
 // RemovePasskey implements factor.PasskeyStore.
-func (s *Passkeys) RemovePasskey(ctx context.Context, userID, id int64, stamp, sessionKey string) error {
+func (s *Passkeys) RemovePasskey(ctx context.Context, userID, id int64, rpID, stamp, sessionKey string) error {
 	return s.db.write(ctx, timeout, "remove passkey", func(ctx context.Context, tx *transaction) error {
 		of := session.Session{Ref: session.Ref{UserID: userID, Key: sessionKey}, Stamp: stamp}
 		u, err := tx.lockUserOf(ctx, of)
@@ -238,15 +238,22 @@ func (s *Passkeys) RemovePasskey(ctx context.Context, userID, id int64, stamp, s
 		if err := tx.record(ctx, about("passkey_removed", u, map[string]any{"passkey": removed.Name})); err != nil {
 			return err
 		}
-		return s.withoutFactor(ctx, tx, u)
+		return s.withoutFactor(ctx, tx, u, removed.RPID, rpID)
 	})
 }
 
-// withoutFactor turns the second factor of a user off when they have neither TOTP nor a passkey. factor.ErrRequired
-// where the household requires a second factor.
-func (s *Passkeys) withoutFactor(ctx context.Context, tx *transaction, u user.User) error {
+// withoutFactor turns the second factor of a user off when they have neither TOTP nor a passkey, once one of the RP ID
+// removed is gone. Where that is here, this server's, passkeys of other RP IDs do not count, as they do not work here.
+// factor.ErrRequired where the household requires a second factor.
+func (s *Passkeys) withoutFactor(ctx context.Context, tx *transaction, u user.User, removed, here string) error {
 	state, err := factorsOf(ctx, tx, u.ID)
-	if err != nil || !state.Enabled || state.Confirmed || state.Passkeys > 0 {
+	if err != nil || !state.Enabled || state.Confirmed {
+		return err
+	}
+	var left int
+	err = tx.row(ctx, `SELECT count(*) FROM passkeys WHERE user_id = ? AND (rp_id = ? OR ?)`, u.ID, here,
+		removed != here).Scan(&left)
+	if err != nil || left > 0 {
 		return err
 	}
 	return tx.disable(ctx, u)

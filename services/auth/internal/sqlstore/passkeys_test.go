@@ -16,8 +16,10 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
+const rpID = "home.example.org"
+
 func credential(id string, count uint32) factor.Credential {
-	return factor.Credential{CredentialID: []byte(id), RPID: "home.example.org", Record: `{"id":"` + id + `"}`, SignCount: count}
+	return factor.Credential{CredentialID: []byte(id), RPID: rpID, Record: `{"id":"` + id + `"}`, SignCount: count}
 }
 
 func (h *household) passkey(u user.User, id string, count uint32) factor.Passkey {
@@ -169,7 +171,7 @@ func TestPasskey_WithoutACounterIsUsedAgain(t *testing.T) {
 		if h.recorded("passkey_flags_changed") != 1 {
 			h.Error("the changed flag is not recorded once")
 		}
-		if err := h.Passkeys.RemovePasskey(h.Context(), h.otto.ID, a.Passkey.ID, h.otto.SessionStamp, ""); err != nil {
+		if err := h.Passkeys.RemovePasskey(h.Context(), h.otto.ID, a.Passkey.ID, rpID, h.otto.SessionStamp, ""); err != nil {
 			h.Fatal(err)
 		}
 		if err := h.Passkeys.UsePasskey(h.Context(), a); !errors.Is(err, factor.ErrNoPasskey) {
@@ -194,7 +196,7 @@ func TestPasskey_IsItsUsersToRenameAndRemove(t *testing.T) {
 		if _, err := h.Passkeys.RenamePasskey(h.Context(), h.anna.ID, p.ID, "hers"); !errors.Is(err, factor.ErrNoPasskey) {
 			h.Errorf("renamed by another user: %v", err)
 		}
-		err := h.Passkeys.RemovePasskey(h.Context(), h.anna.ID, p.ID, h.anna.SessionStamp, "")
+		err := h.Passkeys.RemovePasskey(h.Context(), h.anna.ID, p.ID, rpID, h.anna.SessionStamp, "")
 		if !errors.Is(err, factor.ErrNoPasskey) {
 			h.Errorf("removed by another user: %v", err)
 		}
@@ -203,7 +205,7 @@ func TestPasskey_IsItsUsersToRenameAndRemove(t *testing.T) {
 			h.Errorf("differs (-want +got):\n%s", diff)
 		}
 		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error {
-			return s.Passkeys.RemovePasskey(h.Context(), h.otto.ID, p.ID, h.otto.SessionStamp, "")
+			return s.Passkeys.RemovePasskey(h.Context(), h.otto.ID, p.ID, rpID, h.otto.SessionStamp, "")
 		}, factor.ErrNoPasskey); n != 1 || h.recorded("passkey_removed") != 1 {
 			h.Errorf("removed %d times", n)
 		}
@@ -222,7 +224,7 @@ func TestPasskey_TheLastTurnsTheFactorOffUnlessRequired(t *testing.T) {
 				h.exec(`INSERT INTO household (key, value) VALUES ('require_second_factor', 'true')`)
 			}
 			n := h.atOnce(func(s *sqlstore.Stores, i int) error {
-				return s.Passkeys.RemovePasskey(h.Context(), h.otto.ID, keys[i%2].ID, h.otto.SessionStamp, "")
+				return s.Passkeys.RemovePasskey(h.Context(), h.otto.ID, keys[i%2].ID, rpID, h.otto.SessionStamp, "")
 			}, factor.ErrNoPasskey, factor.ErrRequired)
 			left, off := len(must(h.Passkeys.Passkeys(h.Context(), h.otto.ID))(h.T)), h.recorded("second_factor_off")
 			if required && (n != 1 || left != 1 || off != 0) || !required && (n != 2 || left != 0 || off != 1) {
