@@ -144,9 +144,9 @@ func (m *LogoutSender) once(ctx context.Context, tries *sync.WaitGroup) error {
 	if err := m.Off(ctx); err != nil {
 		return err // each try would fail, and after the last one the application is never told
 	}
-	places, busy := m.free()
-	for places > 0 {
-		claimed, err := m.Store.ClaimLogouts(ctx, min(places, logoutsAtOnceApp), busy)
+	most, busy := m.free()
+	for most > 0 {
+		claimed, err := m.Store.ClaimLogouts(ctx, most, busy)
 		if err != nil {
 			return err
 		}
@@ -158,24 +158,27 @@ func (m *LogoutSender) once(ctx context.Context, tries *sync.WaitGroup) error {
 		if len(claimed) == 0 {
 			return nil
 		}
-		places, busy = m.free()
+		most, busy = m.free()
 	}
 	return nil
 }
 
-// free returns how many more tries may begin, and the applications that have as many as they may.
-func (m *LogoutSender) free() (places int, busy []int64) {
+// free returns how many tries may begin now, which may all be of one application that is not in busy: those are the
+// applications that have as many as they may.
+func (m *LogoutSender) free() (most int, busy []int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	places = logoutsAtOnce
+	places, most := logoutsAtOnce, logoutsAtOnceApp
 	for id, n := range m.sending {
 		places -= n
 		if n >= logoutsAtOnceApp {
 			busy = append(busy, id)
+		} else {
+			most = min(most, logoutsAtOnceApp-n)
 		}
 	}
 	slices.Sort(busy)
-	return places, busy
+	return min(most, places), busy
 }
 
 func (m *LogoutSender) add(application int64, n int) {

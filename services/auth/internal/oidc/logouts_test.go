@@ -274,6 +274,44 @@ func TestMessenger_ASlowApplicationDelaysNoOther(t *testing.T) {
 	t.Logf("told after %s; the slow one was given up for now after %s", took, time.Since(begin))
 }
 
+// TestMessenger_TriesFourAtOnceOfAnApplication has ten more logouts come while three tries are under way.
+func TestMessenger_TriesFourAtOnceOfAnApplication(t *testing.T) {
+	var now, most atomic.Int64
+	answer := make(chan struct{})
+	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
+		}
+		<-answer
+	}))
+	defer app.Close()
+	var more sync.Once
+	var since time.Time
+	deliver(t, func(o *told) bool {
+		if now.Load() < 3 {
+			return false
+		}
+		more.Do(func() {
+			since = time.Now()
+			o.queue.mu.Lock()
+			defer o.queue.mu.Unlock()
+			for id := int64(4); id <= 13; id++ {
+				l := logoutTo(app.URL)
+				l.ID, o.queue.wait[id] = id, l
+			}
+		})
+		if time.Since(since) < time.Second { // the queue is read four times
+			return false
+		}
+		close(answer)
+		return true
+	}, logoutTo(app.URL), logoutTo(app.URL), logoutTo(app.URL))
+	if most.Load() != 4 {
+		t.Errorf("%d tries at once", most.Load())
+	}
+}
+
 // TestMessenger_TriesAgain: after 5 s, 30 s, 2 min and 10 min, and then no more.
 func TestMessenger_TriesAgain(t *testing.T) {
 	var times []time.Duration
