@@ -46,13 +46,13 @@ func newOwnAddresses(cfg *config.Config) *ownAddresses {
 	return o
 }
 
-// list returns the addresses, sorted.
+// list returns the addresses, sorted. What it finds is kept for later requests, so that the end of ctx does not cut it.
 func (o *ownAddresses) list(ctx context.Context) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if now := time.Now(); now.After(o.until) {
 		o.until = now.Add(ownAge)
-		if resolved, err := o.resolve(ctx); err == nil || o.known == nil {
+		if resolved, err := o.resolve(context.WithoutCancel(ctx)); err == nil || o.known == nil {
 			o.known = resolved
 		}
 	}
