@@ -59,8 +59,11 @@ func (s *Service) Probe(ctx context.Context, by, upstream string) (application.P
 		return application.Probe{}, &ratelimit.LimitedError{Limit: limit, Err: ErrTooManyProbes}
 	}
 	asked := application.Probe{ID: rand.Text(), To: r.Upstream}
-	// First, because a store that fails may have asked the proxies all the same.
-	s.o.Audit.Record(ctx, audit.Event{Name: "app_probed", Detail: map[string]any{"upstream": asked.To}})
+	// First, and not queued: an address that is tried has its entry, whatever becomes of the rest.
+	tried := audit.Event{Name: "app_probed", Detail: map[string]any{"upstream": asked.To}}
+	if err := s.o.Audit.Store.Record(ctx, tried); err != nil {
+		return application.Probe{}, err
+	}
 	if err := s.o.Proxies.Ask(ctx, asked); err != nil {
 		return application.Probe{}, err
 	}
