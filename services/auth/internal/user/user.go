@@ -249,7 +249,7 @@ var reserved = strings.Fields(`admin administrator adm root superuser sysadmin s
 var administrators = []string{"admin", "administrator", "superuser", "sysadmin"}
 
 // CheckChosenUsername returns ErrUsernameReserved for a name that a person may not choose for themselves: applications
-// may know another by it. An admin may give it to a user, unless CheckNoOption refuses it too.
+// may know another by it. An admin may choose it for a user.
 func CheckChosenUsername(name string) error {
 	parts := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("._-", r) })
 	ofAdministrator := func(part string) bool { return slices.Contains(administrators, part) }
@@ -259,7 +259,8 @@ func CheckChosenUsername(name string) error {
 	return CheckNoOption(name)
 }
 
-// CheckNoOption returns ErrUsernameReserved for a name that a command would read as an option.
+// CheckNoOption returns ErrUsernameReserved for a name that a command would read as an option. It is not for users who
+// are created over the API or by a command: there a username is any that CheckUsername accepts.
 func CheckNoOption(name string) error {
 	if strings.HasPrefix(name, "-") {
 		return ErrUsernameReserved
