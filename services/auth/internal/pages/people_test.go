@@ -92,7 +92,7 @@ func TestDisabled_AccountFinishesNoLogin(t *testing.T) {
 
 func TestGuest_EndsWithTheirLastDay(t *testing.T) {
 	f := newFixture(t) // 2026-03-01, 12:00
-	anna, b := f.anna(), f.otto()
+	anna, b, before := f.anna(), f.otto(), f.otto()
 	for _, day := range []string{"2026-02-28", "2026-02-30", "morgen"} {
 		anna.post(otto, "do", "guest", "last_day", day).want(http.StatusBadRequest).shows(`href="#last_day"`, `value="`+day+`"`)
 	}
@@ -109,6 +109,7 @@ func TestGuest_EndsWithTheirLastDay(t *testing.T) {
 	anna.get("/pforte/admin/members").shows(`<span class="badge bad">Gast, abgelaufen</span>`)
 	anna.post(otto, "do", "guest", "last_day", "").leadsTo(otto + "?done=profile")
 	f.otto().get("/pforte/account").want(http.StatusOK)
+	before.get("/pforte/account").want(http.StatusSeeOther)
 	anna.get("/pforte/admin/members/1").lacks("last_day")
 }
 

@@ -115,8 +115,9 @@ func (s *Users) Change(ctx context.Context, id int64, c user.Change, by session.
 	})
 }
 
-// changeEnd sets when the account of a user ends. user.ErrGuestAdmin where an account with an end would be an admin's:
-// end and role are those of c, or else of u.
+// changeEnd sets when the account of a user ends. If it had closed, the sessions of before stay ended, as when one is
+// enabled. user.ErrGuestAdmin where an account with an end would be an admin's: end and role are those of c, or else
+// of u.
 func (s *Users) changeEnd(ctx context.Context, tx *transaction, u user.User, c user.Change) error {
 	role, ends := u.Role, u.EndsAt
 	if c.Role != nil {
@@ -133,6 +134,11 @@ func (s *Users) changeEnd(ctx context.Context, tx *transaction, u user.User, c u
 	}
 	if err := tx.update(ctx, `UPDATE users SET ends_at = ? WHERE id = ?`, orNull(ends), u.ID); err != nil {
 		return err
+	}
+	if u.Closed(s.db.now()) {
+		if err := tx.newStamp(ctx, u.ID, ""); err != nil {
+			return err
+		}
 	}
 	detail := map[string]any{"ends_at": ""}
 	if !ends.IsZero() {

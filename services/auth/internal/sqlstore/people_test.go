@@ -188,11 +188,15 @@ func TestGuest_EndsWithTheirLastDay(t *testing.T) {
 			h.Errorf("got %+v", otto)
 		}
 		h.now = ends
-		if !h.present().Closed(h.now) {
+		gone := h.present()
+		if !gone.Closed(h.now) {
 			h.Error("the guest is still there")
 		}
 		h.invalid("a token of a guest who has gone", hash)
 		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &never, Role: &admin}, h.byAnna()))
+		if h.present().Admits(gone.SessionStamp, "", h.now) {
+			h.Error("a session of before the end is admitted again")
+		}
 		h.ok(h.Users.Change(ctx, h.otto.ID, user.Change{EndsAt: &ends, Role: &member}, h.byAnna()))
 		if h.recorded("guest_changed") != 3 {
 			h.Errorf("events: %v", h.events())
@@ -248,8 +252,8 @@ func TestUsers_AnEndedSessionChangesNone(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		anna, otto := h.byAnna(), h.byOtto()
-		must(h.Users.EndSessions(ctx, h.anna.ID))(h.T)
-		must(h.Users.EndSessions(ctx, h.otto.ID))(h.T)
+		must(h.Users.EndSessions(ctx, h.anna.ID, session.Session{}))(h.T)
+		must(h.Users.EndSessions(ctx, h.otto.ID, session.Session{}))(h.T)
 		before := h.events()
 		name, admin, member := "x", user.Admin, user.Member
 		_, err := h.Users.Create(ctx, person("ben", user.Admin), anna)
@@ -264,6 +268,8 @@ func TestUsers_AnEndedSessionChangesNone(t *testing.T) {
 		_, err = h.Users.Disable(ctx, h.otto.ID, anna)
 		h.refused("an account closed", err, session.ErrNotFound)
 		h.refused("and opened", h.Users.Enable(ctx, h.otto.ID, anna), session.ErrNotFound)
+		_, err = h.Users.EndSessions(ctx, h.otto.ID, anna)
+		h.refused("all sessions ended", err, session.ErrNotFound)
 		for what, by := range map[string]session.Session{"another account": anna, "the own account": otto} {
 			_, err = h.Users.Delete(ctx, h.otto.ID, by)
 			h.refused(what, err, session.ErrNotFound)
