@@ -123,6 +123,10 @@ func TestEmail_IsConfirmedByWhoIsAnAdmin(t *testing.T) {
 	is(otto, path, `"email_confirmed":false`)
 	anna.send(http.MethodPatch, prefix+"/members/1", object("email", "OTHER@example.org")).want(http.StatusOK) // it is hers
 	is(otto, path, `"email":null`)
+	rows := must(h.database.Audit.Entries(t.Context(), audit.Query{Event: "email_changed", UserID: 2, Limit: 1}))(t)
+	if len(rows) != 1 || rows[0].SubjectName != "otto" || rows[0].Actor.Name != "anna" || rows[0].Detail["removed"] != true {
+		t.Errorf("otto is told %+v", rows)
+	}
 	for _, wrong := range []string{"otto", "otto@home", "otto@x.invalid", "ö@example.org", "a b@example.org", ".a@example.org", strings.Repeat("x", 65) + "@example.org"} {
 		otto.send(http.MethodPut, path, object("email", wrong)).because(http.StatusBadRequest, "email")
 	}

@@ -186,8 +186,7 @@ func (s *Users) setEmail(
 	var at, who sql.NullInt64
 	if address != "" && confirms {
 		at, who = orNull(s.db.now()), sql.NullInt64{Int64: by, Valid: true}
-		if err := tx.exec(ctx, `UPDATE users SET email = NULL
-			WHERE lower(email) = ? AND id <> ? AND email_confirmed_at IS NULL`, asciiLower(address), u.ID); err != nil {
+		if err := tx.takeEmail(ctx, u.ID, address); err != nil {
 			return err
 		}
 	}
@@ -202,6 +201,20 @@ func (s *Users) setEmail(
 		return err
 	}
 	return tx.record(ctx, about("email_changed", u, map[string]any{"confirmed": at.Valid, "removed": address == ""}))
+}
+
+// takeEmail removes an address from a user who has it unconfirmed, unless that is the one who is to have it.
+func (tx *transaction) takeEmail(ctx context.Context, to int64, address string) error {
+	var from int64
+	err := tx.row(ctx, `UPDATE users SET email = NULL
+		WHERE lower(email) = ? AND id <> ? AND email_confirmed_at IS NULL RETURNING id`, asciiLower(address), to).Scan(&from)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return tx.recordAbout(ctx, "email_changed", from, map[string]any{"confirmed": false, "removed": true})
 }
 
 // subject returns the identifier by which applications know a user. The first call for a user creates it.
