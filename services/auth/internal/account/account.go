@@ -85,8 +85,9 @@ type Users interface {
 	SetPasswordHash(ctx context.Context, of session.Session, oldHash, newHash string) (user.Revocation, error)
 	// ResetPassword replaces any hash. All sessions are revoked.
 	ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error)
-	// EndSessions revokes all sessions.
-	EndSessions(ctx context.Context, id int64) (user.Revocation, error)
+	// EndSessions revokes all sessions of a user on behalf of the admin of a session, or user.Operator for the zero
+	// Session. user.ErrNotAdmin; session.ErrNotFound where the admin's session has been revoked.
+	EndSessions(ctx context.Context, id int64, by session.Session) (user.Revocation, error)
 	// EndOthers revokes all sessions of a session's user but this one. session.ErrNotFound where it has been
 	// revoked (user.User.Admits).
 	EndOthers(ctx context.Context, of session.Session) (user.Revocation, error)

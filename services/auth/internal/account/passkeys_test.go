@@ -277,7 +277,7 @@ func TestPasskey_AFencedConfirmationFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.sessions.beforeFence = func() {
-		if _, err := r.RevokeSessions(t.Context(), "anna"); err != nil {
+		if _, err := r.RevokeSessionsOf(t.Context(), "anna"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -290,11 +290,11 @@ func TestPasskey_AFencedConfirmationFails(t *testing.T) {
 func TestPasskey_AnEndedSessionAddsNone(t *testing.T) {
 	for name, end := range map[string]func(r *rules, s session.Session) error{
 		"logout":     func(r *rules, s session.Session) error { return r.Logout(t.Context(), s) },
-		"revocation": func(r *rules, _ session.Session) error { _, err := r.RevokeSessions(t.Context(), "anna"); return err },
+		"revocation": func(r *rules, _ session.Session) error { _, err := r.RevokeSessionsOf(t.Context(), "anna"); return err },
 		"deletion":   func(r *rules, _ session.Session) error { return r.remove("anna") },
 		"a store that forgot": func(r *rules, s session.Session) error {
 			r.sessions.away.Store(true)
-			_, err := r.RevokeSessions(t.Context(), "anna")
+			_, err := r.RevokeSessionsOf(t.Context(), "anna")
 			if errors.Is(err, account.ErrPending) {
 				err = nil
 			}

@@ -144,7 +144,7 @@ func TestRevocation_ThatFailsHoldsUpNoLaterOnes(t *testing.T) {
 	stuck, later := r.add("anna"), r.add("ben")
 	const failing = 2*user.MaxPending + 50
 	for range failing {
-		if _, err := r.users.EndSessions(t.Context(), stuck.ID); err != nil {
+		if _, err := r.users.EndSessions(t.Context(), stuck.ID, session.Session{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestRevocation_ThatFailsHoldsUpNoLaterOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := r.users.EndSessions(t.Context(), later.ID)
+	last, err := r.users.EndSessions(t.Context(), later.ID, session.Session{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestSecondFactor_ChangesAfterTheCodeCount(t *testing.T) {
 		"a reset of the factor": func(r *rules, _ session.Session) error { return r.SecondFactor.ResetOf(t.Context(), "anna") },
 		"a deletion":            func(r *rules, _ session.Session) error { return r.remove("anna") },
 		"all sessions ended": func(r *rules, _ session.Session) error {
-			_, err := r.RevokeSessions(t.Context(), "anna")
+			_, err := r.RevokeSessionsOf(t.Context(), "anna")
 			return err
 		},
 		"the others ended": func(r *rules, of session.Session) error {

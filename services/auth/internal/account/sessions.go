@@ -135,10 +135,19 @@ func (s *Service) EndOthers(ctx context.Context, of session.Session) (int, error
 	return s.Follow(ctx, r, ended(err))
 }
 
-// RevokeSessions ends all sessions of a user and returns how many.
-// user.ErrNotFound, ErrPending.
-func (s *Service) RevokeSessions(ctx context.Context, username string) (int, error) {
-	return s.change(ctx, username, func(id int64) (user.Revocation, error) { return s.users.EndSessions(ctx, id) })
+// RevokeSessions ends all sessions of a user on behalf of the admin of a session. user.ErrNotFound, user.ErrNotAdmin,
+// ErrPending; session.ErrNotFound when the admin's session has ended meanwhile.
+func (s *Service) RevokeSessions(ctx context.Context, by session.Session, id int64) error {
+	r, err := s.users.EndSessions(ctx, id, by)
+	_, err = s.Follow(ctx, r, err)
+	return err
+}
+
+// RevokeSessionsOf is RevokeSessions for the operator, who names users by username. It returns how many it ended.
+func (s *Service) RevokeSessionsOf(ctx context.Context, username string) (int, error) {
+	return s.change(ctx, username, func(id int64) (user.Revocation, error) {
+		return s.users.EndSessions(ctx, id, session.Session{})
+	})
 }
 
 // change makes a change of a user and carries out its revocation. It returns how
@@ -164,10 +173,14 @@ func (s *Service) Sessions(ctx context.Context, username string) ([]session.Info
 	return s.live(ctx, u)
 }
 
-// RevokeSession ends the session of a user whose key has the prefix.
+// RevokeSession ends the session of a user whose key has the prefix, for the operator.
 // user.ErrNotFound; session.ErrNotFound when none or several have it.
 func (s *Service) RevokeSession(ctx context.Context, username, prefix string) error {
-	infos, err := s.Sessions(ctx, username)
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return err
+	}
+	infos, err := s.live(ctx, u)
 	if err != nil {
 		return err
 	}

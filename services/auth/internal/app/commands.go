@@ -268,7 +268,7 @@ func (p Process) sessionsRevoke(ctx context.Context, s *stores, words []string) 
 	name, key := words[0], words[1]
 	n, err := 1, error(nil)
 	if key == "" {
-		n, err = s.accounts.RevokeSessions(ctx, name)
+		n, err = s.accounts.RevokeSessionsOf(ctx, name)
 	} else {
 		err = s.accounts.RevokeSession(ctx, name, key)
 	}

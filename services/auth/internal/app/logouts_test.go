@@ -89,7 +89,7 @@ func TestLogouts_ArriveOnceWithinASecond(t *testing.T) {
 				replicas.Go(func() { m.Run(running) })
 			}
 			begin := time.Now()
-			apptest.Must(stores.SQL.Users.EndSessions(ctx, otto.ID))(t)
+			apptest.Must(stores.SQL.Users.EndSessions(ctx, otto.ID, session.Session{}))(t)
 			var last time.Duration
 			for range logins {
 				select {

@@ -354,7 +354,7 @@ func TestGuard_ARevocationHoldsWithTheNextRequest(t *testing.T) {
 			return err
 		},
 		"the end of all sessions": func(h *fixture, _ *browser) error {
-			_, err := h.accounts.RevokeSessions(t.Context(), "otto")
+			_, err := h.accounts.RevokeSessionsOf(t.Context(), "otto")
 			return err
 		},
 		"logging out": func(_ *fixture, b *browser) error { b.copy().logout().want(http.StatusOK); return nil },

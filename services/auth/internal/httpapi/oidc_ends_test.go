@@ -431,16 +431,16 @@ func TestEnd_ComesBeforeTheCodeOfASessionThatWasLetIn(t *testing.T) {
 	h := newSigningIn(t, withPages)
 	h.otto()
 	waiting := must(h.oidc.WaitingDevice(t.Context(), h.device().User))(t)
-	session := must(h.stores.List(t.Context(), 2))(t)[0].Session
-	holder := must(h.accounts.Holder(t.Context(), session))(t)
-	must(h.database.Users.EndSessions(t.Context(), holder.ID))(t)
+	asking := must(h.stores.List(t.Context(), 2))(t)[0].Session
+	holder := must(h.accounts.Holder(t.Context(), asking))(t)
+	must(h.database.Users.EndSessions(t.Context(), holder.ID, session.Session{}))(t)
 	step := must(h.oidc.Authorize(t.Context(), oidc.Attempt{
-		Values: asked(), Session: &session, User: holder, Spend: func(context.Context) error { return nil },
+		Values: asked(), Session: &asking, User: holder, Spend: func(context.Context) error { return nil },
 	}))(t)
 	if step.Kind != oidc.ToLogin || step.Answer.Values.Has("code") {
 		t.Errorf("a browser: %+v", step)
 	}
-	if kind := must(h.oidc.AllowDevice(t.Context(), waiting, session, holder))(t); kind != oidc.ToLogin {
+	if kind := must(h.oidc.AllowDevice(t.Context(), waiting, asking, holder))(t); kind != oidc.ToLogin {
 		t.Errorf("a device: step %d", kind)
 	}
 }

@@ -128,8 +128,7 @@ func (p household) changeMember(r *request) error {
 	case "revoke", "remove":
 		return p.changeToken(r, here)
 	case "sessions":
-		_, err := p.Accounts.RevokeSessions(r.ctx(), m.Username)
-		return r.done(here, "sessions", err)
+		return r.done(here, "sessions", p.Accounts.RevokeSessions(r.ctx(), r.Session, m.ID))
 	case "delete":
 		if r.form.get("confirm") != m.Username {
 			return web.ErrConfirmation

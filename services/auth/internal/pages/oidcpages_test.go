@@ -49,7 +49,7 @@ func (b *browser) grafana(fields ...string) string {
 // Nobody else takes it away: the admin has to log in again, and finds the address taken.
 func TestNewClient_LeavesNoApplicationWhereTheSessionEndsMeanwhile(t *testing.T) {
 	f, anna, _ := newProviding(t)
-	f.entering = func() { must(f.store.Users.EndSessions(t.Context(), 1))(t) }
+	f.entering = func() { must(f.store.Users.EndSessions(t.Context(), 1, session.Session{}))(t) }
 	anna.post("/pforte/admin/sign-in/new/grafana", "name", "Grafana", "url", "https://grafana.example.org",
 		"rule", "login",
 		"do", "add")

@@ -253,7 +253,7 @@ func TestPolicy_AnEndedSessionChangesNothing(t *testing.T) {
 		h.withClient("photos")
 		h.ok(h.Groups.CreateGroup(ctx, "kids", "Kinder", nil, session.Session{}))
 		ended := h.byAnna()
-		must(h.Users.EndSessions(ctx, h.anna.ID))(h.T)
+		must(h.Users.EndSessions(ctx, h.anna.ID, session.Session{}))(h.T)
 		before := h.events()
 		everybody := func(a *application.Application) error { a.Rule, a.Group = application.Login, ""; return nil }
 		elsewhere := func(c *oidc.Client) error { c.Redirects = []string{"https://x.example.org/cb"}; return nil }

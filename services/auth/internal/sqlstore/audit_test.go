@@ -62,7 +62,10 @@ func TestAudit_EveryChangeOfAUserIsRecorded(t *testing.T) {
 					_, err := store.Users.ResetPassword(ctx, otto.ID, "newer")
 					return err
 				},
-				func(ctx context.Context) error { _, err := store.Users.EndSessions(ctx, otto.ID); return err },
+				func(ctx context.Context) error {
+					_, err := store.Users.EndSessions(ctx, otto.ID, session.Session{})
+					return err
+				},
 				func(ctx context.Context) error { return store.Users.SetRole(ctx, otto.ID, user.Admin) },
 				func(ctx context.Context) error {
 					_, err := store.Users.Delete(ctx, otto.ID, sessionOf(anna, "key"))

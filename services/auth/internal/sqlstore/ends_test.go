@@ -252,7 +252,7 @@ func TestEnd_ByManyAtOnceTellsOnce(t *testing.T) {
 							return nil
 						}, h.byAnna())
 					default:
-						_, err := s.Users.EndSessions(h.Context(), h.otto.ID)
+						_, err := s.Users.EndSessions(h.Context(), h.otto.ID, session.Session{})
 						done <- err
 					}
 				}()
@@ -304,7 +304,7 @@ func TestEnd_OfManyGrantsTellsOfEach(t *testing.T) {
 			h.exec(`INSERT INTO oidc_grants (id, application_id, user_id, login, stamp, scopes, offline, auth_time, factor, created_at, last_used_at)
 				VALUES (?, ?, ?, ?, ?, 'openid', FALSE, 1, 'pwd', 1, 1)`, g.ID, g.ApplicationID, g.UserID, g.Login, g.Stamp)
 		}
-		must(h.Users.EndSessions(h.Context(), h.otto.ID))(h.T)
+		must(h.Users.EndSessions(h.Context(), h.otto.ID, session.Session{}))(h.T)
 		if n := len(h.queued()); n != 450 {
 			t.Errorf("%d queued", n)
 		}

@@ -201,7 +201,7 @@ func TestSecondFactor_AnEndedSessionChangesNothing(t *testing.T) {
 			}
 		}
 		ended = h.byAnna()
-		must(h.Users.EndSessions(h.Context(), h.anna.ID))(h.T)
+		must(h.Users.EndSessions(h.Context(), h.anna.ID, session.Session{}))(h.T)
 		_, err := h.Factors.ResetFactor(h.Context(), h.otto.ID, ended)
 		h.refused("a reset", err, session.ErrNotFound)
 		h.refused("a rule", h.Factors.RequireFactor(h.Context(), true, ended), session.ErrNotFound)
@@ -435,7 +435,7 @@ func TestSecondFactor_HoldsAgainstTheFirstRelease(t *testing.T) {
 			if err := h.Users.SetRole(ctx, h.otto.ID, user.Admin); err != nil {
 				h.Fatal(err)
 			}
-			must(h.Users.EndSessions(ctx, h.otto.ID))(h.T)
+			must(h.Users.EndSessions(ctx, h.otto.ID, session.Session{}))(h.T)
 			check("another role")
 
 			if err := h.Factors.DisableFactor(ctx, h.kept()); err != nil {

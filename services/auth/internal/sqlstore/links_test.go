@@ -237,7 +237,7 @@ func TestLinks_EndWithTheRightToCreateThem(t *testing.T) {
 			"a reset by a link": func() error {
 				return ended(h.Links.ResetByLink(ctx, h.link(link.Link{Kind: link.Reset, Role: "member", UserID: id}, user.Operator), "reset"))
 			},
-			"all sessions ended": func() error { return ended(h.Users.EndSessions(ctx, id)) },
+			"all sessions ended": func() error { return ended(h.Users.EndSessions(ctx, id, session.Session{})) },
 			"the other sessions ended": func() error {
 				return ended(h.Users.EndOthers(ctx, sessionOf(must(h.Users.ByID(ctx, id))(h.T), "key")))
 			},

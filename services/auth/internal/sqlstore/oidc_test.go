@@ -182,7 +182,7 @@ var ends = map[string]func(h *household, c oidc.Client) error{
 		return err
 	},
 	"new stamp": func(h *household, _ oidc.Client) error {
-		_, err := h.Users.EndSessions(h.Context(), h.otto.ID)
+		_, err := h.Users.EndSessions(h.Context(), h.otto.ID, session.Session{})
 		return err
 	},
 	"disabling": func(h *household, _ oidc.Client) error {
@@ -269,7 +269,7 @@ func TestGrant_CodeUnderWayDoesNotOutliveWhatEndsIt(t *testing.T) {
 			}()
 			go func() {
 				if i%2 == 0 {
-					_, err := h.Users.EndSessions(h.Context(), h.otto.ID)
+					_, err := h.Users.EndSessions(h.Context(), h.otto.ID, session.Session{})
 					ended <- err
 					return
 				}

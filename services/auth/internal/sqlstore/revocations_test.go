@@ -22,7 +22,7 @@ func revocations(s *suite) {
 	add(s.store.Users.SetPasswordHash(s.Context(), sessionOf(s.get(u.ID), "key"), u.PasswordHash, "new"))
 	s.ok(s.store.Users.SetRole(s.Context(), u.ID, user.Admin)) // which sessions need not follow
 	add(s.store.Users.ResetPassword(s.Context(), u.ID, "reset"))
-	add(s.store.Users.EndSessions(s.Context(), u.ID))
+	add(s.store.Users.EndSessions(s.Context(), u.ID, session.Session{}))
 	add(s.store.Users.Delete(s.Context(), u.ID, session.Session{}))
 	s.same(s.pending(s.now()), want)
 	s.same(s.pending(want[2].RecordedAt), want[:2])
@@ -126,11 +126,11 @@ func stamps(s *suite) {
 	ended("", r, err)
 	r, err = s.store.Users.SetPasswordHash(s.Context(), sessionOf(s.get(u.ID), "key"), "reset", "new")
 	ended("key", r, err)
-	r, err = s.store.Users.EndSessions(s.Context(), u.ID)
+	r, err = s.store.Users.EndSessions(s.Context(), u.ID, session.Session{})
 	ended("", r, err)
 	s.same(s.get(u.ID).PasswordHash, "new")
 	s.same(s.get(other.ID), other)
-	_, err = s.store.Users.EndSessions(s.Context(), other.ID+1)
+	_, err = s.store.Users.EndSessions(s.Context(), other.ID+1, session.Session{})
 	s.refused(err, user.ErrNotFound)
 
 	s.ok(s.store.Users.SetRole(s.Context(), other.ID, user.Admin))

@@ -301,9 +301,12 @@ func (tx *transaction) replaceHash(ctx context.Context, id int64, newHash string
 }
 
 // EndSessions implements account.Users.
-func (s *Users) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
+func (s *Users) EndSessions(ctx context.Context, id int64, by session.Session) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.db.change(ctx, "end sessions", r, func(ctx context.Context, tx *transaction) error {
+		if err := tx.sessionMayAct(ctx, by); err != nil {
+			return err
+		}
 		if err := tx.newStamp(ctx, id, ""); err != nil {
 			return err
 		}
