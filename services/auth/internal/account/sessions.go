@@ -188,7 +188,11 @@ func (s *Service) RevokeSession(ctx context.Context, username, prefix string) er
 	if len(infos) != 1 {
 		return session.ErrNotFound
 	}
-	return s.End(ctx, infos[0].Session)
+	if err := s.End(ctx, infos[0].Session); err != nil {
+		return err
+	}
+	s.audit.Record(ctx, about("session_ended", u))
+	return nil
 }
 
 // Browsers returns the known browsers of a session's user, the one used last first.

@@ -84,7 +84,10 @@ func (p Process) open(ctx context.Context, do func(*stores) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, open.Close()) }()
+	defer func() {
+		open.audit.Drain()
+		err = errors.Join(err, open.Close())
+	}()
 	return do(open)
 }
 

@@ -111,6 +111,9 @@ func TestOperator_ReachesLiveSessionsAtOnce(t *testing.T) {
 	}
 	key, _, _ := strings.Cut(lines[1], " ")
 	mustOperate(t, environment, "", "sessions", "revoke", "otto", key)
+	if rows := mustOperate(t, environment, "", "audit"); !strings.Contains(rows, "session_ended") {
+		t.Errorf("the audit has no row: %s", rows)
+	}
 	first, _ := phone.request(http.MethodGet, prefix+"/me", "")
 	second, _ := laptop.request(http.MethodGet, prefix+"/me", "")
 	if first+second != http.StatusOK+http.StatusUnauthorized {
