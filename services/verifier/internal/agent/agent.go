@@ -249,7 +249,7 @@ func (r *run) buyProof(ctx context.Context, p purchase, answered receipt.Chain) 
 }
 
 // resumeDemo resumes the payment that an earlier run signed for a transaction of the agent's own, and sets
-// r.want to its request. It returns errExpired when there is none; otherwise the errors are those of replay.
+// r.want to its request. errExpired, also when there is none; the other errors of replay.
 func (r *run) resumeDemo(ctx context.Context) (purchase, error) {
 	e, err := r.journal.findDemo(r.payer, r.buyer.url+r.path)
 	if err != nil {

@@ -309,11 +309,12 @@ func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRe
 // pay sends a payment until the seller answers for good, or pay gives up: after maxWait, or sooner where no money
 // has moved. open means that it was sent before and its outcome is not known. The error is errUndecided if money
 // may have moved when pay gives up, or if a final answer is not that of a verifier, and a *denied or a *refusal if
-// the seller refuses for good. The payment stays in the journal.
+// the seller refuses for good. If pay gives up and no money has moved, it is the error of the last try, a *refusal
+// where the seller has answered. The payment stays in the journal.
 func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 	p := purchase{entry: e}
 	end := time.Now().Add(b.maxWait)
-	told := end // when a refusal that moved no money is returned
+	told := end // a refusal that moved no money is returned if the next try would be after this
 	if b.isBrief {
 		told = time.Now().Add(min(b.maxWait, finalWithin))
 	}

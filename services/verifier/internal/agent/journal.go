@@ -145,8 +145,9 @@ func readFile(path string) ([]byte, error) {
 // replaceFile writes a file as writeFile does, in place of the one that may be there.
 func replaceFile(path string, text []byte) error { return writeFile(path, text, os.Rename) }
 
-// writeFile writes a file that only its owner can read, and makes its folder if there is none. name gives the
-// complete file its name. The file is whole and on the disk, with its name, when writeFile returns no error.
+// writeFile writes a file that only its owner can read, and makes its folder if there is none. name, which is
+// os.Rename or os.Link, puts the complete file at path; os.Link fails if there is one already. The file is whole
+// and on the disk, with its name, when writeFile returns no error.
 func writeFile(path string, text []byte, name func(from, to string) error) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -156,7 +157,7 @@ func writeFile(path string, text []byte, name func(from, to string) error) error
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // path is its name, or another one of it
+	defer func() { _ = os.Remove(f.Name()) }() // after os.Link a second name; after os.Rename there is none
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err

@@ -178,7 +178,8 @@ var (
 	errNoAnswer = errors.New("the verifier does not answer in time; this call has signed nothing")
 	// errUnderWay ends a call that takes too long, where a payment for what it asks may have been signed.
 	errUnderWay = errors.New("paid or perhaps paid: the purchase goes on, and asking again continues this payment")
-	// errDeclined means that the user did not confirm the payment, or confirmed one that no open request is about.
+	// errDeclined means that the user did not confirm the payment, or that no open request to confirm one for this
+	// question has the RequestState of the call.
 	errDeclined = errors.New("the user did not confirm the payment")
 	// errCannotAsk means that payments are to be confirmed, and that the client cannot ask.
 	errCannotAsk = errors.New("payments have to be confirmed (--confirm), and this client cannot ask its user (MCP " +

@@ -39,7 +39,7 @@ type outcomePayment struct {
 	// Resumed means that the payment was in the journal already.
 	Resumed bool `json:"resumed"`
 	// Reused means that the seller says that an earlier payment, that of Transaction, has bought the answer, and
-	// that the payment of Nonce, which was signed for USD, is not spent.
+	// that the payment of Nonce, of the amount in USD, is not spent.
 	Reused bool `json:"repeated"`
 }
 

@@ -288,7 +288,7 @@ type paidPayment struct {
 	Transaction string `json:"transaction,omitempty"`
 	Resumed     bool   `json:"resumed"`
 	// Reused means that the seller says that an earlier payment, that of Transaction, has bought the answer, and
-	// that what was signed for USD is not spent.
+	// that the payment signed for it now, of the amount in USD, is not spent.
 	Reused    bool   `json:"repeated"`
 	DayUSD    string `json:"dayUSD"`
 	DayCapUSD string `json:"dayCapUSD"`
