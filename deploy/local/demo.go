@@ -49,7 +49,7 @@ func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) er
 		return fmt.Errorf("read %s: %w", l.Path(runningFile), err)
 	}
 	answer, checkpoint := saved(args), ""
-	ends := r.Log && !slices.Contains(args, "-json") && !slices.Contains(args, "--json") // nobody else reads the output
+	ends := r.Log && !slices.Contains(args, "-json") && !slices.Contains(args, "--json") // a program reads that
 	if ends {
 		checkpoint = finalized(ctx, r.Beacon)
 		if answer == "" {

@@ -6,8 +6,8 @@
 // all for which that time is enough, in the order of their importance; the page has the
 // others as they were measured last. make profile writes profiles of each load.
 //
-// Most load comes from wrk. It must be installed, and so must Redis, Postgres and taskset.
-// Each of its clients has a session or payments of its own. Compared servers run side by
-// side and take turns, and what is compared is divided turn by turn, because the
-// speed of a machine changes within seconds.
+// Most load comes from wrk, whose clients each have a session or payments of their own. Compared servers run side
+// by side and take turns, and what is compared is divided turn by turn, because the speed of a machine changes
+// within seconds. wrk, Node, Redis, Postgres and taskset must be installed. Without Chromium the page behind the
+// guard is left out.
 package bench
