@@ -39,7 +39,7 @@ func (h Hex) String() string { return "0x" + hex.EncodeToString(h) }
 // MarshalText returns 0x and lower-case hexadecimal digits.
 func (h Hex) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what MarshalText returns, and nothing else.
+// UnmarshalText reads what MarshalText returns, and nothing else. ErrMalformed.
 func (h *Hex) UnmarshalText(text []byte) error {
 	digits, ok := strings.CutPrefix(string(text), "0x")
 	data, err := hex.DecodeString(digits)

@@ -217,10 +217,9 @@ func ChecksFor(senderMethod string, e Expectations) []Check {
 // maxName bounds the name of a chain in bytes.
 const maxName = 64
 
-// validate returns an error where a member has not its one spelling or its fixed value; where the
-// receipt has a transfer, or its request has one, and its type is another, or lacks it with that type;
-// where request.transactionHash is not transaction.hash; or where checksInOrder is false, or
-// consistent, transferHolds (for a transfer receipt) or expectationsHold returns an error.
+// validate returns an error unless each member has its one spelling or its fixed value; a transfer receipt has
+// Transfer and Request.Transfer, and no other receipt has either; request.transactionHash is transaction.hash;
+// checksInOrder is true; and consistent, expectationsHold and, for a transfer receipt, transferHolds return none.
 func (r Receipt) validate() error {
 	for _, fault := range []struct {
 		what string

@@ -96,7 +96,7 @@ func (r Response) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// Envelope returns the answer as a DSSE envelope, with the same signature.
+// Envelope returns the answer as a DSSE envelope, with the same signature. ErrMalformed.
 func (r Response) Envelope() (Envelope, error) {
 	value, ok := decodeBase64(r.Signature.Value)
 	if !ok {

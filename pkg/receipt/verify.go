@@ -49,7 +49,7 @@ func verify(data []byte, keys KeyDocument, kind string) (Result, error) {
 
 // Verify checks signature and proof as the function Verify does, of a receipt of any kind.
 // The caller must look at Receipt.Type. ErrUnknownKey, ErrRevokedKey, ErrSignature, ErrProof;
-// ErrMalformed as of VerifySignature.
+// ErrMalformed where VerifySignature returns it.
 func (d Document) Verify(keys KeyDocument) (result Result, err error) {
 	result.Receipt = d.Receipt
 	if result.Key, err = d.VerifySignature(keys); err != nil {
