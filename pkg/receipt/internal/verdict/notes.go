@@ -38,7 +38,7 @@ func (n *Notes) Add(q Question) {
 		"kind": q.Kind, "withoutProof": q.WithoutProof, "verdict": v,
 	})
 	if err != nil {
-		return // it cannot be written, and so not be read
+		return // what is no JSON cannot be asked
 	}
 	if n.lines == nil {
 		n.lines = map[string][]byte{}

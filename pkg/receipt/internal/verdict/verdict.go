@@ -181,8 +181,8 @@ func judge(q Question) (v Verdict, err error) {
 	return v, nil
 }
 
-// log checks the signature, and the log where any of proof, policy and list is given; the first two
-// must be then. Where none is, the Log is nil.
+// log checks the signature and, where any of the log's proof, the policy and the list is given, the log. Then proof
+// and policy must both be given. Where none of the three is, the Log is nil.
 func (q Question) log(doc receipt.Document, keys receipt.KeyDocument) (*Log, error) {
 	switch {
 	case q.Log == nil && q.Policy == nil && q.List == nil:
