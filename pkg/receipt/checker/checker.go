@@ -33,8 +33,8 @@ const (
 	KindPolicy   Kind = "policy"   // C2SP tlog-policy
 	KindLogs     Kind = "logs"     // a verifier's list of its logs, which has a policy
 	KindFinality Kind = "finality" // a finality document
-	// KindCheckpoint is the root of a beacon block alone, or a beacon node's answer that
-	// names it (/eth/v1/beacon/headers).
+	// KindCheckpoint is the root of a beacon block alone, or a beacon node's answer about one block,
+	// which has the root (/eth/v1/beacon/headers/<block>).
 	KindCheckpoint Kind = "checkpoint"
 	KindNetwork    Kind = "network" // the file of a network, for package finality
 	KindUnknown    Kind = "unknown"
@@ -47,7 +47,7 @@ type State string
 const (
 	Holds     State = "holds"
 	Fails     State = "fails"
-	Absent    State = "absent"    // what would show it was not given
+	Absent    State = "absent"    // nothing was given that could show it
 	Unchecked State = "unchecked" // it was given, and the text that it is judged by was not, or cannot be read
 )
 
