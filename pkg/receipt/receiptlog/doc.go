@@ -44,8 +44,8 @@
 // A checkpoint is a signed note of three lines: the origin, which is the log's name, the number of
 // entries, and the root. The last element of the origin is the log's generation. The log signs with
 // an Ed25519 key of type 0x01 under the name of the origin; a witness cosigns with one of type
-// 0x04, with the time. Signature lines of keys that the policy does not list are ignored; one of a
-// listed key that does not verify makes the whole note invalid.
+// 0x04, with the time. Signature lines of keys that the policy does not list are ignored, and so is
+// each line of a listed key but the first. If that does not verify, the whole note is invalid.
 //
 // # Proof
 //

@@ -197,10 +197,10 @@ func (e Entry) States(key receipt.Key, origin string) bool {
 	return err == nil && e == listed
 }
 
-// Follows checks that e may be the next state of a key after last, both in a log with an
-// origin: its number is the next one, what was revoked stays so, and no cut-off goes up. A
-// KeyEntry counts as number 0 and limits only the cut-off of its own generation; two of
-// them may follow in any order. ErrKeyState.
+// Follows checks that e may be the next state of a key after last. origin is that of the log which
+// has last; e may be in a later generation. The number of e is the next one, what was revoked stays
+// so, and no cut-off goes up. A KeyEntry counts as number 0 and limits only the cut-off of its own
+// generation; two of them may follow in any order. ErrKeyState.
 func (e Entry) Follows(last Entry, origin string) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s: %s", ErrKeyState, e.KeyID, fmt.Sprintf(format, args...))
@@ -388,8 +388,8 @@ func EntriesOfAnswer(answer []byte) ([]Entry, error) {
 // receipt and signature, which come first, and not the proof. It checks neither, and takes
 // the receipt for canonical apart from escapes. ErrMalformed, receipt.ErrMalformed.
 func EntryOfAnswer(answer []byte) (Entry, error) {
-	// Every sale waits for this, so the answer is read in place, and names are not compared:
-	// Response.JSON writes none twice.
+	// Every sale waits for this, so the answer is read in place, and names that come twice are not
+	// looked for: Response.JSON writes none twice.
 	d := jsontext.NewDecoder(bytes.NewBuffer(answer), jsontext.AllowDuplicateNames(true))
 	value := func(name string) (jsontext.Value, error) {
 		token, err := d.ReadToken()

@@ -137,12 +137,13 @@ type Signer struct {
 }
 
 // NewLogSigner returns the signer of the log with an origin. Its signature of a checkpoint
-// is always the same.
+// is always the same. ErrMalformed.
 func NewLogSigner(origin string, private ed25519.PrivateKey) (*Signer, error) {
 	return newSigner(origin, private, typeLog, nil)
 }
 
-// NewWitnessSigner returns the signer of a witness, which cosigns with the time that now returns.
+// NewWitnessSigner returns the signer of a witness, which cosigns with the time that now returns. ErrMalformed for
+// the name or the key.
 func NewWitnessSigner(name string, private ed25519.PrivateKey, now func() time.Time) (*Signer, error) {
 	if now == nil {
 		return nil, errors.New("a witness needs a clock")

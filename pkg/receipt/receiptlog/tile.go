@@ -130,7 +130,7 @@ type Tree struct {
 	fetch      Fetch
 }
 
-// NewTree returns the tree of a checkpoint, whose signatures the caller must have checked.
+// NewTree returns the tree of a checkpoint, whose signatures the caller must have checked. ErrMalformed.
 func NewTree(c Checkpoint, fetch Fetch) (*Tree, error) {
 	if c.Size < 0 || c.Size > MaxSize || fetch == nil {
 		return nil, malformed("a tree of %d entries", c.Size)
@@ -227,7 +227,7 @@ func splitTile(data []byte, width int) ([][]byte, error) {
 	return slices.Collect(slices.Chunk(data, tlog.HashSize)), nil
 }
 
-// TileRoot returns the root of a full tile, which is a hash of the tile above it.
+// TileRoot returns the root of a full tile, which is a hash of the tile above it. ErrMalformed.
 func TileRoot(tile []byte) (tlog.Hash, error) {
 	if len(tile) != MaxTile {
 		return tlog.Hash{}, malformed("a full tile of %d bytes", len(tile))

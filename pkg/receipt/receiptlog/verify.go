@@ -22,7 +22,8 @@ type Result struct {
 // policy has the verifier's list ([Policy.WithList]) and the list has a generation of the log, it
 // must confirm this one; a policy that names several generations needs the list. ErrMalformed,
 // ErrSignature, ErrUnknownLog, ErrUnlisted, ErrQuorum, ErrInclusion; receipt.ErrUnknownKey,
-// receipt.ErrRevokedKey, receipt.ErrSignature, and receipt.ErrMalformed as of its VerifySignature.
+// receipt.ErrRevokedKey, receipt.ErrSignature; receipt.ErrMalformed only where doc or keys are not as
+// receipt.Parse and receipt.ParseKeyDocument return them.
 func Verify(doc receipt.Document, keys receipt.KeyDocument, proof []byte, policy Policy) (Result, error) {
 	key, keyErr := doc.VerifySignature(keys)
 	if errors.Is(keyErr, receipt.ErrRevokedKey) {
