@@ -69,7 +69,7 @@ type file struct {
 	Former map[string]string `json:"former,omitempty"` // origin to note
 }
 
-// Create makes the file of a new witness. It does not overwrite one.
+// Create makes the file of a new witness. Where a file is there already, it stays as it is: fs.ErrExist.
 func Create(state string) error {
 	file, err := os.OpenFile(state, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names it
 	if err != nil {
