@@ -21,8 +21,8 @@
 // stands beside a receipt, which it does not change and which does not name it: it is
 // found by the hash of the block. It is not signed. It may differ each time it is asked
 // for, because any later finalized block shows the same. Bytes are 0x and lower-case
-// hexadecimal digits; slots, epochs and block numbers are decimal strings without leading
-// zeros; the only numbers are version and index. It has at most [MaxSize] bytes.
+// hexadecimal digits; slots, block numbers and proposer indexes are decimal strings without
+// leading zeros; the only numbers are version and index. It has at most [MaxSize] bytes.
 //
 // It consists of an anchor, which shows why an execution block is final, and a link, which
 // shows that the document's block is that block or an ancestor of it. A kind of

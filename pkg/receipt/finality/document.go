@@ -264,7 +264,7 @@ func (r Root) String() string { return receipt.Hex(r[:]).String() }
 // MarshalText returns 0x and lower-case hexadecimal digits.
 func (r Root) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what MarshalText returns, and nothing else.
+// UnmarshalText reads what MarshalText returns, and nothing else. ErrMalformed.
 func (r *Root) UnmarshalText(text []byte) error { return fixed(r[:], text) }
 
 // PublicKey is a compressed point of BLS12-381's first group.
@@ -276,7 +276,7 @@ func (k PublicKey) HashTreeRoot() Root { return ssz.Merkleize(ssz.Chunks[Root](k
 // MarshalText returns 0x and lower-case hexadecimal digits.
 func (k PublicKey) MarshalText() ([]byte, error) { return receipt.Hex(k[:]).MarshalText() }
 
-// UnmarshalText reads what MarshalText returns, and nothing else.
+// UnmarshalText reads what MarshalText returns, and nothing else. ErrMalformed.
 func (k *PublicKey) UnmarshalText(text []byte) error { return fixed(k[:], text) }
 
 // Signature is a compressed point of BLS12-381's second group.
@@ -285,7 +285,7 @@ type Signature [bls.SignatureSize]byte
 // MarshalText returns 0x and lower-case hexadecimal digits.
 func (s Signature) MarshalText() ([]byte, error) { return receipt.Hex(s[:]).MarshalText() }
 
-// UnmarshalText reads what MarshalText returns, and nothing else.
+// UnmarshalText reads what MarshalText returns, and nothing else. ErrMalformed.
 func (s *Signature) UnmarshalText(text []byte) error { return fixed(s[:], text) }
 
 // fixed reads 0x and lower-case hexadecimal digits, which must fill into exactly.
@@ -304,7 +304,7 @@ type Uint64 uint64
 // MarshalText returns decimal digits.
 func (u Uint64) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(u), 10), nil }
 
-// UnmarshalText reads what MarshalText returns, and nothing else.
+// UnmarshalText reads what MarshalText returns, and nothing else. ErrMalformed.
 func (u *Uint64) UnmarshalText(text []byte) error {
 	v, err := strconv.ParseUint(string(text), 10, 64)
 	if err != nil || strconv.FormatUint(v, 10) != string(text) {

@@ -42,7 +42,7 @@ type ForkVersion [4]byte
 // MarshalText returns 0x and lower-case hexadecimal digits.
 func (v ForkVersion) MarshalText() ([]byte, error) { return receipt.Hex(v[:]).MarshalText() }
 
-// UnmarshalText reads what MarshalText returns, and nothing else.
+// UnmarshalText reads what MarshalText returns, and nothing else. ErrMalformed.
 func (v *ForkVersion) UnmarshalText(text []byte) error { return fixed(v[:], text) }
 
 // Mainnet returns Ethereum's main network (consensus-specs, configs/mainnet.yaml).
