@@ -161,8 +161,8 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	return data, nil
 }
 
-// get fetches an address. A body of more than most bytes is an error. of says what the address is
-// of, for the error about one that is not allowed.
+// get fetches an address. A body of more than most bytes is an error. of names what is at the address,
+// such as "a key", for the error about an address that is not allowed.
 func get(
 	ctx context.Context, target *url.URL, allowed func(*url.URL) bool, of string, most int64,
 ) (status int, data []byte, err error) {

@@ -196,7 +196,7 @@ func readList(ctx context.Context, from string) (*receiptlog.Directory, error) {
 
 // listOfKey asks the site of the key for its list of logs if the policy accepts the proof's checkpoint
 // and names several generations of its log, or the proof holds and is of a generation after the first.
-// It returns nil where neither is so and where key is no address.
+// It returns nil where neither is so, or where key is no address.
 func listOfKey(ctx context.Context, key string, doc receipt.Document, found logged) (*receiptlog.Directory, error) {
 	included, unlisted := receiptlog.Included(doc, found.proof, found.policy)
 	_, generation, _ := receiptlog.GenerationOf(included.Origin)

@@ -57,8 +57,8 @@ type keyState struct {
 type keyStates map[string]keyState
 
 // take keeps the next entry of a key, which must be the last one again, as a new generation of the
-// log has it, or follow it. The first entry of a key that is read may have any number, except in
-// generation 1, because earlier generations may not have been read.
+// log has it, or follow it. In generation 1 the first entry of a key has the number 1 or, as a KeyEntry,
+// none. In a later one it may have any number, because earlier generations may not have been read.
 func (k keyStates) take(e receiptlog.Entry, origin string) error {
 	last, known := k[e.KeyID]
 	_, generation, _ := receiptlog.GenerationOf(origin)
