@@ -35,7 +35,9 @@ func (r *run) makeTransaction(ctx context.Context) error {
 		return fmt.Errorf("the node of --rpc is one of the chain %s, not of %s", chain, r.chain)
 	}
 	r.chain = chain
-	tx, err := send(ctx, node, r.key, chainID)
+	within, cancel := context.WithTimeout(ctx, r.options.maxWait)
+	defer cancel()
+	tx, err := send(within, node, r.key, chainID)
 	if err != nil {
 		return err
 	}
@@ -52,13 +54,15 @@ func (r *run) makeTransaction(ctx context.Context) error {
 	return nil
 }
 
-// dial connects to the node of --rpc, and returns it with the id of its chain.
+// dial connects to the node of --rpc, and returns it with the id of its chain, within maxWait.
 func (r *run) dial(ctx context.Context) (*ethclient.Client, *big.Int, error) {
 	node, err := ethclient.DialContext(ctx, r.rpc)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reach the chain: %w", err)
 	}
-	chainID, err := node.ChainID(ctx)
+	within, cancel := context.WithTimeout(ctx, r.options.maxWait)
+	defer cancel()
+	chainID, err := node.ChainID(within)
 	if err != nil {
 		node.Close()
 		return nil, nil, fmt.Errorf("read the chain id: %w", err)
@@ -79,6 +83,9 @@ func send(
 	head, headErr := node.HeaderByNumber(ctx, nil)
 	if err := errors.Join(tipErr, headErr); err != nil {
 		return nil, fmt.Errorf("read the gas price: %w", err)
+	}
+	if head.BaseFee == nil {
+		return nil, errors.New("read the gas price: the chain has no base fee (EIP-1559)")
 	}
 	feeCap := new(big.Int).Add(tip, new(big.Int).Mul(head.BaseFee, big.NewInt(2)))
 	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
