@@ -59,6 +59,9 @@ func (r *run) reportFailure(err error, code int) {
 	var seller *refusal
 	f := failed{URL: r.options.url, Transaction: r.want.TransactionHash, Error: err.Error()}
 	f.Paid = cmp.Or(map[int]string{exitUndecided: "unknown", exitReceipt: "yes", exitNotFinal: "yes"}[code], "no")
+	if errors.Is(err, errFinalLater) || errors.Is(err, errUnproven) { // the answer is there
+		f.Paid = "yes"
+	}
 	if errors.As(err, &seller) {
 		f.Reason = seller.Reason
 	}

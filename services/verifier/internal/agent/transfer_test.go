@@ -351,8 +351,8 @@ func TestTransfer_WhatWasNotSpentIsNotProven(t *testing.T) {
 
 func TestTransfer_APaymentOnAnotherChainIsNotProven(t *testing.T) {
 	s, state := open(t, deliver(t)), t.TempDir() // about Base, and paid on Base Sepolia
-	got := s.runWith(state, append([]string{"--prove-payment", "--rpc", "http://127.0.0.1:1"}, question...)...)
-	if got.code != 3 || len(s.sent()) != 1 || !strings.Contains(got.stderr, "eip155:84532") {
+	got := s.runWith(state, append([]string{"--json", "--prove-payment", "--rpc", "http://127.0.0.1:1"}, question...)...)
+	if got.code != 3 || len(s.sent()) != 1 || !strings.Contains(got.stderr, "eip155:84532") || !strings.Contains(got.stdout, `"paid":"yes"`) {
 		t.Errorf("%+v, %d payments", got, len(s.sent()))
 	}
 }
