@@ -520,7 +520,7 @@ func (o *options) parseCommon(f *flag.FlagSet, args []string, dayCap, usage stri
 	if o.most, err = parseDollars(*most); err != nil {
 		return fmt.Errorf("--max-usd: %w", err)
 	}
-	if *perDay == "" {
+	if *perDay == "" && dayCap == "" {
 		return nil
 	}
 	if o.day, err = parseDollars(*perDay); err != nil {
