@@ -62,7 +62,7 @@ false, "error", "reason" and "paid": "no", "unknown" or "yes".
 
 Exit codes: 0 receipt in hand and checked; 1 failed, nothing was paid; 2 wrong
 usage; 3 paid or perhaps paid, run the same command again (also where a seller that
-has the signed payment refuses it, until it has expired); 4 paid, but the
+has the signed payment answers 402, until it has expired); 4 paid, but the
 receipt does not hold; 5 the receipt holds, but its block is not proven final.
 
 `
