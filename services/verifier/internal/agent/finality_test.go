@@ -142,7 +142,7 @@ func TestFinality_IsToldToAnAssistant(t *testing.T) {
 	s := open(t, deliver(t))
 	s.final = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
 	a := s.assistant(t.TempDir(), nil, flags...)
-	if got := a.call("verify_transaction", asked()); got.isError || got.Payment.USD != "0.01" || got.Finality.Anchor != "" || !strings.Contains(got.text, "Not proven to be final: ") {
+	if got := a.call("verify_transaction", asked()); got.isError || got.Payment.USD != "0.01" || got.Finality.Anchor != "" || !strings.Contains(got.text, "Not proven to be final.") {
 		t.Errorf("%+v", got)
 	}
 	s.mu.Lock()

@@ -178,6 +178,8 @@ var (
 	errNoAnswer = errors.New("the verifier does not answer in time; this call has signed nothing")
 	// errUnderWay ends a call that takes too long, where a payment for what it asks may have been signed.
 	errUnderWay = errors.New("paid or perhaps paid: the purchase goes on, and asking again continues this payment")
+	// errNoKeys means that an answer is saved, and cannot be checked because there is no key document.
+	errNoKeys = errors.New("the answer is here and was paid for, but the keys to check it cannot be read now")
 	// errDeclined means that the user did not confirm the payment, or that no open request to confirm one for this
 	// question has the RequestState of the call.
 	errDeclined = errors.New("the user did not confirm the payment")
@@ -262,7 +264,9 @@ func (t *toolbox) stored(ctx context.Context, q question, found *bought) (bool, 
 		return false, nil
 	}
 	found.isStored, found.entry, found.answer = true, t.entryOf(q), answer
-	found.result, err = t.check(ctx, q, answer)
+	if found.result, err = t.check(ctx, q, answer); errors.Is(err, errUndecided) {
+		err = fmt.Errorf("%w: %w", errNoKeys, err) // nothing is sent for an answer that is saved
+	}
 	return true, err
 }
 

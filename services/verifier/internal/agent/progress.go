@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -13,7 +15,8 @@ import (
 // longestLook is the longest pause before the seller is asked again how far a transaction is.
 const longestLook = time.Minute
 
-// progress is the seller's word on how far a transaction is, before anything is signed.
+// progress is the seller's word on how far a transaction is, before anything is signed. What look returns of it has no
+// free text: Block is a number, and KnownOn the name of a chain, or they are "".
 type progress struct {
 	Status         string `json:"status"`
 	Block          string `json:"block"`
@@ -31,8 +34,8 @@ type tooEarly struct {
 func (e *tooEarly) Error() string {
 	switch {
 	case e.Status == "included":
-		return fmt.Sprintf("nothing was signed: the transaction is in block %s, which is final in about %d s", e.Block,
-			e.FinalInSeconds)
+		return fmt.Sprintf("nothing was signed: the transaction is in block %s, which is final in about %d s",
+			cmp.Or(e.Block, "?"), e.FinalInSeconds)
 	case e.Status == "pending":
 		return "nothing was signed: the transaction is in no block yet"
 	case e.KnownOn != "":
@@ -98,7 +101,12 @@ func (b *buyer) look(ctx context.Context, e entry) *tooEarly {
 	if err != nil || got.status != http.StatusOK || json.Unmarshal(got.body, &early.progress) != nil {
 		return nil
 	}
-	early.Block, early.KnownOn = quoted(early.Block, maxName), quoted(early.KnownOn, maxName)
+	if !blockNumber.MatchString(early.Block) {
+		early.Block = ""
+	}
+	if !chainName.MatchString(early.KnownOn) {
+		early.KnownOn = ""
+	}
 	early.FinalInSeconds = min(max(early.FinalInSeconds, 0), maxFinalSeconds)
 	switch early.Status {
 	case "unknown", "pending", "included":
@@ -119,11 +127,10 @@ func hashOf(body []byte) string {
 	return asked.TransactionHash
 }
 
-// Bounds of what a seller says of a transaction: maxName is in characters, maxFinalSeconds is a day.
-const (
-	maxName         = 64
-	maxFinalSeconds = 24 * 60 * 60
-)
+// maxFinalSeconds bounds what a seller says of a transaction's finality: it is a day.
+const maxFinalSeconds = 24 * 60 * 60
+
+var blockNumber = regexp.MustCompile("^[0-9]{1,20}$")
 
 // chainOf returns the chain's name in the path of a paid route for one question, or anyChain for a path without
 // one. It returns false for any other path.

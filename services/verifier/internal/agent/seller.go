@@ -117,7 +117,8 @@ func (a answer) challenge() (x402.PaymentRequired, error) {
 		return c, a.refusal()
 	}
 	if err := x402.Decode(a.header.Get(x402.HeaderPaymentRequired), &c); err != nil {
-		return c, fmt.Errorf("read the seller's challenge: %w", err)
+		// Not wrapped: it is no fault of the caller's arguments, and may hold the seller's words.
+		return c, errors.New("read the seller's challenge: " + err.Error())
 	}
 	if c.X402Version != x402.V2 {
 		return c, errors.New("the seller's challenge is not of x402 version 2")
