@@ -110,12 +110,14 @@ func replicas(service string) error {
 		os.Setenv(service+"_REPLICAS", several))
 }
 
-// sites accepts addresses of the site that are separated by commas alone, where Caddy wants a space too, and a port but
-// 443 without http://, which Caddy takes for a site of all hosts that may have TLS, beside that of LISTED_HTTPS_SITES.
-// It sets REDIRECTS_SWITCH, which selects whether the Caddyfile has an empty site at http for the redirects to https:
-// it has, where an address has TLS and neither the addresses nor LISTED_HTTP_SITES name that site. LISTED_HTTP_SITES
-// and LISTED_HTTPS_SITES become the sites of all other hosts at the same ports; with TLS=dns the latter has only the
-// hosts below the first host with TLS. Both are empty while APPS_SWITCH is off.
+// sites accepts addresses of the site that are separated by commas alone, where Caddy wants a space too. It puts
+// http:// before an address that is a port alone, but for 443: Caddy would take it for a site of all hosts that
+// may have TLS, beside that of LISTED_HTTPS_SITES. It sets REDIRECTS_SWITCH, which selects whether the Caddyfile
+// has an empty site at http for the redirects to https: it has, where an address has TLS and neither the addresses
+// nor LISTED_HTTP_SITES name that site. LISTED_HTTP_SITES and LISTED_HTTPS_SITES become the sites of all other
+// hosts at the same ports; with TLS=dns the latter has only the hosts below the first host with TLS. Both are
+// empty while APPS_SWITCH is off. ON_DEMAND_SWITCH selects whether the Caddyfile permits certificates on demand,
+// for the hosts of LISTED_HTTPS_SITES.
 func sites() error {
 	addresses := fields(os.Getenv("SITE_ADDRESS"))
 	for i, address := range addresses {

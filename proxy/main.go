@@ -21,7 +21,7 @@ import (
 var version = "devel"
 
 // heapBallast is how many bytes are allocated at the start, so that about as much more garbage accumulates before Go
-// collects it. They are never written, so no memory is allocated for them. A heap as small as a proxy's would be
+// collects it. They are never written, so they take no physical memory. A heap as small as a proxy's would be
 // collected dozens of times a second (pkg/service does the same for the services).
 const heapBallast = 16 << 20
 
