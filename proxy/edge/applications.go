@@ -32,7 +32,7 @@ type Applications struct {
 	// machine is in, except those that lead to the internet. Neither includes networks with auth in them.
 	Mode string `json:"mode,omitempty"`
 	// To are the addresses that the operator permits as well: address, address:port, name:port or
-	// network.
+	// network. Loopback addresses and those in networks with auth need a port.
 	To []string `json:"to,omitempty"`
 	// Auth has the addresses host:port of auth, Never those of other services. No application may be at any
 	// of them.
@@ -242,7 +242,8 @@ func (a *Applications) take(ctx context.Context, list *appList) {
 	a.log.Info("applications", "served", len(list.apps), "skipped", list.skipped)
 }
 
-// Host returns the application with a host, which is given without a port and in any case.
+// Host returns the application with a host, and reports whether there is one. The host has no port; upper and
+// lower case are the same.
 func (a *Applications) Host(host string) (App, bool) {
 	if app := a.now.Load().hosts[strings.ToLower(host)]; app != nil {
 		return *app, true

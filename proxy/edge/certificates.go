@@ -145,10 +145,10 @@ func (a *Applications) runHandshakes(ctx context.Context) {
 
 // shake makes a handshake for a host and notes its outcome, which it returns as noteHandshake does.
 //
-// The server's own time for a handshake (read_header in the Caddyfile) may end before an authority has answered: then
-// there is no alert, whatever the authority said. While Permission refuses further attempts, a second handshake tells
-// whether there is a certificate now. Without it each failure of an authority that takes long would at once cause the
-// next attempt.
+// The server's own time for a handshake (read_header in the Caddyfile) may end before an authority has answered:
+// then there is no alert, whatever the authority said. Unless TLS is dns, it is noted as refused then, so that
+// Permission refuses further attempts, and a second handshake tells whether there is a certificate now. Were it
+// not noted, each failure of an authority that takes long would at once cause the next attempt.
 func (a *Applications) shake(ctx context.Context, host string) (changed bool) {
 	began := time.Now()
 	err := a.handshake(ctx, host)

@@ -70,8 +70,8 @@ type Guard struct {
 	// Also names further headers that the next handlers get, each with the value of a
 	// header of Identity.
 	Also map[string]string `json:"also,omitempty"`
-	// Private lets caches but the browser's keep no answer of the next handlers, which may not
-	// know that it is for one user alone.
+	// Private is whether no cache but the browser's may keep answers of the next handlers, which may not
+	// know that an answer is for one user alone.
 	Private bool `json:"private,omitempty"`
 	// Recheck is how often a request that lasts is checked again, once for all requests
 	// to the same host with the same credentials. 5 seconds where it is zero.

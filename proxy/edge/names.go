@@ -123,7 +123,7 @@ func hasAppToken(value string) bool {
 	// Quotes and spaces of any kind end a word: the service that the token is for trims those around it.
 	for word := range strings.FieldsFuncSeq(value, func(r rune) bool { return !inBase64(r) }) {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			// What follows the first fault may be read by another decoder: what precedes it counts.
+			// A word with a fault is decoded up to it: another decoder may accept the word.
 			if decoded := make([]byte, encoding.DecodedLen(len(word))); len(word) > 0 {
 				n, _ := encoding.Decode(decoded, []byte(word))
 				if hasTokenAlone(string(decoded[:n])) {

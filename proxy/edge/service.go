@@ -29,10 +29,10 @@ var errBusy = caddyhttp.Error(http.StatusServiceUnavailable, errors.New("concurr
 
 var errSlow = caddyhttp.Error(http.StatusRequestTimeout, errors.New("the body took too long"))
 
-// maxPrefetch bounds the body that is read before a request gets its place, so that a client that
-// sends slowly takes none from others. prefetchWithin is how long that may take, the same as in our
-// services. The end of a body of maxPrefetch bytes or more is not waited for, and such requests have
-// Max/longShare places.
+// maxPrefetch bounds the body that is read before a request gets its place, so that a client that sends slowly
+// takes none from others. prefetchWithin is for how long reads of it begin, the same as the read timeout of our
+// services; one that has begun may last as long as the timeouts of the Caddyfile say. The end of a body of
+// maxPrefetch bytes or more is not waited for, and such requests have Max/longShare places.
 const (
 	maxPrefetch    = 64 << 10
 	prefetchWithin = 30 * time.Second
@@ -54,8 +54,9 @@ const (
 	strangerShare = 8
 )
 
-// With Known, most requests of networks that crowd out others have Max/manyShare places (see Service.gate), each of
-// which stays taken for crowdRest after the answer has begun: else they could take the processor from others.
+// With Known, most requests of networks that crowd out others (see Service.gate) have a queue of Queue/crowdShare
+// and Max/manyShare places, each of which stays taken for crowdRest after the answer has begun: else they could
+// take the processor from others.
 const (
 	manyShare = 32
 	crowdRest = 25 * time.Millisecond
@@ -214,10 +215,10 @@ func (s *Service) Provision(ctx caddy.Context) error {
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	r = fromClient(r)
 	if caddyhttp.GetVar(r.Context(), againVar) != nil {
-		return next.ServeHTTP(w, r) // the guard bounds these, and a refusal would end a stream
+		return next.ServeHTTP(w, r) // the guard bounds these, and refusals for all of its grace would end a stream
 	}
 	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	client, _ := netip.ParseAddr(text) // none counts as one of its own
+	client, _ := netip.ParseAddr(text) // all without one are one network
 	x, noEdge := exchangeOf(r)
 	var user userKey
 	if len(s.Known) > 0 && noEdge == nil {
@@ -343,8 +344,8 @@ func (s *Service) prefetch(w http.ResponseWriter, r *http.Request, client netip.
 	return err == nil && n < maxPrefetch, nil
 }
 
-// body is a request's body that is being read. Reading fails after until, and when its place has gone
-// to another client.
+// body is a request's body that is being read. A read that begins after until fails, and so does each from when
+// its place has gone to another client.
 type body struct {
 	io.Reader
 	until time.Time

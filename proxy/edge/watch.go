@@ -76,8 +76,8 @@ type stream struct {
 	no *verdict
 }
 
-// begin returns a stream for a request that passed; q asks the service about it, again only if it lasts longer than
-// recheck.
+// begin returns a stream for a request that passed with the check q. If it lasts longer than recheck, it is
+// checked again.
 func (ws *watches) begin(
 	q *http.Request, identity []string, cancel context.CancelFunc, conn *http.ResponseController,
 ) *stream {
