@@ -184,9 +184,9 @@ func (s Settings) unmark(name string) error {
 	return nil
 }
 
-// Check returns what an archive has, and an error unless the archive is whole and these
-// settings name a place for each of its files. It does not look whether the places are free,
-// as Restore does. It changes nothing. ErrArchive.
+// Check returns what an archive has, and an error unless the archive is whole, these settings name a
+// place for each of its files, and it has each file that they require. It does not look whether the
+// places are free, as Restore does. It changes nothing. ErrArchive.
 func (s Settings) Check(ctx context.Context, in io.Reader) (Manifest, error) {
 	return s.look(ctx, in, func([]item, string) error { return nil })
 }
