@@ -12,8 +12,8 @@ import (
 
 // kind is one kind of evidence that is sold, about every chain.
 type kind struct {
-	// suffix ends the path of each chain; firstPath is the path that names no chain, and the
-	// template's in api/openapi.json.
+	// suffix ends the path of each chain; firstPath is the path that names no chain, under which api/openapi.json
+	// describes all paths of the kind.
 	suffix, firstPath string
 	// operationID names firstPath in the OpenAPI document.
 	operationID string

@@ -147,8 +147,8 @@ func (s *paidRoute) operationFor(body []byte) operation {
 	return operationAbout(s.operations[&transferKind], body)
 }
 
-// operationAbout returns the operation about the chain on which the x402 payment of a request was
-// made. For every other request, and for a chain that no operation is about, it returns the first.
+// operationAbout returns the operation about the chain on which the x402 payment was made that a request asks
+// about. For every other request, and for a chain that no operation is about, it returns the first.
 func operationAbout(operations []operation, body []byte) operation {
 	first := operations[0]
 	if first.kind != &transferKind {
@@ -242,9 +242,9 @@ func settlementHeader(paid sold) (http.Header, error) {
 	return http.Header{name: {value}}, err
 }
 
-// challenge returns an answer with a challenge. That of version 2 is in a header, with problem as its
-// error. The body is ours, and where the offer has version 1 that challenge in the same object. The
-// headers are spelled as the protocol spells them, although HTTP does not care.
+// challenge returns an answer with a challenge. That of version 2 is in a header, with problem as its error. The
+// body is the object ours, with the members of the challenge of version 1 where the offer has one. The header is
+// spelled as the protocol spells it, although HTTP does not care.
 func (s *paidRoute) challenge(problem string, ours errorBody) (answer, error) {
 	value, err := x402.Encode(s.offer.Challenge(problem))
 	if err != nil {

@@ -44,8 +44,8 @@ type sold struct {
 //  2. A call without a payment ends here: with the challenge (402), or with an error (503) when
 //     the month's or the facilitator's limit is reached or the ledger cannot be read.
 //  3. The payment is read (402, or 503 as in step 2).
-//  4. Package paywall claims it, has it verified, has the evidence made and signed, and
-//     settles the payment last.
+//  4. Package paywall claims it, has it verified, and has the evidence made and signed, in an
+//     order that depends on the payer and on who signed; it settles the payment last.
 //  5. What settlementOf returns is told beside the answer, and beside the error.
 //
 // The transports differ in where a call carries its request and its payment, and in how

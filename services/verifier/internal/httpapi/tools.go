@@ -176,7 +176,8 @@ func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []op
 	return told, err
 }
 
-// takeProof returns the argument proof as proofOf reads it, and the arguments without it.
+// takeProof returns the argument proof as proofOf reads it, and the arguments without it. A proof that is null
+// stays in them, and is refused when the request is read.
 func takeProof(arguments []byte) (form proofForm, rest []byte, err error) {
 	var chosen struct {
 		Proof *string `json:"proof"`
@@ -192,9 +193,9 @@ func takeProof(arguments []byte) (form proofForm, rest []byte, err error) {
 	return form, rest, err
 }
 
-// operationOf returns the operation of the chain that the arguments name, and the arguments without that name,
-// which are the body of the HTTP request. Where they name none, it is the operation of the chain on which the
-// payment in question was made, or else the first.
+// operationOf returns the operation of the chain that the arguments name, and the arguments without that name: the
+// body of the HTTP request, but for amountDecimal. Where they name none, it is the operation of the chain on which
+// the x402 payment was made that they ask about, or else the first.
 func operationOf(operations []operation, arguments []byte) (operation, []byte, error) {
 	var chosen struct {
 		Chain *string `json:"chain"`
