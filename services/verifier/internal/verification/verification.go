@@ -31,8 +31,8 @@ type Question interface {
 
 func (r Request) verify(ctx context.Context, v Verifier) (Evidence, error) { return v.Verify(ctx, r) }
 
-// Evidence is what a verification yields: the unsigned receipt, and the Merkle
-// bundle that stands beside it.
+// Evidence is what a verification yields: the unsigned receipt, and the proof
+// that stands beside it.
 type Evidence struct {
 	Receipt receipt.Receipt
 	Proof   receipt.Proof
