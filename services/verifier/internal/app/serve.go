@@ -204,7 +204,7 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 			return nil, fmt.Errorf("PAYMENT_RPC_URL: %w", err)
 		}
 		options.ChainLog = observedChainLog{log, s.metrics}
-		if options.Confirm { // else the facilitator alone decides, also where its transfers are on no chain
+		if options.Confirm { // else the facilitator's transfers may be on no chain, and accounts there say nothing
 			options.Accounts = log
 			if err := s.checkAsset(ctx, log); err != nil {
 				return nil, err

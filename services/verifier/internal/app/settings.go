@@ -20,7 +20,7 @@ import (
 type settings struct {
 	config.Config
 	chains []chain.Config
-	// networks are the beacon networks of the chains, in their order; nil without one.
+	// networks are the beacon networks of the chains, in their order: nil for one without beacon nodes.
 	networks []*finality.Network
 	terms    payment.Terms
 	key      *receipt.SigningKey
