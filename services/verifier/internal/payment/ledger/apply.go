@@ -21,7 +21,8 @@ const (
 	releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
 	writeSQL   = `UPDATE payments SET state = ?, month = ?, again = ?, repeats = ?, reason = ?, tx = ?, changed = ?,
 	check_at = CASE WHEN ? IN ('settled', 'dead') THEN NULL ELSE COALESCE(check_at, ?) END WHERE` + byKey
-	// foundSQL makes a record Settled, and sets its columns to those of the payment that was found.
+	// foundSQL makes a record Settled, and writes of the payment that was found what Claim does, but for
+	// amount, payee, and the times of claim, lease and authorization, which stay.
 	foundSQL = `UPDATE payments SET state = 'settled', month = ?, tx = ?, reason = '', changed = ?, check_at = NULL,
 	plain = ?, owner = ?, payment = ?, request = ?, identifier = ?, resource = ?, operation = ?, transport = ?,
 	client = ?, around = ? WHERE` + byKey
@@ -98,7 +99,7 @@ func (u *unit) apply(ctx context.Context, key payment.Key, e payment.Event, sold
 		switch {
 		case err != nil:
 			return payment.Outcome{}, err
-		case owner.State != "" && key.Bare().OfCopy(owner.Payment) == key: // it has this copy's money
+		case owner.State != "" && key.Bare().OfCopy(owner.Payment) == key: // its record has got that key
 			key = key.Bare()
 		case owner.State != "" && e.Outcome.State == payment.Settled:
 			e.Outcome = payment.Outcome{State: payment.Dead, Reason: payment.ReasonOtherCopy}

@@ -48,7 +48,7 @@ func (l *Ledger) exec(ctx context.Context, what, query string, args ...any) (cha
 }
 
 // isRefusal reports whether err is one of the errors below, which a write returns for what it has
-// found. A write that returns one leaves its batch sound.
+// found. A write that returns one does not fail its batch: what it changed before is committed too.
 func isRefusal(err error) bool {
 	return slices.ContainsFunc([]error{
 		payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrStrangers,
@@ -155,9 +155,9 @@ func gather(first *write, queue <-chan *write) []*write {
 	return batch
 }
 
-// commit runs a batch in one transaction, and tells each write its result. When the transaction
-// fails, and not because of its timeout, each write runs alone, so that one that the database
-// refuses does not fail the others.
+// commit runs a batch in one transaction, and tells each write its result. When the transaction of
+// several writes fails, and not because of its timeout, each runs alone, so that one that the
+// database refuses does not fail the others.
 func (b *batcher) commit(batch []*write) {
 	err := b.transaction(batch)
 	alone := err != nil && len(batch) > 1 && !errors.Is(err, context.DeadlineExceeded)

@@ -159,7 +159,7 @@ const (
 	ByPayer = "payer"
 )
 
-// Groups returns what by may be in Grouped.
+// Groups returns the words that Grouped takes as by.
 func Groups() []string { return []string{ByOperation, ByTransport, ByDay, ByMonth, ByPayer} }
 
 // Grouped sums as Totals does, split by one of Groups, and reads all payments of the filter. f may
@@ -260,7 +260,8 @@ func (l *Ledger) addRefunds(
 	return totals, nil
 }
 
-// subtract deducts a refund, whose Amount is that of t, from its total, if there is one.
+// subtract enters a refund in Refunded and Net of its total, if that is among totals. t names that total
+// by what compareTotals compares, and its Amount is the refund's.
 func subtract(totals []payment.Total, t payment.Total) error {
 	i := slices.IndexFunc(totals, func(other payment.Total) bool { return compareTotals(other, t) == 0 })
 	if i < 0 {

@@ -40,11 +40,12 @@ type Options struct {
 	// Finality are the chains, by their CAIP-2 ids, whose sold blocks are queued for a
 	// proof of finality.
 	Finality []string
-	// Log has what is sold queued for the log of receipts.
+	// Log reports whether what is sold is queued for the log of receipts.
 	Log bool
 }
 
-// Open opens the ledger of a database URL (see sqldb.Open) and applies missing migrations.
+// Open opens the ledger of a database URL (see sqldb.Open) and applies missing migrations. sqldb.ErrURL,
+// sqldb.ErrUnreachable.
 func Open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
 	// Postgres expects more of a range of unknown ends than of a known one, and would plan the
 	// prepared queries of every sale anew, which takes as long as carrying them out.
@@ -78,7 +79,7 @@ const (
 	(SELECT 1 FROM owners WHERE owners.id = payments.owner AND owners.alive_until > ?))`
 	// undecided is the condition of the index payments_open, word for word: SQLite uses a partial
 	// index only for a query that repeats its condition. It holds for all that are neither settled
-	// nor dead; and, until Prune, for some that ended by a release before this condition.
+	// nor dead; and, until Prune, for some that ended under an earlier release of this program.
 	undecided = "check_at IS NOT NULL"
 	// unknown holds for a record that reads as unknown. It takes a view.
 	unknown = undecided + " AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + "))"

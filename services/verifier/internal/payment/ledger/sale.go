@@ -96,7 +96,7 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 		if won, err = claim(); err == nil && !won {
 			current, err = u.find(ctx, r.Key) // which claimSQL has locked
 			if err == nil && r.Plain && current.State == payment.Dead && !current.Plain {
-				if err = u.notRefunded(ctx, r.Key); err != nil { // its money may come again, for whoever has this key
+				if err = u.notRefunded(ctx, r.Key); err != nil { // a lost transfer that comes again would pay for r
 					return err
 				}
 				if _, err = u.exec(ctx, moveSQL, r.Key.OfCopy(current.Payment).Nonce, r.Key); err == nil {
@@ -188,8 +188,9 @@ func (l *Ledger) Begin(
 	return payment.Queued(s.Answer), nil, nil
 }
 
-// begin writes that a settlement begins, its answer and the answer's entries of the log,
-// unless the record is no longer the owner's, or a duplicate has begun.
+// begin writes that a settlement begins, its answer and the answer's entries of the log, unless the
+// record is no longer the owner's claim for that request, or another payment has bought the answer,
+// or may have (see Begin of payment.Ledger).
 func (u *unit) begin(
 	ctx context.Context, key payment.Key, owner string, s payment.Settlement, stranger bool, logged entries,
 ) (began bool, err error) {
@@ -220,8 +221,8 @@ func earlierSince(s payment.Settlement) int64 {
 }
 
 // explainRejection returns why a settlement did not begin: payment.ErrLost, if the record is no
-// longer the owner's claim for that request; else the record of a duplicate; else why, or ErrLost
-// if that is nil.
+// longer the owner's claim for that request; else the record of another payment that has bought the
+// answer, or may have; else the error why, or ErrLost if why is nil.
 func (u *unit) explainRejection(
 	ctx context.Context, key payment.Key, owner string, s payment.Settlement, why error,
 ) (*payment.Record, error) {

@@ -104,8 +104,8 @@ const (
 	vanishSQL = "DELETE FROM payments WHERE " + undecided + " AND state = 'working' AND " + abandoned
 	// vanishOneSQL is vanishSQL of one record, whose key another gets.
 	vanishOneSQL = "DELETE FROM payments WHERE" + byKey + " AND state = 'working' AND " + abandoned
-	// tidySQL takes records that have ended out of the index of undecided, where a release before
-	// that condition has left them.
+	// tidySQL takes records that have ended out of the index of undecided, where an earlier release
+	// of this program has left them.
 	tidySQL = "UPDATE payments SET check_at = NULL WHERE id IN (SELECT id FROM payments WHERE " + undecided +
 		" AND state IN ('settled', 'dead') LIMIT 1000)"
 )
