@@ -11,8 +11,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Events and the function of EIP-3009 and ERC-20, by the Keccak-256 of their
-// signatures.
+// Events of EIP-3009 and ERC-20, by the Keccak-256 of their signatures, and a function, by the
+// first four bytes of that.
 const (
 	// AuthorizationUsed(address,bytes32)
 	topicUsed = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5"
