@@ -125,7 +125,7 @@ func (l *Log) LastAudit() (at time.Time, ok bool) {
 // Audit recomputes the tree from its entries, and looks where each came from. It looks for the entries
 // of each stored answer whose payment is older than MergeDelay, and queues what is missing. It
 // compares the tree with what each witness serves, and asks them for other generations of the log.
-// Unless at is zero, it counts the entries that had their places then.
+// Unless at is zero, it counts the entries that had their places then. ErrNotFound: no log has begun.
 func (l *Log) Audit(ctx context.Context, at time.Time) (Audit, error) {
 	head, err := l.head(ctx)
 	if err != nil {

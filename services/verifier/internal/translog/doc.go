@@ -16,7 +16,8 @@
 //     have cosigned the tree and, unless it asks for none, so many that the others alone
 //     could not meet the policy;
 //   - the mark, a file beside the keys with the greatest tree that was signed, and what the
-//     process itself has signed or read; also where a log was published and the file is gone;
+//     process itself has signed or read; also where the file is gone and the log was published or
+//     is not the first generation;
 //   - a restore from a backup, which marks the log as frozen in the ledger.
 //
 // verifier log resume, recover and close end that.

@@ -47,7 +47,7 @@ type Point string
 const (
 	Placing   Point = "placing"   // in the transaction that gives places (Options of the store)
 	Sequenced Point = "sequenced" // the places are on disk, nothing is signed
-	Signed    Point = "signed"    // the checkpoint is signed, no witness has it
+	Signed    Point = "signed"    // the checkpoint is signed and the mark is kept, witnesses are asked next
 	Cosigned  Point = "cosigned"  // one more witness has cosigned it
 	Witnessed Point = "witnessed" // the policy is met, it is stored next
 	Published Point = "published" // it is served

@@ -30,7 +30,7 @@ type Status struct {
 	Generation int64           `json:"generation"`
 }
 
-// Status returns how the log stands.
+// Status returns how the log stands. ErrNotFound: no log has begun.
 func (l *Log) Status(ctx context.Context) (Status, error) {
 	s, err := l.stored(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ type WitnessAnswer struct {
 	Fault string `json:"fault,omitempty"` // why it does not say
 }
 
-// AskWitnesses asks all witnesses, at once, how many entries they have cosigned.
+// AskWitnesses asks all witnesses, at once, how many entries they have cosigned. ErrNotFound: no log has begun.
 func (l *Log) AskWitnesses(ctx context.Context) ([]WitnessAnswer, error) {
 	head, err := l.head(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (l *Log) AskWitnesses(ctx context.Context) ([]WitnessAnswer, error) {
 // Resume ends a log's freeze when as many witnesses confirm its tree as must at a start, and
 // neither another witness nor the mark, where there is one, contradicts. Where the
 // policy asks for no witness, size must be that of the log, as the operator knows it; else
-// size is not looked at. ErrDisagrees; ErrLost: the log has changed meanwhile.
+// size is not looked at. ErrDisagrees; ErrLost: the log has changed meanwhile; ErrNotFound: no log has begun.
 func (l *Log) Resume(ctx context.Context, size int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *Log) Resume(ctx context.Context, size int64) error {
 // ledger's tree and a checkpoint that the policy accepts, each compared with the root of
 // that checkpoint. Then it resumes the log, as Resume does: size is looked at where the policy
 // asks for no witness. The log must be frozen. It returns how many entries came back, also
-// with an error. ErrDisagrees, ErrLost.
+// with an error. ErrDisagrees, ErrLost; ErrNotFound: no log has begun.
 func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (recovered int64, err error) {
 	head, err := l.head(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (
 // typed it. Besides, one of these must hold: the log is frozen; its key or host is not that of the
 // options, as when the key was lost; or poisoned is true and the log holds something that is no
 // entry, so that nothing can read it. It returns the new origin. ErrDisagrees; ErrLost when the log
-// has changed meanwhile.
+// has changed meanwhile; ErrNotFound: no log has begun.
 func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -91,7 +91,8 @@ type Store interface {
 	Portion() int
 	// Sequence gives at most so many queued entries their places, in one step that is on disk when it returns, and
 	// returns the head and how many it took from the queue. ErrFrozen: it took none. What the log has already gets no
-	// second place. What may not have a place is set aside.
+	// second place. What may not have a place is set aside. A new generation begins with the last state of each key,
+	// if that is numbered.
 	Sequence(ctx context.Context, most int) (Head, int, error)
 	// Publish keeps the checkpoint that is served, unless one of a larger tree is. ErrLost: the generation is closed.
 	Publish(ctx context.Context, log, size int64, note []byte) error

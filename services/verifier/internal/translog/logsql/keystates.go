@@ -146,7 +146,7 @@ type keyState struct {
 // so that no two states of a key have one number.
 type keyStates map[string]keyState
 
-// add makes e the last state of its key. The generation in has e, or will have it.
+// add makes e the last state of its key; in is the generation that has e, or will have it.
 // receiptlog.ErrKeyState: e may not follow the state that was the last.
 func (s keyStates) add(e receiptlog.Entry, in translog.Head) error {
 	last, known := s[e.KeyID]

@@ -591,9 +591,10 @@ func (r *hashes) ReadHashes(ids []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// in returns the condition that a column has one of these numbers, and its arguments, of
-// which the first is number place. On Postgres the condition is the same text for all numbers: each
-// text would be prepared by itself, and push those of purchases out of the connection's cache.
+// in returns the condition that a column has one of these numbers, and its arguments: on Postgres one,
+// for the placeholder with the number place, and on SQLite none. On Postgres the condition is the same
+// text for all numbers: each text would be prepared by itself, and push those of purchases out of the
+// connection's cache.
 func (s *Store) in(place int, ids []int64) (condition string, args []any) {
 	if s.db.Dialect == sqldb.Postgres {
 		return fmt.Sprintf("= ANY($%d)", place), []any{ids}
