@@ -13,12 +13,12 @@ import (
 var (
 	// ErrNotFound means that the ledger has no record that the call is about.
 	ErrNotFound = errors.New("payment is not in the ledger")
-	// ErrLost means that a record is not as its change needs it, such as a claim that is no longer
-	// its owner's, or another state.
+	// ErrLost means that a record is not as its change needs it: for example it has another owner, another
+	// state or another number of retries by now.
 	ErrLost = errors.New("payment claim was lost")
-	// ErrLimit means that the payer can begin no settlement for now: the month's free ones are used
-	// up, or what of them is for payers who are not known; or the facilitator is at its own limit;
-	// or too many settlements of payers who are not known wait.
+	// ErrLimit means that the payer can begin no settlement for now: the month's free ones are used up, or
+	// the part of them that payers who are not known may use; or the facilitator is at its own limit; or too
+	// many settlements of payers who are not known wait.
 	ErrLimit = errors.New("free-settlement limit is reached")
 	// ErrFailing means that too many settlements of the payer, the client or the network
 	// around it have failed today.
@@ -168,8 +168,8 @@ type Settlement struct {
 type Caps struct {
 	// Since is when the day began, MonthSince the month; failures of claims before do not count.
 	Since, MonthSince time.Time
-	// Payer and Client are how many may fail in a day: of a payer who has paid often more, see
-	// OfPayer. As many may be under way at once, counting those that have failed, and one more for
+	// Payer and Client are how many may fail in a day; a payer who has paid often may fail more often (see
+	// OfPayer). As many may be under way at once, counting those that have failed, and one more for
 	// each that was settled. Client is for payers who are not known.
 	Payer, Client int
 	// Around is how many may fail in a day in the network around the client, those of known payers
@@ -207,8 +207,8 @@ type History struct {
 	Strangers, StrangersMonth int
 }
 
-// failsOf: for each so many settlements that a payer has paid one may fail in a day, where that
-// allows more than Caps.Payer.
+// failsOf: for each so many payments in History.Paid, which counts no further than its bound, one
+// settlement of the payer may fail in a day, where that allows more than Caps.Payer.
 const failsOf = 10
 
 // OfPayer returns how many settlements of the payer may fail in a day; zero means no bound.
@@ -245,10 +245,11 @@ func (c Caps) Refuse(h History) error {
 type Outcome struct {
 	State               State
 	Transaction, Reason string
-	// Unsent has the settlement of a Dead outcome given back, unless a transaction was named.
+	// Unsent has the settlements that are reserved for a Dead record returned, those of retries too, unless a
+	// transaction was named.
 	Unsent bool
 	// Echo means that the last retry, if there was one, made no transaction of its own: its
-	// settlement is given back.
+	// settlement is returned.
 	Echo bool
 	// Unspent means that the chain showed the authorization as unused. It is not kept.
 	Unspent bool

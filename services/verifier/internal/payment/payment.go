@@ -33,7 +33,7 @@ type Payment struct {
 	Identifier string
 
 	exact       x402.ExactPayload
-	accepted    x402.Requirements // of version 1 scheme and network alone, in its own words
+	accepted    x402.Requirements // in version 1 only Scheme, and Network by its name there
 	extensions  Extensions
 	validAfter  time.Time
 	validBefore time.Time
