@@ -39,8 +39,8 @@ type Sale struct {
 	Answer payment.Answer
 	// Transaction is the hash of the transfer.
 	Transaction string
-	// Reused reports that an earlier payment of the payer has bought the answer, and
-	// this one was not spent.
+	// Reused reports that an earlier payment of the payer has bought the answer to the same question, and
+	// this one, which has no identifier, was not spent.
 	Reused bool
 	// replay reports that the record of this payment, or of one that counts for it, was Settled
 	// already, or that its answer was made anew.
@@ -54,12 +54,12 @@ type purchaseKey struct {
 
 // Buy sells one answer for one payment. Concurrent copies of a call share one sale. An error is
 // one of package payment's, the context's or the work's own. After ErrPending, ErrInFlight and the
-// context's, money may have moved: the same payment gets its answer as soon as the outcome is
-// known.
+// context's, this call may have moved money: the same payment gets its answer as soon as the outcome
+// is known.
 //
-// Of many copies the first ones wait to the end, and each further one for Options.Patience. The work goes
-// on while any caller waits. From the moment that money may move it goes on whether
-// callers wait or not.
+// Of many copies the first ones wait for Options.Answer at most, and each further one for
+// Options.Patience. The work goes on while any caller waits. From the moment that money may move it
+// goes on whether callers wait or not.
 func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 	o.Questions, o.AtOnce = max(o.Questions, 1), max(o.AtOnce, 1)
 	o.Payment, o.mismatch = o.Offer.Judge(o.Payment)
@@ -93,9 +93,9 @@ func (w *Paywall) isKnown(ctx context.Context, p payment.Payment) (bool, error) 
 	return false, nil
 }
 
-// Refuse returns the error for an order whose payment cannot be read or does not match the terms,
-// and counts that end: err, or what CheckQuota returns when that is not nil. Of the order only
-// Operation and Transport are needed.
+// Refuse returns the error for an order whose payment cannot be read or does not match the terms: what
+// CheckQuota returns or, where that is nil, err. It reports that end to Options.Ended. Of the order only
+// Operation and Transport are read.
 func (w *Paywall) Refuse(ctx context.Context, o Order, err error) error {
 	if closed := w.CheckQuota(ctx); closed != nil {
 		err = closed
@@ -173,7 +173,7 @@ func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
 
 // isFree reports whether the end of a call refunds its attempts: it paid, the limit or the ledger
 // stopped it, or the facilitator was not available before any work began. Where an earlier call or
-// payment has bought the answer they are not refunded: what costs nothing has taken none.
+// payment has bought the answer they are not refunded: a call that costs nothing takes none.
 func (c *call) isFree(sale Sale, err error) bool {
 	switch {
 	case err == nil:
@@ -262,12 +262,12 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 	if won {
 		w.At(Claimed)
 	} else if !c.checked {
-		c.refund() // it cost one read of the ledger
+		c.refund() // the facilitator was not called for it, and no work was done
 	}
 	if errors.Is(err, payment.ErrUsed) {
 		return payment.Record{}, false, payment.ErrUsed
 	}
-	if err == nil && r.Key != c.Payment.Key { // it was settled meanwhile, or another copy was
+	if err == nil && r.Key != c.Payment.Key { // it was settled meanwhile, or another copy has the bare key
 		r, err = w.ownRecord(ctx, c)
 		if errors.Is(err, payment.ErrNotFound) {
 			return payment.Record{}, false, payment.ErrUsed
@@ -493,7 +493,7 @@ func (w *Paywall) begin(
 			}
 			continue
 		}
-		others := 1 // of the payer or client may try now: all when none of them will begin
+		others := 1 // how many that wait, of the payer or client, may try now: all, where a limit has refused this one
 		switch {
 		case errors.Is(err, payment.ErrLost):
 			err = payment.ErrInFlight
