@@ -282,15 +282,15 @@ func (w *Paywall) token(client string) string {
 // leaves capacity for the others.
 const (
 	// maxUnknownPayers bounds the work for payers who are not known and whose payment was verified
-	// before it: a quarter of what the chain's reader does at once.
+	// before it: a quarter of the blocks that package chain/rpc reads at once.
 	maxUnknownPayers = 4
 	// maxBeside bounds the work beside the facilitator's verification, for payers who are not
-	// known: half of what the chain's reader does at once. To make a new payer costs nothing,
-	// so there may be any number of them.
+	// known: half of those blocks. To make a new payer costs nothing, so there may be any number of
+	// them.
 	maxBeside = 8
-	// maxChecks bounds the checks before a claim, for strangers and for those who name a known
-	// payer: together a quarter of the connections for checks. A contract may take as long as the
-	// timeout, and anyone may deploy one.
+	// maxChecks bounds the checks before a claim, for strangers and for those who name a known payer each:
+	// together a quarter of the connections that facilitator.Client has for checks. A contract may take as
+	// long as the timeout, and anyone may deploy one.
 	maxChecks = 32
 	// maxAccounts bounds the questions to the payment network's nodes about accounts and about
 	// payments in no record, for strangers, for those who name a known payer and for known payers

@@ -68,7 +68,7 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 // that they get r's.
 func (w *Paywall) reuse(ctx context.Context, c *call, r payment.Record, counts bool) error {
 	countedBy := r.Key
-	if r.Plain { // a copy that is not plain and asks for it counts apart from the payer
+	if r.Plain { // a copy that is not plain and asks for it counts apart from the payer, and is owed nothing
 		countedBy.Payer = c.spender()
 	}
 	may, err := w.Ledger.Reuse(ctx, countedBy, payment.Day(w.Now()), w.ReusesPerPayer, counts)
@@ -234,7 +234,7 @@ func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may
 // the facilitator, and that the network shows as unused, is not searched for; and strangers share
 // what they may search.
 func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusal) (Sale, error) {
-	if !c.hasPaid { // or it was refused before that was looked at
+	if !c.hasPaid { // they are not known, or the payment was refused before that was looked up
 		if _, err := w.recognize(ctx, c); err != nil {
 			return Sale{}, err
 		}

@@ -164,9 +164,10 @@ func (w *Paywall) mayRetry(r payment.Record) bool {
 
 // retrySettlement requests a settlement again whose outcome, open, is not known, and returns the
 // outcome then. The retry may cause one more transaction, so it reserves one more settlement and
-// is counted in r; where none is left for this payer, or while the facilitator is at its own limit,
-// the outcome stays open. Payers who have never paid get none of the settlements that are kept for
-// known payers, however they sign, because leaving an outcome open costs them nothing.
+// is counted in r. The outcome stays open where mayRetry forbids a retry, where the ledger does not write it
+// (none is left for this payer, for example), and while the facilitator is at its own limit. Payers who have
+// never paid get none of the settlements that are kept for known payers, however they sign, because leaving
+// an outcome open costs them nothing.
 func (w *Paywall) retrySettlement(
 	ctx context.Context, c *call, open payment.Outcome, r *payment.Record,
 ) payment.Outcome {

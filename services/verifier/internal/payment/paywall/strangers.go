@@ -15,8 +15,8 @@ import (
 // payments that name a known payer but are not signed by their key: such a signature may be a
 // contract's, and anyone can make one. Known payers who sign need none.
 type budgets struct {
-	// accounts are the lookups at the payment network's node, checks those at the
-	// facilitator.
+	// accounts bounds lookups at the payment network's nodes, and checks bounds calls of the facilitator to
+	// verify.
 	accounts, checks *budget
 	// unpaidBeside are the works beside the facilitator's check that end unpaid.
 	unpaidBeside *attempts
