@@ -260,9 +260,10 @@ type Outcome struct {
 
 // IsFinallyDead reports whether the record is Dead by the chain's word: its authorization
 // expired unused, or was used without paying us.
-func (r Record) IsFinallyDead() bool {
-	return r.State == Dead && (r.Reason == ReasonExpired || r.Reason == ReasonUsedElsewhere)
-}
+func (r Record) IsFinallyDead() bool { return r.State == Dead && r.Outcome().isFinal() }
+
+// isFinal reports whether a Dead outcome is the chain's word that no transaction will ever pay us.
+func (o Outcome) isFinal() bool { return o.Reason == ReasonExpired || o.Reason == ReasonUsedElsewhere }
 
 // Outcome returns State, Transaction and Reason of the record.
 func (r Record) Outcome() Outcome {

@@ -58,12 +58,14 @@ type Event struct {
 	// Owner is read, of EventBegin its Owner and Request.
 	Claim    Record
 	Decision Decision
-	Retry    Retry
+	// Retry is of EventRetry. Of EventVerdict and EventChain only its Retries is read: those of the record that Outcome
+	// was judged from.
+	Retry Retry
 	// Month is the calendar month in which a settlement is reserved.
 	Month string
 }
 
-// Verdict returns the event that a buyer's settling has ended.
+// Verdict returns the event that a buyer's settling has ended, which was never requested again.
 func Verdict(o Outcome) Event { return Event{Kind: EventVerdict, Outcome: o} }
 
 // Ends reports whether the event says how a settling ended.
@@ -160,13 +162,16 @@ func Next(r Record, e Event) (Record, []Effect, error) {
 }
 
 // end is Next for an event that says how a settling ended. What has ended stays as it is, unless
-// the money came after all.
+// the money came after all, and so does what was requested again since a Dead was judged: that may
+// have made another transaction.
 func end(r Record, e Event) (Record, []Effect, error) {
 	o := e.Outcome
 	switch {
 	case r.State == "", r.State == Working:
 		return r, nil, ErrNotFound
 	case r.State == Settled, r.State == Dead && o.State != Settled:
+		return r, nil, nil
+	case o.State == Dead && e.Kind != EventDecision && e.Retry.Retries != r.Retries && !o.isFinal():
 		return r, nil, nil
 	}
 	var effects []Effect
@@ -226,7 +231,7 @@ func Seen(r Record, found Authorization) (e Event, changes bool) {
 		return Event{Kind: EventLost, Outcome: Outcome{Reason: ReasonVanished}}, true
 	case r.State == Unknown, r.State == Dead && found.Status == PaidToUs:
 		o := OnChain(r.Outcome(), r, found)
-		return Event{Kind: EventChain, Outcome: o}, o.State != r.State
+		return Event{Kind: EventChain, Outcome: o, Retry: Retry{Retries: r.Retries}}, o.State != r.State
 	}
 	return Event{}, false
 }

@@ -107,7 +107,11 @@ func (w *world) begin(r payment.Record) {
 
 func (w *world) finish(r payment.Record, o payment.Outcome) payment.Record {
 	w.Helper()
-	ended, err := w.Apply(context.Background(), r.Key, payment.Verdict(o))
+	verdict := payment.Verdict(o)
+	if read, err := w.Get(context.Background(), r.Key); err == nil {
+		verdict.Retry.Retries = read.Retries
+	}
+	ended, err := w.Apply(context.Background(), r.Key, verdict)
 	w.must(err)
 	got := w.get(r.Key)
 	if got.Outcome() != ended {

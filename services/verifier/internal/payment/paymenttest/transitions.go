@@ -22,7 +22,8 @@ func Happenings() []Happening {
 	of := func(name string, e payment.Event) Happening {
 		e.Month = Month
 		return Happening{Name: name, Event: func(claimed payment.Record) payment.Event {
-			if e.Claim = claimed; e.Kind == payment.EventRetry && e.Retry.Retries == 0 {
+			e := e
+			if e.Claim = claimed; e.Retry.Retries == 0 {
 				e.Retry.Retries = claimed.Retries
 			}
 			return e
@@ -67,6 +68,11 @@ func Happenings() []Happening {
 			chain(payment.Outcome{
 				State: payment.Dead, Reason: payment.ReasonReverted, Transaction: "0xf", Unspent: true,
 			})),
+		of("chain: reverted, seen before a retry", payment.Event{
+			Kind:    payment.EventChain,
+			Outcome: payment.Outcome{State: payment.Dead, Reason: payment.ReasonReverted, Transaction: "0xf"},
+			Retry:   payment.Retry{Retries: 7},
+		}),
 		of("chain: lost", payment.Event{
 			Kind: payment.EventLost, Outcome: payment.Outcome{Reason: payment.ReasonVanished},
 		}),

@@ -89,6 +89,7 @@ func (w *Paywall) finish(ctx context.Context, r payment.Record, o payment.Outcom
 	defer cancel()
 	o.Durable = w.ChainLog == nil
 	verdict := payment.Verdict(o)
+	verdict.Retry.Retries = r.Retries
 	written, err := w.Ledger.Apply(ctx, r.Key, verdict)
 	if o.State != payment.Settled || r.State != payment.Settling || o.Echo {
 		w.quota.stale() // the reservation may have been given back, or made anew

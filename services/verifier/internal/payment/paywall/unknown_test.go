@@ -346,6 +346,43 @@ func TestReconcile_FinishesWhatNoClientComesBackFor(t *testing.T) {
 	}
 }
 
+// slowRevert is a chain on which the transaction has failed, and which is slow: meanwhile something happens.
+type slowRevert struct {
+	payment.ChainLog
+	meanwhile func()
+}
+
+func (c slowRevert) Authorization(context.Context, payment.Record) (payment.Authorization, error) {
+	c.meanwhile()
+	return payment.Authorization{Status: payment.Reverted}, nil
+}
+
+// TestReconcile_ARevertSeenBeforeARetryEndsNothing: the retry may have made another transaction.
+func TestReconcile_ARevertSeenBeforeARetryEndsNothing(t *testing.T) {
+	for _, retried := range []bool{false, true} {
+		s := open(t, func(o *paywall.Options) { o.Confirm, o.SettleTimeout = true, 20*time.Millisecond })
+		s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = errors.New("node away") })
+		_, err := s.buy(s.pay("1")) // the facilitator says yes, and the chain does not show it
+		s.wantErr(err, payment.ErrPending)
+		open := s.wantState(payment.Unknown)
+		again := payment.Event{
+			Kind: payment.EventRetry, Month: open.Month, Retry: payment.Retry{Retries: open.Retries, Limit: 1000},
+		}
+		s.clock.advance(time.Minute)
+		s.reconciler(func(o *paywall.ReconcilerOptions) {
+			o.ChainLog = slowRevert{s.sim, func() {
+				if !retried {
+					return
+				}
+				if _, err := s.ledger.Apply(t.Context(), open.Key, again); err != nil {
+					t.Error(err)
+				}
+			}}
+		}).Reconcile(t.Context())
+		s.wantState(map[bool]payment.State{false: payment.Dead, true: payment.Unknown}[retried])
+	}
+}
+
 func TestReconcile_TakesOverFromAReplicaThatDies(t *testing.T) {
 	s := open(t, nil)
 	dead := s.replica(nil)
