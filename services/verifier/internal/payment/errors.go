@@ -30,6 +30,8 @@ var (
 	ErrLedger = errors.New("payment ledger is unavailable")
 	// ErrIdentifier: the buyer's payment identifier was used for another request.
 	ErrIdentifier = errors.New("payment identifier was used for another request")
+	// ErrOtherNetwork: the payment was made on another network than the one that is read.
+	ErrOtherNetwork = errors.New("payment is of another network")
 	// ErrTooMany: the payer, or the address or its network, has too many unpaid attempts or free
 	// calls, the payer has had too many answers of earlier payments, or the free questions that
 	// all clients share are used up.

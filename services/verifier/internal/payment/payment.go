@@ -285,6 +285,8 @@ const (
 	SettleMargin = 6 * time.Second
 	// clockSkew is how far ahead of ours a buyer's clock may be.
 	clockSkew = time.Minute
+	// LongestWindow is how long before its end an authorization is accepted at most, at any terms.
+	LongestWindow = maxTimeout + clockSkew
 )
 
 // JudgeWindow returns a *Refusal of ErrInvalid unless the authorization is valid now, stays so for

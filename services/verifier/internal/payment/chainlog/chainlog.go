@@ -1,6 +1,7 @@
 package chainlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,10 @@ import (
 
 // Reader implements payment.ChainLog, and reads accounts, transfers and contracts of tokens.
 type Reader struct {
-	nodes  []node
-	chain  uint64
-	quorum int
+	nodes   []node
+	network string
+	chain   uint64
+	quorum  int
 }
 
 var _ payment.ChainLog = (*Reader)(nil)
@@ -41,7 +43,7 @@ func New(network string, urls []string, quorum int) (*Reader, error) {
 			IdleConnTimeout:     time.Minute,
 		},
 	}
-	r := &Reader{chain: id.Uint64(), quorum: quorum}
+	r := &Reader{network: network, chain: id.Uint64(), quorum: quorum}
 	for _, url := range urls {
 		r.nodes = append(r.nodes, node{url: url, http: client})
 	}
@@ -50,6 +52,9 @@ func New(network string, urls []string, quorum int) (*Reader, error) {
 
 // Authorization implements payment.ChainLog.
 func (r *Reader) Authorization(ctx context.Context, p payment.Record) (payment.Authorization, error) {
+	if p.Key.Network != r.network {
+		return payment.Authorization{}, payment.ErrOtherNetwork
+	}
 	return ask(ctx, r, func(ctx context.Context, n node) (payment.Authorization, error) { return r.query(ctx, n, p) })
 }
 
@@ -73,15 +78,21 @@ func (r *Reader) Moved(ctx context.Context, transaction, token, from, to string)
 	return sum, nil
 }
 
-// ask returns the answer on which as many nodes as the quorum agree.
+// ask returns the answer on which as many nodes as the quorum agree. Of nodes that are called one after the other,
+// each has its part of the time until ctx ends, so that one that hangs leaves some for the others.
 func ask[T comparable](ctx context.Context, r *Reader, query func(context.Context, node) (T, error)) (T, error) {
 	if r.quorum > 1 {
 		return agreed(ctx, r, query)
 	}
 	var none T
 	var faults []error
-	for _, n := range r.nodes {
-		found, err := query(ctx, n)
+	for i, n := range r.nodes {
+		within, cancel := ctx, context.CancelFunc(func() {})
+		if end, bounded := ctx.Deadline(); bounded {
+			within, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(r.nodes)-i))
+		}
+		found, err := query(within, n)
+		cancel()
 		if err == nil {
 			return found, nil
 		}
@@ -154,20 +165,41 @@ func (r *Reader) query(ctx context.Context, n node, p payment.Record) (payment.A
 		return payment.Authorization{}, err
 	}
 	event, err := n.spending(ctx, p, from, to)
+	if err == nil && event == nil {
+		found, err := n.unspent(ctx, p, latest)
+		if !errors.Is(err, errUnseen) {
+			return found, err
+		}
+		// Another has carried it out, long before its buyer sent it.
+		if event, err = n.earlier(ctx, p, latest, from); event == nil {
+			return payment.Authorization{}, cmp.Or(err, errUnseen)
+		}
+	}
 	switch {
 	case err != nil:
 		return payment.Authorization{}, err
-	case event == nil:
-		return n.unspent(ctx, p, latest)
 	case event.Topics[0] == topicCanceled:
 		return payment.Authorization{Status: payment.UsedElsewhere}, nil
 	}
 	return n.paid(ctx, p, *event)
 }
 
+// errUnseen is the error for an authorization that the token calls used, and of which no log was found.
+var errUnseen = errors.New("the authorization is used, but its log was not found")
+
+// earlier is spending for the blocks before those that are usually searched, back to when the authorization can have
+// been signed; nil where it was not spent there.
+func (n node) earlier(ctx context.Context, p payment.Record, latest block, before quantity) (*entry, error) {
+	from, _, err := n.between(ctx, latest, p.ValidBefore.Add(-payment.LongestWindow-slack), p.ValidBefore)
+	if err != nil || from >= before {
+		return nil, err
+	}
+	return n.spending(ctx, p, from, before)
+}
+
 // unspent returns the status of an authorization that no event has spent: Expired when a final
 // block is not before its end; else Reverted when the transaction that was named for it has
-// failed, or Unused. It is an error when the token's state says that it is used. That state never
+// failed, or Unused. errUnseen when the token's state says that it is used. That state never
 // goes back, so that the latest one stands for the final one, which ordinary nodes no longer have.
 func (n node) unspent(ctx context.Context, p payment.Record, latest block) (payment.Authorization, error) {
 	is := payment.Expired
@@ -190,7 +222,7 @@ func (n node) unspent(ctx context.Context, p payment.Record, latest block) (paym
 	case len(used) != 66:
 		return payment.Authorization{}, errors.New("authorizationState gave no word")
 	case strings.Trim(used, "0x") != "":
-		return payment.Authorization{}, errors.New("the authorization is used, but its log was not found")
+		return payment.Authorization{}, errUnseen
 	}
 	return payment.Authorization{Status: is}, nil
 }

@@ -3,6 +3,7 @@ package chainlog_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -200,6 +201,40 @@ func TestLook_TheNextNodeIsCalledWhenOneFails(t *testing.T) {
 	good.spend(99_992, paying, mark(used, 1), move(seller, 10000))
 	found, err := reader(t, broken.url, good.url).Authorization(context.Background(), query(1, 99_990))
 	if err != nil || found.Status != payment.PaidToUs {
+		t.Errorf("got %+v, %v", found, err)
+	}
+}
+
+func TestLook_ANodeThatHangsLeavesTimeForTheNext(t *testing.T) {
+	hangs, good := newNode(t), newNode(t)
+	hangs.fault = func(string) (string, bool) {
+		time.Sleep(2 * time.Second)
+		return "", true
+	}
+	good.spend(99_992, paying, mark(used, 1), move(seller, 10000))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	found, err := reader(t, hangs.url, good.url).Authorization(ctx, query(1, 99_990))
+	if err != nil || found.Status != payment.PaidToUs {
+		t.Errorf("got %+v, %v", found, err)
+	}
+}
+
+// TestLook_FindsAPaymentThatWasMadeLongBeforeItsClaim: who has seen the authorization may carry it out at once, and its
+// buyer may send it at its end.
+func TestLook_FindsAPaymentThatWasMadeLongBeforeItsClaim(t *testing.T) {
+	n := newNode(t)
+	n.spend(99_000, paying, mark(used, 1), move(seller, 10000)) // 33 minutes earlier
+	found, err := reader(t, n.url).Authorization(t.Context(), query(1, 99_990))
+	if err != nil || found.Status != payment.PaidToUs {
+		t.Errorf("got %+v, %v", found, err)
+	}
+}
+
+func TestLook_APaymentOfAnotherNetworkIsNotKnown(t *testing.T) {
+	p := query(1, 40_000)
+	p.Key.Network = "eip155:8453"
+	if found, err := reader(t, newNode(t).url).Authorization(t.Context(), p); !errors.Is(err, payment.ErrOtherNetwork) {
 		t.Errorf("got %+v, %v", found, err)
 	}
 }
