@@ -215,8 +215,8 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 		return nil, err
 	}
 	s.reconciler = paywall.NewReconciler(paywall.ReconcilerOptions{
-		Ledger: sold{s.ledger, s.bundles()}, ChainLog: options.ChainLog, KeepAnswers: s.Payment.AnswerRetention,
-		Log: options.Log, Now: options.Now, Ended: options.Ended,
+		Ledger: sold{s.ledger, s.bundles()}, ChainLog: options.ChainLog, Confirm: options.Confirm,
+		KeepAnswers: s.Payment.AnswerRetention, Log: options.Log, Now: options.Now, Ended: options.Ended,
 	})
 	return paywall.Open(ctx, options)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -131,6 +132,66 @@ func TestCheck_UncheckablePaymentsAreOneLineOfTheLog(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 1 || !strings.Contains(lines[0], "level=ERROR") || !strings.Contains(lines[0], "payments=5") {
 		t.Errorf("logged %q", lines)
 	}
+}
+
+// TestCheck_LeavesTheFacilitatorsWord: without Confirm its transfers may be on no chain.
+func TestCheck_LeavesTheFacilitatorsWord(t *testing.T) {
+	s := open(t, nil)
+	p := s.pay("1")
+	s.mustBuy(p)
+	s.sim.Lose("1")
+	s.clock.advance(2 * time.Hour)
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
+	s.reconciler(func(o *paywall.ReconcilerOptions) { o.Confirm = false }).Check(t.Context())
+	s.wantState(payment.Settled)
+	s.mustBuy(p)
+}
+
+// shows is a chain that shows the same of every payment.
+type shows struct {
+	payment.ChainLog
+	found payment.Authorization
+	err   error
+}
+
+func (c shows) Authorization(context.Context, payment.Record) (payment.Authorization, error) {
+	return c.found, c.err
+}
+
+// TestCheck_LooksAgainAtWhatWasUsedElsewhere: the block that showed it was not final, and may have been replaced by one
+// in which the payment is ours.
+func TestCheck_LooksAgainAtWhatWasUsedElsewhere(t *testing.T) {
+	s := open(t, nil)
+	s.blind(false, openEnds["the connection is cut"])
+	p := s.pay("1")
+	_, err := s.buy(p)
+	s.wantErr(err, payment.ErrPending)
+	s.clear()
+	s.clock.advance(time.Minute)
+	s.reconciler(func(o *paywall.ReconcilerOptions) {
+		o.ChainLog = shows{s.sim, payment.Authorization{Status: payment.UsedElsewhere}, nil}
+	}).Reconcile(t.Context())
+	s.wantState(payment.Dead)
+	s.sim.CarryOut("1")
+	s.clock.advance(time.Hour + time.Minute)
+	s.reconciler(nil).Check(t.Context())
+	s.wantState(payment.Settled)
+	s.mustBuy(p)
+}
+
+// TestCheck_PassesOverPaymentsOfAnotherNetwork: the settings have named another one since.
+func TestCheck_PassesOverPaymentsOfAnotherNetwork(t *testing.T) {
+	s := open(t, nil)
+	s.mustBuy(s.pay("1"))
+	s.clock.advance(time.Hour + time.Minute)
+	s.reconciler(func(o *paywall.ReconcilerOptions) {
+		o.ChainLog = shows{s.sim, payment.Authorization{}, fmt.Errorf("look: %w", payment.ErrOtherNetwork)}
+	}).Check(t.Context())
+	s.wantState(payment.Settled)
+	s.sim.Lose("1")
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
+	s.reconciler(nil).Check(t.Context())
+	s.wantState(payment.Settled) // it has been passed over for good
 }
 
 // behind is a node that has not come as far as the payments.

@@ -18,6 +18,8 @@ type ReconcilerOptions struct {
 	Ledger payment.Upkeep
 	// ChainLog may be nil: then nothing is reconciled or checked.
 	ChainLog payment.ChainLog
+	// Confirm is as in Options. Without it a Settled payment stands on the facilitator's word, and is not checked.
+	Confirm bool
 	// KeepAnswers is for how long after its claim the answer of a settled payment is kept, at
 	// least; when it is gone, it is made anew for a buyer who returns.
 	KeepAnswers time.Duration
@@ -113,7 +115,7 @@ func (k *Reconciler) Reconcile(ctx context.Context) {
 	all.Wait()
 }
 
-// Check compares payments that have ended, and are not finally dead, with the chain once more, in
+// Check compares payments that have ended, and have not expired unused, with the chain once more, in
 // the order of their claims, from checkAfter on: one that was settled by a transfer that the chain
 // has lost since is open again, and one that was paid after it had ended is settled. When the chain
 // cannot be read, it is read again a minute later, for up to a day; those that are older then are
@@ -165,7 +167,7 @@ func (k *Reconciler) Check(ctx context.Context) {
 // checkOne reports whether a payment that has ended needs no further check. The error is
 // of the chain, for one that is given up because the chain cannot be read.
 func (k *Reconciler) checkOne(ctx context.Context, r payment.Record) (done bool, unread error) {
-	if r.IsFinallyDead() {
+	if r.State == payment.Dead && r.Reason == payment.ReasonExpired || r.State == payment.Settled && !k.Confirm {
 		return true, nil
 	}
 	early := k.Now().Sub(r.Claimed) < checkAfter+checkWithin
@@ -176,6 +178,8 @@ func (k *Reconciler) checkOne(ctx context.Context, r payment.Record) (done bool,
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
+	case errors.Is(err, payment.ErrOtherNetwork):
+		return true, err
 	case err != nil && early:
 		k.Log.Warn("cannot read the payment network", "error", err)
 		return false, nil

@@ -96,7 +96,7 @@ func (s *fixture) replica(change func(*paywall.Options)) *paywall.Paywall {
 // reconciler makes a reconciler on the same ledger; change may alter its options.
 func (s *fixture) reconciler(change func(*paywall.ReconcilerOptions)) *paywall.Reconciler {
 	o := paywall.ReconcilerOptions{
-		Ledger: s.ledger, ChainLog: s.sim, KeepAnswers: time.Hour, Log: slog.New(slog.DiscardHandler), Now: s.clock.now,
+		Ledger: s.ledger, ChainLog: s.sim, Confirm: true, KeepAnswers: time.Hour, Log: slog.New(slog.DiscardHandler), Now: s.clock.now,
 	}
 	if change != nil {
 		change(&o)
