@@ -92,6 +92,9 @@ func (p *Payment) check() (err error) {
 	if _, ok := parseAmount(a.Value); !ok {
 		return invalid(x402.ReasonInvalidPayload)
 	}
+	if strings.ContainsRune(p.accepted.Network+p.accepted.Asset, 0) { // no text of a database
+		return invalid(x402.ReasonInvalidPayload)
+	}
 	if s := p.exact.Signature; !isHexData(s) || len(s) < 2+2*65 || len(s) > 2+2*maxSignature {
 		return invalid(x402.ReasonInvalidSignature)
 	}

@@ -63,6 +63,7 @@ func TestJudge_APaymentIsReadExactly(t *testing.T) {
 		"an end that is negative":           {swap(end, "-1"), x402.ReasonInvalidPayload},
 		"something after it":                {string(good) + "{}", x402.ReasonInvalidPayload},
 		"an array":                          {"[" + string(good) + "]", x402.ReasonInvalidPayload},
+		"a network with a NUL":              {swap(`"network":"`+network, `"network":"`+network+`\u0000`), x402.ReasonInvalidPayload},
 		"deep nesting":                      {swap(`"payload":{`, `"payload":{"x":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`,`), x402.ReasonInvalidPayload},
 		"an identifier that is too short":   {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"id":"short"}}},"payload":{`), "invalid_payment_identifier"},
 		"an identifier of other characters": {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"id":"order 0123456789!"}}},"payload":{`), "invalid_payment_identifier"},
