@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
@@ -111,7 +112,7 @@ func TestPaywall_BoundsTheWorksOfADayThatEndUnpaid(t *testing.T) {
 		return err
 	}
 	before := s.works.Load()
-	for i := range 320 {
+	for i := range 1050 {
 		want := errNotFound
 		if i >= 300 {
 			want = payment.ErrTooMany
@@ -127,9 +128,20 @@ func TestPaywall_BoundsTheWorksOfADayThatEndUnpaid(t *testing.T) {
 	if n := s.works.Load() - before; n != 300 {
 		t.Errorf("worked %d times", n)
 	}
-	s.wantErr(vain("192.0.2.1", s.payOf(2, "f1")), errNotFound)
+	s.wantErr(vain("192.0.2.1", s.payOf(2, "f1")), errNotFound) // what was refused took nothing from the network's
 	s.wantErr(vain("192.0.2.1", s.pay("f2")), errNotFound)
 	s.mustBuy(s.payOf(2, "f3"))
+	before = s.works.Load() // nor of the works that may begin before the facilitator's check
+	no := false
+	s.sim.Set(func(b *paymenttest.Simulator) {
+		b.OnVerify = func() (x402.VerifyResponse, error) {
+			return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInsufficientFunds}, nil
+		}
+	})
+	_, err := s.buy(s.payOf(3, "f4"))
+	if s.wantErr(err, payment.ErrRefused); s.works.Load() != before+1 {
+		t.Error("the work of a stranger waits for the check")
+	}
 }
 
 var errNotFound = errors.New("not found")

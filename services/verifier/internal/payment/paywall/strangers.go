@@ -136,20 +136,24 @@ const (
 	unpaidOfKnown    = 10_000
 )
 
-// workCounted runs the order's work and counts its questions for the day until it is paid.
+// workCounted runs the order's work and counts its questions for the day until it is paid. The payer's count comes
+// first: who is refused by it takes nothing of what others share.
 func (w *Paywall) workCounted(ctx context.Context, c *call) ([]byte, error) {
 	most := unpaidOfKnown
 	if !c.isKnown() {
 		most = unpaidOfStranger
-		refund, err := w.unpaidNear.spendMany(c.Address, unpaidOfNetwork, c.Questions)
-		if err != nil {
-			return nil, err
-		}
-		c.refunds = append(c.refunds, refund)
 	}
 	refund, err := w.unpaidOf.spendMany(c.spender(), most, c.Questions)
 	if err != nil {
 		return nil, err
+	}
+	if !c.isKnown() {
+		near, err := w.unpaidNear.spendMany(c.Address, unpaidOfNetwork, c.Questions)
+		if err != nil {
+			refund()
+			return nil, err
+		}
+		c.refunds = append(c.refunds, near)
 	}
 	c.refunds = append(c.refunds, refund)
 	return w.work(ctx, c)
@@ -171,7 +175,11 @@ func (w *Paywall) mayWorkBeside(c *call) (release func(), ok bool) {
 		return nil, false
 	}
 	c.refunds = append(c.refunds, refund)
-	return func() { w.beside.Release(places) }, true
+	return func() {
+		if w.beside.Release(places); !c.worked { // the day's count has refused it
+			refund()
+		}
+	}, true
 }
 
 // budget grows by rate units a second, up to most.
