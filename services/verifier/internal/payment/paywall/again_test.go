@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,6 +116,57 @@ func TestReuse_ADeadPaymentIsSoldAnew(t *testing.T) {
 	s.sim.Set(func(b *paymenttest.Simulator) { b.OnSettle = nil })
 	if sale := s.mustBuy(s.pay("2")); sale.Reused {
 		t.Error("it is not sold anew")
+	}
+	s.wantTransfers(1)
+}
+
+// between calls do before a search for an earlier payment, the second time.
+type between struct {
+	payment.Ledger
+	searches atomic.Int32
+	do       func()
+}
+
+func (l *between) Earlier(ctx context.Context, asked payment.Asked) (payment.Record, error) {
+	if l.searches.Add(1) == 2 {
+		l.do()
+	}
+	return l.Ledger.Earlier(ctx, asked)
+}
+
+// TestReuse_APaymentThatWasSpentIsNotCalledReused: while a call waits for an earlier payment, that dies, and a replica
+// sells for the call's own.
+func TestReuse_APaymentThatWasSpentIsNotCalledReused(t *testing.T) {
+	s := open(t, asked)
+	settling, end, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+	s.sim.Set(func(b *paymenttest.Simulator) {
+		b.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+			close(settling)
+			<-end
+			return refusal(x402.ReasonInsufficientFunds), nil
+		}
+	})
+	go func() {
+		_, err := s.buy(s.pay("1"))
+		ended <- err
+	}()
+	<-settling
+	p := s.pay("2")
+	other := s.replica(asked)
+	waiting := s.replica(func(o *paywall.Options) {
+		asked(o)
+		o.Ledger = &between{Ledger: s.ledger, do: func() {
+			close(end)
+			s.wantErr(<-ended, payment.ErrNotSettled)
+			s.sim.Set(func(b *paymenttest.Simulator) { b.OnSettle = nil })
+			if sale, err := other.Buy(t.Context(), s.order(p, "thing")); err != nil || sale.Reused {
+				t.Errorf("got %+v, %v", sale, err)
+			}
+		}}
+	})
+	sale, err := waiting.Buy(t.Context(), s.order(p, "thing"))
+	if err != nil || sale.Reused || sale.Answer.String() != "the thing" {
+		t.Errorf("got %+v, %v", sale, err)
 	}
 	s.wantTransfers(1)
 }

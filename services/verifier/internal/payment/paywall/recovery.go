@@ -97,7 +97,7 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 		}
 	}
 	sale, err := w.resume(ctx, c, r)
-	if err != nil || !c.reuse {
+	if err != nil || !c.reuse || r.Key == c.Payment.Key { // this one may have been sold while an earlier one was open
 		return sale, err
 	}
 	// Only what is served counts: while the outcome is open, attempts are what is bounded.
