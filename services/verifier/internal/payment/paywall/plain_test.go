@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -129,6 +130,30 @@ func TestBuy_GivesTheAnswerToThePlainCopyWhenTheChainShowsTheMoney(t *testing.T)
 			}
 			s.wantTransfers(1)
 		})
+	}
+}
+
+// TestBuy_APlainCopyIsRefusedOnceTheChainShowsThatNothingMoved: it is not pending for ever.
+func TestBuy_APlainCopyIsRefusedOnceTheChainShowsThatNothingMoved(t *testing.T) {
+	s := open(t, nil)
+	s.believing(func() (x402.SettleResponse, error) {
+		return x402.SettleResponse{
+			Success: new(true), Transaction: "0x" + strings.Repeat("1", 64), Network: network, Payer: paymenttest.Buyer,
+		}, nil
+	})
+	good := s.pay("1")
+	if _, err := s.buyThing(s.forged("1"), "other"); err != nil {
+		t.Fatal(err) // by the facilitator's word
+	}
+	s.clock.advance(time.Hour + time.Minute)
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
+	s.reconciler(nil).Check(t.Context())
+	s.reconciler(nil).Reconcile(t.Context())
+	s.wantState(payment.Dead)
+	_, err := s.buy(good)
+	var refusal *payment.Refusal
+	if !errors.As(err, &refusal) || !refusal.Unspent || refusal.Reason != payment.ReasonExpired {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -212,6 +212,8 @@ func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (S
 		return Sale{}, payment.ErrUsed
 	case err == nil && found.Status == payment.UsedElsewhere:
 		return Sale{}, payment.ErrUsed
+	case err == nil && found.Status == payment.Expired:
+		return Sale{}, &payment.Refusal{Of: payment.ErrNotSettled, Reason: payment.ReasonExpired, Unspent: true}
 	case err != nil || found.Status != payment.PaidToUs:
 		return Sale{}, &payment.PendingError{Transaction: held.Transaction}
 	}
