@@ -150,11 +150,11 @@ func (q *quota) pause(now time.Time, err error) time.Duration {
 	return q.closedUntil.Sub(now)
 }
 
-// paused reports whether the facilitator, at its own limit, is not to be called.
-func (q *quota) paused(now time.Time) bool {
+// paused returns for how long the facilitator, at its own limit, is not to be called.
+func (q *quota) paused(now time.Time) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return now.Before(q.closedUntil)
+	return max(0, q.closedUntil.Sub(now))
 }
 
 // retryAfter returns for how long the facilitator wants no calls, or zero.

@@ -150,6 +150,9 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	if refusal, may := w.mayHavePaid(c, err); may {
 		sale, err = w.findPaid(ctx, c, refusal)
 	}
+	if payment.IsOfWindow(err) { // at the limit, one that is made anew could not be settled either
+		err = cmp.Or(w.CheckQuota(ctx), err)
+	}
 	if c.isFree(sale, err) {
 		c.refund()
 	}
@@ -471,6 +474,9 @@ func (w *Paywall) begin(
 		now := w.Now()
 		if err := c.Offer.JudgeWindow(c.Payment, now, payment.SettleMargin); err != nil {
 			return sold, nil, err
+		}
+		if left := w.quota.paused(now); left > 0 {
+			return sold, nil, &payment.LaterError{Err: payment.ErrLimit, After: left}
 		}
 		s.Month, s.Caps, s.Deadline = payment.Month(now), w.caps(), now.Add(2*w.SettleTimeout+time.Minute)
 		if w.ReuseWindow > 0 {

@@ -172,7 +172,7 @@ func (w *Paywall) mayRetry(r payment.Record) bool {
 func (w *Paywall) retrySettlement(
 	ctx context.Context, c *call, open payment.Outcome, r *payment.Record,
 ) payment.Outcome {
-	if !w.mayRetry(*r) || w.quota.paused(w.Now()) {
+	if !w.mayRetry(*r) || w.quota.paused(w.Now()) > 0 {
 		return open
 	}
 	again := payment.Event{

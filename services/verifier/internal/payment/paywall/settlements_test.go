@@ -85,6 +85,39 @@ func TestSettlements_ManyReplicasKeepTheLimitExactly(t *testing.T) {
 	s.wantReserved(10)
 }
 
+// TestSettlements_AtTheLimitNoWindowCausesAChallenge: a payment made anew could not be settled either.
+func TestSettlements_AtTheLimitNoWindowCausesAChallenge(t *testing.T) {
+	s := open(t, func(o *paywall.Options) { o.FreeSettlements = 1 })
+	late := s.pay("2")
+	s.mustBuy(s.pay("1"))
+	s.clock.advance(2 * time.Minute)
+	_, err := s.buy(late)
+	s.wantErr(err, payment.ErrLimit)
+}
+
+// TestSettlements_NoneIsRequestedDuringTheFacilitatorsPause, though the sale began before it.
+func TestSettlements_NoneIsRequestedDuringTheFacilitatorsPause(t *testing.T) {
+	s := open(t, nil)
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		return x402.SettleResponse{}, payment.ErrFacilitatorLimit
+	}
+	o := s.order(s.pay("1"), "thing")
+	o.Work = func(context.Context) ([]byte, error) {
+		_, err := s.buyThing(s.pay("2"), "other")
+		s.wantErr(err, payment.ErrPending)
+		return []byte("the thing"), nil
+	}
+	_, err := s.paywall.Buy(t.Context(), o)
+	var paused *payment.LaterError
+	if !errors.Is(err, payment.ErrLimit) || !errors.As(err, &paused) || paused.After != time.Minute {
+		t.Errorf("got %v", err)
+	}
+	if n := len(s.sim.Bodies); n != 1 {
+		t.Errorf("settle was requested %d times", n)
+	}
+	s.wantReserved(1)
+}
+
 func TestSettlements_AFacilitatorAtItsLimitIsLeftAlone(t *testing.T) {
 	s := open(t, nil)
 	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
