@@ -108,13 +108,16 @@ func readFile(path string, in io.Reader, most int64) ([]byte, error) {
 	return data, nil
 }
 
+var errTooLarge = errors.New("too large")
+
+// readBounded reads all of in. errTooLarge.
 func readBounded(in io.Reader, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(data)) > most {
-		return nil, fmt.Errorf("more than %d bytes", most)
+		return nil, fmt.Errorf("%w: more than %d bytes", errTooLarge, most)
 	}
 	return data, nil
 }
@@ -161,8 +164,9 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	return data, nil
 }
 
-// get fetches an address. A body of more than most bytes is an error. of names what is at the address,
-// such as "a key", for the error about an address that is not allowed.
+// get fetches an address. of names what is at the address, such as "a key", for the error about an address
+// that is not allowed. Without a whole answer the error is a *url.Error, also where the connection breaks in
+// the body, because an outage says nothing of what is there. A body of more than most bytes is errTooLarge.
 func get(
 	ctx context.Context, target *url.URL, allowed func(*url.URL) bool, of string, most int64,
 ) (status int, data []byte, err error) {
@@ -189,7 +193,9 @@ func get(
 		return 0, nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	data, err = readBounded(answer.Body, most)
+	if data, err = readBounded(answer.Body, most); err != nil && !errors.Is(err, errTooLarge) {
+		err = &url.Error{Op: "Get", URL: target.Redacted(), Err: err}
+	}
 	return answer.StatusCode, data, err
 }
 

@@ -31,7 +31,8 @@ type logSite struct {
 	hashes  []tlog.Hash
 	// forged replaces what is served at a path.
 	forged map[string][]byte
-	// away is a path at which it breaks the connection, or answers with status where that is not 0.
+	// away is a path at which it breaks the connection (in the body of its answer where status is 200), or
+	// answers with status where that is not 0.
 	away   string
 	status int
 	// unpublished has it serve no checkpoint yet.
@@ -78,6 +79,8 @@ func (l *logSite) grow(to int, kind string) {
 func (l *logSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == l.away && l.status == 0 {
 		panic(http.ErrAbortHandler)
+	} else if r.URL.Path == l.away && l.status == http.StatusOK {
+		cutOff(w)
 	} else if r.URL.Path == l.away {
 		w.WriteHeader(l.status)
 		return
@@ -91,6 +94,13 @@ func (l *logSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write(data)
+}
+
+// cutOff breaks the connection after some bytes of the answer's body.
+func cutOff(w http.ResponseWriter) {
+	_, _ = w.Write([]byte("some"))
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
 }
 
 func (l *logSite) serve(path string) ([]byte, error) {
@@ -176,7 +186,7 @@ func TestWatch_ALogThatCannotBeReachedIsNotInvalid(t *testing.T) {
 	l := newLogSite(t)
 	l.grow(300, "entry")
 	for _, path := range []string{"/v1/log/1/checkpoint", "/v1/log/1/tile/entries/000", "/v1/log/1/tile/0/000"} {
-		for _, l.status = range []int{0, http.StatusBadGateway} {
+		for _, l.status = range []int{0, http.StatusBadGateway, http.StatusOK} {
 			l.away = path
 			for _, args := range [][]string{{"check", l.url}, {"mirror", l.url, t.TempDir()}} {
 				code, _, errOut := run(t, "", append([]string{"log"}, args...)...)
