@@ -164,14 +164,17 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	return data, nil
 }
 
+var errAddress = errors.New("must be https, or http on this machine")
+
 // get fetches an address. of names what is at the address, such as "a key", for the error about an address
 // that is not allowed. Without a whole answer the error is a *url.Error, also where the connection breaks in
-// the body, because an outage says nothing of what is there. A body of more than most bytes is errTooLarge.
+// the body, because an outage says nothing of what is there. errAddress; errTooLarge for a body of more than
+// most bytes.
 func get(
 	ctx context.Context, target *url.URL, allowed func(*url.URL) bool, of string, most int64,
 ) (status int, data []byte, err error) {
 	if !allowed(target) {
-		return 0, nil, fmt.Errorf("the address of %s must be https, or http on this machine", of)
+		return 0, nil, fmt.Errorf("the address of %s %w", of, errAddress)
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -184,7 +187,7 @@ func get(
 			return errors.New("too many redirects")
 		}
 		if !allowed(next.URL) {
-			return fmt.Errorf("the address of %s must be https, or http on this machine", of)
+			return fmt.Errorf("the address of %s %w", of, errAddress)
 		}
 		return nil
 	}}

@@ -100,8 +100,9 @@ Exit codes
      none, or --log and the log gives no proof that it has it
   2  the command was not understood
   3  the key cannot be had: none given, not reachable, not a key document; or
-     the policy or the finality proof cannot, or the log cannot be reached. The
-     proof was looked at nonetheless.
+     the policy or the finality proof cannot, or the log cannot be reached or,
+     for log check and log mirror, serves no list or no checkpoint. The proof was
+     looked at nonetheless.
   4  a file cannot be read or written
 `
 
@@ -120,6 +121,8 @@ type exitError struct {
 }
 
 func (e exitError) Error() string { return e.err.Error() }
+
+func (e exitError) Unwrap() error { return e.err }
 
 // usage returns the error of a command that was not understood.
 func usage(format string, args ...any) error {

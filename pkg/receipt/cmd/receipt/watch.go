@@ -57,7 +57,11 @@ func watch(ctx context.Context, address string, asked watchFlags, now func() tim
 			return w, exitError{exitNoKey, err}
 		}
 	}
-	if w.site, w.directory, err = fetchDirectory(ctx, address, w.allowed); err != nil {
+	w.site, w.directory, err = fetchDirectory(ctx, address, w.allowed)
+	if _, ok := unread(err); err != nil && !ok && !errors.Is(err, errAddress) {
+		err = exitError{exitNoKey, err} // the answer is no list
+	}
+	if err != nil {
 		return w, err
 	}
 	if w.own {
@@ -105,10 +109,10 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, earlier [
 	fetch := w.fetch(log)
 	n.note, err = fetch(ctx, "checkpoint")
 	if errors.Is(err, receiptlog.ErrNoTile) {
-		return n, fmt.Errorf("%s: %w", log.Origin, errNothingPublished)
+		return n, exitError{exitNoKey, fmt.Errorf("%s: %w", log.Origin, errNothingPublished)}
 	}
 	if err != nil {
-		return n, err
+		return n, notValid(err)
 	}
 	if n.Witnessed, err = w.policy.Open(n.note); err != nil {
 		return n, exitError{exitInvalid, err}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -198,6 +199,29 @@ func TestWatch_ALogThatCannotBeReachedIsNotInvalid(t *testing.T) {
 	}
 }
 
+// No file is at fault, and no log: the server does not say which there are.
+func TestWatch_AnAnswerThatIsNoListIsNoList(t *testing.T) {
+	l := newLogSite(t)
+	ends := func(want int, what string) {
+		t.Helper()
+		for _, args := range [][]string{{"check", l.url}, {"mirror", l.url, t.TempDir()}} {
+			if code, _, errOut := run(t, "", append([]string{"log"}, args...)...); code != want {
+				t.Errorf("%s, log %s: exit %d, want %d: %s", what, args[0], code, want, errOut)
+			}
+		}
+	}
+	for _, list := range []string{"", "{}", strings.Repeat(" ", receiptlog.MaxDirectory+1)} {
+		l.forged[receiptlog.DirectoryPath] = []byte(list)
+		ends(3, fmt.Sprintf("a list of %d bytes", len(list)))
+	}
+	for _, l.status = range []int{http.StatusBadGateway, http.StatusNotFound} {
+		l.away = receiptlog.DirectoryPath
+		ends(3, fmt.Sprintf("status %d", l.status))
+	}
+	l.away, l.forged = "", map[string][]byte{"/v1/log/1/checkpoint": make([]byte, receiptlog.MaxNote+1)}
+	ends(1, "a checkpoint that is too large")
+}
+
 func TestWatch_APolicyIsNotOnTheStandardInput(t *testing.T) {
 	l := newLogSite(t)
 	for want, args := range map[int][]string{
@@ -213,15 +237,15 @@ func TestWatch_AsksAnUnpublishedLogAgainSoon(t *testing.T) {
 	l := newLogSite(t)
 	l.unpublished = true
 	for _, args := range [][]string{{"mirror", l.url, t.TempDir()}, {"check", l.url}} {
-		if code, _, errOut := run(t, "", append([]string{"log"}, args...)...); code == 0 || !strings.Contains(errOut, "verifier.example.com/v1/log/1: the log serves no checkpoint; a new one has published nothing yet") {
+		if code, _, errOut := run(t, "", append([]string{"log"}, args...)...); code != 3 || !strings.Contains(errOut, "verifier.example.com/v1/log/1: the log serves no checkpoint; a new one has published nothing yet") {
 			t.Errorf("%v: exit %d, %s", args, code, errOut)
 		}
 	}
+	nothing := mirrorAll(t.Context(), l.url, t.TempDir(), watchFlags{}, streams{out: io.Discard, now: time.Now})
 	l.unpublished = false
 	if code, _, errOut := run(t, "", "log", "mirror", l.url, t.TempDir()); code != 0 {
 		t.Errorf("exit %d, %s", code, errOut)
 	}
-	nothing := fmt.Errorf("a log: %w", errNothingPublished)
 	for every, want := range map[time.Duration]time.Duration{
 		10 * time.Minute: time.Minute, 5 * time.Second: time.Second, time.Millisecond: time.Millisecond,
 	} {
