@@ -361,29 +361,22 @@ func (m mirror) write(path string, data []byte) error {
 }
 
 // extend writes the tiles and bundles that are new and then the checkpoint, until which the folder
-// is a mirror of the earlier one. Last it removes the earlier partial tiles.
+// is a mirror of the earlier one. Readers of an earlier checkpoint may need its partial tiles: those of an
+// index stay until the full tile is there, which readers take instead (C2SP tlog-tiles). At each level only
+// the last index has partial tiles, at most 255. They are removed before the checkpoint is written, because
+// after a kill the next copy begins at the earlier checkpoint and removes what is left.
 func (m mirror) extend(ctx context.Context, n newer) error {
 	for tile := range receiptlog.Tiles(n.old.Size, n.Size) {
 		if err := m.add(ctx, n.tree, tile); err != nil {
 			return err
 		}
-	}
-	if err := m.write("checkpoint", n.note); err != nil {
-		return err
-	}
-	for level := receiptlog.EntriesLevel; level < 8; level++ { // the earlier partial tiles
-		count := n.old.Size >> (8 * max(level, 0))
-		old := receiptlog.Tile{
-			Level: level, Index: count / receiptlog.BundleSize, Width: int(count % receiptlog.BundleSize),
-		}
-		if old.Width == 0 || n.Size>>(8*max(level, 0)) == count {
-			continue
-		}
-		if err := os.Remove(m.file(old.Path())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if tile.Width == receiptlog.BundleSize {
+			if err := os.RemoveAll(m.file(tile.Path() + ".p")); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return m.write("checkpoint", n.note)
 }
 
 func (m mirror) add(ctx context.Context, tree *receiptlog.Tree, tile receiptlog.Tile) error {

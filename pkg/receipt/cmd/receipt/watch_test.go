@@ -293,6 +293,7 @@ func TestMirror_ServesWhatTheLogServes(t *testing.T) {
 	for range receiptlog.Tiles(0, 66100) {
 		want++
 	}
+	want++ // the partial tile of level 1 at 66000 entries
 	if files != want {
 		t.Errorf("%d files, want %d", files, want)
 	}
@@ -307,6 +308,41 @@ func TestMirror_ServesWhatTheLogServes(t *testing.T) {
 	l.forged["/v1/log/1/tile/entries/258.p/152"] = bundle
 	if code, _, errOut := run(t, "", "log", "mirror", l.url, folder); code != 1 || !strings.Contains(errOut, "not in the log") || read(t, checkpoint) != before {
 		t.Errorf("a forged entry: exit %d, %s", code, errOut)
+	}
+}
+
+// Who has the checkpoint of an earlier copy asks for the partial tiles of that one.
+func TestMirror_KeepsPartialTilesUntilTheFullOneIsThere(t *testing.T) {
+	l := newLogSite(t)
+	folder := t.TempDir()
+	for _, c := range []struct {
+		size          int
+		there, absent []string
+	}{
+		{3, []string{"entries/000.p/3", "0/000.p/3"}, nil},
+		{5, []string{"entries/000.p/3", "0/000.p/3", "entries/000.p/5", "0/000.p/5"}, nil},
+		{256, []string{"entries/000", "0/000", "1/000.p/1"}, []string{"entries/000.p", "0/000.p"}},
+		{258, []string{"entries/001.p/2", "0/001.p/2", "1/000.p/1"}, nil},
+		{520, []string{"entries/002.p/8", "1/000.p/1", "1/000.p/2"}, []string{"entries/001.p", "0/001.p"}},
+	} {
+		l.grow(c.size, "entry")
+		if code, out, errOut := run(t, "", "log", "mirror", l.url, folder); code != 0 {
+			t.Fatalf("%d: exit %d, %s%s", c.size, code, out, errOut)
+		}
+		exists := func(tile string) bool {
+			_, err := os.Stat(filepath.Join(folder, "v1/log/1/tile", tile))
+			return err == nil
+		}
+		for _, tile := range c.there {
+			if !exists(tile) {
+				t.Errorf("of %d entries it has no %s", c.size, tile)
+			}
+		}
+		for _, tile := range c.absent {
+			if exists(tile) {
+				t.Errorf("of %d entries it still has %s", c.size, tile)
+			}
+		}
 	}
 }
 
