@@ -69,14 +69,15 @@ type file struct {
 	Former map[string]string `json:"former,omitempty"` // origin to note
 }
 
-// Create makes the file of a new witness. Where a file is there already, it stays as it is: fs.ErrExist.
+// Create makes the file of a new witness, whole or not at all. Where a file is there already, it stays as it
+// is: fs.ErrExist.
 func Create(state string) error {
-	file, err := os.OpenFile(state, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names it
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString("{}\n")
-	return errors.Join(err, file.Sync(), file.Close())
+	return place(state, []byte("{}\n"), 0o600, func(written, path string) error {
+		if err := os.Link(written, path); err != nil { // os.Rename would replace what is there
+			return err
+		}
+		return os.Remove(written)
+	})
 }
 
 // Open reads the file and returns the witness, which has the file for itself until Close: of
@@ -362,6 +363,11 @@ func Replace(path string, data []byte) error { return ReplaceAs(path, data, 0o60
 
 // ReplaceAs does what Replace does, for a file with other permissions.
 func ReplaceAs(path string, data []byte, permissions os.FileMode) error {
+	return place(path, data, permissions, os.Rename)
+}
+
+// place writes a new file in the folder of path and, when its bytes are on disk, calls move to bring it to path.
+func place(path string, data []byte, permissions os.FileMode, move func(written, path string) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
@@ -374,7 +380,7 @@ func ReplaceAs(path string, data []byte, permissions os.FileMode) error {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
+		err = move(file.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
