@@ -81,9 +81,12 @@ func (r *Result) facts(about *receipt.Receipt, named bool) []receipt.Fact {
 		})
 	}
 	if least := about.Request.Expectations.MinConfirmations; least > 0 && uint64(least) <= r.Confirmations() {
+		how := "this block is final"
+		if r.NumberShown {
+			how = fmt.Sprintf("%d blocks are final, from this one to %d", r.Confirmations(), r.AnchorBlock.Number)
+		}
 		list = append(list, receipt.Fact{
-			Field: "checks." + receipt.CheckMinConfirmations, Value: receipt.Pass,
-			How: fmt.Sprintf("%d blocks are final, from this one to %d", r.Confirmations(), r.AnchorBlock.Number),
+			Field: "checks." + receipt.CheckMinConfirmations, Value: receipt.Pass, How: how,
 		})
 	}
 	return list

@@ -133,6 +133,7 @@ func TestResult_NamesTheProvenFacts(t *testing.T) {
 func TestVerify_ProvesTheNumberOfTheFinalizedBlockByItsHeaderOnly(t *testing.T) {
 	for _, name := range []string{"pinned, same", "signed, of gloas"} {
 		s := samples(t)[name]
+		s.receipt.Request.Expectations.MinConfirmations = 1
 		header := receipt.Hex(headers(100, 1)[0])
 		for number, proven := range map[uint64]bool{100: true, 7: false} {
 			s.document.Block.Number, s.receipt.Block.Number = finality.Uint64(number), strconv.FormatUint(number, 10)
@@ -145,6 +146,12 @@ func TestVerify_ProvesTheNumberOfTheFinalizedBlockByItsHeaderOnly(t *testing.T) 
 			if result.NumberShown || slices.ContainsFunc(result.Proven, canonical) ||
 				!strings.Contains(strings.Join(result.Sentences(), "\n"), "is not shown") {
 				t.Errorf("%s, number %d without a header: %+v", name, number, result)
+			}
+			confirmed := slices.IndexFunc(result.Proven, func(f receipt.Fact) bool {
+				return f.Field == "checks."+receipt.CheckMinConfirmations
+			})
+			if confirmed < 0 || result.Proven[confirmed].How != "this block is final" {
+				t.Errorf("%s, number %d without a header: %+v", name, number, result.Proven)
 			}
 			s.trust.Header = header
 			result, err = finality.Verify(s.receipt, s.document, s.trust)

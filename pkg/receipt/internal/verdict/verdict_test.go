@@ -281,6 +281,7 @@ func lines(t testing.TB) (all []line) {
 		delete(l.Documents, "finality")
 		add(l)
 	}
+	add(unnumbered(t))
 	for _, name := range []string{"capella", "deneb-1250", "deneb-to-electra", "electra-1422", "electra-1600"} {
 		path := "finality/testdata/" + name + ".json"
 		var d struct {
@@ -356,6 +357,40 @@ func keyStates(t testing.TB) (all []line) {
 		all = append(all, alone, inLog)
 	}
 	return all
+}
+
+// unnumbered is a receipt that expects one confirmation of the block that a checkpoint pins, and has no proof,
+// whose header would show the block's number.
+func unnumbered(t testing.TB) line {
+	t.Helper()
+	l := final(t, "pinned")
+	l.Name, l.WithoutProof = l.Name+", without a header", true
+	doc, err := receipt.Parse(read(t, l.Documents["answer"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc.Receipt.Request.Expectations.MinConfirmations = 1
+	key, err := receipt.NewKeyFromSeed(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := receipt.Sign(key, doc.Receipt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := receipt.NewKeyDocument(key, doc.Receipt.Chain.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	instead := func(name string, document any) edit {
+		text, err := json.Marshal(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return edit{name, 0, len(read(t, l.Documents[name])), text}
+	}
+	l.Edits = []edit{instead("answer", signed), instead("keys", keys)}
+	return l
 }
 
 // The verdicts are a file, so that the packages' own tests need no Go.

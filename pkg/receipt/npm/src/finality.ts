@@ -370,7 +370,8 @@ export function finalityOf(r: Receipt, d: FinalityDocument, trust: Trust, header
   if (least !== undefined && BigInt(least) <= confirmations) {
     proven.push({
       field: 'checks.minConfirmations', value: 'pass',
-      how: `${confirmations} blocks are final, from this one to ${result.anchorBlock.number}`,
+      how: result.numberShown
+        ? `${confirmations} blocks are final, from this one to ${result.anchorBlock.number}` : 'this block is final',
     });
   }
   return {proven, result};
