@@ -157,12 +157,13 @@ func gather(first *write, queue <-chan *write) []*write {
 
 // commit runs a batch in one transaction, and tells each write its result. When the transaction of
 // several writes fails, and not because of its timeout, each runs alone, so that one that the
-// database refuses does not fail the others.
+// database refuses does not fail the others. Once the database takes too long, the rest fail with
+// it: their callers have waited as long.
 func (b *batcher) commit(batch []*write) {
 	err := b.transaction(batch)
-	alone := err != nil && len(batch) > 1 && !errors.Is(err, context.DeadlineExceeded)
+	alone := err != nil && len(batch) > 1
 	for _, w := range batch {
-		if alone {
+		if alone && !errors.Is(err, context.DeadlineExceeded) {
 			err = b.transaction([]*write{w})
 		}
 		w.done <- cmp.Or(err, w.refused)
