@@ -195,12 +195,14 @@ func (p Process) paymentsLook(ctx context.Context, args []string) error {
 				From: b.record.State, To: outcome.State, Transaction: outcome.Transaction, By: service.Operator(),
 				Note: "the chain: " + seen.Chain,
 			}
-			if _, err := b.Apply(ctx, b.record.Key,
+			ended, err := b.Apply(ctx, b.record.Key,
 				payment.Event{
 					Kind: payment.EventDecision, By: payment.ByOperator, Outcome: outcome, Decision: d,
-				}); err != nil {
+				})
+			if err != nil {
 				return err
 			}
+			seen.Decides, d.To = ended.State, ended.State // the money may be another copy's
 			b.decided(d, "shows")
 			seen.Written = true
 		}

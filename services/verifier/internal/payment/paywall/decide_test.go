@@ -93,3 +93,20 @@ func (p pruned) Authorization(ctx context.Context, r payment.Record) (payment.Au
 	}
 	return found, err
 }
+
+// TestDecide_ReportsThatTheMoneyIsAnotherCopys: the ledger then writes that this one is dead.
+func TestDecide_ReportsThatTheMoneyIsAnotherCopys(t *testing.T) {
+	s := open(t, nil)
+	s.believing(cutOff)
+	_, err := s.buyThing(s.forged("1"), "other")
+	s.wantErr(err, payment.ErrPending)
+	copied := s.wantState(payment.Unknown)
+	s.mustBuy(s.pay("1"))
+	_, err = paywall.Decide(t.Context(), s.ledger, nil, s.clock.now(), copied, payment.Decision{
+		To: payment.Settled, Transaction: paymenttest.Hash(1), By: "op", Note: "seen",
+	}, true)
+	s.wantErr(err, paywall.ErrContradicted)
+	if got, err := s.ledger.Get(t.Context(), copied.Key); err != nil || got.Reason != payment.ReasonOtherCopy {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -68,8 +68,9 @@ func Look(
 // node. Dead is refused until DecidableAfter has passed, and when the chain shows a payment; it
 // returns no settlement to the month. chain is "agrees", "not asked" without a node, or why the
 // chain could not be read.
-// payment.ErrUnderWay: the payment is Working or Settling. ErrContradicted: it is refused.
-// payment.ErrLost: its state has changed meanwhile.
+// payment.ErrUnderWay: the payment is Working or Settling. ErrContradicted: it is refused, or the
+// money is another copy's, and it was decided to be dead. payment.ErrLost: its state has changed
+// meanwhile.
 func Decide(
 	ctx context.Context, books Books, network PaymentNetwork, now time.Time, r payment.Record, d payment.Decision,
 	unchecked bool,
@@ -106,9 +107,12 @@ func Decide(
 	}
 	d.From = r.State
 	o := payment.Outcome{State: d.To, Transaction: d.Transaction, Reason: payment.DecidedReason(d.Note)}
-	_, err = books.Apply(ctx, r.Key, payment.Event{
+	ended, err := books.Apply(ctx, r.Key, payment.Event{
 		Kind: payment.EventDecision, By: payment.ByOperator, Outcome: o, Decision: d,
 	})
+	if err == nil && ended.State != d.To {
+		err = fmt.Errorf("%w: it is %s now: %s", ErrContradicted, ended.State, ended.Reason)
+	}
 	return chain, err
 }
 
