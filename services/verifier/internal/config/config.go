@@ -88,7 +88,7 @@ type Facilitator struct {
 type Payment struct {
 	PayTo             string        `env:"PAYMENT_PAY_TO,required" doc:"address that receives payments, for this service alone"`
 	Network           string        `env:"PAYMENT_NETWORK" default:"eip155:8453" doc:"chain of the payments (CAIP-2)"`
-	Asset             string        `env:"PAYMENT_ASSET" doc:"token's address; default: native USDC of a known network"`
+	Asset             string        `env:"PAYMENT_ASSET" doc:"address of the token, a US dollar with six decimals; default: native USDC of a known network"`
 	AssetName         string        `env:"PAYMENT_ASSET_NAME" doc:"name of its EIP-712 domain; same default"`
 	AssetVersion      string        `env:"PAYMENT_ASSET_VERSION" doc:"version of its EIP-712 domain; same default"`
 	Amount            string        `env:"PAYMENT_AMOUNT" default:"10000" doc:"price in atomic units; 10000 is 0.01 USD with 6 decimals"`
