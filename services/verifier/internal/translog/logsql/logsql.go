@@ -204,28 +204,20 @@ func (s *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry)
 func (s *Store) StoredEntries(
 	ctx context.Context, after int64, before time.Time, most int,
 ) (entries []translog.StoredEntry, last int64, err error) {
-	type answer struct {
-		number int64
-		text   []byte
-	}
+	last = after
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(storedSQL), after, before.UnixMilli(), most)
-	found, err := sqldb.All(rows, err, func(row sqldb.Scanner) (a answer, err error) {
-		err = row.Scan(&a.number, &a.text)
-		return a, err
+	// No answer is kept while the next is read: each may have megabytes.
+	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
+		var answer []byte
+		err = row.Scan(&last, &answer)
+		sold, _ := receiptlog.EntriesOfAnswer(answer)
+		for _, e := range sold {
+			entries = append(entries, translog.StoredEntry{Payment: last, Data: e.Bytes()})
+		}
+		return none, err
 	})
 	if err != nil {
 		return nil, after, fmt.Errorf("list answers: %w", err)
-	}
-	last = after
-	for _, a := range found {
-		last = a.number
-		sold, err := receiptlog.EntriesOfAnswer(a.text)
-		if err != nil {
-			continue
-		}
-		for _, e := range sold {
-			entries = append(entries, translog.StoredEntry{Payment: a.number, Data: e.Bytes()})
-		}
 	}
 	return entries, last, nil
 }
