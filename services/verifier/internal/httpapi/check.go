@@ -28,7 +28,15 @@ func (a *api) checkPage(c echo.Context) error {
 	if a.CheckPage == nil {
 		return errNoCheckPage
 	}
-	plain, compressed, err := a.check.with(a.CheckPage, a.site(c.Request().Context()))
+	ctx := c.Request().Context()
+	site, unread := a.site(ctx)
+	if unread != nil {
+		if ctx.Err() != nil {
+			return unread
+		}
+		a.Log.WarnContext(ctx, "the page that checks receipts offers the log as it was read last", "error", unread)
+	}
+	plain, compressed, err := a.check.with(a.CheckPage, site, unread == nil)
 	if err != nil {
 		return err
 	}
@@ -38,8 +46,8 @@ func (a *api) checkPage(c echo.Context) error {
 	return plain(c)
 }
 
-// site returns what the page is made with. A log that cannot be read now is left out.
-func (a *api) site(ctx context.Context) checkpage.Site {
+// site returns what the page is made with. After an error it is all but the log.
+func (a *api) site(ctx context.Context) (checkpage.Site, error) {
 	site := checkpage.Site{Name: a.PublicURL, Keys: a.Keys}
 	if address, err := url.Parse(a.PublicURL); err == nil && address.Host != "" {
 		site.Name = address.Host
@@ -50,25 +58,29 @@ func (a *api) site(ctx context.Context) checkpage.Site {
 		}
 	}
 	if a.Receipts == nil {
-		return site
+		return site, nil
 	}
 	list, err := a.logReads.read(ctx, a.Receipts.Directory)
 	if err != nil {
-		a.Log.WarnContext(ctx, "the page that checks receipts does not offer the log", "error", err)
-		return site
+		return site, err
 	}
-	if directory, err := receiptlog.ParseDirectory(list); err == nil {
-		site.Log, site.Policy = directory.Logs[0].Prefix, string(list)
+	directory, err := receiptlog.ParseDirectory(list)
+	if err != nil {
+		return site, err
 	}
-	return site
+	site.Log, site.Policy = directory.Logs[0].Prefix, string(list)
+	return site, nil
 }
 
 // with returns the handlers of the page for a site. It makes the page anew when the log or its policy
-// has changed.
-func (p *checkPage) with(built []byte, site checkpage.Site) (plain, compressed echo.HandlerFunc, err error) {
+// has changed; where they were not read, the page that was made last is kept.
+func (p *checkPage) with(
+	built []byte, site checkpage.Site, read bool,
+) (plain, compressed echo.HandlerFunc, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.plain == nil || p.site.Log != site.Log || p.site.Policy != site.Policy { // the rest does not change
+	changed := p.site.Log != site.Log || p.site.Policy != site.Policy // the rest does not change
+	if p.plain == nil || read && changed {
 		made, err := checkpage.Make(built, site)
 		if err != nil {
 			return nil, nil, err

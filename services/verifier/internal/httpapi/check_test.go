@@ -3,10 +3,14 @@ package httpapi_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 // compressed is a page that has what the one that checks receipts has for the server.
@@ -75,6 +79,27 @@ func TestCheckPage_OffersNoLogWhereThereIsNone(t *testing.T) {
 	w.reopen()
 	if r := w.do(http.MethodGet, checkPath, ""); r.status != http.StatusOK || strings.Contains(string(r.body), `"log"`) || strings.Contains(string(r.body), `"policy"`) {
 		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+func TestCheckPage_OffersTheLogAsItWasReadLast(t *testing.T) {
+	w, _ := openLogged(t)
+	w.check = compressed(t, checkHTML)
+	w.reopen()
+	first := w.do(http.MethodGet, checkPath, "")
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	for range 10 {
+		r := httptest.NewRecorder()
+		w.handler.ServeHTTP(r, httptest.NewRequestWithContext(gone, http.MethodGet, checkPath, http.NoBody))
+		if r.Code != http.StatusServiceUnavailable || !strings.Contains(r.Body.String(), "request_canceled") {
+			t.Fatalf("a client that is gone gets %d %s", r.Code, r.Body)
+		}
+	}
+	w.must(w.ledger.(*ledger.Ledger).Close())
+	r := w.do(http.MethodGet, checkPath, "")
+	if !strings.Contains(string(r.body), `"log":"/v1/log/1"`) || r.header.Get("ETag") != first.header.Get("ETag") {
+		t.Errorf("while the log cannot be read: %d %s", r.status, r.body)
 	}
 }
 
