@@ -762,7 +762,7 @@ func (s *Store) EndLog(ctx context.Context, log int64, final []byte, next transl
 // Publish implements translog.Store.
 func (s *Store) Publish(ctx context.Context, log, size int64, note []byte) error {
 	return s.logTx(ctx, "publish a checkpoint", func(tx *sql.Tx, h translog.Head) error {
-		if h.Log != log {
+		if h.Log != log || size > h.Size {
 			return translog.ErrLost
 		}
 		if _, err := s.db.Exec(ctx, tx, `INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)

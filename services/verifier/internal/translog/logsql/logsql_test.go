@@ -436,6 +436,11 @@ func TestLog_TheGreatestCheckpointIsServed(t *testing.T) {
 		if none, err := w.Published(t.Context(), 1); err != nil || none.Note != nil || !none.At.IsZero() {
 			t.Errorf("before the first: %+v, %v", none, err)
 		}
+		for i := range 4 {
+			_, err := w.ledger.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i)))
+			w.must(err)
+		}
+		sequence(t, w.Store, 10)
 		for _, c := range []struct {
 			size int64
 			note string
@@ -458,6 +463,20 @@ func TestLog_TheGreatestCheckpointIsServed(t *testing.T) {
 		}
 		if !slices.Equal(sizes, []int64{9, 0}) {
 			t.Errorf("sizes are %v", sizes)
+		}
+	})
+}
+
+// The database may have failed over to an older one since the checkpoint was signed.
+func TestLog_ACheckpointOfALargerTreeIsNotServed(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		head := sequence(t, w.Store, 10)
+		w.must(w.Publish(t.Context(), 1, head.Size, []byte("all")))
+		if err := w.Publish(t.Context(), 1, head.Size+1, []byte("larger")); !errors.Is(err, translog.ErrLost) {
+			t.Errorf("a larger one: %v", err)
+		}
+		if got, err := w.Published(t.Context(), 1); err != nil || string(got.Note) != "all" {
+			t.Errorf("%q is served, %v", got.Note, err)
 		}
 	})
 }
