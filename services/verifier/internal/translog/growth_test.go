@@ -197,7 +197,7 @@ func (g *grown) publish(b *testing.B) {
 		note = append(note, line...)
 	}
 	if err == nil {
-		err = g.store.Publish(context.Background(), 1, g.size, note)
+		err = g.store.Publish(context.Background(), 1, g.size, func([]byte) []byte { return note })
 	}
 	if err != nil {
 		b.Fatal(err)

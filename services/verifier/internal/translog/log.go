@@ -343,10 +343,8 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 				return
 			}
 			l.At(Witnessed)
-			served, err := l.keep(context.WithoutCancel(ctx), head.Log, c, witnessed)
-			if err == nil {
-				err = l.Store.Publish(context.WithoutCancel(ctx), head.Log, head.Size, served)
-			}
+			err := l.Store.Publish(context.WithoutCancel(ctx), head.Log, head.Size,
+				func(replaced []byte) []byte { return l.keep(c, witnessed, replaced) })
 			if l.doubt(err) == nil {
 				l.At(Published)
 			}
@@ -385,26 +383,23 @@ func (l *Log) publish(ctx context.Context, head Head) error {
 	}
 }
 
-// keep returns note, which is c with its signatures, and adds those cosignatures of the published checkpoint that are
-// of the same tree and by a witness without one in note: a witness may be away now, or another process has asked it,
-// and a reader may want its cosignature. Those that are kept count for no quorum here, so that the times stay fresh.
+// keep returns note, which is c with its signatures, and adds those cosignatures of the checkpoint that it replaces
+// that are of the same tree and by a witness without one in note: a witness may be away now, or another process has
+// asked it, and a reader may want its cosignature. Those that are kept count for no quorum here, so that the times stay
+// fresh.
 // Where the policy asks for no witness none is kept: to its readers a checkpoint is as old as its oldest cosignature.
-func (l *Log) keep(ctx context.Context, log int64, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
+func (l *Log) keep(c receiptlog.Checkpoint, note, replaced []byte) []byte {
 	if l.policy.Unwitnessed() {
-		return note, nil
-	}
-	published, err := l.Store.Published(ctx, log)
-	if err != nil {
-		return nil, err
+		return note
 	}
 	kept := bytes.Clone(note)
 	for _, w := range l.witnesses {
 		if _, anew := c.Cosignature(note, w.Key); !anew {
-			line, _ := c.Cosignature(published.Note, w.Key)
+			line, _ := c.Cosignature(replaced, w.Key)
 			kept = append(kept, line...)
 		}
 	}
-	return kept, nil
+	return kept
 }
 
 // PolicyFor returns the policy file text, with a line added for each of our logs that text does not list.

@@ -180,7 +180,8 @@ func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (
 	if head.Root != copied.Root {
 		return recovered, fmt.Errorf("%w: the root of %d entries is not the copy's", ErrDisagrees, head.Size)
 	}
-	if err := l.Store.Publish(ctx, head.Log, head.Size, note); err != nil {
+	err = l.Store.Publish(ctx, head.Log, head.Size, func([]byte) []byte { return note })
+	if err != nil {
 		return recovered, err
 	}
 	return recovered, l.Resume(ctx, size)

@@ -94,9 +94,10 @@ type Store interface {
 	// second place. What may not have a place is set aside. A new generation begins with the last state of each key,
 	// if that is numbered.
 	Sequence(ctx context.Context, most int) (Head, int, error)
-	// Publish keeps the checkpoint that is served, unless one of a larger tree is. ErrLost: the generation is closed,
-	// or its tree is smaller than the checkpoint's.
-	Publish(ctx context.Context, log, size int64, note []byte) error
+	// Publish keeps the checkpoint of a size that is served, unless one of a larger tree is: the one that the function
+	// returns for the one of that size that it replaces, or for nil. The function may be called more than once.
+	// ErrLost: the generation is closed, or its tree is smaller than the checkpoint's.
+	Publish(ctx context.Context, log, size int64, note func(replaced []byte) []byte) error
 	// Freeze stops the log, unless it has stopped.
 	Freeze(ctx context.Context, log int64, why string) error
 

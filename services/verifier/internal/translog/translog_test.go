@@ -169,6 +169,38 @@ func TestWitness_WithoutAQuorumTheOldCheckpointIsServed(t *testing.T) {
 	n.wantProof(1, "b")
 }
 
+// meanwhile is a store to which something happens before it publishes.
+type meanwhile struct {
+	translog.Store
+	before func()
+}
+
+func (m *meanwhile) Publish(ctx context.Context, log, size int64, note func([]byte) []byte) error {
+	m.before()
+	return m.Store.Publish(ctx, log, size, note)
+}
+
+func TestWitness_ItsCosignatureStaysThatAnotherProcessPublishesMeanwhile(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w, database := newWorld(t, 3), url()
+		another := w.open(database, w.policy(3))
+		n := w.open(database, w.policy(2), func(o *translog.Options) {
+			o.Store = &meanwhile{o.Store, func() {
+				w.witnesses[2].answers(nil)
+				if err := another.Step(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}}
+		})
+		n.queue("a")
+		w.witnesses[2].answers(status(500))
+		n.step()
+		if c := n.wantProof(1, "a"); len(c.Cosignatures) != 3 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
 // A reader may ask for the one that is away.
 func TestWitness_ThatIsAwayKeepsItsCosignatureOfTheSameTree(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
@@ -429,7 +461,7 @@ func (f failing) SetWitness(ctx context.Context, log int64, name string, size in
 	return f.Store.SetWitness(ctx, log, name, size)
 }
 
-func (f failing) Publish(ctx context.Context, log, size int64, note []byte) error {
+func (f failing) Publish(ctx context.Context, log, size int64, note func([]byte) []byte) error {
 	if err := f.fail("Publish"); err != nil {
 		return err
 	}

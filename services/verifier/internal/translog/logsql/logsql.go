@@ -760,17 +760,23 @@ func (s *Store) EndLog(ctx context.Context, log int64, final []byte, next transl
 }
 
 // Publish implements translog.Store.
-func (s *Store) Publish(ctx context.Context, log, size int64, note []byte) error {
+func (s *Store) Publish(ctx context.Context, log, size int64, note func(replaced []byte) []byte) error {
 	return s.logTx(ctx, "publish a checkpoint", func(tx *sql.Tx, h translog.Head) error {
 		if h.Log != log || size > h.Size {
 			return translog.ErrLost
 		}
-		if _, err := s.db.Exec(ctx, tx, `INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)
-			ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, published = excluded.published`,
-			log, size, note, s.now().UnixMilli()); err != nil {
+		var replaced []byte
+		err := tx.QueryRowContext(ctx, s.db.Rebind("SELECT note FROM log_checkpoints WHERE log = ? AND size = ?"),
+			log, size).Scan(&replaced)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		_, err := s.db.Exec(ctx, tx, `DELETE FROM log_checkpoints WHERE log = ?
+		if _, err := s.db.Exec(ctx, tx, `INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)
+			ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, published = excluded.published`,
+			log, size, note(replaced), s.now().UnixMilli()); err != nil {
+			return err
+		}
+		_, err = s.db.Exec(ctx, tx, `DELETE FROM log_checkpoints WHERE log = ?
 			AND size < (SELECT max(size) FROM log_checkpoints WHERE log = ?)`, log, log)
 		return err
 	})

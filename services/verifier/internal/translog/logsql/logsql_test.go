@@ -121,6 +121,9 @@ func onEach(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
+// note is a checkpoint as Publish takes it, whatever it replaces.
+func note(text string) func([]byte) []byte { return func([]byte) []byte { return []byte(text) } }
+
 // sell begins the sale of an answer, of which so many are free in a month.
 func sell(l *ledger.Ledger, payer, nonce string, answer []byte, limit int) error {
 	_, err := paymenttest.Begin(l, start, payer, nonce, answer, limit)
@@ -403,8 +406,8 @@ func TestLog_ANewGenerationGetsTheQueuedAndTheStored(t *testing.T) {
 		w.must(sell(w.ledger, "p", "1", signed("1"), free))
 		sequence(t, w.Store, 10)
 		w.must(sell(w.ledger, "p", "2", signed("2"), free))
-		w.must(w.Publish(t.Context(), 1, 1, []byte("earlier")))
-		w.must(w.Publish(t.Context(), 1, 2, []byte("final")))
+		w.must(w.Publish(t.Context(), 1, 1, note("earlier")))
+		w.must(w.Publish(t.Context(), 1, 2, note("final")))
 		if err := w.EndLog(t.Context(), 1, []byte("earlier"), translog.Head{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}); !errors.Is(err, translog.ErrLost) {
 			t.Errorf("it ends with another checkpoint than is served: %v", err)
 		}
@@ -412,7 +415,7 @@ func TestLog_ANewGenerationGetsTheQueuedAndTheStored(t *testing.T) {
 		if err := w.EndLog(t.Context(), 1, []byte("other"), translog.Head{Log: 3}); !errors.Is(err, translog.ErrLost) {
 			t.Errorf("it ends twice: %v", err)
 		}
-		if err := w.Publish(t.Context(), 1, 3, []byte("later")); !errors.Is(err, translog.ErrLost) {
+		if err := w.Publish(t.Context(), 1, 3, note("later")); !errors.Is(err, translog.ErrLost) {
 			t.Errorf("after its end it gets another checkpoint: %v", err)
 		}
 		if got, err := w.Published(t.Context(), 1); err != nil || string(got.Note) != "final" {
@@ -445,7 +448,7 @@ func TestLog_TheGreatestCheckpointIsServed(t *testing.T) {
 			size int64
 			note string
 		}{{5, "five"}, {3, "three"}, {5, "five again"}} {
-			w.must(w.Publish(t.Context(), 1, c.size, []byte(c.note)))
+			w.must(w.Publish(t.Context(), 1, c.size, note(c.note)))
 		}
 		got, err := w.Published(t.Context(), 1)
 		w.must(err)
@@ -467,12 +470,38 @@ func TestLog_TheGreatestCheckpointIsServed(t *testing.T) {
 	})
 }
 
+func TestLog_ACheckpointKeepsWhatItIsToTakeOfTheOneThatItReplaces(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world) {
+		size := sequence(t, w.Store, 10).Size
+		stores := []process{w.process, w.another()}
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				err := stores[i%2].Publish(context.Background(), 1, size, func(replaced []byte) []byte {
+					return fmt.Append(slices.Clone(replaced), i, "\n")
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		got, err := w.Published(t.Context(), 1)
+		w.must(err)
+		lines := strings.Fields(string(got.Note))
+		slices.Sort(lines)
+		if len(lines) != 100 || len(slices.Compact(lines)) != 100 {
+			t.Errorf("the checkpoint is %q", got.Note)
+		}
+	})
+}
+
 // The database may have failed over to an older one since the checkpoint was signed.
 func TestLog_ACheckpointOfALargerTreeIsNotServed(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		head := sequence(t, w.Store, 10)
-		w.must(w.Publish(t.Context(), 1, head.Size, []byte("all")))
-		if err := w.Publish(t.Context(), 1, head.Size+1, []byte("larger")); !errors.Is(err, translog.ErrLost) {
+		w.must(w.Publish(t.Context(), 1, head.Size, note("all")))
+		if err := w.Publish(t.Context(), 1, head.Size+1, note("larger")); !errors.Is(err, translog.ErrLost) {
 			t.Errorf("a larger one: %v", err)
 		}
 		if got, err := w.Published(t.Context(), 1); err != nil || string(got.Note) != "all" {
@@ -711,7 +740,7 @@ func TestListKeys_SparesClosedGenerationsBeforeTheCutOff(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		end := func(log int64, final int64) {
 			t.Helper()
-			w.must(w.Publish(t.Context(), log, final, []byte("final")))
+			w.must(w.Publish(t.Context(), log, final, note("final")))
 			origin := fmt.Sprintf("v.example/v1/log/%d", log+1)
 			w.must(w.EndLog(t.Context(), log, []byte("final"), translog.Head{Log: log + 1, Origin: origin, VKey: origin + "+0+key"}))
 		}
