@@ -263,6 +263,9 @@ func (s *Store) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head
 			query += " FOR UPDATE"
 		}
 		head, err := scanHead(tx.QueryRowContext(ctx, query))
+		if errors.Is(err, sql.ErrNoRows) { // the query does not see a generation that began while it waited
+			head, err = scanHead(tx.QueryRowContext(ctx, query))
+		}
 		if errors.Is(err, sql.ErrNoRows) {
 			return translog.ErrNotFound
 		}

@@ -573,6 +573,42 @@ func raw(t *testing.T, url string) *sqldb.DB {
 	return db
 }
 
+func TestLog_AWriteThatWaitsWhileAGenerationEndsGetsTheNext(t *testing.T) {
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		l := openProcess(t, url)
+		sequence(t, l.Store, 10)
+		tx, err := raw(t, url).Writer.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, statement := range []string{
+			"UPDATE log_head SET closed = 1, final = root WHERE log = 1",
+			`INSERT INTO log_head (log, origin, vkey, size, root, opened)
+				SELECT 2, 'v.example/v1/log/2', '', 0, root, 1 FROM log_head`,
+		} {
+			if _, err := tx.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := l.ListKeys(context.Background(), []receipt.Key{listedKey(receipt.KeyActive)})
+			waiting <- err
+		}()
+		select {
+		case err := <-waiting:
+			t.Fatalf("it does not wait: %v", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-waiting; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestSequence_SetsAsideWhatIsNoEntry(t *testing.T) {
 	sqldbtest.Each(t, func(t *testing.T, url string) {
 		l, ctx := openProcess(t, url), t.Context()
