@@ -116,6 +116,11 @@ func ParseChains(text []byte) ([]chain.Config, error) {
 	var faults []error
 	names, ids := map[string]bool{}, map[uint64]bool{}
 	for i, wire := range file.Chains {
+		for _, urls := range [][]string{wire.RPCURLs, wire.BeaconURLs} {
+			for j := range urls {
+				urls[j] = strings.TrimSpace(urls[j])
+			}
+		}
 		c := chain.Config{
 			Name: wire.Name, ID: wire.ID, RPCURLs: wire.RPCURLs, Quorum: wire.Quorum, USDToken: wire.USDToken,
 			RPCTimeout: time.Duration(wire.RPCTimeoutSeconds) * time.Second,

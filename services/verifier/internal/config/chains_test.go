@@ -50,6 +50,17 @@ func TestChains_FileIsRead(t *testing.T) {
 	}
 }
 
+func TestChains_SpacesAroundURLsAreNoPartOfThem(t *testing.T) {
+	got, err := config.ParseChains([]byte(`{"chains":[{"name":"base","id":8453,"rpcUrls":[" https://a/b\n"],
+		"beaconUrls":[" https://c/d "]}]}`))
+	want := []chain.Config{
+		{Name: "base", ID: 8453, RPCURLs: []string{"https://a/b"}, BeaconURLs: []string{"https://c/d"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
 func TestChains_FaultsAreAllReported(t *testing.T) {
 	_, err := config.ParseChains([]byte(`{"chains":[
 		{"name":"Base","id":0,"rpcUrls":[]},
