@@ -212,11 +212,12 @@ func (f *Facilitator) faults() (faults []error) {
 	return faults
 }
 
-// webURL returns an error unless text is an http or https URL with a host. The error does not quote text, which
-// may hold a key.
+// webURL returns an error unless text is an http or https URL with a host, to which a path can be added: it has no
+// query, fragment or user. The error does not quote text, which may hold a key.
 func webURL(setting, text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil ||
+		strings.ContainsAny(text, "?#") {
 		return fmt.Errorf("%s: is not of the form https://host/path", setting)
 	}
 	return nil

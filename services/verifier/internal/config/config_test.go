@@ -82,6 +82,23 @@ func TestLoad_FaultsNameTheirSetting(t *testing.T) {
 	}
 }
 
+func TestLoad_AnAddressToWhichPathsAreAddedHasNoQueryAndNoUser(t *testing.T) {
+	for _, value := range []string{
+		"https://host.example/?x", "https://host.example?", "https://host.example/#x", "https://host.example#",
+		"https://user@host.example", "https://user:secret@host.example",
+	} {
+		for _, setting := range []string{"PUBLIC_URL", "FACILITATOR_URL"} {
+			_, err := load(map[string]string{setting: value})
+			if err == nil || !strings.HasPrefix(err.Error(), setting+":") || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s=%s: %v", setting, value, err)
+			}
+		}
+	}
+	if _, err := load(map[string]string{"CHAIN_RPC_URLS": "https://user:secret@node.example/?key=secret"}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestLoad_TheLedgerIsEnoughForTheOperator(t *testing.T) {
 	l, err := config.LoadLedger(func(string) string { return "" })
 	if err != nil || l.DatabaseURL != "sqlite:data/verifier.db" {
