@@ -202,12 +202,12 @@ About up to 25 of both in one payment: ` + "POST %[4]s/v1/verify/batch with `{\"
 		`, each question as above, with the name of its chain in ` + "`chain`" +
 		`; the price is that of one times their number. ` +
 		"`answers`" + ` are in the order of the questions; a 422 has ` + "`results`" +
-		` for each, and nothing is charged.
+		` for each, and that call charges nothing.
 
 Without a payment the answer is 402: the x402 version 2 challenge is in the PAYMENT-REQUIRED header, ` +
 		`that of version 1, where it is taken, in the body. ` +
 		`Pay with any x402 client, scheme exact. 200 means that everything you expected holds; ` +
-		`nothing is charged for any other answer. ` +
+		`a call that is answered 4xx charges nothing. ` +
 		"422 says in `reason` and `checks`" + ` what does not hold, or that the transaction is not final yet. ` +
 		`After 503 send the same request with the same payment again; do not pay anew.
 

@@ -261,7 +261,7 @@ func (a *api) mcpServer(tools []tool) *mcp.Server {
 	server := mcp.NewServer(program, &mcp.ServerOptions{
 		Instructions: "Signed, offline-checkable evidence about finalized transactions of public chains. " +
 			"Paid tools cost " + a.usd() + " USD a call, paid by x402 in _meta[\"" + metaPayment + "\"]. " +
-			"Nothing is charged when a tool answers with an error. " +
+			"A call that a tool answers with an error of code 4xx charges nothing. " +
 			"After an error with code 503 send the same call with the same payment again; do not pay anew.",
 		Capabilities: capabilities,
 	})

@@ -28,7 +28,7 @@ var pricedPage = template.Must(template.New("").Parse(`<!doctype html>
 <title>{{.Title}}</title></head>
 <body><h1>{{.Title}}</h1>
 <p>Programs buy this here: {{.Subject}}, for {{.PriceUSD}} USD, paid by x402 on {{.Network}}.
-They send <code>POST</code> with JSON; nothing is charged for an error.</p>
+They send <code>POST</code> with JSON; a call that is refused charges nothing.</p>
 <p><a href="{{.Documentation}}">How to buy</a> · <a href="{{.Interface}}">Interface</a> ·
 <a href="{{.Check}}">Check a receipt</a></p>
 </body></html>
