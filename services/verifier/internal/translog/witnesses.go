@@ -124,7 +124,7 @@ func (w *witnessClient) add(
 		if !ok {
 			return answer{}, w.fault("its answer has no cosignature of the checkpoint by its key")
 		}
-		return answer{line: line, size: c.Size}, nil
+		return answer{line: line}, nil
 	case http.StatusConflict:
 		size, err := strconv.ParseInt(strings.TrimSuffix(string(response.body), "\n"), 10, 64)
 		if response.kind == witness.SizeType && err == nil && size >= 0 && size != body.Old {

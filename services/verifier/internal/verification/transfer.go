@@ -61,10 +61,10 @@ const (
 	HintAuthorizationDead = "authorization_canceled"
 )
 
-// nearest lists the hints of single logs, and "" for one that fits; of a transaction's logs, the
+// nearest lists the hints of single transfers, and "" for one that fits; of a transaction's logs, the
 // one whose hint comes first misses the least.
 var nearest = []string{
-	"", HintPositionDiffers, HintAmountDiffers, HintMintOrBurn, HintSelfTransfer, HintOtherParties, HintNotERC20,
+	"", HintPositionDiffers, HintAmountDiffers, HintMintOrBurn, HintSelfTransfer, HintOtherParties,
 }
 
 // FoundTransfer is a transfer that Check.Found lists, so that the caller can correct the

@@ -62,7 +62,6 @@ func (s *Store) ListKeys(ctx context.Context, keys []receipt.Key) (listed []rece
 // limit is how far cut-offs in a generation may go: to its end.
 type limit struct {
 	origin string
-	log    int64
 	size   int64
 	closed bool
 }
@@ -71,13 +70,13 @@ type limits []limit
 
 // cutOffLimits returns the limits of all generations, the newest first.
 func (s *Store) cutOffLimits(ctx context.Context, tx *sql.Tx) (limits, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT origin, log, closed,
+	rows, err := tx.QueryContext(ctx, `SELECT origin, closed,
 		CASE WHEN closed = 0 THEN size
 			ELSE COALESCE((SELECT max(size) FROM log_checkpoints WHERE log_checkpoints.log = log_head.log), 0) END
 		FROM log_head ORDER BY log DESC`)
 	return sqldb.All(rows, err, func(row sqldb.Scanner) (a limit, err error) {
 		var closed int64
-		err = row.Scan(&a.origin, &a.log, &closed, &a.size)
+		err = row.Scan(&a.origin, &closed, &a.size)
 		a.closed = closed != 0
 		return a, err
 	})
