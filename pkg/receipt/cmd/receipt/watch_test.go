@@ -78,13 +78,16 @@ func (l *logSite) grow(to int, kind string) {
 }
 
 func (l *logSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == l.away && l.status == 0 {
-		panic(http.ErrAbortHandler)
-	} else if r.URL.Path == l.away && l.status == http.StatusOK {
-		cutOff(w)
-	} else if r.URL.Path == l.away {
-		w.WriteHeader(l.status)
-		return
+	if r.URL.Path == l.away {
+		switch l.status {
+		case 0:
+			panic(http.ErrAbortHandler)
+		case http.StatusOK:
+			cutOff(w)
+		default:
+			w.WriteHeader(l.status)
+			return
+		}
 	}
 	data, err := l.serve(r.URL.Path)
 	if forged, found := l.forged[r.URL.Path]; found {
