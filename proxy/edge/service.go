@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -30,9 +31,9 @@ var errBusy = caddyhttp.Error(http.StatusServiceUnavailable, errors.New("concurr
 var errSlow = caddyhttp.Error(http.StatusRequestTimeout, errors.New("the body took too long"))
 
 // maxPrefetch bounds the body that is read before a request gets its place, so that a client that sends slowly
-// takes none from others. prefetchWithin is for how long reads of it begin, the same as the read timeout of our
-// services; one that has begun may last as long as the timeouts of the Caddyfile say. The end of a body of
-// maxPrefetch bytes or more is not waited for, and such requests have Max/longShare places.
+// takes none from others. prefetchWithin is how long that may take, the same as the read timeout of our
+// services. The end of a body of maxPrefetch bytes or more is not waited for, and such requests have
+// Max/longShare places.
 const (
 	maxPrefetch    = 64 << 10
 	prefetchWithin = 30 * time.Second
@@ -325,7 +326,9 @@ func (s *Service) prefetch(w http.ResponseWriter, r *http.Request, client netip.
 	if r.ContentLength == 0 || r.Body == nil || r.ContentLength > maxPrefetch {
 		return r.ContentLength == 0 || r.Body == nil, nil
 	}
-	b := &body{Reader: r.Body, until: time.Now().Add(prefetchWithin), conn: http.NewResponseController(w)}
+	b := &body{Reader: r.Body, deadline: deadlineOf(w, r)}
+	_ = b.deadline.SetReadDeadline(time.Now().Add(prefetchWithin))
+	defer func() { _ = b.deadline.SetReadDeadline(time.Time{}) }()
 	if !s.bodies.enter(b, client) {
 		return false, errBusy
 	}
@@ -341,16 +344,29 @@ func (s *Service) prefetch(w http.ResponseWriter, r *http.Request, client netip.
 	if _, refused := errors.AsType[caddyhttp.HandlerError](err); refused {
 		return false, err
 	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return false, errSlow
+	}
 	return err == nil && n < maxPrefetch, nil
 }
 
-// body is a request's body that is being read. A read that begins after until fails, and so does each from when
-// its place has gone to another client.
+// deadline sets until when reads of a request's body may last.
+type deadline interface{ SetReadDeadline(until time.Time) error }
+
+// deadlineOf returns the deadline of a request's body. It is that of Caddy's timeouts, where the request has
+// some: at each read they set the connection's anew, past any that is not set by way of them.
+func deadlineOf(w http.ResponseWriter, r *http.Request) deadline {
+	if reader, _ := caddyhttp.IdleTimeoutsFromContext(r.Context()); reader != nil {
+		return reader
+	}
+	return http.NewResponseController(w)
+}
+
+// body is a request's body that is being read. Reads fail from when its place has gone to another client.
 type body struct {
 	io.Reader
-	until time.Time
-	conn  *http.ResponseController
-	lost  atomic.Bool
+	deadline deadline
+	lost     atomic.Bool
 	// network is that of the body's client.
 	network *network[*body]
 }
@@ -359,9 +375,6 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	if b.lost.Load() {
 		return 0, errBusy
-	}
-	if time.Now().After(b.until) {
-		return 0, errSlow
 	}
 	return b.Reader.Read(p)
 }
@@ -383,7 +396,7 @@ func (all *bodies) enter(b *body, client netip.Addr) bool {
 		}
 		all.remove(loser)
 		loser.lost.Store(true)
-		_ = loser.conn.SetReadDeadline(time.Unix(1, 0)) // what knows no deadline ends by itself
+		_ = loser.deadline.SetReadDeadline(time.Unix(1, 0)) // what knows no deadline ends by itself
 	}
 	b.network = all.clients.enter(client)
 	all.clients.canLose(b.network, b)

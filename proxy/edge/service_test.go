@@ -1,9 +1,13 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -18,6 +22,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/timeouts"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -142,23 +147,105 @@ func TestService_ASlowClientTakesNoPlace(t *testing.T) {
 	})
 }
 
-// One that never comes to the end of its body would hold memory and a connection.
+// One that never comes to the end of its body would hold memory and a connection. Caddy allows a minute for each read.
 func TestService_ABodyHasALimitedTime(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := serviceOf(newGate(1, 1, caddy.Duration(time.Second), counted()))
-		started := time.Now()
-		r := prepared(httptest.NewRequest("POST", "/", &slowBody{rest: strings.Repeat("x", 1000)}))
-		err := s.ServeHTTP(httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
+	for name, bytes := range map[string]struct{ first, every time.Duration }{
+		"silent":          {time.Hour, time.Hour},
+		"late byte":       {prefetchWithin - 100*time.Millisecond, time.Hour},
+		"a byte a second": {time.Second, time.Second},
+	} {
+		for _, version := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s, HTTP/%d", name, version), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { testSlowBody(t, version, bytes.first, bytes.every) })
+			})
+		}
+	}
+}
+
+func testSlowBody(t *testing.T, version int, first, every time.Duration) {
+	s := serviceOf(newGate(1, 1, caddy.Duration(time.Second), counted()))
+	s.gates.long = s.gates.common
+	service := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return s.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
 			t.Error("the service has it")
 			return nil
 		}))
-		fault, _ := errors.AsType[caddyhttp.HandlerError](err)
-		if took := time.Since(started); fault.StatusCode != http.StatusRequestTimeout || took > time.Minute {
-			t.Errorf("got %v after %s", err, took)
-		}
 	})
+	client := clientOf(t, version, func(w http.ResponseWriter, r *http.Request) {
+		err := timeouts.Timeouts{ReadTimeout: time.Minute}.ServeHTTP(w, prepared(r), service)
+		fault, _ := errors.AsType[caddyhttp.HandlerError](err)
+		w.WriteHeader(cmp.Or(fault.StatusCode, http.StatusOK))
+	})
+	body, send := io.Pipe()
+	defer send.Close()
+	go func() {
+		for wait := first; ; wait = every {
+			select {
+			case <-time.After(wait):
+			case <-t.Context().Done():
+				return
+			}
+			_, _ = send.Write([]byte("x"))
+		}
+	}()
+	began := time.Now()
+	res, err := client.Post("http://pforte.test/", "text/plain", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if took := time.Since(began); res.StatusCode != http.StatusRequestTimeout || took != prefetchWithin {
+		t.Errorf("%d after %s", res.StatusCode, took)
+	}
+	if has := s.bodies.clients.all.has; has != 0 {
+		t.Errorf("%d are still read", has)
+	}
 }
+
+// clientOf returns a client of a server that serves handler by one version of HTTP on connections in memory.
+func clientOf(t *testing.T, version int, handler http.HandlerFunc) *http.Client {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(version == 1)
+	protocols.SetUnencryptedHTTP2(version == 2)
+	listener := &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	server := &http.Server{Handler: handler, Protocols: protocols}
+	go func() { _ = server.Serve(listener) }()
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		listener.conns <- theirs
+		return ours, nil
+	}
+	transport := &http.Transport{Protocols: protocols, DialContext: dial}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = server.Close()
+	})
+	return &http.Client{Transport: transport}
+}
+
+// memoryListener has the connections that it is sent.
+type memoryListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memoryListener) Close() error {
+	close(l.closed)
+	return nil
+}
+
+func (*memoryListener) Addr() net.Addr { return new(net.TCPAddr) }
 
 // The guard sends the same request again when it checks again.
 func TestService_ATrustedProxysRequestStaysAsItIs(t *testing.T) {
