@@ -330,6 +330,7 @@ func (p *connPool) sweep() {
 	defer p.mu.Unlock()
 	old := time.Now().Add(-p.timeout)
 	p.timer = nil
+	var oldest time.Time // of those that are left
 	for addr, all := range p.idle {
 		n := 0
 		for ; n < len(all) && (p.closed || !all[n].idle.After(old)); n++ {
@@ -340,9 +341,12 @@ func (p *connPool) sweep() {
 			continue
 		}
 		p.idle[addr] = all
-		if next := all[0].idle.Sub(old); p.timer == nil {
-			p.timer = time.AfterFunc(next, p.sweep)
+		if oldest.IsZero() || all[0].idle.Before(oldest) {
+			oldest = all[0].idle
 		}
+	}
+	if !oldest.IsZero() {
+		p.timer = time.AfterFunc(oldest.Sub(old), p.sweep)
 	}
 }
 

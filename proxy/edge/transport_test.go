@@ -3,6 +3,7 @@ package edge
 import (
 	"io"
 	"net"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,31 @@ func TestTransport_KeepsAConnectionForItsTime(t *testing.T) {
 		add(4)
 		if n := <-closed; n != 4 {
 			t.Errorf("connection %d was closed", n)
+		}
+	})
+}
+
+// Each connection is closed in time, whichever address the sweep comes to first.
+func TestTransport_KeepsAConnectionForItsTimeBesideOtherAddresses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const addresses = 20
+		p := &connPool{timeout: time.Minute, most: 2, idle: map[string][]*serverConn{}}
+		closed := make(chan time.Duration, addresses)
+		for i := range addresses {
+			ours, theirs := net.Pipe()
+			p.put(newServerConn(ours, strconv.Itoa(i)))
+			began := time.Now()
+			go func() {
+				_, _ = io.ReadAll(theirs)
+				closed <- time.Since(began)
+			}()
+			time.Sleep(time.Second)
+		}
+		for range addresses {
+			if kept := <-closed; kept != p.timeout {
+				t.Errorf("a connection was kept for %s", kept)
+			}
 		}
 	})
 }
