@@ -3,6 +3,7 @@ package layout
 import (
 	"context"
 	_ "embed" // the beacon network's file
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -158,32 +159,36 @@ func (l Layout) Prepare() error {
 	return nil
 }
 
-// laterLogs returns the origins of the later generations of a host's log that the policy names and
-// that the first witness has begun, or is to begin (LogBegin). Earlier versions also named
-// generations that no witness had begun; those are left out.
+// laterLogs returns the origins of the later generations of a host's log, the earliest first: those that the first
+// witness has begun, and the one that it is to begin (LogBegin). A policy may name fewer, because Prepare was
+// killed while it made it, and more, because earlier versions named generations that no witness had begun.
 func (l Layout) laterLogs(host string) (origins []string, err error) {
-	text, err := os.ReadFile(l.LogPolicy())
+	text, err := os.ReadFile(l.Path(secrets.WitnessState(1)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		text, err = []byte("{}"), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	policy, err := receiptlog.ParsePolicy(text)
-	if err != nil {
-		return nil, nil //nolint:nilerr // it is made anew
+	var begun struct {
+		Logs map[string]string `json:"logs"`
 	}
-	begun, err := os.ReadFile(l.Path(secrets.WitnessState(1)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	if err := json.Unmarshal(text, &begun); err != nil {
+		return nil, fmt.Errorf("what the first witness has begun: %w", err)
 	}
-	for _, log := range slices.Backward(policy.Logs) { // AddLog puts each before the others
-		name := log.Key.Name()
-		_, generation, _ := receiptlog.GenerationOf(name)
-		known := strings.Contains(string(begun), `"`+log.Key.String()+`"`)
-		if generation > 1 && receiptlog.SameLog(name, host+"/v1/log/1") && (known || log.Key.String() == l.LogBegin) {
-			origins = append(origins, name)
+	later := map[int64]string{}
+	for _, vkey := range append(slices.Collect(maps.Keys(begun.Logs)), l.LogBegin) {
+		key, err := receiptlog.ParseLogKey(vkey)
+		if err != nil {
+			continue // the witness says so
 		}
+		_, generation, _ := receiptlog.GenerationOf(key.Name())
+		if generation > 1 && receiptlog.SameLog(key.Name(), host+"/v1/log/1") {
+			later[generation] = key.Name()
+		}
+	}
+	for _, generation := range slices.Sorted(maps.Keys(later)) {
+		origins = append(origins, later[generation])
 	}
 	return origins, nil
 }
