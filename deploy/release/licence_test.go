@@ -11,7 +11,6 @@ func TestLicence_IsRecognizedByItsWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"Permission is hereby granted, free of charge, to any\n  person obtaining a copy":                                                    "MIT",
 		"MIT No Attribution\nPermission is hereby granted, free of charge, to any\n  person obtaining a copy":                                "MIT-0",
-		"                         Apache License\n                   Version 2.0, January 2004":                                              "Apache-2.0",
 		"Redistribution and use in source and binary forms … used to endorse or promote":                                                     "BSD-3-Clause",
 		"Redistribution and use in source and binary forms, with or without modification":                                                    "BSD-2-Clause",
 		"GNU LESSER GENERAL PUBLIC LICENSE\n Version 3, 29 June 2007":                                                                        "LGPL-3.0-or-later",
@@ -21,6 +20,28 @@ func TestLicence_IsRecognizedByItsWords(t *testing.T) {
 		"All rights reserved.":                                                                                                               "",
 		"This is free and unencumbered software released into the public domain.":                                                            "Unlicense",
 		"Permission to use, copy, modify, and distribute this software for any purpose with or without fee is hereby granted, provided that": "ISC",
+	} {
+		if got := recognize(text); got != want {
+			t.Errorf("%.40q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Licences name others: that the GPL ends with, that the BUSL changes into, and that the MPL allows beside it.
+func TestLicence_IsNotOneThatItsTextNames(t *testing.T) {
+	for text, want := range map[string]string{
+		"GNU GENERAL PUBLIC LICENSE\n Version 3, 29 June 2007\n … If this is what you want to do, use the GNU Lesser\n" +
+			"General Public License instead of this License.": "",
+		"Apache License\n Version 2.0, January 2004\n http://www.apache.org/licenses/":      "Apache-2.0",
+		"Business Source License 1.1 … Change License: Apache License, Version 2.0":         "",
+		"Business Source License 1.1 … Change License: Mozilla Public License, Version 2.0": "",
+		"Mozilla Public License, version 2.0\n 1. Definitions … “Secondary License” means either the GNU General\n" +
+			"Public License, Version 2.0, the GNU Lesser General Public License, Version 2.1, the GNU Affero General\n" +
+			"Public License, Version 3.0 … This Source Code Form is subject to the terms of the Mozilla\n" +
+			"Public License, v. 2.0.": "MPL-2.0",
+		"Server Side Public License … the documentation is under CC0 1.0 Universal": "",
+		"Licensed under the Apache License, Version 2.0 (the \"License\");\nyou may not use this file except in compliance " +
+			"with the License.": "Apache-2.0",
 	} {
 		if got := recognize(text); got != want {
 			t.Errorf("%.40q is %q, want %q", text, got, want)

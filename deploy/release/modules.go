@@ -92,13 +92,14 @@ var errLicence = errors.New("its licence is not recognized")
 // licenceFile matches the names of files with licences and notices.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([._-].*)?$`)
 
-// known are the licences that we may pass on, each with words of its text. The first
-// of which all are found counts. Copyleft of whole programs (GPL, AGPL) is not among
-// them: go-ethereum's library is LGPL, its commands, which we do not use, GPL.
+// known are the licences that we may pass on, each with words of its text or of its grant that no other licence has:
+// the GPL and the BUSL name licences that are not theirs. The first of which all are found counts. Copyleft of whole
+// programs (GPL, AGPL) is not among them: go-ethereum's library is LGPL, its commands, which we do not use, GPL.
 var known = [][]string{
-	{"Apache-2.0", "Apache License", "Version 2.0"},
-	{"LGPL-3.0-or-later", "GNU LESSER GENERAL PUBLIC LICENSE", "Version 3"},
-	{"MPL-2.0", "Mozilla Public License", "2.0"},
+	{"Apache-2.0", "Apache License Version 2.0, January 2004 http"},
+	{"Apache-2.0", `Licensed under the Apache License, Version 2.0 (the "License"); you may not use this file except`},
+	{"LGPL-3.0-or-later", "GNU LESSER GENERAL PUBLIC LICENSE Version 3, 29 June 2007"},
+	{"MPL-2.0", "This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0"},
 	{"BSD-3-Clause", "Redistribution and use in source and binary forms", "used to endorse or promote"},
 	{"BSD-2-Clause", "Redistribution and use in source and binary forms"},
 	{"MIT-0", "MIT No Attribution", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
@@ -107,7 +108,7 @@ var known = [][]string{
 		"hereby granted, provided"},
 	{"0BSD", "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee " +
 		"is hereby granted."},
-	{"CC0-1.0", "CC0 1.0 Universal"},
+	{"CC0-1.0", "CC0 1.0 Universal CREATIVE COMMONS CORPORATION IS NOT A LAW FIRM"},
 	{"Unlicense", "This is free and unencumbered software released into the public domain"},
 	{"Zlib", "This software is provided 'as-is', without any express or implied", "must not be misrepresented"},
 }
