@@ -3,6 +3,7 @@ package edge
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -316,6 +318,69 @@ func TestService_QuickOnesAreChosenByMethodAndHeaders(t *testing.T) {
 		if got := test.quick.match(test.method, test.has); got != test.want {
 			t.Errorf("%+v, %s, with a payment %v: %v", test.quick, test.method, test.has("X-Payment"), got)
 		}
+	}
+}
+
+// services returns the edge_service handlers of a configuration.
+func services(t *testing.T, configuration any) (all []*Service) {
+	switch v := configuration.(type) {
+	case []any:
+		for _, one := range v {
+			all = append(all, services(t, one)...)
+		}
+	case map[string]any:
+		if v["handler"] == "edge_service" {
+			text, _ := json.Marshal(v)
+			s := new(Service)
+			if err := json.Unmarshal(text, s); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, s)
+		}
+		for _, one := range v {
+			all = append(all, services(t, one)...)
+		}
+	}
+	return all
+}
+
+func TestReadme_HasThePlacesOfAuthAndTheVerifier(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../testdata/caddy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var configuration any
+	if err := json.Unmarshal(text, &configuration); err != nil {
+		t.Fatal(err)
+	}
+	all, counted, places := newGates(), map[*gate]bool{}, map[string]int{}
+	for _, s := range services(t, configuration) {
+		own := all.of(s)
+		used := []*gate{own.long}
+		if s.Quick == nil || len(s.Quick.Methods)+len(s.Quick.Without) > 0 {
+			used = append(used, own.common)
+		}
+		if s.Quick != nil {
+			used = append(used, own.quick)
+		}
+		if len(s.Known) > 0 {
+			used = append(used, own.known, own.crowd)
+		}
+		for _, g := range used {
+			if !counted[g] {
+				name, _, _ := strings.Cut(s.Name, "_")
+				counted[g], places[name] = true, places[name]+g.places
+			}
+		}
+	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("auth has %d and the verifier %d", places["auth"], places["verifier"])
+	if !strings.Contains(string(readme), want) {
+		t.Errorf("the README does not say that %s", want)
 	}
 }
 
