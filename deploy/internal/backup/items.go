@@ -119,7 +119,8 @@ const voidLinks = "UPDATE links SET void_at = created_at WHERE used_at IS NULL A
 // are replaced.
 const countSealed = "SELECT count(*) FROM user_factors WHERE totp_confirmed_at IS NOT NULL"
 
-// users is auth's database. Where only the earlier data key opens what is in it, put leaves a mark for setup.
+// users is auth's database. Where it has secrets of authenticator apps in use, which only the data key of the backup's
+// time opens, put leaves the mark secrets.Sealed for setup.
 type users struct {
 	thing
 	settings Settings

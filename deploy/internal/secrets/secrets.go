@@ -38,7 +38,7 @@ const Unfinished = "restore-unfinished"
 // a data key is there, setup makes none unasked, because a new one would open none of their secrets.
 const Sealed = "data-key-wanted"
 
-// The files with the passwords of Redis and of a Postgres.
+// The files with the URL of auth's Redis, which has its password, and with the password of Postgres's superuser.
 const (
 	redisURL          = "redis-url"
 	superuserPassword = "superuser-password"

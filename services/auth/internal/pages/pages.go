@@ -141,8 +141,9 @@ var (
 	spaces   = regexp.MustCompile(`\s*([{};,>])\s*|(:) +`)
 )
 
-// minify returns a stylesheet without comments and most spaces, a script without comment lines and indentation, and
-// any other file as it is. It does not know strings, so none in these files may contain what it removes.
+// minify returns a stylesheet without most spaces and without comments that are a whole line, not indented; a script
+// without comment lines and indentation; and any other file as it is. It does not know strings, so none in these files
+// may contain what it removes.
 func minify(name string, content []byte) []byte {
 	switch path.Ext(name) {
 	case ".css":

@@ -169,8 +169,9 @@ type Caps struct {
 	// Since is when the day began, MonthSince the month; failures of claims before do not count.
 	Since, MonthSince time.Time
 	// Payer and Client are how many may fail in a day; a payer who has paid often may fail more often (see
-	// OfPayer). As many may be under way at once, counting those that have failed, and one more for
-	// each that was settled. Client is for payers who are not known.
+	// OfPayer). As many may be under way at once, counting those that have failed and a tenth of those of
+	// the day that are open or have expired unspent, and one more for each that was settled. Client is
+	// for payers who are not known.
 	Payer, Client int
 	// Around is how many may fail in a day in the network around the client, those of known payers
 	// among them. Like Client it is for payers who are not known.

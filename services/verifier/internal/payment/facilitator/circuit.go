@@ -16,7 +16,7 @@ const (
 type circuit struct {
 	now func() time.Time
 	// over is the circuit of known payers, if this one is of strangers: while it is open this one
-	// is too, but not the other way round. A success counts for both.
+	// is too, but not the other way round. A success of this one counts for both.
 	over *circuit
 
 	mu       sync.Mutex

@@ -104,7 +104,7 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 	return totals, err
 }
 
-// ofOneMoment calls read with a transaction that sees what was written until it began.
+// ofOneMoment calls read with a transaction that sees what was committed until its first query.
 func (l *Ledger) ofOneMoment(ctx context.Context, read func(tx querier) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if l.db.Dialect == sqldb.Postgres { // in SQLite each transaction is of one moment
