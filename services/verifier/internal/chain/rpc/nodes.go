@@ -27,14 +27,16 @@ const attempts = 2
 
 // try reads from an endpoint and, when that fails, once more from another one, unless only
 // waiting for finality can help or ctx has ended. As long as the last one could not be used, and not
-// because its response was too large or there was no memory for it, the next one is tried. Where only
+// because its response was too large or there was no memory for it, or does not have what is read,
+// which another one may have kept for longer, the next one is tried. Where only
 // one endpoint is configured it is asked again, if next allows it: a balancer may have another node
 // behind it. Of two errors the more specific one is returned.
 func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, error)) (reading, error) {
 	var tried []*endpoint
 	var err, failure error
 	for len(tried) < attempts ||
-		len(tried) < len(r.endpoints) && isNoAnswer(failure) && !isAny(failure, errTooLarge, errNoMemory) {
+		len(tried) < len(r.endpoints) && (isNoAnswer(failure) || hasNot(failure)) &&
+			!isAny(failure, errTooLarge, errNoMemory) {
 		e := r.next(tried, failure)
 		if e == nil {
 			break
@@ -81,6 +83,11 @@ func (r *Reader) next(tried []*endpoint, failure error) *endpoint {
 // isNoAnswer reports whether an error says only that the node cannot be used.
 func isNoAnswer(err error) bool {
 	return isAny(err, chain.ErrUnavailable, chain.ErrRateLimited, chain.ErrWrongChain)
+}
+
+// hasNot reports whether an error says that the node does not have what is read.
+func hasNot(err error) bool {
+	return isAny(err, chain.ErrTransactionNotFound, chain.ErrReceiptUnavailable, chain.ErrHistoryPruned)
 }
 
 // moreSpecific returns the error to report of two attempts: the later one, unless it says no

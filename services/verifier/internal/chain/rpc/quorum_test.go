@@ -97,6 +97,25 @@ func TestQuorum_NodesThatAreDownDoNotUseUpTheAttempts(t *testing.T) {
 	}
 }
 
+// TestQuorum_NodesThatDoNotHaveTheTransactionDoNotUseUpTheAttempts: their index may be shorter than that of others.
+func TestQuorum_NodesThatDoNotHaveTheTransactionDoNotUseUpTheAttempts(t *testing.T) {
+	for name, lacks := range map[string]chaintest.Script{
+		"the transaction": nothing("eth_getTransactionByHash"),
+		"its receipt":     nothing("eth_getTransactionReceipt"),
+		"its history":     refusing("eth_getTransactionByHash", 4444, "pruned history unavailable"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, nodes := openQuorum(t, 2, 3)
+			nodes[0].Play(lacks)
+			nodes[1].Play(lacks)
+			if _, err := r.Read(t.Context(), baseTransaction); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 func TestQuorum_OnlyNodesThatHaveSeenItFinalVote(t *testing.T) {
 	t.Parallel()
 	nodes := []*chaintest.Node{baseNode(t), baseNode(t), baseNode(t)}

@@ -319,7 +319,7 @@ func decodeReply(d *jsontext.Decoder, body []byte) (r reply, err error) {
 			r.id = strings.Trim(string(value), `"`)
 		case member == "result" && value.Kind() != 'n':
 			r.result = value
-		case member == "error" && value.Kind() == '{':
+		case member == "error" && value.Kind() != 'n':
 			r.err = new(rpcError)
 			_ = evm.Decode(value, r.err) // an error of another shape is an error all the same
 		}
