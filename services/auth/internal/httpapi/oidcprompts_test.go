@@ -144,6 +144,17 @@ func TestPrompt_QuestionIsAskedWhereTheAddressProvesNothing(t *testing.T) {
 	if path != "/pforte/reauth" {
 		t.Errorf("with an application below the portal: %s", path)
 	}
+	handle := must(url.Parse(again))(t).Query().Get("r")
+	asking := must(h.stores.List(t.Context(), 2))(t)[0].Session
+	holder := must(h.accounts.Holder(t.Context(), asking))(t)
+	answered := oidc.Attempt{Handle: handle, Session: &asking, User: holder, Confirmed: true}
+	if step := must(h.oidc.Authorize(t.Context(), answered))(t); step.Kind != oidc.ToReauth {
+		t.Errorf("the answer without a proof: %+v", step)
+	}
+	// Such a page could read the code where it comes by a page, too.
+	if path, _ := otto.step("response_mode", "form_post"); path != "/pforte/reauth" {
+		t.Errorf("a form with the code, with an application below the portal: %s", path)
+	}
 	otto.reauth(userPass)
 	if got := otto.at("GET", again, "").header.Get("Location"); !strings.HasPrefix(got, "/pforte/continue") {
 		t.Errorf("and then: %s", got)

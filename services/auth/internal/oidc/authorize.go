@@ -240,9 +240,9 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 		return ToReauth, ErrReauth, nil
 	}
 	question := a.client.Ask || a.asks("consent") || !(Answer{To: a.values.Get("redirect_uri")}).Proves()
-	if question && !a.Confirmed {
-		// A page of another application at our own origin can send the form of the question, but not prove who the
-		// user is.
+	if question || a.values.Get("response_mode") == "form_post" {
+		// A page of another application at our own origin can send the form of the question, and read a code that comes
+		// by a page of ours. It cannot prove who the user is.
 		paths, err := s.o.HasPaths(ctx)
 		if err != nil {
 			return Back, nil, err
@@ -250,7 +250,9 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 		if paths && !a.provedSince(a.kept.At) {
 			return ToReauth, ErrConsentRequired, nil
 		}
-		return ToAsk, ErrConsentRequired, nil
+		if (question || paths) && !a.Confirmed {
+			return ToAsk, ErrConsentRequired, nil
+		}
 	}
 	// A login after the request was a choice; one in the same second may have been before it.
 	if a.asks("select_account") && !a.Confirmed && !a.provedSince(a.kept.At+1) {
