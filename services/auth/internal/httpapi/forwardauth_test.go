@@ -76,7 +76,7 @@ func TestForwardAuth_NeedsMethodAndPath(t *testing.T) {
 func TestForwardAuth_RefusesAMisspeltQuestion(t *testing.T) {
 	b := newFixture(t).otto()
 	for _, query := range []string{
-		"apps=notes", "App=notes", "rolle=admin", "Role=admin", "login=401", "x", "role=member&x=1", "role=member&role=admin",
+		"apps=notes", "App=notes", "rolle=admin", "Role=admin", "login=401", "x", "role=member&x=1", "role=member&role=admin", "role=", "role",
 		"role=admin;x", "%zz",
 	} {
 		b.forward("GET", "?"+query).want(http.StatusBadRequest)

@@ -40,7 +40,8 @@ var refusals = map[access.Reason]error{
 // nginx, whose auth_request takes a redirect for a failure.
 func (a guard) check(c echo.Context) error {
 	query, err := url.ParseQuery(c.Request().URL.RawQuery)
-	if err == nil && (len(query) == 0 || len(query) == 1 && len(query["role"]) == 1) {
+	role := query["role"]
+	if err == nil && (len(query) == 0 || len(query) == 1 && len(role) == 1 && role[0] != "") {
 		return answered(a.forwardAuth)(c)
 	}
 	known := 1 // parameters
