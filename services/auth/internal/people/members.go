@@ -129,9 +129,10 @@ func (s *Service) NameHousehold(ctx context.Context, by int64, name string) erro
 	return s.users.NameHousehold(ctx, name, by)
 }
 
-// pictures bounds what users send, and the memory that it takes: 15 bytes for each pixel of a progressive JPEG.
+// pictures bounds what users send, and the memory that it takes: for each pixel of a progressive JPEG up to 24 bytes,
+// 100 MB in all.
 var pictures = picture.Options{
-	MaxBytes: 900_000, MaxSide: 4096, MaxPixels: 8 << 20, Side: 512, MaxEncoded: 200_000, Crop: true, JPEG: true,
+	MaxBytes: 900_000, MaxSide: 4096, MaxPixels: 4 << 20, Side: 512, MaxEncoded: 200_000, Crop: true, JPEG: true,
 }
 
 // SetPicture makes a file the picture of a session's user, encoded anew; a nil file removes the picture.

@@ -16,6 +16,7 @@ import (
 
 // Errors of a file.
 var (
+	// ErrFormat: the file is no PNG, JPEG or WebP picture, or a JPEG in the inks of a printer (CMYK).
 	ErrFormat   = errors.New("file is not a PNG, JPEG or WebP picture")
 	ErrTooLarge = errors.New("picture is too large")
 )
@@ -61,7 +62,8 @@ func (e *Encoder) Encode(ctx context.Context, file []byte) ([]byte, error) {
 	}
 	header, err := f.header(bytes.NewReader(file))
 	switch {
-	case err != nil || header.Width < 1 || header.Height < 1:
+	case err != nil || header.Width < 1 || header.Height < 1,
+		header.ColorModel == color.CMYKModel: // it takes twice the memory of any other
 		return nil, ErrFormat
 	case header.Width > e.MaxSide || header.Height > e.MaxSide,
 		e.MaxPixels > 0 && header.Width*header.Height > e.MaxPixels:

@@ -12,6 +12,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/pforte/pforte/services/auth/internal/picture"
@@ -172,6 +173,23 @@ func exif(file []byte, orientation byte, text string) []byte {
 	tiff := "Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00" + string(rune(orientation)) + "\x00\x00\x00\x00\x00\x00" + text
 	head := []byte{0xff, 0xd8, 0xff, 0xe1, 0, byte(len(tiff) + 2)}
 	return append(append(head, tiff...), file[2:]...)
+}
+
+// TestPicture_OfPrintersInksIsRefused: in memory one with four components takes more for each pixel than any other.
+func TestPicture_OfPrintersInksIsRefused(t *testing.T) {
+	table := func(class byte) []byte { return append([]byte{0xff, 0xc4, 0, 20, class, 1}, make([]byte, 16)...) } // one code, of one bit
+	file := slices.Concat(
+		[]byte("\xff\xd8\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x00"),
+		[]byte{0xff, 0xdb, 0, 67, 0}, bytes.Repeat([]byte{1}, 64),
+		[]byte{0xff, 0xc0, 0, 20, 8, 0, 8, 0, 8, 4, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0, 4, 0x11, 0},
+		table(0x00), table(0x10),
+		[]byte{0xff, 0xda, 0, 14, 4, 1, 0, 2, 0, 3, 0, 4, 0, 0, 63, 0, 0, 0xff, 0xd9})
+	if m, err := jpeg.Decode(bytes.NewReader(file)); err != nil || m.ColorModel() != color.CMYKModel {
+		t.Fatalf("the test's picture is %T, %v", m, err)
+	}
+	if _, err := icons.Encode(t.Context(), file); !errors.Is(err, picture.ErrFormat) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // TestPicture_OfAPhoneIsUpright has the blue quarter of a JPEG where each orientation leads it.
