@@ -84,8 +84,11 @@
         const canvas = document.createElement("canvas");
         canvas.width = picture.width * scale;
         canvas.height = picture.height * scale;
-        canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
-        const blob = await new Promise((done) => { canvas.toBlob(done, "image/webp", .9); });
+        const context = canvas.getContext("2d");
+        context.fillStyle = "#fff"; // JPEG is without transparency, and the only small format of every browser
+        context.fillRect(0, 0, canvas.width, canvas.height);
+        context.drawImage(picture, 0, 0, canvas.width, canvas.height);
+        const blob = await new Promise((done) => { canvas.toBlob(done, "image/jpeg", .9); });
         const files = new DataTransfer();
         files.items.add(new File([blob], "picture", { type: blob.type }));
         input.files = files.files;
