@@ -142,6 +142,19 @@ func TestNewcomer_IsRefusedBeforeThePasskeyIsMade(t *testing.T) {
 	h.elsewhere().options(token, "username", "eve").because(http.StatusBadRequest, "invalid_token")
 }
 
+// TestNewcomer_NameThatCannotBeHadIsRefusedBeforeThePasskeyIsMade: in another case, of a deleted user, or of an invite
+// whose name has become another's.
+func TestNewcomer_NameThatCannotBeHadIsRefusedBeforeThePasskeyIsMade(t *testing.T) {
+	h := newFixture(t)
+	token, named := h.invite(), h.invite("username", "nina")
+	h.elsewhere().options(token, "username", "OTTO").want(http.StatusConflict)
+	h.elsewhere().joinBy(passkeytest.New(t, origin), h.invite(), "username", "lena").want(http.StatusCreated)
+	h.elsewhere().joinBy(passkeytest.New(t, origin), h.invite(), "username", "Nina").want(http.StatusCreated)
+	h.elsewhere().options(named).want(http.StatusConflict)
+	h.anna().send(http.MethodDelete, prefix+"/users/3", "").want(http.StatusOK)
+	h.elsewhere().options(token, "username", "lena").because(http.StatusConflict, "username_former")
+}
+
 func TestNewcomer_NameTakenWhileThePasskeyWasMadeIsRefused(t *testing.T) {
 	h := newFixture(t)
 	token, late, d := h.invite(), h.elsewhere(), passkeytest.New(t, origin)

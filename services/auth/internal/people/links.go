@@ -221,12 +221,11 @@ func (s *Service) newcomer(
 	}
 	record, err = who.record()
 	record.PasswordHash = user.NoPassword
+	if err == nil {
+		err = s.users.CheckTaken(ctx, record.Username)
+	}
 	if err == nil && l.Username == "" {
-		if _, taken := s.users.ByUsername(ctx, record.Username); taken == nil {
-			err = user.ErrUsernameTaken
-		} else if !errors.Is(taken, user.ErrNotFound) {
-			err = taken
-		}
+		err = s.users.CheckFormer(ctx, record.Username)
 	}
 	return l, record, household, err
 }
@@ -239,7 +238,7 @@ func (s *Service) CheckNewcomer(ctx context.Context, token string, n NewHousehol
 
 // PasskeyOptions begins the registration of the passkey of a person who joins by an invite, or sets the household up,
 // without a password. link.ErrInvalid, link.ErrUsed; account.ErrMissing, the sentinels of user for the fields,
-// user.ErrUsernameTaken; factor.ErrPasskeysUnavailable.
+// user.ErrUsernameTaken and user.ErrUsernameFormer; factor.ErrPasskeysUnavailable.
 func (s *Service) PasskeyOptions(ctx context.Context, token string, n NewHousehold) (account.PasskeyCeremony, error) {
 	hash := link.Hash(token)
 	_, record, household, err := s.newcomer(ctx, hash, n)
@@ -252,8 +251,7 @@ func (s *Service) PasskeyOptions(ctx context.Context, token string, n NewHouseho
 }
 
 // JoinByPasskey creates the user of an invite or a set-up link, who has the passkey that answered and no password.
-// Errors are those of PasskeyOptions; factor.ErrPasskeyFailed, factor.ErrPasskeyExists; user.ErrUsernameFormer for an
-// invite, user.ErrNotEmpty for a set-up.
+// Errors are those of PasskeyOptions; factor.ErrPasskeyFailed, factor.ErrPasskeyExists; user.ErrNotEmpty for a set-up.
 func (s *Service) JoinByPasskey(
 	ctx context.Context, token string, answer account.PasskeyAnswer, userAgent string,
 ) (user.User, error) {

@@ -54,6 +54,8 @@ type Users interface {
 	// Member returns a user as admins see them, Members all of them by id.
 	Member(ctx context.Context, id int64) (user.Details, error)
 	Members(ctx context.Context) ([]user.Details, error)
+	// CheckTaken returns user.ErrUsernameTaken for the name of a user, in whatever case.
+	CheckTaken(ctx context.Context, username string) error
 	// CheckFormer returns user.ErrUsernameFormer for a former name of a user, of one who was deleted too.
 	CheckFormer(ctx context.Context, username string) error
 

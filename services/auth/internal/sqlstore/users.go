@@ -447,6 +447,24 @@ func (s *Users) CheckFormer(ctx context.Context, username string) error {
 	return checkFormer(ctx, s.db, username)
 }
 
+// CheckTaken implements people.Users.
+func (s *Users) CheckTaken(ctx context.Context, username string) error {
+	if !isText(username) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var taken bool
+	query := `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`
+	if err := s.db.row(ctx, query, asciiLower(username)).Scan(&taken); err != nil {
+		return fmt.Errorf("look for a username: %w", err)
+	}
+	if taken {
+		return user.ErrUsernameTaken
+	}
+	return nil
+}
+
 // checkFormer returns user.ErrUsernameFormer for a former name of a user, of one who was deleted too.
 func checkFormer(ctx context.Context, q querier, username string) error {
 	if !isText(username) {
