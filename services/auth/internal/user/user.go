@@ -296,7 +296,9 @@ func CleanDisplayName(name string) (string, error) {
 	if utf8.RuneCountInString(name) > MaxDisplayName {
 		return "", ErrDisplayNameTooLong
 	}
-	isVisible := func(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
+	isVisible := func(r rune) bool { // the pattern of Braille without a dot is a symbol
+		return r != '\u2800' && unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
+	}
 	if !utf8.ValidString(name) || hasInvisible(name) || !strings.ContainsFunc(name, isVisible) {
 		return "", ErrDisplayName
 	}

@@ -43,7 +43,7 @@ func TestDisplayName_IsTrimmedAndOtherwiseVerbatim(t *testing.T) {
 
 func TestDisplayName_IsRefused(t *testing.T) {
 	for given, want := range map[string]error{
-		"": user.ErrDisplayName, "\u00a0\u2003": user.ErrDisplayName, "\u200b\u2060": user.ErrDisplayName, "\u0301": user.ErrDisplayName,
+		"": user.ErrDisplayName, "\u00a0\u2003": user.ErrDisplayName, "\u200b\u2060": user.ErrDisplayName, "\u0301": user.ErrDisplayName, "\u2800": user.ErrDisplayName,
 		"a\x00b": user.ErrDisplayName, "a\nb": user.ErrDisplayName, "a\x7fb": user.ErrDisplayName, "a\u0085b": user.ErrDisplayName,
 		"Paul \u202egnp.exe": user.ErrDisplayName, "An\u200bna": user.ErrDisplayName, "a\u202bb": user.ErrDisplayName,
 		"a\u2067b": user.ErrDisplayName, "a\u00adb": user.ErrDisplayName, "a\ufeffb": user.ErrDisplayName, "a\u2060b": user.ErrDisplayName,
