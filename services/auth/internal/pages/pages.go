@@ -219,7 +219,9 @@ func (p *Pages) Routes(e *echo.Echo) {
 	})
 	p.page(e, web.OIDCDevicePage, route{needs: needsSession, get: devices{p}.page, post: devices{p}.answer})
 	p.page(e, connectionsPath, route{needs: needsSession, get: connections{p}.page, post: connections{p}.change})
-	p.page(e, groupsPath, route{needs: needsAdmin, fresh: true, get: appPages{p}.groups, post: appPages{p}.addGroup})
+	p.page(e, groupsPath, route{
+		needs: needsAdmin, fresh: true, recent: true, get: appPages{p}.groups, post: appPages{p}.addGroup,
+	})
 	p.page(e, groupsPath+"/:id", route{
 		needs: needsAdmin, fresh: true, recent: true, get: appPages{p}.group, post: appPages{p}.changeGroup,
 	})

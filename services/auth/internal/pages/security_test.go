@@ -242,9 +242,10 @@ func TestProof_IsAskedWhereSomethingChanges(t *testing.T) {
 	anna := f.anna()
 	own := []string{
 		"/pforte/", "/pforte/account", security, "/pforte/account/tokens",
-		"/pforte/admin/apps", "/pforte/admin/apps/new", "/pforte/admin/apps/notes", "/pforte/admin/groups",
+		"/pforte/admin/apps", "/pforte/admin/apps/new", "/pforte/admin/apps/notes",
 	}
 	others := []string{
+		"/pforte/admin/groups",
 		"/pforte/admin/members", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/groups/kids", "/pforte/admin/security", "/pforte/admin/audit",
 	}
 	changes := map[string][]string{
