@@ -63,8 +63,8 @@ var guardedPolicy = []guardedRoute{
 	{request{http.MethodGet, "/api-tokens?all=1", ""}, true, false, false, false},
 	{request{http.MethodGet, "/api-tokens", ""}, false, false, false, false},
 	{request{http.MethodPost, "/api-tokens", `{"name":"x","scopes":["app:all"]}`}, false, true, true, true},
-	{request{http.MethodDelete, "/api-tokens/1", ""}, false, true, false, false},
-	{request{http.MethodPost, "/api-tokens/1/remove", ""}, false, true, false, false},
+	{request{http.MethodDelete, "/api-tokens/1", ""}, false, true, true, false},
+	{request{http.MethodPost, "/api-tokens/1/remove", ""}, false, true, true, false},
 }
 
 func TestApplications_RoutesAreGuarded(t *testing.T) {

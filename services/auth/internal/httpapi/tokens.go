@@ -131,6 +131,9 @@ func (a tokens) revokeToken(c echo.Context, s web.Caller) (answer, error) {
 	if err != nil {
 		return answer{}, token.ErrNotFound
 	}
+	if err := a.CheckTokenProof(c.Request().Context(), s, id); err != nil {
+		return answer{}, err
+	}
 	return done, a.Policy.RevokeToken(c.Request().Context(), s.UserID, id)
 }
 
@@ -139,6 +142,9 @@ func (a tokens) removeToken(c echo.Context, s web.Caller) (answer, error) {
 	id, err := web.ParseID(c.Param("id"))
 	if err != nil {
 		return answer{}, token.ErrNotFound
+	}
+	if err := a.CheckTokenProof(c.Request().Context(), s, id); err != nil {
+		return answer{}, err
 	}
 	return done, a.Policy.RemoveToken(c.Request().Context(), s.UserID, id)
 }

@@ -146,9 +146,15 @@ func TestAppToken_IsSeenAndEndedByAdmins(t *testing.T) {
 		otto.send(http.MethodDelete, prefix+"/api-tokens/"+id, "").because(http.StatusNotFound, "not_found")
 		otto.send(http.MethodPost, prefix+"/api-tokens/"+id+"/remove", "").because(http.StatusNotFound, "not_found")
 	}
+	h.clock.Advance(10*time.Minute + time.Second) // one's own needs no proof
+	anna.send(http.MethodDelete, prefix+"/api-tokens/2", "").want(http.StatusOK)
+	for method, path := range map[string]string{http.MethodDelete: "", http.MethodPost: "/remove"} {
+		anna.send(method, prefix+"/api-tokens/3"+path, "").because(http.StatusForbidden, "reauth_required")
+	}
+	anna.reauth(adminPass)
 	anna.send(http.MethodDelete, prefix+"/api-tokens/3", "").want(http.StatusOK)
 	anna.send(http.MethodPost, prefix+"/api-tokens/3/remove", "").want(http.StatusOK)
-	if got := anna.tokens("?all=1"); got != "[{2 anna true} {1 otto true}]" {
+	if got := anna.tokens("?all=1"); got != "[{2 anna false} {1 otto true}]" {
 		t.Errorf("anna sees %s", got)
 	}
 }

@@ -365,6 +365,22 @@ func TestAppToken_CreatingNeedsARecentProof(t *testing.T) {
 	}
 }
 
+func TestAppToken_ToEndAnothersNeedsARecentProof(t *testing.T) {
+	f := newFixture(t)
+	f.application("dav", "/dav/", "login", true)
+	f.otto().newToken("dav")
+	anna := f.anna()
+	anna.newToken("dav")
+	f.advance(10*time.Minute + time.Second)
+	for _, do := range []string{"revoke", "remove"} {
+		anna.post("/pforte/account/tokens", "do", do, "id", "1").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>")
+	}
+	anna.post("/pforte/account/tokens", "do", "revoke", "id", "2").leadsTo("/pforte/account/tokens?done=token-revoked")
+	if kept := must(f.policy.TokensFor(t.Context(), "otto"))(t); len(kept) != 1 || !kept[0].RevokedAt.IsZero() {
+		t.Errorf("got %+v", kept)
+	}
+}
+
 func TestAppToken_IsRevokedAndRemoved(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)

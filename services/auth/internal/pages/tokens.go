@@ -99,6 +99,10 @@ func (p appTokens) changeTokens(r *request) error {
 		_, err := p.Policy.RevokeTokens(r.ctx(), r.Session)
 		return r.done(tokensPath, "tokens-revoked", err)
 	}
+	id, _ := strconv.ParseInt(r.form.get("id"), 10, 64) // changeToken refuses what is no number
+	if err := p.CheckTokenProof(r.ctx(), r.Caller, id); err != nil {
+		return err
+	}
 	return p.changeToken(r, tokensPath)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -104,6 +106,20 @@ func (w *Web) As(rw http.ResponseWriter, r *http.Request, c Caller) *http.Reques
 type Caller struct {
 	*session.Current
 	User user.User
+}
+
+// CheckTokenProof returns account.ErrReauthRequired where an admin, who may end any app token, has not proved lately who
+// they are, and the token of an id is not their own.
+func (w *Web) CheckTokenProof(ctx context.Context, c Caller, id int64) error {
+	stale := w.Accounts.CheckFresh(c.Session, c.User)
+	if stale == nil || c.User.Role != user.Admin {
+		return nil
+	}
+	own, err := w.Policy.TokensOf(ctx, c.Session)
+	if err != nil || slices.ContainsFunc(own, func(t token.Token) bool { return t.ID == id }) {
+		return err
+	}
+	return stale
 }
 
 // Load returns the caller of a request: it loads the session as session.Manager.Load does, and then reads the user.
