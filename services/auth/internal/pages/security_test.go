@@ -616,6 +616,7 @@ func TestDestructive_ActsAskFirst(t *testing.T) {
 	f.group("kids", "Kinder")
 	f.application("dav", "/dav/", "login", true)
 	anna := f.anna()
+	f.otto().newToken("dav")
 	f.otto().enroll()
 	for range 2 {
 		anna.newToken("dav")
@@ -623,7 +624,7 @@ func TestDestructive_ActsAskFirst(t *testing.T) {
 	f.anna()
 	anna.shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
 	for path, acts := range map[string][]string{
-		"/pforte/admin/members/2":   {"factor", "sessions", "disable", "delete"},
+		"/pforte/admin/members/2":   {"factor", "sessions", "disable", "delete", "revoke"},
 		"/pforte/admin/invites":     {"revoke"},
 		"/pforte/admin/groups/kids": {"remove"},
 		"/pforte/admin/apps/dav":    {"remove"},
