@@ -22,8 +22,8 @@ var (
 	ErrExpired = errors.New("the proof of finality is no longer kept")
 	// ErrPending means that the proof is not made yet.
 	ErrPending = errors.New("the proof of finality is not made yet")
-	// ErrUnavailable means that the proof was not made in time, or that no document of it from this
-	// checkpoint can be had.
+	// ErrUnavailable means that the proof was not made in time, that the block was too old for one, or that no
+	// document of it from this checkpoint can be had.
 	ErrUnavailable = errors.New("the proof of finality is not available")
 	// ErrCheckpointUnknown means that no node knows the checkpoint, or that it is of a later
 	// period than the proof or of another chain.

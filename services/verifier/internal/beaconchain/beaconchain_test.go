@@ -244,6 +244,22 @@ func TestFollow_WithoutProofsOfStateTakesUpTo64Headers(t *testing.T) {
 	w.want(err, beaconchain.ErrPending)
 }
 
+func TestBundle_OfABlockBeforeTheChainsRecordIsGivenUpAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.execution.head.Store(finality.HistoryWindow + 5)
+	w.must(w.chain.Follow(t.Context())) // block HistoryWindow+2 is final
+	w.sell(1)
+	w.sell(2) // the record has it, and no node proves that
+	w.must(w.chain.MakeBundles(t.Context()))
+	_, err := w.document(1, nil)
+	w.want(err, beaconchain.ErrUnavailable)
+	_, err = w.document(2, nil)
+	w.want(err, beaconchain.ErrPending)
+	if n := w.failures(beaconchain.CauseLink); n != 1 {
+		t.Errorf("%d failures", n)
+	}
+}
+
 func TestBundle_IsNotGivenUpWhileNodesAreAway(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.chain.Follow(t.Context()))

@@ -29,6 +29,10 @@ const (
 	fewHeaders, mostHeaders = 8, finality.MaxHeaders
 )
 
+// errTooOld means that the newest finalized block no longer has a block in its record of block hashes,
+// and that no other one is near.
+var errTooOld = errors.New("the block is too old to be linked to a finalized one")
+
 // content is what Bundle.Content holds, in JSON.
 type content struct {
 	Step      finality.Step      `json:"step"`
@@ -84,6 +88,11 @@ func (c *Chain) makeOne(ctx context.Context, b Bundle) error {
 		return c.Store.PutOff(ctx, b, now)
 	}
 	a, link, err := c.link(ctx, b.SoldBlock, nearest, newest)
+	if errors.Is(err, errTooOld) {
+		b.State = BundleUnavailable
+		c.Log.InfoContext(ctx, "finality: a sold block has no proof", "block", b.Number, "error", err)
+		return c.Store.PutOff(ctx, b, now)
+	}
 	cause := CauseLink
 	if err == nil {
 		cause = CauseBundle
@@ -131,7 +140,7 @@ func (c *Chain) anchorsFor(number uint64) (nearest, newest anchor, ok bool) {
 
 // link links a block to a finalized one: to the nearest by headers where they are few; else to
 // the newest, of which nodes still have the state, by the chain's own record of block hashes;
-// and where no node proves that, to the nearest by up to mostHeaders headers.
+// and where no node proves that, to the nearest by up to mostHeaders headers. errTooOld.
 func (c *Chain) link(ctx context.Context, b SoldBlock, nearest, newest anchor) (anchor, finality.Link, error) {
 	distance := nearest.number - b.Number
 	if distance == 0 {
@@ -140,6 +149,9 @@ func (c *Chain) link(ctx context.Context, b SoldBlock, nearest, newest anchor) (
 	if distance <= fewHeaders {
 		link, err := c.headers(ctx, b, nearest)
 		return nearest, link, err
+	}
+	if since := newest.number - b.Number; distance > mostHeaders && since > finality.HistoryWindow {
+		return newest, finality.Link{}, fmt.Errorf("%d blocks before block %d: %w", since, newest.number, errTooOld)
 	}
 	link, err := c.history(ctx, b, newest)
 	if err == nil || distance > mostHeaders {

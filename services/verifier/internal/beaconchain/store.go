@@ -26,7 +26,7 @@ type BundleState string
 const (
 	BundlePending     BundleState = "pending"
 	BundleMade        BundleState = "made"
-	BundleUnavailable BundleState = "unavailable" // it could not be made in time
+	BundleUnavailable BundleState = "unavailable" // it could not be made, or not in time
 	BundleExpired     BundleState = "expired"     // it is no longer kept
 )
 
