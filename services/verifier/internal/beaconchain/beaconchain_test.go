@@ -244,6 +244,30 @@ func TestFollow_WithoutProofsOfStateTakesUpTo64Headers(t *testing.T) {
 	w.want(err, beaconchain.ErrPending)
 }
 
+func TestBundle_OfUpTo64HeadersNeedsNoProofAfterAFailedTry(t *testing.T) {
+	for name, how := range map[string]func(*execution){
+		"a node's proof does not hold":            func(e *execution) { e.emptyProof.Store(true) },
+		"who refuses a proof refuses the headers": func(e *execution) { e.rests.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			how(w.execution)
+			w.must(w.chain.Follow(t.Context()))
+			w.execution.head.Store(203)
+			w.must(w.chain.Follow(t.Context()))
+			w.sell(150)
+			for range 2 {
+				w.execution.resting.Store(false)
+				w.must(w.chain.MakeBundles(t.Context()))
+				w.advance(2 * time.Second)
+			}
+			if result := w.wantFinal(150, w.checkpoint(9)); result.Link != finality.LinkHeaders {
+				t.Errorf("%+v", result)
+			}
+		})
+	}
+}
+
 func TestBundle_OfABlockBeforeTheChainsRecordIsGivenUpAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.execution.head.Store(finality.HistoryWindow + 5)

@@ -87,7 +87,7 @@ func (c *Chain) makeOne(ctx context.Context, b Bundle) error {
 		}
 		return c.Store.PutOff(ctx, b, now)
 	}
-	a, link, err := c.link(ctx, b.SoldBlock, nearest, newest)
+	a, link, err := c.link(ctx, b, nearest, newest)
 	if errors.Is(err, errTooOld) {
 		b.State = BundleUnavailable
 		c.Log.InfoContext(ctx, "finality: a sold block has no proof", "block", b.Number, "error", err)
@@ -140,26 +140,28 @@ func (c *Chain) anchorsFor(number uint64) (nearest, newest anchor, ok bool) {
 
 // link links a block to a finalized one: to the nearest by headers where they are few; else to
 // the newest, of which nodes still have the state, by the chain's own record of block hashes;
-// and where no node proves that, to the nearest by up to mostHeaders headers. errTooOld.
-func (c *Chain) link(ctx context.Context, b SoldBlock, nearest, newest anchor) (anchor, finality.Link, error) {
+// and where no node proves that, to the nearest by up to mostHeaders headers. These are taken at once after
+// a failed try: the proof may be what did not verify, and a node that refused it may then refuse headers, too.
+// errTooOld.
+func (c *Chain) link(ctx context.Context, b Bundle, nearest, newest anchor) (anchor, finality.Link, error) {
 	distance := nearest.number - b.Number
 	if distance == 0 {
 		return nearest, finality.Link{Kind: finality.LinkSame}, nil
 	}
-	if distance <= fewHeaders {
-		link, err := c.headers(ctx, b, nearest)
+	if distance <= fewHeaders || b.Tries > 0 && distance <= mostHeaders {
+		link, err := c.headers(ctx, b.SoldBlock, nearest)
 		return nearest, link, err
 	}
 	if since := newest.number - b.Number; distance > mostHeaders && since > finality.HistoryWindow {
 		return newest, finality.Link{}, fmt.Errorf("%d blocks before block %d: %w", since, newest.number, errTooOld)
 	}
-	link, err := c.history(ctx, b, newest)
+	link, err := c.history(ctx, b.SoldBlock, newest)
 	if err == nil || distance > mostHeaders {
 		return newest, link, err
 	}
 	c.Log.InfoContext(ctx, "finality: no node proves the record of block hashes (eth_getProof); headers are taken",
 		"block", b.Number, "at", newest.number, "error", err)
-	link, headersErr := c.headers(ctx, b, nearest)
+	link, headersErr := c.headers(ctx, b.SoldBlock, nearest)
 	if headersErr != nil {
 		return nearest, link, errors.Join(err, headersErr)
 	}

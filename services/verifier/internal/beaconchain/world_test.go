@@ -58,8 +58,10 @@ type execution struct {
 	recorded recorded
 	// later is how many seconds after its number's slot each block is.
 	later uint64
-	// noProof has the node not offer eth_getProof, and noHeaders not even headers.
-	noProof, noHeaders atomic.Bool
+	// noProof has the node not offer eth_getProof, noHeaders not even headers, and emptyProof prove nothing.
+	noProof, noHeaders, emptyProof atomic.Bool
+	// rests has the node return nothing more after a refused proof, and resting says that it has begun to.
+	rests, resting atomic.Bool
 
 	mu      sync.Mutex
 	headers []*types.Header
@@ -120,7 +122,7 @@ var errNode = errors.New("the node does not have it")
 
 // Headers implements beaconchain.Blocks.
 func (e *execution) Headers(_ context.Context, first, last uint64, hash chain.Hash) (list [][]byte, err error) {
-	if e.noHeaders.Load() || common.Hash(hash) != e.hash(last) {
+	if e.noHeaders.Load() || e.resting.Load() || common.Hash(hash) != e.hash(last) {
 		return nil, errNode
 	}
 	for n := last; n >= first; n-- {
@@ -135,6 +137,11 @@ func (e *execution) Headers(_ context.Context, first, last uint64, hash chain.Ha
 
 // StorageProof implements beaconchain.Blocks.
 func (e *execution) StorageProof(_ context.Context, number uint64, hash chain.Hash, contract chain.Address, slot chain.Hash) (header []byte, account, storage [][]byte, err error) {
+	if e.emptyProof.Load() {
+		header, err = rlp.EncodeToBytes(e.header(number))
+		return header, nil, nil, err
+	}
+	e.resting.Store(e.rests.Load())
 	if e.noProof.Load() || number != recordedAt || common.Hash(hash) != e.recorded.AnchorHash ||
 		common.Address(contract).Hex() != "0x0000F90827F1C53a10cb7A02335B175320002935" || slot != (chain.Hash{31: byte(e.recorded.Target)}) {
 		return nil, nil, nil, errNode
