@@ -41,8 +41,9 @@ func (r *Reader) Headers(ctx context.Context, first, last uint64, hash chain.Has
 
 // StorageProof returns the proof of a slot of a contract in the state of a block (EIP-1186):
 // the block's header in RLP, and the trie nodes from its stateRoot and from the account's
-// storageRoot down. The nodes that may be used are asked in turn until one has that state.
-// Nothing but the header is checked. Every error holds a *chain.Fault.
+// storageRoot down. The nodes that may be used are asked in turn until one has that state: a
+// proof without nodes, as of a contract that stores nothing, does not count. Nothing else but
+// the header is checked. Every error holds a *chain.Fault.
 func (r *Reader) StorageProof(
 	ctx context.Context, number uint64, hash chain.Hash, contract chain.Address, slot chain.Hash,
 ) (header []byte, account, storage [][]byte, err error) {
@@ -65,7 +66,7 @@ func (r *Reader) StorageProof(
 		switch isThere, err := proof.decode(&read); {
 		case err != nil:
 			return err
-		case !isThere || len(read.StorageProof) != 1:
+		case !isThere || len(read.StorageProof) != 1 || len(read.StorageProof[0].Proof) == 0:
 			return fmt.Errorf("eth_getProof: no proof: %w", chain.ErrUnavailable)
 		}
 		header, account, storage = found, nodes(read.AccountProof), nodes(read.StorageProof[0].Proof)

@@ -30,7 +30,10 @@ func headers(n int) (list []*types.Header) {
 	return list
 }
 
-// stateNode serves blocks; it proves state unless it refuses with an error.
+// emptyProof has a stateNode answer with a proof of nothing.
+const emptyProof = `{"accountProof":[],"storageProof":[{"key":"0x14","value":"0x0","proof":[]}]}`
+
+// stateNode serves blocks; it proves state unless it refuses with an error, or is to answer with emptyProof.
 func stateNode(t *testing.T, list []*types.Header, refuses string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +72,11 @@ func stateNode(t *testing.T, list []*types.Header, refuses string) string {
 				}
 			case "eth_getProof":
 				answer = `"result":{"accountProof":["0x01","0x02"],"storageProof":[{"key":"0x14","value":"0x1","proof":["0x03"]}]}`
-				if refuses != "" {
+				switch refuses {
+				case "":
+				case emptyProof:
+					answer = `"result":` + emptyProof
+				default:
 					answer = `"error":{"code":-32000,"message":"` + refuses + `"}`
 				}
 			}
@@ -118,7 +125,8 @@ func TestState_HeadersLeadFromABlockToItsAncestor(t *testing.T) {
 
 func TestState_AProofComesFromTheFirstNodeThatHasIt(t *testing.T) {
 	list := headers(40)
-	r := openState(t, stateNode(t, list, "missing trie node"), stateNode(t, list, "distance to target block exceeds maximum: limit exceeded"), stateNode(t, list, ""))
+	r := openState(t, stateNode(t, list, "missing trie node"), stateNode(t, list, emptyProof),
+		stateNode(t, list, "distance to target block exceeds maximum: limit exceeded"), stateNode(t, list, ""))
 	contract, slot := chain.Address(common.HexToAddress("0x0000F90827F1C53a10cb7A02335B175320002935")), chain.Hash{31: 20}
 	for range 2 { // also after a refusal that reads as a rate limit
 		header, account, storage, err := r.StorageProof(t.Context(), 30, chain.Hash(list[30].Hash()), contract, slot)
