@@ -4,7 +4,9 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -348,6 +350,41 @@ func TestFollow_GoesOnFromWhatIsKeptAfterARestart(t *testing.T) {
 	w.sell(225)
 	w.must(w.chain.MakeBundles(t.Context()))
 	if result := w.wantFinal(225, first); result.LastPeriod != 3 {
+		t.Errorf("%+v", result)
+	}
+}
+
+func TestFollow_AfterARestartANodeNeedsNothingFromBeforeItWasSynced(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.chain.Follow(t.Context()))
+	w.execution.head.Store(80) // in period 1
+	w.must(w.chain.Follow(t.Context()))
+	first, own := w.checkpoint(9), w.checkpoint(79)
+	const bootstrap = "/eth/v1/beacon/light_client/bootstrap/"
+	var lies atomic.Bool
+	node := w.node.Handler()
+	url, _ := w.swapped(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch uri := r.URL.RequestURI(); {
+		case uri == bootstrap+own.String(), strings.Contains(uri, "start_period=0&"):
+			rw.WriteHeader(http.StatusNotFound)
+		case lies.Load() && strings.HasPrefix(uri, bootstrap): // with the committee of period 0
+			r.URL.Path = bootstrap + first.String()
+			node.ServeHTTP(rw, r)
+		default:
+			node.ServeHTTP(rw, r)
+		}
+	}))
+	w.execution.head.Store(100)
+	w.chain = w.open(url)
+	lies.Store(true)
+	if w.chain.Follow(t.Context()) == nil || w.failures(beaconchain.CauseUpdate) != 1 {
+		t.Error("a node's word for the committee is taken")
+	}
+	lies.Store(false)
+	w.must(w.chain.Follow(t.Context()))
+	w.sell(97)
+	w.must(w.chain.MakeBundles(t.Context()))
+	if result := w.wantFinal(97, first); result.LastPeriod != 1 {
 		t.Errorf("%+v", result)
 	}
 }

@@ -363,7 +363,7 @@ func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) erro
 		}
 		return err
 	}
-	keys, err := c.members(ctx, n, period)
+	keys, err := c.members(ctx, n, u, period)
 	if err != nil {
 		return err
 	}
@@ -483,7 +483,7 @@ func (c *Chain) handOver(ctx context.Context, n *node, period uint64, over bool)
 		c.Network.Period(uint64(u.FinalizedHeader.Beacon.Slot)) != period {
 		return nil
 	}
-	keys, err := c.members(ctx, n, period)
+	keys, err := c.members(ctx, n, u, period)
 	if err != nil {
 		return err
 	}
@@ -514,29 +514,40 @@ func (c *Chain) handOver(ctx context.Context, n *node, period uint64, over bool)
 }
 
 // members returns the keys of the committee of a period, whose root is known: they come
-// with our checkpoint of the period, or with the handover of the period before.
-func (c *Chain) members(ctx context.Context, n *node, period uint64) (*lightclient.SyncCommittee, error) {
+// with our checkpoint of the period, with the handover of the period before, or, as a node that
+// was synced later in the period has neither, with the block that an update of it calls final.
+func (c *Chain) members(
+	ctx context.Context, n *node, u *lightclient.Update, period uint64,
+) (*lightclient.SyncCommittee, error) {
 	if keys, ok := c.keys[period]; ok {
 		return keys, nil
 	}
 	var keys *lightclient.SyncCommittee
-	if root, ok := c.checkpoints[period]; ok {
+	bootstrap := func(root finality.Root) {
 		if boot, err := n.Bootstrap(ctx, root); err == nil {
 			keys = &boot.CurrentSyncCommittee
 		}
 	}
-	if keys == nil && period > 0 {
-		u, err := n.Update(ctx, period-1)
-		if err != nil {
-			return nil, err
-		}
-		keys = u.NextSyncCommittee
+	if root, ok := c.checkpoints[period]; ok {
+		bootstrap(root)
 	}
-	if keys == nil {
+	var err error
+	if keys == nil && period > 0 {
+		var before *lightclient.Update
+		if before, err = n.Update(ctx, period-1); err == nil {
+			keys = before.NextSyncCommittee
+		}
+	}
+	if final := u.FinalizedHeader.Beacon; keys == nil && c.Network.Period(uint64(final.Slot)) == period {
+		bootstrap(final.HashTreeRoot())
+	}
+	switch {
+	case keys == nil && err != nil:
+		return nil, err
+	case keys == nil:
 		return nil, fmt.Errorf("%s: the keys of the committee of period %d: %w", n.Name(), period,
 			chain.ErrNoBeaconData)
-	}
-	if keys.HashTreeRoot() != c.committees[period] {
+	case keys.HashTreeRoot() != c.committees[period]:
 		return nil, unverified(fmt.Errorf("another committee of period %d", period))
 	}
 	c.keys[period] = keys
