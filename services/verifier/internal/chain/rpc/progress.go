@@ -37,6 +37,12 @@ type sightings struct {
 	asking flight.Group[common.Hash, sighting]
 }
 
+// recent returns the answer about a transaction that is kept, unless it is too old.
+func (s *sightings) recent(hash common.Hash, now time.Time) (seen sighting, known bool) {
+	seen, known = s.known.Get(hash)
+	return seen, known && !now.After(seen.until)
+}
+
 func newSightings() *sightings {
 	return &sightings{
 		known: lru.NewCache[common.Hash, sighting](maxSightings), places: make(chan struct{}, parallelSightings),
@@ -52,8 +58,8 @@ func (r *Reader) Progress(ctx context.Context, transaction chain.Hash, ask func(
 	if number, proven := r.memory.numberWith(chainHash{r.identity.ID, hash}); proven {
 		return chain.Progress{Stage: chain.Final, Block: number}, nil
 	}
-	seen, known := r.sightings.known.Get(hash)
-	if !known || r.now().After(seen.until) {
+	seen, known := r.sightings.recent(hash, r.now())
+	if !known {
 		err := ask()
 		if err != nil {
 			return chain.Progress{}, err
@@ -87,6 +93,9 @@ func (r *Reader) Progress(ctx context.Context, transaction chain.Hash, ask func(
 // transactions at a time.
 func (r *Reader) sightShared(ctx context.Context, hash common.Hash) (sighting, error) {
 	seen, err := r.sightings.asking.Do(ctx, hash, func(ctx context.Context) (sighting, error) {
+		if seen, known := r.sightings.recent(hash, r.now()); known {
+			return seen, nil // another run has ended since the caller looked
+		}
 		select {
 		case r.sightings.places <- struct{}{}:
 			defer func() { <-r.sightings.places }()
