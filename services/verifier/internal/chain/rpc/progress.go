@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -15,12 +16,13 @@ import (
 
 // What a node says of a transaction is kept for sightingTTL, or for includedTTL if a block holds the
 // transaction; that of at most maxSightings transactions is kept. parallelSightings is how many are asked about at
-// once.
+// once. A node that is not the only hope for an answer has lookupTurn for it.
 const (
 	maxSightings      = 4096
 	sightingTTL       = 2 * time.Second
 	includedTTL       = 10 * time.Second
 	parallelSightings = 4
+	lookupTurn        = 500 * time.Millisecond
 )
 
 // sighting is what a node said of a transaction.
@@ -112,12 +114,21 @@ func (r *Reader) sightShared(ctx context.Context, hash common.Hash) (sighting, e
 }
 
 // sight asks one node after the other until one knows the transaction: nodes learn of blocks at
-// different times.
+// different times. One that hangs must not use up the time that callers have, and comes last for a while.
 func (r *Reader) sight(ctx context.Context, hash common.Hash) (sighting, error) {
 	seen := sighting{stage: chain.Unknown}
+	nodes, answered := r.available(), false
 	err := r.inTurn(ctx, func(ctx context.Context, e *endpoint, memory *reservation) error {
-		answer := newCall("eth_getTransactionByHash", hash)
-		if err := e.do(ctx, memory, answer); err != nil {
+		answer, turn := newCall("eth_getTransactionByHash", hash), ctx
+		if answered || slices.Index(nodes, e) < len(nodes)-1 {
+			var cancel context.CancelFunc
+			turn, cancel = context.WithTimeout(ctx, lookupTurn)
+			defer cancel()
+		}
+		if err := e.do(turn, memory, answer); err != nil {
+			if ctx.Err() == nil && (turn.Err() != nil || errors.Is(err, errTimeout)) {
+				e.distrust()
+			}
 			return err
 		}
 		var of evm.Transaction
@@ -126,6 +137,7 @@ func (r *Reader) sight(ctx context.Context, hash common.Hash) (sighting, error) 
 		case err != nil:
 			return err
 		case !found:
+			answered = true
 			return chain.ErrTransactionNotFound
 		case of.Hash == nil || *of.Hash != hash:
 			return chain.ErrInconsistent

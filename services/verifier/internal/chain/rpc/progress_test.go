@@ -1,8 +1,11 @@
 package rpc
 
 import (
+	"context"
 	"errors"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,6 +112,54 @@ func TestProgress_WhoIsRefusedCausesNoExchange(t *testing.T) {
 	}
 	if got := nodes[0].Calls(lookup); got != 0 {
 		t.Errorf("%d lookups", got)
+	}
+}
+
+// hangs answers no lookup, and counts them.
+func hangs(asked *atomic.Int64) chaintest.Script {
+	return chaintest.Script{HTTP: func(_ http.ResponseWriter, r *http.Request, calls []recorded.Request) bool {
+		if calls[0].Method != lookup {
+			return false
+		}
+		asked.Add(1)
+		<-r.Context().Done()
+		return true
+	}}
+}
+
+func TestProgress_ANodeThatHangsDoesNotKeepTheOthersFromAnswering(t *testing.T) {
+	const patience = 1500 * time.Millisecond // as that of the route
+	unknown := "0x" + "00000000000000000000000000000000000000000000000000000000000000ff"
+	w := openFinality(t, 3, 1, 40)
+	var asked atomic.Int64
+	w.nodes[0].Play(hangs(&asked))
+	for i, c := range []struct {
+		transaction string
+		want        chain.Stage
+		asked       int64 // how often the node that hangs was, until then
+	}{
+		{baseTransaction, chain.Included, 1},
+		{baseTransaction, chain.Included, 1}, // it comes last now
+		{unknown, chain.Unknown, 2},
+	} {
+		w.advanceClock(includedTTL + 1)
+		hash, _ := chain.ParseHash(c.transaction)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		got, err := w.reader.Progress(ctx, hash, free)
+		cancel()
+		if err != nil || got.Stage != c.want || asked.Load() != c.asked {
+			t.Errorf("%d: %+v, %v; it was asked %d times", i, got, err, asked.Load())
+		}
+	}
+}
+
+// A node of which nothing better is known may take as long as the caller waits.
+func TestProgress_TheLastNodeMayBeSlow(t *testing.T) {
+	w := openFinality(t, 2, 1, 40)
+	w.nodes[0].Play(chaintest.Script{Delay: 600 * time.Millisecond})
+	w.nodes[1].Play(chaintest.Script{Delay: 600 * time.Millisecond})
+	if got := w.progress(baseTransaction); got.Stage != chain.Included {
+		t.Errorf("%+v", got)
 	}
 }
 
