@@ -181,7 +181,7 @@ func testSlowBody(t *testing.T, version int, first, every time.Duration) {
 		w.WriteHeader(cmp.Or(fault.StatusCode, http.StatusOK))
 	})
 	body, send := io.Pipe()
-	defer send.Close()
+	defer func() { _ = send.Close() }()
 	go func() {
 		for wait := first; ; wait = every {
 			select {

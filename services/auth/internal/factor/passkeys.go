@@ -141,9 +141,9 @@ type PasskeyStore interface {
 	// RenamePasskey returns the passkey with its new name. ErrNoPasskey.
 	RenamePasskey(ctx context.Context, userID, id int64, name string) (Passkey, error)
 	// RemovePasskey deletes a passkey if the user's row admits the session, as AddPasskey, and turns the second factor
-	// off if nothing of it is left: where the passkey is one of rpID, this server's RP ID, those of others do not count.
-	// ErrNoPasskey; ErrRequired when the household does not allow that; ErrLastPasskey of a user without a password who
-	// has no other one of the same RP ID; session.ErrNotFound, user.ErrNotFound.
+	// off if nothing of it is left. Where the passkey is one of rpID, this server's RP ID, those of others do not
+	// count. ErrNoPasskey; ErrRequired when the household does not allow that; ErrLastPasskey of a user without a
+	// password who has no other one of the same RP ID; session.ErrNotFound, user.ErrNotFound.
 	RemovePasskey(ctx context.Context, userID, id int64, rpID, stamp, sessionKey string) error
 	// ForeignPasskeys counts the passkeys of each RP ID but this one, of at most 20 RP IDs.
 	ForeignPasskeys(ctx context.Context, rpID string) (map[string]int, error)

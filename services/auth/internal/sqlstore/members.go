@@ -207,7 +207,8 @@ func (s *Users) setEmail(
 func (tx *transaction) takeEmail(ctx context.Context, to int64, address string) error {
 	var from int64
 	err := tx.row(ctx, `UPDATE users SET email = NULL
-		WHERE lower(email) = ? AND id <> ? AND email_confirmed_at IS NULL RETURNING id`, asciiLower(address), to).Scan(&from)
+		WHERE lower(email) = ? AND id <> ? AND email_confirmed_at IS NULL RETURNING id`,
+		asciiLower(address), to).Scan(&from)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}

@@ -108,8 +108,8 @@ type Caller struct {
 	User user.User
 }
 
-// CheckTokenProof returns account.ErrReauthRequired where an admin, who may end any app token, has not proved lately who
-// they are, and the token of an id is not their own.
+// CheckTokenProof returns account.ErrReauthRequired where an admin, who may end any app token, has not proved lately
+// who they are, and the token of an id is not their own.
 func (w *Web) CheckTokenProof(ctx context.Context, c Caller, id int64) error {
 	stale := w.Accounts.CheckFresh(c.Session, c.User)
 	if stale == nil || c.User.Role != user.Admin {
