@@ -586,8 +586,8 @@ func TestSignIn_StoreThatIsAwayIsNoNo(t *testing.T) {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	for what, fail := range map[string]func(){
-		"the first read":     func() { h.brokenGrants.Store(1) },
-		"after the rotation": func() { h.brokenShort.Store(-1) },
+		"the first read":      func() { h.brokenGrants.Store(1) },
+		"before the rotation": func() { h.brokenShort.Store(-1) },
 	} {
 		fail()
 		h.refresh(got.Refresh, "client_id", "app", "client_secret", "-").is(t, what, http.StatusServiceUnavailable, "temporarily_unavailable")
@@ -600,6 +600,32 @@ func TestSignIn_StoreThatIsAwayIsNoNo(t *testing.T) {
 	h.brokenShort.Store(1)
 	if _, status := h.userInfo(got.Access); status != http.StatusServiceUnavailable {
 		t.Errorf("userinfo: %d", status)
+	}
+}
+
+// TestSignIn_StoreThatIsAwayForLongIsNoTheft has Redis fail for longer than a replaced refresh token is answered.
+func TestSignIn_StoreThatIsAwayForLongIsNoTheft(t *testing.T) {
+	h := newSigningIn(t)
+	h.client("app", func(c *oidc.Client) { c.Public, c.Offline = true, true })
+	verifier, challenge := pkce()
+	public := []string{"client_id", "app", "redirect_uri", strings.Replace(callback, "grafana", "app", 1)}
+	as := []string{"client_id", "app", "client_secret", "-"}
+	first := h.exchange(h.otto().code(slices.Concat(challenge, public)...),
+		slices.Concat(public, []string{"client_secret", "-", "code_verifier", verifier})...)
+	for range 4 {
+		h.brokenShort.Store(-1)
+		h.refresh(first.Refresh, as...).is(t, "meanwhile", http.StatusServiceUnavailable, "temporarily_unavailable")
+		h.clock.Advance(oidc.RefreshGrace / 2)
+	}
+	next := h.refresh(first.Refresh, as...)
+	if next.status != http.StatusOK || next.Refresh == first.Refresh {
+		t.Fatalf("afterwards: %d %s", next.status, next.body)
+	}
+	if _, status := h.userInfo(next.Access); status != http.StatusOK {
+		t.Errorf("the access token: %d", status)
+	}
+	if third := h.refresh(next.Refresh, as...); third.status != http.StatusOK {
+		t.Errorf("the next one: %d %s", third.status, third.body)
 	}
 }
 

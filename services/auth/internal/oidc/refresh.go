@@ -35,15 +35,13 @@ func (s *Service) Refresh(ctx context.Context, c Client, token, scope, ip string
 		}
 		scopes = slices.DeleteFunc(slices.Clone(h.Scopes), func(s string) bool { return !slices.Contains(asked, s) })
 	}
-	switch {
-	case c.Public:
-		h, err = s.rotate(ctx, h, generation)
-	case generation != h.Generation:
-		err = ErrRefresh
-	default:
-		err = s.o.Grants.Used(ctx, h.ID)
+	if c.Public {
+		return s.rotate(ctx, h, generation, scopes)
 	}
-	if err != nil {
+	if generation != h.Generation {
+		return Tokens{}, ErrRefresh
+	}
+	if err := s.o.Grants.Used(ctx, h.ID); err != nil {
 		return Tokens{}, err
 	}
 	return s.tokens(ctx, h, scopes, "")
@@ -66,32 +64,38 @@ func (s *Service) refreshable(ctx context.Context, c Client, grant string) (Held
 }
 
 // rotate takes a grant from the generation of a token to the next, once for all copies of the token that come within
-// RefreshGrace. ErrRefresh for a generation that is not reached yet; ErrRefreshUsed for an earlier one, which ends the
-// grant; ErrGrantEnded.
-func (s *Service) rotate(ctx context.Context, h Held, generation int64) (Held, error) {
+// RefreshGrace, and returns tokens for scopes. ErrRefresh for a generation that is not reached yet; ErrRefreshUsed for
+// an earlier one, which ends the grant; ErrGrantEnded.
+func (s *Service) rotate(ctx context.Context, h Held, generation int64, scopes []string) (Tokens, error) {
 	if generation == h.Generation {
+		// A token is replaced once its answer is ready: while Redis or signing fails it stays the current one, however
+		// long that takes. Where it is not replaced, no one learns the access token.
+		t, err := s.tokens(ctx, h, scopes, "")
+		if err != nil {
+			return Tokens{}, err
+		}
 		rotated, err := s.o.Grants.Rotate(ctx, h.ID, generation)
 		if err != nil {
-			return Held{}, err
+			return Tokens{}, err
 		}
 		if rotated {
-			h.Generation++
-			return h, nil
+			t.Refresh = refreshToken(s.o.MACKeys[0], h.ID, generation+1)
+			return t, nil
 		}
 		if h, err = s.o.Grants.Held(ctx, h.ID); err != nil { // a copy was first
-			return Held{}, err
+			return Tokens{}, err
 		}
 	}
 	if generation == h.Generation-1 && s.o.Now().Sub(h.RotatedAt) <= RefreshGrace {
-		return h, nil
+		return s.tokens(ctx, h, scopes, "")
 	}
 	if generation >= h.Generation { // the database is older than the token
-		return Held{}, ErrRefresh
+		return Tokens{}, ErrRefresh
 	}
 	if err := s.o.Grants.EndGrant(ctx, h.ID, EndedRefresh); err != nil {
-		return Held{}, err
+		return Tokens{}, err
 	}
-	return Held{}, ErrRefreshUsed
+	return Tokens{}, ErrRefreshUsed
 }
 
 const (
