@@ -239,7 +239,7 @@ func (tx *transaction) endFound(ctx context.Context, query string, args ...any) 
 
 // Rotate implements oidc.Grants.
 func (s *Grants) Rotate(ctx context.Context, id string, generation int64) (rotated bool, err error) {
-	err = s.db.writeRelaxed(ctx, "rotate grant", func(ctx context.Context, tx *transaction) error {
+	err = s.db.write(ctx, timeout, "rotate grant", func(ctx context.Context, tx *transaction) error {
 		now := s.db.now().Unix()
 		n, err := tx.changed(ctx, `UPDATE oidc_grants SET generation = generation + 1, rotated_at = ?, last_used_at = ?
 			WHERE id = ? AND generation = ? AND ended_at IS NULL`, now, now, id, generation)

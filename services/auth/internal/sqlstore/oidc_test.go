@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -353,6 +354,31 @@ func TestGrant_RefreshTokenIsRotatedOnce(t *testing.T) {
 		}
 		if n != 1 {
 			t.Errorf("ended %d times", n)
+		}
+	})
+}
+
+// TestGrant_RotationIsOnTheDisk: with the power the machine would lose which refresh token is the current one.
+func TestGrant_RotationIsOnTheDisk(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		want := "2" // PRAGMA synchronous=FULL
+		if h.db.Dialect == sqldb.Postgres {
+			want = "on"
+			h.exec(`CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS
+				$$ BEGIN NEW.reason := current_setting('synchronous_commit'); RETURN NEW; END $$`)
+			h.exec(`CREATE TRIGGER waits BEFORE UPDATE ON oidc_grants FOR EACH ROW EXECUTE FUNCTION waits()`)
+		} else {
+			h.exec(`CREATE TRIGGER waits AFTER UPDATE OF generation ON oidc_grants BEGIN
+				UPDATE oidc_grants SET reason = (SELECT synchronous FROM pragma_synchronous) WHERE id = NEW.id; END`)
+		}
+		held := h.granted(h.forKids(), h.otto, "l1")
+		if rotated := must(h.Grants.Rotate(h.Context(), held.ID, 0))(h.T); !rotated {
+			t.Fatal("not rotated")
+		}
+		var waits string
+		h.ok(h.db.Reader.QueryRowContext(h.Context(), `SELECT reason FROM oidc_grants`).Scan(&waits))
+		if waits != want {
+			t.Errorf("the commit waits as %q", waits)
 		}
 	})
 }
