@@ -71,6 +71,7 @@ const (
 	EndedRefresh  = "refresh_reused"
 	EndedLimit    = "too_many"
 	EndedRemoved  = "application_removed"
+	EndedByAge    = "expired"
 	EndedChanged  = "client_changed" // public or confidential, or another id
 )
 

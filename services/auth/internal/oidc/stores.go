@@ -71,7 +71,8 @@ type Grants interface {
 	// is none of them.
 	EndConnection(ctx context.Context, id string, by int64) error
 	// SweepGrants deletes the grants that ended, or came to the end of RefreshIdle or RefreshLifetime, more than
-	// KeepEnded ago, and the logins that ended more than KeepEndedLogins ago.
+	// KeepEnded ago, and the logins that ended more than KeepEndedLogins ago. Of the grants that have not ended it
+	// queues a logout, as EndGrant does.
 	SweepGrants(ctx context.Context) error
 }
 

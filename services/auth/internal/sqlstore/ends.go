@@ -14,8 +14,8 @@ import (
 
 // An act that ends grants does so in its own transaction, by endGrants. Before that, in a statement of its own, it
 // changes or locks the row of the user or of the application, and a grant is created while both rows are locked: of
-// the two transactions, the later one sees what the earlier one did. EndClosed alone locks nothing: its next call ends
-// what it missed.
+// the two transactions, the later one sees what the earlier one did. EndClosed and SweepGrants alone lock nothing:
+// their next calls end what they missed.
 
 // enoughFactor is the condition that the login of a grant had the factor that its application demands.
 const enoughFactor = `(NOT applications.second_factor OR oidc_grants.factor NOT IN ('', 'pwd'))`

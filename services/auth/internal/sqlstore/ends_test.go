@@ -311,6 +311,46 @@ func TestEnd_OfManyGrantsTellsOfEach(t *testing.T) {
 	})
 }
 
+// TestEnd_ByAgeTellsTheApplication: otherwise no later logout would find the grant, and the application's own session
+// would stay open.
+func TestEnd_ByAgeTellsTheApplication(t *testing.T) {
+	for name, age := range map[string]time.Duration{
+		"not used": oidc.RefreshIdle + oidc.KeepEnded,
+		"too long": oidc.RefreshLifetime + oidc.KeepEnded,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouseholds(t, func(h *household) {
+				c := h.forKids()
+				held := h.granted(c, h.otto, "l1")
+				ended := h.granted(c, h.otto, "l2")
+				h.ok(h.Grants.EndGrant(h.Context(), ended.ID, oidc.EndedByClient))
+				h.now = h.now.Add(age)
+				if name == "too long" {
+					h.exec(`UPDATE oidc_grants SET last_used_at = ?`, h.now.Unix())
+				}
+				h.ok(h.Grants.SweepGrants(h.Context()))
+				if diff := cmp.Diff([]string(nil), h.queued()); diff != "" {
+					t.Errorf("before: %s", diff)
+				}
+				must(h.Grants.Held(h.Context(), held.ID))(h.T)
+				h.now = h.now.Add(time.Second)
+				h.ok(h.Grants.SweepGrants(h.Context()))
+				h.ok(h.other.Grants.SweepGrants(h.Context()))
+				if diff := cmp.Diff([]string{held.ID}, h.queued()); diff != "" {
+					t.Error(diff)
+				}
+				_, err := h.Grants.Held(h.Context(), held.ID)
+				h.refused("the grant", err, oidc.ErrGrantEnded)
+				var left int
+				h.ok(h.db.Reader.QueryRowContext(h.Context(), `SELECT count(*) FROM oidc_grants`).Scan(&left))
+				if left != 0 {
+					t.Errorf("%d are left", left)
+				}
+			})
+		})
+	}
+}
+
 // TestLogouts_AreClaimedByOneReplica has 100 logouts claimed by two processes at once.
 func TestLogouts_AreClaimedByOneReplica(t *testing.T) {
 	inHouseholds(t, func(h *household) {

@@ -354,10 +354,17 @@ func endOf(reason string, u user.User, detail map[string]any) audit.Event {
 func (s *Grants) SweepGrants(ctx context.Context) error {
 	return s.db.write(ctx, sweepTimeout, "sweep grants", func(ctx context.Context, tx *transaction) error {
 		now := s.db.now()
-		// A grant of this age that has not ended is of no use: its tokens have expired. No logout is queued for it.
-		err := tx.exec(ctx, `DELETE FROM oidc_grants WHERE ended_at < ? OR last_used_at < ? OR created_at < ?`,
-			now.Add(-oidc.KeepEnded).Unix(), now.Add(-oidc.RefreshIdle-oidc.KeepEnded).Unix(),
-			now.Add(-oidc.RefreshLifetime-oidc.KeepEnded).Unix())
+		const old = `last_used_at < ? OR created_at < ?`
+		ages := []any{
+			now.Add(-oidc.RefreshIdle - oidc.KeepEnded).Unix(), now.Add(-oidc.RefreshLifetime - oidc.KeepEnded).Unix(),
+		}
+		// The tokens of such a grant have expired, and the application's own session may be open. No later logout would
+		// find the grant.
+		if _, err := tx.endGrants(ctx, oidc.EndedByAge, old, ages...); err != nil {
+			return err
+		}
+		err := tx.exec(ctx, `DELETE FROM oidc_grants WHERE `+old+` OR ended_at < ?`,
+			append(ages, now.Add(-oidc.KeepEnded).Unix())...)
 		if err != nil {
 			return err
 		}
