@@ -30,15 +30,20 @@ func (tx *transaction) recordAbout(ctx context.Context, event string, id int64, 
 }
 
 // repeated returns the bucket of an event about a user that this user causes, or somebody without a session; "" for
-// other events. Events of one name, user, hour, network and browser are one row, so that a client cannot fill the disk.
-// It is "" also for passkeys that are added or removed and for changes of groups, each of which has a row of its own.
+// other events. Events of one name, user, hour, network, browser and application, where one is named, are one row, so
+// that a client cannot fill the disk: admins enter applications, so there are few. It is "" also for passkeys that are
+// added or removed and for changes of groups, each of which has a row of its own.
 func repeated(now time.Time, by audit.Actor, e audit.Event) string {
 	own := by.Kind == audit.Anonymous || by.Kind == audit.User && by.ID == e.SubjectID
 	if !own || e.SubjectID == 0 || slices.Contains([]string{"passkey_added", "passkey_removed", "groups_changed"},
 		e.Name) {
 		return ""
 	}
-	return fmt.Sprintf("%s %d %d %s %s", e.Name, now.Truncate(time.Hour).Unix(), e.SubjectID, by.Network, by.Agent)
+	bucket := fmt.Sprintf("%s %d %d %s %s", e.Name, now.Truncate(time.Hour).Unix(), e.SubjectID, by.Network, by.Agent)
+	if app, named := e.Detail["app"].(string); named {
+		bucket += " at " + app
+	}
+	return bucket
 }
 
 // record writes the row of an event of the context's actor. If there is a row of the same actor and bucket, it counts

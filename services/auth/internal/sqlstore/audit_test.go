@@ -14,6 +14,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -181,6 +182,27 @@ func TestAudit_CountsTheActsOfEachActorApart(t *testing.T) {
 				{Kind: audit.User, ID: h.otto.ID, Name: "otto"}: 2, {Kind: audit.Anonymous}: 3,
 				{Kind: audit.User, ID: h.otto.ID, Name: "otto.b"}: 1,
 			})
+		}
+	})
+}
+
+// TestAudit_CountsTheEventsOfEachApplicationApart: a notice names the application.
+func TestAudit_CountsTheEventsOfEachApplicationApart(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		photos, notes := h.withClient("photos"), h.withClient("notes")
+		ctx := audit.With(h.Context(), audit.Actor{Kind: audit.Anonymous, Network: "192.0.2.1"})
+		for _, c := range []oidc.Client{photos, notes, photos} {
+			held := must(h.Grants.CreateGrant(ctx, h.grant(c, h.otto, "l1")))(h.T)
+			h.ok(h.Grants.EndGrant(ctx, held.ID, oidc.EndedRefresh))
+		}
+		for name, want := range map[string]map[string]int64{
+			"oidc_first_login": {"photos": 1, "notes": 1}, "oidc_refresh_reused": {"photos": 2, "notes": 1},
+		} {
+			got := map[string]int64{}
+			for _, e := range must(h.Audit.Notices(h.Context(), h.otto.ID, []string{name}, true))(h.T) {
+				got[e.Detail["app"].(string)] += e.Count
+			}
+			h.same(got, want)
 		}
 	})
 }
