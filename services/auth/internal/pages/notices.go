@@ -88,7 +88,11 @@ func (t texts) ofApplication(e audit.Event) string {
 	case "oidc_first_login":
 		list, _ := e.Detail["scopes"].(string)
 		scopes := strings.Fields(list)
-		return fmt.Sprintf(t["FirstSignInF"], name, t.learns(scopes, slices.Contains(scopes, oidc.ScopeGroups)))
+		groups, told := e.Detail["groups"].(bool)
+		if !told { // an entry of an earlier release
+			groups = slices.Contains(scopes, oidc.ScopeGroups)
+		}
+		return fmt.Sprintf(t["FirstSignInF"], name, t.learns(scopes, groups))
 	case "oidc_refresh_reused":
 		return fmt.Sprintf(t["KeyReusedF"], name)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -326,6 +327,24 @@ func TestAuthorize_SendsAFormWhereTheApplicationAsksForOne(t *testing.T) {
 	if csp := page.header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https://grafana.example.org;") {
 		t.Errorf("the policy is %q", csp)
 	}
+}
+
+// TestNotices_SayWhatAnApplicationLearns: the client decides about groups, not the scope alone. Rows of before have the
+// scopes only.
+func TestNotices_SayWhatAnApplicationLearns(t *testing.T) {
+	f, anna, otto := newProviding(t)
+	secret := anna.grafana()
+	anna.post("/pforte/admin/sign-in/grafana", "redirects", "https://grafana.example.org/login/generic_oauth",
+		"groups", "never", "do", "change").want(http.StatusSeeOther)
+	otto.signedIn(secret)
+	otto.get("/pforte/").shows("Erste Anmeldung bei Grafana. Die Anwendung erfährt: Name, Benutzername, E-Mail.")
+	if err := f.store.Audit.Record(t.Context(), audit.Event{
+		Name: "oidc_first_login", SubjectID: 1, SubjectName: "anna",
+		Detail: map[string]any{"app": "photos", "scopes": "openid email groups"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	anna.get("/pforte/").shows("Erste Anmeldung bei photos. Die Anwendung erfährt: E-Mail, Gruppen.")
 }
 
 func TestConnections_AreSeenAndEndedByTheirUser(t *testing.T) {

@@ -175,6 +175,7 @@ func (s *Grants) CreateGrant(ctx context.Context, g oidc.Grant) (held oidc.Held,
 		}
 		return tx.record(ctx, about("oidc_first_login", held.Person.User, map[string]any{
 			"app": held.Client.Slug, "name": held.Client.Name, "scopes": strings.Join(g.Scopes, " "),
+			"groups": held.Client.TellsGroups(g.Scopes),
 		}))
 	})
 	return held, err
