@@ -95,6 +95,28 @@ func TestPrompt_AsksForAProofOnceForEachRequest(t *testing.T) {
 	}
 }
 
+// TestPrompt_AProofOfTheFutureIsNone: it was made while a clock was ahead, and would count for all requests until then.
+func TestPrompt_AProofOfTheFutureIsNone(t *testing.T) {
+	h := newSigningIn(t)
+	otto := h.otto()
+	h.clock.SetBack(time.Minute) // as much as the clocks of two replicas may differ
+	if path, _ := otto.step("prompt", "login"); !strings.HasPrefix(path, callback) {
+		t.Errorf("a proof of the next minute leads to %s", path)
+	}
+	h.clock.SetBack(time.Second)
+	for _, changes := range [][]string{{"prompt", "login"}, {"max_age", "3600"}} {
+		path, again := otto.step(changes...)
+		if path != "/pforte/reauth" || otto.goesOn(again) {
+			t.Fatalf("%v leads to %s", changes, path)
+		}
+	}
+	_, again := otto.step("prompt", "login")
+	otto.reauth(userPass)
+	if !otto.goesOn(again) {
+		t.Error("not with a proof of now")
+	}
+}
+
 func TestPrompt_QuestionIsAskedWhereTheAddressProvesNothing(t *testing.T) {
 	h := newSigningIn(t)
 	h.client("asks", func(c *oidc.Client) { c.Ask = true })

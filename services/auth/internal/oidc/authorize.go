@@ -100,6 +100,7 @@ type authorization struct {
 	client Client
 	prompt []string
 	maxAge time.Duration // negative: none
+	now    time.Time
 }
 
 // Authorize decides what to do with a request for a login at an application. It is called again with the handle as
@@ -138,8 +139,8 @@ func (s *Service) Authorize(ctx context.Context, attempt Attempt) (Step, error) 
 
 // request reads the parameters of a request, or those of a kept or pushed one. ErrRequest, ErrRequestGone.
 func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization, error) {
-	a := &authorization{Attempt: attempt, values: attempt.Values, maxAge: -1}
-	a.kept = Kept{At: s.o.Now().Unix()}
+	a := &authorization{Attempt: attempt, values: attempt.Values, maxAge: -1, now: s.o.Now()}
+	a.kept = Kept{At: a.now.Unix()}
 	var err error
 	switch pushed, isPushed := strings.CutPrefix(a.values.Get("request_uri"), requestURN); {
 	case a.Handle != "":
@@ -261,8 +262,15 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 	return Back, nil, nil
 }
 
-// provedSince reports whether the user has proved who they are at or after an instant.
-func (a *authorization) provedSince(unix int64) bool { return a.Session.AuthAt.Unix() >= unix }
+// clockSlack is how far ahead of the clock a proof may be: the clocks of replicas differ.
+const clockSlack = time.Minute
+
+// provedSince reports whether the user has proved who they are at or after an instant. A proof of the future, by more
+// than clockSlack, does not count: it was made while a clock was ahead, and would count for requests yet to come.
+func (a *authorization) provedSince(unix int64) bool {
+	at := a.Session.AuthAt
+	return at.Unix() >= unix && !at.After(a.now.Add(clockSlack))
+}
 
 // outdated reports whether the session is older than the request asks for or, if the user has a second factor,
 // weaker. After a proof since the request came it is neither: a request asks for one proof only.
