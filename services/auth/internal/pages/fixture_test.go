@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
@@ -39,6 +40,7 @@ const (
 // fixture is auth with its pages, on SQLite in memory and miniredis, with a clock that
 // tests move, an admin "anna" (id 1) and a member "otto" (id 2).
 type fixture struct {
+	registry *prometheus.Registry
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
@@ -95,6 +97,7 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 			o.Accounts.Party = must(passkey.New(passkey.Options{PublicURL: o.Web.PublicURL}))(t)
 		}
 	})
+	f.registry = parts.Registry
 	f.audit, f.accounts, f.people, f.policy, f.sessions = parts.Audit, parts.Accounts, parts.People, parts.Policy, parts.Sessions
 	f.pages = must(pages.New(pages.Options{Web: parts.Web, Once: must(once.New(once.Options{Client: f.kept, App: "svc"}))(t), AppName: "svc", Location: time.UTC}))(t)
 	f.handler = must(httpapi.New(httpapi.Options{Web: parts.Web, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes, Refusal: f.pages.Refusal, SignInPage: f.pages.SignIn}))(t)

@@ -202,6 +202,7 @@ func (p authorizations) question(r *request) error {
 		page.No, page.NoText = "other", r.text["OtherAccount"]
 		return p.render(r, "continue", fmt.Sprintf(r.text["ContinueAsF"], r.User.DisplayName), page)
 	case step.Kind != oidc.ToAsk:
+		p.Metrics.Authorized(step, nil)
 		return p.step(r, step)
 	case oidc.Answer{To: w.To}.Proves():
 		page.Lead = r.text["AskSignInAppLead"]
@@ -234,6 +235,7 @@ func (p authorizations) answer(r *request) error {
 		return web.ErrMalformed
 	}
 	step, err := p.OIDC.Authorize(r.ctx(), attempt)
+	p.Metrics.Authorized(step, err)
 	if err != nil {
 		return p.failed(r, err)
 	}

@@ -286,8 +286,21 @@ func TestLogin_SaysToWhichApplicationItLeads(t *testing.T) {
 var onwards = regexp.MustCompile(`href="(app\.immich:[^"]+)"`)
 
 // TestContinue_AsksWhereTheAddressProvesNothing is D14 of the design: any program on the device can claim a scheme.
+// authorized returns how many requests for logins at applications had a result.
+func (f *fixture) authorized(result string) (n float64) {
+	f.t.Helper()
+	for _, family := range must(f.registry.Gather())(f.t) {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "auth_oidc_authorizations_total" && m.GetLabel()[0].GetValue() == result {
+				n = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
+}
+
 func TestContinue_AsksWhereTheAddressProvesNothing(t *testing.T) {
-	_, anna, otto := newProviding(t)
+	f, anna, otto := newProviding(t)
 	anna.shown("/pforte/admin/sign-in/new/immich", "name", "Fotos", "url", "https://fotos.example.org", "do", "add")
 	ask := func() string {
 		to := otto.authorize("client_id", "fotos", "redirect_uri", "app.immich:///oauth-callback").want(http.StatusSeeOther).header.Get("Location")
@@ -306,6 +319,11 @@ func TestContinue_AsksWhereTheAddressProvesNothing(t *testing.T) {
 	}
 	handle := ask()
 	otto.post("/pforte/continue", "r", handle, "do", "yes", "csrf", "wrong").want(http.StatusForbidden)
+	for result, want := range map[string]float64{"code": 1, "access_denied": 1, "interrupted": 3} {
+		if got := f.authorized(result); got != want {
+			t.Errorf("%v are counted as %s", got, result)
+		}
+	}
 }
 
 func TestContinue_OffersAnotherAccount(t *testing.T) {
