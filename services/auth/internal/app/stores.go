@@ -268,8 +268,8 @@ func (s *stores) register(r prometheus.Registerer) {
 		})
 	}
 	create.NewCounterFunc(prometheus.CounterOpts{
-		Name: "auth_audit_dropped_total", Help: "Entries of the audit beside a change, and requests for a new " +
-			"password, dropped because too many were waiting.",
+		Name: "auth_audit_dropped_total", Help: "Entries of the audit beside a change, but for what strangers " +
+			"cause, dropped because too many were waiting.",
 	}, func() float64 { return float64(s.audit.Dropped()) })
 	passwords := s.hasher.Stats
 	create.NewGaugeFunc(prometheus.GaugeOpts{

@@ -62,18 +62,27 @@ func (r *Recorder) Drain() {
 // Record queues an event, so that the request does not wait until it is stored. A failure is only
 // logged. When the queue is full, the event is dropped and counted.
 func (r *Recorder) Record(ctx context.Context, e Event) {
-	r.Later(ctx, func(ctx context.Context) {
+	r.Later(ctx, r.store(e))
+}
+
+func (r *Recorder) store(e Event) func(context.Context) {
+	return func(ctx context.Context) {
 		if err := r.Store.Record(ctx, e); err != nil {
 			r.Log.WarnContext(ctx, "record audit event failed", "event", e.Name, "error", err)
 		}
-	})
+	}
 }
 
 // RecordCounted is Record for an event that a client can cause without bounds: those with the
-// same name, hour, network, actor and subject are one row with a count.
+// same name, hour, network, actor and subject are one row with a count. One that concerns no user is
+// a Note, because strangers can cause it.
 func (r *Recorder) RecordCounted(ctx context.Context, e Event) {
 	e.Bucket = fmt.Sprintf("%s %d %s %d", e.Name, r.Now().Truncate(time.Hour).Unix(), From(ctx).Network, e.SubjectID)
-	r.Record(ctx, e)
+	queue := r.Later
+	if e.SubjectID == 0 {
+		queue = r.Note
+	}
+	queue(ctx, r.store(e))
 }
 
 // DefaultPage is the Limit of Entries where a query has none, and MaxPage the highest.

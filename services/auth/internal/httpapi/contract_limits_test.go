@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
@@ -261,4 +262,25 @@ func TestLoginLimit_RefundsALoginThatFailsOtherwise(t *testing.T) {
 	}
 	h.brokenUsers.Store(false)
 	wantLimit(t, b.login("anna", adminPass).want(http.StatusOK), "5;w=60", "5", "5", "60", "")
+}
+
+// TestLogin_RowIsNotCrowdedOutByStrangers: more work of strangers waits than the queue holds, and costs
+// them no password.
+func TestLogin_RowIsNotCrowdedOutByStrangers(t *testing.T) {
+	h := newFixture(t)
+	for range 60 { // no worker runs meanwhile
+		b := h.elsewhere()
+		b.unchecked = true
+		for range 5 {
+			b.send(http.MethodPost, prefix+"/forgot-password", object("identifier", "x")).want(http.StatusOK)
+			b.send(http.MethodPost, prefix+"/passkeys/login", object("credential", struct{}{})).
+				because(http.StatusUnauthorized, "passkey_failed")
+		}
+	}
+	h.otto()
+	h.audit.Drain()
+	entries, _, err := h.audit.Entries(t.Context(), audit.Query{Event: "login"})
+	if err != nil || len(entries) != 1 || h.audit.Dropped() != 0 {
+		t.Errorf("the rows are %+v, %v, and %d pieces of work were dropped", entries, err, h.audit.Dropped())
+	}
 }

@@ -300,7 +300,7 @@ func (s *Service) ResetPasswordByLink(ctx context.Context, token, replacement st
 // AskForReset opens a request of a user for a new password, which admins see. It returns before the name is looked
 // up, so that nothing tells whether there is such a user.
 func (s *Service) AskForReset(ctx context.Context, username string) {
-	s.audit.Later(ctx, func(ctx context.Context) {
+	s.audit.Note(ctx, func(ctx context.Context) {
 		if err := s.users.AskForReset(ctx, username); err != nil && !errors.Is(err, user.ErrNotFound) {
 			s.log.WarnContext(ctx, "record request for a new password failed", "error", err)
 		}
