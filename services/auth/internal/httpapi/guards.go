@@ -91,7 +91,7 @@ func (a *api) stepUp(h handler) handler {
 }
 
 // arrived waits for the body and passes requests whose session has not ended meanwhile: the thief of a session could
-// send the end of a body long after its beginning.
+// send the end of a body long after its beginning. From then on the request has its timeout anew.
 func (a *api) arrived(h handler) handler {
 	return func(c echo.Context, s web.Caller) (answer, error) {
 		r := c.Request()
@@ -102,9 +102,13 @@ func (a *api) arrived(h handler) handler {
 		if err != nil {
 			return answer{}, err
 		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout)
+		defer cancel()
+		defer context.AfterFunc(service.Untimed(r.Context()), cancel)() // when the client hangs up
+		r = r.WithContext(ctx)
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		// Not by r's deadline, which the body may have outlasted: a detached handler has one of its own.
-		if err := a.Accounts.CheckLive(context.WithoutCancel(r.Context()), s.Session); err != nil {
+		c.SetRequest(r)
+		if err := a.Accounts.CheckLive(ctx, s.Session); err != nil {
 			return answer{}, err
 		}
 		return h(c, s)

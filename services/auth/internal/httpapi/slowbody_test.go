@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/factor/passkeytest"
 )
@@ -145,6 +146,16 @@ func TestSlowBody_IsNotAwaitedForAWrongToken(t *testing.T) {
 	h.setUp(b)
 	body := &slowBody{text: strings.NewReader(malformed), meanwhile: func() { t.Error("the body was read") }}
 	b.sendBody(http.MethodPatch, prefix+"/me/password", body, "X-CSRF-Token", "x").want(http.StatusForbidden)
+}
+
+// TestSlowBody_MayTakeLongerThanTheWorkForARequest: not every proxy waits for the end of a body, as Pforte's does for one
+// of up to 64 KB.
+func TestSlowBody_MayTakeLongerThanTheWorkForARequest(t *testing.T) {
+	b := newFixture(t).otto()
+	body := &slowBody{text: strings.NewReader(object("display_name", "Ottokar")), meanwhile: func() {
+		time.Sleep(4600 * time.Millisecond)
+	}}
+	b.sendBody(http.MethodPatch, prefix+"/me/profile", body).want(http.StatusOK)
 }
 
 // slowBody is a request's body that arrives when something else has happened.
