@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -292,6 +293,29 @@ func TestLinks_RequestsAreLimitedPerAddress(t *testing.T) {
 		if got := route.send(b); got.status == http.StatusTooManyRequests {
 			t.Errorf("%s after the window: %d", got.what, got.status)
 		}
+	}
+}
+
+// TestLinks_AForeignPageUsesUpNoLimit sends, more often than any limit allows, what a page of another site can have a
+// browser send without asking first.
+func TestLinks_AForeignPageUsesUpNoLimit(t *testing.T) {
+	h := newFixture(t)
+	b := h.fastBrowser()
+	ceremonies := []request{
+		{http.MethodPost, "/passkeys/login/options", ""},
+		{http.MethodPost, "/2fa/passkey/options", ""},
+		{http.MethodPost, "/2fa/passkey", ""},
+	}
+	for _, route := range slices.Concat(anonymousRoutes, ceremonies) {
+		for i := range 31 {
+			b.unchecked = i > 0
+			b.send(route.method, prefix+route.path, route.body, "Content-Type", "text/plain", "Sec-Fetch-Site", "cross-site").
+				because(http.StatusForbidden, "foreign_page")
+		}
+	}
+	for _, own := range []string{"same-origin", "same-site", "none"} {
+		b.send(http.MethodGet, prefix+"/invites/preview?token=x", "", "Sec-Fetch-Site", own).want(http.StatusOK)
+		b.send(http.MethodPost, prefix+"/passkeys/login/options", "", "Sec-Fetch-Site", own).want(http.StatusOK)
 	}
 }
 

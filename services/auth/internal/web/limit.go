@@ -74,9 +74,21 @@ const (
 )
 
 // Counted counts a request that uses a link, such as one to set up, that looks at an invite by the API, or that reports
-// a forgotten password, whatever its answer. ErrLimited.
+// a forgotten password, whatever its answer. A page of another site can use up no limit of its visitor.
+// ErrLimited, ErrForeignPage.
 func (w *Web) Counted(rw http.ResponseWriter, r *http.Request, route string) error {
-	return w.counted(rw, r, route, LimitLink, w.LinkLimit)
+	return w.countedHere(rw, r, route, LimitLink, w.LinkLimit)
+}
+
+// countedHere is counted for a request that no page of another site may send.
+func (w *Web) countedHere(
+	rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter,
+) error {
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		w.LogEvent(rw, r, "origin_refused")
+		return ErrForeignPage
+	}
+	return w.counted(rw, r, route, limit, limiter)
 }
 
 func (w *Web) counted(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter) error {

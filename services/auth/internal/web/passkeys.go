@@ -18,9 +18,9 @@ const (
 )
 
 // CountedPasskey is Counted, by PasskeyLimit, for a request that begins a ceremony, but not to use a link, or that
-// finishes one for a second step or a new proof of who the user is.
+// finishes one for a second step or a new proof of who the user is. ErrLimited, ErrForeignPage.
 func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route string) error {
-	return w.counted(rw, r, route, LimitPasskey, w.PasskeyLimit)
+	return w.countedHere(rw, r, route, LimitPasskey, w.PasskeyLimit)
 }
 
 // PasskeyLogin is Login by the passkey that answered, which is both factors at once: no login is pending. Errors are
