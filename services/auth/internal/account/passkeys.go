@@ -135,14 +135,14 @@ func (k *Passkeys) SecondOptions(ctx context.Context, ref session.Ref) (PasskeyC
 	return k.beginVerify(ctx, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
 }
 
-// Second finishes a pending login by a passkey of its user. browser is the value of the browser's cookie, or "".
+// Second finishes a pending login by a passkey of its user. Of the credentials it reads Browser and Replaces.
 // ErrNoPendingLogin, factor.ErrPasskeyFailed, factor.ErrPasskeysUnavailable; session.ErrNotFound when the user is
 // deleted meanwhile.
 func (k *Passkeys) Second(
-	ctx context.Context, ref session.Ref, browser string, answer PasskeyAnswer,
+	ctx context.Context, ref session.Ref, c Credentials, answer PasskeyAnswer,
 ) (LoggedIn, error) {
 	var u user.User
-	in, err := k.s.finishLogin(ctx, ref, browser, func(ctx context.Context, of user.User) (session.Factor, error) {
+	in, err := k.s.finishLogin(ctx, ref, c, func(ctx context.Context, of user.User) (session.Factor, error) {
 		u = of
 		return session.PasswordWithPasskey,
 			k.verify(ctx, answer, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})

@@ -176,14 +176,14 @@ func (s *Service) CancelLogin(ctx context.Context, ref session.Ref) error {
 
 // VerifyCode finishes a pending login with a TOTP code or a recovery code and returns
 // which of them it was, "totp" or "recovery", and how many recovery codes are left.
-// browser is the value of the browser's cookie, or "". ErrNoPendingLogin;
+// Of the credentials it reads Browser and Replaces. ErrNoPendingLogin;
 // factor.ErrInvalidCode; ratelimit.LimitedError with ErrTooManyCodes; factor.ErrNotConfigured, factor.ErrSealed;
 // user.ErrNotFound when the user was deleted in that moment.
 //
 // The code is used up before the session is created: if the process ends between the two,
 // a code is lost and no session is gained.
 func (s *Service) VerifyCode(
-	ctx context.Context, ref session.Ref, browser, typed string,
+	ctx context.Context, ref session.Ref, c Credentials, typed string,
 ) (in LoggedIn, method string, left int, err error) {
 	p, err := s.pendings.PeekPending(ctx, ref)
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *Service) VerifyCode(
 	}
 	method = methodOf(typed)
 	err = s.limitedCode(ctx, user.User{ID: ref.UserID}, bucket(ref.UserID, p.Browser), method, func() error {
-		in, err = s.finishLogin(ctx, ref, browser, func(
+		in, err = s.finishLogin(ctx, ref, c, func(
 			ctx context.Context, u user.User,
 		) (f session.Factor, err error) {
 			f, left, err = s.useCode(ctx, u, typed)
@@ -308,10 +308,10 @@ func (s *Service) useCode(ctx context.Context, u user.User, typed string) (sessi
 const maxCode = 64
 
 // finishLogin turns a pending login into a session once prove has shown that the user has
-// a second factor, and used up what it showed. It counts a try. ErrNoPendingLogin, and the
-// errors of prove.
+// a second factor, and used up what it showed. It counts a try. It ends the sessions that the requests of both steps
+// came with: a user may have logged in between, in another tab. ErrNoPendingLogin, and the errors of prove.
 func (s *Service) finishLogin(
-	ctx context.Context, ref session.Ref, browser string,
+	ctx context.Context, ref session.Ref, c Credentials,
 	prove func(context.Context, user.User) (session.Factor, error),
 ) (LoggedIn, error) {
 	p, err := s.pendings.LoadPending(ctx, ref)
@@ -345,14 +345,17 @@ func (s *Service) finishLogin(
 	if err != nil {
 		return LoggedIn{}, noPending(err)
 	}
-	if p.Replaces != (session.Ref{}) {
-		if err := s.endReplaced(ctx, p.Replaces); err != nil {
+	for _, replaced := range []session.Ref{p.Replaces, c.Replaces} {
+		if replaced == (session.Ref{}) {
+			continue
+		}
+		if err := s.endReplaced(ctx, replaced); err != nil {
 			return LoggedIn{}, errors.Join(fmt.Errorf("end the replaced session: %w", err),
 				s.sessions.Delete(ctx, created.Ref))
 		}
 	}
 	in := LoggedIn{User: u, Session: created, SessionID: id}
-	s.finished(ctx, in, browser)
+	s.finished(ctx, in, c.Browser)
 	return in, nil
 }
 

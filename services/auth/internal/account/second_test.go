@@ -78,16 +78,16 @@ func TestSecondFactor_AStoreFailureLosesTheCodeOnly(t *testing.T) {
 	ref := r.begin("anna", old.Ref)
 	away := errors.New("away")
 	r.pendings.beforeFinish = func() error { return away }
-	if _, _, _, err := r.VerifyCode(t.Context(), ref, "", codes[0]); !errors.Is(err, away) {
+	if _, _, _, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[0]); !errors.Is(err, away) {
 		t.Errorf("got %v", err)
 	}
 	if r.live(old.UserID) != 1 || !r.alive(old) {
 		t.Errorf("%d sessions live", r.live(old.UserID))
 	}
-	if _, _, _, err := r.VerifyCode(t.Context(), ref, "", codes[0]); !errors.Is(err, factor.ErrInvalidCode) {
+	if _, _, _, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[0]); !errors.Is(err, factor.ErrInvalidCode) {
 		t.Errorf("the code that is lost: %v", err)
 	}
-	in, _, left, err := r.VerifyCode(t.Context(), ref, "", codes[1])
+	in, _, left, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[1])
 	if err != nil || left != 8 || r.alive(old) || !r.alive(in.Session) || in.Session.Factor != session.PasswordWithRecovery {
 		t.Errorf("the next code: %+v, left %d, %v", in.Session, left, err)
 	}
@@ -114,7 +114,7 @@ func TestSecondFactor_ChangesAfterTheCodeCount(t *testing.T) {
 			old, _, codes := r.withTOTP("anna")
 			ref := r.begin("anna", session.Ref{})
 			r.pendings.beforeFinish = func() error { return change(r, old) }
-			if in, _, _, err := r.VerifyCode(t.Context(), ref, "", codes[0]); !errors.Is(err, account.ErrNoPendingLogin) || r.alive(in.Session) {
+			if in, _, _, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[0]); !errors.Is(err, account.ErrNoPendingLogin) || r.alive(in.Session) {
 				t.Errorf("got %v", err)
 			}
 			for _, s := range []bool{r.alive(old)} {
@@ -122,7 +122,7 @@ func TestSecondFactor_ChangesAfterTheCodeCount(t *testing.T) {
 					t.Error("the session of before lives")
 				}
 			}
-			if _, _, _, err := r.VerifyCode(t.Context(), ref, "", codes[1]); !errors.Is(err, account.ErrNoPendingLogin) {
+			if _, _, _, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[1]); !errors.Is(err, account.ErrNoPendingLogin) {
 				t.Errorf("the next code: %v", err)
 			}
 		})
@@ -140,7 +140,7 @@ func TestSecondFactor_RacesWithChangesLeaveNoSession(t *testing.T) {
 		var opened atomic.Pointer[session.Session]
 		for _, code := range codes[:4] {
 			all.Go(func() {
-				if in, _, _, err := r.VerifyCode(t.Context(), ref, "", code); err == nil {
+				if in, _, _, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, code); err == nil {
 					opened.Store(&in.Session)
 				}
 			})

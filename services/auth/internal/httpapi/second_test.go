@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/factor/passkeytest"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
@@ -112,6 +113,33 @@ func TestSecondFactor_OldSessionLivesUntilTheSecondStep(t *testing.T) {
 	b.verify(a.code(0)).want(http.StatusOK)
 	old := h.browser()
 	old.send(http.MethodGet, prefix+"/me", "", "Cookie", "svc.sid="+before).want(http.StatusUnauthorized)
+}
+
+// TestSecondFactor_EndsTheSessionItCameWith: another user has logged in, in another tab, while the login waited.
+func TestSecondFactor_EndsTheSessionItCameWith(t *testing.T) {
+	h := newFixture(t)
+	otto := h.otto()
+	d := passkeytest.New(t, origin)
+	otto.register(d)
+	a, _ := h.setUp(otto)
+	for name, finish := range map[string]func(*browser) reply{
+		"code": func(b *browser) reply { return b.verify(a.code(0)) },
+		"passkey": func(b *browser) reply {
+			answer := credential(d.Get(b.begin("/2fa/passkey/options")), "")
+			return b.send(http.MethodPost, prefix+"/2fa/passkey", answer)
+		},
+	} {
+		b, anna := h.browser(), h.anna()
+		b.login("otto", userPass).want(http.StatusOK)
+		b.cookies["svc.sid"] = anna.cookies["svc.sid"]
+		b.verify("000000").because(http.StatusUnauthorized, "invalid_code")
+		anna.get(prefix + "/me").want(http.StatusOK)
+		finish(b).want(http.StatusOK)
+		if got := anna.get(prefix + "/me"); got.status != http.StatusUnauthorized {
+			t.Errorf("%s: the session of before: %d", name, got.status)
+		}
+		b.get(prefix + "/me").want(http.StatusOK)
+	}
 }
 
 func TestSecondFactor_Of100RightCodesAtOnceOneLogsIn(t *testing.T) {

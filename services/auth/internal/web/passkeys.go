@@ -78,7 +78,11 @@ func (w *Web) PasskeySecond(
 		return account.LoggedIn{}, account.ErrNoPendingLogin
 	}
 	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
-	in, err := w.Accounts.Passkeys.Second(r.Context(), ref, w.Sessions.Browser(r), given)
+	credentials, err := w.credentials(r, session.AnyDevice)
+	var in account.LoggedIn
+	if err == nil {
+		in, err = w.Accounts.Passkeys.Second(r.Context(), ref, credentials, given)
+	}
 	w.Metrics.secondFactor("passkey", err)
 	switch {
 	case err == nil:

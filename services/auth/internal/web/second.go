@@ -6,6 +6,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // PendingLogin returns the login that the request is to finish. account.ErrNoPendingLogin.
@@ -40,7 +41,10 @@ func (w *Web) VerifyCode(
 		return account.LoggedIn{}, "", 0, account.ErrNoPendingLogin
 	}
 	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
-	in, method, left, err = w.Accounts.VerifyCode(r.Context(), ref, w.Sessions.Browser(r), code)
+	credentials, err := w.credentials(r, session.AnyDevice)
+	if err == nil {
+		in, method, left, err = w.Accounts.VerifyCode(r.Context(), ref, credentials, code)
+	}
 	w.Metrics.secondFactor(method, err)
 	switch {
 	case err == nil:
