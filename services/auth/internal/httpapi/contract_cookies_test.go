@@ -1,11 +1,14 @@
 package httpapi_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/factor/passkeytest"
 )
 
 // AUTH-2.1 to AUTH-2.11: session cookie and CSRF cookie, byte for byte.
@@ -67,6 +70,22 @@ func TestCookies_AnonymousRequestsGetNone(t *testing.T) {
 	wantCookies(t, b.get(prefix+"/me").want(http.StatusUnauthorized))
 	wantCookies(t, b.get(prefix+"/openapi.json").want(http.StatusOK))
 	wantCookies(t, b.login("anna", "wrong").want(http.StatusUnauthorized))
+}
+
+// TestCookies_FailedProofsSetNone: the cookie by which a browser is known is set for who has logged in.
+func TestCookies_FailedProofsSetNone(t *testing.T) {
+	h := newFixture(t)
+	otto := h.otto()
+	otto.register(passkeytest.New(t, origin))
+	h.setUp(otto)
+	b := h.browser()
+	wrong := credential(json.RawMessage("{}"), "")
+	wantCookies(t, b.send(http.MethodPost, prefix+"/passkeys/login", wrong).because(http.StatusUnauthorized, "passkey_failed"))
+	b.login("otto", userPass).want(http.StatusOK)
+	wantCookies(t, b.verify("000000").because(http.StatusUnauthorized, "invalid_code"))
+	wantCookies(t, b.send(http.MethodPost, prefix+"/2fa/passkey", wrong).because(http.StatusUnauthorized, "passkey_failed"))
+	h.brokenLimits.Store(true)
+	wantCookies(t, b.verify("000000").want(http.StatusInternalServerError))
 }
 
 func TestCookies_OlderThan12HoursAreSentAgain(t *testing.T) {

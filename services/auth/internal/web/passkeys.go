@@ -28,8 +28,8 @@ func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route stri
 func (w *Web) PasskeyLogin(
 	rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer, on session.Device,
 ) (account.LoggedIn, error) {
-	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
-	credentials, err := w.credentials(r, on)
+	r = w.As(rw, r, Caller{})
+	credentials, err := w.knowing(r, on)
 	var in account.LoggedIn
 	if err == nil {
 		in, err = w.Accounts.Passkeys.Login(r.Context(), given, credentials)
@@ -39,7 +39,7 @@ func (w *Web) PasskeyLogin(
 		w.passkeyFailed(rw, r, in.User.ID, err)
 		return account.LoggedIn{}, err
 	}
-	return in, w.LoggedIn(rw, r, in)
+	return in, w.knownIn(rw, r, in, credentials.Browser)
 }
 
 // JoinByPasskey creates the user of a link by the passkey that answered, and logs them in. Where the login fails, they
@@ -47,19 +47,19 @@ func (w *Web) PasskeyLogin(
 func (w *Web) JoinByPasskey(
 	rw http.ResponseWriter, r *http.Request, token string, given account.PasskeyAnswer,
 ) (user.User, error) {
-	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
+	r = w.As(rw, r, Caller{})
 	created, err := w.People.JoinByPasskey(r.Context(), token, given, r.UserAgent())
 	if err != nil {
 		return user.User{}, err
 	}
-	credentials, err := w.credentials(r, session.AnyDevice)
+	credentials, err := w.knowing(r, session.AnyDevice)
 	var in account.LoggedIn
 	if err == nil {
 		in, err = w.Accounts.Passkeys.LoginNewcomer(r.Context(), created, credentials)
 	}
 	w.Metrics.login(false, err)
 	if err == nil {
-		err = w.LoggedIn(rw, r, in)
+		err = w.knownIn(rw, r, in, credentials.Browser)
 	}
 	if err != nil {
 		w.Log.WarnContext(r.Context(), "log in who used a link failed", "error", err)
@@ -77,8 +77,8 @@ func (w *Web) PasskeySecond(
 	if err != nil {
 		return account.LoggedIn{}, account.ErrNoPendingLogin
 	}
-	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
-	credentials, err := w.credentials(r, session.AnyDevice)
+	r = w.As(rw, r, Caller{})
+	credentials, err := w.knowing(r, session.AnyDevice)
 	var in account.LoggedIn
 	if err == nil {
 		in, err = w.Accounts.Passkeys.Second(r.Context(), ref, credentials, given)
@@ -86,7 +86,7 @@ func (w *Web) PasskeySecond(
 	w.Metrics.secondFactor("passkey", err)
 	switch {
 	case err == nil:
-		return in, w.LoggedIn(rw, r, in)
+		return in, w.knownIn(rw, r, in, credentials.Browser)
 	case errors.Is(err, account.ErrNoPendingLogin):
 		w.Sessions.ClearPending(rw)
 	default:

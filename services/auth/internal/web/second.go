@@ -40,15 +40,15 @@ func (w *Web) VerifyCode(
 	if err != nil {
 		return account.LoggedIn{}, "", 0, account.ErrNoPendingLogin
 	}
-	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
-	credentials, err := w.credentials(r, session.AnyDevice)
+	r = w.As(rw, r, Caller{})
+	credentials, err := w.knowing(r, session.AnyDevice)
 	if err == nil {
 		in, method, left, err = w.Accounts.VerifyCode(r.Context(), ref, credentials, code)
 	}
 	w.Metrics.secondFactor(method, err)
 	switch {
 	case err == nil:
-		return in, method, left, w.LoggedIn(rw, r, in)
+		return in, method, left, w.knownIn(rw, r, in, credentials.Browser)
 	case errors.Is(err, account.ErrNoPendingLogin):
 		w.Sessions.ClearPending(rw)
 	case errors.Is(err, factor.ErrInvalidCode):

@@ -198,6 +198,28 @@ func (w *Web) credentials(r *http.Request, on session.Device) (account.Credentia
 	return c, err
 }
 
+// knowing is credentials of a login that makes the browser known (knownIn): Browser is a new value where the request
+// has none. With CompatV0 it stays empty.
+func (w *Web) knowing(r *http.Request, on session.Device) (account.Credentials, error) {
+	c, err := w.credentials(r, on)
+	if c.Browser == "" && !w.CompatV0 {
+		c.Browser = session.NewBrowserID()
+	}
+	return c, err
+}
+
+// knownIn is LoggedIn for a login with the credentials of knowing. It also sets the cookie by which the browser is
+// known, unless CompatV0 is set.
+func (w *Web) knownIn(rw http.ResponseWriter, r *http.Request, in account.LoggedIn, browser string) error {
+	if err := w.LoggedIn(rw, r, in); err != nil {
+		return err
+	}
+	if !w.CompatV0 {
+		w.Sessions.SetBrowser(rw, browser)
+	}
+	return nil
+}
+
 // KnowBrowser sets the cookie by which the browser is known, with the value that it has already if there is one, and
 // returns the request with it. With CompatV0 it does nothing. POST /login of the API, which sets two cookies
 // and no other (AUTH-4.5), does without.
