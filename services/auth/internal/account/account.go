@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
@@ -128,6 +129,8 @@ type Service struct {
 	refuseCommon bool
 	log          *slog.Logger
 	now          func() time.Time
+	// carriedOut has the ids of revocations that were carried out and whose records could not be deleted.
+	carriedOut sync.Map
 }
 
 // New checks the options and returns a Service.

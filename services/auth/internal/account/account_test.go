@@ -46,6 +46,17 @@ type hookedUsers struct {
 	beforeByID func()
 	// beforeSet is called once, before the next SetPasswordHash.
 	beforeSet func()
+	// full makes RevocationDone fail, as a full disk does. tried counts its calls.
+	full  atomic.Bool
+	tried atomic.Int64
+}
+
+func (h *hookedUsers) RevocationDone(ctx context.Context, id int64) error {
+	h.tried.Add(1)
+	if h.full.Load() {
+		return errors.New("disk is full")
+	}
+	return h.Users.RevocationDone(ctx, id)
 }
 
 func (h *hookedUsers) ByID(ctx context.Context, id int64) (user.User, error) {

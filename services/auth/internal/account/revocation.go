@@ -92,12 +92,18 @@ func (s *Service) Follow(ctx context.Context, r user.Revocation, err error) (int
 	return ended, nil
 }
 
+// carryOut ends the sessions and deletes the record. Where that fails, as on a full disk, the sessions are not ended
+// again: the user may have logged in since.
 func (s *Service) carryOut(ctx context.Context, r user.Revocation) (ended int, err error) {
-	if ended, err = s.sessions.Revoke(ctx, r.UserID, r.KeepSession); err != nil {
-		return ended, fmt.Errorf("revoke sessions: %w", err)
+	if _, before := s.carriedOut.Load(r.ID); !before {
+		if ended, err = s.sessions.Revoke(ctx, r.UserID, r.KeepSession); err != nil {
+			return ended, fmt.Errorf("revoke sessions: %w", err)
+		}
 	}
 	if err := s.users.RevocationDone(ctx, r.ID); err != nil {
+		s.carriedOut.Store(r.ID, true)
 		return ended, fmt.Errorf("delete revocation: %w", err)
 	}
+	s.carriedOut.Delete(r.ID)
 	return ended, nil
 }

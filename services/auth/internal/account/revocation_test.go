@@ -102,6 +102,40 @@ func TestRevocation_MissedByTheStoreIsDoneWhenItIsBack(t *testing.T) {
 	}
 }
 
+// TestRevocation_EndsNoLaterSessionWhileItsRecordStays: the disk is full, and Replay finds the record again and again.
+func TestRevocation_EndsNoLaterSessionWhileItsRecordStays(t *testing.T) {
+	t.Parallel()
+	r := newRules(t)
+	r.add("anna")
+	before, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.users.full.Store(true)
+	if err := r.ResetPassword(t.Context(), "anna", newPass); !errors.Is(err, account.ErrPending) {
+		t.Fatalf("got %v", err)
+	}
+	later, err := r.login("anna", newPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.Replay(ctx) })
+	for deadline := time.Now().Add(10 * time.Second); r.users.tried.Load() < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("Replay did not try")
+		}
+	}
+	if r.alive(before) || !r.alive(later) {
+		t.Errorf("the session of before lives: %t, the later one: %t", r.alive(before), r.alive(later))
+	}
+	r.users.full.Store(false)
+	r.waitFor(0)
+	stop()
+	running.Wait()
+}
+
 func TestRevocation_IsPendingWhileTheStoreFails(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
