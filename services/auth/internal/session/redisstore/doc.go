@@ -13,6 +13,7 @@
 //	<app>:{u42}:pending:<sha256 of the id>  hash: fingerprint, browser, replaces, agent, ip, tries, created, device
 //	<app>:ceremony:<sha256 of the id>       hash: purpose, user, owner, data
 //	<app>:handover:<sha256 of the code>     hash: user, key, host, state, device
+//	<app>:taken:{<key>}:<random>            one of the last two, for two seconds after it was taken
 //
 // A session is live while its key exists *and* is in the set: one that a revocation
 // could not find is not accepted, whatever Redis loses. The scripts compute the names

@@ -8,18 +8,17 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-func (s *store) handOver(key string) []string { return []string{s.app + ":handover:" + key} }
+func (s *store) handOver(key string) string { return s.app + ":handover:" + key }
 
 func (s *store) CreateHandOver(ctx context.Context, h session.HandOver) (string, error) {
 	code, key := session.NewSecret()
-	err := putScript.Run(ctx, s.client, s.handOver(key), milliseconds(session.HandOverLifetime),
+	err := putScript.Run(ctx, s.client, []string{s.handOver(key)}, milliseconds(session.HandOverLifetime),
 		"user", h.UserID, "key", h.Key, "host", h.Host, "state", h.State, "device", string(h.Device)).Err()
 	return code, failed("create hand-over", err)
 }
 
 func (s *store) TakeHandOver(ctx context.Context, code string) (session.HandOver, error) {
-	values, err := takeScript.Run(ctx, s.client, s.handOver(session.HashOf(code)), "user", "key", "host",
-		"state", "device").StringSlice()
+	values, err := s.take(ctx, s.handOver(session.HashOf(code)), "user", "key", "host", "state", "device")
 	if err != nil {
 		return session.HandOver{}, failed("take hand-over", err)
 	}

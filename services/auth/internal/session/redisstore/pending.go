@@ -83,18 +83,17 @@ func (s *store) FinishPending(
 	return stored("finish login", finishScript.Run(ctx, s.client, keys, s.createArgs(made, fence, lifetimes)...))
 }
 
-func (s *store) ceremony(key string) []string { return []string{s.app + ":ceremony:" + key} }
+func (s *store) ceremony(key string) string { return s.app + ":ceremony:" + key }
 
 func (s *store) PutCeremony(ctx context.Context, c session.Ceremony) (string, error) {
 	id, key := session.NewSecret()
-	err := putScript.Run(ctx, s.client, s.ceremony(key), milliseconds(session.CeremonyLifetime),
+	err := putScript.Run(ctx, s.client, []string{s.ceremony(key)}, milliseconds(session.CeremonyLifetime),
 		"purpose", c.Purpose, "user", c.UserID, "owner", c.Owner, "data", c.Data).Err()
 	return id, failed("begin ceremony", err)
 }
 
 func (s *store) TakeCeremony(ctx context.Context, id string) (session.Ceremony, error) {
-	values, err := takeScript.Run(ctx, s.client, s.ceremony(session.HashOf(id)), "purpose", "user", "owner",
-		"data").StringSlice()
+	values, err := s.take(ctx, s.ceremony(session.HashOf(id)), "purpose", "user", "owner", "data")
 	if err != nil {
 		return session.Ceremony{}, failed("take ceremony", err)
 	}

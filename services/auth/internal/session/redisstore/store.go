@@ -24,6 +24,9 @@ const fenceLifetime = 10 * time.Minute
 // clients meanwhile: a user of an earlier version may have any number.
 const maxStep = 1000
 
+// takenLife is how long a script that takes something may be sent again (store.take): the client gives up within it.
+const takenLife = 2 * time.Second
+
 //go:embed lua
 var lua embed.FS
 
@@ -178,6 +181,14 @@ func (s *store) Revoke(ctx context.Context, userID int64, keep string) (int, err
 			return ended, nil
 		}
 	}
+}
+
+// take returns the values of fields of a hash, once. The client sends a script again whose reply is lost: for that the
+// hash stays under a name of this call's own, in the same slot of a Cluster.
+func (s *store) take(ctx context.Context, key string, fields ...any) ([]string, error) {
+	keys := []string{key, s.app + ":taken:{" + key + "}:" + rand.Text()}
+	args := append([]any{takenLife.Milliseconds()}, fields...)
+	return takeScript.Run(ctx, s.client, keys, args...).StringSlice()
 }
 
 func (s *store) List(ctx context.Context, userID int64) ([]session.Info, error) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/pkg/redistest"
@@ -46,6 +47,46 @@ func flushAll(t testing.TB, client *redis.ClusterClient) {
 	err := client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.FlushAll(ctx).Err() })
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestTake_LostReplyUsesUpNoCeremony: what is taken once is the caller's, also where the reply was lost.
+func TestTake_LostReplyUsesUpNoCeremony(t *testing.T) {
+	for name, client := range map[string]func() redis.UniversalClient{
+		"alone": func() redis.UniversalClient {
+			client := redis.NewClient(&redis.Options{Addr: redistest.Start(t)})
+			t.Cleanup(func() { _ = client.Close() })
+			return client
+		},
+		"as Cluster": func() redis.UniversalClient { return dialCluster(t, redistest.StartCluster(t, 3)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, ctx := client(), t.Context()
+			client.AddHook(twice{})
+			store := redisstore.New(client, "svc")
+			ceremony := session.Ceremony{Purpose: "login", Data: []byte("data")}
+			id, err := store.PutCeremony(ctx, ceremony)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := store.TakeCeremony(ctx, id); err != nil || cmp.Diff(ceremony, got) != "" {
+				t.Errorf("ceremony: %+v, %v", got, err)
+			}
+			if _, err := store.TakeCeremony(ctx, id); !errors.Is(err, session.ErrNotFound) {
+				t.Errorf("the ceremony, again: %v", err)
+			}
+			handOver := session.HandOver{Ref: session.Ref{UserID: 42, Key: "aa"}, Host: "photos.example"}
+			code, err := store.CreateHandOver(ctx, handOver)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := store.TakeHandOver(ctx, code); err != nil || cmp.Diff(handOver, got) != "" {
+				t.Errorf("hand-over: %+v, %v", got, err)
+			}
+			if _, err := store.TakeHandOver(ctx, code); !errors.Is(err, session.ErrNotFound) {
+				t.Errorf("the hand-over, again: %v", err)
+			}
+		})
 	}
 }
 
