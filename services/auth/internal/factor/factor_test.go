@@ -64,6 +64,11 @@ func TestTOTP_URIHasTheFormOfAuthenticatorApps(t *testing.T) {
 	if want := "otpauth://totp/Zu%20Hause:anna?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Zu%20Hause"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	// The first colon of the label ends the issuer.
+	got = factor.URI("WG: Haus", "anna", []byte("12345678901234567890"))
+	if want := "otpauth://totp/WG-%20Haus:anna?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=WG-%20Haus"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 }
 
 func TestTOTP_ReadsSpacesAndHyphens(t *testing.T) {

@@ -52,8 +52,10 @@ func SecretText(secret []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 }
 
-// URI returns the content of the QR code for authenticator apps (Google's Key Uri Format).
+// URI returns the content of the QR code for authenticator apps (Google's Key Uri Format), in whose issuer a hyphen
+// stands for a colon, which the format forbids there.
 func URI(issuer, account string, secret []byte) string {
+	issuer = strings.ReplaceAll(issuer, ":", "-")
 	return "otpauth://totp/" + url.PathEscape(issuer) + ":" + url.PathEscape(account) +
 		"?secret=" + SecretText(secret) + "&issuer=" + strings.ReplaceAll(url.QueryEscape(issuer), "+", "%20")
 }
