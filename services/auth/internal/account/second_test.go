@@ -84,7 +84,8 @@ func TestSecondFactor_AStoreFailureLosesTheCodeOnly(t *testing.T) {
 	if r.live(old.UserID) != 1 || !r.alive(old) {
 		t.Errorf("%d sessions live", r.live(old.UserID))
 	}
-	if _, _, _, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[0]); !errors.Is(err, factor.ErrInvalidCode) {
+	_, _, _, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[0])
+	if !errors.Is(err, factor.ErrInvalidCode) {
 		t.Errorf("the code that is lost: %v", err)
 	}
 	in, _, left, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[1])
@@ -114,7 +115,8 @@ func TestSecondFactor_ChangesAfterTheCodeCount(t *testing.T) {
 			old, _, codes := r.withTOTP("anna")
 			ref := r.begin("anna", session.Ref{})
 			r.pendings.beforeFinish = func() error { return change(r, old) }
-			if in, _, _, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[0]); !errors.Is(err, account.ErrNoPendingLogin) || r.alive(in.Session) {
+			in, _, _, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[0])
+			if !errors.Is(err, account.ErrNoPendingLogin) || r.alive(in.Session) {
 				t.Errorf("got %v", err)
 			}
 			for _, s := range []bool{r.alive(old)} {
@@ -122,7 +124,8 @@ func TestSecondFactor_ChangesAfterTheCodeCount(t *testing.T) {
 					t.Error("the session of before lives")
 				}
 			}
-			if _, _, _, err := r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[1]); !errors.Is(err, account.ErrNoPendingLogin) {
+			_, _, _, err = r.VerifyCode(t.Context(), ref, account.Credentials{}, codes[1])
+			if !errors.Is(err, account.ErrNoPendingLogin) {
 				t.Errorf("the next code: %v", err)
 			}
 		})

@@ -80,10 +80,13 @@ func TestCookies_FailedProofsSetNone(t *testing.T) {
 	h.setUp(otto)
 	b := h.browser()
 	wrong := credential(json.RawMessage("{}"), "")
-	wantCookies(t, b.send(http.MethodPost, prefix+"/passkeys/login", wrong).because(http.StatusUnauthorized, "passkey_failed"))
+	refused := func(path string) reply {
+		return b.send(http.MethodPost, prefix+path, wrong).because(http.StatusUnauthorized, "passkey_failed")
+	}
+	wantCookies(t, refused("/passkeys/login"))
 	b.login("otto", userPass).want(http.StatusOK)
 	wantCookies(t, b.verify("000000").because(http.StatusUnauthorized, "invalid_code"))
-	wantCookies(t, b.send(http.MethodPost, prefix+"/2fa/passkey", wrong).because(http.StatusUnauthorized, "passkey_failed"))
+	wantCookies(t, refused("/2fa/passkey"))
 	h.brokenLimits.Store(true)
 	wantCookies(t, b.verify("000000").want(http.StatusInternalServerError))
 }

@@ -309,8 +309,9 @@ func TestLinks_AForeignPageUsesUpNoLimit(t *testing.T) {
 	for _, route := range slices.Concat(anonymousRoutes, ceremonies) {
 		for i := range 31 {
 			b.unchecked = i > 0
-			b.send(route.method, prefix+route.path, route.body, "Content-Type", "text/plain", "Sec-Fetch-Site", "cross-site").
-				because(http.StatusForbidden, "foreign_page")
+			got := b.send(route.method, prefix+route.path, route.body,
+				"Content-Type", "text/plain", "Sec-Fetch-Site", "cross-site")
+			got.because(http.StatusForbidden, "foreign_page")
 		}
 	}
 	for _, own := range []string{"same-origin", "same-site", "none"} {

@@ -148,8 +148,8 @@ func TestSlowBody_IsNotAwaitedForAWrongToken(t *testing.T) {
 	b.sendBody(http.MethodPatch, prefix+"/me/password", body, "X-CSRF-Token", "x").want(http.StatusForbidden)
 }
 
-// TestSlowBody_MayTakeLongerThanTheWorkForARequest: not every proxy waits for the end of a body, as Pforte's does for one
-// of up to 64 KB.
+// TestSlowBody_MayTakeLongerThanTheWorkForARequest: not every proxy waits for the end of a body, as Pforte's does for
+// one of up to 64 KB.
 func TestSlowBody_MayTakeLongerThanTheWorkForARequest(t *testing.T) {
 	b := newFixture(t).otto()
 	body := &slowBody{text: strings.NewReader(object("display_name", "Ottokar")), meanwhile: func() {
