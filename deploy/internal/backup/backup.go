@@ -153,7 +153,7 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err er
 }
 
 // lost reports whether the stack lacks what it needs to go on and a restore puts back: the signing
-// key or, in a household, the SQLite file of the users. Of users in a Postgres it returns false.
+// key or, in a household, the SQLite file of the users. In a household with users in a Postgres it returns false.
 func (s Settings) lost() bool {
 	if s.SigningKey != None {
 		return absent(s.SigningKey) == nil

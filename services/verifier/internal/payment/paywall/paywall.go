@@ -180,7 +180,7 @@ func (w *Paywall) heartbeat(ctx context.Context) {
 	})
 }
 
-// Close accepts no new sale, waits for those under way and makes the pending writes. When all sales
+// Close accepts no new sale, waits for those under way and makes the pending writes, until one fails. When all sales
 // have ended it deregisters. When ctx ends before, it returns an error: a sale that is cut off can be
 // resumed, in any process on the ledger, once the lease has expired.
 func (w *Paywall) Close(ctx context.Context) error {

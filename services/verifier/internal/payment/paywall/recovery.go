@@ -282,7 +282,7 @@ func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusa
 	return Sale{}, refused
 }
 
-// isUnspent reports whether as many nodes as Accounts.Spent asks show the authorization as unused.
+// isUnspent reports whether as many nodes as Accounts.Spent needs show the authorization as unused.
 // The one node that was asked about the account may err, and a buyer who is told that nothing was
 // charged pays anew.
 func (w *Paywall) isUnspent(ctx context.Context, c *call, places *semaphore.Weighted) bool {
