@@ -3,7 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -16,7 +16,7 @@ import (
 
 // What a node says of a transaction is kept for sightingTTL, or for includedTTL if a block holds the
 // transaction; that of at most maxSightings transactions is kept. parallelSightings is how many are asked about at
-// once. A node that is not the only hope for an answer has lookupTurn for it.
+// once. After lookupTurn the next node is asked beside one that has not answered.
 const (
 	maxSightings      = 4096
 	sightingTTL       = 2 * time.Second
@@ -114,21 +114,84 @@ func (r *Reader) sightShared(ctx context.Context, hash common.Hash) (sighting, e
 }
 
 // sight asks one node after the other until one knows the transaction: nodes learn of blocks at
-// different times. One that hangs must not use up the time that callers have, and comes last for a while.
+// different times. While one takes longer than lookupTurn, the next is asked beside it; once another
+// has answered, it is not waited for much longer, and comes last for a while.
 func (r *Reader) sight(ctx context.Context, hash common.Hash) (sighting, error) {
-	seen := sighting{stage: chain.Unknown}
-	nodes, answered := r.available(), false
-	err := r.inTurn(ctx, func(ctx context.Context, e *endpoint, memory *reservation) error {
-		answer, turn := newCall("eth_getTransactionByHash", hash), ctx
-		if answered || slices.Index(nodes, e) < len(nodes)-1 {
-			var cancel context.CancelFunc
-			turn, cancel = context.WithTimeout(ctx, lookupTurn)
-			defer cancel()
-		}
-		if err := e.do(turn, memory, answer); err != nil {
-			if ctx.Err() == nil && (turn.Err() != nil || errors.Is(err, errTimeout)) {
-				e.distrust()
+	ctx, cancel := context.WithCancel(ctx) // ends what is not waited for
+	defer cancel()
+	type answer struct {
+		from *endpoint
+		seen sighting
+		err  error
+	}
+	rest, answers := r.available(), make(chan answer, len(r.endpoints))
+	slow := map[*endpoint]bool{} // of those under way, whether they have taken longer than lookupTurn
+	next := func() {
+		for len(rest) > 0 {
+			e := rest[0]
+			if rest = rest[1:]; e.circuit.admit(r.now(), r.timeout) {
+				slow[e] = false
+				go func() {
+					seen, err := r.sightBy(ctx, e, hash)
+					answers <- answer{e, seen, err}
+				}()
+				return
 			}
+		}
+	}
+	seen, answered, found := sighting{stage: chain.Unknown}, false, false
+	var faults []error
+	for next(); len(slow) > 0 && !found; {
+		select {
+		case a := <-answers:
+			delete(slow, a.from)
+			notFound := errors.Is(a.err, chain.ErrTransactionNotFound)
+			if answered, found = answered || notFound || a.err == nil, a.err == nil; found {
+				seen = a.seen
+				continue
+			}
+			if errors.Is(a.err, errTimeout) {
+				a.from.distrust()
+			}
+			faults = append(faults, fmt.Errorf("%s: %w", a.from.name, a.err))
+			next()
+		case <-time.After(lookupTurn):
+			for e := range slow {
+				slow[e] = true
+			}
+			found = answered && len(rest) == 0
+			next()
+		}
+	}
+	for e, is := range slow {
+		if is && answered {
+			e.distrust()
+		}
+	}
+	switch {
+	case found, answered:
+	case len(faults) == 0:
+		return sighting{}, r.noneAvailable()
+	default:
+		return sighting{}, errors.Join(faults...)
+	}
+	seen.until = r.now().Add(sightingTTL)
+	if seen.stage == chain.Included {
+		seen.until = r.now().Add(includedTTL)
+	}
+	return seen, nil
+}
+
+// sightBy asks one node. chain.ErrTransactionNotFound; every error holds a *chain.Fault.
+func (r *Reader) sightBy(ctx context.Context, e *endpoint, hash common.Hash) (seen sighting, err error) {
+	memory, err := reserve(ctx, r.memory.budget, lookupBytes)
+	if err != nil {
+		return seen, err
+	}
+	defer memory.release()
+	err = guarded(r.log, func() error {
+		answer := newCall("eth_getTransactionByHash", hash)
+		if err := e.do(ctx, memory, answer); err != nil {
 			return err
 		}
 		var of evm.Transaction
@@ -137,7 +200,6 @@ func (r *Reader) sight(ctx context.Context, hash common.Hash) (sighting, error) 
 		case err != nil:
 			return err
 		case !found:
-			answered = true
 			return chain.ErrTransactionNotFound
 		case of.Hash == nil || *of.Hash != hash:
 			return chain.ErrInconsistent
@@ -152,12 +214,5 @@ func (r *Reader) sight(ctx context.Context, hash common.Hash) (sighting, error) 
 		seen.stage, seen.block = chain.Included, number
 		return nil
 	})
-	if err != nil && !errors.Is(err, chain.ErrTransactionNotFound) {
-		return sighting{}, err
-	}
-	seen.until = r.now().Add(sightingTTL)
-	if seen.stage == chain.Included {
-		seen.until = r.now().Add(includedTTL)
-	}
-	return seen, nil
+	return seen, err
 }

@@ -153,6 +153,20 @@ func TestProgress_ANodeThatHangsDoesNotKeepTheOthersFromAnswering(t *testing.T) 
 	}
 }
 
+// TestProgress_NodesThatAreSlowStillAnswer: the next one is asked beside them, and none is cut off.
+func TestProgress_NodesThatAreSlowStillAnswer(t *testing.T) {
+	w := openFinality(t, 3, 1, 40)
+	for _, node := range w.nodes {
+		node.Play(chaintest.Script{Delay: 800 * time.Millisecond})
+	}
+	hash, _ := chain.ParseHash(baseTransaction)
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	if got, err := w.reader.Progress(ctx, hash, free); err != nil || got.Stage != chain.Included {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // A node of which nothing better is known may take as long as the caller waits.
 func TestProgress_TheLastNodeMayBeSlow(t *testing.T) {
 	w := openFinality(t, 2, 1, 40)
