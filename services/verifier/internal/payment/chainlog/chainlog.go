@@ -79,7 +79,7 @@ func (r *Reader) Moved(ctx context.Context, transaction, token, from, to string)
 }
 
 // ask returns the answer on which as many nodes as the quorum agree. Of nodes that are called one after the other,
-// each has its part of the time until ctx ends, so that one that hangs leaves some for the others.
+// no call takes more than its node's part of the time until ctx ends, so that one that hangs leaves some for the others.
 func ask[T comparable](ctx context.Context, r *Reader, query func(context.Context, node) (T, error)) (T, error) {
 	if r.quorum > 1 {
 		return agreed(ctx, r, query)
@@ -87,12 +87,10 @@ func ask[T comparable](ctx context.Context, r *Reader, query func(context.Contex
 	var none T
 	var faults []error
 	for i, n := range r.nodes {
-		within, cancel := ctx, context.CancelFunc(func() {})
 		if end, bounded := ctx.Deadline(); bounded {
-			within, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(r.nodes)-i))
+			n.patience = time.Until(end) / time.Duration(len(r.nodes)-i)
 		}
-		found, err := query(within, n)
-		cancel()
+		found, err := query(ctx, n)
 		if err == nil {
 			return found, nil
 		}

@@ -220,6 +220,25 @@ func TestLook_ANodeThatHangsLeavesTimeForTheNext(t *testing.T) {
 	}
 }
 
+// TestLook_ANodeThatIsSlowIsNotGivenUp while each of its answers comes in time.
+func TestLook_ANodeThatIsSlowIsNotGivenUp(t *testing.T) {
+	slow := func() *node {
+		n := newNode(t)
+		n.fault = func(string) (string, bool) {
+			time.Sleep(60 * time.Millisecond)
+			return "", false
+		}
+		n.spend(99_992, paying, mark(used, 1), move(seller, 10000))
+		return n
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	found, err := reader(t, slow().url, slow().url, slow().url, slow().url).Authorization(ctx, query(1, 99_990))
+	if err != nil || found.Status != payment.PaidToUs {
+		t.Errorf("got %+v, %v", found, err)
+	}
+}
+
 // TestLook_FindsAPaymentThatWasMadeLongBeforeItsClaim: who has seen the authorization may carry it out at once, and its
 // buyer may send it at its end.
 func TestLook_FindsAPaymentThatWasMadeLongBeforeItsClaim(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pforte/pforte/pkg/tracing"
 )
@@ -21,6 +22,8 @@ const maxAnswer = 16 << 20
 type node struct {
 	url  string
 	http *http.Client
+	// patience bounds one exchange; zero: the context alone does.
+	patience time.Duration
 }
 
 // call makes one JSON-RPC call. Its errors never hold the URL, which may carry
@@ -62,6 +65,11 @@ func (n node) exchange(ctx context.Context, result any, name string, content any
 	body, err := json.Marshal(content)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	if n.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, n.patience)
+		defer cancel()
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url, bytes.NewReader(body))
 	if err != nil {
