@@ -174,6 +174,7 @@ func (w *Paywall) mayWorkBeside(c *call) (release func(), ok bool) {
 		refund()
 		return nil, false
 	}
+	refund = sync.OnceFunc(refund)
 	c.refunds = append(c.refunds, refund)
 	return func() {
 		if w.beside.Release(places); !c.worked { // the day's count has refused it
