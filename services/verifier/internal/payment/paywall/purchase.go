@@ -150,11 +150,11 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	if refusal, may := w.mayHavePaid(c, err); may {
 		sale, err = w.findPaid(ctx, c, refusal)
 	}
-	if payment.IsOfWindow(err) { // at the limit, one that is made anew could not be settled either
-		err = cmp.Or(w.CheckQuota(ctx), err)
-	}
 	if c.isFree(sale, err) {
 		c.refund()
+	}
+	if payment.IsOfWindow(err) { // at the limit, one that is made anew could not be settled either
+		err = cmp.Or(w.CheckQuota(ctx), err)
 	}
 	w.Ended(End{o.Operation, o.Transport, outcomeOf(sale, err), sale.Reused})
 	return sale, err

@@ -87,12 +87,16 @@ func TestSettlements_ManyReplicasKeepTheLimitExactly(t *testing.T) {
 
 // TestSettlements_AtTheLimitNoWindowCausesAChallenge: a payment made anew could not be settled either.
 func TestSettlements_AtTheLimitNoWindowCausesAChallenge(t *testing.T) {
-	s := open(t, func(o *paywall.Options) { o.FreeSettlements = 1 })
+	s := open(t, func(o *paywall.Options) { o.FreeSettlements, o.AttemptsPerAddress = 1, 3 })
 	late := s.pay("2")
 	s.mustBuy(s.pay("1"))
 	s.clock.advance(2 * time.Minute)
-	_, err := s.buy(late)
-	s.wantErr(err, payment.ErrLimit)
+	for range 3 {
+		_, err := s.buy(late)
+		s.wantErr(err, payment.ErrLimit)
+	}
+	_, err := s.buy(late) // the chain was searched each time
+	s.wantErr(err, payment.ErrTooMany)
 }
 
 // TestSettlements_NoneIsRequestedDuringTheFacilitatorsPause, though the sale began before it.
