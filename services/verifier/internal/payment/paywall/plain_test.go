@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -133,27 +132,30 @@ func TestBuy_GivesTheAnswerToThePlainCopyWhenTheChainShowsTheMoney(t *testing.T)
 	}
 }
 
-// TestBuy_APlainCopyIsRefusedOnceTheChainShowsThatNothingMoved: it is not pending for ever.
+// TestBuy_APlainCopyIsRefusedOnceTheChainShowsThatNothingMoved: it is not pending for ever. Where another copy is settled
+// by the facilitator's word alone, the chain shows nothing.
 func TestBuy_APlainCopyIsRefusedOnceTheChainShowsThatNothingMoved(t *testing.T) {
-	s := open(t, nil)
-	s.believing(func() (x402.SettleResponse, error) {
-		return x402.SettleResponse{
-			Success: new(true), Transaction: "0x" + strings.Repeat("1", 64), Network: network, Payer: paymenttest.Buyer,
-		}, nil
-	})
-	good := s.pay("1")
-	if _, err := s.buyThing(s.forged("1"), "other"); err != nil {
-		t.Fatal(err) // by the facilitator's word
-	}
-	s.clock.advance(time.Hour + time.Minute)
-	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
-	s.reconciler(nil).Check(t.Context())
-	s.reconciler(nil).Reconcile(t.Context())
-	s.wantState(payment.Dead)
-	_, err := s.buy(good)
-	var refusal *payment.Refusal
-	if !errors.As(err, &refusal) || !refusal.Unspent || refusal.Reason != payment.ReasonExpired {
-		t.Errorf("got %v", err)
+	for _, confirm := range []bool{true, false} {
+		s := open(t, func(o *paywall.Options) { o.Confirm = confirm })
+		good := s.pay("1")
+		if _, err := s.buyThing(s.forged("1"), "other"); err != nil {
+			t.Fatal(err) // as a contract's
+		}
+		s.sim.Lose("1")
+		s.clock.advance(time.Hour + time.Minute)
+		s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
+		k := s.reconciler(func(o *paywall.ReconcilerOptions) { o.Confirm = confirm })
+		k.Check(t.Context())
+		k.Reconcile(t.Context())
+		s.wantState(map[bool]payment.State{true: payment.Dead, false: payment.Settled}[confirm])
+		_, err := s.buy(good)
+		var refusal *payment.Refusal
+		if confirm && (!errors.As(err, &refusal) || !refusal.Unspent || refusal.Reason != payment.ReasonExpired) {
+			t.Errorf("got %v", err)
+		}
+		if !confirm {
+			s.wantErr(err, payment.ErrUsed)
+		}
 	}
 }
 

@@ -206,12 +206,17 @@ func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (S
 		return Sale{}, err
 	}
 	held.Amount, held.PayTo = c.Offer.Terms.Amount, c.Offer.Terms.PayTo
+	if own := c.Payment.ValidBefore(); own.After(held.ValidBefore) {
+		held.ValidBefore = own
+	}
 	found, err := lookUp(ctx, w.ChainLog, held)
 	switch {
 	case w.ChainLog == nil && held.State == payment.Settled: // the facilitator's word is all there is
 		return Sale{}, payment.ErrUsed
 	case err == nil && found.Status == payment.UsedElsewhere:
 		return Sale{}, payment.ErrUsed
+	case err == nil && found.Status == payment.Expired && held.State == payment.Settled && !w.Confirm:
+		return Sale{}, payment.ErrUsed // by the facilitator's word, whose transfers may be on no chain
 	case err == nil && found.Status == payment.Expired:
 		return Sale{}, &payment.Refusal{Of: payment.ErrNotSettled, Reason: payment.ReasonExpired, Unspent: true}
 	case err != nil || found.Status != payment.PaidToUs:
