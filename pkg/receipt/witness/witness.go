@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -73,10 +74,17 @@ type file struct {
 // is: fs.ErrExist.
 func Create(state string) error {
 	return place(state, []byte("{}\n"), 0o600, func(written, path string) error {
-		if err := os.Link(written, path); err != nil { // os.Rename would replace what is there
+		err := os.Link(written, path) // os.Rename would replace what is there
+		switch {
+		case err == nil:
+			return os.Remove(written)
+		case errors.Is(err, fs.ErrExist):
 			return err
 		}
-		return os.Remove(written)
+		if _, there := os.Lstat(path); there == nil {
+			return fmt.Errorf("%s: %w", path, fs.ErrExist)
+		}
+		return os.Rename(written, path) // the file system has no hard links
 	})
 }
 
