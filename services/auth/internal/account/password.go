@@ -72,8 +72,8 @@ func (s *Service) replaceHash(ctx context.Context, by session.Session, old, pw s
 
 // SetFirstPassword sets the password of a session's user who has none and has just proved who they are, and ends
 // their other sessions. ErrReauthRequired; user.ErrChanged where they have one; password.ErrTooShort,
-// password.ErrTooLong, password.ErrCommon, password.ErrBusy, ErrPending; user.ErrNotFound as Holder, session.ErrNotFound
-// as Holder and CheckLive.
+// password.ErrTooLong, password.ErrCommon, password.ErrBusy; ErrPending; user.ErrNotFound as Holder;
+// session.ErrNotFound as Holder and CheckLive.
 func (s *Service) SetFirstPassword(ctx context.Context, by session.Session, pw string) error {
 	u, err := s.Holder(ctx, by)
 	if err != nil {

@@ -78,8 +78,8 @@ func (r *Reader) Moved(ctx context.Context, transaction, token, from, to string)
 	return sum, nil
 }
 
-// ask returns the answer on which as many nodes as the quorum agree. Of nodes that are called one after the other,
-// no call takes more than its node's part of the time until ctx ends, so that one that hangs leaves some for the others.
+// ask returns the answer on which as many nodes as the quorum agree. Where nodes are called one after the other, no
+// call takes more than its node's part of the time until ctx ends: one that hangs leaves some for the others.
 func ask[T comparable](ctx context.Context, r *Reader, query func(context.Context, node) (T, error)) (T, error) {
 	if r.quorum > 1 {
 		return agreed(ctx, r, query)
