@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -115,7 +116,7 @@ func (r *Reader) sightShared(ctx context.Context, hash common.Hash) (sighting, e
 
 // sight asks one node after the other until one knows the transaction: nodes learn of blocks at
 // different times. While one takes longer than lookupTurn, the next is asked beside it; once another
-// has answered, it is not waited for much longer, and comes last for a while.
+// has answered, it is not waited for any more, and comes last for a while.
 func (r *Reader) sight(ctx context.Context, hash common.Hash) (sighting, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends what is not waited for
 	defer cancel()
@@ -125,51 +126,59 @@ func (r *Reader) sight(ctx context.Context, hash common.Hash) (sighting, error) 
 		err  error
 	}
 	rest, answers := r.available(), make(chan answer, len(r.endpoints))
-	slow := map[*endpoint]bool{} // of those under way, whether they have taken longer than lookupTurn
+	asked := map[*endpoint]*turn{} // those under way
 	next := func() {
-		for len(rest) > 0 {
+		for len(rest) > 0 && ctx.Err() == nil {
 			e := rest[0]
-			if rest = rest[1:]; e.circuit.admit(r.now(), r.timeout) {
-				slow[e] = false
-				go func() {
-					seen, err := r.sightBy(ctx, e, hash)
-					answers <- answer{e, seen, err}
-				}()
-				return
-			}
-		}
-	}
-	seen, answered, found := sighting{stage: chain.Unknown}, false, false
-	var faults []error
-	for next(); len(slow) > 0 && !found; {
-		select {
-		case a := <-answers:
-			delete(slow, a.from)
-			notFound := errors.Is(a.err, chain.ErrTransactionNotFound)
-			if answered, found = answered || notFound || a.err == nil, a.err == nil; found {
-				seen = a.seen
+			if rest = rest[1:]; !e.circuit.admit(r.now(), r.timeout) {
 				continue
 			}
+			t := &turn{asked: time.Now()}
+			asked[e] = t
+			go func() {
+				seen, err := r.sightBy(ctx, e, t, hash)
+				answers <- answer{e, seen, err}
+			}()
+			return
+		}
+	}
+	seen, answered, done := sighting{stage: chain.Unknown}, false, false
+	var faults []error
+	for next(); len(asked) > 0 && !done; {
+		var turns <-chan time.Time
+		switch left := leftOf(asked); {
+		case left > 0:
+			turns = time.After(left)
+		case len(rest) > 0 && ctx.Err() == nil:
+			next()
+			continue
+		case answered:
+			done = true // as far as nodes answer in time
+			continue
+		}
+		select {
+		case a := <-answers:
+			delete(asked, a.from)
+			if done = a.err == nil; done {
+				seen, answered = a.seen, true
+				continue
+			}
+			answered = answered || errors.Is(a.err, chain.ErrTransactionNotFound)
 			if errors.Is(a.err, errTimeout) {
 				a.from.distrust()
 			}
 			faults = append(faults, fmt.Errorf("%s: %w", a.from.name, a.err))
 			next()
-		case <-time.After(lookupTurn):
-			for e := range slow {
-				slow[e] = true
-			}
-			found = answered && len(rest) == 0
-			next()
+		case <-turns:
 		}
 	}
-	for e, is := range slow {
-		if is && answered {
+	for e, t := range asked {
+		if answered && t.isOver() {
 			e.distrust()
 		}
 	}
 	switch {
-	case found, answered:
+	case answered:
 	case len(faults) == 0:
 		return sighting{}, r.noneAvailable()
 	default:
@@ -182,13 +191,37 @@ func (r *Reader) sight(ctx context.Context, hash common.Hash) (sighting, error) 
 	return seen, nil
 }
 
+// turn is that of a node in a sight.
+type turn struct {
+	asked time.Time
+	// began is when there was memory for the answer, in Unix nanoseconds; 0 before.
+	began atomic.Int64
+}
+
+// isOver reports whether the node has had lookupTurn for its answer.
+func (t *turn) isOver() bool {
+	began := t.began.Load()
+	return began != 0 && time.Since(time.Unix(0, began)) >= lookupTurn
+}
+
+// leftOf returns how long it takes until each of the nodes has been asked for lookupTurn.
+func leftOf(asked map[*endpoint]*turn) (left time.Duration) {
+	for _, t := range asked {
+		left = max(left, lookupTurn-time.Since(t.asked))
+	}
+	return left
+}
+
 // sightBy asks one node. chain.ErrTransactionNotFound; every error holds a *chain.Fault.
-func (r *Reader) sightBy(ctx context.Context, e *endpoint, hash common.Hash) (seen sighting, err error) {
+func (r *Reader) sightBy(
+	ctx context.Context, e *endpoint, t *turn, hash common.Hash,
+) (seen sighting, err error) {
 	memory, err := reserve(ctx, r.memory.budget, lookupBytes)
 	if err != nil {
 		return seen, err
 	}
 	defer memory.release()
+	t.began.Store(time.Now().UnixNano())
 	err = guarded(r.log, func() error {
 		answer := newCall("eth_getTransactionByHash", hash)
 		if err := e.do(ctx, memory, answer); err != nil {

@@ -167,6 +167,24 @@ func TestProgress_NodesThatAreSlowStillAnswer(t *testing.T) {
 	}
 }
 
+// TestProgress_ASlowNodeDoesNotHideThatATransactionIsUnknown, once the others have answered.
+func TestProgress_ASlowNodeDoesNotHideThatATransactionIsUnknown(t *testing.T) {
+	w := openFinality(t, 3, 1, 40)
+	for i, delay := range []time.Duration{3 * time.Second, 300 * time.Millisecond, 300 * time.Millisecond} {
+		w.nodes[i].Play(chaintest.Script{Delay: delay})
+	}
+	hash, _ := chain.ParseHash("0x" + "00000000000000000000000000000000000000000000000000000000000000ff")
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		got, err := w.reader.Progress(ctx, hash, free)
+		cancel()
+		if err != nil || got.Stage != chain.Unknown {
+			t.Errorf("%+v, %v", got, err)
+		}
+		w.advanceClock(sightingTTL + 1)
+	}
+}
+
 // A node of which nothing better is known may take as long as the caller waits.
 func TestProgress_TheLastNodeMayBeSlow(t *testing.T) {
 	w := openFinality(t, 2, 1, 40)
