@@ -2,6 +2,7 @@ package chainlog
 
 import (
 	"context"
+	"errors"
 	"strings"
 )
 
@@ -32,6 +33,9 @@ func (r *Reader) Asset(ctx context.Context, address string) (Asset, error) {
 		if digits, ok := strings.CutPrefix(separator, "0x"); err == nil && ok && len(digits) == 64 &&
 			strings.Trim(digits, "0") != "" {
 			a.Separator = strings.ToLower(separator)
+		}
+		if errors.Is(err, context.DeadlineExceeded) { // the next node may answer
+			return a, err
 		}
 		return a, ctx.Err()
 	})

@@ -201,7 +201,11 @@ func (n node) earlier(ctx context.Context, p payment.Record, latest block, befor
 // goes back, so that the latest one stands for the final one, which ordinary nodes no longer have.
 func (n node) unspent(ctx context.Context, p payment.Record, latest block) (payment.Authorization, error) {
 	is := payment.Expired
-	if !n.isOver(ctx, p, latest) {
+	over, err := n.isOver(ctx, p, latest)
+	if err != nil {
+		return payment.Authorization{}, err
+	}
+	if !over {
 		failed, err := n.failed(ctx, p)
 		if err != nil {
 			return payment.Authorization{}, err
@@ -211,7 +215,7 @@ func (n node) unspent(ctx context.Context, p payment.Record, latest block) (paym
 		}
 	}
 	var used string
-	err := n.call(ctx, &used, "eth_call", map[string]string{
+	err = n.call(ctx, &used, "eth_call", map[string]string{
 		"to": p.Key.Asset, "data": selectorState + word(p.Key.Payer) + strings.TrimPrefix(p.Key.Bare().Nonce, "0x"),
 	}, "latest")
 	switch {
@@ -226,13 +230,16 @@ func (n node) unspent(ctx context.Context, p payment.Record, latest block) (paym
 }
 
 // isOver reports whether a final block is not before the end of the authorization. Finality that
-// is not known is not reached.
-func (n node) isOver(ctx context.Context, p payment.Record, latest block) bool {
+// is not known is not reached; it is an error where the node does not answer in time.
+func (n node) isOver(ctx context.Context, p payment.Record, latest block) (bool, error) {
 	if int64(latest.Timestamp) < p.ValidBefore.Unix() {
-		return false
+		return false, nil
 	}
 	final, err := n.block(ctx, "finalized")
-	return err == nil && int64(final.Timestamp) >= p.ValidBefore.Unix()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return false, err
+	}
+	return err == nil && int64(final.Timestamp) >= p.ValidBefore.Unix(), nil
 }
 
 // failed reports whether the transaction that was named is on the chain, was to

@@ -220,18 +220,30 @@ func TestLook_ANodeThatHangsLeavesTimeForTheNext(t *testing.T) {
 	}
 }
 
+// TestLook_ANodeThatHangsAtFinalityIsNotTheLastWord: the next one is asked.
+func TestLook_ANodeThatHangsAtFinalityIsNotTheLastWord(t *testing.T) {
+	hangs, good := newNode(t), newNode(t)
+	hangs.finalAfter = 2 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	found, err := reader(t, hangs.url, good.url).Authorization(ctx, query(1, 40_000))
+	if err != nil || found.Status != payment.Expired {
+		t.Errorf("got %+v, %v", found, err)
+	}
+}
+
 // TestLook_ANodeThatIsSlowIsNotGivenUp while each of its answers comes in time.
 func TestLook_ANodeThatIsSlowIsNotGivenUp(t *testing.T) {
 	slow := func() *node {
 		n := newNode(t)
 		n.fault = func(string) (string, bool) {
-			time.Sleep(60 * time.Millisecond)
+			time.Sleep(150 * time.Millisecond)
 			return "", false
 		}
 		n.spend(99_992, paying, mark(used, 1), move(seller, 10000))
 		return n
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	found, err := reader(t, slow().url, slow().url, slow().url, slow().url).Authorization(ctx, query(1, 99_990))
 	if err != nil || found.Status != payment.PaidToUs {

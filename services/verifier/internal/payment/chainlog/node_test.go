@@ -57,6 +57,8 @@ type node struct {
 	fault                   func(method string) (answer string, fails bool)
 	url                     string
 	contradicts, noFinality bool
+	// finalAfter is how long it takes to say what is final.
+	finalAfter time.Duration
 	// slow is the number of blocks from the first that came at a sixth of the pace.
 	slow int
 	// reverted are transactions that failed, with their input.
@@ -200,6 +202,7 @@ func (n *node) block(tag string) any {
 	case "latest":
 		number = n.latest
 	case "finalized":
+		time.Sleep(n.finalAfter)
 		if n.noFinality {
 			return nil
 		}
