@@ -147,14 +147,15 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	if err == nil {
 		sale, err = w.claimOrResume(ctx, c)
 	}
+	ofWindow := payment.IsOfWindow(err)
 	if refusal, may := w.mayHavePaid(c, err); may {
 		sale, err = w.findPaid(ctx, c, refusal)
 	}
 	if c.isFree(sale, err) {
 		c.refund()
 	}
-	if payment.IsOfWindow(err) { // at the limit, one that is made anew could not be settled either
-		err = cmp.Or(w.CheckQuota(ctx), err)
+	if ofWindow && (payment.IsOfWindow(err) || errors.Is(err, payment.ErrTooMany)) {
+		err = cmp.Or(w.CheckQuota(ctx), err) // at the limit, one that is made anew could not be settled either
 	}
 	w.Ended(End{o.Operation, o.Transport, outcomeOf(sale, err), sale.Reused})
 	return sale, err
