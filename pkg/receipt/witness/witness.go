@@ -81,10 +81,12 @@ func Create(state string) error {
 		case errors.Is(err, fs.ErrExist):
 			return err
 		}
-		if _, there := os.Lstat(path); there == nil {
-			return fmt.Errorf("%s: %w", path, fs.ErrExist)
+		// The file system has no hard links: the name is taken first, by one of several, and then gets the file.
+		taken, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator's file
+		if err != nil {
+			return err
 		}
-		return os.Rename(written, path) // the file system has no hard links
+		return errors.Join(taken.Close(), os.Rename(written, path))
 	})
 }
 
