@@ -91,7 +91,7 @@ func toLogin(kind link.Kind, username, to string) string {
 // logIn logs in who has just chosen their password by a link, and redirects: to the second step where they have a
 // second factor. Where the login fails, the password is set all the same, and they log in themselves.
 func (p linkPages) logIn(r *request, kind link.Kind, username, pw, to string) error {
-	in, err := p.Login(r.Response(), p.KnowBrowser(r.Response(), r.Request()), username, pw, session.AnyDevice)
+	in, err := p.LoginKnown(r.Response(), r.Request(), username, pw, session.AnyDevice)
 	switch {
 	case err != nil:
 		p.Log.WarnContext(r.ctx(), "log in who used a link failed", "kind", string(kind), "error", err)

@@ -95,8 +95,8 @@ func (p signIn) login(r *request) error {
 	}
 	var in account.LoggedIn
 	err := p.limited(r, web.LimitLogin, p.LoginLimit, p.loginKeys(r), func() (err error) {
-		in, err = p.Login(r.Response(), p.KnowBrowser(r.Response(), r.Request()), r.form.get("username"),
-			r.form.get("password"), r.form.device())
+		in, err = p.LoginKnown(r.Response(), r.Request(), r.form.get("username"), r.form.get("password"),
+			r.form.device())
 		return err
 	})
 	if err != nil {

@@ -676,3 +676,14 @@ func TestChanges_AreDoneThoughSessionsCouldNotBeEnded(t *testing.T) {
 	anna.post("/pforte/admin/members/2", "do", "sessions").leadsTo("/pforte/admin/members/2?done=sessions")
 	otto.get(security).want(http.StatusSeeOther)
 }
+
+// TestLogin_ThatFailsMakesNoBrowserKnown: only one that succeeds sets the cookie by which a browser is known.
+func TestLogin_ThatFailsMakesNoBrowserKnown(t *testing.T) {
+	f := newFixture(t)
+	for pass, want := range map[string]int{"wrong": http.StatusUnauthorized, userPass: http.StatusSeeOther} {
+		got := f.browser().post("/pforte/login", "username", "otto", "password", pass).want(want)
+		if known := strings.Contains(strings.Join(got.header.Values("Set-Cookie"), "\n"), "svc.dev="); known != (pass == userPass) {
+			t.Errorf("%s: the browser is made known: %t", pass, known)
+		}
+	}
+}

@@ -161,8 +161,32 @@ func (w *Web) End(rw http.ResponseWriter, r *http.Request, c Caller) error {
 func (w *Web) Login(
 	rw http.ResponseWriter, r *http.Request, username, password string, on session.Device,
 ) (account.LoggedIn, error) {
-	r = w.As(rw, r, Caller{})
 	credentials, err := w.credentials(r, on)
+	in, err := w.logIn(rw, r, credentials, err, username, password)
+	if err != nil || in.Pending != nil {
+		return in, err
+	}
+	return in, w.LoggedIn(rw, r, in)
+}
+
+// LoginKnown is Login for a page, which makes the browser known: POST /login of the API sets two cookies and no other
+// (AUTH-4.5).
+func (w *Web) LoginKnown(
+	rw http.ResponseWriter, r *http.Request, username, password string, on session.Device,
+) (account.LoggedIn, error) {
+	credentials, err := w.knowing(r, on)
+	in, err := w.logIn(rw, r, credentials, err, username, password)
+	if err != nil || in.Pending != nil {
+		return in, err
+	}
+	return in, w.knownIn(rw, r, in, credentials.Browser)
+}
+
+// logIn is Login, but for the cookies of a session. err is that of the credentials.
+func (w *Web) logIn(
+	rw http.ResponseWriter, r *http.Request, credentials account.Credentials, err error, username, password string,
+) (account.LoggedIn, error) {
+	r = w.As(rw, r, Caller{})
 	credentials.Username, credentials.Password = username, password
 	var in account.LoggedIn
 	if err == nil {
@@ -182,7 +206,7 @@ func (w *Web) Login(
 		w.LogEvent(rw, r, "second_factor_asked", "user_id", in.User.ID)
 		return in, w.Sessions.StartPending(rw, in.Pending.Pending, in.Pending.ID)
 	}
-	return in, w.LoggedIn(rw, r, in)
+	return in, nil
 }
 
 // credentials returns those of a login but for what proves who the user is. It fails where the session store does.
@@ -218,22 +242,6 @@ func (w *Web) knownIn(rw http.ResponseWriter, r *http.Request, in account.Logged
 		w.Sessions.SetBrowser(rw, browser)
 	}
 	return nil
-}
-
-// KnowBrowser sets the cookie by which the browser is known, with the value that it has already if there is one, and
-// returns the request with it. With CompatV0 it does nothing. POST /login of the API, which sets two cookies
-// and no other (AUTH-4.5), does without.
-func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request {
-	if w.CompatV0 {
-		return r
-	}
-	if id := w.Sessions.Browser(r); id != "" {
-		w.Sessions.SetBrowser(rw, id)
-		return r
-	}
-	r = r.Clone(r.Context())
-	r.AddCookie(w.Sessions.SetBrowser(rw, session.NewBrowserID()))
-	return r
 }
 
 // LoggedIn sets the cookies of a finished login, however the user proved who they are, and clears that of a pending
