@@ -139,12 +139,19 @@ func (d *server) close() {
 	}
 }
 
+// givenPorts are those that freePort has returned: a proxy whose port another one has does not fail, and of one that
+// listens on all addresses and one on 127.0.0.1 the latter gets the requests.
+var givenPorts sync.Map
+
 // freePort returns a port without a listener, from below those of outgoing
 // connections, which could take it before the program does.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
 		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		if _, given := givenPorts.LoadOrStore(port, true); given {
+			continue
+		}
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 			_ = l.Close()
 			return port
