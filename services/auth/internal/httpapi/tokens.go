@@ -127,11 +127,8 @@ func (a tokens) createToken(c echo.Context, s web.Caller) (answer, error) {
 
 // revokeToken is DELETE /api-tokens/:id.
 func (a tokens) revokeToken(c echo.Context, s web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
+	id, err := a.namedToken(c, s)
 	if err != nil {
-		return answer{}, token.ErrNotFound
-	}
-	if err := a.CheckTokenProof(c.Request().Context(), s, id); err != nil {
 		return answer{}, err
 	}
 	return done, a.Policy.RevokeToken(c.Request().Context(), s.UserID, id)
@@ -139,12 +136,18 @@ func (a tokens) revokeToken(c echo.Context, s web.Caller) (answer, error) {
 
 // removeToken is POST /api-tokens/:id/remove.
 func (a tokens) removeToken(c echo.Context, s web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
+	id, err := a.namedToken(c, s)
 	if err != nil {
-		return answer{}, token.ErrNotFound
-	}
-	if err := a.CheckTokenProof(c.Request().Context(), s, id); err != nil {
 		return answer{}, err
 	}
 	return done, a.Policy.RemoveToken(c.Request().Context(), s.UserID, id)
+}
+
+// namedToken returns the id of the token that the path names, after web.CheckTokenProof.
+func (a tokens) namedToken(c echo.Context, s web.Caller) (int64, error) {
+	id, err := web.ParseID(c.Param("id"))
+	if err != nil {
+		return 0, token.ErrNotFound
+	}
+	return id, a.CheckTokenProof(c.Request().Context(), s, id)
 }
