@@ -194,13 +194,6 @@ func TestCheck_PassesOverPaymentsOfAnotherNetwork(t *testing.T) {
 	s.wantState(payment.Settled) // it has been passed over for good
 }
 
-// behind is a node that has not come as far as the payments.
-type behind struct{ payment.ChainLog }
-
-func (behind) Authorization(context.Context, payment.Record) (payment.Authorization, error) {
-	return payment.Authorization{Status: payment.Unused}, nil
-}
-
 // A node that is being synchronized anew does not show the last hours' transfers:
 // what was paid stays paid, and is looked at when the node is there.
 func TestCheck_ANodeThatIsBehindHasLostNoTransfer(t *testing.T) {
@@ -208,7 +201,9 @@ func TestCheck_ANodeThatIsBehindHasLostNoTransfer(t *testing.T) {
 	p := s.pay("1")
 	s.mustBuy(p)
 	s.clock.advance(2 * time.Hour)
-	late := s.reconciler(func(o *paywall.ReconcilerOptions) { o.ChainLog = behind{s.sim} })
+	late := s.reconciler(func(o *paywall.ReconcilerOptions) { // has not come as far as the payment
+		o.ChainLog = shows{s.sim, payment.Authorization{Status: payment.Unused}, nil}
+	})
 	late.Check(context.Background())
 	s.wantState(payment.Settled)
 	s.mustBuy(p)
