@@ -47,6 +47,15 @@ type Encoder struct {
 // New returns an Encoder.
 func New(o Options) *Encoder { return &Encoder{o, make(chan struct{}, 1)} }
 
+// maxLossless bounds a lossless WebP, and one with an alpha channel, in bytes. Each byte of its Huffman codes can take
+// 280 of memory, whatever its width and height.
+const maxLossless = 256 << 10
+
+// mayBeLossless reports whether a file is a WebP with the name of a lossless chunk, which its data may have by chance.
+func mayBeLossless(file []byte) bool {
+	return string(file[8:12]) == "WEBP" && (bytes.Contains(file, []byte("VP8L")) || bytes.Contains(file, []byte("ALPH")))
+}
+
 // minSide is the least side, in pixels, of a picture that is scaled down to fit.
 const minSide = 64
 
@@ -59,6 +68,9 @@ func (e *Encoder) Encode(ctx context.Context, file []byte) ([]byte, error) {
 	f, ok := formatOf(file)
 	if !ok {
 		return nil, ErrFormat
+	}
+	if len(file) > maxLossless && mayBeLossless(file) {
+		return nil, ErrTooLarge
 	}
 	header, err := f.header(bytes.NewReader(file))
 	switch {

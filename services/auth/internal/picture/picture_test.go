@@ -192,6 +192,29 @@ func TestPicture_OfPrintersInksIsRefused(t *testing.T) {
 	}
 }
 
+// TestPicture_LosslessWebPIsSmall: the Huffman codes of one of 560 KB took 165 MB, before any pixel.
+func TestPicture_LosslessWebPIsSmall(t *testing.T) {
+	large := picture.New(picture.Options{MaxBytes: 900_000, MaxSide: 4096, Side: 512, MaxEncoded: 200_000})
+	lossy, err := base64.StdEncoding.DecodeString(webp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		start string
+		bytes int
+		want  error
+	}{
+		"lossless":              {"RIFF\x00\x00\x10\x00WEBPVP8L\x00\x00\x0f\x00", 300_000, picture.ErrTooLarge},
+		"lossless transparency": {"RIFF\x00\x00\x10\x00WEBPVP8X\x0a\x00\x00\x00\x10\x00\x00\x00\x07\x00\x00\x07\x00\x00ALPH", 300_000, picture.ErrTooLarge},
+		"lossy":                 {string(lossy), 300_000, nil},
+	} {
+		file := append([]byte(c.start), make([]byte, c.bytes)...)
+		if _, err := large.Encode(t.Context(), file); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 // TestPicture_OfAPhoneIsUpright has the blue quarter of a JPEG where each orientation leads it.
 func TestPicture_OfAPhoneIsUpright(t *testing.T) {
 	for orientation, want := range map[byte][2]float64{1: {.2, .2}, 2: {.8, .2}, 3: {.8, .8}, 4: {.2, .8}, 5: {.2, .2}, 6: {.8, .2}, 7: {.8, .8}, 8: {.2, .8}, 9: {.2, .2}} {
