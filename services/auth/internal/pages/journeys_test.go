@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
@@ -229,6 +230,26 @@ func TestLinks_TokensAreNotGuessed(t *testing.T) {
 	}
 	f.advance(web.LinkWindow)
 	b.get("/pforte/join?t=none").want(http.StatusBadRequest).shows("Frag die Administratoren nach einem neuen.")
+}
+
+// TestLinks_AForeignPagesPartsAreNoGuesses: a picture or a frame of another site's page leaves the visitor their limit.
+func TestLinks_AForeignPagesPartsAreNoGuesses(t *testing.T) {
+	f := newFixture(t)
+	path, _ := f.anna().shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
+	b := f.browser()
+	from := func(path, part string) reply {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		r.Header.Set("Sec-Fetch-Dest", part)
+		return b.do(r)
+	}
+	for range web.LinkAttempts {
+		for _, part := range []string{"image", "iframe", "empty", ""} {
+			from("/pforte/join?t=none", part).want(http.StatusForbidden)
+		}
+	}
+	from("/pforte/join?t=none", "document").want(http.StatusBadRequest)
+	from(path, "document").want(http.StatusOK)
 }
 
 func TestPage_TimesAreInWordsAndForPrograms(t *testing.T) {
