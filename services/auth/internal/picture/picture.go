@@ -56,6 +56,17 @@ func mayBeLossless(file []byte) bool {
 	return string(file[8:12]) == "WEBP" && (bytes.Contains(file, []byte("VP8L")) || bytes.Contains(file, []byte("ALPH")))
 }
 
+// maxScans bounds the scans of a JPEG: each can be of a few bytes, and goes through all pixels. Usual are up to 11.
+const maxScans = 100
+
+// scansOf returns how many scans a JPEG has at most; 0 for a file of another format.
+func scansOf(file []byte) int {
+	if !bytes.HasPrefix(file, []byte("\xff\xd8")) {
+		return 0
+	}
+	return bytes.Count(file, []byte("\xff\xda"))
+}
+
 // minSide is the least side, in pixels, of a picture that is scaled down to fit.
 const minSide = 64
 
@@ -69,7 +80,7 @@ func (e *Encoder) Encode(ctx context.Context, file []byte) ([]byte, error) {
 	if !ok {
 		return nil, ErrFormat
 	}
-	if len(file) > maxLossless && mayBeLossless(file) {
+	if len(file) > maxLossless && mayBeLossless(file) || scansOf(file) > maxScans {
 		return nil, ErrTooLarge
 	}
 	header, err := f.header(bytes.NewReader(file))

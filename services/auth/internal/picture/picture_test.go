@@ -215,6 +215,18 @@ func TestPicture_LosslessWebPIsSmall(t *testing.T) {
 	}
 }
 
+// TestPicture_HasFewScans: the 50,000 scans of a JPEG of 900 KB took 100 seconds, in which no other picture was taken.
+func TestPicture_HasFewScans(t *testing.T) {
+	whole := asJPEG(t, drawn(64, 64))
+	scan := bytes.Index(whole, []byte("\xff\xda"))
+	for scans, want := range map[int]error{1: nil, 20: nil, 101: picture.ErrTooLarge} {
+		file := append(slices.Clone(whole[:scan]), bytes.Repeat(whole[scan:len(whole)-2], scans)...)
+		if _, err := icons.Encode(t.Context(), append(file, 0xff, 0xd9)); !errors.Is(err, want) {
+			t.Errorf("%d scans: got %v", scans, err)
+		}
+	}
+}
+
 // TestPicture_OfAPhoneIsUpright has the blue quarter of a JPEG where each orientation leads it.
 func TestPicture_OfAPhoneIsUpright(t *testing.T) {
 	for orientation, want := range map[byte][2]float64{1: {.2, .2}, 2: {.8, .2}, 3: {.8, .8}, 4: {.2, .8}, 5: {.2, .2}, 6: {.8, .2}, 7: {.8, .8}, 8: {.2, .8}, 9: {.2, .2}} {
