@@ -37,6 +37,12 @@ type Options struct {
 	RPID string
 }
 
+// maxAnswer bounds an answer, in bytes, and by that a key of RSA, which its user may choose: to verify a signature by
+// one of 44 KB takes seconds.
+const maxAnswer = 8 << 10
+
+var errAnswerTooLarge = errors.New("answer is too large")
+
 type relyingParty struct{ *webauthn.WebAuthn }
 
 // New checks the options and returns a relying party. factor.ErrNoPublicURL, ErrNotHTTPS
@@ -104,6 +110,9 @@ func (r relyingParty) FinishRegister(
 	if err := json.Unmarshal(state, &begun); err != nil {
 		return factor.Credential{}, fmt.Errorf("decode state of ceremony: %w", err)
 	}
+	if len(answer) > maxAnswer {
+		return factor.Credential{}, failed(errAnswerTooLarge)
+	}
 	parsed, err := protocol.ParseCredentialCreationResponseBytes(answer)
 	if err != nil {
 		return factor.Credential{}, failed(err)
@@ -167,6 +176,9 @@ func (r relyingParty) finish(
 	var begun webauthn.SessionData
 	if err := json.Unmarshal(state, &begun); err != nil {
 		return factor.Assertion{}, fmt.Errorf("decode state of ceremony: %w", err)
+	}
+	if len(answer) > maxAnswer {
+		return factor.Assertion{}, failed(errAnswerTooLarge)
 	}
 	parsed, err := protocol.ParseCredentialRequestResponseBytes(answer)
 	if err != nil {

@@ -91,6 +91,26 @@ func TestPasskey_RegistersAndThenLogsIn(t *testing.T) {
 	}
 }
 
+// TestPasskey_LargeAnswerIsRefused: one of 59 KB had a signature verified by a key of 44 KB for four seconds.
+func TestPasskey_LargeAnswerIsRefused(t *testing.T) {
+	party, anna := newParty(t, origin, ""), newPerson(t, "anna")
+	if err := anna.register(t, party); err != nil {
+		t.Fatal(err)
+	}
+	anna.Extensions = map[string]any{"x": strings.Repeat("x", 8<<10)}
+	options, state, err := party.BeginLogin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := party.FinishLogin(finder(anna), state, anna.Get(options)); !errors.Is(err, factor.ErrPasskeyFailed) {
+		t.Errorf("a login: got %v", err)
+	}
+	anna.Passkeys, anna.Keys = nil, nil
+	if err := anna.register(t, party); !errors.Is(err, factor.ErrPasskeyFailed) {
+		t.Errorf("a registration: got %v", err)
+	}
+}
+
 func TestOptions_AskForADiscoverableVerifiedCredential(t *testing.T) {
 	party, anna := newParty(t, origin, ""), newPerson(t, "anna")
 	if err := anna.register(t, party); err != nil {
