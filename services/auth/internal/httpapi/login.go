@@ -33,6 +33,16 @@ func (a signIn) login(c echo.Context, _ web.Caller) (answer, error) {
 	return a.sessionAnswer(c, in.User, in.Session), nil
 }
 
+// config is GET /oidc/config, for the login page of Yuvomi, which asks how it may log its users in: by a password, and
+// not at a provider of another.
+func (a signIn) config(echo.Context, web.Caller) (answer, error) {
+	return answer{http.StatusOK, struct {
+		Enabled       bool `json:"enabled"`
+		Password      bool `json:"password_login_enabled"`
+		GuestPassword bool `json:"guest_password_login_enabled"`
+	}{Password: true}}, nil
+}
+
 // logout is POST /logout.
 func (a signIn) logout(c echo.Context, s web.Caller) (answer, error) {
 	return done, a.Logout(c.Response(), c.Request(), s)

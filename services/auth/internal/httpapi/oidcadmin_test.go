@@ -132,3 +132,10 @@ func TestSignIns_NoIssuerIsTakenWithoutAPublicURL(t *testing.T) {
 		t.Errorf("the issuer is %q", got)
 	}
 }
+
+func TestSignIns_FrontendIsToldThatPasswordsLogIn(t *testing.T) {
+	got := newFixture(t).browser().get(prefix + "/oidc/config").want(http.StatusOK)
+	if string(got.body) != `{"enabled":false,"password_login_enabled":true,"guest_password_login_enabled":false}` {
+		t.Errorf("got %s", got.body)
+	}
+}

@@ -108,6 +108,7 @@ func (a *api) route(e *echo.Echo) {
 		{http.MethodDelete, "/apps/:slug/oidc/secrets/:id", asAdmin | fresh, signIns{a}.removeSecret},
 		{http.MethodGet, "/apps/:slug/oidc/preview", asAdmin, signIns{a}.preview},
 		{http.MethodPut, "/oidc/issuer", asAdmin | fresh, signIns{a}.takeIssuer},
+		{http.MethodGet, "/oidc/config", 0, signIn{a}.config},
 		{http.MethodGet, "/grants", asUser, signIns{a}.listGrants},
 		{http.MethodDelete, "/grants/:id", asUser, signIns{a}.endGrant},
 		{http.MethodGet, "/groups", asAdmin, apps{a}.listGroups},
