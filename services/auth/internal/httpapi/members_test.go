@@ -43,7 +43,7 @@ func TestUsers_SessionsFollowAnAdminsChangesAtOnce(t *testing.T) {
 	otto.get(prefix + "/users").want(http.StatusOK)
 	otto.send(http.MethodPatch, prefix+"/members/1", object("role", "member")).want(http.StatusOK)
 	anna.get(prefix + "/users").want(http.StatusForbidden)
-	otto.send(http.MethodPatch, prefix+"/members/2", object("role", "member")).want(http.StatusBadRequest) // the last admin
+	otto.send(http.MethodPatch, prefix+"/members/2", object("role", "member")).because(http.StatusBadRequest, "last_admin")
 	otto.send(http.MethodPatch, prefix+"/members/1", object("password", newPass)).because(http.StatusBadRequest, "reset_link_only")
 	otto.send(http.MethodPatch, prefix+"/members/1", object("role", "king")).want(http.StatusBadRequest)
 	for _, id := range []string{"99", "x"} {
