@@ -149,3 +149,23 @@ func TestLimit_OfAStrangersFloodTakesNoPlaceOfALogin(t *testing.T) {
 		t.Errorf("the rows are %+v, %v, and %d pieces of work were dropped", entries, err, h.audit.Dropped())
 	}
 }
+
+// TestLimit_OfKeptRequestsIsNotUsedUpByAForeignPage has a page of another site load pictures and frames of authorize, and
+// send forms to the endpoint of devices, in its visitor's browser.
+func TestLimit_OfKeptRequestsIsNotUsedUpByAForeignPage(t *testing.T) {
+	h := newSigningIn(t)
+	h.client("phone", func(c *oidc.Client) { c.Public, c.Device = true, true })
+	b := h.browser()
+	for range 31 {
+		for _, part := range []string{"image", "iframe"} {
+			b.at("GET", "/pforte/oidc/authorize?"+asked().Encode(), "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", part)
+		}
+		got := b.at("POST", "/pforte/oidc/device", "client_id=phone&scope=openid", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "empty")
+		if got.status != http.StatusForbidden {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+	}
+	if got := b.at("GET", "/pforte/oidc/authorize?"+asked().Encode(), "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "document"); got.status != http.StatusSeeOther {
+		t.Errorf("a login at an application: got %d %s", got.status, got.body)
+	}
+}

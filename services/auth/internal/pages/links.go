@@ -111,10 +111,7 @@ func (p *Pages) limitGuesses(h handler) handler {
 		if r.Request().Method == http.MethodPost { // it was counted
 			return h(r)
 		}
-		// A person opens the page also from another site, as from their mail. That site's own page could only use up
-		// the limit, unseen.
-		if head := r.Request().Header; head.Get("Sec-Fetch-Site") == "cross-site" &&
-			head.Get("Sec-Fetch-Dest") != "document" {
+		if web.IsForeignPart(r.Request()) {
 			p.LogEvent(r.Response(), r.Request(), "origin_refused")
 			return web.ErrForeignPage
 		}

@@ -49,7 +49,8 @@ var (
 	// caller is no admin.
 	ErrSubject = errors.New("app token for a user who is another or does not exist")
 	// The guard refuses a request to an application with the next four, with ErrForwarded, and with errors of policy
-	// and token. Pages refuse a form with ErrForeignPage, too, and so do Counted and CountedPasskey a request.
+	// and token. Pages refuse a form with ErrForeignPage, too, and so do Counted, CountedPasskey and CountSignIn a
+	// request.
 	ErrUnknownApp  = errors.New("no such application, or not at this host")
 	ErrNotLoggedIn = errors.New("request to an application without a session")
 	ErrReadOnly    = errors.New("app token only reads")

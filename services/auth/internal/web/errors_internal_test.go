@@ -48,7 +48,7 @@ func TestFailures_HaveEveryErrorOfARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile(`(?m)^\t+\{?(oidc\.Err\w+), http`).FindAllStringSubmatch(string(ofOAuth), -1)
-	if len(found) != len(oauthFailures)-3 { // those of pkg/service and web
+	if len(found) != len(oauthFailures)-4 { // those of pkg/service and web
 		t.Fatalf("%d rows are read of %d", len(found), len(oauthFailures))
 	}
 	for _, m := range found {

@@ -91,6 +91,12 @@ func (w *Web) countedHere(
 	return w.counted(rw, r, route, limit, limiter)
 }
 
+// IsForeignPart reports whether a request is for a part of a page of another site, such as a picture or a frame: it
+// could use up a limit of the page's visitor, unseen. A page that a person opens is none, from another site too.
+func IsForeignPart(r *http.Request) bool {
+	return r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Dest") != "document"
+}
+
 func (w *Web) counted(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter) error {
 	decision, err := w.spend(rw, r, route, limit, limiter, w.Networks(r))
 	if err == nil {

@@ -114,6 +114,7 @@ var oauthFailures = []OAuthFailure{
 	{oidc.ErrSlowDown, http.StatusBadRequest, "slow_down", "wait 5 seconds longer between two questions"},
 	{oidc.ErrNoDevice, http.StatusBadRequest, "expired_token", "the code is unknown, was used or has expired"},
 	{oidc.ErrNoAccess, http.StatusUnauthorized, invalidToken, "the access token is unknown or has expired"},
+	{ErrForeignPage, http.StatusForbidden, invalidRequest, "the request comes from a page of another site"},
 	{ErrLimited, http.StatusTooManyRequests, unavailable, "too many requests from this address"},
 }
 
@@ -137,8 +138,13 @@ func OIDCAnswer(step oidc.Step) oidc.Answer {
 	return answer
 }
 
-// CountSignIn counts a request for a login at an application, or on a device, that is to be kept. ErrLimited.
+// CountSignIn counts a request for a login at an application, or on a device, that is to be kept. ErrLimited,
+// ErrForeignPage.
 func (w *Web) CountSignIn(rw http.ResponseWriter, r *http.Request, route string) error {
+	if IsForeignPart(r) {
+		w.LogEvent(rw, r, "origin_refused")
+		return ErrForeignPage
+	}
 	return w.counted(rw, r, route, LimitSignIn, w.SignInLimit)
 }
 
