@@ -233,7 +233,11 @@ func (s *server) handler() (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		shown, err := pages.New(pages.Options{Web: shared, Once: kept, AppName: s.cfg.AppName})
+		forms, err := limit("form", pages.FormAttempts, pages.FormWindow)
+		if err != nil {
+			return nil, err
+		}
+		shown, err := pages.New(pages.Options{Web: shared, Once: kept, FormLimit: forms, AppName: s.cfg.AppName})
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/once"
+	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
@@ -245,4 +246,21 @@ func TestForm_SentAgainLaterSetsNoCookie(t *testing.T) {
 	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
 	otto.do(foreign).want(http.StatusForbidden)
 	otto.post("/pforte/login", "username", "otto", "password", "wrong", "form", fields[5]).want(http.StatusUnauthorized)
+}
+
+// TestForm_StrangersFillNoStore: who is not logged in can send forms that lead on, and each is kept for minutes.
+func TestForm_StrangersFillNoStore(t *testing.T) {
+	f := newFixture(t)
+	b := f.browser()
+	for range 2 * pages.FormAttempts {
+		b.post("/pforte/second", "do", "cancel", "form", once.NewID()).leadsTo("/pforte/login")
+	}
+	if kept := must(f.kept.Keys(t.Context(), "svc:form:*").Result())(t); len(kept) > pages.FormAttempts {
+		t.Errorf("%d forms are kept", len(kept))
+	}
+	f.advance(pages.FormWindow)
+	b.post("/pforte/second", "do", "cancel", "form", once.NewID()).leadsTo("/pforte/login")
+	if kept := must(f.kept.Keys(t.Context(), "svc:form:*").Result())(t); len(kept) != pages.FormAttempts+1 {
+		t.Errorf("%d forms are kept after a minute", len(kept))
+	}
 }
