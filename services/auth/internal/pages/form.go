@@ -106,6 +106,9 @@ func (r *request) readForm() error {
 // maxUpload bounds a form with a file, in bytes. It has room for the largest picture that package people takes.
 const maxUpload = 1_000_000
 
+// maxUploading is how many forms with a file are read at once: each takes 4 MB of memory until it has been carried out.
+const maxUploading = 4
+
 // readUpload is readForm for a form with a file, which is in the field "picture". web.ErrMalformed,
 // service.ErrBodyRead; picture.ErrTooLarge for a form that is too large.
 func (r *request) readUpload(boundary string) error {

@@ -57,6 +57,7 @@ type Pages struct {
 	languages language.Matcher
 	texts     map[string]texts // by language
 	routes    map[string]route // by pattern of the path, those that page has added with a form
+	uploading chan struct{}    // one element for each form with a file that is read or carried out
 }
 
 // asset is an embedded file as it is served.
@@ -81,7 +82,7 @@ func New(o Options) (*Pages, error) {
 	p := &Pages{
 		Options: o, assets: map[string]asset{},
 		languages: language.NewMatcher([]language.Tag{language.English, language.German}), texts: map[string]texts{},
-		routes: map[string]route{},
+		routes: map[string]route{}, uploading: make(chan struct{}, maxUploading),
 	}
 	for _, lang := range []string{"de", "en"} {
 		words, err := readTexts(lang)
@@ -392,6 +393,12 @@ func (p *Pages) guarded(r *request, h handler) error {
 			var err error
 			if r.Caller, err = p.caller(r); err != nil {
 				return err
+			}
+			select {
+			case p.uploading <- struct{}{}:
+				defer func() { <-p.uploading }()
+			case <-r.ctx().Done():
+				return r.ctx().Err()
 			}
 		}
 		if err := r.readForm(); err != nil {

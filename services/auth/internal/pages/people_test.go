@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +160,35 @@ func (b *browser) uploading(file []byte, fields ...string) *http.Request {
 	r.Header.Set("Content-Type", w.FormDataContentType())
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	return r
+}
+
+// TestPicture_FewAreReadAtOnce: 64 files of 900 KB at once, each waiting for its turn, took 320 MB.
+func TestPicture_FewAreReadAtOnce(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	file := pngOf(t, 8, 8)
+	var reading, most atomic.Int32
+	var all sync.WaitGroup
+	for range 12 {
+		r := b.uploading(file)
+		r.AddCookie(&http.Cookie{Name: "svc.sid", Value: b.cookies["svc.sid"]})
+		r.ContentLength = -1
+		r.Body = io.NopCloser(&meanwhile{r.Body, func() {
+			most.Store(max(most.Load(), reading.Add(1)))
+			time.Sleep(50 * time.Millisecond)
+			reading.Add(-1)
+		}})
+		all.Go(func() {
+			w := httptest.NewRecorder()
+			if f.handler.ServeHTTP(w, r); w.Code != http.StatusSeeOther {
+				t.Errorf("got %d", w.Code)
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() > 4 {
+		t.Errorf("%d were read at once", most.Load())
+	}
 }
 
 // meanwhile is a body before which something else happens.
