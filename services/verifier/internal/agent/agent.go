@@ -245,7 +245,17 @@ func (r *run) buyProof(ctx context.Context, p purchase, answered receipt.Chain) 
 		Token: p.Offer.Asset, To: p.Offer.PayTo, Amount: price.String(),
 		Authorization: &receipt.Authorization{Authorizer: p.Payer, Nonce: p.Nonce},
 	}}
-	return r.buy(ctx, r.entryOf(r.question()))
+	e := r.entryOf(r.question())
+	if p.Proof != nil && p.Proof.name() == e.name() {
+		if err := r.journal.keep(*p.Proof); err != nil && !errors.Is(err, errFaster) {
+			return purchase{}, err
+		}
+	}
+	proof, err := r.buy(ctx, e)
+	if err == nil {
+		err = r.limits.locked(func() error { return r.journal.attach(p.entry, proof.entry) })
+	}
+	return proof, err
 }
 
 // resumeDemo resumes the payment that an earlier run signed for a transaction of the agent's own, and sets

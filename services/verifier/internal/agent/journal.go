@@ -28,6 +28,9 @@ type entry struct {
 	// Demo means that the request is about a transaction of the agent's own. A later run that names no
 	// transaction resumes it.
 	Demo bool `json:"demo,omitempty"`
+	// Proof is the payment that bought evidence of this one (--prove-payment), once its answer came. It has an entry
+	// of its own, which is dropped first: after a kill before this one is dropped too, the next run sends both again.
+	Proof *entry `json:"proof,omitempty"`
 }
 
 // lastMoment returns when the payment can last be settled, also by a chain whose clock is clockSkew behind ours.
@@ -117,6 +120,23 @@ func (j journal) keep(e entry) error {
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return errFaster
+	}
+	if err != nil {
+		return fmt.Errorf("keep the payment in the journal: %w", err)
+	}
+	return nil
+}
+
+// attach writes the payment of proof into the entry of e, if that is in the journal.
+func (j journal) attach(e, proof entry) error {
+	kept, err := j.find(e)
+	if err != nil || kept == nil || kept.Nonce != e.Nonce {
+		return err
+	}
+	kept.Proof = &proof
+	text, err := json.MarshalIndent(kept, "", " ")
+	if err == nil {
+		err = replaceFile(j.path(*kept), text)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the payment in the journal: %w", err)

@@ -339,6 +339,23 @@ func TestTransfer_TheAgentsOwnPaymentIsProven(t *testing.T) {
 	if sent := s.sent(); len(sent) != 4 || sent[0] != sent[2] || sent[1] != sent[3] || sent[0] == sent[1] {
 		t.Errorf("%d payments, or other ones than before", len(sent))
 	}
+	// As a kill between the two removals leaves the journal.
+	for _, file := range keptFiles(t, state) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "chain-transaction") && os.Remove(file) != nil {
+			t.Fatal(file)
+		}
+	}
+	s.script(paid, repeat(t))
+	if got := s.runWith(state, args...); got.code != 4 {
+		t.Errorf("%+v", got)
+	}
+	if sent := s.sent(); len(sent) != 6 || sent[4] != sent[0] || sent[5] != sent[1] {
+		t.Errorf("%d payments, or other ones than before", len(sent))
+	}
 }
 
 func TestTransfer_WhatWasNotSpentIsNotProven(t *testing.T) {
