@@ -413,6 +413,7 @@ func TestMCP_AToolTakesTheChainByName(t *testing.T) {
 		`{"chain":"base","chain":"base","transactionHash":"` + recordedTx + `"}`:              "", // refused with the message
 		`{"Chain":"base","transactionHash":"` + recordedTx + `"}`:                             "Chain",
 		`{"chain":7,"transactionHash":"` + recordedTx + `"}`:                                  "chain",
+		`{"chain":null,"transactionHash":"` + recordedTx + `"}`:                               "chain",
 		`{"chain":"base","transactionHash":"` + recordedTx + `","expectations":{"from":"x"}}`: "expectations.from",
 	} {
 		r := w.rpc(strings.Replace(message("verify_transaction", `{}`, nil), `"arguments":{}`, `"arguments":`+arguments, 1))

@@ -195,7 +195,7 @@ func takeProof(arguments []byte) (form proofForm, rest []byte, err error) {
 
 // operationOf returns the operation of the chain that the arguments name, and the arguments without that name: the
 // body of the HTTP request, but for amountDecimal. Where they name none, it is the operation of the chain on which
-// the x402 payment was made that they ask about, or else the first.
+// the x402 payment was made that they ask about, or else the first. A name that is null is refused as proof is.
 func operationOf(operations []operation, arguments []byte) (operation, []byte, error) {
 	var chosen struct {
 		Chain *string `json:"chain"`
@@ -204,9 +204,12 @@ func operationOf(operations []operation, arguments []byte) (operation, []byte, e
 		strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
 		return operation{}, nil, err
 	}
+	if chosen.Chain == nil {
+		return operationAbout(operations, arguments), arguments, nil
+	}
 	body, err := without(arguments, "chain")
-	if err != nil || chosen.Chain == nil {
-		return operationAbout(operations, body), body, err
+	if err != nil {
+		return operation{}, nil, err
 	}
 	var names []string
 	for _, o := range operations {
