@@ -60,6 +60,7 @@ var failures = []failure{
 	{service.ErrMediaType, 400, "invalid_request", "The content type must be application/json", 0},
 	{errMessageTooLarge, 413, "too_large", "The message is larger than 32 KB, or a receipt than 256 KB", 0},
 	{errBatch, 400, "invalid_request", "A batch is not accepted: send each call by itself", 0},
+	{errMessageID, 400, "invalid_request", "The id must be a string, or an integer below 2^53", 0},
 	{service.ErrNoRoute, 404, "not_found", "There is nothing here", 0},
 	{service.ErrWrongMethod, 405, "method_not_allowed", "This method is not allowed here", 0},
 	{errNoLog, 404, "log_not_offered", "This verifier has no log of receipts", 0},

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -53,6 +54,7 @@ const (
 var (
 	errMessageTooLarge = errors.New("JSON-RPC message is too large")
 	errBatch           = errors.New("JSON-RPC batch")
+	errMessageID       = errors.New("JSON-RPC id is not kept")
 )
 
 // Names of the x402 transport for MCP (x402 specs/transports-v2/mcp.md): members of
@@ -136,6 +138,9 @@ func (m *mcpRoute) serve(c echo.Context) error {
 	if t, ok := m.directly(r.Header, form); ok {
 		return m.call(c, t, form, caller)
 	}
+	if !isKept(form.ID) {
+		return errMessageID
+	}
 	if caller.isCounted { // it is large, and the SDK does not get them
 		caller.arguments = form.Params.Arguments
 	}
@@ -198,6 +203,13 @@ func (m *mcpRoute) directly(h http.Header, f form) (tool, bool) {
 	accepted := strings.Join(h.Values("Accept"), ",")
 	return t, slices.Contains(directVersions, h.Get("Mcp-Protocol-Version")) && service.IsJSON(h) &&
 		strings.Contains(accepted, receipt.MediaTypeJSON) && strings.Contains(accepted, "text/event-stream")
+}
+
+// isKept reports whether the SDK answers with the id of a message. It reads a number as a float64 and writes
+// an int64: the client of another one would wait for its answer, and may have paid for it.
+func isKept(id json.RawMessage) bool {
+	number, err := strconv.ParseFloat(string(id), 64)
+	return err != nil || number == math.Trunc(number) && math.Abs(number) < 1<<53
 }
 
 // call answers a call of a tool without the SDK.

@@ -451,6 +451,30 @@ func TestMCP_MessagesThatNoToolMustGetAreRefused(t *testing.T) {
 	}
 }
 
+// TestMCP_AnAnswerHasTheIDOfItsMessage: else its client waits for it, though it may have paid.
+func TestMCP_AnAnswerHasTheIDOfItsMessage(t *testing.T) {
+	w := open(t, nil)
+	for i, id := range []string{
+		`"1"`, `0`, `-1`, `9007199254740991`, `9007199254740993`, `-9007199254740993`, `1795238078123456789`,
+		`12345678901234567890`, `1e300`, `1.5`,
+	} {
+		for _, version := range []string{"2024-11-05", "2025-11-25"} { // with the SDK, and without
+			nonce := fmt.Sprint(100 + i)
+			call := strings.Replace(message("verify_transaction", goodBody, w.toolPayment(nonce)), `"id":1`, `"id":`+id, 1)
+			before := w.sim.Transfers()
+			r := w.rpc(call, protocolHeader, version)
+			var got struct{ ID json.RawMessage }
+			if err := json.Unmarshal(r.body, &got); err != nil || string(got.ID) == id {
+				continue
+			}
+			if f := r.wantFailure(http.StatusBadRequest, "invalid_request"); f.Retryable == nil || *f.Retryable || w.sim.Transfers() != before {
+				t.Errorf("%s, %s: %s", id, version, r.body)
+			}
+		}
+	}
+	w.rpc(`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`).wantFailure(http.StatusBadRequest, "invalid_request")
+}
+
 func TestMCP_MethodsOtherThanPostAre405(t *testing.T) {
 	w := open(t, nil)
 	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPut} {
