@@ -82,8 +82,10 @@ type api struct {
 	check  checkPage
 	// logReads bounds reads of the log, finalityReads of proofs of finality that are kept, namedReads of
 	// those that nodes are asked about, and receiptReads of sold answers. checks bounds how many receipts
-	// are checked at once.
+	// are checked at once. largeSold and largeFree bound what large answers take in memory: for those who
+	// paid, and for others.
 	logReads, finalityReads, namedReads, receiptReads, checks freeReads
+	largeSold, largeFree                                      *largeAnswers
 }
 
 // receiptsMemory is about how many bytes of signed receipts are kept in memory, at most.
@@ -101,6 +103,7 @@ func New(o Options) (http.Handler, error) {
 		Options: o, operations: map[*kind][]operation{}, priced: map[string]echo.HandlerFunc{},
 		logReads: newFreeReads(), finalityReads: newFreeReads(), namedReads: make(freeReads, 2),
 		receiptReads: newFreeReads(), checks: newFreeReads(),
+		largeSold: newLargeAnswers(mostSold), largeFree: newLargeAnswers(mostFree),
 	}
 	compressing := newCompressor()
 	e := service.HTTP{

@@ -245,7 +245,7 @@ var privateNoStore = http.Header{"Cache-Control": {"private, no-store"}}
 // mcpCaller is what a tool needs to know of the HTTP request that its call came with.
 type mcpCaller struct {
 	// hungUp is closed when the client hangs up, which the SDK reports to tools only
-	// since the protocol's version 2026-07-28.
+	// since the protocol's version 2026-07-28, and when its answer is written.
 	hungUp  <-chan struct{}
 	address string
 	id      string // of the request
@@ -330,6 +330,7 @@ func (a *api) callTool(ctx context.Context, t tool, caller mcpCaller, call toolC
 	ctx, cancel := context.WithTimeoutCause(ctx, a.MCP.AnswerTimeout, payment.ErrInFlight)
 	defer cancel()
 	call.address, call.isCounted, call.links = caller.address, caller.isCounted, caller.links
+	call.ended = caller.hungUp
 	if len(call.arguments) == 0 || string(call.arguments) == "null" {
 		call.arguments = []byte("{}")
 	}

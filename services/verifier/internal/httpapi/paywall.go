@@ -94,6 +94,7 @@ func (s *paidRoute) sell(c echo.Context, body []byte, read func() (pricedRequest
 	version, header := paymentOf(h)
 	call := paidCall{
 		operation: s.product, transport: payment.TransportHTTP, offer: s.offer, body: body, read: read,
+		ended: c.Request().Context().Done(),
 	}
 	if version != 0 {
 		call.address = c.RealIP()

@@ -24,6 +24,8 @@ const receiptsPath = "/v1/receipts/"
 // cacheReceipt is the Cache-Control of a sold answer, which is found by its hash and so never changes.
 const cacheReceipt = "public, max-age=86400, immutable"
 
+var errManyLarge = fmt.Errorf("%w: many large answers are read now", errUnread)
+
 // linkOf returns the address at which a sold answer can be read, and the hash in it.
 func (a *api) linkOf(answer []byte) (link, hash string) {
 	sum := sha256.Sum256(answer)
@@ -50,6 +52,9 @@ func (a *api) kept(ctx context.Context, digits string) ([]byte, error) {
 // soldReceipt is GET receiptsPath: a sold answer, in the bytes in which it was sold.
 func (a *api) soldReceipt(c echo.Context) error {
 	answer, err := a.kept(c.Request().Context(), c.Param("hash"))
+	if err == nil && !a.largeFree.hold(answer, c.Request().Context().Done()) {
+		err = errManyLarge
+	}
 	if err != nil {
 		return err
 	}
@@ -64,6 +69,10 @@ func (a *api) addReceipts(server *mcp.Server) {
 		MIMEType: receipt.MediaTypeJSON, Description: "A sold answer, whole, by the SHA-256 of its bytes. Free.",
 	}, func(ctx context.Context, request *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		answer, err := a.kept(ctx, strings.TrimPrefix(request.Params.URI, prefix))
+		caller, _ := ctx.Value(mcpCallerKey{}).(mcpCaller) // as of answerTool
+		if err == nil && !a.largeFree.hold(answer, caller.hungUp) {
+			err = errManyLarge
+		}
 		switch {
 		case errors.Is(err, errUnknownReceipt):
 			return nil, mcp.ResourceNotFoundError(request.Params.URI)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -25,6 +26,8 @@ type paidCall struct {
 	// read reads the body. payment reads the payment; it is nil when none came with the call.
 	read    func() (pricedRequest, error)
 	payment func() (payment.Payment, error)
+	// ended is closed when the answer is written, or the client has gone.
+	ended <-chan struct{}
 }
 
 // sold is what a paid call led to.
@@ -75,6 +78,9 @@ func (a *api) sell(ctx context.Context, c paidCall) (sold, error) {
 	ended := settlementOf(sale, err)
 	if ended != nil {
 		ended.Payer, ended.Network = order.Payment.Payer, c.offer.Terms.Network
+	}
+	if err == nil && !a.largeSold.hold(sale.Answer.Bytes(), c.ended) { // it is paid
+		return sold{payment: order.Payment}, fmt.Errorf("%w: many large answers are read now", payment.ErrInFlight)
 	}
 	return sold{payment: order.Payment, answer: sale.Answer, settlement: ended}, err
 }

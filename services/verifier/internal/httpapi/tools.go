@@ -44,6 +44,8 @@ type toolCall struct {
 	// links reports that the client knows links to resources, which are not in the first versions
 	// of the protocol.
 	links bool
+	// ended is as in paidCall.
+	ended <-chan struct{}
 }
 
 // toolResult is what a tool answers.
@@ -157,7 +159,7 @@ func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []op
 	}
 	paid := paidCall{
 		operation: o, transport: payment.TransportMCP, address: call.address, offer: offer, body: body,
-		read: func() (pricedRequest, error) { return o.read(body) },
+		read: func() (pricedRequest, error) { return o.read(body) }, ended: call.ended,
 	}
 	if found.isPaid {
 		paid.payment = func() (payment.Payment, error) { return payment.ReadObject(call.payment) }

@@ -1,0 +1,39 @@
+package httpapi
+
+import "sync/atomic"
+
+// A client may take an answer as slowly as the server lets it, and the answer is in memory for as long. Most
+// have some thousand bytes and the largest 16 MB, so what answers from largeAnswer bytes on take together is
+// bounded: of those that are sold, and of those that are read for nothing by their hash (VERIFIER-6.12).
+const (
+	largeAnswer = 256 << 10
+	mostSold    = 64 << 20
+	mostFree    = 32 << 20
+)
+
+// largeAnswers is how many bytes large answers may still take.
+type largeAnswers struct{ left atomic.Int64 }
+
+func newLargeAnswers(bytes int64) *largeAnswers {
+	l := new(largeAnswers)
+	l.left.Store(bytes)
+	return l
+}
+
+// hold reports whether an answer may be written. A large one takes its bytes until ended is closed, as the Done of
+// a request's context is.
+func (l *largeAnswers) hold(answer []byte, ended <-chan struct{}) bool {
+	n := int64(len(answer))
+	if n < largeAnswer {
+		return true
+	}
+	if l.left.Add(-n) < 0 {
+		l.left.Add(n)
+		return false
+	}
+	go func() {
+		<-ended
+		l.left.Add(n)
+	}()
+	return true
+}
