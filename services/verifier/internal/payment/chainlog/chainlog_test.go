@@ -170,9 +170,13 @@ func TestLook_ATransactionThatFailed(t *testing.T) {
 
 func TestLook_WhatTheNodeContradictsIsNotKnown(t *testing.T) {
 	for name, change := range map[string]func(*node){
-		"another chain":                    func(n *node) { n.chain = 1 },
-		"used, but no log":                 func(n *node) { n.states[nonce(1)] = true },
-		"a failed transaction with a log":  func(n *node) { n.spend(40_002, paying, mark(used, 1), move(seller, 10000)); n.contradicts = true },
+		"another chain":                   func(n *node) { n.chain = 1 },
+		"used, but no log":                func(n *node) { n.states[nonce(1)] = true },
+		"a failed transaction with a log": func(n *node) { n.spend(40_002, paying, mark(used, 1), move(seller, 10000)); n.contradicts = true },
+		"a receipt without its logs": func(n *node) {
+			n.spend(40_002, paying, mark(used, 1), move(seller, 10000))
+			failing("eth_getTransactionReceipt", `{"result":{"status":"0x1","transactionHash":"`+paying+`","logs":[]}}`)(n)
+		},
 		"a node error":                     failing("eth_getLogs", `{"error":{"code":-32000,"message":"pruned"}}`),
 		"no JSON":                          failing("eth_getLogs", `<html>`),
 		"no result":                        failing("eth_getLogs", `{"result":null}`),

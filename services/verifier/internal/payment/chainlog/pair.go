@@ -61,8 +61,12 @@ func (n node) named(ctx context.Context, p payment.Record) bool {
 		return false
 	}
 	t, err := n.receipt(ctx, p.Transaction)
-	marks := slices.ContainsFunc(t.Logs, func(e entry) bool { return isSpending(e, p) && e.Topics[0] == topicUsed })
-	return err == nil && t.Status == "0x1" && marks && pays(t.Logs, p)
+	return err == nil && t.Status == "0x1" && marks(t.Logs, p) && pays(t.Logs, p)
+}
+
+// marks reports whether a transaction's logs mark the authorization as used.
+func marks(logs []entry, p payment.Record) bool {
+	return slices.ContainsFunc(logs, func(e entry) bool { return isSpending(e, p) && e.Topics[0] == topicUsed })
 }
 
 // paid returns whether the transaction that used the authorization paid us by it (PaidToUs) or not
@@ -72,7 +76,7 @@ func (n node) paid(ctx context.Context, p payment.Record, used entry) (payment.A
 	switch {
 	case err != nil:
 		return payment.Authorization{}, err
-	case t.Status != "0x1":
+	case t.Status != "0x1", !marks(t.Logs, p): // some nodes have receipts without logs
 		return payment.Authorization{}, errors.New("the node's receipt contradicts its log")
 	case !pays(t.Logs, p):
 		return payment.Authorization{Status: payment.UsedElsewhere}, nil
