@@ -199,8 +199,10 @@ func (n node) earlier(ctx context.Context, p payment.Record, latest block, befor
 // block is not before its end; else Reverted when the transaction that was named for it has
 // failed, or Unused. errUnseen when the token's state says that it is used. That state never
 // goes back, so that the latest one stands for the final one, which ordinary nodes no longer have.
+// Expired is for good: its state is that after a block which is not before the end either, because
+// another backend of the node may be far behind.
 func (n node) unspent(ctx context.Context, p payment.Record, latest block) (payment.Authorization, error) {
-	is := payment.Expired
+	is, after := payment.Expired, latest.Number.String()
 	over, err := n.isOver(ctx, p, latest)
 	if err != nil {
 		return payment.Authorization{}, err
@@ -210,6 +212,7 @@ func (n node) unspent(ctx context.Context, p payment.Record, latest block) (paym
 		if err != nil {
 			return payment.Authorization{}, err
 		}
+		after = "latest"
 		if is = payment.Unused; failed {
 			is = payment.Reverted
 		}
@@ -217,7 +220,7 @@ func (n node) unspent(ctx context.Context, p payment.Record, latest block) (paym
 	var used string
 	err = n.call(ctx, &used, "eth_call", map[string]string{
 		"to": p.Key.Asset, "data": selectorState + word(p.Key.Payer) + strings.TrimPrefix(p.Key.Bare().Nonce, "0x"),
-	}, "latest")
+	}, after)
 	switch {
 	case err != nil:
 		return payment.Authorization{}, err

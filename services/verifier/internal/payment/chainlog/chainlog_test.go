@@ -173,6 +173,10 @@ func TestLook_WhatTheNodeContradictsIsNotKnown(t *testing.T) {
 		"another chain":                   func(n *node) { n.chain = 1 },
 		"used, but no log":                func(n *node) { n.states[nonce(1)] = true },
 		"a failed transaction with a log": func(n *node) { n.spend(40_002, paying, mark(used, 1), move(seller, 10000)); n.contradicts = true },
+		"a backend that is behind": func(n *node) {
+			n.spend(40_002, paying, mark(used, 1), move(seller, 10000))
+			n.behind = true
+		},
 		"a receipt without its logs": func(n *node) {
 			n.spend(40_002, paying, mark(used, 1), move(seller, 10000))
 			failing("eth_getTransactionReceipt", `{"result":{"status":"0x1","transactionHash":"`+paying+`","logs":[]}}`)(n)
