@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -43,9 +44,9 @@ type Applications struct {
 	// TLS says how the site gets certificates: auto, internal, dns or off. auth is told it, for its pages. Start sets
 	// it to off where no port has TLS.
 	TLS string `json:"tls,omitempty"`
-	// Every is how often auth is asked. A second where it is zero.
-	Every caddy.Duration `json:"every,omitempty"`
 
+	// every is how often auth is asked.
+	every time.Duration
 	// id is the proxy's, and hop what it writes into requests to applications. Both are new with each start.
 	id, hop string
 	log     *slog.Logger
@@ -93,7 +94,6 @@ func (*Applications) CaddyModule() caddy.ModuleInfo {
 //		to    <address>...
 //		file  <path>
 //		tls   <word>
-//		every <duration>
 //	}
 func parseApplications(d *caddyfile.Dispenser, _ any) (any, error) {
 	a := new(Applications)
@@ -114,12 +114,6 @@ func parseApplications(d *caddyfile.Dispenser, _ any) (any, error) {
 			a.File = strings.Join(args, "")
 		case what == "tls" && len(args) == 1:
 			a.TLS = args[0]
-		case what == "every" && len(args) == 1:
-			every, err := caddy.ParseDuration(args[0])
-			if err != nil || every <= 0 {
-				return nil, d.Errf("edge_apps: no duration above zero: %s", args[0])
-			}
-			a.Every = caddy.Duration(every)
 		default:
 			return nil, d.Errf("edge_apps: wrong name or number of arguments: %s", what)
 		}
@@ -144,9 +138,7 @@ func (a *Applications) Provision(ctx caddy.Context) error {
 	if len(a.Auth) == 0 {
 		return errors.New("edge_apps: auth is missing")
 	}
-	if a.Every == 0 {
-		a.Every = caddy.Duration(time.Second)
-	}
+	a.every = cmp.Or(a.every, time.Second)
 	if a.File == "" {
 		a.File = filepath.Join(caddy.AppDataDir(), "apps.json")
 	}

@@ -100,7 +100,7 @@ func provisionApplications(t *testing.T, a *Applications) *Applications {
 // startApplications runs the Caddy app alone.
 func startApplications(t *testing.T, a *Applications) *Applications {
 	t.Helper()
-	a.Every = caddy.Duration(20 * time.Millisecond)
+	a.every = 20 * time.Millisecond
 	if err := provisionApplications(t, a).Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestApplications_StayThroughADayWithoutAuthAndARestart(t *testing.T) {
 		auth := new(awayAuth)
 		auth.list.Store(twoApps)
 		start := func() *Applications {
-			a := provisionApplications(t, &Applications{Auth: []string{"127.0.0.1:1"}, File: file, Every: caddy.Duration(5 * time.Second)})
+			a := provisionApplications(t, &Applications{Auth: []string{"127.0.0.1:1"}, File: file, every: 5 * time.Second})
 			a.client.Transport, a.log = auth, slog.New(slog.NewTextHandler(auth, nil))
 			if err := a.Start(); err != nil {
 				t.Fatal(err)

@@ -36,12 +36,11 @@ type question struct {
 	Certified []string `json:"certified,omitempty"`
 }
 
-// run asks auth about every Every, at random by up to a tenth more or less, so that proxies do not ask in step, and
+// run asks auth each a.every, at random by up to a tenth more or less, so that proxies do not ask in step, and
 // sooner after askSoon, until ctx ends.
 func (a *Applications) run(ctx context.Context) {
 	for {
-		every := time.Duration(a.Every)
-		next := time.NewTimer(every*9/10 + rand.N(every/5+1)) //nolint:gosec // any number will do
+		next := time.NewTimer(a.every*9/10 + rand.N(a.every/5+1)) //nolint:gosec // any number will do
 		select {
 		case <-ctx.Done():
 		case <-next.C:

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
@@ -34,8 +33,8 @@ type waiter struct {
 	decided chan error
 }
 
-func newGate(places, queue int, wait caddy.Duration, count *refusalCounter) *gate {
-	return &gate{places: places, queue: queue, wait: time.Duration(wait), refused: count}
+func newGate(places, queue int, wait time.Duration, count *refusalCounter) *gate {
+	return &gate{places: places, queue: queue, wait: wait, refused: count}
 }
 
 // full reports whether a request of a client would be refused at once.

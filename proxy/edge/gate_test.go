@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
@@ -26,7 +25,7 @@ var (
 func TestGate_GivesThePlaceThatGetsFreeToTheNetworkWithFewest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(4, 4, caddy.Duration(time.Minute), counted())
+		g := newGate(4, 4, time.Minute, counted())
 		var places []*network[*waiter]
 		for range 4 { // while nobody else is there
 			place, err := g.enter(t.Context(), greedy)
@@ -79,7 +78,7 @@ func TestGate_GivesThePlaceThatGetsFreeToTheNetworkWithFewest(t *testing.T) {
 
 func TestGate_CountsRequestsThatComeAtOnceFromManyNetworks(t *testing.T) {
 	t.Parallel()
-	g := newGate(8, 8, caddy.Duration(5*time.Millisecond), counted())
+	g := newGate(8, 8, 5*time.Millisecond, counted())
 	var current, most, served atomic.Int64
 	var all sync.WaitGroup
 	for i := range 100 {
@@ -111,7 +110,7 @@ func TestGate_CountsRequestsThatComeAtOnceFromManyNetworks(t *testing.T) {
 func TestBodies_AreSharedBetweenNetworks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serviceOf(newGate(1, 0, caddy.Duration(time.Second), counted()))
+		s := serviceOf(newGate(1, 0, time.Second, counted()))
 		send := func(client netip.Addr, body io.Reader) error {
 			w := &deadlined{ResponseRecorder: httptest.NewRecorder(), body: body}
 			r := prepared(httptest.NewRequest("POST", "/", body))

@@ -55,7 +55,10 @@ const (
 	strangerShare = 8
 )
 
-// With Known, most requests of networks that crowd out others (see Service.gate) have a queue of Queue/crowdShare
+// queueWait is the longest time for which a request waits for a place.
+const queueWait = 500 * time.Millisecond
+
+// With Known, most requests of networks that crowd out others (see Service.gate) have a queue of Max/crowdShare
 // and Max/manyShare places, each of which stays taken for crowdRest after the answer has begun: else they could
 // take the processor from others.
 const (
@@ -66,7 +69,7 @@ const (
 // Service is a handler for the routes to a service of one's own, before their
 // reverse_proxy. It bounds how many requests the service has at once: a request
 // that it has not begun to answer takes one place of Max. When all are taken,
-// up to Queue requests wait, each for at most Wait. One that finds no place gets a 503. Some requests
+// as many requests wait, each for at most queueWait. One that finds no place gets a 503. Some requests
 // have places of their own, and a queue: quick ones half as many places, and those whose body was not
 // read to its end first an eighth. With Known, the half is for quick ones of users that the service has
 // named lately; a 32nd is for what else comes from networks that crowd out others, long bodies apart;
@@ -77,9 +80,6 @@ type Service struct {
 	// Name is the service's. All handlers with the same name share the places.
 	Name string `json:"name,omitempty"`
 	Max  int    `json:"max,omitempty"`
-	// Queue is Max where it is zero, and Wait is half a second where it is zero.
-	Queue int            `json:"queue,omitempty"`
-	Wait  caddy.Duration `json:"wait,omitempty"`
 	// Refusal is the JSON of the 503 for a request that finds no place; a person who opens a
 	// page gets a page. It saves the way through the route for errors, because in an overload
 	// most requests are refused. Where it is empty the refusal is an error.
@@ -126,33 +126,20 @@ func parseService(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 
 // UnmarshalCaddyfile reads:
 //
-//	edge_service <name> <max> [<queue> [<wait>]] {
+//	edge_service <name> <max> {
 //		refusal <json>
 //		quick   all | methods <method>... | without <header>...
 //		known   <header of an answer>...
 //	}
 func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
-	args := d.RemainingArgs()
-	if len(args) < 2 || len(args) > 4 {
+	var most string
+	if !d.AllArgs(&s.Name, &most) {
 		return d.ArgErr()
 	}
-	s.Name = args[0]
 	var err error
-	if s.Max, err = strconv.Atoi(args[1]); err != nil || s.Max <= 0 {
-		return d.Errf("edge_service: not a number above zero: %s", args[1])
-	}
-	if len(args) > 2 {
-		if s.Queue, err = strconv.Atoi(args[2]); err != nil || s.Queue <= 0 {
-			return d.Errf("edge_service: not a number above zero: %s", args[2])
-		}
-	}
-	if len(args) > 3 {
-		wait, err := caddy.ParseDuration(args[3])
-		if err != nil || wait <= 0 {
-			return d.Errf("edge_service: not a duration above zero: %s", args[3])
-		}
-		s.Wait = caddy.Duration(wait)
+	if s.Max, err = strconv.Atoi(most); err != nil || s.Max <= 0 {
+		return d.Errf("edge_service: not a number above zero: %s", most)
 	}
 	for d.NextBlock(0) {
 		switch {
@@ -194,12 +181,6 @@ func (s *Service) quickArgs(args []string) bool {
 
 // Provision implements caddy.Provisioner.
 func (s *Service) Provision(ctx caddy.Context) error {
-	if s.Queue == 0 {
-		s.Queue = s.Max
-	}
-	if s.Wait == 0 {
-		s.Wait = caddy.Duration(500 * time.Millisecond)
-	}
 	all, err := gatesOf(ctx)
 	if err != nil {
 		return fmt.Errorf("edge_service: %w", err)
@@ -495,11 +476,11 @@ func (g *gates) of(s *Service) serviceGates {
 		}
 		of = serviceGates{
 			unread: count("body"),
-			common: newGate(s.Max, s.Queue, s.Wait, count("other")),
-			quick:  newGate(max(1, s.Max/share), max(1, s.Queue/quickShare), s.Wait, count("quick")),
-			known:  newGate(max(1, s.Max/quickShare), max(1, s.Queue/quickShare), s.Wait, count("known")),
-			crowd:  newGate(max(1, s.Max/manyShare), max(1, s.Queue/crowdShare), s.Wait, count("crowd")),
-			long:   newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait, count("long")),
+			common: newGate(s.Max, s.Max, queueWait, count("other")),
+			quick:  newGate(max(1, s.Max/share), max(1, s.Max/quickShare), queueWait, count("quick")),
+			known:  newGate(max(1, s.Max/quickShare), max(1, s.Max/quickShare), queueWait, count("known")),
+			crowd:  newGate(max(1, s.Max/manyShare), max(1, s.Max/crowdShare), queueWait, count("crowd")),
+			long:   newGate(max(1, s.Max/longShare), s.Max/longShare, queueWait, count("long")),
 		}
 		g.byName[s.Name] = of
 	}

@@ -56,7 +56,7 @@ func oneService() *Service { return serviceOf(newGate(1, 0, 0, counted())) }
 func TestService_HasABoundedNumberOfRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serviceOf(newGate(10, 20, caddy.Duration(time.Second), counted()))
+		s := serviceOf(newGate(10, 20, time.Second, counted()))
 		var current, most, served, refused atomic.Int64
 		next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
 			most.Store(max(most.Load(), current.Add(1)))
@@ -91,7 +91,7 @@ func TestService_HasABoundedNumberOfRequests(t *testing.T) {
 func TestService_ARequestThatWaitsTooLongIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(1, 2, caddy.Duration(500*time.Millisecond), counted())
+		g := newGate(1, 2, 500*time.Millisecond, counted())
 		started := time.Now()
 		if _, err := g.enter(t.Context(), netip.Addr{}); err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func TestService_ARequestThatWaitsTooLongIsRefused(t *testing.T) {
 func TestService_ASlowClientTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serviceOf(newGate(1, 1, caddy.Duration(time.Second), counted()))
+		s := serviceOf(newGate(1, 1, time.Second, counted()))
 		body := &slowBody{rest: "{}"}
 		taken := func() int {
 			taken, _ := s.gates.common.now()
@@ -167,7 +167,7 @@ func TestService_ABodyHasALimitedTime(t *testing.T) {
 }
 
 func testSlowBody(t *testing.T, version int, first, every time.Duration) {
-	s := serviceOf(newGate(1, 1, caddy.Duration(time.Second), counted()))
+	s := serviceOf(newGate(1, 1, time.Second, counted()))
 	s.gates.long = s.gates.common
 	service := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		return s.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
@@ -387,7 +387,7 @@ func TestReadme_HasThePlacesOfAuthAndTheVerifier(t *testing.T) {
 func TestService_DirectiveIsChecked(t *testing.T) {
 	t.Parallel()
 	var s Service
-	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5 6 7s")); err != nil || s.Name != "auth" || s.Max != 5 || s.Queue != 6 || time.Duration(s.Wait) != 7*time.Second {
+	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5")); err != nil || s.Name != "auth" || s.Max != 5 {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5 {\nrefusal `{\"code\":503}`\n}")); err != nil || s.Refusal != `{"code":503}` {
@@ -396,7 +396,7 @@ func TestService_DirectiveIsChecked(t *testing.T) {
 	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5 {\nquick methods GET HEAD\nquick without x-payment\n}")); err != nil || !reflect.DeepEqual(s.Quick, &Quick{Methods: []string{"GET", "HEAD"}, Without: []string{"X-Payment"}}) {
 		t.Errorf("%v: %+v", err, s.Quick)
 	}
-	for _, text := range []string{"edge_service auth 5 {\nanswer x\n}", "edge_service auth 5 {\nquick\n}", "edge_service auth 5 {\nquick methods\n}", "edge_service auth 5 {\nquick with x\n}", "edge_service auth 5 {\nquick all x\n}", "edge_service auth 5 {\nquick without\n}", "edge_service auth 5 {\nrefusal\n}", "edge_service", "edge_service auth", "edge_service auth none", "edge_service auth 0", "edge_service auth 1 -1", "edge_service auth 1 1 soon", "edge_service auth 1 1 1s x"} {
+	for _, text := range []string{"edge_service auth 5 {\nanswer x\n}", "edge_service auth 5 {\nquick\n}", "edge_service auth 5 {\nquick methods\n}", "edge_service auth 5 {\nquick with x\n}", "edge_service auth 5 {\nquick all x\n}", "edge_service auth 5 {\nquick without\n}", "edge_service auth 5 {\nrefusal\n}", "edge_service", "edge_service auth", "edge_service auth none", "edge_service auth 0", "edge_service auth 1 1"} {
 		if err := new(Service).UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err == nil {
 			t.Errorf("%s: no error", text)
 		}
