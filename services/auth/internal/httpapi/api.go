@@ -148,3 +148,14 @@ func decode(w http.ResponseWriter, r *http.Request, v any) error {
 	}
 	return nil
 }
+
+// with returns a handler that calls h with the body of the request (decode).
+func with[T any](h func(c echo.Context, s web.Caller, body T) (answer, error)) handler {
+	return func(c echo.Context, s web.Caller) (answer, error) {
+		var body T
+		if err := decode(c.Response(), c.Request(), &body); err != nil {
+			return answer{}, err
+		}
+		return h(c, s, body)
+	}
+}

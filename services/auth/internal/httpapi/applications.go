@@ -78,22 +78,18 @@ func (a apps) myApps(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // createApp is POST /apps.
-func (a apps) createApp(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Slug         string `json:"slug"`
-		Name         string `json:"name"`
-		Description  string `json:"description"`
-		URL          string `json:"url"`
-		Rule         string `json:"rule"`
-		Group        string `json:"group"`
-		SecondFactor bool   `json:"second_factor"`
-		Tokens       bool   `json:"tokens"`
-		Color        string `json:"color"`
-		Position     int    `json:"position"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a apps) createApp(c echo.Context, s web.Caller, body struct {
+	Slug         string `json:"slug"`
+	Name         string `json:"name"`
+	Description  string `json:"description"`
+	URL          string `json:"url"`
+	Rule         string `json:"rule"`
+	Group        string `json:"group"`
+	SecondFactor bool   `json:"second_factor"`
+	Tokens       bool   `json:"tokens"`
+	Color        string `json:"color"`
+	Position     int    `json:"position"`
+}) (answer, error) {
 	if err := a.Policy.CreateApplication(c.Request().Context(), s.Session, policy.NewApplication(body)); err != nil {
 		return answer{}, err
 	}
@@ -101,21 +97,17 @@ func (a apps) createApp(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // changeApp is PATCH /apps/:slug.
-func (a apps) changeApp(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Name         *string `json:"name"`
-		Description  *string `json:"description"`
-		URL          *string `json:"url"`
-		Rule         *string `json:"rule"`
-		Group        *string `json:"group"`
-		SecondFactor *bool   `json:"second_factor"`
-		Tokens       *bool   `json:"tokens"`
-		Color        *string `json:"color"`
-		Position     *int    `json:"position"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a apps) changeApp(c echo.Context, s web.Caller, body struct {
+	Name         *string `json:"name"`
+	Description  *string `json:"description"`
+	URL          *string `json:"url"`
+	Rule         *string `json:"rule"`
+	Group        *string `json:"group"`
+	SecondFactor *bool   `json:"second_factor"`
+	Tokens       *bool   `json:"tokens"`
+	Color        *string `json:"color"`
+	Position     *int    `json:"position"`
+}) (answer, error) {
 	slug := c.Param("slug")
 	if err := a.Policy.ChangeApplication(c.Request().Context(), s.Session, slug,
 		policy.ApplicationChange(body)); err != nil {
@@ -156,17 +148,13 @@ func (a apps) routeAnswer(ctx context.Context, slug string) (answer, error) {
 
 // setRoute is PUT /apps/:slug/route. A body without a pin leaves the route's pin if the address stays
 // the same.
-func (a apps) setRoute(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Upstream   string  `json:"upstream"`
-		Strip      bool    `json:"strip"`
-		UserHeader string  `json:"user_header"`
-		Recipe     string  `json:"recipe"`
-		Pin        *string `json:"pin"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a apps) setRoute(c echo.Context, s web.Caller, body struct {
+	Upstream   string  `json:"upstream"`
+	Strip      bool    `json:"strip"`
+	UserHeader string  `json:"user_header"`
+	Recipe     string  `json:"recipe"`
+	Pin        *string `json:"pin"`
+}) (answer, error) {
 	ctx, slug := c.Request().Context(), c.Param("slug")
 	if err := a.Policy.SetRoute(ctx, s.Session, slug, policy.RouteChange(body)); err != nil {
 		return answer{}, err
@@ -218,15 +206,11 @@ func (a apps) groupAnswer(ctx context.Context, status int, slug string) (answer,
 }
 
 // createGroup is POST /groups.
-func (a apps) createGroup(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Slug    string  `json:"slug"`
-		Name    string  `json:"name"`
-		Members []int64 `json:"members"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a apps) createGroup(c echo.Context, s web.Caller, body struct {
+	Slug    string  `json:"slug"`
+	Name    string  `json:"name"`
+	Members []int64 `json:"members"`
+}) (answer, error) {
 	ctx := c.Request().Context()
 	if err := a.Policy.CreateGroup(ctx, s.Session, body.Slug, body.Name, body.Members...); err != nil {
 		return answer{}, web.OfGroup(err)
@@ -235,14 +219,10 @@ func (a apps) createGroup(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // changeGroup is PATCH /groups/:slug.
-func (a apps) changeGroup(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Name    *string  `json:"name"`
-		Members *[]int64 `json:"members"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a apps) changeGroup(c echo.Context, s web.Caller, body struct {
+	Name    *string  `json:"name"`
+	Members *[]int64 `json:"members"`
+}) (answer, error) {
 	slug := c.Param("slug")
 	if err := a.Policy.ChangeGroup(c.Request().Context(), s.Session, slug, policy.GroupChange(body)); err != nil {
 		return answer{}, web.OfGroup(err)

@@ -14,15 +14,11 @@ import (
 type signIn struct{ *api }
 
 // login is POST /login (AUTH-4).
-func (a signIn) login(c echo.Context, _ web.Caller) (answer, error) {
-	var body struct {
-		Username string `json:"username"`
-		Password string `json:"password"`
-		Remember *bool  `json:"remember"` // this device; missing: SESSION_LIFETIME
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a signIn) login(c echo.Context, _ web.Caller, body struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+	Remember *bool  `json:"remember"` // this device; missing: SESSION_LIFETIME
+}) (answer, error) {
 	in, err := a.Login(c.Response(), c.Request(), body.Username, body.Password, session.DeviceOf(body.Remember))
 	if err != nil {
 		return answer{}, err
@@ -79,13 +75,9 @@ func (a signIn) me(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // changePassword is PATCH /me/password.
-func (a signIn) changePassword(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Current string `json:"current_password"`
-		New     string `json:"new_password"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a signIn) changePassword(c echo.Context, s web.Caller, body struct {
+	Current string `json:"current_password"`
+	New     string `json:"new_password"`
+}) (answer, error) {
 	return done, a.ChangePassword(c.Response(), c.Request(), s, body.Current, body.New)
 }

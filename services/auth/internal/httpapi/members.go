@@ -21,14 +21,10 @@ func userAnswer(status int, u user.User) answer {
 }
 
 // updateProfile is PATCH /me/profile.
-func (a members) updateProfile(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		DisplayName *string `json:"display_name"`
-		AvatarColor *string `json:"avatar_color"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a members) updateProfile(c echo.Context, s web.Caller, body struct {
+	DisplayName *string `json:"display_name"`
+	AvatarColor *string `json:"avatar_color"`
+}) (answer, error) {
 	change := people.MemberChange{DisplayName: body.DisplayName, AvatarColor: body.AvatarColor}
 	u, err := a.People.UpdateMember(c.Request().Context(), s.Session, s.UserID, change)
 	return userAnswer(http.StatusOK, u), err
@@ -54,13 +50,9 @@ func (a members) ownEmail(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // setOwnEmail is PUT /me/email.
-func (a members) setOwnEmail(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Email *string `json:"email"` // empty: none
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a members) setOwnEmail(c echo.Context, s web.Caller, body struct {
+	Email *string `json:"email"` // empty: none
+}) (answer, error) {
 	if body.Email == nil {
 		return answer{}, account.ErrMissing
 	}
@@ -156,13 +148,9 @@ func (a members) enableUser(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // nameHousehold is PUT /household.
-func (a members) nameHousehold(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Name *string `json:"name"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a members) nameHousehold(c echo.Context, s web.Caller, body struct {
+	Name *string `json:"name"`
+}) (answer, error) {
 	if body.Name == nil {
 		return answer{}, account.ErrMissing
 	}
@@ -243,19 +231,15 @@ func (a members) inviteOf(l link.Link) inviteBody {
 }
 
 // createInvite is POST /invites.
-func (a members) createInvite(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Username    string   `json:"username"`
-		DisplayName string   `json:"display_name"`
-		Role        string   `json:"role"`
-		SystemAdmin bool     `json:"system_admin"` // another way to say role admin
-		Groups      []string `json:"groups"`
-		Former      bool     `json:"former"`   // username may be that of a deleted user
-		LastDay     string   `json:"last_day"` // of a guest, YYYY-MM-DD
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a members) createInvite(c echo.Context, s web.Caller, body struct {
+	Username    string   `json:"username"`
+	DisplayName string   `json:"display_name"`
+	Role        string   `json:"role"`
+	SystemAdmin bool     `json:"system_admin"` // another way to say role admin
+	Groups      []string `json:"groups"`
+	Former      bool     `json:"former"`   // username may be that of a deleted user
+	LastDay     string   `json:"last_day"` // of a guest, YYYY-MM-DD
+}) (answer, error) {
 	if body.SystemAdmin {
 		body.Role = string(user.Admin)
 	}
@@ -308,16 +292,12 @@ func (a members) previewInvite(c echo.Context, _ web.Caller) (answer, error) {
 }
 
 // acceptInvite is POST /invites/accept.
-func (a members) acceptInvite(c echo.Context, _ web.Caller) (answer, error) {
-	var body struct {
-		Token       string `json:"token"`
-		Password    string `json:"password"`
-		Username    string `json:"username"`
-		DisplayName string `json:"display_name"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a members) acceptInvite(c echo.Context, _ web.Caller, body struct {
+	Token       string `json:"token"`
+	Password    string `json:"password"`
+	Username    string `json:"username"`
+	DisplayName string `json:"display_name"`
+}) (answer, error) {
 	u, err := a.People.Join(c.Request().Context(), body.Token,
 		people.NewMember{Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
 	if err != nil {
@@ -330,17 +310,13 @@ func (a members) acceptInvite(c echo.Context, _ web.Caller) (answer, error) {
 }
 
 // setup is POST /setup. It is refused once there is a user.
-func (a members) setup(c echo.Context, _ web.Caller) (answer, error) {
-	var body struct {
-		Code        string `json:"code"`
-		Household   string `json:"household"`
-		Username    string `json:"username"`
-		DisplayName string `json:"display_name"`
-		Password    string `json:"password"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a members) setup(c echo.Context, _ web.Caller, body struct {
+	Code        string `json:"code"`
+	Household   string `json:"household"`
+	Username    string `json:"username"`
+	DisplayName string `json:"display_name"`
+	Password    string `json:"password"`
+}) (answer, error) {
 	u, err := a.People.Setup(c.Request().Context(), body.Code,
 		people.NewHousehold{
 			Household: body.Household, Username: body.Username, DisplayName: body.DisplayName, Password: body.Password,
@@ -357,25 +333,17 @@ func (a members) setup(c echo.Context, _ web.Caller) (answer, error) {
 }
 
 // forgotPassword is POST /forgot-password. The answer is the same for every name.
-func (a members) forgotPassword(c echo.Context, _ web.Caller) (answer, error) {
-	var body struct {
-		Identifier string `json:"identifier"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a members) forgotPassword(c echo.Context, _ web.Caller, body struct {
+	Identifier string `json:"identifier"`
+}) (answer, error) {
 	a.People.AskForReset(c.Request().Context(), body.Identifier)
 	return dataOK, nil
 }
 
 // resetPassword is POST /reset-password.
-func (a members) resetPassword(c echo.Context, _ web.Caller) (answer, error) {
-	var body struct {
-		Token    string `json:"token"`
-		Password string `json:"password"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a members) resetPassword(c echo.Context, _ web.Caller, body struct {
+	Token    string `json:"token"`
+	Password string `json:"password"`
+}) (answer, error) {
 	return dataOK, a.People.ResetPasswordByLink(c.Request().Context(), body.Token, body.Password)
 }

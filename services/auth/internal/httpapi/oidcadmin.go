@@ -83,24 +83,20 @@ func (a signIns) client(c echo.Context, _ web.Caller) (answer, error) { return a
 
 // setClient is PUT /apps/:slug/oidc. Where the application is a client it changes the fields that the body has. Else it
 // makes the application a client, and answers with the secret, which is shown this once; a public client has none.
-func (a signIns) setClient(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		ClientID    *string          `json:"client_id"`
-		Public      *bool            `json:"public"`
-		Alg         *oidc.Alg        `json:"alg"`
-		PKCE        *oidc.PKCE       `json:"pkce"`
-		Groups      *oidc.GroupClaim `json:"groups"`
-		Email       *bool            `json:"email"`
-		Offline     *bool            `json:"offline"`
-		Ask         *bool            `json:"ask"`
-		Device      *bool            `json:"device"`
-		Redirects   *[]string        `json:"redirects"`
-		AfterLogout *[]string        `json:"after_logout"`
-		LogoutURI   *string          `json:"logout_uri"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a signIns) setClient(c echo.Context, s web.Caller, body struct {
+	ClientID    *string          `json:"client_id"`
+	Public      *bool            `json:"public"`
+	Alg         *oidc.Alg        `json:"alg"`
+	PKCE        *oidc.PKCE       `json:"pkce"`
+	Groups      *oidc.GroupClaim `json:"groups"`
+	Email       *bool            `json:"email"`
+	Offline     *bool            `json:"offline"`
+	Ask         *bool            `json:"ask"`
+	Device      *bool            `json:"device"`
+	Redirects   *[]string        `json:"redirects"`
+	AfterLogout *[]string        `json:"after_logout"`
+	LogoutURI   *string          `json:"logout_uri"`
+}) (answer, error) {
 	change := func(client *oidc.Client) error {
 		replace(&client.ID, body.ClientID)
 		replace(&client.Public, body.Public)

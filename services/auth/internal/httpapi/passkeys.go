@@ -95,16 +95,12 @@ func (a passkeys) byPasskey(
 }
 
 // joinOptions is POST /join/passkey/options, of an invite or a set-up link.
-func (a passkeys) joinOptions(c echo.Context, _ web.Caller) (answer, error) {
-	var body struct {
-		Token       string `json:"token"`
-		Household   string `json:"household"` // of a set-up
-		Username    string `json:"username"`
-		DisplayName string `json:"display_name"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a passkeys) joinOptions(c echo.Context, _ web.Caller, body struct {
+	Token       string `json:"token"`
+	Household   string `json:"household"` // of a set-up
+	Username    string `json:"username"`
+	DisplayName string `json:"display_name"`
+}) (answer, error) {
 	begun, err := a.People.PasskeyOptions(c.Request().Context(), body.Token, people.NewHousehold{
 		Household: body.Household, Username: body.Username, DisplayName: body.DisplayName,
 	})

@@ -40,13 +40,9 @@ func pendingAnswer(p *account.PendingLogin) answer {
 }
 
 // verifyCode is POST /2fa/verify.
-func (a signIn) verifyCode(c echo.Context, _ web.Caller) (answer, error) {
+func (a signIn) verifyCode(c echo.Context, _ web.Caller, body codeBody) (answer, error) {
 	defer a.detach(c)()
-	code, err := decodeCode(c)
-	if err != nil {
-		return answer{}, err
-	}
-	in, method, left, err := a.VerifyCode(c.Response(), c.Request(), code)
+	in, method, left, err := a.VerifyCode(c.Response(), c.Request(), body.Code)
 	if err != nil {
 		return answer{}, err
 	}
@@ -59,12 +55,9 @@ func (a signIn) verifyCode(c echo.Context, _ web.Caller) (answer, error) {
 	}{bodyOf(in.User), in.Session.CSRFToken, method, left}}, nil
 }
 
-func decodeCode(c echo.Context) (string, error) {
-	var body struct {
-		Code string `json:"code"`
-	}
-	err := decode(c.Response(), c.Request(), &body)
-	return body.Code, err
+// codeBody has a code of an app or of recovery.
+type codeBody struct {
+	Code string `json:"code"`
 }
 
 // cancelLogin is DELETE /2fa/pending.
@@ -130,14 +123,10 @@ func recoveryAnswer(codes []string, err error) (answer, error) {
 }
 
 // enableFactor is POST /2fa/enable.
-func (a factors) enableFactor(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Code    string `json:"code"`
-		Passkey bool   `json:"passkey"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a factors) enableFactor(c echo.Context, s web.Caller, body struct {
+	Code    string `json:"code"`
+	Passkey bool   `json:"passkey"`
+}) (answer, error) {
 	if body.Passkey {
 		return recoveryAnswer(a.Accounts.SecondFactor.EnableByPasskey(c.Request().Context(), s.Session))
 	}
@@ -145,34 +134,22 @@ func (a factors) enableFactor(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // disableFactor is POST /2fa/disable.
-func (a factors) disableFactor(c echo.Context, s web.Caller) (answer, error) {
-	code, err := decodeCode(c)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := a.Accounts.SecondFactor.Disable(c.Request().Context(), s.Session, code); err != nil {
+func (a factors) disableFactor(c echo.Context, s web.Caller, body codeBody) (answer, error) {
+	if err := a.Accounts.SecondFactor.Disable(c.Request().Context(), s.Session, body.Code); err != nil {
 		return answer{}, err
 	}
 	return a.factorState(c, s)
 }
 
 // newRecoveryCodes is POST /2fa/recovery-codes.
-func (a factors) newRecoveryCodes(c echo.Context, s web.Caller) (answer, error) {
-	code, err := decodeCode(c)
-	if err != nil {
-		return answer{}, err
-	}
-	return recoveryAnswer(a.Accounts.SecondFactor.NewRecoveryCodes(c.Request().Context(), s.Session, code))
+func (a factors) newRecoveryCodes(c echo.Context, s web.Caller, body codeBody) (answer, error) {
+	return recoveryAnswer(a.Accounts.SecondFactor.NewRecoveryCodes(c.Request().Context(), s.Session, body.Code))
 }
 
 // requireFactor is PUT /2fa/require.
-func (a factors) requireFactor(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Required *bool `json:"required"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a factors) requireFactor(c echo.Context, s web.Caller, body struct {
+	Required *bool `json:"required"`
+}) (answer, error) {
 	if body.Required == nil {
 		return answer{}, account.ErrMissing
 	}
@@ -213,15 +190,11 @@ func (a factors) resetFactor(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // reauth is POST /reauth.
-func (a signIn) reauth(c echo.Context, s web.Caller) (answer, error) {
+func (a signIn) reauth(c echo.Context, s web.Caller, body struct {
+	Password string `json:"password"`
+	Code     string `json:"code"`
+}) (answer, error) {
 	defer a.detach(c)()
-	var body struct {
-		Password string `json:"password"`
-		Code     string `json:"code"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
 	in, err := a.Reauth(c.Response(), c.Request(), s, body.Password, body.Code)
 	if err != nil {
 		return answer{}, err

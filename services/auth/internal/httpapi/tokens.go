@@ -80,17 +80,13 @@ func (a tokens) listTokens(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // createToken is POST /api-tokens. Its answer is the only one that has the token.
-func (a tokens) createToken(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Name          string   `json:"name"`
-		Scopes        []string `json:"scopes"`
-		ReadOnly      bool     `json:"read_only"`
-		ExpiresAt     *string  `json:"expires_at"`
-		SubjectUserID *int64   `json:"subject_user_id"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a tokens) createToken(c echo.Context, s web.Caller, body struct {
+	Name          string   `json:"name"`
+	Scopes        []string `json:"scopes"`
+	ReadOnly      bool     `json:"read_only"`
+	ExpiresAt     *string  `json:"expires_at"`
+	SubjectUserID *int64   `json:"subject_user_id"`
+}) (answer, error) {
 	n := policy.NewToken{UserID: s.UserID, Name: body.Name, ReadOnly: body.ReadOnly}
 	if body.SubjectUserID != nil {
 		n.UserID = *body.SubjectUserID

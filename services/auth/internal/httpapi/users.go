@@ -53,17 +53,13 @@ func (a members) listUsers(c echo.Context, _ web.Caller) (answer, error) {
 }
 
 // createUser is POST /users.
-func (a members) createUser(c echo.Context, s web.Caller) (answer, error) {
-	var body struct {
-		Username    string  `json:"username"`
-		DisplayName string  `json:"display_name"`
-		Password    string  `json:"password"`
-		AvatarColor *string `json:"avatar_color"`
-		Role        *string `json:"role"`
-	}
-	if err := decode(c.Response(), c.Request(), &body); err != nil {
-		return answer{}, err
-	}
+func (a members) createUser(c echo.Context, s web.Caller, body struct {
+	Username    string  `json:"username"`
+	DisplayName string  `json:"display_name"`
+	Password    string  `json:"password"`
+	AvatarColor *string `json:"avatar_color"`
+	Role        *string `json:"role"`
+}) (answer, error) {
 	defer a.detach(c)()
 	u, err := a.People.Create(c.Request().Context(), s.Session, people.NewUser(body))
 	if err != nil {
