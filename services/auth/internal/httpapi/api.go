@@ -159,3 +159,14 @@ func with[T any](h func(c echo.Context, s web.Caller, body T) (answer, error)) h
 		return h(c, s, body)
 	}
 }
+
+// byID returns a handler that calls h with the number that the path has as its id, or returns missing where it is none.
+func byID(missing error, h func(c echo.Context, s web.Caller, id int64) (answer, error)) handler {
+	return func(c echo.Context, s web.Caller) (answer, error) {
+		id, err := web.ParseID(c.Param("id"))
+		if err != nil {
+			return answer{}, missing
+		}
+		return h(c, s, id)
+	}
+}

@@ -63,11 +63,7 @@ func (a members) setOwnEmail(c echo.Context, s web.Caller, body struct {
 }
 
 // getUser is GET /members/:id.
-func (a members) getUser(c echo.Context, _ web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
-	if err != nil {
-		return answer{}, err
-	}
+func (a members) getUser(c echo.Context, _ web.Caller, id int64) (answer, error) {
 	d, err := a.People.Member(c.Request().Context(), id)
 	if err != nil {
 		return answer{}, err
@@ -130,20 +126,12 @@ func (a members) updateUser(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // disableUser is POST /members/:id/disable.
-func (a members) disableUser(c echo.Context, s web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
-	if err != nil {
-		return answer{}, err
-	}
+func (a members) disableUser(c echo.Context, s web.Caller, id int64) (answer, error) {
 	return dataOK, a.People.Disable(c.Request().Context(), s.Session, id)
 }
 
 // enableUser is POST /members/:id/enable.
-func (a members) enableUser(c echo.Context, s web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
-	if err != nil {
-		return answer{}, err
-	}
+func (a members) enableUser(c echo.Context, s web.Caller, id int64) (answer, error) {
 	return dataOK, a.People.Enable(c.Request().Context(), s.Session, id)
 }
 
@@ -162,11 +150,7 @@ func (a members) nameHousehold(c echo.Context, s web.Caller, body struct {
 }
 
 // createResetLink is POST /users/:id/reset-link.
-func (a members) createResetLink(c echo.Context, s web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
-	if err != nil {
-		return answer{}, err
-	}
+func (a members) createResetLink(c echo.Context, s web.Caller, id int64) (answer, error) {
 	l, token, err := a.People.ResetLink(c.Request().Context(), s.Session, id)
 	if err != nil {
 		return answer{}, err
@@ -262,11 +246,7 @@ func (a members) createInvite(c echo.Context, s web.Caller, body struct {
 }
 
 // revokeInvite is DELETE /invites/:id.
-func (a members) revokeInvite(c echo.Context, s web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
-	if err != nil {
-		return answer{}, link.ErrNotFound
-	}
+func (a members) revokeInvite(c echo.Context, s web.Caller, id int64) (answer, error) {
 	return dataOK, a.People.RevokeInvite(c.Request().Context(), s.UserID, id)
 }
 

@@ -161,11 +161,7 @@ func (a signIns) addSecret(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // removeSecret is DELETE /apps/:slug/oidc/secrets/:id.
-func (a signIns) removeSecret(c echo.Context, s web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
-	if err != nil {
-		return answer{}, oidc.ErrNoSecret
-	}
+func (a signIns) removeSecret(c echo.Context, s web.Caller, id int64) (answer, error) {
 	return done, a.OIDC.RemoveSecret(c.Request().Context(), s.Session, c.Param("slug"), id)
 }
 

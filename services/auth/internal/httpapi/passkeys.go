@@ -227,10 +227,6 @@ func (a passkeys) renamePasskey(c echo.Context, s web.Caller) (answer, error) {
 }
 
 // deletePasskey is DELETE /passkeys/:id.
-func (a passkeys) deletePasskey(c echo.Context, s web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
-	if err != nil {
-		return answer{}, web.ErrUnknownPasskey
-	}
+func (a passkeys) deletePasskey(c echo.Context, s web.Caller, id int64) (answer, error) {
 	return done, web.OfPasskey(a.Accounts.Passkeys.Remove(c.Request().Context(), s.Session, id))
 }

@@ -7,6 +7,9 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	openapi "github.com/pforte/pforte/services/auth/api"
+	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
+	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -43,22 +46,22 @@ func (a *api) route(e *echo.Echo) {
 		{http.MethodGet, "/me", asUser, signIn{a}.me},
 		{http.MethodGet, "/users", asAdmin, members{a}.listUsers},
 		{http.MethodPost, "/users", asAdmin | freshWithFactor, with(members{a}.createUser)},
-		{http.MethodDelete, "/users/:id", asAdmin | freshWithFactor, members{a}.deleteUser},
+		{http.MethodDelete, "/users/:id", asAdmin | freshWithFactor, byID(user.ErrNotFound, members{a}.deleteUser)},
 	}
 	// Other methods of /users/:id are 405 (AUTH-9.3).
 	beside := []route{
 		{http.MethodPatch, "/me/profile", asUser | live, with(members{a}.updateProfile)},
 		{http.MethodGet, "/me/email", asUser, members{a}.ownEmail},
 		{http.MethodPut, "/me/email", asUser | fresh, with(members{a}.setOwnEmail)},
-		{http.MethodGet, "/members/:id", asAdmin, members{a}.getUser},
+		{http.MethodGet, "/members/:id", asAdmin, byID(user.ErrNotFound, members{a}.getUser)},
 		{http.MethodPatch, "/members/:id", asAdmin | fresh, members{a}.updateUser},
-		{http.MethodPost, "/members/:id/disable", asAdmin | fresh, members{a}.disableUser},
-		{http.MethodPost, "/members/:id/enable", asAdmin | fresh, members{a}.enableUser},
+		{http.MethodPost, "/members/:id/disable", asAdmin | fresh, byID(user.ErrNotFound, members{a}.disableUser)},
+		{http.MethodPost, "/members/:id/enable", asAdmin | fresh, byID(user.ErrNotFound, members{a}.enableUser)},
 		{http.MethodPut, "/household", asAdmin | fresh, with(members{a}.nameHousehold)},
-		{http.MethodPost, "/users/:id/reset-link", asAdmin | fresh, members{a}.createResetLink},
+		{http.MethodPost, "/users/:id/reset-link", asAdmin | fresh, byID(user.ErrNotFound, members{a}.createResetLink)},
 		{http.MethodGet, "/invites", asAdmin, members{a}.listInvites},
 		{http.MethodPost, "/invites", asAdmin | fresh, with(members{a}.createInvite)},
-		{http.MethodDelete, "/invites/:id", asAdmin, members{a}.revokeInvite},
+		{http.MethodDelete, "/invites/:id", asAdmin, byID(link.ErrNotFound, members{a}.revokeInvite)},
 		{http.MethodGet, "/invites/preview", counted, members{a}.previewInvite},
 		{http.MethodPost, "/invites/accept", counted, with(members{a}.acceptInvite)},
 		{http.MethodPost, "/setup", counted, with(members{a}.setup)},
@@ -77,7 +80,7 @@ func (a *api) route(e *echo.Echo) {
 		{http.MethodPost, "/2fa/recovery-codes", asUser | live | proving, with(factors{a}.newRecoveryCodes)},
 		{http.MethodPut, "/2fa/require", asAdmin | fresh, with(factors{a}.requireFactor)},
 		{http.MethodGet, "/2fa/overview", asAdmin, factors{a}.factorOverview},
-		{http.MethodDelete, "/users/:id/2fa", asAdmin | fresh, factors{a}.resetFactor},
+		{http.MethodDelete, "/users/:id/2fa", asAdmin | fresh, byID(user.ErrNotFound, factors{a}.resetFactor)},
 		{http.MethodPost, "/reauth", asUser | live | proving, with(signIn{a}.reauth)},
 		{http.MethodGet, "/sessions", asUser, signIn{a}.listSessions},
 		{http.MethodDelete, "/sessions/:id", asUser, signIn{a}.endOneSession},
@@ -92,7 +95,7 @@ func (a *api) route(e *echo.Echo) {
 		{http.MethodPost, "/reauth/passkey/options", asUser | ceremony, passkeys{a}.passkeyReauthOptions},
 		{http.MethodPost, "/reauth/passkey", asUser | ceremony, passkeys{a}.passkeyReauth},
 		{http.MethodPatch, "/passkeys/:id", asUser | live, passkeys{a}.renamePasskey},
-		{http.MethodDelete, "/passkeys/:id", asUser | fresh, passkeys{a}.deletePasskey},
+		{http.MethodDelete, "/passkeys/:id", asUser | fresh, byID(web.ErrUnknownPasskey, passkeys{a}.deletePasskey)},
 		{http.MethodGet, "/apps", asAdmin, apps{a}.listApps},
 		{http.MethodGet, "/apps/mine", asUser, apps{a}.myApps},
 		{http.MethodPost, "/apps", asAdmin | fresh, with(apps{a}.createApp)},
@@ -105,7 +108,10 @@ func (a *api) route(e *echo.Echo) {
 		{http.MethodPut, "/apps/:slug/oidc", asAdmin | fresh, with(signIns{a}.setClient)},
 		{http.MethodDelete, "/apps/:slug/oidc", asAdmin | fresh, signIns{a}.removeClient},
 		{http.MethodPost, "/apps/:slug/oidc/secrets", asAdmin | fresh, signIns{a}.addSecret},
-		{http.MethodDelete, "/apps/:slug/oidc/secrets/:id", asAdmin | fresh, signIns{a}.removeSecret},
+		{
+			http.MethodDelete, "/apps/:slug/oidc/secrets/:id", asAdmin | fresh,
+			byID(oidc.ErrNoSecret, signIns{a}.removeSecret),
+		},
 		{http.MethodGet, "/apps/:slug/oidc/preview", asAdmin, signIns{a}.preview},
 		{http.MethodPut, "/oidc/issuer", asAdmin | fresh, signIns{a}.takeIssuer},
 		{http.MethodGet, "/oidc/config", 0, signIn{a}.config},

@@ -181,11 +181,7 @@ func (a factors) factorOverview(c echo.Context, _ web.Caller) (answer, error) {
 }
 
 // resetFactor is DELETE /users/:id/2fa.
-func (a factors) resetFactor(c echo.Context, s web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
-	if err != nil {
-		return answer{}, err
-	}
+func (a factors) resetFactor(c echo.Context, s web.Caller, id int64) (answer, error) {
 	return done, a.Accounts.SecondFactor.Reset(c.Request().Context(), s.Session, id)
 }
 

@@ -69,10 +69,6 @@ func (a members) createUser(c echo.Context, s web.Caller, body struct {
 }
 
 // deleteUser is DELETE /users/:id.
-func (a members) deleteUser(c echo.Context, s web.Caller) (answer, error) {
-	id, err := web.ParseID(c.Param("id"))
-	if err != nil {
-		return answer{}, err
-	}
+func (a members) deleteUser(c echo.Context, s web.Caller, id int64) (answer, error) {
 	return done, a.People.Delete(c.Request().Context(), s.Session, id)
 }
