@@ -160,7 +160,10 @@ func (a provider) authorize(c echo.Context) error {
 	if err != nil {
 		return a.page(c, err)
 	}
-	return a.carryOut(c, step)
+	if to := web.OIDCRedirect(step); to != "" {
+		return c.Redirect(http.StatusSeeOther, to)
+	}
+	return a.SignInPage(c, web.OIDCPage{Step: step})
 }
 
 // attempt returns a browser's request for a login, without a session.
@@ -171,29 +174,6 @@ func (a provider) attempt(c echo.Context, values url.Values) oidc.Attempt {
 			return a.CountSignIn(c.Response(), c.Request(), service.RouteLabel(c))
 		},
 	}
-}
-
-// carryOut redirects a browser to where a step leads it, or shows the page of the step.
-func (a provider) carryOut(c echo.Context, step oidc.Step) error {
-	again := url.QueryEscape(web.OIDCAuthorize + "?" + web.OIDCHandleParam + "=" + url.QueryEscape(step.Handle))
-	switch step.Kind {
-	case oidc.ToLogin:
-		to := "/pforte/login?return=" + again
-		if step.LoginHint != "" {
-			to += "&name=" + url.QueryEscape(step.LoginHint)
-		}
-		return c.Redirect(http.StatusSeeOther, to)
-	case oidc.ToReauth:
-		return c.Redirect(http.StatusSeeOther, "/pforte/reauth?return="+again)
-	case oidc.ToAsk, oidc.ToChoose:
-		return c.Redirect(http.StatusSeeOther, web.OIDCContinuePage+"?"+web.OIDCHandleParam+"="+
-			url.QueryEscape(step.Handle))
-	case oidc.Back:
-		if answer := web.OIDCAnswer(step); !answer.Form && !oidc.IsOwnScheme(answer.To) {
-			return c.Redirect(http.StatusSeeOther, answer.URL())
-		}
-	}
-	return a.SignInPage(c, web.OIDCPage{Step: step})
 }
 
 // page answers with a page that shows err, where the browser cannot be led back to the application.
@@ -212,7 +192,7 @@ func (a provider) keep(c echo.Context) error {
 	if err != nil {
 		return a.page(c, err)
 	}
-	return c.Redirect(http.StatusSeeOther, web.OIDCAuthorize+"?"+web.OIDCHandleParam+"="+url.QueryEscape(handle))
+	return c.Redirect(http.StatusSeeOther, web.OIDCResume(handle))
 }
 
 // readOAuthForm returns the fields of a form. The query is not read. oidc.ErrForm for another body, and where a field

@@ -21,11 +21,6 @@ import (
 // authorizations has what people see between the request of an application that asks who signs in, and the answer.
 type authorizations struct{ *Pages }
 
-// resumed returns the path at which a kept request for a login goes on.
-func resumed(handle string) string {
-	return web.OIDCAuthorize + "?" + url.Values{web.OIDCHandleParam: {handle}}.Encode()
-}
-
 // handleOf returns the handle of the kept request to which a return path leads; "": it leads to none.
 func handleOf(to string) string {
 	u, err := url.Parse(to)
@@ -71,23 +66,13 @@ func (p *Pages) SignIn(c echo.Context, page web.OIDCPage) error {
 
 // step leads the user to where a step of a sign-in is done, or shows its page.
 func (p authorizations) step(r *request, s oidc.Step) error {
-	switch s.Kind {
-	case oidc.Back:
-		return p.back(r, s)
-	case oidc.ToLogin:
-		query := url.Values{"return": {resumed(s.Handle)}}
-		if s.LoginHint != "" {
-			query.Set("name", s.LoginHint)
-		}
-		return r.seeOther(withQuery(root+"login", query))
-	case oidc.ToReauth:
-		return r.seeOther(root + "reauth?return=" + escapeReturn(resumed(s.Handle)))
-	case oidc.ToAsk, oidc.ToChoose:
-		return r.seeOther(withQuery(web.OIDCContinuePage, url.Values{web.OIDCHandleParam: {s.Handle}}))
-	case oidc.NoAccess, oidc.NoFactor:
-		return p.notAdmitted(r, s)
+	if to := web.OIDCRedirect(s); to != "" {
+		return r.seeOther(to)
 	}
-	return fmt.Errorf("pages: unknown step %d", s.Kind)
+	if s.Kind == oidc.Back {
+		return p.sendOn(r, s)
+	}
+	return p.notAdmitted(r, s)
 }
 
 // sentOnPage is what the page shows from which a browser goes on to an application.
@@ -100,23 +85,20 @@ type sentOnPage struct {
 	Failed bool // the user was not signed in
 }
 
-// back leads back to the application: by a redirect, by a page with a form, or by one with a link.
-func (p authorizations) back(r *request, s oidc.Step) error {
+// sendOn leads back to the application by a page: with a link where the address is of a program's own scheme, else
+// with a form.
+func (p authorizations) sendOn(r *request, s oidc.Step) error {
 	answer := web.OIDCAnswer(s)
 	page := sentOnPage{Name: s.Name, To: answer.To, Failed: s.Err != nil}
-	title := fmt.Sprintf(r.text["ContinueF"], s.Name)
-	switch {
-	case answer.Form && !oidc.IsOwnScheme(answer.To):
+	if oidc.IsOwnScheme(answer.To) {
+		page.Link = template.URL(answer.URL()) //nolint:gosec // an entered address, of a scheme that runs nothing
+	} else {
 		for _, name := range slices.Sorted(maps.Keys(answer.Values)) {
 			page.Fields = append(page.Fields, claim{name, answer.Values.Get(name)})
 		}
 		permitForms(r.Response().Header(), oidc.Origin(answer.To))
-	case oidc.IsOwnScheme(answer.To):
-		page.Link = template.URL(answer.URL()) //nolint:gosec // an entered address, of a scheme that runs nothing
-	default:
-		return r.seeOther(answer.URL())
 	}
-	return p.render(r, "sent-on", title, page)
+	return p.render(r, "sent-on", fmt.Sprintf(r.text["ContinueF"], s.Name), page)
 }
 
 // notAdmitted says that the user may not use the application, with a way back there unless a device asks.
@@ -230,7 +212,7 @@ func (p authorizations) answer(r *request) error {
 		if err := p.Logout(r.Response(), r.Request(), r.Caller); err != nil && !errors.Is(err, session.ErrNotFound) {
 			return err
 		}
-		return r.seeOther(root + "login?return=" + escapeReturn(resumed(attempt.Handle)))
+		return r.seeOther(root + "login?return=" + escapeReturn(web.OIDCResume(attempt.Handle)))
 	default:
 		return web.ErrMalformed
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/pforte/pforte/pkg/service"
@@ -136,6 +137,32 @@ func OIDCAnswer(step oidc.Step) oidc.Answer {
 		answer.Values.Set("error_description", f.Description)
 	}
 	return answer
+}
+
+// OIDCResume returns the path at which a kept request for a login goes on.
+func OIDCResume(handle string) string {
+	return OIDCAuthorize + "?" + url.Values{OIDCHandleParam: {handle}}.Encode()
+}
+
+// OIDCRedirect returns where a step redirects a browser; "": it is shown a page.
+func OIDCRedirect(step oidc.Step) string {
+	switch step.Kind {
+	case oidc.ToLogin:
+		query := url.Values{"return": {OIDCResume(step.Handle)}}
+		if step.LoginHint != "" {
+			query.Set("name", step.LoginHint)
+		}
+		return "/pforte/login?" + query.Encode()
+	case oidc.ToReauth:
+		return "/pforte/reauth?" + url.Values{"return": {OIDCResume(step.Handle)}}.Encode()
+	case oidc.ToAsk, oidc.ToChoose:
+		return OIDCContinuePage + "?" + url.Values{OIDCHandleParam: {step.Handle}}.Encode()
+	case oidc.Back:
+		if answer := OIDCAnswer(step); !answer.Form && !oidc.IsOwnScheme(answer.To) {
+			return answer.URL()
+		}
+	}
+	return ""
 }
 
 // CountSignIn counts a request for a login at an application, or on a device, that is to be kept. ErrLimited,
