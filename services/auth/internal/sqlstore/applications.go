@@ -125,19 +125,13 @@ func (tx *transaction) hasRoom(ctx context.Context, query string, most int, args
 
 // isFree returns application.ErrSlugTaken or application.ErrURLTaken when another application has a's slug or URL.
 func (s *Applications) isFree(ctx context.Context, tx *transaction, a application.Application) error {
-	var slug, address bool
-	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM applications WHERE slug = ? AND id <> ?), EXISTS (SELECT 1 FROM `+
-		`applications WHERE url = ? AND id <> ?)`,
-		a.Slug, a.ID, a.URL, a.ID).Scan(&slug, &address)
-	switch {
-	case err != nil:
+	err := refuse(ctx, tx, application.ErrSlugTaken,
+		`SELECT EXISTS (SELECT 1 FROM applications WHERE slug = ? AND id <> ?)`, a.Slug, a.ID)
+	if err != nil {
 		return err
-	case slug:
-		return application.ErrSlugTaken
-	case address:
-		return application.ErrURLTaken
 	}
-	return nil
+	return refuse(ctx, tx, application.ErrURLTaken,
+		`SELECT EXISTS (SELECT 1 FROM applications WHERE url = ? AND id <> ?)`, a.URL, a.ID)
 }
 
 // ruleGroup returns the id of the group that a's rule names; NULL for another rule. application.ErrGroupNotFound.

@@ -101,6 +101,18 @@ func scanOne[T any](row sqldb.Scanner) (v T, err error) {
 	return v, err
 }
 
+// refuse returns wrong where a query, of one row with one boolean, finds that it is so.
+func refuse(ctx context.Context, q querier, wrong error, query string, args ...any) error {
+	var so bool
+	if err := q.row(ctx, query, args...).Scan(&so); err != nil {
+		return fmt.Errorf("find out whether %v: %w", wrong, err)
+	}
+	if so {
+		return wrong
+	}
+	return nil
+}
+
 // transaction is one write transaction.
 type transaction struct {
 	*sql.Tx

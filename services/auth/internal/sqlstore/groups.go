@@ -178,13 +178,10 @@ func (s *Groups) RemoveGroup(ctx context.Context, slug string, by session.Sessio
 		if err != nil {
 			return err
 		}
-		var used bool
-		if err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM applications WHERE group_id = ?)`,
-			id).Scan(&used); err != nil {
+		err = refuse(ctx, tx, application.ErrGroupUsed,
+			`SELECT EXISTS (SELECT 1 FROM applications WHERE group_id = ?)`, id)
+		if err != nil {
 			return err
-		}
-		if used {
-			return application.ErrGroupUsed
 		}
 		if err := tx.update(ctx, `DELETE FROM user_groups WHERE id = ?`, id); err != nil {
 			return err

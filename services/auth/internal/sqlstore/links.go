@@ -114,19 +114,15 @@ func (s *Links) beforeLink(ctx context.Context, tx *transaction, l link.Link) (a
 		return about("reset_made", u, nil), tx.closeResets(ctx, u.ID)
 	default:
 		if l.Username != "" {
-			var taken bool
-			err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`,
-				asciiLower(l.Username)).Scan(&taken)
-			if err == nil && !taken {
-				taken, err = tx.isTheirs(ctx, l.Username)
+			err := checkTaken(ctx, tx, l.Username)
+			if err == nil {
+				err = tx.checkTheirs(ctx, l.Username)
 			}
-			if err != nil || taken {
-				return audit.Event{}, cmp.Or(err, user.ErrUsernameTaken)
+			if err == nil && !l.Former {
+				err = checkFormer(ctx, tx, l.Username)
 			}
-			if !l.Former {
-				if err := checkFormer(ctx, tx, l.Username); err != nil {
-					return audit.Event{}, err
-				}
+			if err != nil {
+				return audit.Event{}, err
 			}
 		}
 		return audit.Event{Name: "invite_made", SubjectName: l.Username, Detail: invited(l)},
@@ -186,12 +182,8 @@ func (s *Links) Link(ctx context.Context, kind link.Kind, hash string) (link.Lin
 		return l, link.ErrUsed
 	}
 	if kind == link.Setup {
-		var some bool
-		if err := s.db.row(ctx, `SELECT EXISTS (SELECT 1 FROM users)`).Scan(&some); err != nil {
+		if err := refuse(ctx, s.db, user.ErrNotEmpty, anyUser); err != nil {
 			return link.Link{}, err
-		}
-		if some {
-			return link.Link{}, user.ErrNotEmpty
 		}
 	}
 	return l, err
@@ -253,13 +245,8 @@ func (s *Links) useLink(ctx context.Context, tx *transaction, kind link.Kind, ha
 
 // wasUsed returns link.ErrUsed for a link that meets usedLink.
 func (tx *transaction) wasUsed(ctx context.Context, kind link.Kind, hash string) error {
-	var used bool
-	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM links WHERE kind = ? AND token_hash = ? AND `+usedLink+`)`,
-		string(kind), hash).Scan(&used)
-	if err == nil && used {
-		err = link.ErrUsed
-	}
-	return err
+	return refuse(ctx, tx, link.ErrUsed,
+		`SELECT EXISTS (SELECT 1 FROM links WHERE kind = ? AND token_hash = ? AND `+usedLink+`)`, string(kind), hash)
 }
 
 // newcomer adds the user whom a link creates, with their first passkey unless key is nil, and keeps in the link who it

@@ -148,13 +148,8 @@ func clientOf(c oidc.Client) map[string]any {
 
 // idIsFree returns oidc.ErrIDTaken when another client has the id.
 func (tx *transaction) idIsFree(ctx context.Context, c oidc.Client) error {
-	var taken bool
-	err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM oidc_clients WHERE client_id = ? AND application_id <> ?)`, c.ID,
-		c.ApplicationID).Scan(&taken)
-	if err == nil && taken {
-		return oidc.ErrIDTaken
-	}
-	return err
+	return refuse(ctx, tx, oidc.ErrIDTaken,
+		`SELECT EXISTS (SELECT 1 FROM oidc_clients WHERE client_id = ? AND application_id <> ?)`, c.ID, c.ApplicationID)
 }
 
 // CreateClient implements oidc.Clients.

@@ -97,15 +97,10 @@ func (tx *transaction) isEmpty(ctx context.Context) error {
 	if err := tx.lock(ctx, "users"); err != nil {
 		return err
 	}
-	var some bool
-	if err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users)`).Scan(&some); err != nil {
-		return err
-	}
-	if some {
-		return user.ErrNotEmpty
-	}
-	return nil
+	return refuse(ctx, tx, user.ErrNotEmpty, anyUser)
 }
+
+const anyUser = `SELECT EXISTS (SELECT 1 FROM users)`
 
 // insert adds u, under its ID unless that is 0, and returns it as stored. user.ErrUsernameTaken where the name is, or
 // was, that of a user who exists.
@@ -133,17 +128,17 @@ func (tx *transaction) insert(ctx context.Context, u user.User) (user.User, erro
 		return user.User{}, err
 	}
 	// After the insert, which waits for a transaction in which the name becomes another user's former one.
-	if theirs, err := tx.isTheirs(ctx, u.Username); err != nil || theirs {
-		return user.User{}, cmp.Or(err, user.ErrUsernameTaken)
+	if err := tx.checkTheirs(ctx, u.Username); err != nil {
+		return user.User{}, err
 	}
 	return u, nil
 }
 
-// isTheirs reports whether a name is a former one of a user who still exists. No other user may have it.
-func (tx *transaction) isTheirs(ctx context.Context, username string) (theirs bool, err error) {
-	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM former_usernames WHERE username = ? AND user_id IS NOT NULL)`,
-		asciiLower(username)).Scan(&theirs)
-	return theirs, err
+// checkTheirs returns user.ErrUsernameTaken for a former name of a user who still exists. No other user may have it.
+func (tx *transaction) checkTheirs(ctx context.Context, username string) error {
+	return refuse(ctx, tx, user.ErrUsernameTaken,
+		`SELECT EXISTS (SELECT 1 FROM former_usernames WHERE username = ? AND user_id IS NOT NULL)`,
+		asciiLower(username))
 }
 
 const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, ` +
@@ -454,15 +449,13 @@ func (s *Users) CheckTaken(ctx context.Context, username string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var taken bool
-	query := `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`
-	if err := s.db.row(ctx, query, asciiLower(username)).Scan(&taken); err != nil {
-		return fmt.Errorf("look for a username: %w", err)
-	}
-	if taken {
-		return user.ErrUsernameTaken
-	}
-	return nil
+	return checkTaken(ctx, s.db, username)
+}
+
+// checkTaken returns user.ErrUsernameTaken for the name of a user, in whatever case.
+func checkTaken(ctx context.Context, q querier, username string) error {
+	return refuse(ctx, q, user.ErrUsernameTaken, `SELECT EXISTS (SELECT 1 FROM users WHERE lower(username) = ?)`,
+		asciiLower(username))
 }
 
 // checkFormer returns user.ErrUsernameFormer for a former name of a user, of one who was deleted too.
@@ -470,15 +463,8 @@ func checkFormer(ctx context.Context, q querier, username string) error {
 	if !isText(username) {
 		return nil
 	}
-	var former bool
-	query := `SELECT EXISTS (SELECT 1 FROM former_usernames WHERE username = ?)`
-	if err := q.row(ctx, query, asciiLower(username)).Scan(&former); err != nil {
-		return fmt.Errorf("read former usernames: %w", err)
-	}
-	if former {
-		return user.ErrUsernameFormer
-	}
-	return nil
+	return refuse(ctx, q, user.ErrUsernameFormer, `SELECT EXISTS (SELECT 1 FROM former_usernames WHERE username = ?)`,
+		asciiLower(username))
 }
 
 // keepAnAdmin returns user.ErrNotAdmin unless by is user.Operator or an admin whose account is open, and
@@ -570,11 +556,7 @@ func (s *Users) Import(ctx context.Context, users []user.User) ([]user.Revocatio
 
 func (s *Users) importOne(ctx context.Context, tx *transaction, u user.User) error {
 	if u.ID != 0 {
-		var taken bool
-		err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)`, u.ID).Scan(&taken)
-		if err == nil && taken {
-			err = user.ErrIDTaken
-		}
+		err := refuse(ctx, tx, user.ErrIDTaken, `SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)`, u.ID)
 		if err == nil {
 			err = s.moveIDs(ctx, tx, u.ID)
 		}
