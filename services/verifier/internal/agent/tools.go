@@ -60,42 +60,8 @@ const (
 		`first one when absent"}`
 	schemaWait = `"wait":{"type":"boolean","description":"true: a transaction that is not final yet is bought once ` +
 		`when it is; ask again for the answer"}`
-	schemaHash    = `"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}`
-	schemaAddress = `{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"}`
-	schemaAmount  = `{"type":"string","pattern":"^[1-9][0-9]{0,77}$"}`
 	schemaNothing = `{"type":"object","additionalProperties":false,"properties":{}}`
-	minConfirmed  = `"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}`
-
-	schemaTransaction = `{"type":"object","additionalProperties":false,"required":["transactionHash"],"properties":{` +
-		schemaChain + `,` + schemaWait + `,` + schemaHash + `,` +
-		`"expectations":{"type":"object","additionalProperties":false,"description":"what has to hold; each member ` +
-		`is optional","properties":{` +
-		`"status":{"type":"string","enum":["success","reverted"]},"from":` + schemaAddress + `,"to":` + schemaAddress +
-		`,"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` + minConfirmed + `}}}}`
-	schemaTransfer = `{"type":"object","additionalProperties":false,` +
-		`"description":"transactionHash and transfer, or payment","properties":{` +
-		schemaChain + `,` + schemaWait + `,` + schemaHash + `,` +
-		`"payment":{"type":"object","required":["response","sent"],"additionalProperties":false,` +
-		`"description":"an x402 payment (exact), of the user or of anyone: the evidence that it was made, on the ` +
-		`chain that it was made on","properties":{` +
-		`"response":{"type":["string","object"],` +
-		`"description":"PAYMENT-RESPONSE or its object, or a receipt of offer-receipt"},` +
-		`"sent":{"type":["string","object"],"description":"PAYMENT-SIGNATURE or its object"}}},` +
-		`"transfer":{"type":"object","additionalProperties":false,"required":["token","to"],"description":"with ` +
-		`exactly one of amount, minAmount (in atomic units) and amountDecimal","properties":{` +
-		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$","description":"address of the token, or ` +
-		`native for the chain's own coin"},` +
-		`"from":` + schemaAddress + `,"to":` + schemaAddress + `,"amount":` + schemaAmount + `,"minAmount":` +
-		schemaAmount + `,"amountDecimal":{"type":"string","pattern":"^[0-9]{1,78}([.][0-9]{1,18})?$",` +
-		`"description":"exactly, such as 12.50, of a token of list_chains"},` +
-		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000,"description":"place among the logs of this ` +
-		`transaction, not of the block"},` +
-		`"authorization":{"type":"object","additionalProperties":false,"required":["authorizer","nonce"],` +
-		`"description":"the x402 payment (EIP-3009) that it has to be",` +
-		`"properties":{"authorizer":` + schemaAddress + `,"nonce":{"type":"string",` +
-		`"pattern":"^0x[0-9a-fA-F]{64}$"}}}}},` +
-		`"expectations":{"type":"object","additionalProperties":false,"properties":{` + minConfirmed + `}}}}`
-	schemaQuote = `{"type":"object","additionalProperties":false,"properties":{` + schemaChain + `,` +
+	schemaQuote   = `{"type":"object","additionalProperties":false,"properties":{` + schemaChain + `,` +
 		`"tool":{"type":"string","enum":["verify_transaction","verify_token_transfer"]}}}`
 	schemaCheck = `{"type":"object","additionalProperties":false,"properties":{` +
 		`"link":{"type":"string","description":"the verifier's link to an answer"},` +
@@ -127,14 +93,14 @@ func (t *toolbox) tools() []tool {
 		"nothing, and the same question is paid for once."
 	return []tool{
 		{
-			name: "verify_transaction", isPaid: true, schema: schemaTransaction, output: outputPaid,
-			call: t.verifyTransaction,
+			name: "verify_transaction", isPaid: true, output: outputPaid, call: t.verifyTransaction,
+			schema: verification.SchemaWith(verification.TransactionSchema, schemaChain, schemaWait),
 			description: "Buys signed evidence about one finalized transaction on a public chain, checks it here, " +
 				"and returns it. " + price,
 		},
 		{
-			name: "verify_token_transfer", isPaid: true, schema: schemaTransfer, output: outputPaid,
-			call: t.verifyTransfer,
+			name: "verify_token_transfer", isPaid: true, output: outputPaid, call: t.verifyTransfer,
+			schema: verification.SchemaWith(verification.TransferSchema, schemaChain, schemaWait),
 			description: "Buys signed evidence that a finalized transaction moved an amount of a token to an " +
 				"address, or that an x402 payment was made; checks it here, and returns it. " + price,
 		},

@@ -41,7 +41,7 @@ var kinds = []*kind{&transactionKind, &transferKind}
 // not be answered 400.
 var transactionKind = kind{
 	suffix: "-transaction", firstPath: "/v1/verify/chain-transaction", operationID: "verify",
-	tool: "verify_transaction", title: "Verify a transaction", toolSchema: transactionArguments,
+	tool: "verify_transaction", title: "Verify a transaction", toolSchema: verification.TransactionSchema,
 	subject: "one finalized transaction",
 	example: `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb",` +
 		`"expectations":{"status":"success"}}`,
@@ -81,33 +81,8 @@ var transferKind = kind{
 		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000}}},` +
 		`"expectations":{"type":"object","additionalProperties":false,` +
 		`"properties":{"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
-	toolSchema: `{"type":"object","additionalProperties":false,` +
-		`"description":"transactionHash and transfer, or payment","properties":{` +
-		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
-		`"payment":{"type":"object","required":["response","sent"],"additionalProperties":false,` +
-		`"description":"an x402 payment (exact): the evidence that it was made","properties":{` +
-		`"response":{"type":["string","object"],` +
-		`"description":"PAYMENT-RESPONSE or its object, or a receipt of offer-receipt"},` +
-		`"sent":{"type":["string","object"],"description":"PAYMENT-SIGNATURE or its object"}}},` +
-		`"transfer":{"type":"object","required":["token","to"],"additionalProperties":false,` +
-		`"description":"the payment: one of amount, minAmount (in atomic units) and amountDecimal","properties":{` +
-		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$",` +
-		`"description":"the token's contract, or native for the chain's own coin"},` +
-		`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"the payer"},` +
-		`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"the payee"},` +
-		`"amount":{"type":"string","pattern":"^[1-9][0-9]{0,77}$","description":"exactly"},` +
-		`"minAmount":{"type":"string","pattern":"^[1-9][0-9]{0,77}$","description":"at least"},` +
-		`"amountDecimal":{"type":"string","pattern":"^[0-9]{1,78}([.][0-9]{1,18})?$",` +
-		`"description":"exactly, such as 12.50, of a token of list_chains"},` +
-		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000,` +
-		`"description":"place among the transaction's own logs, from 0"},` +
-		`"authorization":{"type":"object","required":["authorizer","nonce"],"additionalProperties":false,` +
-		`"description":"the EIP-3009 authorization of an x402 payment",` +
-		`"properties":{"authorizer":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
-		`"nonce":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}}}}},` +
-		`"expectations":{"type":"object","additionalProperties":false,` +
-		`"properties":{"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
-	parse: func(body []byte) (verification.Question, error) { return verification.ParseTransferRequest(body) },
+	toolSchema: verification.TransferSchema,
+	parse:      func(body []byte) (verification.Question, error) { return verification.ParseTransferRequest(body) },
 }
 
 // operation is one kind of evidence about one chain: a product, as a batch is, whichever

@@ -257,19 +257,6 @@ func without(object []byte, name string) ([]byte, error) {
 	return append(rest, '}'), nil
 }
 
-// transactionArguments is the schema of a transaction's request with texts for models.
-const transactionArguments = `{"type":"object","required":["transactionHash"],"additionalProperties":false,` +
-	`"properties":{` +
-	`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
-	`"expectations":{"type":"object","description":"what must hold; else the call is an error and costs nothing",` +
-	`"additionalProperties":false,"properties":{` +
-	`"status":{"type":"string","enum":["success","reverted"]},` +
-	`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"sender of the transaction"},` +
-	`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$",` +
-	`"description":"address that the transaction calls; of a token transfer the token's contract"},` +
-	`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$","description":"called function"},` +
-	`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`
-
 // withChain returns the schema of a request with the member chain, and others, before its own.
 func (a *api) withChain(schema string, others ...string) string {
 	var names []string
@@ -280,9 +267,7 @@ func (a *api) withChain(schema string, others ...string) string {
 		"type": "string", "enum": names,
 		"description": "a name of list_chains; absent: " + names[0],
 	})
-	const properties = `"properties":{`
-	head, tail, _ := strings.Cut(schema, properties) // each schema has some
-	return head + properties + `"chain":` + chain + "," + strings.Join(append(others, tail), ",")
+	return verification.SchemaWith(schema, append([]string{`"chain":` + chain}, others...)...)
 }
 
 // encoded returns texts as JSON.
