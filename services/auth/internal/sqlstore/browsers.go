@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -63,15 +62,9 @@ func (s *Browsers) Browsers(ctx context.Context, id int64) ([]factor.Browser, er
 }
 
 // KnowsBrowser implements account.Browsers.
-func (s *Browsers) KnowsBrowser(ctx context.Context, id int64, hash string) (known bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err = s.db.row(ctx, `SELECT EXISTS (SELECT 1 FROM known_browsers WHERE user_id = ? AND hash = ? AND proved_at IS `+
-		`NOT NULL)`, id, hash).Scan(&known)
-	if err != nil {
-		return false, fmt.Errorf("look up browser: %w", err)
-	}
-	return known, nil
+func (s *Browsers) KnowsBrowser(ctx context.Context, id int64, hash string) (bool, error) {
+	return read[bool](ctx, s.db, "look up browser", `SELECT EXISTS (SELECT 1 FROM known_browsers
+		WHERE user_id = ? AND hash = ? AND proved_at IS NOT NULL)`, id, hash)
 }
 
 // ForgetBrowser implements account.Browsers.

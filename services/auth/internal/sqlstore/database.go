@@ -95,6 +95,17 @@ func list[T any](ctx context.Context, d *database, what string, scan func(sqldb.
 	return all, nil
 }
 
+// read reads a row of one column without a transaction; what names the operation in errors.
+func read[T any](ctx context.Context, d *database, what, query string, args ...any) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	v, err := scanOne[T](d.row(ctx, query, args...))
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return v, err
+}
+
 // scanOne reads a row of one column.
 func scanOne[T any](row sqldb.Scanner) (v T, err error) {
 	err = row.Scan(&v)

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -79,7 +78,7 @@ func (tx *transaction) endUnadmitted(ctx context.Context) error {
 
 // EndLogin implements account.Users.
 func (s *Users) EndLogin(ctx context.Context, id int64, login string) error {
-	some, err := s.db.hasClients(ctx)
+	some, err := read[bool](ctx, s.db, "read clients", `SELECT EXISTS (SELECT 1 FROM oidc_clients)`)
 	if err != nil || !some { // then no code is under way either
 		return err
 	}
@@ -97,15 +96,4 @@ func (s *Users) EndLogin(ctx context.Context, id int64, login string) error {
 		_, err = tx.endGrants(ctx, oidc.EndedByLogout, `login = ? AND NOT offline`, login)
 		return err
 	})
-}
-
-// hasClients reports whether any application has users log in by OpenID Connect.
-func (d *database) hasClients(ctx context.Context) (some bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err = d.row(ctx, `SELECT EXISTS (SELECT 1 FROM oidc_clients)`).Scan(&some)
-	if err != nil {
-		err = fmt.Errorf("read clients: %w", err)
-	}
-	return some, err
 }

@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
@@ -40,13 +42,9 @@ func (s *Applications) setIcon(
 
 // Icon implements policy.Applications.
 func (s *Applications) Icon(ctx context.Context, hash string) ([]byte, error) {
-	found, err := list(ctx, s.db, "read icon", scanOne[[]byte],
-		`SELECT png FROM application_icons WHERE sha256 = ? LIMIT 1`, hash)
-	if err == nil && len(found) == 0 {
-		return nil, application.ErrNotFound
+	png, err := read[[]byte](ctx, s.db, "read icon", `SELECT png FROM application_icons WHERE sha256 = ? LIMIT 1`, hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = application.ErrNotFound
 	}
-	if err != nil {
-		return nil, err
-	}
-	return found[0], nil
+	return png, err
 }

@@ -306,11 +306,9 @@ func (s *Users) SetPicture(ctx context.Context, id int64, jpeg []byte, by int64)
 }
 
 // Picture implements people.Users.
-func (s *Users) Picture(ctx context.Context, id int64, hash string) (jpeg []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err = s.db.row(ctx, `SELECT jpeg FROM user_pictures JOIN users ON users.id = user_pictures.user_id
-		WHERE user_id = ? AND users.picture = ?`, id, hash).Scan(&jpeg)
+func (s *Users) Picture(ctx context.Context, id int64, hash string) ([]byte, error) {
+	jpeg, err := read[[]byte](ctx, s.db, "read picture", `SELECT jpeg FROM user_pictures
+		JOIN users ON users.id = user_pictures.user_id WHERE user_id = ? AND users.picture = ?`, id, hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = user.ErrNotFound
 	}

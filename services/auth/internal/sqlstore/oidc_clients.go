@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -339,17 +338,12 @@ func (s *Clients) RequirePKCE(ctx context.Context, applicationID int64) error {
 }
 
 // Issuer implements oidc.Clients.
-func (s *Clients) Issuer(ctx context.Context) (issuer string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err = s.db.row(ctx, `SELECT value FROM household WHERE key = 'oidc_issuer'`).Scan(&issuer)
+func (s *Clients) Issuer(ctx context.Context) (string, error) {
+	issuer, err := read[string](ctx, s.db, "read issuer", `SELECT value FROM household WHERE key = 'oidc_issuer'`)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
+		err = nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("read issuer: %w", err)
-	}
-	return issuer, nil
+	return issuer, err
 }
 
 // SetIssuer implements oidc.Clients.

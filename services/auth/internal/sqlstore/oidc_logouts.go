@@ -15,8 +15,6 @@ type Logouts struct{ db *database }
 
 // ClaimLogouts implements oidc.Logouts.
 func (s *Logouts) ClaimLogouts(ctx context.Context, most int, busy []int64) (claimed []oidc.Logout, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	now := s.db.now()
 	due := `due_at <= ? AND lease_until <= ?`
 	args := []any{now.Unix(), now.Unix()}
@@ -28,8 +26,8 @@ func (s *Logouts) ClaimLogouts(ctx context.Context, most int, busy []int64) (cla
 	}
 	due += ` ORDER BY due_at, id LIMIT ?`
 	args = append(args, most)
-	var some bool
-	err = s.db.row(ctx, `SELECT EXISTS (SELECT 1 FROM oidc_logouts WHERE `+due+`)`, args...).Scan(&some)
+	some, err := read[bool](ctx, s.db, "look for logouts", `SELECT EXISTS (SELECT 1 FROM oidc_logouts WHERE `+due+`)`,
+		args...)
 	if err != nil || !some { // without a transaction, which others would wait for
 		return nil, err
 	}
@@ -82,22 +80,16 @@ func (s *Logouts) LogoutFailed(ctx context.Context, l oidc.Logout) error {
 }
 
 // LogoutsWaiting implements oidc.Logouts.
-func (s *Logouts) LogoutsWaiting(ctx context.Context) (n int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err = s.db.row(ctx, `SELECT count(*) FROM oidc_logouts`).Scan(&n)
-	return n, err
+func (s *Logouts) LogoutsWaiting(ctx context.Context) (int, error) {
+	return read[int](ctx, s.db, "count logouts", `SELECT count(*) FROM oidc_logouts`)
 }
 
 // EndClosed implements oidc.Logouts.
 func (s *Logouts) EndClosed(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	const closed = `user_id IN (SELECT id FROM users WHERE ends_at <= ?)`
 	now := s.db.now().Unix()
-	var some bool
-	err := s.db.row(ctx, `SELECT EXISTS (SELECT 1 FROM oidc_grants WHERE ended_at IS NULL AND `+closed+`)`,
-		now).Scan(&some)
+	some, err := read[bool](ctx, s.db, "look for logins of guests",
+		`SELECT EXISTS (SELECT 1 FROM oidc_grants WHERE ended_at IS NULL AND `+closed+`)`, now)
 	if err != nil || !some {
 		return err
 	}

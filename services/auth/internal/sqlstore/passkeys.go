@@ -35,17 +35,13 @@ func (s *Passkeys) PasskeyHandle(ctx context.Context, userID int64) (handle []by
 }
 
 // HandleOwner implements factor.PasskeyStore.
-func (s *Passkeys) HandleOwner(ctx context.Context, handle []byte) (userID int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err = s.db.row(ctx, `SELECT user_id FROM user_factors WHERE handle = ?`, handle).Scan(&userID)
+func (s *Passkeys) HandleOwner(ctx context.Context, handle []byte) (int64, error) {
+	userID, err := read[int64](ctx, s.db, "find user handle", `SELECT user_id FROM user_factors WHERE handle = ?`,
+		handle)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, factor.ErrNoPasskey
+		err = factor.ErrNoPasskey
 	}
-	if err != nil {
-		return 0, fmt.Errorf("find user handle: %w", err)
-	}
-	return userID, nil
+	return userID, err
 }
 
 //nolint:gosec // names of columns
