@@ -48,7 +48,10 @@ const (
 )
 
 // ServeHTTP answers JSON-RPC over HTTP POST, single calls and batches.
-func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) { Serve(w, r, n.Call) }
+
+// Serve answers as ServeHTTP does, each call with what answer returns.
+func Serve(w http.ResponseWriter, r *http.Request, answer func(method string, params []json.RawMessage) (any, *Error)) {
 	calls, batch, err := ReadRequests(r.Body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -57,7 +60,7 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	replies := make([]Reply, len(calls))
 	for i, call := range calls {
 		replies[i] = Reply{ID: call.ID}
-		replies[i].Result, replies[i].Error = n.Call(call.Method, call.Params)
+		replies[i].Result, replies[i].Error = answer(call.Method, call.Params)
 	}
 	if batch {
 		WriteJSON(w, r, replies)

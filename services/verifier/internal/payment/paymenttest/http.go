@@ -12,6 +12,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
 	"github.com/pforte/pforte/services/verifier/internal/eip3009"
 )
 
@@ -41,29 +42,9 @@ func serve[T any](call func(context.Context, []byte) (T, error)) http.HandlerFun
 // one as tests need. Each block that is asked for is the 100th, of now and final.
 func (b *Simulator) Node(chainID int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		type call struct {
-			ID     json.RawMessage
-			Method string
-			Params []json.RawMessage
-		}
-		answer := func(c call) any {
-			return map[string]any{"jsonrpc": "2.0", "id": c.ID, "result": b.answer(chainID, c.Method, c.Params)}
-		}
-		body, _ := io.ReadAll(r.Body)
-		var batch []call
-		if err := json.Unmarshal(body, &batch); err == nil {
-			var answers []any
-			for _, c := range batch {
-				answers = append(answers, answer(c))
-			}
-			_ = json.NewEncoder(w).Encode(answers)
-			return
-		}
-		var one call
-		if err := json.Unmarshal(body, &one); err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		_ = json.NewEncoder(w).Encode(answer(one))
+		recorded.Serve(w, r, func(method string, params []json.RawMessage) (any, *recorded.Error) {
+			return b.answer(chainID, method, params), nil
+		})
 	})
 }
 
