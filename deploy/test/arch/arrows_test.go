@@ -19,6 +19,7 @@ var layers = [][]string{
 	{"internal/evm", "internal/payment", "internal/config", "internal/sqlstore"},
 	{"internal/oidc"},
 	{"internal/user", "internal/session", "internal/ratelimit", "internal/once", "internal/password", "internal/chain", "internal/eip3009", "internal/audit", "internal/factor", "internal/link", "internal/application", "internal/token", "internal/returnpath", "internal/picture", "internal/snapshot", "internal/checkpage", "api"},
+	{"internal/secrets"},
 }
 
 // database is the one implementation of several nouns' stores.

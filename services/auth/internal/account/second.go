@@ -2,8 +2,6 @@ package account
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,6 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -138,8 +137,7 @@ func (s *Service) methods(ctx context.Context, id int64, state factor.State) ([]
 // fingerprint changes with the password's hash and with the session stamp. Whatever revokes the user's sessions sets a
 // new stamp.
 func fingerprint(u user.User) string {
-	sum := sha256.Sum256([]byte(u.SessionStamp + " " + u.PasswordHash))
-	return hex.EncodeToString(sum[:])
+	return secrets.Hash(u.SessionStamp + " " + u.PasswordHash)
 }
 
 // PendingLogin returns a login that waits for a second factor and what may prove it.

@@ -15,6 +15,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/token"
@@ -80,7 +81,7 @@ func TestLoad_AGuardedRequestIsOneRoundTripToEachStore(t *testing.T) {
 	store, text := sqlstore.New(db, time.Now, nil), token.New()
 	err = store.Applications.CreateApplication(t.Context(), application.Application{Slug: "dav", Name: "dav", URL: "/dav/", Rule: application.Login, Tokens: true, Color: "#000"}, application.Icon{}, session.Session{})
 	if err == nil {
-		_, err = store.Tokens.CreateToken(t.Context(), token.Token{UserID: 1, Name: "x", Shown: "x", Applications: []string{"dav"}}, token.Hash(text), session.Session{})
+		_, err = store.Tokens.CreateToken(t.Context(), token.Token{UserID: 1, Name: "x", Shown: "x", Applications: []string{"dav"}}, secrets.Hash(text), session.Session{})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/redistest"
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/token"
@@ -115,7 +116,7 @@ func TestOperator_RevokesAnAppToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Tokens.CreateToken(t.Context(), token.Token{UserID: otto.ID, Name: "Kalender", Shown: token.Shown(text), Applications: []string{"dav"}, ReadOnly: true}, token.Hash(text), session.Session{}); err != nil {
+	if _, err := store.Tokens.CreateToken(t.Context(), token.Token{UserID: otto.ID, Name: "Kalender", Shown: token.Shown(text), Applications: []string{"dav"}, ReadOnly: true}, secrets.Hash(text), session.Session{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, words := range [][]string{{"token", "list"}, {"token", "list", "otto"}} {
@@ -128,7 +129,7 @@ func TestOperator_RevokesAnAppToken(t *testing.T) {
 	if out := mustOperate(t, environment, "", "token", "list"); !strings.Contains(out, "revoked 2") {
 		t.Errorf("got %s", out)
 	}
-	if _, _, _, err := store.Tokens.TokenVisitor(t.Context(), token.Hash(text)); err == nil {
+	if _, _, _, err := store.Tokens.TokenVisitor(t.Context(), secrets.Hash(text)); err == nil {
 		t.Error("the token is valid")
 	}
 	for _, wrong := range [][]string{{"token", "revoke", "x"}, {"token", "revoke", "99"}, {"token", "list", "nobody"}} {

@@ -2,10 +2,10 @@ package factor
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base32"
-	"encoding/hex"
 	"strings"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 const (
@@ -35,6 +35,5 @@ var readAlike = strings.NewReplacer("O", "0", "I", "1", "L", "1")
 // RecoveryHash returns what is stored of a recovery code: the SHA-256, hexadecimal, of what CleanCode returns, in
 // capitals and with O, I and L read as 0 and 1. A code is random, so that its hash needs no salt.
 func RecoveryHash(typed string) string {
-	sum := sha256.Sum256([]byte(readAlike.Replace(strings.ToUpper(CleanCode(typed)))))
-	return hex.EncodeToString(sum[:])
+	return secrets.Hash(readAlike.Replace(strings.ToUpper(CleanCode(typed))))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // into decodes an answer.
@@ -179,7 +180,7 @@ func TestLinks_ThatCannotBeUsedAreAnsweredAlike(t *testing.T) {
 	otherKind, expired := h.invite(), h.resetLink()
 	h.clock.Advance(link.Reset.Lifetime())
 	answers := map[string]string{}
-	for what, token := range map[string]string{"unknown": link.NewToken(), "empty": "", "used": used, "another kind's": otherKind, "expired": expired, "long": strings.Repeat("x", 10_000)} {
+	for what, token := range map[string]string{"unknown": secrets.New(), "empty": "", "used": used, "another kind's": otherKind, "expired": expired, "long": strings.Repeat("x", 10_000)} {
 		answers[string(h.elsewhere().reset(token, newPass).because(http.StatusBadRequest, "invalid_token").body)] = what
 	}
 	if len(answers) != 1 {

@@ -1,10 +1,6 @@
 package link
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -64,20 +60,4 @@ type Link struct {
 	ExpiresAt   time.Time
 	UsedAt      time.Time // zero: it was not
 	EndsAt      time.Time // when the account of the guest whom an invite creates ends; zero: it does not
-}
-
-// tokenBytes is the length of a token: 256 bits cannot be guessed.
-const tokenBytes = 32
-
-// NewToken returns a random token, base64url.
-func NewToken() string {
-	b := make([]byte, tokenBytes)
-	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-// Hash returns what a store holds of a token: its SHA-256, hexadecimal.
-func Hash(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
 }

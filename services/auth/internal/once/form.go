@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 const (
@@ -50,10 +52,10 @@ type Form struct {
 	key  Key
 }
 
-// NewForm returns the form with an id, and reports whether the id is like those of NewID. sent must hold what tells two
-// acts apart: the path and the body. A client may choose the id, if it is random.
+// NewForm returns the form with an id, and reports whether the id is like those of secrets.New. sent must hold what
+// tells two acts apart: the path and the body. A client may choose the id, if it is random.
 func NewForm(id string, sent ...string) (Form, bool) {
-	if !isID(id) {
+	if !secrets.Is(id) {
 		return Form{}, false
 	}
 	name := digest(id, "name", sent)

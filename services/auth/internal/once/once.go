@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // SecretLifetime is how long a secret can be shown.
@@ -40,28 +40,12 @@ func New(o Options) (*Store, error) {
 	return &Store{o}, nil
 }
 
-// idBytes is the length of a random id: 256 bits cannot be guessed.
-const idBytes = 32
-
-// NewID returns a random id, base64url.
-func NewID() string {
-	b := make([]byte, idBytes)
-	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-// isID reports whether a text has the form of NewID.
-func isID(text string) bool {
-	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	return err == nil && len(id) == idBytes
-}
-
 func (s *Store) secret(name string) string { return s.o.App + ":once:" + name }
 
 // Keep keeps a secret for SecretLifetime and returns its name, which is for a URL: who has the name
 // and not the key learns nothing.
 func (s *Store) Keep(ctx context.Context, key Key, secret []byte) (name string, err error) {
-	name = NewID()
+	name = secrets.New()
 	sealed, err := seal(key, name, secret)
 	if err != nil {
 		return "", err
@@ -74,7 +58,7 @@ func (s *Store) Keep(ctx context.Context, key Key, secret []byte) (name string, 
 
 // Secret returns a secret and for how long it still can be shown. ErrGone.
 func (s *Store) Secret(ctx context.Context, key Key, name string) (secret []byte, left time.Duration, err error) {
-	if !isID(name) {
+	if !secrets.Is(name) {
 		return nil, 0, ErrGone
 	}
 	pipe := s.o.Client.Pipeline()

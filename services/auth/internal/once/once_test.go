@@ -16,6 +16,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/redistest"
 	"github.com/pforte/pforte/services/auth/internal/once"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // onBoth runs a test on miniredis, whose clock advance moves, and on Redis, where it is nil.
@@ -52,7 +53,7 @@ func TestSecret_IsShownToWhoHasTheKeyUntilItIsRemoved(t *testing.T) {
 		if err := s.Remove(t.Context(), other, name); err != nil {
 			t.Fatal(err)
 		}
-		for of, key := range map[string]once.Key{name: other, once.NewID(): mine, "": mine, name + "0": mine} {
+		for of, key := range map[string]once.Key{name: other, secrets.New(): mine, "": mine, name + "0": mine} {
 			if secret, _, err := s.Secret(t.Context(), key, of); !errors.Is(err, once.ErrGone) {
 				t.Errorf("%q: got %q, %v", of, secret, err)
 			}
@@ -108,7 +109,7 @@ func form(t *testing.T, id string, sent ...string) once.Form {
 
 func TestForm_SentByAHundredAtOnceIsCarriedOutOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *once.Store, _ *redis.Client, _ func(time.Duration)) {
-		f := form(t, once.NewID(), "/path", "name=Mia")
+		f := form(t, secrets.New(), "/path", "name=Mia")
 		want := once.Answer{To: "/there", Cookies: []string{"a=b"}, At: time.Unix(1e9, 0).UTC()}
 		var done atomic.Int32
 		var wg sync.WaitGroup
@@ -136,7 +137,7 @@ func TestForm_SentByAHundredAtOnceIsCarriedOutOnce(t *testing.T) {
 
 func TestForm_ThatFailedIsCarriedOutAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *once.Store, _ *redis.Client, _ func(time.Duration)) {
-		f := form(t, once.NewID(), "/path", "name=Mia")
+		f := form(t, secrets.New(), "/path", "name=Mia")
 		if _, first, err := s.Begin(t.Context(), f); err != nil || !first {
 			t.Fatal(first, err)
 		}
@@ -191,7 +192,7 @@ func losing(t *testing.T, client *redis.Client, lose *atomic.Bool, lost func()) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Begin(t.Context(), form(t, once.NewID())); err != nil { // the script is known from here on
+	if _, _, err := s.Begin(t.Context(), form(t, secrets.New())); err != nil { // the script is known from here on
 		t.Fatal(err)
 	}
 	return s
@@ -206,7 +207,7 @@ func TestForm_CallerWhoseReplyIsLostDoesNotWait(t *testing.T) {
 		lose.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		if _, first, err := s.Begin(ctx, form(t, once.NewID())); err != nil || !first || lose.Load() {
+		if _, first, err := s.Begin(ctx, form(t, secrets.New())); err != nil || !first || lose.Load() {
 			t.Errorf("first: %t, %v; the reply is still to be lost: %t", first, err, lose.Load())
 		}
 	})
@@ -217,7 +218,7 @@ func TestForm_CallerWhoseReplyIsLostDoesNotWait(t *testing.T) {
 func TestForm_OfWhoHasGoneCanBeSentAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *once.Store, client *redis.Client, _ func(time.Duration)) {
 		for _, others := range []bool{false, true} {
-			f := form(t, once.NewID())
+			f := form(t, secrets.New())
 			if others {
 				if _, first, err := s.Begin(t.Context(), f); err != nil || !first {
 					t.Fatal(first, err)
@@ -244,7 +245,7 @@ func TestForm_OfWhoHasGoneCanBeSentAgain(t *testing.T) {
 // form again as soon as Redis answers.
 func TestForm_OfWhomRedisDoesNotAnswerCanBeSentAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *once.Store, client *redis.Client, _ func(time.Duration)) {
-		f := form(t, once.NewID())
+		f := form(t, secrets.New())
 		var lose atomic.Bool
 		tries := 0
 		unanswered := losing(t, client, &lose, func() {
@@ -265,10 +266,10 @@ func TestForm_OfWhomRedisDoesNotAnswerCanBeSentAgain(t *testing.T) {
 
 func TestForm_WithOtherFieldsIsAnotherForm(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *once.Store, client *redis.Client, _ func(time.Duration)) {
-		id := once.NewID()
+		id := secrets.New()
 		for _, f := range []once.Form{
 			form(t, id, "/path", "name=Mia"), form(t, id, "/path", "name=Paul"), form(t, id, "/path2", "name=Mia"),
-			form(t, id, "/pathname=Mia"), form(t, once.NewID(), "/path", "name=Mia"),
+			form(t, id, "/pathname=Mia"), form(t, secrets.New(), "/path", "name=Mia"),
 		} {
 			if _, sent, err := s.Answer(t.Context(), f); err != nil || sent {
 				t.Errorf("was sent before: %v, %v", sent, err)
@@ -283,7 +284,7 @@ func TestForm_WithOtherFieldsIsAnotherForm(t *testing.T) {
 			}
 		}
 	})
-	for _, id := range []string{"", "short", once.NewID() + "="} {
+	for _, id := range []string{"", "short", secrets.New() + "="} {
 		if _, ok := once.NewForm(id); ok {
 			t.Errorf("%q is an id", id)
 		}

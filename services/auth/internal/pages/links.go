@@ -11,6 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/people"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -48,7 +49,7 @@ const (
 )
 
 // opened returns the value of openedCookie for a token.
-func opened(token string) string { return link.Hash("opened " + token)[:32] }
+func opened(token string) string { return secrets.Hash("opened " + token)[:32] }
 
 // linkKinds are the kinds of links by the paths of their pages.
 var linkKinds = map[string]link.Kind{root + "setup": link.Setup, root + "join": link.Invite, root + "reset": link.Reset}

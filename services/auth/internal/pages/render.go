@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/link"
-	"github.com/pforte/pforte/services/auth/internal/once"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -58,7 +58,7 @@ func (p *Pages) render(r *request, page, title string, data any) error {
 	}
 	v := view{
 		T: r.text, Title: title, Household: household.Name, OtherLanguage: otherLanguage(r),
-		Action: r.Request().URL.Path, FormID: once.NewID(), Once: r.once,
+		Action: r.Request().URL.Path, FormID: secrets.New(), Once: r.once,
 		Fault: r.fault, Notice: r.text["done."+r.QueryParam("done")], Data: data, form: r.form, assets: p.assets,
 		now: p.Now(), location: p.Location,
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -35,7 +36,7 @@ type NewMember struct{ Username, DisplayName, Password string }
 
 // LinkOf returns the open link of a token and changes nothing. Errors are those of Links.Link.
 func (s *Service) LinkOf(ctx context.Context, kind link.Kind, token string) (link.Link, error) {
-	return s.links.Link(ctx, kind, link.Hash(token))
+	return s.links.Link(ctx, kind, secrets.Hash(token))
 }
 
 // IsEmpty reports whether there is no user yet, so that a set-up link is needed.
@@ -104,8 +105,8 @@ func (s *Service) ResetLink(ctx context.Context, by session.Session, id int64) (
 }
 
 func (s *Service) createLink(ctx context.Context, l link.Link, by session.Session) (link.Link, string, error) {
-	token := link.NewToken()
-	created, err := s.links.CreateLink(ctx, l, link.Hash(token), by)
+	token := secrets.New()
+	created, err := s.links.CreateLink(ctx, l, secrets.Hash(token), by)
 	if err != nil {
 		return link.Link{}, "", err
 	}
@@ -141,7 +142,7 @@ func colorOf(displayName string) *string {
 // is hashed, and used up in the transaction that creates the admin. link.ErrInvalid, link.ErrUsed, user.ErrNotEmpty;
 // account.ErrMissing and the sentinels of password and user, after which the link can still be used.
 func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user.User, error) {
-	hash := link.Hash(token)
+	hash := secrets.Hash(token)
 	if _, err := s.links.Link(ctx, link.Setup, hash); err != nil {
 		return user.User{}, err
 	}
@@ -171,7 +172,7 @@ func (n NewHousehold) check() (first NewUser, household string, err error) {
 // password and user, user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrUsernameReserved, after which the link can
 // still be used.
 func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.User, error) {
-	hash := link.Hash(token)
+	hash := secrets.Hash(token)
 	l, err := s.links.Link(ctx, link.Invite, hash)
 	if err != nil {
 		return user.User{}, err
@@ -232,7 +233,7 @@ func (s *Service) newcomer(
 
 // CheckNewcomer returns the error of PasskeyOptions about the link or what a person typed; nil: there is none.
 func (s *Service) CheckNewcomer(ctx context.Context, token string, n NewHousehold) error {
-	_, _, _, err := s.newcomer(ctx, link.Hash(token), n)
+	_, _, _, err := s.newcomer(ctx, secrets.Hash(token), n)
 	return err
 }
 
@@ -240,7 +241,7 @@ func (s *Service) CheckNewcomer(ctx context.Context, token string, n NewHousehol
 // without a password. link.ErrInvalid, link.ErrUsed; account.ErrMissing, the sentinels of user for the fields,
 // user.ErrUsernameTaken and user.ErrUsernameFormer; factor.ErrPasskeysUnavailable.
 func (s *Service) PasskeyOptions(ctx context.Context, token string, n NewHousehold) (account.PasskeyCeremony, error) {
-	hash := link.Hash(token)
+	hash := secrets.Hash(token)
 	_, record, household, err := s.newcomer(ctx, hash, n)
 	if err != nil {
 		return account.PasskeyCeremony{}, err
@@ -255,7 +256,7 @@ func (s *Service) PasskeyOptions(ctx context.Context, token string, n NewHouseho
 func (s *Service) JoinByPasskey(
 	ctx context.Context, token string, answer account.PasskeyAnswer, userAgent string,
 ) (user.User, error) {
-	hash := link.Hash(token)
+	hash := secrets.Hash(token)
 	typed, key, err := s.accounts.Passkeys.Newcomer(ctx, hash, answer, userAgent)
 	if err != nil {
 		return user.User{}, err
@@ -277,7 +278,7 @@ func (s *Service) JoinByPasskey(
 // link.ErrInvalid, link.ErrUsed; account.ErrMissing and the sentinels of password, after which the
 // link can still be used and the password is the old one; account.ErrPending.
 func (s *Service) ResetPasswordByLink(ctx context.Context, token, replacement string) error {
-	hash := link.Hash(token)
+	hash := secrets.Hash(token)
 	l, err := s.links.Link(ctx, link.Reset, hash)
 	if err != nil {
 		return err

@@ -91,7 +91,7 @@ type Users interface {
 // instant; of any number of concurrent uses one succeeds.
 //
 // A link stops being open when it is used, expires or becomes void, and when the admin who created it is no longer
-// one or their sessions are revoked. The hash is link.Hash of the token.
+// one or their sessions are revoked. The hash is secrets.Hash of the token.
 type Links interface {
 	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role, Groups and EndsAt of l. It is
 	// open until EndsAt at the latest. by is as in Users.Create. A set-up makes all earlier ones void, a reset

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/token"
 )
 
@@ -29,7 +30,7 @@ var ErrTooManyTokens = errors.New("too many wrong app tokens")
 func (s *Service) PresentedToken(
 	ctx context.Context, text, username string, networks []string,
 ) (token.Token, Visitor, error) {
-	hash := token.Hash(text)
+	hash := secrets.Hash(text)
 	if d, refused := s.wrongTokens.refused(networks, hash, s.o.Now()); refused {
 		return token.Token{}, Visitor{}, &ratelimit.LimitedError{Limit: d, Err: ErrTooManyTokens}
 	}

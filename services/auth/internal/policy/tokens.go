@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // Tokens keeps app tokens. Every method is one atomic step; CreateToken, RevokeToken and RevokeTokens write an audit
-// row in it if they change something. by is the token's user, an admin or user.Operator. A hash is that of token.Hash.
+// row in it if they change something. by is the token's user, an admin or user.Operator. Hashes are secrets.Hash.
 type Tokens interface {
 	// CreateToken adds a token with the fields UserID, Name, Shown, Applications,
 	// ReadOnly and ExpiresAt of t. The user of by admits the session at that instant
@@ -68,7 +69,7 @@ func (s *Service) CreateToken(ctx context.Context, by session.Session, n NewToke
 		UserID: n.UserID, Name: name, Shown: token.Shown(text), Applications: slugs, ReadOnly: n.ReadOnly,
 		ExpiresAt: n.ExpiresAt,
 	}
-	created, err := s.o.Tokens.CreateToken(ctx, t, token.Hash(text), by)
+	created, err := s.o.Tokens.CreateToken(ctx, t, secrets.Hash(text), by)
 	if err != nil {
 		return token.Token{}, "", err
 	}
@@ -147,7 +148,7 @@ func (s *Service) TokenVisitor(ctx context.Context, text, username string) (toke
 	if !token.Is(text) {
 		return token.Token{}, Visitor{}, token.ErrInvalid
 	}
-	t, u, groups, err := s.o.Tokens.TokenVisitor(ctx, token.Hash(text))
+	t, u, groups, err := s.o.Tokens.TokenVisitor(ctx, secrets.Hash(text))
 	if err != nil {
 		return token.Token{}, Visitor{}, err
 	}

@@ -19,15 +19,15 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	_ "embed" // the Lua scripts
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 const (
@@ -192,8 +192,7 @@ func (l *Limiter) newAttempt(keys []string) attempt {
 	a, limit := attempt{id: rand.Text()}, l.options.Limit
 	for _, key := range keys {
 		if len(key) > maxKey {
-			sum := sha256.Sum256([]byte(key))
-			key = hex.EncodeToString(sum[:])
+			key = secrets.Hash(key)
 		}
 		a.windows, a.limits = append(a.windows, l.options.Name+":"+key), append(a.limits, limit)
 		limit = min(limit, math.MaxInt/widening) * widening

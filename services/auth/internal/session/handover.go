@@ -15,6 +15,8 @@ import (
 
 	"github.com/gorilla/securecookie"
 	"github.com/gorilla/sessions"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // HandOverLifetime is how long the code of a hand-over holds.
@@ -93,7 +95,7 @@ func parseAppToken(text string) (appToken, bool) {
 	key, keyErr := hex.DecodeString(parts[1])
 	signedAt, timeErr := strconv.ParseInt(parts[3], 10, 64)
 	t := appToken{ref: Ref{UserID: userID, Key: parts[1]}, secret: parts[2], signedAt: time.Unix(signedAt, 0)}
-	valid := userErr == nil && userID > 0 && keyErr == nil && len(key) == sha256.Size && isRandom(parts[2]) &&
+	valid := userErr == nil && userID > 0 && keyErr == nil && len(key) == sha256.Size && secrets.Is(parts[2]) &&
 		timeErr == nil
 	return t, valid && t.String() == text && strings.ToLower(parts[1]) == parts[1]
 }
@@ -168,7 +170,7 @@ func parseBegun(text string) (begun, bool) {
 	count, countErr := strconv.Atoi(parts[1])
 	since, sinceErr := strconv.ParseInt(parts[2], 10, 64)
 	b := begun{value: parts[0], count: count, since: time.Unix(since, 0)}
-	return b, isRandom(b.value) && countErr == nil && count > 0 && sinceErr == nil && b.String() == text
+	return b, secrets.Is(b.value) && countErr == nil && count > 0 && sinceErr == nil && b.String() == text
 }
 
 // begun returns the contents of the request's cookies: several where a host of the same
@@ -189,7 +191,7 @@ func (m *Manager) begun(r *http.Request) (found []begun) {
 // each can finish. ErrLoop: show a page instead of another redirect.
 func (m *Manager) BeginHandOver(w http.ResponseWriter, r *http.Request) (state string, err error) {
 	now := m.now()
-	b := begun{value: newID(), count: 1, since: now}
+	b := begun{value: secrets.New(), count: 1, since: now}
 	if earlier := m.begun(r); len(earlier) > 0 {
 		b = earlier[0]
 	}
@@ -233,5 +235,5 @@ func (m *Manager) HasBegunAny(r *http.Request) bool { return len(m.begun(r)) > 0
 func BegunAt(state string) (at time.Time, ok bool) {
 	hash, text, _ := strings.Cut(state, ".")
 	seconds, err := strconv.ParseInt(text, 10, 64)
-	return time.Unix(seconds, 0), err == nil && strconv.FormatInt(seconds, 10) == text && isRandom(hash)
+	return time.Unix(seconds, 0), err == nil && strconv.FormatInt(seconds, 10) == text && secrets.Is(hash)
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/gorilla/securecookie"
 	"github.com/gorilla/sessions"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // CSRFCookie is the name of the cookie that scripts read the CSRF token from.
@@ -333,6 +335,6 @@ func parseToken(text string) (token, bool) {
 	userID, userErr := strconv.ParseInt(parts[0], 10, 64)
 	signedAt, timeErr := strconv.ParseInt(parts[2], 10, 64)
 	t := token{userID: userID, id: parts[1], signedAt: time.Unix(signedAt, 0)}
-	valid := userErr == nil && userID > 0 && isRandom(parts[1]) && timeErr == nil
+	valid := userErr == nil && userID > 0 && secrets.Is(parts[1]) && timeErr == nil
 	return t, valid && t.String() == text
 }

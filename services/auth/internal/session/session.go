@@ -3,13 +3,13 @@ package session
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // Lifetime is how long a session on AnyDevice and its cookies last without activity unless
@@ -111,9 +111,6 @@ type Info struct {
 	LastUsedAt time.Time
 }
 
-// idBytes is the length of a session id: 256 bits cannot be guessed.
-const idBytes = 32
-
 // maxUserAgent is how many bytes of a User-Agent are kept.
 const maxUserAgent = 200
 
@@ -143,29 +140,13 @@ func shortened(userAgent string) string {
 
 // NewSecret returns a random id, code or other secret, and its HashOf.
 func NewSecret() (secret, hash string) {
-	secret = newID()
+	secret = secrets.New()
 	return secret, HashOf(secret)
-}
-
-// newID returns a random id, base64url.
-func newID() string {
-	b := make([]byte, idBytes)
-	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-// isRandom reports whether a text has the form of newID.
-func isRandom(text string) bool {
-	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	return err == nil && len(id) == idBytes
 }
 
 // HashOf returns what a store has of a secret, such as a session id: its SHA-256, hexadecimal, so that the store's
 // content does not yield a cookie.
-func HashOf(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:])
-}
+func HashOf(secret string) string { return secrets.Hash(secret) }
 
 // NewCSRFToken returns 64 random hex characters.
 func NewCSRFToken() string {

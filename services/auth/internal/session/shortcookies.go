@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gorilla/securecookie"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // BrowserLifetime is how long a browser keeps the cookie by which it is known: as long as
@@ -77,14 +79,11 @@ func (m *Manager) Browser(r *http.Request) string {
 	return id
 }
 
-// NewBrowserID returns a random value for SetBrowser.
-func NewBrowserID() string { return newID() }
-
 // randomValue returns the first cookie of a name that has the form of a random id.
 func randomValue(r *http.Request, name string) (string, error) {
 	cookies := r.CookiesNamed(name)
 	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
-		if isRandom(cookie.Value) {
+		if secrets.Is(cookie.Value) {
 			return cookie.Value, nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
@@ -71,7 +72,7 @@ func TestPendingCookie_IsNoSessionCookie(t *testing.T) {
 
 func TestCookie_BrowserAndCeremonyHaveTheirs(t *testing.T) {
 	m := newTestManager(t, "a secret of some length for tests")
-	id := session.NewBrowserID()
+	id := secrets.New()
 	cookies, r := sent(func(w http.ResponseWriter) {
 		m.SetBrowser(w, id)
 		m.StartCeremony(w, id)

@@ -4,11 +4,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // What is signed is parsed all the same: an earlier release may have signed something else.
 func TestParseToken_AcceptsItsOwnSpellingOnly(t *testing.T) {
-	id, key := newID(), strings.Repeat("0a", 32)
+	id, key := secrets.New(), strings.Repeat("0a", 32)
 	for _, text := range []string{"", ".", "42." + id, "0." + id + ".1", "-1." + id + ".1", "042." + id + ".1", "42.." + "1", "42." + id + ".1.", "42." + id + ".x"} {
 		if parsed, ok := parseToken(text); ok {
 			t.Errorf("%q is read as %+v", text, parsed)
@@ -29,7 +31,7 @@ func TestParseToken_AcceptsItsOwnSpellingOnly(t *testing.T) {
 }
 
 func TestBegunAt_ReadsStatesOnly(t *testing.T) {
-	hash := newID()
+	hash := secrets.New()
 	if at, ok := BegunAt(hash + ".1770000000"); !ok || at.Unix() != 1_770_000_000 {
 		t.Errorf("%v, %v", at, ok)
 	}
@@ -49,8 +51,8 @@ func TestSecond_IsMoreThanAPassword(t *testing.T) {
 }
 
 func FuzzParseToken(f *testing.F) {
-	f.Add(token{userID: 42, id: newID(), signedAt: time.Unix(1_770_000_000, 0)}.String())
-	for _, seed := range []string{"", "..", "1.2.3", "42." + newID() + ".-5", "9223372036854775808." + newID() + ".1"} {
+	f.Add(token{userID: 42, id: secrets.New(), signedAt: time.Unix(1_770_000_000, 0)}.String())
+	for _, seed := range []string{"", "..", "1.2.3", "42." + secrets.New() + ".-5", "9223372036854775808." + secrets.New() + ".1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

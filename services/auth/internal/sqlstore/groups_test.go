@@ -8,6 +8,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -143,7 +144,7 @@ func TestGroup_IsRemovedFromEveryPlace(t *testing.T) {
 			case 2:
 				return s.Users.Change(h.Context(), h.otto.ID, user.Change{Groups: &[]string{slug}}, h.byAnna())
 			default:
-				_, err := s.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member", Groups: []string{slug}}, link.Hash(slug), h.byAnna())
+				_, err := s.Links.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member", Groups: []string{slug}}, secrets.Hash(slug), h.byAnna())
 				return err
 			}
 		}, application.ErrGroupNotFound)

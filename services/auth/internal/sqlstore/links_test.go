@@ -13,6 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -63,9 +64,9 @@ func (h *household) exec(query string, args ...any) {
 
 func (h *household) link(l link.Link, by int64) string {
 	h.Helper()
-	token := link.NewToken()
-	must(h.Links.CreateLink(h.Context(), l, link.Hash(token), h.session(by)))(h.T)
-	return link.Hash(token)
+	token := secrets.New()
+	must(h.Links.CreateLink(h.Context(), l, secrets.Hash(token), h.session(by)))(h.T)
+	return secrets.Hash(token)
 }
 
 // session is a live session of a user, or none for user.Operator.
@@ -168,7 +169,7 @@ func TestLink_ThatIsNotOpenIsRefused(t *testing.T) {
 				h.Errorf("%s, used: %v", what, err)
 			}
 		}
-		refused("an unknown invite", link.Invite, link.Hash("x"))
+		refused("an unknown invite", link.Invite, secrets.Hash("x"))
 		refused("an invite as a reset", link.Reset, h.invite())
 		refused("a reset as an invite", link.Invite, h.reset())
 
@@ -275,7 +276,7 @@ func TestLinks_AnEndedSessionCreatesNone(t *testing.T) {
 				_, err := s.Users.EndOthers(h.Context(), kept)
 				return err
 			}
-			_, err := s.Links.CreateLink(h.Context(), invite, link.Hash(fmt.Sprint(i)), ended)
+			_, err := s.Links.CreateLink(h.Context(), invite, secrets.Hash(fmt.Sprint(i)), ended)
 			return err
 		}, session.ErrNotFound)
 		if open := must(h.Links.Invites(h.Context()))(h.T); len(open) > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/token"
@@ -19,9 +20,9 @@ import (
 func (h *household) newToken(userID int64, slugs ...string) (token.Token, string) {
 	h.Helper()
 	text := token.New()
-	created, err := h.Tokens.CreateToken(h.Context(), token.Token{UserID: userID, Name: "Kalender", Shown: token.Shown(text), Applications: slugs}, token.Hash(text), h.session(userID))
+	created, err := h.Tokens.CreateToken(h.Context(), token.Token{UserID: userID, Name: "Kalender", Shown: token.Shown(text), Applications: slugs}, secrets.Hash(text), h.session(userID))
 	h.ok(err)
-	return created, token.Hash(text)
+	return created, secrets.Hash(text)
 }
 
 // invalid checks that a token cannot be used, in both processes.
@@ -45,12 +46,12 @@ func TestToken_ReturnsItsUserAsStoredNow(t *testing.T) {
 		expires := h.now.Add(time.Hour).UTC().Truncate(time.Second)
 		created := must(h.Tokens.CreateToken(ctx, token.Token{
 			UserID: h.otto.ID, Name: "Kalender", Shown: token.Shown(text), Applications: []string{"photos", "dav"}, ReadOnly: true, ExpiresAt: expires,
-		}, token.Hash(text), h.byAnna()))(h.T)
+		}, secrets.Hash(text), h.byAnna()))(h.T)
 		want := token.Token{
 			ID: created.ID, UserID: h.otto.ID, Username: "otto", Name: "Kalender", Shown: text[:8], Applications: []string{"dav", "photos"}, ReadOnly: true,
 			CreatedBy: h.anna.ID, CreatedAt: h.now.UTC().Truncate(time.Second), ExpiresAt: expires,
 		}
-		got, u, groups, err := h.Tokens.TokenVisitor(ctx, token.Hash(text))
+		got, u, groups, err := h.Tokens.TokenVisitor(ctx, secrets.Hash(text))
 		h.ok(err)
 		if diff := cmp.Diff([]token.Token{want, want}, []token.Token{created, got}); diff != "" {
 			h.Errorf("differs (-want +got):\n%s", diff)
@@ -60,7 +61,7 @@ func TestToken_ReturnsItsUserAsStoredNow(t *testing.T) {
 		}
 		h.ok(h.Users.SetRole(ctx, h.otto.ID, user.Admin))
 		h.ok(h.Groups.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: false}, h.byAnna()))
-		if _, u, groups, err = h.Tokens.TokenVisitor(ctx, token.Hash(text)); err != nil || u.Role != user.Admin || len(groups) != 0 {
+		if _, u, groups, err = h.Tokens.TokenVisitor(ctx, secrets.Hash(text)); err != nil || u.Role != user.Admin || len(groups) != 0 {
 			h.Errorf("after a change: %+v in %q, %v", u, groups, err)
 		}
 	})
@@ -70,7 +71,7 @@ func TestToken_ThatEndedIsInvalid(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
 		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.byAnna()))
-		h.invalid("unknown", token.Hash(token.New()))
+		h.invalid("unknown", secrets.Hash(token.New()))
 		h.invalid("empty", "")
 
 		byOwner, hash := h.newToken(h.otto.ID, "photos")
@@ -113,9 +114,9 @@ func TestToken_ThatEndedIsInvalid(t *testing.T) {
 		h.invalid("of a deleted user", deleted)
 
 		text := token.New()
-		must(h.Tokens.CreateToken(ctx, token.Token{UserID: h.anna.ID, Name: "x", Applications: []string{"photos"}, ExpiresAt: h.now.Add(time.Minute)}, token.Hash(text), h.byAnna()))(h.T)
+		must(h.Tokens.CreateToken(ctx, token.Token{UserID: h.anna.ID, Name: "x", Applications: []string{"photos"}, ExpiresAt: h.now.Add(time.Minute)}, secrets.Hash(text), h.byAnna()))(h.T)
 		h.now = h.now.Add(time.Minute)
-		h.invalid("expired", token.Hash(text))
+		h.invalid("expired", secrets.Hash(text))
 	})
 }
 
@@ -143,7 +144,7 @@ func TestToken_WithoutApplicationOrUserIsNotCreated(t *testing.T) {
 		h.ok(h.Applications.CreateApplication(ctx, closed, application.Icon{}, h.byAnna()))
 		before := h.events()
 		create := func(userID, by int64, slugs ...string) error {
-			_, err := h.Tokens.CreateToken(ctx, token.Token{UserID: userID, Name: "x", Applications: slugs}, token.Hash(token.New()), h.session(by))
+			_, err := h.Tokens.CreateToken(ctx, token.Token{UserID: userID, Name: "x", Applications: slugs}, secrets.Hash(token.New()), h.session(by))
 			return err
 		}
 		h.refused("for an unknown application", create(h.otto.ID, h.otto.ID, "photos", "nothing"), token.ErrScope)
@@ -164,7 +165,7 @@ func TestToken_AUserHasABoundedNumber(t *testing.T) {
 		h.ok(h.Applications.CreateApplication(h.Context(), app("photos"), application.Icon{}, h.byAnna()))
 		otto := h.byOtto()
 		if n := h.atOnce(func(s *sqlstore.Stores, _ int) error {
-			_, err := s.Tokens.CreateToken(h.Context(), token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"photos"}}, token.Hash(token.New()), otto)
+			_, err := s.Tokens.CreateToken(h.Context(), token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"photos"}}, secrets.Hash(token.New()), otto)
 			return err
 		}, token.ErrTooMany); n != token.MaxPerUser {
 			h.Errorf("%d tokens were created", n)
@@ -181,7 +182,7 @@ func TestToken_AnEndedSessionCreatesNone(t *testing.T) {
 		h.ok(h.Applications.CreateApplication(ctx, app("photos"), application.Icon{}, h.byAnna()))
 		create := func(s *sqlstore.Stores, by session.Session) error {
 			t := token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"photos"}}
-			_, err := s.Tokens.CreateToken(ctx, t, token.Hash(token.New()), by)
+			_, err := s.Tokens.CreateToken(ctx, t, secrets.Hash(token.New()), by)
 			return err
 		}
 		for what, id := range map[string]int64{"their user": h.otto.ID, "an admin": h.anna.ID} {

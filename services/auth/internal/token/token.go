@@ -1,20 +1,16 @@
 package token
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 const (
 	// Prefix is how every token begins, so that it is told from other credentials.
 	Prefix = "pft_"
-	bytes  = 32 // 256 bits cannot be guessed
-	length = len(Prefix) + 43
 	shown  = 8
 )
 
@@ -64,26 +60,14 @@ func (t Token) Valid(now time.Time) bool {
 
 // New returns a random token.
 func New() string {
-	b := make([]byte, bytes)
-	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
-	return Prefix + base64.RawURLEncoding.EncodeToString(b)
+	return Prefix + secrets.New()
 }
 
 // Is reports whether a text has the form of a token.
 func Is(s string) bool {
-	// Decoding passes over line breaks.
-	if len(s) != length || !strings.HasPrefix(s, Prefix) || strings.ContainsAny(s, "\r\n") {
-		return false
-	}
-	_, err := base64.RawURLEncoding.Strict().DecodeString(s[len(Prefix):])
-	return err == nil
+	secret, ok := strings.CutPrefix(s, Prefix)
+	return ok && secrets.Is(secret)
 }
 
 // Shown returns what may be shown of a token.
 func Shown(token string) string { return token[:min(len(token), shown)] }
-
-// Hash returns what a store holds of a token: its SHA-256, hexadecimal.
-func Hash(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
-}

@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/token"
 )
 
 func TestToken_HasItsForm(t *testing.T) {
 	a, b := token.New(), token.New()
-	if a == b || !token.Is(a) || len(a) != 47 || token.Shown(a) != a[:8] || token.Hash(a) == token.Hash(b) || len(token.Hash(a)) != 64 {
+	if a == b || !token.Is(a) || len(a) != 47 || token.Shown(a) != a[:8] || secrets.Hash(a) == secrets.Hash(b) || len(secrets.Hash(a)) != 64 {
 		t.Errorf("got %q and %q", a, b)
 	}
 	for _, s := range []string{"", "pft_", a[4:], a + "A", a[:46], "PFT_" + a[4:], " " + a[1:], a[:46] + "=", a[:46] + "+", "pft_" + strings.Repeat("A", 42) + "B", "pft_" + strings.Repeat("A", 41) + "\nA", "pft_" + strings.Repeat("A", 41) + "\rA"} {

@@ -19,6 +19,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -227,7 +228,7 @@ func (w *Web) credentials(r *http.Request, on session.Device) (account.Credentia
 func (w *Web) knowing(r *http.Request, on session.Device) (account.Credentials, error) {
 	c, err := w.credentials(r, on)
 	if c.Browser == "" && !w.CompatV0 {
-		c.Browser = session.NewBrowserID()
+		c.Browser = secrets.New()
 	}
 	return c, err
 }
