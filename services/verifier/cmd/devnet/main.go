@@ -3,9 +3,6 @@
 package main
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/devnet"
 )
@@ -13,12 +10,4 @@ import (
 // version is set by the linker.
 var version string
 
-func main() {
-	service.Main(version, func(ctx context.Context, p service.Process) int {
-		if err := devnet.Run(ctx, p.Version, p.Args, p.Getenv, p.Stdout, p.Stderr); err != nil {
-			_, _ = fmt.Fprintln(p.Stderr, "devnet:", err)
-			return 1
-		}
-		return 0
-	})
-}
+func main() { service.Main(version, devnet.Run) }

@@ -19,6 +19,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/devnet"
 )
 
@@ -152,8 +153,9 @@ func TestProgram_PrintsTheNetworkItServes(t *testing.T) {
 	n := start(t)
 	var printed bytes.Buffer
 	none := func(string) string { return "" }
-	if err := devnet.Run(t.Context(), "v0", []string{"network"}, none, &printed, io.Discard); err != nil {
-		t.Fatal(err)
+	p := service.Process{Args: []string{"network"}, Getenv: none, Stdout: &printed, Stderr: io.Discard}
+	if code := devnet.Run(t.Context(), p); code != 0 {
+		t.Fatal(code)
 	}
 	network, err := finality.ParseNetwork(printed.Bytes())
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -42,32 +41,29 @@ Settings are environment variables:
 
 `
 
-// Run runs the program devnet. After a stop by ctx it returns nil, unless a request has not ended in
-// time or the network could not be closed.
-func Run(
-	ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer,
-) error {
-	if len(args) > 0 && (args[0] == "--help" || args[0] == "-h") {
-		_, err := io.WriteString(stdout, usage+config.Table[Config]())
-		return err
+// Run carries out the command line and returns the exit code. After a stop by ctx that is 0, unless a request has not
+// ended in time or the network could not be closed.
+func Run(ctx context.Context, p service.Process) int {
+	with := func(do func(Config) error) service.Command {
+		return func(_ context.Context, args []string) error {
+			if _, err := service.Parse(service.Flags(), args); err != nil {
+				return err
+			}
+			cfg, err := config.Load[Config](p.Getenv)
+			if err != nil {
+				return err
+			}
+			return do(cfg)
+		}
 	}
-	if len(args) > 0 && args[0] == "--version" {
-		_, err := fmt.Fprintln(stdout, "devnet", version)
-		return err
-	}
-	cfg, err := config.Load[Config](getenv)
-	if err != nil {
-		return err
-	}
-	switch {
-	case len(args) == 0:
-		return run(ctx, cfg, stdout, stderr)
-	case len(args) == 1 && args[0] == "healthcheck":
-		return service.Healthcheck(ctx, cfg.FacilitatorAddr)
-	case len(args) == 1 && args[0] == "network":
-		return printNetwork(stdout, cfg)
-	}
-	return fmt.Errorf("unknown argument %q; see devnet --help", args[0])
+	return service.Program{
+		Name: "devnet", Help: usage + config.Table[Config](), UsageCode: 1,
+		Commands: map[string]service.Command{
+			"serve":       with(func(c Config) error { return run(ctx, c, p.Stdout, p.Stderr) }),
+			"healthcheck": with(func(c Config) error { return service.Healthcheck(ctx, c.FacilitatorAddr) }),
+			"network":     with(func(c Config) error { return printNetwork(p.Stdout, c) }),
+		},
+	}.Run(ctx, p)
 }
 
 func run(ctx context.Context, cfg Config, stdout, stderr io.Writer) (err error) {
