@@ -70,7 +70,9 @@ func (s *Applications) CreateApplication(
 	ctx context.Context, a application.Application, icon application.Icon, by session.Session,
 ) error {
 	return s.db.changePolicy(ctx, "create application", by, func(ctx context.Context, tx *transaction) error {
-		if err := tx.hasRoom(ctx, `SELECT count(*) FROM applications`, application.MaxApplications); err != nil {
+		err := refuse(ctx, tx, application.ErrTooMany, `SELECT count(*) >= ? FROM applications`,
+			application.MaxApplications)
+		if err != nil {
 			return err
 		}
 		if err := s.isFree(ctx, tx, a); err != nil {
@@ -111,16 +113,6 @@ func policyOf(a application.Application) map[string]any {
 		policy["group"] = a.Group
 	}
 	return policy
-}
-
-// hasRoom returns application.ErrTooMany when a query counts most or more.
-func (tx *transaction) hasRoom(ctx context.Context, query string, most int, args ...any) error {
-	var n int
-	err := tx.row(ctx, query, args...).Scan(&n)
-	if err == nil && n >= most {
-		return application.ErrTooMany
-	}
-	return err
 }
 
 // isFree returns application.ErrSlugTaken or application.ErrURLTaken when another application has a's slug or URL.

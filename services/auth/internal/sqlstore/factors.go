@@ -305,12 +305,8 @@ func (s *Factors) ResetFactor(ctx context.Context, id int64, by session.Session)
 }
 
 func (tx *transaction) requiresFactor(ctx context.Context) (bool, error) {
-	var value string
-	err := tx.row(ctx, `SELECT value FROM household WHERE key = ?`, householdRequire).Scan(&value)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return value == "true", err
+	return scanOne[bool](tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM household WHERE key = ? AND value = 'true')`,
+		householdRequire))
 }
 
 // RequireFactor implements account.Factors.

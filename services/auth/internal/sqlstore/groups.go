@@ -75,7 +75,8 @@ func (s *Groups) Groups(ctx context.Context) ([]application.UserGroup, error) {
 // CreateGroup implements policy.Groups.
 func (s *Groups) CreateGroup(ctx context.Context, slug, name string, members []int64, by session.Session) error {
 	return s.db.changePolicy(ctx, "create group", by, func(ctx context.Context, tx *transaction) error {
-		if err := tx.hasRoom(ctx, `SELECT count(*) FROM user_groups`, application.MaxGroups); err != nil {
+		err := refuse(ctx, tx, application.ErrTooMany, `SELECT count(*) >= ? FROM user_groups`, application.MaxGroups)
+		if err != nil {
 			return err
 		}
 		if _, err := tx.groupID(ctx, slug); !errors.Is(err, application.ErrGroupNotFound) {

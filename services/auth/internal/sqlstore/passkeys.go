@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -81,12 +80,10 @@ func (s *Passkeys) AddPasskey(
 		if err != nil {
 			return err
 		}
-		var n int
-		if err := tx.row(ctx, `SELECT count(*) FROM passkeys WHERE user_id = ?`, userID).Scan(&n); err != nil {
+		err = refuse(ctx, tx, factor.ErrTooManyPasskeys, `SELECT count(*) >= ? FROM passkeys WHERE user_id = ?`,
+			factor.MaxPasskeys, userID)
+		if err != nil {
 			return err
-		}
-		if n >= factor.MaxPasskeys {
-			return factor.ErrTooManyPasskeys
 		}
 		added, err = scanPasskey(tx.row(ctx, `INSERT INTO passkeys (user_id, credential_id, rp_id, name, record,
 			sign_count, created_at)
@@ -221,11 +218,10 @@ func (s *Passkeys) RemovePasskey(ctx context.Context, userID, id int64, rpID, st
 			return err
 		}
 		if !u.HasPassword() {
-			var others int
-			err := tx.row(ctx, `SELECT count(*) FROM passkeys WHERE user_id = ? AND id <> ? AND rp_id = ?`, userID, id,
-				removed.RPID).Scan(&others)
-			if err != nil || others == 0 {
-				return cmp.Or(err, factor.ErrLastPasskey)
+			err := refuse(ctx, tx, factor.ErrLastPasskey, `SELECT NOT EXISTS (SELECT 1 FROM passkeys
+				WHERE user_id = ? AND id <> ? AND rp_id = ?)`, userID, id, removed.RPID)
+			if err != nil {
+				return err
 			}
 		}
 		if err := tx.update(ctx, `DELETE FROM passkeys WHERE id = ?`, id); err != nil {

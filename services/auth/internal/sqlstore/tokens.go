@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
-	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -62,10 +61,8 @@ func (s *Tokens) CreateToken(
 		if err != nil {
 			return err
 		}
-		err = tx.hasRoom(ctx, `SELECT count(*) FROM app_tokens WHERE user_id = ?`, token.MaxPerUser, t.UserID)
-		if errors.Is(err, application.ErrTooMany) {
-			return token.ErrTooMany
-		}
+		err = refuse(ctx, tx, token.ErrTooMany, `SELECT count(*) >= ? FROM app_tokens WHERE user_id = ?`,
+			token.MaxPerUser, t.UserID)
 		if err != nil {
 			return err
 		}
