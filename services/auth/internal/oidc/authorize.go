@@ -140,7 +140,7 @@ func (s *Service) Authorize(ctx context.Context, attempt Attempt) (Step, error) 
 // request reads the parameters of a request, or those of a kept or pushed one. ErrRequest, ErrRequestGone.
 func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization, error) {
 	a := &authorization{Attempt: attempt, values: attempt.Values, maxAge: -1, now: s.o.Now()}
-	a.kept = Kept{At: a.now.Unix()}
+	a.kept = Kept{At: a.now.Unix(), Session: a.sessionKey()}
 	var err error
 	switch pushed, isPushed := strings.CutPrefix(a.values.Get("request_uri"), requestURN); {
 	case a.Handle != "":
@@ -153,7 +153,7 @@ func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization,
 		if err == nil && a.kept.ClientID != a.values.Get("client_id") {
 			err = ErrRequestGone
 		}
-		a.kept.At = s.o.Now().Unix()
+		a.kept.At, a.kept.Session = a.now.Unix(), a.sessionKey()
 	default:
 		a.kept.Query = a.values.Encode()
 	}
@@ -248,7 +248,7 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 		if err != nil {
 			return Back, nil, err
 		}
-		if paths && !a.provedSince(a.kept.At) {
+		if paths && !a.proved() {
 			return ToReauth, ErrConsentRequired, nil
 		}
 		if (question || paths) && !a.Confirmed {
@@ -265,6 +265,19 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 // clockSlack is how far ahead of the clock a proof may be: the clocks of replicas differ.
 const clockSlack = time.Minute
 
+// proved reports whether the user has proved who they are since the request came. Each proof makes another session; the
+// one with which the request came may have begun in the same second.
+func (a *authorization) proved() bool {
+	return a.sessionKey() != a.kept.Session && a.provedSince(a.kept.At)
+}
+
+func (a *authorization) sessionKey() string {
+	if a.Session == nil {
+		return ""
+	}
+	return a.Session.Key
+}
+
 // provedSince reports whether the user has proved who they are at or after an instant. A proof of the future, by more
 // than clockSlack, does not count: it was made while a clock was ahead, and would count for requests yet to come.
 func (a *authorization) provedSince(unix int64) bool {
@@ -275,10 +288,10 @@ func (a *authorization) provedSince(unix int64) bool {
 // outdated reports whether the session is older than the request asks for or, if the user has a second factor,
 // weaker. After a proof since the request came it is neither: a request asks for one proof only.
 func (a *authorization) outdated() bool {
-	if a.provedSince(a.kept.At) {
+	if a.proved() {
 		return false
 	}
-	if a.asks("login") || a.maxAge >= 0 && !a.provedSince(a.kept.At-int64(a.maxAge/time.Second)) {
+	if a.asks("login") || a.maxAge == 0 || a.maxAge > 0 && !a.provedSince(a.kept.At-int64(a.maxAge/time.Second)) {
 		return true
 	}
 	return a.User.SecondFactor && a.weak()
@@ -454,7 +467,8 @@ func (s *Service) keep(ctx context.Context, a *authorization) (handle string, er
 		}
 	}
 	handle = random()
-	return handle, s.o.ShortLived.Keep(ctx, Hash(handle), Kept{Query: a.kept.Query, At: a.kept.At}, RequestLifetime)
+	kept := Kept{Query: a.kept.Query, At: a.kept.At, Session: a.kept.Session}
+	return handle, s.o.ShortLived.Keep(ctx, Hash(handle), kept, RequestLifetime)
 }
 
 // Push keeps a request that a client sends itself, before a browser does (RFC 9126), and returns the request_uri that

@@ -105,6 +105,8 @@ type Access struct {
 type Kept struct {
 	Query string // the request's parameters
 	At    int64  // when it came, Unix seconds
+	// Session is the key of the session with which it came; empty: none, or it came by POST, without cookies.
+	Session string `json:",omitempty"`
 	// ClientID is the client that has pushed the request; empty: a browser sent it.
 	ClientID string
 }
