@@ -148,6 +148,25 @@ func TestPrompt_AProofOfTheFutureIsNone(t *testing.T) {
 	}
 }
 
+// TestPrompt_HintAtAnotherGetsNoCode: an application that says whose login it has is not given somebody else's.
+func TestPrompt_HintAtAnotherGetsNoCode(t *testing.T) {
+	h := newSigningIn(t)
+	otto, anna := h.otto(), h.anna()
+	hint := h.exchange(otto.code()).ID
+	h.clock.Advance(2 * time.Hour) // it has expired, and says who it was all the same
+	for _, prompt := range []string{"none", "-"} {
+		if got := anna.back("id_token_hint", hint, "prompt", prompt); got.Get("error") != "login_required" || got.Has("code") {
+			t.Errorf("another's hint, prompt %s: %v", prompt, got)
+		}
+		if got := otto.back("id_token_hint", hint, "prompt", prompt); !got.Has("code") {
+			t.Errorf("the user's own hint, prompt %s: %v", prompt, got)
+		}
+		if got := anna.back("id_token_hint", hint+"x", "prompt", prompt); !got.Has("code") {
+			t.Errorf("a hint that is none of ours, prompt %s: %v", prompt, got)
+		}
+	}
+}
+
 func TestPrompt_QuestionIsAskedWhereTheAddressProvesNothing(t *testing.T) {
 	h := newSigningIn(t)
 	h.client("asks", func(c *oidc.Client) { c.Ask = true })

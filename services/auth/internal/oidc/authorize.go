@@ -2,6 +2,7 @@ package oidc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -347,6 +348,11 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 		}
 		return step, nil
 	}
+	if another, err := s.hintsAtAnother(ctx, a, p); err != nil {
+		return Step{}, err
+	} else if another {
+		return s.refused(ctx, a, ErrLoginRequired), nil
+	}
 	kept := s.newCode(a.client, p, *a.Session, knownScopes(a.values.Get("scope")))
 	kept.Redirect, kept.Nonce = a.values.Get("redirect_uri"), a.values.Get("nonce")
 	kept.Challenge = a.values.Get("code_challenge")
@@ -358,6 +364,21 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 		return s.o.ShortLived.Wait(ctx, a.client.ApplicationID, s.o.Now())
 	})
 	return s.answerStep(a, url.Values{"code": {code}}), nil
+}
+
+// hintsAtAnother reports whether id_token_hint is an ID token of ours about somebody else than p. The application must
+// then get no code (OpenID Connect Core, section 3.1.2.2).
+func (s *Service) hintsAtAnother(ctx context.Context, a *authorization, p Person) (bool, error) {
+	text, err := s.VerifyHint(ctx, a.values.Get("id_token_hint"))
+	if errors.Is(err, ErrToken) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var claims struct{ Sub string }
+	err = json.Unmarshal(text, &claims)
+	return err == nil && claims.Sub != p.Subject, nil
 }
 
 // newCode returns the Code of a person's login at a client. It expires after CodeLifetime.
