@@ -344,6 +344,21 @@ func TestPush_KeepsARequestOnce(t *testing.T) {
 	handle := strings.TrimPrefix(pushed.URI, "urn:ietf:params:oauth:request_uri:")
 	refused("as a handle", otto.at("GET", "/pforte/oidc/authorize?r="+handle, ""))
 	refused("of another client", use("other"))
+	post := func(uri string) reply {
+		got := otto.at("POST", "/pforte/oidc/authorize", asked("request_uri", uri).Encode(), "Content-Type", "application/x-www-form-urlencoded")
+		if to := got.header.Get("Location"); to != "" {
+			return otto.at("GET", to, "")
+		}
+		return got
+	}
+	push().into(&pushed)
+	if got := post(pushed.URI); !strings.HasPrefix(got.header.Get("Location"), callback+"?code=") {
+		t.Errorf("by POST: %d, led to %s", got.status, got.header.Get("Location"))
+	}
+	refused("a second time by POST", post(pushed.URI))
+	if got := post("https://evil.org/request"); !strings.HasPrefix(got.header.Get("Location"), callback+"?error=request_uri_not_supported") {
+		t.Errorf("a foreign one by POST: %d, led to %s", got.status, got.header.Get("Location"))
+	}
 	push().into(&pushed)
 	h.clock.Advance(91 * time.Second)
 	refused("expired", use("grafana"))

@@ -457,15 +457,13 @@ func (s *Service) Waiting(ctx context.Context, handle string) (Waiting, error) {
 	return Waiting{Name: a.client.Name, To: to, Origin: Origin(to)}, nil
 }
 
-// Keep keeps a request that came by POST, and returns its handle. The attempt has Values, IP and Spend.
-// ErrRequest, ErrUnknownClient, ErrUnknownAddress, and the errors of Off, of Spend and of stores.
+// Keep keeps a request that came by POST, or the pushed one that it names, and returns its handle. The attempt has
+// Values, IP and Spend. ErrRequest, ErrRequestGone, ErrUnknownClient, ErrUnknownAddress, and the errors of Off, of
+// Spend and of stores.
 func (s *Service) Keep(ctx context.Context, attempt Attempt) (handle string, err error) {
 	st, err := s.on(ctx)
 	if err != nil {
 		return "", err
-	}
-	if attempt.Values.Has("request_uri") {
-		return "", ErrRequest
 	}
 	a, err := s.request(ctx, attempt)
 	if err != nil {
