@@ -734,8 +734,10 @@ func TestSignIn_RefreshTokenOfAConfidentialClientStays(t *testing.T) {
 
 func TestSignIn_IsNothingElsewhereAndWithoutClients(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.publicURL, s.pages = origin, true })
-	if got := h.browser().at("GET", "/pforte/.well-known/openid-configuration", ""); got.status != http.StatusNotFound {
-		t.Errorf("without clients: %d", got.status)
+	for _, path := range []string{"/pforte/.well-known/openid-configuration", "/pforte/oidc/jwks"} {
+		if got := h.browser().at("GET", path, ""); got.status != http.StatusNotFound {
+			t.Errorf("%s without clients: %d", path, got.status)
+		}
 	}
 	s := newSigningIn(t)
 	got := s.browser().at("GET", "/pforte/.well-known/openid-configuration", "").want(http.StatusOK)

@@ -49,6 +49,19 @@ func (h *signingIn) signs() string {
 	return kid
 }
 
+// TestKeys_StayPublishedWithoutClients: the logouts of the last one are signed by them, and still on their way.
+func TestKeys_StayPublishedWithoutClients(t *testing.T) {
+	h := newSigningIn(t)
+	before := h.published()
+	h.ok(h.oidc.Remove(t.Context(), session.Session{}, "grafana"))
+	if after := h.published(); !slices.Equal(after, before) {
+		t.Errorf("published were %q, are %q", before, after)
+	}
+	if got := h.browser().at("GET", "/pforte/.well-known/openid-configuration", ""); got.status != http.StatusNotFound {
+		t.Errorf("discovery: %d", got.status)
+	}
+}
+
 var one, other = strings.Repeat("0123456789abcdef", 4), strings.Repeat("fedcba9876543210", 4)
 
 // TestDataKey_OfAnotherReplacesKeysAndNothingElse: who loses DATA_KEY has everybody log in once. The keys that it sealed

@@ -145,15 +145,12 @@ func (s *Service) KeepKeys(ctx context.Context) error {
 	})
 }
 
-// KeySet returns the published keys (RFC 7517), RSA first. It fails as Off does, and with ErrNoClient while there are
-// no clients.
+// KeySet returns the published keys (RFC 7517), RSA first. It fails as Off does, and with ErrNoClient where there are
+// none, because there was no client yet. After the last client they stay: its logouts may be on their way.
 func (s *Service) KeySet(ctx context.Context) ([]json.RawMessage, error) {
 	st, err := s.on(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if len(st.clients) == 0 {
-		return nil, ErrNoClient
 	}
 	keys := slices.Clone(st.keys)
 	slices.SortStableFunc(keys, func(a, b StoredKey) int { return -cmp.Compare(a.Alg, b.Alg) }) // RS256, ES256
@@ -162,6 +159,9 @@ func (s *Service) KeySet(ctx context.Context) ([]json.RawMessage, error) {
 		if k.Published(s.o.Now()) {
 			set = append(set, json.RawMessage(k.JWK))
 		}
+	}
+	if len(set) == 0 {
+		return nil, ErrNoClient
 	}
 	return set, nil
 }
