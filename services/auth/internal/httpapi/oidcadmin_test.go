@@ -103,6 +103,7 @@ func TestSignIns_AreEditedByAdmins(t *testing.T) {
 
 func TestSignIns_AChangedIssuerIsTakenByAnAdmin(t *testing.T) {
 	h := newSigningIn(t)
+	granted := h.exchange(h.otto().code("scope", offline))
 	h.ok(h.database.Clients.SetIssuer(t.Context(), "https://old.example.org/pforte", session.Session{}))
 	h.clock.Advance(5e9)
 	discovery := func() int { return h.browser().at("GET", "/pforte/.well-known/openid-configuration", "").status }
@@ -114,6 +115,10 @@ func TestSignIns_AChangedIssuerIsTakenByAnAdmin(t *testing.T) {
 	anna.send(http.MethodPut, prefix+"/oidc/issuer", "").want(http.StatusOK)
 	if got := discovery(); got != http.StatusOK {
 		t.Errorf("after it was taken: %d", got)
+	}
+	h.refresh(granted.Refresh).is(t, "a login by another issuer", http.StatusBadRequest, "invalid_grant")
+	if _, status := h.userInfo(granted.Access); status != http.StatusUnauthorized {
+		t.Errorf("its access token: %d", status)
 	}
 }
 

@@ -72,7 +72,7 @@ const (
 	EndedLimit    = "too_many"
 	EndedRemoved  = "application_removed"
 	EndedByAge    = "expired"
-	EndedChanged  = "client_changed" // public or confidential, or another id
+	EndedChanged  = "client_changed" // public or confidential, or another id or issuer
 )
 
 // Person is a user as an application may come to know them, as stored now.

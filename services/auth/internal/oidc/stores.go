@@ -31,7 +31,8 @@ type Clients interface {
 	RequirePKCE(ctx context.Context, applicationID int64) error
 	// Issuer returns the issuer that is written down; empty: none yet.
 	Issuer(ctx context.Context) (string, error)
-	// SetIssuer replaces the issuer that is written down, if one is.
+	// SetIssuer replaces the issuer that is written down, if one is, and ends all grants: a login stays that of one
+	// issuer (OpenID Connect Core, section 12.2).
 	SetIssuer(ctx context.Context, issuer string, by session.Session) error
 }
 

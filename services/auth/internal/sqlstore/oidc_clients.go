@@ -356,6 +356,9 @@ func (s *Clients) SetIssuer(ctx context.Context, issuer string, by session.Sessi
 		if err != nil {
 			return err
 		}
+		if _, err := tx.endGrants(ctx, oidc.EndedChanged, `TRUE`); err != nil {
+			return err
+		}
 		return tx.record(ctx, audit.Event{Name: "oidc_issuer_changed", Detail: map[string]any{"issuer": issuer}})
 	})
 }
