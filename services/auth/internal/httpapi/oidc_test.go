@@ -493,6 +493,12 @@ func TestSignIn_ErrorsLeadBack(t *testing.T) {
 	if got := otto.back("prompt", "none login"); got.Get("error") != "invalid_request" {
 		t.Errorf("prompt=none login: %v", got)
 	}
+	// Without a value they count as left out (RFC 6749, section 3.1).
+	for _, name := range []string{"request", "request_uri", "registration", "max_age", "prompt", "response_mode"} {
+		if got := otto.back(name, ""); got.Get("code") == "" {
+			t.Errorf("%s without a value: %v", name, got)
+		}
+	}
 	if got := otto.back("state", "-"); got.Get("code") == "" || got.Has("state") {
 		t.Errorf("without state: %v", got)
 	}

@@ -204,11 +204,11 @@ func (a *authorization) check() error {
 		return ErrResponseType
 	case !slices.Contains([]string{"", "query", "form_post"}, v.Get("response_mode")):
 		return ErrResponseMode
-	case v.Has("request"):
+	case v.Get("request") != "":
 		return ErrRequestObject
-	case v.Has("request_uri"): // the method request has replaced one of ours; Push takes none
+	case v.Get("request_uri") != "": // the method request has replaced one of ours; Push takes none
 		return ErrRequestURI
-	case v.Has("registration"):
+	case v.Get("registration") != "":
 		return ErrRegistration
 	case !slices.Contains(strings.Fields(v.Get("scope")), ScopeOpenID):
 		return ErrScope
@@ -220,8 +220,8 @@ func (a *authorization) check() error {
 	case a.asks("none") && len(a.prompt) > 1:
 		return ErrParameter
 	}
-	if v.Has("max_age") {
-		seconds, err := strconv.ParseInt(v.Get("max_age"), 10, 64)
+	if text := v.Get("max_age"); text != "" {
+		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || seconds < 0 {
 			return ErrParameter
 		}
