@@ -27,7 +27,8 @@ const (
 	callback = "https://grafana.example.org/login/generic_oauth"
 )
 
-// failingGrants are grants whose store fails as often as failing says: the calls before insert, or all.
+// failingGrants are grants whose store fails as often as failing says: all calls or, if it is negative, CreateGrant once
+// it has made the grant.
 type failingGrants struct {
 	oidc.Grants
 	failing *atomic.Int64
@@ -45,7 +46,12 @@ func (g failingGrants) CreateGrant(ctx context.Context, of oidc.Grant) (oidc.Hel
 	if fails(g.failing) {
 		return oidc.Held{}, errStore
 	}
-	return g.Grants.CreateGrant(ctx, of)
+	held, err := g.Grants.CreateGrant(ctx, of)
+	if g.failing.Load() < 0 { // after the grant was stored
+		g.failing.Add(1)
+		return oidc.Held{}, errStore
+	}
+	return held, err
 }
 
 func (g failingGrants) Held(ctx context.Context, id string) (oidc.Held, error) {
@@ -85,7 +91,7 @@ func (s failingShort) PollDevice(ctx context.Context, hash, secret, clientID str
 }
 
 func (s failingShort) PutAccess(ctx context.Context, hash string, a oidc.Access) error {
-	if s.failing.Load() < 0 { // after the grant was stored
+	if s.failing.Load() < 0 { // after the code was taken
 		s.failing.Add(1)
 		return errStore
 	}
@@ -571,8 +577,9 @@ func TestSignIn_StoreThatIsAwayIsNoNo(t *testing.T) {
 	otto := h.otto()
 	for what, fail := range map[string]func(){
 		"before the code is taken": func() { h.brokenShort.Store(1) },
+		"after the code is taken":  func() { h.brokenShort.Store(-1) },
 		"before the grant":         func() { h.brokenGrants.Store(1) },
-		"after the grant":          func() { h.brokenShort.Store(-1) },
+		"after the grant":          func() { h.brokenGrants.Store(-1) },
 	} {
 		code := otto.code()
 		fail()

@@ -226,6 +226,25 @@ func TestDeviceCode_StoreThatIsAwayIsNoNo(t *testing.T) {
 	}
 }
 
+// TestDeviceCode_StoreThatIsAwayForLongIsNoNo has Redis fail for longer than a device is given the same login.
+func TestDeviceCode_StoreThatIsAwayForLongIsNoNo(t *testing.T) {
+	h := newSigningIn(t, withPages)
+	s := h.device()
+	h.otto().answers(s.User, "yes").answers(http.StatusSeeOther)
+	for range 4 {
+		h.brokenShort.Store(-1)
+		h.poll(s).is(t, "meanwhile", http.StatusServiceUnavailable, "temporarily_unavailable")
+		h.clock.Advance(oidc.RefreshGrace / 2)
+	}
+	got := h.poll(s)
+	if got.status != http.StatusOK {
+		t.Fatalf("afterwards: %d %s", got.status, got.body)
+	}
+	if _, status := h.userInfo(got.Access); status != http.StatusOK {
+		t.Errorf("the access token: %d", status)
+	}
+}
+
 // TestDeviceCode_LostAnswerIsGivenAgain: to a device that waits as it should, its login once more, and never another one.
 func TestDeviceCode_LostAnswerIsGivenAgain(t *testing.T) {
 	inEachWithPages(t, func(t *testing.T, h *signingIn) {
@@ -291,7 +310,7 @@ func TestDeviceCode_LostAnswerIsGivenAgain(t *testing.T) {
 		h.poll(s).is(t, "ended meanwhile", http.StatusBadRequest, "invalid_grant")
 
 		s = allowed()
-		h.brokenShort.Store(-1) // once the login is stored
+		h.brokenGrants.Store(-1) // once the login is stored
 		h.poll(s).is(t, "half of it was done", http.StatusServiceUnavailable, "temporarily_unavailable")
 		if got := h.poll(s); got.status != http.StatusOK {
 			t.Errorf("then: %d %s", got.status, got.body)

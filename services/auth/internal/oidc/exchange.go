@@ -55,7 +55,12 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 // redeem makes a grant of what a code stands for, or finds the one that an earlier try has made whose answer was lost,
 // and returns its tokens. Where a store or signing fails, keep is called to keep the code again. ErrNotAdmitted.
 func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Context, Code) error) (Tokens, error) {
-	held, err := s.o.Grants.CreateGrant(ctx, taken.grant())
+	// The access token comes first: while Redis is away no grant is made, which createdGrant would find too old later.
+	access, err := s.newAccess(ctx, taken.Grant, taken.Scopes)
+	var held Held
+	if err == nil {
+		held, err = s.o.Grants.CreateGrant(ctx, taken.grant())
+	}
 	if errors.Is(err, ErrNotAdmitted) {
 		held, err = s.createdGrant(ctx, taken.Grant)
 	}
@@ -64,7 +69,7 @@ func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Cont
 	}
 	var tokens Tokens
 	if err == nil {
-		tokens, err = s.tokens(ctx, held, held.Scopes, taken.Nonce)
+		tokens, err = s.tokens(ctx, held, access, held.Scopes, taken.Nonce)
 	}
 	if err != nil {
 		s.giveBack(ctx, taken, keep)
@@ -160,11 +165,19 @@ func (s *Service) loggedIn(ctx context.Context, h Held) {
 	})
 }
 
-// tokens makes the tokens of a grant for some of its scopes. The caller has made all checks before, because a
-// signature is expensive.
-func (s *Service) tokens(ctx context.Context, h Held, scopes []string, nonce string) (Tokens, error) {
+// newAccess returns an access token of a grant for scopes. It is good for nothing before the grant is made.
+func (s *Service) newAccess(ctx context.Context, grant string, scopes []string) (token string, err error) {
+	token = accessPrefix + random()
+	return token, s.o.ShortLived.PutAccess(ctx, Hash(token), Access{
+		Grant: grant, Scopes: scopes, IssuedAt: s.o.Now().Unix(),
+	})
+}
+
+// tokens makes the tokens of a grant for some of its scopes, with an access token for them. The caller has made all
+// checks before, because a signature is expensive.
+func (s *Service) tokens(ctx context.Context, h Held, access string, scopes []string, nonce string) (Tokens, error) {
 	now := s.o.Now()
-	t := Tokens{Access: accessPrefix + random(), Life: AccessLifetime, Scopes: scopes}
+	t := Tokens{Access: access, Life: AccessLifetime, Scopes: scopes}
 	if h.Offline {
 		t.Refresh = refreshToken(s.o.MACKeys[0], h.ID, h.Generation)
 	}
@@ -178,9 +191,6 @@ func (s *Service) tokens(ctx context.Context, h Held, scopes []string, nonce str
 		claims["nonce"] = nonce
 	}
 	var err error
-	if t.ID, err = s.Sign(ctx, h.Client.Alg, TypeID, claims); err != nil {
-		return Tokens{}, err
-	}
-	err = s.o.ShortLived.PutAccess(ctx, Hash(t.Access), Access{Grant: h.ID, Scopes: scopes, IssuedAt: now.Unix()})
+	t.ID, err = s.Sign(ctx, h.Client.Alg, TypeID, claims)
 	return t, err
 }

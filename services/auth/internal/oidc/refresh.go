@@ -44,7 +44,7 @@ func (s *Service) Refresh(ctx context.Context, c Client, token, scope, ip string
 	if err := s.o.Grants.Used(ctx, h.ID); err != nil {
 		return Tokens{}, err
 	}
-	return s.tokens(ctx, h, scopes, "")
+	return s.renewed(ctx, h, scopes)
 }
 
 // refreshable returns the live grant of a refresh token. ErrGrantEnded, also after RefreshIdle or RefreshLifetime;
@@ -70,7 +70,7 @@ func (s *Service) rotate(ctx context.Context, h Held, generation int64, scopes [
 	if generation == h.Generation {
 		// A token is replaced once its answer is ready: while Redis or signing fails it stays the current one, however
 		// long that takes. Where it is not replaced, no one learns the access token.
-		t, err := s.tokens(ctx, h, scopes, "")
+		t, err := s.renewed(ctx, h, scopes)
 		if err != nil {
 			return Tokens{}, err
 		}
@@ -87,7 +87,7 @@ func (s *Service) rotate(ctx context.Context, h Held, generation int64, scopes [
 		}
 	}
 	if generation == h.Generation-1 && s.o.Now().Sub(h.RotatedAt) <= RefreshGrace {
-		return s.tokens(ctx, h, scopes, "")
+		return s.renewed(ctx, h, scopes)
 	}
 	if generation >= h.Generation { // the database is older than the token
 		return Tokens{}, ErrRefresh
@@ -96,6 +96,15 @@ func (s *Service) rotate(ctx context.Context, h Held, generation int64, scopes [
 		return Tokens{}, err
 	}
 	return Tokens{}, ErrRefreshUsed
+}
+
+// renewed makes new tokens of a grant for some of its scopes.
+func (s *Service) renewed(ctx context.Context, h Held, scopes []string) (Tokens, error) {
+	access, err := s.newAccess(ctx, h.ID, scopes)
+	if err != nil {
+		return Tokens{}, err
+	}
+	return s.tokens(ctx, h, access, scopes, "")
 }
 
 const (
