@@ -21,9 +21,6 @@ const FreshFor = 10 * time.Minute
 // RecentFor is how long an authentication counts for looking at the audit and at other people's data.
 const RecentFor = 24 * time.Hour
 
-// clockSlack is how far ahead of the clock a proof may be: the clocks of replicas differ.
-const clockSlack = time.Minute
-
 // ErrReauthRequired is returned when the session's user has to prove again who they are.
 var ErrReauthRequired = errors.New("a fresh proof of who the user is, is required")
 
@@ -44,11 +41,10 @@ func (s *Service) CheckRecent(of session.Session) error {
 	return nil
 }
 
-// provedWithin reports whether the proof of a session is no older than d. One of the future, by more than clockSlack,
-// does not count: it was made while a clock was ahead, and would count for longer than d.
+// provedWithin reports whether the proof of a session is no older than d.
 func (s *Service) provedWithin(of session.Session, d time.Duration) bool {
-	age := s.now().Sub(of.AuthAt)
-	return -clockSlack <= age && age <= d
+	now := s.now()
+	return of.ProvedSince(now.Add(-d), now)
 }
 
 // ErrReauthPassword is returned by Reauth for a wrong password.

@@ -263,9 +263,6 @@ func (s *Service) missing(ctx context.Context, a *authorization) (kind StepKind,
 	return Back, nil, nil
 }
 
-// clockSlack is how far ahead of the clock a proof may be: the clocks of replicas differ.
-const clockSlack = time.Minute
-
 // proved reports whether the user has proved who they are since the request came. Each proof makes another session; the
 // one with which the request came may have begun in the same second.
 func (a *authorization) proved() bool {
@@ -279,11 +276,9 @@ func (a *authorization) sessionKey() string {
 	return a.Session.Key
 }
 
-// provedSince reports whether the user has proved who they are at or after an instant. A proof of the future, by more
-// than clockSlack, does not count: it was made while a clock was ahead, and would count for requests yet to come.
+// provedSince reports whether the user has proved who they are at or after an instant.
 func (a *authorization) provedSince(unix int64) bool {
-	at := a.Session.AuthAt
-	return at.Unix() >= unix && !at.After(a.now.Add(clockSlack))
+	return a.Session.ProvedSince(time.Unix(unix, 0), a.now)
 }
 
 // outdated reports whether the session is older than the request asks for or, if the user has a second factor,

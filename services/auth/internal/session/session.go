@@ -96,6 +96,15 @@ func (f Factor) AMR() []string {
 	}
 }
 
+// clockSlack is how far ahead of the clock a proof may be: the clocks of replicas differ.
+const clockSlack = time.Minute
+
+// ProvedSince reports, at the instant now, whether the user has proved who they are at or after another. A proof of the
+// future, by more than clockSlack, does not count: it was made while a clock was ahead, and would count for too long.
+func (s Session) ProvedSince(at, now time.Time) bool {
+	return !s.AuthAt.Before(at) && !s.AuthAt.After(now.Add(clockSlack))
+}
+
 // ValidCSRFToken reports whether a token is the session's, in constant time. A
 // session without a token has no valid one.
 func (s Session) ValidCSRFToken(token string) bool {
