@@ -732,6 +732,10 @@ func TestSignIn_RefreshTokenOfAConfidentialClientStays(t *testing.T) {
 		t.Errorf("a part of the scopes tells %v", info)
 	}
 	h.refresh(got.Refresh, "scope", "openid email").is(t, "a wider scope", 400, "invalid_scope")
+	h.refresh(got.Refresh, "scope", "admin").is(t, "no scope of the login", 400, "invalid_scope")
+	if same := h.refresh(got.Refresh, "scope", "openid profile offline_access admin"); same.Scope != got.Scope {
+		t.Errorf("what was asked for, with an unknown scope: %d %s", same.status, same.body)
+	}
 	h.refresh(got.Access).is(t, "an access token", 400, "invalid_grant")
 	h.refresh(got.ID).is(t, "an ID token", 400, "invalid_grant")
 	if _, status := h.userInfo(got.Refresh); status != http.StatusUnauthorized {

@@ -34,6 +34,9 @@ func (s *Service) Refresh(ctx context.Context, c Client, token, scope, ip string
 			return Tokens{}, ErrWider
 		}
 		scopes = slices.DeleteFunc(slices.Clone(h.Scopes), func(s string) bool { return !slices.Contains(asked, s) })
+		if len(scopes) == 0 { // unknown scopes alone, none of which the login has
+			return Tokens{}, ErrWider
+		}
 	}
 	if c.Public {
 		return s.rotate(ctx, h, generation, scopes)
