@@ -3,12 +3,14 @@ package sqlstore_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
@@ -431,6 +433,26 @@ func TestLogouts_WhoseProcessEndsAreClaimedAgain(t *testing.T) {
 		h.ok(h.Logouts.LogoutFailed(ctx, third[0]))
 		if n := must(h.Logouts.LogoutsWaiting(ctx))(h.T); n != 0 || h.recorded("oidc_logout_failed") != 1 {
 			t.Errorf("%d wait, %d recorded", n, h.recorded("oidc_logout_failed"))
+		}
+	})
+}
+
+// TestLogouts_ThatFailNameTheApplication by its short name, as all records do, or its client's id once it is gone.
+func TestLogouts_ThatFailNameTheApplication(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		c := h.withClient("albums")
+		for _, l := range []oidc.Logout{{ApplicationID: c.ApplicationID}, {ApplicationID: c.ApplicationID + 1}} {
+			h.queue(l.ApplicationID, "a")
+			for _, claimed := range must(h.Logouts.ClaimLogouts(h.Context(), 1, nil))(h.T) {
+				h.ok(h.Logouts.LogoutFailed(h.Context(), claimed))
+			}
+		}
+		var told []any
+		for _, e := range must(h.Audit.Entries(h.Context(), audit.Query{Event: "oidc_logout_failed", Limit: 10}))(h.T) {
+			told = append(told, e.Detail["app"])
+		}
+		if !slices.Equal(told, []any{"photos", c.Slug}) {
+			t.Errorf("told of %q", told)
 		}
 	})
 }

@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"strings"
 	"time"
 
@@ -73,8 +75,13 @@ func (s *Logouts) LogoutFailed(ctx context.Context, l oidc.Logout) error {
 		if err != nil || n == 0 {
 			return err
 		}
+		app := l.ClientID // unless the application is there still
+		err = tx.row(ctx, `SELECT slug FROM applications WHERE id = ?`, l.ApplicationID).Scan(&app)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
 		return tx.record(ctx, audit.Event{
-			Name: "oidc_logout_failed", Detail: map[string]any{"app": l.ClientID, "tries": l.Tries},
+			Name: "oidc_logout_failed", Detail: map[string]any{"app": app, "tries": l.Tries},
 		})
 	})
 }
