@@ -28,7 +28,7 @@ type provider struct{ *api }
 const maxOAuthForm = 16 << 10
 
 func (a provider) routes(e *echo.Echo) {
-	for _, r := range []struct {
+	routes := []struct {
 		method, path string
 		do           echo.HandlerFunc
 	}{
@@ -48,7 +48,18 @@ func (a provider) routes(e *echo.Echo) {
 		{http.MethodPost, web.OIDCDevice, a.device},
 		{http.MethodGet, web.OAuthMetadata, a.discovery},
 		{http.MethodGet, web.OIDCWebFinger, a.webFinger},
-	} {
+	}
+	allowed := map[string][]string{}
+	for _, r := range routes {
+		allowed[r.path] = append(allowed[r.path], r.method)
+	}
+	for path, methods := range allowed { // else a program gets the page for paths that there are not
+		e.Any(path, a.requireProvider(func(c echo.Context) error {
+			c.Response().Header().Set("Allow", strings.Join(methods, ", "))
+			return writeJSON(c, http.StatusMethodNotAllowed, oauthError{"invalid_request", "wrong method"})
+		}))
+	}
+	for _, r := range routes {
 		e.Add(r.method, r.path, a.requireProvider(r.do))
 	}
 }

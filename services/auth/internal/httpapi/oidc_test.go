@@ -749,6 +749,25 @@ func TestSignIn_RefreshTokenOfAConfidentialClientStays(t *testing.T) {
 	}
 }
 
+// TestSignIn_AWrongMethodNamesTheRightOnes, with the pages beside it, too.
+func TestSignIn_AWrongMethodNamesTheRightOnes(t *testing.T) {
+	h := newSigningIn(t, withPages)
+	for path, want := range map[string]string{
+		"/pforte/.well-known/openid-configuration": "GET", "/pforte/oidc/jwks": "GET", "/pforte/oidc/authorize": "GET, POST", "/pforte/oidc/token": "POST, OPTIONS",
+		"/pforte/oidc/userinfo": "GET, POST, OPTIONS", "/pforte/oidc/introspect": "POST", "/pforte/oidc/par": "POST", "/.well-known/webfinger": "GET",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodHead} {
+			if strings.Contains(want, method) {
+				continue
+			}
+			got := h.browser().at(method, path, "")
+			if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") != want || got.header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s %s: %d, Allow is %q, %s", method, path, got.status, got.header.Get("Allow"), got.body)
+			}
+		}
+	}
+}
+
 func TestSignIn_IsNothingElsewhereAndWithoutClients(t *testing.T) {
 	h := newFixture(t, func(s *settings) { s.publicURL, s.pages = origin, true })
 	for _, path := range []string{"/pforte/.well-known/openid-configuration", "/pforte/oidc/jwks"} {
