@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/subtle"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // Credentials are what a client authenticates by: the header Authorization, the form, or its id alone.
@@ -36,7 +38,7 @@ func (s *Service) Authenticate(ctx context.Context, by Credentials) (Client, err
 	if c.Public {
 		return c, nil
 	}
-	hash := []byte(Hash(text))
+	hash := []byte(secrets.Hash(text))
 	for _, secret := range c.Secrets {
 		if subtle.ConstantTimeCompare([]byte(secret.Hash), hash) == 1 {
 			s.used(ctx, secret)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -145,12 +146,12 @@ func (s *Service) request(ctx context.Context, attempt Attempt) (*authorization,
 	var err error
 	switch pushed, isPushed := strings.CutPrefix(a.values.Get("request_uri"), requestURN); {
 	case a.Handle != "":
-		a.kept, err = s.o.ShortLived.Kept(ctx, Hash(a.Handle))
+		a.kept, err = s.o.ShortLived.Kept(ctx, secrets.Hash(a.Handle))
 		if err == nil && a.kept.ClientID != "" { // a pushed one, which counts once, as a request_uri
 			err = ErrRequestGone
 		}
 	case isPushed && one(a.values, "client_id"):
-		a.kept, err = s.o.ShortLived.TakeKept(ctx, Hash(pushed))
+		a.kept, err = s.o.ShortLived.TakeKept(ctx, secrets.Hash(pushed))
 		if err == nil && a.kept.ClientID != a.values.Get("client_id") {
 			err = ErrRequestGone
 		}
@@ -351,8 +352,8 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 	kept := s.newCode(a.client, p, *a.Session, knownScopes(a.values.Get("scope")))
 	kept.Redirect, kept.Nonce = a.values.Get("redirect_uri"), a.values.Get("nonce")
 	kept.Challenge = a.values.Get("code_challenge")
-	code := random()
-	if err := s.o.ShortLived.PutCode(ctx, Hash(code), kept); err != nil {
+	code := secrets.New()
+	if err := s.o.ShortLived.PutCode(ctx, secrets.Hash(code), kept); err != nil {
 		return Step{}, err
 	}
 	s.forPage(ctx, "note that an application was led to", func(ctx context.Context) error {
@@ -480,9 +481,9 @@ func (s *Service) keep(ctx context.Context, a *authorization) (handle string, er
 			return "", err
 		}
 	}
-	handle = random()
+	handle = secrets.New()
 	kept := Kept{Query: a.kept.Query, At: a.kept.At, Session: a.kept.Session}
-	return handle, s.o.ShortLived.Keep(ctx, Hash(handle), kept, RequestLifetime)
+	return handle, s.o.ShortLived.Keep(ctx, secrets.Hash(handle), kept, RequestLifetime)
 }
 
 // Push keeps a request that a client sends itself, before a browser does (RFC 9126), and returns the request_uri that
@@ -506,8 +507,8 @@ func (s *Service) Push(ctx context.Context, c Client, values url.Values, ip stri
 	if err := (&authorization{values: values, client: c}).check(); err != nil {
 		return "", err
 	}
-	handle := random()
+	handle := secrets.New()
 	kept := Kept{Query: query, At: s.o.Now().Unix(), ClientID: c.ID}
-	err = s.o.ShortLived.Keep(ctx, Hash(handle), kept, PushedLifetime)
+	err = s.o.ShortLived.Keep(ctx, secrets.Hash(handle), kept, PushedLifetime)
 	return requestURN + handle, err
 }

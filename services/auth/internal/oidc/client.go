@@ -1,10 +1,6 @@
 package oidc
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"net/netip"
 	"net/url"
@@ -12,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // Limits of a client.
@@ -219,19 +217,6 @@ const secretPrefix = "pfc_"
 
 // NewSecret returns a random secret, and what a store holds of it.
 func NewSecret() (text string, s Secret) {
-	text = secretPrefix + random()
-	return text, Secret{Hash: Hash(text), Hint: text[len(text)-4:]}
-}
-
-// random returns 256 random bits, base64url.
-func random() string {
-	b := make([]byte, 32)
-	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-// Hash returns what a store holds of a secret, code or token: its SHA-256, hexadecimal.
-func Hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
+	text = secretPrefix + secrets.New()
+	return text, Secret{Hash: secrets.Hash(text), Hint: text[len(text)-4:]}
 }

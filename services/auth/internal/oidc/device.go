@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -66,20 +67,20 @@ func (s *Service) StartDevice(ctx context.Context, c Client, scope, ip string) (
 	if !slices.Contains(granted, ScopeOpenID) {
 		return DeviceCodes{}, ErrScope
 	}
-	secret := random()
+	secret := secrets.New()
 	d := Device{
-		ClientID: c.ID, ApplicationID: c.ApplicationID, Scopes: granted, Secret: Hash(secret),
+		ClientID: c.ID, ApplicationID: c.ApplicationID, Scopes: granted, Secret: secrets.Hash(secret),
 		ExpiresAt: s.o.Now().Add(DeviceLifetime).Unix(),
 	}
 	const tries = 5 // of codes that another device has
 	for range tries {
 		code := newUserCode()
-		free, err := s.o.ShortLived.PutDevice(ctx, Hash(code), d)
+		free, err := s.o.ShortLived.PutDevice(ctx, secrets.Hash(code), d)
 		if err != nil {
 			return DeviceCodes{}, err
 		}
 		if free {
-			return DeviceCodes{Device: Hash(code) + "." + secret, User: shownUserCode(code)}, nil
+			return DeviceCodes{Device: secrets.Hash(code) + "." + secret, User: shownUserCode(code)}, nil
 		}
 	}
 	return DeviceCodes{}, errors.New("no code for a device is free")
@@ -155,7 +156,7 @@ func (s *Service) WaitingDevice(ctx context.Context, typed string) (WaitingDevic
 	if !ok {
 		return WaitingDevice{}, ErrNoDevice
 	}
-	d, err := s.o.ShortLived.Device(ctx, Hash(code))
+	d, err := s.o.ShortLived.Device(ctx, secrets.Hash(code))
 	if err != nil {
 		return WaitingDevice{}, err
 	}
@@ -165,7 +166,7 @@ func (s *Service) WaitingDevice(ctx context.Context, typed string) (WaitingDevic
 	}
 	return WaitingDevice{
 		Code: shownUserCode(code), Slug: c.Slug, Name: c.Name, Scopes: d.Scopes, Client: c, provedBy: d.ProvedBy,
-		hash: Hash(code),
+		hash: secrets.Hash(code),
 	}, nil
 }
 
@@ -185,7 +186,7 @@ func (s *Service) ProvedForDevice(ctx context.Context, typed string, by session.
 	if !ok {
 		return
 	}
-	if err := s.o.ShortLived.ProveDevice(ctx, Hash(code), by.Login); err != nil && !errors.Is(err, ErrNoDevice) {
+	if err := s.o.ShortLived.ProveDevice(ctx, secrets.Hash(code), by.Login); err != nil && !errors.Is(err, ErrNoDevice) {
 		s.o.Log.WarnContext(ctx, "note a proof for a device failed", "error", err)
 	}
 }
@@ -255,7 +256,7 @@ func (s *Service) ExchangeDevice(ctx context.Context, c Client, deviceCode, ip s
 		return Tokens{}, ErrNoDevice
 	}
 	hash := parts[1]
-	taken, err := s.o.ShortLived.PollDevice(ctx, hash, Hash(parts[2]), c.ID, s.o.Now())
+	taken, err := s.o.ShortLived.PollDevice(ctx, hash, secrets.Hash(parts[2]), c.ID, s.o.Now())
 	if err != nil {
 		return Tokens{}, err
 	}

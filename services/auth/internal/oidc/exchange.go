@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // Tokens are what a client gets.
@@ -41,7 +42,7 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 		return Tokens{}, err
 	}
 	tokens, err := s.redeem(ctx, taken, func(ctx context.Context, again Code) error {
-		return s.o.ShortLived.PutCode(ctx, Hash(code), again)
+		return s.o.ShortLived.PutCode(ctx, secrets.Hash(code), again)
 	})
 	if err == nil && taken.Challenge != "" && !c.Public && c.PKCE == Auto {
 		s.later(ctx, "require PKCE", func(ctx context.Context) error {
@@ -99,7 +100,7 @@ func (s *Service) asked(ctx context.Context, c Client) {
 // takeCode takes a code. Of one that was used before it ends the grant that TakeCode names, if any, and returns
 // ErrCodeUsed.
 func (s *Service) takeCode(ctx context.Context, code string) (Code, error) {
-	taken, reused, err := s.o.ShortLived.TakeCode(ctx, Hash(code))
+	taken, reused, err := s.o.ShortLived.TakeCode(ctx, secrets.Hash(code))
 	if reused == "" || !errors.Is(err, ErrCodeUsed) {
 		return taken, err
 	}
@@ -167,8 +168,8 @@ func (s *Service) loggedIn(ctx context.Context, h Held) {
 
 // newAccess returns an access token of a grant for scopes. It is good for nothing before the grant is made.
 func (s *Service) newAccess(ctx context.Context, grant string, scopes []string) (token string, err error) {
-	token = accessPrefix + random()
-	return token, s.o.ShortLived.PutAccess(ctx, Hash(token), Access{
+	token = accessPrefix + secrets.New()
+	return token, s.o.ShortLived.PutAccess(ctx, secrets.Hash(token), Access{
 		Grant: grant, Scopes: scopes, IssuedAt: s.o.Now().Unix(),
 	})
 }

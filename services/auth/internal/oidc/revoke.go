@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 // Revoke ends an access token, or the grant of a refresh token, be the token current or replaced (RFC 7009). It does
@@ -29,7 +31,7 @@ func (s *Service) Revoke(ctx context.Context, c Client, token string) error {
 	case err != nil:
 		return err
 	}
-	return s.o.ShortLived.DropAccess(ctx, Hash(token))
+	return s.o.ShortLived.DropAccess(ctx, secrets.Hash(token))
 }
 
 // Introspect returns what a token of a client is good for, now (RFC 7662): the member active, and of a live one

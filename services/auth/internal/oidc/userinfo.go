@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
 const accessPrefix = "pfa_"
@@ -17,7 +19,7 @@ func (s *Service) Access(ctx context.Context, token string) (Held, Access, error
 	if !strings.HasPrefix(token, accessPrefix) || len(token) != len(accessPrefix)+challenge {
 		return Held{}, Access{}, ErrNoAccess
 	}
-	a, err := s.o.ShortLived.Access(ctx, Hash(token))
+	a, err := s.o.ShortLived.Access(ctx, secrets.Hash(token))
 	if err != nil {
 		return Held{}, Access{}, err
 	}
