@@ -199,8 +199,9 @@ func (n node) earlier(ctx context.Context, p payment.Record, latest block, befor
 // block is not before its end; else Reverted when the transaction that was named for it has
 // failed, or Unused. errUnseen when the token's state says that it is used. That state never
 // goes back, so that the latest one stands for the final one, which ordinary nodes no longer have.
-// Expired is for good: its state is that after a block which is not before the end either, because
-// another backend of the node may be far behind.
+// The state of Expired is that after a block which is not before the end either, and that of Reverted
+// after one which is not before the failed transaction's, because another backend of the node may be
+// far behind: Expired is for good, and a transaction fails, too, where another has spent the authorization.
 func (n node) unspent(ctx context.Context, p payment.Record, latest block) (payment.Authorization, error) {
 	is, after := payment.Expired, latest.Number.String()
 	over, err := n.isOver(ctx, p, latest)
@@ -208,13 +209,12 @@ func (n node) unspent(ctx context.Context, p payment.Record, latest block) (paym
 		return payment.Authorization{}, err
 	}
 	if !over {
-		failed, err := n.failed(ctx, p)
+		failed, err := n.failed(ctx, p, latest)
 		if err != nil {
 			return payment.Authorization{}, err
 		}
-		after = "latest"
-		if is = payment.Unused; failed {
-			is = payment.Reverted
+		if is = payment.Reverted; !failed {
+			is, after = payment.Unused, "latest"
 		}
 	}
 	var used string
@@ -245,9 +245,9 @@ func (n node) isOver(ctx context.Context, p payment.Record, latest block) (bool,
 	return err == nil && int64(final.Timestamp) >= p.ValidBefore.Unix(), nil
 }
 
-// failed reports whether the transaction that was named is on the chain, was to
+// failed reports whether the transaction that was named is on the chain up to the latest block, was to
 // spend this authorization, whose nonce it then carries, and has failed.
-func (n node) failed(ctx context.Context, p payment.Record) (bool, error) {
+func (n node) failed(ctx context.Context, p payment.Record, latest block) (bool, error) {
 	if p.Transaction == "" {
 		return false, nil
 	}
@@ -265,8 +265,11 @@ func (n node) failed(ctx context.Context, p payment.Record) (bool, error) {
 	if err := n.call(ctx, &sent, "eth_getTransactionByHash", p.Transaction); err != nil {
 		return false, err
 	}
-	if !strings.EqualFold(sent.Hash, p.Transaction) {
+	switch {
+	case !strings.EqualFold(sent.Hash, p.Transaction):
 		return false, errors.New("the node answers for another transaction")
+	case t.BlockNumber > latest.Number:
+		return false, errors.New("the node's latest block is before the transaction's")
 	}
 	return strings.Contains(strings.ToLower(sent.Input), strings.TrimPrefix(p.Key.Bare().Nonce, "0x")), nil
 }

@@ -159,12 +159,22 @@ func TestLook_ATransactionThatFailed(t *testing.T) {
 			t.Errorf("%s: got %+v, %v; want %d", name, found, err, c.want)
 		}
 	}
-	n := newNode(t)
-	n.reverted, n.states[nonce(1)] = map[string]string{named: input}, true
-	q := query(1, block)
-	q.Transaction = named
-	if found, err := reader(t, n.url).Authorization(context.Background(), q); err == nil {
-		t.Errorf("used without a log: got %+v", found)
+	for name, change := range map[string]func(*node){
+		"used without a log": func(n *node) { n.states[nonce(1)] = true },
+		"a backend that is behind": func(n *node) {
+			n.spend(block+1, paying, mark(used, 1), move(seller, 10000))
+			n.behind = true
+		},
+		"a latest block before the transaction's": func(n *node) { n.latest = block + 2 },
+	} {
+		n := newNode(t)
+		n.reverted = map[string]string{named: input}
+		change(n)
+		q := query(1, block)
+		q.Transaction = named
+		if found, err := reader(t, n.url).Authorization(context.Background(), q); err == nil {
+			t.Errorf("%s: got %+v", name, found)
+		}
 	}
 }
 

@@ -240,7 +240,7 @@ func (n *node) logs(param json.RawMessage) any {
 
 func (n *node) receipt(transaction string) any {
 	if _, failed := n.reverted[transaction]; failed {
-		return map[string]any{"status": "0x0", "transactionHash": transaction, "logs": []event{}}
+		return map[string]any{"status": "0x0", "transactionHash": transaction, "blockNumber": "0x1869a", "logs": []event{}}
 	}
 	logs := []event{}
 	for _, e := range n.events {

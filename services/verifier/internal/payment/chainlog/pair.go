@@ -38,9 +38,10 @@ func isSpending(e entry, p payment.Record) bool {
 
 // transaction is what is read of a transaction's receipt.
 type transaction struct {
-	Status          string  `json:"status"`
-	TransactionHash string  `json:"transactionHash"`
-	Logs            []entry `json:"logs"`
+	Status          string   `json:"status"`
+	TransactionHash string   `json:"transactionHash"`
+	BlockNumber     quantity `json:"blockNumber"`
+	Logs            []entry  `json:"logs"`
 }
 
 func (n node) receipt(ctx context.Context, hash string) (t transaction, err error) {
