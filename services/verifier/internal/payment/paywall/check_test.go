@@ -213,6 +213,26 @@ func TestCheck_ANodeThatIsBehindHasLostNoTransfer(t *testing.T) {
 	s.wantState(payment.Unknown)
 }
 
+// TestCheck_ANodeThatIsBehindHidesNoPaymentThatWasPaid: it shows a dead one as it was before another carried it out.
+func TestCheck_ANodeThatIsBehindHidesNoPaymentThatWasPaid(t *testing.T) {
+	for _, shown := range []payment.AuthorizationStatus{payment.Unused, payment.Reverted} {
+		s := open(t, nil)
+		s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+			return refusal(x402.ReasonInsufficientFunds), nil
+		}
+		_, err := s.buy(s.pay("1"))
+		s.wantErr(err, payment.ErrNotSettled)
+		s.sim.CarryOut("1")
+		s.clock.advance(2 * time.Hour)
+		s.reconciler(func(o *paywall.ReconcilerOptions) {
+			o.ChainLog = shows{s.sim, payment.Authorization{Status: shown}, nil}
+		}).Check(t.Context())
+		s.wantState(payment.Dead)
+		s.reconciler(nil).Check(t.Context())
+		s.wantState(payment.Settled)
+	}
+}
+
 // wantStates fails unless the payments are in these states, in the order of their
 // claims.
 func (s *fixture) wantStates(want ...payment.State) {

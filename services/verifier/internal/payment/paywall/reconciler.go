@@ -185,7 +185,7 @@ func (k *Reconciler) checkOne(ctx context.Context, r payment.Record) (done bool,
 		return false, nil
 	case err != nil:
 		return true, err
-	case r.State == payment.Settled && found.Status == payment.Unused && early:
+	case (found.Status == payment.Unused || found.Status == payment.Reverted) && early:
 		return false, nil // the authorization has ended by now, so it is the node that is behind
 	}
 	return k.reconcile(ctx, r, found) == nil, nil
