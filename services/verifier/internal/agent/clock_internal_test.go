@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,8 @@ type lateSeller struct {
 	keys     []byte
 	payments map[string]int
 	early    int // payments that came before
+	// refuses means that payments whose time is over are refused.
+	refuses bool
 }
 
 // RoundTrip implements http.RoundTripper, without a network: its clock is that of the test.
@@ -59,6 +62,19 @@ func (s *lateSeller) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.payments[payment]++
 		if left > 0 {
 			s.early++
+		}
+		var sent x402.Payload
+		if err := x402.Decode(payment, &sent); err != nil {
+			return nil, err
+		}
+		end, err := strconv.ParseInt(sent.Payload.Authorization.ValidBefore, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		if s.refuses && time.Now().After(time.Unix(end, 0)) {
+			w.WriteHeader(http.StatusPaymentRequired)
+			_, _ = io.WriteString(w, `{"error":"refused","code":402,"reason":"payment_refused","retryable":false}`)
+			break
 		}
 		settled := true
 		paid, err := x402.Encode(x402.SettleResponse{Success: &settled, Transaction: "0x" + strings.Repeat("ab", 32), Network: "eip155:84532"})
@@ -144,4 +160,38 @@ func TestMCP_OverTwentyMinutesOneAuthorizationIsSigned(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMCP_AQuestionThatWaitsIsNotPaidAgainForAnAnswerThatDoesNotHold: nobody is there who would see it.
+func TestMCP_AQuestionThatWaitsIsNotPaidAgainForAnAnswerThatDoesNotHold(t *testing.T) {
+	const vector = "../../../../pkg/receipt/testdata/vectors/base"
+	keys, err := os.ReadFile(filepath.Join(vector, "key.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := &lateSeller{final: time.Now(), answer: []byte("{}"), keys: keys, payments: map[string]int{}, refuses: true}
+		var log bytes.Buffer
+		box, err := newToolbox(options{
+			url: "https://verifier.example", privateKey: devKey, state: state, most: big.NewInt(50_000), day: big.NewInt(1_000_000), maxWait: 2 * time.Minute,
+		}, &log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		box.client.Transport = s
+		q := question{path: "/v1/verify/base-transaction", body: `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb"}`}
+		if err := box.waiting.add(box.entryOf(q).name(), q); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go box.buyWaiting(ctx)
+		time.Sleep(time.Hour)
+		cancel()
+		synctest.Wait()
+		if len(s.payments) != 1 {
+			t.Errorf("%d authorizations were signed: %s", len(s.payments), &log)
+		}
+	})
 }

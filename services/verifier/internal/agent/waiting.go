@@ -118,9 +118,10 @@ func (t *toolbox) buyWaiting(ctx context.Context) {
 }
 
 // buyWaited buys one question if it can be bought, and returns after how long it is worth another look. It drops
-// the question when the answer is there, or when the seller answers what will not change by itself. A payment that
-// the seller refused and could still settle stays in the journal, and asking again sends it; if the question waited
-// on, a new one would be signed each time that it has expired. After other errors the question waits on.
+// the question when the answer is there, also one that does not hold, or when the seller answers what will not change
+// by itself. A payment that the seller refused and could still settle, or for which it gave such an answer, stays in
+// the journal, and asking again sends it; if the question waited on, a new one would be signed each time that it has
+// expired. After other errors the question waits on.
 func (t *toolbox) buyWaited(ctx context.Context, name string, q question) time.Duration {
 	_, err := t.buyOnce(ctx, q, nil)
 	var early *tooEarly
@@ -131,7 +132,7 @@ func (t *toolbox) buyWaited(ctx context.Context, name string, q question) time.D
 	}
 	var refused *refusal
 	switch {
-	case err == nil, early != nil, errors.As(err, &refused) && !refused.mayChange():
+	case err == nil, early != nil, errors.Is(err, errReceipt), errors.As(err, &refused) && !refused.mayChange():
 		if err := t.waiting.drop(name); err != nil {
 			t.print("%v", err)
 		}
