@@ -92,6 +92,32 @@ func TestPending_AYesIsKeptWhereTheChainIsNotRead(t *testing.T) {
 	})
 }
 
+// TestPending_AYesIsKeptWhereItIsOnNoChain: the chain that is read calls the payment expired.
+func TestPending_AYesIsKeptWhereItIsOnNoChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, nil)
+		ledger := &brokenLedger{s.ledger, "finish"}
+		replica := s.replica(func(o *paywall.Options) { o.Ledger = ledger })
+		p := s.pay("1")
+		if _, err := replica.Buy(t.Context(), s.order(p, "thing")); err != nil {
+			t.Fatal(err)
+		}
+		s.sim.Lose("1")
+		s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
+		s.clock.advance(24 * time.Hour)
+		s.reconciler(func(o *paywall.ReconcilerOptions) { o.Confirm = false }).Reconcile(t.Context())
+		s.wantState(payment.Dead)
+		ledger.broken = ""
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		replica.Run(ctx)
+		s.wantState(payment.Settled)
+		if err := errors.Join(replica.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Without a node of the payment network nothing but this process knows that the payment was settled.
 func TestClose_WritesWhatIsPending(t *testing.T) {
 	s := open(t, nil)

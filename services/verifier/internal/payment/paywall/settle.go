@@ -87,7 +87,7 @@ func (w *Paywall) confirmOutcome(ctx context.Context, result payment.Outcome, r 
 func (w *Paywall) finish(ctx context.Context, r payment.Record, o payment.Outcome) (Sale, error) {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
-	o.Durable = w.ChainLog == nil
+	o.Durable = !w.Confirm // what the facilitator alone says may be on no chain
 	verdict := payment.Verdict(o)
 	verdict.Retry.Retries = r.Retries
 	written, err := w.Ledger.Apply(ctx, r.Key, verdict)

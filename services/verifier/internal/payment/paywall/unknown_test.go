@@ -438,20 +438,21 @@ func (e *endings) Apply(ctx context.Context, k payment.Key, event payment.Event)
 	return e.Ledger.Apply(ctx, k, event)
 }
 
+// TestUnknown_WithoutAChainTheEndOfASaleIsDurable, and where the facilitator's transfers may be on no chain.
 func TestUnknown_WithoutAChainTheEndOfASaleIsDurable(t *testing.T) {
-	for _, chain := range []bool{true, false} {
+	for _, c := range []struct{ chain, confirm, durable bool }{{true, true, false}, {true, false, true}, {false, false, true}} {
 		s := open(t, nil)
 		ledger := &endings{Ledger: s.ledger}
 		replica := s.replica(func(o *paywall.Options) {
-			if o.Ledger = ledger; !chain {
+			if o.Ledger, o.Confirm = ledger, c.confirm; !c.chain {
 				o.ChainLog = nil
 			}
 		})
 		if _, err := replica.Buy(context.Background(), s.order(s.pay("1"), "thing")); err != nil {
 			t.Fatal(err)
 		}
-		if len(ledger.written) != 1 || ledger.written[0].Durable == chain {
-			t.Errorf("with a chain %v: written were %+v", chain, ledger.written)
+		if len(ledger.written) != 1 || ledger.written[0].Durable != c.durable {
+			t.Errorf("%+v: written were %+v", c, ledger.written)
 		}
 	}
 }
