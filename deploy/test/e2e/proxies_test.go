@@ -65,7 +65,7 @@ func newForeign(t *testing.T, byToken bool, start func(f *foreign, folder string
 
 // seenByNotes is the application: it answers with what it got, and echoes in a WebSocket.
 func seenByNotes(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Upgrade") != "" {
+	if r.Header.Get("Upgrade") == "websocket" {
 		conn, in, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
@@ -188,12 +188,14 @@ var otherProxies = map[string]struct {
 	// keepsCookies and keepsToken: Pforte's cookie of the host, and an app token in Authorization,
 	// reach the application.
 	keepsCookies, keepsToken bool
+	// keepsUpgrades: a client can ask the application for another protocol than a WebSocket.
+	keepsUpgrades bool
 	// aliases of identity headers that a client can send.
 	aliases []string
 }{
 	"nginx":   {start: startNginx},
 	"caddy":   {start: startCaddy},
-	"traefik": {start: startTraefik, keepsCookies: true, keepsToken: true, aliases: []string{"X.auth.username", "X_auth_username"}},
+	"traefik": {start: startTraefik, keepsCookies: true, keepsToken: true, keepsUpgrades: true, aliases: []string{"X.auth.username", "X_auth_username"}},
 }
 
 func TestOtherProxy_PutsTheLoginBeforeAnApplication(t *testing.T) {
@@ -231,6 +233,7 @@ func TestOtherProxy_PutsTheLoginBeforeAnApplication(t *testing.T) {
 			f.hidesWhatIsPfortes(b, of.keepsCookies, of.aliases)
 			f.refusesForeignPages(b)
 			f.opensNoSpelling()
+			f.opensNoOtherProtocol(b, of.keepsUpgrades)
 			for _, path := range []string{"//x/a", "/x/../a", "/a;b/c", "/a%5cb"} {
 				if status, seen := f.raw(b, f.notes, "GET "+path); status != http.StatusOK || seen.Line == "" {
 					t.Errorf("the page says that %s passes with a login: %d", path, status)
@@ -363,6 +366,19 @@ func (f *foreign) opensNoSpelling() {
 	} {
 		if status, seen := f.raw(nil, f.notes, "GET "+path); seen.Line != "" {
 			f.t.Errorf("%s without a login: %d, and the application saw %s", path, status, seen.Line)
+		}
+	}
+}
+
+// opensNoOtherProtocol checks that who is logged in cannot ask the application to go on with HTTP/2: the proxy would pass
+// on what follows unread, and so with any user's name.
+func (f *foreign) opensNoOtherProtocol(b *browser, keeps bool) {
+	f.t.Helper()
+	for _, upgrade := range [][]string{{"Upgrade", "h2c"}, {"Upgrade", "h2c, websocket"}, {"Upgrade", "h2c", "Upgrade", "websocket"}} {
+		headers := append([]string{"Connection", "Upgrade, HTTP2-Settings", "HTTP2-Settings", "AAMAAABkAAQAAP__"}, upgrade...)
+		_, seen := f.raw(b, f.notes, "GET /", headers...)
+		if asked := strings.Contains(strings.Join(seen.Header["Upgrade"], ","), "h2c"); asked != keeps {
+			f.t.Errorf("with %q the application is asked for HTTP/2: %t", upgrade, asked)
 		}
 	}
 }
