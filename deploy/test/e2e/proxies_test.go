@@ -230,6 +230,11 @@ func TestOtherProxy_PutsTheLoginBeforeAnApplication(t *testing.T) {
 				t.Errorf("after the login the application saw %+v", seen)
 			}
 
+			names := "X-Auth-User-Id, X-Auth-Username, X-Auth-Role, X-Auth-Name, X-Auth-Groups, Remote-User"
+			if status, seen := f.raw(b, f.notes, "GET /", "Connection", names); status != http.StatusOK || seen.Header.Get("X-Auth-Username") != layout.AdminName {
+				t.Errorf("with the names of headers in Connection: %d, and the application saw %v", status, seen.Header)
+			}
+
 			f.hidesWhatIsPfortes(b, of.keepsCookies, of.aliases)
 			f.refusesForeignPages(b)
 			f.opensNoSpelling()
