@@ -214,6 +214,10 @@ func TestOtherProxy_PutsTheLoginBeforeAnApplication(t *testing.T) {
 			if to := led.Header.Get("Location"); led.StatusCode/100 != 3 || len(led.Cookies()) != 1 || !strings.HasPrefix(to, "http://"+f.portal+"/pforte/go?app=notes&return=%2Fa%3Fx%3D1%26y%3D2") {
 				t.Errorf("a page without a login: %d to %s, cookies %v", led.StatusCode, to, led.Cookies())
 			}
+			long := stranger.request("GET", "/a?x=1"+strings.Repeat("&y=2", 500), "", navigation...)
+			if to := long.Header.Get("Location"); long.StatusCode/100 != 3 || !strings.Contains(to, "%26y%3D2&state=") {
+				t.Errorf("a page with a long query without a login: %d to %s", long.StatusCode, to)
+			}
 			form := append([]string{"Origin", "http://" + f.notes, "Referer", "http://" + f.notes + "/a?x=1", "Accept-Language", "en"}, navigation...)
 			lost := stranger.request("POST", "/a", "text=x", form...)
 			if text := string(lost.body); lost.StatusCode != http.StatusUnauthorized || !strings.Contains(text, "What you sent has not arrived.") || !strings.Contains(text, `href="http://`+f.portal+`/pforte/go?app=notes&amp;return=%2Fa%3Fx%3D1"`) || !strings.HasPrefix(lost.Header.Get("Content-Type"), "text/html") {
