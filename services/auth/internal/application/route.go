@@ -114,6 +114,9 @@ var never = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("64:ff9b::/96"),
 	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
 	netip.MustParsePrefix("::ffff:0:0:0/96"),
+	// Metadata of Google, Scaleway, Oracle and Linode: to all others these are private addresses.
+	netip.MustParsePrefix("fd20:ce::254/128"), netip.MustParsePrefix("fd00:42::42/128"),
+	netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), netip.MustParsePrefix("fd00:a9fe:a9fe::1/128"),
 }
 
 // NeverUpstream reports whether an address is never that of an application, whatever an operator permits.
