@@ -117,6 +117,7 @@ func (s *stores) connect(
 	p.Applications, p.Groups, p.Tokens, p.Users = database.Applications, database.Groups, database.Tokens,
 		database.Users
 	p.Proxies = proxyredis.New(s.redis, name, time.Now)
+	p.PublicURL = s.publicURL
 	p.HandOvers, p.Audit, p.Log, p.Now = kept, s.audit, log, time.Now
 	if p.TokenLimit, err = policy.NewTokenLimit(s.limit); err != nil {
 		return err

@@ -174,7 +174,7 @@ type routeItem struct {
 }
 
 func TestRoute_IsSetAndRemovedByAdmins(t *testing.T) {
-	h := newFixture(t)
+	h := newFixture(t, func(s *settings) { s.publicURL = origin })
 	h.applications()
 	h.add("paula", "Paula", adminPass, "admin")
 	anna, otto := h.anna(), h.otto()
@@ -216,6 +216,12 @@ func TestRoute_IsSetAndRemovedByAdmins(t *testing.T) {
 	set("closed", "upstream", "nas:80").because(http.StatusBadRequest, "url")
 	anna.send(http.MethodPatch, prefix+"/apps/closed", object("url", "/closed/")).want(http.StatusOK)
 	anna.send(http.MethodPatch, prefix+"/apps/all", object("url", "/")).because(http.StatusBadRequest, "url")
+	for _, portal := range []string{origin, origin + ":8443"} {
+		anna.send(http.MethodPatch, prefix+"/apps/closed", object("url", portal)).want(http.StatusOK)
+		set("closed", "upstream", "nas:80").because(http.StatusBadRequest, "url")
+		anna.send(http.MethodPatch, prefix+"/apps/closed", object("url", "/closed/")).want(http.StatusOK)
+		anna.send(http.MethodPatch, prefix+"/apps/all", object("url", portal)).because(http.StatusBadRequest, "url")
+	}
 	if mine := h.notices(1); len(mine) != 0 {
 		t.Errorf("who did it is told %v", mine)
 	}

@@ -67,6 +67,15 @@ func TestRoutes_AreThoseOfTheStoreNow(t *testing.T) {
 	}
 }
 
+func TestRoutes_LeaveOutWhatWouldTakeThePortalsHost(t *testing.T) {
+	h := withApplications(t)
+	h.route("photos", "photos:80")
+	must(h.db.Writer.ExecContext(t.Context(), `UPDATE applications SET url = 'https://home.example:8443' WHERE slug = 'photos'`))(t)
+	if got := h.question().routes(); len(got.Apps) != 0 {
+		t.Errorf("got %+v", got.Apps)
+	}
+}
+
 // TestRoutes_AreForTrustedProxiesOnly also has a proxy forward a client's request to the path.
 func TestRoutes_AreForTrustedProxiesOnly(t *testing.T) {
 	h := withApplications(t)

@@ -76,7 +76,7 @@ func (s *Service) CreateWith(
 	}
 	switch {
 	case route.Upstream == "":
-	case a.URL == "/":
+	case !s.routable(a):
 		return application.ErrURL
 	default:
 		var err error
@@ -113,7 +113,7 @@ func (s *Service) checkApplication(a *application.Application) (err error) {
 }
 
 // ChangeApplication changes an application on behalf of an admin or user.Operator. application.ErrNotFound, ErrName,
-// ErrDescription, ErrURL, also for "/" where there is a route, ErrRule, ErrPosition, ErrURLTaken, ErrGroupNotFound;
+// ErrDescription, ErrURL, also for one that a route cannot have, ErrRule, ErrPosition, ErrURLTaken, ErrGroupNotFound;
 // user.ErrAvatarColor, user.ErrNotAdmin; session.ErrNotFound.
 func (s *Service) ChangeApplication(ctx context.Context, by session.Session, slug string, c ApplicationChange) error {
 	defer s.snapshot.Outdate()
@@ -135,7 +135,7 @@ func (s *Service) ChangeApplication(ctx context.Context, by session.Session, slu
 		if err := s.checkApplication(a); err != nil {
 			return err
 		}
-		if c.URL != nil && a.URL == "/" && a.Route.Upstream != "" {
+		if c.URL != nil && !s.routable(*a) && a.Route.Upstream != "" {
 			return application.ErrURL // proxies would leave out the route
 		}
 		return nil

@@ -87,7 +87,8 @@ type Options struct {
 	// ProbeLimit counts the internal addresses that a user has tried: Probes in a minute.
 	ProbeLimit *ratelimit.Limiter
 	Audit      *audit.Recorder
-	PlainHTTP  bool // permits applications whose origin is of http
+	PlainHTTP  bool   // permits applications whose origin is of http
+	PublicURL  string // the portal's origin; may be empty
 	Log        *slog.Logger
 	Now        func() time.Time
 }

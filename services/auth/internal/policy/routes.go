@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ type RouteChange struct {
 }
 
 // SetRoute sets the route of an application on behalf of an admin or user.Operator. application.ErrNotFound,
-// ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin, and ErrURL where the application's path is "/";
+// ErrUpstream, ErrUpstreamBlocked, ErrUserHeader, ErrPin, and ErrURL where the application is the portal's whole host;
 // user.ErrNotAdmin, session.ErrNotFound.
 func (s *Service) SetRoute(ctx context.Context, by session.Session, slug string, c RouteChange) error {
 	r, err := s.checkRoute(ctx, c.route())
@@ -29,7 +30,7 @@ func (s *Service) SetRoute(ctx context.Context, by session.Session, slug string,
 		return err
 	}
 	return s.changeRoute(ctx, by, slug, func(a *application.Application) error {
-		if a.URL == "/" {
+		if !s.routable(*a) {
 			return application.ErrURL
 		}
 		before := a.Route
@@ -39,6 +40,21 @@ func (s *Service) SetRoute(ctx context.Context, by session.Session, slug string,
 		}
 		return nil
 	})
+}
+
+// routable reports whether an application may have a route. One that is the portal's whole host may not: proxies would
+// lead the requests of the API there, with passwords. They compare hosts without ports.
+func (s *Service) routable(a application.Application) bool {
+	return a.URL != "/" && (!a.HasHost() || hostname(a.URL) != hostname(s.o.PublicURL))
+}
+
+// hostname returns the host of an origin, in lower case and without port and trailing dot.
+func hostname(origin string) string {
+	u, err := url.Parse(strings.ToLower(origin))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(u.Hostname(), ".")
 }
 
 // route returns the route that a change makes where there was none.

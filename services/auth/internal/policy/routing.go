@@ -92,7 +92,7 @@ func (s *Service) RoutingOf(ctx context.Context, household string, a application
 func (s *Service) listOf(ctx context.Context, apps []application.Application) RouteList {
 	list := RouteList{Own: s.o.Own(ctx)}
 	for _, a := range apps {
-		if a.Route != (application.Route{}) && !waitsForPin(a) {
+		if a.Route != (application.Route{}) && s.routable(a) && !waitsForPin(a) {
 			list.Applications = append(list.Applications, a)
 		}
 	}

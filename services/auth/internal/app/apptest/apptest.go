@@ -143,7 +143,7 @@ func (s *Stores) Build(t testing.TB, change func(*Options)) *Parts {
 	o.People.Accounts, o.People.Passwords, o.People.Audit = p.Accounts, o.Accounts.Passwords, p.Audit
 	p.People = Must(people.New(o.People))(t)
 	o.Policy.Audit, o.Policy.TokenLimit = p.Audit, Must(policy.NewTokenLimit(limit))(t)
-	o.Policy.ProbeLimit = Must(policy.NewProbeLimit(limit))(t)
+	o.Policy.ProbeLimit, o.Policy.PublicURL = Must(policy.NewProbeLimit(limit))(t), o.Web.PublicURL
 	p.Policy = Must(policy.New(o.Policy))(t)
 
 	if o.Web.PublicURL != "" {
