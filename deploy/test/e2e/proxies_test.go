@@ -76,13 +76,14 @@ func seenByNotes(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n, _ := io.Copy(io.Discard, r.Body)
-	_ = json.NewEncoder(w).Encode(seenNote{r.Method + " " + r.RequestURI, n, r.Header})
+	_ = json.NewEncoder(w).Encode(seenNote{r.Method + " " + r.RequestURI, n, r.Header, r.Trailer})
 }
 
 type seenNote struct {
-	Line   string
-	Size   int64
-	Header http.Header
+	Line    string
+	Size    int64
+	Header  http.Header
+	Trailer http.Header
 }
 
 // browser returns one that knows the names of hosts.
@@ -188,13 +189,14 @@ var otherProxies = map[string]struct {
 	// keepsCookies and keepsToken: Pforte's cookie of the host, and an app token in Authorization,
 	// reach the application.
 	keepsCookies, keepsToken bool
-	// keepsUpgrades: a client can ask the application for another protocol than a WebSocket.
-	keepsUpgrades bool
+	// keepsUpgrades: a client can ask the application for another protocol than a WebSocket. keepsTrailers: a header
+	// after the body reaches it.
+	keepsUpgrades, keepsTrailers bool
 	// aliases of identity headers that a client can send.
 	aliases []string
 }{
 	"nginx":   {start: startNginx},
-	"caddy":   {start: startCaddy},
+	"caddy":   {start: startCaddy, keepsTrailers: true},
 	"traefik": {start: startTraefik, keepsCookies: true, keepsToken: true, keepsUpgrades: true, aliases: []string{"X.auth.username", "X_auth_username"}},
 }
 
@@ -243,6 +245,9 @@ func TestOtherProxy_PutsTheLoginBeforeAnApplication(t *testing.T) {
 			f.refusesForeignPages(b)
 			f.opensNoSpelling()
 			f.opensNoOtherProtocol(b, of.keepsUpgrades)
+			if got := f.trailer(b); (got != "") != of.keepsTrailers {
+				t.Errorf("after the body the application gets the user %q", got)
+			}
 			for _, path := range []string{"//x/a", "/x/../a", "/a;b/c", "/a%5cb"} {
 				if status, seen := f.raw(b, f.notes, "GET "+path); status != http.StatusOK || seen.Line == "" {
 					t.Errorf("the page says that %s passes with a login: %d", path, status)
@@ -390,6 +395,26 @@ func (f *foreign) opensNoOtherProtocol(b *browser, keeps bool) {
 			f.t.Errorf("with %q the application is asked for HTTP/2: %t", upgrade, asked)
 		}
 	}
+}
+
+// trailer returns the name of a user that the application gets after the body of a request.
+func (f *foreign) trailer(b *browser) string {
+	f.t.Helper()
+	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, "http://"+f.notes+"/", io.MultiReader(strings.NewReader("text")))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	req.Trailer = http.Header{"X-Auth-Username": {"eve"}}
+	resp, err := b.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var seen seenNote
+	if err := json.NewDecoder(resp.Body).Decode(&seen); err != nil || seen.Size != 4 {
+		f.t.Fatalf("%d %+v %v", resp.StatusCode, seen, err)
+	}
+	return seen.Trailer.Get("X-Auth-Username")
 }
 
 func (f *foreign) takesAppTokens(b *browser, keeps bool) {
