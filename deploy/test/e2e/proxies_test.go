@@ -325,7 +325,7 @@ func (f *foreign) hidesWhatIsPfortes(b *browser, keepsCookies bool, aliases []st
 		t.Fatal("the host has no cookie")
 	}
 	headers := []string{"Cookie", "a=1; " + own + "csrf-token=x; svc.other=y; b=svc.2; my-csrf-token=z"}
-	for _, name := range []string{"Remote-User", "Remote-Name", "Remote-Groups", "Remote-Email", "X-Remote-User", "X-Webauth-User", "X-Forwarded-User", "X-Auth-Username", "X-Auth-User-Id", "X-Auth-Role", "X-Auth-Consumed", "X-Guard-Token", "X_Auth_Username", "X.Auth.Username"} {
+	for _, name := range []string{"Remote-User", "Remote-Name", "Remote-Groups", "Remote-Email", "X-Remote-User", "X-Webauth-User", "X-Forwarded-User", "X-Auth-Username", "X-Auth-User-Id", "X-Auth-Role", "X-Auth-Consumed", "X-Guard-Token", "X-Real-Ip", "Forwarded", "X_Auth_Username", "X.Auth.Username"} {
 		headers = append(headers, name, "eve")
 	}
 	status, seen := f.raw(nil, f.notes, "GET /", headers...)
