@@ -32,7 +32,7 @@ var permitted = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk":        {"services/verifier/internal/httpapi", "services/verifier/internal/agent"},
 	"github.com/pressly/goose/v3":                   {"pkg/sqldb"},
 	"github.com/prometheus/client_golang":           {"pkg/service", "proxy/edge", "services/*/internal/app", "services/verifier/internal/httpapi", "services/verifier/internal/chain/rpc", "services/verifier/internal/translog", "services/verifier/internal/beaconchain", "services/auth/internal/web"},
-	"github.com/redis/go-redis/v9":                  {"services/auth/internal/session/redisstore", "services/auth/internal/application/redisstore", "services/auth/internal/oidc/redisstore", "services/auth/internal/ratelimit", "services/auth/internal/once", "services/auth/internal/config", "services/auth/internal/app"},
+	"github.com/redis/go-redis/v9":                  {"services/auth/internal/session/redisstore", "services/auth/internal/application/redisstore", "services/auth/internal/oidc/redisstore", "services/auth/internal/ratelimit", "services/auth/internal/newest", "services/auth/internal/once", "services/auth/internal/config", "services/auth/internal/app"},
 	"go.opentelemetry.io/otel":                      {"pkg/tracing"},
 	"golang.org/x/crypto/bcrypt":                    {"services/auth/internal/password"},
 	"golang.org/x/crypto/x509roots/fallback/bundle": {"deploy/release"},

@@ -102,7 +102,7 @@ func TestLimit_OfAStrangersFloodNothingStays(t *testing.T) {
 		}
 		delete(kept, "oidc req")
 		delete(kept, "oidc device")
-		if kept["oidc last"] != 2 || kept["limit"] > 2*2*networks || len(kept) > 2 {
+		if kept["oidc last"] != 2 || kept["limit"] > 2*2*networks || kept["newest"] != 2 || len(kept) > 3 {
 			t.Errorf("kept are %v", kept)
 		}
 		for _, slug := range []string{"grafana", "phone"} {

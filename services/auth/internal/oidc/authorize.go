@@ -483,7 +483,7 @@ func (s *Service) keep(ctx context.Context, a *authorization) (handle string, er
 	}
 	handle = secrets.New()
 	kept := Kept{Query: a.kept.Query, At: a.kept.At, Session: a.kept.Session}
-	return handle, s.o.ShortLived.Keep(ctx, secrets.Hash(handle), kept, RequestLifetime)
+	return handle, s.o.ShortLived.Keep(ctx, secrets.Hash(handle), kept, RequestLifetime, a.Session == nil)
 }
 
 // Push keeps a request that a client sends itself, before a browser does (RFC 9126), and returns the request_uri that
@@ -509,6 +509,6 @@ func (s *Service) Push(ctx context.Context, c Client, values url.Values, ip stri
 	}
 	handle := secrets.New()
 	kept := Kept{Query: query, At: s.o.Now().Unix(), ClientID: c.ID}
-	err = s.o.ShortLived.Keep(ctx, secrets.Hash(handle), kept, PushedLifetime)
+	err = s.o.ShortLived.Keep(ctx, secrets.Hash(handle), kept, PushedLifetime, c.Public)
 	return requestURN + handle, err
 }

@@ -75,7 +75,7 @@ func (s *Service) StartDevice(ctx context.Context, c Client, scope, ip string) (
 	const tries = 5 // of codes that another device has
 	for range tries {
 		code := newUserCode()
-		free, err := s.o.ShortLived.PutDevice(ctx, secrets.Hash(code), d)
+		free, err := s.o.ShortLived.PutDevice(ctx, secrets.Hash(code), d, c.Public)
 		if err != nil {
 			return DeviceCodes{}, err
 		}

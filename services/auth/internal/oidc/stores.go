@@ -134,15 +134,15 @@ type ShortLived interface {
 	Access(ctx context.Context, hash string) (Access, error)
 	// DropAccess forgets an access token.
 	DropAccess(ctx context.Context, hash string) error
-	// Keep keeps a request by the hash of its handle.
-	Keep(ctx context.Context, hash string, k Kept, life time.Duration) error
+	// Keep keeps a request by the hash of its handle. Of those of strangers the newest are kept.
+	Keep(ctx context.Context, hash string, k Kept, life time.Duration, stranger bool) error
 	// Kept returns a kept request. ErrRequestGone.
 	Kept(ctx context.Context, hash string) (Kept, error)
 	// TakeKept returns a kept request and forgets it. ErrRequestGone.
 	TakeKept(ctx context.Context, hash string) (Kept, error)
 	// PutDevice keeps a device by the hash of its user's code, until it expires. Unless free, another device may have
-	// that code.
-	PutDevice(ctx context.Context, hash string, d Device) (free bool, err error)
+	// that code. Of those of strangers the newest are kept.
+	PutDevice(ctx context.Context, hash string, d Device, stranger bool) (free bool, err error)
 	// Device returns a device whose user has not answered. ErrNoDevice.
 	Device(ctx context.Context, hash string) (Device, error)
 	// ProveDevice notes the login whose user has proved who they are for a device, in place of an earlier one.

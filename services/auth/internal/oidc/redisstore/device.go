@@ -71,10 +71,13 @@ const (
 func (s *store) device(hash string) []string { return []string{s.key("device", hash)} }
 
 // PutDevice implements oidc.ShortLived.
-func (s *store) PutDevice(ctx context.Context, hash string, d oidc.Device) (free bool, err error) {
+func (s *store) PutDevice(ctx context.Context, hash string, d oidc.Device, stranger bool) (free bool, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	encoded, err := encode(d)
+	if err == nil && stranger {
+		err = s.devices.Add(ctx, s.device(hash)[0], len(encoded))
+	}
 	if err == nil {
 		free, err = putDevice.Run(ctx, s.client, s.device(hash), encoded, d.Secret, d.ClientID,
 			oidc.DeviceInterval.Milliseconds(), d.ExpiresAt).Bool()

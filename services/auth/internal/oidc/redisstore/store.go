@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pforte/pforte/services/auth/internal/newest"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 )
 
@@ -30,10 +31,18 @@ const (
 type store struct {
 	client redis.UniversalClient
 	app    string
+	// requests and devices are those of strangers.
+	requests, devices *newest.List
 }
 
 // New returns a store whose keys begin with app, the setting APP_NAME.
-func New(client redis.UniversalClient, app string) oidc.ShortLived { return &store{client, app} }
+func New(client redis.UniversalClient, app string) oidc.ShortLived {
+	return &store{
+		client: client, app: app,
+		requests: newest.New(client, app, "oidc:req", oidc.RequestLifetime),
+		devices:  newest.New(client, app, "oidc:device", oidc.DeviceLifetime),
+	}
+}
 
 func (s *store) key(kind, hash string) string { return s.app + ":oidc:" + kind + ":" + hash }
 
@@ -173,8 +182,16 @@ func (s *store) DropAccess(ctx context.Context, hash string) error {
 }
 
 // Keep implements oidc.ShortLived.
-func (s *store) Keep(ctx context.Context, hash string, k oidc.Kept, life time.Duration) error {
-	return s.put(ctx, "keep request", s.key("req", hash), k, life)
+func (s *store) Keep(ctx context.Context, hash string, k oidc.Kept, life time.Duration, stranger bool) error {
+	key := s.key("req", hash)
+	if stranger {
+		ctx, cancel := bounded(ctx)
+		defer cancel()
+		if err := s.requests.Add(ctx, key, len(k.Query)); err != nil {
+			return err
+		}
+	}
+	return s.put(ctx, "keep request", key, k, life)
 }
 
 // Kept implements oidc.ShortLived.

@@ -3,9 +3,12 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/services/auth/internal/newest"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/oidc/redisstore"
 )
@@ -79,7 +83,7 @@ func TestCode_IsTakenOnce(t *testing.T) {
 
 func TestKept_IsTakenOnce(t *testing.T) {
 	s, server := open(t)
-	if err := s.Keep(t.Context(), "r", oidc.Kept{Query: "a=b"}, time.Minute); err != nil {
+	if err := s.Keep(t.Context(), "r", oidc.Kept{Query: "a=b"}, time.Minute, false); err != nil {
 		t.Fatal(err)
 	}
 	var taken atomic.Int64
@@ -126,7 +130,7 @@ func TestStore_OnRedis(t *testing.T) {
 	if _, _, err := s.TakeCode(t.Context(), "old"); !errors.Is(err, oidc.ErrCodeUsed) {
 		t.Errorf("expired: %v", err)
 	}
-	if err := s.Keep(t.Context(), "r", oidc.Kept{Query: "a=b"}, time.Minute); err != nil {
+	if err := s.Keep(t.Context(), "r", oidc.Kept{Query: "a=b"}, time.Minute, true); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.TakeKept(t.Context(), "r"); err != nil || got.Query != "a=b" {
@@ -143,7 +147,7 @@ func TestShort_KeepsWhatItIsGivenAsLongAsItLasts(t *testing.T) {
 	access := oidc.Access{Grant: "g1", Scopes: []string{"openid"}, IssuedAt: 7}
 	at := time.Now().UTC().Truncate(time.Second)
 	for _, err := range []error{
-		s.PutAccess(ctx, "a", access), s.Keep(ctx, "r", oidc.Kept{Query: "a=b", At: 7}, time.Minute), s.Wait(ctx, 1, at), s.Wait(ctx, 1, at.Add(time.Hour)),
+		s.PutAccess(ctx, "a", access), s.Keep(ctx, "r", oidc.Kept{Query: "a=b", At: 7}, time.Minute, true), s.Wait(ctx, 1, at), s.Wait(ctx, 1, at.Add(time.Hour)),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -187,10 +191,10 @@ func TestDevice_OnRedis(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	s, ctx, now := redisstore.New(client, "svc"), t.Context(), time.Now()
 	d := oidc.Device{ClientID: "tv", Secret: "s", ExpiresAt: now.Add(oidc.DeviceLifetime).Unix()}
-	if free, err := s.PutDevice(ctx, "h", d); !free || err != nil {
+	if free, err := s.PutDevice(ctx, "h", d, true); !free || err != nil {
 		t.Fatalf("%v, %v", free, err)
 	}
-	if free, err := s.PutDevice(ctx, "h", d); free || err != nil {
+	if free, err := s.PutDevice(ctx, "h", d, true); free || err != nil {
 		t.Errorf("a taken code: %v, %v", free, err)
 	}
 	poll := func(secret, client string, want error) {
@@ -308,7 +312,7 @@ func TestTake_LostReplyUsesNothingUp(t *testing.T) {
 			}
 
 			given := oidc.Kept{Query: "a=b"}
-			if err := s.Keep(ctx, "r", given, time.Minute); err != nil {
+			if err := s.Keep(ctx, "r", given, time.Minute, true); err != nil {
 				t.Fatal(err)
 			}
 			left.Store(1)
@@ -327,7 +331,7 @@ func TestTake_LostReplyUsesNothingUp(t *testing.T) {
 func TestKeep_TakesTheBytesOfTheRequest(t *testing.T) {
 	s, server := open(t)
 	given := oidc.Kept{Query: "a=b&c=d", At: 7}
-	if err := s.Keep(t.Context(), "r", given, time.Minute); err != nil {
+	if err := s.Keep(t.Context(), "r", given, time.Minute, true); err != nil {
 		t.Fatal(err)
 	}
 	if kept, err := server.Get("svc:oidc:req:r"); err != nil || kept != `{"Query":"a=b&c=d","At":7,"ClientID":""}` {
@@ -347,7 +351,7 @@ func TestDevice_LostReplyUsesNothingUp(t *testing.T) {
 	s, ctx, now := redisstore.New(client, "svc"), t.Context(), time.Now()
 	device := func(hash string) oidc.Code {
 		t.Helper()
-		if free, err := s.PutDevice(ctx, hash, oidc.Device{ClientID: "tv", Secret: "s", ExpiresAt: now.Add(oidc.DeviceLifetime).Unix()}); !free || err != nil {
+		if free, err := s.PutDevice(ctx, hash, oidc.Device{ClientID: "tv", Secret: "s", ExpiresAt: now.Add(oidc.DeviceLifetime).Unix()}, true); !free || err != nil {
 			t.Fatalf("%v, %v", free, err)
 		}
 		return oidc.Code{ClientID: "tv", Grant: oidc.NewGrantID()}
@@ -407,5 +411,56 @@ func TestDevice_LostReplyUsesNothingUp(t *testing.T) {
 	}
 	if got, err := poll("i", now.Add(oidc.DeviceInterval)); err != nil || cmp.Diff(given, got) != "" {
 		t.Errorf("the next question: %+v, %v", got, err)
+	}
+}
+
+// TestStrangers_CannotFillRedis floods a Redis of the size that the household's has, as many networks would.
+func TestStrangers_CannotFillRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, "--save", "", "--appendonly", "no", "--maxmemory", "64mb", "--maxmemory-policy", "noeviction")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	s, ctx := redisstore.New(client, "svc"), t.Context()
+	keep := func(hash string, bytes int, stranger bool) {
+		k := oidc.Kept{Query: strings.Repeat("x", bytes)}
+		if err := s.Keep(ctx, hash, k, oidc.RequestLifetime, stranger); err != nil {
+			t.Error(err)
+		}
+		d := oidc.Device{ClientID: "tv", Secret: "s", ExpiresAt: time.Now().Add(oidc.DeviceLifetime).Unix()}
+		if free, err := s.PutDevice(ctx, hash, d, stranger); !free || err != nil {
+			t.Error(free, err)
+		}
+	}
+	keep("member", oidc.MaxRequest, false)
+	keep("first", oidc.MaxRequest, true)
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for j := range 2000 {
+				keep(fmt.Sprint(i, " ", j), newest.PlaceBytes-1, true)
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	keep("last", oidc.MaxRequest, true)
+	for hash, want := range map[string]error{"member": nil, "first": oidc.ErrRequestGone, "last": nil} {
+		if _, err := s.Kept(ctx, hash); !errors.Is(err, want) {
+			t.Errorf("the request %q: %v", hash, err)
+		}
+	}
+	for hash, want := range map[string]error{"member": nil, "first": oidc.ErrNoDevice, "last": nil} {
+		if _, err := s.Device(ctx, hash); !errors.Is(err, want) {
+			t.Errorf("the device %q: %v", hash, err)
+		}
+	}
+	if n := client.DBSize(ctx).Val(); n > 2*newest.Most+10 {
+		t.Errorf("Redis has %d keys", n)
+	}
+	memory := client.InfoMap(ctx, "memory").Val()["Memory"]["used_memory"]
+	if used, err := strconv.Atoi(memory); err != nil || used > 40<<20 {
+		t.Errorf("Redis holds %s bytes, %v", memory, err)
 	}
 }
