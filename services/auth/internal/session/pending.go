@@ -69,7 +69,8 @@ type Ceremony struct {
 
 // Ceremonies keeps ceremonies for CeremonyLifetime.
 type Ceremonies interface {
-	// PutCeremony keeps a ceremony and returns its id, which is for the cookie.
+	// PutCeremony keeps a ceremony and returns its id, which is for the cookie. Of those that have neither a UserID nor
+	// an Owner the newest are kept.
 	PutCeremony(ctx context.Context, c Ceremony) (id string, err error)
 	// TakeCeremony returns a ceremony and forgets it, in one step. ErrNotFound.
 	TakeCeremony(ctx context.Context, id string) (Ceremony, error)

@@ -87,6 +87,11 @@ func (s *store) ceremony(key string) string { return s.app + ":ceremony:" + key 
 
 func (s *store) PutCeremony(ctx context.Context, c session.Ceremony) (string, error) {
 	id, key := session.NewSecret()
+	if c.UserID == 0 && c.Owner == "" { // anyone can begin a login
+		if err := s.ceremonies.Add(ctx, s.ceremony(key), len(c.Data)); err != nil {
+			return "", err
+		}
+	}
 	err := putScript.Run(ctx, s.client, []string{s.ceremony(key)}, milliseconds(session.CeremonyLifetime),
 		"purpose", c.Purpose, "user", c.UserID, "owner", c.Owner, "data", c.Data).Err()
 	return id, failed("begin ceremony", err)

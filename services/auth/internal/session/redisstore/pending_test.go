@@ -3,10 +3,16 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/redistest"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
 )
 
 // pendings returns the part of a store that keeps pending logins.
@@ -214,4 +220,45 @@ func takeAtOnce(s *suite) {
 		}
 	})
 	s.same(taken.Load(), int64(1))
+}
+
+// TestCeremonies_OfStrangersCannotFillRedis floods a Redis of the size that the household's has, as many networks
+// would.
+func TestCeremonies_OfStrangersCannotFillRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, "--save", "", "--appendonly", "no", "--maxmemory", "64mb", "--maxmemory-policy", "noeviction")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	s, ctx := redisstore.New(client, "svc"), t.Context()
+	put := func(c session.Ceremony) string {
+		id, err := s.PutCeremony(ctx, c)
+		if err != nil {
+			t.Error(err)
+		}
+		return id
+	}
+	login := session.Ceremony{Purpose: "login", Data: make([]byte, 2000)}
+	member := put(session.Ceremony{Purpose: "reauth", UserID: 42, Owner: "owner", Data: login.Data})
+	newcomer := put(session.Ceremony{Purpose: "join", Owner: "link", Data: login.Data})
+	first := put(login)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 2000 {
+				if put(login); t.Failed() {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	last := put(login)
+	for name, test := range map[string]struct {
+		id   string
+		want error
+	}{"member": {member, nil}, "newcomer": {newcomer, nil}, "first": {first, session.ErrNotFound}, "last": {last, nil}} {
+		if _, err := s.TakeCeremony(ctx, test.id); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pforte/pforte/services/auth/internal/newest"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
@@ -67,12 +68,16 @@ type store struct {
 	client redis.UniversalClient
 	app    string
 	loads  *pipelines // nil in a Cluster
+	// ceremonies are those of strangers.
+	ceremonies *newest.List
 }
 
 // New returns a store whose keys begin with the application's name, which has no
 // braces and no wildcards of a SCAN pattern.
 func New(client redis.UniversalClient, app string) session.Stores {
-	s := &store{client: client, app: app}
+	s := &store{
+		client: client, app: app, ceremonies: newest.New(client, app, "ceremony", session.CeremonyLifetime),
+	}
 	if _, cluster := client.(*redis.ClusterClient); !cluster {
 		s.loads = &pipelines{waiting: make(chan *load, maxLoading), running: make(chan struct{}, maxPipelines)}
 	}
