@@ -233,11 +233,7 @@ func (s *server) handler() (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		forms, err := limit("form", pages.FormAttempts, pages.FormWindow)
-		if err != nil {
-			return nil, err
-		}
-		shown, err := pages.New(pages.Options{Web: shared, Once: kept, FormLimit: forms, AppName: s.cfg.AppName})
+		shown, err := pages.New(pages.Options{Web: shared, Once: kept, AppName: s.cfg.AppName})
 		if err != nil {
 			return nil, err
 		}

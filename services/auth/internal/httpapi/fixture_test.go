@@ -32,7 +32,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -182,7 +181,7 @@ func (h *fixture) build(s settings) {
 		}
 	}
 	if s.people {
-		shown := must(pages.New(pages.Options{Web: parts.Web, Once: must(once.New(once.Options{Client: h.redis, App: s.name}))(h.t), FormLimit: must(ratelimit.New(ratelimit.Options{Client: h.redis, App: s.name, Name: "form", Limit: pages.FormAttempts, Window: pages.FormWindow}))(h.t), AppName: s.name}))(h.t)
+		shown := must(pages.New(pages.Options{Web: parts.Web, Once: must(once.New(once.Options{Client: h.redis, App: s.name}))(h.t), AppName: s.name}))(h.t)
 		served.Pages, served.Refusal, served.SignInPage = shown.Routes, shown.Refusal, shown.SignIn
 	}
 	h.handler = must(httpapi.New(served))(h.t)

@@ -162,14 +162,21 @@ func decode(f Form, held string) (answer Answer, err error) {
 	return answer, nil
 }
 
-// Finish keeps what a form led to for FormLifetime.
-func (s *Store) Finish(ctx context.Context, f Form, a Answer) error {
+// Finish keeps what a form led to for FormLifetime. Of those of strangers, and of those of others, the newest are kept.
+func (s *Store) Finish(ctx context.Context, f Form, a Answer, stranger bool) error {
 	content, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
 	sealed, err := seal(f.key, f.name, content)
 	if err != nil {
+		return err
+	}
+	forms := s.forms
+	if stranger {
+		forms = s.strangers
+	}
+	if err := forms.Add(ctx, s.form(f), len(sealed)); err != nil {
 		return err
 	}
 	if err := s.o.Client.Set(ctx, s.form(f), sealed, FormLifetime).Err(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pforte/pforte/services/auth/internal/newest"
 	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
@@ -30,14 +31,21 @@ type Options struct {
 
 // Store keeps secrets and what forms led to. It is safe for concurrent use, by several processes
 // too.
-type Store struct{ o Options }
+type Store struct {
+	o Options
+	// forms are those of users, strangers the others.
+	forms, strangers *newest.List
+}
 
 // New checks the options and returns a Store.
 func New(o Options) (*Store, error) {
 	if o.Client == nil || o.App == "" {
 		return nil, errors.New("once: Client or App is not set")
 	}
-	return &Store{o}, nil
+	return &Store{
+		o: o, forms: newest.New(o.Client, o.App, "form", FormLifetime),
+		strangers: newest.New(o.Client, o.App, "strangers-form", FormLifetime),
+	}, nil
 }
 
 func (s *Store) secret(name string) string { return s.o.App + ":once:" + name }

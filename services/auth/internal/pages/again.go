@@ -12,13 +12,6 @@ import (
 // cookies: a browser that sends it twice at once drops the first answer, and its cookies with it.
 const sentAgainFor = time.Minute
 
-// FormAttempts and FormWindow are the limit of Options.FormLimit. Some forms can be sent without a login, and would
-// fill Redis, which then takes no login.
-const (
-	FormAttempts = 120
-	FormWindow   = time.Minute
-)
-
 // sentForm returns the form of a POST, and reports whether it has an id.
 func (r *request) sentForm() (once.Form, bool) {
 	if r.body == "" {
@@ -55,7 +48,7 @@ func (p *Pages) answerAgain(r *request, answer once.Answer) error {
 
 // carryOut calls the handler of a form. A form with an id that has led to a redirect gets that redirect instead, for
 // as long as it is kept (once.FormLifetime); while another request carries it out, it waits for that one. A form that
-// leads to no redirect can be sent again, and so can one of a network with too many that did (FormAttempts).
+// leads to no redirect can be sent again, and so can one after which very many were sent.
 func (p *Pages) carryOut(r *request, h handler) error {
 	f, ok := r.sentForm()
 	if !ok {
@@ -84,13 +77,10 @@ func (p *Pages) carryOut(r *request, h handler) error {
 	if err := h(r); err != nil || !answered.Committed || answered.Status != http.StatusSeeOther {
 		return err
 	}
-	room, err := p.FormLimit.Spend(r.ctx(), p.Networks(r.Request())...)
-	if room.Allowed {
-		err = p.Once.Finish(r.ctx(), f, once.Answer{
-			To: answered.Header().Get("Location"), Cookies: answered.Header()["Set-Cookie"], At: p.Now(),
-		})
-		finished = err == nil
-	}
+	err = p.Once.Finish(r.ctx(), f, once.Answer{
+		To: answered.Header().Get("Location"), Cookies: answered.Header()["Set-Cookie"], At: p.Now(),
+	}, r.page.needs == needsNothing)
+	finished = err == nil
 	p.logForm(r, err)
 	return nil
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -100,7 +99,7 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 	})
 	f.registry = parts.Registry
 	f.audit, f.accounts, f.people, f.policy, f.sessions = parts.Audit, parts.Accounts, parts.People, parts.Policy, parts.Sessions
-	f.pages = must(pages.New(pages.Options{Web: parts.Web, Once: must(once.New(once.Options{Client: f.kept, App: "svc"}))(t), FormLimit: must(ratelimit.New(ratelimit.Options{Client: f.kept, App: "svc", Name: "form", Limit: pages.FormAttempts, Window: pages.FormWindow}))(t), AppName: "svc", Location: time.UTC}))(t)
+	f.pages = must(pages.New(pages.Options{Web: parts.Web, Once: must(once.New(once.Options{Client: f.kept, App: "svc"}))(t), AppName: "svc", Location: time.UTC}))(t)
 	f.handler = must(httpapi.New(httpapi.Options{Web: parts.Web, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes, Refusal: f.pages.Refusal, SignInPage: f.pages.SignIn}))(t)
 	return f
 }

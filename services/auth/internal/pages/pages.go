@@ -26,7 +26,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/once"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -39,8 +38,6 @@ var files embed.FS
 type Options struct {
 	*web.Web
 	Once *once.Store
-	// FormLimit counts the forms of a network of which Once keeps what they led to: FormAttempts in FormWindow.
-	FormLimit *ratelimit.Limiter
 	// AppName and a dot begin the names of the pages' cookies; it is session.Options.Name.
 	AppName string
 	// Location is the time zone in which pages show times and read dates; nil means time.Local. For users who are
@@ -75,7 +72,7 @@ var kinds = map[string]string{
 
 // New checks the options and returns the pages.
 func New(o Options) (*Pages, error) {
-	if o.Web == nil || o.Once == nil || o.FormLimit == nil || o.AppName == "" {
+	if o.Web == nil || o.Once == nil || o.AppName == "" {
 		return nil, errors.New("pages: a required option is not set")
 	}
 	o.Location = cmp.Or(o.Location, time.Local)
