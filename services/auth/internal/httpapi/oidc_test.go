@@ -90,12 +90,12 @@ func (s failingShort) PollDevice(ctx context.Context, hash, secret, clientID str
 	return code, err
 }
 
-func (s failingShort) PutAccess(ctx context.Context, hash string, a oidc.Access) error {
+func (s failingShort) PutAccess(ctx context.Context, hash string, userID int64, a oidc.Access) error {
 	if s.failing.Load() < 0 { // after the code was taken
 		s.failing.Add(1)
 		return errStore
 	}
-	return s.ShortLived.PutAccess(ctx, hash, a)
+	return s.ShortLived.PutAccess(ctx, hash, userID, a)
 }
 
 func (s failingShort) Access(ctx context.Context, hash string) (oidc.Access, error) {

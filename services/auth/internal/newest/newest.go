@@ -1,4 +1,5 @@
-// Package newest bounds what strangers have kept in Redis (6 or later; alone, with Sentinel or as a Cluster).
+// Package newest bounds what strangers, or one user, have kept in Redis (6 or later; alone, with Sentinel or as a
+// Cluster).
 //
 // A limit by address bounds nothing, because networks are many and cheap, and when Redis is full nobody can log in.
 // So of each kind the newest are kept, whoever they are for. A flood shortens the time that others have to finish, and

@@ -57,7 +57,7 @@ func (s *Service) Exchange(ctx context.Context, c Client, code, redirect, verifi
 // and returns its tokens. Where a store or signing fails, keep is called to keep the code again. ErrNotAdmitted.
 func (s *Service) redeem(ctx context.Context, taken Code, keep func(context.Context, Code) error) (Tokens, error) {
 	// The access token comes first: while Redis is away no grant is made, which createdGrant would find too old later.
-	access, err := s.newAccess(ctx, taken.Grant, taken.Scopes)
+	access, err := s.newAccess(ctx, taken.Grant, taken.UserID, taken.Scopes)
 	var held Held
 	if err == nil {
 		held, err = s.o.Grants.CreateGrant(ctx, taken.grant())
@@ -167,9 +167,11 @@ func (s *Service) loggedIn(ctx context.Context, h Held) {
 }
 
 // newAccess returns an access token of a grant for scopes. It is good for nothing before the grant is made.
-func (s *Service) newAccess(ctx context.Context, grant string, scopes []string) (token string, err error) {
+func (s *Service) newAccess(
+	ctx context.Context, grant string, userID int64, scopes []string,
+) (token string, err error) {
 	token = accessPrefix + secrets.New()
-	return token, s.o.ShortLived.PutAccess(ctx, secrets.Hash(token), Access{
+	return token, s.o.ShortLived.PutAccess(ctx, secrets.Hash(token), userID, Access{
 		Grant: grant, Scopes: scopes, IssuedAt: s.o.Now().Unix(),
 	})
 }

@@ -103,7 +103,7 @@ func (s *Service) rotate(ctx context.Context, h Held, generation int64, scopes [
 
 // renewed makes new tokens of a grant for some of its scopes.
 func (s *Service) renewed(ctx context.Context, h Held, scopes []string) (Tokens, error) {
-	access, err := s.newAccess(ctx, h.ID, scopes)
+	access, err := s.newAccess(ctx, h.ID, h.UserID, scopes)
 	if err != nil {
 		return Tokens{}, err
 	}

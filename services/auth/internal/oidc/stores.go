@@ -128,8 +128,8 @@ type ShortLived interface {
 	// TakeCode returns a code once. ErrCodeUsed; reused is then the ID of the grant of a code without PKCE that was
 	// taken more than five seconds and less than ten minutes ago; empty: none.
 	TakeCode(ctx context.Context, hash string) (c Code, reused string, err error)
-	// PutAccess keeps an access token by its hash, for AccessLifetime.
-	PutAccess(ctx context.Context, hash string, a Access) error
+	// PutAccess keeps an access token of a user by its hash, for AccessLifetime. Of each user's the newest are kept.
+	PutAccess(ctx context.Context, hash string, userID int64, a Access) error
 	// Access returns an access token by its hash. ErrNoAccess.
 	Access(ctx context.Context, hash string) (Access, error)
 	// DropAccess forgets an access token.

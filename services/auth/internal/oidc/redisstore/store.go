@@ -163,7 +163,13 @@ func (s *store) TakeCode(ctx context.Context, hash string) (c oidc.Code, reused 
 }
 
 // PutAccess implements oidc.ShortLived.
-func (s *store) PutAccess(ctx context.Context, hash string, a oidc.Access) error {
+func (s *store) PutAccess(ctx context.Context, hash string, userID int64, a oidc.Access) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	of := newest.New(s.client, s.app, "oidc:at:"+strconv.FormatInt(userID, 10), oidc.AccessLifetime)
+	if err := of.Add(ctx, s.key("at", hash), 0); err != nil {
+		return err
+	}
 	return s.put(ctx, "keep access token", s.key("at", hash), a, oidc.AccessLifetime)
 }
 

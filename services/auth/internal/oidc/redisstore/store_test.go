@@ -147,7 +147,7 @@ func TestShort_KeepsWhatItIsGivenAsLongAsItLasts(t *testing.T) {
 	access := oidc.Access{Grant: "g1", Scopes: []string{"openid"}, IssuedAt: 7}
 	at := time.Now().UTC().Truncate(time.Second)
 	for _, err := range []error{
-		s.PutAccess(ctx, "a", access), s.Keep(ctx, "r", oidc.Kept{Query: "a=b", At: 7}, time.Minute, true), s.Wait(ctx, 1, at), s.Wait(ctx, 1, at.Add(time.Hour)),
+		s.PutAccess(ctx, "a", 1, access), s.Keep(ctx, "r", oidc.Kept{Query: "a=b", At: 7}, time.Minute, true), s.Wait(ctx, 1, at), s.Wait(ctx, 1, at.Add(time.Hour)),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -462,5 +462,38 @@ func TestStrangers_CannotFillRedis(t *testing.T) {
 	memory := client.InfoMap(ctx, "memory").Val()["Memory"]["used_memory"]
 	if used, err := strconv.Atoi(memory); err != nil || used > 40<<20 {
 		t.Errorf("Redis holds %s bytes, %v", memory, err)
+	}
+}
+
+// TestAccess_OfOneUserCannotFillRedis: an application, or a user, can ask for tokens again and again.
+func TestAccess_OfOneUserCannotFillRedis(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t)})
+	t.Cleanup(func() { _ = client.Close() })
+	s, ctx := redisstore.New(client, "svc"), t.Context()
+	put := func(hash string, userID int64) {
+		if err := s.PutAccess(ctx, hash, userID, oidc.Access{Grant: "g1"}); err != nil {
+			t.Error(err)
+		}
+	}
+	put("other", 1)
+	put("first", 2)
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for j := range newest.Most / 16 {
+				put(fmt.Sprint(i, " ", j), 2)
+			}
+		})
+	}
+	all.Wait()
+	put("last", 2)
+	for hash, want := range map[string]error{"other": nil, "first": oidc.ErrNoAccess, "last": nil} {
+		if _, err := s.Access(ctx, hash); !errors.Is(err, want) {
+			t.Errorf("%q: %v", hash, err)
+		}
+	}
+	if n := client.DBSize(ctx).Val(); n != newest.Most+3 { // another user's, and two lists
+		t.Errorf("Redis has %d keys", n)
 	}
 }
