@@ -134,6 +134,29 @@ func TestHTTP2_HasAtMost32StreamsOfAConnection(t *testing.T) {
 	t.Error("streams have no limit")
 }
 
+// A client need not make a request to send a long frame, which is kept until its end has come.
+func TestHTTP2_LongFramesTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	d, transport := openTLS(t, stand(t, "", nil).addr())
+	overTLS(t, transport, d, "/health")
+	idle := d.rss(t)
+	begun := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 0, 0, 0, 4, 0, 0, 0, 0, 0)
+	begun = append(begun, 15, 255, 255, 0xee, 0, 0, 0, 0, 0) // of a type that there is not, and 1 MB
+	begun = append(begun, make([]byte, 1<<20-2)...)          // all but its last byte
+	for range 100 {
+		conn := tls.Client(d.dialFrom(t, "127.0.5.5"), &tls.Config{InsecureSkipVerify: true, ServerName: "localhost", NextProtos: []string{"h2"}})
+		if err := conn.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		_, _ = conn.Write(begun) // the proxy may close it
+	}
+	time.Sleep(time.Second)
+	if most := d.rss(t); most > raceMemory*(idle+64) {
+		t.Errorf("%d MB idle, %d MB beside 100 frames", idle, most)
+	}
+}
+
 // Nothing bounds the connections and streams of HTTP/3.
 func TestHTTP3_IsOff(t *testing.T) {
 	t.Parallel()

@@ -52,6 +52,10 @@ const (
 	streamHeader = 16 << 10
 )
 
+// maxFrame is how many bytes a frame of HTTP/2 may have: the least that it allows. A connection keeps as much memory
+// as its longest frame took, for which its client need not make a request, and without a bound here that is 1 MB.
+const maxFrame = 16 << 10
+
 // Connections is a listener wrapper that bounds the open connections, each of which
 // costs memory, and the requests of HTTP/2 on them, which cost more. It stands before tls. A
 // connection above the limit is answered with 503, or only closed, as where it begins with TLS;
@@ -127,7 +131,7 @@ func (c *Connections) Provision(ctx caddy.Context) error {
 			// Caddy has no option for it, and net/http reads this when a connection becomes one of HTTP/2.
 			once.Do(func() {
 				if plain, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok {
-					plain.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
+					plain.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame}
 				}
 			})
 			return withConnection(ctx, conn)
