@@ -1,14 +1,17 @@
 package httpapi
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
 
 // A client may take an answer as slowly as the server lets it, and the answer is in memory for as long. Most
-// have some thousand bytes and the largest 16 MB, so what answers from largeAnswer bytes on take together is
+// have some thousand bytes and the largest 16 MB, so what answers from payment.LargeAnswer bytes on take together is
 // bounded: of those that are sold, and of those that are read for nothing by their hash (VERIFIER-6.12).
 const (
-	largeAnswer = 256 << 10
-	mostSold    = 64 << 20
-	mostFree    = 32 << 20
+	mostSold = 64 << 20
+	mostFree = 32 << 20
 )
 
 // largeAnswers is how many bytes large answers may still take.
@@ -20,11 +23,11 @@ func newLargeAnswers(bytes int64) *largeAnswers {
 	return l
 }
 
-// hold reports whether an answer may be written. A large one takes its bytes until ended is closed, as the Done of
-// a request's context is.
-func (l *largeAnswers) hold(answer []byte, ended <-chan struct{}) bool {
-	n := int64(len(answer))
-	if n < largeAnswer {
+// hold reports whether an answer of so many bytes may be written. A large one takes them until ended is closed, as
+// the Done of a request's context is.
+func (l *largeAnswers) hold(size int, ended <-chan struct{}) bool {
+	n := int64(size)
+	if n < payment.LargeAnswer {
 		return true
 	}
 	if l.left.Add(-n) < 0 {

@@ -94,6 +94,14 @@ func TestAnswer_SlowClientsHoldFewLargeOnesInMemory(t *testing.T) {
 				served++
 			}
 		}
+		reads := 0
+		w.beforeSold = func() { reads++ }
+		if c.reason == "payment_in_progress" {
+			c.refused()
+		}
+		if w.beforeSold = nil; reads > 0 {
+			t.Errorf("%s: an answer is read for which there is no place", c.what)
+		}
 		if served != c.most {
 			t.Errorf("%s: %d clients are served at once, want %d", c.what, served, c.most)
 		}

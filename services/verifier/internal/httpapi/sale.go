@@ -79,10 +79,28 @@ func (a *api) sell(ctx context.Context, c paidCall) (sold, error) {
 	if ended != nil {
 		ended.Payer, ended.Network = order.Payment.Payer, c.offer.Terms.Network
 	}
-	if err == nil && !a.largeSold.hold(sale.Answer.Bytes(), c.ended) { // it is paid
-		return sold{payment: order.Payment}, fmt.Errorf("%w: many large answers are read now", payment.ErrInFlight)
+	if err == nil {
+		if sale.Answer, err = a.whole(ctx, sale.Answer, c.ended); err != nil {
+			return sold{payment: order.Payment}, err
+		}
 	}
 	return sold{payment: order.Payment, answer: sale.Answer, settlement: ended}, err
+}
+
+// whole returns an answer that is paid, in memory, where there is place for it.
+func (a *api) whole(ctx context.Context, answer payment.Answer, ended <-chan struct{}) (payment.Answer, error) {
+	if !a.largeSold.hold(answer.Size(), ended) {
+		return answer, fmt.Errorf("%w: many large answers are read now", payment.ErrInFlight)
+	}
+	hash, unread := answer.Hash()
+	if !unread {
+		return answer, nil
+	}
+	answer, err := a.Sold(ctx, hash)
+	if err != nil { // perhaps it was pruned just now, and is made anew
+		err = fmt.Errorf("%w: %w", payment.ErrInFlight, err)
+	}
+	return answer, err
 }
 
 // isPriceRequest reports whether a body is empty or an empty object, and so only requests the price.

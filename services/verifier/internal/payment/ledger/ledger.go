@@ -89,10 +89,13 @@ const (
 	columns   = "network, asset, payer, nonce, " + seenState + `,
 	owner, deadline, payment, request, identifier, resource, amount, pay_to, valid_before, client,
 	month, tx, reason, claimed, changed, repeats, again, operation, transport, plain`
-	// selectRecord and selectBrief, which leaves the answer out, take a view first.
-	selectRecord = "SELECT " + columns + ", (SELECT answer FROM answers WHERE answers.payment = payments.id) FROM " +
-		"payments"
-	selectBrief = "SELECT " + columns + ", NULL FROM payments"
+	// selectRecord and selectBrief, which leaves the answer out, take a view first. In place of a large answer,
+	// selectRecord has its hash and its size. One that an earlier release wrote has no hash until the next Prune.
+	selectRecord = "SELECT " + columns + ", (SELECT CASE WHEN " + large + " THEN hash ELSE answer END" + ofRecord +
+		", (SELECT CASE WHEN " + large + " THEN length(answer) ELSE 0 END" + ofRecord + " FROM payments"
+	selectBrief = "SELECT " + columns + ", NULL, NULL FROM payments"
+	ofRecord    = " FROM answers WHERE answers.payment = payments.id)"
+	large       = "hash IS NOT NULL AND length(answer) >= 262144" // payment.LargeAnswer
 )
 
 // view is the moment for which a query shows the states of records.
@@ -129,12 +132,13 @@ func (l *Ledger) row(ctx context.Context, query string, args ...any) sqldb.Scann
 func scan(row sqldb.Scanner) (payment.Record, error) {
 	var r payment.Record
 	var paid, request, answer []byte
+	var unread sql.NullInt64
 	var again string
 	var deadline, validBefore, claimed, changed int64
 	err := row.Scan(&r.Key.Network, &r.Key.Asset, &r.Key.Payer, &r.Key.Nonce, &r.State, &r.Owner, &deadline,
 		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore, &r.Client,
 		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Retries, &again, &r.Operation, &r.Transport,
-		&r.Plain, &answer)
+		&r.Plain, &answer, &unread)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return payment.Record{}, payment.ErrNotFound
@@ -145,7 +149,10 @@ func scan(row sqldb.Scanner) (payment.Record, error) {
 		r.RetryMonths = strings.Fields(again)
 	}
 	r.Operation = operationOf(r.Operation, r.Resource)
-	if answer != nil {
+	switch {
+	case unread.Int64 > 0:
+		r.Answer = payment.Unread(payment.Digest(answer), int(unread.Int64))
+	case answer != nil:
 		r.Answer = payment.Queued(answer)
 	}
 	copy(r.Payment[:], paid)

@@ -237,6 +237,7 @@ func Run(t *testing.T, open Open) {
 		{"a settled payment whose transfer is gone is open again", settledIsReopened},
 		{"prune drops old answers and abandoned claims only", pruneDrops},
 		{"an answer is found by its hash as long as one payment keeps it", answerByHash},
+		{"a large answer is read by its hash alone", largeByHash},
 		{"a month that is closed stays, and what changes is a correction", statementKeeps},
 		{"prune goes by the age of claims, not by their order", pruneGoesByAge},
 		{"prune leaves no old answer where nothing is sold any more", pruneWhenNothingIsSold},

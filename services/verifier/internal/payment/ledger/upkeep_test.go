@@ -1,10 +1,12 @@
 package ledger_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,6 +104,36 @@ func answerByHash(w *world) {
 	for _, unknown := range []payment.Digest{hash, {}} {
 		if got, err := w.Ledger.Answer(ctx, unknown); !errors.Is(err, payment.ErrNotFound) {
 			w.Errorf("got %q, %v", got, err)
+		}
+	}
+}
+
+// Its record is read many times, and by many calls at once.
+func largeByHash(w *world) {
+	ctx := context.Background()
+	for size, large := range map[int]bool{payment.LargeAnswer - 1: false, payment.LargeAnswer: true} {
+		r := record(strconv.Itoa(size), alice)
+		w.claim(r)
+		s := settlement(r, 10)
+		s.Answer = bytes.Repeat([]byte("a"), size)
+		_, _, err := w.Begin(ctx, r.Key, r.Owner, s)
+		w.must(err)
+		w.finish(r, payment.Outcome{State: payment.Settled})
+		claimed, won, err := w.Claim(ctx, r)
+		if err != nil || won {
+			w.Fatalf("claimed again: %v, %v", won, err)
+		}
+		for _, got := range []payment.Answer{w.get(r.Key).Answer, claimed.Answer} {
+			hash, unread := got.Hash()
+			if unread != large || (got.Bytes() == nil) != large || got.IsZero() || got.Size() != size {
+				w.Errorf("%d bytes: unread %v, %d bytes are here, %d said", size, unread, len(got.Bytes()), got.Size())
+			}
+			if !unread {
+				continue
+			}
+			if whole, err := w.Ledger.Answer(ctx, hash); err != nil || !bytes.Equal(whole.Bytes(), s.Answer) {
+				w.Errorf("by its hash: %d bytes, %v", whole.Size(), err)
+			}
 		}
 	}
 }
