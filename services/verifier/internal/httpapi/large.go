@@ -14,6 +14,10 @@ const (
 	mostFree = 32 << 20
 )
 
+// toolTimes is how many times its bytes an answer counts as that a tool writes or checks: it is read as JSON, and
+// written into JSON again.
+const toolTimes = 2
+
 // largeAnswers is how many bytes large answers may still take.
 type largeAnswers struct{ left atomic.Int64 }
 

@@ -129,3 +129,39 @@ func TestAnswer_SlowClientsHoldFewLargeOnesInMemory(t *testing.T) {
 	}
 	w.wantTransfers(2)
 }
+
+// A tool reads an answer as JSON, and writes it into JSON.
+func TestAnswer_CountsTwiceForATool(t *testing.T) {
+	w := open(t, nil)
+	sum := sha256.Sum256(w.sellLarge("1", 15<<20))
+	link := "/v1/receipts/" + hex.EncodeToString(sum[:])
+	_, leave := w.slow(http.MethodGet, link, "")
+	if got := w.do(http.MethodGet, link, ""); got.status != http.StatusOK {
+		t.Errorf("beside one slow client: %d", got.status)
+	}
+	w.call("check_receipt", `{"link":"`+publicURL+link+`"}`).wantTool(http.StatusServiceUnavailable, "ledger_unavailable")
+	read := `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"` + publicURL + link + `"}}`
+	if r := w.rpc(read); !strings.Contains(string(r.body), `"error"`) {
+		t.Errorf("the resource is read: %.200s", r.body)
+	}
+	leave()
+	name, value := w.v2("1")
+	inline := message("verify_transaction", `{"proof":"inline",`+goodBody[1:], w.toolPayment("1"))
+	var left []func()
+	for range 3 { // 45 of 64 MB
+		_, leave := w.slow(http.MethodPost, base, goodBody, name, value)
+		left = append(left, leave)
+	}
+	w.rpc(inline).wantTool(http.StatusServiceUnavailable, "payment_in_progress")
+	for _, leave := range left {
+		leave()
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		checked := string(w.call("check_receipt", `{"link":"`+publicURL+link+`"}`).body)
+		if r := w.rpc(inline); !strings.Contains(string(r.body), "payment_in_progress") && strings.Contains(checked, `"valid"`) {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("after the slow clients have left: %s, %.200s", checked, r.body)
+		}
+	}
+}

@@ -70,7 +70,7 @@ func (a *api) addReceipts(server *mcp.Server) {
 	}, func(ctx context.Context, request *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		answer, err := a.kept(ctx, strings.TrimPrefix(request.Params.URI, prefix))
 		caller, _ := ctx.Value(mcpCallerKey{}).(mcpCaller) // as of answerTool
-		if err == nil && !a.largeFree.hold(len(answer), caller.hungUp) {
+		if err == nil && !a.largeFree.hold(toolTimes*len(answer), caller.hungUp) {
 			err = errManyLarge
 		}
 		switch {

@@ -80,7 +80,7 @@ func (a *api) sell(ctx context.Context, c paidCall) (sold, error) {
 		ended.Payer, ended.Network = order.Payment.Payer, c.offer.Terms.Network
 	}
 	if err == nil {
-		if sale.Answer, err = a.whole(ctx, sale.Answer, c.ended); err != nil {
+		if sale.Answer, err = a.whole(ctx, sale.Answer, c); err != nil {
 			return sold{payment: order.Payment}, err
 		}
 	}
@@ -88,8 +88,12 @@ func (a *api) sell(ctx context.Context, c paidCall) (sold, error) {
 }
 
 // whole returns an answer that is paid, in memory, where there is place for it.
-func (a *api) whole(ctx context.Context, answer payment.Answer, ended <-chan struct{}) (payment.Answer, error) {
-	if !a.largeSold.hold(answer.Size(), ended) {
+func (a *api) whole(ctx context.Context, answer payment.Answer, c paidCall) (payment.Answer, error) {
+	size := answer.Size()
+	if c.transport == payment.TransportMCP {
+		size *= toolTimes
+	}
+	if !a.largeSold.hold(size, c.ended) {
 		return answer, fmt.Errorf("%w: many large answers are read now", payment.ErrInFlight)
 	}
 	hash, unread := answer.Hash()

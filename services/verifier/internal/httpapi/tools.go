@@ -362,6 +362,8 @@ func (a *api) checkReceipt() tool {
 			}
 			// A kept answer may be much larger than any message, and its check takes long after it was read.
 			var checked checkedReceipt
+			ctx, checkedAll := context.WithCancel(ctx)
+			defer checkedAll()
 			_, err := a.checks.read(ctx, func(ctx context.Context) (_ []byte, err error) {
 				if in.Link != nil {
 					answer, err = a.kept(ctx, strings.TrimPrefix(*in.Link, a.PublicURL+receiptsPath))
@@ -371,6 +373,9 @@ func (a *api) checkReceipt() tool {
 						err = &strictjson.Error{Pointer: "/answer", Reason: "cannot be read"}
 					}
 					answer = []byte(text)
+				}
+				if err == nil && in.Link != nil && !a.largeFree.hold(toolTimes*len(answer), ctx.Done()) {
+					err = errManyLarge
 				}
 				if err == nil {
 					checked = a.checked(answer)

@@ -114,8 +114,8 @@ type Record struct {
 	Client string
 	// Around stands in the same way for the network around the client. It is not read back.
 	Around string
-	// Answer is what the buyer gets, from Settling on, to be read by its hash where it is large; none once it was pruned, or the record
-	// was Dead.
+	// Answer is what the buyer gets, from Settling on, to be read by its hash where it is large; none once it
+	// was pruned, or the record was Dead.
 	Answer Answer
 	// Month is the month of the settlement that is reserved, "2006-01"; "" when
 	// none is.
