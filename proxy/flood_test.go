@@ -131,6 +131,43 @@ func TestMemory_IsBoundedBesideStalledBodies(t *testing.T) {
 	}
 }
 
+// A field of five bytes takes twenty times as many, and a header has ten seconds to come.
+func TestMemory_IsBoundedBesideManyFields(t *testing.T) {
+	t.Parallel()
+	for end, name := range map[string]string{"": "not ended", "\r\n": "ended"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			leave := make(chan struct{})
+			defer close(leave)
+			public := stand(t, "", func(http.ResponseWriter, *http.Request) { <-leave })
+			d := openSite(t, map[string]string{"FRONTEND_UPSTREAM": public.addr()})
+			d.request(t, "GET", "/health", "")
+			idle := d.rss(t)
+			text := "GET /upload HTTP/1.1\r\nHost: x\r\n"
+			for i := int64(0); len(text) < 64000; i++ {
+				text += strconv.FormatInt(i, 36) + ":\r\n"
+			}
+			for range 500 {
+				conn := d.dialFrom(t, "127.0.5.5")
+				go func() { _, _ = io.WriteString(conn, text+end) }()
+			}
+			most := idle
+			for range 30 {
+				most = max(most, d.rss(t))
+				time.Sleep(100 * time.Millisecond)
+			}
+			if most > raceMemory*(2*idle+64) {
+				t.Errorf("%d MB idle, %d MB beside them", idle, most)
+			}
+			conn := d.dialFrom(t, "127.0.7.7") // with a header as long as that of a payment
+			_, _ = io.WriteString(conn, "GET /health HTTP/1.1\r\nHost: x\r\nX-Payment: "+strings.Repeat("a", 16<<10)+"\r\n\r\n")
+			if got, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || got.StatusCode != http.StatusOK {
+				t.Errorf("of another network: %v", err)
+			}
+		})
+	}
+}
+
 // ask sends a request over and over, after it was answered 200 once: until auth has named a user
 // they share what strangers of their network have. It returns how many answers had each status.
 func ask(conn net.Conn, text string, requests int) (statuses map[int]int, err error) {

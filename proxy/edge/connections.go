@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -50,6 +52,14 @@ const (
 	maxStreams   = 32
 	streamsEach  = 2
 	streamHeader = 16 << 10
+)
+
+// headerUnit is how many bytes of a header weigh 1 where the header has not been read to its end, and with HTTP/1 until
+// the request is answered. Fields may have five bytes each, of which net/http makes twenty times as many.
+// Each manyFields of a request weigh 1 more, because they are copied for its service.
+const (
+	headerUnit = 2 << 10
+	manyFields = 100
 )
 
 // maxFrame is how many bytes a frame of HTTP/2 may have: the least that it allows. A connection keeps as much memory
@@ -136,37 +146,59 @@ func (c *Connections) Provision(ctx caddy.Context) error {
 			})
 			return withConnection(ctx, conn)
 		})
+		server.RegisterConnState(func(conn net.Conn, state http.ConnState) {
+			if c := boundOf(conn); c != nil && state == http.StateIdle {
+				c.leaveHeader()
+				c.header.Store(0)
+				c.begun.Store(false)
+			}
+		})
 	}
 	return nil
 }
 
 type connectionKey struct{}
 
-// withConnection returns ctx with a connection under connectionKey, if it is a boundConn or TLS on one.
+// withConnection returns ctx with the boundConn of a connection under connectionKey, if it has one.
 func withConnection(ctx context.Context, conn net.Conn) context.Context {
-	if tls, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = tls.NetConn()
-	}
-	if c, ok := conn.(*boundConn); ok {
+	if c := boundOf(conn); c != nil {
 		return context.WithValue(ctx, connectionKey{}, c)
 	}
 	return ctx
 }
 
-// enterStream counts a request, if it is one of HTTP/2, until leave is called. The error is errBusy
-// where there is no place for it.
+// boundOf returns a connection that is a boundConn or TLS on one, else nil.
+func boundOf(conn net.Conn) *boundConn {
+	if tls, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = tls.NetConn()
+	}
+	c, _ := conn.(*boundConn)
+	return c
+}
+
+// enterStream counts a request, if it is one of HTTP/2 or has many fields, until leave is called. The error is
+// errBusy where there is no place for it.
 func enterStream(r *http.Request) (leave func(), err error) {
 	c, ok := r.Context().Value(connectionKey{}).(*boundConn)
-	if !ok || r.ProtoMajor != 2 {
+	if !ok {
 		return func() {}, nil
 	}
-	length := len(r.RequestURI)
+	c.begun.Store(true)
+	length, fields := len(r.RequestURI), 0
 	for name, values := range r.Header {
 		for _, value := range values {
 			length += len(name) + len(value)
 		}
+		fields += len(values)
 	}
-	much := 1 + length/streamHeader
+	much := fields / manyFields
+	if r.ProtoMajor == 2 {
+		c.leaveHeader() // its weight is counted here
+		much += 1 + length/streamHeader
+	}
+	if much == 0 {
+		return func() {}, nil
+	}
 	if !c.listener.enterStream(c, much) {
 		return nil, errBusy
 	}
@@ -399,6 +431,10 @@ type boundConn struct {
 	// request that could be refused early was last passed on, or the connection accepted.
 	framing framing
 	passed  time.Time
+	// header is how many bytes were read since the last answer, and begun whether a request is served, so that what is
+	// read is its body. weighs is what the header weighs.
+	header, weighs atomic.Int64
+	begun          atomic.Bool
 
 	// The fields below are the listener's own, under its lock. network is nil where the connection
 	// is closed. streams is the weight of the connection's requests of HTTP/2; requests is their
@@ -415,7 +451,7 @@ func (c *boundConn) Read(p []byte) (int, error) {
 		n, err := c.TCPConn.Read(p)
 		q, whole := c.framing.read(p[:n])
 		if !whole {
-			return n, err
+			return c.count(n, err)
 		}
 		now := time.Now()
 		var answer []byte
@@ -424,7 +460,7 @@ func (c *boundConn) Read(p []byte) (int, error) {
 		}
 		if answer == nil {
 			c.passed = now
-			return n, err
+			return c.count(n, err)
 		}
 		if c.listener.crowds(c) {
 			time.Sleep(refusalDelay())
@@ -437,6 +473,27 @@ func (c *boundConn) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		_ = c.SetWriteDeadline(time.Time{})
+	}
+}
+
+// count counts what a read returned, and returns that, or io.EOF where the header has no place.
+func (c *boundConn) count(n int, err error) (int, error) {
+	if c.begun.Load() {
+		return n, err
+	}
+	has := c.header.Add(int64(n))
+	much := has/headerUnit - (has-int64(n))/headerUnit
+	if much > 0 && !c.listener.enterStream(c, int(much)) {
+		return 0, io.EOF
+	}
+	c.weighs.Add(much)
+	return n, err
+}
+
+// leaveHeader ends what count has counted.
+func (c *boundConn) leaveHeader() {
+	if much := c.weighs.Swap(0); much > 0 {
+		c.listener.leaveStream(c, int(much))
 	}
 }
 
