@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // page is long enough to be compressed.
@@ -96,5 +100,55 @@ func TestFrontend_PagesAreCompressedAndJSONIsNot(t *testing.T) {
 	}
 	if got := h.request(t, "GET", "/", "", "Accept-Encoding", "zstd, gzip"); got.Header.Get("Content-Encoding") != "zstd" {
 		t.Errorf("got %s", got.Header)
+	}
+}
+
+// Each takes more than a megabyte of memory for as long as its client reads, and clients need no login.
+func TestFrontend_FewAnswersAreCompressedAtOnce(t *testing.T) {
+	t.Parallel()
+	text := bytes.Repeat([]byte("<p>a page"), 1<<20)
+	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", map[bool]string{true: "application/json", false: "text/html"}[r.URL.Path == "/data"])
+		for i := range text {
+			text := text[i%4096:]
+			if _, err := w.Write(text[:min(len(text), 1<<20)]); err != nil {
+				return
+			}
+		}
+	})
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": app.addr()})
+	// ask begins a request, and returns the Content-Encoding of its answer.
+	ask := func(path string) (conn net.Conn, encoding string) {
+		conn = h.dialFrom(t, "127.0.5.5")
+		_ = conn.(*net.TCPConn).SetReadBuffer(4096)
+		_, _ = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAccept-Encoding: zstd\r\n\r\n")
+		got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || got.StatusCode != http.StatusOK {
+			t.Fatal(err)
+		}
+		return conn, got.Header.Get("Content-Encoding")
+	}
+	for range 40 {
+		if _, encoding := ask("/data"); encoding != "" {
+			t.Fatalf("data are compressed: %q", encoding)
+		}
+	}
+	var open []net.Conn
+	for range 40 {
+		conn, encoding := ask("/")
+		if len(open) < 32 != (encoding == "zstd") {
+			t.Fatalf("beside %d: %q", len(open), encoding)
+		}
+		open = append(open, conn)
+	}
+	for _, conn := range open {
+		_ = conn.Close()
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, encoding := ask("/"); encoding == "zstd" {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal("nothing is compressed any more")
+		}
 	}
 }

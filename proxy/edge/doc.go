@@ -14,6 +14,7 @@
 //     that the service names as meant for it alone;
 //   - edge_page (http.handlers.edge_page) answers a person who opened a page with a page
 //     about the error;
+//   - edge_compress (http.handlers.edge_compress) bounds how many answers encode compresses at once;
 //   - edge_root (http.handlers.edge_root) gives out the certificate of Caddy's own authority,
 //     with a page about it;
 //   - edge_apps (http.handlers.edge_apps, and the global option) routes requests to the applications

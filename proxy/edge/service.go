@@ -410,6 +410,8 @@ type gates struct {
 	refusals refusals
 	bodies   bodies
 	users    users
+	// compressed has an element for each answer that is compressed now.
+	compressed chan struct{}
 
 	mu     sync.Mutex
 	byName map[string]serviceGates
@@ -439,7 +441,8 @@ func gatesOf(ctx caddy.Context) (*gates, error) {
 
 func newGates() *gates {
 	return &gates{
-		users: users{seed: maphash.MakeSeed()},
+		users:      users{seed: maphash.MakeSeed()},
+		compressed: make(chan struct{}, maxCompressed),
 		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "edge_refused_requests_total", Help: "Requests that were refused because their service had as many " +
 				"as it may have.",
