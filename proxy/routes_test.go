@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -282,4 +283,19 @@ func shape(t *testing.T, got answer, code int) map[string]any {
 		t.Errorf("%s: Retry-After %q with %d", got.Request.URL.Path, got.Header.Get("Retry-After"), code)
 	}
 	return body
+}
+
+// It would be in memory once for each request.
+func TestRoutes_AnAnswerHasAHeaderOf64KBAtMost(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		size, _ := strconv.Atoi(r.URL.RawQuery)
+		w.Header().Set("X-Long", strings.Repeat("a", size))
+	})
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": app.addr()})
+	for size, want := range map[int]int{60_000: 200, 70_000: 502} {
+		if got := h.request(t, "GET", "/page?"+strconv.Itoa(size), ""); got.StatusCode != want {
+			t.Errorf("%d bytes: %d", size, got.StatusCode)
+		}
+	}
 }
