@@ -54,10 +54,12 @@ func (a provider) routes(e *echo.Echo) {
 		allowed[r.path] = append(allowed[r.path], r.method)
 	}
 	for path, methods := range allowed { // else a program gets the page for paths that there are not
-		e.Any(path, a.requireProvider(func(c echo.Context) error {
+		wrong := a.requireProvider(func(c echo.Context) error {
 			c.Response().Header().Set("Allow", strings.Join(methods, ", "))
 			return writeJSON(c, http.StatusMethodNotAllowed, oauthError{"invalid_request", "wrong method"})
-		}))
+		})
+		e.Any(path, wrong)
+		e.RouteNotFound(path, wrong) // of methods that Any does not have
 	}
 	for _, r := range routes {
 		e.Add(r.method, r.path, a.requireProvider(r.do))

@@ -756,7 +756,7 @@ func TestSignIn_AWrongMethodNamesTheRightOnes(t *testing.T) {
 		"/pforte/.well-known/openid-configuration": "GET", "/pforte/oidc/jwks": "GET", "/pforte/oidc/authorize": "GET, POST", "/pforte/oidc/token": "POST, OPTIONS",
 		"/pforte/oidc/userinfo": "GET, POST, OPTIONS", "/pforte/oidc/introspect": "POST", "/pforte/oidc/par": "POST", "/.well-known/webfinger": "GET",
 	} {
-		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodHead} {
+		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodHead, "MKCOL"} {
 			if strings.Contains(want, method) {
 				continue
 			}
