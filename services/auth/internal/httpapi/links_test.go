@@ -315,6 +315,10 @@ func TestLinks_AForeignPageUsesUpNoLimit(t *testing.T) {
 			got.because(http.StatusForbidden, "foreign_page")
 		}
 	}
+	for range 31 { // what it has the browser fetch ahead is nobody's
+		got := b.send(http.MethodGet, prefix+"/invites/preview?token=x", "", "Sec-Fetch-Site", "none", "Sec-Purpose", "prefetch")
+		got.because(http.StatusForbidden, "foreign_page")
+	}
 	for _, own := range []string{"same-origin", "same-site", "none"} {
 		b.send(http.MethodGet, prefix+"/invites/preview?token=x", "", "Sec-Fetch-Site", own).want(http.StatusOK)
 		b.send(http.MethodPost, prefix+"/passkeys/login/options", "", "Sec-Fetch-Site", own).want(http.StatusOK)

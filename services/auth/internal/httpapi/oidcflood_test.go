@@ -150,8 +150,8 @@ func TestLimit_OfAStrangersFloodTakesNoPlaceOfALogin(t *testing.T) {
 	}
 }
 
-// TestLimit_OfKeptRequestsIsNotUsedUpByAForeignPage has a page of another site load pictures and frames of authorize, and
-// send forms to the endpoint of devices, in its visitor's browser.
+// TestLimit_OfKeptRequestsIsNotUsedUpByAForeignPage has a page of another site load pictures and frames of authorize,
+// have it fetched ahead, and send forms to the endpoint of devices, in its visitor's browser.
 func TestLimit_OfKeptRequestsIsNotUsedUpByAForeignPage(t *testing.T) {
 	h := newSigningIn(t)
 	h.client("phone", func(c *oidc.Client) { c.Public, c.Device = true, true })
@@ -160,6 +160,7 @@ func TestLimit_OfKeptRequestsIsNotUsedUpByAForeignPage(t *testing.T) {
 		for _, part := range []string{"image", "iframe"} {
 			b.at("GET", "/pforte/oidc/authorize?"+asked().Encode(), "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", part)
 		}
+		b.at("GET", "/pforte/oidc/authorize?"+asked().Encode(), "", "Sec-Fetch-Site", "none", "Sec-Fetch-Dest", "document", "Sec-Purpose", "prefetch")
 		got := b.at("POST", "/pforte/oidc/device", "client_id=phone&scope=openid", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "empty")
 		if got.status != http.StatusForbidden {
 			t.Fatalf("got %d %s", got.status, got.body)

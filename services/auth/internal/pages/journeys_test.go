@@ -232,24 +232,28 @@ func TestLinks_TokensAreNotGuessed(t *testing.T) {
 	b.get("/pforte/join?t=none").want(http.StatusBadRequest).shows("Frag die Administratoren nach einem neuen.")
 }
 
-// TestLinks_AForeignPagesPartsAreNoGuesses: a picture or a frame of another site's page leaves the visitor their limit.
+// TestLinks_AForeignPagesPartsAreNoGuesses: a picture or a frame of another site's page, or what it has the browser fetch
+// ahead, leaves the visitor their limit.
 func TestLinks_AForeignPagesPartsAreNoGuesses(t *testing.T) {
 	f := newFixture(t)
 	path, _ := f.anna().shown("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
 	b := f.browser()
-	from := func(path, part string) reply {
+	from := func(path, site, part, purpose string) reply {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		r.Header.Set("Sec-Fetch-Site", site)
 		r.Header.Set("Sec-Fetch-Dest", part)
+		r.Header.Set("Sec-Purpose", purpose)
 		return b.do(r)
 	}
 	for range web.LinkAttempts {
 		for _, part := range []string{"image", "iframe", "empty", ""} {
-			from("/pforte/join?t=none", part).want(http.StatusForbidden)
+			from("/pforte/join?t=none", "cross-site", part, "").want(http.StatusForbidden)
 		}
+		from("/pforte/join?t=none", "none", "document", "prefetch").want(http.StatusForbidden)
+		from("/pforte/join?t=none", "none", "document", "prefetch;prerender").want(http.StatusForbidden)
 	}
-	from("/pforte/join?t=none", "document").want(http.StatusBadRequest)
-	from(path, "document").want(http.StatusOK)
+	from("/pforte/join?t=none", "cross-site", "document", "").want(http.StatusBadRequest)
+	from(path, "cross-site", "document", "").want(http.StatusOK)
 }
 
 func TestPage_TimesAreInWordsAndForPrograms(t *testing.T) {

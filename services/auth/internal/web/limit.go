@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pforte/pforte/pkg/clientaddr"
@@ -84,18 +85,26 @@ func (w *Web) Counted(rw http.ResponseWriter, r *http.Request, route string) err
 func (w *Web) countedHere(
 	rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter,
 ) error {
-	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+	if isForeign(r) || isAhead(r) {
 		w.LogEvent(rw, r, "origin_refused")
 		return ErrForeignPage
 	}
 	return w.counted(rw, r, route, limit, limiter)
 }
 
-// IsForeignPart reports whether a request is for a part of a page of another site, such as a picture or a frame: it
-// could use up a limit of the page's visitor, unseen. A page that a person opens is none, from another site too.
+// IsForeignPart reports whether a request is for a part of a page of another site, such as a picture or a frame, or for
+// a page ahead: it could use up a limit of the page's visitor, unseen. A page that a person opens is none, from another
+// site too.
 func IsForeignPart(r *http.Request) bool {
-	return r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Dest") != "document"
+	return isForeign(r) && r.Header.Get("Sec-Fetch-Dest") != "document" || isAhead(r)
 }
+
+func isForeign(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Site") == "cross-site" }
+
+// isAhead reports whether a browser fetches a page before a person opens it. A page of another site can have it do so
+// (speculation rules), and Chromium then says that no site did (Sec-Fetch-Site: none). What is refused is fetched again
+// when the person opens it.
+func isAhead(r *http.Request) bool { return strings.HasPrefix(r.Header.Get("Sec-Purpose"), "prefetch") }
 
 func (w *Web) counted(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter) error {
 	decision, err := w.spend(rw, r, route, limit, limiter, w.Networks(r))
