@@ -27,8 +27,8 @@ func newLargeAnswers(bytes int64) *largeAnswers {
 	return l
 }
 
-// hold reports whether an answer of so many bytes may be written. A large one takes them until ended is closed, as
-// the Done of a request's context is.
+// hold reports whether an answer of so many bytes may be written. A large one takes them until ended is closed. A
+// request's context ends sooner where a client says that it sends no more, and reads on.
 func (l *largeAnswers) hold(size int, ended <-chan struct{}) bool {
 	n := int64(size)
 	if n < payment.LargeAnswer {

@@ -58,6 +58,7 @@ func (w *world) slow(method, path, body string, header ...string) (status int, l
 	w.must(request.Write(connection))
 	response, err := http.ReadResponse(bufio.NewReaderSize(connection, 1024), request)
 	w.must(err)
+	w.must(tcp.CloseWrite()) // the request's context ends
 	return response.StatusCode, func() { _ = connection.Close() }
 }
 

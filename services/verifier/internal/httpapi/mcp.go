@@ -107,8 +107,10 @@ func (a *api) newMCPRoute() (*mcpRoute, error) {
 // serve answers one message.
 func (m *mcpRoute) serve(c echo.Context) error {
 	r := c.Request()
+	ended := make(chan struct{})
+	defer close(ended)
 	caller := mcpCaller{
-		hungUp: r.Context().Done(), address: c.RealIP(),
+		hungUp: r.Context().Done(), ended: ended, address: c.RealIP(),
 		id: c.Response().Header().Get(service.RequestIDHeader), done: func() {},
 		links: r.Header.Get("Mcp-Protocol-Version") >= linksSince,
 	}
@@ -245,8 +247,10 @@ var privateNoStore = http.Header{"Cache-Control": {"private, no-store"}}
 // mcpCaller is what a tool needs to know of the HTTP request that its call came with.
 type mcpCaller struct {
 	// hungUp is closed when the client hangs up, which the SDK reports to tools only
-	// since the protocol's version 2026-07-28, and when its answer is written.
-	hungUp  <-chan struct{}
+	// since the protocol's version 2026-07-28.
+	hungUp <-chan struct{}
+	// ended is as in paidCall.
+	ended   <-chan struct{}
 	address string
 	id      string // of the request
 	// arguments are those of the call where the SDK did not get them.
@@ -330,7 +334,7 @@ func (a *api) callTool(ctx context.Context, t tool, caller mcpCaller, call toolC
 	ctx, cancel := context.WithTimeoutCause(ctx, a.MCP.AnswerTimeout, payment.ErrInFlight)
 	defer cancel()
 	call.address, call.isCounted, call.links = caller.address, caller.isCounted, caller.links
-	call.ended = caller.hungUp
+	call.ended = caller.ended
 	if len(call.arguments) == 0 || string(call.arguments) == "null" {
 		call.arguments = []byte("{}")
 	}

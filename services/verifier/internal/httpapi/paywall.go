@@ -92,9 +92,11 @@ func (s *paidRoute) serve(c echo.Context) error {
 func (s *paidRoute) sell(c echo.Context, body []byte, read func() (pricedRequest, error)) error {
 	h := c.Request().Header
 	version, header := paymentOf(h)
+	ended := make(chan struct{})
+	defer close(ended)
 	call := paidCall{
 		operation: s.product, transport: payment.TransportHTTP, offer: s.offer, body: body, read: read,
-		ended: c.Request().Context().Done(),
+		ended: ended,
 	}
 	if version != 0 {
 		call.address = c.RealIP()

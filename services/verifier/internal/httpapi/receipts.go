@@ -51,8 +51,10 @@ func (a *api) kept(ctx context.Context, digits string) ([]byte, error) {
 
 // soldReceipt is GET receiptsPath: a sold answer, in the bytes in which it was sold.
 func (a *api) soldReceipt(c echo.Context) error {
+	ended := make(chan struct{})
+	defer close(ended)
 	answer, err := a.kept(c.Request().Context(), c.Param("hash"))
-	if err == nil && !a.largeFree.hold(len(answer), c.Request().Context().Done()) {
+	if err == nil && !a.largeFree.hold(len(answer), ended) {
 		err = errManyLarge
 	}
 	if err != nil {
@@ -70,7 +72,7 @@ func (a *api) addReceipts(server *mcp.Server) {
 	}, func(ctx context.Context, request *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		answer, err := a.kept(ctx, strings.TrimPrefix(request.Params.URI, prefix))
 		caller, _ := ctx.Value(mcpCallerKey{}).(mcpCaller) // as of answerTool
-		if err == nil && !a.largeFree.hold(toolTimes*len(answer), caller.hungUp) {
+		if err == nil && !a.largeFree.hold(toolTimes*len(answer), caller.ended) {
 			err = errManyLarge
 		}
 		switch {

@@ -26,7 +26,7 @@ type paidCall struct {
 	// read reads the body. payment reads the payment; it is nil when none came with the call.
 	read    func() (pricedRequest, error)
 	payment func() (payment.Payment, error)
-	// ended is closed when the answer is written, or the client has gone.
+	// ended is closed when the answer is written or cannot be.
 	ended <-chan struct{}
 }
 
