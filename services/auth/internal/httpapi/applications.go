@@ -89,7 +89,8 @@ func (a apps) createApp(c echo.Context, s web.Caller, body struct {
 	Tokens       bool   `json:"tokens"`
 	Color        string `json:"color"`
 	Position     int    `json:"position"`
-}) (answer, error) {
+},
+) (answer, error) {
 	if err := a.Policy.CreateApplication(c.Request().Context(), s.Session, policy.NewApplication(body)); err != nil {
 		return answer{}, err
 	}
@@ -107,7 +108,8 @@ func (a apps) changeApp(c echo.Context, s web.Caller, body struct {
 	Tokens       *bool   `json:"tokens"`
 	Color        *string `json:"color"`
 	Position     *int    `json:"position"`
-}) (answer, error) {
+},
+) (answer, error) {
 	slug := c.Param("slug")
 	if err := a.Policy.ChangeApplication(c.Request().Context(), s.Session, slug,
 		policy.ApplicationChange(body)); err != nil {
@@ -154,7 +156,8 @@ func (a apps) setRoute(c echo.Context, s web.Caller, body struct {
 	UserHeader string  `json:"user_header"`
 	Recipe     string  `json:"recipe"`
 	Pin        *string `json:"pin"`
-}) (answer, error) {
+},
+) (answer, error) {
 	ctx, slug := c.Request().Context(), c.Param("slug")
 	if err := a.Policy.SetRoute(ctx, s.Session, slug, policy.RouteChange(body)); err != nil {
 		return answer{}, err
@@ -210,7 +213,8 @@ func (a apps) createGroup(c echo.Context, s web.Caller, body struct {
 	Slug    string  `json:"slug"`
 	Name    string  `json:"name"`
 	Members []int64 `json:"members"`
-}) (answer, error) {
+},
+) (answer, error) {
 	ctx := c.Request().Context()
 	if err := a.Policy.CreateGroup(ctx, s.Session, body.Slug, body.Name, body.Members...); err != nil {
 		return answer{}, web.OfGroup(err)
@@ -222,7 +226,8 @@ func (a apps) createGroup(c echo.Context, s web.Caller, body struct {
 func (a apps) changeGroup(c echo.Context, s web.Caller, body struct {
 	Name    *string  `json:"name"`
 	Members *[]int64 `json:"members"`
-}) (answer, error) {
+},
+) (answer, error) {
 	slug := c.Param("slug")
 	if err := a.Policy.ChangeGroup(c.Request().Context(), s.Session, slug, policy.GroupChange(body)); err != nil {
 		return answer{}, web.OfGroup(err)

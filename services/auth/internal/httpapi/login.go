@@ -18,7 +18,8 @@ func (a signIn) login(c echo.Context, _ web.Caller, body struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
 	Remember *bool  `json:"remember"` // this device; missing: SESSION_LIFETIME
-}) (answer, error) {
+},
+) (answer, error) {
 	in, err := a.Login(c.Response(), c.Request(), body.Username, body.Password, session.DeviceOf(body.Remember))
 	if err != nil {
 		return answer{}, err
@@ -78,6 +79,7 @@ func (a signIn) me(c echo.Context, s web.Caller) (answer, error) {
 func (a signIn) changePassword(c echo.Context, s web.Caller, body struct {
 	Current string `json:"current_password"`
 	New     string `json:"new_password"`
-}) (answer, error) {
+},
+) (answer, error) {
 	return done, a.ChangePassword(c.Response(), c.Request(), s, body.Current, body.New)
 }

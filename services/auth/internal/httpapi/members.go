@@ -24,7 +24,8 @@ func userAnswer(status int, u user.User) answer {
 func (a members) updateProfile(c echo.Context, s web.Caller, body struct {
 	DisplayName *string `json:"display_name"`
 	AvatarColor *string `json:"avatar_color"`
-}) (answer, error) {
+},
+) (answer, error) {
 	change := people.MemberChange{DisplayName: body.DisplayName, AvatarColor: body.AvatarColor}
 	u, err := a.People.UpdateMember(c.Request().Context(), s.Session, s.UserID, change)
 	return userAnswer(http.StatusOK, u), err
@@ -52,7 +53,8 @@ func (a members) ownEmail(c echo.Context, s web.Caller) (answer, error) {
 // setOwnEmail is PUT /me/email.
 func (a members) setOwnEmail(c echo.Context, s web.Caller, body struct {
 	Email *string `json:"email"` // empty: none
-}) (answer, error) {
+},
+) (answer, error) {
 	if body.Email == nil {
 		return answer{}, account.ErrMissing
 	}
@@ -138,7 +140,8 @@ func (a members) enableUser(c echo.Context, s web.Caller, id int64) (answer, err
 // nameHousehold is PUT /household.
 func (a members) nameHousehold(c echo.Context, s web.Caller, body struct {
 	Name *string `json:"name"`
-}) (answer, error) {
+},
+) (answer, error) {
 	if body.Name == nil {
 		return answer{}, account.ErrMissing
 	}
@@ -223,7 +226,8 @@ func (a members) createInvite(c echo.Context, s web.Caller, body struct {
 	Groups      []string `json:"groups"`
 	Former      bool     `json:"former"`   // username may be that of a deleted user
 	LastDay     string   `json:"last_day"` // of a guest, YYYY-MM-DD
-}) (answer, error) {
+},
+) (answer, error) {
 	if body.SystemAdmin {
 		body.Role = string(user.Admin)
 	}
@@ -277,7 +281,8 @@ func (a members) acceptInvite(c echo.Context, _ web.Caller, body struct {
 	Password    string `json:"password"`
 	Username    string `json:"username"`
 	DisplayName string `json:"display_name"`
-}) (answer, error) {
+},
+) (answer, error) {
 	u, err := a.People.Join(c.Request().Context(), body.Token,
 		people.NewMember{Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
 	if err != nil {
@@ -296,7 +301,8 @@ func (a members) setup(c echo.Context, _ web.Caller, body struct {
 	Username    string `json:"username"`
 	DisplayName string `json:"display_name"`
 	Password    string `json:"password"`
-}) (answer, error) {
+},
+) (answer, error) {
 	u, err := a.People.Setup(c.Request().Context(), body.Code,
 		people.NewHousehold{
 			Household: body.Household, Username: body.Username, DisplayName: body.DisplayName, Password: body.Password,
@@ -315,7 +321,8 @@ func (a members) setup(c echo.Context, _ web.Caller, body struct {
 // forgotPassword is POST /forgot-password. The answer is the same for every name.
 func (a members) forgotPassword(c echo.Context, _ web.Caller, body struct {
 	Identifier string `json:"identifier"`
-}) (answer, error) {
+},
+) (answer, error) {
 	a.People.AskForReset(c.Request().Context(), body.Identifier)
 	return dataOK, nil
 }
@@ -324,6 +331,7 @@ func (a members) forgotPassword(c echo.Context, _ web.Caller, body struct {
 func (a members) resetPassword(c echo.Context, _ web.Caller, body struct {
 	Token    string `json:"token"`
 	Password string `json:"password"`
-}) (answer, error) {
+},
+) (answer, error) {
 	return dataOK, a.People.ResetPasswordByLink(c.Request().Context(), body.Token, body.Password)
 }

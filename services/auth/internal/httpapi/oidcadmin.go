@@ -96,7 +96,8 @@ func (a signIns) setClient(c echo.Context, s web.Caller, body struct {
 	Redirects   *[]string        `json:"redirects"`
 	AfterLogout *[]string        `json:"after_logout"`
 	LogoutURI   *string          `json:"logout_uri"`
-}) (answer, error) {
+},
+) (answer, error) {
 	change := func(client *oidc.Client) error {
 		replace(&client.ID, body.ClientID)
 		replace(&client.Public, body.Public)

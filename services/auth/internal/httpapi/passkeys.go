@@ -100,7 +100,8 @@ func (a passkeys) joinOptions(c echo.Context, _ web.Caller, body struct {
 	Household   string `json:"household"` // of a set-up
 	Username    string `json:"username"`
 	DisplayName string `json:"display_name"`
-}) (answer, error) {
+},
+) (answer, error) {
 	begun, err := a.People.PasskeyOptions(c.Request().Context(), body.Token, people.NewHousehold{
 		Household: body.Household, Username: body.Username, DisplayName: body.DisplayName,
 	})

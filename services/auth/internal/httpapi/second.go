@@ -126,7 +126,8 @@ func recoveryAnswer(codes []string, err error) (answer, error) {
 func (a factors) enableFactor(c echo.Context, s web.Caller, body struct {
 	Code    string `json:"code"`
 	Passkey bool   `json:"passkey"`
-}) (answer, error) {
+},
+) (answer, error) {
 	if body.Passkey {
 		return recoveryAnswer(a.Accounts.SecondFactor.EnableByPasskey(c.Request().Context(), s.Session))
 	}
@@ -149,7 +150,8 @@ func (a factors) newRecoveryCodes(c echo.Context, s web.Caller, body codeBody) (
 // requireFactor is PUT /2fa/require.
 func (a factors) requireFactor(c echo.Context, s web.Caller, body struct {
 	Required *bool `json:"required"`
-}) (answer, error) {
+},
+) (answer, error) {
 	if body.Required == nil {
 		return answer{}, account.ErrMissing
 	}
@@ -189,7 +191,8 @@ func (a factors) resetFactor(c echo.Context, s web.Caller, id int64) (answer, er
 func (a signIn) reauth(c echo.Context, s web.Caller, body struct {
 	Password string `json:"password"`
 	Code     string `json:"code"`
-}) (answer, error) {
+},
+) (answer, error) {
 	defer a.detach(c)()
 	in, err := a.Reauth(c.Response(), c.Request(), s, body.Password, body.Code)
 	if err != nil {

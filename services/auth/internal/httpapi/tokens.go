@@ -86,7 +86,8 @@ func (a tokens) createToken(c echo.Context, s web.Caller, body struct {
 	ReadOnly      bool     `json:"read_only"`
 	ExpiresAt     *string  `json:"expires_at"`
 	SubjectUserID *int64   `json:"subject_user_id"`
-}) (answer, error) {
+},
+) (answer, error) {
 	n := policy.NewToken{UserID: s.UserID, Name: body.Name, ReadOnly: body.ReadOnly}
 	if body.SubjectUserID != nil {
 		n.UserID = *body.SubjectUserID

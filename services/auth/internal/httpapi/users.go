@@ -59,7 +59,8 @@ func (a members) createUser(c echo.Context, s web.Caller, body struct {
 	Password    string  `json:"password"`
 	AvatarColor *string `json:"avatar_color"`
 	Role        *string `json:"role"`
-}) (answer, error) {
+},
+) (answer, error) {
 	defer a.detach(c)()
 	u, err := a.People.Create(c.Request().Context(), s.Session, people.NewUser(body))
 	if err != nil {

@@ -186,7 +186,8 @@ func (s *Service) ProvedForDevice(ctx context.Context, typed string, by session.
 	if !ok {
 		return
 	}
-	if err := s.o.ShortLived.ProveDevice(ctx, secrets.Hash(code), by.Login); err != nil && !errors.Is(err, ErrNoDevice) {
+	err := s.o.ShortLived.ProveDevice(ctx, secrets.Hash(code), by.Login)
+	if err != nil && !errors.Is(err, ErrNoDevice) {
 		s.o.Log.WarnContext(ctx, "note a proof for a device failed", "error", err)
 	}
 }

@@ -53,7 +53,8 @@ const maxLossless = 256 << 10
 
 // mayBeLossless reports whether a file is a WebP with the name of a lossless chunk, which its data may have by chance.
 func mayBeLossless(file []byte) bool {
-	return string(file[8:12]) == "WEBP" && (bytes.Contains(file, []byte("VP8L")) || bytes.Contains(file, []byte("ALPH")))
+	return string(file[8:12]) == "WEBP" &&
+		(bytes.Contains(file, []byte("VP8L")) || bytes.Contains(file, []byte("ALPH")))
 }
 
 // maxScans bounds the scans of a JPEG: each can be of a few bytes, and goes through all pixels. Usual are up to 11.

@@ -116,7 +116,7 @@ func scanOne[T any](row sqldb.Scanner) (v T, err error) {
 func refuse(ctx context.Context, q querier, wrong error, query string, args ...any) error {
 	var so bool
 	if err := q.row(ctx, query, args...).Scan(&so); err != nil {
-		return fmt.Errorf("find out whether %v: %w", wrong, err)
+		return fmt.Errorf("find out whether %s: %w", wrong.Error(), err)
 	}
 	if so {
 		return wrong
