@@ -195,6 +195,10 @@ func (n node) earlier(ctx context.Context, p payment.Record, latest block, befor
 	return n.spending(ctx, p, from, before)
 }
 
+// behind is how many blocks a backend of a node may be behind another one that has shown the latest block, and still
+// say whether an authorization was spent before it expired.
+const behind = 16
+
 // unspent returns the status of an authorization that no event has spent: Expired when a final
 // block is not before its end; else Reverted when the transaction that was named for it has
 // failed, or Unused. errUnseen when the token's state says that it is used. That state never
@@ -203,17 +207,18 @@ func (n node) earlier(ctx context.Context, p payment.Record, latest block, befor
 // after one which is not before the failed transaction's, because another backend of the node may be
 // far behind: Expired is for good, and a transaction fails, too, where another has spent the authorization.
 func (n node) unspent(ctx context.Context, p payment.Record, latest block) (payment.Authorization, error) {
-	is, after := payment.Expired, latest.Number.String()
-	over, err := n.isOver(ctx, p, latest)
+	final, over, err := n.isOver(ctx, p, latest)
 	if err != nil {
 		return payment.Authorization{}, err
 	}
+	// Not the newest, if an older one shows as much: another backend may not have that yet.
+	is, after := payment.Expired, max(final, latest.Number-min(latest.Number, behind)).String()
 	if !over {
 		failed, err := n.failed(ctx, p, latest)
 		if err != nil {
 			return payment.Authorization{}, err
 		}
-		if is = payment.Reverted; !failed {
+		if is, after = payment.Reverted, latest.Number.String(); !failed {
 			is, after = payment.Unused, "latest"
 		}
 	}
@@ -232,17 +237,17 @@ func (n node) unspent(ctx context.Context, p payment.Record, latest block) (paym
 	return payment.Authorization{Status: is}, nil
 }
 
-// isOver reports whether a final block is not before the end of the authorization. Finality that
-// is not known is not reached; it is an error where the node does not answer in time.
-func (n node) isOver(ctx context.Context, p payment.Record, latest block) (bool, error) {
+// isOver returns the number of the final block, and whether that is not before the end of the authorization. Finality
+// that is not known is not reached; it is an error where the node does not answer in time.
+func (n node) isOver(ctx context.Context, p payment.Record, latest block) (final quantity, over bool, err error) {
 	if int64(latest.Timestamp) < p.ValidBefore.Unix() {
-		return false, nil
+		return 0, false, nil
 	}
-	final, err := n.block(ctx, "finalized")
+	b, err := n.block(ctx, "finalized")
 	if errors.Is(err, context.DeadlineExceeded) {
-		return false, err
+		return 0, false, err
 	}
-	return err == nil && int64(final.Timestamp) >= p.ValidBefore.Unix(), nil
+	return b.Number, err == nil && int64(b.Timestamp) >= p.ValidBefore.Unix(), nil
 }
 
 // failed reports whether the transaction that was named is on the chain up to the latest block, was to

@@ -150,6 +150,7 @@ func TestLook_ATransactionThatFailed(t *testing.T) {
 			n.spend(block+1, paying, mark(used, 1), move(seller, 10000))
 		}, want: payment.PaidToUs},
 		"it is over": {chain: func(n *node) { n.reverted = map[string]string{named: input} }, block: 40_000, want: payment.Expired},
+		"it is over, and a backend lacks the newest block": {chain: func(n *node) { n.lacks = n.latest }, block: 40_000, want: payment.Expired},
 	} {
 		n := newNode(t)
 		c.chain(n)

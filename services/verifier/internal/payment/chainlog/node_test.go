@@ -59,6 +59,8 @@ type node struct {
 	contradicts, noFinality bool
 	// behind has logs and state answered by a backend that knows no block yet.
 	behind bool
+	// lacks is from which block on another backend, which answers for the state, has none.
+	lacks int
 	// finalAfter is how long it takes to say what is final.
 	finalAfter time.Duration
 	// slow is the number of blocks from the first that came at a sixth of the pace.
@@ -176,7 +178,8 @@ func (n *node) answer(method string, params []json.RawMessage) any {
 			n.Errorf("called %+v", call)
 		}
 		state := 0
-		if n.behind && n.text(params[1]) != "latest" {
+		at := n.text(params[1])
+		if number, err := strconv.ParseInt(at, 0, 64); n.behind && at != "latest" || n.lacks > 0 && err == nil && int(number) >= n.lacks {
 			return nil
 		}
 		if !n.behind && n.states["0x"+call.Data[len(call.Data)-64:]] {
