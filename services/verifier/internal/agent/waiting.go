@@ -130,6 +130,9 @@ func (t *toolbox) buyWaited(ctx context.Context, name string, q question) time.D
 			return after
 		}
 	}
+	if errors.Is(err, errReceipt) {
+		t.print("%v", err)
+	}
 	var refused *refusal
 	switch {
 	case err == nil, early != nil, errors.Is(err, errReceipt), errors.As(err, &refused) && !refused.mayChange():
