@@ -14,9 +14,9 @@ const (
 	mostFree = 32 << 20
 )
 
-// toolTimes is how many times its bytes an answer counts as that a tool writes or checks: it is read as JSON, and
-// written into JSON again.
-const toolTimes = 2
+// rewritten is how many times its bytes an answer counts as that is read as JSON, and written into JSON again: by a
+// tool, and as an envelope.
+const rewritten = 2
 
 // largeAnswers is how many bytes large answers may still take.
 type largeAnswers struct{ left atomic.Int64 }
@@ -27,11 +27,18 @@ func newLargeAnswers(bytes int64) *largeAnswers {
 	return l
 }
 
-// hold reports whether an answer of so many bytes may be written. A large one takes them until ended is closed. A
+// taken returns how many bytes an answer of a size takes that counts so many times; 0 for one that is not large.
+func taken(size, times int) int64 {
+	if size < payment.LargeAnswer {
+		return 0
+	}
+	return int64(size) * int64(times)
+}
+
+// hold reports whether an answer that takes n bytes may be written. It takes them until ended is closed. A
 // request's context ends sooner where a client says that it sends no more, and reads on.
-func (l *largeAnswers) hold(size int, ended <-chan struct{}) bool {
-	n := int64(size)
-	if n < payment.LargeAnswer {
+func (l *largeAnswers) hold(n int64, ended <-chan struct{}) bool {
+	if n == 0 {
 		return true
 	}
 	if l.left.Add(-n) < 0 {
@@ -44,3 +51,6 @@ func (l *largeAnswers) hold(size int, ended <-chan struct{}) bool {
 	}()
 	return true
 }
+
+// fits reports whether hold would be true now.
+func (l *largeAnswers) fits(n int64) bool { return n == 0 || l.left.Load() >= n }

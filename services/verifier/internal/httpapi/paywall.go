@@ -96,7 +96,10 @@ func (s *paidRoute) sell(c echo.Context, body []byte, read func() (pricedRequest
 	defer close(ended)
 	call := paidCall{
 		operation: s.product, transport: payment.TransportHTTP, offer: s.offer, body: body, read: read,
-		ended: ended,
+		times: 1, ended: ended,
+	}
+	if s.operation.kind != nil && wantsEnvelope(h.Values("Accept")) {
+		call.times = rewritten
 	}
 	if version != 0 {
 		call.address = c.RealIP()

@@ -54,7 +54,7 @@ func (a *api) soldReceipt(c echo.Context) error {
 	ended := make(chan struct{})
 	defer close(ended)
 	answer, err := a.kept(c.Request().Context(), c.Param("hash"))
-	if err == nil && !a.largeFree.hold(len(answer), ended) {
+	if err == nil && !a.largeFree.hold(taken(len(answer), 1), ended) {
 		err = errManyLarge
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (a *api) addReceipts(server *mcp.Server) {
 	}, func(ctx context.Context, request *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		answer, err := a.kept(ctx, strings.TrimPrefix(request.Params.URI, prefix))
 		caller, _ := ctx.Value(mcpCallerKey{}).(mcpCaller) // as of answerTool
-		if err == nil && !a.largeFree.hold(toolTimes*len(answer), caller.ended) {
+		if err == nil && !a.largeFree.hold(taken(len(answer), rewritten), caller.ended) {
 			err = errManyLarge
 		}
 		switch {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -26,6 +27,8 @@ type paidCall struct {
 	// read reads the body. payment reads the payment; it is nil when none came with the call.
 	read    func() (pricedRequest, error)
 	payment func() (payment.Payment, error)
+	// times is how many times its bytes the answer counts as: 1, or rewritten.
+	times int
 	// ended is closed when the answer is written or cannot be.
 	ended <-chan struct{}
 }
@@ -74,6 +77,7 @@ func (a *api) sell(ctx context.Context, c paidCall) (sold, error) {
 		order.Operation = one.operation.name()
 	}
 	order.Questions, order.AtOnce = request.questions(), min(request.questions(), batchAtOnce)
+	order.Fits = func(answer payment.Answer) bool { return a.largeSold.fits(taken(answer.Size(), c.times)) }
 	sale, err := a.Paywall.Buy(ctx, order)
 	ended := settlementOf(sale, err)
 	if ended != nil {
@@ -87,19 +91,20 @@ func (a *api) sell(ctx context.Context, c paidCall) (sold, error) {
 	return sold{payment: order.Payment, answer: sale.Answer, settlement: ended}, err
 }
 
+// wholeTimeout bounds the reading of a large answer.
+const wholeTimeout = 15 * time.Second
+
 // whole returns an answer that is paid, in memory, where there is place for it.
 func (a *api) whole(ctx context.Context, answer payment.Answer, c paidCall) (payment.Answer, error) {
-	size := answer.Size()
-	if c.transport == payment.TransportMCP {
-		size *= toolTimes
-	}
-	if !a.largeSold.hold(size, c.ended) {
+	if !a.largeSold.hold(taken(answer.Size(), c.times), c.ended) {
 		return answer, fmt.Errorf("%w: many large answers are read now", payment.ErrInFlight)
 	}
 	hash, unread := answer.Hash()
 	if !unread {
 		return answer, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	defer cancel()
 	answer, err := a.Sold(ctx, hash)
 	if err != nil { // perhaps it was pruned just now, and is made anew
 		err = fmt.Errorf("%w: %w", payment.ErrInFlight, err)

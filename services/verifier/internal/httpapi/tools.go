@@ -159,7 +159,7 @@ func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []op
 	}
 	paid := paidCall{
 		operation: o, transport: payment.TransportMCP, address: call.address, offer: offer, body: body,
-		read: func() (pricedRequest, error) { return o.read(body) }, ended: call.ended,
+		read: func() (pricedRequest, error) { return o.read(body) }, times: rewritten, ended: call.ended,
 	}
 	if found.isPaid {
 		paid.payment = func() (payment.Payment, error) { return payment.ReadObject(call.payment) }
@@ -374,7 +374,7 @@ func (a *api) checkReceipt() tool {
 					}
 					answer = []byte(text)
 				}
-				if err == nil && in.Link != nil && !a.largeFree.hold(toolTimes*len(answer), ctx.Done()) {
+				if err == nil && in.Link != nil && !a.largeFree.hold(taken(len(answer), rewritten), ctx.Done()) {
 					err = errManyLarge
 				}
 				if err == nil {

@@ -54,6 +54,21 @@ func TestReuse_APaidQuestionReturnsTheFirstAnswer(t *testing.T) {
 	}
 }
 
+func TestReuse_AnAnswerWithoutAPlaceIsNotCounted(t *testing.T) {
+	s := open(t, asked)
+	s.mustBuy(s.pay("1"))
+	o := s.order(s.pay("2"), "thing")
+	o.Fits = func(payment.Answer) bool { return false }
+	for range 5 { // of three a day
+		_, err := s.paywall.Buy(context.Background(), o)
+		s.wantErr(err, payment.ErrInFlight)
+	}
+	if sale := s.mustBuy(s.pay("2")); !sale.Reused {
+		t.Error("it was sold again")
+	}
+	s.wantTransfers(1)
+}
+
 func TestReuse_TheFirstAnswerNeedsAVerifiedPayment(t *testing.T) {
 	s := open(t, asked)
 	s.mustBuy(s.pay("1"))

@@ -29,6 +29,8 @@ type Order struct {
 	// Work makes the answer, the same bytes for the same request. It may run
 	// although the caller has gone, and must not change anything.
 	Work func(ctx context.Context) ([]byte, error)
+	// Fits may be nil. It reports whether there is place for an answer. One without a place is not counted as reused.
+	Fits func(payment.Answer) bool
 
 	// mismatch is how the payment differs from the current terms of the offer.
 	mismatch error

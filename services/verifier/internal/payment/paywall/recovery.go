@@ -101,6 +101,9 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 		return sale, err
 	}
 	// Only what is served counts: while the outcome is open, attempts are what is bounded.
+	if c.Fits != nil && !c.Fits(sale.Answer) {
+		return Sale{}, payment.ErrInFlight
+	}
 	if err := w.reuse(ctx, c, r, true); err != nil {
 		return Sale{}, err
 	}
