@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -261,7 +262,7 @@ func TestForm_StrangersFillNoStore(t *testing.T) {
 	kept := func() int { return len(must(f.kept.Keys(t.Context(), "svc:form:*").Result())(t)) }
 	cancel()
 	for range newest.Most - 1 { // as other networks' would be
-		must(f.kept.RPush(t.Context(), "svc:newest:strangers-form", "svc:form:other").Result())(t)
+		must(f.kept.RPush(t.Context(), "svc:newest:strangers-form", fmt.Sprint(time.Now().UnixMilli(), " svc:form:other")).Result())(t)
 	}
 	cancel()
 	if n := kept(); n != 1 {
