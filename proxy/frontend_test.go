@@ -108,7 +108,8 @@ func TestFrontend_FewAnswersAreCompressedAtOnce(t *testing.T) {
 	t.Parallel()
 	text := bytes.Repeat([]byte("<p>a page"), 1<<20)
 	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", map[bool]string{true: "application/json", false: "text/html"}[r.URL.Path == "/data"])
+		kinds := map[string]string{"/": "text/html", "/data": "application/json", "/events": "text/event-stream"}
+		w.Header().Set("Content-Type", kinds[r.URL.Path])
 		for i := range text {
 			text := text[i%4096:]
 			if _, err := w.Write(text[:min(len(text), 1<<20)]); err != nil {
@@ -121,7 +122,8 @@ func TestFrontend_FewAnswersAreCompressedAtOnce(t *testing.T) {
 	ask := func(path string) (conn net.Conn, encoding string) {
 		conn = h.dialFrom(t, "127.0.5.5")
 		_ = conn.(*net.TCPConn).SetReadBuffer(4096)
-		_, _ = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAccept-Encoding: zstd\r\n\r\n")
+		accept := map[bool]string{true: "text/event-stream", false: "*/*"}[path == "/events"]
+		_, _ = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAccept: "+accept+"\r\nAccept-Encoding: zstd\r\n\r\n")
 		got, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || got.StatusCode != http.StatusOK {
 			t.Fatal(err)
@@ -129,8 +131,10 @@ func TestFrontend_FewAnswersAreCompressedAtOnce(t *testing.T) {
 		return conn, got.Header.Get("Content-Encoding")
 	}
 	for range 40 {
-		if _, encoding := ask("/data"); encoding != "" {
-			t.Fatalf("data are compressed: %q", encoding)
+		for _, path := range []string{"/data", "/events"} {
+			if _, encoding := ask(path); encoding != "" {
+				t.Fatalf("%s is compressed: %q", path, encoding)
+			}
 		}
 	}
 	var open []net.Conn

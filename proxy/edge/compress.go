@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
@@ -54,17 +55,25 @@ func (c *Compress) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyh
 	if len(r.Header["Accept-Encoding"]) == 0 {
 		return next.ServeHTTP(w, r)
 	}
+	if slices.Contains(r.Header["Accept"], "text/event-stream") { // it would have its place for hours
+		return next.ServeHTTP(w, whole(r))
+	}
 	select {
 	case c.places <- struct{}{}:
 	default:
-		whole := *r
-		whole.Header = maps.Clone(r.Header)
-		whole.Header["Accept-Encoding"] = []string{"identity"}
-		return next.ServeHTTP(w, &whole)
+		return next.ServeHTTP(w, whole(r))
 	}
 	leave := sync.OnceFunc(func() { <-c.places })
 	defer leave()
 	return next.ServeHTTP(&compressing{&caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, leave}, r)
+}
+
+// whole returns a copy of a request whose answer is not to be compressed.
+func whole(r *http.Request) *http.Request {
+	c := *r
+	c.Header = maps.Clone(r.Header)
+	c.Header["Accept-Encoding"] = []string{"identity"}
+	return &c
 }
 
 // compressing gives the place back of an answer that is not compressed, which may be a long one.

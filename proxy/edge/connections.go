@@ -62,6 +62,10 @@ const (
 	manyFields = 100
 )
 
+// longestHeader is how many bytes a connection has read at most when a header has ended, or is refused: what follows is
+// a body that is not read yet, or that no one reads.
+const longestHeader = 68 << 10
+
 // maxFrame is how many bytes a frame of HTTP/2 may have: the least that it allows. A connection keeps as much memory
 // as its longest frame took, for which its client need not make a request, and without a bound here that is 1 MB.
 const maxFrame = 16 << 10
@@ -482,11 +486,14 @@ func (c *boundConn) count(n int, err error) (int, error) {
 		return n, err
 	}
 	has := c.header.Add(int64(n))
-	much := has/headerUnit - (has-int64(n))/headerUnit
+	much := min(has, longestHeader)/headerUnit - min(has-int64(n), longestHeader)/headerUnit
 	if much > 0 && !c.listener.enterStream(c, int(much)) {
 		return 0, io.EOF
 	}
 	c.weighs.Add(much)
+	if c.begun.Load() { // a request of HTTP/2 has begun meanwhile
+		c.leaveHeader()
+	}
 	return n, err
 }
 

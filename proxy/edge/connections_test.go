@@ -127,6 +127,24 @@ func TestConnections_ShareTheRequestsOfHTTP2BetweenNetworks(t *testing.T) {
 	}
 }
 
+// After a request of HTTP/2 was answered, its body may go on to come.
+func TestConnections_WeighNoBodyAsAHeader(t *testing.T) {
+	t.Parallel()
+	l := (&Connections{Max: 100}).WrapListener(nil).(*boundListener)
+	c := peer(t, l, "203.0.113.1")
+	for range 100 {
+		if _, err := c.count(16<<10, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.streams != 34 {
+		t.Errorf("1.6 MB weigh %d", l.streams)
+	}
+	if c.leaveHeader(); l.streams != 0 {
+		t.Errorf("%d are left", l.streams)
+	}
+}
+
 // What a connection has sent may be read after it was closed for others.
 func TestConnections_ThatAreClosedTakeNoPlaceFromOthers(t *testing.T) {
 	t.Parallel()
