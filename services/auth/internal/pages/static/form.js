@@ -78,9 +78,11 @@
   for (const input of document.querySelectorAll("input[data-shrink]")) {
     input.addEventListener("change", async () => {
       try {
-        const picture = await createImageBitmap(input.files[0]);
-        const scale = Number(input.dataset.shrink) / Math.min(picture.width, picture.height);
-        if (scale >= 1) return;
+        const file = input.files[0];
+        const picture = await createImageBitmap(file);
+        const scale = Math.min(1, Number(input.dataset.shrink) / Math.min(picture.width, picture.height));
+        // A WebP above 256 KB is refused where it is lossless.
+        if (scale === 1 && !(file.type === "image/webp" && file.size > 256 << 10)) return;
         const canvas = document.createElement("canvas");
         canvas.width = picture.width * scale;
         canvas.height = picture.height * scale;
