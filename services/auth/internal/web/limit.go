@@ -96,7 +96,8 @@ func (w *Web) countedHere(
 // a page ahead: it could use up a limit of the page's visitor, unseen. A page that a person opens is none, from another
 // site too.
 func IsForeignPart(r *http.Request) bool {
-	return isForeign(r) && r.Header.Get("Sec-Fetch-Dest") != "document" || isAhead(r)
+	dest := r.Header.Get("Sec-Fetch-Dest") // of all browsers that name the site
+	return isForeign(r) && dest != "" && dest != "document" || isAhead(r)
 }
 
 func isForeign(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Site") == "cross-site" }
