@@ -114,17 +114,11 @@ func read(path string) (*entry, error) {
 // keep writes a payment into the journal; it is on the disk when keep returns no error. It returns errFaster when the
 // journal has one for the request by now: two runs at the same time send the same payment.
 func (j journal) keep(e entry) error {
-	text, err := json.MarshalIndent(e, "", " ")
-	if err == nil {
-		err = writeFile(j.path(e), text, os.Link)
-	}
+	err := j.write(e, os.Link)
 	if errors.Is(err, fs.ErrExist) {
 		return errFaster
 	}
-	if err != nil {
-		return fmt.Errorf("keep the payment in the journal: %w", err)
-	}
-	return nil
+	return err
 }
 
 // attach writes the payment of proof into the entry of e, if that is in the journal.
@@ -134,9 +128,14 @@ func (j journal) attach(e, proof entry) error {
 		return err
 	}
 	kept.Proof = &proof
-	text, err := json.MarshalIndent(kept, "", " ")
+	return j.write(*kept, os.Rename)
+}
+
+// write writes a payment's file; name is as of writeFile.
+func (j journal) write(e entry, name func(from, to string) error) error {
+	text, err := json.MarshalIndent(e, "", " ")
 	if err == nil {
-		err = replaceFile(j.path(*kept), text)
+		err = writeFile(j.path(e), text, name)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the payment in the journal: %w", err)
