@@ -58,13 +58,7 @@ func TestPending_AnUnwrittenEndIsWrittenWithoutAClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		ledger.broken = ""
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		replica.Run(ctx)
-		s.wantState(payment.Settled)
-		if err := errors.Join(replica.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
-			t.Error(err)
-		}
+		s.settlesPending(replica)
 	})
 }
 
@@ -108,14 +102,20 @@ func TestPending_AYesIsKeptWhereItIsOnNoChain(t *testing.T) {
 		s.reconciler(func(o *paywall.ReconcilerOptions) { o.Confirm = false }).Reconcile(t.Context())
 		s.wantState(payment.Dead)
 		ledger.broken = ""
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		replica.Run(ctx)
-		s.wantState(payment.Settled)
-		if err := errors.Join(replica.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
-			t.Error(err)
-		}
+		s.settlesPending(replica)
 	})
+}
+
+// settlesPending has a paywall write for a minute what is pending, by which the payment is settled, and closes all.
+func (s *fixture) settlesPending(replica *paywall.Paywall) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	replica.Run(ctx)
+	s.wantState(payment.Settled)
+	if err := errors.Join(replica.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
+		s.Error(err)
+	}
 }
 
 // Without a node of the payment network nothing but this process knows that the payment was settled.
