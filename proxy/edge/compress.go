@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
@@ -27,17 +26,11 @@ func (Compress) CaddyModule() caddy.ModuleInfo {
 }
 
 func parseCompress(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	c := new(Compress)
-	return c, c.UnmarshalCaddyfile(h.Dispenser)
-}
-
-// UnmarshalCaddyfile reads a line edge_compress.
-func (*Compress) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next()
-	if d.NextArg() {
-		return d.ArgErr()
+	h.Next()
+	if h.NextArg() {
+		return nil, h.ArgErr()
 	}
-	return nil
+	return new(Compress), nil
 }
 
 // Provision implements caddy.Provisioner.
@@ -76,7 +69,7 @@ func whole(r *http.Request) *http.Request {
 	return &c
 }
 
-// compressing gives the place back of an answer that is not compressed, which may be a long one.
+// compressing returns the place of an answer that is not compressed, which may be a long one.
 type compressing struct {
 	*caddyhttp.ResponseWriterWrapper
 	leave func()
@@ -93,5 +86,4 @@ func (c *compressing) WriteHeader(status int) {
 var (
 	_ caddyhttp.MiddlewareHandler = (*Compress)(nil)
 	_ caddy.Provisioner           = (*Compress)(nil)
-	_ caddyfile.Unmarshaler       = (*Compress)(nil)
 )
