@@ -362,8 +362,8 @@ func (s *Service) admit(ctx context.Context, a *authorization) (Step, error) {
 	return s.answerStep(a, url.Values{"code": {code}}), nil
 }
 
-// hintsAtAnother reports whether id_token_hint is an ID token of ours about somebody else than p. The application must
-// then get no code (OpenID Connect Core, section 3.1.2.2).
+// hintsAtAnother reports whether id_token_hint is an ID token of ours about another user. The application must then get
+// no code (OpenID Connect Core, section 3.1.2.2).
 func (s *Service) hintsAtAnother(ctx context.Context, a *authorization, p Person) (bool, error) {
 	text, err := s.VerifyHint(ctx, a.values.Get("id_token_hint"))
 	if errors.Is(err, ErrToken) {

@@ -80,8 +80,8 @@ func (p *Pages) carryOut(r *request, h handler) error {
 	err = p.Once.Finish(r.ctx(), f, once.Answer{
 		To: answered.Header().Get("Location"), Cookies: answered.Header()["Set-Cookie"], At: p.Now(),
 	}, r.page.needs == needsNothing)
-	finished = err == nil
 	p.logForm(r, err)
+	finished = err == nil
 	return nil
 }
 

@@ -112,9 +112,8 @@ func (p *Pages) limitGuesses(h handler) handler {
 		if r.Request().Method == http.MethodPost { // it was counted
 			return h(r)
 		}
-		if web.IsForeignPart(r.Request()) {
-			p.LogEvent(r.Response(), r.Request(), "origin_refused")
-			return web.ErrForeignPage
+		if err := p.CheckPart(r.Response(), r.Request()); err != nil {
+			return err
 		}
 		refused := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), web.LimitLink, p.LinkLimit,
 			p.Networks(r.Request()), func() int {

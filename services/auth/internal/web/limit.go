@@ -92,12 +92,16 @@ func (w *Web) countedHere(
 	return w.counted(rw, r, route, limit, limiter)
 }
 
-// IsForeignPart reports whether a request is for a part of a page of another site, such as a picture or a frame, or for
-// a page ahead: it could use up a limit of the page's visitor, unseen. A page that a person opens is none, from another
-// site too.
-func IsForeignPart(r *http.Request) bool {
+// CheckPart returns ErrForeignPage, and logs it, for a part of a page of another site, such as a picture or a frame,
+// and for a page that is fetched ahead: such a request could use up a limit of the page's visitor, unseen. A page that
+// a person opens is none, from another site too.
+func (w *Web) CheckPart(rw http.ResponseWriter, r *http.Request) error {
 	dest := r.Header.Get("Sec-Fetch-Dest") // of all browsers that name the site
-	return isForeign(r) && dest != "" && dest != "document" || isAhead(r)
+	if isForeign(r) && dest != "" && dest != "document" || isAhead(r) {
+		w.LogEvent(rw, r, "origin_refused")
+		return ErrForeignPage
+	}
+	return nil
 }
 
 func isForeign(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Site") == "cross-site" }

@@ -168,9 +168,8 @@ func OIDCRedirect(step oidc.Step) string {
 // CountSignIn counts a request for a login at an application, or on a device, that is to be kept. ErrLimited,
 // ErrForeignPage.
 func (w *Web) CountSignIn(rw http.ResponseWriter, r *http.Request, route string) error {
-	if IsForeignPart(r) {
-		w.LogEvent(rw, r, "origin_refused")
-		return ErrForeignPage
+	if err := w.CheckPart(rw, r); err != nil {
+		return err
 	}
 	return w.counted(rw, r, route, LimitSignIn, w.SignInLimit)
 }
