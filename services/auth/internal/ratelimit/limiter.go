@@ -13,6 +13,9 @@
 // hash tag puts them into one slot of a Cluster. A refund removes its own attempt,
 // so it can be repeated and does not change a later window. A failover may lose the
 // attempts of the second before it.
+//
+// Networks of IPv6 are so many that their windows could fill Redis, and nobody could log in. So of each limiter the
+// newest are kept of the windows of attempts that count in several.
 package ratelimit
 
 import (
@@ -27,6 +30,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pforte/pforte/services/auth/internal/newest"
 	"github.com/pforte/pforte/services/auth/internal/secrets"
 )
 
@@ -34,6 +38,8 @@ const (
 	stepTimeout = 1500 * time.Millisecond // of one step in Redis
 	maxKey      = 64                      // bytes; a longer key is replaced by its hash
 	widening    = 4                       // factor between the limits of a key and the next wider one
+	attemptSize = 80                      // bytes of an attempt in a window, roughly
+	windowSize  = 64 * newest.PlaceBytes  // the most that a window counts for, whatever its limit
 )
 
 var (
@@ -76,6 +82,7 @@ type Create func(name string, limit int, window time.Duration) (*Limiter, error)
 type Limiter struct {
 	options       Options
 	spend, refund *redis.Script
+	kept          *newest.List // the windows of attempts that count in several
 }
 
 // New checks the options and returns a Limiter.
@@ -84,7 +91,10 @@ func New(o Options) (*Limiter, error) {
 		return nil, errors.New("limiter: client, app, name, limit or window is not set")
 	}
 	o.Window = o.Window.Truncate(time.Millisecond)
-	return &Limiter{options: o, spend: redis.NewScript(luaSpend), refund: redis.NewScript(luaRefund)}, nil
+	return &Limiter{
+		options: o, spend: redis.NewScript(luaSpend), refund: redis.NewScript(luaRefund),
+		kept: newest.New(o.Client, o.App, "limit:"+o.Name, o.Window),
+	}, nil
 }
 
 // Decision is the result for an attempt. With several keys the numbers are those of the window with
@@ -135,7 +145,19 @@ func (l *Limiter) count(ctx context.Context, a attempt) (Decision, error) {
 	for _, limit := range a.limits {
 		args = append(args, limit)
 	}
-	return l.run(ctx, l.spend, a, args...)
+	d, counts, err := l.run(ctx, l.spend, a, args...)
+	if err != nil || len(a.windows) == 1 {
+		return d, err
+	}
+	for i, window := range a.windows {
+		if counts[i] != 1 { // it has begun before
+			continue
+		}
+		if err := l.kept.Add(ctx, window, min(a.limits[i], windowSize/attemptSize)*attemptSize); err != nil {
+			return Decision{}, err
+		}
+	}
+	return d, nil
 }
 
 // Refund removes the attempt of an allowed decision from its windows and returns the
@@ -151,7 +173,7 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) (Decision, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
-	refunded, err := l.run(ctx, l.refund, d.attempt, d.attempt.id)
+	refunded, _, err := l.run(ctx, l.refund, d.attempt, d.attempt.id)
 	if err != nil {
 		return Decision{}, fmt.Errorf("refund attempt: %w", err)
 	}
@@ -160,18 +182,20 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) (Decision, error) {
 }
 
 // run runs a script, which returns whether the attempt is counted and, for each window,
-// its attempts and the milliseconds to its end.
-func (l *Limiter) run(ctx context.Context, script *redis.Script, a attempt, args ...any) (Decision, error) {
+// its attempts and the milliseconds to its end. It also returns the attempts of each window.
+func (l *Limiter) run(
+	ctx context.Context, script *redis.Script, a attempt, args ...any,
+) (tightest Decision, counts []int, err error) {
 	reply, err := script.Run(ctx, l.options.Client, a.windows, args...).Int64Slice()
 	if err != nil {
-		return Decision{}, fmt.Errorf("redis: %w", err)
+		return Decision{}, nil, fmt.Errorf("redis: %w", err)
 	}
 	if len(reply) != 1+2*len(a.windows) {
-		return Decision{}, errReply
+		return Decision{}, nil, errReply
 	}
-	var tightest Decision
 	for i, limit := range a.limits {
 		attempts, left := int(reply[1+2*i]), time.Duration(reply[2+2*i])*time.Millisecond
+		counts = append(counts, attempts)
 		if attempts == 0 {
 			left = l.options.Window
 		}
@@ -183,7 +207,7 @@ func (l *Limiter) run(ctx context.Context, script *redis.Script, a attempt, args
 			tightest = d
 		}
 	}
-	return tightest, nil
+	return tightest, counts, nil
 }
 
 // newAttempt returns an attempt in the windows of keys. Several share the last one as

@@ -85,6 +85,27 @@ func wideReported(s *suite) {
 	}
 }
 
+// wideFlood comes from more networks than Redis has place for. Their windows are not all kept, and no address that
+// is alone loses its own.
+func wideFlood(s *suite) {
+	l := s.limiters("signin", time.Hour)[0]
+	for remaining := limit - 1; remaining >= 0; remaining-- {
+		s.spend(l, "alone", true, remaining)
+	}
+	wide := limiter(s, s.Clients[0], "signin", 1000, time.Hour)
+	for i := range 1000 {
+		s.spendAll(wide, true, fmt.Sprint(i), fmt.Sprint("street", i), fmt.Sprint("town", i))
+	}
+	if n := s.Clients[0].DBSize(s.Context()).Val(); n > 300 {
+		s.Fatalf("%d keys after a flood of 3,000 windows of up to 128 KB", n)
+	}
+	s.spendAll(wide, true, "999", "street999", "town999")
+	if d := s.spendAll(wide, true, "999", "street999", "town999"); d.Remaining != 997 {
+		s.Fatalf("the newest window lost attempts: %+v", d)
+	}
+	s.spend(l, "alone", false, 0)
+}
+
 // wideBurst has as many addresses as attempts, all of one street, and then all
 // of one town.
 func wideBurst(s *suite) {
