@@ -134,7 +134,7 @@ type ShortLived interface {
 	Access(ctx context.Context, hash string) (Access, error)
 	// DropAccess forgets an access token.
 	DropAccess(ctx context.Context, hash string) error
-	// Keep keeps a request by the hash of its handle. Of those of strangers the newest are kept.
+	// Keep keeps a request by the hash of its handle. Of those of strangers, and of all others, the newest are kept.
 	Keep(ctx context.Context, hash string, k Kept, life time.Duration, stranger bool) error
 	// Kept returns a kept request. ErrRequestGone.
 	Kept(ctx context.Context, hash string) (Kept, error)

@@ -31,8 +31,8 @@ const (
 type store struct {
 	client redis.UniversalClient
 	app    string
-	// requests and devices are those of strangers.
-	requests, devices *newest.List
+	// requests and devices are those of strangers; known are the requests of all others.
+	requests, devices, known *newest.List
 }
 
 // New returns a store whose keys begin with app, the setting APP_NAME.
@@ -41,6 +41,7 @@ func New(client redis.UniversalClient, app string) oidc.ShortLived {
 		client: client, app: app,
 		requests: newest.New(client, app, "oidc:req", oidc.RequestLifetime),
 		devices:  newest.New(client, app, "oidc:device", oidc.DeviceLifetime),
+		known:    newest.New(client, app, "oidc:req:known", oidc.RequestLifetime),
 	}
 }
 
@@ -189,13 +190,14 @@ func (s *store) DropAccess(ctx context.Context, hash string) error {
 
 // Keep implements oidc.ShortLived.
 func (s *store) Keep(ctx context.Context, hash string, k oidc.Kept, life time.Duration, stranger bool) error {
-	key := s.key("req", hash)
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	list, key := s.known, s.key("req", hash)
 	if stranger {
-		ctx, cancel := bounded(ctx)
-		defer cancel()
-		if err := s.requests.Add(ctx, key, len(k.Query)); err != nil {
-			return err
-		}
+		list = s.requests
+	}
+	if err := list.Add(ctx, key, len(k.Query)); err != nil {
+		return err
 	}
 	return s.put(ctx, "keep request", key, k, life)
 }

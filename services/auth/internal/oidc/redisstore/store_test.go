@@ -103,7 +103,7 @@ func TestKept_IsTakenOnce(t *testing.T) {
 		t.Errorf("taken %d times", taken.Load())
 	}
 	server.FastForward(6 * time.Second)
-	if left := server.Keys(); len(left) > 0 {
+	if left := server.Keys(); !slices.Equal(left, []string{"svc:newest:oidc:req:known"}) {
 		t.Errorf("%q are left", left)
 	}
 }
@@ -462,6 +462,40 @@ func TestStrangers_CannotFillRedis(t *testing.T) {
 	memory := client.InfoMap(ctx, "memory").Val()["Memory"]["used_memory"]
 	if used, err := strconv.Atoi(memory); err != nil || used > 40<<20 {
 		t.Errorf("Redis holds %s bytes, %v", memory, err)
+	}
+}
+
+// TestKnown_CannotFillRedis: a client with a secret can push requests without a limit, and a user who is logged in can
+// begin them from many addresses. A stranger's request stays meanwhile.
+func TestKnown_CannotFillRedis(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t)})
+	t.Cleanup(func() { _ = client.Close() })
+	s, ctx := redisstore.New(client, "svc"), t.Context()
+	keep := func(hash string, stranger bool) {
+		if err := s.Keep(ctx, hash, oidc.Kept{Query: "x"}, oidc.RequestLifetime, stranger); err != nil {
+			t.Error(err)
+		}
+	}
+	keep("stranger", true)
+	keep("first", false)
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for j := range newest.Most / 16 {
+				keep(fmt.Sprint(i, " ", j), false)
+			}
+		})
+	}
+	all.Wait()
+	keep("last", false)
+	for hash, want := range map[string]error{"stranger": nil, "first": oidc.ErrRequestGone, "last": nil} {
+		if _, err := s.Kept(ctx, hash); !errors.Is(err, want) {
+			t.Errorf("the request %q: %v", hash, err)
+		}
+	}
+	if n := client.DBSize(ctx).Val(); n != newest.Most+3 { // the stranger's, and two lists
+		t.Errorf("Redis has %d keys", n)
 	}
 }
 
