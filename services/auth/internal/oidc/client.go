@@ -168,14 +168,16 @@ func IsOwnScheme(s string) bool {
 	return scheme != "http" && scheme != "https"
 }
 
-// IsLoopback reports whether an address is one of http or https on the user's own machine.
+// IsLoopback reports whether an address is one of http or https on the user's own machine, by localhost, a name below
+// that or a loopback address.
 func IsLoopback(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return false
 	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
 }
 
 // Origin returns what permits an address in the directive form-action: its origin or, if IsOwnScheme, its scheme.

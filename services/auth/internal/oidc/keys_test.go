@@ -126,3 +126,17 @@ func TestAddress_IsHTTPSOrLeavesTheMachineNot(t *testing.T) {
 		}
 	}
 }
+
+// TestAddress_OnTheUsersOwnMachineProvesNothing, however its name is written (RFC 6761, section 6.3).
+func TestAddress_OnTheUsersOwnMachineProvesNothing(t *testing.T) {
+	for address, want := range map[string]bool{
+		"http://127.0.0.1:1/cb": false, "https://127.1.2.3/": false, "http://[::1]/cb": false,
+		"http://[::ffff:127.0.0.1]/cb": false, "http://localhost/cb": false, "https://LocalHost:1/cb": false,
+		"http://localhost./cb": false, "http://app.localhost/cb": false, "app:/cb": false,
+		"https://localhost.example.org/cb": true, "https://mylocalhost/cb": true, "http://192.168.1.2/cb": true,
+	} {
+		if got := (oidc.Answer{To: address}).Proves(); got != want {
+			t.Errorf("%q: %v", address, got)
+		}
+	}
+}

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/once"
 )
 
@@ -41,23 +39,12 @@ func (l secretLink) Joined() bool { return l.Kind == link.Invite && !l.UsedAt.Is
 func (p household) showLink(r *request, l link.Link, token, back string) error {
 	shown, at := secretLink{Link: l, Path: l.Kind.Path(token)}, back
 	if p.PublicURL != "" {
-		shown.URL, shown.Here = p.PublicURL+shown.Path, isHere(p.PublicURL)
+		shown.URL, shown.Here = p.PublicURL+shown.Path, oidc.IsLoopback(p.PublicURL)
 	}
 	if l.Kind == link.Invite {
 		at = invitePath(l)
 	}
 	return p.showSecret(r, secretPage{Name: "link", At: at, Back: back}, &shown)
-}
-
-// isHere reports whether the host of an address is localhost, a name below that, or a loopback address.
-func isHere(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil {
-		return false
-	}
-	host := strings.ToLower(u.Hostname())
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.IsLoopback()
 }
 
 // inviteOf returns the invite of the path, which is open or was used. link.ErrNotFound.
