@@ -180,10 +180,11 @@ func IsLoopback(s string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
 }
 
-// Origin returns what permits an address in the directive form-action: its origin or, if IsOwnScheme, its scheme.
+// Origin returns what permits an address in the directive form-action: its origin or, if IsOwnScheme, its scheme. It is
+// the scheme for an address of IPv6, too: the directive has none of these.
 func Origin(s string) string {
 	scheme, rest, _ := strings.Cut(s, ":")
-	if IsOwnScheme(s) {
+	if IsOwnScheme(s) || strings.HasPrefix(rest, "//[") {
 		return scheme + ":"
 	}
 	host, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "/")

@@ -140,3 +140,17 @@ func TestAddress_OnTheUsersOwnMachineProvesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestOrigin_IsOneThatBrowsersPermit: the directive form-action has no addresses of IPv6 (Content Security Policy,
+// section 2.3.1). Chromium passes over one, and would not follow the redirect after the question.
+func TestOrigin_IsOneThatBrowsersPermit(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://web.example.org/cb?x=1": "https://web.example.org", "https://web.lan:1?x": "https://web.lan:1",
+		"http://127.0.0.1:1/cb": "http://127.0.0.1:1", "http://[::1]:1/cb": "http:", "https://[2001:db8::1]/cb": "https:",
+		"app.immich:///oauth-callback": "app.immich:",
+	} {
+		if got := oidc.Origin(address); got != want {
+			t.Errorf("%q: %q, want %q", address, got, want)
+		}
+	}
+}
