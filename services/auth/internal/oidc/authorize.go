@@ -377,13 +377,12 @@ func (s *Service) hintsAtAnother(ctx context.Context, a *authorization, p Person
 	return err == nil && claims.Sub != p.Subject, nil
 }
 
-// newCode returns the Code of a person's login at a client. It expires after CodeLifetime.
+// newCode returns the Code of a person's login at a client.
 func (s *Service) newCode(c Client, p Person, by session.Session, scopes []string) Code {
 	return Code{
 		ClientID: c.ID, ApplicationID: c.ApplicationID, Scopes: scopes, Grant: NewGrantID(),
 		Offline: c.Offline || slices.Contains(scopes, ScopeOffline), UserID: p.User.ID, Login: by.Login,
 		Stamp: p.User.SessionStamp, AuthTime: by.AuthAt.Unix(), Factor: by.Factor,
-		ExpiresAt: s.o.Now().Add(CodeLifetime).Unix(),
 	}
 }
 

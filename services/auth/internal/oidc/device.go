@@ -51,7 +51,6 @@ type Device struct {
 	Scopes        []string
 	Secret        string `json:"-"` // hash of what the device proves itself by, which a store keeps beside the rest
 	ProvedBy      string `json:"-"` // login whose user has proved for it who they are; empty: none has
-	ExpiresAt     int64  // Unix seconds
 }
 
 // DeviceCodes are what a device gets: one for itself, and one that its user types.
@@ -70,7 +69,6 @@ func (s *Service) StartDevice(ctx context.Context, c Client, scope, ip string) (
 	secret := secrets.New()
 	d := Device{
 		ClientID: c.ID, ApplicationID: c.ApplicationID, Scopes: granted, Secret: secrets.Hash(secret),
-		ExpiresAt: s.o.Now().Add(DeviceLifetime).Unix(),
 	}
 	const tries = 5 // of codes that another device has
 	for range tries {

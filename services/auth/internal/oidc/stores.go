@@ -91,7 +91,6 @@ type Code struct {
 	Login, Stamp  string
 	AuthTime      int64 // Unix seconds
 	Factor        session.Factor
-	ExpiresAt     int64 // Unix seconds
 }
 
 // Access is what an access token stands for.
@@ -123,7 +122,7 @@ type Refusal struct {
 // ShortLived keeps what lasts for an hour at most, and refusals for a day. Every method but Refuse is one atomic
 // step.
 type ShortLived interface {
-	// PutCode keeps a code by its hash, until it expires.
+	// PutCode keeps a code by its hash for CodeLifetime.
 	PutCode(ctx context.Context, hash string, c Code) error
 	// TakeCode returns a code once. ErrCodeUsed; reused is then the ID of the grant of a code without PKCE that was
 	// taken more than five seconds and less than ten minutes ago; empty: none.
@@ -140,7 +139,7 @@ type ShortLived interface {
 	Kept(ctx context.Context, hash string) (Kept, error)
 	// TakeKept returns a kept request and forgets it. ErrRequestGone.
 	TakeKept(ctx context.Context, hash string) (Kept, error)
-	// PutDevice keeps a device by the hash of its user's code, until it expires. Unless free, another device may have
+	// PutDevice keeps a device by the hash of its user's code for DeviceLifetime. Unless free, another device may have
 	// that code. Of those of strangers the newest are kept.
 	PutDevice(ctx context.Context, hash string, d Device, stranger bool) (free bool, err error)
 	// Device returns a device whose user has not answered. ErrNoDevice.

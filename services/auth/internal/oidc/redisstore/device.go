@@ -21,7 +21,7 @@ var (
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'device', ARGV[1], 'secret', ARGV[2], 'client', ARGV[3], 'state', 'waiting',
   'next', 0, 'interval', ARGV[4])
-redis.call('EXPIREAT', KEYS[1], ARGV[5])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
 return 1`)
 
 	proveDevice = redis.NewScript(`
@@ -80,7 +80,7 @@ func (s *store) PutDevice(ctx context.Context, hash string, d oidc.Device, stran
 	}
 	if err == nil {
 		free, err = putDevice.Run(ctx, s.client, s.device(hash), encoded, d.Secret, d.ClientID,
-			oidc.DeviceInterval.Milliseconds(), d.ExpiresAt).Bool()
+			oidc.DeviceInterval.Milliseconds(), oidc.DeviceLifetime.Seconds()).Bool()
 	}
 	return free, failed("keep device", err)
 }

@@ -108,7 +108,7 @@ func decoded[T any](what string, reply *redis.StringCmd, gone error) (value T, e
 // putCode keeps a code and, without PKCE, the ID of the grant that ends when it is used again.
 var putCode = redis.NewScript(`
 redis.call('HSET', KEYS[1], 'code', ARGV[1], 'reused', ARGV[2])
-return redis.call('EXPIREAT', KEYS[1], ARGV[3])`)
+return redis.call('EXPIRE', KEYS[1], ARGV[3])`)
 
 // PutCode implements oidc.ShortLived.
 func (s *store) PutCode(ctx context.Context, hash string, c oidc.Code) error {
@@ -122,7 +122,8 @@ func (s *store) PutCode(ctx context.Context, hash string, c oidc.Code) error {
 	if c.Challenge != "" { // a copy of the code alone is of no use
 		reused = ""
 	}
-	return failed("keep code", putCode.Run(ctx, s.client, s.pair(hash)[:1], encoded, reused, c.ExpiresAt).Err())
+	return failed("keep code", putCode.Run(ctx, s.client, s.pair(hash)[:1], encoded, reused,
+		oidc.CodeLifetime.Seconds()).Err())
 }
 
 // takeCode returns a code to one call, also where the client sends that call again (store.answer). To later calls it
