@@ -1,7 +1,7 @@
 // Drives Chromium as people use the pages of auth. Whatever a page does wrong by itself
 // is a fault: findings of axe, violations of the Content-Security-Policy, errors on the
 // console, requests that fail, a page that scrolls sideways or is too heavy, and navigation
-// that takes the screen of a phone.
+// that takes the screen of a phone or breaks its words.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -151,12 +151,18 @@ export class Device {
       wide: document.documentElement.scrollWidth - document.documentElement.clientWidth, structure: document.documentElement.outerHTML,
       loaded: [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource").filter((e) => e.initiatorType !== "img")]
         .reduce((sum, e) => sum + e.decodedBodySize, 0),
+      broken: [...document.querySelectorAll("nav.main a")].filter((e) => {
+        const words = document.createRange();
+        words.selectNodeContents(e);
+        return words.getClientRects().length > 1;
+      }).length,
       low: Math.max(0, ...[...document.querySelectorAll("header, nav.side")].map((e) => e.getBoundingClientRect().bottom + scrollY)),
     })));
     if (page.lang !== this.lang) this.faults.push(`the page is in ${page.lang}`);
     if (page.headings !== 1) this.faults.push(`the page has ${page.headings} headings of the first level`);
     if (page.wide > 0) this.faults.push(`the page is ${page.wide} pixels too wide`);
     if (page.loaded > this.most) this.faults.push(`the page has ${page.loaded} bytes`);
+    if (page.broken > 0) this.faults.push(`${page.broken} links of the main navigation take more than one line`);
     if (this.view.isMobile && page.low > lowest) this.faults.push(`the navigation ends ${page.low} pixels below the top`);
     if (!this.scripts) return this.blame(); // axe waits for promises of the page
     // The same page needs no second look.
