@@ -316,6 +316,14 @@ func (b *browser) newToken(slug string) string {
 	return found[1]
 }
 
+// Who may open no application that takes app passwords reads just that, also where there is one for others.
+func TestAppToken_OfNoApplicationSaysWhoAllowsIt(t *testing.T) {
+	f := newFixture(t)
+	f.application("backup", "/backup/", "admin", true)
+	f.otto().get("/pforte/account/tokens").want(http.StatusOK).lacks("Noch keine Anwendung", "Neues App-Passwort").
+		shows("Keine Anwendung, die du öffnen darfst, nimmt App-Passwörter an. Administratoren schalten das")
+}
+
 func TestAppToken_IsShownOnce(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)
