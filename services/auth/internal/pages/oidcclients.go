@@ -223,6 +223,7 @@ type enteredPage struct {
 	Rows                               int
 	Guide                              string
 	Missing                            bool // nothing leads to the application yet
+	Here                               bool // the issuer is found on this machine alone
 }
 
 // showEntered redirects to the page that shows what to enter in the application, with the secret.
@@ -236,7 +237,7 @@ func (p clients) showEntered(r *request, c clientRecipe, n oidc.Client, at, secr
 	return p.showSecret(r, secretPage{Name: "client", At: here, Back: here}, &enteredPage{
 		Slug: n.Slug, Name: app.Name, Recipe: c.Slug, Issuer: p.OIDC.Issuer(), Secret: secret, Fields: filled.Fields,
 		Config: filled.Config, Rows: min(strings.Count(filled.Config, "\n")+2, 20),
-		Guide: c.Guide(), Missing: p.missing(r, app),
+		Guide: c.Guide(), Missing: p.missing(r, app), Here: isHere(p.OIDC.Issuer()),
 	})
 }
 

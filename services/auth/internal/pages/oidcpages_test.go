@@ -148,6 +148,18 @@ func TestClients_OfAHostBelowThePortalAskWhereTheyRun(t *testing.T) {
 	anna.get("/pforte/admin/apps/neues").want(http.StatusOK).shows(missing)
 }
 
+// In a container localhost is the container itself, whatever name the proxy gets.
+func TestClients_InAContainerDoNotReachLocalhost(t *testing.T) {
+	grafana := []string{"name", "Grafana", "url", "https://grafana.example.org", "rule", "login", "do", "add"}
+	f := newFixture(t, func(o *web.Options) { o.PublicURL = "http://localhost:8080" })
+	anna := f.anna()
+	anna.host = "localhost:8080"
+	anna.shown("/pforte/admin/sign-in/new/grafana", grafana...).want(http.StatusOK).
+		shows("Die Adresse beginnt mit localhost").lacks("als Alias")
+	_, anna, _ = newProviding(t)
+	anna.shown("/pforte/admin/sign-in/new/grafana", grafana...).want(http.StatusOK).shows("als Alias").lacks("localhost")
+}
+
 func TestClients_OfAnApplicationThatThereIsKeepItsName(t *testing.T) {
 	_, anna, _ := newProviding(t)
 	anna.post("/pforte/admin/apps/new", "name", "Fotos", "url", "https://fotos.example.org", "do", "add").want(http.StatusSeeOther)
