@@ -209,11 +209,12 @@ func noRequestUnderWayBringsALoggedOutSessionBack(t *testing.T, p *program, admi
 
 func TestLoginLimit_IsThatOfItsSettings(t *testing.T) {
 	p := start(t, settings(t, redistest.Start(t), "RATE_LIMIT_WINDOW_MS", "3600000", "RATE_LIMIT_MAX_ATTEMPTS", "2"))
-	b := p.browser()
+	b := p.loggedIn(adminName, adminPass)
 	for _, want := range []int{http.StatusUnauthorized, http.StatusUnauthorized, http.StatusTooManyRequests} {
-		if status, body := b.login(adminName, "wrong"); status != want {
+		if status, body := p.browser().login(adminName, "wrong"); status != want {
 			t.Errorf("got %d %s, want %d", status, body, want)
 		}
+		b.want(want, http.MethodPatch, prefix+"/me/password", `{"current_password":"wrong","new_password":"new password"}`)
 	}
 	wrong := strings.NewReader(`{"username":"` + adminName + `","password":"wrong"}`)
 	resp, err := http.Post(p.main+prefix+"/login", "application/json", wrong)

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -125,6 +126,25 @@ func TestRun_SessionsAndUsersSurviveARestart(t *testing.T) {
 	b.p = second // cookies know no port
 	b.client.Jar = jar
 	b.want(http.StatusOK, http.MethodGet, prefix+"/me", "")
+}
+
+// TestRun_SessionsOutliveARotatedSecret is logged in by a cookie that the secret of before has signed.
+func TestRun_SessionsOutliveARotatedSecret(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t))
+	first := start(t, environment)
+	b := first.loggedIn(adminName, adminPass)
+	first.exit()
+	environment["SESSION_SECRET"] = "another " + secret
+	for _, c := range []struct {
+		previous string
+		want     int
+	}{{"", http.StatusUnauthorized}, {secret, http.StatusOK}} {
+		environment["SESSION_SECRET_PREVIOUS"] = c.previous
+		b.p = start(t, environment)
+		b.want(c.want, http.MethodGet, prefix+"/me", "")
+		b.p.exit()
+	}
 }
 
 func TestRun_AdminAddressHasLivezAndMetrics(t *testing.T) {
@@ -284,6 +304,30 @@ func TestRun_AStopFinishesTheRequestsUnderWay(t *testing.T) {
 	}
 	if status, _ := p.browser().login(adminName, adminPass); status != 0 {
 		t.Errorf("a stopped program answers %d", status)
+	}
+}
+
+func TestRun_TheEarlierVariantIsThatOfItsSetting(t *testing.T) {
+	t.Parallel()
+	for setting, site := range map[string]http.SameSite{
+		"false": http.SameSiteLaxMode, "true": http.SameSiteStrictMode,
+	} {
+		p := start(t, settings(t, redistest.Start(t), "COMPAT_V0", setting))
+		login := strings.NewReader(`{"username":"` + adminName + `","password":"` + adminPass + `"}`)
+		resp, err := http.Post(p.main+prefix+"/login", "application/json", login)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		cookies := resp.Cookies()
+		if len(cookies) != 2 || cookies[0].SameSite != site || cookies[1].SameSite != site {
+			t.Errorf("COMPAT_V0=%s: got %v", setting, cookies)
+		}
+		inHeader, inBody := resp.Header.Get("X-CSRF-Token") != "", strings.Contains(string(body), "csrfToken")
+		if later := setting == "false"; inHeader != later || inBody != later {
+			t.Errorf("COMPAT_V0=%s: the token is in header and body: %v, %v", setting, inHeader, inBody)
+		}
 	}
 }
 
