@@ -84,6 +84,12 @@ func (b *Simulator) answer(chainID int, method string, params []json.RawMessage)
 		var transaction string
 		_ = json.Unmarshal(params[0], &transaction)
 		return b.receipt(transaction)
+	case "eth_getTransactionByHash":
+		var transaction string
+		_ = json.Unmarshal(params[0], &transaction)
+		if nonce, ok := b.reverted[transaction]; ok {
+			return map[string]any{"hash": transaction, "input": nonce}
+		}
 	}
 	return nil
 }
@@ -110,6 +116,9 @@ func (b *Simulator) receipt(transaction string) any {
 			"address": Token, "topics": []string{topicTransfer, word(Seller), word(Buyer)},
 			"data": fmt.Sprintf("0x%064x", units), "transactionHash": transaction, "logIndex": "0x0",
 		}}}
+	}
+	if _, ok := b.reverted[transaction]; ok {
+		return map[string]any{"status": "0x0", "transactionHash": transaction, "logs": []any{}}
 	}
 	for nonce, by := range b.spent {
 		if by == transaction {
