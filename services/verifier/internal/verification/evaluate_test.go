@@ -117,6 +117,12 @@ func TestEvaluate_TooFewConfirmationsSayWhenToRetry(t *testing.T) {
 	if seconds, ok := chain.RetryAfter(err); !ok || seconds != 60 { // 30 blocks of 2 s
 		t.Errorf("retry after %d s, %v", seconds, ok)
 	}
+	if _, err := verify(t, call(), expecting(`"minConfirmations":12`)); err != nil {
+		t.Errorf("as many as there are: %v", err)
+	}
+	if _, err := verify(t, call(), expecting(`"minConfirmations":13`)); err == nil {
+		t.Error("one more than there are holds")
+	}
 }
 
 func TestEvaluate_BeforeByzantiumThereIsNoStatus(t *testing.T) {
