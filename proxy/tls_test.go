@@ -60,6 +60,21 @@ func TestTLS_AMethodThatIsNoTokenIsRefused(t *testing.T) {
 	}
 }
 
+// HTTP/2 has the target in a field of its own, too: after a space there may be another version than the proxy's.
+func TestTLS_ATargetWithASpaceIsNotFound(t *testing.T) {
+	t.Parallel()
+	verifier := stand(t, "verifier", nil)
+	d, transport := openTLS(t, verifier.addr())
+	overTLS(t, transport, d, "/health") // waits for the certificate
+	for path, want := range map[string]byte{
+		"/health?a%20b": 0x88, "/health?a HTTP/1.0": 0x8d, "/health ": 0x8d, "/v1/a b": 0x8d,
+	} {
+		if status := overHTTP2(t, d.addr, "GET", path); status != want {
+			t.Errorf("%q: status %#x of the static table, not %#x", path, status, want)
+		}
+	}
+}
+
 // overHTTP2 sends a request without a body and returns the first byte of the
 // response's header, which is the status in the static table (RFC 7541, appendix A).
 func overHTTP2(t *testing.T, addr, method, path string) byte {

@@ -28,6 +28,7 @@ func TestPath_UnambiguousOnes(t *testing.T) {
 		"", "*", "a/b", "?x", "http://other/x", "http:/x", "http:x", "//x", "/a//b", "/a//", "/%2f", "/a%2f/b", "/a%2f%2fb", "/%2fa", "/.", "/..", "/./a", "/../a", "/a/..", "/a/.", "/a/%2e%2E/b", "/a/.%2e", "/a%2f..", "/a%2f..%2fb",
 		`/a\b`, "/a%5cb", "/a;b", "/a%3bb", "/..;/a", "/a%00", "/a%09b", "/a%7f", "/a\tb", "/a%c2%85", "/%252e", "/a%252fb", "/%25%32%65", "/%25u002f", "/%u002f", "/%", "/%2", "/%zz",
 		"/%c0%ae", "/%c0%af", "/%e0%80%af", "/%ff", "/a\xff", "/a::$INDEX_ALLOCATION/b", "/a:$i30:$Index_Allocation/b", "/a%3a%3a%24DATA", "/a./b", "/a%20/b", "/a /b", "/. /b", "/...", "/%20", "/a#b", "/#",
+		"/a b", "/a?b HTTP/1.0",
 	} {
 		if unambiguous(target) {
 			t.Errorf("%q passes", target)

@@ -18,11 +18,12 @@ import (
 // "x::$INDEX_ALLOCATION" for the folder x. Letters may be of any case, and the last
 // segment may end in dots or spaces. An encoded slash inside a segment may stand: a server
 // that decodes it sees more segments behind the same beginning. A target that does not
-// begin with a slash is ambiguous.
+// begin with a slash is ambiguous, and one with a space, in its query too: HTTP/2 lets it pass, and in HTTP/1.1
+// it would end the target.
 func unambiguous(target string) bool {
 	raw, _, _ := strings.Cut(target, "?")
-	if !strings.HasPrefix(raw, "/") || strings.Contains(raw, "#") {
-		return false // a whole URL, "*", a host, or a fragment
+	if !strings.HasPrefix(raw, "/") || strings.Contains(raw, "#") || strings.Contains(target, " ") {
+		return false // a whole URL, "*", a host, a fragment, or the rest of a request line
 	}
 	path, err := url.PathUnescape(raw)
 	if err != nil || !utf8.ValidString(path) || strings.ContainsFunc(path, splits) || strings.Contains(path, ":$") ||
