@@ -147,6 +147,39 @@ func TestLog_OfARewrittenPathHoldsNoQuery(t *testing.T) {
 	}
 }
 
+// Anybody can send hosts and paths of 64 KB, and a container keeps a few MB of log. Caddy itself looks for challenges of
+// authorities, before all routes, in files whose names begin with the host.
+func TestLog_LinesAreShort(t *testing.T) {
+	t.Parallel()
+	d := open(t, nil)
+	long := strings.Repeat("a", 60_000)
+	for name, text := range map[string]string{
+		"host":      "GET / HTTP/1.1\r\nHost: " + long + "\r\n",
+		"path":      "GET /" + strings.Repeat("\xff", 60_000) + " HTTP/1.1\r\nHost: a\r\n",
+		"challenge": "GET /.well-known/acme-challenge/x?SECRET HTTP/1.1\r\nHost: " + long + "\r\nUser-Agent: SECRET\r\n",
+	} {
+		conn := d.dial(t, 20*time.Second)
+		_, _ = io.WriteString(conn, text+"Connection: close\r\n\r\n")
+		if b, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 ") {
+			t.Errorf("%s: %v, %.200s", name, err, b)
+		}
+		_ = conn.Close()
+	}
+	d.close()
+	requests := 0
+	for line := range strings.Lines(d.log.String()) {
+		if strings.Contains(line, `"handled request"`) {
+			requests++
+		}
+		if len(line) > 10_000 || strings.Contains(line, "SECRET") {
+			t.Errorf("a line of %d bytes: %.1000s", len(line), line)
+		}
+	}
+	if requests != 3 {
+		t.Errorf("%d requests are logged, not 3", requests)
+	}
+}
+
 // A settlement may be under way.
 func TestStop_RequestsUnderWayFinish(t *testing.T) {
 	t.Parallel()

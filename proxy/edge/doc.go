@@ -29,7 +29,8 @@
 //   - edge (http.reverse_proxy.transport.edge) sends requests to a service, faster where
 //     edge_service has read the body;
 //   - edge_connections (caddy.listeners.edge_connections) bounds open connections, and
-//     refuses some of the requests early that edge_service would refuse.
+//     refuses some of the requests early that edge_service would refuse;
+//   - edge_log (caddy.logging.encoders.edge_log) logs of a long text the beginning alone.
 //
 // In a Caddyfile:
 //

@@ -37,6 +37,7 @@ func init() {
 	caddy.RegisterModule(OwnIssuer{})
 	caddy.RegisterModule(new(AcmeDNS))
 	caddy.RegisterModule(new(DNSUpdate))
+	caddy.RegisterModule(Log{})
 	httpcaddyfile.RegisterGlobalOption("edge_apps", parseApplications)
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
 	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseCookies)
