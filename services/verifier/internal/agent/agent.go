@@ -263,14 +263,14 @@ func (r *run) buyProof(ctx context.Context, p purchase, answered receipt.Chain) 
 func (r *run) resumeDemo(ctx context.Context) (purchase, error) {
 	e, err := r.journal.findDemo(r.payer, r.buyer.url+r.path)
 	if err != nil {
-		return purchase{}, err
+		return purchase{}, fmt.Errorf("%w: %w", errHeld, err)
 	}
 	if e == nil {
 		return purchase{}, errExpired
 	}
 	r.want = receipt.Request{}
 	if err := json.Unmarshal([]byte(e.Body), &r.want); err != nil {
-		return purchase{}, fmt.Errorf("read the journal of payments: %w", err)
+		return purchase{}, fmt.Errorf("%w: read the journal of payments: %w", errHeld, err)
 	}
 	r.print("Going on with transaction %s of an earlier run", r.want.TransactionHash)
 	return r.replay(ctx, *e)

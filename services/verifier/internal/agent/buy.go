@@ -98,8 +98,9 @@ var (
 	// yet, its answer could not be checked, saved or reported, or the journal could not drop it.
 	errUndecided = errors.New("the payment was sent and its outcome is not known yet; run the same command again, it " +
 		"sends the same payment")
-	// errHeld means that the payment of an earlier run, which may have been settled, is not sent again.
-	errHeld = errors.New("an earlier run signed a payment for this request, and this one does not send it")
+	// errHeld means that the payment of an earlier run, which may have been settled, is not sent again, or that what
+	// would show whether there is one cannot be read.
+	errHeld = errors.New("an earlier run may have signed a payment for this request, and this one does not send it")
 	// errExpired means that there is no payment of an earlier run to send again: the journal has none, or the
 	// seller has refused it and it cannot be settled any more.
 	errExpired = errors.New("the earlier payment has expired")
@@ -121,7 +122,7 @@ func (b *buyer) entryOf(q question) entry {
 func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
 	earlier, err := b.journal.find(e)
 	if err != nil {
-		return purchase{}, err
+		return purchase{}, fmt.Errorf("%w: %w", errHeld, err)
 	}
 	if earlier != nil {
 		if p, err := b.replay(ctx, *earlier); !errors.Is(err, errExpired) {

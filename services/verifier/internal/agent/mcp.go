@@ -258,7 +258,7 @@ func (t *toolbox) answerFile(e entry) string { return filepath.Join(t.answers, e
 func (t *toolbox) stored(ctx context.Context, q question, found *bought) (bool, error) {
 	answer, err := readFile(found.file)
 	if err != nil {
-		return false, fmt.Errorf("read the saved answer: %w", err)
+		return false, fmt.Errorf("%w: read the saved answer: %w", errHeld, err)
 	}
 	if answer == nil {
 		return false, nil

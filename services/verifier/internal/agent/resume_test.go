@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -152,6 +153,56 @@ func expire(t *testing.T, file string) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A journal or an answer that cannot be read may hold a payment for the question: that nothing was paid is not known.
+func TestResume_WhatCannotBeReadIsNotUnpaid(t *testing.T) {
+	s, state := open(t, hangUp, deliver(t)), t.TempDir()
+	if got := s.run(state); got.code != 3 {
+		t.Fatalf("%+v", got)
+	}
+	payments := keptFiles(t, state)
+	kept, err := os.ReadFile(payments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(payments[0], []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{append([]string{"--json"}, question...), {"--json"}} {
+		got := s.runWith(state, args...)
+		if got.code != 3 || !strings.Contains(got.stdout, `"paid":"unknown"`) {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	assistant := s.assistant(state, nil)
+	if told := assistant.call("verify_transaction", asked()); told.Paid != "unknown" {
+		t.Errorf("a broken journal: %+v", told)
+	}
+	if err := os.WriteFile(payments[0], kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.run(state); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+	s.wantOnePayment()
+
+	s, state = open(t, deliver(t)), t.TempDir()
+	assistant = s.assistant(state, nil)
+	if told := assistant.call("verify_transaction", asked()); told.isError {
+		t.Fatalf("%+v", told)
+	}
+	answers, err := filepath.Glob(filepath.Join(state, "answers", "*.json"))
+	if err != nil || len(answers) != 1 {
+		t.Fatal(answers, err)
+	}
+	if err := errors.Join(os.Remove(answers[0]), os.Mkdir(answers[0], 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if told := assistant.call("verify_transaction", asked()); told.Paid != "unknown" {
+		t.Errorf("an answer that cannot be read: %+v", told)
+	}
+	s.wantOnePayment()
 }
 
 func TestResume_OnlyAnExpiredPaymentIsReplaced(t *testing.T) {

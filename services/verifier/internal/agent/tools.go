@@ -386,6 +386,7 @@ var faults = []fault{
 // open: that nothing was paid is then said only where err shows it.
 func failure(err error, resumed bool) *mcp.CallToolResult {
 	f := callFailure{Error: "The call failed.", Reason: "failed", Paid: "no", Retryable: true}
+	resumed = resumed || errors.Is(err, errHeld)
 	if resumed {
 		f.Paid = "unknown"
 	}
