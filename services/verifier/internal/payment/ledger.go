@@ -415,7 +415,8 @@ type Upkeep interface {
 	// Checked remembers that all records claimed up to a moment need no further check.
 	Checked(ctx context.Context, upTo time.Time) error
 	// Prune forgets the answers of Settled and Dead records that were claimed before a moment, and
-	// abandoned Working records.
+	// abandoned Working records. What Due and Ended have put off for more than an hour from now, because the
+	// clock was ahead, they return again.
 	Prune(ctx context.Context, before time.Time) error
 }
 

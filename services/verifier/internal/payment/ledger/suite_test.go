@@ -232,6 +232,7 @@ func Run(t *testing.T, open Open) {
 		{"a known payer is refused for no failure but their own", knownByPaying},
 		{"what an identifier has bought is found", boughtIsFound},
 		{"due returns unknown payments once", dueOnce},
+		{"what was taken while the clock was ahead is taken again", takenAhead},
 		{"ended payments come once, in the order of their claims", endedComeOnce},
 		{"ended payments of one moment come together", endedOfOneMoment},
 		{"a settled payment whose transfer is gone is open again", settledIsReopened},

@@ -104,6 +104,9 @@ const (
 	vanishSQL = "DELETE FROM payments WHERE " + undecided + " AND state = 'working' AND " + abandoned
 	// vanishOneSQL is vanishSQL of one record, whose key another gets.
 	vanishOneSQL = "DELETE FROM payments WHERE" + byKey + " AND state = 'working' AND " + abandoned
+	// dueSoonSQL and untakenSQL end what Due and Ended have put off for longer than they do: the clock was ahead.
+	dueSoonSQL = "UPDATE payments SET check_at = ? WHERE " + undecided + " AND check_at > ?"
+	untakenSQL = "UPDATE checks SET taken_for = 0 WHERE taken_for > ?"
 	// tidySQL takes records that have ended out of the index of undecided, where an earlier release
 	// of this program has left them.
 	tidySQL = "UPDATE payments SET check_at = NULL WHERE id IN (SELECT id FROM payments WHERE " + undecided +
@@ -112,12 +115,16 @@ const (
 
 // Prune implements payment.Upkeep. Answers go in portions, between which others write.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
+	now := l.now()
+	ahead := now.Add(time.Hour)
 	for _, step := range []struct {
 		query string
 		args  []any
 	}{
 		{pruneSQL, []any{before, before, before}},
 		{vanishSQL, []any{l.view()}},
+		{dueSoonSQL, []any{now, ahead}},
+		{untakenSQL, []any{ahead}},
 		{"DELETE FROM owners WHERE alive_until < ?", []any{before}},
 		{"DELETE FROM asked_again WHERE day < ?", []any{before}},
 		{tidySQL, nil},

@@ -42,6 +42,31 @@ func dueOnce(w *world) {
 	}
 }
 
+// What was taken while the clock was ahead is taken again once it is right, and not when it gets there.
+func takenAhead(w *world) {
+	ctx := context.Background()
+	for name, state := range map[string]payment.State{"open": payment.Unknown, "ended": payment.Settled} {
+		w.begin(record(name, alice))
+		w.finish(record(name, alice), payment.Outcome{State: state})
+	}
+	take := func(want int) {
+		w.Helper()
+		ended, err := w.Ended(ctx, w.now.Add(-time.Second), 10, w.now.Add(20*time.Minute))
+		w.must(err)
+		if due := w.due(w.now.Add(time.Minute)); len(due) != want || len(ended) != want {
+			w.Errorf("%d are due and %d to be checked, want %d of each", len(due), len(ended), want)
+		}
+	}
+	w.advance(24 * time.Hour)
+	take(1)
+	w.advance(-23 * time.Hour)
+	take(0)
+	w.must(w.Prune(ctx, start))
+	take(1)
+	w.must(w.Prune(ctx, start))
+	take(0)
+}
+
 // due takes all that are due.
 func (w *world) due(next time.Time) (due []payment.Record) {
 	w.Helper()
