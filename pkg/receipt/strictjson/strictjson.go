@@ -9,9 +9,12 @@ package strictjson
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -76,12 +79,41 @@ func Unmarshal(data []byte, v any, rules Rules) error {
 	if !errors.As(err, &semantic) {
 		return &Error{Reason: "cannot be read"}
 	}
-	fault := &Error{Pointer: string(semantic.JSONPointer), Reason: "has the wrong type"}
-	if errors.Is(err, json.ErrUnknownName) {
+	fault := &Error{Pointer: string(semantic.JSONPointer)}
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
 		fault.Reason = "is not known"
+	case errors.Is(err, strconv.ErrRange):
+		fault.Reason = "is out of range"
+	default:
+		fault.Reason = wanted(semantic.GoType)
 	}
 	return fault
 }
+
+// wanted says what JSON has to be for a type of Go. Of a type that reads JSON by itself it cannot.
+func wanted(t reflect.Type) string {
+	const unsaid = "has the wrong type"
+	if t == nil || t.Implements(textReader) || reflect.PointerTo(t).Implements(textReader) {
+		return unsaid
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "must be a string"
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "must be an integer"
+	case reflect.Bool:
+		return "must be true or false"
+	case reflect.Slice:
+		return "must be an array"
+	case reflect.Struct, reflect.Map:
+		return "must be an object"
+	default:
+		return unsaid
+	}
+}
+
+var textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
 
 // isPlain reports whether data clearly has no null that the rules refuse, and too few brackets to
 // nest too deep. Where it returns false, scan decides.

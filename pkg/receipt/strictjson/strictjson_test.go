@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -59,6 +60,34 @@ func TestRead_Faults(t *testing.T) {
 				t.Errorf("field %q, want %q (%v)", fault.Field(), c.field, err)
 			}
 		})
+	}
+}
+
+// A reader who is told what a member must be corrects it; "the wrong type" leaves them to guess.
+func TestRead_FaultsNameTheTypeThatIsWanted(t *testing.T) {
+	type named struct {
+		Text   string    `json:"text"`
+		Number *int64    `json:"number"`
+		Truth  bool      `json:"truth"`
+		List   []string  `json:"list"`
+		Object *document `json:"object"`
+		Time   time.Time `json:"time"`
+	}
+	for text, want := range map[string]string{
+		`[]`:                             "must be an object",
+		`{"text":10000}`:                 "/text: must be a string",
+		`{"number":"1"}`:                 "/number: must be an integer",
+		`{"number":1.5}`:                 "/number: must be an integer",
+		`{"number":9223372036854775808}`: "/number: is out of range",
+		`{"truth":"yes"}`:                "/truth: must be true or false",
+		`{"list":{}}`:                    "/list: must be an array",
+		`{"list":[1]}`:                   "/list/0: must be a string",
+		`{"object":[]}`:                  "/object: must be an object",
+		`{"time":"now"}`:                 "/time: has the wrong type", // its own reading decides what it may be
+	} {
+		if err := strictjson.Unmarshal([]byte(text), new(named), strictjson.Rules{}); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }
 

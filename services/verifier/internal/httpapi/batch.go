@@ -113,7 +113,7 @@ func fieldOf(at int) string { return "/questions/" + strconv.Itoa(at) }
 
 func (b batch) question(text []byte) (asked, error) {
 	if !bytes.HasPrefix(text, []byte("{")) {
-		return asked{}, &strictjson.Error{Reason: "has the wrong type"}
+		return asked{}, &strictjson.Error{Reason: "must be an object"}
 	}
 	var about struct {
 		Transfer json.RawMessage `json:"transfer"`
