@@ -22,6 +22,9 @@ type wirePayment struct {
 		Sent     json.RawMessage `json:"sent"`
 	} `json:"payment"`
 	Expectations json.RawMessage `json:"expectations"`
+	// What the payment stands in place of, only to be refused by its name.
+	TransactionHash json.RawMessage `json:"transactionHash"`
+	Transfer        json.RawMessage `json:"transfer"`
 }
 
 // ExpandPayment returns the body of a question about a transfer that asks whether an x402 payment
@@ -48,6 +51,14 @@ func ExpandPayment(body []byte) (expanded []byte, chain string, err error) {
 	}
 	if wire.Payment == nil {
 		return nil, "", &strictjson.Error{Pointer: "/payment", Reason: "must not be null"}
+	}
+	for _, beside := range []struct {
+		name string
+		text json.RawMessage
+	}{{"transactionHash", wire.TransactionHash}, {"transfer", wire.Transfer}} {
+		if beside.text != nil {
+			return nil, "", &strictjson.Error{Pointer: "/" + beside.name, Reason: "must not be given beside payment"}
+		}
 	}
 	settled, err := readResponse(wire.Payment.Response)
 	if err != nil {

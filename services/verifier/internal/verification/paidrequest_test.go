@@ -123,6 +123,17 @@ func TestPayment_FaultsNameTheSide(t *testing.T) {
 	}
 }
 
+// Both are known names of this operation, and must not be called unknown.
+func TestPayment_StandsInPlaceOfTransactionAndTransfer(t *testing.T) {
+	for _, name := range []string{"transactionHash", "transfer"} {
+		body := `{"payment":{"response":` + paidResponse + `,"sent":` + paidSent + `},"` + name + `":{}}`
+		_, _, err := verification.ExpandPayment([]byte(body))
+		if want := "/" + name + ": must not be given beside payment"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // The extension leaves the transaction out unless the seller includes it, in JWS by its absence and
 // in EIP-712 by "".
 func TestPayment_ReceiptWithoutItsTransactionIsToldSo(t *testing.T) {
