@@ -196,7 +196,9 @@ About a payment (paths that end in token-transfer): ` + "`%[5]s`. `token`" + ` i
 		`or native for the chain's own coin. Either amount or minAmount, in atomic units. ` +
 		`Optional: from, logPosition (place among the transaction's own logs), ` +
 		`authorization {authorizer, nonce} (the x402 payment that it must be), expectations.minConfirmations. ` +
-		"A 422 has a `hint` and lists the token's transfers under `found`" + `.
+		"A 422 has a `hint` and lists the token's transfers under `found`" + `. ` +
+		"About an x402 payment, of anyone: `payment`, with `response` (the PAYMENT-RESPONSE) and `sent` (the " +
+		"PAYMENT-SIGNATURE), in place of `transactionHash` and `transfer`" + `.
 
 About up to 25 of both in one payment: ` + "POST %[4]s/v1/verify/batch with `{\"questions\":[…]}`" +
 		`, each question as above, with the name of its chain in ` + "`chain`" +

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -69,7 +70,7 @@ func TestDiscovery_RegistriesFindThePaidAddresses(t *testing.T) {
 		t.Errorf("got %s, want %s", r.body, want)
 	}
 	text := string(w.do(http.MethodGet, "/llms.txt", "").body)
-	for _, want := range []string{publicURL + base, publicURL + transfersAlias, "minAmount", "0.01 USD", "transactionHash", "PAYMENT-REQUIRED", "/openapi.json", publicURL + "/mcp", publicURL + batchPath} {
+	for _, want := range []string{publicURL + base, publicURL + transfersAlias, "minAmount", "0.01 USD", "transactionHash", "PAYMENT-REQUIRED", "`payment`", "/openapi.json", publicURL + "/mcp", publicURL + batchPath} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in llms.txt:\n%s", want, text)
 		}
@@ -174,6 +175,26 @@ func TestOpenAPI_DescribesThisInstallation(t *testing.T) {
 func TestOpenAPI_DescribesEveryStatusAndReason(t *testing.T) {
 	for _, path := range []string{alias, transfersAlias, batchPath} {
 		everyStatusAndReasonIsDescribed(t, open(t, nil), path)
+	}
+}
+
+// A client that is made from the document can ask for the envelope, and finds the proof of finality.
+func TestOpenAPI_DescribesBothFormsOfAnAnswerAndItsLink(t *testing.T) {
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Responses map[string]struct{ Headers, Content map[string]any }
+		}
+	}
+	w := open(t, nil)
+	w.must(json.Unmarshal(w.do(http.MethodGet, "/openapi.json", "").body, &doc))
+	for _, path := range []string{base, alias, transfers, transfersAlias} {
+		sold := doc.Paths[path]["post"].Responses["200"]
+		if sold.Content[receipt.MediaTypeJSON] == nil || sold.Content[receipt.MediaTypeDSSE] == nil {
+			t.Errorf("%s: forms %v", path, slices.Collect(maps.Keys(sold.Content)))
+		}
+		if sold.Headers["Link"] == nil {
+			t.Errorf("%s: headers %v", path, slices.Collect(maps.Keys(sold.Headers)))
+		}
 	}
 }
 
