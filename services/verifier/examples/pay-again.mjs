@@ -19,7 +19,8 @@ if (answer.status === 402) {
   for (;;) {
     answer = await send(payment).catch(() => undefined); // a lost answer is open as well
     if (answer && answer.status < 500 && answer.status !== 429) break;
-    await new Promise((again) => setTimeout(again, 1000 * (answer?.headers.get("Retry-After") ?? 2)));
+    const asked = answer?.headers.get("Retry-After") ?? 2; // until the next month, at the facilitator's limit
+    await new Promise((again) => setTimeout(again, 1000 * Math.min(asked, 600)));
   }
 }
 console.error(answer.status);

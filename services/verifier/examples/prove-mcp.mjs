@@ -33,6 +33,8 @@ const shop = await connect(seller);
 const { result, sent } = await pay(shop, { name: tool, arguments: JSON.parse(input) });
 await shop.close();
 const response = result._meta["x402/payment-response"];
+if (response.extra?.repeated)
+  throw new Error(`bought before, by ${response.transaction}: this payment was not spent, ask another question`);
 
 // Nothing is signed before the payment is final, which costs nothing to ask.
 const witness = await connect(`${verifier}/mcp`);

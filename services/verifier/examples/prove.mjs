@@ -24,7 +24,9 @@ if (!bought.ok) throw new Error(`${bought.status} ${await bought.text()}`);
 const question = JSON.stringify({ payment: { response: bought.headers.get("PAYMENT-RESPONSE"), sent } });
 
 // Nothing is signed before the payment is final, which costs nothing to ask.
-const { transaction, network } = decodePaymentResponseHeader(bought.headers.get("PAYMENT-RESPONSE"));
+const { transaction, network, extra } = decodePaymentResponseHeader(bought.headers.get("PAYMENT-RESPONSE"));
+if (extra?.repeated)
+  throw new Error(`bought before, by ${transaction}: this payment was not spent, ask another question`);
 const { chains } = await (await fetch(`${verifier}/.well-known/x402`)).json();
 const chain = chains.find(({ id }) => id === network)?.name;
 if (!chain) throw new Error(`nothing is sold about ${network}`);
