@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -152,26 +151,31 @@ func (r *reservation) take(n int64) error {
 	return nil
 }
 
-// readBody reads a response in pieces of 64 KB: at most maxBody, each accounted for in r, or
-// maxHeadBody where r is nil.
+// readBody reads a response of at most maxBody into memory that is accounted for in r before it is taken, or of at
+// most maxHeadBody where r is nil.
 func readBody(from io.Reader, r *reservation) ([]byte, error) {
 	limit := maxBody
 	if r == nil {
 		limit = maxHeadBody
 	}
-	var body bytes.Buffer
+	var body []byte
 	for {
-		n, err := io.CopyN(&body, from, 64<<10)
-		if r != nil {
-			if err := r.take(n); err != nil {
-				return nil, err
+		if len(body) == cap(body) {
+			more := max(cap(body)/2, 4<<10)
+			if r != nil {
+				if err := r.take(int64(more)); err != nil {
+					return nil, err
+				}
 			}
+			body = append(make([]byte, 0, cap(body)+more), body...)
 		}
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
 		switch {
-		case body.Len() > limit:
+		case len(body) > limit:
 			return nil, errTooLarge
 		case errors.Is(err, io.EOF):
-			return body.Bytes(), nil
+			return body, nil
 		case err != nil:
 			return nil, err
 		}
