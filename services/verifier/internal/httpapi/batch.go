@@ -18,6 +18,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -154,6 +155,13 @@ func (b askedBatch) work(ctx context.Context) ([]byte, error) {
 	}
 	answers, err := b[0].operation.receipts.SignedAll(ctx, questions, batchAtOnce)
 	if err != nil {
+		return nil, err
+	}
+	bytes := 0
+	for _, answer := range answers {
+		bytes += len(answer)
+	}
+	if err := paywall.Hold(ctx, bytes); err != nil { // those that were kept take no place yet
 		return nil, err
 	}
 	return receipt.JoinAnswers(answers), nil

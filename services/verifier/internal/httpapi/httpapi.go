@@ -114,6 +114,7 @@ func New(o Options) (http.Handler, error) {
 	}.Echo()
 	for _, kind := range kinds {
 		for i, chain := range o.Chains {
+			chain.Verifier.Reader = placed{chain.Verifier.Reader}
 			operation := operation{kind: kind, chain: chain, receipts: receipts}
 			a.operations[kind] = append(a.operations[kind], operation)
 			paths := []string{operation.path()}

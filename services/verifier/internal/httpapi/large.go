@@ -1,9 +1,13 @@
 package httpapi
 
 import (
+	"context"
 	"sync/atomic"
 
+	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
 // A client may take an answer as slowly as the server lets it, and the answer is in memory for as long. Most
@@ -54,3 +58,22 @@ func (l *largeAnswers) hold(n int64, ended <-chan struct{}) bool {
 
 // fits reports whether hold would be true now.
 func (l *largeAnswers) fits(n int64) bool { return n == 0 || l.left.Load() >= n }
+
+// placed is a Reader that returns a transaction once there is place in memory for the answer about it, whose bytes
+// are nearly all those of the proof in hexadecimal digits.
+type placed struct{ verification.Reader }
+
+// Read implements verification.Reader. paywall.Hold's error, which holds no *chain.Fault.
+func (p placed) Read(ctx context.Context, transaction chain.Hash) (chain.Snapshot, error) {
+	found, err := p.Reader.Read(ctx, transaction)
+	if err != nil {
+		return found, err
+	}
+	bytes := len(found.Proof.HeaderRLP)
+	for _, nodes := range [][][]byte{found.Proof.Transaction, found.Proof.Receipt} {
+		for _, node := range nodes {
+			bytes += len(node)
+		}
+	}
+	return found, paywall.Hold(ctx, 2*bytes)
+}

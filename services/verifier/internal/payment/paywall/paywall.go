@@ -120,6 +120,8 @@ type Paywall struct {
 	settlements              settlementQueue
 	// unknownPayers, beside and looking (of known payers) bound concurrent work: see limits.go.
 	unknownPayers, beside, looking *semaphore.Weighted
+	// knownMaking and othersMaking bound what answers take while they are made: see making.go.
+	knownMaking, othersMaking *semaphore.Weighted
 
 	stop       context.CancelFunc
 	heartbeats sync.WaitGroup
@@ -161,7 +163,8 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
 		unpaidOf: newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
 		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside),
-		looking: semaphore.NewWeighted(maxAccounts),
+		looking:     semaphore.NewWeighted(maxAccounts),
+		knownMaking: semaphore.NewWeighted(mostMade), othersMaking: semaphore.NewWeighted(mostMade),
 	}
 	w.purchases.Many, w.purchases.Patience = maxCopies, o.Patience
 	if err := o.Ledger.Register(ctx, w.owner, o.Now().Add(leaseTTL*o.Heartbeat)); err != nil {

@@ -131,6 +131,9 @@ type call struct {
 	// account is what the payment network shows of the payer; nil while it is not known.
 	account *payment.Account
 
+	// making is nil before the first work.
+	making *making
+
 	refundAddress, refundPayer func()
 	// refunds are of works that have not been paid yet.
 	refunds []func()
@@ -140,6 +143,7 @@ type call struct {
 func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) {
 	c := &call{Order: o, plain: o.mismatch == nil && o.Offer.Terms.SignedByPayer(o.Payment)}
 	c.client, c.around = w.client(o.Address)
+	defer c.written()
 	if !c.plain {
 		err = w.keyCopy(ctx, c)
 	}
@@ -427,7 +431,13 @@ func (w *Paywall) workForUnknown(ctx context.Context, c *call) ([]byte, error) {
 // work runs the order's work. A panic is an error of it.
 func (w *Paywall) work(ctx context.Context, c *call) ([]byte, error) {
 	c.worked = true
-	ctx, cancel := context.WithTimeout(ctx, w.WorkTimeout)
+	if c.making == nil {
+		c.making = &making{places: w.othersMaking}
+		if c.isKnown() {
+			c.making.places = w.knownMaking
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, makingKey{}, c.making), w.WorkTimeout)
 	defer cancel()
 	return flight.Guard(func() ([]byte, error) { return c.Work(ctx) })
 }
@@ -444,6 +454,7 @@ var errEarlier = errors.New("an earlier payment buys the answer")
 func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer []byte) (Sale, error) {
 	s := payment.Settlement{Request: c.Request, Answer: answer, Limit: w.FreeSettlements, Kept: w.kept()}
 	sold, duplicate, err := w.begin(ctx, c, r, &s)
+	c.written()
 	if err != nil || duplicate != nil {
 		w.release(ctx, r)
 	}
