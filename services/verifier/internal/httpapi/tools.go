@@ -221,7 +221,7 @@ func operationOf(operations []operation, arguments []byte) (operation, []byte, e
 		names = append(names, o.chain.Name)
 	}
 	return operation{}, nil, &strictjson.Error{
-		Pointer: "/chain", Reason: "is none of list_chains, which are " + strings.Join(names, ", "),
+		Pointer: "/chain", Reason: "is none of the chains here, which are " + strings.Join(names, ", "),
 	}
 }
 

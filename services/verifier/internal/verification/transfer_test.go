@@ -332,6 +332,14 @@ func FuzzBothJudgesAgree(f *testing.F) {
 	f.Fuzz(func(t *testing.T, question, data []byte) { agree(t, questionFrom(question), logsFrom(data)) })
 }
 
+func TestTransfer_AFaultyTokenMayBeNative(t *testing.T) {
+	_, err := verification.ParseTransferRequest([]byte(strings.Replace(authorized,
+		"0x036cbd53842c5426634e7929541ec2318f3dcf7e", "USDC", 1)))
+	if err == nil || !strings.HasSuffix(err.Error(), "or native for the chain's own coin") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // FuzzParseTransferRequest checks that a request is refused with a place or has one
 // canonical form, which pkg/receipt may be asked.
 func FuzzParseTransferRequest(f *testing.F) {

@@ -97,7 +97,7 @@ func (t *wireTransfer) parse() (w wantedTransfer, err error) {
 		return wantedTransfer{}, &strictjson.Error{Pointer: "/transfer/" + member, Reason: reason}
 	}
 	if w.native = t.Token != nil && *t.Token == receipt.Native; !w.native {
-		if w.token, err = required("/transfer/token", t.Token, chain.ParseAddress); err != nil {
+		if w.token, err = required("/transfer/token", t.Token, parseToken); err != nil {
 			return w, err
 		}
 		switch w.token {
@@ -178,6 +178,15 @@ func required[T any](pointer string, text *string, parse func(string) (T, error)
 		return value, &strictjson.Error{Pointer: pointer, Reason: err.Error()}
 	}
 	return value, nil
+}
+
+// parseToken reads the address of a token's contract.
+func parseToken(text string) (chain.Address, error) {
+	token, err := chain.ParseAddress(text)
+	if err != nil {
+		err = fmt.Errorf("%w, or native for the chain's own coin", err)
+	}
+	return token, err
 }
 
 // maxAmountDigits is how many digits 2^256-1 has.
