@@ -237,7 +237,7 @@ func (p clients) showEntered(r *request, c clientRecipe, n oidc.Client, at, secr
 	return p.showSecret(r, secretPage{Name: "client", At: here, Back: here}, &enteredPage{
 		Slug: n.Slug, Name: app.Name, Recipe: c.Slug, Issuer: p.OIDC.Issuer(), Secret: secret, Fields: filled.Fields,
 		Config: filled.Config, Rows: min(strings.Count(filled.Config, "\n")+2, 20),
-		Guide: c.Guide(), Missing: p.missing(r, app), Here: isHere(p.OIDC.Issuer()),
+		Guide: c.Guide(), Missing: p.missing(r, app), Here: oidc.IsLoopback(p.OIDC.Issuer()),
 	})
 }
 
