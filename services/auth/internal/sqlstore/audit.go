@@ -91,11 +91,9 @@ const auditColumns = `id, at, event, actor_kind, actor_id, actor_name, subject_i
 
 func scanEntry(row sqldb.Scanner) (audit.Entry, error) {
 	var e audit.Entry
-	var at int64
 	var detail string
-	err := row.Scan(&e.ID, &at, &e.Event.Name, &e.Kind, &e.Actor.ID, &e.Actor.Name, &e.SubjectID, &e.SubjectName, &e.IP,
-		&e.Agent, &e.RequestID, &e.SessionKey, &detail, &e.Count)
-	e.At = time.Unix(at, 0).UTC()
+	err := row.Scan(&e.ID, (*instant)(&e.At), &e.Event.Name, &e.Kind, &e.Actor.ID, &e.Actor.Name, &e.SubjectID,
+		&e.SubjectName, &e.IP, &e.Agent, &e.RequestID, &e.SessionKey, &detail, &e.Count)
 	if err == nil && detail != "" {
 		err = json.Unmarshal([]byte(detail), &e.Detail)
 	}

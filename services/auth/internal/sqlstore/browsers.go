@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/factor"
@@ -53,9 +52,7 @@ func (s *Browsers) SeeBrowser(ctx context.Context, id int64, hash, label string,
 // Browsers implements account.Browsers.
 func (s *Browsers) Browsers(ctx context.Context, id int64) ([]factor.Browser, error) {
 	return list(ctx, s.db, "list browsers", func(row sqldb.Scanner) (b factor.Browser, err error) {
-		var first, last int64
-		err = row.Scan(&b.Hash, &b.Label, &first, &last)
-		b.FirstSeenAt, b.LastSeenAt = time.Unix(first, 0).UTC(), time.Unix(last, 0).UTC()
+		err = row.Scan(&b.Hash, &b.Label, (*instant)(&b.FirstSeenAt), (*instant)(&b.LastSeenAt))
 		return b, err
 	}, `SELECT hash, label, first_seen_at, last_seen_at FROM known_browsers
 		WHERE user_id = ? ORDER BY last_seen_at DESC, hash`, id)

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"embed"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -58,8 +60,8 @@ func New(opened *sqldb.DB, now func() time.Time, observe func(context.Context, a
 		Applications: &Applications{db},
 		Groups:       &Groups{db, sqldb.Keep(opened, db.visitorReader())},
 		Tokens: &Tokens{db, db.Query(`SELECT ` + tokenColumns + `, ` + groupsOf +
-			`, users.display_name, users.role, coalesce(users.disabled_at, 0), coalesce(users.ends_at, 0)` +
-			tokenTables + ` WHERE app_tokens.token_hash = ?`)},
+			`, users.display_name, users.role, users.disabled_at, users.ends_at` + tokenTables +
+			` WHERE app_tokens.token_hash = ?`)},
 		Audit: &Audit{db}, Clients: &Clients{db}, Keys: &Keys{db}, Grants: &Grants{db, db.Query(selectHeld)},
 		Logouts: &Logouts{db},
 	}
@@ -110,6 +112,34 @@ func read[T any](ctx context.Context, d *database, what, query string, args ...a
 func scanOne[T any](row sqldb.Scanner) (v T, err error) {
 	err = row.Scan(&v)
 	return v, err
+}
+
+// instant is a time that is stored in Unix seconds; NULL and 0 are the zero time. (*instant)(&t) is where one is scanned
+// to.
+type instant time.Time
+
+// Scan implements sql.Scanner.
+func (t *instant) Scan(stored any) error {
+	var unix sql.NullInt64
+	if err := unix.Scan(stored); err != nil {
+		return err
+	}
+	*t = instant{}
+	if unix.Int64 != 0 {
+		*t = instant(time.Unix(unix.Int64, 0).UTC())
+	}
+	return nil
+}
+
+// slugs are sorted, and stored as a list that is separated by spaces. (*slugs)(&s) is where one is scanned to.
+type slugs []string
+
+// Scan implements sql.Scanner.
+func (s *slugs) Scan(stored any) error {
+	var list sql.NullString
+	err := list.Scan(stored)
+	*s = slices.Sorted(strings.FieldsSeq(list.String))
+	return err
 }
 
 // refuse returns wrong where a query, of one row with one boolean, finds that it is so.

@@ -247,9 +247,6 @@ const groupsOf = `coalesce((SELECT string_agg(user_groups.slug, ' ') FROM group_
 	JOIN user_groups ON user_groups.id = group_members.group_id
 	WHERE group_members.user_id = users.id), '')`
 
-// slugs returns the sorted elements of a list that is separated by spaces.
-func slugs(list string) []string { return slices.Sorted(strings.FieldsSeq(list)) }
-
 // Visitor implements policy.Groups. The caller must not change the groups.
 func (s *Groups) Visitor(ctx context.Context, id int64) (user.User, []string, error) {
 	v, err := s.visitor.Get(ctx, id)
@@ -262,9 +259,9 @@ func (d *database) visitorReader() func(context.Context, int64) (visitor, error)
 	return func(ctx context.Context, id int64) (visitor, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		var groups string
+		var groups slugs
 		u, err := scan(withMore{query.Row(ctx, id), []any{&groups}})
-		return visitor{u, slugs(groups)}, err
+		return visitor{u, groups}, err
 	}
 }
 

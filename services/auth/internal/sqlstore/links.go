@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/audit"
@@ -27,29 +26,24 @@ const openLink = `used_at IS NULL AND void_at IS NULL AND expires_at > ?
 const usedLink = `(used_at IS NOT NULL AND user_id IS NOT NULL)`
 
 const linkColumns = `links.id, links.kind, links.user_id, links.username, links.display_name, links.role,
-	links.group_slugs, links.created_at, links.expires_at, links.used_at, coalesce(links.ends_at, 0),
+	links.group_slugs, links.created_at, links.expires_at, links.used_at, links.ends_at,
 	coalesce((SELECT username FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.created_by), '')`
 
 func scanLink(row sqldb.Scanner) (link.Link, error) {
 	var l link.Link
-	var userID, used sql.NullInt64
-	var created, expires, ends int64
-	var username, displayName, groups string
-	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, &groups, &created,
-		&expires, &used, &ends, &username, &displayName, &l.CreatorName)
+	var userID sql.NullInt64
+	var username, displayName string
+	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, (*slugs)(&l.Groups),
+		(*instant)(&l.CreatedAt), (*instant)(&l.ExpiresAt), (*instant)(&l.UsedAt), (*instant)(&l.EndsAt), &username,
+		&displayName, &l.CreatorName)
 	if errors.Is(err, sql.ErrNoRows) {
 		return link.Link{}, link.ErrInvalid
 	}
 	if userID.Valid {
 		l.UserID, l.Username, l.DisplayName = userID.Int64, username, displayName
 	}
-	if used.Valid {
-		l.UsedAt = time.Unix(used.Int64, 0).UTC()
-	}
-	l.Groups, l.EndsAt = slugs(groups), instant(ends)
-	l.CreatedAt, l.ExpiresAt = time.Unix(created, 0).UTC(), time.Unix(expires, 0).UTC()
 	return l, err
 }
 

@@ -15,9 +15,8 @@ import (
 )
 
 const memberColumns = columns + `, (SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id),
-	coalesce((` + lastLogin + `), 0), coalesce(user_factors.reset_asked_at, 0),
-	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0),
-	` + groupsOf
+	(` + lastLogin + `), user_factors.reset_asked_at, coalesce(users.subject, ''), coalesce(users.email, ''),
+	users.email_confirmed_at, ` + groupsOf
 
 // lastLogin selects the time of the last login that the audit has of a row of users. Adding 0 keeps Postgres from
 // reading the index of all times backwards until it meets a login of that user, who may have none.
@@ -27,22 +26,12 @@ const memberTables = ` FROM users LEFT JOIN user_factors ON user_factors.user_id
 
 func scanMember(row sqldb.Scanner) (user.Details, error) {
 	var m user.Details
-	var login, asked, confirmed int64
-	var groups string
 	u, err := scan(withMore{row, []any{
-		&m.Passkeys, &login, &asked, &m.Subject, &m.Email.Address, &confirmed, &groups,
+		&m.Passkeys, (*instant)(&m.LastLoginAt), (*instant)(&m.ResetAskedAt), &m.Subject, &m.Email.Address,
+		(*instant)(&m.Email.ConfirmedAt), (*slugs)(&m.Groups),
 	}})
-	m.User, m.Groups, m.LastLoginAt = u, slugs(groups), instant(login)
-	m.ResetAskedAt, m.Email.ConfirmedAt = instant(asked), instant(confirmed)
+	m.User = u
 	return m, err
-}
-
-// instant returns the time of Unix seconds; the zero time for 0.
-func instant(unix int64) time.Time {
-	if unix == 0 {
-		return time.Time{}
-	}
-	return time.Unix(unix, 0).UTC()
 }
 
 // Member implements people.Users.

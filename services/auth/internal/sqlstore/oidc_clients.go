@@ -26,17 +26,15 @@ const clientColumns = `applications.id, applications.slug, applications.name, oi
 
 const clientTables = ` FROM oidc_clients JOIN applications ON applications.id = oidc_clients.application_id`
 
-func clientDest(c *oidc.Client, created *int64) []any {
+func clientDest(c *oidc.Client) []any {
 	return []any{
 		&c.ApplicationID, &c.Slug, &c.Name, &c.ID, &c.Public, &c.Alg, &c.PKCE, &c.Groups, &c.Email, &c.Offline, &c.Ask,
-		&c.Device, &c.LogoutURI, created,
+		&c.Device, &c.LogoutURI, (*instant)(&c.CreatedAt),
 	}
 }
 
 func scanClient(row sqldb.Scanner) (c oidc.Client, err error) {
-	var created int64
-	err = row.Scan(clientDest(&c, &created)...)
-	c.CreatedAt = time.Unix(created, 0).UTC()
+	err = row.Scan(clientDest(&c)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return oidc.Client{}, oidc.ErrNoClient
 	}
@@ -60,15 +58,13 @@ type clientSecret struct {
 }
 
 func scanSecret(row sqldb.Scanner) (s clientSecret, err error) {
-	var created, used int64
-	err = row.Scan(&s.application, &s.ID, &s.Hash, &s.Hint, &created, &used)
-	s.CreatedAt, s.LastUsedAt = instant(created), instant(used)
+	err = row.Scan(&s.application, &s.ID, &s.Hash, &s.Hint, (*instant)(&s.CreatedAt), (*instant)(&s.LastUsedAt))
 	return s, err
 }
 
 const (
 	selectURIs   = `SELECT application_id, kind, uri FROM oidc_uris`
-	selectHashes = `SELECT application_id, id, hash, hint, created_at, coalesce(last_used_at, 0) FROM oidc_secrets`
+	selectHashes = `SELECT application_id, id, hash, hint, created_at, last_used_at FROM oidc_secrets`
 )
 
 // addresses adds to clients their Redirects, AfterLogout and Secrets.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
-	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -31,21 +31,15 @@ const permits = `(applications.rule = 'login' OR applications.rule = 'admin' AND
 	OR applications.rule = 'group' AND EXISTS (SELECT 1 FROM group_members
 	WHERE group_members.group_id = applications.group_id AND group_members.user_id = users.id))`
 
-// personColumns are the columns of an oidc.Person: what an application may learn of a user, and the
-// user's session stamp.
+// personColumns are what personDest takes: what an application may learn of a user, and the user's session stamp.
 const personColumns = `users.id, users.username, users.display_name, users.role, users.session_stamp,
-	coalesce(users.subject, ''), coalesce(users.email, ''), coalesce(users.email_confirmed_at, 0), ` + groupsOf
+	coalesce(users.subject, ''), coalesce(users.email, ''), users.email_confirmed_at, ` + groupsOf
 
-// personDest returns where personColumns are scanned to; finish then sets the fields whose columns
-// have another form.
-func personDest(p *oidc.Person) (dest []any, finish func()) {
-	var confirmed int64
-	var groups string
-	dest = []any{
+func personDest(p *oidc.Person) []any {
+	return []any{
 		&p.User.ID, &p.User.Username, &p.User.DisplayName, &p.User.Role, &p.User.SessionStamp, &p.Subject,
-		&p.Email.Address, &confirmed, &groups,
+		&p.Email.Address, (*instant)(&p.Email.ConfirmedAt), (*slugs)(&p.Groups),
 	}
-	return dest, func() { p.Email.ConfirmedAt, p.Groups = instant(confirmed), slugs(groups) }
 }
 
 // Person implements oidc.Grants.
@@ -56,19 +50,17 @@ func (s *Grants) Person(
 	defer cancel()
 	ctx, span := tracing.Call(ctx, "sql", "read person")
 	defer span.End("")
-	dest, finish := personDest(&p)
 	var admitted bool
 	now := s.db.now().Unix()
 	err = s.db.row(ctx, `SELECT `+personColumns+`, applications.second_factor, `+permits+`
 		FROM users, applications WHERE users.id = ? AND applications.id = ? AND `+isOpen,
-		userID, applicationID, now).Scan(append(dest, &secondFactor, &admitted)...)
+		userID, applicationID, now).Scan(append(personDest(&p), &secondFactor, &admitted)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return oidc.Person{}, false, user.ErrNotFound
 	}
 	if err != nil {
 		return oidc.Person{}, false, fmt.Errorf("read person: %w", err)
 	}
-	finish()
 	if !admitted {
 		return p, secondFactor, oidc.ErrNotAdmitted
 	}
@@ -78,24 +70,28 @@ func (s *Grants) Person(
 	return p, secondFactor, err
 }
 
+// grantColumns are what grantDest takes.
 const grantColumns = `oidc_grants.id, oidc_grants.application_id, oidc_grants.user_id, oidc_grants.login,
 	oidc_grants.stamp, oidc_grants.scopes, oidc_grants.offline, oidc_grants.auth_time, oidc_grants.factor,
 	oidc_grants.generation, oidc_grants.rotated_at, oidc_grants.created_at, oidc_grants.last_used_at`
 
-// grantDest returns where grantColumns are scanned to; finish then sets the fields whose columns
-// have another form.
-func grantDest(g *oidc.Grant) (dest []any, finish func()) {
-	var scopes, factor string
-	var proved, rotated, created, used int64
-	dest = []any{
-		&g.ID, &g.ApplicationID, &g.UserID, &g.Login, &g.Stamp, &scopes, &g.Offline, &proved, &factor, &g.Generation,
-		&rotated, &created, &used,
+func grantDest(g *oidc.Grant) []any {
+	return []any{
+		&g.ID, &g.ApplicationID, &g.UserID, &g.Login, &g.Stamp, (*scopes)(&g.Scopes), &g.Offline,
+		(*instant)(&g.AuthTime), &g.Factor, &g.Generation, (*instant)(&g.RotatedAt), (*instant)(&g.CreatedAt),
+		(*instant)(&g.LastUsedAt),
 	}
-	return dest, func() {
-		g.Scopes, g.Factor = strings.Fields(scopes), session.Factor(factor)
-		g.AuthTime, g.RotatedAt, g.CreatedAt, g.LastUsedAt = instant(proved), instant(rotated), instant(created),
-			instant(used)
-	}
+}
+
+// scopes are stored as a list that is separated by spaces, in their order.
+type scopes []string
+
+// Scan implements sql.Scanner.
+func (s *scopes) Scan(stored any) error {
+	var list sql.NullString
+	err := list.Scan(stored)
+	*s = strings.Fields(list.String)
+	return err
 }
 
 // live is the condition that a grant holds at an instant, its one argument, in Unix seconds: it has not ended, the
@@ -110,19 +106,13 @@ const selectHeld = `SELECT ` + grantColumns + `, ` + personColumns + `, ` + clie
 	WHERE oidc_grants.id = ? AND ` + live
 
 func scanHeld(row sqldb.Scanner) (h oidc.Held, err error) {
-	grant, finishGrant := grantDest(&h.Grant)
-	person, finishPerson := personDest(&h.Person)
-	var created int64
-	err = row.Scan(append(append(grant, person...), clientDest(&h.Client, &created)...)...)
+	err = row.Scan(slices.Concat(grantDest(&h.Grant), personDest(&h.Person), clientDest(&h.Client))...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return oidc.Held{}, oidc.ErrGrantEnded
 	}
 	if err != nil {
 		return oidc.Held{}, fmt.Errorf("read grant: %w", err)
 	}
-	finishGrant()
-	finishPerson()
-	h.Client.CreatedAt = instant(created)
 	return h, nil
 }
 
@@ -262,10 +252,7 @@ func (s *Grants) Used(ctx context.Context, id string) error {
 // Connections implements oidc.Grants.
 func (s *Grants) Connections(ctx context.Context, userID, applicationID int64) ([]oidc.Connection, error) {
 	return list(ctx, s.db, "list grants", func(row sqldb.Scanner) (c oidc.Connection, err error) {
-		dest, finish := grantDest(&c.Grant)
-		if err = row.Scan(append(dest, &c.Slug, &c.Name, &c.Username)...); err == nil {
-			finish()
-		}
+		err = row.Scan(append(grantDest(&c.Grant), &c.Slug, &c.Name, &c.Username)...)
 		return c, err
 	}, `SELECT `+grantColumns+`, applications.slug, applications.name, users.username FROM oidc_grants
 		JOIN users ON users.id = oidc_grants.user_id

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
 
@@ -16,9 +15,7 @@ type Keys struct{ db *database }
 const selectKeys = `SELECT kid, alg, sealed, jwk, state, since FROM oidc_keys ORDER BY since DESC, kid`
 
 func scanKey(row sqldb.Scanner) (k oidc.StoredKey, err error) {
-	var since int64
-	err = row.Scan(&k.ID, &k.Alg, &k.Sealed, &k.JWK, &k.State, &since)
-	k.Since = time.Unix(since, 0).UTC()
+	err = row.Scan(&k.ID, &k.Alg, &k.Sealed, &k.JWK, &k.State, (*instant)(&k.Since))
 	return k, err
 }
 

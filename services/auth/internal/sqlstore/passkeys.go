@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/factor"
@@ -48,18 +47,13 @@ const passkeyColumns = `id, user_id, credential_id, rp_id, name, record, sign_co
 
 func scanPasskey(row sqldb.Scanner) (factor.Passkey, error) {
 	var p factor.Passkey
-	var created int64
-	var used sql.NullInt64
-	err := row.Scan(&p.ID, &p.UserID, &p.CredentialID, &p.RPID, &p.Name, &p.Record, &p.SignCount, &created, &used)
+	err := row.Scan(&p.ID, &p.UserID, &p.CredentialID, &p.RPID, &p.Name, &p.Record, &p.SignCount,
+		(*instant)(&p.CreatedAt), (*instant)(&p.LastUsedAt))
 	if errors.Is(err, sql.ErrNoRows) {
 		return factor.Passkey{}, factor.ErrNoPasskey
 	}
 	if err != nil {
 		return factor.Passkey{}, fmt.Errorf("read passkey: %w", err)
-	}
-	p.CreatedAt = time.Unix(created, 0).UTC()
-	if used.Valid {
-		p.LastUsedAt = time.Unix(used.Int64, 0).UTC()
 	}
 	return p, nil
 }

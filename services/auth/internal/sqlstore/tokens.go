@@ -18,7 +18,7 @@ import (
 //nolint:gosec // names
 const tokenColumns = `app_tokens.id, app_tokens.user_id, users.username, app_tokens.name, app_tokens.prefix,
 	app_tokens.read_only, app_tokens.created_by, app_tokens.created_at,
-	coalesce(app_tokens.expires_at, 0), coalesce(app_tokens.revoked_at, 0), coalesce(app_tokens.last_used_at, 0),
+	app_tokens.expires_at, app_tokens.revoked_at, app_tokens.last_used_at,
 	coalesce((SELECT string_agg(applications.slug, ' ') FROM app_token_scopes
 	JOIN applications ON applications.id = app_token_scopes.application_id
 	WHERE app_token_scopes.token_id = app_tokens.id), '')`
@@ -27,16 +27,12 @@ const tokenTables = ` FROM app_tokens JOIN users ON users.id = app_tokens.user_i
 
 func scanToken(row sqldb.Scanner) (token.Token, error) {
 	var t token.Token
-	var created, expires, revoked, used int64
-	var apps string
-	err := row.Scan(&t.ID, &t.UserID, &t.Username, &t.Name, &t.Shown, &t.ReadOnly, &t.CreatedBy, &created, &expires,
-		&revoked, &used, &apps)
+	err := row.Scan(&t.ID, &t.UserID, &t.Username, &t.Name, &t.Shown, &t.ReadOnly, &t.CreatedBy,
+		(*instant)(&t.CreatedAt), (*instant)(&t.ExpiresAt), (*instant)(&t.RevokedAt), (*instant)(&t.LastUsedAt),
+		(*slugs)(&t.Applications))
 	if errors.Is(err, sql.ErrNoRows) {
 		return token.Token{}, token.ErrNotFound
 	}
-	t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.LastUsedAt = instant(created), instant(expires), instant(revoked),
-		instant(used)
-	t.Applications = slugs(apps)
 	return t, err
 }
 
@@ -180,13 +176,11 @@ func (s *Tokens) RemoveToken(ctx context.Context, id, by int64) error {
 func (s *Tokens) TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var groups string
+	var groups slugs
 	var u user.User
-	var disabled, ends int64
-	t, err := scanToken(withMore{
-		s.visitor.Row(ctx, hash), []any{&groups, &u.DisplayName, &u.Role, &disabled, &ends},
-	})
-	u.DisabledAt, u.EndsAt = instant(disabled), instant(ends)
+	t, err := scanToken(withMore{s.visitor.Row(ctx, hash), []any{
+		&groups, &u.DisplayName, &u.Role, (*instant)(&u.DisabledAt), (*instant)(&u.EndsAt),
+	}})
 	now := s.db.now()
 	if errors.Is(err, token.ErrNotFound) || err == nil && (!t.Valid(now) || u.Closed(now)) {
 		return token.Token{}, user.User{}, nil, token.ErrInvalid
@@ -195,7 +189,7 @@ func (s *Tokens) TokenVisitor(ctx context.Context, hash string) (token.Token, us
 		return token.Token{}, user.User{}, nil, fmt.Errorf("read app token: %w", err)
 	}
 	u.ID, u.Username = t.UserID, t.Username
-	return t, u, slugs(groups), nil
+	return t, u, groups, nil
 }
 
 // TokenUsed implements policy.Tokens.

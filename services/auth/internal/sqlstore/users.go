@@ -142,7 +142,7 @@ func (tx *transaction) checkTheirs(ctx context.Context, username string) error {
 }
 
 const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, ` +
-	`kept_session, ` + hasSecondFactor + `, coalesce(disabled_at, 0), coalesce(ends_at, 0), picture`
+	`kept_session, ` + hasSecondFactor + `, disabled_at, ends_at, picture`
 
 const (
 	selectUser = `SELECT ` + columns + ` FROM users WHERE `
@@ -211,17 +211,16 @@ func readUser(ctx context.Context, q querier, where string, args ...any) (user.U
 
 func scan(row sqldb.Scanner) (user.User, error) {
 	var u user.User
-	var created, disabled, ends int64
-	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created,
-		&u.SessionStamp, &u.KeptSession, &u.SecondFactor, &disabled, &ends, &u.Picture)
+	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role,
+		(*instant)(&u.CreatedAt), &u.SessionStamp, &u.KeptSession, &u.SecondFactor, (*instant)(&u.DisabledAt),
+		(*instant)(&u.EndsAt), &u.Picture)
 	if errors.Is(err, sql.ErrNoRows) {
 		return user.User{}, user.ErrNotFound
 	}
 	if err != nil {
 		return user.User{}, fmt.Errorf("read user: %w", err)
 	}
-	u.CreatedAt, u.PasswordHash = time.Unix(created, 0).UTC(), unmarked(u.PasswordHash)
-	u.DisabledAt, u.EndsAt = instant(disabled), instant(ends)
+	u.PasswordHash = unmarked(u.PasswordHash)
 	return u, nil
 }
 
@@ -505,9 +504,7 @@ func (s *Users) PendingRevocations(ctx context.Context, before time.Time, after 
 
 func scanRevocation(row sqldb.Scanner) (user.Revocation, error) {
 	var r user.Revocation
-	var recorded int64
-	err := row.Scan(&r.ID, &r.UserID, &r.KeepSession, &recorded)
-	r.RecordedAt = time.Unix(recorded, 0).UTC()
+	err := row.Scan(&r.ID, &r.UserID, &r.KeepSession, (*instant)(&r.RecordedAt))
 	return r, err
 }
 
