@@ -22,8 +22,11 @@ type clientRecipe struct {
 	Origin bool
 	// Fields are what is entered in a form of the application, in its own words.
 	Fields []setting
-	// Config is a text for the application, in the format File; where that is "sh", it is commands to run.
-	File, Config string
+	// File is the format of recipes/SLUG.txt, a text for the application; where it is "sh", commands to run. Empty: there
+	// is no text.
+	File string
+	// Config is that text; filled sets it.
+	Config string
 	// Test is the end-to-end test that sets the application up by this recipe; empty: there is none.
 	Test string
 }
@@ -43,12 +46,6 @@ var clientRecipes = []clientRecipe{
 		Test:      "TestSignIn_ActualBudget",
 		Redirects: []string{"{url}/openid/callback"},
 		File:      "env",
-		Config: `ACTUAL_OPENID_DISCOVERY_URL={issuer}/.well-known/openid-configuration
-ACTUAL_OPENID_CLIENT_ID={id}
-ACTUAL_OPENID_CLIENT_SECRET={secret}
-ACTUAL_OPENID_SERVER_HOSTNAME={url}
-ACTUAL_OPENID_ENFORCE=true
-ACTUAL_USER_CREATION_MODE=login`,
 	},
 	{
 		Slug: "apache", Product: "Apache (mod_auth_openidc)",
@@ -57,71 +54,23 @@ ACTUAL_USER_CREATION_MODE=login`,
 		AfterLogout: []string{"{url}/"},
 		Logout:      "{url}/oidc?logout=backchannel",
 		File:        "apache",
-		Config: `OIDCProviderMetadataURL {issuer}/.well-known/openid-configuration
-OIDCClientID {id}
-OIDCClientSecret {secret}
-OIDCRedirectURI {url}/oidc
-OIDCCryptoPassphrase "exec:/bin/sh -c 'head -c 32 /dev/urandom | base64'"
-OIDCScope "openid profile email groups"
-OIDCPKCEMethod S256
-OIDCRemoteUserClaim preferred_username
-OIDCSessionType server-cache
-<Location />
-  AuthType openid-connect
-  Require valid-user
-</Location>`,
 	},
 	{
 		Slug: "gitea", Product: "Gitea, Forgejo",
 		Redirects: []string{"{url}/user/oauth2/pforte/callback"},
 		File:      "sh",
-		Config: `gitea admin auth add-oauth --name pforte --provider openidConnect \
-  --key {id} --secret {secret} \
-  --auto-discover-url {issuer}/.well-known/openid-configuration \
-  --scopes "openid profile email groups" --group-claim-name groups --admin-group admin`,
 	},
 	{
 		Slug: "grafana", Product: "Grafana",
 		Redirects:   []string{"{url}/login/generic_oauth"},
 		AfterLogout: []string{"{url}/login"},
 		File:        "ini",
-		Config: `[server]
-root_url = {url}/
-[auth.generic_oauth]
-enabled = true
-name = Pforte
-client_id = {id}
-client_secret = {secret}
-scopes = openid profile email groups
-auth_url = {issuer}/oidc/authorize
-token_url = {issuer}/oidc/token
-api_url = {issuer}/oidc/userinfo
-use_pkce = true
-allow_sign_up = true
-login_attribute_path = preferred_username
-name_attribute_path = name
-email_attribute_path = email
-groups_attribute_path = groups
-role_attribute_path = contains(groups[*], 'admin') && 'Admin' || 'Viewer'
-signout_redirect_url = {issuer}/oidc/end-session?post_logout_redirect_uri={url}/login`,
 	},
 	{
 		Slug: "home-assistant", Product: "Home Assistant (hass-oidc-auth)",
 		Public:    true,
 		Redirects: []string{"{url}/auth/oidc/callback"},
 		File:      "yaml",
-		Config: `auth_oidc:
-  client_id: "{id}"
-  discovery_url: "{issuer}/.well-known/openid-configuration"
-  display_name: Pforte
-  features:
-    automatic_user_linking: true
-  claims:
-    display_name: name
-    username: preferred_username
-    groups: groups
-  roles:
-    admin: admin`,
 	},
 	{
 		Slug: "immich", Product: "Immich",
@@ -154,12 +103,6 @@ signout_redirect_url = {issuer}/oidc/end-session?post_logout_redirect_uri={url}/
 		Test:      "TestSignIn_Miniflux",
 		Redirects: []string{"{url}/oauth2/oidc/callback"},
 		File:      "env",
-		Config: `OAUTH2_PROVIDER=oidc
-OAUTH2_CLIENT_ID={id}
-OAUTH2_CLIENT_SECRET={secret}
-OAUTH2_REDIRECT_URL={url}/oauth2/oidc/callback
-OAUTH2_OIDC_DISCOVERY_ENDPOINT={issuer}
-OAUTH2_USER_CREATION=1`,
 	},
 	{
 		Slug: "nextcloud", Product: "Nextcloud (user_oidc)",
@@ -167,61 +110,23 @@ OAUTH2_USER_CREATION=1`,
 		AfterLogout: []string{"{url}/"},
 		Logout:      "{url}/apps/user_oidc/backchannel-logout/pforte",
 		File:        "sh",
-		Config: `php occ app:install user_oidc
-php occ user_oidc:provider pforte --clientid={id} --clientsecret={secret} \
-  --discoveryuri={issuer}/.well-known/openid-configuration \
-  --scope="openid profile email groups" --unique-uid=0 --mapping-uid=preferred_username \
-  --mapping-display-name=name --mapping-email=email --mapping-groups=groups --group-provisioning=1`,
 	},
 	{
 		Slug: "nodered", Product: "Node-RED",
 		Test:      "TestSignIn_NodeRED",
 		Redirects: []string{"{url}/auth/strategy/callback"},
 		File:      "js",
-		Config: `  adminAuth: {
-    type: 'strategy',
-    strategy: {
-      name: 'openidconnect',
-      label: 'Pforte',
-      icon: 'fa-home',
-      strategy: require('passport-openidconnect').Strategy,
-      options: {
-        issuer: '{issuer}',
-        authorizationURL: '{issuer}/oidc/authorize',
-        tokenURL: '{issuer}/oidc/token',
-        userInfoURL: '{issuer}/oidc/userinfo',
-        clientID: '{id}',
-        clientSecret: '{secret}',
-        callbackURL: '{url}/auth/strategy/callback',
-        scope: ['profile', 'email'],
-        skipUserProfile: false,
-        verify: (issuer, profile, done) => done(null, profile)
-      }
-    },
-    users: username => Promise.resolve({ username, permissions: '*' })
-  }`,
 	},
 	{
 		Slug: "paperless", Product: "Paperless-ngx",
 		Redirects: []string{"{url}/accounts/oidc/pforte/login/callback/"},
 		File:      "env",
-		Config: `PAPERLESS_URL={url}
-PAPERLESS_APPS=allauth.socialaccount.providers.openid_connect
-PAPERLESS_SOCIAL_AUTO_SIGNUP=true
-PAPERLESS_SOCIAL_ACCOUNT_SYNC_GROUPS=true
-` + `PAPERLESS_SOCIALACCOUNT_PROVIDERS={"openid_connect":{"OAUTH_PKCE_ENABLED":true,` +
-			`"SCOPE":["openid","profile","email","groups"],"APPS":[{"provider_id":"pforte","name":"Pforte",` +
-			`"client_id":"{id}","secret":"{secret}",` +
-			`"settings":{"server_url":"{issuer}/.well-known/openid-configuration"}}]}}`,
 	},
 	{
 		Slug: "proxmox", Product: "Proxmox VE",
 		Redirects: []string{"{url}"},
 		Origin:    true,
 		File:      "sh",
-		Config: `pveum realm add pforte --type openid --issuer-url {issuer} \
-  --client-id {id} --client-key {secret} --username-claim username --autocreate 1 \
-  --scopes "openid profile email groups" --groups-claim groups --groups-autocreate 1`,
 	},
 	{
 		Slug: "yuvomi", Product: "Yuvomi",
@@ -281,6 +186,12 @@ func anchorOf(heading string) string {
 	}, strings.ToLower(heading))
 }
 
+// config returns the text for the application as it is embedded, or "".
+func (c clientRecipe) config() string {
+	text, _ := files.ReadFile("recipes/" + c.Slug + ".txt") // an error says that there is none
+	return strings.TrimSuffix(string(text), "\n")
+}
+
 // enteredClient is what is filled into a recipe.
 type enteredClient struct{ URL, Issuer, ID, Secret string }
 
@@ -298,7 +209,7 @@ func (c clientRecipe) filled(with enteredClient) clientRecipe {
 		return all
 	}
 	c.Redirects, c.AfterLogout = each(c.Redirects), each(c.AfterLogout)
-	c.Logout, c.Config = fill(c.Logout), fill(c.Config)
+	c.Logout, c.Config = fill(c.Logout), fill(c.config())
 	fields := c.Fields
 	c.Fields = nil
 	for _, f := range fields {

@@ -107,14 +107,14 @@ func TestClientRecipes_HoldTogether(t *testing.T) {
 				}
 			}
 		}
-		all := c.Config
+		all := c.config()
 		for _, f := range c.Fields {
 			all += "\n" + f.Value
 		}
 		if !strings.Contains(all, "{issuer}") || !strings.Contains(all, "{id}") || strings.Contains(all, "{secret}") == c.Public {
 			t.Errorf("%s: issuer, id or secret are not entered, or too much is", c.Slug)
 		}
-		if (c.Config == "") == (len(c.Fields) == 0) || (c.Config == "") != (c.File == "") {
+		if (c.config() == "") == (len(c.Fields) == 0) || (c.config() == "") != (c.File == "") {
 			t.Errorf("%s: has neither fields nor a file, or both", c.Slug)
 		}
 		filled := c.filled(exampleClient(c))
