@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	_ "embed" // the pages
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -25,6 +26,8 @@ var (
 	pageHTML string
 	//go:embed page.css
 	pageCSS string
+	//go:embed page.json
+	pageTexts []byte
 )
 
 // Page is a handler for the route for errors, and for an answer of reverse_proxy that people cannot read. It answers a
@@ -116,79 +119,10 @@ func languageOf(h http.Header) string {
 	return "en"
 }
 
-// pageTexts are those of the pages, by language.
-var pageTexts = map[string]map[string]string{
-	"de": {
-		"502": "%s antwortet gerade nicht.", "away": "Diese Seite antwortet gerade nicht.",
-		"503": "Gerade ist viel los.", "login": "Die Anmeldung startet gerade neu.",
-		"401": "Du bist abgemeldet.", "403": "Das ist nicht erlaubt.",
-		"404": "Hier ist nichts.", "404 then": "Stimmt die Adresse?", "413": "Das ist zu groß.",
-		"508": "Diese Adresse führt zu Pforte selbst.", "other": "Das hat nicht geklappt.",
-		"soon": "Wir versuchen es gleich noch einmal.", "retry": "Bitte versuch es gleich noch einmal.",
-		"again": "Jetzt versuchen", "home": "Zur Startseite", "back": "Zurück",
-
-		"root": "Diesem Haushalt vertrauen",
-		"rootWhy": "Dieser Haushalt stellt seine Zertifikate selbst aus. Damit dein Gerät sie annimmt, installierst " +
-			"du einmal dieses.",
-		"rootGet": "Zertifikat laden", "rootName": "Auf deinem Gerät heißt es",
-		"rootPrint": "Fingerabdruck (SHA-256)",
-		"rootCheck": "Vergleiche ihn mit dem, den dein Gerät anzeigt, und mit dem im Protokoll des Proxys. Ist einer " +
-			"anders, installiere das Zertifikat nicht.",
-		"rootApple":  "iPhone und iPad",
-		"rootApple1": "Öffne diese Seite in Safari, lade das Zertifikat und tippe auf „Zulassen“.",
-		"rootApple2": "Öffne „Einstellungen“, dann „Profil geladen“ und „Installieren“.",
-		"rootApple3": "Öffne „Einstellungen“, „Allgemein“, „Info“, „Zertifikatsvertrauenseinstellungen“ und " +
-			"schalte es ein.",
-		"rootAndroid": "Android", "rootAndroid1": "Lade das Zertifikat.",
-		"rootAndroid2": "Öffne „Einstellungen“, suche nach „CA-Zertifikat“ und tippe auf „Trotzdem installieren“.",
-		"rootAndroid3": "Wähle die geladene Datei. Firefox: „Einstellungen“, „Über Firefox“, fünfmal auf das Logo " +
-			"tippen, dann unter „Secret Settings“ „Zertifikate von Drittanbietern verwenden“.",
-		"rootComputer": "Computer",
-		"rootWindows": "Windows: Öffne die Datei, „Zertifikat installieren“, „Aktueller Benutzer“, Speicher " +
-			"„Vertrauenswürdige Stammzertifizierungsstellen“.",
-		"rootMac": "Mac: Öffne die Datei, öffne das Zertifikat in der Schlüsselbundverwaltung und wähle unter " +
-			"„Vertrauen“ „Immer vertrauen“.",
-		"rootFirefox": "Firefox: „Einstellungen“, „Datenschutz & Sicherheit“, „Zertifikate anzeigen“, " +
-			"„Zertifizierungsstellen“, „Importieren“.",
-		"rootThen": "Danach öffnest du die Startseite ohne Warnung.",
-	},
-	"en": {
-		"502": "%s is not responding.", "away": "This page is not responding.",
-		"503": "Very busy right now.", "login": "The login is restarting.",
-		"401": "You are logged out.", "403": "That is not allowed.",
-		"404": "There is nothing here.", "404 then": "Is the address right?", "413": "That is too large.",
-		"508": "This address leads back to Pforte.", "other": "That did not work.",
-		"soon": "We will try again in a moment.", "retry": "Please try again in a moment.",
-		"again": "Try now", "home": "To the start page", "back": "Back",
-
-		"root": "Trust this household",
-		"rootWhy": "This household issues its own certificates. Install this one once, so that your device accepts " +
-			"them.",
-		"rootGet": "Get the certificate", "rootName": "On your device its name is",
-		"rootPrint": "Fingerprint (SHA-256)",
-		"rootCheck": "Compare it with the one that your device shows, and with the one in the log of the proxy. " +
-			"If one differs, do not install the certificate.",
-		"rootApple":   "iPhone and iPad",
-		"rootApple1":  "Open this page in Safari, get the certificate, and tap “Allow”.",
-		"rootApple2":  "Open Settings, “Profile Downloaded”, “Install”.",
-		"rootApple3":  "Open Settings, General, About, “Certificate Trust Settings”, and switch it on.",
-		"rootAndroid": "Android", "rootAndroid1": "Get the certificate.",
-		"rootAndroid2": "Open Settings, search for “CA certificate”, and tap “Install anyway”.",
-		"rootAndroid3": "Choose the file. Firefox: Settings, “About Firefox”, tap the logo five times, then " +
-			"“Use third party CA certificates” in “Secret Settings”.",
-		"rootComputer": "Computer",
-		"rootWindows": "Windows: open the file, “Install Certificate”, “Current User”, store “Trusted Root " +
-			"Certification Authorities”.",
-		"rootMac": "Mac: open the file, open the certificate in Keychain Access, and choose “Always Trust” under " +
-			"“Trust”.",
-		"rootFirefox": "Firefox: Settings, “Privacy & Security”, “View Certificates”, “Authorities”, “Import”.",
-		"rootThen":    "Then you open the start page without a warning.",
-	},
-}
-
 type pages struct {
 	apps     *Applications // nil where there is no list
 	template *template.Template
+	texts    map[string]map[string]string // by language and key
 	policy   []string
 }
 
@@ -202,6 +136,9 @@ func newPages(ctx caddy.Context) (*pages, error) {
 		"default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 			"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	}}
+	if err := json.Unmarshal(pageTexts, &p.texts); err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
+	}
 	p.apps, _ = applicationsOf(ctx) // an error says that there is none
 	return p, nil
 }
@@ -215,7 +152,7 @@ type page struct {
 
 func (p *pages) begin(r *http.Request) page {
 	v := page{Lang: languageOf(r.Header), Style: template.CSS(pageCSS)} //nolint:gosec // a file of ours
-	v.T = pageTexts[v.Lang]
+	v.T = p.texts[v.Lang]
 	if p.apps != nil {
 		v.Household = p.apps.Household()
 	}
