@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/pforte/pforte/pkg/sqldb"
 
@@ -27,10 +26,7 @@ func scanApplication(row sqldb.Scanner) (application.Application, error) {
 	err := row.Scan(&a.ID, &a.Slug, &a.Name, &a.Description, &a.URL, &a.Rule, &a.Group, &a.SecondFactor, &a.Tokens,
 		&a.Color, &a.Position, &a.Reached, &a.Route.Upstream, &a.Route.Strip, &a.Route.UserHeader, &a.Route.Pin,
 		&a.Route.Recipe, &a.Icon)
-	if errors.Is(err, sql.ErrNoRows) {
-		return application.Application{}, application.ErrNotFound
-	}
-	return a, err
+	return a, orNone(err, application.ErrNotFound)
 }
 
 // changePolicy runs do, on behalf of by as in sessionMayAct, while no other transaction changes applications or groups.

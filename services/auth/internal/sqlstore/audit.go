@@ -167,11 +167,10 @@ func (s *Audit) AdminNotices(
 
 // NoticesSeen implements audit.Store.
 func (s *Audit) NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error {
-	return s.db.write(ctx, timeout, "mark notices as seen", func(ctx context.Context, tx *transaction) error {
-		return tx.exec(ctx, `INSERT INTO user_factors (user_id, notices_seen_at) SELECT id, ? FROM users WHERE id = ?
-			ON CONFLICT (user_id) DO UPDATE SET notices_seen_at = excluded.notices_seen_at
-			WHERE user_factors.notices_seen_at < excluded.notices_seen_at`, upTo.Unix(), userID)
-	})
+	return s.db.exec(ctx, "mark notices as seen", `INSERT INTO user_factors (user_id, notices_seen_at)
+		SELECT id, ? FROM users WHERE id = ?
+		ON CONFLICT (user_id) DO UPDATE SET notices_seen_at = excluded.notices_seen_at
+		WHERE user_factors.notices_seen_at < excluded.notices_seen_at`, upTo.Unix(), userID)
 }
 
 // Sweep implements audit.Store.

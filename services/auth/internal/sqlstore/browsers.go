@@ -69,7 +69,5 @@ func (s *Browsers) ForgetBrowser(ctx context.Context, id int64, hash string) err
 	if !isText(hash) { // so it is no browser's
 		return nil
 	}
-	return s.db.write(ctx, timeout, "forget browser", func(ctx context.Context, tx *transaction) error {
-		return tx.exec(ctx, `DELETE FROM known_browsers WHERE user_id = ? AND hash = ?`, id, hash)
-	})
+	return s.db.exec(ctx, "forget browser", `DELETE FROM known_browsers WHERE user_id = ? AND hash = ?`, id, hash)
 }

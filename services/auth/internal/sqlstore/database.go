@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -114,8 +115,7 @@ func scanOne[T any](row sqldb.Scanner) (v T, err error) {
 	return v, err
 }
 
-// instant is a time that is stored in Unix seconds; NULL and 0 are the zero time. (*instant)(&t) is where one is scanned
-// to.
+// instant is a time that is stored in Unix seconds; NULL and 0 are the zero time. One is scanned to (*instant)(&t).
 type instant time.Time
 
 // Scan implements sql.Scanner.
@@ -131,7 +131,7 @@ func (t *instant) Scan(stored any) error {
 	return nil
 }
 
-// slugs are sorted, and stored as a list that is separated by spaces. (*slugs)(&s) is where one is scanned to.
+// slugs are sorted, and stored as a list that is separated by spaces.
 type slugs []string
 
 // Scan implements sql.Scanner.
@@ -139,6 +139,14 @@ func (s *slugs) Scan(stored any) error {
 	var list sql.NullString
 	err := list.Scan(stored)
 	*s = slices.Sorted(strings.FieldsSeq(list.String))
+	return err
+}
+
+// orNone returns none where err says that a query found no row, and else err.
+func orNone(err, none error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return none
+	}
 	return err
 }
 
@@ -174,6 +182,13 @@ func (d *database) writeRelaxed(
 	ctx context.Context, what string, do func(context.Context, *transaction) error,
 ) error {
 	return d.writeBy(ctx, timeout, what, d.TxRelaxed, do)
+}
+
+// exec is write for a single statement.
+func (d *database) exec(ctx context.Context, what, query string, args ...any) error {
+	return d.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) error {
+		return tx.exec(ctx, query, args...)
+	})
 }
 
 func (d *database) writeBy(
@@ -237,9 +252,14 @@ func (tx *transaction) exec(ctx context.Context, query string, args ...any) erro
 
 // update runs a statement, and returns user.ErrNotFound when that changes no row.
 func (tx *transaction) update(ctx context.Context, query string, args ...any) error {
+	return tx.updateOr(ctx, user.ErrNotFound, query, args...)
+}
+
+// updateOr runs a statement, and returns none when that changes no row.
+func (tx *transaction) updateOr(ctx context.Context, none error, query string, args ...any) error {
 	n, err := tx.changed(ctx, query, args...)
 	if err == nil && n == 0 {
-		return user.ErrNotFound
+		return none
 	}
 	return err
 }

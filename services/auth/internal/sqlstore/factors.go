@@ -66,13 +66,9 @@ func (s *Factors) SetupTOTP(ctx context.Context, id int64, sealed []byte) error 
 		if _, err := tx.lockUser(ctx, id); err != nil {
 			return err
 		}
-		err := tx.update(ctx, `INSERT INTO user_factors (user_id, totp_sealed) VALUES (?, ?)
+		return tx.updateOr(ctx, factor.ErrAlreadyEnabled, `INSERT INTO user_factors (user_id, totp_sealed) VALUES (?, ?)
 			ON CONFLICT (user_id) DO UPDATE SET totp_sealed = excluded.totp_sealed, totp_last_step = 0
 			WHERE user_factors.totp_confirmed_at IS NULL`, id, sealed)
-		if errors.Is(err, user.ErrNotFound) {
-			return factor.ErrAlreadyEnabled
-		}
-		return err
 	})
 }
 
@@ -180,26 +176,19 @@ func (tx *transaction) replaceRecovery(ctx context.Context, id int64, hashes []s
 // a code of the same step at most one changes a row.
 func (s *Factors) UseTOTP(ctx context.Context, id int64, sealed []byte, step int64) error {
 	return s.db.write(ctx, timeout, "use TOTP code", func(ctx context.Context, tx *transaction) error {
-		err := tx.update(ctx, `UPDATE user_factors SET totp_last_step = ?
+		return tx.updateOr(ctx, factor.ErrInvalidCode, `UPDATE user_factors SET totp_last_step = ?
 			WHERE user_id = ? AND totp_sealed = ? AND totp_confirmed_at IS NOT NULL AND enabled_at IS NOT NULL
 			AND totp_last_step < ?`, step, id, sealed, step)
-		if errors.Is(err, user.ErrNotFound) {
-			return factor.ErrInvalidCode
-		}
-		return err
 	})
 }
 
 // UseRecovery implements account.Factors.
 func (s *Factors) UseRecovery(ctx context.Context, id int64, hash string) (left int, err error) {
 	err = s.db.write(ctx, timeout, "use recovery code", func(ctx context.Context, tx *transaction) error {
-		err := tx.update(ctx, `UPDATE recovery_codes SET used_at = ? WHERE user_id = ? AND code_hash = ?
-			AND used_at IS NULL
+		err := tx.updateOr(ctx, factor.ErrInvalidCode, `UPDATE recovery_codes SET used_at = ?
+			WHERE user_id = ? AND code_hash = ? AND used_at IS NULL
 			AND EXISTS (SELECT 1 FROM user_factors WHERE user_factors.user_id = recovery_codes.user_id
 			AND enabled_at IS NOT NULL)`, s.db.now().Unix(), id, hash)
-		if errors.Is(err, user.ErrNotFound) {
-			return factor.ErrInvalidCode
-		}
 		if err != nil {
 			return err
 		}
@@ -340,8 +329,6 @@ func (s *Factors) Reseal(ctx context.Context, id int64, old, sealed []byte) erro
 	if bytes.Equal(old, sealed) {
 		return nil
 	}
-	return s.db.write(ctx, timeout, "reseal secret", func(ctx context.Context, tx *transaction) error {
-		return tx.exec(ctx, `UPDATE user_factors SET totp_sealed = ? WHERE user_id = ? AND totp_sealed = ?`, sealed, id,
-			old)
-	})
+	return s.db.exec(ctx, "reseal secret",
+		`UPDATE user_factors SET totp_sealed = ? WHERE user_id = ? AND totp_sealed = ?`, sealed, id, old)
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"maps"
 	"slices"
@@ -33,10 +32,7 @@ func (tx *transaction) groupID(ctx context.Context, slug string) (id int64, err 
 		return 0, application.ErrGroupNotFound
 	}
 	err = tx.row(ctx, `SELECT id FROM user_groups WHERE slug = ?`, slug).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = application.ErrGroupNotFound
-	}
-	return id, err
+	return id, orNone(err, application.ErrGroupNotFound)
 }
 
 // Groups implements policy.Groups.
@@ -104,13 +100,13 @@ func (s *Groups) ChangeGroup(
 			return err
 		}
 		if name != nil {
-			err := tx.update(ctx, `UPDATE user_groups SET name = ? WHERE id = ? AND name <> ?`, *name, group, *name)
-			if err == nil {
+			n, err := tx.changed(ctx, `UPDATE user_groups SET name = ? WHERE id = ? AND name <> ?`, *name, group, *name)
+			if err == nil && n > 0 {
 				err = tx.record(ctx, audit.Event{
 					Name: "group_changed", Detail: map[string]any{"group": slug, "name": *name},
 				})
 			}
-			if err != nil && !errors.Is(err, user.ErrNotFound) {
+			if err != nil {
 				return err
 			}
 		}
@@ -232,11 +228,8 @@ func (tx *transaction) changeMember(ctx context.Context, group int64, slug strin
 	if _, err := tx.lockUser(ctx, id); err != nil {
 		return err
 	}
-	err := tx.update(ctx, query, group, id)
-	if errors.Is(err, user.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	n, err := tx.changed(ctx, query, group, id)
+	if err != nil || n == 0 {
 		return err
 	}
 	return tx.recordAbout(ctx, "groups_changed", id, map[string]any{change: slug})

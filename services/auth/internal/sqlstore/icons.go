@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
@@ -43,8 +41,5 @@ func (s *Applications) setIcon(
 // Icon implements policy.Applications.
 func (s *Applications) Icon(ctx context.Context, hash string) ([]byte, error) {
 	png, err := read[[]byte](ctx, s.db, "read icon", `SELECT png FROM application_icons WHERE sha256 = ? LIMIT 1`, hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = application.ErrNotFound
-	}
-	return png, err
+	return png, orNone(err, application.ErrNotFound)
 }

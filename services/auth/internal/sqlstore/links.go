@@ -214,11 +214,8 @@ func (s *Links) RevokeInvite(ctx context.Context, id, by int64) error {
 		var username string
 		err := tx.row(ctx, `UPDATE links SET void_at = ? WHERE id = ? AND kind = 'invite' AND `+openLink+
 			` RETURNING username`, now, id, now).Scan(&username)
-		if errors.Is(err, sql.ErrNoRows) {
-			return link.ErrNotFound
-		}
 		if err != nil {
-			return err
+			return orNone(err, link.ErrNotFound)
 		}
 		return tx.record(ctx, audit.Event{Name: "invite_revoked", SubjectName: username})
 	})
@@ -296,7 +293,7 @@ func (s *Links) Join(
 		if err == nil && groups != "" {
 			err = tx.lockPolicy(ctx)
 		}
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		if err := orNone(err, nil); err != nil {
 			return err
 		}
 		l, err := s.useLink(ctx, tx, link.Invite, hash)
@@ -337,7 +334,7 @@ func (s *Links) ResetByLink(ctx context.Context, hash, newHash string) (user.Rev
 		if err == nil {
 			err = tx.lockRow(ctx, id.Int64, "UPDATE") // as closeResets demands
 		}
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		if err := orNone(err, nil); err != nil {
 			return err
 		}
 		l, err := s.useLink(ctx, tx, link.Reset, hash)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"errors"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -198,11 +197,8 @@ func (tx *transaction) takeEmail(ctx context.Context, to int64, address string) 
 	err := tx.row(ctx, `UPDATE users SET email = NULL
 		WHERE lower(email) = ? AND id <> ? AND email_confirmed_at IS NULL RETURNING id`,
 		asciiLower(address), to).Scan(&from)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return orNone(err, nil)
 	}
 	return tx.recordAbout(ctx, "email_changed", from, map[string]any{"confirmed": false, "removed": true})
 }
@@ -213,10 +209,7 @@ func (d *database) subject(ctx context.Context, id int64) (subject string, err e
 	err = d.write(ctx, timeout, "name a user for applications", func(ctx context.Context, tx *transaction) error {
 		err := tx.row(ctx, `UPDATE users SET subject = coalesce(subject, ?) WHERE id = ? RETURNING subject`,
 			user.NewSubject(), id).Scan(&subject)
-		if errors.Is(err, sql.ErrNoRows) {
-			return user.ErrNotFound
-		}
-		return err
+		return orNone(err, user.ErrNotFound)
 	})
 	return subject, err
 }
@@ -298,10 +291,7 @@ func (s *Users) SetPicture(ctx context.Context, id int64, jpeg []byte, by int64)
 func (s *Users) Picture(ctx context.Context, id int64, hash string) ([]byte, error) {
 	jpeg, err := read[[]byte](ctx, s.db, "read picture", `SELECT jpeg FROM user_pictures
 		JOIN users ON users.id = user_pictures.user_id WHERE user_id = ? AND users.picture = ?`, id, hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = user.ErrNotFound
-	}
-	return jpeg, err
+	return jpeg, orNone(err, user.ErrNotFound)
 }
 
 // mayChange returns the user with an id if by may make the change, and locks what that depends on and the user's row.
@@ -417,7 +407,7 @@ func (s *Users) NameHousehold(ctx context.Context, name string, by int64) error 
 		}
 		var before string
 		err := tx.row(ctx, `SELECT value FROM household WHERE key = ?`, householdName).Scan(&before)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		if err := orNone(err, nil); err != nil {
 			return err
 		}
 		if before == name {

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"slices"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/oidc"
 	"github.com/pforte/pforte/services/auth/internal/session"
-	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // Clients keeps the clients of the OpenID Connect provider.
@@ -35,10 +33,7 @@ func clientDest(c *oidc.Client) []any {
 
 func scanClient(row sqldb.Scanner) (c oidc.Client, err error) {
 	err = row.Scan(clientDest(&c)...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return oidc.Client{}, oidc.ErrNoClient
-	}
-	return c, err
+	return c, orNone(err, oidc.ErrNoClient)
 }
 
 // clientURI is a redirect address of a client, or one that it may name after a logout.
@@ -158,11 +153,8 @@ func (s *Clients) CreateClient(ctx context.Context, c oidc.Client, issuer string
 			return err
 		}
 		err = tx.row(ctx, `SELECT id FROM applications WHERE slug = ?`, c.Slug).Scan(&c.ApplicationID)
-		if errors.Is(err, sql.ErrNoRows) {
-			return application.ErrNotFound
-		}
 		if err != nil {
-			return err
+			return orNone(err, application.ErrNotFound)
 		}
 		if err := tx.idIsFree(ctx, c); err != nil {
 			return err
@@ -318,38 +310,30 @@ func (s *Clients) RemoveSecret(ctx context.Context, slug string, id int64, by se
 
 // SecretUsed implements oidc.Clients.
 func (s *Clients) SecretUsed(ctx context.Context, id int64) error {
-	return s.db.write(ctx, timeout, "record use of a secret", func(ctx context.Context, tx *transaction) error {
-		now := s.db.now()
-		return tx.exec(ctx, `UPDATE oidc_secrets SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`,
-			now.Unix(), id, now.Add(-time.Hour).Unix())
-	})
+	now := s.db.now()
+	return s.db.exec(ctx, "record use of a secret",
+		`UPDATE oidc_secrets SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`,
+		now.Unix(), id, now.Add(-time.Hour).Unix())
 }
 
 // RequirePKCE implements oidc.Clients.
 func (s *Clients) RequirePKCE(ctx context.Context, applicationID int64) error {
-	return s.db.write(ctx, timeout, "require PKCE", func(ctx context.Context, tx *transaction) error {
-		return tx.exec(ctx, `UPDATE oidc_clients SET pkce = 'required' WHERE application_id = ? AND pkce = 'auto'`,
-			applicationID)
-	})
+	return s.db.exec(ctx, "require PKCE",
+		`UPDATE oidc_clients SET pkce = 'required' WHERE application_id = ? AND pkce = 'auto'`, applicationID)
 }
 
 // Issuer implements oidc.Clients.
 func (s *Clients) Issuer(ctx context.Context) (string, error) {
 	issuer, err := read[string](ctx, s.db, "read issuer", `SELECT value FROM household WHERE key = 'oidc_issuer'`)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return issuer, err
+	return issuer, orNone(err, nil)
 }
 
 // SetIssuer implements oidc.Clients.
 func (s *Clients) SetIssuer(ctx context.Context, issuer string, by session.Session) error {
 	return s.db.changePolicy(ctx, "set issuer", by, func(ctx context.Context, tx *transaction) error {
-		err := tx.update(ctx, `UPDATE household SET value = ? WHERE key = 'oidc_issuer' AND value <> ?`, issuer, issuer)
-		if errors.Is(err, user.ErrNotFound) { // there is none yet, or it is this one
-			return nil
-		}
-		if err != nil {
+		n, err := tx.changed(ctx, `UPDATE household SET value = ? WHERE key = 'oidc_issuer' AND value <> ?`, issuer,
+			issuer)
+		if err != nil || n == 0 { // there is none yet, or it is this one
 			return err
 		}
 		if _, err := tx.endGrants(ctx, oidc.EndedChanged, `TRUE`); err != nil {

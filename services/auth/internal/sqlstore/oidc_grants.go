@@ -186,10 +186,8 @@ func (tx *transaction) lockForGrant(ctx context.Context, g oidc.Grant) error {
 		{`SELECT id FROM applications WHERE id = ? FOR SHARE`, g.ApplicationID},
 	} {
 		var id int64
-		if err := tx.row(ctx, lock.query, lock.id).Scan(&id); errors.Is(err, sql.ErrNoRows) {
-			return oidc.ErrNotAdmitted
-		} else if err != nil {
-			return err
+		if err := tx.row(ctx, lock.query, lock.id).Scan(&id); err != nil {
+			return orNone(err, oidc.ErrNotAdmitted)
 		}
 	}
 	return nil
@@ -300,11 +298,8 @@ func (s *Grants) end(
 		err := tx.row(ctx, `SELECT user_id, applications.slug FROM oidc_grants
 			JOIN applications ON applications.id = oidc_grants.application_id WHERE oidc_grants.id = ?`,
 			id).Scan(&owner, &slug)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
 		if err != nil {
-			return err
+			return orNone(err, nil)
 		}
 		u, err := tx.lockUser(ctx, owner)
 		if errors.Is(err, user.ErrNotFound) { // and the grant with them

@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"strings"
 	"time"
 
@@ -55,17 +53,13 @@ const heldLogout = `id = ? AND tries = ?`
 
 // LogoutDone implements oidc.Logouts.
 func (s *Logouts) LogoutDone(ctx context.Context, l oidc.Logout) error {
-	return s.db.write(ctx, timeout, "remove logout", func(ctx context.Context, tx *transaction) error {
-		return tx.exec(ctx, `DELETE FROM oidc_logouts WHERE `+heldLogout, l.ID, l.Tries)
-	})
+	return s.db.exec(ctx, "remove logout", `DELETE FROM oidc_logouts WHERE `+heldLogout, l.ID, l.Tries)
 }
 
 // LogoutLater implements oidc.Logouts.
 func (s *Logouts) LogoutLater(ctx context.Context, l oidc.Logout, pause time.Duration) error {
-	return s.db.write(ctx, timeout, "put off logout", func(ctx context.Context, tx *transaction) error {
-		return tx.exec(ctx, `UPDATE oidc_logouts SET due_at = ?, lease_until = 0 WHERE `+heldLogout,
-			ceilUnix(s.db.now().Add(pause)), l.ID, l.Tries)
-	})
+	return s.db.exec(ctx, "put off logout", `UPDATE oidc_logouts SET due_at = ?, lease_until = 0 WHERE `+heldLogout,
+		ceilUnix(s.db.now().Add(pause)), l.ID, l.Tries)
 }
 
 // LogoutFailed implements oidc.Logouts.
@@ -77,7 +71,7 @@ func (s *Logouts) LogoutFailed(ctx context.Context, l oidc.Logout) error {
 		}
 		app := l.ClientID // unless the application is there still
 		err = tx.row(ctx, `SELECT slug FROM applications WHERE id = ?`, l.ApplicationID).Scan(&app)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		if err := orNone(err, nil); err != nil {
 			return err
 		}
 		return tx.record(ctx, audit.Event{

@@ -24,10 +24,7 @@ func (s *Passkeys) PasskeyHandle(ctx context.Context, userID int64) (handle []by
 		err := tx.row(ctx, `INSERT INTO user_factors (user_id, handle) SELECT id, ? FROM users WHERE id = ?
 			ON CONFLICT (user_id) DO UPDATE SET handle = coalesce(user_factors.handle, excluded.handle)
 			RETURNING handle`, made, userID).Scan(&handle)
-		if errors.Is(err, sql.ErrNoRows) {
-			return user.ErrNotFound
-		}
-		return err
+		return orNone(err, user.ErrNotFound)
 	})
 	return handle, err
 }
@@ -36,10 +33,7 @@ func (s *Passkeys) PasskeyHandle(ctx context.Context, userID int64) (handle []by
 func (s *Passkeys) HandleOwner(ctx context.Context, handle []byte) (int64, error) {
 	userID, err := read[int64](ctx, s.db, "find user handle", `SELECT user_id FROM user_factors WHERE handle = ?`,
 		handle)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = factor.ErrNoPasskey
-	}
-	return userID, err
+	return userID, orNone(err, factor.ErrNoPasskey)
 }
 
 //nolint:gosec // names of columns

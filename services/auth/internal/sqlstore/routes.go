@@ -67,7 +67,6 @@ func (s *Applications) PinRoute(ctx context.Context, slug, upstream, pin string)
 
 // SetReached implements policy.Applications.
 func (s *Applications) SetReached(ctx context.Context, id int64) error {
-	return s.db.write(ctx, timeout, "application is reached", func(ctx context.Context, tx *transaction) error {
-		return tx.exec(ctx, `UPDATE applications SET reached = TRUE WHERE id = ? AND NOT reached`, id)
-	})
+	return s.db.exec(ctx, "application is reached",
+		`UPDATE applications SET reached = TRUE WHERE id = ? AND NOT reached`, id)
 }

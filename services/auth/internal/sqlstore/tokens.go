@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -30,10 +29,7 @@ func scanToken(row sqldb.Scanner) (token.Token, error) {
 	err := row.Scan(&t.ID, &t.UserID, &t.Username, &t.Name, &t.Shown, &t.ReadOnly, &t.CreatedBy,
 		(*instant)(&t.CreatedAt), (*instant)(&t.ExpiresAt), (*instant)(&t.RevokedAt), (*instant)(&t.LastUsedAt),
 		(*slugs)(&t.Applications))
-	if errors.Is(err, sql.ErrNoRows) {
-		return token.Token{}, token.ErrNotFound
-	}
-	return t, err
+	return t, orNone(err, token.ErrNotFound)
 }
 
 // Tokens keeps app tokens.
@@ -71,11 +67,8 @@ func (s *Tokens) CreateToken(
 			return err
 		}
 		for _, slug := range t.Applications {
-			err := tx.update(ctx, `INSERT INTO app_token_scopes (token_id, application_id) SELECT CAST(? AS BIGINT), `+
-				`id FROM applications WHERE slug = ? AND tokens`, id, slug)
-			if errors.Is(err, user.ErrNotFound) {
-				return token.ErrScope
-			}
+			err := tx.updateOr(ctx, token.ErrScope, `INSERT INTO app_token_scopes (token_id, application_id)
+				SELECT CAST(? AS BIGINT), id FROM applications WHERE slug = ? AND tokens`, id, slug)
 			if err != nil {
 				return err
 			}
@@ -109,10 +102,7 @@ func (s *Tokens) changeToken(
 	ctx context.Context, what string, id, by int64, do func(context.Context, *transaction, token.Token) error,
 ) error {
 	return s.db.write(ctx, timeout, what, func(ctx context.Context, tx *transaction) error {
-		err := tx.update(ctx, `UPDATE app_tokens SET name = name WHERE id = ?`, id)
-		if errors.Is(err, user.ErrNotFound) {
-			return token.ErrNotFound
-		}
+		err := tx.updateOr(ctx, token.ErrNotFound, `UPDATE app_tokens SET name = name WHERE id = ?`, id)
 		if err != nil {
 			return err
 		}
@@ -194,11 +184,10 @@ func (s *Tokens) TokenVisitor(ctx context.Context, hash string) (token.Token, us
 
 // TokenUsed implements policy.Tokens.
 func (s *Tokens) TokenUsed(ctx context.Context, id int64) error {
-	return s.db.write(ctx, timeout, "record use of an app token", func(ctx context.Context, tx *transaction) error {
-		now := s.db.now()
-		return tx.exec(ctx, `UPDATE app_tokens SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`,
-			now.Unix(), id, now.Add(-time.Hour).Unix())
-	})
+	now := s.db.now()
+	return s.db.exec(ctx, "record use of an app token",
+		`UPDATE app_tokens SET last_used_at = ? WHERE id = ? AND coalesce(last_used_at, 0) <= ?`,
+		now.Unix(), id, now.Add(-time.Hour).Unix())
 }
 
 // SweepTokens implements policy.Tokens.

@@ -260,12 +260,8 @@ func (tx *transaction) swapHash(ctx context.Context, id int64, oldHash, newHash 
 		return err
 	}
 	args := append(markedHash(newHash), id, oldHash, secondFactorMark+oldHash)
-	err := tx.update(ctx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ? AND password_hash IN (?, ?)`,
-		args...)
-	if errors.Is(err, user.ErrNotFound) {
-		return user.ErrChanged
-	}
-	return err
+	return tx.updateOr(ctx, user.ErrChanged,
+		`UPDATE users SET password_hash = `+hashSQL+` WHERE id = ? AND password_hash IN (?, ?)`, args...)
 }
 
 // ResetPassword implements account.Users.
@@ -518,9 +514,7 @@ func ceilUnix(t time.Time) int64 {
 
 // RevocationDone implements account.Users.
 func (s *Users) RevocationDone(ctx context.Context, id int64) error {
-	return s.db.write(ctx, timeout, "delete revocation", func(ctx context.Context, tx *transaction) error {
-		return tx.exec(ctx, `DELETE FROM pending_revocations WHERE id = ?`, id)
-	})
+	return s.db.exec(ctx, "delete revocation", `DELETE FROM pending_revocations WHERE id = ?`, id)
 }
 
 // Import implements people.Users. It adds users with an id first, so that the ids of the
