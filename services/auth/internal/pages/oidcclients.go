@@ -62,19 +62,11 @@ type newClientPage struct {
 
 // signInOff returns why there is no provider, in words; "": there is one.
 func (p *Pages) signInOff(r *request) (string, error) {
-	switch err := p.OIDC.Off(r.ctx()); {
-	case err != nil && !oidc.IsOff(err):
-		return "", err
-	case err == nil:
-		return "", nil
-	case errors.Is(err, oidc.ErrNoDataKey):
-		return r.text["SignInOffKey"], nil
-	case errors.Is(err, oidc.ErrNoPublicURL):
-		return r.text["SignInOffAddress"], nil
-	case errors.Is(err, oidc.ErrIssuerChanged):
-		return r.text["SignInMoved"], nil
+	err := p.OIDC.Off(r.ctx())
+	if oidc.IsOff(err) {
+		return r.text[web.FailureOf(err).Page], nil
 	}
-	return r.text["SignInOffMode"], nil
+	return "", err
 }
 
 // newClient shows the form of a new client by a recipe: with a new application, or for the one that the form
