@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"fmt"
 	"net/url"
 	"strings"
 
@@ -25,59 +24,15 @@ func linesOf(a application.Application, appName string) []proxyLines {
 		host = u.Hostname()
 	}
 	to := upstreamOf(a)
-	return append(lines,
-		proxyLines{"nginx", "nginx", fmt.Sprintf(`server {
-	listen 443 ssl;
-	server_name %s;
-	client_max_body_size 0; # the application's own limit
-
-	set $pforte_app %s;
-	include pforte-server.conf;
-	location / {
-		include pforte-guard.conf;
-		proxy_pass %s;
+	fill := strings.NewReplacer("{host}", host, "{app}", a.Slug, "{name}", appName, "{to}", to,
+		"{address}", strings.TrimPrefix(to, "http://"))
+	for _, proxy := range []string{"nginx", "Caddy", "Traefik"} {
+		id := strings.ToLower(proxy)
+		text, _ := files.ReadFile("proxies/" + id + ".txt") // embedded
+		lines = append(lines, proxyLines{proxy, id, fill.Replace(strings.TrimSuffix(string(text), "\n"))})
 	}
-}`, host, a.Slug, to)},
-		proxyLines{"Caddy", "caddy", fmt.Sprintf(`%s {
-	route {
-		import guard %s
-		reverse_proxy %s
-	}
-}`, host, a.Slug, strings.TrimPrefix(to, "http://"))},
-		proxyLines{"Traefik", "traefik", traefik.Replace(strings.NewReplacer(
-			"notes.example.org", host, "http://notes:8080", to, "notes", a.Slug, "svc.", appName+".",
-		).Replace(traefikLines))},
-	)
+	return lines
 }
-
-// traefik replaces each tab by two spaces, because YAML allows no tabs in indentation.
-var traefik = strings.NewReplacer("\t", "  ")
-
-// traefikLines are those of the application notes in deploy/proxies/traefik.
-const traefikLines = "http:\n" +
-	"\trouters:\n" +
-	"\t\tnotes-login:\n" +
-	"\t\t\trule: Host(`notes.example.org`) && PathPrefix(`/pforte/`)\n" +
-	"\t\t\tentryPoints: [websecure]\n" +
-	"\t\t\tservice: pforte\n" +
-	"\t\t\ttls: {certResolver: default}\n" +
-	"\t\tnotes:\n" +
-	"\t\t\trule: Host(`notes.example.org`)\n" +
-	"\t\t\tentryPoints: [websecure]\n" +
-	"\t\t\tmiddlewares: [pforte-names, pforte-notes, pforte-after]\n" +
-	"\t\t\tservice: notes\n" +
-	"\t\t\ttls: {certResolver: default}\n" +
-	"\tmiddlewares:\n" +
-	"\t\tpforte-notes: # one for each application\n" +
-	"\t\t\tforwardAuth:\n" +
-	"\t\t\t\taddress: http://auth:8081/internal/forward-auth?app=notes\n" +
-	"\t\t\t\ttrustForwardHeader: false\n" +
-	"\t\t\t\tpreserveLocationHeader: true\n" +
-	"\t\t\t\tauthResponseHeaders: [X-Auth-User-Id, X-Auth-Username, X-Auth-Role, X-Auth-Name, X-Auth-Groups]\n" +
-	"\t\t\t\taddAuthCookiesToResponse: [svc.app]\n" +
-	"\tservices:\n" +
-	"\t\tnotes:\n" +
-	"\t\t\tloadBalancer: {servers: [{url: http://notes:8080}]}"
 
 // upstreamOf returns the internal address of an application or, without a route, an example that the operator
 // replaces.

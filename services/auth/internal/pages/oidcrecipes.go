@@ -22,8 +22,7 @@ type clientRecipe struct {
 	Origin bool
 	// Fields are what is entered in a form of the application, in its own words.
 	Fields []setting
-	// File is the format of recipes/SLUG.txt, a text for the application; where it is "sh", commands to run. Empty: there
-	// is no text.
+	// File is the format of recipes/SLUG.txt, a text for the application; "sh": commands to run; empty: there is none.
 	File string
 	// Config is that text; filled sets it.
 	Config string

@@ -31,7 +31,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-//go:embed recipes templates static texts
+//go:embed proxies recipes templates static texts
 var files embed.FS
 
 // Options are the parts of the pages. All fields are required unless noted.
