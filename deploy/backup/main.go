@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	_ "embed" // the help
 	"errors"
 	"flag"
 	"fmt"
@@ -18,36 +19,8 @@ import (
 	"github.com/pforte/pforte/pkg/config"
 )
 
-const usage = `backup saves what a stack must not lose into one archive, and puts it back: users,
-ledger, the key that signs receipts, the one that is announced, that of their log, and
-the public keys that signed before. The data key, which opens the secrets of authenticator
-apps, is not in it: see setup -data-key. A restored ledger's log is frozen: see verifier log
-resume and recover. Restored invites and links are void.
-
-  backup save FILE      while the services go on; it checks what it wrote
-  backup every 24h [--keep 14] FOLDER
-                        save again and again, into FOLDER/pforte-TIME.tar, and keep the newest
-  backup check FILE     whether it is whole
-  backup restore FILE   while the services do not run, where nothing is
-  backup --version, --help
-
-Without FILE they write to standard output, unless that is a terminal, and read
-standard input. A restore that fails puts nothing back, and keeps setup from
-making new keys until one succeeds. The archive holds secrets in the clear: encrypt it before it leaves the machine.
-When it was saved last is noted for the start page of administrators.
-
-Settings are environment variables:
-  USERS_DATABASE_URL          auth's DATABASE_URL (or USERS_DATABASE_URL_FILE)
-  LEDGER_DATABASE_URL         the verifier's DATABASE_URL (or LEDGER_DATABASE_URL_FILE)
-  RECEIPT_SIGNING_KEY_FILE    the verifier's, or none
-  RECEIPT_RETIRED_KEYS_FILE   the verifier's, where it has one
-  RECEIPT_LOG_KEY_FILE        the verifier's, where it has one
-  RESTORE_MARKS               where there is no receipt key: folder where setup looks for
-                              the marks of a restore
-  TMPDIR                      needs space for all of it
-Postgres is saved by pg_dump and restored by pg_restore and psql, which must be installed.
-With "none" as its URL a database is left out: it is saved in another way, or there is none.
-`
+//go:embed usage.txt
+var usage string
 
 var version string //nolint:gochecknoglobals // -ldflags -X
 

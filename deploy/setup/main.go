@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	_ "embed" // the help
 	"errors"
 	"flag"
 	"fmt"
@@ -20,60 +21,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-const usage = `setup makes the secrets of a stack in a folder, where they are not there yet:
-session-secret and data-key for auth and receipt-key.pem for the verifier. Where the folder has
-folders auth, verifier and redis, each service's are in the one of its name.
-
-  setup [-admin] [-from FOLDER] [-require NAMES] FOLDER
-  setup -household [-env FOLDER] FOLDER
-  setup -rotate session-secret|data-key|receipt-key|redis|databases FOLDER
-  setup -announce FOLDER
-  setup -revoke KEYID [-logged "ORIGIN:INDEX …"] FOLDER
-  setup -data-key FILE|new FOLDER
-  setup -log ORIGIN FOLDER
-  setup -version, -help
-
-  -admin     also make admin-password, which auth reads where BOOTSTRAP_ADMIN_USERNAME
-             is admin and BOOTSTRAP_ADMIN_PASSWORD_FILE names it, and show it
-  -from      first copy what an installation has that kept all secrets in one
-             folder, once
-  -require   fail, naming them all, unless these variables of the environment are
-             set (separated by spaces; of A|B one is enough)
-  -household make none for the verifier
-  -env       also write auth.env, proxy.env and backup.env for the units of systemd, where they
-             are not there yet, for the site that DOMAIN names, and show the commands that are
-             left
-  -rotate    a new session-secret or data-key, the present one becoming the previous one;
-             the announced receipt key, the present one's public key being retired; a new
-             password of Redis; or new ones of Postgres, which it has when psql has
-             carried out alter-roles, a file in POSTGRES_ROLES
-  -announce  make the next receipt key, and list its public key
-  -revoke    make a listed receipt key a revoked one: what it signed is no longer valid, but
-             with -logged for what the log has below that index, for each generation, the
-             newest first; without it a key that has such an index keeps it
-  -data-key  put a copy of the data key back, from a file or from standard input (-): as the
-             present one or, where there is one, as the previous one; or, when it is lost
-             after a restore, make a new one
-
-  -log       name a later generation of the log of receipts in every log-policy, and show
-             its key, with which each witness is once started (--begin)
-
-What was changed is there when its service starts again.
-
-After a restore of users with authenticator apps no data key is made: put its copy back.
-
-With REDIS_HOST in the environment also redis-url for auth, and redis.conf with
-the same password, which Redis reads. With POSTGRES_HOST also auth-database-url
-and verifier-database-url, and in the folder POSTGRES_ROLES (/data) what a new
-Postgres reads from /docker-entrypoint-initdb.d. PUBLIC_URL is shown with -admin.
-
-With LOG_WITNESSES, the addresses of witnesses (separated by spaces), also what a log
-of receipts needs, in the name of the host of PUBLIC_URL, also where the rest was made
-long ago: log-key.pem for the verifier; witness-1-key.pem and witness-1-state.json for
-the first witness, and so on; and log-policy, which asks all of them, for verifier,
-witnesses and mirror. RECEIPT_LOG, where it is set, must be 1: the compose file takes any
-other value for it too, 0 and 2 as well.
-`
+//go:embed usage.txt
+var usage string
 
 var version string //nolint:gochecknoglobals // -ldflags -X
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	_ "embed" // the help
 	"encoding/json"
 	"errors"
 	"flag"
@@ -25,47 +26,8 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-const usage = `agent buys a verification of a transaction and checks the signed receipt offline.
-
-  agent                     send a transaction on the development chain and verify it
-  agent --tx HASH           verify a transaction that is there
-  agent --tx HASH --status success --from 0x… --to 0x… --selector 0x… --min-confirmations 12
-  agent --tx HASH --transfer 0x… --to 0x… --amount 10000 [--from 0x…] [--authorization 0xPAYER:0xNONCE]
-                            verify a transfer of a token, or of the chain's own coin (native)
-  agent --prove-payment     then verify the agent's own payment as well
-  agent --payment FILE      verify an x402 payment of anyone: FILE has {"response":…, "sent":…}, the values of
-                            PAYMENT-RESPONSE and of the PAYMENT-SIGNATURE that was sent, or their objects
-  agent --batch FILE        verify up to 25 transactions and transfers for one payment
-  agent mcp --url https://… serve these purchases as tools over stdio; see agent mcp --help
-
-The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex) or from the file that
-AGENT_PRIVATE_KEY_FILE names, never from an argument. Without it, and at a verifier
-on this machine only, the payer of the development network pays, whose key is public.
-
-The receipt must be about the chain that was paid for: the one of --chain, of the
-path (/v1/verify/base-transaction), or of the node that took the agent's own
-transaction. A path that names none stands for the verifier's first chain.
-
-The agent pays known US dollar tokens only, at most --max-usd for one answer, and with
---day-usd at most so much in 24 hours. A signed payment is kept in --state until its
-answer is there; after a crash the same command sends the same payment again.
-
-With --finality --checkpoint ROOT it then fetches the proof that the receipt's block is final, and
-checks it from that root, of a finalized beacon block, which must come from a source of its own.
-
-The file of --batch is {"questions":[…]}, each question as the verifier's paths take it, but without
-"payment", and with the name of its chain in "chain" (without: the first). All must hold, or nothing
-is paid.
-
-With --json it prints one JSON object, also of a failure: then with "verified":
-false, "error", "reason" and "paid": "no", "unknown" or "yes".
-
-Exit codes: 0 receipt in hand and checked; 1 failed, nothing was paid; 2 wrong
-usage; 3 paid or perhaps paid, run the same command again (also where a seller that
-has the signed payment answers 402, until it has expired); 4 paid, but the
-receipt does not hold; 5 the receipt holds, but its block is not proven final.
-
-`
+//go:embed usage.txt
+var usage string
 
 // The exit codes, as the usage lists them.
 const (

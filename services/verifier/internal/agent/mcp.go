@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/rand"
+	_ "embed" // the help
 	"encoding/json"
 	"errors"
 	"flag"
@@ -21,29 +22,8 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-const mcpUsage = `agent mcp serves purchases as tools of the Model Context Protocol over stdio, for
-assistants and editors that have no wallet.
-
-  {"mcpServers": {"pforte": {"command": "agent", "args": ["mcp", "--url", "https://verifier.example"],
-    "env": {"AGENT_PRIVATE_KEY_FILE": "/path/to/agent.key"}}}}
-
-Tools: verify_transaction and verify_token_transfer buy; check_receipt, quote,
-list_chains and spending cost nothing.
-
-One answer costs at most --max-usd, and in 24 hours at most --day-usd is signed for,
-over all processes with the same --state and key; two folders are two caps. No tool
-changes a cap, or shows the key. The seller is the one of --url, and its payee the one
-that was paid first. A question is paid for once: asking it again continues a payment
-that is open, and an answer that is there is not bought again.
-
-With --finality --checkpoint ROOT an answer also says whether its block is proven to be final from
-that root, of a finalized beacon block, which must come from a source of its own. With --log-policy FILE
-check_receipt also refuses a receipt that is in no log which this policy trusts.
-
-With --confirm the user is asked before each payment, by a client that can (MCP
-elicitation); with another client nothing is bought.
-
-`
+//go:embed usage-mcp.txt
+var mcpUsage string
 
 // answerWithin is how long a tool call may take. MCP clients give up after about a minute.
 const answerWithin = 50 * time.Second

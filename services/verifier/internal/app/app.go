@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	_ "embed" // the help
 	"errors"
 	"fmt"
 	"time"
@@ -16,54 +17,9 @@ import (
 )
 
 // help is what --help prints before the table of settings.
-const help = `verifier sells signed evidence about finalized transactions of public chains.
-
-  verifier [serve]        serve until stopped
-  verifier migrate        bring the ledger's tables up to date, and end
-  verifier payments list  list payments, newest first
-  verifier payments show NONCE|TRANSACTION
-                          print a payment with the decisions and refunds about it
-  verifier payments look NONCE [--write]
-                          read on the payment network what became of a payment, and write it
-  verifier payments decide NONCE settled --transaction HASH --note TEXT [--unchecked]
-  verifier payments decide NONCE dead --note TEXT
-                          decide how an unknown payment ended
-  verifier payments refund NONCE --transaction HASH --amount N --note TEXT
-                          book a refund that was made elsewhere, in atomic units
-  verifier payments sum   sum payments by month, token and state
-  verifier payments statement MONTH [--close]
-                          print what a month (2006-01) has brought; --close keeps its lines for good, and
-                          what changes afterwards is a correction beside them
-  verifier payments resolve --payer ADDRESS --nonce NONCE [--network ID --asset ADDRESS]
-      settled --transaction HASH --reason TEXT [--unchecked] | dead --reason TEXT
-                          payments decide under its former name
-  verifier log status [--json]
-                          print how the log of receipts stands
-  verifier log audit [--at TIME] [--json]
-                          recompute the log, and compare it with what was sold and what its witnesses have
-  verifier log resume [--size N]
-                          let a frozen log go on, where its witnesses agree; N where none is asked for
-  verifier log recover --from URL|DIR [--size N]
-                          bring back what a mirror of a frozen log has, and let it go on as resume does
-  verifier log close --origin ORIGIN [--poisoned]
-                          end a frozen log, or one whose key is lost, or one that is poisoned by an entry which
-                          is none, for good, and begin its next generation
-  verifier log aside [--discard NUMBER] [--json]
-                          list what was queued for the log and is no entry of it, or delete one of these
-  verifier healthcheck    fail unless the service on this machine is ready
-  verifier --help | --version
-
-payments list and sum take --state working|settling|settled|dead|unknown, --from DATE and
---before DATE (2006-01-02, UTC), --json, --csv with US dollars, and list also
---limit N (100), --operation base-transaction, --transport http|mcp, --payer ADDRESS, and --open: payments
-without an outcome, the oldest first, with what can be done about each. sum takes also
---by operation|transport|day|month|payer. statement takes --json and --csv; show and look take --json.
-show, look, decide and refund end with 1 when there is no such payment or it is refused, 2 for a command line that
-is wrong, 3 while a process works on the payment.
-
-Settings are environment variables; a secret NAME may come as NAME_FILE:
-
-`
+//
+//go:embed help.txt
+var help string
 
 // Process is what the operating system passes to the program.
 type Process struct {
