@@ -177,7 +177,8 @@ func (a *api) statusTool() tool {
 			var unknown *unknownChain
 			if errors.As(err, &unknown) {
 				err = &strictjson.Error{
-					Pointer: "/chain", Reason: "is none of the chains here, which are " + strings.Join(unknown.names, ", "),
+					Pointer: "/chain",
+					Reason:  "is none of the chains here, which are " + strings.Join(unknown.names, ", "),
 				}
 			}
 			return status, err
