@@ -382,7 +382,11 @@ func (p clients) noToken(r *request, app application.Application, client oidc.Cl
 	if err != nil || !begun {
 		return "", err
 	}
-	return fmt.Sprintf(r.text["TrialNoTokenF"], app.Name, p.OIDC.Issuer()), nil
+	said := fmt.Sprintf(r.text["TrialNoTokenF"], app.Name)
+	if oidc.IsLoopback(p.OIDC.Issuer()) {
+		return said + " " + r.text["ClientNextHere"], nil
+	}
+	return said + " " + fmt.Sprintf(r.text["TrialUnreachedF"], p.OIDC.Issuer()), nil
 }
 
 // connected returns the newest logins at an application, and how many more there are, of 1000 at most.

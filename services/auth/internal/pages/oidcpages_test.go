@@ -151,13 +151,26 @@ func TestClients_OfAHostBelowThePortalAskWhereTheyRun(t *testing.T) {
 // In a container localhost is the container itself, whatever name the proxy gets.
 func TestClients_InAContainerDoNotReachLocalhost(t *testing.T) {
 	grafana := []string{"name", "Grafana", "url", "https://grafana.example.org", "rule", "login", "do", "add"}
+	const nobodyAsked = "hat noch nie nach dem Ergebnis einer Anmeldung gefragt"
 	f := newFixture(t, func(o *web.Options) { o.PublicURL = "http://localhost:8080" })
 	anna := f.anna()
 	anna.host = "localhost:8080"
 	anna.shown("/pforte/admin/sign-in/new/grafana", grafana...).want(http.StatusOK).
 		shows("Die Adresse beginnt mit localhost").lacks("als Alias")
-	_, anna, _ = newProviding(t)
+	anna.authorize().want(http.StatusSeeOther)
+	f.audit.Drain()
+	f.advance(2 * time.Minute)
+	for _, page := range []string{"grafana", "trial/grafana"} {
+		anna.get("/pforte/admin/sign-in/"+page).want(http.StatusOK).
+			shows(nobodyAsked, "Die Adresse beginnt mit localhost").lacks("diesen Namen kennen")
+	}
+	f, anna, _ = newProviding(t)
 	anna.shown("/pforte/admin/sign-in/new/grafana", grafana...).want(http.StatusOK).shows("als Alias").lacks("localhost")
+	anna.authorize().want(http.StatusSeeOther)
+	f.audit.Drain()
+	f.advance(2 * time.Minute)
+	anna.get("/pforte/admin/sign-in/grafana").want(http.StatusOK).
+		shows(nobodyAsked, "diesen Namen kennen").lacks("localhost")
 }
 
 func TestClients_OfAnApplicationThatThereIsKeepItsName(t *testing.T) {
