@@ -35,6 +35,7 @@ type appPage struct {
 	// New: it has just been added. Leads: it was reached, the proxies serve its route, or it asks who signs in and
 	// Pages.missing is false.
 	New, Leads bool
+	Empty      string // the group that the rule names, where nobody is in it
 	// NoAddress: the application has a host, and the portal's address is not known.
 	NoAddress bool
 	// SignIn and IsClient are as signInState returns them.
@@ -154,6 +155,11 @@ func (p appPages) app(r *request) error {
 	page.Leads = a.Reached || page.Routing.Taken || page.IsClient && !p.missing(r, a)
 	if page.Groups, err = p.Policy.Groups(r.ctx()); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(page.Groups, func(g application.UserGroup) bool {
+		return g.Slug == a.Group && len(g.Members) == 0
+	}) {
+		page.Empty = a.Group
 	}
 	return p.render(r, "app", a.Name, page)
 }

@@ -71,7 +71,7 @@ func TestApplications_AreAddedChangedAndRemoved(t *testing.T) {
 	f.group("kids", "Kinder")
 	anna := f.anna()
 	anna.get("/pforte/admin/apps").want(http.StatusOK).shows("Neue Anwendung", `href="/pforte/admin/apps/new"`)
-	anna.get("/pforte/admin/apps/new").want(http.StatusOK).shows(`<option value="group:kids">Gruppe Kinder</option>`)
+	anna.get("/pforte/admin/apps/new").want(http.StatusOK).shows(`<option value="group:kids">Gruppe Kinder (niemand)</option>`)
 	anna.post("/pforte/admin/apps/new", "do", "add", "name", "Fotos", "slug", "photos", "description", "Alben", "url", " https://Photos.example.org:443 ", "rule", "group:kids").
 		leadsTo("/pforte/admin/apps/photos?done=app-new")
 	page := anna.get("/pforte/admin/apps/photos?done=app-new").want(http.StatusOK).
@@ -446,4 +446,19 @@ func TestAppToken_RemainingOnesAreShownAfterANewPassword(t *testing.T) {
 	b.post("/pforte/reset", "t", token, "password", "a new secret").leadsTo(list)
 	b.get(list).want(http.StatusOK).shows("Diese App-Passwörter gelten weiter", "Kalender", "Widerrufen")
 	b.get(security + "?done=passkeys-left").shows("Deine App-Passwörter gelten auch mit dem neuen Passwort weiter: 1.")
+}
+
+// TestApplication_SaysThatNobodyIsInItsGroup, where the group is chosen and after that: nobody can open it.
+func TestApplication_SaysThatNobodyIsInItsGroup(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	anna.post("/pforte/admin/groups", "slug", "reader", "name", "Leser").want(http.StatusSeeOther)
+	const choice, warned = "Gruppe Leser (niemand)", "In der Gruppe „Leser“ ist niemand"
+	anna.get(newApp).want(http.StatusOK).shows(choice).lacks(warned)
+	made := anna.post(newApp, "name", "Fotos", "url", "https://fotos.example.org", "rule", "group:reader", "do", "add").
+		want(http.StatusSeeOther)
+	anna.get(made.header.Get("Location")).want(http.StatusOK).
+		shows(choice, warned, `href="/pforte/admin/groups/reader"`)
+	anna.post("/pforte/admin/groups/reader", "member.2", "yes", "do", "change").want(http.StatusSeeOther)
+	anna.get("/pforte/admin/apps/fotos").want(http.StatusOK).shows("Gruppe Leser").lacks(choice, warned)
 }
