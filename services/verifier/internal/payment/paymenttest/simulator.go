@@ -244,7 +244,7 @@ func (b *Simulator) Spent(_ context.Context, key payment.Key) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, used := b.spent[key.Bare().Nonce]
-	return used, b.ChainLog
+	return used && b.ChainLog == nil, b.ChainLog
 }
 
 // SettleBodies returns the distinct bodies that settling was called with, without white space
