@@ -72,6 +72,22 @@ func TestRefusal_OfTheFacilitatorIs402(t *testing.T) {
 	w.wantTransfers(0)
 }
 
+func TestRefusal_SaysThatNothingWasChargedOnlyWhereTheChainDoes(t *testing.T) {
+	for name, says := range map[string]bool{"unused": true, "used elsewhere": false} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t, nil)
+			w.sim.Signed = func(x402.ExactPayload) bool { return false }
+			if name == "used elsewhere" {
+				w.sim.Cancel("1")
+			}
+			f := w.buy("1").wantFailure(http.StatusPaymentRequired, "payment_refused")
+			if strings.Contains(f.Error, "nothing was charged") != says {
+				t.Errorf("told %s", f.Error)
+			}
+		})
+	}
+}
+
 func TestRefusal_AFacilitatorAwayIs503AndNotCharged(t *testing.T) {
 	w := open(t, nil)
 	w.sim.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }

@@ -201,6 +201,66 @@ func (b oneBehind) Account(context.Context, payment.Key, string) (payment.Accoun
 	return payment.Account{Funded: b.funded}, nil
 }
 
+// unseen is a network whose nodes do not show yet that an authorization was used.
+type unseen struct{ *paymenttest.Simulator }
+
+func (unseen) Account(context.Context, payment.Key, string) (payment.Account, error) {
+	return payment.Account{Funded: true}, nil
+}
+
+func (unseen) Spent(context.Context, payment.Key) (bool, error) { return false, nil }
+
+// TestBuy_SearchesForAPaymentThatTheFacilitatorWasSent: it may have carried it out just now.
+func TestBuy_SearchesForAPaymentThatTheFacilitatorWasSent(t *testing.T) {
+	s := open(t, nil)
+	s.paywall = s.replica(func(o *paywall.Options) { o.Accounts = unseen{s.sim} })
+	p := s.pay("1")
+	s.sim.CarryOut("1")
+	s.mustBuy(p)
+	s.wantTransfers(1)
+}
+
+// TestBuy_SearchesForNoCopyThatIsNotPlain: who sends a broken one is served nothing for the payer's money.
+func TestBuy_SearchesForNoCopyThatIsNotPlain(t *testing.T) {
+	s := open(t, nil)
+	s.sim.Signed = plain
+	s.sim.CarryOut("1")
+	_, err := s.buyThing(s.forged("1"), "other")
+	s.wantErr(err, payment.ErrRefused)
+	if s.sim.Looks != 0 {
+		t.Errorf("%d searches", s.sim.Looks)
+	}
+	s.mustBuy(s.pay("1"))
+	s.wantTransfers(1)
+}
+
+// foundMeanwhile calls sell before it shows a payment.
+type foundMeanwhile struct {
+	payment.ChainLog
+	sell func()
+}
+
+func (c foundMeanwhile) Authorization(ctx context.Context, r payment.Record) (payment.Authorization, error) {
+	c.sell()
+	return c.ChainLog.Authorization(ctx, r)
+}
+
+func TestBuy_APaymentThatIsFoundTwiceAtOnceBuysOneAnswer(t *testing.T) {
+	for thing, want := range map[string]error{"thing": nil, "other": payment.ErrUsed} {
+		s := open(t, nil)
+		p := s.pay("1")
+		s.sim.CarryOut("1")
+		second := s.replica(func(o *paywall.Options) {
+			o.ChainLog = foundMeanwhile{s.sim, func() { s.mustBuy(p) }}
+		})
+		sale, err := second.Buy(t.Context(), s.order(p, thing))
+		if s.wantErr(err, want); err == nil && sale.Answer.String() != "the thing" {
+			t.Errorf("bought %q", sale.Answer)
+		}
+		s.wantTransfers(1)
+	}
+}
+
 func TestBuy_StrangersSearchTheChainForFewPayments(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 100_000 })
 	s.paywall = s.replica(func(o *paywall.Options) { o.Accounts, o.AttemptsPerAddress = s.sim, 600 })
