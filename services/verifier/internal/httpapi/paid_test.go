@@ -266,7 +266,7 @@ func TestSale_AHundredCopiesAtOnceAreOne(t *testing.T) {
 }
 
 func TestSale_ACopyWaitsForABoundedTime(t *testing.T) {
-	w := open(t, func(o *paywall.Options) { o.Answer = 100 * time.Millisecond })
+	w := open(t, func(o *paywall.Options) { o.Answer = 300 * time.Millisecond })
 	release := make(chan struct{})
 	w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 		<-release
@@ -274,7 +274,11 @@ func TestSale_ACopyWaitsForABoundedTime(t *testing.T) {
 	}
 	name, value := w.v2("1")
 	for range 2 { // the call that pays, and its copy
+		began := time.Now()
 		r := w.post(goodBody, name, value)
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("it waited for %v", took)
+		}
 		f := r.wantFailure(http.StatusServiceUnavailable, "payment_in_progress")
 		if !*f.Retryable || r.header.Get("Retry-After") == "" || r.header.Get(x402.HeaderPaymentRequired) != "" {
 			t.Errorf("body is %s, headers %v", r.body, r.header)
