@@ -1,9 +1,16 @@
 package app
 
 import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/pkg/x402"
@@ -77,4 +84,83 @@ func TestRun_TermsAreThoseOfTheirSettings(t *testing.T) {
 	if _, unpaid = w.post(w.run().url, ""); strings.Contains(unpaid, "accepts") {
 		t.Errorf("version 1 is off, and its challenge is in %s", unpaid)
 	}
+}
+
+// away returns the URL of a node that does not answer.
+func away() string {
+	node := httptest.NewServer(http.NotFoundHandler())
+	defer node.Close()
+	return node.URL
+}
+
+// TestRun_QuorumIsThatOfItsSetting sells by one node of two, of which the majority is both.
+func TestRun_QuorumIsThatOfItsSetting(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	w.env["CHAIN_RPC_URLS"] += "," + away()
+	w.env["PAYMENT_RPC_URL"] += "," + away()
+	if status, body := w.post(w.run().url, w.pay("1")); status != http.StatusUnprocessableEntity {
+		t.Errorf("by the majority: got %d %s", status, body)
+	}
+	w.env["CHAIN_RPC_QUORUM"], w.env["DATABASE_URL"] = "1", sqldbtest.SQLite(t)
+	w.wantReceipt(w.post(w.run().url, w.pay("2")))
+}
+
+func TestRun_ToolsWaitAsLongAsTheirSettingSays(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	w.env["MCP_ANSWER_TIMEOUT"], w.env["FACILITATOR_SETTLE_TIMEOUT"] = "300ms", "1m"
+	release := make(chan struct{})
+	defer close(release)
+	w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		<-release
+		return honest(), nil
+	}
+	r, began := w.run(), time.Now()
+	status, body := w.callTool(r.url, "1")
+	if took := time.Since(began); took > 20*time.Second || !strings.Contains(body, `"payment_in_progress"`) {
+		t.Errorf("after %v: got %d %s", took, status, body)
+	}
+}
+
+func TestRun_PaymentExtensionIsOnWhereItsSettingSays(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	w.env["MCP_PAYMENT_EXTENSION"] = "true"
+	const version = "2026-07-28"
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"verify_transaction","arguments":{},"_meta":{
+		"io.modelcontextprotocol/protocolVersion":"` + version + `",
+		"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},
+		"io.modelcontextprotocol/clientCapabilities":{"extensions":{"org.x402/payment":{}}}}}}`
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.run().url+"/mcp", strings.NewReader(call))
+	w.must(err)
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"MCP-Protocol-Version": version, "Mcp-Method": "tools/call", "Mcp-Name": "verify_transaction",
+	} {
+		request.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	w.must(err)
+	body, err := io.ReadAll(response.Body)
+	w.must(errors.Join(err, response.Body.Close()))
+	if !strings.Contains(string(body), `"resultType":"payment_required"`) {
+		t.Errorf("got %s", body)
+	}
+}
+
+// TestRun_AnswersAreKeptAsLongAsTheirSettingSays starts anew with a shorter time: what is old then is deleted.
+func TestRun_AnswersAreKeptAsLongAsTheirSettingSays(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	first := w.run()
+	status, answer := w.post(first.url, w.pay("1"))
+	w.wantReceipt(status, answer)
+	sold := fmt.Sprintf("/v1/receipts/%x", sha256.Sum256([]byte(answer)))
+	if status, _ := get(t, first.url+sold); status != http.StatusOK {
+		t.Errorf("got %d for what was sold", status)
+	}
+	w.must(first.stop())
+	w.env["ANSWER_RETENTION"] = "1ms"
+	second := w.run()
+	w.waitFor("the answer is deleted", func() bool {
+		status, _ := get(t, second.url+sold)
+		return status == http.StatusNotFound
+	})
 }

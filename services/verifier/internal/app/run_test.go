@@ -21,6 +21,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
@@ -332,10 +333,15 @@ func TestRun_AnUnusableLedgerFileFailsAtOnce(t *testing.T) {
 func TestRun_ServesSeveralChains(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	file := filepath.Join(t.TempDir(), "chains.json")
-	w.must(os.WriteFile(file, []byte(`{"chains":[{"name":"base","id":8453,"rpcUrls":["`+w.env["CHAIN_RPC_URLS"]+`"]}]}`), 0o600))
+	ethereum := chaintest.NewNode(t, chaintest.Load(t, "ethereum-18000000"))
+	w.must(os.WriteFile(file, []byte(`{"chains":[{"name":"base","id":8453,"rpcUrls":["`+w.env["CHAIN_RPC_URLS"]+`"]},
+		{"name":"ethereum","id":1,"rpcUrls":["`+ethereum.URL+`"]}]}`), 0o600))
 	w.env["CHAINS_FILE"], w.env["CHAIN_RPC_URLS"] = file, ""
 	r := w.run()
 	w.wantReceipt(w.post(r.url, w.pay("1")))
+	w.wantReceipt(w.ask(r.url+"/v1/verify/chain-transaction", goodBody, w.pay("2")))
+	question := `{"transactionHash":"0x513a4abc759c2d30fd7f5a7e5239e72fccc1b24491b1ed99fa9f24b96e36fc88"}`
+	w.wantReceipt(w.ask(r.url+"/v1/verify/ethereum-transaction", question, w.pay("3")))
 }
 
 func get(t *testing.T, url string) (int, string) {
