@@ -5,7 +5,7 @@
 // So of each kind the newest are kept, whoever they are for. A flood shortens the time that others have to finish, and
 // refuses nobody.
 //
-// The names of the keys of a kind are in a list, "<app>:newest:<kind>".
+// The names of the keys of a kind are in a sorted set, "<app>:newest:<kind>".
 package newest
 
 import (
@@ -43,7 +43,7 @@ func New(client redis.UniversalClient, app, kind string, life time.Duration) *Li
 
 // Add notes a key before it is set to a value of so many bytes, and removes the oldest ones beyond Most places.
 func (l *List) Add(ctx context.Context, key string, size int) error {
-	oldest, err := addScript.Run(ctx, l.client, []string{l.key}, key, 1+size/PlaceBytes, Most,
+	oldest, err := addScript.Run(ctx, l.client, []string{l.key}, key, places(size), Most,
 		l.life.Milliseconds()).StringSlice()
 	if err == nil && len(oldest) > 0 {
 		_, err = l.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // of several slots of a Cluster
@@ -58,3 +58,17 @@ func (l *List) Add(ctx context.Context, key string, size int) error {
 	}
 	return nil
 }
+
+// Remove takes back what Add has noted of a key that is gone.
+func (l *List) Remove(ctx context.Context, key string, size int) error {
+	members := make([]any, places(size))
+	for i := range members {
+		members[i] = fmt.Sprint(i+1, " ", key)
+	}
+	if err := l.client.ZRem(ctx, l.key, members...).Err(); err != nil {
+		return fmt.Errorf("redis: keep the newest: %w", err)
+	}
+	return nil
+}
+
+func places(size int) int { return 1 + size/PlaceBytes }

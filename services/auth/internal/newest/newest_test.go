@@ -17,14 +17,18 @@ func TestAdd_ForgetsKeysBeyondTheirLife(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	l, ctx, key := newest.New(client, "svc", "thing", time.Minute), t.Context(), "svc:newest:thing"
 	for i := range 10 {
-		client.RPush(ctx, key, fmt.Sprint(time.Now().Add(-2*time.Minute).UnixMilli(), " svc:early", i))
+		early := float64(time.Now().Add(-2 * time.Minute).UnixMicro())
+		client.ZAdd(ctx, key, redis.Z{Score: early, Member: fmt.Sprint("1 svc:early", i)})
 	}
-	client.RPush(ctx, key, fmt.Sprint(time.Now().UnixMilli(), " svc:later"))
+	client.ZAdd(ctx, key, redis.Z{Score: float64(time.Now().UnixMicro()), Member: "1 svc:later"})
 	if err := l.Add(ctx, "svc:last", 0); err != nil {
 		t.Fatal(err)
 	}
-	if n := client.LLen(ctx, key).Val(); n != 2 {
-		t.Errorf("%d keys are listed, want 2", n)
+	if n := client.ZCard(ctx, key).Val(); n != 2 {
+		t.Errorf("%d keys are noted, want 2", n)
+	}
+	if ttl := client.PTTL(ctx, key).Val(); ttl <= 0 || ttl > time.Minute {
+		t.Errorf("the set lives for %v", ttl)
 	}
 }
 
@@ -43,5 +47,27 @@ func TestAdd_RemovesTheOldestBeyondTheMost(t *testing.T) {
 		if got := client.Exists(ctx, fmt.Sprint("svc:", i)).Val(); got != want {
 			t.Errorf("key %d: %d, want %d", i, got, want)
 		}
+	}
+}
+
+func TestRemove_TakesBackWhatAddHasNoted(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: redistest.New(t).Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	l, ctx := newest.New(client, "svc", "thing", time.Minute), t.Context()
+	for range 2 { // noted again it takes its places once
+		for name, size := range map[string]int{"svc:stays": 0, "svc:goes": 3 * newest.PlaceBytes} {
+			if err := l.Add(ctx, name, size); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := client.ZCard(ctx, "svc:newest:thing").Val(); n != 5 {
+		t.Errorf("%d places are taken, want 5", n)
+	}
+	if err := l.Remove(ctx, "svc:goes", 3*newest.PlaceBytes); err != nil {
+		t.Fatal(err)
+	}
+	if left := client.ZRange(ctx, "svc:newest:thing", 0, -1).Val(); len(left) != 1 || left[0] != "1 svc:stays" {
+		t.Errorf("%q are left", left)
 	}
 }

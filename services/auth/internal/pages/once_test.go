@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pforte/pforte/services/auth/internal/newest"
 	"github.com/pforte/pforte/services/auth/internal/once"
 	"github.com/pforte/pforte/services/auth/internal/secrets"
@@ -261,15 +263,17 @@ func TestForm_StrangersFillNoStore(t *testing.T) {
 	}
 	kept := func() int { return len(must(f.kept.Keys(t.Context(), "svc:form:*").Result())(t)) }
 	cancel()
-	for range newest.Most - 1 { // as other networks' would be
-		must(f.kept.RPush(t.Context(), "svc:newest:strangers-form", fmt.Sprint(time.Now().UnixMilli(), " svc:form:other")).Result())(t)
+	later := float64(must(f.kept.Time(t.Context()).Result())(t).UnixMicro() + 1)
+	for i := range newest.Most - 1 { // as other networks' would be
+		other := redis.Z{Score: later + float64(i), Member: fmt.Sprint(i, " svc:form:other")}
+		must(f.kept.ZAdd(t.Context(), "svc:newest:strangers-form", other).Result())(t)
 	}
 	cancel()
 	if n := kept(); n != 1 {
 		t.Errorf("%d forms are kept", n)
 	}
 	f.otto().post("/pforte/account", "form", secrets.New(), "display_name", "Otto", "color", "#AF52DE").leadsTo("/pforte/account?done=profile")
-	if n := must(f.kept.LLen(t.Context(), "svc:newest:form").Result())(t); n != 1 {
+	if n := must(f.kept.ZCard(t.Context(), "svc:newest:form").Result())(t); n != 1 {
 		t.Errorf("%d forms are a user's", n)
 	}
 	for _, key := range must(f.kept.Keys(t.Context(), "svc:limit:form:*").Result())(t) {

@@ -15,7 +15,7 @@
 // attempts of the second before it.
 //
 // Networks of IPv6 are so many that their windows could fill Redis, and nobody could log in. So of each limiter the
-// newest are kept of the windows of attempts that count in several.
+// newest are kept of the windows of attempts that count in several. A window that a refund has ended is none of them.
 package ratelimit
 
 import (
@@ -146,19 +146,22 @@ func (l *Limiter) count(ctx context.Context, a attempt) (Decision, error) {
 		args = append(args, limit)
 	}
 	d, counts, err := l.run(ctx, l.spend, a, args...)
-	if err != nil || len(a.windows) == 1 {
+	if err != nil || !d.Allowed || len(a.windows) == 1 {
 		return d, err
 	}
 	for i, window := range a.windows {
 		if counts[i] != 1 { // it has begun before
 			continue
 		}
-		if err := l.kept.Add(ctx, window, min(a.limits[i], windowSize/attemptSize)*attemptSize); err != nil {
+		if err := l.kept.Add(ctx, window, sizeOf(a.limits[i])); err != nil {
 			return Decision{}, err
 		}
 	}
 	return d, nil
 }
+
+// sizeOf returns what a window of a limit counts for, in bytes.
+func sizeOf(limit int) int { return min(limit, windowSize/attemptSize) * attemptSize }
 
 // Refund removes the attempt of an allowed decision from its windows and returns the
 // new state. It is idempotent and changes no later window. Like Spend it goes on when
@@ -173,7 +176,15 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) (Decision, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
-	refunded, _, err := l.run(ctx, l.refund, d.attempt, d.attempt.id)
+	refunded, counts, err := l.run(ctx, l.refund, d.attempt, d.attempt.id)
+	for i, window := range d.attempt.windows {
+		if err != nil || len(counts) == 1 {
+			break
+		}
+		if counts[i] == 0 { // else attempts that do not count would have the windows of others forgotten
+			err = l.kept.Remove(ctx, window, sizeOf(d.attempt.limits[i]))
+		}
+	}
 	if err != nil {
 		return Decision{}, fmt.Errorf("refund attempt: %w", err)
 	}

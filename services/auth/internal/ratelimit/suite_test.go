@@ -52,6 +52,7 @@ func testMeaning(t *testing.T, open opener) {
 		"an attempt with several keys is refunded in each":          wideRefunded,
 		"the tightest of several windows is reported":               wideReported,
 		"a flood of networks does not fill Redis":                   wideFlood,
+		"attempts that do not count take no place of others":        wideFree,
 		"100 attempts at once from as many keys of a wider one":     wideBurst,
 		"100 attempts at once get the limit":                        burst,
 		"100 that are refunded at once leave the key free":          burstRefunded,
