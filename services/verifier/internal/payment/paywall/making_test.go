@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
@@ -73,6 +75,57 @@ func TestHold_IsGivenBackByWorkThatFails(t *testing.T) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
+}
+
+// A payment that was refused buys no answer, and nobody waits while it is looked up.
+func TestHold_EndsWhereThePaymentIsRefused(t *testing.T) {
+	looks, goOn := make(chan struct{}), make(chan struct{})
+	s := open(t, nil)
+	s.paywall = s.replica(func(o *paywall.Options) {
+		o.WorkTimeout, o.ChainLog = 2*time.Second, slowLog{s.sim, looks, goOn}
+	})
+	held := make(chan struct{}, 2)
+	large := func(ctx context.Context) ([]byte, error) {
+		defer func() { held <- struct{}{} }()
+		return []byte("large"), paywall.Hold(ctx, receipt.MaxSize)
+	}
+	s.sim.Set(func(b *paymenttest.Simulator) {
+		b.OnVerify = func() (x402.VerifyResponse, error) {
+			<-held
+			return verdict(false, x402.ReasonInsufficientFunds)()
+		}
+	})
+	first := s.order(s.payOf(1, "f1"), "first")
+	first.Work = large
+	refused := make(chan error, 1)
+	go func() {
+		_, err := s.paywall.Buy(t.Context(), first)
+		refused <- err
+	}()
+	<-looks
+	s.sim.Set(func(b *paymenttest.Simulator) { b.OnVerify = nil })
+	second := s.order(s.payOf(2, "f2"), "second")
+	second.Work = large
+	if _, err := s.paywall.Buy(t.Context(), second); err != nil {
+		t.Errorf("meanwhile another's is sold: %v", err)
+	}
+	close(goOn)
+	s.wantErr(<-refused, payment.ErrRefused)
+}
+
+// slowLog is a ChainLog that answers the first question once goOn is closed, and says when it is asked.
+type slowLog struct {
+	payment.ChainLog
+	looks, goOn chan struct{}
+}
+
+func (l slowLog) Authorization(ctx context.Context, r payment.Record) (payment.Authorization, error) {
+	select {
+	case l.looks <- struct{}{}:
+		<-l.goOn
+	default:
+	}
+	return l.ChainLog.Authorization(ctx, r)
 }
 
 // A batch holds for one question after the other: two that waited for each other would never end.

@@ -374,6 +374,7 @@ func (w *Paywall) check(ctx context.Context, c *call) error {
 func (w *Paywall) sell(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	answer, err := w.workAndVerify(ctx, c)
 	if err = cmp.Or(ctx.Err(), err); err != nil {
+		c.written() // a lookup on the chain may follow
 		w.release(ctx, r)
 		return Sale{}, err
 	}
