@@ -38,7 +38,7 @@ func TestHousehold_NeedsNoSetting(t *testing.T) {
 		}
 	}
 	for setting := range services["backup"] {
-		if !documents(text(t, "deploy/backup/main.go"), setting) {
+		if !documents(text(t, "deploy/backup/usage.txt"), setting) {
 			t.Errorf("backup knows no %s", setting)
 		}
 	}

@@ -19,7 +19,7 @@ var units = map[string]struct{ program, documented, example string }{
 	"pforte-auth.service":     {"auth", "services/auth/README.md", "auth.env"},
 	"pforte-verifier.service": {"verifier", "services/verifier/README.md", "verifier.env"},
 	"pforte-proxy.service":    {"pforte-proxy", "proxy/README.md", "proxy.env"},
-	"pforte-backup.service":   {"backup", "deploy/backup/main.go", ""},
+	"pforte-backup.service":   {"backup", "deploy/backup/usage.txt", ""},
 }
 
 // systemwide are variables that are no program's settings.
