@@ -497,15 +497,9 @@ func (p *Pages) caller(r *request) (web.Caller, error) {
 }
 
 // fails has the page that is shown say why, and returns the answer to err. It sets the status and headers of the
-// answer. What is wrong with a code is said at the field that was used.
+// answer.
 func (r *request) fails(err error) web.Failure {
 	f := web.Fail(r.Response(), err).OnPage()
-	if f.Field == "code" && (r.form.get("recovery") != "" || r.form.sent("recovery") && !r.form.sent("code")) {
-		f.Field = "recovery"
-		if f.Page == "InvalidCode" {
-			f.Page = "InvalidRecovery"
-		}
-	}
 	r.status, r.fault = f.Status, &fault{Text: r.text[f.Page], Field: f.Field, err: f.Err}
 	return f
 }

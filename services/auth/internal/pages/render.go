@@ -302,17 +302,22 @@ type codeFields struct {
 
 // CodeFields returns the inputs of a code. Their ids begin with a prefix, because a page may have several.
 func (v view) CodeFields(prefix string, app bool) codeFields {
-	return codeFields{
+	wrong := v.Wrong(prefix + "code")
+	c := codeFields{
 		App: app, T: v.T,
 		Code: field{
 			ID: prefix + "code", Name: "code", Label: v.T["Code"], Type: "text", Autocomplete: "one-time-code",
-			Mode: "numeric", Hint: v.T["CodeHint"], Wrong: v.Wrong(prefix + "code"), Optional: true,
+			Mode: "numeric", Hint: v.T["CodeHint"], Wrong: wrong, Optional: true,
 		},
 		Recovery: field{
 			ID: prefix + "recovery", Name: "recovery", Label: v.T["RecoveryCode"], Type: "text", Autocomplete: "off",
-			Wrong: v.Wrong(prefix + "recovery"), Optional: true,
+			Optional: true,
 		},
 	}
+	if !app {
+		c.Recovery.ID, c.Recovery.Wrong = c.Code.ID, wrong
+	}
+	return c
 }
 
 // functions are what templates call, beside methods.

@@ -49,7 +49,7 @@ func (p signIn) second(r *request) error {
 		}
 		return r.seeOther(root + "login")
 	}
-	in, _, _, err := p.VerifyCode(r.Response(), r.Request(), r.form.code())
+	in, _, _, err := p.VerifyCode(r.Response(), r.Request(), r.form.get("code"))
 	if errors.Is(err, account.ErrNoPendingLogin) {
 		return r.seeOther(root + "login?done=expired")
 	}

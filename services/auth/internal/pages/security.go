@@ -95,9 +95,8 @@ func (p security) page(r *request) (err error) {
 	if page.Notices, err = p.notices(r, entries[:min(len(entries), shownNotices)]); err != nil {
 		return err
 	}
-	// Two forms have fields of these names.
-	if r.fault != nil && (r.fault.Field == "code" || r.fault.Field == "recovery") {
-		r.fault.Field = page.Open + "-" + r.fault.Field
+	if r.fault != nil && r.fault.Field == "code" { // two forms have a field of this name
+		r.fault.Field = page.Open + "-code"
 	}
 	return p.render(r, "security", r.text["Security"], page)
 }

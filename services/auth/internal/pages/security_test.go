@@ -687,21 +687,3 @@ func TestLogin_ThatFailsMakesNoBrowserKnown(t *testing.T) {
 		}
 	}
 }
-
-// TestSecond_AWrongRecoveryCodeIsFaultedAtItsField, which stays open, and not at that of the app.
-func TestSecond_AWrongRecoveryCodeIsFaultedAtItsField(t *testing.T) {
-	f := newFixture(t)
-	secret, codes := f.otto().enroll()
-	b := f.browser()
-	b.post("/pforte/login", "username", "otto", "password", userPass).want(http.StatusSeeOther)
-	const said = "Dieser Wiederherstellungscode ist falsch oder schon benutzt."
-	b.post("/pforte/second", "recovery", "AAAA-BBBB-CCCC-DDDD", "do", "verify").want(http.StatusUnauthorized).
-		shows(`<details class="card" open>`, `id="recovery-why">`+said).lacks(`id="code-why"`, "Zeigt die App")
-	b.post("/pforte/second", "code", "000000", "do", "verify").want(http.StatusUnauthorized).
-		shows(`id="code-why"`, "Zeigt die App").lacks(`id="recovery-why"`, `<details class="card" open>`)
-	b.post("/pforte/second", "recovery", codes[0], "do", "verify").want(http.StatusSeeOther)
-	f.advance(2 * time.Hour)
-	b.post("/pforte/reauth", "password", userPass, "recovery", codes[0]).
-		shows("<details open>", `id="recovery-why">`+said).lacks(`id="code-why"`)
-	b.prove(userPass, secret)
-}
