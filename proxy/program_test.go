@@ -147,8 +147,8 @@ func TestLog_OfARewrittenPathHoldsNoQuery(t *testing.T) {
 	}
 }
 
-// Anybody can send hosts and paths of 64 KB, and a container keeps a few MB of log. Caddy itself looks for challenges of
-// authorities, before all routes, in files whose names begin with the host.
+// Anybody can send hosts and paths of 64 KB, and a container keeps a few MB of log. Caddy itself looks for challenges
+// of authorities, before all routes, in files whose names begin with the host.
 func TestLog_LinesAreShort(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)

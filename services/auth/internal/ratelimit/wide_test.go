@@ -119,7 +119,8 @@ func wideFree(s *suite) {
 	before := noted()
 	for i := range 20 {
 		s.spendAll(l, false, "1", "street", "town")
-		if _, err := l.Refund(s.Context(), s.spendAll(l, true, fmt.Sprint("free", i), "free street", "town")); err != nil {
+		free := s.spendAll(l, true, fmt.Sprint("free", i), "free street", "town")
+		if _, err := l.Refund(s.Context(), free); err != nil {
 			s.Fatal(err)
 		}
 	}

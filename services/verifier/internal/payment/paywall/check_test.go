@@ -58,7 +58,7 @@ func TestCheck_FindsADeadPaymentThatWasPaid(t *testing.T) {
 // An authorization may be good for longer than it takes until the check.
 func TestCheck_WaitsUntilADeadPaymentCannotBePaid(t *testing.T) {
 	s := open(t, nil)
-	s.refusedFor(time.Hour)
+	s.refused()
 	s.clock.advance(time.Hour + 30*time.Second)
 	s.reconciler(nil).Check(context.Background())
 	s.wantState(payment.Dead)
@@ -71,7 +71,7 @@ func TestCheck_WaitsUntilADeadPaymentCannotBePaid(t *testing.T) {
 // TestCheck_WaitsForTheEndOfWhatWasUsedElsewhere: the block that shows it may not be final yet.
 func TestCheck_WaitsForTheEndOfWhatWasUsedElsewhere(t *testing.T) {
 	s := open(t, nil)
-	s.refusedFor(time.Hour)
+	s.refused()
 	s.clock.advance(time.Hour + 30*time.Second)
 	s.reconciler(func(o *paywall.ReconcilerOptions) {
 		o.ChainLog = shows{s.sim, payment.Authorization{Status: payment.UsedElsewhere}, nil}
@@ -82,16 +82,16 @@ func TestCheck_WaitsForTheEndOfWhatWasUsedElsewhere(t *testing.T) {
 	s.wantState(payment.Settled)
 }
 
-// refusedFor has the facilitator refuse to settle a payment that is good for d and a minute.
-func (s *fixture) refusedFor(d time.Duration) {
+// refused has the facilitator refuse to settle a payment that is good for 61 minutes.
+func (s *fixture) refused() {
 	s.Helper()
 	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		return refusal(x402.ReasonInsufficientFunds), nil
 	}
 	a := paymenttest.Authorization("1", s.clock.now())
-	a.ValidBefore = paymenttest.Unix(s.clock.now().Add(d + time.Minute))
+	a.ValidBefore = paymenttest.Unix(s.clock.now().Add(61 * time.Minute))
 	o := s.order(s.read(2, payloadV2(a)), "thing")
-	o.Offer.Terms.MaxTimeout = d
+	o.Offer.Terms.MaxTimeout = time.Hour
 	_, err := s.paywall.Buy(context.Background(), o)
 	s.wantErr(err, payment.ErrNotSettled)
 }
