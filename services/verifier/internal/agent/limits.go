@@ -190,9 +190,11 @@ func (l limits) checkPayee(payees map[string]string, seller, network, payee stri
 }
 
 // payees returns the pinned payees by payeeKey.
-func (l limits) payees() (map[string]string, error) {
-	payees := map[string]string{}
-	return payees, l.read("payees.json", &payees)
+func (l limits) payees() (payees map[string]string, err error) {
+	if err = l.read("payees.json", &payees); payees == nil { // no file, or null in it
+		payees = map[string]string{}
+	}
+	return payees, err
 }
 
 // read reads a JSON file into v, which stays as it is when there is no such file.

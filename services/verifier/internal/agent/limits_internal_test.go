@@ -182,3 +182,22 @@ func TestCap_ABrokenCountHidesNoPayment(t *testing.T) {
 		}
 	}
 }
+
+// A file with the JSON null names no payee, as an empty one does; the first payment pins one.
+func TestPin_AFileOfNullNamesNoPayee(t *testing.T) {
+	p := newPurse(t.TempDir(), 100_000)
+	p.pinned = true
+	file := filepath.Join(p.folder, "payees.json")
+	if err := os.WriteFile(file, []byte("null\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pin := func(payee string) error {
+		return p.locked(func() error { return p.pin("https://verifier.example", "eip155:8453", payee) })
+	}
+	if err := pin("0x01"); err != nil {
+		t.Error(err)
+	}
+	if err := pin("0x02"); !errors.Is(err, ErrPayee) {
+		t.Errorf("another payee: %v", err)
+	}
+}
