@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
 // JoinAnswers returns the answer to a batch of questions, {"answers":[...]}, with answers in
@@ -14,7 +16,8 @@ func JoinAnswers(answers [][]byte) []byte {
 
 // SplitAnswers returns the answers in the answer to a batch, in the order of the questions; it verifies
 // none of them. A text whose first member is named answers is read as a batch; any other is returned as
-// the only answer. ErrMalformed for a batch that is not JSON or in which answers is no list or is empty.
+// the only answer. Other members are ignored. ErrMalformed for a batch that is not JSON, that two programs
+// could read differently (package strictjson), or in which answers is no list or is empty.
 func SplitAnswers(text []byte) ([][]byte, error) {
 	inside, _ := bytes.CutPrefix(bytes.TrimSpace(text), []byte("{"))
 	if !bytes.HasPrefix(bytes.TrimSpace(inside), []byte(`"answers"`)) {
@@ -23,7 +26,7 @@ func SplitAnswers(text []byte) ([][]byte, error) {
 	var batch struct {
 		Answers []json.RawMessage `json:"answers"`
 	}
-	if err := json.Unmarshal(text, &batch); err != nil {
+	if err := strictjson.Unmarshal(text, &batch, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
 		return nil, malformed("a batch: %v", err)
 	}
 	if len(batch.Answers) == 0 {
