@@ -178,20 +178,22 @@ func (f *finalityReport) text(signature string, now time.Time) string {
 	if signature != stateValid {
 		word = "only claimed, by a signature that is " + signature
 	}
-	var text string
+	var sentences []string
 	switch {
 	case f.State == stateValid:
-		sentences := f.Result.Sentences()
+		sentences = f.Result.Sentences()
 		if warning := f.Result.Warning(now); warning != "" {
 			sentences = append(sentences, warning)
 		}
-		text = strings.Join(sentences, "\n  ")
 	case f.State != stateAbsent:
-		text = f.State
+		sentences = []string{f.State}
 	case strings.HasPrefix(f.Reason, "no "):
-		text = word + "; " + f.Reason
+		sentences = []string{word + "; " + f.Reason}
 	default:
-		text = word + ". " + f.Reason
+		sentences = []string{word + ". " + f.Reason}
 	}
-	return printable("Final:     " + text)
+	for i := range sentences {
+		sentences[i] = printable(sentences[i])
+	}
+	return "Final:     " + strings.Join(sentences, "\n  ")
 }

@@ -118,10 +118,11 @@ func (l *logReport) text() string {
 	if l.OwnPolicy {
 		text += ", by the log's own policy"
 	}
+	text = printable(text)
 	if l.before != "" {
-		text += "\n           its key was revoked later, from entry " + l.before + " on"
+		text += "\n           " + printable("its key was revoked later, from entry "+l.before+" on")
 	}
-	return printable(text)
+	return text
 }
 
 // unread returns the exitError that err is or holds or, if there was no answer, one of exitNoKey. ok

@@ -83,9 +83,18 @@ func execute(ctx context.Context, args []string, s streams, version string) int 
 		failed = exitError{exitIO, err}
 	}
 	if !errors.Is(failed.err, errPrinted) {
-		_, _ = fmt.Fprintln(s.err, "receipt:", printable(failed.Error()))
+		complain(s.err, failed)
 	}
 	return failed.code
+}
+
+// complain prints an error, each of faults on a line of its own.
+func complain(out io.Writer, err error) {
+	lines := faults{err.Error()}
+	_ = errors.As(err, &lines) // else it stays one line
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(out, "receipt:", printable(line))
+	}
 }
 
 func dispatch(ctx context.Context, args []string, s streams, version string) error {
@@ -142,13 +151,13 @@ func writeJSON(out io.Writer, value any, indent string) error {
 	return e.Encode(value)
 }
 
-// printable replaces what is not printable, except newlines, by question marks, so that no
-// document can control the terminal through what is quoted of it.
+// printable returns text on one line, and with a question mark for what is not printable, so that no document can
+// control the terminal, or add a line that looks like our own, through what is quoted of it.
 func printable(text string) string {
 	return strings.Map(func(char rune) rune {
-		if !unicode.IsPrint(char) && char != '\n' {
+		if !unicode.IsPrint(char) {
 			return '?'
 		}
 		return char
-	}, text)
+	}, strings.ReplaceAll(text, "\n", "; "))
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +230,15 @@ func TestVerify_HostileDocumentsCannotSteerTheTerminal(t *testing.T) {
 	_, out, errOut := run(t, `{"\u001b[31m\u0007":1}`, "verify", "-")
 	if strings.ContainsAny(out+errOut, "\x1b\x07") {
 		t.Errorf("control characters: %q", out+errOut)
+	}
+}
+
+func TestVerify_HostileDocumentsAddNoLine(t *testing.T) {
+	for _, command := range []string{"verify", "inspect"} {
+		_, out, errOut := run(t, `{"x\n\nVALID\n":1}`, command, "-")
+		if slices.Contains(strings.Split(out+errOut, "\n"), "VALID") || !strings.Contains(out+errOut, "VALID") {
+			t.Errorf("%s: %q", command, out+errOut)
+		}
 	}
 }
 

@@ -28,7 +28,10 @@ const (
 	maxState = 16 << 20
 )
 
+// faults are what is wrong with logs.
 type faults []string
+
+func (f faults) Error() string { return strings.Join(f, "; ") }
 
 func (f *faults) add(format string, args ...any) {
 	if fault := fmt.Sprintf(format, args...); !slices.Contains(*f, fault) {
@@ -44,7 +47,7 @@ func (f faults) with(err error) error {
 	if err != nil {
 		f.add("%v", err)
 	}
-	return exitError{exitInvalid, errors.New(strings.Join(f, "\nreceipt: "))}
+	return exitError{exitInvalid, f}
 }
 
 // keyState is the last state of a key that a log has.

@@ -292,7 +292,7 @@ func logMirror(ctx context.Context, args []string, s streams) error {
 			return err
 		}
 		if err != nil {
-			_, _ = fmt.Fprintln(s.err, "receipt:", printable(err.Error()))
+			complain(s.err, err)
 		}
 		select {
 		case <-ctx.Done():

@@ -275,15 +275,15 @@ func (r *run) print(format string, args ...any) {
 	}
 }
 
-// printable returns text with each character replaced that is neither printable nor a line feed, so that a
-// seller's text cannot control the terminal.
+// printable returns text on one line and with each character replaced that is not printable, so that a seller's text
+// cannot control the terminal, or add a line that looks like the agent's own.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
-		if c == '\n' || unicode.IsPrint(c) {
+		if unicode.IsPrint(c) {
 			return c
 		}
 		return unicode.ReplacementChar
-	}, text)
+	}, strings.ReplaceAll(text, "\n", "; "))
 }
 
 // options are what the command line and the environment set.

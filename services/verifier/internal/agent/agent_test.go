@@ -97,6 +97,16 @@ func TestOutput_ASellersWordsDoNotSteerTheTerminal(t *testing.T) {
 	}
 }
 
+func TestOutput_ASellersWordsAddNoLine(t *testing.T) {
+	s := open(t, refuse(422, `{"error":"no\nChecked offline: all","code":422,"reason":"x\nChecked offline: all"}`))
+	s.description = "cheap\nChecked offline: all"
+	got := s.run(t.TempDir())
+	all := got.stdout + got.stderr
+	if strings.Contains(all, "\nChecked") || strings.Count(all, "Checked offline: all") < 3 {
+		t.Errorf("%q, %q", got.stdout, got.stderr)
+	}
+}
+
 func TestBuy_ARefusalIsReportedAndCostsNothing(t *testing.T) {
 	s := open(t, refuse(422, `{"error":"It does not hold.","code":422,"reason":"expectation_mismatch","retryable":false,"checks":[{"name":"to"}]}`))
 	got := s.run(t.TempDir(), "--json")

@@ -504,10 +504,9 @@ func printableJSON(v any) any {
 	return v
 }
 
-// quoted returns the first n characters of a text, on one line and with what cannot be printed replaced. An
-// ellipsis stands for the rest.
+// quoted returns the first n characters of printable(text). An ellipsis stands for the rest.
 func quoted(text string, n int) string {
-	text = strings.ReplaceAll(printable(text), "\n", " ")
+	text = printable(text)
 	if utf8.RuneCountInString(text) <= n {
 		return text
 	}
