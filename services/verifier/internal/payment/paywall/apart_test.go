@@ -1,14 +1,20 @@
 package paywall_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
@@ -78,6 +84,51 @@ func TestBuy_SlowChecksOfStrangersDelayNoKnownPayer(t *testing.T) {
 	}
 	close(f.released)
 	strangers.Wait()
+}
+
+// Anyone may deploy a contract over which a facilitator takes longer than the gateway before it waits.
+func TestPaywall_ContractsThatCannotBeCheckedKeepNoPlainPayerOut(t *testing.T) {
+	s := open(t, nil)
+	for name, slow := range map[string]func(payer int, nonce string) payment.Payment{
+		"a contract's signature": s.contractOf, "a key whose account has code": s.payOf,
+	} {
+		t.Run(name, func(t *testing.T) {
+			attacker := slow(1, "a").Payer
+			honest := s.sim.Facilitator()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil || bytes.Contains(body, []byte(attacker)) {
+					w.WriteHeader(http.StatusGatewayTimeout)
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				honest.ServeHTTP(w, r)
+			}))
+			defer server.Close()
+			called, err := facilitator.New(facilitator.Options{URL: server.URL, Now: s.clock.now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.sim.OnAccount = func(payer string) (payment.Account, error) {
+				return payment.Account{Funded: true, Code: strings.EqualFold(payer, attacker)}, nil
+			}
+			w := s.replica(func(o *paywall.Options) {
+				o.Accounts, o.Facilitator, o.StrangersFacilitator = s.sim, called, called.ForStrangers()
+				o.ContractsFacilitator = called.ForStrangers()
+			})
+			for i := range 10 {
+				o := s.order(slow(1, fmt.Sprintf("a%x", i)), "other")
+				o.Address = "198.51.100.1"
+				if _, err := w.Buy(t.Context(), o); err == nil {
+					t.Error("sold without a check")
+				}
+			}
+			p := s.payOf(len(name), fmt.Sprintf("b%x", len(name))) // not known from the other case
+			if _, err := w.Buy(t.Context(), s.order(p, name)); err != nil {
+				t.Errorf("a new payer: %v", err)
+			}
+		})
+	}
 }
 
 // contractOf makes a payment of the i-th payer that is signed as a contract's.

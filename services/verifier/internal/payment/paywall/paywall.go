@@ -24,6 +24,9 @@ type Options struct {
 	// StrangersFacilitator may be nil; else it is called for payments that are not certainly a
 	// known payer's, so that what stops their checks does not stop those of the others.
 	StrangersFacilitator payment.Facilitator
+	// ContractsFacilitator is StrangersFacilitator for those of these payments whose signature a contract
+	// judges: anyone may deploy one over which the facilitator takes too long.
+	ContractsFacilitator payment.Facilitator
 	// ChainLog may be nil: then an outcome that the facilitator leaves open stays
 	// open until the facilitator reports it, or an operator decides.
 	ChainLog payment.ChainLog

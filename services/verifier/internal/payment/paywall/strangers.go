@@ -77,7 +77,12 @@ func (w *Paywall) spendShared(c *call, from *budget, within *attempts) error {
 var errShared = errors.New("what new payers may use up is used up for now")
 
 func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
-	if w.StrangersFacilitator != nil && !c.isKnown() {
+	isContracts := !c.plain || c.account != nil && c.account.Code
+	switch {
+	case c.isKnown():
+	case isContracts && w.ContractsFacilitator != nil:
+		return w.ContractsFacilitator
+	case w.StrangersFacilitator != nil:
 		return w.StrangersFacilitator
 	}
 	return w.Facilitator
