@@ -44,11 +44,20 @@ type Error struct {
 	Reason string
 }
 
+// maxPointer is how many bytes of a pointer the text of an error has at most.
+const maxPointer = 500
+
+// Error returns the pointer, of a long one the beginning, and the reason. Errors are logged, and the names in a
+// pointer may be as long as the document.
 func (e *Error) Error() string {
-	if e.Pointer == "" {
+	at := e.Pointer
+	switch {
+	case at == "":
 		return e.Reason
+	case len(at) > maxPointer:
+		at = strings.ToValidUTF8(at[:maxPointer], "") + "…"
 	}
-	return e.Pointer + ": " + e.Reason
+	return at + ": " + e.Reason
 }
 
 // Field returns the pointer as a dotted path, "expectations.from", for the "field" member of an

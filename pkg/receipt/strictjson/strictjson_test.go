@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -88,6 +89,20 @@ func TestRead_FaultsNameTheTypeThatIsWanted(t *testing.T) {
 		if err := strictjson.Unmarshal([]byte(text), new(named), strictjson.Rules{}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// What an error says is logged, and names come from anyone.
+func TestError_OfALongNameIsShort(t *testing.T) {
+	long := strings.Repeat("ä", 100_000)
+	err := strictjson.Unmarshal([]byte(`{"inner":{"`+long+`":1}}`), new(document), strictjson.Rules{})
+	var fault *strictjson.Error
+	if !errors.As(err, &fault) || fault.Field() != "inner."+long {
+		t.Fatalf("got %.100v", err)
+	}
+	if text := err.Error(); len(text) > 1000 || !utf8.ValidString(text) || !strings.HasPrefix(text, "/inner/ä") ||
+		!strings.HasSuffix(text, ": is not known") {
+		t.Errorf("%d bytes: %.100s", len(text), text)
 	}
 }
 
