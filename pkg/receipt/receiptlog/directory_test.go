@@ -1,8 +1,11 @@
 package receiptlog_test
 
 import (
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +72,35 @@ func TestDirectory_ThatIsNotClearIsRefused(t *testing.T) {
 		judgeAlike(t, nil, nil, nil, []byte(text))
 		if got, err := receiptlog.ParseDirectory([]byte(text)); !errors.Is(err, receiptlog.ErrMalformed) {
 			t.Errorf("%.20q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+// Readers ask each witness for each of the origins, and the list comes from the verifier that they watch.
+func TestOrigins_OfAHostileListAreFew(t *testing.T) {
+	key, err := receiptlog.NewLogKey("own.example/v1/log/2", make([]byte, ed25519.PublicKeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := receiptlog.ParsePolicy([]byte("log " + key.String() + "\nquorum none\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list receiptlog.Directory
+	for i := range 64 {
+		origin := fmt.Sprintf("%d.example/v1/log/64", i)
+		list.Logs = append(list.Logs, receiptlog.Generation{Origin: origin})
+	}
+	got := policy.Origins(list)
+	if len(got) > 400 {
+		t.Errorf("%d origins", len(got))
+	}
+	// Those of the policy, of the newest log, and all that are listed.
+	for _, want := range []string{
+		"own.example/v1/log/1", "own.example/v1/log/5", "0.example/v1/log/1", "0.example/v1/log/67", "63.example/v1/log/64",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is missing", want)
 		}
 	}
 }

@@ -82,28 +82,36 @@ func SameLog(a, b string) bool {
 	return a == b || ok && ok2 && one == other
 }
 
-// ahead is how many generations after the last known one Origins names. Witnesses may cosign
-// some that have not begun.
-const ahead = 3
+const (
+	// ahead is how many generations after the last known one Origins names. Witnesses may cosign
+	// some that have not begun.
+	ahead = 3
+	// maxOthers is of how many logs that only the list names Origins names the other generations. A verifier
+	// has one, and another for each host that it had before.
+	maxOthers = 4
+)
 
 // Origins returns the origins for which a reader asks a witness, to find logs that the verifier
 // does not list: those of the policy and of the list, and all other generations of these logs from
-// the first to three after the last one that is named. A named generation above 64 adds no others.
+// the first to three after the last one that is named. A named generation above 64 adds no others, nor do logs
+// beyond the first four that only the list names.
 func (p Policy) Origins(d Directory) []string {
 	var all []string
 	last := map[string]int64{}
-	add := func(origin string) {
-		if log, generation, ok := GenerationOf(origin); ok && generation <= maxGenerations {
+	add := func(origin string, mostLogs int) {
+		log, generation, ok := GenerationOf(origin)
+		if _, known := last[log]; ok && generation <= maxGenerations && (known || len(last) < mostLogs) {
 			last[log] = max(last[log], generation)
 		} else {
 			all = append(all, origin)
 		}
 	}
 	for _, l := range p.Logs {
-		add(l.Key.name)
+		add(l.Key.name, maxListed)
 	}
+	most := len(last) + maxOthers
 	for _, g := range d.Logs {
-		add(g.Origin)
+		add(g.Origin, most)
 	}
 	for log, generation := range last {
 		for n := range generation + ahead {
