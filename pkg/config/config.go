@@ -53,7 +53,7 @@ func Load[T any](getenv func(string) string) (T, error) {
 	}
 	unread := split(env.ParseWithOptions(&cfg, env.Options{Environment: values, DefaultValueTagName: "default"}))
 	for i, err := range unread {
-		unread[i] = explain(err, fields)
+		unread[i] = explain(err, fields, values)
 	}
 	add(unread)
 	if v, ok := any(&cfg).(interface{ Validate() error }); ok {
@@ -155,8 +155,8 @@ func usableLimit(kind reflect.Type, value string) bool {
 	return err == nil && n > 0
 }
 
-// explain turns an error of the library into one with the name of the variable.
-func explain(err error, fields []setting) error {
+// explain turns an error of the library into one with the name of the variable, which has one of the values.
+func explain(err error, fields []setting, values map[string]string) error {
 	var missing env.VarIsNotSetError
 	if errors.As(err, &missing) {
 		return fmt.Errorf("%s: is required", missing.Key)
@@ -170,6 +170,8 @@ func explain(err error, fields []setting) error {
 		case s.field != parse.Name:
 		case s.secret:
 			return fmt.Errorf("%s: cannot be read", s.key)
+		case s.kind == reflect.TypeFor[time.Duration]():
+			return fmt.Errorf("%s: %q is not a duration, such as 90s, 15m or 168h", s.key, values[s.key])
 		default:
 			return fmt.Errorf("%s: %w", s.key, parse.Err)
 		}

@@ -27,6 +27,7 @@ type sample struct {
 	Names   []string       `env:"NAMES" default:"a,b" doc:"which"`
 	Secure  bool           `env:"SECURE" default:"true" doc:"whether"`
 	Number  int            `env:"NUMBER" doc:"any number"`
+	Pause   time.Duration  `env:"PAUSE" doc:"how long it rests"`
 }
 
 func (s *sample) Validate() error {
@@ -89,6 +90,13 @@ func TestLoad_ReportsAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
+func TestLoad_SaysHowADurationIsWritten(t *testing.T) {
+	_, err := load(t, map[string]string{"SECRET": "s", "PAUSE": "7d"})
+	if err == nil || err.Error() != `PAUSE: "7d" is not a duration, such as 90s, 15m or 168h` {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLoad_CallsValidateToo(t *testing.T) {
 	if _, err := load(t, map[string]string{"SECRET": "s", "NUMBER": "13"}); err == nil || err.Error() != "NUMBER: 13 brings no luck" {
 		t.Errorf("got %v", err)
@@ -142,7 +150,8 @@ func TestTable_NamesEverySetting(t *testing.T) {
 		"| `TRUSTED` |  | whom |\n" +
 		"| `NAMES` | `a,b` | which |\n" +
 		"| `SECURE` | `true` | whether |\n" +
-		"| `NUMBER` |  | any number |\n"
+		"| `NUMBER` |  | any number |\n" +
+		"| `PAUSE` |  | how long it rests |\n"
 	if diff := cmp.Diff(want, config.Table[sample]()); diff != "" {
 		t.Error(diff)
 	}
