@@ -220,7 +220,7 @@ func (s *Stores) faults() (faults []error) {
 	}
 	if s.PublicURL != "" && !publicURL.MatchString(s.PublicURL) {
 		faults = append(faults,
-			errors.New("PUBLIC_URL: is not https://host[:port] or http://host[:port], in lower case"))
+			fmt.Errorf("PUBLIC_URL: %q is not https://host[:port] or http://host[:port], in lower case", s.PublicURL))
 	}
 	if _, err := logging.New(io.Discard, s.LogLevel); err != nil {
 		faults = append(faults, err)

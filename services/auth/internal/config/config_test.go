@@ -112,6 +112,14 @@ func TestLoad_PublicURLIsAnOrigin(t *testing.T) {
 	}
 }
 
+// At home it is made of DOMAIN, and nobody has written what is wrong with it.
+func TestLoad_ShowsAPublicURLThatIsNone(t *testing.T) {
+	_, err := load(t, map[string]string{"SESSION_SECRET": secret, "PUBLIC_URL": "https://https://home.example.org"})
+	if err == nil || !strings.HasPrefix(err.Error(), `PUBLIC_URL: "https://https://home.example.org" is not `) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLoad_SessionLifetimeIs1HourTo400Days(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": 7 * 24 * time.Hour, "1h": time.Hour, "60m": time.Hour, "2160h": 90 * 24 * time.Hour, "9600h": 400 * 24 * time.Hour} {
 		if cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "SESSION_LIFETIME": value}); cfg.SessionLifetime != want {
