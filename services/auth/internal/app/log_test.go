@@ -3,10 +3,27 @@ package app_test
 import (
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/pforte/pforte/pkg/redistest"
 )
+
+func TestLog_WarnsOfAZoneThatIsUnknown(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t))
+	for zone, unknown := range map[string]bool{
+		"": false, "UTC": false, ":Europe/Berlin": false, "/etc/localtime": false, "Berlin": true, "CET-1CEST": true,
+	} {
+		environment["TZ"] = zone
+		p := start(t, environment)
+		p.exit()
+		const warning = `"level":"WARN","msg":"TZ is not the name of a zone, such as Europe/Berlin: times are in UTC"`
+		if strings.Contains(p.log.String(), warning) != unknown {
+			t.Errorf("TZ=%s: the log is\n%s", zone, p.log)
+		}
+	}
+}
 
 func TestLog_HasOneSchemaForRequestsAndTheStart(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -71,6 +73,9 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		s.Log.WarnContext(ctx, "SESSION_SECRET or SESSION_SECRET_PREVIOUS is short: session cookies can be forged by "+
 			"guessing it; create one with openssl rand -hex 32")
 	}
+	if zone := p.Getenv("TZ"); unknownZone(zone) {
+		s.Log.WarnContext(ctx, "TZ is not the name of a zone, such as Europe/Berlin: times are in UTC", "tz", zone)
+	}
 	return s.Run(ctx, service.Parts{
 		Open:   s.open,
 		Opened: s.bootstrap,
@@ -135,6 +140,13 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 			"passkeys", n)
 	}
 	return s.untilBootstrapped(handler), nil
+}
+
+// unknownZone reports whether Go finds no zone of the name that TZ has. A path, which TZ may be too, it does not look at.
+func unknownZone(tz string) bool {
+	tz = strings.TrimPrefix(tz, ":")
+	_, err := time.LoadLocation(tz)
+	return err != nil && !filepath.IsAbs(tz)
 }
 
 func (s *server) newNotifier() (*audit.Notifier, error) {
