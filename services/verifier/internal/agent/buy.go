@@ -405,10 +405,7 @@ func (b *buyer) keys(ctx context.Context) (receipt.KeyDocument, error) {
 		}
 		return parseKeys(text)
 	}
-	got, err := b.exchange(ctx, http.MethodGet, b.url+keyPath, nil, "")
-	if err == nil && got.status != http.StatusOK {
-		err = got.refusal()
-	}
+	got, err := b.get(ctx, b.url+keyPath)
 	if err != nil {
 		return receipt.KeyDocument{}, fmt.Errorf("fetch the key document: %w", err)
 	}

@@ -52,10 +52,7 @@ func (t *toolbox) findLogged(
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotLogged, err)
 	}
-	got, err := t.exchange(ctx, http.MethodGet, t.url+receiptlog.DirectoryPath, nil, "")
-	if err == nil && got.status != http.StatusOK {
-		err = got.refusal()
-	}
+	got, err := t.get(ctx, t.url+receiptlog.DirectoryPath)
 	var list receiptlog.Directory
 	if err == nil {
 		list, err = receiptlog.ParseDirectory(got.body)
@@ -65,9 +62,9 @@ func (t *toolbox) findLogged(
 	}
 	missing := fmt.Errorf("%w: the verifier's log does not know the receipt", errNotLogged)
 	for _, path := range list.ProofPaths(entry.Leaf()) {
-		got, err := t.exchange(ctx, http.MethodGet, t.url+path, nil, "")
+		got, err := t.get(ctx, t.url+path)
 		switch {
-		case err == nil && got.status == http.StatusOK:
+		case err == nil:
 			found, err := receiptlog.Verify(document, keys, got.body, t.logPolicy.WithList(list))
 			if err != nil {
 				return nil, fmt.Errorf("%w: %w", errNotLogged, err)
@@ -77,12 +74,9 @@ func (t *toolbox) findLogged(
 				place.Earliest = at.Format(time.RFC3339)
 			}
 			return place, nil
-		case err == nil && got.status == http.StatusAccepted:
+		case got.status == http.StatusAccepted:
 			missing = errLogLater
-		case err == nil && got.status != http.StatusNotFound:
-			err = got.refusal()
-		}
-		if err != nil {
+		case got.status != http.StatusNotFound:
 			return nil, fmt.Errorf("fetch the log's proof: %w", err)
 		}
 	}

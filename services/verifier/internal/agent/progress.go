@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"path"
 	"regexp"
 	"strings"
@@ -96,9 +95,9 @@ func (b *buyer) look(ctx context.Context, e entry) *tooEarly {
 	if !usual || !transactionHash.MatchString(hash) {
 		return nil
 	}
-	got, err := b.exchange(ctx, http.MethodGet, b.url+"/v1/status/"+chain+"/"+hash, nil, "")
+	got, err := b.get(ctx, b.url+"/v1/status/"+chain+"/"+hash)
 	early := &tooEarly{chain: chain}
-	if err != nil || got.status != http.StatusOK || json.Unmarshal(got.body, &early.progress) != nil {
+	if err != nil || json.Unmarshal(got.body, &early.progress) != nil {
 		return nil
 	}
 	if !blockNumber.MatchString(early.Block) {

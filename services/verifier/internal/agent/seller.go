@@ -136,6 +136,15 @@ func (a answer) settled() x402.SettleResponse {
 	return s
 }
 
+// get fetches what the seller has at a URL. For an answer other than 200 the error is a *refusal, beside the answer.
+func (b *buyer) get(ctx context.Context, url string) (answer, error) {
+	got, err := b.exchange(ctx, http.MethodGet, url, nil, "")
+	if err == nil && got.status != http.StatusOK {
+		err = got.refusal()
+	}
+	return got, err
+}
+
 // exchange sends one request, and reads an answer of any status and of at most maxAnswer bytes. payment may be
 // "".
 func (b *buyer) exchange(ctx context.Context, method, url string, body []byte, payment string) (answer, error) {

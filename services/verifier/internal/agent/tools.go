@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -568,12 +567,9 @@ const maxChains = 100
 
 // chains returns the chains of the seller's list of paid paths, in its order; at least one, or an error.
 func (b *buyer) chains(ctx context.Context) ([]chain, error) {
-	got, err := b.exchange(ctx, http.MethodGet, b.url+"/.well-known/x402", nil, "")
+	got, err := b.get(ctx, b.url+"/.well-known/x402")
 	if err != nil {
 		return nil, err
-	}
-	if got.status != http.StatusOK {
-		return nil, got.refusal()
 	}
 	var list struct {
 		Resources []string `json:"resources"`
@@ -774,14 +770,8 @@ func (t *toolbox) linked(ctx context.Context, link string) ([]byte, error) {
 	if !ok || !linkForm.MatchString(path) {
 		return nil, &strictjson.Error{Pointer: "/link", Reason: "is no link to a receipt of " + t.url}
 	}
-	got, err := t.exchange(ctx, http.MethodGet, t.url+path, nil, "")
-	if err != nil {
-		return nil, err
-	}
-	if got.status != http.StatusOK {
-		return nil, got.refusal()
-	}
-	return got.body, nil
+	got, err := t.get(ctx, t.url+path)
+	return got.body, err
 }
 
 // spendingAnswer is the structured content of spending.
