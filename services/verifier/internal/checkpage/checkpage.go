@@ -43,14 +43,6 @@ type Site struct {
 	Finality []string `json:"finality,omitempty"`
 }
 
-// Page is the page as one site serves it: its HTML, plain and compressed by gzip.
-type Page struct {
-	Plain      []byte
-	Compressed []byte
-	// Policy is the page's own Content-Security-Policy.
-	Policy string
-}
-
 const (
 	// empty is the text in the built page that Make replaces by what the site offers.
 	empty = `<script type="application/json" id="site">null</script>`
@@ -58,29 +50,26 @@ const (
 	maxPage = 16 << 20
 )
 
-// Make returns the page of a site: the one that Built returned, with what the site offers in it.
-func Make(compressed []byte, site Site) (Page, error) {
+// Make returns the page of a site, plain: the one that Built returned, with what the site offers in it; and the
+// page's own Content-Security-Policy.
+func Make(compressed []byte, site Site) (html []byte, policy string, err error) {
 	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
-		return Page{}, fmt.Errorf("checkpage: %w", err)
+		return nil, "", fmt.Errorf("checkpage: %w", err)
 	}
-	html, err := io.ReadAll(io.LimitReader(r, maxPage))
+	html, err = io.ReadAll(io.LimitReader(r, maxPage))
 	if err != nil {
-		return Page{}, fmt.Errorf("checkpage: %w", err)
+		return nil, "", fmt.Errorf("checkpage: %w", err)
 	}
 	_, rest, found := strings.Cut(string(html), `<meta http-equiv="Content-Security-Policy" content="`)
 	policy, _, closed := strings.Cut(rest, `"`)
 	if !found || !closed || bytes.Count(html, []byte(empty)) != 1 {
-		return Page{}, errors.New("checkpage: this is not the page that checks receipts")
+		return nil, "", errors.New("checkpage: this is not the page that checks receipts")
 	}
 	offered, err := json.Marshal(site) // which escapes what would end the element
 	if err != nil {
-		return Page{}, fmt.Errorf("checkpage: %w", err)
+		return nil, "", fmt.Errorf("checkpage: %w", err)
 	}
-	plain := bytes.Replace(html, []byte(empty), []byte(strings.Replace(empty, "null", string(offered), 1)), 1)
-	var out bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // most of it is compressed already, in base64
-	_, _ = w.Write(plain)                             // to memory
-	_ = w.Close()
-	return Page{Plain: plain, Compressed: out.Bytes(), Policy: policy}, nil
+	full := strings.Replace(empty, "null", string(offered), 1)
+	return bytes.Replace(html, []byte(empty), []byte(full), 1), policy, nil
 }

@@ -27,15 +27,15 @@ func compress(t *testing.T, text string) []byte {
 }
 
 func TestPage_WhatASitePublishesCannotEndItsElement(t *testing.T) {
-	page, err := checkpage.Make(compress(t, html), checkpage.Site{Name: "</script><script>alert(1)</script>", Policy: "<!--"})
+	page, policy, err := checkpage.Make(compress(t, html), checkpage.Site{Name: "</script><script>alert(1)</script>", Policy: "<!--"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Count(string(page.Plain), "<script") != 1 || strings.Contains(string(page.Plain), "<!--") {
-		t.Errorf("%s", page.Plain)
+	if strings.Count(string(page), "<script") != 1 || strings.Contains(string(page), "<!--") {
+		t.Errorf("%s", page)
 	}
-	if page.Policy != "default-src 'none'" {
-		t.Errorf("the policy is %s", page.Policy)
+	if policy != "default-src 'none'" {
+		t.Errorf("the policy is %s", policy)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestPage_IsServedAndNothingElse(t *testing.T) {
 		"no place for the site": compress(t, strings.Replace(html, "null", "", 1)), "two places": compress(t, html+html),
 		"cut off": compress(t, html)[:40],
 	} {
-		if _, err := checkpage.Make(built, checkpage.Site{}); err == nil {
+		if _, _, err := checkpage.Make(built, checkpage.Site{}); err == nil {
 			t.Errorf("%s: it is served", name)
 		}
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"compress/gzip"
 	"context"
 	"net/url"
 	"strings"
@@ -19,8 +20,8 @@ const checkPath = "/v1/check"
 type checkPage struct {
 	mu   sync.Mutex
 	site checkpage.Site
-	// plain and compressed serve the page of site; nil until it is made.
-	plain, compressed echo.HandlerFunc
+	// answer serves the page of site; nil until it is made.
+	answer echo.HandlerFunc
 }
 
 // checkPage answers with the page that checks receipts.
@@ -36,14 +37,11 @@ func (a *api) checkPage(c echo.Context) error {
 		}
 		a.Log.WarnContext(ctx, "the page that checks receipts offers the log as it was read last", "error", unread)
 	}
-	plain, compressed, err := a.check.with(a.CheckPage, site, unread == nil)
+	answer, err := a.check.with(a.CheckPage, site, unread == nil)
 	if err != nil {
 		return err
 	}
-	if acceptsGzip(c.Request().Header.Values("Accept-Encoding")) {
-		return compressed(c)
-	}
-	return plain(c)
+	return answer(c)
 }
 
 // site returns what the page is made with. After an error it is all but the log.
@@ -72,39 +70,32 @@ func (a *api) site(ctx context.Context) (checkpage.Site, error) {
 	return site, nil
 }
 
-// with returns the handlers of the page for a site. It makes the page anew when the log or its policy
+// with returns the handler of the page for a site. It makes the page anew when the log or its policy
 // has changed; where they were not read, the page that was made last is kept.
-func (p *checkPage) with(
-	built []byte, site checkpage.Site, read bool,
-) (plain, compressed echo.HandlerFunc, err error) {
+func (p *checkPage) with(built []byte, site checkpage.Site, read bool) (echo.HandlerFunc, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changed := p.site.Log != site.Log || p.site.Policy != site.Policy // the rest does not change
-	if p.plain == nil || read && changed {
-		made, err := checkpage.Make(built, site)
+	if p.answer == nil || read && changed {
+		html, policy, err := checkpage.Make(built, site)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		p.site = site
-		p.plain, p.compressed = shown(made.Plain, made.Policy, ""), shown(made.Compressed, made.Policy, "gzip")
+		p.site, p.answer = site, shown(html, policy)
 	}
-	return p.plain, p.compressed, nil
+	return p.answer, nil
 }
 
-// shown is [page] with the headers of a page that people look at. A 304 has them too.
-func shown(body []byte, policy, encoding string) echo.HandlerFunc {
+// shown is [document] with the headers of a page that people look at. A 304 has them too.
+func shown(html []byte, policy string) echo.HandlerFunc {
 	policy += "; frame-ancestors 'none'"
-	answer := page("text/html; charset=utf-8", body)
+	answer := document("text/html; charset=utf-8", html, gzip.BestSpeed) // most of it is compressed already, in base64
 	return func(c echo.Context) error {
 		h := c.Response().Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Vary", "Accept-Encoding")
-		if encoding != "" {
-			h.Set("Content-Encoding", encoding)
-		}
 		return answer(c)
 	}
 }

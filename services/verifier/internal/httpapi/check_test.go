@@ -13,12 +13,13 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
-// compressed is a page that has what the one that checks receipts has for the server.
+// compressed is a page that has what the one that checks receipts has for the server, and is large enough to be
+// compressed for clients.
 func compressed(t *testing.T, html string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	if _, err := io.WriteString(w, html); err != nil {
+	if _, err := io.WriteString(w, html+strings.Repeat("\n", 2000)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

@@ -88,14 +88,14 @@ func (z *compressor) compress(h http.Header, accepted []string, body []byte) []b
 const onePacket = 1400
 
 // document is [page], which also has the body compressed, if it is larger than onePacket. It is
-// compressed once, when the process starts.
-func document(mediaType string, body []byte) echo.HandlerFunc {
+// compressed here, at a level of package gzip.
+func document(mediaType string, body []byte, level int) echo.HandlerFunc {
 	if len(body) <= onePacket {
 		return page(mediaType, body)
 	}
 	var packed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is one of the package's
-	_, _ = w.Write(body)                                       // to memory
+	w, _ := gzip.NewWriterLevel(&packed, level)
+	_, _ = w.Write(body) // to memory
 	_ = w.Close()
 	plain, compressed := page(mediaType, body), page(mediaType, packed.Bytes())
 	return func(c echo.Context) error {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -60,7 +61,7 @@ func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 		if path == "/llms.txt" {
 			mediaType = textPlain
 		}
-		pages[path] = document(mediaType, body)
+		pages[path] = document(mediaType, body, gzip.BestCompression)
 	}
 	return pages, nil
 }
