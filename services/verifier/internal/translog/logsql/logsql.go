@@ -475,14 +475,9 @@ func (s *Store) known(ctx context.Context, from queryer, log int64, leaves [][]b
 		}
 		return known, err
 	}
-	stmt, err := from.PrepareContext(ctx, indexSQL)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = stmt.Close() }()
 	for _, leaf := range leaves {
 		var at int64
-		switch err := stmt.QueryRowContext(ctx, log, leaf).Scan(&at); {
+		switch err := from.QueryRowContext(ctx, indexSQL, log, leaf).Scan(&at); {
 		case err == nil:
 			known[string(leaf)] = true
 		case !errors.Is(err, sql.ErrNoRows):
@@ -531,25 +526,17 @@ func (s *Store) insert(
 			SELECT $1, id, hash FROM unnest($2::bigint[], $3::bytea[]) AS new (id, hash)`, log, ids, hashes)
 		return err
 	}
-	put, err := tx.PrepareContext(ctx,
-		"INSERT INTO log_entries (log, idx, leaf, entry, source, placed) VALUES (?, ?, ?, ?, ?, ?)")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = put.Close() }()
 	for i, e := range entries {
-		_, err := put.ExecContext(ctx, log, first+int64(i), e.leaf, e.bytes, e.source, s.now().UnixMilli())
+		_, err := tx.ExecContext(ctx,
+			"INSERT INTO log_entries (log, idx, leaf, entry, source, placed) VALUES (?, ?, ?, ?, ?, ?)",
+			log, first+int64(i), e.leaf, e.bytes, e.source, s.now().UnixMilli())
 		if err != nil {
 			return err
 		}
 	}
-	keep, err := tx.PrepareContext(ctx, "INSERT INTO log_hashes (log, id, hash) VALUES (?, ?, ?)")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = keep.Close() }()
 	for i, id := range ids {
-		if _, err := keep.ExecContext(ctx, log, id, hashes[i]); err != nil {
+		_, err := tx.ExecContext(ctx, "INSERT INTO log_hashes (log, id, hash) VALUES (?, ?, ?)", log, id, hashes[i])
+		if err != nil {
 			return err
 		}
 	}
@@ -602,8 +589,8 @@ func (s *Store) in(place int, ids []int64) (condition string, args []any) {
 }
 
 type queryer interface {
-	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 func scanBytes(row sqldb.Scanner) (data []byte, err error) {
