@@ -1,8 +1,10 @@
 package sqldb
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -23,6 +25,19 @@ func All[T any](rows *sql.Rows, err error, scan func(Scanner) (T, error)) (list 
 		list = append(list, v)
 	}
 	return list, errors.Join(rows.Err(), rows.Close())
+}
+
+// List returns what scan reads of each row of a query outside of a transaction. The placeholders of the query are ?;
+// what names the operation in errors.
+func List[T any](
+	ctx context.Context, db *DB, what string, scan func(Scanner) (T, error), query string, args ...any,
+) ([]T, error) {
+	rows, err := db.Reader.QueryContext(ctx, db.Rebind(query), args...)
+	all, err := All(rows, err, scan)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return all, nil
 }
 
 // Moment returns a moment that a table has as Unix milliseconds, in UTC.

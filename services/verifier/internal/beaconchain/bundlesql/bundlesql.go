@@ -224,12 +224,10 @@ func (s *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.Bun
 		state string
 		n     int
 	}
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(countBundlesSQL), chain, chain)
-	list, err := sqldb.All(rows, err, func(row sqldb.Scanner) (c count, err error) {
-		return c, row.Scan(&c.state, &c.n)
-	})
+	scan := func(row sqldb.Scanner) (c count, err error) { return c, row.Scan(&c.state, &c.n) }
+	list, err := sqldb.List(ctx, s.db, "count bundles", scan, countBundlesSQL, chain, chain)
 	if err != nil {
-		return counts, fmt.Errorf("count bundles: %w", err)
+		return counts, err
 	}
 	for _, c := range list {
 		counts.States[beaconchain.BundleState(c.state)] += c.n
@@ -259,18 +257,17 @@ func (s *Store) KeepStep(ctx context.Context, k beaconchain.Step) error {
 
 // Steps implements beaconchain.Store.
 func (s *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]beaconchain.Step, error) {
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT period, signers, final, step FROM finality_steps
-		WHERE chain = ? AND period BETWEEN ? AND ? ORDER BY period`),
-		chain, int64(first), int64(last))
-	steps, err := sqldb.All(rows, err, func(row sqldb.Scanner) (beaconchain.Step, error) {
+	scan := func(row sqldb.Scanner) (beaconchain.Step, error) {
 		k := beaconchain.Step{Chain: chain}
 		var final int
 		err := row.Scan(&k.Period, &k.Signers, &final, &k.Step)
 		k.Final = final == 1
 		return k, err
-	})
+	}
+	steps, err := sqldb.List(ctx, s.db, "read steps", scan, `SELECT period, signers, final, step FROM finality_steps
+		WHERE chain = ? AND period BETWEEN ? AND ? ORDER BY period`, chain, int64(first), int64(last))
 	if err != nil {
-		return nil, fmt.Errorf("read steps: %w", err)
+		return nil, err
 	}
 	for i := range steps {
 		if steps[i].Period != first+uint64(i) {
@@ -315,13 +312,8 @@ func (s *Store) Checkpoint(ctx context.Context, chain string, root finality.Root
 
 // OwnCheckpoints implements beaconchain.Store.
 func (s *Store) OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]beaconchain.Checkpoint, error) {
-	rows, err := s.db.Reader.QueryContext(ctx,
-		s.db.Rebind(checkpointSQL+" WHERE chain = ? AND own = 1 AND slot >= ? ORDER BY slot"), chain, int64(from))
-	list, err := sqldb.All(rows, err, scanCheckpoint)
-	if err != nil {
-		return nil, fmt.Errorf("list checkpoints: %w", err)
-	}
-	return list, nil
+	return sqldb.List(ctx, s.db, "list checkpoints", scanCheckpoint,
+		checkpointSQL+" WHERE chain = ? AND own = 1 AND slot >= ? ORDER BY slot", chain, int64(from))
 }
 
 const (

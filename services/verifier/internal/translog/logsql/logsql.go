@@ -205,9 +205,8 @@ func (s *Store) StoredEntries(
 	ctx context.Context, after int64, before time.Time, most int,
 ) (entries []translog.StoredEntry, last int64, err error) {
 	last = after
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(storedSQL), after, before.UnixMilli(), most)
 	// No answer is kept while the next is read: each may have megabytes.
-	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
+	scan := func(row sqldb.Scanner) (none struct{}, err error) {
 		var answer []byte
 		err = row.Scan(&last, &answer)
 		sold, _ := receiptlog.EntriesOfAnswer(answer)
@@ -215,9 +214,9 @@ func (s *Store) StoredEntries(
 			entries = append(entries, translog.StoredEntry{Payment: last, Data: e.Bytes()})
 		}
 		return none, err
-	})
-	if err != nil {
-		return nil, after, fmt.Errorf("list answers: %w", err)
+	}
+	if _, err = sqldb.List(ctx, s.db, "list answers", scan, storedSQL, after, before.UnixMilli(), most); err != nil {
+		return nil, after, err
 	}
 	return entries, last, nil
 }
@@ -240,12 +239,7 @@ func scanHead(row sqldb.Scanner) (h translog.Head, err error) {
 
 // Heads implements translog.Store.
 func (s *Store) Heads(ctx context.Context) ([]translog.Head, error) {
-	rows, err := s.db.Reader.QueryContext(ctx, headSQL+" ORDER BY log DESC")
-	heads, err := sqldb.All(rows, err, scanHead)
-	if err != nil {
-		return nil, fmt.Errorf("read the heads of the log: %w", err)
-	}
-	return heads, nil
+	return sqldb.List(ctx, s.db, "read the heads of the log", scanHead, headSQL+" ORDER BY log DESC")
 }
 
 // logTx runs do in a transaction that is on disk when it returns, with the open log's head
@@ -367,19 +361,15 @@ func (s *Store) setAside(
 
 // SetAside returns at most so many of what was set aside, the oldest first.
 func (s *Store) SetAside(ctx context.Context, most int) ([]translog.SetAside, error) {
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(
-		"SELECT id, substr(entry, 1, ?), length(entry), queued, why FROM log_set_aside ORDER BY id LIMIT ?"),
-		receiptlog.MaxEntry, most)
-	all, err := sqldb.All(rows, err, func(row sqldb.Scanner) (a translog.SetAside, err error) {
+	scan := func(row sqldb.Scanner) (a translog.SetAside, err error) {
 		var queued int64
 		err = row.Scan(&a.Number, &a.Begin, &a.Bytes, &queued, &a.Why)
 		a.Queued = sqldb.Moment(queued)
 		return a, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read what was set aside: %w", err)
 	}
-	return all, nil
+	return sqldb.List(ctx, s.db, "read what was set aside", scan,
+		"SELECT id, substr(entry, 1, ?), length(entry), queued, why FROM log_set_aside ORDER BY id LIMIT ?",
+		receiptlog.MaxEntry, most)
 }
 
 // Discard deletes something that was set aside. translog.ErrNotFound: it is not there.
@@ -632,12 +622,7 @@ func (s *Store) hashes(ctx context.Context, from queryer, log int64, ids []int64
 
 // Entries implements translog.Store.
 func (s *Store) Entries(ctx context.Context, log, from int64, most int) ([][]byte, error) {
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(entriesSQL), log, from, from+int64(most))
-	entries, err := sqldb.All(rows, err, scanBytes)
-	if err != nil {
-		return nil, fmt.Errorf("read entries of the log: %w", err)
-	}
-	return entries, nil
+	return sqldb.List(ctx, s.db, "read entries of the log", scanBytes, entriesSQL, log, from, from+int64(most))
 }
 
 const (
@@ -650,8 +635,7 @@ const (
 
 // Logged implements translog.Store.
 func (s *Store) Logged(ctx context.Context, log, from int64, most int) ([]translog.LoggedEntry, error) {
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(loggedSQL), log, from, from+int64(most))
-	entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (e translog.LoggedEntry, err error) {
+	scan := func(row sqldb.Scanner) (e translog.LoggedEntry, err error) {
 		var source, placed int64
 		var sold bool
 		err = row.Scan(&e.Data, &source, &placed, &sold)
@@ -665,11 +649,8 @@ func (s *Store) Logged(ctx context.Context, log, from int64, most int) ([]transl
 			e.Source = translog.FromSale
 		}
 		return e, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read entries of the log: %w", err)
 	}
-	return entries, nil
+	return sqldb.List(ctx, s.db, "read entries of the log", scan, loggedSQL, log, from, from+int64(most))
 }
 
 // Index implements translog.Store.
