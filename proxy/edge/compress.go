@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
@@ -23,14 +22,6 @@ type Compress struct{ places chan struct{} }
 // CaddyModule returns the Caddy module information.
 func (Compress) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.edge_compress", New: func() caddy.Module { return new(Compress) }}
-}
-
-func parseCompress(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	h.Next()
-	if h.NextArg() {
-		return nil, h.ArgErr()
-	}
-	return new(Compress), nil
 }
 
 // Provision implements caddy.Provisioner.

@@ -40,14 +40,14 @@ func init() {
 	caddy.RegisterModule(Log{})
 	httpcaddyfile.RegisterGlobalOption("edge_apps", parseApplications)
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
-	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseCookies)
-	httpcaddyfile.RegisterHandlerDirective("edge_compress", parseCompress)
+	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseAlone[Cookies])
+	httpcaddyfile.RegisterHandlerDirective("edge_compress", parseAlone[Compress])
 	httpcaddyfile.RegisterDirectiveOrder("edge_compress", httpcaddyfile.Before, "encode")
 	httpcaddyfile.RegisterHandlerDirective("edge_guard", parseGuard)
 	httpcaddyfile.RegisterHandlerDirective("edge_service", parseService)
-	httpcaddyfile.RegisterHandlerDirective("edge_page", parsePage)
+	httpcaddyfile.RegisterHandlerDirective("edge_page", parseAlone[Page])
 	httpcaddyfile.RegisterHandlerDirective("edge_apps", parseApps)
-	httpcaddyfile.RegisterHandlerDirective("edge_root", parseRoot)
+	httpcaddyfile.RegisterHandlerDirective("edge_root", parseAlone[Root])
 	// Before everything that may answer or change the path.
 	for _, directive := range []string{
 		"edge", "edge_cookies", "edge_root", "edge_guard", "edge_service", "edge_page", "edge_apps",
@@ -168,6 +168,18 @@ func parseEdge(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		}
 	}
 	return e, nil
+}
+
+// parseAlone reads a directive that has neither arguments nor a block.
+func parseAlone[H any, P interface {
+	*H
+	caddyhttp.MiddlewareHandler
+}](h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h.Next()
+	if h.NextArg() || h.NextBlock(0) {
+		return nil, h.ArgErr()
+	}
+	return P(new(H)), nil
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
@@ -408,15 +420,6 @@ type Cookies struct{}
 // CaddyModule returns the Caddy module information.
 func (Cookies) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.edge_cookies", New: func() caddy.Module { return new(Cookies) }}
-}
-
-// parseCookies reads: edge_cookies.
-func parseCookies(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	h.Next()
-	if h.NextArg() || h.NextBlock(0) {
-		return nil, h.ArgErr()
-	}
-	return new(Cookies), nil
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.

@@ -154,7 +154,7 @@ func TestCaddyfile_WhatItCannotMean(t *testing.T) {
 	t.Parallel()
 	for text, parse := range map[string]httpcaddyfile.UnmarshalHandlerFunc{
 		"edge x": parseEdge, "edge {\n drop\n}": parseEdge, "edge {\n keep x\n}": parseEdge,
-		"edge_cookies x": parseCookies, "edge_cookies {\n x\n}": parseCookies,
+		"edge_cookies x": parseAlone[Cookies], "edge_cookies {\n x\n}": parseAlone[Cookies],
 	} {
 		if _, err := parse(httpcaddyfile.Helper{Dispenser: caddyfile.NewTestDispenser(text)}); err == nil {
 			t.Errorf("%s: no error", text)

@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/text/language"
 )
@@ -45,14 +44,6 @@ func (Page) CaddyModule() caddy.ModuleInfo {
 func (p *Page) Provision(ctx caddy.Context) (err error) {
 	p.pages, err = newPages(ctx)
 	return err
-}
-
-func parsePage(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	h.Next()
-	if h.NextArg() {
-		return nil, h.ArgErr()
-	}
-	return new(Page), nil
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.

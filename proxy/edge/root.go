@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddypki"
 )
@@ -34,14 +33,6 @@ type Root struct {
 // CaddyModule returns the Caddy module information.
 func (Root) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.edge_root", New: func() caddy.Module { return new(Root) }}
-}
-
-func parseRoot(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	h.Next()
-	if h.NextArg() {
-		return nil, h.ArgErr()
-	}
-	return new(Root), nil
 }
 
 // Provision implements caddy.Provisioner.
