@@ -38,14 +38,7 @@ func appOf(a application.Application) appBody {
 // listApps is GET /apps.
 func (a apps) listApps(c echo.Context, _ web.Caller) (answer, error) {
 	apps, err := a.Policy.Applications(c.Request().Context())
-	if err != nil {
-		return answer{}, err
-	}
-	bodies := make([]appBody, len(apps))
-	for i, app := range apps {
-		bodies[i] = appOf(app)
-	}
-	return data(bodies), nil
+	return dataOf(apps, err, appOf)
 }
 
 // appAnswer returns the answer with an application as stored now.
@@ -60,9 +53,6 @@ func (a apps) appAnswer(ctx context.Context, status int, slug string) (answer, e
 // myApps is GET /apps/mine.
 func (a apps) myApps(c echo.Context, s web.Caller) (answer, error) {
 	apps, err := a.Policy.Openable(c.Request().Context(), s.Session)
-	if err != nil {
-		return answer{}, err
-	}
 	type body struct {
 		Slug        string `json:"slug"`
 		Name        string `json:"name"`
@@ -70,11 +60,9 @@ func (a apps) myApps(c echo.Context, s web.Caller) (answer, error) {
 		URL         string `json:"url"`
 		Color       string `json:"color"`
 	}
-	bodies := make([]body, len(apps))
-	for i, app := range apps {
-		bodies[i] = body{app.Slug, app.Name, app.Description, app.URL, app.Color}
-	}
-	return data(bodies), nil
+	return dataOf(apps, err, func(app application.Application) body {
+		return body{app.Slug, app.Name, app.Description, app.URL, app.Color}
+	})
 }
 
 // createApp is POST /apps.
@@ -184,14 +172,7 @@ func groupOf(g application.UserGroup) groupBody {
 // listGroups is GET /groups.
 func (a apps) listGroups(c echo.Context, _ web.Caller) (answer, error) {
 	groups, err := a.Policy.Groups(c.Request().Context())
-	if err != nil {
-		return answer{}, err
-	}
-	bodies := make([]groupBody, len(groups))
-	for i, g := range groups {
-		bodies[i] = groupOf(g)
-	}
-	return data(bodies), nil
+	return dataOf(groups, err, groupOf)
 }
 
 // groupAnswer returns the answer with a group as stored now.

@@ -285,13 +285,10 @@ func (a members) acceptInvite(c echo.Context, _ web.Caller, body struct {
 ) (answer, error) {
 	u, err := a.People.Join(c.Request().Context(), body.Token,
 		people.NewMember{Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
-	if err != nil {
-		return answer{}, err
-	}
 	return dataAnswer(http.StatusCreated, struct {
 		OK       bool   `json:"ok"`
 		Username string `json:"username"`
-	}{true, u.Username}), nil
+	}{true, u.Username}), err
 }
 
 // setup is POST /setup. It is refused once there is a user.

@@ -126,10 +126,7 @@ func (a signIns) setClient(c echo.Context, s web.Caller, body struct {
 	client := oidc.Client{Slug: slug, Email: true}
 	_ = change(&client)
 	secret, err := a.OIDC.Create(ctx, s.Session, client)
-	if err != nil {
-		return answer{}, err
-	}
-	return a.secret(slug, secret), nil
+	return a.secret(slug, secret), err
 }
 
 func replace[T any](field, value *T) {
@@ -155,10 +152,7 @@ func (a signIns) removeClient(c echo.Context, s web.Caller) (answer, error) {
 // addSecret is POST /apps/:slug/oidc/secrets.
 func (a signIns) addSecret(c echo.Context, s web.Caller) (answer, error) {
 	secret, err := a.OIDC.AddSecret(c.Request().Context(), s.Session, c.Param("slug"))
-	if err != nil {
-		return answer{}, err
-	}
-	return a.secret(c.Param("slug"), secret), nil
+	return a.secret(c.Param("slug"), secret), err
 }
 
 // removeSecret is DELETE /apps/:slug/oidc/secrets/:id.
@@ -207,17 +201,12 @@ func (a signIns) listGrants(c echo.Context, s web.Caller) (answer, error) {
 		of = user.Operator
 	}
 	connections, err := a.OIDC.Connections(c.Request().Context(), of, 0)
-	if err != nil {
-		return answer{}, err
-	}
-	bodies := make([]grantBody, len(connections))
-	for i, one := range connections {
-		bodies[i] = grantBody{
+	return dataOf(connections, err, func(one oidc.Connection) grantBody {
+		return grantBody{
 			one.ID, one.Slug, one.Name, one.Username, list(one.Scopes), one.Offline, one.CreatedAt.Format(time.RFC3339),
 			one.LastUsedAt.Format(time.RFC3339),
 		}
-	}
-	return data(bodies), nil
+	})
 }
 
 // endGrant is DELETE /grants/:id.

@@ -119,10 +119,7 @@ func (a passkeys) join(c echo.Context, _ web.Caller) (answer, error) {
 		a.Log.InfoContext(c.Request().Context(), "new passkey refused", "error", err)
 		return answer{}, web.ErrNotRegistered
 	}
-	if err != nil {
-		return answer{}, err
-	}
-	return userAnswer(http.StatusCreated, created), nil
+	return userAnswer(http.StatusCreated, created), err
 }
 
 // passkeySecondOptions is POST /2fa/passkey/options.
@@ -175,14 +172,7 @@ func passkeyOf(p account.PasskeyInfo) passkeyBody {
 // listPasskeys is GET /passkeys.
 func (a passkeys) listPasskeys(c echo.Context, s web.Caller) (answer, error) {
 	list, err := a.Accounts.Passkeys.List(c.Request().Context(), s.UserID)
-	if err != nil {
-		return answer{}, err
-	}
-	bodies := make([]passkeyBody, len(list))
-	for i, p := range list {
-		bodies[i] = passkeyOf(p)
-	}
-	return data(bodies), nil
+	return dataOf(list, err, passkeyOf)
 }
 
 // passkeyRegisterOptions is POST /passkeys/options.
@@ -202,10 +192,7 @@ func (a passkeys) createPasskey(c echo.Context, s web.Caller) (answer, error) {
 		a.Log.InfoContext(c.Request().Context(), "new passkey refused", "user_id", s.UserID, "error", err)
 		return answer{}, web.ErrNotRegistered
 	}
-	if err != nil {
-		return answer{}, err
-	}
-	return dataAnswer(http.StatusCreated, passkeyOf(added)), nil
+	return dataAnswer(http.StatusCreated, passkeyOf(added)), err
 }
 
 // renamePasskey is PATCH /passkeys/:id.
@@ -221,10 +208,7 @@ func (a passkeys) renamePasskey(c echo.Context, s web.Caller) (answer, error) {
 		return answer{}, err
 	}
 	renamed, err := a.Accounts.Passkeys.Rename(c.Request().Context(), s.Session, id, body.Name)
-	if err != nil {
-		return answer{}, web.OfPasskey(err)
-	}
-	return data(passkeyOf(renamed)), nil
+	return data(passkeyOf(renamed)), web.OfPasskey(err)
 }
 
 // deletePasskey is DELETE /passkeys/:id.

@@ -123,8 +123,8 @@ func (a *api) route(e *echo.Echo) {
 		{http.MethodDelete, "/groups/:slug", asAdmin | fresh, apps{a}.removeGroup},
 		{http.MethodGet, "/api-tokens", asUser, tokens{a}.listTokens},
 		{http.MethodPost, "/api-tokens", asUser | fresh, with(tokens{a}.createToken)},
-		{http.MethodDelete, "/api-tokens/:id", asUser, tokens{a}.revokeToken},
-		{http.MethodPost, "/api-tokens/:id/remove", asUser, tokens{a}.removeToken},
+		{http.MethodDelete, "/api-tokens/:id", asUser, tokens{a}.proved(tokens{a}.revokeToken)},
+		{http.MethodPost, "/api-tokens/:id/remove", asUser, tokens{a}.proved(tokens{a}.removeToken)},
 	}
 	if !a.CompatV0 {
 		routes = append(routes, beside...)

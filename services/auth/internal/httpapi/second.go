@@ -75,19 +75,25 @@ func dataAnswer(status int, v any) answer {
 	}{v}}
 }
 
+// dataOf returns the answer of data with the body of each value, unless err is set.
+func dataOf[T, B any](values []T, err error, body func(T) B) (answer, error) {
+	bodies := make([]B, len(values)) // never nil, which would be null in JSON
+	for i, v := range values {
+		bodies[i] = body(v)
+	}
+	return data(bodies), err
+}
+
 // factorState is GET /2fa.
 func (a factors) factorState(c echo.Context, s web.Caller) (answer, error) {
 	state, err := a.Accounts.SecondFactor.State(c.Request().Context(), s.Session)
-	if err != nil {
-		return answer{}, err
-	}
 	return data(struct {
 		Enabled           bool `json:"enabled"`
 		Pending           bool `json:"pending"`
 		RecoveryRemaining int  `json:"recovery_remaining"`
 		Required          bool `json:"required"`
 		Passkeys          int  `json:"passkeys"`
-	}{state.Enabled, state.Pending(), state.Recovery, state.Required, state.Passkeys}), nil
+	}{state.Enabled, state.Pending(), state.Recovery, state.Required, state.Passkeys}), err
 }
 
 // setupTOTP is POST /2fa/setup.
@@ -155,10 +161,8 @@ func (a factors) requireFactor(c echo.Context, s web.Caller, body struct {
 	if body.Required == nil {
 		return answer{}, account.ErrMissing
 	}
-	if err := a.Accounts.SecondFactor.Require(c.Request().Context(), s.Session, *body.Required); err != nil {
-		return answer{}, err
-	}
-	return data(map[string]bool{"required": *body.Required}), nil
+	err := a.Accounts.SecondFactor.Require(c.Request().Context(), s.Session, *body.Required)
+	return data(map[string]bool{"required": *body.Required}), err
 }
 
 // factorOverview is GET /2fa/overview.
@@ -218,20 +222,15 @@ type listedSession struct {
 // listSessions is GET /sessions.
 func (a signIn) listSessions(c echo.Context, s web.Caller) (answer, error) {
 	infos, err := a.Accounts.OwnSessions(c.Request().Context(), s.Session)
-	if err != nil {
-		return answer{}, err
-	}
-	list := make([]listedSession, len(infos))
-	for i, info := range infos {
+	return dataOf(infos, err, func(info session.Info) listedSession {
 		browser, system := session.BrowserOf(info.UserAgent)
-		list[i] = listedSession{
+		return listedSession{
 			ID: info.Key, Current: info.Key == s.Key, CreatedAt: rfc3339(info.CreatedAt),
 			LastUsedAt: rfc3339(info.LastUsedAt), ExpiresAt: rfc3339(info.ExpiresAt),
 			Browser: browser, System: system, IP: info.IP, Factor: string(info.Factor),
 			Remember: info.Device.Remember(),
 		}
-	}
-	return data(list), nil
+	})
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -247,11 +246,8 @@ func (a signIn) endOneSession(c echo.Context, s web.Caller) (answer, error) {
 // logoutOthers is POST /logout-others.
 func (a signIn) logoutOthers(c echo.Context, s web.Caller) (answer, error) {
 	ended, err := a.Accounts.EndOthers(c.Request().Context(), s.Session)
-	if err != nil {
-		return answer{}, err
-	}
 	return answer{http.StatusOK, struct {
 		OK    bool `json:"ok"`
 		Ended int  `json:"ended"`
-	}{true, ended}}, nil
+	}{true, ended}}, err
 }

@@ -69,14 +69,7 @@ func (a tokens) listTokens(c echo.Context, s web.Caller) (answer, error) {
 	} else if err = a.CheckAdmin(c.Response(), c.Request(), s); err == nil {
 		tokens, err = a.Policy.AllTokens(c.Request().Context())
 	}
-	if err != nil {
-		return answer{}, err
-	}
-	bodies := make([]tokenBody, len(tokens))
-	for i, t := range tokens {
-		bodies[i] = a.tokenOf(t)
-	}
-	return data(bodies), nil
+	return dataOf(tokens, err, a.tokenOf)
 }
 
 // createToken is POST /api-tokens. Its answer is the only one that has the token.
@@ -113,38 +106,28 @@ func (a tokens) createToken(c echo.Context, s web.Caller, body struct {
 	if errors.Is(err, user.ErrNotFound) || errors.Is(err, user.ErrNotAdmin) {
 		err = web.ErrSubject
 	}
-	if err != nil {
-		return answer{}, err
-	}
 	return answer{http.StatusCreated, struct {
 		Data  tokenBody `json:"data"`
 		Token string    `json:"token"`
-	}{a.tokenOf(created), text}}, nil
+	}{a.tokenOf(created), text}}, err
 }
 
 // revokeToken is DELETE /api-tokens/:id.
-func (a tokens) revokeToken(c echo.Context, s web.Caller) (answer, error) {
-	id, err := a.namedToken(c, s)
-	if err != nil {
-		return answer{}, err
-	}
+func (a tokens) revokeToken(c echo.Context, s web.Caller, id int64) (answer, error) {
 	return done, a.Policy.RevokeToken(c.Request().Context(), s.UserID, id)
 }
 
 // removeToken is POST /api-tokens/:id/remove.
-func (a tokens) removeToken(c echo.Context, s web.Caller) (answer, error) {
-	id, err := a.namedToken(c, s)
-	if err != nil {
-		return answer{}, err
-	}
+func (a tokens) removeToken(c echo.Context, s web.Caller, id int64) (answer, error) {
 	return done, a.Policy.RemoveToken(c.Request().Context(), s.UserID, id)
 }
 
-// namedToken returns the id of the token that the path names, after web.CheckTokenProof.
-func (a tokens) namedToken(c echo.Context, s web.Caller) (int64, error) {
-	id, err := web.ParseID(c.Param("id"))
-	if err != nil {
-		return 0, token.ErrNotFound
-	}
-	return id, a.CheckTokenProof(c.Request().Context(), s, id)
+// proved returns a handler that calls h with the id of the token that the path names, after web.CheckTokenProof.
+func (a tokens) proved(h func(c echo.Context, s web.Caller, id int64) (answer, error)) handler {
+	return byID(token.ErrNotFound, func(c echo.Context, s web.Caller, id int64) (answer, error) {
+		if err := a.CheckTokenProof(c.Request().Context(), s, id); err != nil {
+			return answer{}, err
+		}
+		return h(c, s, id)
+	})
 }

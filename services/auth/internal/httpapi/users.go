@@ -46,10 +46,7 @@ func Listed(users []user.User) []ListedUser {
 // listUsers is GET /users.
 func (a members) listUsers(c echo.Context, _ web.Caller) (answer, error) {
 	users, err := a.People.List(c.Request().Context())
-	if err != nil {
-		return answer{}, err
-	}
-	return data(Listed(users)), nil
+	return data(Listed(users)), err
 }
 
 // createUser is POST /users.
@@ -63,10 +60,7 @@ func (a members) createUser(c echo.Context, s web.Caller, body struct {
 ) (answer, error) {
 	defer a.detach(c)()
 	u, err := a.People.Create(c.Request().Context(), s.Session, people.NewUser(body))
-	if err != nil {
-		return answer{}, err
-	}
-	return userAnswer(http.StatusCreated, u), nil
+	return userAnswer(http.StatusCreated, u), err
 }
 
 // deleteUser is DELETE /users/:id.
