@@ -35,45 +35,32 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
 	m := &Metrics{
 		Requests: requests,
-		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, second_factor (a second step " +
-				"follows), invalid_credentials, closed, bad_request, busy, error.",
-		}, []string{"outcome"}),
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, " +
-				"password, link, passkey, signin) and decision: taken, given_back, refused, error.",
-		}, []string{"limit", "decision"}),
-		second: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_second_factors_total", Help: "Second steps of logins, by method (totp, recovery, passkey) " +
-				"and outcome: success, invalid, limited, no_login, error.",
-		}, []string{"method", "outcome"}),
-		reauths: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_reauthentications_total", Help: "Users who proved again who they are, by outcome: success, " +
-				"invalid, limited, error.",
-		}, []string{"outcome"}),
+		logins: counter("auth_logins_total", "Login attempts, by outcome: success, second_factor (a second step "+
+			"follows), invalid_credentials, closed, bad_request, busy, error.", "outcome"),
+		decisions: counter("auth_limiter_decisions_total", "Decisions of the limit of failed attempts, by limit "+
+			"(login, password, link, passkey, signin) and decision: taken, given_back, refused, error.",
+			"limit", "decision"),
+		second: counter("auth_second_factors_total", "Second steps of logins, by method (totp, recovery, passkey) "+
+			"and outcome: success, invalid, limited, no_login, error.", "method", "outcome"),
+		reauths: counter("auth_reauthentications_total", "Users who proved again who they are, by outcome: success, "+
+			"invalid, limited, error.", "outcome"),
+		guard: counter("auth_guard_decisions_total", "Decisions about requests to applications, by reason: passed, "+
+			"those of refusals (not_logged_in, app_denied, …), limited, error.", "reason"),
+		tokens: counter("auth_app_token_uses_total", "App tokens that requests to applications presented, by outcome: "+
+			"right (which does not mean that the request passed), invalid, limited, error.", "outcome"),
+		authorizations: counter("auth_oidc_authorizations_total", "Requests for logins at applications, by result: "+
+			"code, interrupted (the user has to log in, prove or answer something), refused (by a page), or the error "+
+			"that leads back.", "result"),
+		exchanges: counter("auth_oidc_tokens_total", "Requests of applications for tokens, by grant "+
+			"(authorization_code, refresh_token, device_code, other) and result: ok, or the error.", "grant", "result"),
+		userInfos: counter("auth_oidc_userinfo_total", "Questions of applications about a user, by result: ok, or the "+
+			"error.", "result"),
 	}
-	m.guard = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "auth_guard_decisions_total", Help: "Decisions about requests to applications, by reason: passed, " +
-			"those of refusals (not_logged_in, app_denied, …), limited, error.",
-	}, []string{"reason"})
-	m.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "auth_app_token_uses_total", Help: "App tokens that requests to applications presented, by outcome: " +
-			"right (which does not mean that the request passed), invalid, limited, error.",
-	}, []string{"outcome"})
-	m.authorizations = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "auth_oidc_authorizations_total", Help: "Requests for logins at applications, by result: code, " +
-			"interrupted (the user has to log in, prove or answer something), refused (by a page), or the error that " +
-			"leads back.",
-	}, []string{"result"})
-	m.exchanges = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "auth_oidc_tokens_total", Help: "Requests of applications for tokens, by grant (authorization_code, " +
-			"refresh_token, device_code, other) and result: ok, or the error.",
-	}, []string{"grant", "result"})
-	m.userInfos = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "auth_oidc_userinfo_total", Help: "Questions of applications about a user, by result: ok, or the error.",
-	}, []string{"result"})
 	for _, result := range []string{"code", "interrupted", "refused", "access_denied", "login_required", unavailable} {
 		m.authorizations.WithLabelValues(result)
 	}
