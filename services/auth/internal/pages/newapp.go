@@ -141,26 +141,20 @@ func (p appPages) addNewApp(r *request) error {
 	if f.get("filled") == rec.Slug { // a script has filled in the recipe, and what is empty was emptied
 		rec = recipe{Slug: rec.Slug}
 	}
-	n := policy.NewApplication{
-		Name: cmp.Or(strings.TrimSpace(f.get("name")), r.text["recipe."+rec.Slug]), Description: f.get("description"),
-		SecondFactor: f.sent("second_factor"), Tokens: f.sent("tokens") || rec.Tokens,
-	}
-	if n.Name == "" {
-		return application.ErrName
-	}
-	n.Rule, n.Group, _ = strings.Cut(cmp.Or(f.get("rule"), string(application.Login)), ":")
-	n.URL = p.addressOf(r, cmp.Or(strings.TrimSpace(f.get("url")), slugOf(n.Name)), f.get("where") == "path")
-	taken, err := p.Policy.Applications(r.ctx())
+	name := cmp.Or(strings.TrimSpace(f.get("name")), r.text["recipe."+rec.Slug])
+	at := p.addressOf(r, cmp.Or(strings.TrimSpace(f.get("url")), slugOf(name)), f.get("where") == "path")
+	n, err := p.newApplication(r, name, at)
 	if err != nil {
 		return err
 	}
-	n.Slug = freeSlug(slugOf(n.Name), taken)
+	n.Description = f.get("description")
+	n.SecondFactor, n.Tokens = f.sent("second_factor"), f.sent("tokens") || rec.Tokens
 	if typed := strings.TrimSpace(f.get("slug")); typed != "" {
 		if n.Slug = slugOf(typed); slices.Contains(ownSlugs, n.Slug) {
 			return application.ErrSlugTaken
 		}
+		n.Color = user.ColorOf(n.Slug)
 	}
-	n.Color = user.ColorOf(n.Slug)
 	var icon application.Icon
 	if len(r.file) > 0 {
 		if icon, err = p.Policy.IconOf(r.ctx(), r.file); err != nil {
@@ -179,6 +173,23 @@ func (p appPages) addNewApp(r *request) error {
 		to.Set("probe", found)
 	}
 	return r.seeOther(appsPath + "/" + n.Slug + "?" + to.Encode())
+}
+
+// newApplication returns an application of a name and an address, with the rule of the form and a slug that is free.
+// application.ErrName.
+func (p *Pages) newApplication(r *request, name, at string) (n policy.NewApplication, err error) {
+	n = policy.NewApplication{Name: strings.TrimSpace(name), URL: at}
+	if n.Name == "" {
+		return n, application.ErrName
+	}
+	n.Rule, n.Group, _ = strings.Cut(cmp.Or(r.form.get("rule"), string(application.Login)), ":")
+	taken, err := p.Policy.Applications(r.ctx())
+	if err != nil {
+		return n, err
+	}
+	n.Slug = freeSlug(slugOf(n.Name), taken)
+	n.Color = user.ColorOf(n.Slug)
+	return n, nil
 }
 
 // addressOf returns the address of an application that was typed as a label, a path, a host or a whole URL; with

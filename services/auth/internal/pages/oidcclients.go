@@ -140,7 +140,8 @@ func (p clients) addClient(r *request) error {
 	made := n.Slug == ""
 	var app policy.NewApplication
 	if made {
-		if app, err = p.newApplication(r, cmp.Or(f.get("name"), r.text["recipe."+c.Slug]), at); err != nil {
+		name := cmp.Or(f.get("name"), r.text["recipe."+c.Slug])
+		if app, err = p.newApplication(r, name, p.addressOf(r, at, false)); err != nil {
 			return err
 		}
 		n.Slug = app.Slug
@@ -167,22 +168,6 @@ func (p clients) addClient(r *request) error {
 		appPages(p).foundAt(r, n.Slug, route.Upstream)
 	}
 	return p.showEntered(r, c, n, at, secret)
-}
-
-// newApplication returns the application that is made with a client.
-func (p clients) newApplication(r *request, name, at string) (n policy.NewApplication, err error) {
-	n = policy.NewApplication{Name: strings.TrimSpace(name), URL: p.addressOf(r, at, false)}
-	if n.Name == "" {
-		return n, application.ErrName
-	}
-	n.Rule, n.Group, _ = strings.Cut(cmp.Or(r.form.get("rule"), string(application.Login)), ":")
-	taken, err := p.Policy.Applications(r.ctx())
-	if err != nil {
-		return n, err
-	}
-	n.Slug = freeSlug(slugOf(n.Name), taken)
-	n.Color = user.ColorOf(n.Slug)
-	return n, nil
 }
 
 // typedAddress returns the whole address of what was typed, which may be a label, a path, a host or a URL, without a
