@@ -97,7 +97,8 @@ func TestOrigins_OfAHostileListAreFew(t *testing.T) {
 	}
 	// Those of the policy, of the newest log, and all that are listed.
 	for _, want := range []string{
-		"own.example/v1/log/1", "own.example/v1/log/5", "0.example/v1/log/1", "0.example/v1/log/67", "63.example/v1/log/64",
+		"own.example/v1/log/1", "own.example/v1/log/5", "0.example/v1/log/1", "0.example/v1/log/67",
+		"63.example/v1/log/64",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is missing", want)
