@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/base32"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/app/apptest"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
@@ -49,6 +52,22 @@ func (r *rules) withTOTP(name string) (of session.Session, secret []byte, codes 
 		r.t.Fatal(err)
 	}
 	return of, secret, codes
+}
+
+func TestLogin_RehashesAWeakHashBeforeTheSecondStep(t *testing.T) {
+	r := newRules(t)
+	of, _, _ := r.withTOTP("anna")
+	weak := apptest.Must(password.New(password.Options{Cost: 4}))(t)
+	hash := apptest.Must(weak.Hash(t.Context(), oldPass))(t)
+	stored := apptest.Must(r.users.ByID(t.Context(), of.UserID))(t).PasswordHash
+	if err := r.users.Rehash(t.Context(), of.UserID, stored, hash); err != nil {
+		t.Fatal(err)
+	}
+	r.begin("anna", session.Ref{})
+	u := apptest.Must(r.users.ByID(t.Context(), of.UserID))(t)
+	if !strings.HasPrefix(u.PasswordHash, "$2a$05$") {
+		t.Errorf("the hash is %q", u.PasswordHash)
+	}
 }
 
 // begin logs in with the password and returns the pending login.

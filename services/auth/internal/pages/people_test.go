@@ -315,6 +315,8 @@ func TestPasskeyOnly_AccountIsToldWhatItHas(t *testing.T) {
 	otto.get("/pforte/account/security").want(http.StatusOK).shows("Du hast kein Passwort und meldest dich mit Passkeys an.", `name="do" value="first-password"`).lacks(`name="current"`)
 	otto.get("/pforte/reauth").want(http.StatusOK).lacks(`type="password"`)
 	otto.post("/pforte/account/security", "do", "first-password", "password", "short").want(http.StatusBadRequest).shows(`href="#password"`)
+	otto.post("/pforte/account/security", "do", "first-password", "password", "password1").want(http.StatusBadRequest).
+		shows("Dieses Passwort ist zu bekannt.")
 	otto.post("/pforte/account/security", "do", "first-password", "password", newPassword).leadsTo("/pforte/account/security?done=password")
 	otto.post("/pforte/account/security", "do", "first-password", "password", "another long one").leadsTo("/pforte/account/security?done=password")
 	f.loggedIn("otto", newPassword).get("/pforte/account/security").want(http.StatusOK).shows(`name="current"`)

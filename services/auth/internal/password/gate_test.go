@@ -185,6 +185,19 @@ func TestGate_HalfOfTheProcessorsAreForOtherRequests(t *testing.T) {
 	}
 }
 
+func TestGate_OnASingleProcessorOneIsComputed(t *testing.T) {
+	all := runtime.GOMAXPROCS(1)
+	h := newHasher(t, password.Options{Cost: bcrypt.MinCost})
+	runtime.GOMAXPROCS(all)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	release, err := h.Occupy(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+}
+
 func TestGate_AStormIsShedAndMemoryStaysFlat(t *testing.T) {
 	h := newHasher(t, password.Options{Cost: bcrypt.MinCost, Concurrency: 1, Queue: 8})
 	var computed, refused atomic.Int64

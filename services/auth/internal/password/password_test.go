@@ -109,7 +109,11 @@ func TestHash_AnExactPasswordIsPlainBcrypt(t *testing.T) {
 }
 
 func TestHash_CostIs12AndTheDummyIsReal(t *testing.T) {
-	if dummy := newHasher(t, password.Options{}).Dummy(); !strings.HasPrefix(dummy, "$2a$12$") || password.CheckImport(dummy) != nil {
+	h := newHasher(t, password.Options{})
+	if hash, err := h.Hash(t.Context(), "correct horse"); err != nil || !strings.HasPrefix(hash, "$2a$12$") {
+		t.Errorf("a hash is %q, %v", hash, err)
+	}
+	if dummy := h.Dummy(); !strings.HasPrefix(dummy, "$2a$12$") || password.CheckImport(dummy) != nil {
 		t.Errorf("the dummy is %q", dummy)
 	}
 }
