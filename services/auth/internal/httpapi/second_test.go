@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/base32"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -272,6 +273,36 @@ func TestReauth_IsAskedOfAdminsWithASecondFactor(t *testing.T) {
 	create("piet").because(http.StatusForbidden, "reauth_required")
 	anna.send(http.MethodDelete, prefix+"/users/2", "").because(http.StatusForbidden, "reauth_required")
 	anna.changePassword(adminPass, "another password").because(http.StatusForbidden, "reauth_required")
+}
+
+// TestReauth_IsAskedOnEachRouteThatChangesSomething sends no bodies: the proof is looked for before they are read.
+func TestReauth_IsAskedOnEachRouteThatChangesSomething(t *testing.T) {
+	exempt := strings.Fields(`
+		/login /2fa/verify /2fa/pending /2fa/passkey /2fa/passkey/options /passkeys/login /passkeys/login/options
+		/setup /invites/accept /join/passkey /join/passkey/options /forgot-password /reset-password
+		/reauth /reauth/passkey /reauth/passkey/options /2fa/disable /2fa/recovery-codes
+		/me/profile PATCH/passkeys/{id}
+		/logout /logout-others /sessions/{id} /api-tokens/{id} /api-tokens/{id}/remove /grants/{id} /invites/{id}`)
+	h := newFixture(t)
+	anna := h.anna()
+	a, _ := h.setUp(anna)
+	anna.send(http.MethodPost, prefix+"/reauth", object("password", adminPass, "code", a.code(0))).want(http.StatusOK)
+	h.clock.Advance(10*time.Minute + time.Second)
+	asked := 0
+	for path, item := range must(document())(t).Paths.Map() {
+		below, ours := strings.CutPrefix(path, prefix)
+		at := strings.NewReplacer("{id}", "2", "{slug}", "photos").Replace(path)
+		for method := range item.Operations() {
+			if method == http.MethodGet || !ours || slices.Contains(exempt, below) || slices.Contains(exempt, method+below) {
+				continue
+			}
+			anna.send(method, at, "").because(http.StatusForbidden, "reauth_required")
+			asked++
+		}
+	}
+	if asked < 30 {
+		t.Errorf("only %d routes were asked", asked)
+	}
 }
 
 func TestDevices_ASessionIsListedAndEnded(t *testing.T) {

@@ -249,17 +249,21 @@ func TestProof_IsAskedWhereSomethingChanges(t *testing.T) {
 		"/pforte/admin/members", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/groups/kids", "/pforte/admin/security", "/pforte/admin/audit",
 	}
 	changes := map[string][]string{
-		"/pforte/account":           {"email"},
-		security:                    {"setup", "enable", "enable-passkey", "remove"},
-		"/pforte/account/tokens":    {"create"},
-		"/pforte/admin/members/2":   {"change", "reset-link", "factor", "sessions", "delete"},
-		"/pforte/admin/invites":     {"invite", "revoke"},
-		"/pforte/admin/groups":      {""},
-		"/pforte/admin/groups/kids": {"change", "rename", "remove"},
-		"/pforte/admin/apps/new":    {"", "add", "probe"},
-		"/pforte/admin/apps/probe":  {""},
-		"/pforte/admin/apps/notes":  {"change", "remove"},
-		"/pforte/admin/security":    {""},
+		"/pforte/account":                 {"email"},
+		security:                          {"setup", "enable", "enable-passkey", "remove"},
+		"/pforte/account/tokens":          {"create"},
+		"/pforte/admin/members/2":         {"change", "reset-link", "factor", "sessions", "delete"},
+		"/pforte/admin/invites":           {"invite", "revoke"},
+		"/pforte/admin/groups":            {""},
+		"/pforte/admin/groups/kids":       {"change", "rename", "remove"},
+		"/pforte/admin/apps/new":          {"", "add", "probe"},
+		"/pforte/admin/apps/probe":        {""},
+		"/pforte/admin/apps/notes":        {"change", "remove"},
+		"/pforte/admin/security":          {""},
+		"/pforte/admin/sign-in/notes":     {"change", "remove"},
+		"/pforte/admin/sign-in/new/notes": {""},
+		"/pforte/admin/keys":              {"rotate"},
+		"/pforte/account/delete":          {""},
 	}
 	refused := func() {
 		t.Helper()
