@@ -179,6 +179,7 @@ func TestBody_TooLargeOrOfAnotherTypeIsRefused(t *testing.T) {
 		b.send(http.MethodPost, prefix+"/users", newUser(), "Content-Type", other).want(http.StatusUnsupportedMediaType)
 		b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", adminPass), "Content-Type", other).want(http.StatusUnsupportedMediaType)
 	}
+	b.send(http.MethodPost, prefix+"/users", newUser(), "Content-Encoding", "gzip").want(http.StatusUnsupportedMediaType)
 }
 
 func TestErrors_APanicIsAnInternalFailure(t *testing.T) {
