@@ -259,16 +259,24 @@ func TestAuthorization_WithAnAppTokenReachesTheGuardOfAnApplicationAlone(t *test
 
 func TestApp_NoRequestPassesWithoutAName(t *testing.T) {
 	t.Parallel()
-	auth := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+	auth := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"User-Id", "Username", "Role", "Name"} {
 			w.Header().Set("X-Auth-"+name, "x")
+		}
+		switch r.Header.Get("X-Forwarded-Uri") {
+		case "/photos/empty":
+			w.Header()["X-Auth-Groups"] = []string{""}
+		case "/photos/twice":
+			w.Header()["X-Auth-Groups"] = []string{"member", "admin"}
 		}
 	})
 	app := stand(t, "", nil)
 	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr())})
-	got := d.request(t, "GET", "/photos/", "", "X-Auth-Groups", "admin")
-	if n := len(app.received()); got.StatusCode != 502 || n != 0 {
-		t.Errorf("%d, %d requests passed", got.StatusCode, n)
+	for _, path := range []string{"/photos/", "/photos/empty", "/photos/twice"} {
+		got := d.request(t, "GET", path, "", "X-Auth-Groups", "admin")
+		if n := len(app.received()); got.StatusCode != 502 || n != 0 {
+			t.Errorf("%s: %d, %d requests passed", path, got.StatusCode, n)
+		}
 	}
 }
 
