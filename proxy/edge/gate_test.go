@@ -206,6 +206,16 @@ func TestUsers_AreKnownForAMinuteByWhatTheyLoggedInWith(t *testing.T) {
 		if u.has(anna) {
 			t.Error("a user is known for ever")
 		}
+		u.add(anna)
+		time.Sleep(knownFor)
+		u.add(of("svc.sid=paul"))
+		if !u.has(anna) {
+			t.Error("a user is forgotten when another one becomes known")
+		}
+		time.Sleep(knownFor)
+		if u.has(anna) {
+			t.Error("a user is known until the next one becomes known")
+		}
 		for i := range 3 * maxKnownUsers {
 			u.add(of("svc.sid=" + strconv.Itoa(i)))
 		}
