@@ -77,11 +77,24 @@ type database struct {
 // querier is the database or a transaction.
 type querier interface {
 	row(ctx context.Context, query string, args ...any) *sql.Row
+	query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
 // row reads a row without a transaction.
 func (d *database) row(ctx context.Context, query string, args ...any) *sql.Row {
 	return d.Reader.QueryRowContext(ctx, d.Rebind(query), args...)
+}
+
+func (d *database) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return d.Reader.QueryContext(ctx, d.Rebind(query), args...)
+}
+
+// all reads rows.
+func all[T any](
+	ctx context.Context, q querier, scan func(sqldb.Scanner) (T, error), query string, args ...any,
+) ([]T, error) {
+	rows, err := q.query(ctx, query, args...)
+	return sqldb.All(rows, err, scan)
 }
 
 // list reads rows without a transaction; what names the operation in errors.
@@ -90,12 +103,11 @@ func list[T any](ctx context.Context, d *database, what string, scan func(sqldb.
 ) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	rows, err := d.Reader.QueryContext(ctx, d.Rebind(query), args...)
-	all, err := sqldb.All(rows, err, scan)
+	listed, err := all(ctx, d, scan, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	return all, nil
+	return listed, nil
 }
 
 // read reads a row of one column without a transaction; what names the operation in errors.
@@ -148,6 +160,14 @@ func orNone(err, none error) error {
 		return none
 	}
 	return err
+}
+
+// found is orNone, but any other error says what failed.
+func found(err error, what string, none error) error {
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		return orNone(err, none)
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // refuse returns wrong where a query, of one row with one boolean, finds that it is so.

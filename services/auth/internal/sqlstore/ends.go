@@ -26,9 +26,8 @@ const endedAtOnce = 200
 // for the applications with an address for them, unless the reason is oidc.EndedByClient.
 func (tx *transaction) endGrants(ctx context.Context, reason, where string, args ...any) (int, error) {
 	now := tx.db.now().Unix()
-	rows, err := tx.query(ctx, `UPDATE oidc_grants SET ended_at = ?, reason = ? WHERE ended_at IS NULL AND (`+where+
-		`) RETURNING id`, append([]any{now, reason}, args...)...)
-	ids, err := sqldb.All(rows, err, scanID)
+	ids, err := all(ctx, tx, scanID, `UPDATE oidc_grants SET ended_at = ?, reason = ? WHERE ended_at IS NULL AND (`+
+		where+`) RETURNING id`, append([]any{now, reason}, args...)...)
 	if err != nil || reason == oidc.EndedByClient { // the application ended it itself
 		return len(ids), err
 	}

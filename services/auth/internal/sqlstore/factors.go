@@ -3,9 +3,7 @@ package sqlstore
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -51,13 +49,7 @@ func factorsOf(ctx context.Context, q querier, id int64) (factor.State, error) {
 		(SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id)
 		FROM users LEFT JOIN user_factors AS f ON f.user_id = users.id WHERE users.id = ?`, id).
 		Scan(&state.Enabled, &state.Sealed, &state.Confirmed, &state.LastStep, &state.Recovery, &state.Passkeys)
-	if errors.Is(err, sql.ErrNoRows) {
-		return factor.State{}, user.ErrNotFound
-	}
-	if err != nil {
-		return factor.State{}, fmt.Errorf("read second factors: %w", err)
-	}
-	return state, nil
+	return state, found(err, "read second factors", user.ErrNotFound)
 }
 
 // SetupTOTP implements account.Factors.

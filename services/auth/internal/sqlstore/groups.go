@@ -119,8 +119,7 @@ func (s *Groups) ChangeGroup(
 
 // setMembers makes these users, and no others, the members of a group. user.ErrNotFound.
 func (s *Groups) setMembers(ctx context.Context, tx *transaction, group int64, slug string, ids []int64) error {
-	rows, err := tx.query(ctx, `SELECT user_id FROM group_members WHERE group_id = ?`, group)
-	before, err := sqldb.All(rows, err, scanOne[int64])
+	before, err := all(ctx, tx, scanOne[int64], `SELECT user_id FROM group_members WHERE group_id = ?`, group)
 	if err != nil {
 		return err
 	}

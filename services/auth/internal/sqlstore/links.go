@@ -38,13 +38,10 @@ func scanLink(row sqldb.Scanner) (link.Link, error) {
 	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, (*slugs)(&l.Groups),
 		(*instant)(&l.CreatedAt), (*instant)(&l.ExpiresAt), (*instant)(&l.UsedAt), (*instant)(&l.EndsAt), &username,
 		&displayName, &l.CreatorName)
-	if errors.Is(err, sql.ErrNoRows) {
-		return link.Link{}, link.ErrInvalid
-	}
 	if userID.Valid {
 		l.UserID, l.Username, l.DisplayName = userID.Int64, username, displayName
 	}
-	return l, err
+	return l, orNone(err, link.ErrInvalid)
 }
 
 // Links keeps links, and carries out what they are for.

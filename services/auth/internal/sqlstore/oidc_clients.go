@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -33,7 +34,7 @@ func clientDest(c *oidc.Client) []any {
 
 func scanClient(row sqldb.Scanner) (c oidc.Client, err error) {
 	err = row.Scan(clientDest(&c)...)
-	return c, orNone(err, oidc.ErrNoClient)
+	return c, err
 }
 
 // clientURI is a redirect address of a client, or one that it may name after a logout.
@@ -57,13 +58,23 @@ func scanSecret(row sqldb.Scanner) (s clientSecret, err error) {
 	return s, err
 }
 
-const (
-	selectURIs   = `SELECT application_id, kind, uri FROM oidc_uris`
-	selectHashes = `SELECT application_id, id, hash, hint, created_at, last_used_at FROM oidc_secrets`
-)
-
-// addresses adds to clients their Redirects, AfterLogout and Secrets.
-func addresses(clients []oidc.Client, uris []clientURI, secrets []clientSecret) {
+// clientsIn returns the clients that the condition where selects, by slug, with their addresses and secrets.
+func clientsIn(ctx context.Context, q querier, where string, args ...any) ([]oidc.Client, error) {
+	clients, err := all(ctx, q, scanClient, `SELECT `+clientColumns+clientTables+where+` ORDER BY applications.slug`,
+		args...)
+	if err != nil || len(clients) == 0 {
+		return nil, err
+	}
+	uris, err := all(ctx, q, scanURI, `SELECT application_id, kind, uri FROM oidc_uris
+		ORDER BY application_id, kind, uri`)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := all(ctx, q, scanSecret, `SELECT application_id, id, hash, hint, created_at, last_used_at
+		FROM oidc_secrets ORDER BY id`)
+	if err != nil {
+		return nil, err
+	}
 	for i := range clients {
 		c := &clients[i]
 		for _, u := range uris {
@@ -81,49 +92,32 @@ func addresses(clients []oidc.Client, uris []clientURI, secrets []clientSecret) 
 			}
 		}
 	}
+	return clients, nil
 }
 
 // Clients implements oidc.Clients.
 func (s *Clients) Clients(ctx context.Context) ([]oidc.Client, error) {
-	const what = "list clients"
-	clients, err := list(ctx, s.db, what, scanClient, `SELECT `+clientColumns+clientTables+
-		` ORDER BY applications.slug`)
-	if err != nil || len(clients) == 0 {
-		return nil, err
-	}
-	uris, err := list(ctx, s.db, what, scanURI, selectURIs+` ORDER BY application_id, kind, uri`)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	clients, err := clientsIn(ctx, s.db, ``)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list clients: %w", err)
 	}
-	secrets, err := list(ctx, s.db, what, scanSecret, selectHashes+` ORDER BY id`)
-	if err != nil {
-		return nil, err
-	}
-	addresses(clients, uris, secrets)
 	return clients, nil
 }
 
-// client returns the client of the application with a slug, with its addresses and secrets. oidc.ErrNoClient.
+// client returns the client of the application with a slug. oidc.ErrNoClient.
 func (tx *transaction) client(ctx context.Context, slug string) (oidc.Client, error) {
 	if !isText(slug) {
 		return oidc.Client{}, oidc.ErrNoClient
 	}
-	c, err := scanClient(tx.row(ctx, `SELECT `+clientColumns+clientTables+` WHERE applications.slug = ?`, slug))
+	clients, err := clientsIn(ctx, tx, ` WHERE applications.slug = ?`, slug)
 	if err != nil {
 		return oidc.Client{}, err
 	}
-	rows, err := tx.query(ctx, selectURIs+` WHERE application_id = ? ORDER BY kind, uri`, c.ApplicationID)
-	uris, err := sqldb.All(rows, err, scanURI)
-	if err != nil {
-		return oidc.Client{}, err
+	if len(clients) == 0 {
+		return oidc.Client{}, oidc.ErrNoClient
 	}
-	rows, err = tx.query(ctx, selectHashes+` WHERE application_id = ? ORDER BY id`, c.ApplicationID)
-	secrets, err := sqldb.All(rows, err, scanSecret)
-	if err != nil {
-		return oidc.Client{}, err
-	}
-	clients := []oidc.Client{c}
-	addresses(clients, uris, secrets)
 	return clients[0], nil
 }
 

@@ -55,16 +55,12 @@ func (s *Grants) Person(
 	err = s.db.row(ctx, `SELECT `+personColumns+`, applications.second_factor, `+permits+`
 		FROM users, applications WHERE users.id = ? AND applications.id = ? AND `+isOpen,
 		userID, applicationID, now).Scan(append(personDest(&p), &secondFactor, &admitted)...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return oidc.Person{}, false, user.ErrNotFound
-	}
-	if err != nil {
-		return oidc.Person{}, false, fmt.Errorf("read person: %w", err)
-	}
-	if !admitted {
+	switch err = found(err, "read person", user.ErrNotFound); {
+	case err != nil:
+		return oidc.Person{}, false, err
+	case !admitted:
 		return p, secondFactor, oidc.ErrNotAdmitted
-	}
-	if p.Subject == "" {
+	case p.Subject == "":
 		p.Subject, err = s.db.subject(ctx, userID)
 	}
 	return p, secondFactor, err
@@ -107,13 +103,7 @@ const selectHeld = `SELECT ` + grantColumns + `, ` + personColumns + `, ` + clie
 
 func scanHeld(row sqldb.Scanner) (h oidc.Held, err error) {
 	err = row.Scan(slices.Concat(grantDest(&h.Grant), personDest(&h.Person), clientDest(&h.Client))...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return oidc.Held{}, oidc.ErrGrantEnded
-	}
-	if err != nil {
-		return oidc.Held{}, fmt.Errorf("read grant: %w", err)
-	}
-	return h, nil
+	return h, found(err, "read grant", oidc.ErrGrantEnded)
 }
 
 // Held implements oidc.Grants.
@@ -217,8 +207,7 @@ func (tx *transaction) limitGrants(ctx context.Context, g oidc.Grant) error {
 // endFound ends the grants whose ids a query of tooMany finds. It passes the ids as arguments: with a subquery SQLite
 // would search the index of all grants that have not ended.
 func (tx *transaction) endFound(ctx context.Context, query string, args ...any) error {
-	rows, err := tx.query(ctx, query, args...)
-	ids, err := sqldb.All(rows, err, scanID)
+	ids, err := all(ctx, tx, scanID, query, args...)
 	if err != nil || len(ids) == 0 {
 		return err
 	}

@@ -32,8 +32,7 @@ func (s *Keys) ChangeKeys(
 		if err := tx.lock(ctx, "oidc_keys"); err != nil {
 			return err
 		}
-		rows, err := tx.query(ctx, selectKeys)
-		before, err := sqldb.All(rows, err, scanKey)
+		before, err := all(ctx, tx, scanKey, selectKeys)
 		if err != nil {
 			return err
 		}

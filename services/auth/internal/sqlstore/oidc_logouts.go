@@ -35,14 +35,13 @@ func (s *Logouts) ClaimLogouts(ctx context.Context, most int, busy []int64) (cla
 		due += ` FOR UPDATE SKIP LOCKED`
 	}
 	err = s.db.write(ctx, timeout, "claim logouts", func(ctx context.Context, tx *transaction) error {
-		rows, err := tx.query(ctx, `UPDATE oidc_logouts SET lease_until = ?, tries = tries + 1
+		claimed, err = all(ctx, tx, func(row sqldb.Scanner) (l oidc.Logout, err error) {
+			err = row.Scan(&l.ID, &l.ApplicationID, &l.ClientID, &l.Alg, &l.Subject, &l.SID, &l.URI, &l.Tries)
+			return l, err
+		}, `UPDATE oidc_logouts SET lease_until = ?, tries = tries + 1
 			WHERE id IN (SELECT id FROM oidc_logouts WHERE `+due+`)
 			RETURNING id, application_id, client_id, alg, sub, sid, uri, tries`,
 			append([]any{ceilUnix(now.Add(oidc.LogoutLease))}, args...)...)
-		claimed, err = sqldb.All(rows, err, func(row sqldb.Scanner) (l oidc.Logout, err error) {
-			err = row.Scan(&l.ID, &l.ApplicationID, &l.ClientID, &l.Alg, &l.Subject, &l.SID, &l.URI, &l.Tries)
-			return l, err
-		})
 		return err
 	})
 	return claimed, err

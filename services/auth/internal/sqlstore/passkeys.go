@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -43,13 +42,7 @@ func scanPasskey(row sqldb.Scanner) (factor.Passkey, error) {
 	var p factor.Passkey
 	err := row.Scan(&p.ID, &p.UserID, &p.CredentialID, &p.RPID, &p.Name, &p.Record, &p.SignCount,
 		(*instant)(&p.CreatedAt), (*instant)(&p.LastUsedAt))
-	if errors.Is(err, sql.ErrNoRows) {
-		return factor.Passkey{}, factor.ErrNoPasskey
-	}
-	if err != nil {
-		return factor.Passkey{}, fmt.Errorf("read passkey: %w", err)
-	}
-	return p, nil
+	return p, found(err, "read passkey", factor.ErrNoPasskey)
 }
 
 // Passkeys implements factor.PasskeyStore.

@@ -214,14 +214,8 @@ func scan(row sqldb.Scanner) (user.User, error) {
 	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role,
 		(*instant)(&u.CreatedAt), &u.SessionStamp, &u.KeptSession, &u.SecondFactor, (*instant)(&u.DisabledAt),
 		(*instant)(&u.EndsAt), &u.Picture)
-	if errors.Is(err, sql.ErrNoRows) {
-		return user.User{}, user.ErrNotFound
-	}
-	if err != nil {
-		return user.User{}, fmt.Errorf("read user: %w", err)
-	}
 	u.PasswordHash = unmarked(u.PasswordHash)
-	return u, nil
+	return u, found(err, "read user", user.ErrNotFound)
 }
 
 // SetPasswordHash implements account.Users.
@@ -470,8 +464,7 @@ func (tx *transaction) keepAnAdmin(ctx context.Context, id, by int64) error {
 	if tx.db.Dialect == sqldb.Postgres {
 		query += ` FOR UPDATE`
 	}
-	rows, err := tx.query(ctx, query)
-	admins, err := sqldb.All(rows, err, scanOne[int64])
+	admins, err := all(ctx, tx, scanOne[int64], query)
 	switch {
 	case err != nil:
 		return err
