@@ -123,13 +123,8 @@ func (m *Manager) sendApp(w http.ResponseWriter, t appToken, d Device) error {
 func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
 	name, lifetimes := m.app+appCookie, m.renewal(r)
 	loads := 0
-	cookies := r.CookiesNamed(name)
-	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
-		var signed []byte
-		if securecookie.DecodeMulti(name, cookie.Value, &signed, m.codecs...) != nil {
-			continue
-		}
-		t, ok := parseAppToken(string(signed))
+	for text := range m.signed(r, name) {
+		t, ok := parseAppToken(text)
 		if !ok {
 			continue
 		}
@@ -176,8 +171,7 @@ func parseBegun(text string) (begun, bool) {
 // begun returns the contents of the request's cookies: several where a host of the same
 // domain has set one too.
 func (m *Manager) begun(r *http.Request) (found []begun) {
-	cookies := r.CookiesNamed(m.app + beginCookie)
-	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
+	for _, cookie := range cookies(r, m.app+beginCookie) {
 		if b, ok := parseBegun(cookie.Value); ok {
 			found = append(found, b)
 		}

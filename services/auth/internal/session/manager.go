@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"regexp"
 	"slices"
@@ -287,13 +288,8 @@ func (m *Manager) setCookie(w http.ResponseWriter, name, value string, o session
 // tokens returns the tokens of the session cookies with our signature, in the order of the request, each session
 // once, at most maxLoads.
 func (m *Manager) tokens(r *http.Request) (tokens []token) {
-	cookies := r.CookiesNamed(m.name)
-	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
-		var signed []byte
-		if securecookie.DecodeMulti(m.name, cookie.Value, &signed, m.codecs...) != nil {
-			continue
-		}
-		t, ok := parseToken(string(signed))
+	for text := range m.signed(r, m.name) {
+		t, ok := parseToken(text)
 		if !ok ||
 			slices.ContainsFunc(tokens, func(other token) bool {
 				return other.id == t.id && other.userID == t.userID
@@ -305,6 +301,24 @@ func (m *Manager) tokens(r *http.Request) (tokens []token) {
 		}
 	}
 	return tokens
+}
+
+// cookies returns the first maxCookies of a request's cookies of a name.
+func cookies(r *http.Request, name string) []*http.Cookie {
+	all := r.CookiesNamed(name)
+	return all[:min(len(all), maxCookies)]
+}
+
+// signed yields what a request's cookies of a name contain, of those with our signature.
+func (m *Manager) signed(r *http.Request, name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, cookie := range cookies(r, name) {
+			var text []byte
+			if securecookie.DecodeMulti(name, cookie.Value, &text, m.codecs...) == nil && !yield(string(text)) {
+				return
+			}
+		}
+	}
 }
 
 // token is the content of the cookie of a session or a pending login before it is

@@ -36,14 +36,8 @@ func (m *Manager) StartPending(w http.ResponseWriter, p Pending, id string) erro
 // LoadPending returns the pending login that the request's cookie names, whether or not
 // it still exists. ErrNotFound.
 func (m *Manager) LoadPending(r *http.Request) (Ref, error) {
-	name := m.app + pendingCookie
-	cookies := r.CookiesNamed(name)
-	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
-		var signed []byte
-		if securecookie.DecodeMulti(name, cookie.Value, &signed, m.codecs...) != nil {
-			continue
-		}
-		if t, ok := parseToken(string(signed)); ok {
+	for text := range m.signed(r, m.app+pendingCookie) {
+		if t, ok := parseToken(text); ok {
 			return t.ref(), nil
 		}
 	}
@@ -81,8 +75,7 @@ func (m *Manager) Browser(r *http.Request) string {
 
 // randomValue returns the first cookie of a name that has the form of a random id.
 func randomValue(r *http.Request, name string) (string, error) {
-	cookies := r.CookiesNamed(name)
-	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
+	for _, cookie := range cookies(r, name) {
 		if secrets.Is(cookie.Value) {
 			return cookie.Value, nil
 		}
