@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,6 +129,48 @@ func TestPaywall_ContractsThatCannotBeCheckedKeepNoPlainPayerOut(t *testing.T) {
 				t.Errorf("a new payer: %v", err)
 			}
 		})
+	}
+}
+
+// A known payer's account may be given code, over which the facilitator waits in vain from then on.
+func TestPaywall_AKnownPayerWhoCannotBeCheckedKeepsNoOtherOut(t *testing.T) {
+	s := open(t, nil)
+	attacker, other := s.payOf(1, "a"), s.payOf(2, "b")
+	honest := s.sim.Facilitator()
+	var slow atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || slow.Load() && bytes.Contains(body, []byte(attacker.Payer)) {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		honest.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	called, err := facilitator.New(facilitator.Options{URL: server.URL, Now: s.clock.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.replica(func(o *paywall.Options) {
+		o.Facilitator, o.StrangersFacilitator = called, called.ForStrangers()
+		o.ContractsFacilitator = called.ForStrangers()
+	})
+	for _, p := range []payment.Payment{attacker, other} {
+		if _, err := w.Buy(t.Context(), s.order(p, "first")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slow.Store(true)
+	for i := range 10 {
+		if _, err := w.Buy(t.Context(), s.order(s.payOf(1, fmt.Sprintf("c%x", i)), "second")); err == nil {
+			t.Error("sold without a check")
+		}
+	}
+	for name, p := range map[string]payment.Payment{"another known payer": s.payOf(2, "d"), "a new one": s.payOf(3, "e")} {
+		if _, err := w.Buy(t.Context(), s.order(p, name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

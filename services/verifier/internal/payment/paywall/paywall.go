@@ -24,8 +24,9 @@ type Options struct {
 	// StrangersFacilitator may be nil; else it is called for payments that are not certainly a
 	// known payer's, so that what stops their checks does not stop those of the others.
 	StrangersFacilitator payment.Facilitator
-	// ContractsFacilitator is StrangersFacilitator for those of these payments whose signature a contract
-	// judges: anyone may deploy one over which the facilitator takes too long.
+	// ContractsFacilitator may be nil; else it is called for payments whose signature a contract judges, because
+	// anyone may deploy one over which the facilitator takes too long, and for those of payers over whose
+	// payments it gave no answer.
 	ContractsFacilitator payment.Facilitator
 	// ChainLog may be nil: then an outcome that the facilitator leaves open stays
 	// open until the facilitator reports it, or an operator decides.
@@ -120,6 +121,7 @@ type Paywall struct {
 	strangers, named         budgets
 	accountsNear, checksNear *attempts
 	unpaidOf, unpaidNear     *attempts
+	unanswered               *attempts // of known payers: see noteAnswer
 	settlements              settlementQueue
 	// unknownPayers, beside and looking (of known payers) bound concurrent work: see limits.go.
 	unknownPayers, beside, looking *semaphore.Weighted
@@ -164,7 +166,8 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		lookupsNear: newAttempts(o.Now, lookupWindow, nearby),
 		strangers:   newBudgets(o), named: newBudgets(o),
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
-		unpaidOf: newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
+		unanswered: newAttempts(o.Now, unansweredFor, onePayer),
+		unpaidOf:   newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
 		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside),
 		looking:     semaphore.NewWeighted(maxAccounts),
 		knownMaking: semaphore.NewWeighted(mostMade), othersMaking: semaphore.NewWeighted(mostMade),

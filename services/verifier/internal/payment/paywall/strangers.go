@@ -76,16 +76,32 @@ func (w *Paywall) spendShared(c *call, from *budget, within *attempts) error {
 
 var errShared = errors.New("what new payers may use up is used up for now")
 
+// facilitatorOf returns the client for a call's payment. What has stopped the checks of one client does not stop
+// those of the one before it.
 func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
-	isContracts := !c.plain || c.account != nil && c.account.Code
+	isContracts := !c.plain || c.account != nil && c.account.Code || w.unanswered.has(c.Payment.Key.Payer)
 	switch {
-	case c.isKnown():
 	case isContracts && w.ContractsFacilitator != nil:
 		return w.ContractsFacilitator
-	case w.StrangersFacilitator != nil:
+	case !c.isKnown() && w.StrangersFacilitator != nil:
 		return w.StrangersFacilitator
 	}
 	return w.Facilitator
+}
+
+// unansweredFor is how long a payer counts as a contract over whose payment the facilitator gave no answer. The code
+// of known payers is not looked up, and that of their accounts may have the facilitator wait.
+const unansweredFor = time.Hour
+
+// noteAnswer notes the payer of a call if that was the last thing that the facilitator's client said of it: it was
+// asked, and gave no answer in time.
+func (w *Paywall) noteAnswer(c *call, err error) {
+	var later *payment.LaterError
+	if err == nil || !c.isKnown() || errors.As(err, &later) || errors.Is(err, payment.ErrNoVerdict) ||
+		errors.Is(err, context.Canceled) {
+		return
+	}
+	_, _ = w.unanswered.spend(c.Payment.Key.Payer, 1) // once is enough
 }
 
 // verify checks with the facilitator whether the payment is good. While the facilitator is busy,
@@ -103,6 +119,7 @@ func (w *Paywall) verify(ctx context.Context, c *call) error {
 	c.sent = true
 	for {
 		answer, err := w.facilitatorOf(c).Verify(ctx, c.request)
+		w.noteAnswer(c, err)
 		if errors.Is(err, payment.ErrFacilitatorBusy) {
 			w.strangers.checks.slow(retryAfter(err))
 			if shared == nil && pause(ctx, retryAfter(err)) {
