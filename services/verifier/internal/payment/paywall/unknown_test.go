@@ -311,6 +311,24 @@ func TestUnknown_WithoutAChainARepeatedNoIsNoProof(t *testing.T) {
 	s.wantState(payment.Unknown)
 }
 
+// TestUnknown_WithoutAChainANoToTheSecondCallIsNoProof: the payer may have no funds because the first call moved them.
+func TestUnknown_WithoutAChainANoToTheSecondCallIsNoProof(t *testing.T) {
+	s := open(t, func(o *paywall.Options) { o.ChainLog = nil })
+	calls := 0
+	s.blind(true, func(r x402.SettleResponse) (x402.SettleResponse, error) {
+		if calls++; calls == 1 {
+			return openEnds["the connection is cut"](r)
+		}
+		return refusing(x402.ReasonInsufficientFunds)(r)
+	})
+	_, err := s.buy(s.pay("1"))
+	s.wantErr(err, payment.ErrPending)
+	s.wantState(payment.Unknown)
+	if calls != 2 {
+		t.Errorf("settle was called %d times", calls)
+	}
+}
+
 func TestReconcile_FinishesWhatNoClientComesBackFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		moves    bool
