@@ -26,6 +26,7 @@ type logoutQueue struct {
 	wait   map[int64]oidc.Logout
 	due    map[int64]time.Time
 	leased map[int64]bool
+	pauses []time.Duration // of LogoutLater
 	failed []int64
 	now    func() time.Time
 	broken atomic.Bool
@@ -68,6 +69,7 @@ func (q *logoutQueue) LogoutLater(_ context.Context, l oidc.Logout, pause time.D
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.due[l.ID], q.leased[l.ID] = q.now().Add(pause), false
+	q.pauses = append(q.pauses, pause)
 	return nil
 }
 
@@ -347,8 +349,12 @@ func TestMessenger_TriesAgain(t *testing.T) {
 	if len(times) != 5 || got.count(oidc.LogoutRetried) != 4 || len(got.queue.failed) != 1 {
 		t.Fatalf("%d tries: %v", len(times), times)
 	}
-	for i, least := range []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute} {
-		if pause := times[i+1] - times[i]; pause < least || pause > least+time.Hour {
+	want := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute}
+	if !slices.Equal(got.queue.pauses, want) {
+		t.Errorf("the pauses are %s, want %s", got.queue.pauses, want)
+	}
+	for i, least := range want {
+		if pause := times[i+1] - times[i]; pause < least {
 			t.Errorf("pause %d is %s, want %s", i+1, pause, least)
 		}
 	}
