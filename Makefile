@@ -256,12 +256,16 @@ vuln: $(GOVULNCHECK) ## look for known vulnerabilities (asks vuln.go.dev)
 # ---- publish
 
 .PHONY: image images release $(PLATFORMS:%=release/%)
-image: ## build the household's image for docker on this machine, without docker: localhost/pforte:devel
-	@$(MAKE) --no-print-directory release/linux/$$(go env GOARCH) DIST=$(BIN)/image RELEASED='services/auth:./cmd/auth deploy:./setup,./backup'
+# What the verifier's image has beside the household's.
+EVIDENCE := services/verifier:-tags=purego,./cmd/verifier pkg/receipt:-tags=purego,./cmd/receipt
+image: ## build the household's image for docker on this machine, without docker: localhost/pforte:devel (ARGS=--evidence: and the verifier's)
+	@rm -rf $(BIN)/image
+	@$(MAKE) --no-print-directory release/linux/$$(go env GOARCH) DIST=$(BIN)/image \
+		RELEASED='services/auth:./cmd/auth deploy:./setup,./backup $(if $(filter --evidence,$(ARGS)),$(EVIDENCE))'
 	@cd deploy && env $(STATIC) go run ./release -local -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) -top .. -built $(BIN)/image/.built -out $(BIN)/image \
 		-modcache "$$(go env GOMODCACHE)" -goroot "$$(go env GOROOT)"
 	@rm -rf $(BIN)/image/.built
-	@docker load --input $(BIN)/image/pforte_$(VERSION)_image.tar
+	@for image in $(BIN)/image/*_image.tar; do docker load --input $$image || exit; done
 
 images: ## build the images of all programs with docker (ARGS=twice: and again, the layers must be the same)
 	@VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) .ci/images $(ARGS)

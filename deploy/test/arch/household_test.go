@@ -2,6 +2,8 @@ package arch
 
 import (
 	"maps"
+	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -197,6 +199,29 @@ func TestHousehold_SetupSeesTheMarksOfARestore(t *testing.T) {
 	marks, _ := services["backup"].Environment["RESTORE_MARKS"].(string)
 	if volume := services["backup"].mounts(t)[marks]; volume == "" || services["setup"].mounts(t)["/secrets/users"] != volume {
 		t.Errorf("marks are in %q of %q", marks, volume)
+	}
+}
+
+// Before a release, and for who builds it, no registry has the images that the files name.
+func TestEvidence_ImageIsMadeFromAClone(t *testing.T) {
+	run, page := "make image ARGS=--evidence", text(t, "deploy/docs/household.md")
+	if !strings.Contains(page, "`"+run+"`") {
+		t.Errorf("the page does not say %s", run)
+	}
+	printed := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "make", append([]string{"-n", "-C", top}, args...)...)
+		cmd.Env = append(os.Environ(), "MAKEFLAGS=", "ARGS=") // of the make that runs this test
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	without, with := printed("image"), printed(strings.Fields(run)[1:]...)
+	for _, program := range []string{"./cmd/verifier", "./cmd/receipt"} {
+		if !strings.Contains(with, program) || strings.Contains(without, program) {
+			t.Errorf("%s is built for the wrong image", program)
+		}
 	}
 }
 
