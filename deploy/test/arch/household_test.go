@@ -202,6 +202,19 @@ func TestHousehold_SetupSeesTheMarksOfARestore(t *testing.T) {
 	}
 }
 
+// up stops the proxy that runs before setup says what is missing: it is asked alone, first.
+func TestEvidence_SettingsAreCheckedBeforeTheProxyStops(t *testing.T) {
+	const check, start = "docker compose run --rm --no-deps setup && ", "docker compose up -d --wait\n"
+	_, section, _ := strings.Cut(text(t, "deploy/docs/household.md"), "## Sell evidence too")
+	section, _, _ = strings.Cut(section, "\n## ")
+	if !strings.Contains(section, "$ "+check+start) || strings.Count(section, start) != 1 {
+		t.Error("the page starts a verifier without asking setup")
+	}
+	if !strings.Contains(text(t, evidence), "#   "+check+start) {
+		t.Error("the file does not say it")
+	}
+}
+
 // Before a release, and for who builds it, no registry has the images that the files name.
 func TestEvidence_ImageIsMadeFromAClone(t *testing.T) {
 	run, page := "make image ARGS=--evidence", text(t, "deploy/docs/household.md")
