@@ -142,7 +142,7 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 	return s.untilBootstrapped(handler), nil
 }
 
-// unknownZone reports whether Go finds no zone of the name that TZ has. A path, which TZ may be too, it does not look at.
+// unknownZone reports whether Go finds no zone of the name that TZ has. A path, which TZ may be too, is not looked at.
 func unknownZone(tz string) bool {
 	tz = strings.TrimPrefix(tz, ":")
 	_, err := time.LoadLocation(tz)
