@@ -131,7 +131,7 @@ func required(names []string, getenv func(string) string) error {
 	for i, name := range missing {
 		missing[i] = strings.ReplaceAll(name, "|", " or ")
 	}
-	return fmt.Errorf("not set: %s. Set them in the environment or in deploy/.env (deploy/docs/operations.md)",
+	return fmt.Errorf("not set: %s. Set them in the environment or in .env beside the first compose file",
 		strings.Join(missing, ", "))
 }
 
