@@ -86,7 +86,7 @@ var done = answer{http.StatusOK, struct {
 }{true}}
 
 // handler answers a request. It sets headers and does not write. s is zero in handlers that neither authenticated nor
-// loggedIn wraps.
+// loggedIn wraps. An answer beside an error is not written.
 type handler func(c echo.Context, s web.Caller) (answer, error)
 
 // answered returns a handler of echo that writes the answer of h, or returns its error.

@@ -75,7 +75,7 @@ func dataAnswer(status int, v any) answer {
 	}{v}}
 }
 
-// dataOf returns the answer of data with the body of each value, unless err is set.
+// dataOf returns the answer of data with the body of each value, and err.
 func dataOf[T, B any](values []T, err error, body func(T) B) (answer, error) {
 	bodies := make([]B, len(values)) // never nil, which would be null in JSON
 	for i, v := range values {

@@ -103,11 +103,7 @@ func list[T any](ctx context.Context, d *database, what string, scan func(sqldb.
 ) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	listed, err := all(ctx, d, scan, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	return listed, nil
+	return sqldb.List(ctx, d.DB, what, scan, query, args...)
 }
 
 // read reads a row of one column without a transaction; what names the operation in errors.
