@@ -343,7 +343,11 @@ func TestSignIn_CodeCountsOnce(t *testing.T) {
 		var tokens atomic.Value
 		for range 100 {
 			all.Go(func() {
-				if got := h.exchange(code); got.status == http.StatusOK {
+				got := h.exchange(code)
+				for again := 0; got.status == http.StatusServiceUnavailable && again < 5; again++ {
+					got = h.exchange(code) // as clients do where a store did not answer in time
+				}
+				if got.status == http.StatusOK {
 					won.Add(1)
 					tokens.Store(got.Access)
 				} else if got.Error != "invalid_grant" {
