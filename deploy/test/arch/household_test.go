@@ -224,9 +224,9 @@ func TestEvidence_ImageIsMadeFromAClone(t *testing.T) {
 	printed := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), "make", append([]string{"-n", "-C", top}, args...)...)
 		cmd.Env = append(os.Environ(), "MAKEFLAGS=", "ARGS=") // of the make that runs this test
-		out, err := cmd.Output()
+		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v\n%s", err, out)
 		}
 		return string(out)
 	}
