@@ -18,6 +18,8 @@ type circuit struct {
 	// over is the circuit of known payers, if this one is of strangers: while it is open this one
 	// is too, but not the other way round. A success of this one counts for both.
 	over *circuit
+	// never means that it does not open for its failures.
+	never bool
 
 	mu       sync.Mutex
 	failures int
@@ -77,6 +79,9 @@ func (c *circuit) succeeded() {
 }
 
 func (c *circuit) failed() {
+	if c.never {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failures++; c.failures >= openAfter {

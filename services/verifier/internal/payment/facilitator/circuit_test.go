@@ -174,6 +174,38 @@ func TestClient_ForStrangers_HasACircuitOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestClient_Uncounted_StopsNoChecks(t *testing.T) {
+	var fails atomic.Bool
+	c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if fails.Load() {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			return
+		}
+		_, _ = io.WriteString(w, `{"isValid":true}`)
+	})
+	uncounted := c.Uncounted()
+	fails.Store(true)
+	for range 10 {
+		if _, err := uncounted.Verify(t.Context(), nil); !errors.Is(err, facilitator.ErrAway) {
+			t.Errorf("got %v", err)
+		}
+	}
+	fails.Store(false)
+	for name, client := range map[string]*facilitator.Client{"its own": uncounted, "known payers'": c, "strangers'": c.ForStrangers()} {
+		if _, err := client.Verify(t.Context(), nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	fails.Store(true)
+	for range 5 {
+		_, _ = c.Verify(t.Context(), nil)
+	}
+	fails.Store(false)
+	if _, err := uncounted.Verify(t.Context(), nil); !errors.Is(err, facilitator.ErrAway) {
+		t.Errorf("while the checks of known payers are stopped: %v", err)
+	}
+}
+
 // After the facilitator was away one check in a while tries whether it is back. A stranger's is not
 // that one, so that those who call most often, or whose checks fail, keep no known payer waiting.
 func TestClient_ForStrangers_TakesNoTryOfKnownPayers(t *testing.T) {

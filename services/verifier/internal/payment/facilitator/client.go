@@ -79,6 +79,14 @@ func (c *Client) ForStrangers() *Client {
 	return &apart
 }
 
+// Uncounted returns a client whose checks stop none, not even its own, when they get no usable answers. What stops the
+// checks of c stops its checks too.
+func (c *Client) Uncounted() *Client {
+	apart := c.ForStrangers()
+	apart.circuit.never = true
+	return apart
+}
+
 // transport returns a transport that keeps connections for bursts of payments to one host. Calls
 // are bounded by their contexts.
 func transport() *http.Transport {
@@ -107,8 +115,12 @@ func (c *Client) Verify(ctx context.Context, body []byte) (answer x402.VerifyRes
 		return answer, &payment.LaterError{Err: err, After: wait}
 	}
 	for range 2 {
+		before := err
 		answer = x402.VerifyResponse{}
 		err = c.call(ctx, http.MethodPost, "verify", body, &answer, func() *bool { return answer.IsValid })
+		if before != nil && errors.Is(err, context.Canceled) {
+			err = before // that the caller has left now hides no failure
+		}
 		var later *payment.LaterError
 		if !errors.Is(err, ErrAway) || errors.As(err, &later) || ctx.Err() != nil {
 			break

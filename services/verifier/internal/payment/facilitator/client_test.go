@@ -241,6 +241,25 @@ func TestClient_RepeatsACheckOnceAndASettlingNever(t *testing.T) {
 	}
 }
 
+// Else a caller who hangs up in time hides that there was no answer.
+func TestClient_ACallerWhoLeavesDuringTheSecondCheckHidesNoFailure(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	var called atomic.Int32
+	c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if called.Add(1) == 1 {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		leave()
+		<-r.Context().Done()
+	})
+	_, err := c.Verify(ctx, []byte("{}"))
+	if !errors.Is(err, facilitator.ErrAway) || errors.Is(err, context.Canceled) || called.Load() != 2 {
+		t.Errorf("%v after %d", err, called.Load())
+	}
+}
+
 func TestClient_ACallEndsWithItsContext(t *testing.T) {
 	c, _ := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the caller goes

@@ -141,6 +141,7 @@ func TestPaywall_AKnownPayerWhoCannotBeCheckedKeepsNoOtherOut(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || slow.Load() && bytes.Contains(body, []byte(attacker.Payer)) {
+			time.Sleep(50 * time.Millisecond) // so that others come meanwhile
 			w.WriteHeader(http.StatusGatewayTimeout)
 			return
 		}
@@ -154,7 +155,7 @@ func TestPaywall_AKnownPayerWhoCannotBeCheckedKeepsNoOtherOut(t *testing.T) {
 	}
 	w := s.replica(func(o *paywall.Options) {
 		o.Facilitator, o.StrangersFacilitator = called, called.ForStrangers()
-		o.ContractsFacilitator = called.ForStrangers()
+		o.ContractsFacilitator, o.UncountedFacilitator = called.ForStrangers(), called.Uncounted()
 	})
 	for _, p := range []payment.Payment{attacker, other} {
 		if _, err := w.Buy(t.Context(), s.order(p, "first")); err != nil {
@@ -162,14 +163,27 @@ func TestPaywall_AKnownPayerWhoCannotBeCheckedKeepsNoOtherOut(t *testing.T) {
 		}
 	}
 	slow.Store(true)
-	for i := range 10 {
-		if _, err := w.Buy(t.Context(), s.order(s.payOf(1, fmt.Sprintf("c%x", i)), "second")); err == nil {
-			t.Error("sold without a check")
+	var attacks sync.WaitGroup
+	for round := range 2 { // all at once, and when it is known that there is no answer
+		for i := range 10 {
+			p := s.payOf(1, fmt.Sprintf("c%x%x", round, i))
+			attacks.Go(func() {
+				if _, err := w.Buy(t.Context(), s.order(p, p.Key.Nonce)); err == nil {
+					t.Error("sold without a check")
+				}
+			})
 		}
+		attacks.Wait()
 	}
 	for name, p := range map[string]payment.Payment{"another known payer": s.payOf(2, "d"), "a new one": s.payOf(3, "e")} {
 		if _, err := w.Buy(t.Context(), s.order(p, name)); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	slow.Store(false)
+	for _, nonce := range []string{"f0", "f1"} {
+		if _, err := w.Buy(t.Context(), s.order(s.payOf(1, nonce), nonce)); err != nil {
+			t.Errorf("the same payer, once there is an answer: %v", err)
 		}
 	}
 }

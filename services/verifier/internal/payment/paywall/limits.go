@@ -618,15 +618,6 @@ func (a *attempts) spendMany(name string, limit, n int) (refund func(), err erro
 	}, nil
 }
 
-// has reports whether an attempt of a name has been counted in the window.
-func (a *attempts) has(name string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.roll()
-	counts, place, _ := a.place(a.groups(name), 1)
-	return counts[place] > 0
-}
-
 // place returns where an attempt is counted, and the limit there.
 func (a *attempts) place(groups []string, limit int) (counts map[string]int, name string, most int) {
 	last := len(groups) - 1

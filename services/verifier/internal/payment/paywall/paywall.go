@@ -24,10 +24,12 @@ type Options struct {
 	// StrangersFacilitator may be nil; else it is called for payments that are not certainly a
 	// known payer's, so that what stops their checks does not stop those of the others.
 	StrangersFacilitator payment.Facilitator
-	// ContractsFacilitator may be nil; else it is called for payments whose signature a contract judges, because
-	// anyone may deploy one over which the facilitator takes too long, and for those of payers over whose
-	// payments it gave no answer.
+	// ContractsFacilitator may be nil; else it is called for those of these payments whose signature a contract
+	// judges: anyone may deploy one over which the facilitator takes too long.
 	ContractsFacilitator payment.Facilitator
+	// UncountedFacilitator may be nil; else it makes those checks of known payers that must not stop the others': see
+	// knownChecks.
+	UncountedFacilitator payment.Facilitator
 	// ChainLog may be nil: then an outcome that the facilitator leaves open stays
 	// open until the facilitator reports it, or an operator decides.
 	ChainLog payment.ChainLog
@@ -121,7 +123,7 @@ type Paywall struct {
 	strangers, named         budgets
 	accountsNear, checksNear *attempts
 	unpaidOf, unpaidNear     *attempts
-	unanswered               *attempts // of known payers: see noteAnswer
+	knownChecks              knownChecks
 	settlements              settlementQueue
 	// unknownPayers, beside and looking (of known payers) bound concurrent work: see limits.go.
 	unknownPayers, beside, looking *semaphore.Weighted
@@ -166,8 +168,8 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		lookupsNear: newAttempts(o.Now, lookupWindow, nearby),
 		strangers:   newBudgets(o), named: newBudgets(o),
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
-		unanswered: newAttempts(o.Now, unansweredFor, onePayer),
-		unpaidOf:   newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
+		knownChecks: knownChecks{of: map[string]knownCheck{}},
+		unpaidOf:    newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
 		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside),
 		looking:     semaphore.NewWeighted(maxAccounts),
 		knownMaking: semaphore.NewWeighted(mostMade), othersMaking: semaphore.NewWeighted(mostMade),

@@ -35,7 +35,6 @@ func (w *Paywall) requestSettlement(ctx context.Context, c *call, r payment.Reco
 	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
 	answer, err := w.facilitatorOf(c).Settle(ctx, c.request)
-	w.noteAnswer(c, err)
 	if errors.Is(err, payment.ErrFacilitatorLimit) {
 		w.quota.pause(w.Now(), err)
 	}

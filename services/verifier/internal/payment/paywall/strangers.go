@@ -76,10 +76,11 @@ func (w *Paywall) spendShared(c *call, from *budget, within *attempts) error {
 
 var errShared = errors.New("what new payers may use up is used up for now")
 
-// facilitatorOf returns the client for a call's payment. What has stopped the checks of one client does not stop
-// those of the one before it.
+// facilitatorOf returns the client for a call's payment. What stops the checks of strangers, or of contracts, stops
+// those of nobody else; what stops those of known payers stops all. The payer of an account that the node could not
+// be asked about may be a contract.
 func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
-	isContracts := !c.plain || c.account != nil && c.account.Code || w.unanswered.has(c.Payment.Key.Payer)
+	isContracts := !c.plain || !c.isKnown() && w.Accounts != nil && (c.account == nil || c.account.Code)
 	switch {
 	case isContracts && w.ContractsFacilitator != nil:
 		return w.ContractsFacilitator
@@ -87,21 +88,6 @@ func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
 		return w.StrangersFacilitator
 	}
 	return w.Facilitator
-}
-
-// unansweredFor is how long a payer counts as a contract over whose payment the facilitator gave no answer. The code
-// of known payers is not looked up, and that of their accounts may have the facilitator wait.
-const unansweredFor = time.Hour
-
-// noteAnswer notes the payer of a call if that was the last thing that the facilitator's client said of it: it was
-// asked, and gave no answer in time.
-func (w *Paywall) noteAnswer(c *call, err error) {
-	var later *payment.LaterError
-	if err == nil || !c.isKnown() || errors.As(err, &later) || errors.Is(err, payment.ErrNoVerdict) ||
-		errors.Is(err, context.Canceled) {
-		return
-	}
-	_, _ = w.unanswered.spend(c.Payment.Key.Payer, 1) // once is enough
 }
 
 // verify checks with the facilitator whether the payment is good. While the facilitator is busy,
@@ -116,16 +102,27 @@ func (w *Paywall) verify(ctx context.Context, c *call) error {
 			return err
 		}
 	}
+	client := w.facilitatorOf(c)
+	answered := func(error) {}
+	if c.isKnown() {
+		counts, end, err := w.knownChecks.begin(c.Payment.Key.Payer, w.Now)
+		if err != nil {
+			return err
+		}
+		if answered = end; !counts && w.UncountedFacilitator != nil {
+			client = w.UncountedFacilitator
+		}
+	}
 	c.sent = true
 	for {
-		answer, err := w.facilitatorOf(c).Verify(ctx, c.request)
-		w.noteAnswer(c, err)
+		answer, err := client.Verify(ctx, c.request)
 		if errors.Is(err, payment.ErrFacilitatorBusy) {
 			w.strangers.checks.slow(retryAfter(err))
 			if shared == nil && pause(ctx, retryAfter(err)) {
 				continue
 			}
 		}
+		answered(err)
 		checked := payment.CheckVerified(answer, err, c.Payment)
 		if errors.Is(checked, payment.ErrLimit) {
 			return &payment.LaterError{Err: payment.ErrLimit, After: w.quota.pause(w.Now(), err)}
