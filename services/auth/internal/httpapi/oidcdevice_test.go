@@ -101,7 +101,7 @@ func TestDeviceCode_CountsOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
-				switch got := h.poll(s); {
+				switch got := patient(func() answered { return h.poll(s) }); {
 				case got.status == http.StatusOK:
 					won.Add(1)
 				case got.Error != "expired_token":
@@ -279,7 +279,7 @@ func TestDeviceCode_LostAnswerIsGivenAgain(t *testing.T) {
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
-				switch got := h.poll(s); {
+				switch got := patient(func() answered { return h.poll(s) }); {
 				case got.status == http.StatusOK && got.Refresh == first.Refresh:
 					won.Add(1)
 				case got.Error != "expired_token":
