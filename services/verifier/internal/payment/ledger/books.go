@@ -110,30 +110,30 @@ func (l *Ledger) Books(
 	ctx context.Context, key payment.Key,
 ) (decisions []payment.Decision, refunds []payment.Refund, err error) {
 	const id = "(SELECT id FROM payments WHERE" + byKey + ")"
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT at, by_whom, from_state, to_state, tx, note
-		FROM decisions WHERE payment = `+id+`
-		UNION ALL SELECT at, by_whom, from_state, to_state, tx, why FROM resolutions WHERE payment = `+id+`
-		ORDER BY at`), bind([]any{key, key})...)
-	decisions, err = sqldb.All(rows, err, func(row sqldb.Scanner) (d payment.Decision, err error) {
+	scanDecision := func(row sqldb.Scanner) (d payment.Decision, err error) {
 		var at int64
 		err = row.Scan(&at, &d.By, &d.From, &d.To, &d.Transaction, &d.Note)
 		d.At = sqldb.Moment(at)
 		return d, err
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the decisions: %w", err)
 	}
-	rows, err = l.db.Reader.QueryContext(ctx,
-		l.db.Rebind("SELECT at, by_whom, tx, amount, proven, note FROM refunds WHERE payment = "+id+" ORDER BY id"),
-		bind([]any{key})...)
-	refunds, err = sqldb.All(rows, err, func(row sqldb.Scanner) (r payment.Refund, err error) {
+	decisions, err = sqldb.List(ctx, l.db, "read the decisions", scanDecision,
+		`SELECT at, by_whom, from_state, to_state, tx, note FROM decisions WHERE payment = `+id+`
+		UNION ALL SELECT at, by_whom, from_state, to_state, tx, why FROM resolutions WHERE payment = `+id+`
+		ORDER BY at`, bind([]any{key, key})...)
+	if err != nil {
+		return nil, nil, err
+	}
+	scanRefund := func(row sqldb.Scanner) (r payment.Refund, err error) {
 		var at, proven int64
 		err = row.Scan(&at, &r.By, &r.Transaction, &r.Amount, &proven, &r.Note)
 		r.At, r.Proven = sqldb.Moment(at), proven == 1
 		return r, err
-	})
+	}
+	refunds, err = sqldb.List(ctx, l.db, "read the refunds", scanRefund,
+		"SELECT at, by_whom, tx, amount, proven, note FROM refunds WHERE payment = "+id+" ORDER BY id",
+		bind([]any{key})...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the refunds: %w", err)
+		return nil, nil, err
 	}
 	return decisions, refunds, nil
 }
