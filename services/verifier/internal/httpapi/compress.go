@@ -94,8 +94,8 @@ func document(mediaType string, body []byte, level int) echo.HandlerFunc {
 		return page(mediaType, body)
 	}
 	var packed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&packed, level)
-	_, _ = w.Write(body) // to memory
+	w, _ := gzip.NewWriterLevel(&packed, level) // one of the package's
+	_, _ = w.Write(body)                        // to memory
 	_ = w.Close()
 	plain, compressed := page(mediaType, body), page(mediaType, packed.Bytes())
 	return func(c echo.Context) error {
