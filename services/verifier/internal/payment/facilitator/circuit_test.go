@@ -191,7 +191,9 @@ func TestClient_Uncounted_StopsNoChecks(t *testing.T) {
 		}
 	}
 	fails.Store(false)
-	for name, client := range map[string]*facilitator.Client{"its own": uncounted, "known payers'": c, "strangers'": c.ForStrangers()} {
+	for name, client := range map[string]*facilitator.Client{
+		"its own": uncounted, "known payers'": c, "strangers'": c.ForStrangers(),
+	} {
 		if _, err := client.Verify(t.Context(), nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

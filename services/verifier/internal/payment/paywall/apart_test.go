@@ -95,21 +95,7 @@ func TestPaywall_ContractsThatCannotBeCheckedKeepNoPlainPayerOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			attacker := slow(1, "a").Payer
-			honest := s.sim.Facilitator()
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, err := io.ReadAll(r.Body)
-				if err != nil || bytes.Contains(body, []byte(attacker)) {
-					w.WriteHeader(http.StatusGatewayTimeout)
-					return
-				}
-				r.Body = io.NopCloser(bytes.NewReader(body))
-				honest.ServeHTTP(w, r)
-			}))
-			defer server.Close()
-			called, err := facilitator.New(facilitator.Options{URL: server.URL, Now: s.clock.now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			called := s.silentFor(attacker, func() bool { return true })
 			s.sim.OnAccount = func(payer string) (payment.Account, error) {
 				return payment.Account{Funded: true, Code: strings.EqualFold(payer, attacker)}, nil
 			}
@@ -136,23 +122,13 @@ func TestPaywall_ContractsThatCannotBeCheckedKeepNoPlainPayerOut(t *testing.T) {
 func TestPaywall_AKnownPayerWhoCannotBeCheckedKeepsNoOtherOut(t *testing.T) {
 	s := open(t, nil)
 	attacker, other := s.payOf(1, "a"), s.payOf(2, "b")
-	honest := s.sim.Facilitator()
 	var slow atomic.Bool
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil || slow.Load() && bytes.Contains(body, []byte(attacker.Payer)) {
+	called := s.silentFor(attacker.Payer, func() bool {
+		if slow.Load() {
 			time.Sleep(50 * time.Millisecond) // so that others come meanwhile
-			w.WriteHeader(http.StatusGatewayTimeout)
-			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		honest.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	called, err := facilitator.New(facilitator.Options{URL: server.URL, Now: s.clock.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+		return slow.Load()
+	})
 	w := s.replica(func(o *paywall.Options) {
 		o.Facilitator, o.StrangersFacilitator = called, called.ForStrangers()
 		o.ContractsFacilitator, o.UncountedFacilitator = called.ForStrangers(), called.Uncounted()
@@ -175,7 +151,9 @@ func TestPaywall_AKnownPayerWhoCannotBeCheckedKeepsNoOtherOut(t *testing.T) {
 		}
 		attacks.Wait()
 	}
-	for name, p := range map[string]payment.Payment{"another known payer": s.payOf(2, "d"), "a new one": s.payOf(3, "e")} {
+	for name, p := range map[string]payment.Payment{
+		"another known payer": s.payOf(2, "d"), "a new one": s.payOf(3, "e"),
+	} {
 		if _, err := w.Buy(t.Context(), s.order(p, name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -186,6 +164,27 @@ func TestPaywall_AKnownPayerWhoCannotBeCheckedKeepsNoOtherOut(t *testing.T) {
 			t.Errorf("the same payer, once there is an answer: %v", err)
 		}
 	}
+}
+
+// silentFor returns a client of a facilitator whose gateway gives up on what is of a payer, when now is true.
+func (s *fixture) silentFor(payer string, now func() bool) *facilitator.Client {
+	s.Helper()
+	honest := s.sim.Facilitator()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || bytes.Contains(body, []byte(payer)) && now() {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		honest.ServeHTTP(w, r)
+	}))
+	s.Cleanup(server.Close)
+	called, err := facilitator.New(facilitator.Options{URL: server.URL, Now: s.clock.now})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return called
 }
 
 // contractOf makes a payment of the i-th payer that is signed as a contract's.

@@ -12,13 +12,13 @@ import (
 )
 
 func TestKnownChecks_OfAPayerOneAtATimeCounts(t *testing.T) {
-	k := knownChecks{of: map[string]knownCheck{}}
+	k := newKnownChecks(time.Now)
 	var counted atomic.Int64
 	ends := make(chan func(error), 100)
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
-			counts, end, err := k.begin("a", time.Now)
+			counts, end, err := k.begin("a")
 			if err != nil {
 				t.Error(err)
 				return
@@ -44,11 +44,10 @@ func TestKnownChecks_OfAPayerOneAtATimeCounts(t *testing.T) {
 
 func TestKnownChecks_NoneCountsForAnHourAfterOneWithoutAnAnswer(t *testing.T) {
 	now := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
-	clock := func() time.Time { return now }
-	k := knownChecks{of: map[string]knownCheck{}}
+	k := newKnownChecks(func() time.Time { return now })
 	check := func(wantCounts bool, got error) {
 		t.Helper()
-		counts, end, err := k.begin("a", clock)
+		counts, end, err := k.begin("a")
 		if err != nil || counts != wantCounts {
 			t.Fatalf("counts %v, %v", counts, err)
 		}
@@ -60,21 +59,21 @@ func TestKnownChecks_NoneCountsForAnHourAfterOneWithoutAnAnswer(t *testing.T) {
 		check(true, noFault)
 	}
 	check(true, errors.New("no answer in time"))
-	_, end, err := k.begin("a", clock)
+	_, end, err := k.begin("a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var later *payment.LaterError
-	if _, _, err := k.begin("a", clock); !errors.Is(err, payment.ErrFacilitator) || !errors.As(err, &later) {
+	if _, _, err := k.begin("a"); !errors.Is(err, payment.ErrFacilitator) || !errors.As(err, &later) {
 		t.Errorf("a second one at once: %v", err)
 	}
-	if counts, _, err := k.begin("b", clock); err != nil || !counts {
+	if counts, _, err := k.begin("b"); err != nil || !counts {
 		t.Errorf("another payer: counts %v, %v", counts, err)
 	}
 	end(nil)
 	now = now.Add(time.Hour - time.Second)
-	_, end, err = k.begin("a", clock)
-	if counts, other, err := k.begin("a", clock); err != nil || counts {
+	_, end, err = k.begin("a")
+	if counts, other, err := k.begin("a"); err != nil || counts {
 		t.Errorf("two at once after an answer: counts %v, %v", counts, err)
 	} else {
 		other(nil)

@@ -123,7 +123,7 @@ type Paywall struct {
 	strangers, named         budgets
 	accountsNear, checksNear *attempts
 	unpaidOf, unpaidNear     *attempts
-	knownChecks              knownChecks
+	knownChecks              *knownChecks
 	settlements              settlementQueue
 	// unknownPayers, beside and looking (of known payers) bound concurrent work: see limits.go.
 	unknownPayers, beside, looking *semaphore.Weighted
@@ -168,7 +168,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		lookupsNear: newAttempts(o.Now, lookupWindow, nearby),
 		strangers:   newBudgets(o), named: newBudgets(o),
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
-		knownChecks: knownChecks{of: map[string]knownCheck{}},
+		knownChecks: newKnownChecks(o.Now),
 		unpaidOf:    newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
 		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside),
 		looking:     semaphore.NewWeighted(maxAccounts),

@@ -77,7 +77,7 @@ func (w *Paywall) spendShared(c *call, from *budget, within *attempts) error {
 var errShared = errors.New("what new payers may use up is used up for now")
 
 // facilitatorOf returns the client for a call's payment. What stops the checks of strangers, or of contracts, stops
-// those of nobody else; what stops those of known payers stops all. The payer of an account that the node could not
+// no others; what stops those of known payers stops all. The payer of an account that the node could not
 // be asked about may be a contract.
 func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
 	isContracts := !c.plain || !c.isKnown() && w.Accounts != nil && (c.account == nil || c.account.Code)
@@ -105,7 +105,7 @@ func (w *Paywall) verify(ctx context.Context, c *call) error {
 	client := w.facilitatorOf(c)
 	answered := func(error) {}
 	if c.isKnown() {
-		counts, end, err := w.knownChecks.begin(c.Payment.Key.Payer, w.Now)
+		counts, end, err := w.knownChecks.begin(c.Payment.Key.Payer)
 		if err != nil {
 			return err
 		}
