@@ -107,6 +107,20 @@ func TestOutput_ASellersWordsAddNoLine(t *testing.T) {
 	}
 }
 
+func TestOutput_ASellersRefusalIsCut(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for _, flag := range []string{"--json", "--patience=1500ms"} {
+		s := open(t)
+		s.unpaid = []func(http.ResponseWriter){
+			refuse(422, `{"error":"`+long+`","reason":"`+long+`","paymentReason":"`+long+`","checks":["`+long+`"]}`),
+		}
+		got := s.run(t.TempDir(), flag)
+		if told := len(got.stdout) + len(got.stderr); got.code == 0 || told > 32<<10 {
+			t.Errorf("%s: code %d, a refusal of 4 MB is told in %d bytes", flag, got.code, told)
+		}
+	}
+}
+
 func TestBuy_ARefusalIsReportedAndCostsNothing(t *testing.T) {
 	s := open(t, refuse(422, `{"error":"It does not hold.","code":422,"reason":"expectation_mismatch","retryable":false,"checks":[{"name":"to"}]}`))
 	got := s.run(t.TempDir(), "--json")

@@ -25,7 +25,8 @@ type answer struct {
 	body   []byte
 }
 
-// refusal is an answer that is not what was requested. Sellers explain it in the body.
+// refusal is an answer that is not what was requested. Sellers explain it in the body, in texts that are cut at
+// maxQuote characters.
 type refusal struct {
 	Status    int    `json:"code"`
 	Text      string `json:"error"`
@@ -48,7 +49,7 @@ func (r *refusal) Error() string {
 		}
 	}
 	if len(r.Checks) > 0 {
-		text += " " + string(r.Checks)
+		text += " " + quoted(string(r.Checks), maxChecks)
 	}
 	return text
 }
@@ -57,6 +58,9 @@ func (a answer) refusal() *refusal {
 	r := &refusal{}
 	if json.Unmarshal(a.body, r) != nil || r.Text == "" {
 		r.Text = http.StatusText(a.status)
+	}
+	for _, text := range []*string{&r.Text, &r.Reason, &r.PaymentReason} {
+		*text = quoted(*text, maxQuote)
 	}
 	r.Status = a.status
 	return r

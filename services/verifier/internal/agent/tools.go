@@ -470,7 +470,7 @@ var reasonForm = regexp.MustCompile("^[a-z0-9_]{1,64}$")
 
 // words returns what may be passed on of a refusal.
 func (r *refusal) words() *sellersWords {
-	w := &sellersWords{Note: sellersNote, Status: r.Status, Text: quoted(r.Text, maxQuote)}
+	w := &sellersWords{Note: sellersNote, Status: r.Status, Text: r.Text}
 	if reasonForm.MatchString(r.Reason) {
 		w.Reason = r.Reason
 	}
