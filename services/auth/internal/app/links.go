@@ -27,7 +27,8 @@ func (p Process) printLink(s *stores, l link.Link, token string, err error) erro
 }
 
 // setupLink is "auth setup-link". With --or-login, as starters of the stack call it, it prints
-// where to log in if there are users.
+// where to log in if there are users, or settings name the first: the service, which answers already,
+// may create that one at this moment.
 func (p Process) setupLink(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	orLogin := flags.Bool("or-login", false, "")
@@ -35,10 +36,14 @@ func (p Process) setupLink(ctx context.Context, args []string) error {
 		return err
 	}
 	return p.open(ctx, func(s *stores) error {
+		logIn := func() error { return p.printf("Log in: %s/pforte/\n", s.publicURL) }
+		if *orLogin && p.Getenv("BOOTSTRAP_ADMIN_USERNAME") != "" {
+			return logIn()
+		}
 		l, token, err := s.people.CreateSetupLink(ctx)
 		switch {
 		case *orLogin && errors.Is(err, user.ErrNotEmpty):
-			return p.printf("Log in: %s/pforte/\n", s.publicURL)
+			return logIn()
 		case *orLogin && err == nil:
 			if err := p.printf("Open this link to set up the household and its first administrator:\n\n"); err != nil {
 				return err

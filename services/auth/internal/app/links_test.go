@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/csv"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -52,6 +53,12 @@ func TestOperator_HandsOutLinks(t *testing.T) {
 	}
 	if status := post("/setup", "code", tokenOf(t, printed), "username", "anna", "display_name", "Anna", "password", adminPass); status != http.StatusForbidden {
 		t.Errorf("an older link is answered %d", status)
+	}
+	withName := maps.Clone(environment)
+	withName["BOOTSTRAP_ADMIN_USERNAME"] = adminName
+	named := mustOperate(t, withName, "", "setup-link", "--or-login")
+	if named != "Log in: https://home.example.org/pforte/\n" {
+		t.Errorf("a starter prints %q where settings name the first admin", named)
 	}
 	setUp := tokenOf(t, starter)
 	if status := post("/setup", "code", setUp, "username", "anna", "display_name", "Anna", "password", adminPass); status != http.StatusCreated {
