@@ -555,8 +555,8 @@ func TestSecondFactor_IsResetByAnAdmin(t *testing.T) {
 func TestPasskey_SaysWhyWithoutAnAddress(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
-	b.get(security).want(http.StatusOK).shows("Passkeys brauchen die öffentliche Adresse des Haushalts").lacks("data-passkey")
-	f.browser().get("/pforte/login").lacks("data-passkey", "passkey.js")
+	b.get(security).want(http.StatusOK).shows("Passkeys brauchen die öffentliche Adresse des Haushalts").lacks("data-passkey", "data-no-passkeys")
+	f.browser().get("/pforte/login").lacks("data-passkey", "data-no-passkeys", "passkey.js")
 }
 
 // TestPasskey_ThatDoesNotWorkHereIsNotOffered: this server has no passkeys, and one that was

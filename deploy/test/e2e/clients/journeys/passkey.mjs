@@ -90,4 +90,12 @@ export default async (j) => {
   await device.press("button[data-passkey=login]", null);
   await device.page.waitForSelector("[data-passkey-error]:not(:empty)");
   want("the session without user verification", (await device.cookies())["svc.sid"], undefined);
+
+  // A browser without passkeys, as programs that show a link inside themselves have, says so where one is offered.
+  const without = await j.open({ name: "browser without passkeys", lang: j.other });
+  await without.page.evaluateOnNewDocument(() => { delete window.PublicKeyCredential; });
+  const missing = j.other === "en" ? "This browser has no passkeys." : "Dieser Browser kann keine Passkeys.";
+  await device.hides(missing);
+  await without.visit("/pforte/login");
+  await without.shows(missing);
 };

@@ -4,7 +4,7 @@
 //     data-options="URL" data-finish="URL" data-return="PATH" data-csrf="TOKEN"
 //     data-failed="TEXT" data-exists="TEXT">
 //
-// which is shown where the browser has passkeys. A press asks options of one URL, lets the
+// which is shown where the browser has passkeys; elsewhere what has data-no-passkeys is. A press asks options of one URL, lets the
 // browser answer them, posts the answer to the other URL and goes to PATH. When that fails
 // the text is shown after the button. A form with data-kept, which holds what was typed before,
 // is sent instead of going to PATH: the server then shows it again. data-csrf is for pages with a session,
@@ -16,7 +16,10 @@
 
 (() => {
   const supported = window.isSecureContext && window.PublicKeyCredential && navigator.credentials;
-  if (!supported) return;
+  if (!supported) {
+    for (const text of document.querySelectorAll("[data-no-passkeys]")) text.hidden = false;
+    return;
+  }
 
   // Options last five minutes on the server.
   const renewal = 4 * 60 * 1000;
