@@ -112,6 +112,46 @@ func TestGate_AStormFromOneNetworkLeavesSlots(t *testing.T) {
 	}
 }
 
+// TestGate_ANetworkThatComesBackWaitsItsTurn: the second caller of a home is not overtaken by a network that has one at
+// a time, and comes back at once.
+func TestGate_ANetworkThatComesBackWaitsItsTurn(t *testing.T) {
+	h, done := busy(t, 8)
+	type turn struct {
+		network string
+		leave   func()
+	}
+	turns := make(chan turn, 8)
+	wait := func(network string) {
+		waiting := h.Stats().Waiting
+		go func() {
+			leave, err := h.Occupy(password.From(context.WithoutCancel(t.Context()), network))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			turns <- turn{network, leave}
+		}()
+		await(t, func() bool { return h.Stats().Waiting > waiting })
+	}
+	wait("home")
+	wait("home")
+	wait("storm")
+	done()
+	var order []string
+	for back := false; len(order) < 4; {
+		next := <-turns
+		order = append(order, next.network)
+		if next.network == "storm" && !back {
+			back = true
+			wait("storm")
+		}
+		next.leave()
+	}
+	if want := []string{"home", "storm", "home", "storm"}; !slices.Equal(order, want) {
+		t.Errorf("the order is %q, want %q", order, want)
+	}
+}
+
 func TestGate_AsManyNetworksAsPlacesRefuseOneMore(t *testing.T) {
 	h, done := busy(t, 2)
 	defer done()
