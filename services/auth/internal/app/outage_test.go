@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 )
 
 // maxWait is how long a client may wait for an answer while a store is away: 5
@@ -191,7 +193,7 @@ func TestStart_AStopWhileItWaitsIsFollowed(t *testing.T) {
 }
 
 // TestOutage_ARevocationOutlivesTheProcess kills Redis between the change and what
-// follows from it, then the program.
+// follows from it, then the program. The user's row refuses the session at once; the store follows.
 func TestOutage_ARevocationOutlivesTheProcess(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -204,6 +206,22 @@ func TestOutage_ARevocationOutlivesTheProcess(t *testing.T) {
 	}
 	first.exit()
 	server.Resume()
+	db, err := sqldb.Open(t.Context(), environment["DATABASE_URL"], sqlstore.Migrations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	pending := func() int {
+		list, err := sqlstore.New(db, time.Now, nil).Users.PendingRevocations(t.Context(), time.Now().Add(time.Hour), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	if n := pending(); n != 1 {
+		t.Fatalf("%d revocations are pending", n)
+	}
 	b.p = start(t, environment)
 	eventually(t, "the session is over", recovery, func() bool { s, _ := b.request(http.MethodGet, prefix+"/me", ""); return s == http.StatusUnauthorized })
+	eventually(t, "the store has ended it", recovery, func() bool { return pending() == 0 })
 }
