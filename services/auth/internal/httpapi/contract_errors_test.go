@@ -158,6 +158,14 @@ func TestErrors_AFailingStoreEndsNoSession(t *testing.T) {
 		store.Store(false)
 		b.get(prefix + "/me").want(http.StatusOK)
 	}
+	h.clock.Advance(12 * time.Hour) // any other answer sends the cookies again
+	h.brokenPolicy.Store(true)
+	wantCookies(t, b.get(prefix+"/apps/mine").want(http.StatusInternalServerError))
+	wantCookies(t, b.visit("login").want(http.StatusInternalServerError))
+	h.brokenPolicy.Store(false)
+	if got := b.get(prefix + "/apps/mine").want(http.StatusOK); len(got.header.Values("Set-Cookie")) != 2 {
+		t.Errorf("the next one sent %q", got.header.Values("Set-Cookie"))
+	}
 }
 
 func TestHealth_FollowsTheStores(t *testing.T) {

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -67,6 +68,10 @@ func TestLog_HoldsNoSecretAndNoNameTypedAtALogin(t *testing.T) {
 	h := newFixture(t)
 	b := h.anna()
 	sid, token := b.cookies["svc.sid"], b.cookies["csrf-token"]
+	cookie := must(base64.URLEncoding.DecodeString(sid))(t)
+	payload := must(base64.URLEncoding.DecodeString(strings.Split(string(cookie), "|")[1]))(t)
+	id := strings.Split(string(payload), ".")[1]
+	b.send(http.MethodPost, prefix+"/logout", "", "X-CSRF-Token", "hunter2-token").want(http.StatusForbidden)
 	b.login("typed-into-the-wrong-field", "hunter2-secret")
 	b.send(http.MethodPost, prefix+"/login", `{"username":"anna","password":"hunter2-secret"`)
 	b.send(http.MethodPost, prefix+"/login", `{"password":["hunter2-secret"]}`)
@@ -77,7 +82,7 @@ func TestLog_HoldsNoSecretAndNoNameTypedAtALogin(t *testing.T) {
 	h.brokenSessions.Store(true)
 	b.get(prefix + "/me")
 	log := h.log.String()
-	for _, s := range []string{"hunter2", "typed-into", sid, token, "$2a$", "correct horse", secret} {
+	for _, s := range []string{"hunter2", "typed-into", sid, id, token, "$2a$", "correct horse", secret} {
 		if strings.Contains(log, s) {
 			t.Errorf("%q is in the log", s)
 		}
