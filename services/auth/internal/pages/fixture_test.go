@@ -56,6 +56,7 @@ type fixture struct {
 	kept     *redis.Client   // of what the pages keep
 	revoking func()          // is called before sessions are revoked; nil: nothing is
 	entering func()          // likewise before a client is added
+	asked    []string        // internal addresses that the proxies were to try
 	failing  map[string]bool // calls of stores that fail: revoke (sessions), issuer, clients, ask (proxies: done all the same)
 }
 
@@ -164,6 +165,7 @@ type failingProxies struct {
 }
 
 func (p failingProxies) Ask(ctx context.Context, asked application.Probe) error {
+	p.f.asked = append(p.f.asked, asked.To)
 	err := p.proxies.Ask(ctx, asked)
 	if p.f.failing["ask"] {
 		return errStore

@@ -2,7 +2,9 @@ package pages_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"image"
 	"image/png"
 	"mime/multipart"
@@ -216,6 +218,11 @@ func TestProbe_IsForAdminsAndLimited(t *testing.T) {
 	anna.post(newApp, "do", "add", "name", "Fotos", "where", "path", "upstream", "nas:80").leadsTo("/pforte/admin/apps/fotos?done=app-new")
 }
 
+// fullAudit can record nothing.
+type fullAudit struct{ audit.Store }
+
+func (fullAudit) Record(context.Context, audit.Event) error { return errStore }
+
 func TestProbe_LeavesAnAuditEntry(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
@@ -261,6 +268,12 @@ func TestProbe_LeavesAnAuditEntry(t *testing.T) {
 	if got := entries(); got[0].Detail["upstream"] != "http://nas:82" {
 		t.Errorf("the store failed, the proxies tried it all the same, and the newest is %+v", got[0])
 	}
+	kept, tries := f.audit.Store, len(f.asked)
+	f.audit.Store = fullAudit{kept}
+	if _, err := f.policy.Probe(t.Context(), "another admin", "nas:83"); !errors.Is(err, errStore) || len(f.asked) != tries {
+		t.Errorf("without an entry: %v, and the proxies were to try %q", err, f.asked[tries:])
+	}
+	f.audit.Store = kept
 	// What is refused because of the limit was not tried either.
 	for range policy.Probes {
 		ask("nas:80")
