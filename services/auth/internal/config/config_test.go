@@ -42,12 +42,14 @@ func TestLoad_ReportsAllFaultsAndNoSecret(t *testing.T) {
 	_, err := load(t, map[string]string{
 		"SESSION_SECRET_PREVIOUS": "hunter2", "DATABASE_URL": "mysql://hunter2", "REDIS_URL": "http://hunter2",
 		"LOG_LEVEL": "loud", "APP_NAME": "a b", "TRUSTED_PROXIES": "proxy", "COMPAT_V0": "perhaps", "BOOTSTRAP_ADMIN_PASSWORD": "hunter2",
+		"GUARD_TOKEN": "hunter2", "DATA_KEY": "hunter2", "DATA_KEY_PREVIOUS": "hunter2", "NOTIFY_URL": "hunter2",
 	})
 	if err == nil {
 		t.Fatal("no fault was reported")
 	}
 	for _, name := range []string{
 		"SESSION_SECRET", "DATABASE_URL", "REDIS_URL", "LOG_LEVEL", "APP_NAME", "TRUSTED_PROXIES", "COMPAT_V0", "BOOTSTRAP_ADMIN_USERNAME",
+		"GUARD_TOKEN", "DATA_KEY", "DATA_KEY_PREVIOUS", "NOTIFY_URL",
 	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+name+": ") {
 			t.Errorf("no line for %s in\n%v", name, err)
