@@ -127,6 +127,24 @@ func TestAddress_IsHTTPSOrLeavesTheMachineNot(t *testing.T) {
 	}
 }
 
+// TestAddress_APortIsFreeForPublicClientsOnly: a program on the user's machine takes the port that is free (RFC 8252,
+// section 7.3).
+func TestAddress_APortIsFreeForPublicClientsOnly(t *testing.T) {
+	const entered, withPort = "http://127.0.0.1/cb", "http://127.0.0.1:49152/cb"
+	for _, public := range []bool{true, false} {
+		c := oidc.Client{Public: public, Redirects: []string{entered, "https://app.example.org/cb"}}
+		for address, want := range map[string]bool{
+			entered: true, withPort: public, withPort + "/x": false,
+			"http://127.0.0.1:0/cb": false, "http://localhost:49152/cb": false,
+			"https://app.example.org:49152/cb": false,
+		} {
+			if got := c.HasRedirect(address); got != want {
+				t.Errorf("public is %t, %s: %t", public, address, got)
+			}
+		}
+	}
+}
+
 // TestAddress_OnTheUsersOwnMachineProvesNothing, however its name is written (RFC 6761, section 6.3).
 func TestAddress_OnTheUsersOwnMachineProvesNothing(t *testing.T) {
 	for address, want := range map[string]bool{
