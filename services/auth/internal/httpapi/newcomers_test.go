@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkeytest"
 )
 
@@ -92,6 +93,18 @@ func TestNewcomer_OfManyRemovalsAtOnceOnePasskeyStays(t *testing.T) {
 	if len(list.Data) != 1 || removed.Load() != 9 || refused.Load() == 0 {
 		t.Errorf("%d are left, %d were removed, %d refused", len(list.Data), removed.Load(), refused.Load())
 	}
+}
+
+// TestNewcomer_PasskeyOfAnotherAddressIsNoOther: it does not work here.
+func TestNewcomer_PasskeyOfAnotherAddressIsNoOther(t *testing.T) {
+	h := newFixture(t)
+	b, _, path := h.joined()
+	var paul struct{ User struct{ ID int64 } }
+	b.get(prefix + "/me").want(http.StatusOK).into(&paul)
+	u := must(h.users.ByID(t.Context(), paul.User.ID))(t)
+	foreign := factor.Credential{CredentialID: []byte("id"), RPID: "old.example.org", Record: "{}"}
+	must(h.database.Passkeys.AddPasskey(t.Context(), u.ID, "old", foreign, u.SessionStamp, ""))(t)
+	b.send(http.MethodDelete, path, "").because(http.StatusConflict, "last_passkey")
 }
 
 func TestNewcomer_LinkOfALostDeviceSetsAPassword(t *testing.T) {
