@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -491,6 +492,29 @@ func TestSignIn_NothingLeadsToAnAddressThatIsNotEntered(t *testing.T) {
 	}
 }
 
+// TestSignIn_NothingLeadsToAnAddressThatWasRemoved while a request for it was kept.
+func TestSignIn_NothingLeadsToAnAddressThatWasRemoved(t *testing.T) {
+	h := newSigningIn(t)
+	attempt := oidc.Attempt{Values: asked(), Spend: func(context.Context) error { return nil }}
+	handle := must(h.oidc.Keep(t.Context(), attempt))(t)
+	if w := must(h.oidc.Waiting(t.Context(), handle))(t); w.To != callback {
+		t.Fatalf("got %+v", w)
+	}
+	if err := h.oidc.Change(t.Context(), session.Session{}, "grafana", func(c *oidc.Client) error {
+		c.Redirects = []string{callback + "/new"}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := h.oidc.Waiting(t.Context(), handle); !errors.Is(err, oidc.ErrRequestGone) {
+		t.Errorf("got %+v, %v", w, err)
+	}
+	got := h.otto().at("GET", "/pforte/oidc/authorize?r="+handle, "")
+	if got.status != http.StatusBadRequest || got.header.Get("Location") != "" {
+		t.Errorf("%d, led to %s", got.status, got.header.Get("Location"))
+	}
+}
+
 func TestSignIn_ErrorsLeadBack(t *testing.T) {
 	h := newSigningIn(t)
 	otto := h.otto()
@@ -725,6 +749,43 @@ func TestSignIn_RefreshTokenOfAPublicClient(t *testing.T) {
 		h.clock.Advance(oidc.RefreshIdle + time.Hour)
 		h.refresh(idle.Refresh, as...).is(t, "idle for too long", 400, "invalid_grant")
 	})
+}
+
+// TestSignIn_RefreshTokenIsOfAYear at most, however often it is used.
+func TestSignIn_RefreshTokenIsOfAYear(t *testing.T) {
+	h := newSigningIn(t)
+	got := h.exchange(h.otto().code("scope", "openid offline_access"))
+	begun := h.clock.Now()
+	for h.clock.Now().Sub(begun) < oidc.RefreshLifetime-oidc.RefreshIdle {
+		h.clock.Advance(oidc.RefreshIdle)
+		if next := h.refresh(got.Refresh); next.status != http.StatusOK {
+			t.Fatalf("after %s: %d %s", h.clock.Now().Sub(begun), next.status, next.body)
+		}
+	}
+	h.clock.Advance(begun.Add(oidc.RefreshLifetime + time.Second).Sub(h.clock.Now()))
+	h.refresh(got.Refresh).is(t, "after a year", 400, "invalid_grant")
+}
+
+// TestSignIn_RefreshTokenThatIsNewerThanTheDatabaseEndsNothing: a restored database does not know the last rotations.
+func TestSignIn_RefreshTokenThatIsNewerThanTheDatabaseEndsNothing(t *testing.T) {
+	h := newSigningIn(t)
+	h.client("app", func(c *oidc.Client) { c.Public = true })
+	verifier, challenge := pkce()
+	as := []string{"client_id", "app", "client_secret", "-"}
+	to := []string{"redirect_uri", strings.Replace(callback, "grafana", "app", 1), "code_verifier", verifier}
+	code := h.otto().code(slices.Concat(challenge, as[:2], to[:2], []string{"scope", "openid offline_access"})...)
+	first := h.exchange(code, slices.Concat(as, to)...)
+	newer := h.refresh(first.Refresh, as...)
+	if _, err := h.db.Writer.ExecContext(t.Context(), `UPDATE oidc_grants SET generation = 0`); err != nil {
+		t.Fatal(err)
+	}
+	h.refresh(newer.Refresh, as...).is(t, "a newer one", 400, "invalid_grant")
+	if _, status := h.userInfo(first.Access); status != http.StatusOK {
+		t.Errorf("userinfo: %d", status)
+	}
+	if again := h.refresh(first.Refresh, as...); again.status != http.StatusOK {
+		t.Errorf("the one that the database knows: %d %s", again.status, again.body)
+	}
 }
 
 func TestSignIn_RefreshTokenOfAConfidentialClientStays(t *testing.T) {
