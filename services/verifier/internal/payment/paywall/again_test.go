@@ -101,6 +101,33 @@ func TestReuse_WhileTheFirstIsOpenAPayerPaysOnce(t *testing.T) {
 	s.wantState(payment.Settled)
 }
 
+// TestReuse_NoOtherPaymentIsSettledForAnOpenOne: the first may still be carried out.
+func TestReuse_NoOtherPaymentIsSettledForAnOpenOne(t *testing.T) {
+	for _, id := range []string{"", "order_0123456789"} {
+		s := open(t, asked)
+		pay := func(nonce string) payment.Payment {
+			a := paymenttest.Authorization(nonce, s.clock.now())
+			if id == "" {
+				return s.read(2, payloadV2(a))
+			}
+			return s.read(2, withIdentifier(a, id))
+		}
+		s.blind(false, openEnds["the connection is cut"])
+		first := pay("1")
+		_, err := s.buy(first)
+		s.wantErr(err, payment.ErrPending)
+		s.sim.Set(func(b *paymenttest.Simulator) { b.OnSettle = nil })
+		s.clock.advance(6 * time.Second) // now the first may be requested again
+		_, err = s.buy(pay("2"))
+		s.wantErr(err, payment.ErrPending)
+		s.wantTransfers(0)
+		if sale := s.mustBuy(first); sale.Transaction != paymenttest.Hash(1) {
+			t.Errorf("got %+v", sale)
+		}
+		s.wantTransfers(1)
+	}
+}
+
 // The first may have moved the last money that the payer had.
 func TestReuse_NoChallengeWhileTheFirstIsOpen(t *testing.T) {
 	s := open(t, asked)

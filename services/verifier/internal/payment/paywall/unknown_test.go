@@ -571,6 +571,48 @@ func TestPending_ASettlementIsNotRequestedAtEveryRepeat(t *testing.T) {
 	}
 }
 
+// TestPending_ASettlementIsRequestedAsLongAsItsWindowAllows: the facilitator wants six seconds of it.
+func TestPending_ASettlementIsRequestedAsLongAsItsWindowAllows(t *testing.T) {
+	for _, c := range []struct {
+		left  time.Duration
+		calls int
+	}{{payment.SettleMargin + time.Second, 3}, {payment.SettleMargin, 2}} {
+		s := open(t, nil)
+		s.blind(false, openEnds["the connection is cut"])
+		p := s.pay("1")
+		_, err := s.buy(p)
+		s.wantErr(err, payment.ErrPending)
+		s.clock.advance(p.ValidBefore().Sub(s.clock.now()) - c.left)
+		_, err = s.buy(p)
+		s.wantErr(err, payment.ErrPending)
+		if len(s.sim.Bodies) != c.calls {
+			t.Errorf("with %v left settle was called %d times, want %d", c.left, len(s.sim.Bodies), c.calls)
+		}
+	}
+}
+
+// TestPending_NoSettlementIsRequestedAgainstTheTermsOfToday: the payment is open, whatever it costs now.
+func TestPending_NoSettlementIsRequestedAgainstTheTermsOfToday(t *testing.T) {
+	s := open(t, nil)
+	s.blind(false, openEnds["the connection is cut"])
+	p := s.pay("1")
+	_, err := s.buy(p)
+	s.wantErr(err, payment.ErrPending)
+	s.clock.advance(6 * time.Second)
+	dearer := s.order(p, "thing")
+	dearer.Offer.Terms.Amount = "20000"
+	_, err = s.paywall.Buy(t.Context(), dearer)
+	s.wantErr(err, payment.ErrPending)
+	if len(s.sim.Bodies) != 2 {
+		t.Errorf("settle was called %d times, want 2", len(s.sim.Bodies))
+	}
+	_, err = s.buy(p)
+	s.wantErr(err, payment.ErrPending)
+	if len(s.sim.Bodies) != 3 {
+		t.Errorf("at its own terms settle was called %d times, want 3", len(s.sim.Bodies))
+	}
+}
+
 // A moment of the clock that is still to come is no reason to wait for it.
 func TestPending_AClockStepPutsOffNoRepeat(t *testing.T) {
 	s := open(t, nil)
