@@ -54,9 +54,7 @@ func (a *listAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, q)
 	w.WriteHeader(a.status)
-	if a.status == http.StatusOK {
-		_, _ = io.WriteString(w, a.answer)
-	}
+	_, _ = io.WriteString(w, a.answer)
 }
 
 func (a *listAuth) addr() string { return strings.TrimPrefix(a.URL, "http://") }
@@ -130,7 +128,10 @@ func TestApplications_AreThoseOfTheLastGoodAnswer(t *testing.T) {
 		}
 	}
 	here("at first")
-	for answer, status := range map[string]int{"": 500, "<html>": 200, "null": 200, `{"version":1}`: 200, `{"version":2,"apps":[]}`: 200, "{}": 204, `{"version":1,"etag":"\"2\"","apps":[]}`: 200} {
+	for answer, status := range map[string]int{
+		"": 500, "<html>": 200, "null": 200, `{"version":1}`: 200, `{"version":2,"apps":[]}`: 200, "{}": 204,
+		`{"version":1,"etag":"\"2\"","apps":[]}`: 200, `{"version":1,"etag":"\"3\"","apps":[]}`: 503,
+	} {
 		auth.set(status, answer)
 		auth.await(t, answer, func(question) bool { return true })
 		auth.await(t, answer, func(question) bool { return true })
