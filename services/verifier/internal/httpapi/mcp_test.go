@@ -751,6 +751,12 @@ func TestMCP_OnlyTheProtocolsNameHoldsThePayment(t *testing.T) {
 		if !strings.Contains(string(r.body), "accepts") {
 			t.Errorf("%s: %d %s", version, r.status, r.body)
 		}
+		none := message("verify_transaction", goodBody, map[string]any{"x402/payment": nil})
+		unpaid := message("verify_transaction", goodBody, nil)
+		got, want := w.rpc(none, protocolHeader, version), w.rpc(unpaid, protocolHeader, version)
+		if !bytes.Equal(got.body, want.body) {
+			t.Errorf("%s: null is answered %s", version, got.body)
+		}
 	}
 	w.wantTransfers(0)
 }
@@ -803,6 +809,21 @@ func TestMCP_ChecksHoldNoPlacesOfReadsOfReceipts(t *testing.T) {
 	all.Wait()
 	if !strings.Contains(string(got.body), `"valid":true`) {
 		t.Errorf("a check that reads nothing waits for reads: %d %s", got.status, got.body)
+	}
+}
+
+func TestMCP_ListChainsWaitsShortlyForNodes(t *testing.T) {
+	w := open(t, nil)
+	var left time.Duration
+	w.heads = func(ctx context.Context) (chain.Heads, error) {
+		until, _ := ctx.Deadline()
+		left = time.Until(until)
+		return chain.Heads{}, chain.ErrFinalityUnavailable
+	}
+	w.reopen()
+	w.call("list_chains", `{}`).result()
+	if left <= 0 || left > 5*time.Second {
+		t.Errorf("nodes have %v", left)
 	}
 }
 

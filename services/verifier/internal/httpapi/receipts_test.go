@@ -260,6 +260,10 @@ func TestReceipts_AreReadByTheirHashAlone(t *testing.T) {
 		w.do(http.MethodGet, "/v1/receipts/"+path, "").wantFailure(http.StatusNotFound, "unknown_receipt")
 	}
 	whole := w.linked(sold)
+	cache := w.do(http.MethodGet, "/v1/receipts/"+object.Hash, "").header.Get("Cache-Control")
+	if cache != "public, max-age=86400, immutable" {
+		t.Errorf("the answer at its link has Cache-Control %q", cache)
+	}
 	for _, named := range []string{object.Link, object.Hash} {
 		if got := w.call("check_receipt", `{"link":"`+named+`"}`).result(); !strings.Contains(string(got.StructuredContent), `"valid":true`) {
 			t.Errorf("%s: %s", named, got.StructuredContent)

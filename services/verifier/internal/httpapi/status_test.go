@@ -1,12 +1,15 @@
 package httpapi_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
 // ethereum is another recording, and the name of its chain.
@@ -53,8 +56,24 @@ func TestStatus_NamesTheChainThatKnowsTheTransaction(t *testing.T) {
 	if got, want := w.status("base", unknownTx), `{"status":"unknown"}`; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
+	if got, want := w.status("chain", recordedTx), `{"status":"final","block":"2000000"}`; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("took %v", took)
+	}
+}
+
+// TestStatus_AChainThatIsAwayKnowsNothing, and keeps the others from no answer.
+func TestStatus_AChainThatIsAwayKnowsNothing(t *testing.T) {
+	w := open(t, nil)
+	w.more = []string{ethereum}
+	w.progress = func(context.Context, chain.Hash, func() error) (chain.Progress, error) {
+		return chain.Progress{}, chain.ErrUnavailable
+	}
+	w.reopen()
+	if got, want := w.status(ethereum, unknownTx), `{"status":"unknown"}`; got != want {
+		t.Errorf("%s, not %s", got, want)
 	}
 }
 

@@ -64,8 +64,9 @@ type world struct {
 	logged   *bytes.Buffer
 	sick     error
 	tools    *httpapi.MCP
-	// heads, unless nil, are those of the first chain.
+	// heads and progress, unless nil, are those of the first chain.
 	heads    func(context.Context) (chain.Heads, error)
+	progress func(context.Context, chain.Hash, func() error) (chain.Progress, error)
 	receipts *translog.Log
 	check    []byte // the page that checks receipts
 	// finality, unless nil, proves blocks of the first chain.
@@ -139,6 +140,9 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	chains[0].Finality = w.finality
 	if w.heads != nil {
 		chains[0].Heads = w.heads
+	}
+	if w.progress != nil {
+		chains[0].Progress = w.progress
 	}
 	for _, name := range w.more {
 		recording := chaintest.Load(w, name)

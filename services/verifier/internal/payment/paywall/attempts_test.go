@@ -190,3 +190,25 @@ func TestAttempts_ManyAddressesLockNoOthersOut(t *testing.T) {
 	}
 	s.wantTransfers(3)
 }
+
+// TestLookups_AreBoundedForAllNetworksTogether: who is refused because of others keeps what is its own.
+func TestLookups_AreBoundedForAllNetworksTogether(t *testing.T) {
+	s := open(t, nil)
+	allowed := 0
+	for i := range 100 {
+		if s.paywall.CountLookup(fmt.Sprintf("203.0.%d.1", i)) == nil {
+			allowed++
+		}
+	}
+	if allowed != 30 {
+		t.Errorf("%d networks were allowed one, want 30", allowed)
+	}
+	for range 100 {
+		s.wantErr(s.paywall.CountLookup("198.51.100.1"), payment.ErrTooMany)
+	}
+	s.clock.advance(7500 * time.Millisecond)
+	for range 15 {
+		s.wantErr(s.paywall.CountLookup("198.51.100.1"), nil)
+	}
+	s.wantErr(s.paywall.CountLookup("198.51.100.1"), payment.ErrTooMany)
+}
