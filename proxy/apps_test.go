@@ -210,6 +210,26 @@ func TestApp_ATokenReachesAuthAlone(t *testing.T) {
 	}
 }
 
+// TestApp_WhatAuthHasTakenReachesNoApplication: auth may find a token where the proxy sees none.
+func TestApp_WhatAuthHasTakenReachesNoApplication(t *testing.T) {
+	t.Parallel()
+	auth := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Auth-Consumed", r.URL.Query().Get("app"))
+		for _, name := range []string{"User-Id", "Username", "Role", "Name", "Groups"} {
+			w.Header().Set("X-Auth-"+name, "a")
+		}
+	})
+	app := stand(t, "", nil)
+	d := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": `handle {
+		import require_app authorization
+		reverse_proxy ` + app.addr() + `
+	}`})
+	d.request(t, "GET", "/", "", "Authorization", "Other text", "X-Own", "b")
+	if h := app.last(t).Header; len(h["Authorization"]) != 0 || h.Get("X-Own") != "b" {
+		t.Errorf("the application got %s", h)
+	}
+}
+
 // A device may have the wrong address: what is there could use the token at the applications
 // that it names. The application's own Authorization passes.
 func TestAuthorization_WithAnAppTokenReachesTheGuardOfAnApplicationAlone(t *testing.T) {

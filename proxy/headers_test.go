@@ -282,6 +282,10 @@ func TestHeaders_ARequestHasOneIdEverywhere(t *testing.T) {
 			t.Errorf("%q: the proxy's own answer has %q", sent, refused)
 		}
 	}
+	two := h.request(t, "GET", "/health", "", "X-Request-Id", "a", "X-Request-Id", "b").Header["X-Request-Id"]
+	if len(two) != 1 || !made.MatchString(two[0]) {
+		t.Errorf("two became %q", two)
+	}
 }
 
 func TestHeaders_APaymentOf16KBPassesAndEndlessOnesDoNot(t *testing.T) {

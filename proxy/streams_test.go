@@ -33,6 +33,9 @@ func standSessions(t *testing.T) *sessions {
 			panic(http.ErrAbortHandler)
 		}
 		if r.Header.Get("X-Auth-Renew") == "no" {
+			if method := r.Header.Get("X-Forwarded-Method"); method != http.MethodGet { // auth may refuse any other
+				t.Errorf("a later check is of %s", method)
+			}
 			s.rechecks.Add(1)
 		} else {
 			s.renewing.Add(1)

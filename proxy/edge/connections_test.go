@@ -241,6 +241,13 @@ func TestConnections_OfANetworkCrowdOutOthersWhereTheyAreMostOfMany(t *testing.T
 	t.Parallel()
 	l := (&Connections{Max: 80, trusted: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}).WrapListener(nil).(*boundListener)
 	var greedy, other, proxy *boundConn
+	few := (&Connections{Max: 80}).WrapListener(nil).(*boundListener)
+	for i := range 10 {
+		greedy = peer(t, few, fmt.Sprintf("203.0.113.%d", i))
+	}
+	if peer(t, few, "198.51.100.1"); few.crowds(greedy) {
+		t.Error("with an eighth of 80 it crowds out others")
+	}
 	for i := range 11 {
 		if greedy = peer(t, l, fmt.Sprintf("203.0.113.%d", i)); l.crowds(greedy) {
 			t.Errorf("alone it crowds out others with %d", i+1)

@@ -57,6 +57,7 @@ func TestReach_IsWhatTheSettingNames(t *testing.T) {
 		// Only where they are named.
 		"127.0.0.1:3000": "to", "127.0.0.1:3001": "", "127.0.0.2:3000": "", "[::1]:3000": "to", "[::1]:80": "", "203.0.113.9:80": "to", "8.8.8.8:80": "", "1.1.1.1:80": "to",
 		"[2a00::1]:80": "", "[::ffff:10.9.9.9]:80": "lan to", "[::ffff:127.0.0.1]:80": "",
+		"[::ffff:10.1.0.9]:8081": "",
 	} {
 		for setting, x := range map[string]*reach{"lan": around(t, "lan"), "containers": around(t, "containers"), "to": around(t, "lan", to...)} {
 			err := x.check(t.Context(), netip.MustParseAddrPort(addr), false)
