@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -32,6 +34,40 @@ func TestWatch_AnUncheckableRequestEndsAfterTheGrace(t *testing.T) {
 	if len(ws.byKey) != 0 {
 		t.Error("it is watched after its end")
 	}
+}
+
+// TestWatch_AShortSilenceEndsNothing, and each answer that allows the request begins the grace anew.
+func TestWatch_AShortSilenceEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		away.Store(true)
+		ws := &watches{
+			recheck: 5 * time.Second, grace: time.Minute, log: slog.New(slog.DiscardHandler),
+			check: func(*http.Request) verdict {
+				if away.Load() {
+					return verdict{err: errNoAnswer}
+				}
+				return verdict{answer: &recorded{status: http.StatusOK}}
+			},
+			byKey: map[watchKey]*watch{}, checking: make(chan struct{}, 1),
+		}
+		conn := http.NewResponseController(httptest.NewRecorder())
+		s := ws.begin(httptest.NewRequest("GET", "/", nil), nil, func() {}, conn)
+		time.Sleep(49 * time.Second)
+		away.Store(false)
+		time.Sleep(5 * time.Second)
+		away.Store(true)
+		time.Sleep(55 * time.Second)
+		if ws.wasCut(s) {
+			t.Error("it was cut within the grace")
+		}
+		time.Sleep(15 * time.Second)
+		if !ws.wasCut(s) {
+			t.Error("it was not cut after the grace")
+		}
+		ws.end(s)
+		time.Sleep(10 * time.Second) // until nothing is checked any more
+	})
 }
 
 // Nothing else would keep a panic during a check from ending the proxy.
