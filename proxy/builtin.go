@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
@@ -89,8 +91,57 @@ func applications() error {
 		os.Setenv("APPS_TO", strings.Join(fields(os.Getenv("APPS_TO")), " ")))
 }
 
-// routes sets ROUTES_SWITCH, which selects whether the Caddyfile has files with routes.
-func routes() error { return os.Setenv("ROUTES_SWITCH", onOff(os.Getenv("ROUTES_FOLDER") != "")) }
+// routes sets ROUTES_SWITCH, which selects whether the Caddyfile has files with routes, and checks that the text of
+// the operator is whole.
+func routes() error {
+	folder := os.Getenv("ROUTES_FOLDER")
+	faults := []error{os.Setenv("ROUTES_SWITCH", onOff(folder != "")), whole("ROUTES", os.Getenv("ROUTES"))}
+	files, _ := filepath.Glob(filepath.Join(folder, "*.caddy")) // Caddy says what is wrong with the folder
+	for _, file := range files {
+		if text, err := os.ReadFile(file); folder != "" && err == nil { //nolint:gosec // the operator's
+			faults = append(faults, whole(file, string(text)))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// whole returns an error with the line where a brace or a quotation mark of text is open or closes nothing. Caddy,
+// which reads text inside the built-in file, would name a line of that file, far behind. Text may have secrets: no
+// line is quoted.
+func whole(name, text string) error {
+	const end = "end-of-text"
+	fault := func(line int, what string) error { return fmt.Errorf("%s, line %d: %s", name, line, what) }
+	tokens, err := caddyfile.Tokenize([]byte(text+"\n"+end), name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	last := len(tokens) - 1
+	if tokens[last].Text != end {
+		return fault(tokens[last].Line, "a quotation mark is not closed")
+	}
+	var open []int // lines
+	for i, t := range tokens[:last] {
+		switch {
+		case t.Quoted():
+		case t.Text == "{":
+			if i == 0 || tokens[i-1].Line < t.Line {
+				return fault(t.Line, "{ stands at the end of a line")
+			}
+			if tokens[i+1].Line == t.Line {
+				return fault(t.Line, "what follows { begins a new line")
+			}
+			open = append(open, t.Line)
+		case t.Text == "}" && len(open) == 0:
+			return fault(t.Line, "} closes nothing")
+		case t.Text == "}":
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 {
+		return fault(open[len(open)-1], "{ is not closed")
+	}
+	return nil
+}
 
 // fields returns what is separated by spaces or commas.
 func fields(list string) []string {

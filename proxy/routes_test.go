@@ -242,6 +242,62 @@ func TestRoutes_FurtherOnesComeFromASetting(t *testing.T) {
 	german(t, d.request(t, "GET", "/other", ""), 404)
 }
 
+// Caddy would name a line of the built-in file, far behind the fault. Quoted text may be a secret.
+func TestRoutes_TextThatIsNotWholeEndsTheProgramAndNamesTheLine(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"handle /x {\n\trespond \"a secret\"":            ", line 1: { is not closed",
+		"\nhandle /x {\n\tlog {\n}\n":                    ", line 2: { is not closed",
+		"handle /x {\n}\n}":                              ", line 3: } closes nothing",
+		"handle /x {\n\trespond \"a secret\n}":           ", line 2: a quotation mark is not closed",
+		"handle /x {\n\trespond `a secret\n}":            ", line 2: a quotation mark is not closed",
+		"respond <<END\na secret\n":                      ": incomplete heredoc <<END",
+		"handle /x { respond \"a secret\" }":             ", line 1: what follows { begins a new line",
+		"handle /x\n{\n\trespond \"a secret\"\n}":        ", line 2: { stands at the end of a line",
+		"# a comment has {\nhandle /x {\n}\nhandle /y {": ", line 4: { is not closed",
+	} {
+		folder := t.TempDir()
+		file := filepath.Join(folder, "own.caddy")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for name, setting := range map[string]string{"ROUTES": text, file: folder} {
+			settings := map[string]string{"ADMIN_PORT": freePort(t), "SITE_ADDRESS": ":" + freePort(t), "ROUTES": setting}
+			if name == file {
+				delete(settings, "ROUTES")
+				settings["ROUTES_FOLDER"] = folder
+			}
+			out, err := program(t, settings).CombinedOutput()
+			if err == nil || !strings.Contains(string(out), name+want) || strings.Contains(string(out), "a secret") {
+				t.Errorf("%q: %v\n%s", text, err, out)
+			}
+		}
+	}
+}
+
+func TestRoutes_WhatLooksOpenButIsNotPasses(t *testing.T) {
+	t.Parallel()
+	d := open(t, map[string]string{"ROUTES": `
+	# a comment's { and "
+	handle /quoted {
+		respond "{ } \" {" # }
+	}
+	handle /long \
+		{
+		respond ` + "`a \" {`" + `
+	}
+	handle /text {
+		respond <<END
+			{ "
+			END
+	} # the end {`})
+	for path, want := range map[string]string{"/quoted": `{ } " {`, "/long": `a " {`, "/text": `{ "`} {
+		if got := d.request(t, "GET", path, ""); got.body != want {
+			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
+		}
+	}
+}
+
 // german wants the error body of auth's contract.
 func german(t *testing.T, got answer, code int) {
 	t.Helper()
