@@ -28,7 +28,7 @@ var setting = regexp.MustCompile(`\{\$([A-Z_]+)`)
 
 // prepare makes Caddy's command ours, and checks and completes the settings of the environment. A call without
 // arguments becomes the run of the built-in Caddyfile, which Caddy reads from standard input because a container's
-// file system may be read-only.
+// file system may be read-only; "check" only checks that it would start.
 func prepare(version string) error {
 	caddy.CustomBinaryName = "pforte-proxy"
 	caddy.CustomVersion = version
@@ -44,7 +44,11 @@ func prepare(version string) error {
 	if err != nil {
 		return err
 	}
-	if len(os.Args) > 1 {
+	command := "run"
+	switch {
+	case slices.Equal(os.Args[1:], []string{"check"}):
+		command = "validate"
+	case len(os.Args) > 1:
 		return nil
 	}
 	r, w, err := os.Pipe()
@@ -56,7 +60,7 @@ func prepare(version string) error {
 		_ = w.Close()
 	}()
 	os.Stdin = r
-	os.Args = append(os.Args, "run", "--config", "-", "--adapter", "caddyfile")
+	os.Args = append(os.Args[:1], command, "--config", "-", "--adapter", "caddyfile")
 	return nil
 }
 

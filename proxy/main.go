@@ -1,6 +1,6 @@
 // Command pforte-proxy is Caddy with Pforte's Caddyfile built in. Without
-// arguments it runs that file; "healthcheck" checks a running proxy; any
-// other arguments are the caddy command's.
+// arguments it runs that file; "check" checks the settings, and "healthcheck"
+// a running proxy; any other arguments are the caddy command's.
 package main
 
 import (

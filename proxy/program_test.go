@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,6 +26,30 @@ func TestHealthcheck_ReportsWhetherTheProxyRuns(t *testing.T) {
 	out, err := program(t, map[string]string{"ADMIN_PORT": freePort(t)}, "healthcheck").CombinedOutput()
 	if err == nil || !bytes.Contains(out, []byte("check the proxy")) {
 		t.Errorf("got %v\n%s", err, out)
+	}
+}
+
+// It takes no port, so that it works beside a running proxy.
+func TestCheck_SaysWhetherTheProxyWouldStart(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	site := "http://" + taken.Addr().String()
+	for _, c := range []struct{ name, value, want string }{
+		{"APPS", "lan", ""},
+		{"APPS", "LAN", "APPS is neither"},
+		{"ROUTES", "handle /x {", "ROUTES, line 1"},
+		{"ROUTES", "handel /x {\n}", "handel"},
+		{"TRUSTED_PROXIES", "10.0.0.300", "10.0.0.300"},
+		{"TLS", "of", "TLS=of"},
+	} {
+		out, err := program(t, map[string]string{"SITE_ADDRESS": site, c.name: c.value}, "check").CombinedOutput()
+		if (err == nil) != (c.want == "") || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s=%s: %v\n%s", c.name, c.value, err, out)
+		}
 	}
 }
 

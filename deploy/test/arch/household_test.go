@@ -112,7 +112,10 @@ func TestHousehold_AloneLetsAdministratorsNameAddresses(t *testing.T) {
 }
 
 func TestHousehold_IsOneImageOfFourPrograms(t *testing.T) {
-	programs := map[string]string{"setup": "setup", "auth": "auth", "setup-link": "auth", "proxy": "pforte-proxy", "backup": "backup"}
+	programs := map[string]string{
+		"setup": "setup", "auth": "auth", "setup-link": "auth", "proxy": "pforte-proxy", "check-proxy": "pforte-proxy",
+		"backup": "backup",
+	}
 	services := readCompose(t, household).Services
 	if want, got := slices.Sorted(maps.Keys(services)), slices.Sorted(maps.Keys(programs)); !slices.Equal(slices.DeleteFunc(want, func(name string) bool { return name == "redis" }), got) {
 		t.Errorf("there are %v beside Redis", want)

@@ -356,7 +356,9 @@ func TestCommands_DumpsLeaveOutWhatArchivesDo(t *testing.T) {
 func TestCompose_PortsAndNetworkCanBeMoved(t *testing.T) {
 	for _, file := range stacks {
 		for line := range strings.Lines(text(t, file)) {
-			if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "ports:") && strings.Count(trimmed, "_PORT:-") != strings.Count(trimmed, ",")+1 {
+			trimmed := strings.TrimSpace(line)
+			if strings.HasPrefix(trimmed, `ports: ["`) &&
+				strings.Count(trimmed, "_PORT:-") != strings.Count(trimmed, ",")+1 {
 				t.Errorf("%s: %s", file, trimmed)
 			}
 		}

@@ -34,6 +34,7 @@ func Run(ctx context.Context, p Process) int {
 func (p Process) commands() map[string]service.Command {
 	return map[string]service.Command{
 		"serve":             p.serve,
+		"check":             p.check,
 		"migrate":           p.with(p.migrate),
 		"healthcheck":       p.healthcheck,
 		"user add":          p.userAdd,

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -189,6 +191,31 @@ func TestHealthcheck_WorksInAContainer(t *testing.T) {
 	server.Kill()
 	if code, _ := operate(t, environment, "", "healthcheck"); code != 1 {
 		t.Errorf("without Redis: %d", code)
+	}
+}
+
+// The stores are not there, and no database is made.
+func TestCheck_NamesWhatIsWrongBeforeServeWould(t *testing.T) {
+	t.Parallel()
+	database := filepath.Join(t.TempDir(), "auth.db")
+	right := []string{"DATABASE_URL", "sqlite:" + database, "PUBLIC_URL", "https://home.example.org"}
+	out := mustOperate(t, settings(t, "127.0.0.1:1", append(right, "TZ", "Berlin")...), "", "check")
+	if !strings.Contains(out, "TZ is not the name of a zone") {
+		t.Errorf("it warns of nothing: %s", out)
+	}
+	for name, value := range map[string]string{
+		"SESSION_LIFETIME": "7d", "PASSKEY_RP_ID": "other.example", "NOTIFY_URL": "ftp://x", "DATA_KEY_FILE": "/nonexistent",
+	} {
+		code, out := operate(t, settings(t, "127.0.0.1:1", append(right, name, value)...), "", "check")
+		if code != 1 || !strings.Contains(out, name) {
+			t.Errorf("%s=%s: %d, %s", name, value, code, out)
+		}
+	}
+	if code, _ := operate(t, settings(t, "127.0.0.1:1", right...), "", "check", "now"); code != 2 {
+		t.Errorf("with a word more: %d", code)
+	}
+	if _, err := os.Stat(database); err == nil {
+		t.Error("it made a database")
 	}
 }
 

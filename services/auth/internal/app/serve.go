@@ -43,38 +43,10 @@ type server struct {
 
 // serve is "auth serve".
 func (p Process) serve(ctx context.Context, args []string) error {
-	if _, err := service.Parse(service.Flags(), args); err != nil {
-		return err
-	}
 	ctx = audit.With(ctx, audit.Actor{Kind: audit.System})
-	cfg, err := config.Load(p.Getenv)
-	if err != nil {
-		return settingsError(err)
-	}
-	common, err := service.New(ctx, "auth", p.Process, service.Settings{
-		Addr: cfg.Addr, AdminAddr: cfg.AdminAddr, ShutdownDelay: cfg.ShutdownDelay, LogLevel: cfg.LogLevel,
-		TrustedProxies: cfg.TrustedProxies, Tracing: cfg.Tracing,
-	})
+	s, err := p.server(ctx, args)
 	if err != nil {
 		return err
-	}
-	s := &server{
-		Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(common.Registry),
-		bootstrapped: make(chan struct{}),
-	}
-	if s.notifier, err = s.newNotifier(); err != nil {
-		return settingsError(err)
-	}
-	redis.SetLogger(redisLog{s.Log})
-	if cfg.RandomSecret {
-		s.Log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
-	}
-	if cfg.WeakSecret() {
-		s.Log.WarnContext(ctx, "SESSION_SECRET or SESSION_SECRET_PREVIOUS is short: session cookies can be forged by "+
-			"guessing it; create one with openssl rand -hex 32")
-	}
-	if zone := p.Getenv("TZ"); unknownZone(zone) {
-		s.Log.WarnContext(ctx, "TZ is not the name of a zone, such as Europe/Berlin: times are in UTC", "tz", zone)
 	}
 	return s.Run(ctx, service.Parts{
 		Open:   s.open,
@@ -101,6 +73,54 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		},
 		Starting: `{"error":"Der Dienst startet gerade. Bitte gleich erneut versuchen.","code":503}`,
 	})
+}
+
+// check is "auth check": it ends where serve would open the stores.
+func (p Process) check(ctx context.Context, args []string) error {
+	s, err := p.server(ctx, args)
+	if err != nil {
+		return err
+	}
+	s.Tracer.Stop(ctx)
+	_, err = s.rules()
+	return err
+}
+
+// server reads the settings, and warns of those that are right but weak.
+func (p Process) server(ctx context.Context, args []string) (*server, error) {
+	if _, err := service.Parse(service.Flags(), args); err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(p.Getenv)
+	if err != nil {
+		return nil, settingsError(err)
+	}
+	common, err := service.New(ctx, "auth", p.Process, service.Settings{
+		Addr: cfg.Addr, AdminAddr: cfg.AdminAddr, ShutdownDelay: cfg.ShutdownDelay, LogLevel: cfg.LogLevel,
+		TrustedProxies: cfg.TrustedProxies, Tracing: cfg.Tracing,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(common.Registry),
+		bootstrapped: make(chan struct{}),
+	}
+	if s.notifier, err = s.newNotifier(); err != nil {
+		return nil, settingsError(err)
+	}
+	redis.SetLogger(redisLog{s.Log})
+	if cfg.RandomSecret {
+		s.Log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
+	}
+	if cfg.WeakSecret() {
+		s.Log.WarnContext(ctx, "SESSION_SECRET or SESSION_SECRET_PREVIOUS is short: session cookies can be forged by "+
+			"guessing it; create one with openssl rand -hex 32")
+	}
+	if zone := p.Getenv("TZ"); unknownZone(zone) {
+		s.Log.WarnContext(ctx, "TZ is not the name of a zone, such as Europe/Berlin: times are in UTC", "tz", zone)
+	}
+	return s, nil
 }
 
 // open waits for both stores and returns the handler.

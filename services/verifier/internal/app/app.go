@@ -46,6 +46,7 @@ func Run(ctx context.Context, p Process) int {
 		Name: "verifier", Help: help + config.Table(), UsageCode: 1,
 		Commands: map[string]service.Command{
 			"serve":              p.serve,
+			"check":              p.check,
 			"migrate":            p.migrate,
 			"healthcheck":        p.healthcheck,
 			"payments list":      p.paymentsList,

@@ -229,6 +229,18 @@ func TestCommands_Work(t *testing.T) {
 	}
 }
 
+func TestCheck_NamesWhatIsWrongAndMakesNoLedger(t *testing.T) {
+	w := newWorld(t, "sqlite:"+filepath.Join(t.TempDir(), "verifier.db"))
+	w.command(nil, "check")
+	w.env["REPEAT_WINDOW"] = "7d"
+	if err := execute(w.getenv, io.Discard, "check"); err == nil || !strings.Contains(err.Error(), "REPEAT_WINDOW") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(strings.TrimPrefix(w.env["DATABASE_URL"], "sqlite:")); err == nil {
+		t.Error("it made a ledger")
+	}
+}
+
 func TestRun_ReportsAllFaultsOfTheSettings(t *testing.T) {
 	w := newWorld(t, "mysql://root:hunter2@host/db")
 	file := filepath.Join(t.TempDir(), "bad")

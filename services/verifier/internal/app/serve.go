@@ -55,27 +55,9 @@ type server struct {
 
 // serve is "verifier serve".
 func (p Process) serve(ctx context.Context, args []string) error {
-	if _, err := service.Parse(service.Flags(), args); err != nil {
-		return err
-	}
-	set, err := load(p.Getenv)
-	if err != nil {
-		return settingsError(err)
-	}
-	common, err := service.New(ctx, "verifier", p.Process, service.Settings{
-		Addr: set.Addr, AdminAddr: set.AdminAddr, ShutdownDelay: set.ShutdownDelay, LogLevel: set.LogLevel,
-		TrustedProxies: set.TrustedProxies, Tracing: set.Tracing,
-	})
+	s, err := p.server(ctx, args)
 	if err != nil {
 		return err
-	}
-	s := &server{Service: common, settings: set, process: p}
-	if s.AllowInsecure {
-		s.Log.WarnContext(ctx, "ALLOW_INSECURE_UPSTREAMS is set: requests to facilitators and nodes may use plain "+
-			"http in public networks, where payments and evidence can be read and changed")
-	}
-	for _, weak := range s.weak {
-		s.Log.WarnContext(ctx, weak)
 	}
 	return s.Run(ctx, service.Parts{
 		Open: s.open,
@@ -92,6 +74,42 @@ func (p Process) serve(ctx context.Context, args []string) error {
 			`"retryAfterSeconds":1}`,
 		Drain: s.drain(),
 	})
+}
+
+// check is "verifier check": it ends where serve would open the ledger.
+func (p Process) check(ctx context.Context, args []string) error {
+	s, err := p.server(ctx, args)
+	if err == nil {
+		s.Tracer.Stop(ctx)
+	}
+	return err
+}
+
+// server reads the settings, and warns of those that are right but weak.
+func (p Process) server(ctx context.Context, args []string) (*server, error) {
+	if _, err := service.Parse(service.Flags(), args); err != nil {
+		return nil, err
+	}
+	set, err := load(p.Getenv)
+	if err != nil {
+		return nil, settingsError(err)
+	}
+	common, err := service.New(ctx, "verifier", p.Process, service.Settings{
+		Addr: set.Addr, AdminAddr: set.AdminAddr, ShutdownDelay: set.ShutdownDelay, LogLevel: set.LogLevel,
+		TrustedProxies: set.TrustedProxies, Tracing: set.Tracing,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &server{Service: common, settings: set, process: p}
+	if s.AllowInsecure {
+		s.Log.WarnContext(ctx, "ALLOW_INSECURE_UPSTREAMS is set: requests to facilitators and nodes may use plain "+
+			"http in public networks, where payments and evidence can be read and changed")
+	}
+	for _, weak := range s.weak {
+		s.Log.WarnContext(ctx, weak)
+	}
+	return s, nil
 }
 
 // drain returns how long a stop waits at most for requests under way, and then as long for payments.
