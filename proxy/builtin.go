@@ -100,9 +100,13 @@ func applications() error {
 func routes() error {
 	folder := os.Getenv("ROUTES_FOLDER")
 	faults := []error{os.Setenv("ROUTES_SWITCH", onOff(folder != "")), whole("ROUTES", os.Getenv("ROUTES"))}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.caddy")) // Caddy says what is wrong with the folder
+	if folder == "" {
+		return errors.Join(faults...)
+	}
+	files, _ := filepath.Glob(filepath.Join(folder, "*.caddy"))
 	for _, file := range files {
-		if text, err := os.ReadFile(file); folder != "" && err == nil { //nolint:gosec // the operator's
+		// Caddy says what is wrong with a folder or file that cannot be read.
+		if text, err := os.ReadFile(file); err == nil { //nolint:gosec // the operator's
 			faults = append(faults, whole(file, string(text)))
 		}
 	}
