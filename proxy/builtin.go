@@ -132,7 +132,7 @@ func whole(name, text string) error {
 		switch {
 		case t.Quoted():
 		case t.Text == "{":
-			if i == 0 || tokens[i-1].Line < t.Line {
+			if i == 0 || tokens[i-1].Line+tokens[i-1].NumLineBreaks() < t.Line {
 				return fault(t.Line, "{ stands at the end of a line")
 			}
 			if tokens[i+1].Line == t.Line {

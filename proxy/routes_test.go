@@ -286,12 +286,18 @@ func TestRoutes_WhatLooksOpenButIsNotPasses(t *testing.T) {
 		{
 		respond ` + "`a \" {`" + `
 	}
+	handle /lines {
+		respond "a
+	b" {
+			close
+		}
+	}
 	handle /text {
 		respond <<END
 			{ "
 			END
 	} # the end {`})
-	for path, want := range map[string]string{"/quoted": `{ } " {`, "/long": `a " {`, "/text": `{ "`} {
+	for path, want := range map[string]string{"/quoted": `{ } " {`, "/long": `a " {`, "/lines": "a\n\tb", "/text": `{ "`} {
 		if got := d.request(t, "GET", path, ""); got.body != want {
 			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
 		}
