@@ -4,14 +4,14 @@
 //     data-options="URL" data-finish="URL" data-return="PATH" data-csrf="TOKEN"
 //     data-failed="TEXT" data-exists="TEXT">
 //
-// which is shown where the browser has passkeys; elsewhere what has data-no-passkeys is. A press asks options of one URL, lets the
-// browser answer them, posts the answer to the other URL and goes to PATH. When that fails
-// the text is shown after the button. A form with data-kept, which holds what was typed before,
-// is sent instead of going to PATH: the server then shows it again. data-csrf is for pages with a session,
-// and data-reauth where they lead when the server asks who it is. "register"
-// sends the field "name" of its form, "join" its other fields but the password, of which the server says what is wrong,
-// "login" the box "remember", "reauth" the field "user_code". With "login", and a field whose autocomplete has
-// "webauthn", the browser offers passkeys in that field too.
+// which is shown where the browser has passkeys; elsewhere what has data-no-passkeys is. A press asks options of
+// one URL, lets the browser answer them, posts the answer to the other URL and goes to PATH. When that fails the
+// text is shown after the button. A form with data-kept, which holds what was typed before, is sent instead of
+// going to PATH: the server then shows it again. data-csrf is for pages with a session, and data-reauth where they
+// lead when the server asks who it is. "register" sends the field "name" of its form, "join" its other fields but
+// the password, of which the server says what is wrong, "login" the box "remember", "reauth" the field
+// "user_code". With "login", and a field whose autocomplete has "webauthn", the browser offers passkeys in that
+// field too.
 "use strict";
 
 (() => {
