@@ -170,6 +170,28 @@ func TestRevocation_SessionsThatHaveYetToFollowAreNotLive(t *testing.T) {
 	}
 }
 
+func TestRevocation_OfOneSessionNeedsAPrefixOfItAlone(t *testing.T) {
+	r := newRules(t)
+	r.add("anna")
+	first, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.RevokeSession(t.Context(), "anna", ""); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("of two: %v", err)
+	}
+	if !r.alive(first) || !r.alive(second) {
+		t.Error("one of them was ended")
+	}
+	if err := r.RevokeSession(t.Context(), "anna", first.Key); err != nil || r.alive(first) || !r.alive(second) {
+		t.Errorf("of one: %v", err)
+	}
+}
+
 // TestRevocation_ThatFailsHoldsUpNoLaterOnes has more of them than are
 // read at once.
 func TestRevocation_ThatFailsHoldsUpNoLaterOnes(t *testing.T) {
