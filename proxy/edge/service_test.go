@@ -321,6 +321,48 @@ func TestService_QuickOnesAreChosenByMethodAndHeaders(t *testing.T) {
 	}
 }
 
+func TestService_EachKindHasPlacesOfItsOwn(t *testing.T) {
+	t.Parallel()
+	one := func() *gate { return newGate(1, 0, 0, counted()) }
+	of := serviceGates{common: one(), quick: one(), known: one(), crowd: one(), long: one()}
+	s := serviceOf(of.common)
+	s.gates, s.Quick, s.Known = of, &Quick{Methods: []string{"GET"}}, []string{"X-User"}
+	const known, stranger userKey = 1, 2
+	s.users.add(known)
+	for _, test := range []struct {
+		method string
+		user   userKey
+		crowds bool
+		want   *gate
+	}{
+		{"GET", known, false, of.known},
+		{"GET", known, true, of.known},
+		{"POST", known, false, of.common},
+		{"POST", known, true, of.crowd},
+		{"GET", stranger, false, of.quick},
+		{"GET", 0, false, of.quick},
+		{"GET", stranger, true, of.crowd},
+		{"POST", stranger, false, of.common},
+	} {
+		crowds := func() bool { return test.crowds }
+		if got := s.gate(test.method, func(string) bool { return false }, test.user, crowds); got != test.want {
+			t.Errorf("%s of user %d, whose network crowds out others: %t: other places", test.method, test.user, test.crowds)
+		}
+	}
+	long := prepared(httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", maxPrefetch+1))))
+	err := s.ServeHTTP(httptest.NewRecorder(), long, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
+		longer, _ := of.long.now()
+		others, _ := of.common.now()
+		if longer != 1 || others != 0 {
+			t.Errorf("a long body has %d places of its own and %d of others", longer, others)
+		}
+		return nil
+	}))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // services returns the edge_service handlers of a configuration.
 func services(t *testing.T, configuration any) (all []*Service) {
 	switch v := configuration.(type) {
