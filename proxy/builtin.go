@@ -51,6 +51,9 @@ func prepare(version string) error {
 	case len(os.Args) > 1:
 		return nil
 	}
+	if err := wholeRoutes(); err != nil {
+		return err
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("pass the Caddyfile to Caddy: %w", err)
@@ -95,19 +98,20 @@ func applications() error {
 		os.Setenv("APPS_TO", strings.Join(fields(os.Getenv("APPS_TO")), " ")))
 }
 
-// routes sets ROUTES_SWITCH, which selects whether the Caddyfile has files with routes, and checks that the text of
-// the operator is whole.
-func routes() error {
-	folder := os.Getenv("ROUTES_FOLDER")
-	faults := []error{os.Setenv("ROUTES_SWITCH", onOff(folder != "")), whole("ROUTES", os.Getenv("ROUTES"))}
-	if folder == "" {
-		return errors.Join(faults...)
-	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.caddy"))
-	for _, file := range files {
-		// Caddy says what is wrong with a folder or file that cannot be read.
-		if text, err := os.ReadFile(file); err == nil { //nolint:gosec // the operator's
-			faults = append(faults, whole(file, string(text)))
+// routes sets ROUTES_SWITCH, which selects whether the Caddyfile has files with routes.
+func routes() error { return os.Setenv("ROUTES_SWITCH", onOff(os.Getenv("ROUTES_FOLDER") != "")) }
+
+// wholeRoutes checks that the text of the operator is whole: ROUTES, and the files of ROUTES_FOLDER. They count at the
+// start alone, so that other commands do not read them: a file that is being edited is no fault of a running proxy.
+func wholeRoutes() error {
+	faults := []error{whole("ROUTES", os.Getenv("ROUTES"))}
+	if folder := os.Getenv("ROUTES_FOLDER"); folder != "" {
+		files, _ := filepath.Glob(filepath.Join(folder, "*.caddy"))
+		for _, file := range files {
+			// Caddy says what is wrong with a folder or file that cannot be read.
+			if text, err := os.ReadFile(file); err == nil { //nolint:gosec // the operator's
+				faults = append(faults, whole(file, string(text)))
+			}
 		}
 	}
 	return errors.Join(faults...)
