@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/app/apptest"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -173,14 +174,7 @@ func TestRevocation_SessionsThatHaveYetToFollowAreNotLive(t *testing.T) {
 func TestRevocation_OfOneSessionNeedsAPrefixOfItAlone(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
-	first, err := r.login("anna", oldPass)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := r.login("anna", oldPass)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, second := apptest.Must(r.login("anna", oldPass))(t), apptest.Must(r.login("anna", oldPass))(t)
 	if err := r.RevokeSession(t.Context(), "anna", ""); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("of two: %v", err)
 	}
