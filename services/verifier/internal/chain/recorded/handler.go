@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // Request is one JSON-RPC call.
@@ -100,7 +101,16 @@ func WriteJSON(w http.ResponseWriter, r *http.Request, value any) {
 		return
 	}
 	w.Header().Set("Content-Encoding", "gzip")
-	zipped, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // a level that exists
-	_, _ = zipped.Write(data)                           // the client has gone
+	zipped, _ := writers.Get().(*gzip.Writer)
+	defer writers.Put(zipped)
+	zipped.Reset(w)
+	_, _ = zipped.Write(data) // the client has gone
 	_ = zipped.Close()
 }
+
+// writers are kept from answer to answer: a new one takes a megabyte, which the race
+// detector makes dear.
+var writers = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is one of the package's
+	return w
+}}
