@@ -39,8 +39,8 @@ func prepare(version string) error {
 		Short: "Checks that the proxy on this machine runs",
 		Func:  healthcheck,
 	})
-	err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), applications(), routes(), certificates(),
-		sites(), traces(), unsetEmpty())
+	err := errors.Join(replicas("AUTH"), verification(), replicas("VERIFIER"), applications(), routes(), noPaths(),
+		certificates(), sites(), traces(), unsetEmpty())
 	if err != nil {
 		return err
 	}
@@ -173,6 +173,25 @@ func replicas(service string) error {
 		os.Setenv(service+"_REPLICAS", several))
 }
 
+// noPaths takes the slash off the end of the site's addresses, which a browser shows, and refuses a path: Caddy would
+// answer at that path alone, and nothing at all others.
+func noPaths() error {
+	addresses := fields(os.Getenv("SITE_ADDRESS"))
+	for i, address := range addresses {
+		scheme := ""
+		if before, _, found := strings.Cut(address, "://"); found {
+			scheme = before + "://"
+		}
+		host := strings.TrimSuffix(address[len(scheme):], "/")
+		if strings.Contains(host, "/") {
+			return fmt.Errorf("SITE_ADDRESS has %s: it is a host, a port or both, after http://, https:// or neither",
+				address)
+		}
+		addresses[i] = scheme + host
+	}
+	return os.Setenv("SITE_ADDRESS", strings.Join(addresses, " "))
+}
+
 // sites accepts addresses of the site that are separated by commas alone, where Caddy wants a space too. It puts
 // http:// before an address that is a port alone, but for 443: Caddy would take it for a site of all hosts that
 // may have TLS, beside that of LISTED_HTTPS_SITES. It sets REDIRECTS_SWITCH, which selects whether the Caddyfile
@@ -247,11 +266,10 @@ func otherHosts(address string) (site string, found bool) {
 
 // splitAddress returns the host of an address, which may be empty, and its port with the colon, where it has one.
 func splitAddress(address string) (host, port string) {
-	_, rest, found := strings.Cut(address, "://")
+	_, host, found := strings.Cut(address, "://")
 	if !found {
-		rest = address
+		host = address
 	}
-	host, _, _ = strings.Cut(rest, "/")
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
 		host, port = host[:i], host[i:]
 	}

@@ -91,6 +91,20 @@ func TestSettings_SeveralAddressesMayBePartedInAnyWay(t *testing.T) {
 	}
 }
 
+func TestSettings_AddressOfTheSiteHasNoPath(t *testing.T) {
+	t.Parallel()
+	d := open(t, map[string]string{"SITE_ADDRESS": "http://:PORT/"})
+	if got := d.request(t, "GET", "/.well-known/oauth-authorization-server", ""); got.StatusCode != http.StatusNotFound {
+		t.Errorf("with a slash at its end, another path: %d", got.StatusCode)
+	}
+	for _, address := range []string{"https//home.example", "http:/home.example", "https://home.example/pforte"} {
+		out, err := program(t, map[string]string{"SITE_ADDRESS": address}, "check").CombinedOutput()
+		if err == nil || !bytes.Contains(out, []byte("SITE_ADDRESS has "+address)) {
+			t.Errorf("%s: %v\n%s", address, err, out)
+		}
+	}
+}
+
 func TestProgram_InternalAddressHasLivezAndMetricsOnly(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
