@@ -178,16 +178,13 @@ func replicas(service string) error {
 func noPaths() error {
 	addresses := fields(os.Getenv("SITE_ADDRESS"))
 	for i, address := range addresses {
-		scheme := ""
-		if before, _, found := strings.Cut(address, "://"); found {
-			scheme = before + "://"
+		if !strings.HasSuffix(address, "://") { // all hosts
+			addresses[i] = strings.TrimSuffix(address, "/")
 		}
-		host := strings.TrimSuffix(address[len(scheme):], "/")
-		if strings.Contains(host, "/") {
+		if host, port := splitAddress(addresses[i]); strings.Contains(host+port, "/") {
 			return fmt.Errorf("SITE_ADDRESS has %s: it is a host, a port or both, after http://, https:// or neither",
 				address)
 		}
-		addresses[i] = scheme + host
 	}
 	return os.Setenv("SITE_ADDRESS", strings.Join(addresses, " "))
 }

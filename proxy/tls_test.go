@@ -229,7 +229,7 @@ func TestRedirects_AreBoundedLikeTheSite(t *testing.T) {
 func TestTLS_IsKnownFromTheAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
-		"home.example.org": true, "https://home.example.org": true, "localhost:8443": true, "https://home.example.org:8443": true,
+		"home.example.org": true, "https://home.example.org": true, "localhost:8443": true, "https://home.example.org:8443/x": true,
 		"192.0.2.1": true, "": false, ":8080": false, ":443": false, "http://home.example.org": false, "home.example.org:80": false,
 		"http://": false, "http://:8080": false,
 	} {
