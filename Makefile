@@ -119,7 +119,8 @@ ROLLBACK  = $(if $(or $(if $(RUN),,all),$(findstring RollBack,$(RUN))),$(if $(sh
 
 e2e: build checker $(CLIENTS)/node_modules/.package-lock.json $(SIGNIN) $(ROLLBACK) ## run the journeys through the whole stack, with the official payment clients and in Chromium (RUN=Login)
 	@echo '== e2e'
-	@cd deploy && env $(STATIC) PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 60m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
+	@cd deploy && env $(STATIC) PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 60m \
+		-parallel $$((2 * $$(getconf _NPROCESSORS_ONLN))) $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: shots
 SHOTS := $(BIN)/shots

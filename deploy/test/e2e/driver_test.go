@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -81,9 +82,15 @@ func (d *driver) listen(output io.Reader) {
 	}
 }
 
-// run runs a script of clients/journeys.
+// free has a place for each journey that may run: Chromium computes while it waits for nobody,
+// and other tests wait beside it.
+var free = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// run runs a script of clients/journeys, when it is one of as many as there are processors.
 func (d *driver) run(t *testing.T, script string, env []string) {
 	t.Helper()
+	free <- struct{}{}
+	defer func() { <-free }()
 	variables := map[string]string{"PATH": os.Getenv("PATH")}
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")

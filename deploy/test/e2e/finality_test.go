@@ -121,9 +121,10 @@ func withoutProofs(t *testing.T, addr string, without *atomic.Bool) string {
 // committee, over the end of a committee's period, and while it is away or lies. No sale
 // waits for it, and each proof is there soon after it is well again.
 func TestFinality_ABlockIsProvenOverAHandover(t *testing.T) {
+	t.Parallel()
 	const period = 64 * time.Second // all begin at multiples of it in Unix time
 	left := func() time.Duration { return time.Until(time.Now().Truncate(period).Add(period)) }
-	if left() < 20*time.Second {
+	if left() < 30*time.Second {
 		time.Sleep(left()) // the first sale is of the first period
 	}
 	var withoutProof atomic.Bool
@@ -200,6 +201,7 @@ func TestFinality_ABlockIsProvenOverAHandover(t *testing.T) {
 }
 
 func TestFinality_EveryReplicaHasTheProofOfEverySale(t *testing.T) {
+	t.Parallel()
 	r := newReplicas(t, 0)
 	checkpoint := r.finalized(t)
 	for range 2 {

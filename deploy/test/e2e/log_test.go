@@ -184,6 +184,7 @@ func proofPath(t *testing.T, answer []byte) string {
 // TestLog_IsKeptThroughRotationRevocationAndRestore is one story on one stack:
 // each part goes on where the one before has ended.
 func TestLog_IsKeptThroughRotationRevocationAndRestore(t *testing.T) {
+	t.Parallel()
 	w := newLogWorld(t)
 	policy, seen := w.LogPolicy(), "that 2 of 2 witnesses saw"
 	copied := filepath.Join(w.dir, "copy")

@@ -63,6 +63,7 @@ func (w *world) resume(t *testing.T) {
 // TestRestore_BringsBackAStackThatLostEverything loses users, ledger, keys, secrets and
 // sessions, and goes on from a backup that was made while it ran.
 func TestRestore_BringsBackAStackThatLostEverything(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	emil, user := w.member(t, "emil")
 	bought := w.buy(t)
@@ -137,6 +138,7 @@ func TestRotate_SessionSecretEndsNoSession(t *testing.T) {
 
 // TestRotate_ReceiptKeyIsAnnouncedFirst follows the other one.
 func TestRotate_ReceiptKeyIsAnnouncedFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	old := w.buy(t)
 	restart := func(change func(string) error) {
