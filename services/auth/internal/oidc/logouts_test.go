@@ -317,8 +317,8 @@ func TestMessenger_TriesFourAtOnceOfAnApplication(t *testing.T) {
 // TestMessenger_TriesAgain: after 5 s, 30 s, 2 min and 10 min, and then no more.
 func TestMessenger_TriesAgain(t *testing.T) {
 	var times []time.Duration
-	var o *told
 	var mu sync.Mutex
+	o := new(told)
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -326,32 +326,26 @@ func TestMessenger_TriesAgain(t *testing.T) {
 		w.WriteHeader(http.StatusBadGateway)
 	}))
 	defer app.Close()
-	o = nil
-	got := deliver(t, func(now *told) bool {
-		mu.Lock()
-		if o == nil {
-			o = now
-		}
-		mu.Unlock()
-		if now.count(oidc.LogoutFailed) == 1 {
+	o.deliver(t, func(o *told) bool {
+		if o.count(oidc.LogoutFailed) == 1 {
 			return true
 		}
-		now.queue.mu.Lock()
-		idle := len(now.queue.wait) == 1 && !now.queue.leased[1]
-		now.queue.mu.Unlock()
+		o.queue.mu.Lock()
+		idle := len(o.queue.wait) == 1 && !o.queue.leased[1]
+		o.queue.mu.Unlock()
 		if idle {
-			now.nanos.Add(int64(time.Second))
+			o.nanos.Add(int64(time.Second))
 		}
 		return false
 	}, logoutTo(app.URL))
 	mu.Lock()
 	defer mu.Unlock()
-	if len(times) != 5 || got.count(oidc.LogoutRetried) != 4 || len(got.queue.failed) != 1 {
+	if len(times) != 5 || o.count(oidc.LogoutRetried) != 4 || len(o.queue.failed) != 1 {
 		t.Fatalf("%d tries: %v", len(times), times)
 	}
 	want := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute}
-	if !slices.Equal(got.queue.pauses, want) {
-		t.Errorf("the pauses are %s, want %s", got.queue.pauses, want)
+	if !slices.Equal(o.queue.pauses, want) {
+		t.Errorf("the pauses are %s, want %s", o.queue.pauses, want)
 	}
 	for i, least := range want {
 		if pause := times[i+1] - times[i]; pause < least {
