@@ -188,11 +188,13 @@ func TestDeviceCode_IsRefused(t *testing.T) {
 	h.poll(s).is(t, "declined", http.StatusBadRequest, "access_denied")
 
 	s = h.device()
+	unanswered := h.device()
 	otto.answers(s.User, "yes").answers(http.StatusSeeOther)
 	if err := h.oidc.Change(t.Context(), session.Session{}, "grafana", func(c *oidc.Client) error { c.Device = false; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	h.poll(s).is(t, "switched off", http.StatusBadRequest, "invalid_grant")
+	otto.answers(unanswered.User, "yes").answers(http.StatusBadRequest)
 }
 
 func TestDeviceCode_RuleAndAccountDecide(t *testing.T) {
