@@ -112,6 +112,9 @@ func TestPrompt_AProofBeforeTheRequestIsNone(t *testing.T) {
 			t.Errorf("%v: not with a proof", changes)
 		}
 	}
+	if path, _ := h.otto().step("prompt", "select_account"); path != "/pforte/continue" {
+		t.Errorf("a login in the second of the request counts as a choice of the account: %s", path)
+	}
 	h.ok(h.policy.CreateApplication(t.Context(), session.Session{}, policy.NewApplication{Slug: "below", URL: "/below/"}))
 	if path, _ := h.otto().step("response_mode", "form_post"); path != "/pforte/reauth" {
 		t.Errorf("a form with the code, with an application below the portal: %s", path)
