@@ -95,6 +95,25 @@ func TestPrompt_AsksForAProofOnceForEachRequest(t *testing.T) {
 	}
 }
 
+// TestPrompt_AsksForTheWeakestAsked of acr_values, where the user has a second factor and the session is weaker.
+func TestPrompt_AsksForTheWeakestAsked(t *testing.T) {
+	h := newSigningIn(t)
+	byPassword := h.otto()
+	app, _ := h.setUp(byPassword)
+	byCode := h.pending()
+	byCode.verify(app.code(0)).want(http.StatusOK)
+	for values, want := range map[string][2]string{
+		"pwd": {callback, callback}, "mfa": {"/pforte/reauth", callback}, "mfa phr": {"/pforte/reauth", callback},
+		"phr": {"/pforte/reauth", "/pforte/reauth"}, "unknown": {callback, callback},
+	} {
+		for i, b := range []*browser{byPassword, byCode} {
+			if path, _ := b.step("acr_values", values); !strings.HasPrefix(path, want[i]) {
+				t.Errorf("acr_values=%s of session %d leads to %s", values, i, path)
+			}
+		}
+	}
+}
+
 // TestPrompt_AProofBeforeTheRequestIsNone, also where both are in one second; one after it counts.
 func TestPrompt_AProofBeforeTheRequestIsNone(t *testing.T) {
 	h := newSigningIn(t)
