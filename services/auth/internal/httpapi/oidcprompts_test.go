@@ -349,6 +349,10 @@ func TestPush_KeepsARequestOnce(t *testing.T) {
 	if pushed.Expires != 90 || !strings.HasPrefix(pushed.URI, "urn:ietf:params:oauth:request_uri:") {
 		t.Fatalf("pushed is %+v", pushed)
 	}
+	keys := must(h.redis.Keys(t.Context(), "svc:oidc:req:*").Result())(t)
+	if len(keys) != 1 || strings.Contains(must(h.redis.Get(t.Context(), keys[0]).Result())(t), h.secret) {
+		t.Errorf("kept with its secret, or not once: %s", keys)
+	}
 	use := func(client string) reply {
 		return otto.at("GET", "/pforte/oidc/authorize?"+url.Values{"client_id": {client}, "request_uri": {pushed.URI}}.Encode(), "")
 	}
