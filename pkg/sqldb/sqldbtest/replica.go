@@ -44,8 +44,13 @@ func NewReplica(t testing.TB, databaseURL string) *Replica {
 // following: what is committed later it lacks.
 func (r *Replica) Detach() {
 	r.Helper()
+	db, err := sql.Open("pgx", r.primary)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
 	var wanted string
-	r.query(r.primary, "SELECT pg_current_wal_flush_lsn()", &wanted)
+	r.query(db, "SELECT pg_current_wal_flush_lsn()", &wanted)
 	r.wait("SELECT pg_last_wal_replay_lsn() >= '" + wanted + "'::pg_lsn")
 	r.exec(r.TB, "ALTER SYSTEM SET primary_conninfo = ''")
 	r.exec(r.TB, "SELECT pg_reload_conf()")
@@ -70,7 +75,7 @@ func (r *Replica) wait(query string) {
 	r.Helper()
 	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		var holds bool
-		if r.query(r.url("postgres"), query, &holds); holds {
+		if r.query(r.db, query, &holds); holds {
 			return
 		}
 		if time.Now().After(until) {
@@ -79,13 +84,8 @@ func (r *Replica) wait(query string) {
 	}
 }
 
-func (r *Replica) query(databaseURL, query string, to any) {
+func (r *Replica) query(db *sql.DB, query string, to any) {
 	r.Helper()
-	db, err := sql.Open("pgx", databaseURL)
-	if err != nil {
-		r.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
 	if err := db.QueryRowContext(context.Background(), query).Scan(to); err != nil {
 		r.Fatalf("%s: %v", query, err)
 	}
