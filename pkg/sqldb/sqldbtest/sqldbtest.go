@@ -207,7 +207,11 @@ func run(programs, script, from string) (*server, error) {
 	reader := bufio.NewReader(output)
 	first, err := reader.ReadString('\n')
 	if first == "ready\n" {
-		return connect(addrs[0], lifeline)
+		s, err := connect(addrs[0], lifeline)
+		if err != nil {
+			_ = lifeline.Close()
+		}
+		return s, err
 	}
 	_ = lifeline.Close()
 	rest, readErr := io.ReadAll(reader)
