@@ -82,15 +82,15 @@ func (d *driver) listen(output io.Reader) {
 	}
 }
 
-// free has a place for each journey that may run: Chromium computes while it waits for nobody,
-// and other tests wait beside it.
-var free = make(chan struct{}, runtime.GOMAXPROCS(0))
+// running has a value for each journey that runs, at most one for each processor: in a journey
+// Chromium computes, while other tests mostly wait.
+var running = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-// run runs a script of clients/journeys, when it is one of as many as there are processors.
+// run runs a script of clients/journeys.
 func (d *driver) run(t *testing.T, script string, env []string) {
 	t.Helper()
-	free <- struct{}{}
-	defer func() { <-free }()
+	running <- struct{}{}
+	defer func() { <-running }()
 	variables := map[string]string{"PATH": os.Getenv("PATH")}
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")

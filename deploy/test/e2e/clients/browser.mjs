@@ -14,7 +14,7 @@ const wcag = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 export const phone = { width: 390, height: 844, hasTouch: true, isMobile: true };
 export const laptop = { width: 1280, height: 800 };
 
-// hidden are what Chromium opens for its address bar in each window: two pages that nobody sees.
+// hidden are the features for which Chromium loads two hidden pages in each window.
 const hidden = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup"];
 
 // launch starts Chromium, which finds every host of the domain "test" on this machine, with more arguments.
