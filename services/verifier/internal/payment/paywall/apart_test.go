@@ -118,6 +118,30 @@ func TestPaywall_ContractsThatCannotBeCheckedKeepNoPlainPayerOut(t *testing.T) {
 	}
 }
 
+// A buyer's wallet may be a contract too.
+func TestPaywall_ContractsThatCannotBeCheckedKeepNoContractOutThatHasPaid(t *testing.T) {
+	s := open(t, nil)
+	attacker := s.contractOf(1, "a").Payer
+	called := s.silentFor(attacker, func() bool { return true })
+	w := s.replica(func(o *paywall.Options) {
+		o.Facilitator, o.StrangersFacilitator = called, called.ForStrangers()
+		o.ContractsFacilitator, o.UncountedFacilitator = called.ForStrangers(), called.Uncounted()
+	})
+	if _, err := w.Buy(t.Context(), s.order(s.contractOf(2, "b"), "first")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		o := s.order(s.contractOf(1, fmt.Sprintf("a%x", i)), "other")
+		o.Address = "198.51.100.1"
+		if _, err := w.Buy(t.Context(), o); err == nil {
+			t.Error("sold without a check")
+		}
+	}
+	if _, err := w.Buy(t.Context(), s.order(s.contractOf(2, "c"), "second")); err != nil {
+		t.Errorf("a contract that has paid: %v", err)
+	}
+}
+
 // A known payer's account may be given code, over which the facilitator waits in vain from then on.
 func TestPaywall_AKnownPayerWhoCannotBeCheckedKeepsNoOtherOut(t *testing.T) {
 	s := open(t, nil)
