@@ -107,10 +107,13 @@ func (db *DB) reach(ctx context.Context) error {
 	}
 }
 
-// CheckURL returns ErrURL, which does not quote the URL, unless a database URL begins as Open takes it.
-// It opens nothing, and of a Postgres URL looks at the scheme only.
+// CheckURL returns ErrURL, which does not quote the URL, unless Open takes a database URL. It opens
+// no database.
 func CheckURL(databaseURL string) error {
-	_, _, err := dialectOf(databaseURL)
+	dialect, _, err := dialectOf(databaseURL)
+	if err == nil && dialect == Postgres {
+		_, err = parsePostgres(databaseURL)
+	}
 	return err
 }
 
@@ -137,10 +140,18 @@ func connect(databaseURL string, settings []string) (*DB, error) {
 	}
 }
 
-func openPostgres(databaseURL string, settings []string) (*DB, error) {
+func parsePostgres(databaseURL string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
 		return nil, ErrURL // the driver's error quotes the URL
+	}
+	return config, nil
+}
+
+func openPostgres(databaseURL string, settings []string) (*DB, error) {
+	config, err := parsePostgres(databaseURL)
+	if err != nil {
+		return nil, err
 	}
 	// Set by SET: PgBouncer refuses settings among the parameters with which a connection starts.
 	pool := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
