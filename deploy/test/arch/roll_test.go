@@ -14,6 +14,7 @@ import (
 // docker is a stand-in for docker and its compose: a file SERVICE.NUMBER for each container, with
 // its version. It writes how many containers of a service run whenever that changes, and, as
 // compose does, gives a new container the number after the highest. An id is SERVICE.NUMBER-VERSION.
+// What LEFT names is a container that compose run left behind, which has no number.
 const docker = `#!/bin/sh
 set -eu
 cd "$STATE"
@@ -23,12 +24,18 @@ case "$1" in
 stop) ;;
 rm) rm "${2%-*}"; count "${2%.*}" ;;
 restart) echo "restart $2" >> ../events ;;
-inspect) for last; do :; done; last=${last%-*}; echo "${last##*.}" ;;
+inspect)
+	case "$*" in
+	*oneoff*" run-"*) echo True; exit ;;
+	*oneoff*) echo False; exit ;;
+	*" run-"*) echo; exit ;;
+	esac
+	for last; do :; done; last=${last%-*}; echo "${last##*.}" ;;
 compose)
 	for service; do :; done
 	case " $* " in
 	*" run "*) echo "setup" >> ../events ;;
-	*" ps "*) for c in "$service".*; do echo "$c-$(cat "$c")"; done ;;
+	*" ps "*) for c in "$service".*; do echo "$c-$(cat "$c")"; done; [ -z "${LEFT:-}" ] || echo "$LEFT" ;;
 	*" --no-recreate "*) while [ "$(ls | grep -c "^$service[.]")" -lt "$REPLICAS" ]; do create "$service"; done ;;
 	*" up "*)
 		for c in $(ls | grep "^$service[.]"); do
@@ -99,6 +106,14 @@ func TestRoll_StartsAgainWhatOnlyHasNewSecrets(t *testing.T) {
 	events, _, err = rolled(t, 1, "v1", "auth")
 	if diff := cmp.Diff([]string{"restart auth.1-v1"}, events); diff != "" || err != nil {
 		t.Errorf("without a replica: %v, containers (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestRoll_LeavesWhatRunHasLeft(t *testing.T) {
+	t.Setenv("LEFT", "run-1")
+	events, _, err := rolled(t, 2, "v2", "auth")
+	if diff := cmp.Diff([]string{"auth 1", "auth 2", "auth 1", "auth 2"}, events); diff != "" || err != nil {
+		t.Errorf("%v, containers (-want +got):\n%s", err, diff)
 	}
 }
 
