@@ -36,6 +36,8 @@ compose)
 	case " $* " in
 	*" run "*) echo "setup" >> ../events ;;
 	*" ps "*) for c in "$service".*; do echo "$c-$(cat "$c")"; done; [ -z "${LEFT:-}" ] || echo "$LEFT" ;;
+	*" up -d --no-deps --wait proxy ") echo "proxy" >> ../events ;;
+	*" up -d --wait ") echo "all" >> ../events ;;
 	*" --no-recreate "*) while [ "$(ls | grep -c "^$service[.]")" -lt "$REPLICAS" ]; do create "$service"; done ;;
 	*" up "*)
 		for c in $(ls | grep "^$service[.]"); do
@@ -81,13 +83,15 @@ func rolled(t *testing.T, replicas int, version string, services ...string) (eve
 	return strings.FieldsFunc(string(log), func(r rune) bool { return r == '\n' }), after, err
 }
 
-// The proxy knows the replicas by their names, which end with their numbers.
+// The proxy knows the replicas by their names, which end with their numbers. It is replaced before
+// the rest, because compose would stop it and start it again only when all that it depends on has
+// started, setup among it.
 func TestRoll_ReplacesOneContainerAtATimeUnderItsName(t *testing.T) {
 	events, after, err := rolled(t, 2, "v2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"setup", "auth 1", "auth 2", "auth 1", "auth 2", "verifier 1", "verifier 2", "verifier 1", "verifier 2"}, events); diff != "" {
+	if diff := cmp.Diff([]string{"setup", "auth 1", "auth 2", "auth 1", "auth 2", "verifier 1", "verifier 2", "verifier 1", "verifier 2", "proxy", "all"}, events); diff != "" {
 		t.Errorf("containers (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"auth.1 v2", "auth.2 v2", "verifier.1 v2", "verifier.2 v2"}, after); diff != "" {
