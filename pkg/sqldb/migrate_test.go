@@ -1,10 +1,12 @@
 package sqldb_test
 
 import (
+	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
 // inBoth returns two migrations of each dialect, of which the second one is the text.
@@ -46,6 +48,39 @@ func TestMigrate_RefusesWhatIsNotOneTransaction(t *testing.T) {
 				t.Errorf("%q: opened", file)
 				_ = db.Close()
 			}
+		}
+	})
+}
+
+// Versions are numbers, and each program has the first ones.
+func TestMigrate_LeavesTheDatabaseOfAnotherProgram(t *testing.T) {
+	sqldbtest.Each(t, func(t *testing.T, url string) {
+		third := func(files fstest.MapFS, script string) fstest.MapFS {
+			for _, dialect := range []string{"sqlite", "postgres"} {
+				files["migrations/"+dialect+"/00003_three.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + script)}
+			}
+			return files
+		}
+		const second = "-- +goose Up\nCREATE TABLE two (id BIGINT);\n"
+		if db, err := sqldb.Open(t.Context(), url, inBoth(second)); err != nil || db.Close() != nil {
+			t.Fatal(err)
+		}
+		other := third(inBoth(second), "CREATE TABLE foreign_one (id BIGINT);\n")
+		for _, dialect := range []string{"sqlite", "postgres"} {
+			other["migrations/"+dialect+"/00001_one.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE another (id BIGINT);\n")}
+		}
+		if db, err := sqldb.Open(t.Context(), url, other); err == nil {
+			t.Error("another program has migrated it", db.Close())
+		} else if !strings.Contains(err.Error(), "another program") {
+			t.Errorf("it does not say why: %v", err)
+		}
+		db, err := sqldb.Open(t.Context(), url, third(inBoth(second), "CREATE TABLE three (id BIGINT);\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		if _, err := db.Reader.ExecContext(t.Context(), "SELECT id FROM three"); err != nil {
+			t.Errorf("its own next migration is left out: %v", err)
 		}
 	})
 }

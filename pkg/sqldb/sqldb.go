@@ -283,6 +283,7 @@ func (db *DB) migrate(ctx context.Context, files fs.FS) error {
 const noTransaction = "+goose NO TRANSACTION"
 
 // migrations returns the files of the dialect as steps of one script and one transaction each.
+// All but the first are refused where the table that the first one creates is missing.
 // goose's own reader splits the script, which neither database needs, with a buffer of 4 MB for
 // each line: under the race detector that was most of what many tests did.
 func (db *DB) migrations(files fs.FS) ([]*goose.Migration, error) {
@@ -291,6 +292,7 @@ func (db *DB) migrations(files fs.FS) ([]*goose.Migration, error) {
 		return nil, err
 	}
 	steps := make([]*goose.Migration, 0, len(paths))
+	table := ""
 	for _, path := range paths {
 		version, err := goose.NumericComponent(path)
 		if err != nil {
@@ -305,18 +307,30 @@ func (db *DB) migrations(files fs.FS) ([]*goose.Migration, error) {
 			return nil, fmt.Errorf("%s: it is not one script after the line -- +goose Up, for one transaction", path)
 		}
 		up, _, _ = strings.Cut(up, "-- +goose Down\n")
-		steps = append(steps, goose.NewGoMigration(version, &goose.GoFunc{RunTx: db.script(up)}, nil))
+		steps = append(steps, goose.NewGoMigration(version, &goose.GoFunc{RunTx: db.script(table, up)}, nil))
+		if table == "" {
+			_, rest, _ := strings.Cut(up, "CREATE TABLE ")
+			table, _, _ = strings.Cut(rest, " ")
+		}
 	}
 	return steps, nil
 }
 
-// script returns a function that carries out statements that ; separates.
-func (db *DB) script(statements string) func(context.Context, *sql.Tx) error {
+// script returns a function that carries out statements that ; separates, where the table is, if one
+// is named. Another program's migrations have the same numbers: those that its database seems to
+// lack would be written into it, and its own later ones left out.
+func (db *DB) script(table, statements string) func(context.Context, *sql.Tx) error {
 	var args []any
 	if db.Dialect == Postgres {
 		args = []any{pgx.QueryExecModeSimpleProtocol} // the others take one statement
 	}
 	return func(ctx context.Context, tx *sql.Tx) error {
+		if table != "" {
+			ours := "SELECT 1 FROM " + table + " LIMIT 0" //nolint:gosec // a name of our own files
+			if _, err := tx.ExecContext(ctx, ours); err != nil {
+				return fmt.Errorf("is it the database of another program? %w", err)
+			}
+		}
 		_, err := tx.ExecContext(ctx, statements, args...)
 		return err
 	}
