@@ -14,21 +14,30 @@ import (
 // docker is a stand-in for docker and its compose: a file SERVICE.NUMBER for each container, with
 // its version. It writes how many containers of a service run whenever that changes, and, as
 // compose does, gives a new container the number after the highest. An id is SERVICE.NUMBER-VERSION.
-// What LEFT names is a container that compose run left behind, which has no number.
+// What LEFT names is a container that compose run left behind, which has no number. The
+// container UNHEALTHY is that until it is replaced or started again, and compose waits for it in vain.
 const docker = `#!/bin/sh
 set -eu
 cd "$STATE"
 count() { echo "$1 $(ls | grep -c "^$1[.]")" >> ../events; }
 create() { last=$(ls | sed -n "s/^$1[.]//p" | sort -n | tail -1); echo "$VERSION" > "$1.$((${last:-0} + 1))"; count "$1"; }
+wait_for() {
+	case " $* " in
+	*" --wait "*) [ -e ../restarted ] || ! grep -qsx "${UNHEALTHY##*-}" "${UNHEALTHY%-*}" ;;
+	esac
+}
+UNHEALTHY=${UNHEALTHY:-none-none}
 case "$1" in
 stop) ;;
 rm) rm "${2%-*}"; count "${2%.*}" ;;
-restart) echo "restart $2" >> ../events ;;
+restart) echo "restart $2" >> ../events; touch ../restarted ;;
 inspect)
 	case "$*" in
 	*oneoff*" run-"*) echo True; exit ;;
 	*oneoff*) echo False; exit ;;
 	*" run-"*) echo; exit ;;
+	*RestartCount*" $UNHEALTHY") if [ -e ../restarted ]; then echo "0 healthy"; else echo "0 unhealthy"; fi; exit ;;
+	*RestartCount*) echo "0 healthy"; exit ;;
 	esac
 	for last; do :; done; last=${last%-*}; echo "${last##*.}" ;;
 compose)
@@ -38,11 +47,15 @@ compose)
 	*" ps "*) for c in "$service".*; do echo "$c-$(cat "$c")"; done; [ -z "${LEFT:-}" ] || echo "$LEFT" ;;
 	*" up -d --no-deps --wait proxy ") echo "proxy" >> ../events ;;
 	*" up -d --wait ") echo "all" >> ../events ;;
-	*" --no-recreate "*) while [ "$(ls | grep -c "^$service[.]")" -lt "$REPLICAS" ]; do create "$service"; done ;;
+	*" --no-recreate "*)
+		while [ "$(ls | grep -c "^$service[.]")" -lt "$REPLICAS" ]; do create "$service"; done
+		wait_for "$@"
+		;;
 	*" up "*)
 		for c in $(ls | grep "^$service[.]"); do
 			if [ "$(cat "$c")" != "$VERSION" ]; then mv "$c" ..; count "$service"; mv "../$c" .; echo "$VERSION" > "$c"; count "$service"; fi
 		done
+		wait_for "$@"
 		;;
 	esac
 	;;
@@ -118,6 +131,25 @@ func TestRoll_LeavesWhatRunHasLeft(t *testing.T) {
 	events, _, err := rolled(t, 2, "v2", "auth")
 	if diff := cmp.Diff([]string{"auth 1", "auth 2", "auth 1", "auth 2"}, events); diff != "" || err != nil {
 		t.Errorf("%v, containers (-want +got):\n%s", err, diff)
+	}
+}
+
+// It may be so for what the new settings or secrets end.
+func TestRoll_ReplacesAFirstOneThatIsUnhealthy(t *testing.T) {
+	t.Setenv("UNHEALTHY", "auth.1-v1")
+	for version, last := range map[string][]string{"v2": {"auth 1", "auth 2"}, "v1": {"restart auth.1-v1"}} {
+		events, _, err := rolled(t, 2, version, "auth")
+		if diff := cmp.Diff(append([]string{"auth 1", "auth 2"}, last...), events); diff != "" || err != nil {
+			t.Errorf("%s: %v, containers (-want +got):\n%s", version, err, diff)
+		}
+	}
+}
+
+func TestRoll_EndsWhereTheSecondOneIsUnhealthy(t *testing.T) {
+	t.Setenv("UNHEALTHY", "auth.2-v2")
+	events, after, err := rolled(t, 2, "v2")
+	if diff := cmp.Diff([]string{"setup", "auth 1", "auth 2"}, events); diff != "" || err == nil || after[0] != "auth.1 v1" {
+		t.Errorf("%v, %v, containers (-want +got):\n%s", err, after, diff)
 	}
 }
 
