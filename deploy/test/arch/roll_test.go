@@ -87,6 +87,9 @@ func rolled(t *testing.T, replicas int, version string, services ...string) (eve
 	cmd.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "STATE="+state, "VERSION="+version, fmt.Sprintf("REPLICAS=%d", replicas), "P=")
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
 	log, _ := os.ReadFile(filepath.Join(folder, "events"))
 	entries, _ := os.ReadDir(state)
 	for _, entry := range entries {
@@ -157,5 +160,14 @@ func TestRoll_RefusesWhatItCannotReplaceOneAtATime(t *testing.T) {
 	events, _, err := rolled(t, 3, "v2", "auth")
 	if err == nil || len(events) > 0 {
 		t.Errorf("three replicas: %v, %v", err, events)
+	}
+}
+
+// up -d gives no container another number, and the proxy looks for 1 and 2.
+func TestRoll_SaysHowContainersGetTheirNumbersBack(t *testing.T) {
+	t.Setenv("LEFT", "auth.3-v1")
+	events, _, err := rolled(t, 1, "v2", "auth")
+	if err == nil || len(events) > 0 || !strings.Contains(err.Error(), "rm -sf auth") {
+		t.Errorf("containers 1 and 3: %v, %v", err, events)
 	}
 }
