@@ -22,15 +22,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// imaged are options with the programs of the household's image for platforms. A small program
-// stands for all.
-func imaged(t *testing.T, platforms ...string) options {
+// small returns a program that is built from files.
+func small(t *testing.T, files map[string]string) []byte {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("images are of Linux")
-	}
 	source := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module example.org/small\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() {}\n"} {
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(source, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(source, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +40,17 @@ func imaged(t *testing.T, platforms ...string) options {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	content := read(t, source, "small")
+	return read(t, source, "small")
+}
+
+// imaged are options with the programs of the household's image for platforms. A small program
+// stands for all.
+func imaged(t *testing.T, platforms ...string) options {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("images are of Linux")
+	}
+	content := small(t, map[string]string{"go.mod": "module example.org/small\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() {}\n"})
 	o := options{
 		version: "v1.2.3", at: at, top: "../..", built: t.TempDir(), out: t.TempDir(), registry: "registry.example.org/pforte",
 		cache: goenv(t, "GOMODCACHE"), root: goenv(t, "GOROOT"),

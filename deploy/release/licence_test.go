@@ -60,3 +60,22 @@ func TestLicence_IsRequiredOfEveryModule(t *testing.T) {
 		}
 	}
 }
+
+// The proxy has a folder of its own in place of a module. It has no licence but ours.
+func TestModules_AFolderInTheirPlaceIsOurs(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "small")
+	content := small(t, map[string]string{
+		"go.mod": "module example.org/small\n\ngo 1.26\n\nrequire example.org/other v1.0.0\n\n" +
+			"replace example.org/other => ./other\n",
+		"main.go":        "package main\n\nimport _ \"example.org/other\"\n\nfunc main() {}\n",
+		"other/go.mod":   "module example.org/other\n\ngo 1.26\n",
+		"other/other.go": "package other\n",
+	})
+	if err := os.WriteFile(program, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	modules, err := modulesIn([]string{program}, goenv(t, "GOMODCACHE"), goenv(t, "GOROOT"))
+	if err != nil || len(modules) != 1 || modules[0].path != "std" {
+		t.Errorf("%v, %v", modules, err)
+	}
+}

@@ -32,9 +32,6 @@ type module struct {
 	texts map[string]string
 }
 
-// ours is what the paths of our own modules begin with.
-const ours = "github.com/pforte/pforte/"
-
 // modulesIn returns the modules of others that were compiled into programs, sorted by
 // path and version. Their licences come from Go's module cache and its root folder,
 // where the build has just read the modules.
@@ -47,11 +44,11 @@ func modulesIn(programs []string, cache, goroot string) ([]module, error) {
 		}
 		found["std"+info.GoVersion] = module{path: "std", version: strings.TrimPrefix(info.GoVersion, "go")}
 		for _, dep := range info.Deps {
-			if strings.HasPrefix(dep.Path, ours) {
-				continue
-			}
 			if dep.Replace != nil {
 				dep = dep.Replace
+			}
+			if dep.Version == "(devel)" { // a folder of ours, by its own name or in another's place
+				continue
 			}
 			found[dep.Path+dep.Version] = module{path: dep.Path, version: dep.Version, sum: dep.Sum}
 		}
