@@ -193,6 +193,15 @@ func openAt(t *testing.T, change func(*world)) *world {
 	return w
 }
 
+func TestSale_WhatIsSoldAboutOneChainIsNoAnswerAboutAnother(t *testing.T) {
+	w := openRecorded(t)
+	w.buy("1").wantReceipt(w)
+	name, value := w.v2("2")
+	w.do(http.MethodPost, "/v1/verify/ethereum-18000000-transaction", goodBody, name, value).
+		wantFailure(http.StatusUnprocessableEntity, "transaction_not_found")
+	w.wantTransfers(1)
+}
+
 func TestSale_AMismatchListsAllChecks(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
