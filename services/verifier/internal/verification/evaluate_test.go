@@ -93,6 +93,17 @@ func TestEvaluate_JudgesAllExpectationsInOrder(t *testing.T) {
 	}
 }
 
+func TestEvaluate_OneThatDoesNotHoldIsAMismatch(t *testing.T) {
+	for _, body := range []string{
+		`"status":"reverted"`, `"from":"` + recipient + `"`, `"to":"` + someAddress + `"`, `"selector":"0x00000000"`,
+	} {
+		_, err := verify(t, call(), expecting(body))
+		if !errors.Is(err, verification.ErrExpectationMismatch) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
 func TestEvaluate_ACreationHasNoRecipientAndSelector(t *testing.T) {
 	creation := call()
 	creation.Transaction.To, creation.Transaction.Selector = nil, nil
