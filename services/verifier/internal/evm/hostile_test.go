@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/crypto"
+
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
@@ -60,5 +62,21 @@ func TestReceipt_OfTheUsualFormNeedsNoRawBytes(t *testing.T) {
 	}
 	if _, err := b.Snapshot(7); !errors.Is(err, chain.ErrUnsupportedType) {
 		t.Errorf("itself: %v", err)
+	}
+}
+
+// TestProve_NoTransactionThatTheBlockDoesNotHold: its hash is right, but no root commits to it.
+func TestProve_NoTransactionThatTheBlockDoesNotHold(t *testing.T) {
+	m := blockOf(t, 3)
+	foreign := &m.Block.Transactions[1]
+	foreign.Value = quantityOf(1)
+	value, err := foreign.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := crypto.Keccak256Hash(value)
+	foreign.Hash, m.Receipts[1].TransactionHash = &hash, &hash
+	if _, err := m.Prove(18_000_000, *m.Block.Hash, 1); !errors.Is(err, chain.ErrIntegrity) {
+		t.Errorf("got %v", err)
 	}
 }
