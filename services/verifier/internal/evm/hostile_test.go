@@ -80,3 +80,10 @@ func TestProve_NoTransactionThatTheBlockDoesNotHold(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestProve_NoBlockOfAnotherChain(t *testing.T) {
+	m := blockOf(t, 3)
+	if _, err := m.Prove(18_000_000, *m.Block.Hash, 8453); !errors.Is(err, chain.ErrWrongChain) {
+		t.Errorf("got %v", err)
+	}
+}
