@@ -170,6 +170,20 @@ func finalizedAhead(tag string, header any) any {
 	return chaintest.Edit(header, map[string]any{"number": hexNumber(baseBlock + 10), "hash": "0x" + strings.Repeat("7", 64)})
 }
 
+// TestFinality_ANodeThatWasWrongOnceConfirmsNoBlock that another one goes on calling final.
+func TestFinality_ANodeThatWasWrongOnceConfirmsNoBlock(t *testing.T) {
+	w := openFinality(t, 2, 2, 20)
+	w.advance(1)
+	for _, node := range w.nodes {
+		node.Play(chaintest.Script{Answer: headsAnswer(finalizedAhead)})
+	}
+	w.poll()
+	w.nodes[1].Play(chaintest.Script{})
+	if _, err := w.read(); !errors.Is(err, chain.ErrNotFinalized) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestFinality_IsReportedByTheNodeThatProves: another node's report is not enough,
 // and where it is that node's report alone, that node proves it.
 func TestFinality_IsReportedByTheNodeThatProves(t *testing.T) {
