@@ -34,11 +34,16 @@ func about(chain string, block byte, number int) []byte {
 
 // onEachFinal runs a test on SQLite and Postgres, with a ledger that queues sold blocks.
 func onEachFinal(t *testing.T, test func(t *testing.T, w *world)) {
+	onEachOpened(t, []string{ethereum, "eip155:10"}, test)
+}
+
+// onEachOpened runs a test on SQLite and Postgres, with a ledger that is told which chains have proofs of finality.
+func onEachOpened(t *testing.T, chains []string, test func(t *testing.T, w *world)) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			test(t, newWorld(t, func(t *testing.T, now func() time.Time) Store {
 				return func() *ledger.Ledger {
-					l, err := ledger.Open(t.Context(), url, ledger.Options{Now: now, Finality: []string{ethereum, "eip155:10"}})
+					l, err := ledger.Open(t.Context(), url, ledger.Options{Now: now, Finality: chains})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -157,9 +162,9 @@ func TestDecide_QueuesTheBlockOfASettledPayment(t *testing.T) {
 }
 
 // blocksOfADecision returns how many blocks are queued when an operator decides that an unknown
-// payment was settled.
+// payment was settled, by a command, which is told of no chains.
 func blocksOfADecision(t *testing.T) (queued int) {
-	onEachFinal(t, func(t *testing.T, w *world) {
+	onEachOpened(t, nil, func(t *testing.T, w *world) {
 		r := record("1", alice)
 		w.claim(r)
 		s := settlement(r, 1000)
