@@ -67,6 +67,7 @@ func TestLoad_FaultsNameTheirSetting(t *testing.T) {
 		"PUBLIC_URL":                   {"PUBLIC_URL": "verifier.example"},
 		"PAYMENT_RPC_URL":              {"PAYMENT_RPC_URL": "https://one.example,two"},
 		"PAYMENT_CONFIRM":              {"PAYMENT_CONFIRM": "maybe"},
+		"REPEAT_WINDOW":                {"REPEAT_WINDOW": "-1h"},
 		"RECEIPT_SIGNING_KEY":          {"RECEIPT_SIGNING_KEY": ""},
 		"PAYMENT_PAY_TO":               {"PAYMENT_PAY_TO": ""},
 		"X402_V1":                      {"X402_V1": "perhaps"},
