@@ -100,6 +100,12 @@ func TestChains_ANodeUnderTwoNamesIsOne(t *testing.T) {
 			t.Errorf("%s: %v", other, err)
 		}
 	}
+	for _, other := range []string{"http://127.0.0.1:8545", "http://[::1]:8545"} {
+		c := chain.Config{Name: "base", ID: 8453, RPCURLs: []string{"http://localhost:8545", other}, Quorum: 2}
+		if err := config.ValidateChain(c); err == nil || !strings.Contains(err.Error(), "comes twice") {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
 	for _, other := range []string{"https://node.example/Key", "https://node.example:444/key", "http://node.example/key", "https://node.example/key?a"} {
 		c := chain.Config{Name: "base", ID: 8453, RPCURLs: []string{"https://node.example/key", other}}
 		if err := config.ValidateChain(c); err != nil {
