@@ -420,12 +420,17 @@ func TestLog_SettingsAreChecked(t *testing.T) {
 	if _, err := load(w.getenv); err != nil {
 		t.Fatal(err)
 	}
+	text, err := os.ReadFile(w.env["LOG_POLICY_FILE"])
+	w.must(err)
+	far := filepath.Join(t.TempDir(), "policy")
+	w.must(os.WriteFile(far, bytes.Replace(text, []byte("127.0.0.1"), []byte("witness.example"), 1), 0o600))
 	for name, change := range map[string]map[string]string{
 		"RECEIPT_LOG_KEY: is the key that signs receipts": {"RECEIPT_LOG_KEY_FILE": w.env["RECEIPT_SIGNING_KEY_FILE"]},
 		"RECEIPT_LOG_KEY: key is not":                     {"RECEIPT_LOG_KEY_FILE": w.env["LOG_POLICY_FILE"]},
 		"LOG_POLICY_FILE: comes only together":            {"LOG_POLICY_FILE": ""},
 		"LOG_POLICY_FILE: policy, line 1":                 {"LOG_POLICY_FILE": w.env["RECEIPT_LOG_KEY_FILE"]},
 		"LOG_POLICY_FILE: open ":                          {"LOG_POLICY_FILE": "absent"},
+		"LOG_POLICY_FILE: plain http":                     {"LOG_POLICY_FILE": far},
 	} {
 		env := func(setting string) string {
 			if value, changed := change[setting]; changed {
