@@ -135,6 +135,18 @@ func TestNode_ThatIsFaultyIsReplacedByAnHonestOne(t *testing.T) {
 	}
 }
 
+// TestNode_ThatRedirectsIsNotFollowed: its own address was allowed, and no other.
+func TestNode_ThatRedirectsIsNotFollowed(t *testing.T) {
+	node, other := baseNode(t), baseNode(t)
+	r := open(t, rpc.Options{Chain: config(node)})
+	node.Play(status(http.StatusTemporaryRedirect, "Location", other.URL))
+	_, err := r.Read(t.Context(), baseTransaction)
+	wantFault(t, err, chain.ErrUnavailable)
+	if got := len(other.Exchanges()); got != 0 {
+		t.Errorf("the other address was called %d times", got)
+	}
+}
+
 func TestFault_ARateLimitHasARetryAfter(t *testing.T) {
 	node := baseNode(t)
 	r := open(t, rpc.Options{Chain: config(node)})
