@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -221,6 +222,18 @@ func TestLook_TheNextNodeIsCalledWhenOneFails(t *testing.T) {
 	found, err := reader(t, broken.url, good.url).Authorization(context.Background(), query(1, 99_990))
 	if err != nil || found.Status != payment.PaidToUs {
 		t.Errorf("got %+v, %v", found, err)
+	}
+}
+
+// TestLook_ANodeThatRedirectsIsNotFollowed: its own address was allowed, and no other.
+func TestLook_ANodeThatRedirectsIsNotFollowed(t *testing.T) {
+	other := newNode(t)
+	other.spend(99_992, paying, mark(used, 1), move(seller, 10000))
+	redirects := httptest.NewServer(http.RedirectHandler(other.url, http.StatusTemporaryRedirect))
+	t.Cleanup(redirects.Close)
+	found, err := reader(t, redirects.URL).Authorization(t.Context(), query(1, 99_990))
+	if err == nil || other.exchanges != 0 {
+		t.Errorf("got %+v, and called the other address %d times", found, other.exchanges)
 	}
 }
 
