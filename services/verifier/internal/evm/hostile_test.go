@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/pforte/pforte/services/verifier/internal/chain"
@@ -76,6 +77,15 @@ func TestProve_NoTransactionThatTheBlockDoesNotHold(t *testing.T) {
 	}
 	hash := crypto.Keccak256Hash(value)
 	foreign.Hash, m.Receipts[1].TransactionHash = &hash, &hash
+	if _, err := m.Prove(18_000_000, *m.Block.Hash, 1); !errors.Is(err, chain.ErrIntegrity) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProve_NoTransactionUnderAnotherHash(t *testing.T) {
+	m := blockOf(t, 3)
+	other := common.Hash{1}
+	m.Block.Transactions[1].Hash, m.Receipts[1].TransactionHash = &other, &other
 	if _, err := m.Prove(18_000_000, *m.Block.Hash, 1); !errors.Is(err, chain.ErrIntegrity) {
 		t.Errorf("got %v", err)
 	}
