@@ -44,6 +44,11 @@ func TestVerify_AReceiptThatAToolRewroteHolds(t *testing.T) {
 func TestVerify_WhatSignWouldNotWriteIsMalformed(t *testing.T) {
 	v := readVectors(t)[0]
 	answer, envelope := string(v.files["response.json"]), string(v.files["dsse.json"])
+	var spaced receipt.Envelope
+	if err := json.Unmarshal(v.files["dsse.json"], &spaced); err != nil {
+		t.Fatal(err)
+	}
+	spaced.Payload = append(spaced.Payload, ' ')
 	edit := func(text, old, replacement string) string {
 		t.Helper()
 		if !strings.Contains(text, old) {
@@ -87,9 +92,9 @@ func TestVerify_WhatSignWouldNotWriteIsMalformed(t *testing.T) {
 		"a proof in upper case":      edit(answer, `"headerRlp":"0xf9`, `"headerRlp":"0xF9`),
 		"a proof with a member more": edit(answer, `"proof":{"headerRlp"`, `"proof":{"x":1,"headerRlp"`),
 		"both presentations":         edit(answer, `{"receipt"`, `{"payload":"","receipt"`),
-		"an envelope with two":       edit(envelope, `"signatures":[`, `"signatures":[{"keyid":"","sig":""},`),
+		"an envelope with two":       edit(envelope, `}]`, `},{"keyid":"","sig":""}]`),
 		"an envelope with none":      `{"payloadType":"","payload":"","signatures":[]}`,
-		"an envelope of other bytes": edit(envelope, `"payload":"eyJ`, `"payload":"IHsi`),
+		"an envelope of other bytes": string(mustMarshal(t, spaced)),
 	} {
 		judgeAlike([]byte(data), v.files["key.json"], "")
 		if _, err := receipt.Verify([]byte(data), v.keys); !errors.Is(err, receipt.ErrMalformed) {
