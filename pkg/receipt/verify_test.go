@@ -104,10 +104,12 @@ func TestVerify_WhatSignWouldNotWriteIsMalformed(t *testing.T) {
 }
 
 func TestVerify_AboveMaxSizeIsMalformed(t *testing.T) {
-	v := readVectors(t)[0]
-	big := bytes.Join([][]byte{v.files["response.json"], bytes.Repeat([]byte(" "), receipt.MaxSize)}, nil)
-	if _, err := receipt.Parse(big); !errors.Is(err, receipt.ErrMalformed) {
-		t.Errorf("error %v, want ErrMalformed", err)
+	answer := readVectors(t)[0].files["response.json"]
+	for size, want := range map[int]error{receipt.MaxSize: nil, receipt.MaxSize + 1: receipt.ErrMalformed} {
+		data := append(bytes.Repeat([]byte(" "), size-len(answer)), answer...)
+		if _, err := receipt.Parse(data); !errors.Is(err, want) {
+			t.Errorf("%d bytes: error %v, want %v", size, err, want)
+		}
 	}
 }
 
