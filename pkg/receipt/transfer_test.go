@@ -167,6 +167,11 @@ func TestTransfer_IsNotTakenForTheOtherKind(t *testing.T) {
 			m.Request.Expectations.Status = receipt.StatusSuccess
 			return m
 		},
+		"a transaction that reverted": func() receipt.Receipt {
+			m := r(second)
+			m.Outcome.Status = new(receipt.StatusReverted)
+			return m
+		},
 		"no check of the transfer": func() receipt.Receipt {
 			m := r(second)
 			m.Checks = slices.DeleteFunc(m.Checks, func(c receipt.Check) bool { return c.Name == receipt.CheckTransfer })
