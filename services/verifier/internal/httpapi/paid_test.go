@@ -126,6 +126,7 @@ func TestSale_TheEnvelopeIsForClientsThatAcceptIt(t *testing.T) {
 		"*/*":                       receipt.MediaTypeJSON,
 		"application/json":          receipt.MediaTypeJSON,
 		"application/vnd.dsse+json": receipt.MediaTypeDSSE,
+		"application/json, application/vnd.dsse+json":             receipt.MediaTypeDSSE,
 		"text/html, Application/VND.DSSE+json;q=0.5":              receipt.MediaTypeDSSE,
 		"application/vnd.dsse+json;q=0.5, application/json;q=0.9": receipt.MediaTypeJSON,
 		"application/vnd.dsse+json;q=0":                           receipt.MediaTypeJSON,
