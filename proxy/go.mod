@@ -171,3 +171,5 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	howett.net/plist v1.0.1 // indirect
 )
+
+replace github.com/yuin/goldmark-highlighting/v2 => ./highlighting

@@ -361,3 +361,20 @@ func TestRoutes_AnAnswerHasAHeaderOf64KBAtMost(t *testing.T) {
 		}
 	}
 }
+
+// Its code has no colours: what they need would be read at each start (folder highlighting).
+func TestRoutes_TemplatesShowMarkdown(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	page := "{{markdown `# Photos\n\n~~~go\nfunc main() {}\n~~~\n`}}"
+	if err := os.WriteFile(filepath.Join(folder, "index.html"), []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := openSite(t, map[string]string{
+		"ROUTES": "handle /help/* {\nuri strip_prefix /help\nroot " + folder + "\ntemplates\nfile_server\n}",
+	})
+	want := "<h1 id=\"photos\">Photos</h1>\n<pre><code class=\"language-go\">func main() {}\n</code></pre>\n"
+	if got := h.request(t, "GET", "/help/", ""); got.StatusCode != 200 || got.body != want {
+		t.Errorf("%d %s", got.StatusCode, got.body)
+	}
+}

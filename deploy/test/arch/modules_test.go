@@ -80,3 +80,19 @@ func TestModules_LogAndFinalityUseNoNetworkOrDatabase(t *testing.T) {
 		t.Error("package receipt imports finality")
 	}
 }
+
+// They would be read at each start of the proxy: proxy/highlighting is in their place.
+func TestModules_ProxyHasNoColoursOfCode(t *testing.T) {
+	cmd := exec.CommandContext(context.Background(), "go", "list", "-deps", ".")
+	cmd.Dir = "../../../proxy"
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unwanted := range []string{"/chroma/v2/lexers\n", "/chroma/v2/styles\n"} {
+		if strings.Contains(string(out), unwanted) {
+			t.Errorf("the proxy compiles …%s", unwanted)
+		}
+	}
+}

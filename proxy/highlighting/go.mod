@@ -1,0 +1,10 @@
+module github.com/yuin/goldmark-highlighting/v2
+
+go 1.26.0
+
+require (
+	github.com/alecthomas/chroma/v2 v2.27.0
+	github.com/yuin/goldmark v1.8.6
+)
+
+require github.com/dlclark/regexp2/v2 v2.2.1 // indirect
