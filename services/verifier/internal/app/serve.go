@@ -213,7 +213,8 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 		return nil, err
 	}
 	options.Facilitator, options.StrangersFacilitator = called, called.ForStrangers()
-	options.ContractsFacilitator, options.UncountedFacilitator = called.ForStrangers(), called.Uncounted()
+	options.ContractsFacilitator, options.NamedFacilitator = called.ForStrangers(), called.Uncounted()
+	options.UncountedFacilitator = called.Uncounted()
 	if len(s.paymentNodes) == 0 {
 		s.Log.WarnContext(ctx, "no node of the payment network is configured: a settlement that the facilitator "+
 			"leaves open stays open until it is resolved by hand (PAYMENT_RPC_URL)")

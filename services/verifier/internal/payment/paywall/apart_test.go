@@ -125,7 +125,7 @@ func TestPaywall_ContractsThatCannotBeCheckedKeepNoContractOutThatHasPaid(t *tes
 	called := s.silentFor(attacker, func() bool { return true })
 	w := s.replica(func(o *paywall.Options) {
 		o.Facilitator, o.StrangersFacilitator = called, called.ForStrangers()
-		o.ContractsFacilitator, o.UncountedFacilitator = called.ForStrangers(), called.Uncounted()
+		o.ContractsFacilitator, o.NamedFacilitator = called.ForStrangers(), called.Uncounted()
 	})
 	if _, err := w.Buy(t.Context(), s.order(s.contractOf(2, "b"), "first")); err != nil {
 		t.Fatal(err)
@@ -139,6 +139,48 @@ func TestPaywall_ContractsThatCannotBeCheckedKeepNoContractOutThatHasPaid(t *tes
 	}
 	if _, err := w.Buy(t.Context(), s.order(s.contractOf(2, "c"), "second")); err != nil {
 		t.Errorf("a contract that has paid: %v", err)
+	}
+}
+
+// Anyone may name a contract that has paid, and the facilitator may want a pause after it.
+func TestPaywall_WhoNamesAContractThatHasPaidPausesNoKnownPayer(t *testing.T) {
+	s := open(t, nil)
+	known, contract := s.payOf(1, "a"), s.contractOf(2, "b")
+	var silent, busy atomic.Bool
+	called := s.faulty(func(w http.ResponseWriter, body []byte) bool {
+		switch {
+		case silent.Load() && bytes.Contains(body, []byte(known.Payer)):
+			w.WriteHeader(http.StatusGatewayTimeout)
+		case busy.Load() && bytes.Contains(body, []byte(contract.Payer)):
+			w.Header().Set("Retry-After", "10")
+			w.WriteHeader(http.StatusTooManyRequests)
+		default:
+			return false
+		}
+		return true
+	})
+	w := s.replica(func(o *paywall.Options) {
+		o.VerifyTimeout = time.Second
+		o.Facilitator, o.StrangersFacilitator = called, called.ForStrangers()
+		o.ContractsFacilitator, o.NamedFacilitator = called.ForStrangers(), called.Uncounted()
+		o.UncountedFacilitator = called.Uncounted()
+	})
+	for _, p := range []payment.Payment{known, contract} {
+		if _, err := w.Buy(t.Context(), s.order(p, "first")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails := func(fault *atomic.Bool, p payment.Payment) {
+		fault.Store(true)
+		if _, err := w.Buy(t.Context(), s.order(p, p.Key.Nonce)); err == nil {
+			t.Error("sold without a check")
+		}
+		fault.Store(false)
+	}
+	fails(&silent, s.payOf(1, "c")) // so that the known payer's next checks do not count
+	fails(&busy, s.contractOf(2, "d"))
+	if _, err := w.Buy(t.Context(), s.order(s.payOf(1, "e"), "second")); err != nil {
+		t.Errorf("the known payer: %v", err)
 	}
 }
 
@@ -193,11 +235,26 @@ func TestPaywall_AKnownPayerWhoCannotBeCheckedKeepsNoOtherOut(t *testing.T) {
 // silentFor returns a client of a facilitator whose gateway gives up on what is of a payer, when now is true.
 func (s *fixture) silentFor(payer string, now func() bool) *facilitator.Client {
 	s.Helper()
+	return s.faulty(func(w http.ResponseWriter, body []byte) bool {
+		if !bytes.Contains(body, []byte(payer)) || !now() {
+			return false
+		}
+		w.WriteHeader(http.StatusGatewayTimeout)
+		return true
+	})
+}
+
+// faulty returns a client of a facilitator in whose place fail answers, where that returns true.
+func (s *fixture) faulty(fail func(w http.ResponseWriter, body []byte) bool) *facilitator.Client {
+	s.Helper()
 	honest := s.sim.Facilitator()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil || bytes.Contains(body, []byte(payer)) && now() {
+		if err != nil {
 			w.WriteHeader(http.StatusGatewayTimeout)
+			return
+		}
+		if fail(w, body) {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

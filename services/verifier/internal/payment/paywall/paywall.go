@@ -27,8 +27,11 @@ type Options struct {
 	// ContractsFacilitator may be nil; else it is called for those of these payments whose signature a contract
 	// judges: anyone may deploy one over which the facilitator takes too long.
 	ContractsFacilitator payment.Facilitator
-	// UncountedFacilitator may be nil; else it makes those checks for who has paid that must not stop the others': see
-	// knownChecks and facilitatorOf.
+	// NamedFacilitator may be nil; else it is called for those of these payments that name a known payer, and stops
+	// none of the others: the payer may be a contract, and anyone may name it.
+	NamedFacilitator payment.Facilitator
+	// UncountedFacilitator may be nil; else it makes those checks of known payers that must not stop the others': see
+	// knownChecks.
 	UncountedFacilitator payment.Facilitator
 	// ChainLog may be nil: then an outcome that the facilitator leaves open stays
 	// open until the facilitator reports it, or an operator decides.

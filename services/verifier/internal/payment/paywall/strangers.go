@@ -76,14 +76,14 @@ func (w *Paywall) spendShared(c *call, from *budget, within *attempts) error {
 
 var errShared = errors.New("what new payers may use up is used up for now")
 
-// facilitatorOf returns the client for a call's payment. What stops the checks of strangers, or of contracts, stops
-// no others; what stops those of known payers stops all. The payer of an account that the node could not
-// be asked about may be a contract. One that has paid stops no checks, and strangers' contracts do not stop its own.
+// facilitatorOf returns the client for a call's payment. What stops the checks of strangers, of contracts, or of who
+// names a known payer, stops no others; what stops those of known payers stops all. The payer of an account that the
+// node could not be asked about may be a contract.
 func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
 	isContracts := !c.plain || !c.isKnown() && w.Accounts != nil && (c.account == nil || c.account.Code)
 	switch {
-	case isContracts && c.hasPaid && w.UncountedFacilitator != nil:
-		return w.UncountedFacilitator
+	case c.hasPaid && !c.plain && w.NamedFacilitator != nil:
+		return w.NamedFacilitator
 	case isContracts && w.ContractsFacilitator != nil:
 		return w.ContractsFacilitator
 	case !c.isKnown() && w.StrangersFacilitator != nil:
