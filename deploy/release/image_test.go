@@ -50,7 +50,9 @@ func imaged(t *testing.T, platforms ...string) options {
 	if runtime.GOOS != "linux" {
 		t.Skip("images are of Linux")
 	}
-	content := small(t, map[string]string{"go.mod": "module example.org/small\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() {}\n"})
+	content := small(t, map[string]string{
+		"go.mod": "module example.org/small\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() {}\n",
+	})
 	o := options{
 		version: "v1.2.3", at: at, top: "../..", built: t.TempDir(), out: t.TempDir(), registry: "registry.example.org/pforte",
 		cache: goenv(t, "GOMODCACHE"), root: goenv(t, "GOROOT"),

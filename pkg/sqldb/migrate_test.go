@@ -57,7 +57,8 @@ func TestMigrate_LeavesTheDatabaseOfAnotherProgram(t *testing.T) {
 	sqldbtest.Each(t, func(t *testing.T, url string) {
 		third := func(files fstest.MapFS, script string) fstest.MapFS {
 			for _, dialect := range []string{"sqlite", "postgres"} {
-				files["migrations/"+dialect+"/00003_three.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + script)}
+				file := &fstest.MapFile{Data: []byte("-- +goose Up\n" + script)}
+				files["migrations/"+dialect+"/00003_three.sql"] = file
 			}
 			return files
 		}
@@ -67,7 +68,8 @@ func TestMigrate_LeavesTheDatabaseOfAnotherProgram(t *testing.T) {
 		}
 		other := third(inBoth(second), "CREATE TABLE foreign_one (id BIGINT);\n")
 		for _, dialect := range []string{"sqlite", "postgres"} {
-			other["migrations/"+dialect+"/00001_one.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE another (id BIGINT);\n")}
+			first := &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE another (id BIGINT);\n")}
+			other["migrations/"+dialect+"/00001_one.sql"] = first
 		}
 		if db, err := sqldb.Open(t.Context(), url, other); err == nil {
 			t.Error("another program has migrated it", db.Close())

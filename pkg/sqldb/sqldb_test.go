@@ -171,7 +171,9 @@ func TestURL_IsCheckedWithoutOpeningAnything(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	for _, url := range []string{"", "sqlite:", "sqlite://", "mysql://hunter2@h/d", "auth.db", "postgres://u:hunter2%zz@h/d", "postgres://u:p@h:port/d"} {
+	for _, url := range []string{
+		"", "sqlite:", "sqlite://", "mysql://hunter2@h/d", "auth.db", "postgres://u:hunter2%zz@h/d", "postgres://u:p@h:port/d",
+	} {
 		if err := sqldb.CheckURL(url); !errors.Is(err, sqldb.ErrURL) {
 			t.Errorf("%q: got %v", url, err)
 		}

@@ -1,6 +1,6 @@
-// Package highlighting takes the place of github.com/yuin/goldmark-highlighting in the proxy. Caddy's file server brings
-// that package for code in Markdown that its templates show; it would read some 300 definitions of languages and their
-// colours at each start. Such code is shown without colours.
+// Package highlighting takes the place of github.com/yuin/goldmark-highlighting in the proxy. Caddy's file server
+// brings that package for code in Markdown that its templates show; it would read some 280 definitions of languages
+// and their colours at each start. Such code is shown without colours.
 package highlighting
 
 import (

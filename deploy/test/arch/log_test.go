@@ -99,8 +99,8 @@ func TestLog_IsInProductionOnlyIfAskedFor(t *testing.T) {
 	if got := services["setup"].Environment["RECEIPT_LOG"]; got != "${RECEIPT_LOG:-}" {
 		t.Errorf("setup judges %q", got)
 	}
-	for _, name := range beside {
-		if got := services[name].Deploy.Replicas; got != "0${RECEIPT_LOG:+1}" { // compose's own message about yes names no setting
+	for _, name := range beside { // compose's own message about yes names no setting
+		if got := services[name].Deploy.Replicas; got != "0${RECEIPT_LOG:+1}" {
 			t.Errorf("there are %q of %s", got, name)
 		}
 	}

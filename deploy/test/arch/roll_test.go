@@ -107,7 +107,9 @@ func TestRoll_ReplacesOneContainerAtATimeUnderItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"setup", "auth 1", "auth 2", "auth 1", "auth 2", "verifier 1", "verifier 2", "verifier 1", "verifier 2", "proxy", "all"}, events); diff != "" {
+	if diff := cmp.Diff([]string{
+		"setup", "auth 1", "auth 2", "auth 1", "auth 2", "verifier 1", "verifier 2", "verifier 1", "verifier 2", "proxy", "all",
+	}, events); diff != "" {
 		t.Errorf("containers (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"auth.1 v2", "auth.2 v2", "verifier.1 v2", "verifier.2 v2"}, after); diff != "" {
@@ -151,7 +153,8 @@ func TestRoll_ReplacesAFirstOneThatIsUnhealthy(t *testing.T) {
 func TestRoll_EndsWhereTheSecondOneIsUnhealthy(t *testing.T) {
 	t.Setenv("UNHEALTHY", "auth.2-v2")
 	events, after, err := rolled(t, 2, "v2")
-	if diff := cmp.Diff([]string{"setup", "auth 1", "auth 2"}, events); diff != "" || err == nil || after[0] != "auth.1 v1" {
+	diff := cmp.Diff([]string{"setup", "auth 1", "auth 2"}, events)
+	if diff != "" || err == nil || after[0] != "auth.1 v1" {
 		t.Errorf("%v, %v, containers (-want +got):\n%s", err, after, diff)
 	}
 }
@@ -163,7 +166,7 @@ func TestRoll_RefusesWhatItCannotReplaceOneAtATime(t *testing.T) {
 	}
 }
 
-// up -d gives no container another number, and the proxy looks for 1 and 2.
+// up -d leaves each container its number, and the proxy looks for 1 and 2.
 func TestRoll_SaysHowContainersGetTheirNumbersBack(t *testing.T) {
 	t.Setenv("LEFT", "auth.3-v1")
 	events, _, err := rolled(t, 1, "v2", "auth")

@@ -170,7 +170,7 @@ func finalizedAhead(tag string, header any) any {
 	return chaintest.Edit(header, map[string]any{"number": hexNumber(baseBlock + 10), "hash": "0x" + strings.Repeat("7", 64)})
 }
 
-// TestFinality_ANodeThatWasWrongOnceConfirmsNoBlock that another one goes on calling final.
+// TestFinality_ANodeThatWasWrongOnceConfirmsNoBlock that another one still calls final.
 func TestFinality_ANodeThatWasWrongOnceConfirmsNoBlock(t *testing.T) {
 	w := openFinality(t, 2, 2, 20)
 	w.advance(1)
