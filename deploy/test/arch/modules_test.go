@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"slices"
@@ -9,20 +8,27 @@ import (
 	"testing"
 )
 
+// goList returns what go list with args prints of one of our modules, for a program without cgo.
+func goList(t *testing.T, module string, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
+	cmd.Dir = "../../../" + module
+	cmd.Env = append(append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0"), env...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
 // Other projects import the receipt, so it brings few modules along. golang.org/x/mod is
 // there for receiptlog alone; gnark-crypto and bitset, which it needs, for finality alone,
 // because the standard library has no pairing: who imports package receipt compiles none
 // of the three.
 func TestModules_ReceiptCompilesAtMostSeven(t *testing.T) {
 	modules := func(packages string) (list []string) {
-		cmd := exec.CommandContext(context.Background(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", packages)
-		cmd.Dir = "../../../pkg/receipt"
-		cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = strings.Fields(string(out))
+		const path = "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"
+		list = strings.Fields(goList(t, "pkg/receipt", nil, "-deps", "-f", path, packages))
 		slices.Sort(list)
 		return slices.Compact(list)
 	}
@@ -39,15 +45,9 @@ func TestModules_ReceiptCompilesAtMostSeven(t *testing.T) {
 // What a module in go.mod names for its own tests is in the list too, and is neither
 // fetched nor compiled by those who import the receipt. Most of it is gnark-crypto's.
 func TestModules_ReceiptKnowsAtMostThirty(t *testing.T) {
-	cmd := exec.CommandContext(context.Background(), "go", "list", "-m", "all")
-	cmd.Dir = "../../../pkg/receipt"
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if modules := strings.Fields(string(out)); strings.Count(string(out), "\n") > 30 {
-		t.Errorf("go list -m all names %d modules, more than thirty: %v", strings.Count(string(out), "\n"), modules)
+	out := goList(t, "pkg/receipt", nil, "-m", "all")
+	if modules := strings.Fields(out); strings.Count(out, "\n") > 30 {
+		t.Errorf("go list -m all names %d modules, more than thirty: %v", strings.Count(out, "\n"), modules)
 	}
 }
 
@@ -55,14 +55,7 @@ func TestModules_ReceiptKnowsAtMostThirty(t *testing.T) {
 // browser too. Package net itself comes with crypto/x509, which reads keys.
 func TestModules_LogAndFinalityUseNoNetworkOrDatabase(t *testing.T) {
 	needs := func(goos, goarch, pkg string) string {
-		cmd := exec.CommandContext(context.Background(), "go", "list", "-deps", pkg)
-		cmd.Dir = "../../../pkg/receipt"
-		cmd.Env = append(os.Environ(), "GOWORK=off", "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return "\n" + string(out)
+		return "\n" + goList(t, "pkg/receipt", []string{"GOOS=" + goos, "GOARCH=" + goarch}, "-deps", pkg)
 	}
 	for _, pkg := range []string{"./receiptlog", "./finality", "./finality/lightclient"} {
 		for _, packages := range []string{needs("linux", "amd64", pkg), needs("js", "wasm", pkg)} {
@@ -83,15 +76,9 @@ func TestModules_LogAndFinalityUseNoNetworkOrDatabase(t *testing.T) {
 
 // They would be read at each start of the proxy: proxy/highlighting is in their place.
 func TestModules_ProxyHasNoColoursOfCode(t *testing.T) {
-	cmd := exec.CommandContext(context.Background(), "go", "list", "-deps", ".")
-	cmd.Dir = "../../../proxy"
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	packages := goList(t, "proxy", nil, "-deps", ".")
 	for _, unwanted := range []string{"/chroma/v2/lexers\n", "/chroma/v2/styles\n"} {
-		if strings.Contains(string(out), unwanted) {
+		if strings.Contains(packages, unwanted) {
 			t.Errorf("the proxy compiles …%s", unwanted)
 		}
 	}
